@@ -37,6 +37,8 @@ Examples:
   operant train cartpole          learn CartPole-v1 in about a second
   operant train pendulum --json   one JSON object with the result on stdout
   operant train cartpole --detach the same as a daemon
+  operant sweep cartpole --seeds 10 --set learning_rate=1e-3,1e-2
+                                  many runs; operant report SWEEP compares them
   operant monitor                 watch the runs that train now
   operant runs                    list runs; operant stop RUN ends one
   operant eval RUN                play a run's latest checkpoint greedily
@@ -58,6 +60,12 @@ Exit codes:
 enum Command {
     /// Train an agent, or continue a run
     Train(commands::train::Args),
+    /// Train many runs: over seeds, and over settings that vary
+    Sweep(commands::sweep::Args),
+    /// Summarize a sweep, or a set of runs, with intervals over seeds
+    Report(commands::report::Args),
+    /// Compare two sweeps, or two runs: scores, and what differs
+    Compare(commands::compare::Args),
     /// Watch runs in the terminal
     Monitor(commands::monitor::Args),
     /// List the runs, live and ended
@@ -139,6 +147,9 @@ fn run(registry: &Registry, words: Vec<OsString>) -> u8 {
     };
     let outcome = match cli.command {
         Command::Train(args) => commands::train::run(&args, registry, started),
+        Command::Sweep(args) => commands::sweep::run(&args, registry),
+        Command::Report(args) => commands::report::run(&args, registry),
+        Command::Compare(args) => commands::compare::run(&args, registry),
         Command::Monitor(args) => commands::monitor::run(&args, registry),
         Command::Runs(args) => commands::runs::run(&args, registry),
         Command::Stop(args) => commands::stop::run(&args, registry),

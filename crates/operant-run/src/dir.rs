@@ -235,6 +235,38 @@ pub fn find(parent: &Path, run: &str) -> Result<PathBuf> {
         .remedy(remedy))
 }
 
+/// Copies a run up to its latest checkpoint, for a run that continues from there. The copy appears at once.
+///
+/// # Errors
+/// When it cannot be read or written.
+pub fn copy_run(from: &Path, to: &Path) -> Result<()> {
+    let (_, latest) = crate::checkpoint::steps(&from.join("checkpoints"))?.pop().ok_or_else(|| {
+        Error::new(crate::error::ErrorKind::Disk, "the run has no checkpoint to copy")
+            .at(from.display().to_string())
+    })?;
+    let temporary = to.with_extension("tmp");
+    let copy = || -> std::io::Result<()> {
+        if temporary.exists() {
+            std::fs::remove_dir_all(&temporary)?;
+        }
+        let checkpoint = temporary.join("checkpoints").join(latest.file_name().unwrap_or_default());
+        std::fs::create_dir_all(&checkpoint)?;
+        for entry in std::fs::read_dir(&latest)? {
+            let entry = entry?;
+            std::fs::copy(entry.path(), checkpoint.join(entry.file_name()))?;
+        }
+        for file in
+            ["config.toml", "metrics.csv", "env.world"].map(|file| (from.join(file), temporary.join(file)))
+        {
+            if file.0.is_file() {
+                std::fs::copy(file.0, file.1)?;
+            }
+        }
+        std::fs::rename(&temporary, to)
+    };
+    copy().map_err(|error| Error::disk("the run cannot be copied", to, &error))
+}
+
 /// A run directory's name.
 pub fn name_of(path: &Path) -> String {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());

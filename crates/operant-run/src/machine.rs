@@ -7,7 +7,7 @@ use operant_learn::cpu::{self, CpuOptions, Footprint};
 use operant_learn::{Config, CoreKind};
 
 use crate::config::{RunConfig, Settings, WaitingRequest};
-use crate::device::learn_error;
+use crate::device::{learn_error, with_options};
 use crate::error::{Error, Result};
 
 /// Assumed bytes per sample of a small environment: a cache line.
@@ -87,6 +87,17 @@ fn workload(learner: &Config, num_envs: Option<usize>) -> Workload {
         single_tile_chunks: cpu::update::MIN_CHUNKS,
         tiles_per_chunk: cpu::update::CHUNK_TILES,
     }
+}
+
+/// Bytes of memory that a run on the CPU needs.
+///
+/// # Errors
+/// When the settings do not fit the environment.
+pub fn memory_needed(env: &dyn AnyEnv, settings: &Settings, threads: usize) -> Result<u64> {
+    let env = with_options(env, settings)?;
+    let footprint = Footprint::of(&*env, &settings.learner, threads)
+        .map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))?;
+    Ok(footprint.bytes(settings.learner.num_envs))
 }
 
 /// Refuses a run on the CPU that needs more memory than is available.

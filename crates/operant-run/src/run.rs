@@ -28,6 +28,8 @@ pub struct Job {
     pub resume: Option<Resume>,
     /// Start of the process; times to solve are measured from it.
     pub started: Instant,
+    /// Environment steps after which training pauses: the run ends as if it had taken every step, and can be resumed. None trains to the end.
+    pub until: Option<u64>,
     /// Requests to stop, save or pause.
     pub signals: Signals,
     /// Output of progress.
@@ -66,6 +68,7 @@ impl Job {
             requested,
             resume: None,
             started: Instant::now(),
+            until: None,
             signals: Signals::none(),
             progress: Box::new(Quiet),
             log: Log::default(),
@@ -111,7 +114,8 @@ impl Outcome {
 /// Before training: invalid settings, checkpoint or directory. During it: a device that fails, or
 /// [`crate::ErrorKind::Diverged`].
 pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<Built>) -> Result<Outcome> {
-    let Job { mut requested, resume, started, signals, mut progress, log, ring_dir, ready, on_record } = job;
+    let Job { mut requested, resume, started, until, signals, mut progress, log, ring_dir, ready, on_record } =
+        job;
     if let Some(resume) = &resume {
         resume.expect_env(&requested.settings.environment)?;
         requested = requested.resuming(&resume.config, resume.name())?;
@@ -156,6 +160,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         signals: &signals,
         progress: &mut *progress,
         started,
+        target: settings.updates().min(until.map_or(u64::MAX, |steps| steps.div_ceil(settings.batch()))),
         // Its tensors are in the backend now; this frees their memory here.
         last_checkpoint: home.checkpoint.take().map(|(path, _)| path),
         held: None,
@@ -167,7 +172,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         let ring = training.publisher.ring().map(Path::to_path_buf);
         ready(&Ready { run: dir.name().to_string(), dir: dir.path().to_path_buf(), ring });
     }
-    if training.state.updates >= settings.updates() {
+    if training.state.updates >= training.target {
         let steps = training.state.env_steps;
         training.warn(&format!(
             "the run has taken its {steps} steps already; --steps N with a larger N continues it"

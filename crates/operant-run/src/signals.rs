@@ -78,13 +78,13 @@ impl Signals {
     }
 
     /// Training begins: a first SIGTERM or SIGINT no longer ends the process at once.
-    pub(crate) fn begin(&self) {
+    pub fn begin(&self) {
         self.armed.store(false, Ordering::Relaxed);
     }
 
     /// From now on a further SIGTERM or SIGINT ends the process at once. Not from the first one on: some senders, such as
     /// `timeout`, send each signal twice, to the process and to its group.
-    pub(crate) fn arm(&self) {
+    pub fn arm(&self) {
         self.armed.store(true, Ordering::Relaxed);
     }
 

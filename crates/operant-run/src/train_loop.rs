@@ -45,6 +45,8 @@ pub(crate) struct Training<'a> {
     pub signals: &'a Signals,
     pub progress: &'a mut dyn Progress,
     pub started: Instant,
+    /// Updates after which training ends.
+    pub target: u64,
     pub last_checkpoint: Option<PathBuf>,
     pub clocks: Clocks,
     /// The record of the latest update, held until it is known whether an evaluation follows.
@@ -117,7 +119,7 @@ impl Training<'_> {
     /// # Errors
     /// When the device fails, when training diverges, or when a signal requests a stop and nothing could be saved.
     pub fn run(&mut self) -> Result<ExitReason> {
-        let target = self.settings.updates();
+        let target = self.target;
         let interval = self.settings.run.checkpoint_interval;
         while self.state.updates < target {
             if let Some(signal) = self.signals.stopped_by() {

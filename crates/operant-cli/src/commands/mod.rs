@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod checkpoint;
+pub mod compare;
 pub mod config;
 pub mod emit;
 pub mod envs;
@@ -14,9 +15,11 @@ mod overrides;
 mod place;
 pub mod play;
 pub mod replay;
+pub mod report;
 pub mod runs;
 pub mod selftest;
 pub mod shell;
 pub mod stop;
+pub mod sweep;
 pub mod train;
 pub mod tune;

@@ -169,6 +169,16 @@ pub(super) fn parse(key: &Key, text: &str) -> Value {
     }
 }
 
+/// Parses the value of a key, or of an option of an environment, as `--set` does.
+pub fn parsed(name: &str, text: &str) -> Value {
+    find(name).map_or_else(|| parse_value(text), |key| parse(key, text))
+}
+
+/// Whether the key's value is a whole number.
+pub fn is_whole(key: &Key) -> bool {
+    matches!(key.kind, Kind::Count { .. } | Kind::CountOrAuto { .. } | Kind::Size(_))
+}
+
 /// A TOML value, or the text itself as a string if it is not TOML.
 pub(super) fn parse_value(text: &str) -> Value {
     // A newline would allow further lines of TOML.

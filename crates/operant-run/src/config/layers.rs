@@ -355,6 +355,19 @@ fn accepted(key: &Key, value: Value, origin: Origin) -> Result<Entry> {
     }
 }
 
+/// A value in the type of its key, or of an option of an environment (`env.NAME`); `at` says where it was given.
+///
+/// # Errors
+/// When it is not valid.
+pub fn accepted_value(name: &str, value: Value, at: &str) -> Result<Value> {
+    let origin = Origin::Flag(at.to_owned());
+    match (name.strip_prefix("env."), keys::find(name)) {
+        (Some(option), _) => normalised(option, value, &origin),
+        (None, Some(key)) => accepted(key, value, origin).map(|entry| entry.value),
+        (None, None) => Err(unknown_key(name, &origin)),
+    }
+}
+
 fn parsed(text: &str, origin: &dyn Fn(Option<usize>) -> Origin) -> Result<Table> {
     text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map(|span| line_of(text, span.start));

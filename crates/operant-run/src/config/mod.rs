@@ -32,9 +32,9 @@ use std::path::{Path, PathBuf};
 
 pub use device_request::{DeviceName, DeviceRequest};
 pub use doc::{insert_tables, python_types, tables};
-pub use keys::{find, keys};
-pub use layers::{Layers, option_value};
-pub use operant_learn::setting::{Flag, Group, Key};
+pub use keys::{find, is_whole, keys, parsed};
+pub use layers::{Layers, accepted_value, option_value};
+pub use operant_learn::setting::{Flag, Group, Key, Kind};
 pub use origin::{Entry, EnvFacts, Origin};
 pub use requested::Requested;
 pub(crate) use run_config::check_run_name;

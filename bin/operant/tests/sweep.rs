@@ -1,0 +1,257 @@
+//! `operant sweep`, `report` and `compare` as a user runs them: tables that survive kills, runs with the bits of `operant train`, and
+//! one error for a specification that cannot be used.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use common::{Finished, Place, finish, send, wait_for};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// Settings of a run of a few updates.
+const BRIEF: [&str; 8] = [
+    "--set",
+    "num_envs=16",
+    "--set",
+    "num_steps=16",
+    "--set",
+    "total_timesteps=5120",
+    "--set",
+    "eval_episodes=4",
+];
+
+fn sweep(place: &Place, args: &[&str]) -> Finished {
+    let finished = place.operant(&[&["sweep"], args, &BRIEF].concat());
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
+    finished
+}
+
+/// Everything that must not depend on time: of each run of each setting the score and the steps.
+fn table(place: &Place, name: &str) -> Vec<String> {
+    let report: Value = place.operant(&["report", name, "--json"]).json();
+    let mut rows = Vec::new();
+    for group in report["environments"][0]["groups"].as_array().expect("settings") {
+        for run in group["runs"].as_array().expect("runs") {
+            let of_run =
+                ["seed", "score", "env_steps", "solved_at_step", "error"].map(|key| run[key].to_string());
+            rows.push(format!("{} {} {}", group["name"], group["settings"], of_run.join(" ")));
+        }
+    }
+    rows.sort();
+    rows
+}
+
+/// The final state of each run, by directory.
+fn states(place: &Place, name: &str) -> BTreeMap<String, Vec<u8>> {
+    let trials = place.path().join("runs").join(name).join("trials");
+    let runs = std::fs::read_dir(&trials).expect("runs").map(|entry| entry.expect("a run").file_name());
+    runs.map(|run| {
+        let run = run.to_string_lossy().into_owned();
+        let state = place.final_state(&format!("{name}/trials/{run}"));
+        (run, state)
+    })
+    .collect()
+}
+
+#[test]
+fn a_sweep_has_the_bits_of_single_runs() {
+    let place = Place::new();
+    let done = sweep(
+        &place,
+        &["cartpole", "--name", "s", "--seeds", "3..4", "--set", "learning_rate=1e-3,1e-2", "--json"],
+    );
+    let report = done.json();
+    assert_eq!(report["runs"], 4, "{report}");
+    for (trial, rate) in [("0000", "1e-3"), ("0001", "1e-2")] {
+        for seed in ["3", "4"] {
+            let (name, rate) = (format!("single-{trial}-{seed}"), format!("learning_rate={rate}"));
+            let args = ["train", "cartpole", "--quiet", "--name", &name, "--seed", seed, "--set", &rate];
+            let single = place.operant(&[&args, &BRIEF[..]].concat());
+            assert_eq!(single.code, Some(0), "{single:#?}");
+            let inside = place.final_state(&format!("s/trials/{trial}-seed{seed}"));
+            assert!(inside == place.final_state(&name), "trial {trial}, seed {seed}");
+        }
+    }
+    // A run of a sweep is a run.
+    let played = place.operant(&["eval", "runs/s/trials/0001-seed3", "--episodes", "2", "--json"]);
+    assert_eq!(played.json()["eval_episodes"], 2, "{played:#?}");
+}
+
+/// A specification of each search.
+const SEARCHES: [(&str, &str); 3] = [
+    ("grid", "[vary]\nlearning_rate = [1e-4, 1e-3, 1e-2]\ngamma = [0.9, 0.99]\n"),
+    (
+        "halving",
+        "[vary]\nlearning_rate = { log_uniform = [1e-4, 1e-2] }\n[search]\nmethod = \"random\"\ntrials = 5\n\
+         halving = { first_steps = 1024, factor = 2 }\n",
+    ),
+    (
+        "pbt",
+        "[vary]\nlearning_rate = { log_uniform = [1e-4, 1e-2] }\nent_coef = [0.0, 0.01]\n[search]\nmethod = \"pbt\"\n\
+         trials = 4\ninterval = 2048\n",
+    ),
+];
+
+#[test]
+fn a_killed_sweep_goes_on_with_the_same_table_and_bits() {
+    for (name, vary) in SEARCHES {
+        let place = Place::new();
+        place.write("spec.toml", &format!("env = \"cartpole\"\nseeds = 2\n{vary}"));
+        sweep(&place, &["spec.toml", "--name", "whole", "--quiet"]);
+        let args = ["sweep", "spec.toml", "--name", "killed", "--quiet"];
+        let mut child = place.start(&[&args, &BRIEF[..]].concat());
+        let trials = place.path().join("runs/killed/trials");
+        let begun = |trials: &Path| std::fs::read_dir(trials).map_or(0, Iterator::count);
+        // Killed as soon as another run has begun, until there are none left to begin.
+        let mut kills = 0;
+        loop {
+            let before = begun(&trials);
+            let ended = wait_for("another run, or the end", || {
+                let ended = child.try_wait().expect("waited for").is_some();
+                (ended || begun(&trials) > before).then_some(ended)
+            });
+            if ended {
+                break;
+            }
+            child.kill().expect("killed");
+            child.wait().expect("waited for");
+            kills += 1;
+            child = place.start(&["sweep", "--resume", "killed", "--quiet"]);
+        }
+        let last = finish(child);
+        assert_eq!(last.code, Some(0), "{name}, after {kills} kills: {last:#?}");
+        assert!(kills > 2, "{name}: {kills} kills");
+        assert_eq!(table(&place, "killed"), table(&place, "whole"), "{name}, after {kills} kills");
+        assert!(states(&place, "killed") == states(&place, "whole"), "{name}, after {kills} kills");
+    }
+}
+
+#[test]
+fn a_signal_stops_a_sweep_with_checkpoints() {
+    let place = Place::new();
+    let endless = ["--set", "total_timesteps=1e12", "--set", "learning_rate=1e-3,1e-2", "--quiet"];
+    let child = place.start(&[&["sweep", "cartpole", "--name", "s", "--jobs", "2"], &endless[..]].concat());
+    let metrics = |trial: &str| place.path().join(format!("runs/s/trials/{trial}-seed1/metrics.csv"));
+    wait_for("both runs", || {
+        let lines = |trial| std::fs::read_to_string(metrics(trial)).map_or(0, |text| text.lines().count());
+        (lines("0000") > 2 && lines("0001") > 2).then_some(())
+    });
+    send(&child, Signal::INT);
+    let stopped = finish(child);
+    assert_eq!(stopped.code, Some(75), "{stopped:#?}");
+    assert!(stopped.stderr.contains("operant sweep --resume s"), "{stopped:#?}");
+    for trial in ["0000", "0001"] {
+        assert!(!place.checkpoints(&format!("s/trials/{trial}-seed1")).is_empty(), "trial {trial}");
+    }
+    // Nothing but the directory can be given together with --resume.
+    place.operant(&["sweep", "--resume", "s", "--steps", "10"]).assert_error(2, &["leave the settings out"]);
+    place.write("operant.toml", "gamma = 0.5\n");
+    place.operant(&["sweep", "--resume", "s"]).assert_error(2, &["has changed since", "gamma = 0.5"]);
+}
+
+#[test]
+fn specifications_that_cannot_be_used_have_one_error_each() {
+    let place = Place::new();
+    let rate = "[vary]\nlearning_rate = ";
+    for (spec, parts) in [
+        ("", &["names no environment"][..]),
+        ("env = 3", &["env = 3"]),
+        ("env = [\"cartpole\", \"cartpole\"]", &["twice"]),
+        ("env = \"cartpol\"", &["did you mean \"cartpole\"?"]),
+        ("env = \"cartpole\"\nseeds = \"5..1\"", &["seeds = \"5..1\"", "1..10"]),
+        ("env = \"cartpole\"\nseeds = 0", &["seeds = 0"]),
+        ("env = \"cartpole\"\nseeds = [1, 1]", &["contains a seed twice"]),
+        ("env = \"cartpole\"\nseed = 1", &["unknown field `seed`", "spec.toml:2"]),
+        ("env = \"cartpole\"\n[vary\n", &["not valid", "spec.toml:2"]),
+        (&format!("env = \"cartpole\"\n{rate}[]"), &["learning_rate has no values"]),
+        (&format!("env = \"cartpole\"\n{rate}[1e-3, 1e-3]"), &["value 0.001 twice"]),
+        (&format!("env = \"cartpole\"\n{rate}[-1.0]"), &["learning_rate = -1.0", "[vary] learning_rate"]),
+        (&format!("env = \"cartpole\"\n{rate}0.1"), &["does not say what varies", "[set]"]),
+        (
+            &format!("env = \"cartpole\"\n{rate}{{ log_unifrom = [1e-4, 1e-2] }}"),
+            &["did you mean \"log_uniform\"?"],
+        ),
+        (&format!("env = \"cartpole\"\n{rate}{{ log_uniform = [0.0, 1e-2] }}"), &["is empty", "above 0"]),
+        (&format!("env = \"cartpole\"\n{rate}{{ uniform = [1e-2, 1e-4] }}"), &["is empty", "comes first"]),
+        (&format!("env = \"cartpole\"\n{rate}{{ uniform = [1e-4, 1e-2] }}"), &["needs a number of trials"]),
+        (
+            &format!("env = \"cartpole\"\n{rate}[1e-3]\n[set]\nlearning_rate = 1e-3"),
+            &["in [set] and in [vary]"],
+        ),
+        (
+            &format!("env = \"cartpole\"\n{rate}{{ uniform = [1e-4, 1e-2] }}\n[search]\nmethod = \"grid\""),
+            &["a grid needs lists"],
+        ),
+        (&format!("env = \"cartpole\"\n{rate}[1e-3, 1e-2]\n[search]\ntrials = 3"), &["2 combinations"]),
+        ("env = \"cartpole\"\n[vary]\nlerning_rate = [1e-3]", &["did you mean \"learning_rate\"?"]),
+        ("env = \"cartpole\"\n[vary]\nseed = [1, 2]", &["seeds = "]),
+        ("env = \"cartpole\"\n[search]\nmethod = \"baies\"", &["did you mean \"bayes\"?"]),
+        ("env = \"cartpole\"\n[search]\nmethod = \"random\"\ntrials = 3", &["nothing varies"]),
+        (
+            &format!("env = \"cartpole\"\n{rate}[1e-3, 1e-2]\n[search]\nmethod = \"pbt\"\ntrials = 4"),
+            &["steps between generations"],
+        ),
+        (
+            "env = \"cartpole\"\n[vary]\nhidden = [[8], [16]]\n[search]\nmethod = \"pbt\"\ntrials = 4\ninterval = 1000",
+            &["cannot change hidden"],
+        ),
+        ("env = \"cartpole\"\n[vary]\nnum_minibatches = [4, 7]", &["does not divide", "num_minibatches=7"]),
+    ] {
+        place.write("spec.toml", spec);
+        place.operant(&["sweep", "spec.toml"]).assert_error(2, parts);
+    }
+    place.operant(&["sweep", "missing.toml"]).assert_error(2, &["cannot be read", "missing.toml"]);
+    place.operant(&["sweep", "--resume", "none"]).assert_error(2, &["there is no sweep \"none\""]);
+    assert!(!place.path().join("runs").exists(), "nothing was trained");
+}
+
+#[test]
+fn a_trial_that_cannot_be_trained_fails_alone() {
+    let place = Place::new();
+    // 48 minibatches fit 16 x 48 steps, and not 16 x 16. A grid would have been checked as a whole.
+    let spec = "env = \"cartpole\"\n[set]\nnum_envs = 16\ntotal_timesteps = 3072\n[vary]\nnum_minibatches = [4, 48]\n\
+                num_steps = [48, 16]\n[search]\nmethod = \"random\"\ntrials = 8\n";
+    place.write("spec.toml", spec);
+    let done = place.operant(&["sweep", "spec.toml", "--name", "s", "--json"]);
+    assert_eq!(done.code, Some(0), "{done:#?}");
+    let report = done.json();
+    let failed = report["failed"].as_u64().expect("a number");
+    assert!((1..8).contains(&failed), "{report}");
+    assert!(report.to_string().contains("does not divide"), "{report}");
+}
+
+#[test]
+fn reports_are_written_and_runs_compared() {
+    let place = Place::new();
+    sweep(
+        &place,
+        &["cartpole", "--name", "s", "--seeds", "3", "--set", "learning_rate=1e-3,1e-2", "--quiet"],
+    );
+    let shown = place.operant(&["report", "s"]);
+    assert!(
+        shown.stdout.contains("learning_rate=0.01") && shown.stdout.contains("95% interval"),
+        "{shown:#?}"
+    );
+    let written = place.operant(&["report", "s", "--html", "page.html", "--plots", "plots"]);
+    assert_eq!((written.code, written.stdout.as_str()), (Some(0), ""), "{written:#?}");
+    let page = std::fs::read_to_string(place.path().join("page.html")).expect("written");
+    assert!(
+        page.matches("<svg").count() == 4 && !page.contains("<script") && !page.contains("src="),
+        "{page}"
+    );
+    let png = std::fs::read(place.path().join("plots/cartpole-steps.png")).expect("written");
+    assert!(png.starts_with(b"\x89PNG"));
+    let compared = place.operant(&["compare", "s", "s", "--json"]).json();
+    assert_eq!(compared["improvement"]["value"], 0.5, "{compared}");
+    // Runs from anywhere, such as those of the sweep.
+    let runs: Vec<String> =
+        (1..=3).flat_map(|seed| [0, 1].map(|trial| format!("runs/s/trials/000{trial}-seed{seed}"))).collect();
+    let runs: Vec<&str> = runs.iter().map(String::as_str).collect();
+    let of_runs = place.operant(&[&["report", "--json"], &runs[..]].concat()).json();
+    let groups = of_runs["environments"][0]["groups"].as_array().expect("settings");
+    assert_eq!(groups.len(), 2, "{of_runs}");
+    assert_eq!(groups[0]["settings"][0][0], "learning_rate", "{of_runs}");
+    place.operant(&["report", "s", runs[0]]).assert_error(2, &["operant compare"]);
+}

@@ -1,0 +1,21 @@
+//! operant-sweep trains many runs on one machine and says what they show: searches over settings ([`search`]), the table that they are
+//! written to ([`table`]), the sweep itself ([`sweep`]), and reports with intervals over seeds ([`report`]).
+
+#![forbid(unsafe_code)]
+
+mod gaussian;
+pub mod html;
+mod picture;
+pub mod plot;
+mod random;
+pub mod report;
+pub mod search;
+pub mod space;
+pub mod spec;
+pub mod stats;
+pub mod sweep;
+pub mod table;
+
+pub use report::Report;
+pub use spec::{Given, Spec};
+pub use sweep::{Ended, Status, Sweep, Watch};

@@ -1,0 +1,151 @@
+//! The settings that a sweep varies, and their possible values.
+
+use serde::{Deserialize, Serialize};
+use toml::Value;
+
+use crate::random::Random;
+
+/// Values of one setting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Values {
+    /// One of these.
+    List(Vec<Value>),
+    /// A number between bounds.
+    Range {
+        /// Lowest and highest value.
+        bounds: [f64; 2],
+        /// Whether the logarithm is uniform, rather than the number.
+        log: bool,
+        /// Whether the number is rounded to a whole one.
+        whole: bool,
+    },
+}
+
+/// A setting and its values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Axis {
+    /// Name of the setting, as in `--set`.
+    pub key: String,
+    /// Its values.
+    pub values: Values,
+}
+
+/// One value for each axis.
+pub type Point = Vec<Value>;
+
+impl Values {
+    /// The value at a place between 0 and 1.
+    fn at(&self, place: f64) -> Value {
+        match self {
+            Values::List(list) => list[((place * list.len() as f64) as usize).min(list.len() - 1)].clone(),
+            Values::Range { bounds: [low, high], log, whole } => {
+                let place = place.clamp(0.0, 1.0);
+                let number = if *log { low * (high / low).powf(place) } else { low + (high - low) * place };
+                let number = number.clamp(*low, *high);
+                if *whole { Value::Integer(number.round() as i64) } else { Value::Float(rounded(number)) }
+            }
+        }
+    }
+
+    /// Each value of a list, or the bounds of a range.
+    pub fn corners(&self) -> Vec<Value> {
+        match self {
+            Values::List(list) => list.clone(),
+            Values::Range { .. } => vec![self.at(0.0), self.at(1.0)],
+        }
+    }
+
+    /// Where a value lies between 0 and 1.
+    fn place(&self, value: &Value) -> f64 {
+        match self {
+            Values::List(list) => {
+                let index = list.iter().position(|other| other == value).unwrap_or(0);
+                (index as f64 + 0.5) / list.len() as f64
+            }
+            Values::Range { bounds: [low, high], log, .. } => {
+                let number = number(value).unwrap_or(*low);
+                let place = if *log {
+                    (number / low).ln() / (high / low).ln()
+                } else {
+                    (number - low) / (high - low)
+                };
+                if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.5 }
+            }
+        }
+    }
+
+    /// Whether the list's values have no order.
+    fn is_unordered(&self) -> bool {
+        matches!(self, Values::List(list) if list.iter().any(|value| number(value).is_none()))
+    }
+
+    /// A value near this one: 0.8 or 1.2 times it, or a neighbour in the list.
+    fn near(&self, value: &Value, random: &mut Random) -> Value {
+        let up = random.uniform() < 0.5;
+        match self {
+            Values::List(list) => {
+                let index = list.iter().position(|other| other == value).unwrap_or(0);
+                let next = if up { (index + 1).min(list.len() - 1) } else { index.saturating_sub(1) };
+                list[next].clone()
+            }
+            Values::Range { bounds: [low, high], whole, .. } => {
+                let moved = number(value).unwrap_or(*low) * if up { 1.2 } else { 0.8 };
+                let moved = moved.clamp(*low, *high);
+                if *whole { Value::Integer(moved.round() as i64) } else { Value::Float(rounded(moved)) }
+            }
+        }
+    }
+}
+
+/// The number of a value.
+pub fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Integer(n) => Some(*n as f64),
+        Value::Float(x) => Some(*x),
+        _ => None,
+    }
+}
+
+/// To four digits: what a person would write.
+fn rounded(number: f64) -> f64 {
+    format!("{number:.3e}").parse().unwrap_or(number)
+}
+
+/// Every combination of lists, the last axis changing fastest; None if an axis is a range.
+pub fn grid(axes: &[Axis]) -> Option<Vec<Point>> {
+    let mut points = vec![Vec::new()];
+    for axis in axes {
+        let Values::List(list) = &axis.values else { return None };
+        points = points
+            .into_iter()
+            .flat_map(|point| {
+                list.iter().map(move |value| [&point[..], std::slice::from_ref(value)].concat())
+            })
+            .collect();
+    }
+    Some(points)
+}
+
+/// A point drawn at random.
+pub fn sample(axes: &[Axis], random: &mut Random) -> Point {
+    axes.iter().map(|axis| axis.values.at(random.uniform())).collect()
+}
+
+/// A point near this one, each value moved up or down.
+pub fn explore(axes: &[Axis], point: &[Value], random: &mut Random) -> Point {
+    axes.iter().zip(point).map(|(axis, value)| axis.values.near(value, random)).collect()
+}
+
+/// A point for a model: one coordinate from 0 to 1 for each axis, or one for each value where values have no order.
+pub fn coordinates(axes: &[Axis], point: &[Value]) -> Vec<f64> {
+    let mut all = Vec::new();
+    for (axis, value) in axes.iter().zip(point) {
+        match &axis.values {
+            Values::List(list) if axis.values.is_unordered() => {
+                all.extend(list.iter().map(|other| f64::from(u8::from(other == value))));
+            }
+            values => all.push(values.place(value)),
+        }
+    }
+    all
+}

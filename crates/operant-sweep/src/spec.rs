@@ -1,0 +1,486 @@
+//! The specification of a sweep: environments, seeds, settings and how to search among them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use operant_run::config::{self, Kind};
+use operant_run::error::did_you_mean;
+use operant_run::{Error, Result};
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+use crate::space::{self, Axis, Point, Values};
+
+/// The most runs of a sweep: more would not end in a lifetime, and each has a directory.
+pub const MAX_RUNS: usize = 1_000_000;
+
+/// Settings that the sweep decides itself.
+const OWN: [(&str, &str); 6] = [
+    ("seed", "give seeds = \"1..10\" or --seeds"),
+    ("name", "give the sweep's name with --name"),
+    ("run_dir", "give the directory of the sweep with --run-dir"),
+    ("threads", "each run has one thread, or more if there are fewer runs than cores"),
+    ("device", "a sweep trains on the CPU"),
+    ("csv", "the table of the sweep is made from metrics.csv"),
+];
+
+/// A sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spec {
+    /// Environments, as in `operant train ENV`.
+    pub environments: Vec<String>,
+    /// Seeds of each trial.
+    pub seeds: Vec<u64>,
+    /// `--config FILE`.
+    pub config: Option<PathBuf>,
+    /// Settings of all runs, as in `--set`.
+    pub set: Vec<(String, Value)>,
+    /// Settings that vary.
+    pub axes: Vec<Axis>,
+    /// How to search.
+    pub search: Search,
+}
+
+/// How to search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// The method.
+    pub method: Method,
+    /// Number of trials of one environment; the population of `pbt`.
+    pub trials: usize,
+    /// Seed of the search.
+    pub seed: u64,
+    /// What the search maximises.
+    pub objective: Objective,
+    /// Early stopping of the worse trials.
+    pub halving: Option<Halving>,
+}
+
+/// A method of search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// Every combination.
+    Grid,
+    /// Values drawn at random.
+    Random,
+    /// A Gaussian process proposes values: expected improvement for each second.
+    Bayes,
+    /// Population-based training.
+    Pbt {
+        /// Environment steps between generations.
+        interval: u64,
+    },
+}
+
+/// What a search maximises.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Objective {
+    /// The mean return of the last evaluation.
+    EvalReturn,
+    /// Few steps until the environment is solved.
+    SolvedAtStep,
+    /// Little time until then.
+    SolvedAtS,
+}
+
+/// Successive halving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Halving {
+    /// Environment steps after which trials are first compared.
+    pub first_steps: u64,
+    /// One of this number of trials continues, for this number of times as many steps.
+    #[serde(default = "three")]
+    pub factor: u64,
+}
+
+fn three() -> u64 {
+    3
+}
+
+/// The tables of a specification, as TOML.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Raw {
+    env: Option<Value>,
+    seeds: Option<Value>,
+    set: Table,
+    vary: Table,
+    search: RawSearch,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawSearch {
+    method: Option<String>,
+    trials: Option<usize>,
+    seed: Option<u64>,
+    objective: Option<Objective>,
+    halving: Option<Halving>,
+    interval: Option<u64>,
+}
+
+/// What the command line adds to a specification, or gives in place of one.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Given {
+    /// `--set KEY=VALUES`.
+    pub set: Vec<String>,
+    /// `--seeds`.
+    pub seeds: Option<String>,
+    /// `--search`.
+    pub method: Option<String>,
+    /// `--trials`.
+    pub trials: Option<usize>,
+    /// `--config FILE`.
+    pub config: Option<PathBuf>,
+}
+
+impl Spec {
+    /// The specification in a file.
+    ///
+    /// # Errors
+    /// When it cannot be read or is not valid.
+    pub fn read(path: &Path, given: &Given) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Error::usage(format!("the specification cannot be read: {error}"))
+                .at(path.display().to_string())
+                .remedy("name a TOML file: docs/sweep.md, or `operant sweep ENV --set key=value,value`")
+        })?;
+        Self::parse(&text, &path.display().to_string(), given)
+    }
+
+    /// The specification of a text; `at` names it.
+    ///
+    /// # Errors
+    /// When it is not valid.
+    pub fn parse(text: &str, at: &str, given: &Given) -> Result<Self> {
+        let raw: Raw = toml::from_str(text).map_err(|error| {
+            let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+            let place = line.map_or_else(|| at.to_owned(), |line| format!("{at}:{line}"));
+            Error::usage(format!("the specification is not valid: {}", error.message().trim()))
+                .at(place)
+                .remedy("see docs/sweep.md for its tables and keys")
+        })?;
+        Self::checked(raw, given).map_err(|error| match error.place {
+            Some(_) => error,
+            None => error.at(at),
+        })
+    }
+
+    /// The specification of a command line.
+    ///
+    /// # Errors
+    /// When it is not valid.
+    pub fn of_environment(env: &str, given: &Given) -> Result<Self> {
+        Self::checked(Raw { env: Some(Value::from(env)), ..Raw::default() }, given)
+    }
+
+    fn checked(raw: Raw, given: &Given) -> Result<Self> {
+        let environments = environments(raw.env)?;
+        let seeds = match &given.seeds {
+            Some(text) => seeds(&Value::from(text.as_str())).map_err(|error| error.at("--seeds"))?,
+            None => raw.seeds.as_ref().map_or_else(|| Ok(vec![1]), seeds)?,
+        };
+        let mut spec = Spec {
+            environments,
+            seeds,
+            config: given.config.clone(),
+            set: raw.set.into_iter().collect(),
+            axes: Vec::new(),
+            search: Search {
+                method: Method::Grid,
+                trials: 0,
+                seed: 1,
+                objective: Objective::EvalReturn,
+                halving: None,
+            },
+        };
+        for (key, value) in raw.vary {
+            let values = values(&key, &value, &format!("[vary] {key}"))?;
+            spec.axes.push(Axis { key, values });
+        }
+        for assignment in &given.set {
+            spec.add(assignment)?;
+        }
+        spec.check_keys()?;
+        spec.search = spec.searching(raw.search, given)?;
+        let runs =
+            (spec.search.trials).saturating_mul(spec.seeds.len()).saturating_mul(spec.environments.len());
+        if runs > MAX_RUNS {
+            return Err(Error::usage(format!("the sweep has {runs} runs, more than {MAX_RUNS}"))
+                .remedy("use fewer values or seeds, or search = random with a number of trials"));
+        }
+        Ok(spec)
+    }
+
+    /// Adds `key=value` or `key=value,value`; a key of the specification is replaced.
+    fn add(&mut self, assignment: &str) -> Result<()> {
+        let Some((key, text)) = assignment.split_once('=') else {
+            return Err(Error::usage(format!("\"{assignment}\" is not an assignment"))
+                .at("--set")
+                .remedy("write --set key=value or --set key=value,value"));
+        };
+        let (key, text) = (key.trim(), text.trim());
+        // Values of lists contain commas themselves.
+        let separator = if is_list(key) { ';' } else { ',' };
+        let parts: Vec<Value> = text.split(separator).map(|part| config::parsed(key, part.trim())).collect();
+        self.set.retain(|(other, _)| other != key);
+        self.axes.retain(|axis| axis.key != key);
+        match <[Value; 1]>::try_from(parts) {
+            Ok([value]) => self.set.push((key.to_owned(), value)),
+            Err(parts) => {
+                let values = values(key, &Value::Array(parts), &format!("--set {assignment}"))?;
+                self.axes.push(Axis { key: key.to_owned(), values });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_keys(&self) -> Result<()> {
+        let varied = self.axes.iter().map(|axis| (&axis.key, "[vary]"));
+        let fixed = self.set.iter().map(|(key, _)| (key, "[set]"));
+        let mut seen = BTreeSet::new();
+        for (key, table) in varied.chain(fixed) {
+            let at = format!("{table} {key}");
+            if let Some((_, remedy)) = OWN.iter().find(|(own, _)| own == key) {
+                return Err(Error::usage(format!("{key} is not a setting of a sweep's runs"))
+                    .at(at)
+                    .remedy(*remedy));
+            }
+            if !key.starts_with("env.") && config::find(key).is_none() {
+                let hint = did_you_mean(key, config::keys().map(|key| key.name));
+                return Err(Error::usage(format!("{key} is not a configuration key{hint}"))
+                    .at(at)
+                    .remedy("`operant config ENV` lists the keys; options of the environment are env.NAME"));
+            }
+            if !seen.insert(key) {
+                return Err(Error::usage(format!("{key} is in [set] and in [vary]"))
+                    .at(at)
+                    .remedy("remove one of them"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Points that are known before the sweep begins: a whole grid, or for other searches each value of a list and each bound of a
+    /// range, together with the first of the others.
+    pub fn points_to_check(&self) -> Vec<Point> {
+        if let (Method::Grid, Some(points)) = (self.search.method, space::grid(&self.axes)) {
+            return points;
+        }
+        let corners: Vec<Vec<Value>> = self.axes.iter().map(|axis| axis.values.corners()).collect();
+        let first: Point = corners.iter().map(|values| values[0].clone()).collect();
+        let with = |axis: usize, value: &Value| {
+            let mut point = first.clone();
+            point[axis] = value.clone();
+            point
+        };
+        let each = corners.iter().enumerate();
+        each.flat_map(|(axis, values)| values.iter().map(move |value| with(axis, value)).collect::<Vec<_>>())
+            .collect()
+    }
+
+    fn searching(&self, raw: RawSearch, given: &Given) -> Result<Search> {
+        let at = |error: Error| error.at("[search]");
+        let points = space::grid(&self.axes);
+        let default = if points.is_some() { "grid" } else { "random" };
+        let method = given.method.clone().or(raw.method).unwrap_or_else(|| default.to_owned());
+        let interval = match (method.as_str(), raw.interval) {
+            ("pbt", None | Some(0)) => {
+                return Err(at(Error::usage("pbt needs the number of steps between generations")
+                    .remedy("add interval = 50_000 to [search]")));
+            }
+            ("pbt", Some(interval)) => interval,
+            (_, Some(_)) => {
+                return Err(at(Error::usage(format!("interval has no meaning with method = \"{method}\""))
+                    .remedy("remove interval, or use method = \"pbt\"")));
+            }
+            (_, None) => 0,
+        };
+        let method = match method.as_str() {
+            "grid" => Method::Grid,
+            "random" => Method::Random,
+            "bayes" => Method::Bayes,
+            "pbt" => Method::Pbt { interval },
+            other => {
+                let hint = did_you_mean(other, ["grid", "random", "bayes", "pbt"]);
+                return Err(at(Error::usage(format!("\"{other}\" is not a method of search{hint}"))
+                    .remedy("use grid, random, bayes or pbt")));
+            }
+        };
+        let asked = given.trials.or(raw.trials);
+        let trials = match (method, points, asked) {
+            (Method::Grid, Some(points), None) => points.len(),
+            (Method::Grid, Some(points), Some(asked)) if asked == points.len() => asked,
+            (Method::Grid, Some(points), Some(asked)) => {
+                let what = format!("trials = {asked}, but the grid has {} combinations", points.len());
+                return Err(at(Error::usage(what).remedy("remove trials, or use method = \"random\"")));
+            }
+            (Method::Grid, None, _) => {
+                let range = self.axes.iter().find(|axis| matches!(axis.values, Values::Range { .. }));
+                let key = range.map_or("", |axis| axis.key.as_str());
+                return Err(at(Error::usage(format!("a grid needs lists, and {key} is a range"))
+                    .remedy("list its values, or use method = \"random\" with a number of trials")));
+            }
+            (_, _, None | Some(0)) => {
+                return Err(at(Error::usage("this search needs a number of trials")
+                    .remedy("add trials = 20 to [search], or --trials 20")));
+            }
+            (_, _, Some(_)) if self.axes.is_empty() => {
+                return Err(at(Error::usage("nothing varies, so there is nothing to search").remedy(
+                    "add settings to [vary], such as learning_rate = { log_uniform = [1e-4, 1e-2] }",
+                )));
+            }
+            (Method::Pbt { .. }, _, Some(asked)) if asked < 4 => {
+                return Err(at(Error::usage(format!("a population of {asked} is too small for pbt"))
+                    .remedy("use at least 4 trials: the worst quarter is replaced")));
+            }
+            (_, _, Some(asked)) => asked,
+        };
+        if let Method::Pbt { .. } = method {
+            if raw.halving.is_some() {
+                return Err(at(
+                    Error::usage("halving has no meaning with method = \"pbt\"").remedy("remove it")
+                ));
+            }
+            let fixed = |axis: &&Axis| config::find(&axis.key).is_none_or(|key| key.fixed.is_some());
+            if let Some(axis) = self.axes.iter().find(fixed) {
+                return Err(Error::usage(format!("pbt cannot change {} during training", axis.key))
+                    .at(format!("[vary] {}", axis.key))
+                    .remedy("vary settings such as learning_rate, ent_coef, gamma or clip_coef"));
+            }
+        }
+        if let Some(halving) = raw.halving
+            && (halving.first_steps == 0 || halving.factor < 2)
+        {
+            return Err(at(Error::usage(
+                "halving needs first_steps of at least 1 and a factor of at least 2",
+            )
+            .remedy("such as halving = { first_steps = 20_000, factor = 3 }")));
+        }
+        let objective = raw.objective.unwrap_or(Objective::EvalReturn);
+        Ok(Search { method, trials, seed: raw.seed.unwrap_or(1), objective, halving: raw.halving })
+    }
+}
+
+fn is_list(key: &str) -> bool {
+    config::find(key).is_some_and(|key| matches!(key.kind, Kind::Widths | Kind::Convs))
+}
+
+fn environments(value: Option<Value>) -> Result<Vec<String>> {
+    let wrong = |what: String| Error::usage(what).remedy("env = \"cartpole\", or a list of names");
+    let words = match value {
+        Some(Value::String(name)) => vec![name],
+        Some(Value::Array(names)) if !names.is_empty() => names
+            .iter()
+            .map(|name| {
+                name.as_str()
+                    .map(str::to_owned)
+                    .ok_or_else(|| wrong(format!("env contains {name}, which is not a name")))
+            })
+            .collect::<Result<_>>()?,
+        Some(other) => return Err(wrong(format!("env = {other} names no environment"))),
+        None => return Err(wrong("the specification names no environment".to_owned())),
+    };
+    let distinct: BTreeSet<&String> = words.iter().collect();
+    if distinct.len() < words.len() {
+        return Err(wrong("env names an environment twice".to_owned()));
+    }
+    Ok(words)
+}
+
+/// A number of seeds, `first..last` (both included), or a list.
+fn seeds(value: &Value) -> Result<Vec<u64>> {
+    let wrong = || {
+        Error::usage(format!("seeds = {value} is not a list of seeds")).remedy(
+            "give a number of seeds, such as 10, a range such as \"1..10\", or a list such as [1, 5, 9]",
+        )
+    };
+    let whole = |text: &str| text.trim().parse::<u64>().ok();
+    let seeds: Vec<u64> = match value {
+        Value::Integer(count @ 1..=1_000_000) => (1..=*count as u64).collect(),
+        Value::Array(list) if !list.is_empty() => {
+            let seed = |value: &Value| value.as_integer().and_then(|seed| u64::try_from(seed).ok());
+            list.iter().map(seed).collect::<Option<_>>().ok_or_else(wrong)?
+        }
+        Value::String(text) => match text.split_once("..") {
+            Some((first, last)) => {
+                let (first, last) =
+                    (whole(first).ok_or_else(wrong)?, whole(last.trim_start_matches('=')).ok_or_else(wrong)?);
+                if first > last || last - first >= MAX_RUNS as u64 {
+                    return Err(wrong());
+                }
+                (first..=last).collect()
+            }
+            None if text.contains(',') => {
+                text.split(',').map(whole).collect::<Option<_>>().ok_or_else(wrong)?
+            }
+            None => {
+                let count =
+                    whole(text).filter(|count| (1..=MAX_RUNS as u64).contains(count)).ok_or_else(wrong)?;
+                (1..=count).collect()
+            }
+        },
+        _ => return Err(wrong()),
+    };
+    let distinct: BTreeSet<&u64> = seeds.iter().collect();
+    if distinct.len() < seeds.len() {
+        return Err(
+            Error::usage(format!("seeds = {value} contains a seed twice")).remedy("list each seed once")
+        );
+    }
+    Ok(seeds)
+}
+
+/// A list, `{ uniform = [low, high] }` or `{ log_uniform = [low, high] }`; `at` says where it was given.
+fn values(key: &str, value: &Value, at: &str) -> Result<Values> {
+    let remedy = "give a list, { uniform = [0.9, 0.999] } or { log_uniform = [1e-4, 1e-2] }";
+    let wrong = |what: String| Error::usage(what).at(at);
+    let table = match value {
+        Value::Array(list) if list.is_empty() => {
+            return Err(wrong(format!("{key} has no values")).remedy(remedy));
+        }
+        Value::Array(list) => {
+            let accepted = |value: &Value| config::accepted_value(key, value.clone(), at);
+            let list = list.iter().map(accepted).collect::<Result<Vec<_>>>()?;
+            if let Some(again) = (1..list.len()).find(|again| list[..*again].contains(&list[*again])) {
+                return Err(wrong(format!("{key} has the value {} twice", list[again]))
+                    .remedy("list each value once"));
+            }
+            return Ok(Values::List(list));
+        }
+        Value::Table(table) if table.len() == 1 => table,
+        other => {
+            let what = format!("{key} = {other} does not say what varies");
+            return Err(wrong(what).remedy(format!("{remedy}; a setting of all runs belongs in [set]")));
+        }
+    };
+    let (kind, bounds) = table.iter().next().expect("it has one entry");
+    let log = match kind.as_str() {
+        "uniform" => false,
+        "log_uniform" => true,
+        other => {
+            let hint = did_you_mean(other, ["uniform", "log_uniform"]);
+            return Err(wrong(format!("{other} is not a distribution{hint}")).remedy(remedy));
+        }
+    };
+    let numbers: Option<Vec<f64>> =
+        bounds.as_array().and_then(|list| list.iter().map(space::number).collect());
+    let Some([low, high]) = numbers.and_then(|numbers| <[f64; 2]>::try_from(numbers).ok()) else {
+        return Err(wrong(format!("{key}: {kind} = {bounds} is not a pair of numbers")).remedy(remedy));
+    };
+    if !(low < high && low.is_finite() && high.is_finite()) || (log && low <= 0.0) {
+        let what = format!("{key}: {kind} = {bounds} is empty");
+        let remedy =
+            if log { "the lower bound comes first and is above 0" } else { "the lower bound comes first" };
+        return Err(wrong(what).remedy(remedy));
+    }
+    let whole = config::find(key).is_some_and(config::is_whole);
+    for bound in [low, high] {
+        let value = if whole { Value::Integer(bound as i64) } else { Value::Float(bound) };
+        config::accepted_value(key, value, at)?;
+    }
+    Ok(Values::Range { bounds: [low, high], log, whole })
+}

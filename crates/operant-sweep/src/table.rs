@@ -1,0 +1,412 @@
+//! The table of a sweep: an SQLite database with its specification, trials, decisions, results and curves. Every change is a
+//! transaction that is on the disk before the sweep acts on it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use operant_run::{Error, ErrorKind, Result, RunResult};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+
+use crate::search::{Trial, TrialResult};
+use crate::spec::{Objective, Spec};
+
+/// Name of the file in a sweep's directory.
+pub const FILE: &str = "sweep.db";
+
+/// Version of the tables.
+const FORMAT: &str = "1";
+
+const TABLES: &str = "
+CREATE TABLE sweep (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE environments (number INTEGER PRIMARY KEY, env TEXT NOT NULL, name TEXT NOT NULL, config TEXT NOT NULL);
+CREATE TABLE trials (
+    trial INTEGER PRIMARY KEY, env TEXT NOT NULL, settings TEXT NOT NULL, config TEXT NOT NULL,
+    parent INTEGER REFERENCES trials, reason TEXT NOT NULL);
+CREATE TABLE decisions (
+    decision INTEGER PRIMARY KEY, trial INTEGER NOT NULL REFERENCES trials, until INTEGER NOT NULL, UNIQUE (trial, until));
+CREATE TABLE results (
+    trial INTEGER NOT NULL REFERENCES trials, seed INTEGER NOT NULL, until INTEGER NOT NULL,
+    env_steps INTEGER, updates INTEGER, eval_return_mean REAL, eval_return_std REAL, eval_episodes INTEGER,
+    solved_at_step INTEGER, solved_at_s REAL, wall_s REAL, train_s REAL, sps REAL, error TEXT,
+    PRIMARY KEY (trial, seed, until)) WITHOUT ROWID;
+CREATE TABLE curves (
+    trial INTEGER NOT NULL, seed INTEGER NOT NULL, env_steps INTEGER NOT NULL, train_s REAL NOT NULL,
+    episodic_return REAL NOT NULL, PRIMARY KEY (trial, seed, env_steps)) WITHOUT ROWID;
+";
+
+/// The table of a sweep.
+#[derive(Debug)]
+pub struct Table {
+    connection: Connection,
+    path: PathBuf,
+}
+
+/// An environment of a sweep, and its runs' configuration without what varies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Base {
+    /// The environment, as in the specification.
+    pub env: String,
+    /// The name that it gives itself.
+    pub name: String,
+    /// The configuration as TOML.
+    pub config: String,
+}
+
+/// A trial as the table has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrialRow {
+    /// The trial.
+    pub trial: Trial,
+    /// The effective configuration of its runs, as TOML; the seed does not matter.
+    pub config: String,
+    /// Why it was begun.
+    pub reason: String,
+}
+
+/// The result of a run of a trial.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRow {
+    /// Number of the trial.
+    pub trial: usize,
+    /// Seed.
+    pub seed: u64,
+    /// Steps, as decided.
+    pub until: u64,
+    /// The result, or the error of a run that failed.
+    pub result: std::result::Result<RunResult, String>,
+}
+
+/// A point of a run's curve.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CurvePoint {
+    /// Environment steps.
+    pub env_steps: u64,
+    /// Seconds of training.
+    pub train_s: f64,
+    /// Mean return of the episodes that ended since the point before.
+    pub episodic_return: f64,
+}
+
+impl Table {
+    fn failed(&self, what: &str) -> impl Fn(rusqlite::Error) -> Error {
+        failed(what, &self.path)
+    }
+
+    /// Makes the table of a new sweep.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn create(dir: &Path, spec: &Spec, bases: &[Base]) -> Result<Self> {
+        let path = dir.join(FILE);
+        let problem = failed("the table of the sweep cannot be made", &path);
+        let mut connection = Connection::open(&path).and_then(prepared).map_err(&problem)?;
+        let write = |connection: &mut Connection| {
+            let transaction = connection.transaction()?;
+            transaction.execute_batch(TABLES)?;
+            let text = serde_json::to_string(spec).expect("a specification is JSON");
+            let version = env!("CARGO_PKG_VERSION");
+            for (key, value) in [("format", FORMAT), ("spec", &text), ("version", version), ("wall_s", "0")] {
+                transaction.execute("INSERT INTO sweep VALUES (?, ?)", params![key, value])?;
+            }
+            for (number, Base { env, name, config }) in bases.iter().enumerate() {
+                transaction.execute(
+                    "INSERT INTO environments VALUES (?, ?, ?, ?)",
+                    params![number, env, name, config],
+                )?;
+            }
+            transaction.commit()
+        };
+        write(&mut connection).map_err(&problem)?;
+        Ok(Self { connection, path })
+    }
+
+    /// Opens the table of a sweep, to continue it or to read it.
+    ///
+    /// # Errors
+    /// When it cannot be read, or another version of operant wrote it.
+    pub fn open(dir: &Path, write: bool) -> Result<(Self, Spec)> {
+        let path = dir.join(FILE);
+        let flags = if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
+        let problem = failed("the table of the sweep cannot be read", &path);
+        let connection = Connection::open_with_flags(&path, flags).map_err(&problem)?;
+        let connection = if write { prepared(connection).map_err(&problem)? } else { connection };
+        let get = |key: &str| {
+            connection
+                .query_row("SELECT value FROM sweep WHERE key = ?", [key], |row| row.get::<_, String>(0))
+                .optional()
+        };
+        let format = get("format").map_err(&problem)?;
+        if format.as_deref() != Some(FORMAT) {
+            let what =
+                format!("the table of the sweep has format {}", format.unwrap_or_else(|| "none".to_owned()));
+            return Err(Error::usage(what)
+                .at(path.display().to_string())
+                .remedy("use the version of operant that began the sweep"));
+        }
+        let text = get("spec").map_err(&problem)?.unwrap_or_default();
+        let spec = serde_json::from_str(&text).map_err(|error| {
+            Error::usage(format!("the specification in the table cannot be read: {error}"))
+                .at(path.display().to_string())
+                .remedy("start the sweep again")
+        })?;
+        Ok((Self { connection, path }, spec))
+    }
+
+    /// Adds a trial and the decision to train it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn begin(&mut self, spec: &Spec, row: &TrialRow) -> Result<()> {
+        let TrialRow { trial, config, reason } = row;
+        let env = &spec.environments[trial.env];
+        let values = spec.axes.iter().map(|axis| &axis.key).zip(&trial.point);
+        let settings = serde_json::to_string(&values.collect::<BTreeMap<_, _>>()).expect("values are JSON");
+        let write = |connection: &mut Connection| {
+            let transaction = connection.transaction()?;
+            transaction.execute(
+                "INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?)",
+                params![trial.id, env, settings, config, trial.parent, reason],
+            )?;
+            transaction.execute(
+                "INSERT INTO decisions (trial, until) VALUES (?, ?)",
+                params![trial.id, trial.until],
+            )?;
+            transaction.commit()
+        };
+        write(&mut self.connection).map_err(self.failed("a trial cannot be written"))
+    }
+
+    /// Adds the decision to continue a trial.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn proceed(&mut self, trial: usize, until: u64) -> Result<()> {
+        let written = self
+            .connection
+            .execute("INSERT INTO decisions (trial, until) VALUES (?, ?)", params![trial, until]);
+        written.map(drop).map_err(self.failed("a decision cannot be written"))
+    }
+
+    /// Adds the result of a run and its whole curve; `wall_s` is the time of the whole sweep.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn finish(&mut self, row: &RunRow, curve: &[CurvePoint], wall_s: f64) -> Result<()> {
+        let write = |connection: &mut Connection| {
+            let transaction = connection.transaction()?;
+            let (trial, seed, until) = (row.trial, row.seed, row.until);
+            match &row.result {
+                Ok(result) => transaction.execute(
+                    "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
+                    params![
+                        trial,
+                        seed as i64,
+                        until,
+                        result.env_steps,
+                        result.updates,
+                        result.eval_return_mean,
+                        result.eval_return_std,
+                        result.eval_episodes,
+                        result.solved_at_step,
+                        result.solved_at_s,
+                        result.wall_s,
+                        result.train_s,
+                        result.sps
+                    ],
+                )?,
+                Err(error) => transaction.execute(
+                    "INSERT INTO results (trial, seed, until, error) VALUES (?, ?, ?, ?)",
+                    params![trial, seed as i64, until, error],
+                )?,
+            };
+            transaction.execute("UPDATE sweep SET value = ? WHERE key = 'wall_s'", [wall_s.to_string()])?;
+            if !curve.is_empty() {
+                transaction.execute(
+                    "DELETE FROM curves WHERE trial = ? AND seed = ?",
+                    params![trial, seed as i64],
+                )?;
+            }
+            let mut insert = transaction.prepare_cached("INSERT INTO curves VALUES (?, ?, ?, ?, ?)")?;
+            for point in curve {
+                let CurvePoint { env_steps, train_s, episodic_return } = point;
+                insert.execute(params![trial, seed as i64, env_steps, train_s, episodic_return])?;
+            }
+            drop(insert);
+            transaction.commit()
+        };
+        write(&mut self.connection).map_err(self.failed("a result cannot be written"))
+    }
+
+    /// The environments, in the order of the specification.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn bases(&self) -> Result<Vec<Base>> {
+        let read = || {
+            let mut query =
+                self.connection.prepare("SELECT env, name, config FROM environments ORDER BY number")?;
+            let rows = query
+                .query_map([], |row| Ok(Base { env: row.get(0)?, name: row.get(1)?, config: row.get(2)? }))?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        read().map_err(self.failed("environments cannot be read"))
+    }
+
+    /// Seconds that the sweep has taken.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn wall_s(&self) -> Result<f64> {
+        let read = self
+            .connection
+            .query_row("SELECT value FROM sweep WHERE key = 'wall_s'", [], |row| row.get::<_, String>(0));
+        Ok(read.map_err(self.failed("the time cannot be read"))?.parse().unwrap_or(0.0))
+    }
+
+    /// All decisions, in their order: trial and steps.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn decisions(&self) -> Result<Vec<(usize, u64)>> {
+        let read = || {
+            let mut query =
+                self.connection.prepare("SELECT trial, until FROM decisions ORDER BY decision")?;
+            let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        read().map_err(self.failed("decisions cannot be read"))
+    }
+
+    /// All results, by trial, seed and steps.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn results(&self) -> Result<Vec<RunRow>> {
+        let read = || {
+            let mut query = self.connection.prepare("SELECT * FROM results ORDER BY trial, seed, until")?;
+            let rows = query.query_map([], |row| {
+                let error: Option<String> = row.get("error")?;
+                let seed = row.get::<_, i64>("seed")? as u64;
+                let result = match error {
+                    Some(error) => Err(error),
+                    None => Ok(RunResult {
+                        seed,
+                        env_steps: row.get("env_steps")?,
+                        updates: row.get("updates")?,
+                        eval_return_mean: row.get("eval_return_mean")?,
+                        eval_return_std: row.get("eval_return_std")?,
+                        eval_episodes: row.get("eval_episodes")?,
+                        solved_at_step: row.get("solved_at_step")?,
+                        solved_at_s: row.get("solved_at_s")?,
+                        wall_s: row.get("wall_s")?,
+                        train_s: row.get("train_s")?,
+                        sps: row.get("sps")?,
+                        ..RunResult::default()
+                    }),
+                };
+                Ok(RunRow { trial: row.get("trial")?, seed, until: row.get("until")?, result })
+            })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        read().map_err(self.failed("results cannot be read"))
+    }
+
+    /// All trials with their results, by number.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn trials(&self, spec: &Spec) -> Result<Vec<TrialRow>> {
+        let read = || {
+            let mut query = self.connection.prepare(
+                "SELECT *, (SELECT MAX(until) FROM decisions WHERE decisions.trial = trials.trial) AS until \
+                 FROM trials ORDER BY trial",
+            )?;
+            let rows = query.query_map([], |row| {
+                let (env, settings): (String, String) = (row.get("env")?, row.get("settings")?);
+                let env = spec.environments.iter().position(|name| *name == env).unwrap_or(0);
+                let mut values: serde_json::Map<String, serde_json::Value> =
+                    serde_json::from_str(&settings).unwrap_or_default();
+                let value = |key: &str| serde_json::from_value(values.remove(key)?).ok();
+                let point = spec.axes.iter().map(|axis| axis.key.as_str()).filter_map(value).collect();
+                let trial = Trial {
+                    id: row.get("trial")?,
+                    env,
+                    point,
+                    parent: row.get("parent")?,
+                    until: row.get("until")?,
+                    results: Vec::new(),
+                };
+                Ok(TrialRow { trial, config: row.get("config")?, reason: row.get("reason")? })
+            })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        let mut trials = read().map_err(self.failed("trials cannot be read"))?;
+        let results = self.results()?;
+        for TrialRow { trial, .. } in &mut trials {
+            let own: Vec<&RunRow> = results.iter().filter(|row| row.trial == trial.id).collect();
+            let mut untils: Vec<u64> = own.iter().map(|row| row.until).collect();
+            untils.sort_unstable();
+            untils.dedup();
+            let rows = |until: u64| own.iter().copied().filter(move |row| row.until == until);
+            let results = untils.into_iter().filter_map(|until| mean(spec, until, rows(until)));
+            trial.results = results.collect();
+        }
+        Ok(trials)
+    }
+
+    /// The curve of a run.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn curve(&self, trial: usize, seed: u64) -> Result<Vec<CurvePoint>> {
+        let read = || {
+            let mut query = self.connection.prepare_cached(
+                "SELECT env_steps, train_s, episodic_return FROM curves WHERE trial = ? AND seed = ? ORDER BY env_steps",
+            )?;
+            let rows = query.query_map(params![trial, seed as i64], |row| {
+                Ok(CurvePoint { env_steps: row.get(0)?, train_s: row.get(1)?, episodic_return: row.get(2)? })
+            })?;
+            rows.collect::<rusqlite::Result<Vec<_>>>()
+        };
+        read().map_err(self.failed("a curve cannot be read"))
+    }
+}
+
+/// The means of a trial's runs after `until` steps; None until all seeds have one.
+pub fn mean<'a>(spec: &Spec, until: u64, rows: impl Iterator<Item = &'a RunRow>) -> Option<TrialResult> {
+    let rows: Vec<&RunRow> = rows.collect();
+    if rows.len() < spec.seeds.len() {
+        return None;
+    }
+    let count = rows.len() as f64;
+    let objective = rows.iter().map(|row| objective(spec.search.objective, row)).sum::<f64>() / count;
+    let seconds = rows.iter().filter_map(|row| Some(row.result.as_ref().ok()?.train_s)).sum::<f64>() / count;
+    Some(TrialResult { until, objective, seconds })
+}
+
+/// What a search maximises. An environment that was not solved counts as solved after twice the steps or the time.
+fn objective(objective: Objective, row: &RunRow) -> f64 {
+    let Ok(result) = &row.result else { return f64::NEG_INFINITY };
+    match objective {
+        Objective::EvalReturn => result.eval_return_mean.unwrap_or(f64::NEG_INFINITY),
+        Objective::SolvedAtStep => -(result.solved_at_step.unwrap_or(2 * result.env_steps) as f64),
+        Objective::SolvedAtS => -result.solved_at_s.unwrap_or(2.0 * result.wall_s),
+    }
+}
+
+/// A connection whose transactions survive a crash of the machine.
+fn prepared(connection: Connection) -> rusqlite::Result<Connection> {
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    Ok(connection)
+}
+
+fn failed(what: &str, path: &Path) -> impl Fn(rusqlite::Error) -> Error + use<> {
+    let (what, path) = (what.to_owned(), path.display().to_string());
+    move |error| {
+        Error::new(ErrorKind::Disk, format!("{what}: {error}"))
+            .at(path.clone())
+            .remedy("free space on the disk, then `operant sweep --resume NAME` continues")
+    }
+}
