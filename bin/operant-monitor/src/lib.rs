@@ -19,6 +19,7 @@ pub mod list;
 mod options;
 pub mod picture;
 pub mod player;
+pub mod sweep;
 pub mod symbols;
 mod terminal;
 #[cfg(test)]

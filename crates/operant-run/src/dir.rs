@@ -186,7 +186,7 @@ pub(crate) fn log_of(path: &Path) -> PathBuf {
 /// Whether a process holds the lock of the run in `path`: it trains it or is about to. False on file systems without locks.
 ///
 /// The probe takes the lock for a moment; [`RunDir::open`] waits for that.
-pub(crate) fn is_held(path: &Path) -> bool {
+pub fn is_held(path: &Path) -> bool {
     let Ok(log) = operant_metrics::open_file(&log_of(path)) else { return false };
     matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock))
 }

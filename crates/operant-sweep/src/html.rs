@@ -119,18 +119,24 @@ fn improvement(html: &mut String, part: &EnvReport) {
     let _ = writeln!(
         html,
         "<h3>Probability of improvement</h3>\n<p class=\"note\">How often a run of the setting on the left scores higher than one of the \
-         setting above, with its 95% interval; the best {CURVES} settings at most.</p>\n<div class=\"scroll\"><table>"
+         setting of that place above, with its 95% interval; the best {CURVES} settings at most.</p>\n<div class=\"scroll\"><table>"
     );
     let labels: Vec<String> =
         part.groups.iter().take(part.improvement.len()).map(|group| escaped(&group.label())).collect();
-    let head: String = labels[1..].iter().map(|label| format!("<th>{label}</th>")).collect();
+    let head: String = (2..=labels.len()).map(|place| format!("<th>{place}</th>")).collect();
     let _ = writeln!(html, "<tr><th></th>{head}</tr>");
-    for (row, label) in part.improvement.iter().zip(&labels).take(labels.len() - 1) {
+    for (place, (row, label)) in part.improvement.iter().zip(&labels).take(labels.len() - 1).enumerate() {
         let cell = |cell: &Option<Estimate>| {
-            cell.map_or_else(String::new, |e| format!("{:.2} ({:.2} to {:.2})", e.value, e.low, e.high))
+            cell.map_or_else(String::new, |e| {
+                let interval = format!("{:.2} to {:.2}", e.low, e.high);
+                format!(
+                    "<span title=\"{interval}\">{:.2}</span><br><span class=\"note\">{interval}</span>",
+                    e.value
+                )
+            })
         };
         let cells: String = row[1..].iter().map(|of| format!("<td>{}</td>", cell(of))).collect();
-        let _ = writeln!(html, "<tr><td>{label}</td>{cells}</tr>");
+        let _ = writeln!(html, "<tr><td>{}. {label}</td>{cells}</tr>", place + 1);
     }
     html.push_str("</table></div>\n");
 }

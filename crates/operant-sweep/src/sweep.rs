@@ -97,7 +97,7 @@ pub enum Ended {
     Stopped(&'static str),
 }
 
-/// Where a sweep is told about.
+/// Receives the progress of a sweep.
 pub trait Watch {
     /// Something changed.
     fn status(&mut self, status: &Status);

@@ -18,7 +18,7 @@ pub mod returns;
 pub mod runs;
 pub mod scene;
 pub mod speed;
-mod table;
+pub(crate) mod table;
 pub mod text;
 pub mod utilization;
 pub mod waiting;

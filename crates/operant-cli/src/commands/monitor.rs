@@ -1,14 +1,21 @@
-//! `operant monitor`: watches runs in the terminal. The code is that of the slim operant-monitor program; what the list of
-//! runs can do to a run is done here.
+//! `operant monitor`: watches runs and sweeps in the terminal. The code is that of the slim operant-monitor program; what the list of
+//! runs can do to a run is done here, and sweeps are read here.
 
-use std::path::Path;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use operant_env::Registry;
 use operant_metrics::{Health, RunState};
 use operant_monitor::Control;
+use operant_monitor::sweep::{SweepSource, SweepState, SweepTrial};
 use operant_run::runs::{self, LiveRun, StopRequest};
 use operant_run::{Error, ErrorKind, config};
+use operant_sweep::overview::TrialOverview;
+use operant_sweep::{Overview, Report, sweep};
+
+use super::report;
+use crate::output;
 
 /// Watch runs in the terminal
 #[derive(Debug, clap::Args)]
@@ -22,10 +29,58 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut options = args.options.clone();
     options.run_dir.get_or_insert_with(|| config::default_run_dir(registry.known()));
     options.control = Some(Arc::new(Signals));
-    operant_monitor::run(&options).map_err(|error| {
+    let parent = options.run_dir.clone().unwrap_or_default();
+    let shown = match &options.runs[..] {
+        [name] => match sweep::locate(&parent, name) {
+            Some(sweep) if options.once || options.json || !std::io::stdout().is_terminal() => {
+                return once(&sweep, options.json);
+            }
+            Some(sweep) => operant_monitor::sweep::watch(&mut Sweep(sweep), &options),
+            None => operant_monitor::run(&options),
+        },
+        _ => operant_monitor::run(&options),
+    };
+    shown.map_err(|error| {
         let kind = if error.exit_code() == 2 { ErrorKind::Usage } else { ErrorKind::Disk };
         Error::new(kind, error.what()).remedy(error.remedy()).into()
     })
+}
+
+/// Prints a sweep where there is no terminal.
+fn once(sweep: &Path, json: bool) -> anyhow::Result<u8> {
+    let report = Report::of_sweep(sweep)?;
+    output::print(&if json { report.to_json() + "\n" } else { report::text(&report, usize::MAX) })?;
+    Ok(0)
+}
+
+/// The sweep in a directory.
+struct Sweep(PathBuf);
+
+impl SweepSource for Sweep {
+    fn read(&mut self) -> Result<SweepState, String> {
+        let Overview { name, environments, done, decided, failed, seconds, live, trials } =
+            Overview::read(&self.0).map_err(|error| error.what)?;
+        let trials = trials.into_iter().map(trial).collect();
+        Ok(SweepState { name, environments, done, decided, failed, seconds, live, trials })
+    }
+}
+
+fn trial(of: TrialOverview) -> SweepTrial {
+    let TrialOverview {
+        number,
+        env,
+        values,
+        score,
+        done,
+        seeds,
+        failed,
+        solved,
+        seconds,
+        steps,
+        pareto,
+        runs,
+    } = of;
+    SweepTrial { number, env, values, score, done, seeds, failed, solved, seconds, steps, pareto, runs }
 }
 
 /// Acts on runs by signals to their trainers.
