@@ -1,10 +1,10 @@
 //! A sweep full screen: progress, the table of its trials by score, scores against seconds. A program around the monitor reads the
 //! sweep ([`SweepSource`]); Enter opens the runs of a trial in the monitor.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use operant_metrics::SweepState;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -36,71 +36,13 @@ pub trait SweepSource {
     fn read(&mut self) -> Result<SweepState, String>;
 }
 
-/// A sweep at a moment.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SweepState {
-    /// Its name.
-    pub name: String,
-    /// Its environments.
-    pub environments: Vec<String>,
-    /// Results so far, results that were decided on, and results with an error.
-    pub done: usize,
-    /// See `done`.
-    pub decided: usize,
-    /// See `done`.
-    pub failed: usize,
-    /// Seconds so far.
-    pub seconds: f64,
-    /// Whether a process carries it out.
-    pub live: bool,
-    /// Trials, the best first.
-    pub trials: Vec<SweepTrial>,
-}
-
-/// A trial of a sweep.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct SweepTrial {
-    /// Its number.
-    pub number: usize,
-    /// Its environment.
-    pub env: String,
-    /// Its values, such as `learning_rate=0.001`.
-    pub values: String,
-    /// Interquartile mean of its runs' scores; NaN if there is none.
-    pub score: f64,
-    /// Runs that have a result, and all.
-    pub done: usize,
-    /// See `done`.
-    pub seeds: usize,
-    /// Runs that failed.
-    pub failed: usize,
-    /// Runs that solved the environment.
-    pub solved: usize,
-    /// Median of the seconds of training; NaN if there is none.
-    pub seconds: f64,
-    /// Median of the steps.
-    pub steps: f64,
-    /// Whether no other trial of its environment has a higher score in less time.
-    pub pareto: bool,
-    /// Directories of its runs.
-    pub runs: Vec<PathBuf>,
-}
-
 /// Shows a sweep until the user quits. Gives the exit code: 0, or 128 and the number of a signal.
 ///
 /// # Errors
 /// When the terminal fails; it is restored first.
 pub fn watch(source: &mut dyn SweepSource, options: &Options) -> Result<u8, MonitorError> {
-    let mut window = Window {
-        source,
-        state: SweepState::default(),
-        problem: None,
-        read: None,
-        row: 0,
-        first: 0,
-        theme: Theme::new(options.theme, Detected::from_environment()),
-        symbols: if symbols::locale_is_utf8() { &symbols::UNICODE } else { &symbols::ASCII },
-    };
+    let symbols = if symbols::locale_is_utf8() { &symbols::UNICODE } else { &symbols::ASCII };
+    let mut window = Window::new(source, Theme::new(options.theme, Detected::from_environment()), symbols);
     loop {
         match window.show(options)? {
             Left::With(code) => return Ok(code),
@@ -134,7 +76,12 @@ struct Window<'a> {
     symbols: &'static Symbols,
 }
 
-impl Window<'_> {
+impl<'a> Window<'a> {
+    fn new(source: &'a mut dyn SweepSource, theme: Theme, symbols: &'static Symbols) -> Self {
+        let state = SweepState::default();
+        Self { source, state, problem: None, read: None, row: 0, first: 0, theme, symbols }
+    }
+
     fn show(&mut self, options: &Options) -> Result<Left, MonitorError> {
         let mut input = Input::new(options.frame_period())?;
         let mut screen = Screen::open()?;
@@ -427,6 +374,8 @@ fn is(key: &KeyEvent, letter: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use operant_metrics::SweepTrial;
+
     use super::*;
     use crate::headless::fixture::screen;
 
@@ -466,16 +415,7 @@ mod tests {
     }
 
     fn window(source: &mut Fixed) -> Window<'_> {
-        let mut window = Window {
-            source,
-            state: SweepState::default(),
-            problem: None,
-            read: None,
-            row: 0,
-            first: 0,
-            theme: Theme::dark(),
-            symbols: &symbols::UNICODE,
-        };
+        let mut window = Window::new(source, Theme::dark(), &symbols::UNICODE);
         window.refresh();
         window
     }

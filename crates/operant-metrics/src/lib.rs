@@ -11,6 +11,7 @@ mod natural;
 mod process;
 mod ring;
 mod run_file;
+mod sweep;
 mod table;
 
 pub use doc::markdown;
@@ -19,4 +20,5 @@ pub use natural::natural;
 pub use process::{ProcessInfo, process_start};
 pub use ring::*;
 pub use run_file::{MAX_SMALL_FILE, RUN_FILE, RunFile, open_file, read_file};
+pub use sweep::{SweepState, SweepTrial};
 pub use table::{COUNT, METRICS, Record};

@@ -26,11 +26,6 @@ pub fn page(report: &Report) -> String {
     for part in &report.environments {
         environment(&mut html, part);
     }
-    let _ = write!(
-        html,
-        "<h2>Configuration</h2>\n<details><summary>Settings that all runs share</summary><pre>{}</pre></details>\n",
-        escaped(&report.common)
-    );
     html + "</body></html>\n"
 }
 
@@ -52,6 +47,11 @@ fn environment(html: &mut String, part: &EnvReport) {
     if part.improvement.len() > 1 {
         improvement(html, part);
     }
+    let common = escaped(&part.common);
+    let _ = writeln!(
+        html,
+        "<h3>Configuration</h3>\n<details><summary>Settings that all runs share</summary><pre>{common}</pre></details>"
+    );
     let failed: Vec<(&Group, &str, u64)> = part
         .groups
         .iter()

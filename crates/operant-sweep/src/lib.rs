@@ -5,7 +5,7 @@
 
 mod gaussian;
 pub mod html;
-pub mod overview;
+mod overview;
 mod picture;
 pub mod plot;
 mod random;
@@ -17,7 +17,7 @@ pub mod stats;
 pub mod sweep;
 pub mod table;
 
-pub use overview::Overview;
+pub use overview::overview;
 pub use report::Report;
 pub use spec::{Given, Spec};
 pub use sweep::{Ended, Status, Sweep, Watch};

@@ -1,7 +1,8 @@
 //! How far a sweep is and what it has found so far, for monitors: read often, while the sweep goes on.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use operant_metrics::{SweepState, SweepTrial};
 use operant_run::Result;
 use operant_run::dir::{is_held, name_of};
 
@@ -10,113 +11,60 @@ use crate::stats::{interquartile_mean, quantile};
 use crate::sweep::{TRIALS, run_name};
 use crate::table::{RunRow, Table};
 
-/// A sweep at a moment.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Overview {
-    /// Its name.
-    pub name: String,
-    /// Its environments.
-    pub environments: Vec<String>,
-    /// Results so far; a run that was continued has several.
-    pub done: usize,
-    /// Results that were decided on, those of a grid that is not decided yet included.
-    pub decided: usize,
-    /// Results with an error.
-    pub failed: usize,
-    /// Seconds so far.
-    pub seconds: f64,
-    /// Whether a process carries it out.
-    pub live: bool,
-    /// Trials, the best first.
-    pub trials: Vec<TrialOverview>,
-}
-
-/// A trial at a moment.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TrialOverview {
-    /// Its number.
-    pub number: usize,
-    /// Its environment.
-    pub env: String,
-    /// Its values.
-    pub values: String,
-    /// Interquartile mean of the scores so far; NaN if there is none.
-    pub score: f64,
-    /// Runs that have their last result, and all.
-    pub done: usize,
-    /// See `done`.
-    pub seeds: usize,
-    /// Runs that failed.
-    pub failed: usize,
-    /// Runs that solved the environment.
-    pub solved: usize,
-    /// Median of the seconds of training; NaN if there is none.
-    pub seconds: f64,
-    /// Median of the environment steps; NaN if there is none.
-    pub steps: f64,
-    /// Whether no other trial of its environment has a higher score in less time.
-    pub pareto: bool,
-    /// Directories of its runs.
-    pub runs: Vec<PathBuf>,
-}
-
-impl Overview {
-    /// The sweep in this directory.
-    ///
-    /// # Errors
-    /// When its table cannot be read.
-    pub fn read(dir: &Path) -> Result<Self> {
-        let (table, spec) = Table::open(dir, false)?;
-        let (rows, results) = (table.trials(&spec)?, table.results()?);
-        let mut trials = Vec::new();
-        for row in &rows {
-            let trial = &row.trial;
-            // Results come in the order of seeds and steps: the last one of a seed counts.
-            let own = || results.iter().filter(|result| result.trial == trial.id);
-            let last: Vec<&RunRow> =
-                spec.seeds.iter().filter_map(|seed| own().rfind(|result| result.seed == *seed)).collect();
-            let of = |value: &dyn Fn(&operant_run::RunResult) -> Option<f64>| {
-                let mut values: Vec<f64> =
-                    last.iter().filter_map(|row| row.result.as_ref().ok()).filter_map(value).collect();
-                values.sort_by(f64::total_cmp);
-                values
-            };
-            let run = |seed: &u64| dir.join(TRIALS).join(run_name(trial.id, *seed));
-            trials.push(TrialOverview {
-                number: trial.id,
-                env: spec.environments[trial.env].clone(),
-                values: search::shown(&spec.axes, &trial.point),
-                score: interquartile_mean(&of(&|result| result.eval_return_mean)),
-                done: last.iter().filter(|row| row.until == trial.until).count(),
-                seeds: spec.seeds.len(),
-                failed: last.iter().filter(|row| row.result.is_err()).count(),
-                solved: of(&|result| result.solved_at_step.map(|step| step as f64)).len(),
-                seconds: quantile(&of(&|result| Some(result.train_s)), 0.5),
-                steps: quantile(&of(&|result| Some(result.env_steps as f64)), 0.5),
-                pareto: false,
-                runs: spec.seeds.iter().map(run).collect(),
-            });
-        }
-        let score =
-            |trial: &TrialOverview| if trial.score.is_nan() { f64::NEG_INFINITY } else { trial.score };
-        trials.sort_by(|a, b| score(b).total_cmp(&score(a)).then(a.seconds.total_cmp(&b.seconds)));
-        for env in &spec.environments {
-            let mut fastest = f64::INFINITY;
-            for trial in trials.iter_mut().filter(|trial| trial.env == *env && trial.score.is_finite()) {
-                trial.pareto = trial.seconds < fastest;
-                fastest = fastest.min(trial.seconds);
-            }
-        }
-        let expected = spec.search.trials * spec.environments.len() * spec.seeds.len();
-        Ok(Self {
-            name: name_of(dir),
-            environments: spec.environments.clone(),
-            done: results.len(),
-            decided: expected.max(table.decisions()?.len() * spec.seeds.len()),
-            failed: results.iter().filter(|row| row.result.is_err()).count(),
-            seconds: table.wall_s()?,
-            live: is_held(dir),
-            trials,
-        })
+/// The sweep in this directory.
+///
+/// # Errors
+/// When its table cannot be read.
+pub fn overview(dir: &Path) -> Result<SweepState> {
+    let (table, spec) = Table::open(dir, false)?;
+    let (rows, results) = (table.trials(&spec)?, table.results()?);
+    let mut trials = Vec::new();
+    for row in &rows {
+        let trial = &row.trial;
+        // Results come in the order of seeds and steps: the last one of a seed counts.
+        let own = || results.iter().filter(|result| result.trial == trial.id);
+        let last: Vec<&RunRow> =
+            spec.seeds.iter().filter_map(|seed| own().rfind(|result| result.seed == *seed)).collect();
+        let of = |value: &dyn Fn(&operant_run::RunResult) -> Option<f64>| {
+            let mut values: Vec<f64> =
+                last.iter().filter_map(|row| row.result.as_ref().ok()).filter_map(value).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let run = |seed: &u64| dir.join(TRIALS).join(run_name(trial.id, *seed));
+        trials.push(SweepTrial {
+            number: trial.id,
+            env: spec.environments[trial.env].clone(),
+            values: search::shown(&spec.axes, &trial.point),
+            score: interquartile_mean(&of(&|result| result.eval_return_mean)),
+            done: last.iter().filter(|row| row.until == trial.until).count(),
+            seeds: spec.seeds.len(),
+            failed: last.iter().filter(|row| row.result.is_err()).count(),
+            solved: of(&|result| result.solved_at_step.map(|step| step as f64)).len(),
+            seconds: quantile(&of(&|result| Some(result.train_s)), 0.5),
+            steps: quantile(&of(&|result| Some(result.env_steps as f64)), 0.5),
+            pareto: false,
+            runs: spec.seeds.iter().map(run).collect(),
+        });
     }
+    let score = |trial: &SweepTrial| if trial.score.is_nan() { f64::NEG_INFINITY } else { trial.score };
+    trials.sort_by(|a, b| score(b).total_cmp(&score(a)).then(a.seconds.total_cmp(&b.seconds)));
+    for env in &spec.environments {
+        let mut fastest = f64::INFINITY;
+        for trial in trials.iter_mut().filter(|trial| trial.env == *env && trial.score.is_finite()) {
+            trial.pareto = trial.seconds < fastest;
+            fastest = fastest.min(trial.seconds);
+        }
+    }
+    let expected = spec.search.trials * spec.environments.len() * spec.seeds.len();
+    Ok(SweepState {
+        name: name_of(dir),
+        environments: spec.environments.clone(),
+        done: results.len(),
+        decided: expected.max(table.decisions()?.len() * spec.seeds.len()),
+        failed: results.iter().filter(|row| row.result.is_err()).count(),
+        seconds: table.wall_s()?,
+        live: is_held(dir),
+        trials,
+    })
 }

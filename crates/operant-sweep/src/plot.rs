@@ -1,6 +1,9 @@
 //! Plots of a report: scores with intervals, curves with bands, scores against seconds; as SVG text, or pixels for PNG.
 
+use std::ops::Range;
+
 use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters_backend::BackendCoord;
 
@@ -95,10 +98,12 @@ impl Plot {
     }
 }
 
+type Chart<'a, B> = ChartContext<'a, B, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
 type Drawn<B> = Result<bool, DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
 /// The range of numbers, widened by a part; None of none.
-fn range(numbers: impl Iterator<Item = f64>, margin: f64) -> Option<std::ops::Range<f64>> {
+fn range(numbers: impl Iterator<Item = f64>, margin: f64) -> Option<Range<f64>> {
     let (low, high) = numbers
         .filter(|x| x.is_finite())
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
@@ -151,17 +156,12 @@ fn scores<B: DrawingBackend>(part: &EnvReport, root: &DrawingArea<B, Shift>) -> 
     Ok(true)
 }
 
-fn curves<B: DrawingBackend>(
-    part: &EnvReport,
-    root: &DrawingArea<B, Shift>,
-    of: impl Fn(&Group) -> &Vec<(f64, Estimate)>,
-    axis: &str,
-) -> Drawn<B> {
-    let shown: Vec<&Group> =
-        part.groups.iter().filter(|group| of(group).len() > 1).take(COLOURS.len()).collect();
-    let all = || shown.iter().flat_map(|group| of(group));
-    let ys = all().flat_map(|(_, band)| [band.low, band.high]);
-    let (Some(x), Some(y)) = (range(all().map(|(x, _)| *x), 0.0), range(ys, 0.05)) else { return Ok(false) };
+/// A chart of two ranges of numbers, with what they are.
+fn axes<'a, B: DrawingBackend>(
+    root: &'a DrawingArea<B, Shift>,
+    (x, y): (Range<f64>, Range<f64>),
+    (below, left): (&str, &str),
+) -> Result<Chart<'a, B>, DrawingAreaErrorKind<B::ErrorType>> {
     root.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(root)
         .margin(12)
@@ -175,9 +175,24 @@ fn curves<B: DrawingBackend>(
         .light_line_style(WHITE)
         .x_label_formatter(&short)
         .y_label_formatter(&short)
-        .x_desc(axis)
-        .y_desc("return: interquartile mean, 95% interval")
+        .x_desc(below)
+        .y_desc(left)
         .draw()?;
+    Ok(chart)
+}
+
+fn curves<B: DrawingBackend>(
+    part: &EnvReport,
+    root: &DrawingArea<B, Shift>,
+    of: impl Fn(&Group) -> &Vec<(f64, Estimate)>,
+    axis: &str,
+) -> Drawn<B> {
+    let shown: Vec<&Group> =
+        part.groups.iter().filter(|group| of(group).len() > 1).take(COLOURS.len()).collect();
+    let all = || shown.iter().flat_map(|group| of(group));
+    let ys = all().flat_map(|(_, band)| [band.low, band.high]);
+    let (Some(x), Some(y)) = (range(all().map(|(x, _)| *x), 0.0), range(ys, 0.05)) else { return Ok(false) };
+    let mut chart = axes(root, (x, y), (axis, "return: interquartile mean, 95% interval"))?;
     for (group, colour) in shown.iter().zip(COLOURS) {
         let band = of(group);
         let low = band.iter().rev().map(|(x, band)| (*x, band.low));
@@ -209,22 +224,7 @@ fn pareto<B: DrawingBackend>(part: &EnvReport, root: &DrawingArea<B, Shift>) -> 
         .collect();
     let (xs, ys) = (points.iter().map(|point| point.0), points.iter().map(|point| point.1));
     let (Some(x), Some(y)) = (range(xs, 0.08), range(ys, 0.08)) else { return Ok(false) };
-    root.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(root)
-        .margin(12)
-        .margin_right(36)
-        .x_label_area_size(44)
-        .y_label_area_size(64)
-        .build_cartesian_2d(x, y)?;
-    chart
-        .configure_mesh()
-        .label_style(FONT)
-        .light_line_style(WHITE)
-        .x_label_formatter(&short)
-        .y_label_formatter(&short)
-        .x_desc("seconds of training, median over seeds")
-        .y_desc("score")
-        .draw()?;
+    let mut chart = axes(root, (x, y), ("seconds of training, median over seeds", "score"))?;
     let front = points.iter().filter(|point| point.2).map(|(x, y, _)| (*x, *y));
     chart.draw_series(LineSeries::new(front, COLOURS[0].stroke_width(1)))?;
     for (x, y, pareto) in points {

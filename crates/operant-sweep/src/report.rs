@@ -29,8 +29,6 @@ pub struct Report {
     pub title: String,
     /// One part for each environment.
     pub environments: Vec<EnvReport>,
-    /// Configuration of all runs where it is the same, as TOML.
-    pub common: String,
     /// Wall time of a sweep, in seconds.
     pub wall_s: Option<f64>,
     /// Sum of the runs' wall times, in seconds.
@@ -39,9 +37,9 @@ pub struct Report {
     pub runs: usize,
     /// Number of runs that failed.
     pub failed: usize,
-    /// The machine that the report was made on.
+    /// The machine of the sweep; for runs the one that the report was made on.
     pub machine: String,
-    /// Version of operant that made the report.
+    /// Version of operant that began the sweep; for runs the one that made the report.
     pub version: String,
 }
 
@@ -50,6 +48,8 @@ pub struct Report {
 pub struct EnvReport {
     /// Its name.
     pub env: String,
+    /// The settings that all its runs share, as TOML.
+    pub common: String,
     /// Settings, the best first.
     pub groups: Vec<Group>,
     /// The probability that a run of the better setting scores higher: `improvement[i][j]` for the settings `i < j`, of the first few.
@@ -92,7 +92,7 @@ pub struct Group {
 }
 
 /// A run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Run {
     /// Seed.
     pub seed: u64,
@@ -133,18 +133,7 @@ impl Run {
     }
 
     fn failed(seed: u64, error: String, dir: PathBuf) -> Self {
-        Self {
-            seed,
-            score: None,
-            env_steps: 0,
-            train_s: 0.0,
-            wall_s: 0.0,
-            solved_at_step: None,
-            solved_at_s: None,
-            error: Some(error),
-            dir,
-            curve: Vec::new(),
-        }
+        Self { seed, error: Some(error), dir, ..Self::default() }
     }
 }
 
@@ -161,7 +150,7 @@ impl Report {
     pub fn of_sweep(dir: &Path) -> Result<Self> {
         let (table, spec) = Table::open(dir, false)?;
         let trials = table.trials(&spec)?;
-        let results = table.results()?;
+        let (results, bases) = (table.results()?, table.bases()?);
         let by_objective = spec.search.objective != Objective::EvalReturn;
         let mut parts = Vec::new();
         for (number, env) in spec.environments.iter().enumerate() {
@@ -188,13 +177,13 @@ impl Report {
             }
             let own: Vec<&Trial> =
                 trials.iter().map(|row| &row.trial).filter(|trial| trial.env == number).collect();
-            parts.push(EnvReport::of(env.clone(), groups, importances(&spec, &own), by_objective));
+            let vary: Vec<&str> = spec.axes.iter().map(|axis| axis.key.as_str()).collect();
+            let common = without(bases.get(number).map_or("", |base| &base.config), &vary);
+            parts.push(EnvReport::of(env.clone(), common, groups, importances(&spec, &own), by_objective));
         }
-        let config = trials.first().map_or_else(String::new, |row| row.config.clone());
-        let vary: Vec<&str> = spec.axes.iter().map(|axis| axis.key.as_str()).collect();
-        let common = without(&config, &vary);
+        let (machine, version) = (table.fact("machine")?, table.fact("version")?);
         let wall_s = Some(table.wall_s()?);
-        Ok(Self::new(operant_run::dir::name_of(dir), parts, common, wall_s))
+        Ok(Self { wall_s, machine, version, ..Self::new(operant_run::dir::name_of(dir), parts) })
     }
 
     /// The report of runs, given by their directories.
@@ -228,7 +217,6 @@ impl Report {
             }
         }
         let mut parts = Vec::new();
-        let mut common = Toml::new();
         for (env, groups) in by_env {
             let configs: Vec<&Toml> = groups.iter().map(|(config, ..)| config).collect();
             let keys: Vec<String> = configs.iter().flat_map(|config| config.keys().cloned()).collect();
@@ -236,7 +224,7 @@ impl Report {
             let mut varied: Vec<String> = keys.iter().filter(|key| differs(key)).cloned().collect();
             varied.sort();
             varied.dedup();
-            common = configs[0].clone();
+            let mut common = configs[0].clone();
             common.retain(|key, _| !varied.contains(&key.to_string()));
             let label = |config: &Toml| {
                 let value = |key: &String| config.get(key).map_or_else(|| "-".to_owned(), plain);
@@ -245,29 +233,33 @@ impl Report {
             let made = groups
                 .iter()
                 .map(|(config, name, runs)| Group::new(name.clone(), label(config), runs.clone()));
-            parts.push(EnvReport::of(env, made.collect(), Vec::new(), false));
+            parts.push(EnvReport::of(env, common.to_string(), made.collect(), Vec::new(), false));
         }
         let runs: usize = parts.iter().flat_map(|part| &part.groups).map(|group| group.runs.len()).sum();
         let title = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
-        Ok(Self::new(title, parts, common.to_string(), None))
+        Ok(Self::new(title, parts))
     }
 
-    fn new(title: String, environments: Vec<EnvReport>, common: String, wall_s: Option<f64>) -> Self {
+    fn new(title: String, environments: Vec<EnvReport>) -> Self {
         let runs = || environments.iter().flat_map(|part| &part.groups).flat_map(|group| &group.runs);
-        let topology = operant_host::Topology::read();
-        let processor = topology.processor.unwrap_or_else(|| "an unknown processor".to_owned());
         Self {
             runs_s: runs().map(|run| run.wall_s).sum(),
             runs: runs().count(),
             failed: runs().filter(|run| run.error.is_some()).count(),
-            machine: format!("{processor}, {} usable CPUs", topology.usable.len().max(topology.parallelism)),
+            machine: this_machine(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             title,
             environments,
-            common,
-            wall_s,
+            wall_s: None,
         }
     }
+}
+
+/// This machine in a few words.
+pub(crate) fn this_machine() -> String {
+    let topology = operant_host::Topology::read();
+    let processor = topology.processor.unwrap_or_else(|| "an unknown processor".to_owned());
+    format!("{processor}, {} usable CPUs", topology.usable.len().max(topology.parallelism))
 }
 
 impl Report {
@@ -300,6 +292,7 @@ impl EnvReport {
     /// Sorts the settings and compares them.
     fn of(
         env: String,
+        common: String,
         mut groups: Vec<Group>,
         mut importance: Vec<(String, f64)>,
         by_objective: bool,
@@ -333,7 +326,7 @@ impl EnvReport {
         };
         let improvement = (0..first).map(|i| (0..first).map(|j| pair(i, j)).collect()).collect();
         importance.sort_by(|a, b| b.1.total_cmp(&a.1));
-        Self { env, groups, improvement, importance }
+        Self { env, common, groups, improvement, importance }
     }
 }
 
@@ -435,16 +428,16 @@ pub fn compare(a: &Report, b: &Report) -> Vec<Comparison> {
     let best = |part: &EnvReport| part.groups.first().filter(|group| group.score.is_some()).cloned();
     let mut all = Vec::new();
     for part in &a.environments {
-        let other = b.environments.iter().find(|other| other.env == part.env);
-        let (Some(first), Some(second)) = (best(part), other.and_then(best)) else { continue };
-        let config = |report: &Report, group: &Group| {
+        let Some(other) = b.environments.iter().find(|other| other.env == part.env) else { continue };
+        let (Some(first), Some(second)) = (best(part), best(other)) else { continue };
+        let config = |common: &str, group: &Group| {
             let mut config: BTreeMap<String, String> = BTreeMap::new();
-            let common: Toml = report.common.parse().unwrap_or_default();
+            let common: Toml = common.parse().unwrap_or_default();
             config.extend(common.iter().map(|(key, value)| (key.clone(), plain(value))));
             config.extend(group.settings.iter().cloned());
             config
         };
-        let (left, right) = (config(a, &first), config(b, &second));
+        let (left, right) = (config(&part.common, &first), config(&other.common, &second));
         let mut keys: Vec<&String> = left.keys().chain(right.keys()).collect();
         keys.sort();
         keys.dedup();

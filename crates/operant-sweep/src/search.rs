@@ -124,17 +124,25 @@ impl Halving {
     }
 }
 
+/// Sorts trials by their objective after some steps, the best first. False if one has not come so far.
+fn rank(trials: &mut [&Trial], until: u64) -> bool {
+    let objective = |trial: &Trial| trial.result(until).map(|result| result.objective);
+    let worst = f64::NEG_INFINITY;
+    trials.sort_by(|a, b| {
+        let (a_is, b_is) = (objective(a).unwrap_or(worst), objective(b).unwrap_or(worst));
+        b_is.total_cmp(&a_is).then(a.id.cmp(&b.id))
+    });
+    trials.iter().all(|trial| objective(trial).is_some())
+}
+
 /// Synchronous successive halving: once all trials of a rung have ended, the best continue to the next.
 fn halve(halving: &Halving, trials: &[&Trial], steps: u64) -> Decision {
     let mut members: Vec<&Trial> = trials.to_vec();
     for pair in halving.rungs(steps).windows(2) {
         let [rung, next] = pair else { continue };
-        if members.iter().any(|trial| trial.result(*rung).is_none()) {
+        if !rank(&mut members, *rung) {
             return Decision::Wait;
         }
-        let objective =
-            |trial: &Trial| trial.result(*rung).map_or(f64::NEG_INFINITY, |result| result.objective);
-        members.sort_by(|a, b| objective(b).total_cmp(&objective(a)).then(a.id.cmp(&b.id)));
         members.truncate(members.len().div_ceil(halving.factor as usize));
         if let Some(trial) = members.iter().find(|trial| trial.until <= *rung) {
             return Decision::Continue { trial: trial.id, until: *next };
@@ -214,12 +222,9 @@ fn pbt(search: &Search, axes: &[Axis], trials: &[&Trial], interval: u64, steps: 
     let mut begun = search.trials;
     for pair in rungs.windows(2) {
         let [rung, next] = pair else { continue };
-        if members.iter().any(|trial| trial.result(*rung).is_none()) {
+        if !rank(&mut members, *rung) {
             return Decision::Wait;
         }
-        let objective =
-            |trial: &Trial| trial.result(*rung).map_or(f64::NEG_INFINITY, |result| result.objective);
-        members.sort_by(|a, b| objective(b).total_cmp(&objective(a)).then(a.id.cmp(&b.id)));
         let replaced = (members.len() as f64 * PBT_SHARE) as usize;
         let kept = members.len() - replaced;
         // Copies are made before those that they are made of train on.

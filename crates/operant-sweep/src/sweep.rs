@@ -25,6 +25,9 @@ use crate::table::{self, Base, CurvePoint, RunRow, Table, TrialRow};
 /// How often signals are looked at while all threads train.
 const POLL: Duration = Duration::from_millis(20);
 
+/// A second signal after this time ends the process at once; some senders, such as `timeout`, send each signal twice.
+const SECOND_SIGNAL: Duration = Duration::from_millis(200);
+
 /// Points of a stored curve, at most.
 const CURVE_POINTS: u64 = 512;
 
@@ -308,11 +311,15 @@ impl Sweep {
         let own = Signals::none();
         let mut running = 0;
         let mut env_steps = 0;
-        let mut failure = None;
+        let (mut failure, mut stopping) = (None, None::<Instant>);
         thread::scope(|scope| {
             loop {
                 let stopped = signals.stopped_by().is_some();
                 if stopped || failure.is_some() {
+                    let since = stopping.get_or_insert_with(Instant::now);
+                    if since.elapsed() > SECOND_SIGNAL {
+                        signals.arm();
+                    }
                     own.interrupt();
                 } else {
                     while running < self.jobs {
@@ -357,7 +364,7 @@ impl Sweep {
                     Err(panic) => resume_unwind(panic),
                     Ok(Ok(None)) => {}
                     Ok(Ok(Some((result, curve)))) => {
-                        env_steps += result.env_steps - self.steps_before(segment);
+                        env_steps += result.env_steps - self.earlier(segment).map_or(0, |run| run.env_steps);
                         if let Err(error) = self.finish(segment, Ok(result), &curve) {
                             failure.get_or_insert(error);
                         }
@@ -478,9 +485,6 @@ impl Sweep {
     /// What a thread does for a run.
     fn task(&self, segment: Segment, signals: &Signals) -> Task {
         let row = &self.trials[segment.trial];
-        let mut earlier = self
-            .results
-            .range((segment.trial, segment.seed, 0)..(segment.trial, segment.seed, segment.until));
         Task {
             environment: Arc::clone(&self.environments[row.trial.env]),
             assignments: assignments(&self.spec, &row.trial.point),
@@ -489,15 +493,14 @@ impl Sweep {
             segment,
             threads: self.threads,
             signals: signals.clone(),
-            earlier: earlier.next_back().and_then(|(_, row)| row.result.clone().ok()),
+            earlier: self.earlier(segment).cloned(),
         }
     }
 
-    fn steps_before(&self, segment: Segment) -> u64 {
-        let mut earlier = self
-            .results
-            .range((segment.trial, segment.seed, 0)..(segment.trial, segment.seed, segment.until));
-        earlier.next_back().and_then(|(_, row)| Some(row.result.as_ref().ok()?.env_steps)).unwrap_or(0)
+    /// The result of the same run after fewer steps.
+    fn earlier(&self, Segment { trial, seed, until }: Segment) -> Option<&RunResult> {
+        let mut earlier = self.results.range((trial, seed, 0)..(trial, seed, until));
+        earlier.next_back().and_then(|(_, row)| row.result.as_ref().ok())
     }
 
     fn finish(

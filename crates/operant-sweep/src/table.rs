@@ -104,8 +104,14 @@ impl Table {
             let transaction = connection.transaction()?;
             transaction.execute_batch(TABLES)?;
             let text = serde_json::to_string(spec).expect("a specification is JSON");
-            let version = env!("CARGO_PKG_VERSION");
-            for (key, value) in [("format", FORMAT), ("spec", &text), ("version", version), ("wall_s", "0")] {
+            let (version, machine) = (env!("CARGO_PKG_VERSION"), crate::report::this_machine());
+            for (key, value) in [
+                ("format", FORMAT),
+                ("spec", &text),
+                ("version", version),
+                ("machine", &machine),
+                ("wall_s", "0"),
+            ] {
                 transaction.execute("INSERT INTO sweep VALUES (?, ?)", params![key, value])?;
             }
             for (number, Base { env, name, config }) in bases.iter().enumerate() {
@@ -257,10 +263,17 @@ impl Table {
     /// # Errors
     /// When it cannot be read.
     pub fn wall_s(&self) -> Result<f64> {
-        let read = self
-            .connection
-            .query_row("SELECT value FROM sweep WHERE key = 'wall_s'", [], |row| row.get::<_, String>(0));
-        Ok(read.map_err(self.failed("the time cannot be read"))?.parse().unwrap_or(0.0))
+        Ok(self.fact("wall_s")?.parse().unwrap_or(0.0))
+    }
+
+    /// A fact about the sweep: `machine`, `version`.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn fact(&self, key: &str) -> Result<String> {
+        let query = "SELECT value FROM sweep WHERE key = ?";
+        let read = self.connection.query_row(query, [key], |row| row.get(0)).optional();
+        Ok(read.map_err(self.failed("the sweep cannot be read"))?.unwrap_or_default())
     }
 
     /// All decisions, in their order: trial and steps.

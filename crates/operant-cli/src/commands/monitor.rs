@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use operant_env::Registry;
-use operant_metrics::{Health, RunState};
+use operant_metrics::{Health, RunState, SweepState};
 use operant_monitor::Control;
-use operant_monitor::sweep::{SweepSource, SweepState, SweepTrial};
+use operant_monitor::sweep::SweepSource;
 use operant_run::runs::{self, LiveRun, StopRequest};
 use operant_run::{Error, ErrorKind, config};
-use operant_sweep::overview::TrialOverview;
-use operant_sweep::{Overview, Report, sweep};
+use operant_sweep::{Report, overview, sweep};
 
 use super::report;
 use crate::output;
@@ -58,29 +57,8 @@ struct Sweep(PathBuf);
 
 impl SweepSource for Sweep {
     fn read(&mut self) -> Result<SweepState, String> {
-        let Overview { name, environments, done, decided, failed, seconds, live, trials } =
-            Overview::read(&self.0).map_err(|error| error.what)?;
-        let trials = trials.into_iter().map(trial).collect();
-        Ok(SweepState { name, environments, done, decided, failed, seconds, live, trials })
+        overview(&self.0).map_err(|error| error.what)
     }
-}
-
-fn trial(of: TrialOverview) -> SweepTrial {
-    let TrialOverview {
-        number,
-        env,
-        values,
-        score,
-        done,
-        seeds,
-        failed,
-        solved,
-        seconds,
-        steps,
-        pareto,
-        runs,
-    } = of;
-    SweepTrial { number, env, values, score, done, seeds, failed, solved, seconds, steps, pareto, runs }
 }
 
 /// Acts on runs by signals to their trainers.
