@@ -40,7 +40,7 @@ def scores_of(group: dict[str, Any]) -> np.ndarray:
 
 def label(group: dict[str, Any]) -> str:
     """The setting in one cell."""
-    return " ".join(f"{key}={value}" for key, value in group["settings"]) or group["name"]
+    return " ".join(f"{key}={value}" for key, value in group["settings"].items()) or group["name"]
 
 
 def compared(ours: dict[str, float], theirs: tuple[float, float, float], scale: float) -> bool:
@@ -65,6 +65,8 @@ def main() -> int:
     print("| what | operant | rliable | agree |\n| --- | --- | --- | --- |")
     for part in report["environments"]:
         groups = [group for group in part["groups"] if len(scores_of(group)) > 1]
+        if not groups:
+            continue
         every = np.concatenate([scores_of(group) for group in groups])
         scale = float(every.max() - every.min()) or 1.0
         rows = []

@@ -11,7 +11,7 @@ use crate::{Control, MonitorError};
 /// What to show, and how.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Options {
-    /// Runs to show, by name, by directory or by path of a .ring file; several are drawn over one another. By default the newest
+    /// A sweep, or runs to show, by name, directory or path of a .ring file; several runs are drawn in one chart [default: the newest run]
     #[arg(value_name = "RUN")]
     pub runs: Vec<String>,
 

@@ -1,4 +1,4 @@
-//! A sweep full screen: progress, the table of its trials by score, scores against seconds. A program around the monitor reads the
+//! A sweep full screen: progress, the table of its trials by score, scores against training time. A program around the monitor reads the
 //! sweep ([`SweepSource`]); Enter opens the runs of a trial in the monitor.
 
 use std::time::{Duration, Instant};
@@ -182,14 +182,14 @@ impl<'a> Window<'a> {
         let (state, theme) = (&self.state, &self.theme);
         let (light, word, style) = match state.live {
             true => (self.symbols.alive, "running", theme.good),
-            false if state.done < state.decided => (self.symbols.ended, "stopped", theme.warning),
+            false if state.done < state.planned => (self.symbols.ended, "stopped", theme.warning),
             false => (self.symbols.ended, "finished", theme.muted),
         };
         let mut spans = vec![
             Span::styled(format!(" {light} {word} "), style),
             Span::styled(format!(" {} ", state.name), theme.strong),
             Span::styled(format!(" {} ", state.environments.join(", ")), theme.text),
-            Span::styled(format!(" {}/{} runs ", state.done, state.decided), theme.text),
+            Span::styled(format!(" {}/{} runs ", state.done, state.planned), theme.text),
         ];
         if state.failed > 0 {
             spans.push(Span::styled(format!(" {} failed ", state.failed), theme.bad));
@@ -202,7 +202,7 @@ impl<'a> Window<'a> {
     }
 
     fn progress(&self, area: Rect, buffer: &mut Buffer) {
-        let share = self.state.done as f64 / self.state.decided.max(1) as f64;
+        let share = self.state.done as f64 / self.state.planned.max(1) as f64;
         let filled = (share * f64::from(area.width)).round() as u16;
         for column in 0..area.width {
             let cell = &mut buffer[(area.x + column, area.y)];
@@ -257,19 +257,19 @@ impl<'a> Window<'a> {
                 ]
             })
             .collect();
-        let heads = ["", "setting", "score", "runs", "failed", "solved", "training", "steps"];
+        let heads = ["", "configuration", "score", "runs", "failed", "solved", "train time", "steps"];
         let width = |column: usize| {
             let widest = lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
             widest.max(heads[column].len()) as u16
         };
-        // The last columns are left out first; the setting takes what is left.
+        // Steps are left out first, failures last; the configuration takes what is left.
         let mut places: Vec<Place> = (0..heads.len())
             .map(|column| Place { width: Some(width(column).max(1)), right: column > 1 })
             .collect();
         let needed = |places: &[Place]| -> u16 {
             places.iter().filter_map(|place| place.width).map(|width| width + table::GAP).sum::<u16>() + 2
         };
-        for column in [7, 4, 5, 6, 3] {
+        for column in [7, 6, 5, 3, 4] {
             if needed(&places) > inside.width {
                 places[column].width = None;
             }
@@ -311,7 +311,7 @@ impl<'a> Window<'a> {
     fn plot(&self, area: Rect, buffer: &mut Buffer) {
         let theme = &self.theme;
         panel::border(self.symbols, theme.border, area, buffer);
-        let title = Line::styled(" score against seconds of training ", theme.title);
+        let title = Line::styled(" score vs. training time ", theme.title);
         buffer.set_line(area.x + 2, area.y, &title, area.width - 4);
         let (front, rest) = (self.points(true), self.points(false));
         let range = |of: &dyn Fn(&(f64, f64)) -> f64| {
@@ -406,7 +406,7 @@ mod tests {
             name: "rates".to_owned(),
             environments: vec!["cartpole".to_owned()],
             done: 30,
-            decided: 48,
+            planned: 48,
             failed: 4,
             seconds: 83.0,
             live: true,

@@ -9,11 +9,11 @@ pub struct SweepState {
     pub name: String,
     /// Its environments.
     pub environments: Vec<String>,
-    /// Results so far, results that were decided on, and results with an error.
+    /// Results so far; a run that was continued has several.
     pub done: usize,
-    /// See `done`.
-    pub decided: usize,
-    /// See `done`.
+    /// Results that are planned.
+    pub planned: usize,
+    /// Results with an error.
     pub failed: usize,
     /// Seconds so far.
     pub seconds: f64,
@@ -34,9 +34,9 @@ pub struct SweepTrial {
     pub values: String,
     /// Interquartile mean of its runs' scores; NaN if there is none.
     pub score: f64,
-    /// Runs that have a result, and all.
+    /// Runs that have their last result.
     pub done: usize,
-    /// See `done`.
+    /// Runs.
     pub seeds: usize,
     /// Runs that failed.
     pub failed: usize,
@@ -46,7 +46,7 @@ pub struct SweepTrial {
     pub seconds: f64,
     /// Median of the steps.
     pub steps: f64,
-    /// Whether no other trial of its environment has a higher score in less time.
+    /// Whether it is on the Pareto front of score and training time in its environment.
     pub pareto: bool,
     /// Directories of its runs.
     pub runs: Vec<PathBuf>,

@@ -219,6 +219,18 @@ pub fn find(parent: &Path, run: &str) -> Result<PathBuf> {
     if let Some(path) = locate(parent, run) {
         return Ok(path);
     }
+    if let Some(sweep) =
+        [parent.join(run), PathBuf::from(run)].into_iter().find(|path| path.join("trials").is_dir())
+    {
+        let first =
+            names(&sweep.join("trials")).into_iter().next().unwrap_or_else(|| "0000-seed1".to_owned());
+        return Err(Error::usage(format!("{run} is a sweep, not a run"))
+            .at(sweep.display().to_string())
+            .remedy(format!(
+                "name one of its runs, such as {}",
+                sweep.join("trials").join(first).display()
+            )));
+    }
     let names = names(parent);
     let hint = did_you_mean(run, names.iter().map(String::as_str));
     let remedy = match names.len() {
@@ -249,20 +261,25 @@ pub fn copy_run(from: &Path, to: &Path) -> Result<()> {
         if temporary.exists() {
             std::fs::remove_dir_all(&temporary)?;
         }
-        let checkpoint = temporary.join("checkpoints").join(latest.file_name().unwrap_or_default());
+        let checkpoints = temporary.join("checkpoints");
+        let checkpoint = checkpoints.join(latest.file_name().unwrap_or_default());
         std::fs::create_dir_all(&checkpoint)?;
+        let durable =
+            |from: &Path, to: &Path| std::fs::copy(from, to).and_then(|_| File::open(to)?.sync_all());
         for entry in std::fs::read_dir(&latest)? {
             let entry = entry?;
-            std::fs::copy(entry.path(), checkpoint.join(entry.file_name()))?;
+            durable(&entry.path(), &checkpoint.join(entry.file_name()))?;
         }
-        for file in
-            ["config.toml", "metrics.csv", "env.world"].map(|file| (from.join(file), temporary.join(file)))
-        {
-            if file.0.is_file() {
-                std::fs::copy(file.0, file.1)?;
+        for file in ["config.toml", "metrics.csv", crate::world::FILE] {
+            if from.join(file).is_file() {
+                durable(&from.join(file), &temporary.join(file))?;
             }
         }
-        std::fs::rename(&temporary, to)
+        for dir in [&checkpoint, &checkpoints, &temporary] {
+            File::open(dir)?.sync_all()?;
+        }
+        std::fs::rename(&temporary, to)?;
+        to.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
     };
     copy().map_err(|error| Error::disk("the run cannot be copied", to, &error))
 }

@@ -172,7 +172,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         let ring = training.publisher.ring().map(Path::to_path_buf);
         ready(&Ready { run: dir.name().to_string(), dir: dir.path().to_path_buf(), ring });
     }
-    if training.state.updates >= training.target {
+    if until.is_none() && training.state.updates >= training.target {
         let steps = training.state.env_steps;
         training.warn(&format!(
             "the run has taken its {steps} steps already; --steps N with a larger N continues it"

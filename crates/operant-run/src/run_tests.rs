@@ -141,10 +141,13 @@ fn evaluations_start_halfway_pause_between_and_end_when_solved() {
     let solved = run.outcome.expect("finished").result.solved_at_step;
     assert_eq!(solved, attempts.last().map(|update| update * 10));
 
-    let stopped = carry_out(runs.path(), None, &["stop_when_solved=true"], |_, _| {});
-    let outcome = stopped.outcome.expect("finished");
-    assert_eq!((outcome.exit_reason, outcome.exit_code()), (ExitReason::Solved, 0));
-    assert_eq!(Some(outcome.result.env_steps), solved);
+    let stopped = carry_out(runs.path(), None, &["name=stopped", "stop_when_solved=true"], |_, _| {});
+    let again = carry_out(runs.path(), Some("stopped"), &[], |_, _| {});
+    for run in [stopped, again] {
+        let outcome = run.outcome.expect("finished");
+        assert_eq!((outcome.exit_reason, outcome.exit_code()), (ExitReason::Solved, 0));
+        assert_eq!(Some(outcome.result.env_steps), solved);
+    }
 }
 
 #[test]

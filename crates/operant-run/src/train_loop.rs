@@ -119,6 +119,10 @@ impl Training<'_> {
     /// # Errors
     /// When the device fails, when training diverges, or when a signal requests a stop and nothing could be saved.
     pub fn run(&mut self) -> Result<ExitReason> {
+        // A run that was stopped or killed after it was solved.
+        if self.settings.run.stop_when_solved && self.state.solved_at_step.is_some() {
+            return Ok(ExitReason::Solved);
+        }
         let target = self.target;
         let interval = self.settings.run.checkpoint_interval;
         while self.state.updates < target {

@@ -1,4 +1,4 @@
-//! A report as one HTML page that needs nothing else.
+//! A report as one self-contained HTML page.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ th { font-weight: 600; border-bottom: 2px solid #999 } td:first-child, th:first-
 .scroll { overflow-x: auto } pre { background: #f5f5f5; padding: .8rem; overflow-x: auto } .error { color: #b00020 }
 ";
 
-/// The page.
+/// The page of a report.
 pub fn page(report: &Report) -> String {
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n",
@@ -38,16 +38,20 @@ fn environment(html: &mut String, part: &EnvReport) {
         }
     }
     if !part.importance.is_empty() {
-        html.push_str("<h3>Importance of settings</h3>\n<p class=\"note\">The share of the variance of mean scores that a setting explains by itself.</p>\n<table>\n");
+        html.push_str(
+            "<h3>Importance of settings</h3>\n<p class=\"note\">The share of the variance of the trials' objectives that a setting \
+             explains by itself.</p>\n<table>\n",
+        );
         for (key, share) in &part.importance {
-            let _ = writeln!(html, "<tr><td>{}</td><td>{:.0}%</td></tr>", escaped(key), share * 100.0);
+            let _ = writeln!(html, "<tr><td>{}</td><td>{}</td></tr>", escaped(key), percent(*share));
         }
         html.push_str("</table>\n");
     }
-    if part.improvement.len() > 1 {
+    if part.improvement.iter().flatten().any(Option::is_some) {
         improvement(html, part);
     }
-    let common = escaped(&part.common);
+    let common = part.common.iter().map(|(key, value)| format!("{key} = {value}\n"));
+    let common = escaped(&common.collect::<String>());
     let _ = writeln!(
         html,
         "<h3>Configuration</h3>\n<details><summary>Settings that all runs share</summary><pre>{common}</pre></details>"
@@ -74,32 +78,35 @@ fn environment(html: &mut String, part: &EnvReport) {
 }
 
 fn table(html: &mut String, part: &EnvReport) {
-    html.push_str("<div class=\"scroll\"><table>\n<tr><th>setting</th>");
+    html.push_str("<div class=\"scroll\"><table>\n<tr><th>configuration</th>");
     for column in [
         "score",
         "95% interval",
         "mean",
         "seeds",
+        "failed",
         "solved",
-        "steps to solve",
-        "seconds to solve",
-        "training s",
+        "solved at step",
+        "solved at (s)",
+        "train time (s)",
     ] {
         let _ = write!(html, "<th>{column}</th>");
     }
     html.push_str("</tr>\n");
     for group in &part.groups {
         let (score, interval) = match group.score {
-            Some(Estimate { value, low, high }) => {
+            Some(Estimate { value, low, high }) if group.scores().len() > 1 => {
                 (number(value), format!("{} to {}", number(low), number(high)))
             }
-            None => ("failed".to_owned(), String::new()),
+            Some(score) => (number(score.value), String::new()),
+            None => (String::new(), String::new()),
         };
         let cells = [
             score,
             interval,
             number(group.mean),
             group.runs.len().to_string(),
+            group.failed().to_string(),
             group.solved.to_string(),
             group.solved_at_step.map_or_else(String::new, operant_run::progress::short),
             group.solved_at_s.map_or_else(String::new, |s| format!("{s:.2}")),
@@ -110,16 +117,17 @@ fn table(html: &mut String, part: &EnvReport) {
         let _ = writeln!(html, "<tr><td>{}{mark}</td>{cells}</tr>", escaped(&group.label()));
     }
     html.push_str(
-        "</table></div>\n<p class=\"note\">Score: interquartile mean of the runs' last greedy evaluations, with a bootstrap \
-         interval over seeds (20,000 resamples). * no other setting has a higher score in less time. Seconds are medians.</p>\n",
+        "</table></div>\n<p class=\"note\">Score: interquartile mean of the runs' last greedy evaluations (the plain mean of up to \
+         three), with a 95% percentile bootstrap interval over seeds (20,000 resamples). Times and steps are medians. * Pareto front: no \
+         other configuration is at least as good in both score and training time.</p>\n",
     );
 }
 
 fn improvement(html: &mut String, part: &EnvReport) {
     let _ = writeln!(
         html,
-        "<h3>Probability of improvement</h3>\n<p class=\"note\">How often a run of the setting on the left scores higher than one of the \
-         setting of that place above, with its 95% interval; the best {CURVES} settings at most.</p>\n<div class=\"scroll\"><table>"
+        "<h3>Probability of improvement</h3>\n<p class=\"note\">Probability that a run of the row's configuration scores higher than a run \
+         of the column's, with its 95% interval. Columns are numbered by rank; at most the best {CURVES} are shown.</p>\n<div class=\"scroll\"><table>"
     );
     let labels: Vec<String> =
         part.groups.iter().take(part.improvement.len()).map(|group| escaped(&group.label())).collect();
@@ -139,6 +147,11 @@ fn improvement(html: &mut String, part: &EnvReport) {
         let _ = writeln!(html, "<tr><td>{}. {label}</td>{cells}</tr>", place + 1);
     }
     html.push_str("</table></div>\n");
+}
+
+/// A share in percent.
+pub fn percent(share: f64) -> String {
+    if share.is_finite() { format!("{:.0}%", share * 100.0) } else { "too few trials".to_owned() }
 }
 
 /// A score with digits that matter.

@@ -16,6 +16,7 @@ pub mod spec;
 pub mod stats;
 pub mod sweep;
 pub mod table;
+mod task;
 
 pub use overview::overview;
 pub use report::Report;

@@ -1,5 +1,6 @@
 //! How far a sweep is and what it has found so far, for monitors: read often, while the sweep goes on.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use operant_metrics::{SweepState, SweepTrial};
@@ -8,8 +9,9 @@ use operant_run::dir::{is_held, name_of};
 
 use crate::search;
 use crate::stats::{interquartile_mean, quantile};
-use crate::sweep::{TRIALS, run_name};
+use crate::sweep::TRIALS;
 use crate::table::{RunRow, Table};
+use crate::task::run_name;
 
 /// The sweep in this directory.
 ///
@@ -18,13 +20,15 @@ use crate::table::{RunRow, Table};
 pub fn overview(dir: &Path) -> Result<SweepState> {
     let (table, spec) = Table::open(dir, false)?;
     let (rows, results) = (table.trials(&spec)?, table.results()?);
+    // Results come in the order of seeds and steps: the last one of a seed stays.
+    let mut last: BTreeMap<usize, BTreeMap<u64, &RunRow>> = BTreeMap::new();
+    for row in &results {
+        last.entry(row.trial).or_default().insert(row.seed, row);
+    }
     let mut trials = Vec::new();
     for row in &rows {
         let trial = &row.trial;
-        // Results come in the order of seeds and steps: the last one of a seed counts.
-        let own = || results.iter().filter(|result| result.trial == trial.id);
-        let last: Vec<&RunRow> =
-            spec.seeds.iter().filter_map(|seed| own().rfind(|result| result.seed == *seed)).collect();
+        let last: Vec<&RunRow> = last.remove(&trial.id).unwrap_or_default().into_values().collect();
         let of = |value: &dyn Fn(&operant_run::RunResult) -> Option<f64>| {
             let mut values: Vec<f64> =
                 last.iter().filter_map(|row| row.result.as_ref().ok()).filter_map(value).collect();
@@ -56,12 +60,11 @@ pub fn overview(dir: &Path) -> Result<SweepState> {
             fastest = fastest.min(trial.seconds);
         }
     }
-    let expected = spec.search.trials * spec.environments.len() * spec.seeds.len();
     Ok(SweepState {
         name: name_of(dir),
         environments: spec.environments.clone(),
         done: results.len(),
-        decided: expected.max(table.decisions()?.len() * spec.seeds.len()),
+        planned: spec.planned().max(table.decisions()?.len() * spec.seeds.len()),
         failed: results.iter().filter(|row| row.result.is_err()).count(),
         seconds: table.wall_s()?,
         live: is_held(dir),

@@ -57,12 +57,10 @@ impl Plot {
     /// Its title.
     pub fn title(self) -> &'static str {
         match self {
-            Plot::Scores => "Score: interquartile mean over seeds with its 95% interval",
+            Plot::Scores => "Score: interquartile mean over seeds, 95% interval",
             Plot::Steps => "Training return over environment steps",
-            Plot::Seconds => "Training return over seconds of training",
-            Plot::Pareto => {
-                "Score against seconds of training; the line joins the settings that no other beats in both"
-            }
+            Plot::Seconds => "Training return over training time",
+            Plot::Pareto => "Score against training time; the line is the Pareto front",
         }
     }
 
@@ -91,7 +89,7 @@ impl Plot {
         let drawn = match self {
             Plot::Scores => scores(part, root),
             Plot::Steps => curves(part, root, |group| &group.by_steps, "environment steps"),
-            Plot::Seconds => curves(part, root, |group| &group.by_seconds, "seconds of training"),
+            Plot::Seconds => curves(part, root, |group| &group.by_seconds, "training time in seconds"),
             Plot::Pareto => pareto(part, root),
         };
         drawn.unwrap_or(false)
@@ -224,7 +222,7 @@ fn pareto<B: DrawingBackend>(part: &EnvReport, root: &DrawingArea<B, Shift>) -> 
         .collect();
     let (xs, ys) = (points.iter().map(|point| point.0), points.iter().map(|point| point.1));
     let (Some(x), Some(y)) = (range(xs, 0.08), range(ys, 0.08)) else { return Ok(false) };
-    let mut chart = axes(root, (x, y), ("seconds of training, median over seeds", "score"))?;
+    let mut chart = axes(root, (x, y), ("training time in seconds, median over seeds", "score"))?;
     let front = points.iter().filter(|point| point.2).map(|(x, y, _)| (*x, *y));
     chart.draw_series(LineSeries::new(front, COLOURS[0].stroke_width(1)))?;
     for (x, y, pareto) in points {

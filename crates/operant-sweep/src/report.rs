@@ -1,6 +1,7 @@
-//! What a sweep, or any set of runs, says: settings with intervals over seeds, curves, comparisons, importance of settings.
+//! What a sweep, or any set of runs, shows: scores of configurations with intervals over seeds, curves, comparisons, importance of
+//! settings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
@@ -8,21 +9,21 @@ use operant_run::{Error, Result, RunResult};
 use serde::Serialize;
 use toml::Table as Toml;
 
-use crate::search::Trial;
-use crate::search::plain;
+use crate::search::{Trial, plain};
 use crate::spec::{Method, Objective, Spec};
 use crate::stats::{self, Estimate};
-use crate::sweep::{TRIALS, curve_of, run_name};
-use crate::table::{CurvePoint, Table};
+use crate::sweep::TRIALS;
+use crate::table::{CurvePoint, RunRow, Table};
+use crate::task::{curve_of, run_name};
 
-/// Curves are drawn of the best settings, up to this number.
+/// The best configurations, up to this number, are drawn and compared.
 pub const CURVES: usize = 8;
 /// Points of a drawn curve.
 const POINTS: usize = 64;
 /// Parts that the range of a setting is split into to judge its importance.
 const PARTS: usize = 4;
 
-/// A report.
+/// The results of a sweep or of runs, by environment and configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report {
     /// The sweep's name, or how many runs there are.
@@ -31,10 +32,14 @@ pub struct Report {
     pub environments: Vec<EnvReport>,
     /// Wall time of a sweep, in seconds.
     pub wall_s: Option<f64>,
-    /// Sum of the runs' wall times, in seconds.
+    /// Sum of the runs' wall times, in seconds; copies in a population include the time of what they are copies of.
     pub runs_s: f64,
-    /// Number of runs.
+    /// Number of runs that are reported.
     pub runs: usize,
+    /// Results of a sweep that are planned, and those so far: a run that was continued has several.
+    pub planned: usize,
+    /// See `planned`.
+    pub results: usize,
     /// Number of runs that failed.
     pub failed: usize,
     /// The machine of the sweep; for runs the one that the report was made on.
@@ -48,13 +53,14 @@ pub struct Report {
 pub struct EnvReport {
     /// Its name.
     pub env: String,
-    /// The settings that all its runs share, as TOML.
-    pub common: String,
-    /// Settings, the best first.
+    /// The settings that all its runs share.
+    pub common: BTreeMap<String, String>,
+    /// Configurations, the best first.
     pub groups: Vec<Group>,
-    /// The probability that a run of the better setting scores higher: `improvement[i][j]` for the settings `i < j`, of the first few.
+    /// The probability that a run of the better configuration scores higher: `improvement[i][j]` for `i < j` of the first few. None where
+    /// one of them has fewer than two scores.
     pub improvement: Vec<Vec<Option<Estimate>>>,
-    /// The share of the variance of scores that each varied setting explains by itself.
+    /// The share of the variance of objectives that each varied setting explains by itself; null if there are too few trials.
     pub importance: Vec<(String, f64)>,
 }
 
@@ -63,7 +69,8 @@ pub struct EnvReport {
 pub struct Group {
     /// The trial's number in a sweep, or the name of the first run.
     pub name: String,
-    /// What distinguishes it from the others.
+    /// What distinguishes it from the others; in JSON an object with numbers where they are numbers.
+    #[serde(serialize_with = "object")]
     pub settings: Vec<(String, String)>,
     /// The interquartile mean of the scores, with its interval; None if no run has one.
     pub score: Option<Estimate>,
@@ -81,17 +88,17 @@ pub struct Group {
     pub solved_at_step: Option<f64>,
     /// Median of the seconds until then.
     pub solved_at_s: Option<f64>,
-    /// Whether no other setting has a higher score in less time.
+    /// Whether it is on the Pareto front of score and training time.
     pub pareto: bool,
     /// Runs, by seed.
     pub runs: Vec<Run>,
-    /// Interquartile means of the training return over environment steps, of the first few settings.
+    /// Interquartile means of the training return over environment steps, of the best few.
     pub by_steps: Vec<(f64, Estimate)>,
     /// The same over seconds of training.
     pub by_seconds: Vec<(f64, Estimate)>,
 }
 
-/// A run.
+/// The result of a run, and its curve.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Run {
     /// Seed.
@@ -113,11 +120,13 @@ pub struct Run {
     /// Its directory.
     pub dir: PathBuf,
     #[serde(skip)]
+    trial: usize,
+    #[serde(skip)]
     curve: Vec<CurvePoint>,
 }
 
 impl Run {
-    fn of(result: &RunResult, dir: PathBuf, curve: Vec<CurvePoint>) -> Self {
+    fn of(result: &RunResult, dir: PathBuf) -> Self {
         Self {
             seed: result.seed,
             score: result.eval_return_mean,
@@ -126,9 +135,8 @@ impl Run {
             wall_s: result.wall_s,
             solved_at_step: result.solved_at_step,
             solved_at_s: result.solved_at_s,
-            error: None,
             dir,
-            curve,
+            ..Self::default()
         }
     }
 
@@ -149,41 +157,54 @@ impl Report {
     /// When its table cannot be read.
     pub fn of_sweep(dir: &Path) -> Result<Self> {
         let (table, spec) = Table::open(dir, false)?;
-        let trials = table.trials(&spec)?;
-        let (results, bases) = (table.results()?, table.bases()?);
+        let (trials, results, bases) = (table.trials(&spec)?, table.results()?, table.bases()?);
+        // Results come in the order of seeds and steps, so the last one of a seed stays.
+        let mut last: BTreeMap<usize, BTreeMap<u64, &RunRow>> = BTreeMap::new();
+        for row in &results {
+            last.entry(row.trial).or_default().insert(row.seed, row);
+        }
+        let is_population = matches!(spec.search.method, Method::Pbt { .. });
+        // Of a population those that were not replaced are shown.
+        let furthest = trials.iter().map(|row| row.trial.until).max().unwrap_or(0);
         let by_objective = spec.search.objective != Objective::EvalReturn;
         let mut parts = Vec::new();
-        for (number, env) in spec.environments.iter().enumerate() {
-            let mut groups = Vec::new();
-            for row in trials.iter().filter(|row| row.trial.env == number) {
-                let mut runs = BTreeMap::new();
-                for result in results.iter().filter(|result| result.trial == row.trial.id) {
-                    let dir = dir.join(TRIALS).join(run_name(result.trial, result.seed));
-                    // Results come in the order of steps: the last one stays.
-                    let run = match &result.result {
-                        Ok(done) => Run::of(done, dir, table.curve(result.trial, result.seed)?),
-                        Err(error) => Run::failed(result.seed, error.clone(), dir),
-                    };
-                    runs.insert(result.seed, run);
-                }
-                let keys = spec.axes.iter().map(|axis| axis.key.clone());
-                let settings = keys.zip(row.trial.point.iter().map(plain)).collect();
-                if !runs.is_empty() {
-                    let mut group =
-                        Group::new(row.trial.id.to_string(), settings, runs.into_values().collect());
-                    group.objective = row.trial.results.last().map(|result| result.objective);
-                    groups.push(group);
-                }
-            }
+        for (number, base) in bases.iter().enumerate() {
             let own: Vec<&Trial> =
                 trials.iter().map(|row| &row.trial).filter(|trial| trial.env == number).collect();
-            let vary: Vec<&str> = spec.axes.iter().map(|axis| axis.key.as_str()).collect();
-            let common = without(bases.get(number).map_or("", |base| &base.config), &vary);
-            parts.push(EnvReport::of(env.clone(), common, groups, importances(&spec, &own), by_objective));
+            let mut groups = Vec::new();
+            for trial in own.iter().filter(|trial| !is_population || trial.until == furthest) {
+                let Some(rows) = last.get(&trial.id) else { continue };
+                let run = |row: &&RunRow| {
+                    let dir = dir.join(TRIALS).join(run_name(row.trial, row.seed));
+                    let run = match &row.result {
+                        Ok(done) => Run::of(done, dir),
+                        Err(error) => Run::failed(row.seed, error.clone(), dir),
+                    };
+                    Run { trial: row.trial, ..run }
+                };
+                let keys = spec.axes.iter().map(|axis| axis.key.clone());
+                let settings = keys.zip(trial.point.iter().map(plain)).collect();
+                let name = format!("trial {}", trial.id);
+                let mut group = Group::new(name, settings, rows.values().map(run).collect());
+                group.objective = trial.results.last().map(|result| result.objective);
+                groups.push(group);
+            }
+            let mut common = flat(&base.config.parse().unwrap_or_default());
+            common.retain(|key, _| spec.axes.iter().all(|axis| axis.key != *key));
+            let mut part = EnvReport::new(base.name.clone(), common, groups, by_objective);
+            part.importance = importances(&spec, &own);
+            for run in part.groups.iter_mut().take(CURVES).flat_map(|group| &mut group.runs) {
+                run.curve = table.curve(run.trial, run.seed)?;
+            }
+            part.draw();
+            parts.push(part);
         }
-        let (machine, version) = (table.fact("machine")?, table.fact("version")?);
-        let wall_s = Some(table.wall_s()?);
-        Ok(Self { wall_s, machine, version, ..Self::new(operant_run::dir::name_of(dir), parts) })
+        let mut report = Self::new(operant_run::dir::name_of(dir), parts);
+        (report.machine, report.version) = (table.fact("machine")?, table.fact("version")?);
+        report.wall_s = Some(table.wall_s()?);
+        report.planned = spec.planned().max(results.len());
+        report.results = results.len();
+        Ok(report)
     }
 
     /// The report of runs, given by their directories.
@@ -191,26 +212,20 @@ impl Report {
     /// # Errors
     /// When one has no result.
     pub fn of_runs(dirs: &[PathBuf]) -> Result<Self> {
-        let mut found: Vec<(RunResult, Run)> = Vec::new();
+        let mut by_env: BTreeMap<String, Vec<RunsOfConfig>> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
         for dir in dirs {
+            if !seen.insert(std::fs::canonicalize(dir).unwrap_or_else(|_| dir.clone())) {
+                continue;
+            }
             let result = RunResult::read(dir).ok_or_else(|| {
                 Error::usage(format!("run {} has no result yet", operant_run::dir::name_of(dir)))
                     .at(dir.display().to_string())
                     .remedy("wait for its end, or continue it with `operant train --resume`")
             })?;
-            let run = Run::of(&result, dir.clone(), curve_of(dir, result.env_steps)?);
-            found.push((result, run));
-        }
-        let strip = |config: &Toml| {
-            let mut config = config.clone();
-            for key in ["seed", "name", "threads", "run_dir"] {
-                config.remove(key);
-            }
-            config
-        };
-        let mut by_env: BTreeMap<String, Vec<(Toml, String, Vec<Run>)>> = BTreeMap::new();
-        for (result, run) in found {
-            let (config, groups) = (strip(&result.config), by_env.entry(result.env.clone()).or_default());
+            let mut run = Run::of(&result, dir.clone());
+            run.curve = curve_of(dir, result.env_steps)?;
+            let (config, groups) = (flat(&result.config), by_env.entry(result.env.clone()).or_default());
             match groups.iter_mut().find(|(other, ..)| *other == config) {
                 Some((.., runs)) => runs.push(run),
                 None => groups.push((config, result.run.clone(), vec![run])),
@@ -218,42 +233,47 @@ impl Report {
         }
         let mut parts = Vec::new();
         for (env, groups) in by_env {
-            let configs: Vec<&Toml> = groups.iter().map(|(config, ..)| config).collect();
-            let keys: Vec<String> = configs.iter().flat_map(|config| config.keys().cloned()).collect();
-            let differs = |key: &String| configs.iter().any(|config| config.get(key) != configs[0].get(key));
-            let mut varied: Vec<String> = keys.iter().filter(|key| differs(key)).cloned().collect();
-            varied.sort();
-            varied.dedup();
-            let mut common = configs[0].clone();
-            common.retain(|key, _| !varied.contains(&key.to_string()));
-            let label = |config: &Toml| {
-                let value = |key: &String| config.get(key).map_or_else(|| "-".to_owned(), plain);
-                varied.iter().map(|key| (key.clone(), value(key))).collect()
+            let configs: Vec<&BTreeMap<String, String>> = groups.iter().map(|(config, ..)| config).collect();
+            let keys: BTreeSet<&String> = configs.iter().flat_map(|config| config.keys()).collect();
+            let is_common =
+                |key: &String| configs.iter().all(|config| config.get(key) == configs[0].get(key));
+            let (same, varied): (Vec<&String>, Vec<&String>) =
+                keys.into_iter().partition(|key| is_common(key));
+            let value = |config: &BTreeMap<String, String>, key: &String| {
+                (key.clone(), config.get(key).cloned().unwrap_or_else(|| "-".to_owned()))
             };
-            let made = groups
-                .iter()
-                .map(|(config, name, runs)| Group::new(name.clone(), label(config), runs.clone()));
-            parts.push(EnvReport::of(env, common.to_string(), made.collect(), Vec::new(), false));
+            let common = same.into_iter().map(|key| value(configs[0], key)).collect();
+            let made = groups.iter().map(|(config, name, runs)| {
+                let settings = varied.iter().map(|key| value(config, key)).collect();
+                Group::new(name.clone(), settings, runs.clone())
+            });
+            let mut part = EnvReport::new(env, common, made.collect(), false);
+            part.draw();
+            parts.push(part);
         }
         let runs: usize = parts.iter().flat_map(|part| &part.groups).map(|group| group.runs.len()).sum();
-        let title = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
-        Ok(Self::new(title, parts))
+        Ok(Self::new(counted(runs, "run"), parts))
     }
 
     fn new(title: String, environments: Vec<EnvReport>) -> Self {
         let runs = || environments.iter().flat_map(|part| &part.groups).flat_map(|group| &group.runs);
         Self {
-            runs_s: runs().map(|run| run.wall_s).sum(),
+            runs_s: runs().map(|run| run.wall_s).sum::<f64>() + 0.0,
             runs: runs().count(),
             failed: runs().filter(|run| run.error.is_some()).count(),
             machine: this_machine(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            planned: runs().count(),
+            results: runs().count(),
             title,
             environments,
             wall_s: None,
         }
     }
 }
+
+/// Runs with one configuration, and the name of the first.
+type RunsOfConfig = (BTreeMap<String, String>, String, Vec<Run>);
 
 /// This machine in a few words.
 pub(crate) fn this_machine() -> String {
@@ -265,12 +285,20 @@ pub(crate) fn this_machine() -> String {
 impl Report {
     /// How many runs there are and what they took, in one line.
     pub fn summary(&self) -> String {
-        let failed = if self.failed > 0 { format!(", {} failed", self.failed) } else { String::new() };
-        let time = self.wall_s.map_or_else(String::new, |wall_s| format!(" in {wall_s:.1} s"));
-        format!(
-            "{} runs{failed}{time}; {:.1} s of runs in all; {}; operant {}",
-            self.runs, self.runs_s, self.machine, self.version
-        )
+        let runs = match (self.runs, self.results < self.planned) {
+            (0, _) => format!("no run has finished yet (0 of {})", self.planned),
+            (_, true) => format!("{} of {} runs finished", self.results, self.planned),
+            (runs, false) => counted(runs, "run"),
+        };
+        let failed =
+            if self.failed > 0 { format!("; {} failed", counted(self.failed, "run")) } else { String::new() };
+        let wall = self.wall_s.map_or_else(String::new, |wall_s| format!("; {wall_s:.1} s wall time"));
+        format!("{runs}{failed}{wall}; {}; operant {}", self.machine, self.version)
+    }
+
+    /// Whether there are runs and all of them failed.
+    pub fn has_failed(&self) -> bool {
+        self.runs > 0 && self.failed == self.runs
     }
 
     /// One JSON object on one line.
@@ -279,27 +307,49 @@ impl Report {
     }
 }
 
-/// A configuration without some keys.
-fn without(config: &str, keys: &[&str]) -> String {
-    let mut table: Toml = config.parse().unwrap_or_default();
-    for key in keys.iter().chain(&["seed", "name", "threads", "run_dir"]) {
-        table.remove(*key);
+/// `1 run`, `2 runs`.
+pub fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A configuration with options of the environment as `env.NAME`, without what differs between the runs of a configuration.
+fn flat(config: &Toml) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for (key, value) in config {
+        match value {
+            toml::Value::Table(options) if key == "env" => {
+                all.extend(options.iter().map(|(option, value)| (format!("env.{option}"), plain(value))));
+            }
+            _ if ["seed", "name", "threads", "run_dir", "environment"].contains(&key.as_str()) => {}
+            value => {
+                all.insert(key.clone(), plain(value));
+            }
+        }
     }
-    table.to_string()
+    all
+}
+
+/// Settings as a JSON object.
+fn object<S: serde::Serializer>(
+    settings: &[(String, String)],
+    to: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    let value =
+        |text: &String| serde_json::from_str(text).unwrap_or_else(|_| serde_json::Value::from(text.as_str()));
+    to.collect_map(settings.iter().map(|(key, text)| (key, value(text))))
 }
 
 impl EnvReport {
-    /// Sorts the settings and compares them.
-    fn of(
+    /// Sorts the configurations and compares them.
+    fn new(
         env: String,
-        common: String,
+        common: BTreeMap<String, String>,
         mut groups: Vec<Group>,
-        mut importance: Vec<(String, f64)>,
         by_objective: bool,
     ) -> Self {
         let score = |group: &Group| group.score.map_or(f64::NEG_INFINITY, |score| score.value);
         groups.sort_by(|a, b| score(b).total_cmp(&score(a)).then(a.train_s.total_cmp(&b.train_s)));
-        // A setting is on the front if it is faster than all that score higher.
+        // One is on the front if it is faster than all that score at least as high.
         let mut fastest = f64::INFINITY;
         for group in groups.iter_mut().filter(|group| group.score.is_some()) {
             group.pareto = group.train_s < fastest;
@@ -310,23 +360,28 @@ impl EnvReport {
         if by_objective {
             groups.sort_by(|a, b| objective(b).total_cmp(&objective(a)));
         }
-        let first = groups.len().min(CURVES);
-        let steps = groups[..first].iter().flat_map(|group| &group.runs).filter_map(|run| run.curve.last());
-        let (steps, seconds) = steps.fold((0.0, 0.0), |(steps, seconds), last| {
-            (f64::max(steps, last.env_steps as f64), f64::max(seconds, last.train_s))
+        let compared: Vec<Vec<f64>> = groups.iter().take(CURVES).map(Group::scores).collect();
+        let pair = |i: usize, j: usize| {
+            let (a, b) = (&compared[i], &compared[j]);
+            (i < j && a.len() > 1 && b.len() > 1).then(|| stats::improvement(from_ref(a), from_ref(b)))
+        };
+        let places = 0..compared.len();
+        let improvement = places.clone().map(|i| places.clone().map(|j| pair(i, j)).collect()).collect();
+        Self { env, common, groups, improvement, importance: Vec::new() }
+    }
+
+    /// Draws the curves of the first few.
+    fn draw(&mut self) {
+        let first = self.groups.len().min(CURVES);
+        let ends =
+            self.groups[..first].iter().flat_map(|group| &group.runs).filter_map(|run| run.curve.last());
+        let (steps, seconds) = ends.fold((0.0, 0.0), |(steps, seconds), end| {
+            (f64::max(steps, end.env_steps as f64), f64::max(seconds, end.train_s))
         });
-        for group in &mut groups[..first] {
+        for group in &mut self.groups[..first] {
             group.by_steps = group.band(steps, |point| point.env_steps as f64);
             group.by_seconds = group.band(seconds, |point| point.train_s);
         }
-        let compared: Vec<Vec<f64>> = groups[..first].iter().map(Group::scores).collect();
-        let pair = |i: usize, j: usize| {
-            let (a, b) = (&compared[i], &compared[j]);
-            (i < j && !a.is_empty() && !b.is_empty()).then(|| stats::improvement(from_ref(a), from_ref(b)))
-        };
-        let improvement = (0..first).map(|i| (0..first).map(|j| pair(i, j)).collect()).collect();
-        importance.sort_by(|a, b| b.1.total_cmp(&a.1));
-        Self { env, common, groups, improvement, importance }
     }
 }
 
@@ -355,6 +410,11 @@ impl Group {
             by_steps: Vec::new(),
             by_seconds: Vec::new(),
         }
+    }
+
+    /// Number of runs that failed.
+    pub fn failed(&self) -> usize {
+        self.runs.iter().filter(|run| run.error.is_some()).count()
     }
 
     /// Scores of the runs that have one.
@@ -397,17 +457,17 @@ fn interpolated(curve: &[CurvePoint], at: f64, x: impl Fn(&CurvePoint) -> f64) -
     a.episodic_return + part * (b.episodic_return - a.episodic_return)
 }
 
-/// The best settings of two reports in one environment.
+/// The best configurations of two reports in one environment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The environment.
     pub env: String,
-    /// The best setting of the first.
+    /// The best configuration of the first.
     pub a: Side,
-    /// The best setting of the second.
+    /// The best configuration of the second.
     pub b: Side,
-    /// The probability that a run of the first scores higher.
-    pub improvement: Estimate,
+    /// The probability that a run of the first scores higher; None where one of them has fewer than two scores.
+    pub improvement: Option<Estimate>,
     /// Settings that differ: name, value in the first, value in the second.
     pub differences: Vec<(String, String, String)>,
 }
@@ -415,7 +475,7 @@ pub struct Comparison {
 /// One side of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Side {
-    /// What distinguishes the setting from others of its report.
+    /// What distinguishes the configuration from others of its report.
     pub label: String,
     /// Interquartile mean.
     pub score: Estimate,
@@ -423,17 +483,15 @@ pub struct Side {
     pub seeds: usize,
 }
 
-/// Compares the best settings of two reports, in every environment that both have.
+/// Compares the best configurations of two reports, in every environment in which both have scores.
 pub fn compare(a: &Report, b: &Report) -> Vec<Comparison> {
     let best = |part: &EnvReport| part.groups.first().filter(|group| group.score.is_some()).cloned();
     let mut all = Vec::new();
     for part in &a.environments {
         let Some(other) = b.environments.iter().find(|other| other.env == part.env) else { continue };
         let (Some(first), Some(second)) = (best(part), best(other)) else { continue };
-        let config = |common: &str, group: &Group| {
-            let mut config: BTreeMap<String, String> = BTreeMap::new();
-            let common: Toml = common.parse().unwrap_or_default();
-            config.extend(common.iter().map(|(key, value)| (key.clone(), plain(value))));
+        let config = |common: &BTreeMap<String, String>, group: &Group| {
+            let mut config = common.clone();
             config.extend(group.settings.iter().cloned());
             config
         };
@@ -453,7 +511,8 @@ pub fn compare(a: &Report, b: &Report) -> Vec<Comparison> {
         };
         all.push(Comparison {
             env: part.env.clone(),
-            improvement: stats::improvement(&[first.scores()], &[second.scores()]),
+            improvement: (first.scores().len() > 1 && second.scores().len() > 1)
+                .then(|| stats::improvement(&[first.scores()], &[second.scores()])),
             a: side(&first),
             b: side(&second),
             differences,
@@ -462,8 +521,8 @@ pub fn compare(a: &Report, b: &Report) -> Vec<Comparison> {
     all
 }
 
-/// The importance of each varied setting, from the results that all trials have: the first of each. Settings change within the trials
-/// of a population.
+/// The importance of each varied setting, from the results that all trials have: the first of each. NaN if there are too few trials;
+/// none for a population, whose settings change.
 fn importances(spec: &Spec, trials: &[&Trial]) -> Vec<(String, f64)> {
     if matches!(spec.search.method, Method::Pbt { .. }) {
         return Vec::new();
@@ -474,8 +533,11 @@ fn importances(spec: &Spec, trials: &[&Trial]) -> Vec<(String, f64)> {
             &trials.iter().filter_map(first).filter(|(_, score)| score.is_finite()).collect::<Vec<_>>(),
         )
     };
-    let all = spec.axes.iter().enumerate().map(|(axis, setting)| (setting.key.clone(), of(axis)));
-    all.filter(|(_, share)| share.is_finite()).collect()
+    let mut all: Vec<(String, f64)> =
+        spec.axes.iter().enumerate().map(|(axis, setting)| (setting.key.clone(), of(axis))).collect();
+    // Those that are not known come last.
+    all.sort_by(|a, b| b.1.max(-1.0).total_cmp(&a.1.max(-1.0)));
+    all
 }
 
 /// The share of the variance of mean scores that one setting explains, adjusted for the number of its values (epsilon squared). NaN if

@@ -17,6 +17,8 @@ pub const WHOLE: u64 = i64::MAX as u64;
 const BAYES_START: usize = 4;
 /// Points among which a model's proposal is chosen: at random, and near the best so far.
 const CANDIDATES: (usize, usize) = (1024, 256);
+/// How often a point that is known is drawn again.
+const REDRAWS: usize = 1000;
 /// The model knows at most this number of trials, the latest.
 const BAYES_MEMORY: usize = 200;
 /// The share of a population that is replaced, and that of those which replace it.
@@ -33,7 +35,7 @@ pub struct Trial {
     pub point: Point,
     /// The trial whose checkpoints it began with, if any.
     pub parent: Option<usize>,
-    /// Environment steps that it was decided to train for.
+    /// Environment steps to train for.
     pub until: u64,
     /// Results in ascending order of steps.
     pub results: Vec<TrialResult>,
@@ -91,12 +93,10 @@ pub fn decide(search: &Search, axes: &[Axis], trials: &[&Trial], steps: u64) -> 
             let until = search.halving.as_ref().map_or(WHOLE, |halving| halving.rungs(steps)[0]);
             let nth = trials.len();
             let (point, reason) = match &search.method {
-                Method::Grid => {
-                    let points = space::grid(axes).expect("checked: a grid has lists only");
-                    (points[nth].clone(), String::from("grid"))
-                }
+                Method::Grid => (space::grid_point(axes, nth), String::from("grid")),
                 Method::Random => {
-                    (space::sample(axes, &mut Random::new(search.seed, nth as u64)), "random".to_owned())
+                    let mut random = Random::new(search.seed, nth as u64);
+                    (fresh(trials, || space::sample(axes, &mut random)), "random".to_owned())
                 }
                 Method::Bayes | Method::Pbt { .. } => bayes(search, axes, trials),
             };
@@ -122,6 +122,12 @@ impl Halving {
         rungs.push(WHOLE);
         rungs
     }
+}
+
+/// A point that no trial has, if one is found soon: lists have few.
+fn fresh(trials: &[&Trial], mut draw: impl FnMut() -> Point) -> Point {
+    let is_new = |point: &Point| trials.iter().all(|trial| trial.point != *point);
+    (0..REDRAWS).map(|_| draw()).find(is_new).unwrap_or_else(draw)
 }
 
 /// Sorts trials by their objective after some steps, the best first. False if one has not come so far.
@@ -156,11 +162,19 @@ fn bayes(search: &Search, axes: &[Axis], trials: &[&Trial]) -> (Point, String) {
     let mut random = Random::new(search.seed, trials.len() as u64);
     let known: Vec<(&Trial, TrialResult)> =
         trials.iter().filter_map(|trial| Some((*trial, *trial.results.last()?))).collect();
-    let at_random = |random: &mut Random| (space::sample(axes, random), "random, for the model".to_owned());
+    let at_random = |random: &mut Random| {
+        (fresh(trials, || space::sample(axes, random)), "random (initial design)".to_owned())
+    };
     if trials.len() < BAYES_START.max(2 * axes.len()) || known.len() < 2 {
         return at_random(&mut random);
     }
-    let known = &known[known.len().saturating_sub(BAYES_MEMORY)..];
+    let leader = known.iter().max_by(|a, b| a.1.objective.total_cmp(&b.1.objective)).map(|(trial, _)| *trial);
+    // The latest, and the best of all.
+    let recent = known.len().saturating_sub(BAYES_MEMORY);
+    let is_leader = |trial: &Trial| leader.is_some_and(|leader| leader.id == trial.id);
+    let remembered =
+        known.iter().enumerate().filter(|(place, (trial, _))| *place >= recent || is_leader(trial));
+    let known: Vec<(&Trial, TrialResult)> = remembered.map(|(_, known)| *known).collect();
     let finite = known.iter().map(|(_, result)| result.objective).filter(|objective| objective.is_finite());
     let worst = finite.clone().fold(f64::INFINITY, f64::min);
     let best = finite.fold(f64::NEG_INFINITY, f64::max);
@@ -185,7 +199,6 @@ fn bayes(search: &Search, axes: &[Axis], trials: &[&Trial]) -> (Point, String) {
         }
         score = GaussianProcess::fit(points, &objectives, &mut random);
     }
-    let leader = known.iter().max_by(|a, b| a.1.objective.total_cmp(&b.1.objective)).map(|(trial, _)| *trial);
     let mut candidates: Vec<Point> = (0..CANDIDATES.0).map(|_| space::sample(axes, &mut random)).collect();
     if let Some(leader) = leader {
         candidates.extend((0..CANDIDATES.1).map(|_| space::explore(axes, &leader.point, &mut random)));
@@ -194,21 +207,25 @@ fn bayes(search: &Search, axes: &[Axis], trials: &[&Trial]) -> (Point, String) {
         let at = space::coordinates(axes, point);
         expected_improvement(score.at(&at), best) / cost.at(&at).0.exp()
     };
+    candidates.retain(|point| trials.iter().all(|trial| trial.point != *point));
+    if candidates.is_empty() {
+        return at_random(&mut random);
+    }
     let valued = candidates.into_iter().map(|point| (value(&point), point));
     let (_, point) = valued.max_by(|a, b| a.0.total_cmp(&b.0)).expect("there are candidates");
     let at = space::coordinates(axes, &point);
     let (mean, deviation) = score.at(&at);
-    let reason = format!("model: expects {mean:.4} +- {deviation:.2} in {:.2} s", cost.at(&at).0.exp());
+    let reason =
+        format!("expected improvement: objective {mean:.4} ± {deviation:.2}, {:.2} s", cost.at(&at).0.exp());
     (point, reason)
 }
 
 /// Population-based training, in generations of `interval` steps: the worst quarter is replaced by copies of the best quarter with
 /// other values.
 fn pbt(search: &Search, axes: &[Axis], trials: &[&Trial], interval: u64, steps: u64) -> Decision {
-    let rungs: Vec<u64> = {
-        let whole = (1..).map(|generation| generation * interval).take_while(|until| *until < steps);
-        whole.chain([WHOLE]).collect()
-    };
+    // The number of generations is checked when the sweep begins.
+    let before_end = (1..steps.div_ceil(interval)).map(|generation| generation * interval);
+    let rungs: Vec<u64> = before_end.chain([WHOLE]).collect();
     if trials.len() < search.trials {
         let point = space::sample(axes, &mut Random::new(search.seed, trials.len() as u64));
         return Decision::Begin {
@@ -232,7 +249,7 @@ fn pbt(search: &Search, axes: &[Axis], trials: &[&Trial], interval: u64, steps: 
             let Some(copy) = trials.get(begun) else {
                 let from = members[place];
                 let point = space::explore(axes, &from.point, &mut Random::new(search.seed, begun as u64));
-                let reason = format!("trial {} with other values", from.id);
+                let reason = format!("trial {}, perturbed", from.id);
                 return Decision::Begin { point, parent: Some(from.id), until: *next, reason };
             };
             members[kept + place] = copy;
@@ -251,7 +268,12 @@ pub fn shown(axes: &[Axis], point: &[Value]) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
-/// A value without quotes.
+/// A value as people write it: without quotes, and without a point where it is whole.
 pub fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Float(x) if x.abs() >= 1e15 || (*x != 0.0 && x.abs() < 1e-4) => format!("{x:e}"),
+        Value::Float(x) => x.to_string(),
+        other => other.to_string(),
+    }
 }

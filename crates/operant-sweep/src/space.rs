@@ -40,18 +40,33 @@ impl Values {
             Values::List(list) => list[((place * list.len() as f64) as usize).min(list.len() - 1)].clone(),
             Values::Range { bounds: [low, high], log, whole } => {
                 let place = place.clamp(0.0, 1.0);
-                let number = if *log { low * (high / low).powf(place) } else { low + (high - low) * place };
-                let number = number.clamp(*low, *high);
-                if *whole { Value::Integer(number.round() as i64) } else { Value::Float(rounded(number)) }
+                // Whole numbers have equal shares of the range.
+                let (first, last) = if *whole { (low - 0.5, high + 0.5) } else { (*low, *high) };
+                let first = if *log { first.max(low / 2.0) } else { first };
+                let number =
+                    if *log { first * (last / first).powf(place) } else { first + (last - first) * place };
+                inside([*low, *high], *whole, number)
             }
         }
     }
 
-    /// Each value of a list, or the bounds of a range.
-    pub fn corners(&self) -> Vec<Value> {
+    /// Each value of a list, or the bounds of a range and a number between them.
+    pub fn examples(&self) -> Vec<Value> {
         match self {
             Values::List(list) => list.clone(),
-            Values::Range { .. } => vec![self.at(0.0), self.at(1.0)],
+            Values::Range { .. } => vec![self.at(0.0), self.at(1.0), self.at(0.382)],
+        }
+    }
+
+    /// The largest number, or the first value where values have no order.
+    pub fn largest(&self) -> Value {
+        match self {
+            Values::List(list) => {
+                let by_number =
+                    list.iter().max_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
+                by_number.unwrap_or(&list[0]).clone()
+            }
+            Values::Range { .. } => self.at(1.0),
         }
     }
 
@@ -89,9 +104,7 @@ impl Values {
                 list[next].clone()
             }
             Values::Range { bounds: [low, high], whole, .. } => {
-                let moved = number(value).unwrap_or(*low) * if up { 1.2 } else { 0.8 };
-                let moved = moved.clamp(*low, *high);
-                if *whole { Value::Integer(moved.round() as i64) } else { Value::Float(rounded(moved)) }
+                inside([*low, *high], *whole, number(value).unwrap_or(*low) * if up { 1.2 } else { 0.8 })
             }
         }
     }
@@ -106,24 +119,39 @@ pub fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// To four digits: what a person would write.
-fn rounded(number: f64) -> f64 {
-    format!("{number:.3e}").parse().unwrap_or(number)
+/// A number of a range, to four digits or whole: what a person would write.
+fn inside([low, high]: [f64; 2], whole: bool, number: f64) -> Value {
+    if whole {
+        return Value::Integer(number.clamp(low, high).round() as i64);
+    }
+    let rounded = format!("{number:.3e}").parse().unwrap_or(number);
+    Value::Float(f64::clamp(rounded, low, high))
 }
 
-/// Every combination of lists, the last axis changing fastest; None if an axis is a range.
-pub fn grid(axes: &[Axis]) -> Option<Vec<Point>> {
-    let mut points = vec![Vec::new()];
-    for axis in axes {
-        let Values::List(list) = &axis.values else { return None };
-        points = points
-            .into_iter()
-            .flat_map(|point| {
-                list.iter().map(move |value| [&point[..], std::slice::from_ref(value)].concat())
-            })
-            .collect();
-    }
-    Some(points)
+/// Number of combinations of lists; None if an axis is a range.
+pub fn grid_size(axes: &[Axis]) -> Option<usize> {
+    axes.iter().try_fold(1_usize, |size, axis| match &axis.values {
+        Values::List(list) => Some(size.saturating_mul(list.len())),
+        Values::Range { .. } => None,
+    })
+}
+
+/// A combination of lists by its number; the last axis changes fastest. A range has its lowest value.
+pub fn grid_point(axes: &[Axis], mut number: usize) -> Point {
+    let mut point: Point = axes
+        .iter()
+        .rev()
+        .map(|axis| match &axis.values {
+            Values::List(list) => {
+                let value = list[number % list.len()].clone();
+                number /= list.len();
+                value
+            }
+            range => range.at(0.0),
+        })
+        .collect();
+    point.reverse();
+    point
 }
 
 /// A point drawn at random.
@@ -136,7 +164,7 @@ pub fn explore(axes: &[Axis], point: &[Value], random: &mut Random) -> Point {
     axes.iter().zip(point).map(|(axis, value)| axis.values.near(value, random)).collect()
 }
 
-/// A point for a model: one coordinate from 0 to 1 for each axis, or one for each value where values have no order.
+/// A point as features in [0, 1] for a model: one for each axis, or one for each value where values have no order.
 pub fn coordinates(axes: &[Axis], point: &[Value]) -> Vec<f64> {
     let mut all = Vec::new();
     for (axis, value) in axes.iter().zip(point) {

@@ -11,16 +11,19 @@ use toml::{Table, Value};
 
 use crate::space::{self, Axis, Point, Values};
 
-/// The most runs of a sweep: more would not end in a lifetime, and each has a directory.
+/// The most runs of a sweep: each has a directory.
 pub const MAX_RUNS: usize = 1_000_000;
 
 /// Settings that the sweep decides itself.
 const OWN: [(&str, &str); 6] = [
-    ("seed", "give seeds = \"1..10\" or --seeds"),
+    ("seed", "give seeds = \"3..3\" or --seeds 3..3 for seed 3 alone"),
     ("name", "give the sweep's name with --name"),
     ("run_dir", "give the directory of the sweep with --run-dir"),
-    ("threads", "each run has one thread, or more if there are fewer runs than cores"),
-    ("device", "a sweep trains on the CPU"),
+    (
+        "threads",
+        "each run has one thread, or more if there are fewer runs than cores; --jobs sets the number of parallel runs",
+    ),
+    ("device", "sweeps train on the CPU only; `operant train --device cuda` trains on a GPU"),
     ("csv", "the table of the sweep is made from metrics.csv"),
 ];
 
@@ -125,14 +128,16 @@ struct RawSearch {
 /// What the command line adds to a specification, or gives in place of one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Given {
-    /// `--set KEY=VALUES`.
-    pub set: Vec<String>,
+    /// Assignments `key=values`, each with the flag that gave it.
+    pub set: Vec<(String, String)>,
     /// `--seeds`.
     pub seeds: Option<String>,
     /// `--search`.
     pub method: Option<String>,
     /// `--trials`.
     pub trials: Option<usize>,
+    /// `--interval`.
+    pub interval: Option<u64>,
     /// `--config FILE`.
     pub config: Option<PathBuf>,
 }
@@ -163,8 +168,10 @@ impl Spec {
                 .at(place)
                 .remedy("see docs/sweep.md for its tables and keys")
         })?;
-        Self::checked(raw, given).map_err(|error| match error.place {
-            Some(_) => error,
+        Self::checked(raw, given).map_err(|error| match error.place.clone() {
+            // What a flag gave is not in the file.
+            Some(place) if !place.starts_with('[') => error,
+            Some(place) => error.at(format!("{at} {place}")),
             None => error.at(at),
         })
     }
@@ -187,7 +194,7 @@ impl Spec {
             environments,
             seeds,
             config: given.config.clone(),
-            set: raw.set.into_iter().collect(),
+            set: Vec::new(),
             axes: Vec::new(),
             search: Search {
                 method: Method::Grid,
@@ -197,109 +204,107 @@ impl Spec {
                 halving: None,
             },
         };
-        for (key, value) in raw.vary {
-            let values = values(&key, &value, &format!("[vary] {key}"))?;
+        for (key, value) in flat(raw.set) {
+            let at = format!("[set] {key}");
+            check_key(&key, &at)?;
+            let value = config::accepted_value(&key, value, &at)?;
+            spec.set.push((key, value));
+        }
+        for (key, value) in flat(raw.vary) {
+            let at = format!("[vary] {key}");
+            check_key(&key, &at)?;
+            if spec.set.iter().any(|(other, _)| *other == key) {
+                let error = Error::usage(format!("{key} is in [set] and in [vary]"));
+                return Err(error.at(at).remedy("remove one of them"));
+            }
+            let values = values(&key, &value, &at)?;
             spec.axes.push(Axis { key, values });
         }
-        for assignment in &given.set {
-            spec.add(assignment)?;
+        for (assignment, flag) in &given.set {
+            spec.add(assignment, flag)?;
         }
-        spec.check_keys()?;
         spec.search = spec.searching(raw.search, given)?;
         let runs =
             (spec.search.trials).saturating_mul(spec.seeds.len()).saturating_mul(spec.environments.len());
         if runs > MAX_RUNS {
             return Err(Error::usage(format!("the sweep has {runs} runs, more than {MAX_RUNS}"))
-                .remedy("use fewer values or seeds, or search = random with a number of trials"));
+                .remedy("use fewer values or seeds, or method = \"random\" and trials = N in [search]"));
         }
         Ok(spec)
     }
 
-    /// Adds `key=value` or `key=value,value`; a key of the specification is replaced.
-    fn add(&mut self, assignment: &str) -> Result<()> {
+    /// Adds `key=value` or `key=value,value` of a flag; a key of the specification is replaced.
+    fn add(&mut self, assignment: &str, flag: &str) -> Result<()> {
         let Some((key, text)) = assignment.split_once('=') else {
-            return Err(Error::usage(format!("\"{assignment}\" is not an assignment"))
-                .at("--set")
+            return Err(Error::usage(format!("--set {assignment} has no value"))
+                .at(flag)
                 .remedy("write --set key=value or --set key=value,value"));
         };
         let (key, text) = (key.trim(), text.trim());
+        check_key(key, flag)?;
         // Values of lists contain commas themselves.
         let separator = if is_list(key) { ';' } else { ',' };
         let parts: Vec<Value> = text.split(separator).map(|part| config::parsed(key, part.trim())).collect();
         self.set.retain(|(other, _)| other != key);
         self.axes.retain(|axis| axis.key != key);
         match <[Value; 1]>::try_from(parts) {
-            Ok([value]) => self.set.push((key.to_owned(), value)),
+            Ok([value]) => self.set.push((key.to_owned(), config::accepted_value(key, value, flag)?)),
             Err(parts) => {
-                let values = values(key, &Value::Array(parts), &format!("--set {assignment}"))?;
+                let values = values(key, &Value::Array(parts), flag)?;
                 self.axes.push(Axis { key: key.to_owned(), values });
             }
         }
         Ok(())
     }
 
-    fn check_keys(&self) -> Result<()> {
-        let varied = self.axes.iter().map(|axis| (&axis.key, "[vary]"));
-        let fixed = self.set.iter().map(|(key, _)| (key, "[set]"));
-        let mut seen = BTreeSet::new();
-        for (key, table) in varied.chain(fixed) {
-            let at = format!("{table} {key}");
-            if let Some((_, remedy)) = OWN.iter().find(|(own, _)| own == key) {
-                return Err(Error::usage(format!("{key} is not a setting of a sweep's runs"))
-                    .at(at)
-                    .remedy(*remedy));
-            }
-            if !key.starts_with("env.") && config::find(key).is_none() {
-                let hint = did_you_mean(key, config::keys().map(|key| key.name));
-                return Err(Error::usage(format!("{key} is not a configuration key{hint}"))
-                    .at(at)
-                    .remedy("`operant config ENV` lists the keys; options of the environment are env.NAME"));
-            }
-            if !seen.insert(key) {
-                return Err(Error::usage(format!("{key} is in [set] and in [vary]"))
-                    .at(at)
-                    .remedy("remove one of them"));
-            }
+    /// Points that are checked before the sweep begins: a whole grid, or for other searches each value of a list and examples of each
+    /// range, together with the first value of the others.
+    pub fn points_to_check(&self) -> Box<dyn Iterator<Item = Point> + '_> {
+        if self.search.method == Method::Grid {
+            return Box::new((0..self.search.trials).map(|number| space::grid_point(&self.axes, number)));
         }
-        Ok(())
+        let first = space::grid_point(&self.axes, 0);
+        let examples = self
+            .axes
+            .iter()
+            .enumerate()
+            .flat_map(|(axis, of)| of.values.examples().into_iter().map(move |value| (axis, value)));
+        Box::new(std::iter::once(first.clone()).chain(examples.map(move |(axis, value)| {
+            let mut point = first.clone();
+            point[axis] = value;
+            point
+        })))
     }
 
-    /// Points that are known before the sweep begins: a whole grid, or for other searches each value of a list and each bound of a
-    /// range, together with the first of the others.
-    pub fn points_to_check(&self) -> Vec<Point> {
-        if let (Method::Grid, Some(points)) = (self.search.method, space::grid(&self.axes)) {
-            return points;
-        }
-        let corners: Vec<Vec<Value>> = self.axes.iter().map(|axis| axis.values.corners()).collect();
-        let first: Point = corners.iter().map(|values| values[0].clone()).collect();
-        let with = |axis: usize, value: &Value| {
-            let mut point = first.clone();
-            point[axis] = value.clone();
-            point
-        };
-        let each = corners.iter().enumerate();
-        each.flat_map(|(axis, values)| values.iter().map(move |value| with(axis, value)).collect::<Vec<_>>())
-            .collect()
+    /// The point of the largest numbers.
+    pub fn largest(&self) -> Point {
+        self.axes.iter().map(|axis| axis.values.largest()).collect()
+    }
+
+    /// Results that are planned: those of a search that stops no trial early.
+    pub fn planned(&self) -> usize {
+        self.search.trials * self.seeds.len() * self.environments.len()
     }
 
     fn searching(&self, raw: RawSearch, given: &Given) -> Result<Search> {
         let at = |error: Error| error.at("[search]");
-        let points = space::grid(&self.axes);
+        let points = space::grid_size(&self.axes);
         let default = if points.is_some() { "grid" } else { "random" };
         let method = given.method.clone().or(raw.method).unwrap_or_else(|| default.to_owned());
-        let interval = match (method.as_str(), raw.interval) {
+        let interval = match (method.as_str(), given.interval.or(raw.interval)) {
             ("pbt", None | Some(0)) => {
                 return Err(at(Error::usage("pbt needs the number of steps between generations")
-                    .remedy("add interval = 50_000 to [search]")));
+                    .remedy("give --interval 50000, or interval = 50_000 in [search]")));
             }
             ("pbt", Some(interval)) => interval,
             (_, Some(_)) => {
-                return Err(at(Error::usage(format!("interval has no meaning with method = \"{method}\""))
+                return Err(at(Error::usage(format!("interval cannot be used with method = \"{method}\""))
                     .remedy("remove interval, or use method = \"pbt\"")));
             }
             (_, None) => 0,
         };
-        let method = match method.as_str() {
+        let name = method;
+        let method = match name.as_str() {
             "grid" => Method::Grid,
             "random" => Method::Random,
             "bayes" => Method::Bayes,
@@ -312,10 +317,10 @@ impl Spec {
         };
         let asked = given.trials.or(raw.trials);
         let trials = match (method, points, asked) {
-            (Method::Grid, Some(points), None) => points.len(),
-            (Method::Grid, Some(points), Some(asked)) if asked == points.len() => asked,
+            (Method::Grid, Some(points), None) => points,
+            (Method::Grid, Some(points), Some(asked)) if asked == points => asked,
             (Method::Grid, Some(points), Some(asked)) => {
-                let what = format!("trials = {asked}, but the grid has {} combinations", points.len());
+                let what = format!("trials = {asked}, but the grid has {points} combinations");
                 return Err(at(Error::usage(what).remedy("remove trials, or use method = \"random\"")));
             }
             (Method::Grid, None, _) => {
@@ -325,13 +330,21 @@ impl Spec {
                     .remedy("list its values, or use method = \"random\" with a number of trials")));
             }
             (_, _, None | Some(0)) => {
-                return Err(at(Error::usage("this search needs a number of trials")
-                    .remedy("add trials = 20 to [search], or --trials 20")));
+                return Err(at(Error::usage(format!("method = \"{name}\" needs a number of trials"))
+                    .remedy("give --trials 20, or trials = 20 in [search]")));
             }
             (_, _, Some(_)) if self.axes.is_empty() => {
                 return Err(at(Error::usage("nothing varies, so there is nothing to search").remedy(
-                    "add settings to [vary], such as learning_rate = { log_uniform = [1e-4, 1e-2] }",
+                    "vary a setting: --set learning_rate=1e-4,1e-3, or a range in [vary] of a specification file",
                 )));
+            }
+            (Method::Random | Method::Bayes, Some(points), Some(asked)) if asked > points => {
+                let what = format!("trials = {asked}, but there are only {points} combinations");
+                return Err(at(Error::usage(what).remedy("use fewer, or method = \"grid\" for all of them")));
+            }
+            (Method::Pbt { .. }, _, _) if self.environments.len() > 1 => {
+                let error = Error::usage("pbt trains in one environment");
+                return Err(at(error.remedy("start a sweep for each environment")));
             }
             (Method::Pbt { .. }, _, Some(asked)) if asked < 4 => {
                 return Err(at(Error::usage(format!("a population of {asked} is too small for pbt"))
@@ -342,7 +355,7 @@ impl Spec {
         if let Method::Pbt { .. } = method {
             if raw.halving.is_some() {
                 return Err(at(
-                    Error::usage("halving has no meaning with method = \"pbt\"").remedy("remove it")
+                    Error::usage("halving cannot be used with method = \"pbt\"").remedy("remove it")
                 ));
             }
             let fixed = |axis: &&Axis| config::find(&axis.key).is_none_or(|key| key.fixed.is_some());
@@ -365,6 +378,34 @@ impl Spec {
     }
 }
 
+/// The entries of a table, options of the environment as `env.NAME`.
+fn flat(table: Table) -> Vec<(String, Value)> {
+    let mut entries = Vec::new();
+    for (key, value) in table {
+        match value {
+            Value::Table(options) if key == "env" => {
+                entries.extend(options.into_iter().map(|(option, value)| (format!("env.{option}"), value)));
+            }
+            value => entries.push((key, value)),
+        }
+    }
+    entries
+}
+
+/// Refuses keys that do not exist, or that a sweep sets itself.
+fn check_key(key: &str, at: &str) -> Result<()> {
+    if let Some((_, remedy)) = OWN.iter().find(|(own, _)| *own == key) {
+        return Err(Error::usage(format!("a sweep sets {key} itself")).at(at).remedy(*remedy));
+    }
+    if key.starts_with("env.") || config::find(key).is_some() {
+        return Ok(());
+    }
+    let hint = did_you_mean(key, config::keys().map(|key| key.name));
+    Err(Error::usage(format!("{key} is not a configuration key{hint}"))
+        .at(at)
+        .remedy("`operant config ENV` lists the keys; options of the environment are env.NAME"))
+}
+
 fn is_list(key: &str) -> bool {
     config::find(key).is_some_and(|key| matches!(key.kind, Kind::Widths | Kind::Convs))
 }
@@ -381,7 +422,7 @@ fn environments(value: Option<Value>) -> Result<Vec<String>> {
                     .ok_or_else(|| wrong(format!("env contains {name}, which is not a name")))
             })
             .collect::<Result<_>>()?,
-        Some(other) => return Err(wrong(format!("env = {other} names no environment"))),
+        Some(other) => return Err(wrong(format!("env = {other} is not the name of an environment"))),
         None => return Err(wrong("the specification names no environment".to_owned())),
     };
     let distinct: BTreeSet<&String> = words.iter().collect();
@@ -395,7 +436,7 @@ fn environments(value: Option<Value>) -> Result<Vec<String>> {
 fn seeds(value: &Value) -> Result<Vec<u64>> {
     let wrong = || {
         Error::usage(format!("seeds = {value} is not a list of seeds")).remedy(
-            "give a number of seeds, such as 10, a range such as \"1..10\", or a list such as [1, 5, 9]",
+            "give a number of seeds (10 is 1 to 10), a range such as \"1..10\" with both ends included, or a list such as [1, 5, 9]",
         )
     };
     let whole = |text: &str| text.trim().parse::<u64>().ok();
@@ -425,6 +466,10 @@ fn seeds(value: &Value) -> Result<Vec<u64>> {
         },
         _ => return Err(wrong()),
     };
+    if let Some(seed) = seeds.iter().find(|seed| **seed > i64::MAX as u64) {
+        let error = Error::usage(format!("seed {seed} is too large"));
+        return Err(error.remedy(format!("use seeds up to {}", i64::MAX)));
+    }
     let distinct: BTreeSet<&u64> = seeds.iter().collect();
     if distinct.len() < seeds.len() {
         return Err(
@@ -453,7 +498,7 @@ fn values(key: &str, value: &Value, at: &str) -> Result<Values> {
         }
         Value::Table(table) if table.len() == 1 => table,
         other => {
-            let what = format!("{key} = {other} does not say what varies");
+            let what = format!("{key} varies, and {other} is only one value");
             return Err(wrong(what).remedy(format!("{remedy}; a setting of all runs belongs in [set]")));
         }
     };
@@ -472,12 +517,16 @@ fn values(key: &str, value: &Value, at: &str) -> Result<Values> {
         return Err(wrong(format!("{key}: {kind} = {bounds} is not a pair of numbers")).remedy(remedy));
     };
     if !(low < high && low.is_finite() && high.is_finite()) || (log && low <= 0.0) {
-        let what = format!("{key}: {kind} = {bounds} is empty");
+        let what = format!("{key}: {kind} = {bounds} is not a range");
         let remedy =
             if log { "the lower bound comes first and is above 0" } else { "the lower bound comes first" };
         return Err(wrong(what).remedy(remedy));
     }
     let whole = config::find(key).is_some_and(config::is_whole);
+    if whole && (low.fract() != 0.0 || high.fract() != 0.0) {
+        let what = format!("{key}: {kind} = {bounds} has bounds that are not whole numbers");
+        return Err(wrong(what).remedy("use whole numbers"));
+    }
     for bound in [low, high] {
         let value = if whole { Value::Integer(bound as i64) } else { Value::Float(bound) };
         config::accepted_value(key, value, at)?;

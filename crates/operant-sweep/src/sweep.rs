@@ -4,23 +4,21 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use operant_env::{AnyEnv, Registry};
 use operant_run::config::{self, EnvFacts};
-use operant_run::dir::RunDir;
-use operant_run::progress::{Announcer, Progress, Tick};
-use operant_run::{
-    CommandLine, Error, ErrorKind, ExitReason, Job, Requested, Result, Resume, RunResult, Settings, Signals,
-    machine, sinks, world,
-};
+use operant_run::dir::{RunDir, is_held};
+use operant_run::{CommandLine, Error, ErrorKind, Result, RunResult, Settings, Signals, machine, world};
 use toml::Value;
 
-use crate::search::{self, Decision, Trial, WHOLE, plain};
-use crate::spec::Spec;
+use crate::search::{self, Decision, Trial, plain};
+use crate::spec::{Method, Objective, Spec};
 use crate::table::{self, Base, CurvePoint, RunRow, Table, TrialRow};
+use crate::task::{Finished, Message, Segment, Task, run_name};
 
 /// How often signals are looked at while all threads train.
 const POLL: Duration = Duration::from_millis(20);
@@ -28,11 +26,18 @@ const POLL: Duration = Duration::from_millis(20);
 /// A second signal after this time ends the process at once; some senders, such as `timeout`, send each signal twice.
 const SECOND_SIGNAL: Duration = Duration::from_millis(200);
 
-/// Points of a stored curve, at most.
-const CURVE_POINTS: u64 = 512;
-
-/// Settings of all runs of a sweep that files, variables and the specification may override.
+/// Settings of all runs unless `[set]` or `--set` says otherwise; they override operant.toml and variables, which are meant for single
+/// runs.
 const DEFAULTS: [&str; 3] = ["tensorboard=false", "ring=false", "checkpoint_interval=0"];
+
+/// Settings of all runs.
+const FIXED: [&str; 2] = ["device=cpu", "csv=true"];
+
+/// How often the time of a sweep is written, so that it is not lost with a kill.
+const CLOCK: Duration = Duration::from_secs(5);
+
+/// Generations of a population, at most.
+const MAX_GENERATIONS: u64 = 10_000;
 
 /// The directory of the runs in that of a sweep.
 pub const TRIALS: &str = "trials";
@@ -62,16 +67,10 @@ struct Environment {
     env: Arc<dyn AnyEnv>,
     facts: EnvFacts,
     line: CommandLine,
-    /// Steps of a whole run.
+    /// Environment steps of a run and of an update, and the configuration, all with the first values of what varies.
     steps: u64,
-}
-
-/// A run of a trial, up to some steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Segment {
-    trial: usize,
-    seed: u64,
-    until: u64,
+    batch: u64,
+    config: String,
 }
 
 /// How far a sweep is.
@@ -79,8 +78,10 @@ struct Segment {
 pub struct Status {
     /// Results so far; a run that is continued has several.
     pub done: usize,
-    /// Results that were decided on.
-    pub decided: usize,
+    /// Results that are planned.
+    pub planned: usize,
+    /// Runs that train now.
+    pub running: usize,
     /// Results with an error.
     pub failed: usize,
     /// The best trial, its objective, and its values.
@@ -94,7 +95,7 @@ pub struct Status {
 /// How a sweep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// All was decided and done.
+    /// Every run has a result.
     Finished,
     /// A signal of this name stopped it; it can be continued.
     Stopped(&'static str),
@@ -104,8 +105,17 @@ pub enum Ended {
 pub trait Watch {
     /// Something changed.
     fn status(&mut self, status: &Status);
-    /// A run failed.
+    /// A run warns, or has failed.
     fn warn(&mut self, line: &str);
+}
+
+/// Shows nothing.
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn status(&mut self, _: &Status) {}
+
+    fn warn(&mut self, _: &str) {}
 }
 
 impl Environment {
@@ -119,27 +129,55 @@ impl Environment {
         let set = DEFAULTS.iter().map(ToString::to_string).chain(assignments);
         let line = CommandLine {
             config: spec.config.clone(),
-            set: set.chain(["device=cpu".to_owned()]).collect(),
+            set: set.chain(FIXED.map(str::to_owned)).collect(),
             flags: Vec::new(),
         };
-        let mut found = Self { name: name.to_owned(), env, facts, line, steps: 0 };
-        found.steps = found.requested(&[])?.settings.steps();
+        let mut found =
+            Self { name: name.to_owned(), env, facts, line, steps: 0, batch: 0, config: String::new() };
+        let first = spec.points_to_check().next().unwrap_or_default();
+        let settings = found.settings(spec, &first)?;
+        (found.steps, found.batch, found.config) =
+            (settings.steps(), settings.batch(), settings.to_saved_toml());
+        found.check_search(spec, &settings)?;
         Ok(found)
     }
 
-    /// The configuration with these assignments, checked.
-    fn requested(&self, assignments: &[String]) -> Result<Requested> {
-        let set = self.line.set.iter().chain(assignments).cloned().collect();
-        config::requested(self.facts.clone(), &CommandLine { set, ..self.line.clone() }, None)
+    /// Refuses a search that could not compare anything.
+    fn check_search(&self, spec: &Spec, settings: &Settings) -> Result<()> {
+        let (steps, batch) = (self.steps, self.batch);
+        let wrong = |what: String, remedy: String| Err(Error::usage(what).at("[search]").remedy(remedy));
+        if spec.search.objective != Objective::EvalReturn && settings.run.solved_at.is_none() {
+            let what = format!("{} has no solved_at, which the objective needs", self.name);
+            return wrong(what, "set solved_at in [set], or use objective = \"eval_return\"".to_owned());
+        }
+        let (key, first) = match (&spec.search.method, &spec.search.halving) {
+            (Method::Pbt { interval }, _) => ("interval", *interval),
+            (_, Some(halving)) => ("first_steps", halving.first_steps),
+            _ => return Ok(()),
+        };
+        if first < batch || first >= steps {
+            let what =
+                format!("{key} = {first}, but an update has {batch} environment steps and a run {steps}");
+            return wrong(what, format!("use a number from {batch} to {}", steps.saturating_sub(1)));
+        }
+        if steps / first > MAX_GENERATIONS && key == "interval" {
+            return wrong(
+                format!("interval = {first} makes {} generations", steps / first),
+                format!("use at least {}", steps.div_ceil(MAX_GENERATIONS)),
+            );
+        }
+        Ok(())
     }
 
+    /// The settings of a trial, checked.
     fn settings(&self, spec: &Spec, point: &[Value]) -> Result<Settings> {
-        self.requested(&assignments(spec, point))?.resolve(None)
+        let set = self.line.set.iter().cloned().chain(assignments(spec, point)).collect();
+        let line = CommandLine { set, ..self.line.clone() };
+        config::requested(self.facts.clone(), &line, None)?.resolve(None)
     }
 
-    fn base(&self) -> Result<Base> {
-        let config = self.requested(&[])?.resolve(None)?.to_saved_toml();
-        Ok(Base { env: self.name.clone(), name: self.facts.name.clone(), config })
+    fn base(&self) -> Base {
+        Base { env: self.name.clone(), name: self.facts.name.clone(), config: self.config.clone() }
     }
 }
 
@@ -157,7 +195,7 @@ pub fn locate(parent: &Path, name: &str) -> Option<PathBuf> {
     ways.into_iter().find(|path| !name.is_empty() && crate::report::is_sweep(path))
 }
 
-/// The same.
+/// As [`locate`].
 ///
 /// # Errors
 /// Usage when there is none.
@@ -180,11 +218,6 @@ fn worlds_of(sweep: &Path, number: usize) -> PathBuf {
     sweep.join("worlds").join(number.to_string())
 }
 
-/// Name of a run's directory.
-pub(crate) fn run_name(trial: usize, seed: u64) -> String {
-    format!("{trial:04}-seed{seed}")
-}
-
 impl Sweep {
     /// A new sweep in a directory of its own.
     ///
@@ -203,7 +236,10 @@ impl Sweep {
         for environment in &environments {
             check(environment, &spec, jobs, threads)?;
         }
-        let bases = environments.iter().map(|environment| environment.base()).collect::<Result<Vec<_>>>()?;
+        let bases: Vec<Base> = environments.iter().map(|environment| environment.base()).collect();
+        if let Some(name) = name {
+            remove_unborn(&parent.join(name));
+        }
         let generated = format!("sweep-{}", environments[0].facts.name);
         let dir = RunDir::create(parent, name, &generated, spec.search.seed)?;
         let write = || {
@@ -240,25 +276,33 @@ impl Sweep {
     /// # Errors
     /// When it is not there, another process carries it out, or the configuration has changed.
     pub fn resume(registry: &Registry, path: &Path, jobs: Option<usize>) -> Result<Self> {
-        let dir = RunDir::open(path)?;
+        let dir = RunDir::open(path).map_err(|error| match is_held(path) {
+            true => running(path),
+            false => error,
+        })?;
         let (table, spec) = Table::open(path, true)?;
         let mut environments = Vec::new();
         for (number, before) in table.bases()?.into_iter().enumerate() {
             let env = world::of_run(&worlds_of(path, number), &before.name, registry)?;
             let environment = Environment::find(registry, &before.env, &spec, env)?;
-            let now = environment.base()?;
-            if now.config != before.config {
-                let changed = now.config.lines().find(|line| !before.config.lines().any(|old| old == *line));
+            let now = &environment.config;
+            if *now != before.config {
+                let changed = now.lines().find(|line| !before.config.lines().any(|old| old == *line));
                 return Err(Error::usage(format!(
                     "the configuration has changed since the sweep began: {}",
                     changed.unwrap_or("a line is missing")
                 ))
                 .at(path.display().to_string())
-                .remedy("restore operant.toml and OPERANT_* variables, or start a new sweep"));
+                .remedy(
+                    "restore operant.toml, --config FILE and OPERANT_* variables, or start a new sweep",
+                ));
             }
             environments.push(Arc::new(environment));
         }
         let (jobs, threads) = share_cores(&spec, jobs);
+        for environment in &environments {
+            check_memory(environment, &spec, jobs, threads)?;
+        }
         let trials = table.trials(&spec)?;
         let results =
             table.results()?.into_iter().map(|row| ((row.trial, row.seed, row.until), row)).collect();
@@ -277,7 +321,7 @@ impl Sweep {
             started: Instant::now(),
         };
         for (trial, until) in sweep.table.decisions()? {
-            sweep.enqueue(trial, until)?;
+            sweep.enqueue(trial, until, &mut Unwatched)?;
         }
         Ok(sweep)
     }
@@ -307,95 +351,118 @@ impl Sweep {
     /// # Errors
     /// When the table or a run's files cannot be written; it can be continued then.
     pub fn run(&mut self, signals: &Signals, watch: &mut dyn Watch) -> Result<Ended> {
+        self.table.begin_process()?;
         let (sender, receiver) = mpsc::channel();
-        let own = Signals::none();
+        let (own, steps) = (Signals::none(), Arc::new(AtomicU64::new(0)));
         let mut running = 0;
-        let mut env_steps = 0;
-        let (mut failure, mut stopping) = (None, None::<Instant>);
+        let (mut failure, mut panic, mut stopping) = (None, None, None::<Instant>);
+        let mut clock = Instant::now();
         thread::scope(|scope| {
             loop {
-                let stopped = signals.stopped_by().is_some();
-                if stopped || failure.is_some() {
+                if signals.stopped_by().is_some() || failure.is_some() || panic.is_some() {
                     let since = stopping.get_or_insert_with(Instant::now);
                     if since.elapsed() > SECOND_SIGNAL {
                         signals.arm();
                     }
                     own.interrupt();
-                } else {
-                    while running < self.jobs {
-                        match self.next() {
-                            Ok(Some(segment)) => {
-                                let (task, sender) = (self.task(segment, &own), sender.clone());
-                                thread::Builder::new()
-                                    .name(run_name(segment.trial, segment.seed))
-                                    .spawn_scoped(scope, move || {
-                                        let done = catch_unwind(AssertUnwindSafe(|| task.run()));
-                                        // The receiver lives as long as the scope.
-                                        let _ = sender.send((segment, done));
-                                    })
-                                    .map_err(|error| {
-                                        Error::new(
-                                            ErrorKind::Device,
-                                            format!("no thread can be started: {error}"),
-                                        )
-                                        .remedy("use fewer --jobs")
-                                    })?;
-                                running += 1;
+                }
+                while stopping.is_none() && running < self.jobs {
+                    match self.next(watch) {
+                        Ok(Some(segment)) => {
+                            let task = self.task(segment, &own, &steps, &sender);
+                            let work = move || {
+                                let ended = catch_unwind(AssertUnwindSafe(|| task.run()));
+                                // The receiver lives as long as all threads.
+                                let _ = task.sender.send(Message::Ended(segment, ended));
+                            };
+                            let name = run_name(segment.trial, segment.seed);
+                            match thread::Builder::new().name(name).spawn_scoped(scope, work) {
+                                Ok(_) => running += 1,
+                                Err(error) => {
+                                    let what = format!("no thread can be started: {error}");
+                                    let error =
+                                        Error::new(ErrorKind::Device, what).remedy("use fewer --jobs");
+                                    failure.get_or_insert(error);
+                                    break;
+                                }
                             }
-                            Ok(None) => break,
-                            Err(error) => {
-                                failure = Some(error);
-                                break;
-                            }
+                        }
+                        Ok(None) => break,
+                        Err(error) => {
+                            failure.get_or_insert(error);
+                            break;
                         }
                     }
                 }
-                watch.status(&self.status(env_steps));
+                if failure.is_some() && stopping.is_none() {
+                    continue;
+                }
+                watch.status(&self.status(running, steps.load(Ordering::Relaxed)));
                 if running == 0 {
                     break;
                 }
-                let (segment, done) = match receiver.recv_timeout(POLL) {
-                    Ok(done) => done,
-                    Err(RecvTimeoutError::Timeout) => continue,
-                    Err(RecvTimeoutError::Disconnected) => break,
-                };
-                running -= 1;
-                match done {
-                    Err(panic) => resume_unwind(panic),
-                    Ok(Ok(None)) => {}
-                    Ok(Ok(Some((result, curve)))) => {
-                        env_steps += result.env_steps - self.earlier(segment).map_or(0, |run| run.env_steps);
-                        if let Err(error) = self.finish(segment, Ok(result), &curve) {
-                            failure.get_or_insert(error);
-                        }
-                    }
-                    Ok(Err(error)) if error.kind == ErrorKind::Disk => {
+                if clock.elapsed() > CLOCK {
+                    clock = Instant::now();
+                    if let Err(error) = self.table.set_wall_s(self.wall_s()) {
                         failure.get_or_insert(error);
                     }
-                    Ok(Err(error)) => {
-                        let row = &self.trials[segment.trial];
-                        let values = search::shown(&self.spec.axes, &row.trial.point);
-                        watch.warn(&format!(
-                            "trial {} ({values}), seed {}: {error}",
-                            segment.trial, segment.seed
-                        ));
-                        let what = error.what.lines().next().unwrap_or_default().to_owned();
-                        if let Err(error) = self.finish(segment, Err(what), &[]) {
-                            failure.get_or_insert(error);
-                        }
+                }
+                let (segment, ended) = match receiver.recv_timeout(POLL) {
+                    Ok(Message::Ended(segment, ended)) => (segment, ended),
+                    Ok(Message::Warning(segment, line)) => {
+                        watch.warn(&format!("{}: {line}", self.place(segment)));
+                        continue;
                     }
+                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => continue,
+                };
+                running -= 1;
+                let kept = match ended {
+                    Err(payload) => {
+                        panic.get_or_insert(payload);
+                        Ok(())
+                    }
+                    Ok(Ok(None)) => Ok(()),
+                    Ok(Ok(Some(finished))) => {
+                        let Finished { result, curve } = *finished;
+                        self.finish(segment, Ok(result), &curve)
+                    }
+                    // A full disk ends the sweep. What fails while the sweep stops may be a consequence, and is tried again.
+                    Ok(Err(error)) if error.kind == ErrorKind::Disk => Err(error),
+                    Ok(Err(error)) if stopping.is_some() => {
+                        watch.warn(&format!("{}: {error}", self.place(segment)));
+                        Ok(())
+                    }
+                    Ok(Err(error)) => self.fail(segment, &error, watch),
+                };
+                if let Err(error) = kept {
+                    failure.get_or_insert(error);
                 }
             }
-            Ok::<_, Error>(())
-        })?;
+        });
+        if let Some(payload) = panic {
+            resume_unwind(payload);
+        }
+        self.table.set_wall_s(self.wall_s())?;
         if let Some(error) = failure {
             return Err(error);
         }
         Ok(signals.stopped_by().map_or(Ended::Finished, Ended::Stopped))
     }
 
+    /// A run, for people.
+    fn place(&self, segment: Segment) -> String {
+        let values = search::shown(&self.spec.axes, &self.trials[segment.trial].trial.point);
+        let values = if values.is_empty() { values } else { format!(" ({values})") };
+        format!("trial {}{values}, seed {}", segment.trial, segment.seed)
+    }
+
+    /// Seconds of the sweep, those of earlier processes included.
+    fn wall_s(&self) -> f64 {
+        self.before + self.started.elapsed().as_secs_f64()
+    }
+
     /// The next run to train, after the decisions that lead to it.
-    fn next(&mut self) -> Result<Option<Segment>> {
+    fn next(&mut self, watch: &mut dyn Watch) -> Result<Option<Segment>> {
         loop {
             if let Some(segment) = self.queue.pop_front() {
                 return Ok(Some(segment));
@@ -408,13 +475,17 @@ impl Sweep {
                 let steps = self.environments[env].steps;
                 match search::decide(&self.spec.search, &self.spec.axes, &trials, steps) {
                     Decision::Begin { point, parent, until, reason } => {
-                        self.begin(env, point, parent, until, reason)?;
+                        self.begin(
+                            Trial { id: self.trials.len(), env, point, parent, until, results: Vec::new() },
+                            reason,
+                            watch,
+                        )?;
                         decided = true;
                     }
                     Decision::Continue { trial, until } => {
                         self.table.proceed(trial, until)?;
                         self.trials[trial].trial.until = until;
-                        self.enqueue(trial, until)?;
+                        self.enqueue(trial, until, watch)?;
                         decided = true;
                     }
                     Decision::Wait | Decision::End => {}
@@ -427,47 +498,45 @@ impl Sweep {
     }
 
     /// Begins a trial.
-    fn begin(
-        &mut self,
-        env: usize,
-        point: Vec<Value>,
-        parent: Option<usize>,
-        until: u64,
-        reason: String,
-    ) -> Result<()> {
-        let environment = &self.environments[env];
-        let id = self.trials.len();
-        let (config, problem) = match environment.settings(&self.spec, &point) {
-            Ok(settings) => (settings.to_saved_toml(), None),
-            // Values that do not fit together; the other trials go on.
-            Err(error) => (String::new(), Some(error.what)),
-        };
-        let trial = Trial { id, env, point, parent, until, results: Vec::new() };
+    fn begin(&mut self, trial: Trial, reason: String, watch: &mut dyn Watch) -> Result<()> {
+        let settings = self.environments[trial.env].settings(&self.spec, &trial.point);
+        // Values that do not fit together; their runs fail, and the other trials go on.
+        let config = settings.map_or_else(|_| String::new(), |settings| settings.to_saved_toml());
+        let (id, until) = (trial.id, trial.until);
         let row = TrialRow { trial, config, reason };
         self.table.begin(&self.spec, &row)?;
         self.trials.push(row);
-        match problem {
-            None => self.enqueue(id, until),
-            Some(what) => {
-                for seed in self.spec.seeds.clone() {
-                    self.finish(Segment { trial: id, seed, until }, Err(what.clone()), &[])?;
-                }
-                Ok(())
-            }
-        }
+        self.enqueue(id, until, watch)
     }
 
     /// Adds the runs of a decision that have no result.
-    fn enqueue(&mut self, trial: usize, until: u64) -> Result<()> {
-        for &seed in &self.spec.seeds {
+    fn enqueue(&mut self, trial: usize, until: u64, watch: &mut dyn Watch) -> Result<()> {
+        let invalid = self.trials[trial].config.is_empty();
+        let problem = invalid.then(|| {
+            let Trial { env, point, .. } = &self.trials[trial].trial;
+            self.environments[*env].settings(&self.spec, point).err()
+        });
+        for seed in self.spec.seeds.clone() {
+            let segment = Segment { trial, seed, until };
             if self.results.contains_key(&(trial, seed, until)) {
                 continue;
             }
-            // The parent may train on, so its checkpoints are copied now.
+            if let Some(Some(error)) = &problem {
+                self.fail(segment, error, watch)?;
+                continue;
+            }
             if let Some(parent) = self.trials[trial].trial.parent {
+                let before = self.results.range((parent, seed, 0)..(parent, seed, until)).next_back();
+                if let Some(what) = before.and_then(|(_, row)| row.result.as_ref().err()) {
+                    let error =
+                        Error::usage(format!("trial {parent}, which it is a copy of, failed: {what}"));
+                    self.fail(segment, &error, watch)?;
+                    continue;
+                }
+                // The parent may train on, so its checkpoint is copied now.
                 self.inherit(parent, trial, seed)?;
             }
-            self.queue.push_back(Segment { trial, seed, until });
+            self.queue.push_back(segment);
         }
         Ok(())
     }
@@ -482,25 +551,35 @@ impl Sweep {
         operant_run::dir::copy_run(&from, &to)
     }
 
-    /// What a thread does for a run.
-    fn task(&self, segment: Segment, signals: &Signals) -> Task {
+    /// Records a run that failed.
+    fn fail(&mut self, segment: Segment, error: &Error, watch: &mut dyn Watch) -> Result<()> {
+        watch.warn(&format!("{}: {error}", self.place(segment)));
+        let what = error.what.lines().next().unwrap_or_default().to_owned();
+        self.finish(segment, Err(what), &[])
+    }
+
+    /// What a thread needs to train a run.
+    fn task(
+        &self,
+        segment: Segment,
+        signals: &Signals,
+        steps: &Arc<AtomicU64>,
+        sender: &Sender<Message>,
+    ) -> Task {
         let row = &self.trials[segment.trial];
+        let environment = &self.environments[row.trial.env];
         Task {
-            environment: Arc::clone(&self.environments[row.trial.env]),
+            env: Arc::clone(&environment.env),
+            facts: environment.facts.clone(),
             assignments: assignments(&self.spec, &row.trial.point),
             config: row.config.clone(),
             parent: self.dir.path().join(TRIALS),
             segment,
             threads: self.threads,
             signals: signals.clone(),
-            earlier: self.earlier(segment).cloned(),
+            steps: Arc::clone(steps),
+            sender: sender.clone(),
         }
-    }
-
-    /// The result of the same run after fewer steps.
-    fn earlier(&self, Segment { trial, seed, until }: Segment) -> Option<&RunResult> {
-        let mut earlier = self.results.range((trial, seed, 0)..(trial, seed, until));
-        earlier.next_back().and_then(|(_, row)| row.result.as_ref().ok())
     }
 
     fn finish(
@@ -511,8 +590,7 @@ impl Sweep {
     ) -> Result<()> {
         let Segment { trial, seed, until } = segment;
         let row = RunRow { trial, seed, until, result };
-        let wall_s = self.before + self.started.elapsed().as_secs_f64();
-        self.table.finish(&row, curve, wall_s)?;
+        self.table.finish(&row, curve, self.wall_s())?;
         self.results.insert((trial, seed, until), row);
         let seeds = self.spec.seeds.iter();
         let rows = seeds.filter_map(|seed| self.results.get(&(trial, *seed, until)));
@@ -522,19 +600,19 @@ impl Sweep {
         Ok(())
     }
 
-    fn status(&self, env_steps: u64) -> Status {
+    fn status(&self, running: usize, env_steps: u64) -> Status {
         let last =
             |row: &&TrialRow| row.trial.results.last().map_or(f64::NEG_INFINITY, |result| result.objective);
         let best = self.trials.iter().filter(|row| last(row).is_finite());
         let best = best.max_by(|a, b| last(a).total_cmp(&last(b)).then(b.trial.id.cmp(&a.trial.id)));
         let decided: usize = self.trials.iter().map(|row| row.trial.results.len()).sum();
-        let open = self
-            .trials
-            .iter()
-            .filter(|row| row.trial.results.last().is_none_or(|result| result.until < row.trial.until));
+        let open =
+            |row: &&TrialRow| row.trial.results.last().is_none_or(|result| result.until < row.trial.until);
+        let decided = decided + self.trials.iter().filter(open).count();
         Status {
             done: self.results.len(),
-            decided: (decided + open.count()) * self.spec.seeds.len(),
+            planned: self.spec.planned().max(decided * self.spec.seeds.len()),
+            running,
             failed: self.results.values().filter(|row| row.result.is_err()).count(),
             best: best
                 .map(|row| (row.trial.id, last(&row), search::shown(&self.spec.axes, &row.trial.point))),
@@ -542,6 +620,34 @@ impl Sweep {
             seconds: self.started.elapsed().as_secs_f64(),
         }
     }
+}
+
+/// Removes what a process left that was killed while it made the directory of a sweep: all but the table, which comes last.
+fn remove_unborn(dir: &Path) {
+    let is_part = |name: &str| name == "operant.log" || name == "worlds" || name.starts_with(table::FILE);
+    let entries: Vec<String> = std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    let is_unborn =
+        entries.iter().all(|name| is_part(name)) && !entries.iter().any(|name| name == table::FILE);
+    if !entries.is_empty() && is_unborn && !is_held(dir) {
+        let _ = std::fs::remove_dir_all(dir);
+    }
+}
+
+/// The error where another process carries the sweep out.
+fn running(dir: &Path) -> Error {
+    let pid = Table::open(dir, false).and_then(|(table, _)| table.fact("pid")).unwrap_or_default();
+    let (process, kill) = match pid.is_empty() {
+        true => (String::new(), String::new()),
+        false => (format!(" (process {pid})"), format!(", or `kill -INT {pid}`")),
+    };
+    Error::usage(format!("sweep {} is running already{process}", operant_run::dir::name_of(dir)))
+        .at(dir.display().to_string())
+        .remedy(format!("stop it with Ctrl-C in its terminal{kill}"))
 }
 
 /// Runs side by side, and threads of each: one thread each, or more if there are fewer runs than cores.
@@ -554,21 +660,31 @@ fn share_cores(spec: &Spec, jobs: Option<usize>) -> (usize, usize) {
 
 /// Checks all values that are known before the sweep begins, and the memory.
 fn check(environment: &Environment, spec: &Spec, jobs: usize, threads: usize) -> Result<()> {
-    let mut most = 0;
     for point in spec.points_to_check() {
-        let settings = environment.settings(spec, &point).map_err(|error| {
+        environment.settings(spec, &point).map_err(|error| {
             let values = search::shown(&spec.axes, &point);
             if values.is_empty() { error } else { error.at(format!("the trial {values}")) }
         })?;
-        most = most.max(machine::memory_needed(&*environment.env, &settings, threads)?);
     }
-    let needed = most * jobs as u64;
+    check_memory(environment, spec, jobs, threads)
+}
+
+/// Refuses a sweep whose runs need more memory than there is, as far as their values are known.
+fn check_memory(environment: &Environment, spec: &Spec, jobs: usize, threads: usize) -> Result<()> {
+    let mut most = 0;
+    for point in spec.points_to_check().chain([spec.largest()]) {
+        // The largest values may not fit together.
+        if let Ok(settings) = environment.settings(spec, &point) {
+            most = most.max(machine::memory_needed(&*environment.env, &settings, threads)?);
+        }
+    }
+    let needed = most.saturating_mul(jobs as u64);
     match operant_host::machine::memory().filter(|memory| needed > memory.available) {
         None => Ok(()),
         Some(memory) => {
             let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
             let what = format!(
-                "{jobs} runs of {} side by side need {:.1} GiB of memory, and {:.1} GiB are available",
+                "{jobs} parallel runs of {} need {:.1} GiB of memory, and {:.1} GiB are available",
                 environment.name,
                 gib(needed),
                 gib(memory.available)
@@ -576,114 +692,4 @@ fn check(environment: &Environment, spec: &Spec, jobs: usize, threads: usize) ->
             Err(Error::usage(what).remedy("use fewer --jobs, or lower num_envs, num_steps or hidden"))
         }
     }
-}
-
-/// A run of a trial on a thread.
-struct Task {
-    environment: Arc<Environment>,
-    assignments: Vec<String>,
-    config: String,
-    parent: PathBuf,
-    segment: Segment,
-    threads: usize,
-    signals: Signals,
-    /// The result after fewer steps.
-    earlier: Option<RunResult>,
-}
-
-impl Task {
-    /// Trains; None if it was stopped before its end.
-    fn run(self) -> Result<Option<(RunResult, Vec<CurvePoint>)>> {
-        let Segment { trial, seed, until } = self.segment;
-        let name = run_name(trial, seed);
-        let path = self.parent.join(&name);
-        let resume = if path.join("config.toml").is_file() {
-            Some(Resume::open(&self.parent, &name)?)
-        } else {
-            // It was killed before it had a configuration.
-            if path.exists() {
-                std::fs::remove_dir_all(&path).map_err(|error| {
-                    Error::disk("what a killed run left cannot be removed", &path, &error)
-                })?;
-            }
-            None
-        };
-        let mut set = self.assignments;
-        set.extend([format!("seed={seed}"), format!("threads={}", self.threads)]);
-        if resume.is_none() {
-            set.push(format!("name={name}"));
-        }
-        let run_dir = ("run_dir", "--run-dir", self.parent.display().to_string());
-        let line = CommandLine { config: None, set, flags: vec![run_dir] };
-        let saved =
-            resume.as_ref().map_or(("the sweep", &*self.config), |resume| (resume.name(), resume.config()));
-        let requested = config::requested(self.environment.facts.clone(), &line, Some(saved))?;
-        let settings = &requested.settings;
-        // A run that ended because it was solved is not continued.
-        if let Some(earlier) =
-            self.earlier.filter(|run| settings.run.stop_when_solved && run.solved_at_step.is_some())
-        {
-            return Ok(Some((earlier, Vec::new())));
-        }
-        let steps = settings.steps();
-        let mut job = Job::new(requested);
-        job.until = (until != WHOLE).then_some(until);
-        job.resume = resume;
-        job.signals = self.signals;
-        job.progress = Box::new(Silent);
-        let env = &self.environment.env;
-        let outcome =
-            operant_run::train(job, |requested, device| operant_run::backend(env, requested, device))?;
-        if let ExitReason::Stopped(_) = outcome.exit_reason {
-            return Ok(None);
-        }
-        if let Some(error) = outcome.unsaved {
-            return Err(error);
-        }
-        let curve = curve_of(&outcome.dir, steps)?;
-        Ok(Some((outcome.result, curve)))
-    }
-}
-
-/// Shows nothing: the table has results and errors, and a run that begins again after a kill is no news.
-struct Silent;
-
-impl Progress for Silent {
-    fn tick(&mut self, _: &Tick) {}
-    fn note(&mut self, _: &str) {}
-    fn warn(&mut self, _: &str) {}
-
-    fn announcer(&self) -> Announcer {
-        Box::new(|_| ())
-    }
-}
-
-/// The curve of a run from its metrics.csv: the mean over episodes in each of equal parts of the steps.
-pub(crate) fn curve_of(dir: &Path, steps: u64) -> Result<Vec<CurvePoint>> {
-    let path = dir.join("metrics.csv");
-    let width = steps.div_ceil(CURVE_POINTS).max(1);
-    let mut curve: Vec<CurvePoint> = Vec::new();
-    let (mut part, mut episodes, mut weight) = (u64::MAX, 0.0, 0.0);
-    let read = sinks::each_row(&path, u64::MAX, |row| {
-        let count = row.episodes - episodes;
-        episodes = row.episodes;
-        if !row.episodic_return.is_finite() || count <= 0.0 {
-            return;
-        }
-        let env_steps = row.env_steps as u64;
-        let train_s = row.env_steps / row.sps_average;
-        match curve.last_mut().filter(|_| env_steps / width == part) {
-            Some(last) => {
-                weight += count;
-                last.episodic_return += (row.episodic_return - last.episodic_return) * count / weight;
-                (last.env_steps, last.train_s) = (env_steps, train_s);
-            }
-            None => {
-                (part, weight) = (env_steps / width, count);
-                curve.push(CurvePoint { env_steps, train_s, episodic_return: row.episodic_return });
-            }
-        }
-    });
-    read.map_err(|error| Error::disk("the metrics of a run cannot be read", &path, &error))?;
-    Ok(curve)
 }

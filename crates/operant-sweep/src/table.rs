@@ -97,9 +97,10 @@ impl Table {
     /// # Errors
     /// When the file cannot be written.
     pub fn create(dir: &Path, spec: &Spec, bases: &[Base]) -> Result<Self> {
-        let path = dir.join(FILE);
+        // The table appears whole: a directory without one is not a sweep.
+        let (path, new) = (dir.join(FILE), dir.join(format!("{FILE}.new")));
         let problem = failed("the table of the sweep cannot be made", &path);
-        let mut connection = Connection::open(&path).and_then(prepared).map_err(&problem)?;
+        let mut connection = Connection::open(&new).map_err(&problem)?;
         let write = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
             transaction.execute_batch(TABLES)?;
@@ -123,7 +124,10 @@ impl Table {
             transaction.commit()
         };
         write(&mut connection).map_err(&problem)?;
-        Ok(Self { connection, path })
+        connection.close().map_err(|(_, error)| problem(error))?;
+        let rename = || std::fs::rename(&new, &path).and_then(|()| std::fs::File::open(dir)?.sync_all());
+        rename().map_err(|error| Error::disk("the table of the sweep cannot be made", &path, &error))?;
+        Self::open(dir, true).map(|(table, _)| table)
     }
 
     /// Opens the table of a sweep, to continue it or to read it.
@@ -206,7 +210,7 @@ impl Table {
                     "INSERT INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)",
                     params![
                         trial,
-                        seed as i64,
+                        seed,
                         until,
                         result.env_steps,
                         result.updates,
@@ -222,20 +226,18 @@ impl Table {
                 )?,
                 Err(error) => transaction.execute(
                     "INSERT INTO results (trial, seed, until, error) VALUES (?, ?, ?, ?)",
-                    params![trial, seed as i64, until, error],
+                    params![trial, seed, until, error],
                 )?,
             };
             transaction.execute("UPDATE sweep SET value = ? WHERE key = 'wall_s'", [wall_s.to_string()])?;
             if !curve.is_empty() {
-                transaction.execute(
-                    "DELETE FROM curves WHERE trial = ? AND seed = ?",
-                    params![trial, seed as i64],
-                )?;
+                transaction
+                    .execute("DELETE FROM curves WHERE trial = ? AND seed = ?", params![trial, seed])?;
             }
             let mut insert = transaction.prepare_cached("INSERT INTO curves VALUES (?, ?, ?, ?, ?)")?;
             for point in curve {
                 let CurvePoint { env_steps, train_s, episodic_return } = point;
-                insert.execute(params![trial, seed as i64, env_steps, train_s, episodic_return])?;
+                insert.execute(params![trial, seed, env_steps, train_s, episodic_return])?;
             }
             drop(insert);
             transaction.commit()
@@ -266,7 +268,28 @@ impl Table {
         Ok(self.fact("wall_s")?.parse().unwrap_or(0.0))
     }
 
-    /// A fact about the sweep: `machine`, `version`.
+    /// Sets the seconds that the sweep has taken.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn set_wall_s(&mut self, wall_s: f64) -> Result<()> {
+        self.set_fact("wall_s", &wall_s.to_string())
+    }
+
+    /// Notes which process carries the sweep out.
+    ///
+    /// # Errors
+    /// When that cannot be written.
+    pub fn begin_process(&mut self) -> Result<()> {
+        self.set_fact("pid", &std::process::id().to_string())
+    }
+
+    fn set_fact(&mut self, key: &str, value: &str) -> Result<()> {
+        let written = self.connection.execute("INSERT OR REPLACE INTO sweep VALUES (?, ?)", [key, value]);
+        written.map(drop).map_err(self.failed("the sweep cannot be written"))
+    }
+
+    /// A fact about the sweep: `machine`, `version`, `pid`.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -299,7 +322,7 @@ impl Table {
             let mut query = self.connection.prepare("SELECT * FROM results ORDER BY trial, seed, until")?;
             let rows = query.query_map([], |row| {
                 let error: Option<String> = row.get("error")?;
-                let seed = row.get::<_, i64>("seed")? as u64;
+                let seed = row.get::<_, u64>("seed")?;
                 let result = match error {
                     Some(error) => Err(error),
                     None => Ok(RunResult {
@@ -355,8 +378,12 @@ impl Table {
         };
         let mut trials = read().map_err(self.failed("trials cannot be read"))?;
         let results = self.results()?;
+        let mut of_trial: BTreeMap<usize, Vec<&RunRow>> = BTreeMap::new();
+        for row in &results {
+            of_trial.entry(row.trial).or_default().push(row);
+        }
         for TrialRow { trial, .. } in &mut trials {
-            let own: Vec<&RunRow> = results.iter().filter(|row| row.trial == trial.id).collect();
+            let own = of_trial.remove(&trial.id).unwrap_or_default();
             let mut untils: Vec<u64> = own.iter().map(|row| row.until).collect();
             untils.sort_unstable();
             untils.dedup();
@@ -376,7 +403,7 @@ impl Table {
             let mut query = self.connection.prepare_cached(
                 "SELECT env_steps, train_s, episodic_return FROM curves WHERE trial = ? AND seed = ? ORDER BY env_steps",
             )?;
-            let rows = query.query_map(params![trial, seed as i64], |row| {
+            let rows = query.query_map(params![trial, seed], |row| {
                 Ok(CurvePoint { env_steps: row.get(0)?, train_s: row.get(1)?, episodic_return: row.get(2)? })
             })?;
             rows.collect::<rusqlite::Result<Vec<_>>>()
@@ -401,7 +428,9 @@ pub fn mean<'a>(spec: &Spec, until: u64, rows: impl Iterator<Item = &'a RunRow>)
 fn objective(objective: Objective, row: &RunRow) -> f64 {
     let Ok(result) = &row.result else { return f64::NEG_INFINITY };
     match objective {
-        Objective::EvalReturn => result.eval_return_mean.unwrap_or(f64::NEG_INFINITY),
+        Objective::EvalReturn => {
+            result.eval_return_mean.filter(|mean| mean.is_finite()).unwrap_or(f64::NEG_INFINITY)
+        }
         Objective::SolvedAtStep => -(result.solved_at_step.unwrap_or(2 * result.env_steps) as f64),
         Objective::SolvedAtS => -result.solved_at_s.unwrap_or(2.0 * result.wall_s),
     }
@@ -417,9 +446,12 @@ fn prepared(connection: Connection) -> rusqlite::Result<Connection> {
 
 fn failed(what: &str, path: &Path) -> impl Fn(rusqlite::Error) -> Error + use<> {
     let (what, path) = (what.to_owned(), path.display().to_string());
+    let reads = what.ends_with("read");
     move |error| {
-        Error::new(ErrorKind::Disk, format!("{what}: {error}"))
-            .at(path.clone())
-            .remedy("free space on the disk, then `operant sweep --resume NAME` continues")
+        let remedy = match reads {
+            true => "restore sweep.db from a backup, or start a new sweep",
+            false => "free space on the disk, then `operant sweep --resume NAME` continues",
+        };
+        Error::new(ErrorKind::Disk, format!("{what}: {error}")).at(path.clone()).remedy(remedy)
     }
 }

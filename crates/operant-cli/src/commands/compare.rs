@@ -1,11 +1,10 @@
-//! `operant compare`: which of two sweeps or runs is better, and what differs between them.
+//! `operant compare`: scores of two sweeps or runs, and the settings that differ.
 
 use operant_env::Registry;
 use operant_run::Error;
 use operant_sweep::Report;
 use operant_sweep::html::number;
-use operant_sweep::report::{Comparison, compare};
-use operant_sweep::stats::Estimate;
+use operant_sweep::report::{Comparison, Side, compare, counted};
 
 use super::{place, report, sweep};
 use crate::output;
@@ -31,7 +30,7 @@ Examples:
   operant compare rates-before rates-after
   operant compare run-a run-b
 
-The best setting of each is compared, environment by environment: interquartile
+The best configurations are compared, one environment at a time: interquartile
 means, and the probability that a run of A scores higher than a run of B, each
 with its 95% interval over seeds.";
 
@@ -45,8 +44,17 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         let names = |report: &Report| {
             report.environments.iter().map(|part| part.env.clone()).collect::<Vec<_>>().join(", ")
         };
-        let what = format!("nothing to compare: A is of {}, and B is of {}", names(&a), names(&b));
-        return Err(Error::usage(what).remedy("give two of the same environment").into());
+        let shared =
+            a.environments.iter().any(|part| b.environments.iter().any(|other| other.env == part.env));
+        let error = match shared {
+            true => Error::usage("nothing to compare: A or B has no run with a score")
+                .remedy("wait until a run has finished; `operant report` shows why runs failed"),
+            false => {
+                Error::usage(format!("nothing to compare: A is of {}, and B is of {}", names(&a), names(&b)))
+                    .remedy("compare two of the same environment")
+            }
+        };
+        return Err(error.into());
     }
     if args.json {
         let lines = found.iter().map(serde_json::to_string).collect::<serde_json::Result<Vec<_>>>()?;
@@ -58,21 +66,24 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
 }
 
 fn text(of: &Comparison) -> String {
-    let interval = |e: &Estimate| format!("{} ({} to {})", number(e.value), number(e.low), number(e.high));
     let mut text = format!("{}\n", of.env);
-    for (name, side) in [("A", &of.a), ("B", &of.b)] {
+    for (name, Side { label, score, seeds }) in [("A", &of.a), ("B", &of.b)] {
+        let interval = match seeds {
+            1 => String::new(),
+            _ => format!(" ({} to {})", number(score.low), number(score.high)),
+        };
         text.push_str(&format!(
-            "  {name}  {}  {}, {} seeds\n",
-            interval(&side.score),
-            side.label,
-            side.seeds
+            "  {name}  {}{interval}  {label}, {}\n",
+            number(score.value),
+            counted(*seeds, "seed")
         ));
     }
-    let better = &of.improvement;
-    text.push_str(&format!(
-        "  a run of A scores higher than one of B with probability {:.2} ({:.2} to {:.2})\n",
-        better.value, better.low, better.high
-    ));
+    if let Some(better) = &of.improvement {
+        text.push_str(&format!(
+            "  probability that a run of A scores higher than a run of B: {:.2} ({:.2} to {:.2})\n",
+            better.value, better.low, better.high
+        ));
+    }
     for (key, a, b) in &of.differences {
         text.push_str(&format!("  {key}: {a} -> {b}\n"));
     }

@@ -1,4 +1,4 @@
-//! `operant report`: what a sweep, or a set of runs, says.
+//! `operant report`: summarizes a sweep, or a set of runs.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use operant_env::Registry;
 use operant_run::progress::short;
 use operant_run::{Error, ErrorKind};
 use operant_sweep::plot::Plot;
-use operant_sweep::report::{EnvReport, Group, is_sweep};
+use operant_sweep::report::{EnvReport, Group, counted, is_sweep};
 use operant_sweep::{Report, html};
 
 use super::{place, sweep};
@@ -17,16 +17,16 @@ use crate::table::{self, Column, Row};
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A sweep, or runs that are compared with each other
+    /// One sweep, or one or more runs
     #[arg(value_name = "SWEEP|RUN", required = true)]
     runs: Vec<String>,
-    /// Write one HTML page with tables and plots, which needs nothing else
+    /// Write a self-contained HTML page with tables and plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write the plots as SVG and PNG into this directory
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
-    /// Show this number of settings
+    /// Show at most N configurations
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
     /// Print the report as one JSON object
@@ -43,14 +43,17 @@ Examples:
   operant report rates --json | jq '.environments[0].groups[0].settings'
   operant report run-a run-b run-c --plots plots
 
-Runs that differ in their seeds only are one setting. Its score is the
+Runs that differ only in their seed form one configuration. Its score is the
 interquartile mean of the runs' last greedy evaluations: the mean of the middle
-half. The interval is a bootstrap over seeds (95%, 20,000 resamples), as in
-Agarwal et al. (2021) and their package rliable.
+half, or the plain mean of up to three. The interval is a 95% percentile
+bootstrap over seeds (20,000 resamples), the method of Agarwal et al. (2021),
+rliable. Intervals of fewer than 5 seeds are unreliable.
 
-  *         no other setting has a higher score in less time of training
-  solved    runs that reached solved_at, and the median of their steps
-  training  median of the seconds of training";
+  *           Pareto front: no other configuration is at least as good in both
+              score and training time
+  solved      runs that reached solved_at
+  solved at   median of their steps until then
+  train time  median of the seconds of training";
 
 /// Prints or writes the report, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
@@ -65,10 +68,10 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             .map_err(|error| Error::disk("the directory of the plots cannot be made", dir, &error))?;
         for part in &report.environments {
             for plot in Plot::ALL {
-                let path = dir.join(format!("{}-{}", part.env.replace(['/', ':'], "_"), plot.name()));
+                let file = |ending: &str| dir.join(format!("{}-{}.{ending}", part.env, plot.name()));
                 if let (Some(svg), Some(png)) = (plot.svg(part), plot.png(part)) {
-                    write(&path.with_extension("svg"), svg.as_bytes())?;
-                    write(&path.with_extension("png"), &png)?;
+                    write(&file("svg"), svg.as_bytes())?;
+                    write(&file("png"), &png)?;
                 }
             }
         }
@@ -87,7 +90,7 @@ pub fn of(paths: &[PathBuf]) -> operant_run::Result<Report> {
     match paths {
         [sweep] if is_sweep(sweep) => Report::of_sweep(sweep),
         several if several.iter().any(|path| is_sweep(path)) => {
-            Err(Error::usage("a report is of one sweep, or of runs")
+            Err(Error::usage("report takes one sweep, or any number of runs, not both")
                 .remedy("compare two with `operant compare A B`"))
         }
         runs => Report::of_runs(runs),
@@ -102,60 +105,74 @@ fn write(path: &Path, bytes: &[u8]) -> operant_run::Result<()> {
     })
 }
 
-/// The report for a terminal, with at most `top` settings of each environment.
+/// The report for a terminal, with at most `top` configurations of each environment.
 pub fn text(report: &Report, top: usize) -> String {
     let mut text = format!("{}: {}\n", report.title, report.summary());
     for part in &report.environments {
-        text.push_str(&format!("\n{}\n{}", part.env, settings(part, top)));
+        if part.groups.is_empty() {
+            continue;
+        }
+        text.push_str(&format!("\n{}\n{}", part.env, configurations(part, top)));
         if part.groups.len() > top {
-            text.push_str(&format!("and {} more settings; --top N shows them\n", part.groups.len() - top));
+            text.push_str(&format!("and {} more\n", counted(part.groups.len() - top, "configuration")));
         }
         if let Some(Some(better)) = part.improvement.first().and_then(|row| row.get(1)) {
             text.push_str(&format!(
-                "the first beats the second with probability {:.2} ({:.2} to {:.2})\n",
+                "probability of improvement, best over second: {:.2} ({:.2} to {:.2})\n",
                 better.value, better.low, better.high
             ));
         }
         if !part.importance.is_empty() {
-            let shares = part.importance.iter().map(|(key, share)| format!("{key} {:.0}%", share * 100.0));
+            let shares =
+                part.importance.iter().map(|(key, share)| format!("{key} {}", html::percent(*share)));
             text.push_str(&format!("variance explained: {}\n", shares.collect::<Vec<_>>().join(", ")));
+        }
+        let errors = part.groups.iter().flat_map(|group| &group.runs).filter_map(|run| run.error.as_deref());
+        if let Some(first) = errors.clone().next() {
+            text.push_str(&format!(
+                "{} failed, the first because: {first}\n",
+                counted(errors.count(), "run")
+            ));
         }
     }
     text
 }
 
-fn settings(part: &EnvReport, top: usize) -> String {
+fn configurations(part: &EnvReport, top: usize) -> String {
     let columns = [
-        Column::left("setting", 0),
+        Column::left("configuration", 0),
         Column::right("score", 0),
-        Column::right("95% interval", 1),
+        Column::right("95% interval", 2),
         Column::right("seeds", 4),
-        Column::right("failed", 6),
-        Column::right("solved", 2),
-        Column::right("steps to solve", 3),
-        Column::right("training", 5),
+        Column::right("failed", 1),
+        Column::right("solved", 3),
+        Column::right("solved at", 5),
+        Column::right("train time", 6),
         Column::right("steps", 7),
     ];
     let row = |group: &Group| {
-        let (score, interval) = group.score.map_or(("failed".to_owned(), String::new()), |score| {
-            let [value, low, high] = [score.value, score.low, score.high].map(html::number);
-            (value, format!("{low} to {high}"))
-        });
-        let failed = group.runs.iter().filter(|run| run.error.is_some()).count();
+        let (score, interval) = match group.score {
+            Some(score) if group.scores().len() > 1 => {
+                let [value, low, high] = [score.value, score.low, score.high].map(html::number);
+                (value, format!("{low} to {high}"))
+            }
+            Some(score) => (html::number(score.value), "-".to_owned()),
+            None => ("-".to_owned(), "-".to_owned()),
+        };
         let mark = if group.pareto && part.groups.len() > 1 { " *" } else { "" };
         let seconds =
-            if group.train_s.is_finite() { format!("{:.2} s", group.train_s) } else { String::new() };
+            if group.train_s.is_finite() { format!("{:.2} s", group.train_s) } else { "-".to_owned() };
         Row {
             cells: vec![
                 group.label() + mark,
                 score,
                 interval,
                 group.runs.len().to_string(),
-                failed.to_string(),
+                group.failed().to_string(),
                 format!("{}/{}", group.solved, group.runs.len()),
-                group.solved_at_step.map_or_else(String::new, short),
+                group.solved_at_step.map_or_else(|| "-".to_owned(), short),
                 seconds,
-                if group.env_steps.is_finite() { short(group.env_steps) } else { String::new() },
+                if group.env_steps.is_finite() { short(group.env_steps) } else { "-".to_owned() },
             ],
             note: String::new(),
         }

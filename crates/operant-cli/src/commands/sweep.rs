@@ -8,6 +8,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use operant_env::Registry;
 use operant_run::progress::short;
 use operant_run::{CommandLine, Error, Signals, config};
+use operant_sweep::report::counted;
+use operant_sweep::spec::Objective;
 use operant_sweep::{Ended, Given, Report, Spec, Status, Sweep, Watch, sweep};
 
 use super::overrides::Overrides;
@@ -17,6 +19,12 @@ use crate::output;
 /// Train many runs: over seeds, and over settings that vary
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
+#[command(mut_arg("seed", |arg| arg.hide(true)))]
+#[command(mut_arg("device", |arg| arg.hide(true)))]
+#[command(mut_arg("precision", |arg| arg.hide(true)))]
+#[command(mut_arg("overlap", |arg| arg.hide(true)))]
+#[command(mut_arg("ring", |arg| arg.hide(true)))]
+#[command(mut_arg("name", |arg| arg.help("Name of the sweep [default: sweep-ENV-SEED-TIME, with the search's seed]")))]
 pub struct Args {
     /// Environment, as in `operant train ENV`, or a specification SPEC.toml
     #[arg(value_name = "ENV|SPEC.toml", required_unless_present = "resume")]
@@ -24,7 +32,7 @@ pub struct Args {
     /// Continue the sweep of this name or path
     #[arg(long, value_name = "SWEEP", conflicts_with_all = ["target", "seeds", "search", "trials"])]
     resume: Option<String>,
-    /// Seeds of each trial: a number (10 is 1 to 10), a range 1..10, or a list 1,5,9 [default: 1]
+    /// Seeds of each trial: a number (10 is 1 to 10), a range 1..10 with both ends included, or a list 1,5,9 [default: 1]
     #[arg(long, value_name = "SEEDS")]
     seeds: Option<String>,
     /// Method of search [default: grid, or random if a setting has a range]
@@ -33,9 +41,12 @@ pub struct Args {
     /// Number of trials of random and bayes; population of pbt
     #[arg(long, value_name = "N")]
     trials: Option<usize>,
-    /// Runs side by side [default: one per core]
+    /// Environment steps between generations of pbt
     #[arg(long, value_name = "N")]
-    jobs: Option<usize>,
+    interval: Option<u64>,
+    /// Number of parallel runs [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    jobs: Option<u16>,
     /// Print the report as one JSON object on stdout
     #[arg(long)]
     json: bool,
@@ -55,9 +66,9 @@ Examples:
   operant sweep --resume rates
   operant report rates
 
-A value with commas varies: every combination is a trial, and each trial is
-trained with every seed. Values of lists, such as hidden, are separated by
-semicolons. The specification has the same and more:
+A setting with several values varies: every combination of values is a trial,
+and each trial is trained once per seed. Semicolons separate values that are
+lists, such as hidden. A specification file has the same and more:
 
   env = [\"cartpole\", \"acrobot\"]
   seeds = \"1..10\"
@@ -71,13 +82,16 @@ semicolons. The specification has the same and more:
   trials = 40
   halving = { first_steps = 25_000, factor = 3 }
 
-Small runs train side by side with one thread each. A seed gives the same bits
-as `operant train` with it. Sweeps train on the CPU.
+Runs train in parallel, with one thread each. A run is bit-identical to
+`operant train` with the same seed and settings. Sweeps use the CPU only.
 
-A sweep leaves in runs/NAME: sweep.db (an SQLite table of trials, results and
-curves) and trials/, a directory for each run, as `operant train` makes it.
-Killed at any moment, it continues with --resume. SIGINT or SIGTERM: running
-updates finish, checkpoints are saved, exit 75.";
+Output in runs/NAME: sweep.db (SQLite: trials, results and curves) and trials/
+with the directory of each run. --resume continues a sweep that was stopped or
+killed; by default runs save no periodic checkpoints, so a killed run starts
+again.
+
+Exit codes: 0 finished; 1 every run failed, or the sweep did; 2 bad usage;
+75 stopped by SIGINT or SIGTERM, with checkpoints saved";
 
 /// Carries out a sweep, prints its report, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
@@ -87,15 +101,17 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let of_dir = line.flags.iter().filter(|(key, ..)| *key == "run_dir").cloned().collect();
     let of_dir = CommandLine { flags: of_dir, config: line.config.clone(), ..CommandLine::default() };
     let parent = config::run_dir(registry.known(), &of_dir)?;
+    let jobs = args.jobs.map(usize::from);
     let mut sweep = match (&args.resume, &args.target) {
         (Some(name), _) => {
-            if !line.set.is_empty() || line.flags.iter().any(|(key, ..)| *key != "run_dir") {
+            let is_set = !line.set.is_empty() || line.config.is_some();
+            if is_set || args.interval.is_some() || line.flags.iter().any(|(key, ..)| *key != "run_dir") {
                 return Err(Error::usage("a sweep continues with the settings that it began with")
                     .at("--resume")
                     .remedy("leave the settings out, or start a new sweep")
                     .into());
             }
-            Sweep::resume(registry, &sweep::find(&parent, name)?, args.jobs)?
+            Sweep::resume(registry, &sweep::find(&parent, name)?, jobs)?
         }
         (None, target) => {
             let target = target.as_deref().unwrap_or_default();
@@ -103,35 +119,40 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
                 seeds: args.seeds.clone(),
                 method: args.search.clone(),
                 trials: args.trials,
-                config: line.config.clone(),
+                interval: args.interval,
+                // It is read again when the sweep continues, from another directory perhaps.
+                config: line.config.as_deref().map(std::path::absolute).transpose()?,
                 ..Given::default()
             };
             let mut name = None;
-            for (key, _, value) in &line.flags {
+            for (key, flag, value) in &line.flags {
                 match *key {
                     "run_dir" => {}
                     "name" => name = Some(value.clone()),
-                    key => given.set.push(format!("{key}={value}")),
+                    key => given.set.push((format!("{key}={value}"), (*flag).to_owned())),
                 }
             }
-            given.set.extend(line.set.iter().cloned());
+            given.set.extend(line.set.iter().map(|set| (set.clone(), "--set".to_owned())));
             let spec = match target.ends_with(".toml") {
                 true => Spec::read(Path::new(target), &given)?,
                 false => Spec::of_environment(target, &given)?,
             };
-            Sweep::new(spec, registry, &parent, name.as_deref(), args.jobs)?
+            Sweep::new(spec, registry, &parent, name.as_deref(), jobs)?
         }
     };
     signals.begin();
     let mut watch: Box<dyn Watch> = match (args.quiet, std::io::stderr().is_terminal()) {
         (true, _) => Box::new(Warnings),
-        (false, true) => Box::new(Bar::new()),
-        (false, false) => Box::new(Lines { last: None }),
+        (false, true) => Box::new(Bar::new(sweep.spec().search.objective)),
+        (false, false) => Box::new(Lines { last: Instant::now(), objective: sweep.spec().search.objective }),
     };
     if !args.quiet {
         output::note(&about(&sweep));
     }
-    let ended = sweep.run(&signals, &mut *watch)?;
+    let ended = sweep.run(&signals, &mut *watch);
+    // A signal ends the process at once while the report is made.
+    signals.arm();
+    let ended = ended?;
     drop(watch);
     let name = sweep.name().to_owned();
     if let Ended::Stopped(signal) = ended {
@@ -143,34 +164,42 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     if !args.json {
         output::print(&format!("\n`operant report {name}` shows more; --html FILE writes a page\n"))?;
     }
-    Ok(0)
+    Ok(u8::from(report.has_failed()))
 }
 
 fn about(sweep: &Sweep) -> String {
     let spec = sweep.spec();
-    let count = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
     let (jobs, threads) = sweep.cores();
+    let each = if spec.environments.len() > 1 { " per environment" } else { "" };
     format!(
-        "sweep {} in {}: {}, {}, {}; {} side by side, {} each",
+        "sweep {} in {}: {}, {}{each}, {}; {}, {} each",
         sweep.name(),
         sweep.dir().display(),
         spec.environments.join(" and "),
-        count(spec.search.trials, "trial"),
-        count(spec.seeds.len(), "seed"),
-        count(jobs, "run"),
-        count(threads, "thread")
+        counted(spec.search.trials, "trial"),
+        counted(spec.seeds.len(), "seed"),
+        counted(jobs, "parallel run"),
+        counted(threads, "thread")
     )
 }
 
 /// The best trial so far, in a few words.
-fn best(status: &Status) -> String {
-    match &status.best {
-        None => String::new(),
-        Some((trial, objective, values)) if values.is_empty() => {
-            format!("best {objective:.1}, trial {trial}")
-        }
-        Some((_, objective, values)) => format!("best {objective:.1}, {values}"),
-    }
+fn best(status: &Status, objective: Objective) -> String {
+    let Some((trial, value, values)) = &status.best else { return String::new() };
+    let value = match objective {
+        Objective::EvalReturn => format!("{value:.1}"),
+        Objective::SolvedAtStep => format!("{} steps to solve", short(-value)),
+        Objective::SolvedAtS => format!("{:.2} s to solve", -value),
+    };
+    let which = if values.is_empty() { format!("trial {trial}") } else { values.clone() };
+    format!("best {value}, {which}")
+}
+
+/// Finished, running and failed runs.
+fn runs(status: &Status) -> String {
+    let running = if status.running > 0 { format!(", {} running", status.running) } else { String::new() };
+    let failed = if status.failed > 0 { format!(", {} failed", status.failed) } else { String::new() };
+    format!("{}/{} runs{running}{failed}", status.done, status.planned)
 }
 
 fn speed(status: &Status) -> String {
@@ -191,22 +220,15 @@ impl Watch for Warnings {
 
 /// A line every few seconds.
 struct Lines {
-    last: Option<Instant>,
+    last: Instant,
+    objective: Objective,
 }
 
 impl Watch for Lines {
     fn status(&mut self, status: &Status) {
-        if status.done > 0 && self.last.is_none_or(|last| last.elapsed() > Duration::from_secs(10)) {
-            self.last = Some(Instant::now());
-            let failed =
-                if status.failed > 0 { format!("  failed {}", status.failed) } else { String::new() };
-            output::note(&format!(
-                "{}/{} runs{failed}  {}  {}",
-                status.done,
-                status.decided,
-                speed(status),
-                best(status)
-            ));
+        if self.last.elapsed() > Duration::from_secs(10) {
+            self.last = Instant::now();
+            output::note(&format!("{}  {}  {}", runs(status), speed(status), best(status, self.objective)));
         }
     }
 
@@ -216,40 +238,55 @@ impl Watch for Lines {
 }
 
 /// A bar on a terminal.
-struct Bar(ProgressBar);
+struct Bar {
+    bar: ProgressBar,
+    objective: Objective,
+}
 
 impl Bar {
-    fn new() -> Self {
+    fn new(objective: Objective) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:20} {pos}/{len} runs  {elapsed}  {wide_msg}");
+        let style = ProgressStyle::with_template("{bar:20} {elapsed}  {wide_msg}");
         bar.set_style(style.expect("the template is valid"));
-        Self(bar)
+        Self { bar, objective }
     }
 }
 
 impl Watch for Bar {
     fn status(&mut self, status: &Status) {
-        self.0.set_length(status.decided as u64);
-        self.0.set_position(status.done as u64);
-        self.0.set_message(format!("{}  {}", speed(status), best(status)));
+        self.bar.set_length(status.planned as u64);
+        self.bar.set_position(status.done as u64);
+        self.bar.set_message(format!(
+            "{}  {}  {}",
+            runs(status),
+            speed(status),
+            best(status, self.objective)
+        ));
     }
 
     fn warn(&mut self, line: &str) {
-        self.0.suspend(|| output::warn(line));
+        self.bar.suspend(|| output::warn(line));
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.bar.finish_and_clear();
     }
 }
 
 /// Paths of sweeps and runs that a command was given.
+///
+/// # Errors
+/// When one is neither.
 pub fn named(parent: &Path, names: &[String]) -> operant_run::Result<Vec<PathBuf>> {
     let of = |name: &String| match sweep::locate(parent, name) {
         Some(path) => Ok(path),
-        None => operant_run::dir::find(parent, name),
+        None => operant_run::dir::find(parent, name).map_err(|error| {
+            // Sweeps are more likely meant than runs.
+            let of_sweep = sweep::find(parent, name).expect_err("it was not located");
+            if of_sweep.what.contains("did you mean") { of_sweep } else { error }
+        }),
     };
     names.iter().map(of).collect()
 }
