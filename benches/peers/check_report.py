@@ -3,9 +3,10 @@
     operant report SWEEP --json > report.json
     python benches/peers/check_report.py report.json
 
-For every setting: interquartile mean and 95% bootstrap interval over seeds; for every pair among the first settings: the probability of
-improvement. The table goes to stdout in Markdown. The exit code is 1 where a mean or probability differs, or an interval by more than
-2% of the range of the scores, which is what two bootstraps of rliable with other seeds differ by.
+For every configuration: interquartile mean and 95% bootstrap interval over seeds; for every pair among the
+first ones: the probability of improvement. The table goes to stdout in Markdown. The exit code is 1 where a
+mean or probability differs, or an interval by more than 2% of the range of the scores, which is what two
+bootstraps of rliable with other seeds differ by.
 """
 
 import argparse
@@ -58,7 +59,9 @@ def shown(value: float, low: float, high: float) -> str:
 
 def main() -> int:
     """Prints both sides of every number."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("report", type=Path)
     report = json.loads(parser.parse_args().report.read_text())
     agree = True

@@ -48,12 +48,17 @@ def arguments() -> argparse.Namespace:
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """The arguments that every driver has."""
+    """The arguments of drivers that keep and draw their measurements."""
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="write every measurement")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the results, as SVG or PNG")
+    add_programs(parser)
+
+
+def add_programs(parser: argparse.ArgumentParser) -> None:
+    """The arguments of every driver: what it runs."""
     parser.add_argument(
         "--operant", type=Path, help="binary to measure (default: built by cargo from this tree)"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE.json", help="write every measurement")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw the results, as SVG or PNG")
     parser.add_argument(
         "--venvs",
         type=Path,
