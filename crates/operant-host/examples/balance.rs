@@ -1,5 +1,5 @@
 //! Simulates training on environments in worker processes on the machines of tests/fixtures: steps per second, utilization of
-//! the cores and their balance, by number of workers.
+//! the cores and their balance, by number of minibatches.
 //!
 //!     cargo run -p operant-host --example balance -- ENV_MS POLICY_MS UPDATE_MS
 //!
@@ -17,14 +17,16 @@ use std::collections::VecDeque;
 
 use operant_host::{Plan, PlanRequest, Topology, Workload};
 
-/// As the preset atari: environments, steps of a rollout, epochs, minibatches.
+/// As the preset atari: environments, steps of a rollout, epochs, and its minibatches first.
 const ENVS: usize = 32;
 const STEPS: usize = 64;
 const EPOCHS: usize = 4;
-const MINIBATCHES: usize = 4;
+const MINIBATCHES: [usize; 3] = [8, 4, 2];
 /// Environments of a group.
 const TILE: usize = 16;
-/// Chunks of a minibatch.
+/// Samples that a thread takes at once, in an update.
+const SAMPLES: usize = 64;
+/// Chunks of a minibatch, at most, for a network of this size.
 const CHUNKS: usize = 8;
 
 const WORK: Workload = Workload {
@@ -110,7 +112,13 @@ impl Cores {
 }
 
 /// A rollout and its update on these cores: steps per second, utilization of each core.
-fn train(mut cores: Cores, threads: usize, workers: usize, costs: Costs) -> (f64, Vec<f64>) {
+fn train(
+    mut cores: Cores,
+    threads: usize,
+    workers: usize,
+    minibatches: usize,
+    costs: Costs,
+) -> (f64, Vec<f64>) {
     let groups = ENVS / TILE;
     // A thread keeps a group for the whole rollout.
     let mut begun = threads.min(groups);
@@ -143,12 +151,14 @@ fn train(mut cores: Cores, threads: usize, workers: usize, costs: Costs) -> (f64
             Job::Chunk => {}
         }
     }
-    let chunk = costs.update * (ENVS * STEPS / MINIBATCHES / CHUNKS) as f64;
-    for _ in 0..EPOCHS * MINIBATCHES {
-        let mut left = CHUNKS;
+    let samples = ENVS * STEPS / minibatches;
+    let chunks = CHUNKS.min(samples / SAMPLES);
+    let chunk = costs.update * (samples / chunks) as f64;
+    for _ in 0..EPOCHS * minibatches {
+        let mut left = chunks;
         let mut started = 0;
         while left > 0 {
-            while started < CHUNKS && started + left < CHUNKS + threads {
+            while started < chunks && started + left < chunks + threads {
                 cores.add(chunk, Job::Chunk);
                 started += 1;
             }
@@ -167,22 +177,21 @@ fn main() {
         std::process::exit(2);
     };
     let costs = Costs { env, policy, update };
-    println!("| machine | cores | optimize_perf | workers per group | steps/s | CPU | balance |");
-    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    println!("| cores | optimize_perf | num_minibatches | steps/s | CPU | balance |");
+    println!("| --- | --- | --- | --- | --- | --- |");
     for (name, cores) in [("amd-epyc-guest", "2"), ("apple-m2", "4 + 4")] {
         let machine = support::machine(name);
-        let count = machine.usable_cores().len();
+        // A process for each core.
+        let workers = machine.usable_cores().len() / (ENVS / TILE);
         for optimize in [false, true] {
-            let threads =
-                Plan::new(&machine, &PlanRequest { optimize, ..PlanRequest::default() }, &WORK).threads;
-            for workers in [count.div_ceil(2), count, 2 * count].map(|workers| workers.min(TILE)) {
-                let (speed, busy) = train(Cores::of(&machine), threads, workers, costs);
+            let request = PlanRequest { optimize, ..PlanRequest::default() };
+            let threads = Plan::new(&machine, &request, &WORK).threads;
+            for minibatches in MINIBATCHES {
+                let (speed, busy) = train(Cores::of(&machine), threads, workers, minibatches, costs);
                 let mean = busy.iter().sum::<f64>() / busy.len() as f64;
                 let most = busy.iter().copied().fold(0.0, f64::max);
                 let balance = busy.iter().copied().fold(1.0, f64::min) / most;
-                println!(
-                    "| {name} | {cores} | {optimize} | {workers} | {speed:.0} | {mean:.2} | {balance:.2} |"
-                );
+                println!("| {cores} | {optimize} | {minibatches} | {speed:.0} | {mean:.2} | {balance:.2} |");
             }
         }
     }
