@@ -1,4 +1,5 @@
-//! `cargo xtask test --clients`: the Python package under Stable-Baselines3, TorchRL and PyTorch, in an environment of its own.
+//! The Python package together with large libraries, each group in an environment of its own: `cargo xtask test --clients` with
+//! Stable-Baselines3, TorchRL and PyTorch, `cargo xtask test --ray` with Ray.
 
 use std::process::Command;
 use std::time::Instant;
@@ -8,27 +9,47 @@ use anyhow::Result;
 use crate::tools;
 use crate::wheel::Workshop;
 
-const REQUIREMENTS: &str = "requirements-clients.txt";
-const TESTS: &str = "crates/operant-python/tests/clients";
+/// Libraries, and what is tested with them.
+pub struct Clients {
+    /// The environment's directory under the target directory.
+    environment: &'static str,
+    requirements: &'static str,
+    tests: &'static str,
+    /// Each learns CartPole, or fails.
+    examples: &'static [&'static [&'static str]],
+}
 
-/// Each learns CartPole, or fails.
-const EXAMPLES: [&[&str]; 4] = [
-    &["examples/sb3_cartpole.py", "ppo"],
-    &["examples/sb3_cartpole.py", "dqn"],
-    &["examples/ppo_cleanrl.py", "--env-id", "operant/CartPole-v1"],
-    &["examples/ppo_cleanrl.py", "--env-id", "CartPole-v1"],
-];
+/// Stable-Baselines3, TorchRL and PyTorch.
+pub const TORCH: Clients = Clients {
+    environment: "clients-venv",
+    requirements: "requirements-clients.txt",
+    tests: "crates/operant-python/tests/clients",
+    examples: &[
+        &["examples/sb3_cartpole.py", "ppo"],
+        &["examples/sb3_cartpole.py", "dqn"],
+        &["examples/ppo_cleanrl.py", "--env-id", "operant/CartPole-v1"],
+        &["examples/ppo_cleanrl.py", "--env-id", "CartPole-v1"],
+    ],
+};
+
+/// Ray.
+pub const RAY: Clients = Clients {
+    environment: "ray-venv",
+    requirements: "requirements-ray.txt",
+    tests: "crates/operant-python/tests/ray",
+    examples: &[],
+};
 
 /// Makes the environment, installs the package by itself, and runs the tests and the examples.
 ///
 /// # Errors
 ///
 /// A package cannot be installed, or the first step that fails.
-pub fn run() -> Result<()> {
+pub fn run(clients: &Clients) -> Result<()> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
     let begin = Instant::now();
-    let python = tools::environment(&target.join("clients-venv"), &root.join(REQUIREMENTS))?;
+    let python = tools::environment(&target.join(clients.environment), &root.join(clients.requirements))?;
     let workshop = Workshop { root, target, python: &python };
     let python = workshop.install_quickly()?;
     let step = |args: &[&str]| -> Result<()> {
@@ -38,8 +59,8 @@ pub fn run() -> Result<()> {
         eprintln!("python {}: good, {:.1} s", args.join(" "), start.elapsed().as_secs_f64());
         Ok(())
     };
-    step(&["-m", "pytest", "--quiet", "-p", "no:cacheprovider", TESTS])?;
-    EXAMPLES.iter().try_for_each(|example| step(example))?;
+    step(&["-m", "pytest", "--quiet", "-p", "no:cacheprovider", clients.tests])?;
+    clients.examples.iter().try_for_each(|example| step(example))?;
     eprintln!("all good, {:.0} s", begin.elapsed().as_secs_f64());
     Ok(())
 }

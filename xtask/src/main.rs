@@ -29,6 +29,9 @@ Chores:
           The Python package under what needs PyTorch: Stable-Baselines3, TorchRL and the examples. Makes
           target/clients-venv from requirements-clients.txt, 3 GB to download. Not part of `test`: run it before a
           change to the package goes in.
+  test --ray
+          The Python package on a Ray cluster of three nodes on this machine. Makes target/ray-venv from
+          requirements-ray.txt. Not part of `test` either: run it before a change to operant.ray goes in.
   python  Makes the Python environment of the tests in target/venv, from requirements-test.txt.
   wheel [--test]
           Builds the Python package for x86-64-v3 and v4 into target/wheels as one wheel for Linux with glibc 2.28

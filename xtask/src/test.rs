@@ -113,8 +113,11 @@ pub fn run(args: &[&str]) -> Result<()> {
     let no_skips = match args {
         [] => false,
         ["--no-skips"] => true,
-        ["--clients"] => return clients::run(),
-        other => bail!("`{}` is not understood; give nothing, --no-skips or --clients", other.join(" ")),
+        ["--clients"] => return clients::run(&clients::TORCH),
+        ["--ray"] => return clients::run(&clients::RAY),
+        other => {
+            bail!("`{}` is not understood; give nothing, --no-skips, --clients or --ray", other.join(" "))
+        }
     };
     let metadata = cargo_metadata::MetadataCommand::new()
         .no_deps()

@@ -30,7 +30,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-sweep", &[UP_TO_RUN]),
     ("operant-cli", &[UP_TO_RUN, &["operant-bench", "operant-sweep", "operant-monitor"]]),
     ("operant-monitor", &[&["operant-metrics"]]),
-    ("operant-python", &[UP_TO_RUN, &["operant-bench", "operant-cli"]]),
+    ("operant-python", &[UP_TO_RUN, &["operant-bench", "operant-cli", "operant-sweep"]]),
     ("operant", &[UP_TO_RUN, &["operant-bench", "operant-cli", "operant-monitor"]]),
     ("benches", &[UP_TO_RUN, &["operant-bench"]]),
     ("xtask", &[&["operant-learn", "operant-env", "operant-cuda"]]),

@@ -4,6 +4,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -369,6 +370,32 @@ fn specifications_that_cannot_be_used_have_one_error_each() {
     }
     place.operant(&["sweep", "missing.toml"]).assert_error(2, &["cannot be read", "missing.toml"]);
     place.operant(&["sweep", "--resume", "none"]).assert_error(2, &["there is no sweep \"none\""]);
+    assert!(!place.path().join("runs").exists(), "nothing was trained");
+}
+
+#[test]
+fn ray_needs_python_with_operant_and_ray() {
+    let place = Place::new();
+    let python = place.path().join("venv/bin/python");
+    std::fs::create_dir_all(python.parent().expect("a directory")).expect("made");
+    let sweep = || {
+        let mut command = place.command(&["sweep", "cartpole", "--ray", "auto"]);
+        Finished::of(command.env("VIRTUAL_ENV", place.path().join("venv")).output().expect("started"))
+    };
+    sweep().assert_error(2, &["cannot be started", "--ray", "pip install '.[ray]'"]);
+    for (script, part) in [
+        (
+            "echo 'Traceback ...' >&2; echo \"ModuleNotFoundError: No module named 'ray'\" >&2; exit 1",
+            "No module named 'ray'",
+        ),
+        ("echo 0.0.1", "has operant 0.0.1, not "),
+    ] {
+        std::fs::write(&python, format!("#!/bin/sh\n{script}\n")).expect("written");
+        std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).expect("set");
+        sweep().assert_error(2, &[part, "--ray", "pip install '.[ray]'"]);
+    }
+    let alone = place.operant(&["sweep", "cartpole", "--cpus-per-run", "2"]);
+    assert!(alone.code == Some(2) && alone.stderr.contains("--ray"), "{alone:#?}");
     assert!(!place.path().join("runs").exists(), "nothing was trained");
 }
 

@@ -24,6 +24,9 @@ use operant_run::invocation;
 pub use operant_env as env;
 pub use operant_env::builtin;
 
+/// Sweeps on a Ray cluster, for the Python package.
+pub use commands::ray;
+
 /// Trains reinforcement-learning agents with PPO on CPUs and NVIDIA GPUs.
 #[derive(Debug, Parser)]
 #[command(name = "operant", version, max_term_width = 100, after_help = AFTER_HELP)]

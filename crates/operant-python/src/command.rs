@@ -8,5 +8,6 @@ use pyo3::prelude::*;
 /// arguments: `--detach` and the self-test do so. A panic ends the process with code 70, as in the `operant` program.
 #[pyfunction]
 pub fn main(py: Python<'_>, program: Vec<OsString>, arguments: Vec<OsString>) -> u8 {
+    operant_cli::ray::set_connect(crate::sweep::connect);
     py.detach(|| operant_cli::main_of(program, arguments, &operant_cli::builtin()))
 }

@@ -8,6 +8,7 @@ mod device;
 mod dlpack;
 mod environments;
 mod policy;
+mod sweep;
 #[cfg(feature = "test-features")]
 mod test_worlds;
 mod train;
@@ -52,6 +53,8 @@ mod _core {
     use crate::environments::specs;
     #[pymodule_export]
     use crate::policy::Policy;
+    #[pymodule_export]
+    use crate::sweep::{Link, report, sweep, train_task};
     #[pymodule_export]
     use crate::train::{Control, evaluate, list_runs, metrics, result, train};
     #[pymodule_export]

@@ -239,7 +239,7 @@ fn record_dict<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyD
 
 /// Requests to a run, for Python's handlers of signals.
 #[pyclass(module = "operant._core", frozen)]
-pub struct Control(Signals);
+pub struct Control(pub Signals);
 
 #[pymethods]
 impl Control {
@@ -264,11 +264,11 @@ impl Control {
     }
 }
 
-/// Trains, or continues the run `resume`. `progress` is `bar`, `lines` or none.
+/// Trains, or continues the run `resume`, up to the steps `until`. `progress` is `bar`, `lines` or none.
 ///
 /// Returns the run's directory and the name of the signal that stopped it, or raises what stopped it, once its checkpoint is saved.
 #[pyfunction]
-#[pyo3(signature = (env, settings, *, env_options, config, resume, on_update, progress, control))]
+#[pyo3(signature = (env, settings, *, env_options, config, resume, on_update, progress, control, until=None))]
 #[allow(clippy::too_many_arguments)] // the keywords of operant.train
 pub fn train(
     py: Python<'_>,
@@ -280,6 +280,7 @@ pub fn train(
     on_update: Option<Py<PyAny>>,
     progress: Option<&str>,
     control: &Control,
+    until: Option<u64>,
 ) -> PyResult<(PathBuf, Option<&'static str>)> {
     let started = Instant::now();
     let (registry, env) = match env.map(Asked::find) {
@@ -299,7 +300,7 @@ pub fn train(
         _ => None,
     };
     let (_lease, log) = LogLease::take();
-    let mut job = Job { resume, started, log, signals: signals.clone(), ..Job::new(requested) };
+    let mut job = Job { resume, started, log, signals: signals.clone(), until, ..Job::new(requested) };
     job.progress =
         Box::new(PythonProgress { shown, raised: raised.clone(), signals: signals.clone(), polled: started });
     if let Some(callback) = on_update {

@@ -173,8 +173,8 @@ pub fn set_interpreter(python: PathBuf) {
     let _ = INTERPRETER.set(python);
 }
 
-/// The Python that runs modules of the user.
-fn interpreter() -> PathBuf {
+/// The Python that runs modules of the user: that of this process, that of `$VIRTUAL_ENV`, or the first `python3`.
+pub fn interpreter() -> PathBuf {
     if let Some(python) = INTERPRETER.get() {
         return python.clone();
     }

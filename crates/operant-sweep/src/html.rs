@@ -39,7 +39,7 @@ fn environment(html: &mut String, part: &EnvReport) {
     }
     if !part.importance.is_empty() {
         html.push_str(
-            "<h3>Importance of settings</h3>\n<p class=\"note\">The share of the variance of the trials' objectives that a setting \
+            "<h3>Importance of settings</h3>\n<p class=\"note\">The share of the variance of the runs' objectives that a setting \
              explains by itself.</p>\n<table>\n",
         );
         for (key, share) in &part.importance {
@@ -151,7 +151,7 @@ fn improvement(html: &mut String, part: &EnvReport) {
 
 /// A share in percent.
 pub fn percent(share: f64) -> String {
-    if share.is_finite() { format!("{:.0}%", share * 100.0) } else { "too few trials".to_owned() }
+    if share.is_finite() { format!("{:.0}%", share * 100.0) } else { "too few runs".to_owned() }
 }
 
 /// A score with digits that matter.

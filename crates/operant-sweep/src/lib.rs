@@ -16,9 +16,10 @@ pub mod spec;
 pub mod stats;
 pub mod sweep;
 pub mod table;
-mod task;
+pub mod task;
 
 pub use overview::overview;
 pub use report::Report;
 pub use spec::{Given, Spec};
 pub use sweep::{Ended, Status, Sweep, Watch};
+pub use task::{Executor, Local};

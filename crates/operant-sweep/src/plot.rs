@@ -140,6 +140,7 @@ fn scores<B: DrawingBackend>(part: &EnvReport, root: &DrawingArea<B, Shift>) -> 
         .configure_mesh()
         .disable_y_mesh()
         .label_style(FONT)
+        .light_line_style(WHITE)
         .x_label_formatter(&short)
         .y_label_formatter(&name)
         .y_labels(2 * shown.len() + 1)

@@ -13,7 +13,7 @@ use crate::search::{Trial, plain};
 use crate::spec::{Method, Objective, Spec};
 use crate::stats::{self, Estimate};
 use crate::sweep::TRIALS;
-use crate::table::{CurvePoint, RunRow, Table};
+use crate::table::{self, CurvePoint, RunRow, Table};
 use crate::task::{curve_of, run_name};
 
 /// The best configurations, up to this number, are drawn and compared.
@@ -60,7 +60,7 @@ pub struct EnvReport {
     /// The probability that a run of the better configuration scores higher: `improvement[i][j]` for `i < j` of the first few. None where
     /// one of them has fewer than two scores.
     pub improvement: Vec<Vec<Option<Estimate>>>,
-    /// The share of the variance of objectives that each varied setting explains by itself; null if there are too few trials.
+    /// The share of the variance of objectives that each varied setting explains by itself; null if there are too few runs.
     pub importance: Vec<(String, f64)>,
 }
 
@@ -160,8 +160,10 @@ impl Report {
         let (trials, results, bases) = (table.trials(&spec)?, table.results()?, table.bases()?);
         // Results come in the order of seeds and steps, so the last one of a seed stays.
         let mut last: BTreeMap<usize, BTreeMap<u64, &RunRow>> = BTreeMap::new();
+        let mut first: BTreeMap<usize, BTreeMap<u64, &RunRow>> = BTreeMap::new();
         for row in &results {
             last.entry(row.trial).or_default().insert(row.seed, row);
+            first.entry(row.trial).or_default().entry(row.seed).or_insert(row);
         }
         let is_population = matches!(spec.search.method, Method::Pbt { .. });
         // Of a population those that were not replaced are shown.
@@ -192,7 +194,15 @@ impl Report {
             let mut common = flat(&base.config.parse().unwrap_or_default());
             common.retain(|key, _| spec.axes.iter().all(|axis| axis.key != *key));
             let mut part = EnvReport::new(base.name.clone(), common, groups, by_objective);
-            part.importance = importances(&spec, &own);
+            let objective = |row: &&RunRow| table::objective(spec.search.objective, row);
+            let scored: Vec<(&Trial, f64)> = (own.iter())
+                .filter_map(|trial| Some((*trial, first.get(&trial.id)?)))
+                .flat_map(|(trial, rows)| rows.values().map(move |row| (trial, objective(row))))
+                .filter(|(_, score)| score.is_finite())
+                .collect();
+            if !is_population {
+                part.importance = importances(&spec, &scored);
+            }
             for run in part.groups.iter_mut().take(CURVES).flat_map(|group| &mut group.runs) {
                 run.curve = table.curve(run.trial, run.seed)?;
             }
@@ -521,17 +531,12 @@ pub fn compare(a: &Report, b: &Report) -> Vec<Comparison> {
     all
 }
 
-/// The importance of each varied setting, from the results that all trials have: the first of each. NaN if there are too few trials;
-/// none for a population, whose settings change.
-fn importances(spec: &Spec, trials: &[&Trial]) -> Vec<(String, f64)> {
-    if matches!(spec.search.method, Method::Pbt { .. }) {
-        return Vec::new();
-    }
+/// The importance of each varied setting, from the first result of each run: with halving, all trials have that one. NaN if there are
+/// too few runs.
+fn importances(spec: &Spec, scored: &[(&Trial, f64)]) -> Vec<(String, f64)> {
     let of = |axis: usize| {
-        let first = |trial: &&Trial| Some((plain(trial.point.get(axis)?), trial.results.first()?.objective));
-        importance(
-            &trials.iter().filter_map(first).filter(|(_, score)| score.is_finite()).collect::<Vec<_>>(),
-        )
+        let value = |(trial, score): &(&Trial, f64)| Some((plain(trial.point.get(axis)?), *score));
+        importance(&scored.iter().filter_map(value).collect::<Vec<_>>())
     };
     let mut all: Vec<(String, f64)> =
         spec.axes.iter().enumerate().map(|(axis, setting)| (setting.key.clone(), of(axis))).collect();
@@ -540,8 +545,8 @@ fn importances(spec: &Spec, trials: &[&Trial]) -> Vec<(String, f64)> {
     all
 }
 
-/// The share of the variance of mean scores that one setting explains, adjusted for the number of its values (epsilon squared). NaN if
-/// there are too few trials.
+/// The share of the variance of scores that one setting explains, adjusted for the number of its values (epsilon squared). NaN if there
+/// are too few.
 fn importance(scored: &[(String, f64)]) -> f64 {
     let mut values: Vec<&str> = scored.iter().map(|(value, _)| value.as_str()).collect();
     values.sort_unstable();

@@ -176,6 +176,18 @@ impl Spec {
         })
     }
 
+    /// The specification of a JSON object with the same tables.
+    ///
+    /// # Errors
+    /// When it is not valid.
+    pub fn parse_json(text: &str, given: &Given) -> Result<Self> {
+        let raw: Raw = serde_json::from_str(text).map_err(|error| {
+            Error::usage(format!("the specification is not valid: {error}"))
+                .remedy("see docs/sweep.md for its tables and keys")
+        })?;
+        Self::checked(raw, given)
+    }
+
     /// The specification of a command line.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use toml::Value;
 use crate::search::{self, Decision, Trial, plain};
 use crate::spec::{Method, Objective, Spec};
 use crate::table::{self, Base, CurvePoint, RunRow, Table, TrialRow};
-use crate::task::{Finished, Message, Segment, Task, run_name};
+use crate::task::{Executor, Finished, Link, Message, Place, Segment, Task, run_name};
 
 /// How often signals are looked at while all threads train.
 const POLL: Duration = Duration::from_millis(20);
@@ -29,9 +29,6 @@ const SECOND_SIGNAL: Duration = Duration::from_millis(200);
 /// Settings of all runs unless `[set]` or `--set` says otherwise; they override operant.toml and variables, which are meant for single
 /// runs.
 const DEFAULTS: [&str; 3] = ["tensorboard=false", "ring=false", "checkpoint_interval=0"];
-
-/// Settings of all runs.
-const FIXED: [&str; 2] = ["device=cpu", "csv=true"];
 
 /// How often the time of a sweep is written, so that it is not lost with a kill.
 const CLOCK: Duration = Duration::from_secs(5);
@@ -56,6 +53,7 @@ pub struct Sweep {
     /// Runs side by side, and threads of each.
     jobs: usize,
     threads: usize,
+    executor: Arc<dyn Executor>,
     /// Seconds of earlier processes.
     before: f64,
     started: Instant,
@@ -119,7 +117,13 @@ impl Watch for Unwatched {
 }
 
 impl Environment {
-    fn find(registry: &Registry, name: &str, spec: &Spec, env: Option<Arc<dyn AnyEnv>>) -> Result<Self> {
+    fn find(
+        registry: &Registry,
+        name: &str,
+        spec: &Spec,
+        env: Option<Arc<dyn AnyEnv>>,
+        device: &str,
+    ) -> Result<Self> {
         let env = match env {
             Some(env) => env,
             None => operant_run::device::find(registry, name)?,
@@ -129,7 +133,7 @@ impl Environment {
         let set = DEFAULTS.iter().map(ToString::to_string).chain(assignments);
         let line = CommandLine {
             config: spec.config.clone(),
-            set: set.chain(FIXED.map(str::to_owned)).collect(),
+            set: set.chain([format!("device={device}"), "csv=true".to_owned()]).collect(),
             flags: Vec::new(),
         };
         let mut found =
@@ -229,12 +233,15 @@ impl Sweep {
         parent: &Path,
         name: Option<&str>,
         jobs: Option<usize>,
+        executor: Arc<dyn Executor>,
     ) -> Result<Self> {
-        let find = |name: &String| Environment::find(registry, name, &spec, None).map(Arc::new);
+        let find =
+            |name: &String| Environment::find(registry, name, &spec, None, executor.device()).map(Arc::new);
         let environments = spec.environments.iter().map(find).collect::<Result<Vec<_>>>()?;
-        let (jobs, threads) = share_cores(&spec, jobs);
+        let (jobs, threads) = share_cores(&spec, jobs, &*executor);
         for environment in &environments {
-            check(environment, &spec, jobs, threads)?;
+            check_settings(environment, &spec)?;
+            check_memory(environment, &spec, jobs, threads, &*executor)?;
         }
         let bases: Vec<Base> = environments.iter().map(|environment| environment.base()).collect();
         if let Some(name) = name {
@@ -266,6 +273,7 @@ impl Sweep {
             queue: VecDeque::new(),
             jobs,
             threads,
+            executor,
             before: 0.0,
             started: Instant::now(),
         })
@@ -275,7 +283,12 @@ impl Sweep {
     ///
     /// # Errors
     /// When it is not there, another process carries it out, or the configuration has changed.
-    pub fn resume(registry: &Registry, path: &Path, jobs: Option<usize>) -> Result<Self> {
+    pub fn resume(
+        registry: &Registry,
+        path: &Path,
+        jobs: Option<usize>,
+        executor: Arc<dyn Executor>,
+    ) -> Result<Self> {
         let dir = RunDir::open(path).map_err(|error| match is_held(path) {
             true => running(path),
             false => error,
@@ -284,7 +297,7 @@ impl Sweep {
         let mut environments = Vec::new();
         for (number, before) in table.bases()?.into_iter().enumerate() {
             let env = world::of_run(&worlds_of(path, number), &before.name, registry)?;
-            let environment = Environment::find(registry, &before.env, &spec, env)?;
+            let environment = Environment::find(registry, &before.env, &spec, env, executor.device())?;
             let now = &environment.config;
             if *now != before.config {
                 let changed = now.lines().find(|line| !before.config.lines().any(|old| old == *line));
@@ -299,9 +312,9 @@ impl Sweep {
             }
             environments.push(Arc::new(environment));
         }
-        let (jobs, threads) = share_cores(&spec, jobs);
+        let (jobs, threads) = share_cores(&spec, jobs, &*executor);
         for environment in &environments {
-            check_memory(environment, &spec, jobs, threads)?;
+            check_memory(environment, &spec, jobs, threads, &*executor)?;
         }
         let trials = table.trials(&spec)?;
         let results =
@@ -317,6 +330,7 @@ impl Sweep {
             queue: VecDeque::new(),
             jobs,
             threads,
+            executor,
             before,
             started: Instant::now(),
         };
@@ -369,12 +383,14 @@ impl Sweep {
                 while stopping.is_none() && running < self.jobs {
                     match self.next(watch) {
                         Ok(Some(segment)) => {
-                            let task = self.task(segment, &own, &steps, &sender);
-                            let work = move || {
-                                let ended = catch_unwind(AssertUnwindSafe(|| task.run()));
-                                // The receiver lives as long as all threads.
-                                let _ = task.sender.send(Message::Ended(segment, ended));
+                            let link = Link {
+                                segment,
+                                signals: own.clone(),
+                                steps: Arc::clone(&steps),
+                                sender: sender.clone(),
+                                has_warned: Arc::default(),
                             };
+                            let work = self.work(segment, link);
                             let name = run_name(segment.trial, segment.seed);
                             match thread::Builder::new().name(name).spawn_scoped(scope, work) {
                                 Ok(_) => running += 1,
@@ -558,27 +574,27 @@ impl Sweep {
         self.finish(segment, Err(what), &[])
     }
 
-    /// What a thread needs to train a run.
-    fn task(
-        &self,
-        segment: Segment,
-        signals: &Signals,
-        steps: &Arc<AtomicU64>,
-        sender: &Sender<Message>,
-    ) -> Task {
+    /// What a thread does: it trains a run and tells the sweep.
+    fn work(&self, segment: Segment, link: Link) -> impl FnOnce() + Send + 'static {
         let row = &self.trials[segment.trial];
-        let environment = &self.environments[row.trial.env];
-        Task {
-            env: Arc::clone(&environment.env),
-            facts: environment.facts.clone(),
+        let environment = Arc::clone(&self.environments[row.trial.env]);
+        let task = Task {
+            segment,
+            env: environment.facts.name.clone(),
             assignments: assignments(&self.spec, &row.trial.point),
             config: row.config.clone(),
-            parent: self.dir.path().join(TRIALS),
-            segment,
             threads: self.threads,
-            signals: signals.clone(),
-            steps: Arc::clone(steps),
-            sender: sender.clone(),
+        };
+        let (executor, runs) = (Arc::clone(&self.executor), self.dir.path().join(TRIALS));
+        move || {
+            let train = || {
+                let Environment { env, facts, .. } = &*environment;
+                let is_done = executor.train(&task, &Place { env, facts, runs: &runs }, &link)?;
+                is_done.then(|| task.finished(&runs).map(Box::new)).transpose()
+            };
+            let ended = catch_unwind(AssertUnwindSafe(train));
+            // The receiver lives as long as all threads.
+            let _ = link.sender.send(Message::Ended(segment, ended));
         }
     }
 
@@ -651,26 +667,34 @@ fn running(dir: &Path) -> Error {
 }
 
 /// Runs side by side, and threads of each: one thread each, or more if there are fewer runs than cores.
-fn share_cores(spec: &Spec, jobs: Option<usize>) -> (usize, usize) {
-    let cores = machine::default_plan().threads;
+fn share_cores(spec: &Spec, jobs: Option<usize>, executor: &dyn Executor) -> (usize, usize) {
     let runs = spec.search.trials * spec.seeds.len() * spec.environments.len();
-    let jobs = jobs.unwrap_or(cores).clamp(1, runs.max(1));
-    (jobs, (cores / jobs).max(1))
+    let jobs = jobs.unwrap_or_else(|| executor.slots()).clamp(1, runs.max(1));
+    (jobs, executor.threads(jobs))
 }
 
-/// Checks all values that are known before the sweep begins, and the memory.
-fn check(environment: &Environment, spec: &Spec, jobs: usize, threads: usize) -> Result<()> {
+/// Checks all values that are known before the sweep begins.
+fn check_settings(environment: &Environment, spec: &Spec) -> Result<()> {
     for point in spec.points_to_check() {
         environment.settings(spec, &point).map_err(|error| {
             let values = search::shown(&spec.axes, &point);
             if values.is_empty() { error } else { error.at(format!("the trial {values}")) }
         })?;
     }
-    check_memory(environment, spec, jobs, threads)
+    Ok(())
 }
 
 /// Refuses a sweep whose runs need more memory than there is, as far as their values are known.
-fn check_memory(environment: &Environment, spec: &Spec, jobs: usize, threads: usize) -> Result<()> {
+fn check_memory(
+    environment: &Environment,
+    spec: &Spec,
+    jobs: usize,
+    threads: usize,
+    executor: &dyn Executor,
+) -> Result<()> {
+    if !executor.is_local() {
+        return Ok(());
+    }
     let mut most = 0;
     for point in spec.points_to_check().chain([spec.largest()]) {
         // The largest values may not fit together.

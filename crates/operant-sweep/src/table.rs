@@ -425,7 +425,7 @@ pub fn mean<'a>(spec: &Spec, until: u64, rows: impl Iterator<Item = &'a RunRow>)
 }
 
 /// What a search maximises. An environment that was not solved counts as solved after twice the steps or the time.
-fn objective(objective: Objective, row: &RunRow) -> f64 {
+pub(crate) fn objective(objective: Objective, row: &RunRow) -> f64 {
     let Ok(result) = &row.result else { return f64::NEG_INFINITY };
     match objective {
         Objective::EvalReturn => {

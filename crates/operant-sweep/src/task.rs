@@ -1,16 +1,17 @@
-//! A run of a trial on a thread of the sweep.
+//! What a run of a trial needs, and what trains it: this process, or other machines.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 
 use operant_env::AnyEnv;
 use operant_run::config::{self, EnvFacts};
 use operant_run::progress::{Announcer, Progress, Tick};
 use operant_run::{
-    CommandLine, Error, ExitReason, Job, Result, Resume, RunResult, Signals, checkpoint, sinks,
+    CommandLine, Error, ExitReason, Job, Result, Resume, RunResult, Signals, checkpoint, machine, sinks,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::search::WHOLE;
 use crate::table::CurvePoint;
@@ -19,11 +20,21 @@ use crate::table::CurvePoint;
 const CURVE_POINTS: u64 = 512;
 
 /// A run of a trial, up to some steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Segment {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    /// Number of the trial.
     pub trial: usize,
+    /// Seed of the run.
     pub seed: u64,
+    /// Environment steps, those before included.
     pub until: u64,
+}
+
+impl Segment {
+    /// Name of the run's directory.
+    pub fn run(&self) -> String {
+        run_name(self.trial, self.seed)
+    }
 }
 
 /// Name of a run's directory.
@@ -45,91 +56,184 @@ pub(crate) struct Finished {
     pub curve: Vec<CurvePoint>,
 }
 
-/// What a thread needs to train a run.
-pub(crate) struct Task {
-    pub env: Arc<dyn AnyEnv>,
-    pub facts: EnvFacts,
+/// All that determines the bits of a segment, but for the environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// What to train.
+    pub segment: Segment,
+    /// The name that the environment gives itself.
+    pub env: String,
     /// `key=value` of the trial.
     pub assignments: Vec<String>,
-    /// The trial's configuration.
+    /// The trial's configuration, as TOML.
     pub config: String,
-    /// The directory of the runs.
-    pub parent: PathBuf,
-    pub segment: Segment,
+    /// Threads of the run.
     pub threads: usize,
-    pub signals: Signals,
-    /// Environment steps of all runs.
-    pub steps: Arc<AtomicU64>,
-    pub sender: Sender<Message>,
 }
 
-impl Task {
-    /// Trains; None if it was stopped before its end.
+/// What trains the runs of a sweep: the threads of this process, or other machines.
+pub trait Executor: Send + Sync {
+    /// What the runs train on, as the setting `device`.
+    fn device(&self) -> &'static str {
+        "cpu"
+    }
+
+    /// Number of runs at once.
+    fn slots(&self) -> usize;
+
+    /// Threads of a run, if `jobs` run at once.
+    fn threads(&self, jobs: usize) -> usize;
+
+    /// Whether the runs use the memory of this machine.
+    fn is_local(&self) -> bool;
+
+    /// Trains a task. Its run is in `place.runs` afterwards, and may be there before. False if it was stopped, with a checkpoint.
     ///
     /// # Errors
     /// When the run fails.
-    pub fn run(&self) -> Result<Option<Box<Finished>>> {
-        let Segment { trial, seed, until } = self.segment;
-        let name = run_name(trial, seed);
-        let resume = self.resume(&name)?;
+    fn train(&self, task: &Task, place: &Place<'_>, link: &Link) -> Result<bool>;
+}
+
+/// Where a task is trained.
+pub struct Place<'a> {
+    /// The environment.
+    pub env: &'a Arc<dyn AnyEnv>,
+    /// What configurations need to know of it.
+    pub facts: &'a EnvFacts,
+    /// The directory of the runs.
+    pub runs: &'a Path,
+}
+
+/// The threads of this process.
+#[derive(Debug, Clone, Copy)]
+pub struct Local;
+
+impl Executor for Local {
+    fn slots(&self) -> usize {
+        machine::default_plan().threads
+    }
+
+    fn threads(&self, jobs: usize) -> usize {
+        (self.slots() / jobs).max(1)
+    }
+
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn train(&self, task: &Task, place: &Place<'_>, link: &Link) -> Result<bool> {
+        task.train(place, link)
+    }
+}
+
+/// Connects a task with its sweep.
+#[derive(Clone)]
+pub struct Link {
+    pub(crate) segment: Segment,
+    pub(crate) signals: Signals,
+    /// Environment steps of all runs.
+    pub(crate) steps: Arc<AtomicU64>,
+    pub(crate) sender: Sender<Message>,
+    pub(crate) has_warned: Arc<AtomicBool>,
+}
+
+impl Link {
+    /// A link for a task without a sweep: its progress is not shown.
+    pub fn alone(segment: Segment, signals: Signals) -> Self {
+        let (sender, _) = std::sync::mpsc::channel();
+        Self { segment, signals, steps: Arc::default(), sender, has_warned: Arc::default() }
+    }
+
+    /// Whether the sweep is stopping.
+    pub fn is_stopping(&self) -> bool {
+        self.signals.stopped_by().is_some()
+    }
+
+    /// Adds environment steps that were taken.
+    pub fn add_steps(&self, steps: u64) {
+        self.steps.fetch_add(steps, Ordering::Relaxed);
+    }
+
+    /// Passes the first warning of a run on: with hundreds of runs, all would be too many.
+    pub fn warn(&self, line: &str) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            let line = format!("{line}; further warnings of this run are not shown");
+            // Nobody receives the warnings of a task without a sweep.
+            let _ = self.sender.send(Message::Warning(self.segment, line));
+        }
+    }
+}
+
+impl Task {
+    /// Trains in this process, as [`Executor::train`].
+    ///
+    /// # Errors
+    /// When the run fails.
+    pub fn train(&self, place: &Place<'_>, link: &Link) -> Result<bool> {
+        let Segment { seed, until, .. } = self.segment;
+        let name = self.segment.run();
+        let resume = resume(place.runs, &name)?;
         let mut set = self.assignments.clone();
         set.extend([format!("seed={seed}"), format!("threads={}", self.threads)]);
         if resume.is_none() {
             set.push(format!("name={name}"));
         }
-        let run_dir = ("run_dir", "--run-dir", self.parent.display().to_string());
+        let run_dir = ("run_dir", "--run-dir", place.runs.display().to_string());
         let line = CommandLine { config: None, set, flags: vec![run_dir] };
         let saved =
             resume.as_ref().map_or(("the sweep", &*self.config), |resume| (resume.name(), resume.config()));
-        let requested = config::requested(self.facts.clone(), &line, Some(saved))?;
-        let total = requested.settings.steps();
+        let requested = config::requested(place.facts.clone(), &line, Some(saved))?;
         let mut job = Job::new(requested);
         // Given even where it is the whole run, which may have been reached before a kill.
         job.until = Some(until);
         job.resume = resume;
-        job.signals = self.signals.clone();
-        job.progress =
-            Box::new(Warnings { segment: self.segment, sender: self.sender.clone(), has_warned: false });
-        let (steps, mut before) = (Arc::clone(&self.steps), None);
+        job.signals = link.signals.clone();
+        job.progress = Box::new(Warnings(link.clone()));
+        let (counted, mut before) = (link.clone(), None);
         job.on_record = Some(Box::new(move |record| {
             let now = record.env_steps as u64;
-            steps.fetch_add(before.map_or(0, |before| now.saturating_sub(before)), Ordering::Relaxed);
+            counted.add_steps(before.map_or(0, |before| now.saturating_sub(before)));
             before = Some(now);
         }));
         let outcome =
-            operant_run::train(job, |requested, device| operant_run::backend(&self.env, requested, device))?;
-        if let ExitReason::Stopped(_) = outcome.exit_reason {
-            return Ok(None);
+            operant_run::train(job, |requested, device| operant_run::backend(place.env, requested, device))?;
+        match outcome.unsaved {
+            Some(error) => Err(error),
+            None => Ok(!matches!(outcome.exit_reason, ExitReason::Stopped(_))),
         }
-        if let Some(error) = outcome.unsaved {
-            return Err(error);
-        }
-        let curve = curve_of(&outcome.dir, total)?;
+    }
+
+    /// What a trained run left.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) fn finished(&self, runs: &Path) -> Result<Finished> {
+        let dir = runs.join(self.segment.run());
+        let result = RunResult::read(&dir).ok_or_else(|| {
+            let missing = std::io::Error::other("result.json is missing or damaged");
+            Error::disk("the result of a run cannot be read", &dir, &missing)
+        })?;
+        let curve = curve_of(&dir, result.env_steps)?;
         // The table has the configuration already.
-        let result = RunResult { config: toml::Table::new(), ..outcome.result };
-        Ok(Some(Box::new(Finished { result, curve })))
-    }
-
-    /// The run to continue. What a run that has no checkpoint left is removed: it begins again.
-    fn resume(&self, name: &str) -> Result<Option<Resume>> {
-        let path = self.parent.join(name);
-        if !checkpoint::steps(&path.join("checkpoints"))?.is_empty() {
-            return Resume::open(&self.parent, name).map(Some);
-        }
-        if path.exists() {
-            std::fs::remove_dir_all(&path)
-                .map_err(|error| Error::disk("what a stopped run left cannot be removed", &path, &error))?;
-        }
-        Ok(None)
+        Ok(Finished { result: RunResult { config: toml::Table::new(), ..result }, curve })
     }
 }
 
-/// Passes the first warning of a run on: with hundreds of runs, all would be too many.
-struct Warnings {
-    segment: Segment,
-    sender: Sender<Message>,
-    has_warned: bool,
+/// The run to continue. What a run that has no checkpoint left is removed: it begins again.
+fn resume(runs: &Path, name: &str) -> Result<Option<Resume>> {
+    let path = runs.join(name);
+    if !checkpoint::steps(&path.join("checkpoints"))?.is_empty() {
+        return Resume::open(runs, name).map(Some);
+    }
+    if path.exists() {
+        std::fs::remove_dir_all(&path)
+            .map_err(|error| Error::disk("what a stopped run left cannot be removed", &path, &error))?;
+    }
+    Ok(None)
 }
+
+/// Passes the first warning of a run on.
+struct Warnings(Link);
 
 impl Progress for Warnings {
     fn tick(&mut self, _: &Tick) {}
@@ -137,11 +241,7 @@ impl Progress for Warnings {
     fn note(&mut self, _: &str) {}
 
     fn warn(&mut self, line: &str) {
-        if !std::mem::replace(&mut self.has_warned, true) {
-            let line = format!("{line}; further warnings of this run are not shown");
-            // The receiver lives as long as all threads.
-            let _ = self.sender.send(Message::Warning(self.segment, line));
-        }
+        self.0.warn(line);
     }
 
     fn announcer(&self) -> Announcer {

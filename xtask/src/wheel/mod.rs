@@ -17,7 +17,8 @@ const SOURCES: &str = "crates/operant-python/python/operant";
 const TESTS: &str = "crates/operant-python/tests";
 
 /// Tests and examples that need PyTorch are those of `cargo xtask test --clients`.
-const WITHOUT_CLIENTS: &str = "--ignore=crates/operant-python/tests/clients";
+const WITHOUT_CLIENTS: [&str; 2] =
+    ["--ignore=crates/operant-python/tests/clients", "--ignore=crates/operant-python/tests/ray"];
 const EXAMPLES: [&str; 7] = [
     "examples/cem_cartpole.py",
     "examples/jax_dlpack.py",
@@ -63,7 +64,7 @@ pub fn run(args: &[&str]) -> Result<()> {
 /// Tests of the package in the environment of this Python.
 fn pytest(installed: &Path) -> Command {
     let mut command = Command::new(installed);
-    command.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", WITHOUT_CLIENTS]);
+    command.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]).args(WITHOUT_CLIENTS);
     command
 }
 

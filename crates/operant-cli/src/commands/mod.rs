@@ -14,6 +14,7 @@ pub mod new;
 mod overrides;
 mod place;
 pub mod play;
+pub mod ray;
 pub mod replay;
 pub mod report;
 pub mod runs;

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,9 +11,10 @@ use operant_run::progress::short;
 use operant_run::{CommandLine, Error, Signals, config};
 use operant_sweep::report::counted;
 use operant_sweep::spec::Objective;
-use operant_sweep::{Ended, Given, Report, Spec, Status, Sweep, Watch, sweep};
+use operant_sweep::{Ended, Executor, Given, Local, Report, Spec, Status, Sweep, Watch, sweep};
 
 use super::overrides::Overrides;
+use super::ray;
 use super::report::text;
 use crate::output;
 
@@ -47,6 +49,16 @@ pub struct Args {
     /// Number of parallel runs [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
     jobs: Option<u16>,
+    /// Train on a Ray cluster: its address, `auto` for that of this machine, or `local` to start one here. Needs Python with
+    /// operant-rl[ray]
+    #[arg(long, value_name = "ADDRESS")]
+    ray: Option<String>,
+    /// With --ray: CPU cores, and threads, of each run [default: 1]
+    #[arg(long, value_name = "N", requires = "ray", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    cpus_per_run: Option<u16>,
+    /// With --ray: GPUs of each run, such as 0.25 [default: 0, runs train on the CPU]
+    #[arg(long, value_name = "N", requires = "ray")]
+    gpus_per_run: Option<f64>,
     /// Print the report as one JSON object on stdout
     #[arg(long)]
     json: bool,
@@ -95,13 +107,25 @@ Exit codes: 0 finished; 1 every run failed, or the sweep did; 2 bad usage;
 
 /// Carries out a sweep, prints its report, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    let signals = Signals::listen()?;
     let line = args.overrides.command_line();
     // Assignments with several values are not those of a run.
     let of_dir = line.flags.iter().filter(|(key, ..)| *key == "run_dir").cloned().collect();
     let of_dir = CommandLine { flags: of_dir, config: line.config.clone(), ..CommandLine::default() };
     let parent = config::run_dir(registry.known(), &of_dir)?;
     let jobs = args.jobs.map(usize::from);
+    let executor: Arc<dyn Executor> = match &args.ray {
+        None => Arc::new(Local),
+        Some(address) => {
+            let resources = ray::Resources {
+                address: address.clone(),
+                cpus_per_run: args.cpus_per_run.map_or(1, usize::from),
+                gpus_per_run: args.gpus_per_run.unwrap_or(0.0),
+            };
+            ray::connect(&resources)?
+        }
+    };
+    // After Ray, which handles signals itself.
+    let signals = Signals::listen()?;
     let mut sweep = match (&args.resume, &args.target) {
         (Some(name), _) => {
             let is_set = !line.set.is_empty() || line.config.is_some();
@@ -111,7 +135,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
                     .remedy("leave the settings out, or start a new sweep")
                     .into());
             }
-            Sweep::resume(registry, &sweep::find(&parent, name)?, jobs)?
+            Sweep::resume(registry, &sweep::find(&parent, name)?, jobs, executor)?
         }
         (None, target) => {
             let target = target.as_deref().unwrap_or_default();
@@ -137,7 +161,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
                 true => Spec::read(Path::new(target), &given)?,
                 false => Spec::of_environment(target, &given)?,
             };
-            Sweep::new(spec, registry, &parent, name.as_deref(), jobs)?
+            Sweep::new(spec, registry, &parent, name.as_deref(), jobs, executor)?
         }
     };
     signals.begin();

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from operant._policy import load as load
     from operant._single import Env as Env
     from operant._single import make as make
+    from operant._sweep import Sweep as Sweep
+    from operant._sweep import sweep as sweep
     from operant._trace import Bool as Bool
     from operant._trace import Float as Float
     from operant._trace import Int as Int
@@ -57,6 +59,7 @@ __all__ = [
     "Int",
     "Policy",
     "Run",
+    "Sweep",
     "TraceError",
     "Uint",
     "VectorEnv",
@@ -71,6 +74,7 @@ __all__ = [
     "resume",
     "runs",
     "shapes",
+    "sweep",
     "train",
     "world",
 ]
@@ -83,6 +87,7 @@ _MODULES = {
     "_device": ["DeviceVectorEnv", "make_vec"],
     "_vector": ["VectorEnv"],
     "_train": ["Run", "resume", "runs", "train"],
+    "_sweep": ["Sweep", "sweep"],
     "_policy": ["Policy", "load"],
     "_trace": ["Bool", "Float", "Int", "TraceError", "Uint"],
     "_world": ["World", "load_world", "world"],
@@ -90,6 +95,7 @@ _MODULES = {
     "shapes": ["shapes"],
     "envs": ["envs"],
     "sb3": ["sb3"],
+    "ray": ["ray"],
 }
 _LAZY = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -1,7 +1,7 @@
 """Types of the compiled module. It checks what it is given; use the classes of `operant` instead."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,7 +130,42 @@ def train(
     on_update: Any,
     progress: str | None,
     control: Control,
+    until: int | None = None,
 ) -> tuple[str, str | None]: ...
+
+class Link:
+    """Connects a run of a sweep with the sweep."""
+
+    def is_stopping(self) -> bool: ...
+    def add_steps(self, steps: int) -> None: ...
+    def warn(self, text: str) -> None: ...
+
+class Executor(Protocol):
+    """What trains the runs of a sweep."""
+
+    slots: int
+    threads: int
+    device: str
+
+    def train(self, task: str, world: bytes | None, directory: str, link: Link) -> bool: ...
+
+def sweep(
+    target: str | None,
+    *,
+    resume: str | None,
+    seeds: str | None,
+    search: str | None,
+    trials: int | None,
+    interval: int | None,
+    name: str | None,
+    run_dir: str | None,
+    jobs: int | None,
+    executor: Executor | None,
+    on_status: Callable[[int, int, int, int, int], None] | None,
+    control: Control,
+) -> tuple[str, str | None]: ...
+def train_task(task: str, world: bytes | None, runs: str, control: Control) -> bool: ...
+def report(dir: str) -> str: ...
 def result(dir: str) -> str | None: ...
 def metrics(dir: str) -> tuple[list[str], NDArray[np.float64]]: ...
 def list_runs(run: str | None, run_dir: str | None) -> list[dict[str, Any]]: ...
