@@ -35,13 +35,17 @@ def test_a_sweep_has_the_bits_of_the_command_and_of_single_runs(tmp_path):
 
 
 def test_a_sweep_that_was_stopped_continues(tmp_path):
-    code = f"import operant; operant.sweep('cartpole', seeds=2, name='s', run_dir={str(tmp_path)!r}, executor=None)"
+    long = {"env": "cartpole", "seeds": 2, "set": {"total_timesteps": 5_000_000, "eval_episodes": 4}}
     stop = "import os, signal; operant.sweep.__globals__['_show'] = lambda *_: os.kill(os.getpid(), signal.SIGINT)"
-    code = code.replace("; ", f"; {stop}; ", 1).replace("executor=None", "progress=True")
+    code = f"import operant; {stop}; operant.sweep({long!r}, name='s', run_dir={str(tmp_path)!r}, progress=True)"
     stopped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert stopped.returncode in (1, -signal.SIGINT) and "KeyboardInterrupt" in stopped.stderr, stopped
-    sweep = operant.sweep(resume=operant.Sweep(tmp_path / "s"))
-    assert all(run.state == "finished" for run in sweep.runs) and len(sweep.runs) == 2
+    sweep = operant.Sweep(tmp_path / "s")
+    assert [run.state for run in sweep.runs] == ["preempted", "preempted"]
+    with pytest.raises(TypeError, match="leave out seeds"):
+        operant.sweep(resume=sweep, seeds=3)
+    operant.sweep(resume=sweep)
+    assert [run.state for run in sweep.runs] == ["finished", "finished"]
 
 
 def test_an_executor_of_ones_own_trains_the_runs(tmp_path):

@@ -180,6 +180,31 @@ fn an_interrupted_and_resumed_run_ends_in_the_same_bits() {
 }
 
 #[test]
+fn an_evaluation_that_a_stop_prevented_comes_first() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    let attempts = |calls: &[String]| -> Vec<String> {
+        calls.iter().filter(|call| call.starts_with("evaluate")).cloned().collect()
+    };
+    let straight = carry_out(runs.path(), None, &["name=straight"], |_, _| {});
+    let first = attempts(&straight.calls)[0].clone();
+    let update: u64 = first.rsplit(' ').next().and_then(|text| text.parse().ok()).expect("an update");
+    let stopped = carry_out(runs.path(), None, &["name=stopped"], |backend, signals| {
+        let signals = signals.clone();
+        backend.after = Box::new(move |after| {
+            if after == update {
+                signals.stop();
+            }
+        });
+    });
+    assert_eq!(attempts(&stopped.calls), [""; 0]);
+    assert_eq!(latest(runs.path(), "stopped").1.updates, update);
+    let resumed = carry_out(runs.path(), Some("stopped"), &[], |_, _| {});
+    assert_eq!(attempts(&resumed.calls), attempts(&straight.calls));
+    let [a, b] = [straight, resumed].map(|run| run.outcome.expect("finished").result);
+    assert_eq!((a.solved_at_step, a.eval_return_mean), (b.solved_at_step, b.eval_return_mean));
+}
+
+#[test]
 fn an_asynchronous_device_is_kept_busy_and_drained_when_needed() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let plain = carry_out(runs.path(), None, &["name=plain", "solved_at=1e9"], |_, _| {});

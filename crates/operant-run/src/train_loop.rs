@@ -125,6 +125,16 @@ impl Training<'_> {
         }
         let target = self.target;
         let interval = self.settings.run.checkpoint_interval;
+        // An evaluation that a stop prevented comes before the next update, as if there had been no stop.
+        if self.state.updates > 0 && self.state.solved_at_step.is_none() && self.attempt_is_due() {
+            if let Some(improved) = self.attempt()? {
+                self.try_to_save(Some(improved));
+            }
+            if self.settings.run.stop_when_solved && self.state.solved_at_step.is_some() {
+                return Ok(ExitReason::Solved);
+            }
+            self.clocks.mark = Instant::now();
+        }
         while self.state.updates < target {
             if let Some(signal) = self.signals.stopped_by() {
                 self.drain()?;

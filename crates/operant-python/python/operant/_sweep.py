@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,7 +41,9 @@ class Sweep:
     @property
     def runs(self) -> list[Run]:
         """The runs that have begun, by trial and seed."""
-        return [Run(path) for path in sorted((self.dir / "trials").glob("[0-9]*"))]
+        found = (re.fullmatch(r"(\d+)-seed(\d+)", path.name) for path in (self.dir / "trials").glob("*-seed*"))
+        names = sorted((int(name[1]), int(name[2]), name[0]) for name in found if name)
+        return [Run(self.dir / "trials" / name) for _, _, name in names]
 
     def __repr__(self) -> str:
         return f"operant.Sweep({os.fspath(self.dir)!r})"
@@ -88,6 +91,8 @@ def sweep(
     refuse_while_importing()
     if (spec is None) == (resume is None):
         raise TypeError("sweep: expected a specification or resume=, one of the two")
+    if resume is not None and any(value is not None for value in (seeds, search, trials, interval, name)):
+        raise TypeError("sweep: a sweep continues with the settings that it began with; leave out seeds, search, trials, interval and name")
     target = None if spec is None else json.dumps(_plain(spec)) if isinstance(spec, Mapping) else os.fspath(spec)
     if progress is None:
         progress = sys.stderr is not None and sys.stderr.isatty()

@@ -12,6 +12,7 @@ takes it, for Tune's own schedulers and searches. docs/scale.md has clusters, Sl
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -21,7 +22,8 @@ import socket
 import tarfile
 import tempfile
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +44,11 @@ __all__ = ["Executor", "Trainable", "sweep"]
 CONNECT_S = 5
 """How long a cluster's machine may take to answer."""
 POLL_S = 0.1
-"""How often a run looks whether its sweep is stopping."""
-LOST_LIMIT = 10
-"""How often a run may lose its machine."""
+"""How often each run checks whether the sweep is stopping."""
+LOSS_LIMIT = 10
+"""How often a run may lose its machine without a new checkpoint."""
+LOST = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError)
+"""What Ray raises when the machine of a run is lost, or its result with it."""
 
 
 def sweep(
@@ -56,9 +60,9 @@ def sweep(
     checkpoint_s: float = 30.0,
     **keywords: Any,
 ) -> Sweep:
-    """Trains a sweep on a Ray cluster; the table, the runs' directories and their bits are the same as on one machine.
+    """Trains a sweep on a Ray cluster; the table and the final weights are the same as on one machine.
 
-    Every run is an actor of Ray. While it trains, its checkpoints come to the machine of this process. If its machine is lost, it continues
+    Each run is a Ray actor. While it trains, its checkpoints are sent to the machine of this process. If its machine is lost, it continues
     on another one from the last of them.
 
     Args:
@@ -73,7 +77,9 @@ def sweep(
     """
     from operant._sweep import sweep as anywhere
 
-    return anywhere(spec, executor=Executor(address, cpus_per_run, gpus_per_run, checkpoint_s), **keywords)
+    executor = Executor(address, cpus_per_run, gpus_per_run, checkpoint_s)
+    with _without_rays_handler():
+        return anywhere(spec, executor=executor, **keywords)
 
 
 class Executor:
@@ -100,36 +106,63 @@ class Executor:
     def train(self, task: str, world: bytes | None, directory: str, link: Link) -> bool:
         """Trains a run and leaves its directory here; False if the sweep stopped it."""
         local = Path(directory)
-        lost = 0
+        losses, before = 0, step_of(local)
         while True:
             worker = _Actor.options(**self.resources).remote(_version(), task, world, packed(local))
             try:
                 return self._follow(worker, local, link)
-            except ray.exceptions.RayActorError as error:
-                lost += 1
-                if error.actor_init_failed or lost > LOST_LIMIT:
-                    raise RuntimeError(f"the run lost its machine, {lost} times in all: {error}") from error
-                link.warn(f"the run lost its machine and continues on another one from its last checkpoint: {_first_line(error)}")
+            except LOST as error:
+                if getattr(error, "actor_init_failed", False):
+                    # Of no use to other runs either: the sweep ends, and can be resumed.
+                    raise OSError(f"a machine of the cluster cannot train: {_last_line(error)}") from error
+                if link.is_stopping():
+                    return False
+                losses = losses + 1 if step_of(local) == before else 1
+                before = step_of(local)
+                if losses > LOSS_LIMIT:
+                    raise RuntimeError(f"the run lost its machine {losses} times without progress: {_last_line(error)}") from error
+                link.warn(f"the run lost its machine and continues on another one from step {before}: {_last_line(error)}")
+            finally:
                 ray.kill(worker)
 
     def _follow(self, worker: Any, local: Path, link: Link) -> bool:
-        """Fetches the run's directory after each part of its training."""
+        """Waits for the end of a run, and fetches its directory at intervals and at the end."""
+        ready = worker.ready.remote()
+        while not ray.wait([ready], timeout=POLL_S)[0]:
+            # The cluster may be full for as long as it likes.
+            if link.is_stopping():
+                return False
+        ray.get(ready)
+        end, snapshot, is_told = worker.train.remote(), None, False
+        due = time.monotonic() + self.checkpoint_s
         while True:
-            part = worker.train.remote(self.checkpoint_s)
-            told = False
-            while not ray.wait([part], timeout=POLL_S)[0]:
-                if link.is_stopping() and not told:
-                    worker.stop.remote()
-                    told = True
-            try:
-                finished, contents, steps = ray.get(part)
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause from None
-            unpack(contents, local)
-            link.add_steps(steps)
-            if finished or link.is_stopping():
-                worker.clean.remote()
-                return bool(finished)
+            ended, _ = ray.wait([end] if snapshot is None else [end, snapshot], timeout=POLL_S)
+            if end in ended:
+                break
+            if ended:
+                self._keep(ray.get(snapshot), local, link)
+                snapshot, due = None, time.monotonic() + self.checkpoint_s
+            if link.is_stopping() and not is_told:
+                worker.stop.remote()
+                is_told = True
+            elif snapshot is None and not is_told and time.monotonic() >= due:
+                snapshot = worker.snapshot.remote()
+        try:
+            finished, contents = ray.get(end)
+        except ray.exceptions.RayTaskError as error:
+            worker.clean.remote()
+            if isinstance(error.cause, OSError):
+                # Not the disk of the sweep, which would end it.
+                raise RuntimeError(f"on a machine of the cluster: {error.cause}") from error
+            raise error.cause from None
+        self._keep(contents, local, link)
+        worker.clean.remote()
+        return bool(finished)
+
+    def _keep(self, contents: bytes, local: Path, link: Link) -> None:
+        before = step_of(local)
+        unpack(contents, local)
+        link.add_steps(max(0, step_of(local) - before))
 
 
 def connect(address: str) -> None:
@@ -137,19 +170,42 @@ def connect(address: str) -> None:
     if ray.is_initialized():
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    host, _, port = address.rpartition(":")
+    try:
+        if host and port.isdecimal() and "/" not in host:
+            # Ray itself tries for minutes.
+            socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_S).close()
+        with _handlers_kept():
+            ray.init(address=address, log_to_driver=False, include_dashboard=False if address == "local" else None)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ConnectionError(f"the Ray cluster {address!r} cannot be joined: {_last_line(error)}") from error
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Ray ends the process on SIGTERM; a sweep saves checkpoints first."""
+    is_main = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        # Ray itself tries for minutes.
-        host, _, port = address.rpartition(":")
-        if host and port.isdecimal():
-            socket.create_connection((host, int(port)), timeout=CONNECT_S).close()
-        ray.init(address=address, log_to_driver=False, include_dashboard=False if address == "local" else None)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise ConnectionError(f"there is no Ray cluster at {address!r}: {_first_line(error)}") from error
-    # Ray ends the process on SIGTERM; a sweep saves checkpoints first.
-    if threading.current_thread() is threading.main_thread():
-        for number, handler in before.items():
+        yield
+    finally:
+        for number, handler in before.items() if is_main else ():
             signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _without_rays_handler() -> Iterator[None]:
+    """The same where Ray was initialised before."""
+    handler = signal.getsignal(signal.SIGTERM)
+    is_rays = str(getattr(handler, "__module__", "")).startswith("ray.")
+    if not is_rays or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, handler)
 
 
 def room(cpus: int, gpus: float) -> int:
@@ -158,7 +214,9 @@ def room(cpus: int, gpus: float) -> int:
     for node in ray.nodes():
         has = node["Resources"] if node["Alive"] else {}
         by_cpu = int(has.get("CPU", 0) // cpus)
-        fitting += min(by_cpu, int(has.get("GPU", 0) / gpus)) if gpus else by_cpu
+        # Fractions of a GPU are of one GPU.
+        of_gpus = int(has.get("GPU", 0)) * int(1 / gpus) if 0 < gpus <= 1 else int(has.get("GPU", 0) // gpus) if gpus else by_cpu
+        fitting += min(by_cpu, of_gpus)
     if fitting == 0:
         raise ValueError(f"no machine of the cluster has {cpus} CPUs and {gpus:g} GPUs for a run")
     return fitting
@@ -175,24 +233,32 @@ class _Worker:
         self.runs = Path(tempfile.mkdtemp(prefix="operant-"))
         self.directory = self.runs / f"{segment['trial']:04}-seed{segment['seed']}"
         self.control = _core.Control()
-        self.steps = 0
         if contents is not None:
             unpack(contents, self.directory)
+        self.sent = step_of(self.directory)
 
-    def train(self, seconds: float) -> tuple[bool, bytes, int]:
-        """Trains for some time: whether the run has ended, its directory, and the steps that it took."""
-        control = self.control
-        timer = threading.Timer(seconds, control.terminate)
-        timer.start()
-        try:
-            finished = _core.train_task(self.task, self.world, os.fspath(self.runs), control)
-        finally:
-            timer.cancel()
-        self.control = _core.Control()
+    def ready(self) -> None:
+        """Returns once the actor has started."""
+
+    def train(self) -> tuple[bool, bytes]:
+        """Trains: whether the run has reached its steps, and its directory."""
+        finished = _core.train_task(self.task, self.world, os.fspath(self.runs), self.control)
         contents = packed(self.directory)
         assert contents is not None, "a run leaves a checkpoint"
-        before, self.steps = self.steps, _core.list_runs(os.fspath(self.directory), None)[0]["env_steps"]
-        return finished, contents, self.steps - before
+        return finished, contents
+
+    def snapshot(self) -> bytes:
+        """Saves a checkpoint while the run trains: the directory with it."""
+        self.control.checkpoint()
+        while step_of(self.directory) == self.sent:
+            time.sleep(POLL_S / 2)
+        while True:
+            # The run removes old checkpoints meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                contents = packed(self.directory)
+                assert contents is not None, "there is a newer checkpoint"
+                self.sent = step_of(self.directory)
+                return contents
 
     def stop(self) -> None:
         """Stops the training that is in progress."""
@@ -204,12 +270,12 @@ class _Worker:
         ray.actor.exit_actor()
 
 
-# A second thread, so that it can be stopped while it trains.
-_Actor: Any = ray.remote(max_restarts=0, max_concurrency=2)(_Worker)
+# Threads for training, snapshots and stops.
+_Actor: Any = ray.remote(max_restarts=0, max_concurrency=3)(_Worker)
 
 
 class Trainable(ray.tune.Trainable):
-    """A run as Ray Tune takes it: for ASHA, PBT, Optuna and all else that Tune has.
+    """A run as a class for Ray Tune, with its schedulers and searches: ASHA, PBT, Optuna.
 
         tuner = ray.tune.Tuner(
             operant.ray.Trainable,
@@ -220,7 +286,9 @@ class Trainable(ray.tune.Trainable):
 
     The configuration has `env`, any setting of docs/configuration.md, and `interval`: the environment steps of an iteration, by default
     50,000. An iteration ends with an evaluation. It reports the result of `operant train --json` so far and the metrics of the
-    last update. A trial that is restored, or that copies another one as PBT does, continues bit for bit with its settings.
+    last update. A trial that is restored, or that copies another one as PBT does, continues bit for bit with its settings, but for `seed` and
+    `env_options`, which a copy keeps from its original. Settings that the configuration leaves out come from presets, operant.toml and
+    OPERANT_* variables where the trial runs.
     """
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -238,7 +306,7 @@ class Trainable(ray.tune.Trainable):
                 raise ValueError(f"{key}: Tune names the trials and keeps their files; leave it out")
         # As many threads as the trial has cores.
         cores = ray.get_runtime_context().get_assigned_resources().get("CPU", 1)
-        self.settings = {"threads": max(1, int(cores))} | settings
+        self.settings: dict[str, Any] = {"threads": max(1, int(cores))} | settings
 
     @property
     def directory(self) -> Path:
@@ -248,11 +316,11 @@ class Trainable(ray.tune.Trainable):
         from operant._train import Run, _text
 
         resumed = (self.directory / "checkpoints").exists()
-        # A copy keeps the seed of its original.
+        # A copy keeps those of its original.
         settings = {key: value for key, value in self.settings.items() if not (resumed and key in ("seed", "env_options"))}
         if not resumed:
             settings |= {"name": self.directory.name, "run_dir": os.fspath(self.runs)}
-        settings = {"ring": False, "tensorboard": False, "checkpoint_interval": 0} | settings
+        settings = {"ring": False, "tensorboard": False, "checkpoint_interval": 0} | settings | {"csv": True}
         options = settings.pop("env_options", {})
         _core.train(
             None if resumed else self.env,
@@ -285,8 +353,9 @@ class Trainable(ray.tune.Trainable):
         assert checkpoint_dir is not None
         contents = packed(Path(checkpoint_dir) / "run")
         assert contents is not None, "a checkpoint of Tune has a checkpoint of operant"
+        shutil.rmtree(self.directory, ignore_errors=True)
         unpack(contents, self.directory)
-        self.steps = int(max((self.directory / "checkpoints").glob("step_*")).name.removeprefix("step_"))
+        self.steps = step_of(self.directory)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         shutil.rmtree(self.directory, ignore_errors=True)
@@ -302,35 +371,56 @@ KEPT = ("config.toml", "metrics.csv", "env.world", "result.json", "run.json")
 """Files of a run, besides its latest checkpoint."""
 
 
+def latest_of(directory: Path) -> Path | None:
+    """A run's latest checkpoint."""
+    return max((directory / "checkpoints").glob("step_*[0-9]"), default=None)
+
+
+def step_of(directory: Path) -> int:
+    """Environment steps of a run's latest checkpoint; 0 without one."""
+    latest = latest_of(directory)
+    return 0 if latest is None else int(latest.name.removeprefix("step_"))
+
+
 def packed(directory: Path) -> bytes | None:
     """A run's directory with its latest checkpoint; None if it has none."""
-    latest = max((directory / "checkpoints").glob("step_*"), default=None)
+    latest = latest_of(directory)
     if latest is None:
         return None
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for path in [*(directory / name for name in KEPT), latest]:
-            if path.exists():
-                tar.add(path, path.relative_to(directory))
+        for path in [*(directory / name for name in KEPT if (directory / name).exists()), latest]:
+            tar.add(path, path.relative_to(directory))
     return buffer.getvalue()
 
 
 def unpack(contents: bytes, directory: Path) -> None:
-    """Replaces a run's directory, so that it is whole at any time or not there."""
-    new, old = (directory.parent / f".{directory.name}.{kind}" for kind in ("new", "old"))
-    for left in (new, old):
-        shutil.rmtree(left, ignore_errors=True)
+    """Brings a run's directory up to date. It can be continued at any time: the files come first, then the checkpoint, at once."""
+    new = directory.parent / f".{directory.name}.new"
+    shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     with tarfile.open(fileobj=io.BytesIO(contents)) as tar:
         tar.extractall(new, filter="data")
-    for path in new.rglob("*"):
+    for path in [*new.rglob("*"), new]:
         _to_disk(path)
-    _to_disk(new)
-    if directory.exists():
-        directory.rename(old)
-    new.rename(directory)
-    _to_disk(directory.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    if not directory.exists():
+        new.rename(directory)
+        _to_disk(directory.parent)
+        return
+    for path in new.iterdir():
+        if path.is_file():
+            path.replace(directory / path.name)
+    (checkpoint,) = (new / "checkpoints").iterdir()
+    kept = directory / "checkpoints" / checkpoint.name
+    kept.parent.mkdir(exist_ok=True)
+    if not kept.exists():
+        checkpoint.rename(kept)
+    for path in (kept.parent, directory):
+        _to_disk(path)
+    for older in kept.parent.iterdir():
+        if older != kept:
+            shutil.rmtree(older, ignore_errors=True)
+    shutil.rmtree(new, ignore_errors=True)
 
 
 def _to_disk(path: Path) -> None:
@@ -346,5 +436,6 @@ def _version() -> str:
     return version
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def _last_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
