@@ -460,4 +460,6 @@ fn reports_are_written_and_runs_compared() {
     assert_eq!(groups.len(), 2, "{of_runs}");
     assert_eq!(groups[0]["settings"]["learning_rate"], 0.01, "{of_runs}");
     place.operant(&["report", "s", runs[0]]).assert_error(2, &["operant compare"]);
+    place.operant(&["report", "nothing"]).assert_error(2, &["there is no sweep or run \"nothing\""]);
+    place.operant(&["compare", "s", "ss"]).assert_error(2, &["did you mean \"s\"?"]);
 }

@@ -1,4 +1,4 @@
-//! `operant sweep`: trains many runs on this machine, over seeds and settings.
+//! `operant sweep`: trains many runs, over seeds and settings, on this machine or on a Ray cluster.
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,8 @@ lists, such as hidden. A specification file has the same and more:
   halving = { first_steps = 25_000, factor = 3 }
 
 Runs train in parallel, with one thread each. A run is bit-identical to
-`operant train` with the same seed and settings. Sweeps use the CPU only.
+`operant train` with the same seed and settings. Runs train on the CPU, with
+--ray also on GPUs.
 
 Output in runs/NAME: sweep.db (SQLite: trials, results and curves) and trials/
 with the directory of each run. --resume continues a sweep that was stopped or
@@ -309,7 +310,11 @@ pub fn named(parent: &Path, names: &[String]) -> operant_run::Result<Vec<PathBuf
         None => operant_run::dir::find(parent, name).map_err(|error| {
             // Sweeps are more likely meant than runs.
             let of_sweep = sweep::find(parent, name).expect_err("it was not located");
-            if of_sweep.what.contains("did you mean") { of_sweep } else { error }
+            if of_sweep.what.contains("did you mean") {
+                of_sweep
+            } else {
+                Error { what: error.what.replace("there is no run ", "there is no sweep or run "), ..error }
+            }
         }),
     };
     names.iter().map(of).collect()
