@@ -1,4 +1,4 @@
-//! operant-sweep trains many runs on one machine and says what they show: searches over settings ([`search`]), the table that they are
+//! operant-sweep trains many runs and reports what they show: searches over settings ([`search`]), the table that they are
 //! written to ([`table`]), the sweep itself ([`sweep`]), and reports with intervals over seeds ([`report`]).
 
 #![forbid(unsafe_code)]

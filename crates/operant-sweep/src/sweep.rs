@@ -1,4 +1,4 @@
-//! Carries out a sweep: takes decisions, trains runs side by side in this process, and writes what comes of them.
+//! Carries out a sweep: takes decisions, has an executor train the runs in parallel, and writes their results.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
