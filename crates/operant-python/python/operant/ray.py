@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Executor", "Trainable", "sweep"]
 
 CONNECT_S = 5
-"""How long a cluster's machine may take to answer."""
+"""How long a machine of the cluster may take to answer."""
 POLL_S = 0.1
 """How often each run checks whether the sweep is stopping."""
 LOSS_LIMIT = 10
@@ -150,19 +150,24 @@ class Executor:
         try:
             finished, contents = ray.get(end)
         except ray.exceptions.RayTaskError as error:
-            worker.clean.remote()
+            _clean(worker)
             if isinstance(error.cause, OSError):
                 # Not the disk of the sweep, which would end it.
                 raise RuntimeError(f"on a machine of the cluster: {error.cause}") from error
             raise error.cause from None
         self._keep(contents, local, link)
-        worker.clean.remote()
+        _clean(worker)
         return bool(finished)
 
     def _keep(self, contents: bytes, local: Path, link: Link) -> None:
         before = step_of(local)
         unpack(contents, local)
         link.add_steps(max(0, step_of(local) - before))
+
+
+def _clean(worker: Any) -> None:
+    """Waits until the actor has removed its files, before it is killed."""
+    ray.wait([worker.clean.remote()], timeout=CONNECT_S)
 
 
 def connect(address: str) -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -91,8 +92,13 @@ def assert_equal(one: operant.Sweep, other: operant.Sweep) -> None:
 def test_a_cluster_has_the_table_and_the_bits_of_one_machine(cluster, tmp_path, search):
     spec = {"env": "cartpole", "seeds": 2, "set": BRIEF, **search}
     here = operant.sweep(spec, name="here", run_dir=tmp_path)
+    before = set(Path(tempfile.gettempdir()).glob("operant-*"))
     there = operant.ray.sweep(spec, name="there", run_dir=tmp_path)
     assert_equal(there, here)
+    assert set(Path(tempfile.gettempdir()).glob("operant-*")) <= before, "the actors leave no files"
+    if "interval" in search.get("search", {}):
+        # Copies of the best of the first four.
+        assert any(int(run.name.split("-")[0]) >= 4 for run in there.runs)
 
 
 def test_runs_of_a_node_that_is_killed_continue_on_others(cluster, tmp_path):
