@@ -63,7 +63,7 @@ fn measure(name: &str, config: &Config) -> bool {
             let mut state = LearnerState::new(params.clone());
             time(|| {
                 for update in 0..times {
-                    black_box(learner.update(&mut state, &batch, update as u64));
+                    black_box(learner.update(&mut state, &batch, update as u64).expect("alone"));
                 }
             })
         };

@@ -77,13 +77,13 @@ __device__ __forceinline__ void merge_norm_warps(const NormSums& sums, const Nor
 }
 
 // Merges all blocks' sums of `count` samples into the running statistics (Chan, Golub and LeVeque 1979) and freezes the scales
-// of the next horizon. All threads of the last block call it.
-__device__ __forceinline__ void merge_norm_blocks(const Normaliser& normaliser, u64 count) {
+// of the next horizon. All threads of one block call it, after all others; `all_partials` are those of all devices, by rank.
+__device__ __forceinline__ void merge_norm_blocks(const Normaliser& normaliser, unsigned blocks, u64 count) {
     const unsigned lane = threadIdx.x % WARP;
     for (unsigned k = threadIdx.x / WARP; k < NORMS; k += blockDim.x / WARP) {
         double sum = 0.0, squares = 0.0;
-        for (unsigned block = lane; block < gridDim.x; block += WARP) {
-            const double2 partial = normaliser.partials[block * NORMS + k];
+        for (unsigned block = lane; block < blocks; block += WARP) {
+            const double2 partial = normaliser.all_partials[block * NORMS + k];
             sum += partial.x;
             squares += partial.y;
         }

@@ -10,7 +10,16 @@
 #define SEQUENCE 1u
 #endif
 
-// The first position of a minibatch: SEQUENCE x (minibatch x sequences / minibatches, rounded down). The host has divided: only sequences
+// With BLOCKED a minibatch takes the same share of each block of neighbouring environments, of which this device has ENV_BLOCKS. Sums over
+// samples are those of blocks, added pairwise, so that devices which share the blocks of a run compute the same bits.
+#ifdef ENV_BLOCKS
+#define BLOCKED 1
+#else
+#define BLOCKED 0
+#define ENV_BLOCKS 1u
+#endif
+
+// The first position of a minibatch in a block: SEQUENCE x (minibatch x sequences / minibatches, rounded down). The host has divided: only sequences
 // that do not fill all minibatches alike need a division here.
 __device__ __forceinline__ unsigned bound(const UpdateParams& params, unsigned minibatch) {
     const unsigned begin = minibatch * params.minibatch_size;
@@ -18,19 +27,44 @@ __device__ __forceinline__ unsigned bound(const UpdateParams& params, unsigned m
     return (begin + (unsigned)((u64)minibatch * params.minibatch_rest / params.num_minibatches)) * SEQUENCE;
 }
 
-// The order of an epoch's sequences.
-__device__ __forceinline__ Shuffle shuffle_of(const UpdateParams& params, unsigned epoch) {
-    return Shuffle(params.seed, params.progress->update, epoch, params.num_samples / SEQUENCE);
+// Positions of a minibatch in a block.
+__device__ __forceinline__ unsigned block_size(const UpdateParams& params, unsigned minibatch) {
+    return bound(params, minibatch + 1u) - bound(params, minibatch);
 }
 
-// The sample (t, environment) at a position of an epoch: the steps of a sequence follow each other.
-__device__ __forceinline__ unsigned sample_at(const UpdateParams& params, const Shuffle& shuffle, unsigned position) {
+// Samples of a minibatch, on all devices.
+__device__ __forceinline__ unsigned whole_size(const UpdateParams& params, unsigned minibatch) {
+    return block_size(params, minibatch) * (BLOCKED ? ENV_BLOCKS * params.devices : 1u);
+}
+
+// The order of an epoch's sequences of a block of this device.
+__device__ __forceinline__ Shuffle shuffle_of(const UpdateParams& params, unsigned epoch, unsigned block) {
+    const unsigned number = BLOCKED ? params.first_block + block : 0u;
+    return Shuffle(params.seed, params.progress->update, epoch | number << 16u, params.num_samples / (SEQUENCE * ENV_BLOCKS));
+}
+
+// The sample (t, environment) at a position of an epoch in a block: the steps of a sequence follow each other.
+__device__ __forceinline__ unsigned sample_at(const UpdateParams& params, const Shuffle& shuffle, unsigned block, unsigned position) {
+    const unsigned environments = params.num_envs / ENV_BLOCKS, first = block * environments;
 #if STATES
-    const unsigned sequence = shuffle.index(position / SEQUENCE), num_envs = params.num_samples / (SEQUENCE * SEQUENCES);
-    return (sequence % SEQUENCES * SEQUENCE + position % SEQUENCE) * num_envs + sequence / SEQUENCES;
+    const unsigned sequence = shuffle.index(position / SEQUENCE);
+    return (sequence % SEQUENCES * SEQUENCE + position % SEQUENCE) * params.num_envs + first + sequence / SEQUENCES;
 #else
-    return shuffle.index(position);
+    const unsigned index = shuffle.index(position);
+    return BLOCKED ? index / environments * params.num_envs + first + index % environments : index;
 #endif
+}
+
+// The sum of numbers, neighbours first, then their sums, and so on.
+template <unsigned COUNT, typename T>
+__device__ __forceinline__ T pairwise(T (&numbers)[COUNT]) {
+#pragma unroll
+    for (unsigned count = COUNT; count > 1u; count /= 2u) {
+#pragma unroll
+        for (unsigned i = 0u; i < COUNT / 2u; ++i)
+            if (i < count / 2u) numbers[i] = numbers[2u * i] + numbers[2u * i + 1u];
+    }
+    return numbers[0];
 }
 
 // part x size / parts, rounded down; the square of `parts` fits in 32 bits.
@@ -63,9 +97,14 @@ __device__ __forceinline__ float sample_float(const UpdateParams& params, unsign
     return __uint_as_float(params.samples[(u64)index * SAMPLE_STRIDE + field]);
 }
 
-// Sums for the explained variance of the returns; both about the first sample's, so that no digits cancel.
+// A number of the first sample, about which sums are taken so that no digits cancel. With BLOCKED it is 0: devices add their sums.
+__device__ __forceinline__ double pivot_of(const UpdateParams& params, unsigned field) {
+    return BLOCKED ? 0.0 : (double)sample_float(params, 0u, field);
+}
+
+// Sums for the explained variance of the returns.
 __device__ __forceinline__ void spread_phase(const UpdateParams& params, unsigned char* arena) {
-    const double error0 = sample_float(params, 0u, SAMPLE_ADVANTAGE), return0 = error0 + sample_float(params, 0u, SAMPLE_VALUE);
+    const double error0 = pivot_of(params, SAMPLE_ADVANTAGE), return0 = error0 + pivot_of(params, SAMPLE_VALUE);
     double mine[4] = {}, all[4];
     for (unsigned index = blockIdx.x * blockDim.x + threadIdx.x; index < params.num_samples; index += gridDim.x * blockDim.x) {
         const double error = sample_float(params, index, SAMPLE_ADVANTAGE);
@@ -96,17 +135,18 @@ __device__ __forceinline__ void begin_phase(const UpdateParams& params) {
     params.progress->stopped = 0u;
 }
 
-// Sums of the advantages of one part of a minibatch, about the first advantage of the batch.
+// Sums of the advantages of one part of a minibatch: with BLOCKED of a block of environments.
 __device__ __forceinline__ void advantages_phase(const UpdateParams& params, unsigned epoch, unsigned char* arena) {
-    const Shuffle shuffle = shuffle_of(params, epoch);
-    const double pivot = sample_float(params, 0u, SAMPLE_ADVANTAGE);
+    const double pivot = pivot_of(params, SAMPLE_ADVANTAGE);
     for (unsigned part = blockIdx.x; part < params.num_minibatches * params.segments; part += gridDim.x) {
-        const unsigned minibatch = part / params.segments, segment = part % params.segments;
-        const unsigned first = bound(params, minibatch), size = bound(params, minibatch + 1u) - first;
-        const unsigned begin = first + share(size, segment, params.segments), end = first + share(size, segment + 1u, params.segments);
+        const unsigned minibatch = part / params.segments, segment = part % params.segments, block = BLOCKED ? segment : 0u;
+        const unsigned first = bound(params, minibatch), size = block_size(params, minibatch);
+        const unsigned begin = BLOCKED ? first : first + share(size, segment, params.segments);
+        const unsigned end = BLOCKED ? first + size : first + share(size, segment + 1u, params.segments);
+        const Shuffle shuffle = shuffle_of(params, epoch, block);
         double mine[2] = {}, all[2];
         for (unsigned position = begin + threadIdx.x; position < end; position += blockDim.x) {
-            const double advantage = sample_float(params, sample_at(params, shuffle, position), SAMPLE_ADVANTAGE) - pivot;
+            const double advantage = sample_float(params, sample_at(params, shuffle, block, position), SAMPLE_ADVANTAGE) - pivot;
             mine[0] += advantage;
             mine[1] += advantage * advantage;
         }
@@ -122,17 +162,79 @@ __device__ __forceinline__ void advantages_phase(const UpdateParams& params, uns
 __device__ __forceinline__ float2 advantage_scale(const UpdateParams& params, unsigned minibatch) {
     if (!params.norm_adv) return make_float2(0.0f, 1.0f);
     double sum = 0.0, squares = 0.0;
-    for (unsigned segment = 0u; segment < params.segments; ++segment) {
-        const double* part = params.moments + (minibatch * params.segments + segment) * 2u;
-        sum += part[0];
-        squares += part[1];
+    for (unsigned device = 0u; device < (BLOCKED ? params.devices : 1u); ++device) {
+        for (unsigned segment = 0u; segment < params.segments; ++segment) {
+            const double* part = params.all_moments + ((device * params.num_minibatches + minibatch) * params.segments + segment) * 2u;
+            sum += part[0];
+            squares += part[1];
+        }
     }
-    const double n = (double)(bound(params, minibatch + 1u) - bound(params, minibatch)), mean = sum / n;
+    const double n = (double)whole_size(params, minibatch), mean = sum / n;
     const double spread = squares - sum * mean;
     const double deviation = n > 1.0 && spread > 0.0 ? sqrt(spread / (n - 1.0)) : 0.0;
-    const double pivot = sample_float(params, 0u, SAMPLE_ADVANTAGE);
+    const double pivot = pivot_of(params, SAMPLE_ADVANTAGE);
     return make_float2((float)(mean + pivot), (float)(1.0 / (deviation + 1e-8)));
 }
+
+// Adam's rate of a minibatch's step: one thread for all.
+__device__ __forceinline__ void rate_of_step(const UpdateParams& params) {
+    params.progress->rate = adam_rate(params.adam, params.report->learning_rate, params.progress->adam_steps + 1u);
+}
+
+#if BLOCKED
+
+// The gradient of this device's samples, one thread per parameter, and the sums of their losses, both to be added to those of other
+// devices.
+__device__ __forceinline__ void sum_phase(const PhaseParams& phase, unsigned minibatch) {
+    const UpdateParams& params = phase.update;
+    const unsigned blocks = busy_blocks(params, minibatch), own = blockIdx.x * blockDim.x + threadIdx.x;
+    for (unsigned p = own; p < PARAMETERS; p += gridDim.x * blockDim.x) params.gradient[p] = gradient_of(phase, p, blocks);
+    if (own >= 5u) return;
+    const unsigned apart = params.blocks / ENV_BLOCKS;
+    double sums[ENV_BLOCKS];
+#pragma unroll
+    for (unsigned env_block = 0u; env_block < ENV_BLOCKS; ++env_block) {
+        sums[env_block] = 0.0;
+        for (unsigned block = 0u; block < blocks; ++block) sums[env_block] += params.losses[(env_block * apart + block) * 5u + own];
+    }
+    params.sums[own] = pairwise(sums);
+}
+
+// Adds the gradients and sums of all devices pairwise: one thread a number.
+__device__ __forceinline__ void add_phase(const UpdateParams& params) {
+    for (unsigned at = blockIdx.x * blockDim.x + threadIdx.x; at < PARAMETERS + 5u; at += gridDim.x * blockDim.x) {
+        const bool is_loss = at >= PARAMETERS;
+        float gradients[MAX_DEVICES] = {};
+        double losses[MAX_DEVICES] = {};
+        for (unsigned device = 0u; device < params.devices; ++device) {
+            if (is_loss) losses[device] = params.all_sums[device * 5u + at - PARAMETERS];
+            else gradients[device] = params.all_gradients[(u64)device * PARAMETERS + at];
+        }
+        // As `pairwise`, of a number of devices that only the host knows; what is past it is 0 and stays out.
+        for (unsigned count = params.devices; count > 1u; count /= 2u) {
+            for (unsigned i = 0u; i < count / 2u; ++i) {
+                gradients[i] = gradients[2u * i] + gradients[2u * i + 1u];
+                losses[i] = losses[2u * i] + losses[2u * i + 1u];
+            }
+        }
+        if (is_loss) params.sums[at - PARAMETERS] = losses[0];
+        else params.gradient[at] = gradients[0];
+    }
+}
+
+// The squares of the gradient's norm, in as many parts for any number of devices.
+__device__ __forceinline__ void norm_phase(const UpdateParams& params, unsigned char* arena) {
+    if (blockIdx.x == 0u && threadIdx.x == 0u) rate_of_step(params);
+    for (unsigned part = blockIdx.x; part < params.norm_parts; part += gridDim.x) {
+        double mine[1] = {}, all[1];
+        for (unsigned p = part * blockDim.x + threadIdx.x; p < PARAMETERS; p += params.norm_parts * blockDim.x)
+            mine[0] += (double)params.gradient[p] * (double)params.gradient[p];
+        block_sum(mine, sum_room(arena), all);
+        if (threadIdx.x == 0u) params.norms[part] = all[0];
+    }
+}
+
+#else
 
 // The minibatch's gradient, one thread per parameter, and the block's share of the square of its norm.
 __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned minibatch, unsigned char* arena) {
@@ -146,10 +248,11 @@ __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned 
     }
     block_sum(mine, sum_room(arena), all);
     if (threadIdx.x == 0u) params.norms[blockIdx.x] = all[0];
-    // One thread for all, in the block that has the fewest parameters.
-    if (blockIdx.x == gridDim.x - 1u && threadIdx.x == 0u)
-        params.progress->rate = adam_rate(params.adam, params.report->learning_rate, params.progress->adam_steps + 1u);
+    // In the block that has the fewest parameters.
+    if (blockIdx.x == gridDim.x - 1u && threadIdx.x == 0u) rate_of_step(params);
 }
+
+#endif
 
 __device__ __forceinline__ bool is_finite(double x) { return x - x == 0.0; }
 
@@ -157,8 +260,14 @@ __device__ __forceinline__ bool is_finite(double x) { return x - x == 0.0; }
 __device__ __forceinline__ void adam_phase(const PhaseParams& phase, unsigned epoch, unsigned minibatch, unsigned char* arena) {
     const UpdateParams& params = phase.update;
     // Every block adds up the same numbers in the same order.
-    const unsigned blocks = busy_blocks(params, minibatch);
     double mine[6] = {}, all[6];
+#if BLOCKED
+    for (unsigned part = threadIdx.x; part < params.norm_parts; part += blockDim.x) mine[0] += params.norms[part];
+    block_sum(mine, sum_room(arena), all);
+#pragma unroll
+    for (unsigned i = 0u; i < 5u; ++i) all[1u + i] = params.sums[i];
+#else
+    const unsigned blocks = busy_blocks(params, minibatch);
     for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x) {
         mine[0] += params.norms[block];
         if (block >= blocks) continue;
@@ -166,6 +275,7 @@ __device__ __forceinline__ void adam_phase(const PhaseParams& phase, unsigned ep
         for (unsigned i = 0u; i < 5u; ++i) mine[1u + i] += params.losses[block * 5u + i];
     }
     block_sum(mine, sum_room(arena), all);
+#endif
     const double norm = sqrt(all[0]);
     const bool good = is_finite(norm) && is_finite(all[1] + all[2] + all[3]);
     if (good) {
@@ -179,7 +289,7 @@ __device__ __forceinline__ void adam_phase(const PhaseParams& phase, unsigned ep
     if (blockIdx.x == 0u && threadIdx.x == 0u) {
         params.progress->finite = good ? 1u : 0u;
         UpdateReport& report = *params.report;
-        const double size = (double)(bound(params, minibatch + 1u) - bound(params, minibatch));
+        const double size = (double)whole_size(params, minibatch);
         if (minibatch == 0u) {
             report.policy = report.value = report.entropy = report.kl = report.clipped = report.norms = report.minibatches = 0.0;
             report.epochs = epoch + 1u;
@@ -226,10 +336,29 @@ KERNEL(update_advantages, PhaseParams, THREADS, 1) {
     if (params.update.progress->stopped == 0u) advantages_phase(params.update, params.update.epoch, arena);
 }
 
+#if BLOCKED
+
+KERNEL(update_sum, PhaseParams, THREADS, 1) {
+    if (params.update.progress->stopped == 0u) sum_phase(params, params.update.minibatch);
+}
+
+KERNEL(update_add, PhaseParams, THREADS, 1) {
+    if (params.update.progress->stopped == 0u) add_phase(params.update);
+}
+
+KERNEL(update_norm, PhaseParams, THREADS, 1) {
+    SHARED_ARENA(arena);
+    if (params.update.progress->stopped == 0u) norm_phase(params.update, arena);
+}
+
+#else
+
 KERNEL(update_reduce, PhaseParams, THREADS, 1) {
     SHARED_ARENA(arena);
     if (params.update.progress->stopped == 0u) reduce_phase(params, params.update.minibatch, arena);
 }
+
+#endif
 
 KERNEL(update_adam, PhaseParams, THREADS, 1) {
     SHARED_ARENA(arena);

@@ -54,19 +54,27 @@ __device__ __forceinline__ double* sum_room(unsigned char* arena) {
     return (double*)(arena + 4u * (WEIGHT_WORDS + FEATURE_WORDS + blockDim.x / WARP * WARP_WORDS));
 }
 
-// Blocks that have tiles of a minibatch.
+// Blocks that have tiles of a minibatch, of those of a block of environments.
 __device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsigned minibatch) {
-    const unsigned size = bound(params, minibatch + 1u) - bound(params, minibatch), tile = blockDim.x / WARP * TILE;
-    const unsigned tiles = (size + tile - 1u) / tile;
-    return tiles < gridDim.x ? tiles : gridDim.x;
+    const unsigned size = block_size(params, minibatch), tile = blockDim.x / WARP * TILE;
+    const unsigned tiles = (size + tile - 1u) / tile, apart = BLOCKED ? params.blocks / ENV_BLOCKS : gridDim.x;
+    return tiles < apart ? tiles : apart;
 }
 
-// A number of the blocks' partial gradients, added up in the order of the blocks. Loads go ahead of the sum.
+// A number of the blocks' partial gradients, added up in the order of the blocks, and then pairwise those of blocks of environments. Loads
+// go ahead of the sum.
 __device__ __forceinline__ float partial_sum(const PhaseParams& params, unsigned place, unsigned blocks) {
-    float sum = 0.0f;
+    const unsigned apart = params.update.blocks / ENV_BLOCKS;
+    float sums[ENV_BLOCKS];
+#pragma unroll
+    for (unsigned env_block = 0u; env_block < ENV_BLOCKS; ++env_block) {
+        const float* partials = params.partials + (u64)(env_block * apart) * PARTIAL + place;
+        float sum = 0.0f;
 #pragma unroll 32
-    for (unsigned block = 0u; block < blocks; ++block) sum += params.partials[(u64)block * PARTIAL + place];
-    return sum;
+        for (unsigned block = 0u; block < blocks; ++block) sum += partials[(u64)block * PARTIAL];
+        sums[env_block] = sum;
+    }
+    return pairwise(sums);
 }
 
 // A parameter's gradient. tables_gradient has stored those of T and W.
@@ -170,9 +178,9 @@ struct OwnSample {
     float weight;
 };
 
-__device__ __forceinline__ void gather(const UpdateParams& params, const Shuffle& shuffle, unsigned position, unsigned end, unsigned size, float* rows, unsigned column, OwnSample& own) {
+__device__ __forceinline__ void gather(const UpdateParams& params, const Shuffle& shuffle, unsigned env_block, unsigned position, unsigned end, unsigned size, float* rows, unsigned column, OwnSample& own) {
     const unsigned clamped = position < end ? position : end - 1u;
-    const unsigned* from = params.samples + (u64)shuffle.index(clamped) * SAMPLE_STRIDE;
+    const unsigned* from = params.samples + (u64)sample_at(params, shuffle, env_block, clamped) * SAMPLE_STRIDE;
 #pragma unroll
     for (unsigned word = 0u; word < SAMPLE_STRIDE; word += 4u) {
         const uint4 four = *(const uint4*)(from + word);
@@ -202,7 +210,10 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned e
     const UpdateParams& params = phase.update;
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
     const unsigned first = bound(params, minibatch), end = bound(params, minibatch + 1u);
-    if (blockIdx.x >= busy_blocks(params, minibatch)) return;
+    // Each block of environments has as many blocks of threads.
+    const unsigned apart = gridDim.x / ENV_BLOCKS, env_block = BLOCKED ? blockIdx.x / apart : 0u;
+    const unsigned part = BLOCKED ? blockIdx.x % apart : blockIdx.x;
+    if (part >= busy_blocks(params, minibatch)) return;
     const float* packed = phase.weights.packed;
     const float* transposed = phase.weights.transposed;
     if (WEIGHTS_AT != GLOBAL) {
@@ -222,8 +233,9 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned e
     gradient.rows = rows;
     gradient.partial = partial;
     gradient.begin();
-    const Shuffle shuffle(params.seed, params.progress->update, epoch, params.num_samples);
+    const Shuffle shuffle = shuffle_of(params, epoch, env_block);
     const float2 scale = advantage_scale(params, minibatch);
+    const unsigned size = BLOCKED ? whole_size(params, minibatch) : end - first;
     LossSums sums = {};
     float d_log_std[ENV_ACTIONS] = {}, log_std[ENV_ACTIONS];
 #pragma unroll
@@ -231,11 +243,11 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned e
 
     bool first_tile = true;
 #pragma unroll 1
-    for (unsigned begin = first + blockIdx.x * warps * TILE; begin < end; begin += gridDim.x * warps * TILE) {
+    for (unsigned begin = first + part * warps * TILE; begin < end; begin += apart * warps * TILE) {
         // The tile before has been read by all, and the weights are there.
         __syncthreads();
         OwnSample own;
-        if (lane < TILE) gather(params, shuffle, begin + warp * TILE + lane, end, end - first, own_rows, lane, own);
+        if (lane < TILE) gather(params, shuffle, env_block, begin + warp * TILE + lane, end, size, own_rows, lane, own);
         __syncwarp();
         gradient.forward(own_rows, lane);
         if (lane < TILE) {
@@ -316,7 +328,13 @@ KERNEL(ppo_update, FusedUpdateParams, THREADS, 1) {
             tables_gradient(params);
             GRID_BARRIER(update.barrier);
 #endif
+#if BLOCKED
+            sum_phase(params, minibatch);
+            GRID_BARRIER(update.barrier);
+            norm_phase(update, arena);
+#else
             reduce_phase(params, minibatch, arena);
+#endif
             GRID_BARRIER(update.barrier);
             adam_phase(params, epoch, minibatch, arena);
             GRID_BARRIER(update.barrier);

@@ -122,7 +122,7 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
 #endif
     const u64 time = *horizon.clock + t, at = (u64)t * horizon.num_envs + environment;
     ActionDraws<HEAD_DRAWS> draws;
-    draws.draw(horizon.seed, environment, time, PURPOSE_ACTION, true);
+    draws.draw(horizon.seed, horizon.first_environment + environment, time, PURPOSE_ACTION, true);
     float uniforms[HEAD_DRAWS], stored[ENV_COMPONENTS], log_std[ENV_ACTIONS], outputs[OUTPUTS];
 #pragma unroll
     for (unsigned k = 0u; k < HEAD_DRAWS; ++k) uniforms[k] = unit(draws.get(time, k));
@@ -152,7 +152,7 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
 
     const bool shown = horizon.scene && environment == 0u;
     if (shown) store_running(running, horizon.scene + t * SCENE_WORDS, 1u);
-    const Outcome outcome = step(running, action, horizon.seed, environment, time, episodes);
+    const Outcome outcome = step(running, action, horizon.seed, horizon.first_environment + environment, time, episodes);
     const bool done = outcome.terminated || outcome.truncated;
     const unsigned flags = (outcome.terminated ? 1u : 0u) | (outcome.truncated ? 2u : 0u);
     if (shown) {
@@ -230,9 +230,21 @@ KERNEL(gemm_finish, GemmRolloutParams, THREADS, 1) {
     merge_norm_warps(sums, horizon.normaliser, &memories[0].norms[0], sizeof(WarpMemory));
     if (!is_last_block(horizon.ticket, memories[0].flag)) return;
     merge_blocks(horizon.partials, &memories[0].episodes, sizeof(WarpMemory), horizon.totals);
-    merge_norm_blocks(horizon.normaliser, (u64)horizon.num_envs * horizon.num_steps);
+    // Those of several devices are merged by a kernel of their own, when all are there.
+    if (horizon.normaliser.devices == 1u) merge_norm_blocks(horizon.normaliser, gridDim.x, (u64)horizon.num_envs * horizon.num_steps);
     if (threadIdx.x == 0u) *horizon.clock += horizon.num_steps;
 }
+
+#ifdef ENV_BLOCKS
+
+// Merges what the blocks of all devices have added up: one block.
+KERNEL(gemm_norms, GemmRolloutParams, THREADS, 1) {
+    const Normaliser& normaliser = params.horizon.normaliser;
+    const u64 count = (u64)params.horizon.num_envs * params.horizon.num_steps * normaliser.devices;
+    merge_norm_blocks(normaliser, normaliser.blocks * normaliser.devices, count);
+}
+
+#endif
 
 // Packs parameters that came from elsewhere into weights that are zero: one thread a parameter.
 KERNEL(gemm_pack, GemmWeightParams, THREADS, 1) {

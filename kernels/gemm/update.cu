@@ -33,35 +33,43 @@ static_assert(PARAMETERS == EXPECTED_PARAMETERS && BLOCK_BYTES == (2u * 8u + rou
 
 __device__ __forceinline__ double* sum_room(unsigned char* arena) { return (double*)arena; }
 
-// Every block leaves losses, if only zeros.
-__device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsigned) { return params.blocks; }
+// Every block leaves losses, if only zeros; they are of no block of environments in particular.
+__device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsigned) { return params.blocks / ENV_BLOCKS; }
 
 // Matrices and biases come from products; log_std from the blocks' shares, in their order.
-__device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned blocks) {
+__device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned) {
     if (p < LOG_STD_AT) return params.products[gemm_place(p)];
     const float* shares = params.log_std_shares + (p - LOG_STD_AT);
     float sum = 0.0f;
-    for (unsigned block = 0u; block < blocks; ++block) sum += shares[block * ENV_ACTIONS];
+    for (unsigned block = 0u; block < params.update.blocks; ++block) sum += shares[block * ENV_ACTIONS];
     return sum;
 }
 
-// A minibatch: `size` samples from position `first` on. Row (t, s) of the network's is step t of sequence s, at t x sequences + s, where
-// `sequences` are those of the longest minibatch; sequences past its end repeat the last.
+// A minibatch: `size` samples of each block of environments from position `first` on. Row (t, s) of the network's is step t of sequence s,
+// at t x sequences + s, where `sequences` are those of the longest minibatch, block by block; sequences past a block's end repeat its last.
 struct Minibatch {
     unsigned first, size, sequences;
+    const UpdateParams& update;
 
-    __device__ __forceinline__ Minibatch(const GemmUpdateParams& params) {
-        first = bound(params.update, params.update.minibatch);
-        size = bound(params.update, params.update.minibatch + 1u) - first;
+    __device__ __forceinline__ Minibatch(const GemmUpdateParams& params) : update(params.update) {
+        first = bound(update, update.minibatch);
+        size = block_size(update, update.minibatch);
         sequences = params.rows / SEQUENCE;
     }
 
-    __device__ __forceinline__ bool has(unsigned row) const { return row % sequences < size / SEQUENCE; }
+    __device__ __forceinline__ unsigned block(unsigned row) const { return row % sequences / (sequences / ENV_BLOCKS); }
 
-    // The place of a row among an epoch's positions.
-    __device__ __forceinline__ unsigned position(unsigned row) const {
-        const unsigned last = size / SEQUENCE - 1u, sequence = row % sequences;
-        return first + (sequence < last ? sequence : last) * SEQUENCE + row / sequences;
+    __device__ __forceinline__ bool has(unsigned row) const { return row % sequences % (sequences / ENV_BLOCKS) < size / SEQUENCE; }
+
+    // The sample of a row. A thread's next rows are mostly of the same block.
+    __device__ __forceinline__ unsigned sample(Shuffle& shuffle, unsigned& shuffled, unsigned row) const {
+        const unsigned own = block(row);
+        if (BLOCKED && own != shuffled) {
+            shuffle = shuffle_of(update, update.epoch, own);
+            shuffled = own;
+        }
+        const unsigned last = size / SEQUENCE - 1u, sequence = row % sequences % (sequences / ENV_BLOCKS);
+        return sample_at(update, shuffle, own, first + (sequence < last ? sequence : last) * SEQUENCE + row / sequences);
     }
 };
 
@@ -69,12 +77,13 @@ KERNEL(update_gather, GemmUpdateParams, THREADS, 1) {
     const UpdateParams& update = params.update;
     if (update.progress->stopped != 0u) return;
     constexpr unsigned GROUPS = OBS_ROW / PAD;
-    const Shuffle shuffle = shuffle_of(update, update.epoch);
+    Shuffle shuffle = shuffle_of(update, update.epoch, 0u);
+    unsigned shuffled = 0u;
     const Minibatch minibatch(params);
     const u64 count = (u64)params.rows * GROUPS;
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (u64)gridDim.x * blockDim.x) {
         const unsigned row = (unsigned)(at / GROUPS), group = (unsigned)(at % GROUPS);
-        const float* obs = (const float*)update.samples + (u64)sample_at(update, shuffle, minibatch.position(row)) * SAMPLE_STRIDE;
+        const float* obs = (const float*)update.samples + (u64)minibatch.sample(shuffle, shuffled, row) * SAMPLE_STRIDE;
         Element* to = (Element*)params.obs + at * PAD;
 #pragma unroll
         for (unsigned k = 0u; k < PAD; ++k) to[k] = to_element(feature(obs, group * PAD + k));
@@ -90,8 +99,8 @@ KERNEL(update_gather, GemmUpdateParams, THREADS, 1) {
     const float* states = (const float*)update.samples + (u64)update.num_samples * SAMPLE_STRIDE;
     const u64 numbers = (u64)minibatch.sequences * STATES;
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < numbers; at += (u64)gridDim.x * blockDim.x) {
-        const unsigned s = (unsigned)(at / STATES), num_envs = update.num_samples / (SEQUENCE * SEQUENCES);
-        const unsigned sample = sample_at(update, shuffle, minibatch.position(s));
+        const unsigned s = (unsigned)(at / STATES), num_envs = update.num_envs;
+        const unsigned sample = minibatch.sample(shuffle, shuffled, s);
         const u64 sequence = (u64)(sample / num_envs / SEQUENCE) * num_envs + sample % num_envs;
         params.initial[at] = states[sequence * STATES + at % STATES];
     }
@@ -102,7 +111,8 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
     const UpdateParams& update = params.update;
     if (update.progress->stopped != 0u) return;
     SHARED_ARENA(arena);
-    const Shuffle shuffle = shuffle_of(update, update.epoch);
+    Shuffle shuffle = shuffle_of(update, update.epoch, 0u);
+    unsigned shuffled = 0u;
     const Minibatch minibatch(params);
     const float2 scale = advantage_scale(update, update.minibatch);
     LossSums sums = {};
@@ -110,8 +120,8 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
 #pragma unroll
     for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = ENV_DISCRETE ? 0.0f : update.parameters[LOG_STD_AT + k];
     for (unsigned row = blockIdx.x * blockDim.x + threadIdx.x; row < params.rows; row += gridDim.x * blockDim.x) {
-        const unsigned* words = update.samples + (u64)sample_at(update, shuffle, minibatch.position(row)) * SAMPLE_STRIDE;
-        const float weight = minibatch.has(row) ? 1.0f / (float)minibatch.size : 0.0f;
+        const unsigned* words = update.samples + (u64)minibatch.sample(shuffle, shuffled, row) * SAMPLE_STRIDE;
+        const float weight = minibatch.has(row) ? 1.0f / (float)whole_size(update, update.minibatch) : 0.0f;
         float actions[ENV_COMPONENTS], out[OUTPUTS];
         unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
 #pragma unroll

@@ -8,7 +8,7 @@
 // For tests of what the real library may lack: OPERANT_HOST_BLAS_REFUSES lists epilogues that no algorithm has (none, bias,
 // relu_bias, bias_gradient), OPERANT_HOST_BLAS_RECANTS (1) is how many algorithms the heuristic proposes that a launch then refuses,
 // and OPERANT_HOST_BLAS_VERSION (130000).
-#include <dlfcn.h>
+#include "driver_calls.h"
 
 #include <algorithm>
 #include <atomic>
@@ -20,8 +20,6 @@
 #include <set>
 #include <string>
 #include <vector>
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
 
 // Without it the inner loops stay scalar; it changes no bit, since they sum nothing across lanes.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -57,32 +55,6 @@ struct HeuristicResult {
 };
 
 namespace {
-
-// The functions of the driver's stand-in that this library uses.
-struct Driver {
-    unsigned (*enqueue)(void* stream, bool (*run)(void*), void (*drop)(void*), void* state);
-    int (*captures)();
-    int (*is_live)(uint64_t pointer, size_t size);
-    unsigned (*current)(void** context);
-};
-
-// Null where another driver is loaded, or none.
-const Driver* driver() {
-    static const Driver* const found = []() -> const Driver* {
-        void* library = dlopen("libcuda.so", RTLD_NOW | RTLD_NOLOAD);
-        if (!library) return nullptr;
-        static Driver driver;
-        const auto find = [&](auto& function, const char* name) {
-            function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
-            return function != nullptr;
-        };
-        return find(driver.enqueue, "operant_host_enqueue") && find(driver.captures, "operant_host_captures") &&
-                       find(driver.is_live, "operant_host_is_live") && find(driver.current, "cuCtxGetCurrent")
-                   ? &driver
-                   : nullptr;
-    }();
-    return found;
-}
 
 struct Handle {};
 

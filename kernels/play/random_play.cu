@@ -18,7 +18,7 @@ KERNEL(start, StartParams, THREADS, 1) {
     const unsigned environment = blockIdx.x * blockDim.x + threadIdx.x;
     if (environment >= params.num_envs) return;
     Running running;
-    begin(running, params.seed, environment, 0ull, PURPOSE_INIT);
+    begin(running, params.seed, params.first_environment + environment, 0ull, PURPOSE_INIT);
     store_running(running, params.environments + environment, params.num_envs);
 }
 

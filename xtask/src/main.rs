@@ -9,6 +9,7 @@ mod fuzz;
 mod gpu;
 mod kernels;
 mod learning;
+mod mpi;
 mod operant;
 mod soak;
 mod test;
@@ -32,6 +33,9 @@ Chores:
   test --ray
           The Python package on a Ray cluster of three nodes on this machine. Makes target/ray-venv from
           requirements-ray.txt. Not part of `test` either: run it before a change to operant.ray goes in.
+  test --mpi
+          Runs of several processes, with the MPI libraries of this machine: Open MPI, MPICH. Not part of `test`:
+          run it before a change to operant-mpi or operant-run's distributed.rs goes in.
   python  Makes the Python environment of the tests in target/venv, from requirements-test.txt.
   wheel [--test]
           Builds the Python package for x86-64-v3 and v4 into target/wheels as one wheel for Linux with glibc 2.28

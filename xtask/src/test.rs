@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::clients;
 use crate::tools::{Missing, Tools};
+use crate::{clients, mpi};
 
 /// One cargo command, the variables it runs under, and what it is for.
 struct Step {
@@ -115,8 +115,10 @@ pub fn run(args: &[&str]) -> Result<()> {
         ["--no-skips"] => true,
         ["--clients"] => return clients::run(&clients::TORCH),
         ["--ray"] => return clients::run(&clients::RAY),
+        ["--mpi"] => return mpi::run(),
         other => {
-            bail!("`{}` is not understood; give nothing, --no-skips, --clients or --ray", other.join(" "))
+            let other = other.join(" ");
+            bail!("`{other}` is not understood; give nothing, --no-skips, --clients, --ray or --mpi")
         }
     };
     let metadata = cargo_metadata::MetadataCommand::new()

@@ -15,6 +15,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-env", &[&["operant-lane"]]),
     ("operant-gym", &[&["operant-env", "operant-lane"]]),
     ("operant-learn", &[&["operant-env", "operant-lane", "operant-cuda"]]),
+    ("operant-mpi", &[&["operant-learn", "operant-host"]]),
     (
         "operant-run",
         &[&[
@@ -28,7 +29,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ),
     ("operant-bench", &[UP_TO_RUN]),
     ("operant-sweep", &[UP_TO_RUN]),
-    ("operant-cli", &[UP_TO_RUN, &["operant-bench", "operant-sweep", "operant-monitor"]]),
+    ("operant-cli", &[UP_TO_RUN, &["operant-bench", "operant-sweep", "operant-monitor", "operant-mpi"]]),
     ("operant-monitor", &[&["operant-metrics"]]),
     ("operant-python", &[UP_TO_RUN, &["operant-bench", "operant-cli", "operant-sweep"]]),
     ("operant", &[UP_TO_RUN, &["operant-bench", "operant-cli", "operant-monitor"]]),

@@ -172,3 +172,17 @@ fn divergence_ends_with_the_last_good_checkpoint() {
     let finished = place.operant(&args);
     finished.assert_error(1, &["training diverged", "3 updates in a row", "learning_rate"]);
 }
+
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn a_build_without_mpi_says_once_what_to_install() {
+    let place = Place::new();
+    let args = ["train", "cartpole", "--distributed", "mpi"];
+    place.operant(&args).assert_error(2, &["built without MPI", "libopenmpi-dev", "--features mpi"]);
+    // The second of several processes leaves it to the first.
+    for variable in ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"] {
+        let output = place.command(&args).env(variable, "1").output().expect("started");
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(2), 0), "{variable}");
+    }
+    assert!(!place.path().join("runs").exists());
+}

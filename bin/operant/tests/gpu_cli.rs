@@ -486,6 +486,63 @@ fn a_gpu_that_is_lost_while_training_ends_the_run_with_an_error() {
 }
 
 #[test]
+fn a_run_on_two_gpus_has_the_bits_of_one() {
+    let Some(operant) = Operant::with_stand_in("a run on two GPUs") else { return };
+    let operant = operant.with("OPERANT_HOST_DEVICES", "2");
+    let train = |name: &str, device: &[&str]| {
+        let mut args = vec!["train", "cartpole", "--name", name, "--deterministic", "--json"];
+        args.extend(SMALL);
+        args.extend(["--set", "num_envs=64", "--set", "num_steps=32", "--set", "shuffle=blocks"]);
+        args.extend(["--set", "ring=false", "--steps", "6144"]);
+        args.extend(device);
+        let finished = operant.run(&args, "");
+        assert_eq!(finished.code, Some(0), "{finished:#?}");
+        let log = operant.place.path().join("runs").join(name).join("operant.log");
+        (operant.place.final_state(name), std::fs::read_to_string(log).expect("the log"))
+    };
+    let (one, _) = train("one", &["--device", "cuda:0"]);
+    let (two, log) = train("two", &["--distributed", "nccl"]);
+    assert!(one == two, "{log}");
+    assert!(log.contains("2 GPUs share the environments"), "{log}");
+}
+
+#[test]
+fn several_gpus_that_cannot_train_together_are_one_error() {
+    let Some(operant) = Operant::with_stand_in("errors of several GPUs") else { return };
+    let refuse = |operant: &Operant, more: &[&str], parts: &[&str]| {
+        let mut args = vec!["train", "cartpole", "--distributed", "nccl", "--name", "refused"];
+        args.extend(SMALL);
+        args.extend(["--set", "num_envs=64", "--set", "num_steps=32"]);
+        args.extend(more);
+        operant.run(&args, "").assert_error(2, parts);
+        assert!(!operant.place.path().join("runs/refused").exists(), "nothing was trained");
+    };
+    let blocks = ["--set", "shuffle=blocks"];
+    let operant = operant.with("OPERANT_HOST_DEVICES", "2");
+    refuse(&operant, &[], &["blocks"]);
+    refuse(&operant, &[&blocks[..], &["--device", "cpu"]].concat(), &["--distributed nccl"]);
+    let operant = operant.with("OPERANT_HOST_DEVICES", "3");
+    refuse(&operant, &blocks, &["3"]);
+
+    // A directory with all libraries but NCCL.
+    let mut operant = operant.with("OPERANT_HOST_DEVICES", "2");
+    let all = stand_in::directory("errors of several GPUs").expect("built before");
+    let without = operant.place.path().join("without");
+    std::fs::create_dir(&without).expect("a directory");
+    for entry in std::fs::read_dir(&all).expect("listed").flatten() {
+        if !entry.file_name().to_string_lossy().starts_with("libnccl") {
+            std::os::unix::fs::symlink(entry.path(), without.join(entry.file_name())).expect("linked");
+        }
+    }
+    operant.variables.extend(stand_in::environment(&without));
+    refuse(&operant, &blocks, &["NCCL", "pip install nvidia-nccl-cu13"]);
+
+    if let Some(operant) = Operant::without_libraries() {
+        refuse(&operant, &blocks, &["libcuda"]);
+    }
+}
+
+#[test]
 fn an_old_driver_and_one_without_gpus_differ_from_a_missing_one() {
     let skipped = "an old driver";
     let Some(operant) = Operant::with_stand_in(skipped) else { return };

@@ -155,10 +155,10 @@ fn monitor_json(place: &Place) -> serde_json::Value {
     assert_eq!(report.code, Some(0), "{report:#?}");
     let report = report.json();
     for metric in operant_metrics::METRICS {
-        // Of two kinds of cores, of several cores, and of environments in worker processes.
+        // Of two kinds of cores, of several cores, of environments in worker processes, and of several processes.
+        let kinds = ["cpu_performance", "cpu_efficiency", "cpu_balance", "core_balance"];
         let kinds =
-            ["cpu_performance", "cpu_efficiency", "cpu_balance", "core_balance", "env_wait", "env_restarts"];
-        let kinds = kinds.contains(&metric.name);
+            kinds.iter().chain(&["env_wait", "env_restarts", "comm_share"]).any(|kind| *kind == metric.name);
         let known = report.get(metric.name).is_some_and(serde_json::Value::is_number);
         // No greedy evaluation may have come yet.
         let later = metric.name.starts_with("eval_");

@@ -9,6 +9,7 @@ use crate::error::CudaError;
 use crate::find::Cuda;
 use crate::memory::{Arena, Buffer};
 use crate::module::Module;
+use crate::nccl::{Communicator, CommunicatorId};
 use crate::pinned::Pinned;
 use crate::plain::Plain;
 use crate::program::Program;
@@ -171,6 +172,14 @@ impl Device {
     /// [`CudaError::NoBlas`] with what to install.
     pub fn has_blas(&self) -> Result<(), CudaError> {
         self.cuda.has_blas()
+    }
+
+    /// Joins `size` GPUs, of this process or of others, as number `rank`: waits until all of them call this, with the same id.
+    ///
+    /// # Errors
+    /// [`CudaError::NoNccl`] with what to install, and library errors.
+    pub fn join(&self, id: CommunicatorId, rank: usize, size: usize) -> Result<Communicator, CudaError> {
+        Communicator::join(&self.context, self.cuda.nccl()?, id, (rank, size))
     }
 
     /// Waits until all work on the device is done.

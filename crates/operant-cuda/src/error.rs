@@ -79,6 +79,20 @@ pub enum CudaError {
         /// What to do.
         remedy: String,
     },
+    /// No library for sums between GPUs (NCCL) that could be used was found.
+    NoNccl {
+        /// Where the library was searched, or why the one found is unusable.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The library for sums between GPUs (NCCL) failed.
+    Nccl {
+        /// The failed call and its error.
+        problem: String,
+        /// What to do.
+        remedy: String,
+    },
     /// The compiler does not support this architecture.
     Architecture {
         /// The architecture, 90 for compute capability 9.0.
@@ -204,6 +218,8 @@ impl CudaError {
             | CudaError::NoCompiler { problem, .. }
             | CudaError::NoBlas { problem, .. }
             | CudaError::Blas { problem, .. }
+            | CudaError::NoNccl { problem, .. }
+            | CudaError::Nccl { problem, .. }
             | CudaError::Architecture { problem, .. }
             | CudaError::Compiler { problem, .. }
             | CudaError::Refused { problem, .. } => problem.clone(),
@@ -234,6 +250,20 @@ impl CudaError {
         }
     }
 
+    /// Whether this machine lacks what the request needs, and nothing has failed.
+    pub fn is_of_the_machine(&self) -> bool {
+        matches!(
+            self,
+            CudaError::NoDriver { .. }
+                | CudaError::OldDriver { .. }
+                | CudaError::NoDevice { .. }
+                | CudaError::NoSuchDevice { .. }
+                | CudaError::NoCompiler { .. }
+                | CudaError::NoNccl { .. }
+                | CudaError::Architecture { .. }
+        )
+    }
+
     /// What to do.
     pub fn remedy(&self) -> String {
         match self {
@@ -242,6 +272,8 @@ impl CudaError {
             | CudaError::NoCompiler { remedy, .. }
             | CudaError::NoBlas { remedy, .. }
             | CudaError::Blas { remedy, .. }
+            | CudaError::NoNccl { remedy, .. }
+            | CudaError::Nccl { remedy, .. }
             | CudaError::Architecture { remedy, .. }
             | CudaError::Compiler { remedy, .. }
             | CudaError::Refused { remedy, .. } => remedy.clone(),

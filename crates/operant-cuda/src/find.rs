@@ -10,6 +10,7 @@ use crate::compiler::Compiler;
 use crate::driver::{Driver, LoadedDriver};
 use crate::error::CudaError;
 use crate::library::{Library, Version, keep, open, path_of};
+use crate::nccl::{self, CommunicatorId, LoadedNccl};
 use crate::properties::DeviceProperties;
 use crate::search_paths::{SearchPaths, VARIABLE};
 use crate::table::Status;
@@ -22,9 +23,10 @@ pub const MINIMUM_DRIVER: Version = Version { major: 12, minor: 0 };
 pub struct Cuda {
     driver: Arc<LoadedDriver>,
     compiler: Compiler,
-    /// The search paths for the library for matrix products, and the one that was found.
+    /// The search paths for the libraries for matrix products and for sums between GPUs, and those that were found.
     paths: SearchPaths,
     blas: Arc<OnceLock<Arc<LoadedBlas>>>,
+    nccl: Arc<OnceLock<Arc<LoadedNccl>>>,
 }
 
 impl Cuda {
@@ -52,8 +54,8 @@ impl Cuda {
         let driver = load_driver(paths)?;
         start(&driver)?;
         let compiler = Compiler::find_at(paths, Some(driver.version))?;
-        let (paths, blas) = (paths.clone(), Arc::default());
-        Ok(Cuda { driver: Arc::new(driver), compiler, paths, blas })
+        let (paths, blas, nccl) = (paths.clone(), Arc::default(), Arc::default());
+        Ok(Cuda { driver: Arc::new(driver), compiler, paths, blas, nccl })
     }
 
     /// Caches compiled kernels in `kernels` in this directory; None disables the cache.
@@ -103,6 +105,32 @@ impl Cuda {
         Ok(self.blas.get_or_init(|| found).clone())
     }
 
+    /// Checks that the library for sums between GPUs can be loaded.
+    ///
+    /// # Errors
+    /// [`CudaError::NoNccl`] with the package to install.
+    pub fn has_nccl(&self) -> Result<(), CudaError> {
+        self.nccl().map(|_| ())
+    }
+
+    /// A name for a communicator of several GPUs; see [`crate::Device::join`].
+    ///
+    /// # Errors
+    /// [`CudaError::NoNccl`] with the package to install, and library errors.
+    pub fn communicator_id(&self) -> Result<CommunicatorId, CudaError> {
+        let library = self.nccl()?;
+        nccl::new_id(&library)
+    }
+
+    /// The library for sums between GPUs, loaded at the first request.
+    pub(crate) fn nccl(&self) -> Result<Arc<LoadedNccl>, CudaError> {
+        if let Some(found) = self.nccl.get() {
+            return Ok(found.clone());
+        }
+        let found = Arc::new(LoadedNccl::find_at(&self.paths)?);
+        Ok(self.nccl.get_or_init(|| found).clone())
+    }
+
     /// How many GPUs the driver shows.
     pub(crate) fn count(&self) -> Result<usize, CudaError> {
         count(&self.driver)
@@ -137,6 +165,8 @@ pub struct Inspection {
     pub compiler: LibraryStatus,
     /// The library for matrix products (cuBLASLt). Everything else works without it. The version is its own.
     pub blas: LibraryStatus,
+    /// The library for sums between GPUs (NCCL). Everything else works without it. The version is its own.
+    pub nccl: LibraryStatus,
     /// The GPUs; empty when the driver cannot be used.
     pub devices: Vec<DeviceProperties>,
     /// The oldest supported driver.
@@ -163,6 +193,7 @@ pub fn inspect_at(paths: &SearchPaths) -> Inspection {
     let mut driver = part("CUDA driver (libcuda)", paths.list_drivers());
     let mut compiler = part("NVRTC", paths.list_compilers());
     let mut blas = part("cuBLASLt", paths.list_blas());
+    let mut nccl = part("NCCL", paths.list_nccl());
     let blame = |part: &mut LibraryStatus, error: &CudaError| {
         let (problem, remedy) = error.parts();
         (part.problem, part.remedy) = (Some(problem), Some(remedy));
@@ -203,10 +234,15 @@ pub fn inspect_at(paths: &SearchPaths) -> Inspection {
         Ok(found) => blas.found = Some(found.library()),
         Err(error) => blame(&mut blas, &error),
     }
+    match LoadedNccl::find_at(paths) {
+        Ok(found) => nccl.found = Some(found.library()),
+        Err(error) => blame(&mut nccl, &error),
+    }
     Inspection {
         driver,
         compiler,
         blas,
+        nccl,
         devices: found_devices,
         minimum_driver: MINIMUM_DRIVER,
         cache: crate::cache::default_directory(),

@@ -17,6 +17,9 @@ const COMPILER: &[&str] = &["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 /// The library for matrix products, by major version, the newest first. A newer one may have other descriptors.
 pub(crate) const BLAS: &[(u32, &str)] = &[(13, "libcublasLt.so.13"), (12, "libcublasLt.so.12")];
 
+/// The library for sums between GPUs.
+pub(crate) const NCCL: &str = "libnccl.so.2";
+
 /// The directories to search, in order, and whether the loader also searches the libraries by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchPaths {
@@ -24,7 +27,7 @@ pub struct SearchPaths {
     first: Option<PathBuf>,
     by_name: bool,
     driver: Vec<PathBuf>,
-    /// For the compiler, and for the library for matrix products, which is packaged the same way.
+    /// For the compiler, and for the libraries for matrix products and for sums between GPUs, which are packaged the same way.
     compiler: Vec<PathBuf>,
 }
 
@@ -97,6 +100,13 @@ impl SearchPaths {
         self.first.iter().flat_map(within).chain(BLAS.iter().flat_map(of)).collect()
     }
 
+    /// Where the library for sums between GPUs may be, in order.
+    pub(crate) fn nccl(&self) -> Vec<Candidate> {
+        let file = |directory: &PathBuf| Candidate::File(directory.join(NCCL));
+        let by_name = self.by_name.then_some(Candidate::Name(NCCL));
+        self.first.iter().map(file).chain(by_name).chain(self.compiler.iter().map(file)).collect()
+    }
+
     /// The searched locations for a message: the existing directories, a few of them by name.
     pub(crate) fn describe(&self, directories: &[PathBuf]) -> String {
         const NAMED: usize = 4;
@@ -127,6 +137,10 @@ impl SearchPaths {
         self.describe(&self.compiler)
     }
 
+    pub(crate) fn describe_nccl(&self) -> String {
+        self.describe(&self.compiler)
+    }
+
     /// Every location that is searched for the driver, in order, including those that do not exist.
     pub(crate) fn list_drivers(&self) -> Vec<String> {
         self.list(&self.driver, DRIVER)
@@ -141,6 +155,11 @@ impl SearchPaths {
     pub(crate) fn list_blas(&self) -> Vec<String> {
         let names: Vec<&str> = BLAS.iter().map(|(_, name)| *name).collect();
         self.list(&self.compiler, &names)
+    }
+
+    /// The same for the library for sums between GPUs.
+    pub(crate) fn list_nccl(&self) -> Vec<String> {
+        self.list(&self.compiler, &[NCCL])
     }
 
     fn list(&self, directories: &[PathBuf], names: &[&str]) -> Vec<String> {
@@ -196,8 +215,11 @@ fn packages(prefix: &Path) -> Vec<PathBuf> {
     for python in children(&lib, |name| name.starts_with("python3")) {
         for packages in ["site-packages", "dist-packages"] {
             let nvidia = python.join(packages).join("nvidia");
-            found
-                .extend(children(&nvidia, |name| name.starts_with("cu")).iter().map(|part| part.join("lib")));
+            found.extend(
+                children(&nvidia, |name| name.starts_with("cu") || name == "nccl")
+                    .iter()
+                    .map(|part| part.join("lib")),
+            );
         }
     }
     found.sort_by(|a, b| b.cmp(a)); // newer Pythons first

@@ -63,6 +63,8 @@ pub struct PlanRequest {
     pub lane_width: Option<usize>,
     /// Whether a GPU trains.
     pub gpu: bool,
+    /// Processes of the run that use these CPUs, this one included.
+    pub processes: usize,
 }
 
 impl Default for PlanRequest {
@@ -75,6 +77,7 @@ impl Default for PlanRequest {
             rollout_tile: None,
             lane_width: None,
             gpu: false,
+            processes: 1,
         }
     }
 }
@@ -190,13 +193,17 @@ fn threads(topology: &Topology, request: &PlanRequest, cores: &[Core]) -> (usize
     if let Some(asked) = request.threads.filter(|&asked| asked > 0) {
         return (asked, "requested".to_owned());
     }
-    if !request.optimize {
+    if !request.optimize && request.processes == 1 {
         let reason =
             "all that the process may run at once; not adapted to the machine (optimize_perf = false)";
         return (topology.parallelism.max(1), reason.to_owned());
     }
     let cpus = hardware_threads(cores).max(1);
     let quota = topology.whole_quota().unwrap_or(usize::MAX);
+    if request.processes > 1 {
+        let threads = (cpus.min(quota) / request.processes).clamp(1, MAX_THREADS);
+        return (threads, format!("{} processes share {} CPUs", request.processes, cpus.min(quota)));
+    }
     if request.gpu {
         let threads = cpus.min(quota).min(THREADS_WITH_GPU);
         return (threads, "the GPU trains; these play evaluations".to_owned());
@@ -241,6 +248,7 @@ fn pinning(topology: &Topology, request: &PlanRequest, cores: &[Core], threads: 
     match request.pin {
         Some(false) => no("requested"),
         Some(true) if request.gpu => no("the GPU trains"),
+        Some(true) if request.processes > 1 => no("the launcher binds processes that share CPUs"),
         Some(true) if !topology.pinnable => no("this system binds no thread to a CPU"),
         Some(true) if threads > cpus => {
             (false, format!("{threads} threads do not fit on {cpus} CPUs one each"))
@@ -262,7 +270,9 @@ fn waiting(topology: &Topology, request: &PlanRequest, cpus: usize, threads: usi
         (None, Some(limit)) => {
             (Waiting::Sleep, format!("polling would use up a quota of {} CPUs", limit.value))
         }
-        (None, None) if threads > cpus => (Waiting::Yield, format!("{threads} threads share {cpus} CPUs")),
+        (None, None) if threads * request.processes > cpus => {
+            (Waiting::Yield, format!("{} threads share {cpus} CPUs", threads * request.processes))
+        }
         (None, None) => (Waiting::Spin, "every thread has a CPU".to_owned()),
     }
 }

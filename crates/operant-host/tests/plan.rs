@@ -165,6 +165,23 @@ fn beside_a_gpu_the_plan_stays_out_of_the_way() {
 }
 
 #[test]
+fn processes_of_a_run_share_the_cpus() {
+    let of = |processes, more: PlanRequest| plan_with("intel-i7-12700", PlanRequest { processes, ..more });
+    for (processes, threads) in [(2, 10), (4, 5), (1_000, 1)] {
+        let plan = of(processes, PlanRequest::default());
+        assert_eq!(plan.threads, threads);
+        because(&plan, "threads", &[&format!("{processes} processes share 20 CPUs")]);
+        let fixed = of(processes, PlanRequest { optimize: false, ..PlanRequest::default() });
+        assert_eq!(fixed.threads, threads);
+        // The launcher binds processes.
+        assert!(of(processes, PlanRequest { pin: Some(true), ..PlanRequest::default() }).pin.is_empty());
+    }
+    let two = PlanRequest { threads: Some(2), ..PlanRequest::default() };
+    assert_eq!((of(4, two).threads, of(4, two).waiting), (2, Waiting::Spin));
+    assert_eq!(of(1_000, two).waiting, Waiting::Yield);
+}
+
+#[test]
 fn idle_workers_of_small_rollouts_are_reported() {
     let with = |num_envs, rollout_tile| {
         let request = PlanRequest { rollout_tile, ..PlanRequest::default() };

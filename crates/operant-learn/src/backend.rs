@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use operant_env::{EnvCounters, Scene};
 
+use crate::group::Failure;
 use crate::snapshot::Snapshot;
 
 /// The number of an enqueued update, from zero in the order of enqueueing.
@@ -106,10 +107,27 @@ pub enum LearnError {
     /// A snapshot does not fit the environment or network.
     #[error("the snapshot does not fit: {0}")]
     Snapshot(String),
+    /// Another process of the run failed, or was lost.
+    #[error("{0}")]
+    Process(String),
+    /// Another process of the run cannot take part.
+    #[error("{0}")]
+    Refused(String),
     /// A GPU refused or failed.
     #[cfg(feature = "cuda")]
     #[error(transparent)]
     Cuda(#[from] operant_cuda::CudaError),
+}
+
+impl Failure for LearnError {
+    fn is_refusal(&self) -> bool {
+        match self {
+            LearnError::Config { .. } | LearnError::Snapshot(_) | LearnError::Refused(_) => true,
+            LearnError::Environment(_) | LearnError::Process(_) => false,
+            #[cfg(feature = "cuda")]
+            LearnError::Cuda(error) => error.is_of_the_machine(),
+        }
+    }
 }
 
 /// How the actions of an evaluation are chosen.
@@ -157,6 +175,10 @@ pub trait Backend: Send {
     }
     /// Counters of environments in worker processes, the waiting as a mean over the threads; None without them.
     fn env_counters(&self) -> Option<EnvCounters> {
+        None
+    }
+    /// Seconds spent so far in exchanges with other processes of the run; None without any.
+    fn exchange_seconds(&self) -> Option<f64> {
         None
     }
     /// Whether a snapshot holds the running episodes. If not, a resumed run begins new ones.

@@ -5,6 +5,15 @@ use crate::{choice, settings};
 /// Most environments.
 pub const MAX_ENVS: i64 = 1 << 22;
 
+/// Most blocks of environments for `shuffle = "blocks"`.
+pub const MAX_BLOCKS: usize = 16;
+/// A block has a multiple of this number of environments, and a minibatch at least this many samples, or sequences, of it.
+const BLOCK_ENVS: usize = 16;
+/// See [`BLOCK_ENVS`].
+const BLOCK_SAMPLES: usize = 64;
+/// See [`BLOCK_ENVS`].
+const BLOCK_SEQUENCES: usize = 16;
+
 /// A whole number of at least 1.
 const COUNT: crate::setting::Kind = crate::setting::Kind::Count { least: 1, most: i64::MAX };
 
@@ -35,6 +44,9 @@ settings! {
     gae_lambda: f64 [Kind::Real(Range::Unit)] = 0.95;
     /// Minibatches per epoch; divides N T
     num_minibatches: usize [COUNT] = 4;
+    /// Which samples a minibatch has. `samples`: any of the batch. `blocks`: the same share of each block of environments, so that
+    /// processes or GPUs can share a run; docs/ppo.md 21 has the number of blocks
+    shuffle: ShuffleKind = ShuffleKind::Samples;
     /// Passes over each batch
     update_epochs: usize [Kind::Count { least: 1, most: 10_000 }] = 4;
     /// Normalise advantages per minibatch
@@ -119,6 +131,20 @@ impl Config {
         }
     }
 
+    /// Blocks of environments, of each of which a minibatch has the same share; one unless `shuffle` is `blocks`. A power of two that
+    /// depends on the sizes alone: as many as leave whole groups of 16 environments, and enough of each in a minibatch.
+    pub fn blocks(&self) -> usize {
+        if self.shuffle == ShuffleKind::Samples {
+            return 1;
+        }
+        let sequences = self.num_envs * self.num_steps / self.sequence();
+        let share = |blocks: usize| sequences / blocks / self.num_minibatches.max(1);
+        let least = if self.core == CoreKind::Mlp { BLOCK_SAMPLES } else { BLOCK_SEQUENCES };
+        let fits =
+            |blocks: &usize| self.num_envs.is_multiple_of(BLOCK_ENVS * blocks) && share(*blocks) >= least;
+        (1..=MAX_BLOCKS.ilog2()).rev().map(|power| 1 << power).find(fits).unwrap_or(1)
+    }
+
     /// Steps of a sequence: what a minibatch is made of. 1 without memory.
     pub fn sequence(&self) -> usize {
         /// Sequences of a minibatch that fill the vectors, and steps that a gradient should go back.
@@ -137,6 +163,16 @@ impl Config {
                 .unwrap_or(steps),
             (_, length) => length,
         }
+    }
+}
+
+choice! {
+    /// Which samples a minibatch has.
+    pub enum ShuffleKind {
+        /// Any of the batch.
+        Samples = "samples",
+        /// The same share of each block of environments.
+        Blocks = "blocks",
     }
 }
 

@@ -9,6 +9,7 @@ pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub(crate) mod evaluate;
+pub mod group;
 mod in_flight;
 pub mod network;
 pub mod normalise;
@@ -23,7 +24,8 @@ mod state;
 pub mod trained;
 
 pub use backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
-pub use config::{Activation, Config, CoreKind, Encoder};
+pub use config::{Activation, Config, CoreKind, Encoder, ShuffleKind};
+pub use group::{Alone, Group};
 pub use in_flight::InFlight;
 pub use precision::Precision;
 pub use snapshot::{Dtype, Snapshot, Tensor};

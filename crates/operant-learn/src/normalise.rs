@@ -73,6 +73,17 @@ impl NormSums {
         Self { count: 0.0, mean: vec![0.0; features], squares: vec![0.0; features] }
     }
 
+    /// As numbers, to be sent.
+    pub fn numbers(&self) -> impl Iterator<Item = f64> {
+        std::iter::once(self.count).chain(self.mean.iter().chain(&self.squares).copied())
+    }
+
+    /// The inverse of [`NormSums::numbers`].
+    pub fn of(numbers: &[f64]) -> Self {
+        let (mean, squares) = numbers[1..].split_at((numbers.len() - 1) / 2);
+        Self { count: numbers[0], mean: mean.to_vec(), squares: squares.to_vec() }
+    }
+
     /// Resets the sums.
     pub fn clear(&mut self) {
         self.count = 0.0;

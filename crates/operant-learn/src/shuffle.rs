@@ -25,8 +25,14 @@ pub struct Shuffle {
 impl Shuffle {
     /// The order of epoch `epoch` of update `update`. At most 2^31 samples.
     pub fn new(seed: u64, update: u64, epoch: u32, len: u32) -> Self {
+        Self::of_block(seed, update, epoch, 0, len)
+    }
+
+    /// The order of the samples of a block of environments; that of block 0 is the one of [`Shuffle::new`].
+    pub fn of_block(seed: u64, update: u64, epoch: u32, block: u32, len: u32) -> Self {
         assert!((1..=1 << 31).contains(&len), "a shuffle is of 1 to 2^31 samples, not {len}");
-        let mut draws = Draws::<f32>::at(seed, Wrapping(epoch), update, Purpose::Shuffle);
+        // There are at most 10,000 epochs.
+        let mut draws = Draws::<f32>::at(seed, Wrapping(epoch | block << 16), update, Purpose::Shuffle);
         let bits = u32::BITS - (len - 1).leading_zeros();
         let low_bits = bits / 2;
         let masks = [(1 << low_bits) - 1, (1 << (bits - low_bits)) - 1];

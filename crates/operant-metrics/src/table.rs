@@ -31,6 +31,7 @@ metrics! {
     time_host           "s"       Gauge   time   "Wall time between the last update and this one spent outside the backend: publishing, evaluation, checkpoints.";
     time_idle           "s"       Gauge   time   "Wall time between the last update and this one that no other phase accounts for: joins, pauses, a device that waits.";
     env_wait            "1"       Gauge   time   "Share of this update's rollout that its threads spent waiting for worker processes of environments, 0 to 1; empty without those.";
+    comm_share          "1"       Gauge   time   "Share of the time of this update that was spent in exchanges with the other processes of the run, waiting for them included, 0 to 1; empty without those.";
     bytes_h2d           "B"       Gauge   bus    "Bytes copied from the host to the device in this update; 0 where both share memory.";
     bytes_d2h           "B"       Gauge   bus    "Bytes copied from the device to the host in this update; 0 where both share memory.";
     gpu_utilization     "1"       Gauge   gpu    "Share of the time in which the GPU had work, 0 to 1.";

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use operant_cuda::{Cuda, DeviceProperties};
 use operant_env::{AnyEnv, EnvSpec, OptionValues, Registry, UnknownEnv};
-use operant_learn::cpu::backend_with;
 use operant_learn::cuda::{self, GpuOptions, KernelChoice, NetworkOptions};
+use operant_learn::group::agreed;
 use operant_learn::network::{Architecture, Network};
-use operant_learn::{Backend, LearnError, Precision};
+use operant_learn::{Alone, Backend, Group, LearnError, Precision, cpu};
 
 use crate::config::{DeviceName, DeviceRequest, EnvFacts, Origin, Requested, RunConfig, Settings};
 use crate::error::{Error, Result};
@@ -36,6 +36,11 @@ impl Device {
     /// The CPU.
     pub fn cpu() -> Self {
         Device { name: "cpu".to_owned(), uuid: None, reason: None, cuda: None }
+    }
+
+    /// Whether it is a GPU.
+    pub fn is_gpu(&self) -> bool {
+        self.cuda.is_some()
     }
 
     /// A GPU that these libraries list.
@@ -150,6 +155,22 @@ fn on_gpu(
     let mut device = Device::gpu(cuda, &gpu);
     device.reason = lines([reason, requested.overridden(), device.reason]);
     Ok((requested, device))
+}
+
+/// The GPU of a process of a group, with the request adapted to it: the one that has its number among the processes of the machine,
+/// or the only one that it sees.
+///
+/// # Errors
+/// When there is none, or it cannot train with these settings.
+pub(crate) fn gpu_of(requested: &Requested, group: &dyn Group) -> Result<(Requested, Device)> {
+    let cache = requested.settings.run.cache_dir.as_deref();
+    let (cuda, _) = gpu::find(0, cache)?;
+    let (count, near) = (cuda.devices()?.len(), group.neighbours());
+    if count > 1 && near.on_machine > count {
+        let what = format!("{} processes on this machine have {count} GPUs", near.on_machine);
+        return Err(Error::usage(what).remedy("start a process for each GPU"));
+    }
+    on_gpu(requested, gpu::find(near.index % count.max(1), cache)?, None)
 }
 
 /// Joins the notes into one line.
@@ -316,32 +337,55 @@ fn unknown_env(unknown: &UnknownEnv) -> Error {
 /// When the environment refuses an option or the learner the hyperparameters, each with its origin; or when the device
 /// lacks memory or fails.
 pub fn backend(env: &Arc<dyn AnyEnv>, requested: &Requested, device: &Device) -> Result<Built> {
-    let env = with_options(&**env, &requested.settings)?;
+    backend_in(env, requested, device, &(Arc::new(Alone) as Arc<dyn Group>))
+}
+
+/// The same of a process of a group; see [`cpu::backend_in`].
+///
+/// # Errors
+/// As [`backend`]; and when the processes cannot share the run.
+pub fn backend_in(
+    env: &Arc<dyn AnyEnv>,
+    requested: &Requested,
+    device: &Device,
+    group: &Arc<dyn Group>,
+) -> Result<Built> {
+    let env = agreed(&**group, with_options(&**env, &requested.settings))?;
     let world = env.file();
     let built = match &device.cuda {
-        None => on_cores(env, requested),
-        Some((cuda, ordinal)) => on_cuda(env, requested, &cuda.open(*ordinal)?),
+        None => on_cores(env, requested, group),
+        Some((cuda, ordinal)) => {
+            let gpu = agreed(&**group, cuda.open(*ordinal).map_err(Error::from))?;
+            on_cuda(env, requested, &gpu, group)
+        }
     }?;
     Ok(Built { world, ..built })
 }
 
-fn on_cores(env: Arc<dyn AnyEnv>, requested: &Requested) -> Result<Built> {
-    let settings = requested.resolve(None)?;
+fn on_cores(env: Arc<dyn AnyEnv>, requested: &Requested, group: &Arc<dyn Group>) -> Result<Built> {
+    let settings = agreed(&**group, requested.resolve(None))?;
     let Settings { learner, run, .. } = &settings;
-    let plan = machine::plan(run, learner, Some(learner.num_envs), false);
-    machine::check_memory(&*env, &settings, plan.threads)?;
-    let started = backend_with(env, learner, &machine::cpu_options(&plan));
+    let own = learner.num_envs / group.size();
+    let plan = machine::shared_plan(run, learner, Some(own), false, group.neighbours().on_cpus);
+    // Before any process takes memory.
+    agreed(&**group, machine::check_memory(&*env, &settings, plan.threads, &**group))?;
+    let started = cpu::backend_in(env, learner, &machine::cpu_options(&plan), Arc::clone(group));
     let started = started.map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))?;
     let applied = machine::applied(&plan, run, false, started.unbound);
     Ok(Built { backend: started.backend, settings, applied, world: None })
 }
 
-fn on_cuda(env: Arc<dyn AnyEnv>, requested: &Requested, gpu: &operant_cuda::Device) -> Result<Built> {
+fn on_cuda(
+    env: Arc<dyn AnyEnv>,
+    requested: &Requested,
+    gpu: &operant_cuda::Device,
+    group: &Arc<dyn Group>,
+) -> Result<Built> {
     let settings = &requested.settings;
     let plan = machine::plan(&settings.run, &settings.learner, None, true);
-    let RunConfig { memory_fraction, overlap, .. } = settings.run;
-    let options =
-        GpuOptions { network: network_options(settings), memory_fraction, threads: plan.threads, overlap };
+    let RunConfig { memory_fraction, overlap, deterministic, .. } = settings.run;
+    let (network, threads) = (network_options(settings), plan.threads);
+    let options = GpuOptions { network, memory_fraction, threads, overlap, deterministic };
     let chosen = if requested.num_envs_is_open() {
         let most = settings.max_envs();
         let chosen = cuda::choose_num_envs(&*env, &settings.learner, gpu, options, most)
@@ -350,8 +394,8 @@ fn on_cuda(env: Arc<dyn AnyEnv>, requested: &Requested, gpu: &operant_cuda::Devi
     } else {
         None
     };
-    let settings = requested.resolve(chosen)?;
-    let backend = cuda::backend(env, &settings.learner, gpu, options);
+    let settings = agreed(&**group, requested.resolve(chosen))?;
+    let backend = cuda::backend_in(env, &settings.learner, gpu, options, Arc::clone(group));
     let backend = backend.map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))?;
     let applied = machine::applied(&plan, &settings.run, true, None);
     Ok(Built { backend, settings, applied, world: None })
@@ -369,7 +413,11 @@ pub(crate) fn with_options(env: &dyn AnyEnv, settings: &Settings) -> Result<Arc<
 pub(crate) fn learn_error(error: LearnError, origin: impl FnOnce(&str) -> Option<Origin>) -> Error {
     let origin = match &error {
         LearnError::Config { key, .. } => origin(key).map(|origin| origin.to_string()),
-        LearnError::Environment(_) | LearnError::Snapshot(_) | LearnError::Cuda(_) => None,
+        LearnError::Environment(_)
+        | LearnError::Snapshot(_)
+        | LearnError::Process(_)
+        | LearnError::Refused(_)
+        | LearnError::Cuda(_) => None,
     };
     let error = Error::from(error);
     match origin {

@@ -7,6 +7,7 @@ use operant_cuda::CudaError;
 use operant_env::OptionError;
 use operant_env::replay::CaseError;
 use operant_learn::LearnError;
+use operant_learn::group::Failure;
 
 use crate::checkpoint::CheckpointError;
 use crate::sinks::SinkError;
@@ -38,7 +39,7 @@ pub struct Error {
 }
 
 /// A result of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// An error of this kind with the message `what`.
@@ -95,6 +96,12 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
+impl Failure for Error {
+    fn is_refusal(&self) -> bool {
+        self.kind == ErrorKind::Usage
+    }
+}
+
 impl From<LearnError> for Error {
     fn from(error: LearnError) -> Self {
         match error {
@@ -107,6 +114,8 @@ impl From<LearnError> for Error {
                 let failed = Error::new(ErrorKind::Device, error.to_string());
                 if error.remedy.is_empty() { failed } else { failed.remedy(error.remedy) }
             }
+            LearnError::Process(what) => Error::new(ErrorKind::Device, what),
+            LearnError::Refused(what) => Error::usage(what),
             LearnError::Cuda(error) => error.into(),
         }
     }
@@ -115,15 +124,7 @@ impl From<LearnError> for Error {
 impl From<CudaError> for Error {
     /// A device that this machine lacks is a usage error; anything else is a device failure.
     fn from(error: CudaError) -> Self {
-        let kind = match &error {
-            CudaError::NoDriver { .. }
-            | CudaError::OldDriver { .. }
-            | CudaError::NoDevice { .. }
-            | CudaError::NoSuchDevice { .. }
-            | CudaError::NoCompiler { .. }
-            | CudaError::Architecture { .. } => ErrorKind::Usage,
-            _ => ErrorKind::Device,
-        };
+        let kind = if error.is_of_the_machine() { ErrorKind::Usage } else { ErrorKind::Device };
         Error::new(kind, error.what()).remedy(error.remedy())
     }
 }

@@ -46,6 +46,14 @@ pub fn find(ordinal: usize, cache_dir: Option<&Path>) -> Result<(Cuda, DevicePro
     Ok((cuda, devices.swap_remove(ordinal)))
 }
 
+/// How many GPUs the driver lists.
+///
+/// # Errors
+/// What is missing: the driver, a compiler, or any GPU.
+pub fn count() -> Result<usize> {
+    Ok(Cuda::find()?.devices()?.len())
+}
+
 /// The same for a run that requests only this GPU, as `requested` (`device = "cuda"`); the error's remedy includes
 /// training without it.
 pub(crate) fn find_for(

@@ -25,6 +25,7 @@ pub mod checkpoint;
 pub mod config;
 pub mod device;
 pub mod dir;
+pub mod distributed;
 pub mod error;
 pub mod eval;
 pub mod evaluate;
@@ -51,7 +52,7 @@ mod train_loop;
 pub mod world;
 
 pub use config::{CommandLine, EnvFacts, Requested, Settings};
-pub use device::{Built, Device, backend};
+pub use device::{Built, Device, backend, backend_in};
 pub use error::{Error, ErrorKind, Result};
 pub use log::Log;
 pub use policy::SavedPolicy;

@@ -4,7 +4,7 @@
 use operant_env::AnyEnv;
 use operant_host::{Plan, PlanRequest, Topology, Waiting, Workload};
 use operant_learn::cpu::{self, CpuOptions, Footprint};
-use operant_learn::{Config, CoreKind};
+use operant_learn::{Config, CoreKind, Group};
 
 use crate::config::{RunConfig, Settings, WaitingRequest};
 use crate::device::{learn_error, with_options};
@@ -43,8 +43,20 @@ fn max_threads(usable: usize) -> usize {
 /// The plan of this machine for a run with this configuration, with this number of environments if it is fixed, on the
 /// CPU or a GPU.
 pub fn plan(run: &RunConfig, learner: &Config, num_envs: Option<usize>, gpu: bool) -> Plan {
+    shared_plan(run, learner, num_envs, gpu, 1)
+}
+
+/// The same for one of several processes of a run that use the same CPUs; `num_envs` are those of this process.
+pub fn shared_plan(
+    run: &RunConfig,
+    learner: &Config,
+    num_envs: Option<usize>,
+    gpu: bool,
+    processes: usize,
+) -> Plan {
     let topology = Topology::read();
-    Plan::new(&topology, &request(run, topology.parallelism, gpu), &workload(learner, num_envs))
+    let request = PlanRequest { processes, ..request(run, topology.parallelism, gpu) };
+    Plan::new(&topology, &request, &workload(learner, num_envs))
 }
 
 /// The plan for training on the CPU with nothing requested.
@@ -68,6 +80,7 @@ fn request(run: &RunConfig, usable: usize, gpu: bool) -> PlanRequest {
         rollout_tile: (run.rollout_tile > 0).then_some(run.rollout_tile),
         lane_width: (run.lane_width > 0).then_some(run.lane_width),
         gpu,
+        ..PlanRequest::default()
     }
 }
 
@@ -100,15 +113,16 @@ pub fn memory_needed(env: &dyn AnyEnv, settings: &Settings, threads: usize) -> R
     Ok(footprint.bytes(settings.learner.num_envs))
 }
 
-/// Refuses a run on the CPU that needs more memory than is available.
+/// Refuses a run on the CPU that needs more memory than is available, together with the other processes of `group` on this machine.
 ///
 /// # Errors
 /// With the needed and the available memory, and the largest number of environments that fits.
-pub fn check_memory(env: &dyn AnyEnv, settings: &Settings, threads: usize) -> Result<()> {
+pub fn check_memory(env: &dyn AnyEnv, settings: &Settings, threads: usize, group: &dyn Group) -> Result<()> {
     let learner = &settings.learner;
     let footprint = Footprint::of(env, learner, threads)
         .map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))?;
-    let needed = footprint.bytes(learner.num_envs);
+    let (processes, here) = (group.size(), group.neighbours().on_machine as u64);
+    let needed = here * footprint.bytes(learner.num_envs / processes);
     let Some(memory) = operant_host::machine::memory().filter(|memory| needed > memory.available) else {
         return Ok(());
     };
@@ -133,7 +147,7 @@ pub fn check_memory(env: &dyn AnyEnv, settings: &Settings, threads: usize) -> Re
             "num_envs",
         )
     };
-    let remedy = match (of_network, footprint.most_envs(memory.available)) {
+    let remedy = match (of_network, processes as u64 * footprint.most_envs(memory.available / here)) {
         (true, _) if of_sequences => "set a shorter sequence_length, or fewer threads".to_string(),
         (true, _) => "use narrower or fewer layers".to_string(),
         (false, 0) => "lower num_steps".to_string(),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use operant_learn::{Backend, InFlight, UpdateStats};
+use operant_learn::{Backend, InFlight, LearnError, UpdateStats};
 use operant_metrics::{Level, Record, RunState};
 
 use crate::checkpoint::{Checkpoint, Store};
@@ -96,6 +96,8 @@ struct Times {
     host: f64,
     /// Part of the rollout in which threads waited for environments in other processes; NaN without those.
     env_wait: f64,
+    /// Part of the period spent in exchanges with other processes of the run; NaN without those.
+    exchange: f64,
 }
 
 impl Times {
@@ -192,13 +194,20 @@ impl Training<'_> {
     fn collect(&mut self, ahead: u64) -> Result<UpdateStats> {
         self.release();
         let host = self.clocks.collected.elapsed().saturating_sub(self.clocks.paused);
-        let waited =
-            |backend: &dyn Backend| backend.env_counters().map_or(f64::NAN, |counters| counters.waited_s);
-        let waited_before = waited(self.backend);
+        let waited = |backend: &dyn Backend| {
+            let env = backend.env_counters().map_or(f64::NAN, |counters| counters.waited_s);
+            [env, backend.exchange_seconds().unwrap_or(f64::NAN)]
+        };
+        let before = waited(self.backend);
         let next = self.clocks.in_flight.next(self.backend, ahead);
-        let env_wait = waited(self.backend) - waited_before;
+        let after = waited(self.backend);
+        let [env_wait, exchange] = std::array::from_fn(|i| after[i] - before[i]);
         self.report_environments();
-        let stats = next.map_err(|error| self.saved_after(error.into()))?;
+        let stats = next.map_err(|error| match error {
+            // Without them there is nothing to save.
+            LearnError::Process(_) => error.into(),
+            _ => self.saved_after(error.into()),
+        })?;
         let now = Instant::now();
         let busy_s = (now - self.clocks.mark).as_secs_f64();
         let (period, host) = ((now - self.clocks.collected).as_secs_f64(), host.as_secs_f64());
@@ -206,7 +215,7 @@ impl Training<'_> {
 
         self.state.record(&stats);
         self.state.train_s += busy_s;
-        let record = self.record(&stats, &Times { busy: busy_s, period, host, env_wait });
+        let record = self.record(&stats, &Times { busy: busy_s, period, host, env_wait, exchange });
         self.progress.tick(&Tick {
             env_steps: self.state.env_steps,
             total: self.settings.steps(),
@@ -293,6 +302,7 @@ impl Training<'_> {
             time_host: times.host,
             time_idle: times.idle(stats),
             env_wait: (times.env_wait / stats.time_rollout).clamp(0.0, 1.0),
+            comm_share: (times.exchange / times.busy).clamp(0.0, 1.0),
             env_restarts: self.backend.env_counters().map_or(f64::NAN, |counters| counters.restarts as f64),
             bytes_h2d: stats.bytes_h2d as f64,
             bytes_d2h: stats.bytes_d2h as f64,

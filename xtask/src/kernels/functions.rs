@@ -57,11 +57,14 @@ const fn stack(function: &'static str, stack: u32) -> Allowed {
 
 const WIDEST: Option<(&str, Option<&str>)> = Some(("256-256", Some("bf16")));
 
+const PRESETS: Option<(&str, Option<&str>)> = Some(("presets", Some("tf32")));
+
 const TABLES: Option<(&str, Option<&str>)> = Some((super::matrix::WITH_TABLES, None));
 
 /// Divisions and roots of double precision, once a minibatch, and tables of layers that are indexed by a parameter's number keep 16
 /// bytes. The widest network in bf16 needs more than the 255 registers that a thread can have, most of all on sm_120. One-hot bits of
-/// indices are set in an array that is indexed at run time: 16 words for the 500 values of taxi.
+/// indices are set in an array that is indexed at run time: 16 words for the 500 values of taxi. In tf32 the presets' networks need
+/// 248 registers and more; pendulum's, with a Gaussian, stores eight of them on sm_90.
 const ALLOWED: &[Allowed] = &[
     stack("pack", 16),
     stack("update_pack", 16),
@@ -69,6 +72,8 @@ const ALLOWED: &[Allowed] = &[
     stack("ppo_update", 16),
     Allowed { function: "ppo_update", network: TABLES, stack: 80, spills: 0 },
     Allowed { function: "update_gradient", network: TABLES, stack: 64, spills: 0 },
+    Allowed { function: "ppo_update", network: PRESETS, stack: 32, spills: 64 },
+    Allowed { function: "ppo_update > gradient_phase", network: PRESETS, stack: 0, spills: 32 },
     Allowed { function: "rollout", network: WIDEST, stack: 88, spills: 316 },
     Allowed { function: "ppo_update", network: WIDEST, stack: 128, spills: 256 },
     Allowed { function: "ppo_update > gradient_phase", network: WIDEST, stack: 0, spills: 248 },

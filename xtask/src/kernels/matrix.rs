@@ -180,11 +180,11 @@ impl Programs {
         });
         let job = |program, shared| Job { shape: shape.clone(), shared, ..self.job(program) };
         let mut jobs = vec![
-            job(rollout_program(&env, &network, config, &rollout), Some(rollout.shared)),
+            job(rollout_program(&env, &network, &config.into(), &rollout), Some(rollout.shared)),
             job(pack_program(&network, config, &rollout), None),
         ];
         if let Ok(update) = UpdateSpecialisation::new(&network, config, precision, self.limits) {
-            jobs.push(job(update_program(&env, &network, config, &update), Some(update.shared)));
+            jobs.push(job(update_program(&env, &network, &config.into(), &update), Some(update.shared)));
         }
         Ok(jobs)
     }
@@ -195,8 +195,8 @@ impl Programs {
         let (network, env) = (Network::new(Architecture::of(&env.spec(), &config)?), KernelEnv::of(env)?);
         let gemm_layout = GemmLayout::new(&network, precision);
         let programs = [
-            gemm_rollout_program(&env, &network, &config, &gemm_layout, 1),
-            gemm_update_program(&env, &network, &config, &gemm_layout),
+            gemm_rollout_program(&env, &network, &(&config).into(), &gemm_layout, 1),
+            gemm_update_program(&env, &network, &(&config).into(), &gemm_layout),
             gemm_math_program(&gemm_layout),
         ];
         let programs = programs.into_iter().chain(gemm_cells_program(&gemm_layout));

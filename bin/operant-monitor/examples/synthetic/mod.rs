@@ -86,6 +86,7 @@ pub fn record(i: u64, updates: u64, seed: u64) -> Record {
         cpu_balance: 0.78,
         core_balance: 0.81,
         env_wait: f64::NAN,
+        comm_share: f64::NAN,
         env_restarts: f64::NAN,
         resident_memory: 84.0e6,
     }

@@ -69,6 +69,7 @@ pub fn record(update: u64) -> Record {
         time_host: 0.0003,
         time_idle: 0.0002,
         env_wait: 0.25,
+        comm_share: 0.125,
         env_restarts: 2.0,
         bytes_h2d: 0.0,
         bytes_d2h: 0.0,

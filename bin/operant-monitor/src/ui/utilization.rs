@@ -115,7 +115,7 @@ fn plan<'a>(context: &Context<'a>, area: Rect) -> (Vec<Row>, Option<Cores<'a>>) 
     let balance = value("core_balance");
     let two_kinds = cores.as_ref().is_some_and(Cores::has_two_kinds);
     let balance = (!two_kinds).then(|| finite("balance", balance, format::short(balance))).flatten();
-    take(5, figures(workers(context).into_iter().chain([balance])));
+    take(5, figures(processes(context).into_iter().chain([balance])));
     let left = height > chosen.len();
     chosen.sort_by_key(|(place, _)| *place);
     (chosen.into_iter().map(|(_, row)| row).collect(), cores.filter(|_| left))
@@ -155,11 +155,17 @@ fn memory(context: &Context) -> [Option<Figure>; 2] {
     [metric(context, "RSS", "resident_memory"), finite("bus/update", there + back, text)]
 }
 
-/// Environments in worker processes: the rollout's time that was spent waiting for them, and how many were replaced.
-fn workers(context: &Context) -> [Option<Figure>; 2] {
-    let [wait, restarts] = ["env_wait", "env_restarts"].map(|name| context.run.value(name));
+/// Other processes: the share of time in exchanges with those of the run, the rollout's share of waiting for those of environments, and
+/// how many of these were replaced.
+fn processes(context: &Context) -> [Option<Figure>; 3] {
+    let [comm, wait, restarts] =
+        ["comm_share", "env_wait", "env_restarts"].map(|name| context.run.value(name));
     let restarts = if restarts > 0.0 { restarts } else { f64::NAN };
-    [finite("env wait", wait, format::percent(wait)), finite("restarts", restarts, format::short(restarts))]
+    [
+        finite("comm", comm, format::percent(comm)),
+        finite("env wait", wait, format::percent(wait)),
+        finite("restarts", restarts, format::short(restarts)),
+    ]
 }
 
 fn draw_row(context: &Context, row: &Row, area: Rect, buffer: &mut Buffer) {

@@ -90,7 +90,7 @@ impl Place {
     }
 
     /// `operant` with these arguments, started by the program and arguments of `before`.
-    fn by(&self, before: &[&str], args: &[&str]) -> Command {
+    pub fn by(&self, before: &[&str], args: &[&str]) -> Command {
         let operant = self.command(args);
         let mut command = Command::new(before[0]);
         command.args(&before[1..]).arg(operant.get_program()).args(operant.get_args());
@@ -172,8 +172,10 @@ impl Place {
         let path = self.path().join("runs").join(run).join("metrics.csv");
         let text = std::fs::read_to_string(path).expect("metrics.csv");
         let header: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
-        let timed =
-            |name: &str| name.starts_with("time") || name.starts_with("sps") || is_of_the_machine(name);
+        let timed = |name: &str| {
+            ["time", "sps", "comm_share"].iter().any(|start| name.starts_with(start))
+                || is_of_the_machine(name)
+        };
         let rows = text.lines().skip(1).map(|row| {
             let cells = row.split(',').zip(&header).filter(|(_, name)| !timed(name)).map(|(cell, _)| cell);
             cells.collect::<Vec<_>>().join(",")

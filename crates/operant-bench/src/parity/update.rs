@@ -136,7 +136,7 @@ pub fn compare_update(
     let mut problems = Vec::new();
     for update in 0..updates {
         learner.update(stream, rollout.samples_buffer())?;
-        let expected = cpu.update(&mut state, &batch, update);
+        let expected = cpu.update(&mut state, &batch, update)?;
         let (got, report) = (learner.state(stream)?, learner.report(stream)?);
         // Differences grow with Adam's steps; the first ones divide small numbers by small ones.
         let most = PARAMETERS * (1.0 + 3.0 * update as f64);

@@ -33,8 +33,8 @@ const AFTER_HELP: &str = "\
 A missing component is not an error: the exit code is 0.
 
 Search paths:
-  OPERANT_CUDA_LIBRARIES  the directory searched first, for libcuda, libnvrtc
-                          and libcublasLt
+  OPERANT_CUDA_LIBRARIES  the directory searched first, for libcuda, libnvrtc,
+                          libcublasLt and libnccl
   then the loader's paths, CUDA_HOME, CUDA_PATH, /usr/local/cuda*, and the
   packages of the active Python (`pip install nvidia-cuda-nvrtc` brings NVRTC)
   OPERANT_CACHE_DIR       directory of compiled kernels (key cache_dir), not
@@ -59,6 +59,8 @@ struct Info {
     compiler: Nvrtc,
     /// cuBLASLt, which is optional, with its own version.
     blas: Found,
+    /// NCCL, which is optional, with its own version.
+    nccl: Found,
     kernel_cache: Option<KernelCache>,
     gpus: Vec<Gpu>,
     auto: Auto,
@@ -184,6 +186,7 @@ impl Info {
                 architectures: compiler.map(|compiler| compiler.architectures()),
             },
             blas: Found::of(inspection.blas),
+            nccl: Found::of(inspection.nccl),
             kernel_cache: cache.map(|cache| KernelCache::of(&cache.join("kernels"))),
             gpus: inspection.devices.iter().map(Gpu::of).collect(),
             auto,
@@ -312,6 +315,7 @@ mod tests {
             driver: part("driver", driver),
             compiler: part("compiler", compiler),
             blas: part("blas", None),
+            nccl: part("nccl", None),
             devices: Vec::new(),
             minimum_driver: operant_cuda::MINIMUM_DRIVER,
             cache: None,

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use operant_env::{AnyEnv, Registry};
-use operant_learn::EvalActions;
+use operant_learn::{Alone, EvalActions, Group};
+use operant_mpi::Unavailable;
 use operant_run::config::{self, EnvFacts};
+use operant_run::distributed::{self, Leading};
 use operant_run::evaluate::EvalSummary;
 use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
-use operant_run::{ExitReason, Job, Log, Outcome, Requested, Resume, Signals, device, path_text, world};
+use operant_run::{ExitReason, Job, Log, Outcome, Requested, Resume, Signals, device, gpu, path_text, world};
 
 use super::overrides::Overrides;
 use super::place;
@@ -30,6 +32,10 @@ pub struct Args {
     /// Preset of Gymnasium environments; atari: preprocessing and hyperparameters after CleanRL's ppo_atari.py
     #[arg(long, value_name = "PRESET", value_parser = ["atari"], requires = "env")]
     preset: Option<String>,
+    /// Train one run with MPI in the processes that mpirun or srun started, or with NCCL on all GPUs that the driver lists. Each process or
+    /// GPU plays its share of the environments; needs shuffle = "blocks"
+    #[arg(long, value_name = "WITH", conflicts_with = "detach")]
+    distributed: Option<Distributed>,
     /// Train as a daemon: return when training begins, and print the run's name and how to watch it
     #[arg(long)]
     detach: bool,
@@ -54,6 +60,8 @@ Examples:
   operant train gym:LunarLander-v3              a Gymnasium environment
   operant train gym:ALE/Pong-v5 --preset atari
   operant train acrobot --name night --detach && operant monitor night
+  mpirun -n 4 operant train acrobot --envs 2048 --set shuffle=blocks \\
+    --distributed mpi
 
 Configuration, each over the one before:
   built-in defaults, the environment's preset, on a GPU that preset's [gpu],
@@ -101,12 +109,55 @@ $OPERANT_RING_DIR), where `operant monitor` reads them without slowing the run.
 Under systemd, train in the foreground with Type=notify: the run reports that it
 is ready and its status, and pings the watchdog (WatchdogSec=) on progress.";
 
+/// What connects the parts of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Distributed {
+    /// Processes, on CPUs or with a GPU each.
+    Mpi,
+    /// GPUs of this machine, in one process.
+    Nccl,
+}
+
 /// Trains, prints the result, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result<u8> {
     if args.detach && !daemon::is_daemon() {
         return detach(args, registry);
     }
     let signals = Signals::listen()?;
+    let group = match args.distributed {
+        None => Arc::new(Alone) as Arc<dyn Group>,
+        Some(Distributed::Nccl) => {
+            let count = gpu::count()?;
+            return distributed::on_gpus(count, registry, |group| {
+                train(args, registry, started, signals, group)
+            });
+        }
+        Some(Distributed::Mpi) => match processes() {
+            Ok(group) => group,
+            // The first process reports it.
+            Err(error) if operant_mpi::launched().is_some_and(|launched| launched.rank > 0) => {
+                return Ok(error.exit_code());
+            }
+            Err(error) => return Err(error.into()),
+        },
+    };
+    if group.rank() > 0 {
+        // Process 0 handles the first one.
+        signals.begin();
+        return Ok(distributed::follow(&group, registry).map_or(1, |()| 0));
+    }
+    let _leading = Leading::new(Arc::clone(&group));
+    train(args, registry, started, signals, &group)
+}
+
+/// Trains as process 0 of a group.
+fn train(
+    args: &Args,
+    registry: &Registry,
+    started: Instant,
+    signals: Signals,
+    group: &Arc<dyn Group>,
+) -> anyhow::Result<u8> {
     let (env, resume, requested) = configure(args, registry)?;
     let threshold = requested.settings.run.solved_at;
     let progress: Box<dyn Progress> = match (args.quiet, std::io::stderr().is_terminal()) {
@@ -121,7 +172,13 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
         job.ready = Some(Box::new(daemon::ready));
     }
     job.signals = signals;
-    let outcome = operant_run::train(job, |requested, device| operant_run::backend(&env, requested, device))?;
+    let outcome = operant_run::train(job, |requested, device| {
+        if args.distributed == Some(Distributed::Nccl) && !device.is_gpu() {
+            let error = operant_run::Error::usage("--distributed nccl trains on GPUs, and the device is cpu");
+            return Err(error.remedy("leave device out, or set it to cuda"));
+        }
+        distributed::lead(&env, requested, device, group)
+    })?;
     let text =
         if args.json { outcome.result.to_json() + "\n" } else { summary(&outcome, registry, threshold) };
     output::print(&text)?;
@@ -131,12 +188,22 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
     }
 }
 
+/// The processes that the launcher started.
+fn processes() -> operant_run::Result<Arc<dyn Group>> {
+    operant_mpi::start().map_err(|Unavailable { what, remedy }| {
+        operant_run::Error::usage(what).at("--distributed mpi").remedy(remedy)
+    })
+}
+
 /// The environment, the run to continue, if any, and the whole configuration, checked.
 fn configure(
     args: &Args,
     registry: &Registry,
 ) -> operant_run::Result<(Arc<dyn AnyEnv>, Option<Resume>, Requested)> {
-    let line = args.overrides.command_line();
+    let mut line = args.overrides.command_line();
+    if args.distributed == Some(Distributed::Nccl) {
+        line.flags.insert(0, ("device", "--distributed nccl", "cuda".to_owned()));
+    }
     // An unknown environment is reported first.
     let find = |name: &str| match &args.preset {
         None => device::find(registry, name),

@@ -1,5 +1,6 @@
 //! Builds the host's stand-in for a GPU (kernels/host): a directory with a `libcuda.so` that runs kernels on the CPU, every
-//! thread a fiber, a `libnvrtc.so` that compiles them with the host's C++ compiler, and a `libcublasLt.so.13` for matrix products.
+//! thread a fiber, a `libnvrtc.so` that compiles them with the host's C++ compiler, a `libcublasLt.so.13` for matrix products,
+//! and a `libnccl.so.2` for sums between devices.
 //! Tests of several crates include this file.
 //!
 //! ```ignore
@@ -44,6 +45,8 @@ const DRIVER: &[&str] = &[
 const COMPILER: &[&str] = &["nvrtc.cpp"];
 /// What the library for matrix products is built from.
 const BLAS: &[&str] = &["blas.cpp"];
+/// What the library for sums between GPUs is built from.
+const NCCL: &[&str] = &["nccl.cpp"];
 /// What kernels include.
 const HEADERS: &[&str] =
     &["cuda_on_host.h", "cuda_collectives.h", "cuda_scalars.h", "engine.h", "intrinsics.h"];
@@ -283,6 +286,7 @@ fn build(compiler: &Compiler, flavour: &str, more: &[&str]) -> PathBuf {
         start("libcuda.so", DRIVER, "-ldl"),
         start("libnvrtc.so", COMPILER, "-ldl"),
         start("libcublasLt.so.13", BLAS, "-ldl"),
+        start("libnccl.so.2", NCCL, "-ldl"),
     ];
     for build in builds {
         let output = build.wait_with_output().expect("the C++ compiler ends");

@@ -20,8 +20,9 @@ use crate::cpu::threads::pool::{CpuOptions, pool};
 use crate::cpu::threads::timers::PartTimes;
 use crate::cpu::update::Learner;
 use crate::evaluate::{EvalInputs, evaluate};
+use crate::group::{Alone, Group, agreed, check_shares, gathered};
 use crate::network::{Architecture, Network, init_params};
-use crate::normalise::RunningNorm;
+use crate::normalise::{NormSums, RunningNorm};
 use crate::sample::SampleLayout;
 use crate::snapshot::Snapshot;
 
@@ -93,18 +94,34 @@ pub fn backend_with(
     config: &Config,
     options: &CpuOptions,
 ) -> Result<StartedBackend, LearnError> {
+    backend_in(env, config, options, Arc::new(Alone))
+}
+
+/// The same, of a process of a group, which plays its share of the environments. All processes have to make the same calls in the same
+/// order; every one of them then has the same parameters, statistics and snapshots, those of one process that plays all environments.
+///
+/// # Errors
+/// As [`backend`], and when the processes cannot have equal shares.
+pub fn backend_in(
+    env: Arc<dyn AnyEnv>,
+    config: &Config,
+    options: &CpuOptions,
+    group: Arc<dyn Group>,
+) -> Result<StartedBackend, LearnError> {
     fn started<const V: usize>(
         env: Arc<dyn AnyEnv>,
         config: &Config,
         options: &CpuOptions,
+        group: Arc<dyn Group>,
     ) -> Result<StartedBackend, LearnError> {
-        let (backend, unbound) = CpuBackend::<V>::on(env, config, options)?;
+        let (backend, unbound) = CpuBackend::<V>::on(env, config, options, group)?;
         Ok(StartedBackend { backend: Box::new(backend), unbound })
     }
+    check_shares(config, &*group)?;
     match blocks(config, options) {
-        1 => started::<1>(env, config, options),
-        2 => started::<2>(env, config, options),
-        _ => started::<TILE_VECTORS>(env, config, options),
+        1 => started::<1>(env, config, options, group),
+        2 => started::<2>(env, config, options, group),
+        _ => started::<TILE_VECTORS>(env, config, options, group),
     }
 }
 
@@ -125,6 +142,7 @@ pub(super) struct CpuBackend<const V: usize> {
     pub(super) nonfinite_in_a_row: u64,
     finished: std::collections::VecDeque<UpdateStats>,
     pulse: Arc<AtomicU64>,
+    pub(super) group: Arc<dyn Group>,
     /// Dropped after the tiles: the system ends worker processes of environments together with the thread that started them.
     pool: Arc<rayon::ThreadPool>,
 }
@@ -135,6 +153,7 @@ impl<const V: usize> CpuBackend<V> {
         env: Arc<dyn AnyEnv>,
         config: &Config,
         options: &CpuOptions,
+        group: Arc<dyn Group>,
     ) -> Result<(Self, Option<String>), LearnError> {
         let spec = env.spec();
         let architecture = Architecture::of(&spec, config)?;
@@ -144,20 +163,26 @@ impl<const V: usize> CpuBackend<V> {
         let state = LearnerState::new(init_params(&network, config.seed));
         let policy = Policy::new(&network);
         let width = V * LANES;
-        let tiles = (0..config.num_envs)
+        // Environments of this process.
+        let own = config.num_envs / group.size();
+        let before = group.rank() * own;
+        let tiles = (before..before + own)
             .step_by(width)
             .map(|first| {
-                let count = width.min(config.num_envs - first);
+                let count = width.min(before + own - first);
                 Tile::new(&*env, config, &policy, options.lanes(), first as u32, count)
             })
             .collect::<Result<_, _>>()?;
         let features = if config.norm_obs { spec.obs.size() } else { 0 };
-        let batch = Batch::new(layout.clone(), config.num_envs, config.num_steps)
-            .with_states(config.sequence(), network.states);
-        let learner = Learner::new(network, layout, config.clone()).waiting(options.waiting);
+        let batch =
+            Batch::new(layout.clone(), own, config.num_steps).with_states(config.sequence(), network.states);
+        let learner = Learner::new(network, layout, config.clone())
+            .waiting(options.waiting)
+            .in_group(Arc::clone(&group));
         let backend = Self {
             env,
             config: config.clone(),
+            group,
             pool: Arc::new(pool),
             tiles,
             policy,
@@ -199,25 +224,29 @@ impl<const V: usize> CpuBackend<V> {
         let seconds: f64 = {
             let samples = self.batch.tiles_mut(V);
             let work = self.tiles.par_iter_mut().zip(samples).with_max_len(1);
-            let times: Vec<f64> = work
+            let times: Result<Vec<f64>, _> = work
                 .map(|(tile, mut samples)| {
                     let start = Instant::now();
                     tile.roll(&horizon, &mut samples)?;
                     Ok(start.elapsed().as_secs_f64())
                 })
-                .collect::<Result<_, LearnError>>()?;
-            times.iter().sum()
+                .collect::<Result<_, LearnError>>();
+            agreed(&*self.group, times)?.iter().sum::<f64>()
         };
         // Statistics were frozen during the rollout; now they are merged, in the tiles' order.
         if self.config.norm_obs {
-            self.obs_norm.merge(self.tiles.iter().flat_map(|tile| &tile.obs_sums));
+            let sums = self.tiles.iter().flat_map(|tile| &tile.obs_sums[..tile.blocks()]);
+            self.obs_norm.merge(&of_all(&*self.group, sums, self.obs_norm.mean.len())?);
         }
         if self.config.norm_reward {
-            self.reward_norm.merge(self.tiles.iter().flat_map(|tile| &tile.reward_sums));
+            let sums = self.tiles.iter().flat_map(|tile| &tile.reward_sums[..tile.blocks()]);
+            self.reward_norm.merge(&of_all(&*self.group, sums, 1)?);
         }
+        let own = self.tiles.iter().flat_map(|tile| &tile.episodes[..tile.blocks()]);
+        let own: Vec<[f64; 6]> = own.map(EpisodeStats::numbers).collect();
         let mut episodes = EpisodeStats::default();
-        for block in self.tiles.iter().flat_map(|tile| &tile.episodes) {
-            episodes.merge(block);
+        for block in gathered(&*self.group, &own)? {
+            episodes.merge(&EpisodeStats::of(block));
         }
         let gae: f64 = self.tiles.iter().map(|tile| tile.gae_seconds).sum();
         Ok((episodes, gae / seconds))
@@ -228,7 +257,7 @@ impl<const V: usize> CpuBackend<V> {
         let (episodes, gae_share) = self.roll()?;
         let rolled = start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let losses = self.learner.update(&mut self.state, &self.batch, self.updates);
+        let losses = self.learner.update(&mut self.state, &self.batch, self.updates)?;
         let time_update = start.elapsed().as_secs_f64();
 
         self.nonfinite_in_a_row = if losses.nonfinite > 0 { self.nonfinite_in_a_row + 1 } else { 0 };
@@ -236,7 +265,7 @@ impl<const V: usize> CpuBackend<V> {
         self.updates += 1;
         Ok(UpdateStats {
             ticket,
-            env_steps: self.updates * self.batch.len() as u64,
+            env_steps: self.updates * (self.config.num_envs * self.config.num_steps) as u64,
             episodes: episodes.count,
             episodic_return_mean: episodes.mean(),
             episodic_return_min: episodes.min(),
@@ -260,6 +289,19 @@ impl<const V: usize> CpuBackend<V> {
             bytes_d2h: 0,
         })
     }
+}
+
+/// The sums of all processes, in the order of environments.
+///
+/// # Errors
+/// When a process is lost.
+fn of_all<'a>(
+    group: &dyn Group,
+    own: impl Iterator<Item = &'a NormSums>,
+    features: usize,
+) -> Result<Vec<NormSums>, LearnError> {
+    let numbers: Vec<f64> = own.flat_map(NormSums::numbers).collect();
+    Ok(gathered(group, &numbers)?.chunks_exact(1 + 2 * features).map(NormSums::of).collect())
 }
 
 impl<const V: usize> Backend for CpuBackend<V> {
@@ -314,13 +356,17 @@ impl<const V: usize> Backend for CpuBackend<V> {
         Some(EnvCounters { waited_s: waited_s / self.pool.current_num_threads() as f64, restarts })
     }
 
+    fn exchange_seconds(&self) -> Option<f64> {
+        (self.group.size() > 1).then(|| self.group.exchange_time().as_secs_f64())
+    }
+
     /// Environments without a state cannot be saved.
     fn saves_episodes(&self) -> bool {
         !self.env.leaves().is_empty()
     }
 
     fn save(&mut self) -> Result<Snapshot, LearnError> {
-        Ok(self.snapshot())
+        self.snapshot()
     }
 
     fn load(&mut self, snapshot: &Snapshot) -> Result<(), LearnError> {

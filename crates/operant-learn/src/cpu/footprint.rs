@@ -6,7 +6,7 @@ use crate::backend::LearnError;
 use crate::config::Config;
 use crate::cpu::network::layers;
 use crate::cpu::network::tile::{LANES, TILE, TILE_VECTORS};
-use crate::cpu::update::{Units, largest_minibatch};
+use crate::cpu::update::most_chunks;
 use crate::network::{Architecture, Network};
 use crate::sample::SampleLayout;
 
@@ -53,9 +53,7 @@ impl Footprint {
         // Rollout and learner each have a policy.
         let tables = 2 * table;
         let more = 2 * LANES * in_update + of_thread;
-        let minibatch = largest_minibatch(config);
-        let chunks = Units::of(config, &network).chunks(minibatch, network.len());
-        let gradients = chunks + threads + 1;
+        let gradients = most_chunks(config, &network) + threads + 1;
         let parameters = (COPIES + SAVED + gradients) * network.len();
         let activations = (2 * TILE * outputs + kept + more) * (threads + 1) + tables;
         let memory = network.states * (5 + config.num_steps / config.sequence());

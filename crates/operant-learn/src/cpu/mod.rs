@@ -11,6 +11,6 @@ mod state;
 pub mod threads;
 pub mod update;
 
-pub use backend::{Instrumented, StartedBackend, backend, backend_with};
+pub use backend::{Instrumented, StartedBackend, backend, backend_in, backend_with};
 pub use footprint::Footprint;
 pub use threads::pool::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, WaitStrategy, on_threads};

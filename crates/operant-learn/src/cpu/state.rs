@@ -7,6 +7,7 @@ use crate::backend::LearnError;
 use crate::cpu::backend::CpuBackend;
 use crate::cpu::network::tile::{LANES, splat};
 use crate::cpu::rollout::Tile;
+use crate::group::{gathered, share};
 use crate::snapshot::Snapshot;
 use crate::state::BackendState;
 
@@ -41,37 +42,44 @@ impl<const V: usize> CpuBackend<V> {
         self.tiles.iter().flat_map(memory).collect()
     }
 
-    pub(super) fn snapshot(&self) -> Snapshot {
+    /// The state of all processes.
+    ///
+    /// # Errors
+    /// When a process is lost.
+    pub(super) fn snapshot(&self) -> Result<Snapshot, LearnError> {
         let discounted = self.tiles.iter().flat_map(|tile| {
             let row: &[f32] = bytemuck::cast_slice(&tile.discounted);
             row[..tile.count].to_vec()
         });
+        let discounted: Vec<f32> = discounted.collect();
         let state = BackendState {
             playing: None,
             learner: self.state.clone(),
-            environments: self.environments(),
+            environments: gathered(&*self.group, &self.environments())?,
             obs_norm: self.obs_norm.clone(),
             reward_norm: self.reward_norm.clone(),
-            discounted: discounted.collect(),
-            memory: self.memory(),
+            discounted: gathered(&*self.group, &discounted)?,
+            memory: gathered(&*self.group, &self.memory())?,
             updates: self.updates,
             nonfinite_in_a_row: self.nonfinite_in_a_row,
         };
-        state.to_snapshot(&*self.env, self.policy.network(), &self.config)
+        Ok(state.to_snapshot(&*self.env, self.policy.network(), &self.config))
     }
 
     pub(super) fn restore(&mut self, snapshot: &Snapshot) -> Result<(), LearnError> {
         let features = self.obs_norm.mean.len();
         let (network, config) = (self.policy.network(), &self.config);
         let state = BackendState::from_snapshot(snapshot, &*self.env, network, config, features)?;
-        self.set_environments(&state.environments)?;
-        for (tile, values) in self.tiles.iter_mut().zip(state.discounted.chunks(V * LANES)) {
+        let own = [state.environments.len(), state.discounted.len(), state.memory.len()]
+            .map(|length| share(&*self.group, length));
+        self.set_environments(&state.environments[own[0].clone()])?;
+        for (tile, values) in self.tiles.iter_mut().zip(state.discounted[own[1].clone()].chunks(V * LANES)) {
             tile.discounted = splat(0.0);
             bytemuck::cast_slice_mut::<f32x16, f32>(&mut tile.discounted)[..values.len()]
                 .copy_from_slice(values);
         }
         let states = self.policy.network().states;
-        let mut memory = state.memory.chunks_exact(states.max(1));
+        let mut memory = state.memory[own[2].clone()].chunks_exact(states.max(1));
         for tile in &mut self.tiles {
             for (e, values) in memory.by_ref().take(tile.count).enumerate() {
                 for (row, value) in tile.memory.iter_mut().zip(values) {

@@ -35,26 +35,30 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use operant_cuda::{Device, DeviceProperties, Event, Stream};
+use operant_cuda::{
+    Buffer, Communicator, CommunicatorId, CudaError, Device, DeviceProperties, Event, Plain, Stream,
+};
 use operant_env::{AnyEnv, running_words};
 
-use super::choice::{GpuOptions, NetworkOptions, choose};
+use super::choice::{GpuOptions, Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
+use super::common::local::Local;
 use super::common::memory::Allocator;
 use super::common::overlap::no_room;
-use super::common::phases::UpdateReport;
+use super::common::phases::{Progress, UpdateReport};
 use super::common::structs::{EpisodeTotals, RunningNorm as DeviceNorm};
 use super::footprint::{ChosenEnvs, Footprint};
-use super::fused::specialise::Limits;
+use super::fused::specialise::{Limits, Specialisation, TILE};
 use super::learner::CudaLearner;
 use super::rollout::CudaRollout;
 use super::slots::{SLOTS, Slot};
 use crate::LearnerState;
 use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
-use crate::config::Config;
+use crate::config::{Config, ShuffleKind};
 use crate::cpu::network::policy::Policy;
 use crate::cpu::threads::pool;
 use crate::evaluate::{EvalInputs, evaluate};
+use crate::group::{Alone, Group, agreed, check_shares, gathered, gathered_texts, share};
 use crate::network::{Architecture, Network, init_params};
 use crate::normalise::RunningNorm;
 use crate::recorder::Recorder;
@@ -74,15 +78,138 @@ pub fn backend(
     device: &Device,
     options: GpuOptions,
 ) -> Result<Box<dyn Backend>, LearnError> {
-    let (options, how) = decided(&*env, config, device, options)?;
-    let footprint = Footprint::new(&*env, config, options, device.properties())?;
-    let allocator = Allocator::arena(device, footprint.check(device, options.memory_fraction)?)?;
-    let mut made = CudaBackend::new(env, config, (&allocator, device), options)?;
+    backend_in(env, config, device, options, Arc::new(Alone))
+}
+
+/// The same, of a GPU of a group, which plays its share of the environments. All processes of the group have to make the same calls in the
+/// same order; the sums of all GPUs are made by NCCL, in an order of its own unless `options.deterministic`.
+///
+/// # Errors
+/// As [`backend`], when the GPUs cannot have equal shares, or NCCL is missing.
+pub fn backend_in(
+    env: Arc<dyn AnyEnv>,
+    config: &Config,
+    device: &Device,
+    options: GpuOptions,
+    group: Arc<dyn Group>,
+) -> Result<Box<dyn Backend>, LearnError> {
+    let prepared = prepare(&*env, config, device, options, &*group);
+    let (local, options, how, allocator) = agreed(&*group, prepared)?;
+    check_devices(device, &*group)?;
+    let made = CudaBackend::new(env, config, local, (&allocator, device), options, Arc::clone(&group));
+    let mut made = agreed(&*group, made)?;
+    // From here on a GPU may wait in a stream for one that fails.
+    link(device, &*group).and_then(|link| made.ready(link)).inspect_err(|_| group.abandon())?;
     made.how = match made.overlap_without_room()? {
         Some(reason) => format!("{how}; {reason}"),
         None => how,
     };
     Ok(Box::new(made))
+}
+
+/// What a GPU of a group trains, and its memory.
+fn prepare(
+    env: &dyn AnyEnv,
+    config: &Config,
+    device: &Device,
+    options: GpuOptions,
+    group: &dyn Group,
+) -> Result<(Local, GpuOptions, String, Allocator), LearnError> {
+    check_shares(config, group)?;
+    if group.size() > 1 {
+        device.cuda().has_nccl()?;
+    }
+    let (options, how) = decided(env, config, device, options)?;
+    check_options(env, config, options, (device, group.size()))?;
+    let local = Local::of(config, group.rank(), group.size(), options.deterministic);
+    let footprint = Footprint::new(env, local.clone(), options, device.properties())?;
+    let allocator = Allocator::arena(device, footprint.check(device, options.memory_fraction)?)?;
+    Ok((local, options, how, allocator))
+}
+
+/// Refuses what several GPUs cannot do.
+fn check_options(
+    env: &dyn AnyEnv,
+    config: &Config,
+    options: GpuOptions,
+    (device, devices): (&Device, usize),
+) -> Result<(), LearnError> {
+    let refuse = |key, problem: &str, remedy: &str| {
+        Err(LearnError::Config { key, problem: problem.to_owned(), remedy: remedy.to_owned() })
+    };
+    if devices > 1 && options.overlap {
+        return refuse("overlap", "several GPUs do not overlap rollout and update", "set overlap = false");
+    }
+    if !options.deterministic {
+        return Ok(());
+    }
+    if config.shuffle != ShuffleKind::Blocks {
+        return refuse(
+            "deterministic",
+            "sums over samples are divided among GPUs by blocks",
+            "set shuffle = \"blocks\"",
+        );
+    }
+    let architecture = Architecture::of(&env.spec(), config)?;
+    if options.network.kernels == Kernels::Gemm || architecture.embed.is_some() {
+        let problem = "sums of matrix products and of embeddings are not made of blocks of environments";
+        return refuse(
+            "deterministic",
+            problem,
+            "use a network that fits the fused kernels, or set deterministic = false",
+        );
+    }
+    let (network, limits) = (Network::new(architecture), Limits::from(device.properties()));
+    let tile = Specialisation::new(&network, config, options.network.precision, limits)?.warps * TILE;
+    if devices > 1
+        && (config.norm_obs || config.norm_reward)
+        && !(config.num_envs / devices).is_multiple_of(tile)
+    {
+        let problem =
+            format!("statistics are summed over groups of {tile} environments, which {devices} GPUs divide");
+        return refuse("num_envs", &problem, &format!("use a multiple of {}", devices * tile));
+    }
+    Ok(())
+}
+
+/// Refuses a GPU for two processes, and GPUs of different models: sizes of launches, and so what GPUs exchange, depend on them.
+fn check_devices(device: &Device, group: &dyn Group) -> Result<(), LearnError> {
+    const LENGTH: usize = 64;
+    if group.size() == 1 {
+        return Ok(());
+    }
+    let own = device.properties();
+    let (major, minor) = own.compute_capability;
+    let (multiprocessors, shared) = (own.multiprocessors, own.shared_per_multiprocessor);
+    let model = format!("compute capability {major}.{minor}, {multiprocessors} multiprocessors, {shared} B");
+    let models = gathered_texts(group, &model, LENGTH)?;
+    let names = gathered_texts(group, &own.uuid, LENGTH)?;
+    let problem = if let Some(rank) = models.iter().position(|model| *model != models[0]) {
+        format!("{} has {}, and {} has {}", group.describe(0), models[0], group.describe(rank), models[rank])
+    } else if let Some((rank, name)) =
+        names.iter().enumerate().find(|(rank, name)| names[..*rank].contains(name))
+    {
+        format!("{} has the GPU of another process, {name}", group.describe(rank))
+    } else {
+        return Ok(());
+    };
+    let remedy =
+        "start a process for each GPU, all of one model; CUDA_VISIBLE_DEVICES chooses them".to_owned();
+    Err(LearnError::Config { key: "device", problem, remedy })
+}
+
+/// Links the GPU with those of the other processes; None if there are none.
+fn link(device: &Device, group: &dyn Group) -> Result<Option<Communicator>, LearnError> {
+    if group.size() == 1 {
+        return Ok(None);
+    }
+    let own = match group.rank() {
+        0 => device.cuda().communicator_id(),
+        _ => Ok(CommunicatorId([0; 128])),
+    };
+    let CommunicatorId(mut id) = agreed(group, own.map_err(LearnError::from))?;
+    group.broadcast(&mut id)?;
+    Ok(Some(device.join(CommunicatorId(id), group.rank(), group.size())?))
 }
 
 /// The best number of environments for [`backend`] on `device`, at most `limit`; ignores `config.num_envs`.
@@ -132,6 +259,10 @@ struct Overlap {
 
 struct CudaBackend {
     env: Arc<dyn AnyEnv>,
+    group: Arc<dyn Group>,
+    link: Option<Communicator>,
+    /// The environments of this GPU.
+    local: Local,
     /// The kernels that run the network, and the reason.
     how: String,
     properties: DeviceProperties,
@@ -160,26 +291,25 @@ impl CudaBackend {
     fn new(
         env: Arc<dyn AnyEnv>,
         config: &Config,
+        local: Local,
         (allocator, device): (&Allocator, &Device),
         options: GpuOptions,
+        group: Arc<dyn Group>,
     ) -> Result<Self, LearnError> {
         let GpuOptions { network: how, threads, overlap, .. } = options;
         let pool = pool::threads(threads)?;
         let (kernel_env, side) = (KernelEnv::of(&*env)?, device.stream()?);
         let network = Network::new(Architecture::of(&env.spec(), config)?);
-        let learner = CudaLearner::within(allocator, (device, &side), &kernel_env, &network, config, how)?;
+        let place = (device, &side);
+        let learner = CudaLearner::within(allocator, place, &kernel_env, &network, &local, how)?;
         learner.load(&side, &LearnerState::new(init_params(&network, config.seed)), 0, 0)?;
         side.synchronize()?;
         let follows = (!overlap).then_some(&learner);
         let sample_buffers = if overlap { 2 } else { 1 };
-        let mut rollout =
-            CudaRollout::within(allocator, device, &kernel_env, config, how, follows, sample_buffers)?;
+        let rollout =
+            CudaRollout::within(allocator, device, &kernel_env, &local, how, follows, sample_buffers)?;
         if overlap {
             rollout.take_weights(rollout.stream(), &learner)?;
-        }
-        for turn in 0..sample_buffers {
-            rollout.fill(turn);
-            learner.prepare(&side, rollout.samples_buffer())?;
         }
         rollout.stream().synchronize()?;
         let overlap = match overlap {
@@ -187,9 +317,14 @@ impl CudaBackend {
             false => None,
         };
         let scene = rollout.scene_buffer().len();
-        let slots = (0..SLOTS).map(|_| Slot::new(allocator, device, scene)).collect::<Result<_, _>>()?;
+        let slots = (0..SLOTS)
+            .map(|_| Slot::new(allocator, device, local.devices, scene))
+            .collect::<Result<_, _>>()?;
         Ok(Self {
             env,
+            group,
+            link: None,
+            local,
             how: String::new(),
             properties: device.properties().clone(),
             config: config.clone(),
@@ -207,6 +342,24 @@ impl CudaBackend {
             recorder: Recorder::default(),
             pulse: Arc::default(),
         })
+    }
+
+    /// Links it with the other GPUs, if there are any, and prepares the updates.
+    fn ready(&mut self, link: Option<Communicator>) -> Result<(), LearnError> {
+        let Self { rollout, learner, side, overlap, .. } = self;
+        if let Some(link) = &link {
+            rollout.link(link.clone());
+            learner.link(link.clone());
+            // NCCL connects at the first call of a kind, which a capture may not allow.
+            learner.exchange(side)?;
+        }
+        for turn in 0..if overlap.is_some() { 2 } else { 1 } {
+            rollout.fill(turn);
+            learner.prepare(side, rollout.samples_buffer())?;
+        }
+        side.synchronize()?;
+        self.link = link;
+        Ok(())
     }
 
     /// Why the requested overlap has no effect.
@@ -231,7 +384,7 @@ impl CudaBackend {
 
     /// Enqueues a rollout, an update and the copy of their reports in their streams.
     fn enqueue(&mut self, slot: usize, recorded: bool) -> Result<(), LearnError> {
-        let Self { rollout, learner, overlap, side, slots, .. } = self;
+        let Self { rollout, learner, overlap, side, slots, link, .. } = self;
         let (slot, overlap) = (&mut slots[slot], overlap.as_ref());
         rollout.record_scene(recorded);
         rollout.fill(if overlap.is_some() { (self.enqueued % 2) as usize } else { 0 });
@@ -243,7 +396,7 @@ impl CudaBackend {
         }
         play.record(&slot.started)?;
         rollout.roll()?;
-        slot.memory.episodes.copy_from(play, rollout.totals())?;
+        collect(link.as_ref(), play, rollout.totals(), &slot.memory.episodes)?;
         if recorded {
             slot.memory.scene.copy_from(play, rollout.scene_buffer())?;
         }
@@ -256,7 +409,7 @@ impl CudaBackend {
         }
         learn.record(&slot.updating)?;
         learner.update(learn, rollout.samples_buffer())?;
-        slot.memory.report.copy_from(learn, &learner.memory.report)?;
+        collect(link.as_ref(), learn, &learner.memory.report, &slot.memory.report)?;
         learn.record(&slot.updated)?;
 
         side.wait(&slot.updated)?;
@@ -300,11 +453,16 @@ impl CudaBackend {
 
     fn stats(&mut self, pending: &Pending) -> Result<UpdateStats, LearnError> {
         let slot = &self.slots[pending.slot];
-        let (report, episodes) = (slot.to_report.to_vec()?[0], slot.to_episodes.to_vec()?[0]);
+        let reports = slot.to_report.to_vec()?;
+        let (report, episodes) = (reports[0], all_episodes(&slot.to_episodes.to_vec()?));
         self.nonfinite_in_a_row = if report.nonfinite > 0 { self.nonfinite_in_a_row + 1 } else { 0 };
         let steps = (self.config.num_envs * self.config.num_steps) as f64;
         let variance = |sums: [f64; 2]| (sums[1] - sums[0] * sums[0] / steps) / steps;
-        let (errors, returns) = (variance(report.errors), variance(report.returns));
+        let of_all = |sums: fn(&UpdateReport) -> [f64; 2]| {
+            reports.iter().map(sums).fold([0.0; 2], |all, own| [all[0] + own[0], all[1] + own[1]])
+        };
+        let errors = variance(of_all(|report| report.errors));
+        let returns = variance(of_all(|report| report.returns));
         let known = |x: f64| if episodes.count > 0.0 { x } else { f64::NAN };
         let mean = episodes.sum / episodes.count;
         let seconds = |end: &Event, start: &Event| -> Result<f64, LearnError> {
@@ -336,7 +494,7 @@ impl CudaBackend {
             time_gae: f64::NAN,
             time_update: seconds(&slot.updated, &slot.updating)?,
             bytes_h2d: 0,
-            bytes_d2h: (REPORT_BYTES + scene) as u64,
+            bytes_d2h: (REPORT_BYTES * self.local.devices + scene) as u64,
         })
     }
 
@@ -353,6 +511,58 @@ impl CudaBackend {
             (reward.mean[0], reward.var[0], reward.count) = (norm.mean, norm.var, norm.count);
         }
         Ok((obs, reward))
+    }
+}
+
+/// Copies the buffer of this GPU, or those of all.
+fn collect<T: Plain>(
+    link: Option<&Communicator>,
+    stream: &Stream,
+    own: &Buffer<T>,
+    all: &Buffer<T>,
+) -> Result<(), CudaError> {
+    match link {
+        None => all.copy_from(stream, own),
+        // Of words of eight bytes, whatever they are.
+        Some(link) => link.gather(stream, &own.cast::<f64>()?, &all.cast::<f64>()?),
+    }
+}
+
+/// The episodes of all GPUs.
+fn all_episodes(of_gpus: &[EpisodeTotals]) -> EpisodeTotals {
+    let mut all = of_gpus[0];
+    for own in &of_gpus[1..] {
+        all.count += own.count;
+        all.sum += own.sum;
+        all.squares += own.squares;
+        all.length += own.length;
+        all.min = all.min.min(own.min);
+        all.max = all.max.max(own.max);
+    }
+    all
+}
+
+/// The state of the environments of one GPU, one environment after the other.
+struct OwnState {
+    environments: Vec<u32>,
+    discounted: Vec<f32>,
+    memory: Vec<f32>,
+}
+
+impl CudaBackend {
+    /// What all GPUs have, and the environments of this one; waits until all enqueued work is done.
+    fn own_state(&self) -> Result<(Progress, LearnerState, [RunningNorm; 2], OwnState), LearnError> {
+        self.rest()?;
+        let learn = self.learn();
+        let (n, words) = (self.local.num_envs, self.rollout.environments()?);
+        let (obs_norm, reward_norm) = self.norms()?;
+        let discounted = self.rollout.discounted()?;
+        let own = OwnState {
+            environments: (0..n).flat_map(|e| words.iter().skip(e).step_by(n).copied()).collect(),
+            discounted: if discounted.is_empty() { vec![0.0; n] } else { discounted },
+            memory: self.rollout.memory()?,
+        };
+        Ok((self.learner.progress(learn)?, self.learner.state(learn)?, [obs_norm, reward_norm], own))
     }
 }
 
@@ -414,20 +624,16 @@ impl Backend for CudaBackend {
     }
 
     fn save(&mut self) -> Result<Snapshot, LearnError> {
-        self.rest()?;
-        let learn = self.learn();
-        let progress = self.learner.progress(learn)?;
-        let (n, words) = (self.config.num_envs, self.rollout.environments()?);
-        let (obs_norm, reward_norm) = self.norms()?;
-        let discounted = self.rollout.discounted()?;
+        // No GPU waits for one that has failed.
+        let (progress, learner, [obs_norm, reward_norm], own) = agreed(&*self.group, self.own_state())?;
         let state = BackendState {
-            learner: self.learner.state(learn)?,
+            learner,
             playing: if self.overlap.is_some() { Some(self.rollout.params()?) } else { None },
-            environments: (0..n).flat_map(|e| words.iter().skip(e).step_by(n).copied()).collect(),
+            environments: gathered(&*self.group, &own.environments)?,
             obs_norm,
             reward_norm,
-            discounted: if discounted.is_empty() { vec![0.0; n] } else { discounted },
-            memory: self.rollout.memory()?,
+            discounted: gathered(&*self.group, &own.discounted)?,
+            memory: gathered(&*self.group, &own.memory)?,
             updates: progress.update,
             nonfinite_in_a_row: progress.nonfinite_in_a_row,
         };
@@ -443,10 +649,13 @@ impl Backend for CudaBackend {
         self.side.synchronize()?;
         self.pending.clear();
         self.finished.clear();
-        let (n, leaves) = (self.config.num_envs, running_words(&*self.env));
-        let rows: Vec<u32> = (0..leaves)
-            .flat_map(|leaf| state.environments.iter().skip(leaf).step_by(leaves).copied())
-            .collect();
+        let (n, leaves) = (self.local.num_envs, running_words(&*self.env));
+        let [environments, discounted, memory] =
+            [state.environments.len(), state.discounted.len(), state.memory.len()]
+                .map(|length| share(&*self.group, length));
+        let environments = &state.environments[environments];
+        let rows: Vec<u32> =
+            (0..leaves).flat_map(|leaf| environments.iter().skip(leaf).step_by(leaves).copied()).collect();
         debug_assert_eq!(rows.len(), n * leaves);
         let step = state.updates * self.config.num_steps as u64;
         self.rollout.set_environments(&rows, step)?;
@@ -459,8 +668,8 @@ impl Backend for CudaBackend {
             }
         }
         self.rollout.set_running_norms(&norms, &scales)?;
-        self.rollout.set_discounted(&state.discounted)?;
-        self.rollout.set_memory(&state.memory)?;
+        self.rollout.set_discounted(&state.discounted[discounted])?;
+        self.rollout.set_memory(&state.memory[memory])?;
         self.learner.load(self.learn(), &state.learner, state.updates, state.nonfinite_in_a_row)?;
         if self.overlap.is_some() {
             // A run without overlap saved no separate rollout weights.

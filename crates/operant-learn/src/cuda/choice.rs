@@ -60,11 +60,19 @@ pub struct GpuOptions {
     pub threads: usize,
     /// Whether a rollout runs concurrently with the previous update, with weights that are one update old.
     pub overlap: bool,
+    /// Whether a run on several GPUs has the bits of one with any other number of them.
+    pub deterministic: bool,
 }
 
 impl Default for GpuOptions {
     fn default() -> Self {
-        Self { network: NetworkOptions::default(), memory_fraction: 0.9, threads: 1, overlap: false }
+        Self {
+            network: NetworkOptions::default(),
+            memory_fraction: 0.9,
+            threads: 1,
+            overlap: false,
+            deterministic: false,
+        }
     }
 }
 

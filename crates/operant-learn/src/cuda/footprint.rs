@@ -7,11 +7,12 @@ use operant_env::AnyEnv;
 use super::choice::{GpuOptions, Kernels};
 use super::common::env::KernelEnv;
 use super::common::horizon::{HorizonMemory, HorizonSizes};
+use super::common::local::Local;
 use super::common::memory::Allocator;
 use super::common::overlap::{MAX_BLOCKS, RESERVED};
 use super::common::phases::{UpdateMemory, UpdateSizes};
 use super::fused::rollout::FusedPolicy;
-use super::fused::specialise::{Limits, TILE, UpdateSpecialisation};
+use super::fused::specialise::{Limits, Specialisation, TILE, UpdateSpecialisation};
 use super::fused::update::{FusedMemory, FusedUpdateSizes};
 use super::gemm::layout::GemmLayout;
 use super::gemm::products::Weights;
@@ -19,7 +20,6 @@ use super::gemm::rollout::{GemmPolicy, GemmPolicyMemory};
 use super::gemm::update::{GemmUpdateMemory, GemmUpdateSizes};
 use super::slots::{SLOTS, SlotMemory};
 use crate::LearnError;
-use crate::config::Config;
 use crate::network::{Architecture, Network};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
@@ -38,7 +38,7 @@ const UPDATES: u64 = 100;
 pub struct Footprint {
     kernel_env: KernelEnv,
     network: Network,
-    config: Config,
+    config: Local,
     kernels: Kernels,
     precision: Precision,
     overlap: bool,
@@ -52,15 +52,15 @@ impl Footprint {
     /// When the environment has no policy of a kind that can be trained.
     pub fn new(
         env: &dyn AnyEnv,
-        config: &Config,
+        config: impl Into<Local>,
         options: GpuOptions,
         properties: &DeviceProperties,
     ) -> Result<Self, LearnError> {
-        let kernel_env = KernelEnv::of(env)?;
+        let (kernel_env, config) = (KernelEnv::of(env)?, config.into());
         Ok(Self {
-            network: Network::new(Architecture::of(&kernel_env.spec, config)?),
+            network: Network::new(Architecture::of(&kernel_env.spec, &config)?),
             kernel_env,
-            config: config.clone(),
+            config,
             kernels: options.network.kernels,
             precision: options.network.precision,
             overlap: options.overlap,
@@ -74,7 +74,7 @@ impl Footprint {
     /// # Errors
     /// When no kernel fits the network.
     pub fn of(&self, num_envs: usize) -> Result<usize, LearnError> {
-        let config = Config { num_envs, ..self.config.clone() };
+        let config = self.config.with_envs(num_envs);
         let blocks_at_once = |specialisation: &UpdateSpecialisation| {
             self.resident(specialisation.threads() as usize, specialisation.shared)
         };
@@ -101,9 +101,12 @@ impl Footprint {
                 let limits = Limits::from(&self.properties);
                 let update = UpdateSpecialisation::new(network, &config, self.precision, limits)?;
                 let minibatch = UpdateSizes::new(network, &config, stride, 1).minibatch();
-                let blocks = update.blocks(network, minibatch, blocks_at_once(&update));
+                let resident = blocks_at_once(&update);
+                let blocks =
+                    config.update_blocks(minibatch, |minibatch| update.blocks(network, minibatch, resident));
                 let sizes = FusedUpdateSizes::new(network, &config, stride, &update, blocks);
-                let blocks = FusedPolicy::blocks(&update.forward, num_envs);
+                let rollout = Specialisation::new(network, &config.whole(), self.precision, limits)?;
+                let blocks = FusedPolicy::blocks(&rollout, num_envs);
                 let parts = Allocator::count(|allocator| {
                     let own = self.overlap.then(|| FusedPolicy::own_weights(allocator, &update.forward));
                     Ok((own.transpose()?, FusedMemory::new(allocator, &sizes)?))
@@ -115,7 +118,7 @@ impl Footprint {
             let own = self.overlap.then(|| allocator.alloc::<f32>(network.len())).transpose()?;
             let horizon = HorizonMemory::new(allocator, &horizon, if self.overlap { 2 } else { 1 })?;
             let slots: Vec<_> = (0..SLOTS)
-                .map(|_| SlotMemory::new(allocator, horizon.scene.len()))
+                .map(|_| SlotMemory::new(allocator, config.devices, horizon.scene.len()))
                 .collect::<Result<_, _>>()?;
             Ok((own, UpdateMemory::new(allocator, &update)?, horizon, slots))
         });
@@ -177,7 +180,7 @@ impl Footprint {
     /// # Errors
     /// They do not: how much is needed, how much there is, and the most environments that fit.
     pub fn check(&self, device: &Device, fraction: f64) -> Result<usize, LearnError> {
-        let num_envs = self.config.num_envs;
+        let (num_envs, devices) = (self.config.num_envs, self.config.devices);
         let (usable, Memory { free, total }) = self.usable(device, fraction)?;
         let needed = self.of(num_envs)?;
         if needed <= usable {
@@ -187,7 +190,8 @@ impl Footprint {
         let up = |bytes: usize| (bytes as f64 / 104_857.6).ceil() / 10.0;
         let down = |bytes: usize| (bytes as f64 / 104_857.6).floor() / 10.0;
         let problem = format!(
-            "{num_envs} environments{} take {} MiB of memory, and {} may use {} of its {} MiB ({} free)",
+            "{num_envs} environments{}{} take {} MiB of memory, and {} may use {} of its {} MiB ({} free)",
+            if devices > 1 { " of each GPU" } else { "" },
             if self.overlap { " with overlap" } else { "" },
             up(needed),
             device.properties().name,
@@ -200,7 +204,10 @@ impl Footprint {
                 "use a smaller network, fewer num_steps, a greater memory_fraction, or a GPU with more memory"
                     .to_owned()
             }
-            most => format!("at most {most} fit: lower num_envs or num_steps, or raise memory_fraction"),
+            most => format!(
+                "at most {} fit: lower num_envs or num_steps, or raise memory_fraction",
+                most * devices
+            ),
         };
         Err(LearnError::Config { key: "num_envs", problem, remedy })
     }
@@ -221,7 +228,7 @@ impl Footprint {
         let steps = [wave, TILE, 1].map(|step| step / greatest_common_divisor(step, unit) * unit);
         let rounded = steps.into_iter().find(|step| *step <= fit).map(|step| fit / step * step);
         let num_envs = rounded.unwrap_or(unit);
-        let chosen = Self { config: Config { num_envs, ..self.config.clone() }, ..self.clone() };
+        let chosen = Self { config: self.config.with_envs(num_envs), ..self.clone() };
         chosen.check(device, fraction)?;
         let reason = if fit < limit.min(by_updates) {
             format!("as many as fit into {:.1} GiB of memory", usable as f64 / f64::from(1 << 30))
@@ -253,7 +260,7 @@ fn greatest_common_divisor(a: usize, b: usize) -> usize {
 #[cfg(test)]
 pub(in crate::cuda) mod tests {
     use super::*;
-    use crate::config::CoreKind;
+    use crate::config::{Config, CoreKind};
     use crate::network::{Head, Input};
 
     pub fn h200() -> DeviceProperties {
@@ -281,7 +288,7 @@ pub(in crate::cuda) mod tests {
         Footprint {
             kernel_env: KernelEnv::of(&operant_env::cartpole::CartPole::default()).expect("CUDA source"),
             network: Network::new(architecture),
-            config: config.clone(),
+            config: config.into(),
             kernels: Kernels::Fused,
             precision: Precision::F32,
             overlap,

@@ -1,15 +1,16 @@
 //! The learner on a GPU: parameters and Adam's moments in single precision, and the buffers of an update. An update is one
 //! cooperative launch, a graph with a launch per phase, or a graph of matrix products.
 
-use operant_cuda::{Buffer, CudaError, Device, Stream};
+use operant_cuda::{Buffer, Communicator, CudaError, Device, Stream};
 use operant_env::AnyEnv;
 
 use super::choice::{Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
 use super::common::graphs::Graphs;
+use super::common::local::Local;
 use super::common::memory::Allocator;
 use super::common::overlap::BlockResources;
-use super::common::phases::{Progress, UpdateMemory, UpdateReport, UpdateSizes};
+use super::common::phases::{Exchange, Progress, UpdateMemory, UpdateReport, UpdateSizes};
 use super::fused::specialise::{Limits, UpdateSpecialisation};
 use super::fused::update::{FusedUpdate, UpdateLaunch};
 use super::gemm::layout::GemmLayout;
@@ -37,11 +38,13 @@ pub(super) enum LearnerWeights {
 
 /// Parameters, moments and the update that moves them.
 pub struct CudaLearner {
-    config: Config,
+    config: Local,
     engine: Engine,
     /// Graphs of updates that are not one launch, for each sample buffer.
     graphs: Graphs,
     pub(super) memory: UpdateMemory,
+    /// The other devices of the run.
+    link: Option<Communicator>,
 }
 
 impl CudaLearner {
@@ -58,7 +61,7 @@ impl CudaLearner {
         options: impl Into<NetworkOptions>,
     ) -> Result<Self, LearnError> {
         let (allocator, kernel_env) = (Allocator::of(device), KernelEnv::of(env)?);
-        Self::within(&allocator, (device, stream), &kernel_env, network, config, options.into())
+        Self::within(&allocator, (device, stream), &kernel_env, network, &config.into(), options.into())
     }
 
     /// The same with an allocator.
@@ -70,7 +73,7 @@ impl CudaLearner {
         (device, stream): (&Device, &Stream),
         kernel_env: &KernelEnv,
         network: &Network,
-        config: &Config,
+        config: &Local,
         options: NetworkOptions,
     ) -> Result<Self, LearnError> {
         let stride = SampleLayout::new(&network.architecture, kernel_env.masked).stride;
@@ -89,7 +92,7 @@ impl CudaLearner {
             Engine::Fused(Box::new(update))
         };
         let memory = UpdateMemory::new(allocator, engine.sizes())?;
-        let learner = Self { config: config.clone(), engine, graphs: Graphs::default(), memory };
+        let learner = Self { config: config.clone(), engine, graphs: Graphs::default(), memory, link: None };
         learner.load(stream, &LearnerState::new(vec![0.0; network.len()]), 0, 0)?;
         if let Engine::Gemm(gemm) = &learner.engine {
             gemm.warm(stream)?;
@@ -105,6 +108,22 @@ impl CudaLearner {
             }
             _ => Ok(None),
         }
+    }
+
+    /// Links it with those of the run's other devices.
+    pub(super) fn link(&mut self, link: Communicator) {
+        self.link = Some(link);
+    }
+
+    /// Exchanges what updates exchange, which has no meaning yet.
+    ///
+    /// # Errors
+    /// When the library fails.
+    pub(super) fn exchange(&self, stream: &Stream) -> Result<(), LearnError> {
+        let exchange = Exchange { memory: &self.memory, link: self.link.as_ref() };
+        exchange.moments(stream)?;
+        exchange.gradients(stream)?;
+        Ok(())
     }
 
     /// Switches to a graph with a launch per phase, as on a device without cooperative launches.
@@ -196,9 +215,10 @@ impl CudaLearner {
 
     fn run(&self, stream: &Stream, samples: &Buffer<u32>) -> Result<(), LearnError> {
         let params = self.memory.params(&self.config, self.engine.sizes(), samples);
+        let exchange = Exchange { memory: &self.memory, link: self.link.as_ref() };
         match &self.engine {
-            Engine::Fused(update) => Ok(update.run(stream, &self.config, params)?),
-            Engine::Gemm(update) => update.run(stream, &self.config, params),
+            Engine::Fused(update) => Ok(update.run(stream, &self.config, params, exchange)?),
+            Engine::Gemm(update) => update.run(stream, &self.config, params, exchange),
         }
     }
 

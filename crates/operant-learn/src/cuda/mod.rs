@@ -15,10 +15,11 @@ mod play;
 mod rollout;
 mod slots;
 
-pub use backend::{backend, choose_num_envs};
+pub use backend::{backend, backend_in, choose_num_envs};
 pub use choice::{GpuOptions, KernelChoice, Kernels, NetworkOptions, choose, fused_up_to};
 pub use common::env::KernelEnv;
 pub use common::gae::gae_program;
+pub use common::local::Local;
 pub use common::phases::{Progress, UpdateReport};
 pub use common::structs::{EpisodeTotals, RunningNorm};
 pub use fused::rollout::{pack_program, rollout_program};

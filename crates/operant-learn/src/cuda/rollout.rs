@@ -1,12 +1,13 @@
 //! The rollout on a GPU: environments, weights and buffers on the device; one launch or one graph per rollout.
 
-use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Stream};
+use operant_cuda::{Buffer, Communicator, CudaError, Device, Function, LaunchConfig, Stream};
 use operant_env::AnyEnv;
 
 use super::choice::{Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
 use super::common::gae::{GaeBuffers, advantages};
 use super::common::horizon::{HorizonMemory, HorizonSizes};
+use super::common::local::Local;
 use super::common::memory::Allocator;
 use super::common::overlap::BlockResources;
 use super::common::structs::{Discounts, EpisodeTotals, RunningNorm};
@@ -32,7 +33,7 @@ enum Policy {
 
 /// N environments of one kind and the policy that plays them, on a GPU.
 pub struct CudaRollout {
-    config: Config,
+    config: Local,
     network: Network,
     layout: SampleLayout,
     policy: Policy,
@@ -44,6 +45,8 @@ pub struct CudaRollout {
     /// The sample buffer of the current rollout.
     turn: usize,
     recording: bool,
+    /// The other devices of the run.
+    link: Option<Communicator>,
 }
 
 /// The inputs for setting up a rollout.
@@ -51,7 +54,7 @@ struct RolloutSetup<'a> {
     device: &'a Device,
     kernel_env: &'a KernelEnv,
     network: &'a Network,
-    config: &'a Config,
+    config: &'a Local,
     options: NetworkOptions,
     /// The learner whose weights it plays with, else None.
     follows: Option<&'a CudaLearner>,
@@ -84,7 +87,8 @@ impl Policy {
             let policy = GemmPolicy::new(device, stream, kernel_env, of, (sizes, memory), weights)?;
             return Ok((Policy::Gemm(Box::new(policy)), sizes));
         }
-        let specialisation = Specialisation::new(network, config, options.precision, limits)?;
+        // By all environments, so that statistics are merged in the same parts for any number of devices.
+        let specialisation = Specialisation::new(network, &config.whole(), options.precision, limits)?;
         let sizes = sizes(FusedPolicy::blocks(&specialisation, config.num_envs));
         let weights = match followed {
             Some(LearnerWeights::Fused(packed)) => packed,
@@ -106,7 +110,8 @@ impl CudaRollout {
         config: &Config,
         options: impl Into<NetworkOptions>,
     ) -> Result<Self, LearnError> {
-        Self::within(&Allocator::of(device), device, &KernelEnv::of(env)?, config, options.into(), None, 1)
+        let kernel_env = KernelEnv::of(env)?;
+        Self::within(&Allocator::of(device), device, &kernel_env, &config.into(), options.into(), None, 1)
     }
 
     /// The same with an allocator. It uses the weights of a learner of the same precision if `follows` is given, else its own, and
@@ -118,7 +123,7 @@ impl CudaRollout {
         allocator: &Allocator,
         device: &Device,
         kernel_env: &KernelEnv,
-        config: &Config,
+        config: &Local,
         options: NetworkOptions,
         follows: Option<&CudaLearner>,
         sample_buffers: usize,
@@ -134,8 +139,8 @@ impl CudaRollout {
         let memory = HorizonMemory::new(allocator, &sizes, sample_buffers)?;
         memory.begin(&stream, sizes.norms)?;
         // The same kernels as in random play, so that environments are started by one piece of code.
-        let (n, seed) = (config.num_envs, config.seed);
-        random_play::start(device, &stream, kernel_env, &memory.environments, n, seed)?;
+        let environments = sizes.first_environment..sizes.first_environment + config.num_envs;
+        random_play::start(device, &stream, kernel_env, &memory.environments, environments, config.seed)?;
         let made = Self {
             log_std: match network.log_std {
                 Some(start) => Some(params.part(start..start + sizes.log_std)?),
@@ -147,6 +152,7 @@ impl CudaRollout {
             memory,
             turn: 0,
             recording: false,
+            link: None,
             config: config.clone(),
             layout: SampleLayout::new(&network.architecture, kernel_env.masked),
             network,
@@ -241,11 +247,25 @@ impl CudaRollout {
     /// # Errors
     /// When the launch fails.
     pub fn roll(&self) -> Result<(), LearnError> {
-        let horizon = self.memory.params(&self.config, self.log_std.as_ref(), self.turn, self.recording);
+        let (memory, sizes, stream) = (&self.memory, &self.sizes, &self.stream);
+        let horizon = memory.params(&self.config, sizes, self.log_std.as_ref(), self.turn, self.recording);
         match &self.policy {
-            Policy::Fused(fused) => Ok(fused.roll(&self.stream, horizon, &self.sizes)?),
-            Policy::Gemm(gemm) => gemm.roll(&self.stream, horizon),
+            Policy::Fused(fused) => fused.roll(stream, horizon, sizes)?,
+            Policy::Gemm(gemm) => gemm.roll(stream, horizon)?,
         }
+        let norms =
+            memory.norms.as_ref().and_then(|norms| norms.all_partials.as_ref().zip(Some(&norms.partials)));
+        let (Some(link), Some((all, own))) = (&self.link, norms) else { return Ok(()) };
+        link.gather(stream, own, all)?;
+        match &self.policy {
+            Policy::Fused(fused) => Ok(fused.merge_norms(stream, horizon, sizes)?),
+            Policy::Gemm(gemm) => Ok(gemm.merge_norms(stream, horizon)?),
+        }
+    }
+
+    /// Links it with those of the run's other devices.
+    pub(super) fn link(&mut self, link: Communicator) {
+        self.link = Some(link);
     }
 
     /// The episodes that ended in the last horizon; waits for it.

@@ -18,14 +18,14 @@ pub struct SlotMemory {
 }
 
 impl SlotMemory {
-    /// Allocates memory with a scene of this many words.
+    /// Allocates memory for reports of all devices, with a scene of this many words.
     ///
     /// # Errors
     /// When memory does not suffice.
-    pub fn new(allocator: &Allocator, scene: usize) -> Result<Self, CudaError> {
+    pub fn new(allocator: &Allocator, devices: usize, scene: usize) -> Result<Self, CudaError> {
         Ok(Self {
-            report: allocator.alloc(1)?,
-            episodes: allocator.alloc(1)?,
+            report: allocator.alloc(devices)?,
+            episodes: allocator.alloc(devices)?,
             scene: allocator.alloc(scene)?,
         })
     }
@@ -47,15 +47,20 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Allocates memory with a scene of this many words.
+    /// Allocates memory for reports of all devices, with a scene of this many words.
     ///
     /// # Errors
     /// When the device has no room or fails.
-    pub fn new(allocator: &Allocator, device: &Device, scene: usize) -> Result<Self, CudaError> {
+    pub fn new(
+        allocator: &Allocator,
+        device: &Device,
+        devices: usize,
+        scene: usize,
+    ) -> Result<Self, CudaError> {
         Ok(Self {
-            memory: SlotMemory::new(allocator, scene)?,
-            to_report: device.pinned(1)?,
-            to_episodes: device.pinned(1)?,
+            memory: SlotMemory::new(allocator, devices, scene)?,
+            to_report: device.pinned(devices)?,
+            to_episodes: device.pinned(devices)?,
             to_scene: device.pinned(scene)?,
             started: device.event()?,
             rolled: device.event()?,

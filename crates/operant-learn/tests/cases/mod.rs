@@ -8,7 +8,7 @@ use operant_learn::network::{
     Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Network, Pool, init_params,
 };
 use operant_learn::sample::SampleLayout;
-use operant_learn::{Activation, Config, CoreKind, Encoder};
+use operant_learn::{Activation, Config, CoreKind, Encoder, ShuffleKind};
 use wide::f32x16;
 
 use crate::reference;
@@ -53,6 +53,7 @@ pub fn config(num_envs: usize, num_steps: usize, num_minibatches: usize) -> Conf
     Config {
         seed: 3,
         total_timesteps: 10 * (num_envs * num_steps) as u64,
+        shuffle: ShuffleKind::Samples,
         num_envs,
         num_steps,
         learning_rate: 1e-3,
@@ -454,5 +455,12 @@ pub fn all() -> Vec<Case> {
     cases.extend(memories());
     cases.extend(tables());
     cases.extend(pointers());
+    cases.push(Case::new(
+        "four blocks of environments",
+        with(config(64, 24, 4), &|c| c.shuffle = ShuffleKind::Blocks),
+        Input::Dense(4),
+        discrete(&[2]),
+        false,
+    ));
     cases
 }

@@ -570,12 +570,19 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
     let (mut step, mut epochs) = (0, 0);
     let mut mean = Losses::default();
     for epoch in 0..config.update_epochs {
-        let shuffle = Shuffle::new(config.seed, update, epoch as u32, batch.sequences() as u32);
-        let size = batch.sequences() / config.num_minibatches;
+        let blocks = config.blocks();
+        let each = batch.sequences() / blocks;
+        let shuffle =
+            |block: usize| Shuffle::of_block(config.seed, update, epoch as u32, block as u32, each as u32);
+        let shuffles: Vec<Shuffle> = (0..blocks).map(shuffle).collect();
+        let share = each / config.num_minibatches;
         mean = Losses::default();
         let mut kl = 0.0;
-        for start in (0..batch.sequences()).step_by(size) {
-            let order = (start..start + size).map(|p| shuffle.index(p as u32) as usize);
+        for start in (0..each).step_by(share) {
+            let of_block = |(block, shuffle): (usize, &Shuffle)| -> Vec<usize> {
+                (start..start + share).map(|p| block * each + shuffle.index(p as u32) as usize).collect()
+            };
+            let order = shuffles.iter().enumerate().flat_map(of_block);
             let samples = sequences(network, batch, order);
             let (_, losses, gradient) = loss(network, config, &params, &samples);
             let scale = (config.max_grad_norm / (losses.grad_norm + 1e-6)).min(1.0);

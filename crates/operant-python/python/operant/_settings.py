@@ -19,6 +19,7 @@ class Settings(TypedDict, total=False):
     gamma: float
     gae_lambda: float
     num_minibatches: int
+    shuffle: Literal["samples", "blocks"]
     update_epochs: int
     norm_adv: bool
     clip_coef: float
@@ -53,6 +54,7 @@ class Settings(TypedDict, total=False):
     kernels: Literal["auto", "fused", "layers"]
     memory_fraction: float
     overlap: bool
+    deterministic: bool
     threads: int
     rollout_tile: int
     lane_width: int

@@ -31,6 +31,7 @@ use crate::evaluate::EvalSchedule;
 
 pub use error::CheckpointError;
 pub use load::{Loaded, best, is_checkpoint, load, load_latest, steps};
+pub(crate) use state::{pack, unpack};
 pub use store::Store;
 
 /// The checkpoint schema that this version writes. A reader accepts it and every earlier one.

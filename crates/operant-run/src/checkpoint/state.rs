@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use operant_learn::{Dtype, Snapshot, Tensor};
 use safetensors::SafeTensors;
 use safetensors::tensor::{self, TensorView};
+use serde::{Deserialize, Serialize};
 
 use super::CheckpointError;
 
@@ -63,6 +64,39 @@ pub fn encode(snapshot: &Snapshot, config: &str) -> Result<Vec<u8>, CheckpointEr
         }
     }
     tensor::serialize(views, metadata(config)).map_err(|error| CheckpointError::Snapshot(error.to_string()))
+}
+
+/// What safetensors does not keep of a snapshot.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    /// Names of the tensors in their order.
+    tensors: Vec<String>,
+    counters: BTreeMap<String, u64>,
+}
+
+/// A snapshot as bytes, for another process: the length of the header, the header as JSON, the tensors.
+///
+/// # Errors
+/// As [`encode`].
+pub fn pack(snapshot: &Snapshot) -> Result<Vec<u8>, CheckpointError> {
+    let tensors = snapshot.tensors.iter().map(|tensor| tensor.name.clone()).collect();
+    let header = Header { tensors, counters: snapshot.counters.clone() };
+    // Keys are strings, so this cannot fail.
+    let header = serde_json::to_vec(&header).unwrap_or_default();
+    Ok([&(header.len() as u64).to_le_bytes()[..], &header, &encode(snapshot, "")?].concat())
+}
+
+/// The inverse of [`pack`].
+///
+/// # Errors
+/// A message about what is wrong.
+pub fn unpack(bytes: &[u8]) -> Result<Snapshot, String> {
+    let (length, rest) = bytes.split_first_chunk().ok_or("it is cut off")?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+    let (header, tensors) = rest.split_at_checked(length).ok_or("it is cut off")?;
+    let Header { tensors: order, counters } =
+        serde_json::from_slice(header).map_err(|error| error.to_string())?;
+    Ok(Snapshot { tensors: decode(tensors, &order)?, counters })
 }
 
 /// The tensors in the given order, which must name each exactly once.

@@ -11,8 +11,8 @@ use super::device_request::DeviceRequest;
 use crate::error::{Error, Result};
 
 settings! {
-    /// How a run is carried out. Only `precision` changes what an update computes; only `precision` and `overlap`
-    /// change what a rollout plays.
+    /// How a run is carried out. Only `precision`, and on GPUs `deterministic` in the last bits, change what an update computes; only
+    /// `precision` and `overlap` change what a rollout plays.
     pub struct RunConfig in Run;
 
     /// Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference
@@ -27,6 +27,8 @@ settings! {
     memory_fraction: f64 [Kind::Real(Range::Unit)] = 0.9;
     /// On a GPU, overlap each rollout with the update before it, using weights that are one update old
     overlap: bool = false, switch("--overlap");
+    /// On several GPUs, add up in an order that gives the same bits for any number of them; docs/scale.md has what it costs
+    deterministic: bool = false, switch("--deterministic");
     /// Worker threads; 0 leaves it to the plan: every usable hardware thread, up to 32
     threads: usize [Kind::Count { least: 0, most: 4096 }] = 0;
     /// Environments that a thread steps together; 0 leaves it to the plan, which minimizes the time of the slowest thread

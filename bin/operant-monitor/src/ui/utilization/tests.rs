@@ -51,7 +51,7 @@ fn view_of(machine: Machine) -> (tempfile::TempDir, RunView) {
             set(name, value);
         }
     }
-    for name in ["env_wait", "env_restarts"] {
+    for name in ["comm_share", "env_wait", "env_restarts"] {
         set(name, f64::NAN);
     }
     if machine.performance == 0 {
@@ -101,6 +101,14 @@ fn workers_of_environments_and_the_balance_of_the_cores() {
         let at = run.position(name).unwrap();
         run.latest[at] = value;
     }
+    insta::assert_snapshot!(drawn(&run, (44, 8), |_| {}));
+}
+
+#[test]
+fn a_run_of_several_processes() {
+    let (_dir, mut run) = view_of(plain(2));
+    let at = run.position("comm_share").unwrap();
+    run.latest[at] = 0.082;
     insta::assert_snapshot!(drawn(&run, (44, 8), |_| {}));
 }
 

@@ -112,6 +112,7 @@ pub fn text(info: &Info, verbose: bool) -> String {
     });
     page.found("NVRTC", &info.compiler.found, &architectures, verbose);
     page.optional("cuBLASLt", &info.blas, "wide networks", verbose);
+    page.optional("NCCL", &info.nccl, "runs on several GPUs", verbose);
     match &info.kernel_cache {
         Some(cache) => page.row(
             "kernel cache",

@@ -31,6 +31,16 @@ impl EpisodeStats {
         });
     }
 
+    /// As numbers, to be sent.
+    pub fn numbers(&self) -> [f64; 6] {
+        [self.count as f64, self.sum, self.squares, self.min, self.max, self.length as f64]
+    }
+
+    /// The inverse of [`EpisodeStats::numbers`].
+    pub fn of([count, sum, squares, min, max, length]: [f64; 6]) -> Self {
+        Self { count: count as u64, sum, squares, min, max, length: length as u64 }
+    }
+
     /// Adds the episodes of another.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;

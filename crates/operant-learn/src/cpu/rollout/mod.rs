@@ -105,6 +105,11 @@ struct Ends<const V: usize> {
 }
 
 impl<const V: usize> Tile<V> {
+    /// Blocks of 16 environments that it plays, the last perhaps in part: as many in all tiles together for any width of tiles.
+    pub fn blocks(&self) -> usize {
+        self.count.div_ceil(LANES)
+    }
+
     /// Environments `first .. first + count` at the start of their first episodes.
     ///
     /// # Errors

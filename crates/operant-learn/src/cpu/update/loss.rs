@@ -82,6 +82,18 @@ pub(crate) struct LossSums {
     pub clipped: f64,
 }
 
+impl LossSums {
+    /// As numbers, to be sent.
+    pub fn numbers(&self) -> [f64; 5] {
+        [self.policy, self.value, self.entropy, self.kl, self.clipped]
+    }
+
+    /// The inverse of [`LossSums::numbers`].
+    pub fn of([policy, value, entropy, kl, clipped]: [f64; 5]) -> Self {
+        Self { policy, value, entropy, kl, clipped }
+    }
+}
+
 impl core::ops::Add for LossSums {
     type Output = Self;
     fn add(self, other: Self) -> Self {

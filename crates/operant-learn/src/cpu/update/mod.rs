@@ -3,6 +3,10 @@
 //! A minibatch is split into tiles of 64 samples, or with memory into groups of 16 sequences, and those into at most 64 chunks, a number
 //! that depends only on the sizes. Workers take chunks; within one, tiles add to the same sums in order; the chunks' gradients are added
 //! along a fixed tree. So the result is the same for any number of threads.
+//!
+//! With `shuffle = "blocks"` a minibatch has the same share of each block of environments, and a chunk is of one block. The blocks' sums are
+//! added pairwise. Several processes have neighbouring blocks each, so their sums are branches of that tree: the result is the same for any
+//! number of processes.
 
 pub mod adam;
 mod loss;
@@ -16,6 +20,7 @@ use rayon::prelude::*;
 
 use self::adam::learning_rate;
 use crate::LearnerState;
+use crate::backend::LearnError;
 use crate::config::Config;
 use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
@@ -24,8 +29,11 @@ use crate::cpu::threads::pool::WaitStrategy;
 use crate::cpu::threads::team;
 use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
 use crate::cpu::update::loss::{LossCoefficients, LossSums};
-use crate::cpu::update::statistics::{Order, advantage_shift_scale, explained_variance};
+use crate::cpu::update::statistics::{
+    Block, Moments, Order, advantages, errors_and_returns, explained_variance, shift_scale,
+};
 use crate::cpu::update::worker::{Minibatch, Worker};
+use crate::group::{Alone, Group, add_all, gathered};
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
@@ -79,8 +87,10 @@ pub struct Learner {
     workers: Vec<Mutex<Worker>>,
     chunks: Vec<RwLock<Chunk>>,
     gradient: Vec<f32>,
-    /// `(shift, scale)` of the advantages, per minibatch.
-    advantages: Vec<Mutex<(f32, f32)>>,
+    /// Of each minibatch's share of each block.
+    moments: Vec<Mutex<Moments>>,
+    /// The processes that train together.
+    group: Arc<dyn Group>,
     /// The progress counter, incremented every few tiles.
     pulse: Arc<AtomicU64>,
     /// The phase timer of the leading thread.
@@ -100,29 +110,35 @@ struct Chunk {
 /// The shared data of a round.
 struct Round<'a> {
     policy: &'a mut Policy,
-    task: Task<'a>,
+    task: Task,
 }
 
 /// The items of a round.
-enum Task<'a> {
-    /// Shift and scale of the advantages of each minibatch.
-    Advantages { order: Order },
-    /// The gradient of each of `chunks` chunks of a minibatch.
-    Gradient { minibatch: Minibatch<'a>, coefficients: LossCoefficients, chunks: usize },
+enum Task {
+    /// Moments of the advantages of each minibatch and block.
+    Advantages { epoch: usize },
+    /// The gradient of each of `chunks` chunks of a block's share of a minibatch.
+    Gradient {
+        minibatch: usize,
+        epoch: usize,
+        advantages: (f32, f32),
+        coefficients: LossCoefficients,
+        chunks: usize,
+    },
 }
 
 impl Learner {
     /// The learner of `network` over batches laid out by `layout`.
     pub fn new(network: Network, layout: SampleLayout, config: Config) -> Self {
-        let largest = largest_minibatch(&config);
-        let chunks = Units::of(&config, &network).chunks(largest, network.len());
+        let (blocks, chunks) = (config.blocks(), most_chunks(&config, &network));
         let chunk = || Chunk { gradient: vec![0.0; network.len()], losses: LossSums::default() };
         Self {
             policy: Policy::new(&network),
             workers: Vec::new(),
             chunks: (0..chunks).map(|_| RwLock::new(chunk())).collect(),
             gradient: vec![0.0; network.len()],
-            advantages: (0..config.num_minibatches.max(1)).map(|_| Mutex::new((0.0, 1.0))).collect(),
+            moments: (0..config.num_minibatches.max(1) * blocks).map(|_| Mutex::default()).collect(),
+            group: Arc::new(Alone),
             config,
             network,
             layout,
@@ -135,6 +151,11 @@ impl Learner {
     /// Sets how threads wait for small minibatches.
     pub fn waiting(self, waiting: WaitStrategy) -> Self {
         Self { waiting, ..self }
+    }
+
+    /// Trains together with other processes, each of which has a batch of as many neighbouring blocks.
+    pub fn in_group(self, group: Arc<dyn Group>) -> Self {
+        Self { group, ..self }
     }
 
     /// Switches phase timers on or off. It has no effect on workers created later, so call it after an update.
@@ -164,7 +185,15 @@ impl Learner {
     }
 
     /// Runs the epochs of update number `update` (from 0) over `batch`, on the current rayon pool.
-    pub fn update(&mut self, state: &mut LearnerState, batch: &Batch, update: u64) -> UpdateLosses {
+    ///
+    /// # Errors
+    /// When another process of the group is lost.
+    pub fn update(
+        &mut self,
+        state: &mut LearnerState,
+        batch: &Batch,
+        update: u64,
+    ) -> Result<UpdateLosses, LearnError> {
         assert_eq!(batch.layout(), &self.layout, "the batch has the layout of another network");
         assert!(
             batch.len() <= self.config.num_envs * self.config.num_steps,
@@ -179,58 +208,88 @@ impl Learner {
                 &self.pulse,
             )));
         }
-        let Self { config, network, policy, workers, chunks, gradient, advantages, timer, .. } = self;
-        let learning_rate = learning_rate(config, update);
-        let (sequences, length) = (batch.sequences(), batch.sequence());
-        let count = config.num_minibatches.clamp(1, sequences);
-        let bounds = |m: usize| (m * sequences / count * length, (m + 1) * sequences / count * length);
+        let Self { config, network, policy, workers, chunks, gradient, moments, timer, group, .. } = self;
+        let (group, learning_rate) = (&**group, learning_rate(config, update));
+        let blocks = Blocks::of(config, batch, group);
+        let length = batch.sequence();
+        let count = config.num_minibatches.clamp(1, blocks.sequences);
+        let bounds =
+            |m: usize| (m * blocks.sequences / count * length, (m + 1) * blocks.sequences / count * length);
         let units = Units::of(config, network);
         let threads = rayon::current_num_threads();
-        let work = |round: &Round<'_>, item: usize| match &round.task {
-            Task::Advantages { order } => {
-                let (first, end) = bounds(item);
+        let order = |epoch: usize, block: usize| Order::new(config.seed, update, epoch, blocks.block(block));
+        let work = |round: &Round<'_>, item: usize| match round.task {
+            Task::Advantages { epoch } => {
+                let (m, block) = (item / blocks.own, item % blocks.own);
+                let (first, end) = bounds(m);
                 let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
                 worker.timer.start();
-                *lock(&advantages[item]) = advantage_shift_scale(batch, order, first, end);
+                *lock(&moments[item]) = advantages(batch, &order(epoch, block), first, end);
                 worker.timer.end(Part::Statistics);
             }
-            Task::Gradient { minibatch, coefficients, chunks: parts } => {
+            Task::Gradient { minibatch, epoch, advantages, coefficients, chunks: parts } => {
+                let (block, part) = (item / parts, item % parts);
+                let (first, end) = bounds(minibatch);
+                let minibatch =
+                    Minibatch { batch, order: order(epoch, block), first, size: end - first, advantages };
                 let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
                 let mut chunk = chunks[item].write().unwrap_or_else(PoisonError::into_inner);
                 let tiles = units.count(minibatch.size);
-                let range = item * tiles / parts..(item + 1) * tiles / parts;
+                let range = part * tiles / parts..(part + 1) * tiles / parts;
                 let Chunk { gradient, losses } = &mut *chunk;
-                *losses = worker.chunk(round.policy, coefficients, minibatch, range, gradient);
+                *losses = worker.chunk(round.policy, &coefficients, &minibatch, range, gradient);
             }
         };
         let small = batch.len() / count <= AWAKE_SAMPLES && network.len() <= AWAKE_PARAMS;
         let waiting = if small { self.waiting } else { WaitStrategy::Sleep };
-        let order = |epoch: usize| Order::new(config.seed, update, epoch, batch);
-        let first = Round { policy, task: Task::Advantages { order: order(0) } };
+        let first = Round { policy, task: Task::Advantages { epoch: 0 } };
         let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
-        team::lead(waiting, first, &work, |team| {
+        team::lead(waiting, first, &work, |team| -> Result<(), LearnError> {
             while epochs < config.update_epochs {
+                let mut scales = vec![(0.0, 1.0); count];
                 if config.norm_adv {
-                    team.round(count, |round| round.task = Task::Advantages { order: order(epochs) });
+                    let items = count * blocks.own;
+                    team.round(items, |round| round.task = Task::Advantages { epoch: epochs });
+                    let own: Vec<[f64; 3]> = moments[..items].iter().map(|it| lock(it).numbers()).collect();
+                    let all = gathered(group, &own)?;
+                    for (m, scale) in scales.iter_mut().enumerate() {
+                        let of_rank = |rank: usize| {
+                            let first = rank * items + m * blocks.own;
+                            all[first..first + blocks.own].iter().map(|numbers| Moments::of(*numbers))
+                        };
+                        *scale = shift_scale((0..group.size()).flat_map(of_rank));
+                    }
                 }
                 means = Means::default();
                 let mut last_kl = f64::NAN;
-                for (m, advantages) in advantages.iter().enumerate().take(count) {
+                for (m, advantages) in scales.into_iter().enumerate() {
                     let (first, end) = bounds(m);
-                    let (size, advantages) = (end - first, *lock(advantages));
-                    let parts = units.chunks(size, network.len());
-                    let minibatch = Minibatch { batch, order: order(epochs), first, size, advantages };
-                    team.round(parts, |round| {
+                    let size = (end - first) * blocks.all();
+                    let parts = chunks_of_block(config, network, size).min(units.count(end - first));
+                    team.round(parts * blocks.own, |round| {
                         timer.start();
                         round.policy.pack_for_update(&state.params);
                         timer.end(Part::Packing);
                         let coefficients = LossCoefficients::new(config, size);
-                        round.task = Task::Gradient { minibatch, coefficients, chunks: parts };
+                        round.task = Task::Gradient {
+                            minibatch: m,
+                            epoch: epochs,
+                            advantages,
+                            coefficients,
+                            chunks: parts,
+                        };
                     });
                     timer.start();
-                    let sums = add_chunks(&chunks[..parts], gradient);
-                    timer
-                        .end_on(Part::Reduction, if adds_in_parallel(parts, gradient) { threads } else { 1 });
+                    let own = &chunks[..parts * blocks.own];
+                    let sums = if blocks.all() == 1 {
+                        add_chunks(own, gradient)
+                    } else {
+                        add_blocks(own, parts, gradient, group)?
+                    };
+                    timer.end_on(
+                        Part::Reduction,
+                        if adds_in_parallel(own.len(), gradient) { threads } else { 1 },
+                    );
                     let norm = adam::norm(gradient);
                     if norm.is_finite() && (sums.policy + sums.value + sums.entropy).is_finite() {
                         adam::step(state, gradient, norm, learning_rate, config);
@@ -246,12 +305,66 @@ impl Learner {
                     break;
                 }
             }
-        });
+            Ok(())
+        })?;
         timer.start();
-        let explained_variance = explained_variance(batch);
+        let samples = blocks.sequences * length;
+        let of_block = |block: usize| errors_and_returns(batch, block * samples, (block + 1) * samples);
+        let own: Vec<[f64; 6]> = (0..blocks.own)
+            .map(|block| {
+                let [[a, b, c], [d, e, f]] = of_block(block).map(|moments| moments.numbers());
+                [a, b, c, d, e, f]
+            })
+            .collect();
+        let all = gathered(group, &own)?;
+        let explained_variance = explained_variance(
+            all.iter().map(|[a, b, c, d, e, f]| [Moments::of([*a, *b, *c]), Moments::of([*d, *e, *f])]),
+        );
         timer.end_on(Part::Statistics, threads);
-        UpdateLosses { explained_variance, learning_rate, nonfinite, epochs, ..means.losses() }
+        Ok(UpdateLosses { explained_variance, learning_rate, nonfinite, epochs, ..means.losses() })
     }
+}
+
+/// The blocks of environments of a batch.
+#[derive(Debug, Clone, Copy)]
+struct Blocks {
+    /// Blocks of this process.
+    own: usize,
+    /// The number of the first of them.
+    first: usize,
+    /// Processes.
+    processes: usize,
+    /// Sequences of a block.
+    sequences: usize,
+}
+
+impl Blocks {
+    fn of(config: &Config, batch: &Batch, group: &dyn Group) -> Self {
+        let own = config.blocks() / group.size();
+        assert!(own > 0, "{} processes for {} blocks", group.size(), config.blocks());
+        let sequences = batch.sequences() / own;
+        Self { own, first: group.rank() * own, processes: group.size(), sequences }
+    }
+
+    /// Blocks of all processes.
+    fn all(&self) -> usize {
+        self.own * self.processes
+    }
+
+    /// One of this process.
+    fn block(&self, own: usize) -> Block {
+        Block { number: self.first + own, first: own * self.sequences, sequences: self.sequences }
+    }
+}
+
+/// Chunks of the largest minibatch.
+pub(crate) fn most_chunks(config: &Config, network: &Network) -> usize {
+    config.blocks() * chunks_of_block(config, network, largest_minibatch(config))
+}
+
+/// Chunks of each block's share of a minibatch of `samples` samples, of all blocks.
+fn chunks_of_block(config: &Config, network: &Network, samples: usize) -> usize {
+    (Units::of(config, network).chunks(samples, network.len()) / config.blocks()).max(1)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -342,6 +455,63 @@ fn add_chunks(chunks: &[RwLock<Chunk>], gradient: &mut [f32]) -> LossSums {
         read(chunk, &mut |chunk| losses = losses + chunk.losses);
     }
     losses
+}
+
+/// Adds the chunks' gradients of each block one after another, and the blocks pairwise, those of other processes too. Returns the sums of
+/// their losses.
+fn add_blocks(
+    chunks: &[RwLock<Chunk>],
+    parts: usize,
+    gradient: &mut [f32],
+    group: &dyn Group,
+) -> Result<LossSums, LearnError> {
+    let add = |to: &mut [f32], from: &[f32]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+    let blocks = || chunks.chunks(parts);
+    let read = |chunk: &RwLock<Chunk>, use_it: &mut dyn FnMut(&Chunk)| {
+        use_it(&chunk.read().unwrap_or_else(PoisonError::into_inner));
+    };
+    let part = |(b, out): (usize, &mut [f32])| {
+        let range = b * SUM_BLOCK..b * SUM_BLOCK + out.len();
+        let mut sums = vec![[0.0; SUM_BLOCK]; blocks().len()];
+        for (sum, chunks) in sums.iter_mut().zip(blocks()) {
+            for chunk in chunks {
+                read(chunk, &mut |chunk| add(sum, &chunk.gradient[range.clone()]));
+            }
+        }
+        out.copy_from_slice(&pairwise(sums, |to, from| add(to, &from))[..out.len()]);
+    };
+    if adds_in_parallel(chunks.len(), gradient) {
+        gradient.par_chunks_mut(SUM_BLOCK).enumerate().for_each(part);
+    } else {
+        gradient.chunks_mut(SUM_BLOCK).enumerate().for_each(part);
+    }
+    let losses = blocks().map(|chunks| {
+        let mut losses = LossSums::default();
+        chunks.iter().for_each(|chunk| read(chunk, &mut |chunk| losses = losses + chunk.losses));
+        losses.numbers()
+    });
+    let add_losses =
+        |to: &mut [f64; 5], from: [f64; 5]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+    let mut losses = pairwise(losses.collect(), add_losses);
+    add_all(group, gradient)?;
+    add_all(group, &mut losses)?;
+    Ok(LossSums::of(losses))
+}
+
+/// Adds a power of two of neighbours pairwise, then their sums, and so on.
+fn pairwise<T>(mut all: Vec<T>, add: impl Fn(&mut T, T)) -> T {
+    while all.len() > 1 {
+        let mut pairs = all.into_iter();
+        all = std::iter::from_fn(|| {
+            let mut sum = pairs.next()?;
+            if let Some(other) = pairs.next() {
+                add(&mut sum, other);
+            }
+            Some(sum)
+        })
+        .collect();
+    }
+    all.pop().expect("there is at least one")
 }
 
 /// Means over the minibatches of an epoch.

@@ -12,9 +12,17 @@ const BLOCK: usize = 4_096;
 /// Number of tiles to prefetch.
 const AHEAD: usize = 4;
 
-/// Shift and scale that make the advantages at positions `first .. end` zero-mean and unit-deviation: `(A - shift) scale`
-/// with scale = 1 / (std + 1e-8), std with Bessel's correction. A single sample has no deviation; it becomes 0.
-pub(crate) fn advantage_shift_scale(batch: &Batch, order: &Order, first: usize, end: usize) -> (f32, f32) {
+/// Shift and scale that make advantages zero-mean and unit-deviation: `(A - shift) scale` with scale = 1 / (std + 1e-8), std with
+/// Bessel's correction. A single sample has no deviation; it becomes 0. Parts are merged in their order.
+pub(crate) fn shift_scale(parts: impl IntoIterator<Item = Moments>) -> (f32, f32) {
+    let mut whole = Moments::default();
+    parts.into_iter().for_each(|part| whole.merge(&part));
+    let deviation = if whole.count > 1.0 { (whole.squares / (whole.count - 1.0)).sqrt() } else { 0.0 };
+    (whole.mean as f32, (1.0 / (deviation + 1e-8)) as f32)
+}
+
+/// The advantages at positions `first .. end`.
+pub(crate) fn advantages(batch: &Batch, order: &Order, first: usize, end: usize) -> Moments {
     let field = batch.layout().advantage;
     let ask = |tile: usize| {
         let indices = order.tile(batch, tile, end);
@@ -38,19 +46,31 @@ pub(crate) fn advantage_shift_scale(batch: &Batch, order: &Order, first: usize, 
         }
         moments.merge(&part);
     }
-    let deviation = if moments.count > 1.0 { (moments.squares / (moments.count - 1.0)).sqrt() } else { 0.0 };
-    (moments.mean as f32, (1.0 / (deviation + 1e-8)) as f32)
+    moments
 }
 
-/// 1 - Var(returns - values) / Var(returns); the difference is the advantage.
-pub(crate) fn explained_variance(batch: &Batch) -> f64 {
+/// 1 - Var(returns - values) / Var(returns), of the moments of both, merged in their order.
+pub(crate) fn explained_variance(parts: impl IntoIterator<Item = [Moments; 2]>) -> f64 {
+    let mut whole = [Moments::default(); 2];
+    for parts in parts {
+        for (whole, part) in whole.iter_mut().zip(&parts) {
+            whole.merge(part);
+        }
+    }
+    let [errors, returns] = whole.map(|moments| moments.variance());
+    if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns }
+}
+
+/// Differences between returns and values, and returns, of samples `first .. end`; the difference is the advantage.
+pub(crate) fn errors_and_returns(batch: &Batch, first: usize, end: usize) -> [Moments; 2] {
     let layout = batch.layout();
-    let blocks: Vec<[Moments; 2]> = (0..batch.len().div_ceil(BLOCK))
+    let blocks: Vec<[Moments; 2]> = (0..(end - first).div_ceil(BLOCK))
         .into_par_iter()
         .map(|block| {
             let mut parts = [Moments::default(); 2];
-            let end = batch.len().min((block + 1) * BLOCK);
-            for tile in (block * BLOCK..end).step_by(TILE) {
+            let block = first + block * BLOCK;
+            let end = end.min(block + BLOCK);
+            for tile in (block..end).step_by(TILE) {
                 let size = TILE.min(end - tile);
                 let mut values = [[0.0; TILE]; 2];
                 let [errors, returns] = &mut values;
@@ -71,20 +91,34 @@ pub(crate) fn explained_variance(batch: &Batch) -> f64 {
             whole.merge(part);
         }
     }
-    let [errors, returns] = whole.map(|moments| moments.variance());
-    if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns }
+    whole
 }
 
-/// The order of an epoch's samples: a shuffle of sequences, whose steps stay together.
+/// A block of neighbouring environments: a minibatch has the same share of each.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Block {
+    /// Its number among those of all machines.
+    pub number: usize,
+    /// Its first sequence in this batch.
+    pub first: usize,
+    /// Its sequences.
+    pub sequences: usize,
+}
+
+/// The order of an epoch's samples of a block: a shuffle of sequences, whose steps stay together.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
     shuffle: Shuffle,
+    /// The block's first sequence.
+    first: u32,
 }
 
 impl Order {
     /// The order of epoch `epoch` of update `update`.
-    pub fn new(seed: u64, update: u64, epoch: usize, batch: &Batch) -> Self {
-        Self { shuffle: Shuffle::new(seed, update, epoch as u32, batch.sequences() as u32) }
+    pub fn new(seed: u64, update: u64, epoch: usize, block: Block) -> Self {
+        let Block { number, first, sequences } = block;
+        let shuffle = Shuffle::of_block(seed, update, epoch as u32, number as u32, sequences as u32);
+        Self { shuffle, first: first as u32 }
     }
 
     /// The samples at 64 positions from `first`; those from `end` on repeat the last one, and carry no weight.
@@ -93,10 +127,11 @@ impl Order {
         let last = end as u32 - 1;
         let positions: [u32; TILE] = core::array::from_fn(|s| (first as u32 + s as u32).min(last));
         if !batch.has_memory() {
-            return self.shuffle.indices(positions);
+            return self.shuffle.indices(positions).map(|sample| self.first + sample);
         }
         let length = batch.sequence() as u32;
         let sequences = self.shuffle.indices(positions.map(|position| position / length));
+        let sequences = sequences.map(|sequence| self.first + sequence);
         core::array::from_fn(|s| {
             let [first, stride] = batch.steps_of(sequences[s] as usize);
             (first + (positions[s] % length) as usize * stride) as u32
@@ -106,19 +141,30 @@ impl Order {
     /// The sequences at L positions of sequences from `first`; those from `end` on repeat the last one.
     pub fn sequences<const L: usize>(&self, first: usize, end: usize) -> [u32; L] {
         let last = end as u32 - 1;
-        self.shuffle.indices(core::array::from_fn(|s| (first as u32 + s as u32).min(last)))
+        let sequences = self.shuffle.indices(core::array::from_fn(|s| (first as u32 + s as u32).min(last)));
+        sequences.map(|sequence| self.first + sequence)
     }
 }
 
 /// Running mean and squared distances from it.
-#[derive(Debug, Clone, Copy, Default)]
-struct Moments {
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Moments {
     count: f64,
     mean: f64,
     squares: f64,
 }
 
 impl Moments {
+    /// As numbers, to be sent.
+    pub fn numbers(&self) -> [f64; 3] {
+        [self.count, self.mean, self.squares]
+    }
+
+    /// The inverse of [`Moments::numbers`].
+    pub fn of([count, mean, squares]: [f64; 3]) -> Self {
+        Self { count, mean, squares }
+    }
+
     fn add(&mut self, values: &[f64]) {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;

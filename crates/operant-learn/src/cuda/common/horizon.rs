@@ -3,6 +3,7 @@
 use operant_cuda::{Buffer, CudaError, Stream};
 
 use super::env::{KernelEnv, words_of};
+use super::local::Local;
 use super::memory::Allocator;
 use super::structs::{Discounts, EpisodeTotals, RunningNorm, Seed};
 use crate::config::Config;
@@ -33,11 +34,15 @@ pub struct HorizonSizes {
     pub norm_reward: bool,
     /// Blocks of the launch that merges sums.
     pub blocks: usize,
+    /// Devices of the run.
+    pub devices: usize,
+    /// Number of this device's first environment among those of all devices.
+    pub first_environment: usize,
 }
 
 impl HorizonSizes {
     /// The sizes of a configuration, in launches of `blocks` blocks.
-    pub fn new(kernel_env: &KernelEnv, network: &Network, config: &Config, blocks: usize) -> Self {
+    pub fn new(kernel_env: &KernelEnv, network: &Network, config: &Local, blocks: usize) -> Self {
         Self {
             num_envs: config.num_envs,
             num_steps: config.num_steps,
@@ -48,6 +53,8 @@ impl HorizonSizes {
             norms: norms_of(network, config),
             norm_reward: config.norm_reward,
             blocks,
+            devices: config.devices,
+            first_environment: config.rank * config.num_envs,
         }
     }
 
@@ -88,10 +95,16 @@ operant_cuda::params! {
         running: writes_any [RunningNorm; of.norms],
         /// (blocks, norms): sums of x - shift and of its square.
         partials: writes_any [f64 as double2; 2 * of.norms * of.blocks],
+        /// (devices, blocks, norms): those of all devices.
+        all_partials: reads_any [f64 as double2; 2 * of.norms * of.blocks * of.devices],
         /// (N): discounted return of each environment.
         discounted: writes_any [f32; if of.norm_reward { of.num_envs } else { 0 }],
         clip_obs: value [f32],
         clip_reward: value [f32],
+        /// Blocks of the launch that merges sums.
+        blocks: value [u32],
+        /// Devices of the run.
+        devices: value [u32],
     }
 }
 
@@ -125,6 +138,8 @@ operant_cuda::params! {
         scene: may_write [u32; of.scene_words()],
         num_envs: value [u32],
         num_steps: value [u32],
+        /// Number of environment 0 among those of all devices.
+        first_environment: value [u32],
         seed: value [Seed],
         discounts: value [Discounts],
     }
@@ -135,7 +150,9 @@ operant_cuda::params! {
 pub struct NormMemory {
     pub scales: Buffer<f32>,
     pub running: Buffer<RunningNorm>,
-    partials: Buffer<f64>,
+    pub partials: Buffer<f64>,
+    /// Those of all devices, if there are several.
+    pub all_partials: Option<Buffer<f64>>,
     pub discounted: Option<Buffer<f32>>,
 }
 
@@ -170,6 +187,10 @@ impl HorizonMemory {
                 scales: allocator.alloc(2 * norms)?,
                 running: allocator.alloc(norms)?,
                 partials: allocator.alloc(2 * norms * of.blocks)?,
+                all_partials: match of.devices {
+                    1 => None,
+                    devices => Some(allocator.alloc(2 * norms * of.blocks * devices)?),
+                },
                 discounted: if of.norm_reward { Some(allocator.alloc(n)?) } else { None },
             }),
         };
@@ -212,6 +233,7 @@ impl HorizonMemory {
     pub fn params<'a>(
         &'a self,
         config: &Config,
+        of: &HorizonSizes,
         log_std: Option<&'a Buffer<f32>>,
         turn: usize,
         recording: bool,
@@ -229,9 +251,12 @@ impl HorizonMemory {
                 scales: norms.map(|norms| &norms.scales),
                 running: norms.map(|norms| &norms.running),
                 partials: norms.map(|norms| &norms.partials),
+                all_partials: norms.map(|norms| norms.all_partials.as_ref().unwrap_or(&norms.partials)),
                 discounted: norms.and_then(|norms| norms.discounted.as_ref()),
                 clip_obs: config.clip_obs as f32,
                 clip_reward: config.clip_reward as f32,
+                blocks: of.blocks as u32,
+                devices: of.devices as u32,
             },
             partials: &self.partials,
             totals: &self.totals,
@@ -240,6 +265,7 @@ impl HorizonMemory {
             scene: recording.then_some(&self.scene),
             num_envs: config.num_envs as u32,
             num_steps: config.num_steps as u32,
+            first_environment: of.first_environment as u32,
             seed: config.seed.into(),
             discounts: Discounts::of(config),
         }

@@ -5,6 +5,7 @@ pub mod env;
 pub mod gae;
 pub mod graphs;
 pub mod horizon;
+pub mod local;
 pub mod memory;
 pub mod overlap;
 pub mod phases;

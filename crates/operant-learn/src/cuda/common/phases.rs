@@ -1,8 +1,11 @@
 //! The part of PPO's update that fused kernels and the GEMM path share: buffers, statistics, state and phases.
 
-use operant_cuda::{Buffer, CudaError, Function, LaunchConfig, Module, Params, Stream, plain_struct};
+use operant_cuda::{
+    Buffer, Communicator, CudaError, Function, LaunchConfig, Module, Params, Stream, plain_struct,
+};
 
 use super::horizon::first_states;
+use super::local::Local;
 use super::memory::Allocator;
 use super::structs::Seed;
 use crate::config::Config;
@@ -25,7 +28,7 @@ plain_struct! {
         norms: f64,
         /// Minibatches that the sums are over.
         minibatches: f64,
-        /// Sum of the advantages, about the first, and of their squares.
+        /// Sum of the advantages and of their squares; without blocks about the first advantage.
         errors: [f64; 2],
         /// The same for returns.
         returns: [f64; 2],
@@ -111,37 +114,65 @@ pub struct UpdateSizes {
     pub first_states: usize,
     /// Blocks of every launch.
     pub blocks: usize,
+    /// Blocks of environments of this device; None unless `shuffle` is `blocks`.
+    pub env_blocks: Option<usize>,
+    /// Parts in which the norm of the gradient is summed if it is `blocks`.
+    pub norm_parts: usize,
+    /// Devices of the run.
+    pub devices: usize,
+    /// Whether the gradients of all devices are collected and added here, not by NCCL.
+    pub collects: bool,
 }
 
 impl UpdateSizes {
     /// The sizes of a configuration, in launches of `blocks` blocks.
-    pub fn new(network: &Network, config: &Config, sample_stride: usize, blocks: usize) -> Self {
+    pub fn new(network: &Network, config: &Local, sample_stride: usize, blocks: usize) -> Self {
         let num_samples = config.num_envs.saturating_mul(config.num_steps);
         let sequence = config.sequence();
+        let sequences = num_samples / sequence / config.env_blocks();
         Self {
             parameters: network.len(),
             num_samples,
             sequence,
-            num_minibatches: config.num_minibatches.clamp(1, (num_samples / sequence).max(1)),
+            num_minibatches: config.num_minibatches.clamp(1, sequences.max(1)),
             sample_stride,
             first_states: first_states(network, config),
             blocks,
+            env_blocks: config.blocks,
+            norm_parts: config.norm_parts(network.len()),
+            devices: config.devices,
+            collects: config.deterministic && config.devices > 1,
         }
     }
 
     /// M: samples of the longest minibatch.
     pub fn minibatch(&self) -> usize {
-        self.sequences().div_ceil(self.num_minibatches) * self.sequence
+        self.sequences().div_ceil(self.num_minibatches) * self.sequence * self.env_blocks.unwrap_or(1)
     }
 
-    /// Sequences of all samples.
+    /// Sequences of all samples of a block of environments, or of all environments.
     pub fn sequences(&self) -> usize {
-        self.num_samples / self.sequence
+        self.num_samples / self.sequence / self.env_blocks.unwrap_or(1)
     }
 
-    /// Parts of a minibatch whose advantages are summed apart, so that all blocks have work.
+    /// Parts of a minibatch whose advantages are summed apart: blocks of environments, or so that all blocks of threads have work.
     pub fn segments(&self) -> usize {
-        (self.blocks / self.num_minibatches).max(1)
+        self.env_blocks.unwrap_or_else(|| (self.blocks / self.num_minibatches).max(1))
+    }
+
+    /// Numbers of `moments`.
+    fn moments(&self) -> usize {
+        2 * self.num_minibatches * self.segments()
+    }
+
+    /// Parts of the norm of the gradient.
+    fn norms(&self) -> usize {
+        self.blocks.max(self.norm_parts)
+    }
+
+    /// Devices whose gradients are collected; 0 if NCCL adds them.
+    fn collected(&self) -> usize {
+        if self.collects { self.devices } else { 0 }
     }
 }
 
@@ -160,10 +191,17 @@ operant_cuda::params! {
         gradient: writes [f32; of.parameters],
         /// (blocks, 5).
         losses: writes [f64; 5 * of.blocks],
-        /// (blocks).
-        norms: writes [f64; of.blocks],
+        /// (blocks, or parts of the norm).
+        norms: writes [f64; of.norms()],
         /// (minibatches, segments, 2): sums of advantages and of squares.
-        moments: writes [f64; 2 * of.num_minibatches * of.segments()],
+        moments: writes [f64; of.moments()],
+        /// (devices, minibatches, segments, 2): those of all devices.
+        all_moments: reads [f64; of.moments() * of.devices],
+        /// (5): with blocks of environments, sums of the losses of a minibatch.
+        sums: writes [f64; 5],
+        /// (devices, P) and (devices, 5): gradients and sums of all devices, where they are added here.
+        all_gradients: reads_any [f32; of.parameters * of.collected()],
+        all_sums: reads_any [f64; 5 * of.collected()],
         /// (blocks, 4).
         spreads: writes [f64; 4 * of.blocks],
         /// (1).
@@ -175,10 +213,18 @@ operant_cuda::params! {
         num_samples: value [u32],
         num_minibatches: value [u32],
         num_epochs: value [u32],
-        /// Sequences of a minibatch, rounded down.
+        /// Environments of this device.
+        num_envs: value [u32],
+        /// Number of this device's first block of environments among those of all devices.
+        first_block: value [u32],
+        /// Devices of the run.
+        devices: value [u32],
+        /// Sequences of a minibatch in a block of environments, rounded down.
         minibatch_size: value [u32],
         /// Remaining sequences of an epoch.
         minibatch_rest: value [u32],
+        /// Parts in which the norm of the gradient is summed.
+        norm_parts: value [u32],
         /// Parts of a minibatch whose advantages are summed apart.
         segments: value [u32],
         /// Blocks of every launch.
@@ -215,6 +261,11 @@ pub struct UpdateMemory {
     losses: Buffer<f64>,
     norms: Buffer<f64>,
     moments: Buffer<f64>,
+    /// Those of all devices, if there are several.
+    all_moments: Option<Buffer<f64>>,
+    sums: Buffer<f64>,
+    /// Gradients and sums of all devices, if they are added here.
+    collected: Option<(Buffer<f32>, Buffer<f64>)>,
     spreads: Buffer<f64>,
     pub report: Buffer<UpdateReport>,
     pub progress: Buffer<Progress>,
@@ -231,8 +282,17 @@ impl UpdateMemory {
             exp_avg_sq: allocator.alloc(of.parameters)?,
             gradient: allocator.alloc(of.parameters)?,
             losses: allocator.alloc(5 * of.blocks)?,
-            norms: allocator.alloc(of.blocks)?,
-            moments: allocator.alloc(2 * of.num_minibatches * of.segments())?,
+            norms: allocator.alloc(of.norms())?,
+            moments: allocator.alloc(of.moments())?,
+            all_moments: match of.devices {
+                1 => None,
+                devices => Some(allocator.alloc(of.moments() * devices)?),
+            },
+            sums: allocator.alloc(5)?,
+            collected: match of.collected() {
+                0 => None,
+                devices => Some((allocator.alloc(of.parameters * devices)?, allocator.alloc(5 * devices)?)),
+            },
             spreads: allocator.alloc(4 * of.blocks)?,
             report: allocator.alloc(1)?,
             progress: allocator.alloc(1)?,
@@ -243,11 +303,11 @@ impl UpdateMemory {
     /// The kernels' parameters for an update over `samples`.
     pub fn params<'a>(
         &'a self,
-        config: &Config,
+        config: &Local,
         of: &UpdateSizes,
         samples: &'a Buffer<u32>,
     ) -> UpdateParams<'a> {
-        let batch = of.num_samples.max(1) as u64;
+        let batch = of.num_samples.saturating_mul(of.devices).max(1) as u64;
         let anneal = if config.anneal_lr { config.total_timesteps.div_ceil(batch).max(1) } else { 0 };
         UpdateParams {
             samples,
@@ -258,6 +318,10 @@ impl UpdateMemory {
             losses: &self.losses,
             norms: &self.norms,
             moments: &self.moments,
+            all_moments: self.all_moments.as_ref().unwrap_or(&self.moments),
+            sums: &self.sums,
+            all_gradients: self.collected.as_ref().map(|(gradients, _)| gradients),
+            all_sums: self.collected.as_ref().map(|(_, sums)| sums),
             spreads: &self.spreads,
             report: &self.report,
             progress: &self.progress,
@@ -265,6 +329,10 @@ impl UpdateMemory {
             num_samples: of.num_samples as u32,
             num_minibatches: of.num_minibatches as u32,
             num_epochs: config.update_epochs as u32,
+            num_envs: config.num_envs as u32,
+            first_block: (config.rank * config.env_blocks()) as u32,
+            devices: of.devices as u32,
+            norm_parts: of.norm_parts as u32,
             minibatch_size: (of.sequences() / of.num_minibatches) as u32,
             minibatch_rest: (of.sequences() % of.num_minibatches) as u32,
             segments: of.segments() as u32,
@@ -292,13 +360,52 @@ impl UpdateMemory {
     }
 }
 
+/// What devices exchange in an update; nothing if there is one.
+#[derive(Debug, Clone, Copy)]
+pub struct Exchange<'a> {
+    pub memory: &'a UpdateMemory,
+    pub link: Option<&'a Communicator>,
+}
+
+impl Exchange<'_> {
+    /// The moments of the advantages of all devices.
+    pub fn moments(&self, stream: &Stream) -> Result<(), CudaError> {
+        let Self { memory, link } = self;
+        link.zip(memory.all_moments.as_ref())
+            .map_or(Ok(()), |(link, all)| link.gather(stream, &memory.moments, all))
+    }
+
+    /// Adds gradients and sums of losses of all devices, or collects them to be added: whether it does.
+    pub fn gradients(&self, stream: &Stream) -> Result<bool, CudaError> {
+        let Self { memory, link } = self;
+        let Some(link) = link else { return Ok(false) };
+        if let Some((gradients, sums)) = &memory.collected {
+            link.gather(stream, &memory.gradient, gradients)?;
+            link.gather(stream, &memory.sums, sums)?;
+            return Ok(true);
+        }
+        link.sum(stream, &memory.gradient)?;
+        link.sum(stream, &memory.sums)?;
+        Ok(false)
+    }
+}
+
+/// The kernels that make a minibatch's gradient, and its norm, of parts.
+#[derive(Debug)]
+enum Reduction {
+    /// Of blocks of threads, in one step.
+    Whole(Function),
+    /// Of blocks of environments, on several devices.
+    Blocks { sum: Function, add: Function, norm: Function },
+}
+
 /// The phases of an update, as kernels of a module.
 #[derive(Debug)]
 pub struct Phases {
     spread: Function,
     begin: Function,
     advantages: Function,
-    reduce: Function,
+    reduction: Reduction,
     adam: Function,
     note: Function,
     end: Function,
@@ -310,13 +417,21 @@ impl Phases {
     ///
     /// # Errors
     /// When the module lacks a kernel, or the device refuses that much shared memory.
-    pub fn new(module: &Module, grid: LaunchConfig) -> Result<Self, CudaError> {
+    pub fn new(module: &Module, grid: LaunchConfig, of: &UpdateSizes) -> Result<Self, CudaError> {
         let function = |name: &str| with_shared(module, name, grid);
+        let reduction = match of.env_blocks {
+            None => Reduction::Whole(function("update_reduce")?),
+            Some(_) => Reduction::Blocks {
+                sum: function("update_sum")?,
+                add: function("update_add")?,
+                norm: function("update_norm")?,
+            },
+        };
         Ok(Self {
+            reduction,
             spread: function("update_spread")?,
             begin: function("update_begin")?,
             advantages: function("update_advantages")?,
-            reduce: function("update_reduce")?,
             adam: function("update_adam")?,
             note: function("update_note")?,
             end: function("update_end")?,
@@ -338,7 +453,7 @@ impl Phases {
         stream: &Stream,
         sizes: &P::Sizes,
         config: &Config,
-        num_minibatches: usize,
+        (of, exchange): (&UpdateSizes, Exchange<'_>),
         params: impl Fn(usize, usize) -> P,
         mut gradient: impl FnMut(&P) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -350,11 +465,21 @@ impl Phases {
         for epoch in 0..config.update_epochs {
             if config.norm_adv {
                 phase(&self.advantages, all, &params(epoch, 0))?;
+                exchange.moments(stream)?;
             }
-            for minibatch in 0..num_minibatches {
+            for minibatch in 0..of.num_minibatches {
                 let params = params(epoch, minibatch);
                 gradient(&params)?;
-                phase(&self.reduce, all, &params)?;
+                match &self.reduction {
+                    Reduction::Whole(reduce) => phase(reduce, all, &params)?,
+                    Reduction::Blocks { sum, add, norm } => {
+                        phase(sum, all, &params)?;
+                        if exchange.gradients(stream)? {
+                            phase(add, all, &params)?;
+                        }
+                        phase(norm, all, &params)?;
+                    }
+                }
                 phase(&self.adam, all, &params)?;
                 phase(&self.note, one, &params)?;
             }

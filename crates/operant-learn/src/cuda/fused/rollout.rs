@@ -7,6 +7,7 @@ use crate::LearnError;
 use crate::config::Config;
 use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::horizon::{HorizonParams, HorizonSizes};
+use crate::cuda::common::local::Local;
 use crate::cuda::common::memory::Allocator;
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
@@ -21,11 +22,13 @@ pub const PACK: KernelText = kernel_text!("pack", "fused/pack.cu", [PackParams])
 pub fn rollout_program(
     kernel_env: &KernelEnv,
     network: &Network,
-    config: &Config,
+    config: &Local,
     specialisation: &Specialisation,
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
-    ProgramText::of(kernel_env, ROLLOUT, specialisation.defines(network, config, &layout))
+    let mut defines = specialisation.defines(network, config, &layout);
+    defines.extend(config.defines());
+    ProgramText::of(kernel_env, ROLLOUT, defines)
 }
 
 /// `pack.cu` for a network.
@@ -55,7 +58,7 @@ pub struct RolloutSizes {
 
 operant_cuda::params! {
     /// Parameters of the rollout: warps stay within their tile's columns and rows below T, blocks within their entry.
-    pub struct RolloutParams<'a>(of: RolloutSizes) for ["rollout"], blocks of.horizon.blocks, {
+    pub struct RolloutParams<'a>(of: RolloutSizes) for ["rollout", "rollout_norms"], blocks of.horizon.blocks, {
         /// (packed words).
         weights: reads [f32; of.packed_words],
         horizon: part [HorizonParams, &of.horizon],
@@ -84,6 +87,8 @@ operant_cuda::params! {
 pub struct FusedPolicy {
     pub specialisation: Specialisation,
     rollout: Function,
+    /// With several devices.
+    norms: Option<Function>,
     pack: Function,
     pub weights: Buffer<f32>,
     parameters: usize,
@@ -113,7 +118,7 @@ impl FusedPolicy {
     pub fn new(
         device: &Device,
         kernel_env: &KernelEnv,
-        (network, config): (&Network, &Config),
+        (network, config): (&Network, &Local),
         specialisation: Specialisation,
         weights: Buffer<f32>,
     ) -> Result<Self, LearnError> {
@@ -121,7 +126,8 @@ impl FusedPolicy {
         let mut rollout = module.function("rollout")?;
         rollout.shared(specialisation.shared)?;
         let pack = device.load(&pack_program(network, config, &specialisation))?.function("pack")?;
-        Ok(Self { specialisation, rollout, pack, weights, parameters: network.len() })
+        let norms = (config.devices > 1).then(|| module.function("rollout_norms")).transpose()?;
+        Ok(Self { specialisation, rollout, norms, pack, weights, parameters: network.len() })
     }
 
     /// The launch over N environments, for its registers and occupancy.
@@ -159,5 +165,21 @@ impl FusedPolicy {
         let sizes = RolloutSizes { horizon: *of, packed_words: self.specialisation.packed_words };
         let (function, grid) = self.kernel(of.num_envs);
         function.run(stream, grid, &RolloutParams { weights: &self.weights, horizon }, &sizes)
+    }
+
+    /// Merges what the rollouts of all devices have added up for the running statistics.
+    ///
+    /// # Errors
+    /// When a buffer has another length, or the launch fails.
+    pub fn merge_norms(
+        &self,
+        stream: &Stream,
+        horizon: HorizonParams<'_>,
+        of: &HorizonSizes,
+    ) -> Result<(), CudaError> {
+        let Some(norms) = &self.norms else { return Ok(()) };
+        let sizes = RolloutSizes { horizon: *of, packed_words: self.specialisation.packed_words };
+        let grid = LaunchConfig { blocks: 1, threads: self.specialisation.threads(), shared: 0 };
+        norms.run(stream, grid, &RolloutParams { weights: &self.weights, horizon }, &sizes)
     }
 }

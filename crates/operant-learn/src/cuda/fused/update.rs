@@ -7,8 +7,9 @@ use super::tables;
 use crate::LearnError;
 use crate::config::Config;
 use crate::cuda::common::env::KernelEnv;
+use crate::cuda::common::local::Local;
 use crate::cuda::common::memory::Allocator;
-use crate::cuda::common::phases::{Phases, UpdateParams, UpdateSizes, with_shared};
+use crate::cuda::common::phases::{Exchange, Phases, UpdateParams, UpdateSizes, with_shared};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
 use crate::sample::SampleLayout;
@@ -21,11 +22,13 @@ pub const UPDATE: KernelText =
 pub fn update_program(
     kernel_env: &KernelEnv,
     network: &Network,
-    config: &Config,
+    config: &Local,
     specialisation: &UpdateSpecialisation,
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
-    ProgramText::of(kernel_env, UPDATE, specialisation.defines(network, config, &layout))
+    let mut defines = specialisation.defines(network, config, &layout);
+    defines.extend(config.defines());
+    ProgramText::of(kernel_env, UPDATE, defines)
 }
 
 /// Sizes of an update with the network inside.
@@ -44,7 +47,7 @@ impl FusedUpdateSizes {
     /// The sizes of a specialised update in launches of `blocks` blocks.
     pub fn new(
         network: &Network,
-        config: &Config,
+        config: &Local,
         stride: usize,
         of: &UpdateSpecialisation,
         blocks: usize,
@@ -73,7 +76,7 @@ operant_cuda::params! {
     /// Parameters of an update: blocks stay within their entries, threads within the parameters and samples.
     pub struct FusedUpdateParams<'a>(of: FusedUpdateSizes) for [
         "ppo_update", "update_gradient", "update_spread", "update_begin", "update_advantages", "update_reduce", "update_adam",
-        "update_note", "update_end", "update_first_layer", "update_tables"
+        "update_sum", "update_add", "update_norm", "update_note", "update_end", "update_first_layer", "update_tables"
     ], blocks of.update.blocks, {
         update: part [UpdateParams, &of.update],
         weights: part [FusedWeights, of],
@@ -162,7 +165,7 @@ impl FusedUpdate {
         allocator: &Allocator,
         device: &Device,
         kernel_env: &KernelEnv,
-        (network, config): (&Network, &Config),
+        (network, config): (&Network, &Local),
         specialisation: &UpdateSpecialisation,
         stride: usize,
     ) -> Result<Self, LearnError> {
@@ -173,13 +176,19 @@ impl FusedUpdate {
             shared: specialisation.shared as u32,
         };
         let whole = with_shared(&module, "ppo_update", grid)?;
-        let resident = whole.blocks_per_multiprocessor(grid.threads, specialisation.shared)? as usize
-            * device.properties().multiprocessors as usize;
+        // Registers, and so the blocks that are resident, may depend on the number of blocks of environments.
+        let at_once = match config.deterministic {
+            true => 1,
+            false => whole.blocks_per_multiprocessor(grid.threads, specialisation.shared)? as usize,
+        };
+        let resident = at_once * device.properties().multiprocessors as usize;
         let minibatch = UpdateSizes::new(network, config, stride, 1).minibatch();
-        let blocks = specialisation.blocks(network, minibatch, resident);
+        let blocks =
+            config.update_blocks(minibatch, |minibatch| specialisation.blocks(network, minibatch, resident));
         grid.blocks = blocks as u32;
         let sizes = FusedUpdateSizes::new(network, config, stride, specialisation, blocks);
-        let cooperative = device.properties().cooperative;
+        // Devices exchange what they have between phases.
+        let cooperative = device.properties().cooperative && config.devices == 1 && blocks <= resident;
         Ok(Self {
             whole,
             gradient: with_shared(&module, "update_gradient", grid)?,
@@ -193,7 +202,7 @@ impl FusedUpdate {
             } else {
                 None
             },
-            phases: Phases::new(&module, grid)?,
+            phases: Phases::new(&module, grid, &sizes.update)?,
             memory: FusedMemory::new(allocator, &sizes)?,
             sizes,
             launch: if cooperative { UpdateLaunch::Cooperative } else { UpdateLaunch::Phases },
@@ -230,7 +239,13 @@ impl FusedUpdate {
     ///
     /// # Errors
     /// When a buffer has another length, or a launch fails.
-    pub fn run(&self, stream: &Stream, config: &Config, update: UpdateParams<'_>) -> Result<(), CudaError> {
+    pub fn run(
+        &self,
+        stream: &Stream,
+        config: &Config,
+        update: UpdateParams<'_>,
+        exchange: Exchange<'_>,
+    ) -> Result<(), CudaError> {
         let (grid, sizes) = (self.phases.grid(), &self.sizes);
         let at = |epoch, minibatch| FusedUpdateParams {
             update: update.at(epoch, minibatch),
@@ -241,8 +256,7 @@ impl FusedUpdate {
         match self.launch {
             UpdateLaunch::Cooperative => self.whole.run_cooperative(stream, grid, &at(0, 0), sizes),
             UpdateLaunch::Phases => {
-                let minibatches = sizes.update.num_minibatches;
-                self.phases.run(stream, sizes, config, minibatches, at, |params| {
+                self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, |params| {
                     self.compose(stream, update.parameters)?;
                     self.gradient.run(stream, grid, params, sizes)?;
                     let Some(TableKernels { first_layer, tables, .. }) = &self.tables else { return Ok(()) };

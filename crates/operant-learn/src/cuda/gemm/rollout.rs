@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::graphs::Graphs;
 use crate::cuda::common::horizon::{HorizonParams, HorizonSizes};
+use crate::cuda::common::local::Local;
 use crate::cuda::common::memory::Allocator;
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
@@ -24,12 +25,14 @@ pub const GEMM_ROLLOUT: KernelText =
 pub fn gemm_rollout_program(
     kernel_env: &KernelEnv,
     network: &Network,
-    config: &Config,
+    config: &Local,
     gemm_layout: &GemmLayout,
     norms: usize,
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
-    ProgramText::of(kernel_env, GEMM_ROLLOUT, gemm_layout.rollout_defines(network, config, &layout, norms))
+    let mut defines = gemm_layout.rollout_defines(network, config, &layout, norms);
+    defines.extend(config.defines());
+    ProgramText::of(kernel_env, GEMM_ROLLOUT, defines)
 }
 
 /// Words of an environment's episode sums in a rollout.
@@ -83,7 +86,7 @@ operant_cuda::params! {
     /// Parameters of the kernels: a thread accesses only its environment's entries, steps below T and truncations below their
     /// maximum.
     pub struct GemmRolloutParams<'a>(of: GemmRolloutSizes) for [
-        "gemm_begin", "gemm_step", "gemm_carry", "gemm_bootstrap", "gemm_finish"
+        "gemm_begin", "gemm_step", "gemm_carry", "gemm_bootstrap", "gemm_finish", "gemm_norms"
     ], blocks of.horizon.blocks.max(of.states.div_ceil(THREADS)), {
         horizon: part [HorizonParams, &of.horizon],
         /// (N): episodes of this horizon so far.
@@ -174,6 +177,8 @@ pub struct GemmPolicy {
     step: Function,
     bootstrap: Function,
     finish: Function,
+    /// With several devices.
+    norms: Option<Function>,
     pack: Function,
     sizes: GemmRolloutSizes,
     gemm_layout: GemmLayout,
@@ -209,7 +214,7 @@ impl GemmPolicy {
         device: &Device,
         stream: &Stream,
         kernel_env: &KernelEnv,
-        (network, config, gemm_layout): (&Network, &Config, GemmLayout),
+        (network, config, gemm_layout): (&Network, &Local, GemmLayout),
         (horizon, memory): (HorizonSizes, GemmPolicyMemory),
         weights: Weights,
     ) -> Result<Self, LearnError> {
@@ -238,6 +243,7 @@ impl GemmPolicy {
             step: module.function("gemm_step")?,
             bootstrap: module.function("gemm_bootstrap")?,
             finish: module.function("gemm_finish")?,
+            norms: (config.devices > 1).then(|| module.function("gemm_norms")).transpose()?,
             pack: module.function("gemm_pack")?,
             sizes,
             parameters: network.len(),
@@ -295,11 +301,20 @@ impl GemmPolicy {
         self.graphs.launch(stream, &of, |stream| self.capture(stream, horizon))
     }
 
-    /// The work of a rollout's graph.
-    fn capture(&self, stream: &Stream, horizon: HorizonParams<'_>) -> Result<(), LearnError> {
+    /// Merges what the rollouts of all devices have added up for the running statistics.
+    ///
+    /// # Errors
+    /// When a buffer has another length, or the launch fails.
+    pub fn merge_norms(&self, stream: &Stream, horizon: HorizonParams<'_>) -> Result<(), CudaError> {
+        let Some(norms) = &self.norms else { return Ok(()) };
+        let grid = LaunchConfig { blocks: 1, threads: THREADS as u32, shared: 0 };
+        norms.run(stream, grid, &self.params(horizon), &self.sizes)
+    }
+
+    /// The parameters of the first step's kernels.
+    fn params<'a>(&'a self, horizon: HorizonParams<'a>) -> GemmRolloutParams<'a> {
         let (sizes, [policy, values]) = (&self.sizes, self.forward.outputs());
-        let critic = if self.gemm_layout.value_at().is_none() { 1 } else { 0 };
-        let params = GemmRolloutParams {
+        GemmRolloutParams {
             horizon,
             episodes: &self.episodes,
             sums: &self.sums,
@@ -319,7 +334,13 @@ impl GemmPolicy {
             max_truncations: sizes.max_truncations as u32,
             step: 0,
             truncation: 0,
-        };
+        }
+    }
+
+    /// The work of a rollout's graph.
+    fn capture(&self, stream: &Stream, horizon: HorizonParams<'_>) -> Result<(), LearnError> {
+        let (sizes, params) = (&self.sizes, self.params(horizon));
+        let critic = if self.gemm_layout.value_at().is_none() { 1 } else { 0 };
         let blocks = sizes.horizon.blocks as u32;
         let run = |function: &Function, shared: usize, step: usize, truncation: usize| {
             let grid = LaunchConfig { blocks, threads: THREADS as u32, shared: shared as u32 };

@@ -10,8 +10,9 @@ use super::products::{
 use crate::LearnError;
 use crate::config::Config;
 use crate::cuda::common::env::KernelEnv;
+use crate::cuda::common::local::Local;
 use crate::cuda::common::memory::Allocator;
-use crate::cuda::common::phases::{Phases, UpdateParams, UpdateSizes, with_shared};
+use crate::cuda::common::phases::{Exchange, Phases, UpdateParams, UpdateSizes, with_shared};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
 use crate::sample::SampleLayout;
@@ -24,11 +25,13 @@ pub const GEMM_UPDATE: KernelText =
 pub fn gemm_update_program(
     kernel_env: &KernelEnv,
     network: &Network,
-    config: &Config,
+    config: &Local,
     gemm_layout: &GemmLayout,
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
-    ProgramText::of(kernel_env, GEMM_UPDATE, gemm_layout.update_defines(network, config, &layout))
+    let mut defines = gemm_layout.update_defines(network, config, &layout);
+    defines.extend(config.defines());
+    ProgramText::of(kernel_env, GEMM_UPDATE, defines)
 }
 
 /// Sizes of weights as products read them.
@@ -103,16 +106,17 @@ impl GemmUpdateSizes {
     /// or a parameter.
     pub fn new(
         network: &Network,
-        config: &Config,
+        config: &Local,
         gemm_layout: &GemmLayout,
         stride: usize,
         multiprocessors: usize,
     ) -> Self {
         let sizes = |blocks| UpdateSizes::new(network, config, stride, blocks);
-        let work = sizes(1).minibatch().max(network.len());
+        let blocks =
+            |minibatch: usize| (2 * multiprocessors).clamp(1, minibatch.max(network.len()).div_ceil(THREADS));
         let rows = gemm_layout.output_rows();
         Self {
-            update: sizes((2 * multiprocessors).clamp(1, work.div_ceil(THREADS))),
+            update: sizes(config.update_blocks(sizes(1).minibatch(), blocks)),
             weights: GemmWeightSizes::new(network.len(), gemm_layout),
             obs_words: gemm_layout.words(gemm_layout.obs_row()),
             rows,
@@ -145,7 +149,7 @@ operant_cuda::params! {
     /// Parameters of an update: threads stay below M rows and P parameters, blocks within their entries.
     pub struct GemmUpdateParams<'a>(of: GemmUpdateSizes) for [
         "update_gather", "update_loss", "update_spread", "update_begin", "update_advantages", "update_reduce", "update_adam",
-        "update_note", "update_end"
+        "update_sum", "update_add", "update_norm", "update_note", "update_end"
     ], blocks of.update.blocks, {
         update: part [UpdateParams, &of.update],
         weights: part [GemmWeights, &of.weights],
@@ -241,7 +245,7 @@ impl GemmUpdate {
         allocator: &Allocator,
         (device, stream): (&Device, &Stream),
         kernel_env: &KernelEnv,
-        (network, config, gemm_layout): (&Network, &Config, GemmLayout),
+        (network, config, gemm_layout): (&Network, &Local, GemmLayout),
         stride: usize,
     ) -> Result<Self, LearnError> {
         let multiprocessors = device.properties().multiprocessors as usize;
@@ -260,7 +264,7 @@ impl GemmUpdate {
             gather: with_shared(&module, "update_gather", grid)?,
             loss: with_shared(&module, "update_loss", grid)?,
             pack: module.function("update_pack")?,
-            phases: Phases::new(&module, grid)?,
+            phases: Phases::new(&module, grid, &sizes.update)?,
             forward: Forward::new((&blas, stream), &gemm_layout, extent, forward)?,
             backward: Backward::new((&blas, stream), &gemm_layout, extent, backward)?,
             gemm_layout,
@@ -311,7 +315,13 @@ impl GemmUpdate {
     ///
     /// # Errors
     /// When a launch fails.
-    pub fn run(&self, stream: &Stream, config: &Config, update: UpdateParams<'_>) -> Result<(), LearnError> {
+    pub fn run(
+        &self,
+        stream: &Stream,
+        config: &Config,
+        update: UpdateParams<'_>,
+        exchange: Exchange<'_>,
+    ) -> Result<(), LearnError> {
         let ([policy, values], gradients) = (self.forward.outputs(), &self.backward.memory.outputs);
         let (grid, sizes) = (self.phases.grid(), &self.sizes);
         let at = |epoch, minibatch| GemmUpdateParams {
@@ -330,8 +340,7 @@ impl GemmUpdate {
             rows: sizes.update.minibatch() as u32,
             value_at: self.gemm_layout.value_at().unwrap_or(0) as u32,
         };
-        let minibatches = sizes.update.num_minibatches;
-        self.phases.run(stream, sizes, config, minibatches, at, |params| {
+        self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, |params| {
             self.gather.run(stream, grid, params, sizes)?;
             self.forward.run(stream, &self.math, &self.weights, self.inputs(), 0)?;
             self.loss.run(stream, grid, params, sizes)?;

@@ -1,5 +1,7 @@
 //! Environments on a GPU without a policy: horizons of uniformly random actions, for benchmarks and bit parity.
 
+use std::ops::Range;
+
 use operant_cuda::{Buffer, Device, Function, LaunchConfig, Program, Stream};
 use operant_env::AnyEnv;
 
@@ -56,6 +58,8 @@ operant_cuda::params! {
         /// (running words, N).
         environments: writes [u32; of.running_words * of.num_envs],
         num_envs: value [u32],
+        /// Number of environment 0.
+        first_environment: value [u32],
         seed: value [Seed],
     }
 }
@@ -172,7 +176,7 @@ impl CudaPlay {
         if let Some(hashes) = &made.hashes {
             hashes.write(&made.stream, &vec![HASH; num_envs])?;
         }
-        made.kernels.start(&made.stream, &made.environments, &sizes, options.seed)?;
+        made.kernels.start(&made.stream, &made.environments, &sizes, 0, options.seed)?;
         Ok(made)
     }
 
@@ -282,25 +286,33 @@ impl PlayKernels {
         stream: &Stream,
         environments: &Buffer<u32>,
         sizes: &PlaySizes,
+        first: usize,
         seed: u64,
     ) -> Result<(), LearnError> {
-        let params = StartParams { environments, num_envs: sizes.num_envs as u32, seed: seed.into() };
+        let (num_envs, first_environment) = (sizes.num_envs as u32, first as u32);
+        let params = StartParams { environments, num_envs, first_environment, seed: seed.into() };
         Ok(self.start.run(stream, LaunchConfig::covering(sizes.num_envs, self.threads), &params, sizes)?)
     }
 }
 
-/// Resets N environments to the start of their first episodes, `(leaves + 2, N)`; waits for the stream.
+/// Resets the environments of these numbers to the start of their first episodes, `(leaves + 2, N)`; waits for the stream.
 pub(in crate::cuda) fn start(
     device: &Device,
     stream: &Stream,
     kernel_env: &KernelEnv,
     environments: &Buffer<u32>,
-    num_envs: usize,
+    numbers: Range<usize>,
     seed: u64,
 ) -> Result<(), LearnError> {
-    let options = PlayOptions::new(seed);
+    let (options, num_envs) = (PlayOptions::new(seed), numbers.len());
     let kernels = PlayKernels::new(device, kernel_env, num_envs, &options)?;
-    kernels.start(stream, environments, &kernels.sizes(kernel_env, num_envs, &options), seed)?;
+    kernels.start(
+        stream,
+        environments,
+        &kernels.sizes(kernel_env, num_envs, &options),
+        numbers.start,
+        seed,
+    )?;
     // The kernels are unloaded at the end of this function, so their work must be done.
     Ok(stream.synchronize()?)
 }

@@ -1,0 +1,117 @@
+//! The part of a run that one device trains.
+
+use std::ops::Deref;
+
+use crate::config::{Config, CoreKind, MAX_BLOCKS, ShuffleKind};
+
+/// Parts in which the norm of a gradient is summed with `shuffle = "blocks"`, at most: as many for any number of devices.
+const NORM_PARTS: usize = 64;
+
+/// Parameters of such a part, at least.
+const NORM_PART: usize = 256;
+
+/// A run's configuration with the environments of one of its devices.
+#[derive(Debug, Clone)]
+pub struct Local {
+    /// `num_envs` are those of this device.
+    config: Config,
+    /// Number of this device.
+    pub rank: usize,
+    /// Number of devices.
+    pub devices: usize,
+    /// Blocks of environments of this device; None unless `shuffle` is `blocks`.
+    pub blocks: Option<usize>,
+    /// Whether sums over samples do not depend on the number of devices.
+    pub deterministic: bool,
+}
+
+impl From<&Config> for Local {
+    /// All of it on one device.
+    fn from(config: &Config) -> Self {
+        Self::of(config, 0, 1, false)
+    }
+}
+
+impl Local {
+    /// The part of device `rank` of several, whose number divides that of blocks.
+    pub fn of(config: &Config, rank: usize, devices: usize, deterministic: bool) -> Self {
+        let blocks = (config.shuffle == ShuffleKind::Blocks).then(|| config.blocks() / devices);
+        let mut own = Config { num_envs: config.num_envs / devices, ..config.clone() };
+        if devices > 1 && config.core != CoreKind::Mlp {
+            // Chosen by the number of all environments.
+            own.sequence_length = config.sequence();
+        }
+        Self { config: own, rank, devices, blocks, deterministic }
+    }
+
+    /// The same with another number of environments on this device.
+    pub fn with_envs(&self, num_envs: usize) -> Self {
+        let whole = Config { num_envs: num_envs.saturating_mul(self.devices), ..self.config.clone() };
+        let blocks = self.blocks.map(|_| (whole.blocks() / self.devices).max(1));
+        Self { config: Config { num_envs, ..whole }, blocks, ..self.clone() }
+    }
+
+    /// The configuration of all devices.
+    pub fn whole(&self) -> Config {
+        Config { num_envs: self.config.num_envs.saturating_mul(self.devices), ..self.config.clone() }
+    }
+
+    /// Blocks of environments, at least one.
+    pub fn env_blocks(&self) -> usize {
+        self.blocks.unwrap_or(1)
+    }
+
+    /// Parts in which the norm of a gradient of P numbers is summed.
+    pub fn norm_parts(&self, parameters: usize) -> usize {
+        parameters.div_ceil(NORM_PART).clamp(1, NORM_PARTS)
+    }
+
+    /// Blocks of threads of an update, as many for each block of environments, given the number that suits a minibatch of so many
+    /// samples. With `deterministic` a block of environments has as many as if this device had all of them.
+    pub fn update_blocks(&self, minibatch: usize, blocks: impl Fn(usize) -> usize) -> usize {
+        let Some(own) = self.blocks else { return blocks(minibatch) };
+        let of_block = match self.deterministic {
+            true => blocks(minibatch * self.devices) / (own * self.devices),
+            false => blocks(minibatch) / own,
+        };
+        of_block.max(1) * own
+    }
+
+    /// The preprocessor definitions that kernels need.
+    pub fn defines(&self) -> impl Iterator<Item = (String, String)> {
+        let define = |(name, value): (&str, usize)| (name.to_owned(), format!("{value}u"));
+        let both = |blocks| [("ENV_BLOCKS", blocks), ("MAX_DEVICES", MAX_BLOCKS)].map(define);
+        self.blocks.map(both).into_iter().flatten()
+    }
+}
+
+impl Deref for Local {
+    type Target = Config;
+
+    fn deref(&self) -> &Config {
+        &self.config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_threads_are_divided_among_blocks_of_environments() {
+        let config = Config { num_envs: 4096, shuffle: ShuffleKind::Blocks, ..Config::default() };
+        assert_eq!(config.blocks(), 16);
+        // As many as are resident, but none without 64 samples.
+        let blocks = |samples: usize| samples.div_ceil(64).min(132);
+        let of = |devices, deterministic, minibatch| {
+            let local = Local::of(&config, 0, devices, deterministic);
+            assert_eq!((local.num_envs * devices, local.whole().num_envs), (4096, 4096));
+            local.update_blocks(minibatch / devices, blocks) / local.env_blocks()
+        };
+        assert_eq!([1, 2, 4].map(|devices| of(devices, false, 1 << 15)), [8, 16, 32]);
+        assert_eq!([1, 2, 4].map(|devices| of(devices, true, 1 << 15)), [8; 3]);
+        assert_eq!([1, 2, 16].map(|devices| of(devices, true, 64)), [1; 3]);
+        let samples = Local::from(&Config::default());
+        assert_eq!((samples.update_blocks(1 << 15, blocks), samples.defines().count()), (132, 0));
+    }
+}

@@ -1,0 +1,200 @@
+//! A run on several GPUs, with the real kernels on the stand-ins for GPUs and NCCL: each GPU in a thread of its own.
+
+use std::sync::Arc;
+
+#[path = "support/gpu.rs"]
+mod gpu;
+#[path = "../../operant-env/tests/support/locks.rs"]
+mod locks;
+
+use gpu::device;
+use locks::Locks;
+use operant_learn::cuda::{GpuOptions, Kernels, NetworkOptions, backend_in};
+use operant_learn::group::threads;
+use operant_learn::{
+    Alone, Backend, Config, CoreKind, Group, LearnError, Precision, ShuffleKind, Snapshot, UpdateStats,
+};
+
+/// Devices of the stand-in that train; they differ in the order of their threads.
+const DEVICES: [usize; 4] = [0, 1, 2, 4];
+
+fn config() -> Config {
+    Config {
+        seed: 4,
+        num_envs: 64,
+        num_steps: 32,
+        num_minibatches: 2,
+        total_timesteps: 64 * 32 * 50,
+        hidden: vec![32],
+        norm_obs: true,
+        norm_reward: true,
+        shuffle: ShuffleKind::Blocks,
+        ..Config::default()
+    }
+}
+
+fn options(deterministic: bool, kernels: Kernels) -> GpuOptions {
+    let network = NetworkOptions { precision: Precision::F32, kernels };
+    GpuOptions { network, deterministic, ..GpuOptions::default() }
+}
+
+fn backend(
+    config: &Config,
+    options: GpuOptions,
+    group: Arc<dyn Group>,
+) -> Option<Result<Box<dyn Backend>, LearnError>> {
+    let device = device(DEVICES[group.rank()])?;
+    Some(backend_in(Arc::new(Locks), config, &device, options, group))
+}
+
+/// Updates from a snapshot, if one is given: their statistics without times, and the state after them.
+type Trained = (Vec<[f64; 7]>, Snapshot);
+
+fn updates(
+    config: &Config,
+    options: GpuOptions,
+    group: Arc<dyn Group>,
+    from: Option<&Snapshot>,
+    count: usize,
+) -> Option<Trained> {
+    let mut backend = backend(config, options, group)?.expect("a backend");
+    if let Some(snapshot) = from {
+        backend.load(snapshot).expect("it fits");
+    }
+    let of = |stats: UpdateStats| {
+        let mean = if stats.episodes > 0 { stats.episodic_return_mean } else { 0.0 };
+        let UpdateStats { policy_loss, value_loss, approx_kl, explained_variance, .. } = stats;
+        let (steps, episodes) = (stats.env_steps as f64, stats.episodes as f64);
+        [steps, episodes, mean, policy_loss, value_loss, approx_kl, explained_variance]
+    };
+    let stats = (0..count).map(|_| {
+        backend.enqueue_update().expect("an update");
+        of(backend.poll(true).expect("a report").expect("an update"))
+    });
+    let stats = stats.collect();
+    Some((stats, backend.save().expect("a snapshot")))
+}
+
+/// The same on this number of GPUs, all of which must agree.
+fn together(
+    config: &Config,
+    options: GpuOptions,
+    gpus: usize,
+    from: Option<&Snapshot>,
+    count: usize,
+) -> Option<Trained> {
+    std::thread::scope(|scope| {
+        let start = |group: Arc<dyn Group>| scope.spawn(move || updates(config, options, group, from, count));
+        let all: Vec<_> = threads::group(gpus).into_iter().map(start).collect();
+        let mut all: Vec<Trained> =
+            all.into_iter().map(|thread| thread.join().expect("no panic")).collect::<Option<_>>()?;
+        let first = all.remove(0);
+        assert!(all.iter().all(|(_, snapshot)| *snapshot == first.1), "{gpus} GPUs agree");
+        Some(first)
+    })
+}
+
+/// The parameters of a snapshot.
+fn parameters(snapshot: &Snapshot) -> Vec<f32> {
+    let is_parameter = |name: &str| name.starts_with("params.");
+    let tensors = snapshot.tensors.iter().filter(|tensor| is_parameter(&tensor.name));
+    let words = tensors.flat_map(|tensor| tensor.data.chunks_exact(4));
+    let all: Vec<f32> = words.map(|word| f32::from_le_bytes(word.try_into().expect("four bytes"))).collect();
+    assert!(!all.is_empty());
+    all
+}
+
+fn assert_close(a: &Snapshot, b: &Snapshot, tolerance: f32) {
+    for (i, (a, b)) in parameters(a).into_iter().zip(parameters(b)).enumerate() {
+        assert!((a - b).abs() <= tolerance, "parameter {i}: {a} and {b}");
+    }
+}
+
+#[test]
+fn any_number_of_gpus_has_the_bits_of_one() {
+    for target_kl in [0.0, 0.002] {
+        let config = Config { target_kl, ..config() };
+        assert_eq!(config.blocks(), 4);
+        let options = options(true, Kernels::Fused);
+        let Some(one) = updates(&config, options, Arc::new(Alone), None, 3) else { return };
+        for gpus in [2, 4] {
+            let several = together(&config, options, gpus, None, 3).expect("the stand-in");
+            assert_eq!(several.1, one.1, "{gpus} GPUs, target_kl {target_kl}");
+            for (several, one) in several.0.iter().flatten().zip(one.0.iter().flatten()) {
+                // Sums that only metrics are made of may be rounded in another order.
+                assert!((several - one).abs() <= 1e-9 * one.abs().max(1.0), "{several} and {one}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nccls_own_sums_give_the_same_weights_but_for_rounding() {
+    for (kernels, core) in
+        [(Kernels::Fused, CoreKind::Mlp), (Kernels::Gemm, CoreKind::Mlp), (Kernels::Gemm, CoreKind::Gru)]
+    {
+        let sequence_length = if core == CoreKind::Mlp { 0 } else { 8 };
+        let config = Config { core, sequence_length, num_minibatches: 1, ..config() };
+        let options = options(false, kernels);
+        let Some((stats, one)) = updates(&config, options, Arc::new(Alone), None, 1) else { return };
+        let (of_both, both) = together(&config, options, 2, None, 1).expect("the stand-in");
+        assert_close(&one, &both, 2e-5);
+        assert_eq!(of_both[0][..2], stats[0][..2], "steps and episodes");
+    }
+}
+
+#[test]
+fn a_minibatch_of_all_blocks_is_one_of_all_samples() {
+    let blocks = Config { num_minibatches: 1, update_epochs: 1, ..config() };
+    let samples = Config { shuffle: ShuffleKind::Samples, ..blocks.clone() };
+    for (kernels, core) in
+        [(Kernels::Fused, CoreKind::Mlp), (Kernels::Gemm, CoreKind::Mlp), (Kernels::Gemm, CoreKind::MinGru)]
+    {
+        let sequence_length = if core == CoreKind::Mlp { 0 } else { 8 };
+        let [blocks, samples] =
+            [&blocks, &samples].map(|config| Config { core, sequence_length, ..config.clone() });
+        let of = |config: &Config| updates(config, options(false, kernels), Arc::new(Alone), None, 1);
+        let (Some((in_blocks, a)), Some((at_once, b))) = (of(&blocks), of(&samples)) else { return };
+        assert_close(&a, &b, 2e-5);
+        for (a, b) in in_blocks.iter().flatten().zip(at_once.iter().flatten()) {
+            assert!((a - b).abs() <= 1e-4 * b.abs().max(1.0), "{in_blocks:?} and {at_once:?}");
+        }
+    }
+}
+
+#[test]
+fn a_run_continues_on_another_number_of_gpus() {
+    let (config, options) = (config(), options(true, Kernels::Fused));
+    let Some((_, whole)) = updates(&config, options, Arc::new(Alone), None, 4) else { return };
+    let (_, early) = together(&config, options, 4, None, 2).expect("the stand-in");
+    let (_, end) = together(&config, options, 2, Some(&early), 2).expect("the stand-in");
+    assert_eq!(end, whole);
+}
+
+#[test]
+fn what_several_gpus_cannot_do_is_refused() {
+    let refused = |config: &Config, options: GpuOptions, gpus: usize| {
+        std::thread::scope(|scope| {
+            let start = |group: Arc<dyn Group>| {
+                scope
+                    .spawn(move || Some(backend(config, options, group)?.err().expect("refused").to_string()))
+            };
+            let all: Vec<_> = threads::group(gpus).into_iter().map(start).collect();
+            let all: Option<Vec<String>> =
+                all.into_iter().map(|thread| thread.join().expect("no panic")).collect();
+            Some(all?.swap_remove(0))
+        })
+    };
+    let fused = options(false, Kernels::Fused);
+    let samples = Config { shuffle: ShuffleKind::Samples, ..config() };
+    for (config, options, gpus, text) in [
+        (config(), fused, 3, "4 blocks, which 3 GPUs cannot share"),
+        (samples.clone(), fused, 2, "set shuffle = \"blocks\""),
+        (samples, options(true, Kernels::Fused), 1, "deterministic: "),
+        (config(), options(true, Kernels::Gemm), 2, "a network that fits the fused kernels"),
+        (config(), GpuOptions { overlap: true, ..fused }, 2, "set overlap = false"),
+    ] {
+        let Some(error) = refused(&config, options, gpus) else { return };
+        assert!(error.contains(text), "{error}");
+    }
+}

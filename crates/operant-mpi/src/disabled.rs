@@ -1,0 +1,19 @@
+//! Without MPI.
+
+use std::sync::Arc;
+
+use operant_learn::Group;
+
+use super::Unavailable;
+
+/// Fails: this build has no MPI.
+///
+/// # Errors
+/// Always.
+pub fn start() -> Result<Arc<dyn Group>, Unavailable> {
+    Err(Unavailable {
+        what: "this operant was built without MPI".to_owned(),
+        remedy: "install Open MPI or MPICH and libclang (Debian: apt install libopenmpi-dev libclang-dev), then build it with \
+                 `cargo build --release --features mpi`",
+    })
+}
