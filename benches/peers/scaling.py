@@ -40,8 +40,8 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--step-ns", type=float, required=True, help="an environment step, policy included, on a core")
-    parser.add_argument("--sample-ns", type=float, required=True, help="a sample in an epoch of an update, on a core")
+    parser.add_argument("--step-ns", type=float, required=True, help="a step of the rollout on a core")
+    parser.add_argument("--sample-ns", type=float, required=True, help="a sample of an epoch on a core")
     parser.add_argument("--parameters", type=int, required=True, help="parameters of the network")
     parser.add_argument("--cores", type=int, default=1, help="cores of a process (default: 1)")
     parser.add_argument("--steps", type=int, default=128, help="steps of a rollout (default: 128)")
@@ -66,7 +66,7 @@ def table(options: argparse.Namespace, link: Link) -> list[str]:
     lines = [
         f"**{link.name}**",
         "",
-        "| processes | all share 16,384 environments | share in exchanges | each has 256 environments | share in exchanges |",
+        "| processes | all share 16,384 environments | communication | each has 256 environments | communication |",
         "| --- | --- | --- | --- | --- |",
     ]
     for processes in PROCESSES:
@@ -83,7 +83,7 @@ def main() -> None:
     """Prints a table for each link."""
     options = arguments()
     print(
-        f"Arithmetic, not measured. A process has {options.cores} core(s): {options.step_ns:g} ns for a step and "
+        f"Arithmetic. A process has {options.cores} core(s): {options.step_ns:g} ns for a step and "
         f"{options.sample_ns:g} ns for a sample of an epoch. A gradient of {options.parameters:,} numbers is "
         f"{4 * options.parameters / 1024:.1f} KiB; a minibatch takes log2(processes) exchanges of it. "
         f"T = {options.steps}, {options.minibatches} minibatches, {options.epochs} epochs.\n"
