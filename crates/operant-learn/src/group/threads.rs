@@ -53,7 +53,7 @@ struct Member {
     meeting: Arc<Meeting>,
 }
 
-/// A group of so many threads, by rank.
+/// A group of `size` threads, by rank.
 pub fn group(size: usize) -> Vec<Arc<dyn Group>> {
     let state = State { parts: vec![None; size], readers: 0, left: None };
     let meeting = Arc::new(Meeting { state: Mutex::new(state), changed: Condvar::new() });

@@ -66,8 +66,8 @@ impl Local {
         parameters.div_ceil(NORM_PART).clamp(1, NORM_PARTS)
     }
 
-    /// Blocks of threads of an update, as many for each block of environments, given the number that suits a minibatch of so many
-    /// samples. With `deterministic` a block of environments has as many as if this device had all of them.
+    /// Blocks of threads of an update: `blocks(samples)` suit a minibatch of that many samples, and each block of environments gets the same
+    /// number. With `deterministic` it gets as many as if this device had all environments.
     pub fn update_blocks(&self, minibatch: usize, blocks: impl Fn(usize) -> usize) -> usize {
         let Some(own) = self.blocks else { return blocks(minibatch) };
         let of_block = match self.deterministic {
