@@ -178,7 +178,7 @@ fn divergence_ends_with_the_last_good_checkpoint() {
 fn a_build_without_mpi_says_once_what_to_install() {
     let place = Place::new();
     let args = ["train", "cartpole", "--distributed", "mpi"];
-    place.operant(&args).assert_error(2, &["built without MPI", "libopenmpi-dev", "--features mpi"]);
+    place.operant(&args).assert_error(2, &["does not include MPI", "openmpi-bin", "--features mpi"]);
     // The second of several processes leaves it to the first.
     for variable in ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"] {
         let output = place.command(&args).env(variable, "1").output().expect("started");

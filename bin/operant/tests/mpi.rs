@@ -137,6 +137,9 @@ fn one_two_and_four_processes_have_the_same_bits() {
         }
         assert!(place.final_state(&name) == place.final_state("alone"), "{count} processes");
         assert_eq!(place.metrics(&name), place.metrics("alone"), "{count} processes");
+        let log = std::fs::read_to_string(place.path().join("runs").join(&name).join("operant.log"));
+        let shared = log.expect("the log").contains(&format!("{count} processes share the environments"));
+        assert_eq!(shared, count > 1, "{count} processes");
     }
 }
 
@@ -159,7 +162,11 @@ fn a_killed_process_ends_all_and_the_run_continues_on_two() {
         assert!(!finished.stderr.contains("bug in operant"), "{finished:#?}");
         if reports {
             let pid = before[&killed].as_raw_pid();
-            for part in [&format!("process 2 (pid {pid} on ")[..], "of the run has ended", "--resume lost"] {
+            for part in [
+                &format!("process 2 (pid {pid} on ")[..],
+                "of the run has ended unexpectedly",
+                "--resume lost",
+            ] {
                 assert!(finished.stderr.contains(part), "{part} is not in {finished:#?}");
             }
             assert_eq!(finished.stderr.matches("error: ").count(), 1, "{finished:#?}");
@@ -198,7 +205,7 @@ fn a_signal_to_process_0_saves_a_checkpoint_and_ends_all_with_75() {
 fn what_cannot_be_shared_is_one_error() {
     let place = Place::new();
     for (count, more, parts) in [
-        (3, &[][..], ["8 blocks, which 3 processes cannot share", "power of two"]),
+        (3, &[][..], ["8 blocks, which 3 processes cannot share equally", "use 2, 4, 8 or 16 processes"]),
         (2, &["shuffle=samples"], ["samples of any environment", "shuffle = \"blocks\""]),
     ] {
         let finished = run(new_run(&place, count, "refused", 2, more));
@@ -219,6 +226,6 @@ fn the_launcher_of_another_library_is_one_error() {
     command.envs([(format!("{other}_RANK"), "0"), (format!("{other}_SIZE"), "2")]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let finished = run(command);
-    finished.assert_error(2, &["process 0 of 2", "process 0 of 1", "launcher"]);
+    finished.assert_error(2, &["rank 0 of 2", "rank 0 of 1", "launcher"]);
     assert!(!place.path().join("runs").exists());
 }

@@ -120,7 +120,8 @@ fn what_the_library_refuses_is_an_error() {
         let (problem, remedy) = refused.expect_err("one GPU a rank").parts();
         assert!(problem.contains("ncclCommInitRank of NCCL 2.27"), "{problem}");
         assert!(
-            problem.contains("failed with 5 (invalid usage)") && problem.contains("joining 2 GPUs"),
+            problem.contains("failed with 5 (invalid usage)")
+                && problem.contains("joining the communicator as rank"),
             "{problem}"
         );
         assert!(remedy.contains("NCCL_DEBUG"), "{remedy}");

@@ -8,7 +8,7 @@ pub const MAX_ENVS: i64 = 1 << 22;
 /// Most blocks of environments for `shuffle = "blocks"`.
 pub const MAX_BLOCKS: usize = 16;
 /// A block has a multiple of this number of environments, and a minibatch at least this many samples, or sequences, of it.
-const BLOCK_ENVS: usize = 16;
+pub const BLOCK_ENVS: usize = 16;
 /// See [`BLOCK_ENVS`].
 const BLOCK_SAMPLES: usize = 64;
 /// See [`BLOCK_ENVS`].

@@ -7,7 +7,7 @@ use std::time::Duration;
 use wide::bytemuck::{self, Pod};
 
 use crate::backend::LearnError;
-use crate::config::{Config, ShuffleKind};
+use crate::config::{BLOCK_ENVS, Config, MAX_BLOCKS, ShuffleKind};
 
 pub mod threads;
 
@@ -27,7 +27,7 @@ pub trait Group: Debug + Send + Sync {
     /// Collects equally long parts of all processes, in the order of their ranks.
     ///
     /// # Errors
-    /// When a process is lost; so do all later calls.
+    /// When a process is lost; all later calls fail too.
     fn all_gather(&self, own: &[u8], all: &mut [u8]) -> Result<(), LearnError>;
 
     /// Exchanges equally long parts with another process, which makes the call at the same time.
@@ -45,7 +45,8 @@ pub trait Group: Debug + Send + Sync {
     /// Time spent in these calls so far, waiting for other processes included.
     fn exchange_time(&self) -> Duration;
 
-    /// Makes no more exchanges, and neither do the others: this process has failed where they may wait for it.
+    /// Ends the part of this process, which has failed where the others may wait for it: all its later calls fail, and those of the others
+    /// when they notice.
     fn abandon(&self) {}
 
     /// The processes with which this one shares its machine.
@@ -64,7 +65,7 @@ pub trait Group: Debug + Send + Sync {
     }
 }
 
-/// Processes of a group near this one, which is counted.
+/// Processes of a group near this one, including it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbours {
     /// On this machine, whose memory they share.
@@ -119,7 +120,6 @@ pub(crate) fn check_shares(config: &Config, group: &dyn Group) -> Result<(), Lea
     if blocks.is_multiple_of(group.size()) {
         return Ok(());
     }
-    let more = "more environments or fewer minibatches";
     let (key, problem, remedy) = match config.shuffle {
         ShuffleKind::Samples => (
             "shuffle",
@@ -129,21 +129,29 @@ pub(crate) fn check_shares(config: &Config, group: &dyn Group) -> Result<(), Lea
         ShuffleKind::Blocks => (
             "num_envs",
             format!(
-                "{} environments make {blocks} block{}, which {} {members} cannot share",
+                "{} environments form {blocks} block{}, which {} {members} cannot share equally",
                 config.num_envs,
                 if blocks == 1 { "" } else { "s" },
                 group.size()
             ),
-            match blocks {
-                1 => format!("use {more}"),
-                _ => format!("use a power of two up to {blocks} {members}, or {more}"),
-            },
+            remedy_for(group, blocks),
         ),
     };
     Err(LearnError::Config { key, problem, remedy })
 }
 
-/// The part of this process of what all processes have, in the order of their ranks.
+/// How the environments can be shared, with `blocks` blocks now.
+fn remedy_for(group: &dyn Group, blocks: usize) -> String {
+    let (size, members) = (group.size(), group.members());
+    if !size.is_power_of_two() || size > MAX_BLOCKS {
+        return format!("use 2, 4, 8 or {MAX_BLOCKS} {members}");
+    }
+    let enough =
+        format!("a num_envs that is a multiple of {}, with enough samples in a minibatch", BLOCK_ENVS * size);
+    if blocks == 1 { format!("use {enough}") } else { format!("use up to {blocks} {members}, or {enough}") }
+}
+
+/// This process's slice of an array that is divided by rank.
 pub(crate) fn share(group: &dyn Group, length: usize) -> Range<usize> {
     let own = length / group.size();
     group.rank() * own..(group.rank() + 1) * own
@@ -193,7 +201,7 @@ pub(crate) fn gathered_texts(group: &dyn Group, own: &str, bytes: usize) -> Resu
     Ok(all.chunks_exact(bytes).map(text).collect())
 }
 
-/// An error that other processes can be told.
+/// An error that is sent to other processes.
 pub trait Failure: std::fmt::Display + From<LearnError> {
     /// Whether the request is at fault: other settings or another machine would do.
     fn is_refusal(&self) -> bool;

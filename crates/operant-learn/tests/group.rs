@@ -118,7 +118,8 @@ fn a_shuffle_in_blocks_is_another_one_and_needs_equal_shares() {
     let of = |config: &Config| updates("cartpole", config, &CpuOptions::new(1), Arc::new(Alone), None, 1).1;
     assert_ne!(of(&config), of(&samples));
     let group = threads::group(3).remove(0);
-    for (config, text) in [(config, "8 blocks, which 3 GPUs cannot share"), (samples, "shuffle = \"blocks\"")]
+    for (config, text) in
+        [(config, "8 blocks, which 3 GPUs cannot share equally"), (samples, "shuffle = \"blocks\"")]
     {
         let env = Arc::clone(operant_env::builtin().find("cartpole").expect("built in"));
         let group = Arc::clone(&group);
@@ -173,5 +174,5 @@ fn a_refusal_stays_one_and_a_failure_ends_all_exchanges() {
         let members: Vec<_> = threads::group(2).into_iter().map(join).collect();
         members.into_iter().map(|member| member.join().expect("no panic")).collect()
     });
-    assert_eq!(outcomes, vec![(true, "GPU 0 of the run has ended".to_owned()); 2]);
+    assert_eq!(outcomes, vec![(true, "GPU 0 of the run has ended unexpectedly".to_owned()); 2]);
 }

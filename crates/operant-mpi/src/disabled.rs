@@ -12,8 +12,8 @@ use super::Unavailable;
 /// Always.
 pub fn start() -> Result<Arc<dyn Group>, Unavailable> {
     Err(Unavailable {
-        what: "this operant was built without MPI".to_owned(),
-        remedy: "install Open MPI or MPICH and libclang (Debian: apt install libopenmpi-dev libclang-dev), then build it with \
+        what: "this build of operant does not include MPI".to_owned(),
+        remedy: "install Open MPI or MPICH and libclang (Debian: apt install libopenmpi-dev openmpi-bin libclang-dev), then build it with \
                  `cargo build --release --features mpi`",
     })
 }

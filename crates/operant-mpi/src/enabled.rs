@@ -122,7 +122,7 @@ impl Peer {
 struct Processes {
     rank: usize,
     peers: Vec<Peer>,
-    exchange: Mutex<Exchange>,
+    exchange: Mutex<Connection>,
     universe: Ended,
 }
 
@@ -137,7 +137,7 @@ impl std::fmt::Debug for Ended {
 
 /// The state of the one exchange at a time.
 #[derive(Debug, Default)]
-struct Exchange {
+struct Connection {
     /// What this process sends, or the whole of a broadcast.
     own: Vec<u8>,
     /// What it receives.
@@ -152,15 +152,15 @@ struct Exchange {
 /// # Errors
 /// When the library does not allow calls from more than one thread, or this process joined before.
 pub fn start() -> Result<Arc<dyn Group>, Unavailable> {
-    let remedy = "start it once in a process, with an MPI library that supports threads";
     let Some((universe, threading)) = mpi::initialize_with_threading(Threading::Serialized) else {
-        return Err(Unavailable { what: "MPI is in use by this process already".to_owned(), remedy });
+        let what = "MPI is already initialised in this process".to_owned();
+        return Err(Unavailable { what, remedy: "initialise MPI once in a process" });
     };
     if threading < Threading::Serialized {
         let what = format!(
-            "this MPI library supports {threading:?} only: its calls would have to come from one thread"
+            "this MPI library provides thread level {threading:?} only; MPI_THREAD_SERIALIZED is required"
         );
-        return Err(Unavailable { what, remedy });
+        return Err(Unavailable { what, remedy: "use an MPI library built with thread support" });
     }
     // SAFETY: MPI is initialised, and the arguments are constants of the library. From here on errors are returned to the caller.
     unsafe { ffi::MPI_Comm_set_errhandler(communicator(), ffi::RSMPI_ERRORS_RETURN) };
@@ -170,12 +170,10 @@ pub fn start() -> Result<Arc<dyn Group>, Unavailable> {
     let is_other = |it: &Launched| it.rank != rank || it.size.is_some_and(|launched| launched != size);
     if let Some(Launched { rank: launched, size: of }) = super::launched().filter(is_other) {
         let of = of.map_or_else(String::new, |of| format!(" of {of}"));
-        let what = format!(
-            "the launcher started process {launched}{of}, and for this MPI library it is process {rank} of {size}"
-        );
+        let what = format!("the launcher set rank {launched}{of}, but MPI reports rank {rank} of {size}");
         return Err(Unavailable {
             what,
-            remedy: "use the launcher of the MPI library that operant was built with",
+            remedy: "use the mpirun of the MPI library that operant was built with; in Slurm srun --mpi=pmix or --mpi=pmi2",
         });
     }
     let own = Peer::own();
@@ -205,7 +203,7 @@ fn bytes() -> ffi::MPI_Datatype {
 
 impl Processes {
     /// The exchange, unless there will be no more.
-    fn exchange(&self) -> Result<MutexGuard<'_, Exchange>, LearnError> {
+    fn exchange(&self) -> Result<MutexGuard<'_, Connection>, LearnError> {
         let exchange = self.exchange.lock().unwrap_or_else(PoisonError::into_inner);
         match &exchange.lost {
             Some(lost) => Err(LearnError::Process(lost.clone())),
@@ -216,7 +214,7 @@ impl Processes {
     /// Waits for a request that uses the buffers of `exchange`; `code` is what the call returned that made it.
     fn wait(
         &self,
-        exchange: &mut Exchange,
+        exchange: &mut Connection,
         mut code: c_int,
         mut request: MPI_Request,
     ) -> Result<(), LearnError> {
@@ -224,7 +222,7 @@ impl Processes {
         loop {
             if code != SUCCESS {
                 let unreachable =
-                    || format!("another process of the run cannot be reached: MPI error {code}");
+                    || format!("communication with the other processes failed (MPI error {code})");
                 let what = self.ended().map_or_else(unreachable, |rank| self.end_of(rank));
                 return Err(self.lose(exchange, what));
             }
@@ -259,11 +257,11 @@ impl Processes {
     }
 
     fn end_of(&self, rank: usize) -> String {
-        format!("{} of the run has ended", self.describe(rank))
+        format!("{} of the run has ended unexpectedly", self.describe(rank))
     }
 
     /// Ends all exchanges.
-    fn lose(&self, exchange: &mut Exchange, what: String) -> LearnError {
+    fn lose(&self, exchange: &mut Connection, what: String) -> LearnError {
         // The library may write to the buffers as long as the process lives.
         mem::forget(mem::take(&mut exchange.own));
         mem::forget(mem::take(&mut exchange.all));
@@ -300,7 +298,7 @@ impl Group for Processes {
         let mut exchange = self.exchange()?;
         let piece = (PIECE / size).max(1);
         for (index, part) in own.chunks(piece).enumerate() {
-            let Exchange { own: sent, all: received, .. } = &mut *exchange;
+            let Connection { own: sent, all: received, .. } = &mut *exchange;
             sent.clear();
             sent.extend_from_slice(part);
             received.resize(part.len() * size, 0);
@@ -333,7 +331,7 @@ impl Group for Processes {
         assert_eq!(own.len(), other.len(), "the parts are equally long");
         let mut exchange = self.exchange()?;
         for (own, other) in own.chunks(PIECE).zip(other.chunks_mut(PIECE)) {
-            let Exchange { own: sent, all: received, .. } = &mut *exchange;
+            let Connection { own: sent, all: received, .. } = &mut *exchange;
             sent.clear();
             sent.extend_from_slice(own);
             received.resize(own.len(), 0);

@@ -5,7 +5,7 @@
 //!            Leader::enqueue_update ── Update ─> enqueue_update     both exchange gradients and statistics
 //!            Leader::save           ── Save ───> save               both exchange the state of environments
 //!            Leader::load           ── Load ───> load               with the snapshot
-//!            drop(Leader)           ── Leave ──> drop               GPUs leave their link together
+//!            drop(Leader)           ── Leave ──> drop               all destroy the NCCL communicator
 //!            drop(Leading)          ── End ────> follow returns
 //! ```
 //!
@@ -140,14 +140,15 @@ pub fn lead(
     }
     // What the others could not know.
     if device.is_gpu() && requested.num_envs_is_open() {
-        let error = Error::usage("num_envs = \"auto\" is chosen for one GPU").remedy("give their number");
+        let error = Error::usage("num_envs = \"auto\" is not supported on several GPUs")
+            .remedy("set num_envs to a number");
         return Err(requested.placed(error, "num_envs"));
     }
     let own_gpu = if device.is_gpu() { Some(device::gpu_of(requested, &**group)?) } else { None };
     if let Some((_, own)) = own_gpu.as_ref().filter(|(_, own)| own.name != device.name) {
-        let what =
-            format!("processes take GPUs in order, this one {}, and the device is {}", own.name, device.name);
-        let error = Error::usage(what).remedy("leave the number out; CUDA_VISIBLE_DEVICES chooses GPUs");
+        let what = format!("device {} is not the GPU that process 0 uses, {}", device.name, own.name);
+        let error = Error::usage(what)
+            .remedy("set device = \"cuda\" without a number; CUDA_VISIBLE_DEVICES selects GPUs");
         return Err(requested.placed(error, "device"));
     }
     let env_itself = device::with_options(&**env, &requested.settings)?;
@@ -220,7 +221,7 @@ fn repeat(mut backend: Box<dyn Backend>, group: &Arc<dyn Group>) -> Result<()> {
 
 fn unexpected(group: &Arc<dyn Group>, command: Command) -> Error {
     group.abandon();
-    Error::new(ErrorKind::Device, format!("{} sent {command:?} here", group.describe(0)))
+    Error::new(ErrorKind::Device, format!("{} sent an unexpected command, {command:?}", group.describe(0)))
 }
 
 /// Trains on several GPUs of this machine, each in a thread of its own; `train` is process 0.
@@ -314,7 +315,7 @@ impl Leader {
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        // GPUs leave their link together.
+        // All destroy the NCCL communicator together.
         if !std::thread::panicking() {
             let _ = Command::Leave.send(&*self.group);
         }

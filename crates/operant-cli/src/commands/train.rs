@@ -32,9 +32,9 @@ pub struct Args {
     /// Preset of Gymnasium environments; atari: preprocessing and hyperparameters after CleanRL's ppo_atari.py
     #[arg(long, value_name = "PRESET", value_parser = ["atari"], requires = "env")]
     preset: Option<String>,
-    /// Train one run with MPI in the processes that mpirun or srun started, or with NCCL on all GPUs that the driver lists. Each process or
-    /// GPU plays its share of the environments; needs shuffle = "blocks"
-    #[arg(long, value_name = "WITH", conflicts_with = "detach")]
+    /// Data-parallel training. mpi: a rank for each process that mpirun or srun started, on CPUs or with a GPU each; nccl: all visible
+    /// GPUs of this machine, in one process. Needs shuffle = "blocks"
+    #[arg(long, value_name = "MODE", conflicts_with = "detach")]
     distributed: Option<Distributed>,
     /// Train as a daemon: return when training begins, and print the run's name and how to watch it
     #[arg(long)]
@@ -174,7 +174,7 @@ fn train(
     job.signals = signals;
     let outcome = operant_run::train(job, |requested, device| {
         if args.distributed == Some(Distributed::Nccl) && !device.is_gpu() {
-            let error = operant_run::Error::usage("--distributed nccl trains on GPUs, and the device is cpu");
+            let error = operant_run::Error::usage("--distributed nccl requires GPUs, but device is cpu");
             return Err(error.remedy("leave device out, or set it to cuda"));
         }
         distributed::lead(&env, requested, device, group)

@@ -60,7 +60,7 @@ pub(crate) fn new_id(library: &LoadedNccl) -> Result<CommunicatorId, CudaError> 
     let mut id = ncclUniqueId { internal: [0; 128] };
     // SAFETY: the result outlives the call.
     unsafe { library.functions.ncclGetUniqueId(&mut id) }
-        .map_err(|status| library.failure(status, "this machine", "naming a communicator"))?;
+        .map_err(|status| library.failure(status, "this machine", "creating a unique ID"))?;
     Ok(CommunicatorId(id.internal.map(|byte| byte as u8)))
 }
 
@@ -74,10 +74,15 @@ impl Communicator {
         let id = ncclUniqueId { internal: id.0.map(|byte| byte as std::ffi::c_char) };
         let number = |number: usize| c_int::try_from(number).unwrap_or(c_int::MAX);
         let mut raw = std::ptr::null_mut();
-        call(context, &library, format_args!("joining {size} GPUs as number {rank}"), |library| {
-            // SAFETY: the result outlives the call, and the context is current.
-            unsafe { library.functions.ncclCommInitRank(&mut raw, number(size), id, number(rank)) }
-        })?;
+        call(
+            context,
+            &library,
+            format_args!("joining the communicator as rank {rank} of {size}"),
+            |library| {
+                // SAFETY: the result outlives the call, and the context is current.
+                unsafe { library.functions.ncclCommInitRank(&mut raw, number(size), id, number(rank)) }
+            },
+        )?;
         Ok(Communicator(Arc::new(Member { context: context.clone(), library, raw: Handle(raw), size })))
     }
 
@@ -91,12 +96,12 @@ impl Communicator {
         self.0.size
     }
 
-    /// Enqueues the sum of the buffers of all GPUs, which replaces each of them. In an order of the library.
+    /// Enqueues an all-reduce: the sum of the buffers of all GPUs, in an order that NCCL chooses, replaces each of them.
     ///
     /// # Errors
     /// A buffer of another device, and library errors.
     pub fn sum<T: Summable>(&self, stream: &Stream, buffer: &Buffer<T>) -> Result<(), CudaError> {
-        self.enqueue(stream, [buffer, buffer], format_args!("adding buffers of all GPUs"), |library| {
+        self.enqueue(stream, [buffer, buffer], format_args!("enqueuing an all-reduce"), |library| {
             let (address, operation) = (buffer.pointer() as usize, ncclRedOp_t::ncclSum);
             // SAFETY: the buffer is on this device and holds this many numbers. It lives until the stream is past the sum (freeing
             // memory waits for that); a graph keeps it. Output may be input.
@@ -114,7 +119,7 @@ impl Communicator {
         })
     }
 
-    /// Enqueues the copy of all GPUs' buffers into `all`, by rank.
+    /// Enqueues an all-gather: the buffers of all GPUs are copied into `all`, by rank.
     ///
     /// # Errors
     /// A buffer of another device or length, and library errors.
@@ -126,10 +131,10 @@ impl Communicator {
     ) -> Result<(), CudaError> {
         let expected = own.len() * self.0.size;
         if all.len() != expected {
-            let what = "the buffer for what all GPUs have";
+            let what = "the output buffer of an all-gather";
             return Err(CudaError::Length { what, given: all.len(), expected });
         }
-        self.enqueue(stream, [own, all], format_args!("collecting buffers of all GPUs"), |library| {
+        self.enqueue(stream, [own, all], format_args!("enqueuing an all-gather"), |library| {
             // SAFETY: as above; `all` holds as many numbers as all buffers together.
             unsafe {
                 library.functions.ncclAllGather(

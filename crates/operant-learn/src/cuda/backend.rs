@@ -146,13 +146,13 @@ fn check_options(
     if config.shuffle != ShuffleKind::Blocks {
         return refuse(
             "deterministic",
-            "sums over samples are divided among GPUs by blocks",
+            "the order of sums is fixed for blocks of environments only",
             "set shuffle = \"blocks\"",
         );
     }
     let architecture = Architecture::of(&env.spec(), config)?;
     if options.network.kernels == Kernels::Gemm || architecture.embed.is_some() {
-        let problem = "sums of matrix products and of embeddings are not made of blocks of environments";
+        let problem = "it does not support the GEMM path or embeddings";
         return refuse(
             "deterministic",
             problem,
@@ -165,8 +165,9 @@ fn check_options(
         && (config.norm_obs || config.norm_reward)
         && !(config.num_envs / devices).is_multiple_of(tile)
     {
-        let problem =
-            format!("statistics are summed over groups of {tile} environments, which {devices} GPUs divide");
+        let problem = format!(
+            "with deterministic and normalisation each of {devices} GPUs needs a multiple of {tile} environments"
+        );
         return refuse("num_envs", &problem, &format!("use a multiple of {}", devices * tile));
     }
     Ok(())
@@ -174,27 +175,34 @@ fn check_options(
 
 /// Refuses a GPU for two processes, and GPUs of different models: sizes of launches, and so what GPUs exchange, depend on them.
 fn check_devices(device: &Device, group: &dyn Group) -> Result<(), LearnError> {
-    const LENGTH: usize = 64;
+    const LENGTH: usize = 96;
     if group.size() == 1 {
         return Ok(());
     }
     let own = device.properties();
     let (major, minor) = own.compute_capability;
     let (multiprocessors, shared) = (own.multiprocessors, own.shared_per_multiprocessor);
-    let model = format!("compute capability {major}.{minor}, {multiprocessors} multiprocessors, {shared} B");
+    let model = format!(
+        "compute capability {major}.{minor}, {multiprocessors} multiprocessors, {shared} B of shared memory"
+    );
     let models = gathered_texts(group, &model, LENGTH)?;
     let names = gathered_texts(group, &own.uuid, LENGTH)?;
+    let same = (0..names.len()).find_map(|second| {
+        names[..second]
+            .iter()
+            .position(|name| *name == names[second])
+            .map(|first| (first, second, &names[second]))
+    });
     let problem = if let Some(rank) = models.iter().position(|model| *model != models[0]) {
-        format!("{} has {}, and {} has {}", group.describe(0), models[0], group.describe(rank), models[rank])
-    } else if let Some((rank, name)) =
-        names.iter().enumerate().find(|(rank, name)| names[..*rank].contains(name))
-    {
-        format!("{} has the GPU of another process, {name}", group.describe(rank))
+        let [first, other] = [0, rank].map(|rank| format!("{}: {}", group.describe(rank), models[rank]));
+        format!("GPUs of different models: {first}; {other}")
+    } else if let Some((first, second, name)) = same {
+        let [first, second] = [first, second].map(|rank| group.describe(rank));
+        format!("{first} and {second} use the same GPU, {name}")
     } else {
         return Ok(());
     };
-    let remedy =
-        "start a process for each GPU, all of one model; CUDA_VISIBLE_DEVICES chooses them".to_owned();
+    let remedy = "use GPUs of one model, each in one process; CUDA_VISIBLE_DEVICES selects them".to_owned();
     Err(LearnError::Config { key: "device", problem, remedy })
 }
 

@@ -83,7 +83,7 @@ impl Member {
             }
         }
         let left = state.left.unwrap_or_default();
-        Err(LearnError::Process(format!("{} of the run has ended", self.describe(left))))
+        Err(LearnError::Process(format!("{} of the run has ended unexpectedly", self.describe(left))))
     }
 }
 
