@@ -37,7 +37,7 @@ class Side:
     threads: int
     steps_per_second: list[float] = field(default_factory=list)
     exchange: list[float] = field(default_factory=list)
-    """Share of the time in exchanges, process 0."""
+    """Share of the time in communication, process 0."""
 
     @property
     def label(self) -> str:
@@ -103,9 +103,9 @@ def table(sides: list[Side], options: argparse.Namespace, machine: dict[str, Any
     lines = [
         *ran_on(machine, []),
         f"{options.env}, {', '.join(options.set)}. Median of {options.rounds} runs (range); steps/s and the share "
-        "of time in exchanges are medians over the updates of a run.",
+        "of time in communication are medians over the updates of a run.",
         "",
-        "| processes | threads of each | steps/s | of the first | exchanges |",
+        "| processes | threads of each | steps/s | of the first | communication |",
         "| --- | --- | --- | --- | --- |",
     ]
     for side in sides:

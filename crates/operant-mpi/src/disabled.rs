@@ -13,7 +13,7 @@ use super::Unavailable;
 pub fn start() -> Result<Arc<dyn Group>, Unavailable> {
     Err(Unavailable {
         what: "this build of operant does not include MPI".to_owned(),
-        remedy: "install Open MPI or MPICH and libclang (Debian: apt install libopenmpi-dev openmpi-bin libclang-dev), then build it with \
+        remedy: "install Open MPI or MPICH and libclang (Debian: apt install libopenmpi-dev openmpi-bin libclang-dev), then rebuild with \
                  `cargo build --release --features mpi`",
     })
 }
