@@ -16,20 +16,24 @@
 // would be one of another alignment to the compiler (its warning 1556-D).
 extern __shared__ __align__(16) unsigned char dynamic_shared[];
 #define SHARED_ARENA(NAME) unsigned char* const NAME = dynamic_shared
-// A barrier of all threads of all blocks of a cooperative launch. STATE is a counter in global memory, which the
-// host sets to zero before the launch.
-#define GRID_BARRIER(STATE) grid_barrier(STATE)
+// A barrier of all threads of all blocks of a cooperative launch. STATE is a counter in global memory, which the host sets to zero before
+// the launch; PASSED counts the barriers in each thread, from 0. Between its halves a block may do what no other block waits for.
+#define GRID_ARRIVE(STATE) grid_arrive(STATE)
+#define GRID_WAIT(STATE, PASSED) grid_wait(STATE, ++PASSED)
+#define GRID_BARRIER(STATE, PASSED) (GRID_ARRIVE(STATE), GRID_WAIT(STATE, PASSED))
 
-__device__ __forceinline__ void grid_barrier(unsigned* state) {
+__device__ __forceinline__ void grid_arrive(unsigned* state) {
     __syncthreads();
+    // What the block wrote before is visible to all who see its arrival.
+    if (threadIdx.x == 0u) asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(state) : "memory");
+}
+
+__device__ __forceinline__ void grid_wait(unsigned* state, unsigned passed) {
     if (threadIdx.x == 0u) {
-        __threadfence();
-        // The counter is never reset; a barrier is complete when all blocks have arrived as often as this one.
-        const unsigned arrived = atomicAdd(state, 1u);
-        const unsigned target = (arrived / gridDim.x + 1u) * gridDim.x;
-        while (*(volatile unsigned*)state < target) {
-        }
-        __threadfence();
+        // Nothing after is read earlier.
+        unsigned arrived;
+        do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(arrived) : "l"(state) : "memory");
+        while (arrived < passed * gridDim.x);
     }
     __syncthreads();
 }

@@ -70,6 +70,83 @@ __device__ __forceinline__ void mma_tf32(float (&c)[4], const unsigned (&a)[4], 
 #endif
 }
 
+// Matrices of 8 rows of 16 bytes in shared memory, which the lanes of a warp name: lane l row l % 8 of matrix l / 8. Of each matrix a lane
+// has a word: with g = l / 4 and q = l % 4 word q of row g, or transposed, of 16-bit numbers, number g of rows 2q and 2q + 1.
+
+#ifdef OPERANT_HOST
+template <unsigned COUNT, bool TRANSPOSED>
+inline void load_on_host(const void* const* in, void* const* out) {
+    auto row = [&](unsigned matrix, unsigned row) { return *(const unsigned* const*)in[matrix * 8u + row]; };
+    auto half = [](const unsigned* row, unsigned i) { return row[i / 2u] >> 16u * (i % 2u) & 0xffffu; };
+    for (unsigned lane = 0; lane < WARP; ++lane) {
+        const unsigned g = lane / 4u, q = lane % 4u;
+        for (unsigned i = 0; i < COUNT; ++i)
+            ((unsigned*)out[lane])[i] = TRANSPOSED ? half(row(i, 2u * q), g) | half(row(i, 2u * q + 1u), g) << 16u : row(i, g)[q];
+    }
+}
+
+struct StoredMatrices {
+    unsigned* row;
+    unsigned words[4];
+};
+
+inline void store_on_host(const void* const* in, void* const*) {
+    for (unsigned lane = 0; lane < WARP; ++lane) {
+        for (unsigned i = 0; i < 8; ++i) {
+            const unsigned word = ((const StoredMatrices*)in[i * 4u + lane % 8u / 2u])->words[lane / 8u];
+            ((unsigned short*)((const StoredMatrices*)in[lane])->row)[i] = (unsigned short)(word >> 16u * (lane % 2u));
+        }
+    }
+}
+#else
+__device__ __forceinline__ unsigned shared_address(const void* from) { return (unsigned)__cvta_generic_to_shared(from); }
+#endif
+
+// Loads COUNT matrices, 2 or 4; `row` is the lane's.
+template <unsigned COUNT, bool TRANSPOSED = false>
+__device__ __forceinline__ void load_matrices(const unsigned* row, unsigned (&words)[COUNT]) {
+#ifdef OPERANT_HOST
+    host_warp(&row, sizeof row, words, sizeof words, load_on_host<COUNT, TRANSPOSED>);
+#else
+    if constexpr (COUNT == 2u) {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "r"(shared_address(row)) : "memory");
+    } else if constexpr (TRANSPOSED) {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+            : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(shared_address(row)) : "memory");
+    } else {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+            : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"(shared_address(row)) : "memory");
+    }
+#endif
+}
+
+// Stores four matrices transposed. From sm_90 on.
+__device__ __forceinline__ void store_transposed(unsigned* row, const unsigned (&words)[4]) {
+#ifdef OPERANT_HOST
+    const StoredMatrices stored = {row, {words[0], words[1], words[2], words[3]}};
+    host_warp(&stored, sizeof stored, nullptr, 0, store_on_host);
+#elif __CUDA_ARCH__ >= 900
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(shared_address(row)), "r"(words[0]), "r"(words[1]),
+        "r"(words[2]), "r"(words[3]) : "memory");
+#endif
+}
+
+// Copies 16 bytes from global to shared memory while the thread goes on, until await_copies.
+__device__ __forceinline__ void copy_ahead(const float* from, float* to) {
+#ifdef OPERANT_HOST
+    for (unsigned i = 0; i < 4; ++i) to[i] = from[i];
+#else
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+#endif
+}
+
+// Ends when the thread's copies are done; a barrier has to follow before other threads read them.
+__device__ __forceinline__ void await_copies() {
+#ifndef OPERANT_HOST
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 // Two numbers rounded to bf16 (to nearest, ties to even), the first in the low half.
 __device__ __forceinline__ unsigned pack_bf16(float low, float high) {
 #ifdef OPERANT_HOST

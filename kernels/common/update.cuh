@@ -2,7 +2,8 @@
 //
 // An includer defines the kernels' parameters (PhaseParams, with the UpdateParams `update` and `weights`), the block's shared memory for
 // sums (sum_room), how many blocks write losses and partial gradients of a minibatch (busy_blocks), one parameter's gradient
-// (gradient_of), and how a parameter is packed into the weights (pack_parameter).
+// (gradient_of), and how a parameter is packed into the weights (pack_parameter). With REDUCE_BY_FOUR it also defines the gradients of four
+// parameters of some of the blocks (gradients_of), and how many times 16 bytes of shared memory stand before sum_room (room_for_fours).
 #pragma once
 
 // Steps of a sequence, of which minibatches are made. Without memory, as on the fused path, a sample is one.
@@ -75,6 +76,10 @@ __device__ __forceinline__ unsigned share(unsigned size, unsigned part, unsigned
 __device__ __forceinline__ double* sum_room(unsigned char* arena);
 __device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsigned minibatch);
 __device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned blocks);
+#ifdef REDUCE_BY_FOUR
+__device__ __forceinline__ float4 gradients_of(const PhaseParams& params, unsigned p, unsigned begin, unsigned end);
+__device__ __forceinline__ unsigned room_for_fours();
+#endif
 
 // The sum of COUNT numbers per thread over the block, in the order of lanes and warps, into `out`, which all threads see after.
 template <unsigned COUNT>
@@ -181,6 +186,13 @@ __device__ __forceinline__ void rate_of_step(const UpdateParams& params) {
     params.progress->rate = adam_rate(params.adam, params.report->learning_rate, params.progress->adam_steps + 1u);
 }
 
+// Neighbouring parameters of a block: how many at most, and the first and the end.
+__device__ __forceinline__ unsigned own_count() { return round_up((PARAMETERS + gridDim.x - 1u) / gridDim.x, 4u); }
+__device__ __forceinline__ uint2 own_parameters() {
+    const unsigned own = own_count(), first = blockIdx.x * own;
+    return make_uint2(first, first + own < PARAMETERS ? first + own : PARAMETERS);
+}
+
 #if BLOCKED
 
 // The gradient of this device's samples, one thread per parameter, and the sums of their losses, both to be added to those of other
@@ -236,77 +248,122 @@ __device__ __forceinline__ void norm_phase(const UpdateParams& params, unsigned 
 
 #else
 
-// The minibatch's gradient, one thread per parameter, and the block's share of the square of its norm.
+// The minibatch's gradient, the block's share of the square of its norm, and the sums of its losses.
 __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned minibatch, unsigned char* arena) {
     const UpdateParams& params = phase.update;
-    const unsigned blocks = busy_blocks(params, minibatch);
+    const unsigned blocks = busy_blocks(params, minibatch), first = own_parameters().x, end = own_parameters().y;
     double mine[1] = {}, all[1];
-    for (unsigned p = blockIdx.x * blockDim.x + threadIdx.x; p < PARAMETERS; p += gridDim.x * blockDim.x) {
-        const float sum = gradient_of(phase, p, blocks);
+    auto keep = [&](unsigned p, float sum) {
         params.gradient[p] = sum;
         mine[0] += (double)sum * (double)sum;
+    };
+#ifdef REDUCE_BY_FOUR
+    // A thread adds up four parameters of some of the blocks; the first part then adds those of all parts.
+    float4* room = (float4*)arena;
+    const unsigned threads = blockDim.x < room_for_fours() ? blockDim.x : room_for_fours();
+    const unsigned fours = own_count() / 4u, across = fours < threads ? fours : threads;
+    const unsigned fit = threads / across, parts = fit < blocks ? fit : blocks, part = threadIdx.x / across;
+#pragma unroll 1
+    for (unsigned begin = first; begin < end; begin += across * 4u) {
+        const unsigned p = begin + threadIdx.x % across * 4u;
+        const bool busy = part < parts && p < end;
+        if (busy) room[threadIdx.x] = gradients_of(phase, p, share(blocks, part, parts), share(blocks, part + 1u, parts));
+        __syncthreads();
+        if (busy && part == 0u) {
+            float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            for (unsigned other = 0u; other < parts; ++other) sum = add4(sum, room[other * across + threadIdx.x]);
+            const float sums[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+            for (unsigned i = 0u; i < 4u; ++i)
+                if (p + i < end) keep(p + i, sums[i]);
+        }
+        __syncthreads();
     }
+#else
+    for (unsigned p = first + threadIdx.x; p < end; p += blockDim.x) keep(p, gradient_of(phase, p, blocks));
+#endif
     block_sum(mine, sum_room(arena), all);
     if (threadIdx.x == 0u) params.norms[blockIdx.x] = all[0];
-    // In the block that has the fewest parameters.
-    if (blockIdx.x == gridDim.x - 1u && threadIdx.x == 0u) rate_of_step(params);
+    // The block that has the fewest parameters.
+    if (blockIdx.x != gridDim.x - 1u) return;
+    double losses[5] = {}, sums[5];
+    for (unsigned block = threadIdx.x; block < blocks; block += blockDim.x) {
+#pragma unroll
+        for (unsigned i = 0u; i < 5u; ++i) losses[i] += params.losses[block * 5u + i];
+    }
+    block_sum(losses, sum_room(arena), sums);
+    if (threadIdx.x != 0u) return;
+#pragma unroll
+    for (unsigned i = 0u; i < 5u; ++i) params.sums[i] = sums[i];
+    rate_of_step(params);
 }
 
 #endif
 
 __device__ __forceinline__ bool is_finite(double x) { return x - x == 0.0; }
 
-// The step along the gradient; the first block also keeps the report.
-__device__ __forceinline__ void adam_phase(const PhaseParams& phase, unsigned epoch, unsigned minibatch, unsigned char* arena) {
+// Whether a minibatch's loss and gradient are finite; others are skipped.
+__device__ __forceinline__ bool is_good(const UpdateParams& params, double norm) {
+    return is_finite(norm) && is_finite(params.sums[0] + params.sums[1] + params.sums[2]);
+}
+
+// The step along the gradient, whose norm all threads get.
+__device__ __forceinline__ double adam_phase(const PhaseParams& phase, unsigned char* arena) {
     const UpdateParams& params = phase.update;
+    const uint2 own = own_parameters();
+    struct {
+        float parameter, gradient, exp_avg, exp_avg_sq;
+    } at = {};
+    auto load = [&](unsigned p) {
+        at.parameter = params.parameters[p];
+        at.gradient = params.gradient[p];
+        at.exp_avg = params.exp_avg[p];
+        at.exp_avg_sq = params.exp_avg_sq[p];
+    };
+    // Ahead of the sum.
+    if (own.x + threadIdx.x < own.y) load(own.x + threadIdx.x);
+    const AdamRate rate = params.progress->rate;
     // Every block adds up the same numbers in the same order.
-    double mine[6] = {}, all[6];
-#if BLOCKED
-    for (unsigned part = threadIdx.x; part < params.norm_parts; part += blockDim.x) mine[0] += params.norms[part];
+    double mine[1] = {}, all[1];
+    for (unsigned part = threadIdx.x; part < (BLOCKED ? params.norm_parts : gridDim.x); part += blockDim.x) mine[0] += params.norms[part];
     block_sum(mine, sum_room(arena), all);
-#pragma unroll
-    for (unsigned i = 0u; i < 5u; ++i) all[1u + i] = params.sums[i];
-#else
-    const unsigned blocks = busy_blocks(params, minibatch);
-    for (unsigned block = threadIdx.x; block < gridDim.x; block += blockDim.x) {
-        mine[0] += params.norms[block];
-        if (block >= blocks) continue;
-#pragma unroll
-        for (unsigned i = 0u; i < 5u; ++i) mine[1u + i] += params.losses[block * 5u + i];
-    }
-    block_sum(mine, sum_room(arena), all);
-#endif
     const double norm = sqrt(all[0]);
-    const bool good = is_finite(norm) && is_finite(all[1] + all[2] + all[3]);
-    if (good) {
-        const AdamStep step = {gradient_scale(params.adam, norm), params.progress->rate};
-        for (unsigned p = blockIdx.x * blockDim.x + threadIdx.x; p < PARAMETERS; p += gridDim.x * blockDim.x) {
-            const float moved = adam_move(params.adam, step, params.parameters[p], params.gradient[p], params.exp_avg[p], params.exp_avg_sq[p]);
-            params.parameters[p] = moved;
-            pack_parameter(p, moved, phase.weights);
-        }
+    if (!is_good(params, norm)) return norm;
+    const AdamStep step = {gradient_scale(params.adam, norm), rate};
+    for (unsigned p = own.x + threadIdx.x; p < own.y; p += blockDim.x) {
+        if (p >= own.x + blockDim.x) load(p);
+        const float moved = adam_move(params.adam, step, at.parameter, at.gradient, at.exp_avg, at.exp_avg_sq);
+        params.parameters[p] = moved;
+        params.exp_avg[p] = at.exp_avg;
+        params.exp_avg_sq[p] = at.exp_avg_sq;
+        pack_parameter(p, moved, phase.weights);
     }
-    if (blockIdx.x == 0u && threadIdx.x == 0u) {
-        params.progress->finite = good ? 1u : 0u;
-        UpdateReport& report = *params.report;
-        const double size = (double)whole_size(params, minibatch);
-        if (minibatch == 0u) {
-            report.policy = report.value = report.entropy = report.kl = report.clipped = report.norms = report.minibatches = 0.0;
-            report.epochs = epoch + 1u;
-            params.progress->last_kl = 0.0;
-        }
-        if (good) {
-            report.policy += all[1] / size;
-            report.value += all[2] / size;
-            report.entropy += all[3] / size;
-            report.kl += all[4] / size;
-            report.clipped += all[5] / size;
-            report.norms += norm;
-            report.minibatches += 1.0;
-            params.progress->last_kl = all[4] / size;
-        } else {
-            report.nonfinite += 1u;
-        }
+    return norm;
+}
+
+// Keeps the report of a minibatch; one thread.
+__device__ __forceinline__ void report_phase(const UpdateParams& params, unsigned epoch, unsigned minibatch, double norm) {
+    if (blockIdx.x != 0u || threadIdx.x != 0u) return;
+    const bool good = is_good(params, norm);
+    params.progress->finite = good ? 1u : 0u;
+    UpdateReport& report = *params.report;
+    const double size = (double)whole_size(params, minibatch);
+    if (minibatch == 0u) {
+        report.policy = report.value = report.entropy = report.kl = report.clipped = report.norms = report.minibatches = 0.0;
+        report.epochs = epoch + 1u;
+        params.progress->last_kl = 0.0;
+    }
+    if (good) {
+        report.policy += params.sums[0] / size;
+        report.value += params.sums[1] / size;
+        report.entropy += params.sums[2] / size;
+        report.kl += params.sums[3] / size;
+        report.clipped += params.sums[4] / size;
+        report.norms += norm;
+        report.minibatches += 1.0;
+        params.progress->last_kl = params.sums[3] / size;
+    } else {
+        report.nonfinite += 1u;
     }
 }
 
@@ -362,7 +419,9 @@ KERNEL(update_reduce, PhaseParams, THREADS, 1) {
 
 KERNEL(update_adam, PhaseParams, THREADS, 1) {
     SHARED_ARENA(arena);
-    if (params.update.progress->stopped == 0u) adam_phase(params, params.update.epoch, params.update.minibatch, arena);
+    if (params.update.progress->stopped != 0u) return;
+    const double norm = adam_phase(params, arena);
+    report_phase(params.update, params.update.epoch, params.update.minibatch, norm);
 }
 
 KERNEL(update_note, PhaseParams, THREADS, 1) {

@@ -32,6 +32,7 @@ struct TileMemory {
 };
 
 __device__ __forceinline__ float4 load4(const float* from) { return *(const float4*)from; }
+__device__ __forceinline__ float4 add4(const float4& a, const float4& b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
 
 // ---- layers over rows: fp32, and the first layer over bits ----------------------------------------------------------
 

@@ -12,9 +12,9 @@ __device__ __forceinline__ constexpr unsigned hidden_row(unsigned layer) {
 // Total number of parameters; log_std follows the layers.
 constexpr unsigned LOG_STD_AT = param_offset(CHAINS - 1u, LAYERS + 1u);
 constexpr unsigned PARAMETERS = LOG_STD_AT + (ENV_DISCRETE ? 0u : ENV_ACTIONS);
-// Numbers of a block's partial gradient, in which T and W are replaced by C (tables.cuh).
+// Numbers of a block's partial gradient, in which T and W are replaced by C (tables.cuh); a multiple of four.
 constexpr unsigned PARTIAL_LOG_STD_AT = flat_offset(CHAINS - 1u, LAYERS + 1u);
-constexpr unsigned PARTIAL = PARTIAL_LOG_STD_AT + (ENV_DISCRETE ? 0u : ENV_ACTIONS);
+constexpr unsigned PARTIAL = round_up(PARTIAL_LOG_STD_AT + (ENV_DISCRETE ? 0u : ENV_ACTIONS), 4u);
 
 // Adds to an element of the block's partial gradient, or sets it on the block's first tile.
 __device__ __forceinline__ void put(float* partial, bool first, float value) { *partial = first ? value : *partial + value; }

@@ -71,10 +71,56 @@ __device__ __forceinline__ float get_feature(const unsigned* rows, unsigned feat
     return __uint_as_float(rows[feature * ROW_WORDS + sample]);
 }
 
-// An accumulator tile of the warp, 16 samples x 8 features from `feature` on.
-__device__ __forceinline__ void put_tile(unsigned* rows, unsigned feature, unsigned first_sample, unsigned lane, const float (&c)[4]) {
+// Copies COUNT of a warp's rows in fp32 into rows of features from `feature` on; those up to PADDED are zero.
+template <unsigned COUNT, unsigned PADDED>
+__device__ __forceinline__ void put_rows(unsigned* rows, unsigned feature, unsigned first_sample, unsigned lane, const float* from) {
+    constexpr unsigned PACKED = PRECISION == BF16 ? 2u : 1u, WORDS = TILE / PACKED;
+#pragma unroll 4
+    for (unsigned place = lane; place < PADDED * WORDS; place += WARP) {
+        const unsigned n = place / WORDS, sample = place % WORDS * PACKED;
+        const float* at = from + n * ROW + sample;
+        const float low = n < COUNT ? at[0] : 0.0f, high = n < COUNT ? at[PACKED - 1u] : 0.0f;
+        rows[(feature + n) * ROW_WORDS + (first_sample + sample) / PACKED] = PRECISION == BF16 ? pack_bf16(low, high) : to_tf32(low);
+    }
+}
+
+#if defined(OPERANT_HOST) || __CUDA_ARCH__ >= 900
+constexpr bool STORES_MATRICES = PRECISION == BF16;
+#else
+constexpr bool STORES_MATRICES = false;
+#endif
+
+// Two accumulator tiles of the warp, 16 samples x 16 features from `feature` on, and the same as operands.
+__device__ __forceinline__ void put_tiles(unsigned* rows, unsigned feature, unsigned first_sample, unsigned lane, const float (&c)[2][4], const unsigned* a) {
+    if constexpr (STORES_MATRICES) {
+        const unsigned words[4] = {a[0], a[1], a[2], a[3]};
+        store_transposed(rows + (feature + lane / 16u * 8u + lane % 8u) * ROW_WORDS + first_sample / 2u + lane / 8u % 2u * 4u, words);
+        return;
+    }
 #pragma unroll
-    for (unsigned i = 0u; i < 4u; ++i) put_feature(rows, feature + lane % 4u * 2u + i % 2u, first_sample + lane / 4u + i / 2u * 8u, c[i]);
+    for (unsigned i = 0u; i < 8u; ++i) {
+        unsigned* row = rows + (feature + i / 4u * 8u + lane % 4u * 2u + i % 2u) * ROW_WORDS;
+        const unsigned sample = first_sample + lane / 4u + i / 2u % 2u * 8u;
+        if (PRECISION == BF16) {
+            ((unsigned short*)row)[sample] = (unsigned short)(a[i / 2u] >> 16u * (i % 2u));
+        } else {
+            row[sample] = to_tf32(c[i / 4u][i % 4u]);
+        }
+    }
+}
+
+// The same numbers back from the rows.
+__device__ __forceinline__ void get_tiles(const unsigned* rows, unsigned feature, unsigned first_sample, unsigned lane, float (&c)[2][4]) {
+    if constexpr (PRECISION == BF16) {
+        unsigned words[4];
+        load_matrices<4u, true>(rows + (feature + lane / 16u * 8u + lane % 8u) * ROW_WORDS + first_sample / 2u + lane / 8u % 2u * 4u, words);
+#pragma unroll
+        for (unsigned i = 0u; i < 8u; ++i) c[i / 4u][i % 4u] = __uint_as_float(i % 2u == 0u ? words[i / 2u] << 16u : words[i / 2u] & 0xffff0000u);
+        return;
+    }
+#pragma unroll
+    for (unsigned i = 0u; i < 8u; ++i)
+        c[i / 4u][i % 4u] = get_feature(rows, feature + i / 4u * 8u + lane % 4u * 2u + i % 2u, first_sample + lane / 4u + i / 2u % 2u * 8u);
 }
 
 // Layers LAYER .. of a chain over operands in registers; every activation goes to the block's rows.
@@ -89,11 +135,14 @@ __device__ __forceinline__ void forward_kept(const Weights& weights, const unsig
             float c[TILES_NOW][4];
             product<CHAIN, LAYER, TILES_NOW>(weights, a, first, lane, c);
 #pragma unroll
-            for (unsigned tile = 0u; tile < TILES_NOW; ++tile) {
+            for (unsigned tile = 0u; tile < TILES_NOW; tile += 2u) {
+                unsigned* a = next + (first + tile) * A_WORDS;
 #pragma unroll
-                for (unsigned i = 0u; i < 4u; ++i) c[tile][i] = activation(c[tile][i]);
-                to_operands(c[tile], next + (first + tile) * A_WORDS);
-                put_tile(features, activation_at(CHAIN, LAYER) + (first + tile) * 8u, sample, lane, c[tile]);
+                for (unsigned i = 0u; i < 8u; ++i) c[tile + i / 4u][i % 4u] = activation(c[tile + i / 4u][i % 4u]);
+                const float pair[2][4] = {{c[tile][0], c[tile][1], c[tile][2], c[tile][3]}, {c[tile + 1u][0], c[tile + 1u][1], c[tile + 1u][2], c[tile + 1u][3]}};
+                to_operands(pair[0], a);
+                to_operands(pair[1], a + A_WORDS);
+                put_tiles(features, activation_at(CHAIN, LAYER) + (first + tile) * 8u, sample, lane, pair, a);
             }
         }
         forward_kept<CHAIN, LAYER + 1u>(weights, next, out, features, sample, lane);
@@ -154,14 +203,16 @@ __device__ __forceinline__ void backward_kept(const float* transposed, const uns
                 }
             }
 #pragma unroll
-            for (unsigned tile = 0u; tile < TILES_NOW; ++tile) {
+            for (unsigned tile = 0u; tile < TILES_NOW; tile += 2u) {
                 const unsigned feature = (first + tile) * 8u;
+                unsigned* a = next + (first + tile) * A_WORDS;
+                float pair[2][4];
+                get_tiles(features, activation_at(CHAIN, LAYER - 1u) + feature, sample, lane, pair);
 #pragma unroll
-                for (unsigned i = 0u; i < 4u; ++i)
-                    c[tile][i] *= slope(get_feature(features, activation_at(CHAIN, LAYER - 1u) + feature + lane % 4u * 2u + i % 2u,
-                                                    sample + lane / 4u + i / 2u * 8u));
-                to_operands(c[tile], next + (first + tile) * A_WORDS);
-                put_tile(features, delta_at(CHAIN, LAYER - 1u) + feature, sample, lane, c[tile]);
+                for (unsigned i = 0u; i < 8u; ++i) pair[i / 4u][i % 4u] = c[tile + i / 4u][i % 4u] * slope(pair[i / 4u][i % 4u]);
+                to_operands(pair[0], a);
+                to_operands(pair[1], a + A_WORDS);
+                put_tiles(features, delta_at(CHAIN, LAYER - 1u) + feature, sample, lane, pair, a);
             }
         }
         backward_kept<CHAIN, LAYER - 1u>(transposed, next, features, sample, lane);
@@ -179,20 +230,18 @@ __device__ __forceinline__ void backward_chain(const float* transposed, const fl
 #pragma unroll
     for (unsigned i = 0u; i < COUNT / 8u * A_WORDS; ++i) delta[i] = loaded[i];
     // Rows that only pad the tiles of outputs are zero, too.
-#pragma unroll 1
-    for (unsigned place = lane; place < delta_rows(CHAIN, LAYERS) * TILE; place += WARP) {
-        const unsigned n = place / TILE;
-        put_feature(features, delta_at(CHAIN, LAYERS) + n, sample + place % TILE, n < COUNT ? out[n * ROW + place % TILE] : 0.0f);
-    }
+    put_rows<COUNT, delta_rows(CHAIN, LAYERS)>(features, delta_at(CHAIN, LAYERS), sample, lane, out);
     backward_kept<CHAIN, LAYERS>(transposed, delta, features, sample, lane);
 }
 
 // ---- weight gradients, by all warps of the block --------------------------------------------------------------------
 
-// Tiles of 16 outputs x 8 inputs of a layer's gradient, and how many of them a warp takes.
-__device__ __forceinline__ constexpr unsigned gradient_tiles(unsigned chain, unsigned layer) {
-    return is_bag(layer) ? 0u : delta_rows(chain, layer) / 16u * (round_up(inputs(layer), 8u) / 8u);
-}
+// Tiles of 16 outputs x 8 inputs of a layer's gradient, `down` of them below each other; after the inputs' a column of tiles for the
+// biases, whose inputs are 1. A first layer over bits has only that.
+__device__ __forceinline__ constexpr unsigned down(unsigned chain, unsigned layer) { return delta_rows(chain, layer) / 16u; }
+__device__ __forceinline__ constexpr unsigned across(unsigned layer) { return is_bag(layer) ? 0u : round_up(inputs(layer), 8u) / 8u; }
+__device__ __forceinline__ constexpr unsigned gradient_tiles(unsigned chain, unsigned layer) { return down(chain, layer) * (across(layer) + 1u); }
+// How many of them a warp takes: every BLOCK_WARPSth.
 __device__ __forceinline__ constexpr unsigned tiles_a_warp(unsigned chain, unsigned layer) {
     return (gradient_tiles(chain, layer) + BLOCK_WARPS - 1u) / BLOCK_WARPS;
 }
@@ -206,119 +255,132 @@ constexpr unsigned TILES_A_WARP = tiles_before(CHAINS - 1u, LAYERS + 1u);
 // Gradients of small networks stay in registers over all tiles of a block; others are accumulated in memory. tf32 operands leave
 // too few registers for them.
 constexpr bool HELD = PRECISION == BF16 && TILES_A_WARP <= 16u;
-// At least one: an array has an element.
-constexpr unsigned HELD_TILES = HELD && TILES_A_WARP > 0u ? TILES_A_WARP : 1u;
+constexpr unsigned HELD_TILES = HELD ? TILES_A_WARP : 1u;
 
-// Adds delta^T x over the block's samples for tile (m, n).
-__device__ __forceinline__ void add_tile(const unsigned* delta, const unsigned* x, unsigned m, unsigned n, unsigned lane, float (&c)[4]) {
-    const unsigned* a_row = delta + (m * 16u + lane / 4u) * ROW_WORDS + lane % 4u;
-    const unsigned* b_row = x + (n * 8u + lane / 4u) * ROW_WORDS + lane % 4u;
+// Adds delta^T x over the block's samples to COUNT of a warp's tiles from number `first` on. Past the layer's last tile it computes that again.
+// At `FIRST` at least `first` is.
+template <unsigned CHAIN, unsigned LAYER, unsigned COUNT, unsigned FIRST>
+__device__ __forceinline__ void add_tiles(const unsigned* features, unsigned first, unsigned lane, float (*c)[4]) {
+    constexpr unsigned DOWN = down(CHAIN, LAYER), LAST = gradient_tiles(CHAIN, LAYER) - 1u, BIASES = DOWN * across(LAYER);
+    // Whether all of a warp's tiles have the same outputs.
+    constexpr bool SAME = BLOCK_WARPS % DOWN == 0u;
+    const unsigned* delta = features + (delta_at(CHAIN, LAYER) + lane % 16u) * ROW_WORDS + lane / 16u * 4u;
+    const unsigned* x = features + ((LAYER == 0u ? 0u : activation_at(CHAIN, LAYER - 1u)) + lane % 8u) * ROW_WORDS + lane / 8u % 2u * 4u;
+    // A column of ones.
+    const unsigned ones = lane >= 4u ? 0u : PRECISION == BF16 ? 0x3f803f80u : 0x3f800000u;
+    const unsigned *deltas[COUNT], *xs[COUNT];
+    bool is_bias[COUNT];
+#pragma unroll
+    for (unsigned i = 0u; i < COUNT; ++i) {
+        const unsigned tile = first + i * BLOCK_WARPS < LAST ? first + i * BLOCK_WARPS : LAST;
+        is_bias[i] = FIRST + (i + 1u) * BLOCK_WARPS > BIASES && tile >= BIASES;
+        deltas[i] = delta + tile % DOWN * 16u * ROW_WORDS;
+        xs[i] = x + (is_bias[i] ? 0u : tile / DOWN) * 8u * ROW_WORDS;
+    }
 #pragma unroll
     for (unsigned k = 0u; k < BLOCK_SAMPLES / K_TILE; ++k) {
-        const unsigned a[4] = {a_row[k * 8u], a_row[8u * ROW_WORDS + k * 8u], a_row[k * 8u + 4u], a_row[8u * ROW_WORDS + k * 8u + 4u]};
-        if (PRECISION == BF16) {
-            mma_bf16(c, a, b_row[k * 8u], b_row[k * 8u + 4u]);
-        } else {
-            mma_tf32(c, a, b_row[k * 8u], b_row[k * 8u + 4u]);
+        unsigned a[4];
+#pragma unroll
+        for (unsigned i = 0u; i < COUNT; ++i) {
+            unsigned b[2];
+            if (i == 0u || !SAME) load_matrices(deltas[i] + k * 8u, a);
+            load_matrices(xs[i] + k * 8u, b);
+            if (is_bias[i]) b[0] = b[1] = ones;
+            if (PRECISION == BF16) {
+                mma_bf16(c[i], a, b[0], b[1]);
+            } else {
+                mma_tf32(c[i], a, b[0], b[1]);
+            }
         }
     }
 }
 
-template <unsigned CHAIN, unsigned LAYER>
-__device__ __forceinline__ void put_gradient(float* partial, bool first, unsigned m, unsigned n, unsigned lane, const float (&c)[4]) {
-    constexpr unsigned INPUTS = inputs(LAYER), COUNT = outputs(CHAIN, LAYER);
+// Calls `f(place, number, pair)` for the numbers of a tile that are gradients of parameters, with their places in the partial gradient;
+// `pair` says that the next number is the next place's, and the place even.
+template <unsigned CHAIN, unsigned LAYER, typename F>
+__device__ __forceinline__ void for_each_gradient(unsigned tile, unsigned lane, F f) {
+    constexpr unsigned INPUTS = inputs(LAYER), COUNT = outputs(CHAIN, LAYER), DOWN = down(CHAIN, LAYER), AT = flat_offset(CHAIN, LAYER);
+    constexpr bool PAIRS = INPUTS % 2u == 0u && AT % 2u == 0u;
+    if (tile >= gradient_tiles(CHAIN, LAYER)) return;
+    const bool is_bias = tile >= DOWN * across(LAYER);
 #pragma unroll
     for (unsigned i = 0u; i < 4u; ++i) {
-        const unsigned row = m * 16u + lane / 4u + i / 2u * 8u, column = n * 8u + lane % 4u * 2u + i % 2u;
-        if (row < COUNT && column < INPUTS) put(partial + flat_offset(CHAIN, LAYER) + row * INPUTS + column, first, c[i]);
+        const unsigned row = tile % DOWN * 16u + lane / 4u + i / 2u * 8u, column = lane % 4u * 2u + i % 2u, input = tile / DOWN * 8u + column;
+        if (row >= COUNT) continue;
+        if (is_bias) {
+            if (column == 0u) f(AT + INPUTS * COUNT + row, i, false);
+        } else if (input < INPUTS && (!PAIRS || i % 2u == 0u)) {
+            f(AT + row * INPUTS + input, i, PAIRS);
+        }
     }
 }
 
-// Loads the sums of the block's earlier tiles from `partial`, all at once.
-template <unsigned CHAIN, unsigned LAYER>
-__device__ __forceinline__ void get_gradient(const float* partial, unsigned m, unsigned n, unsigned lane, float (&c)[4]) {
-    constexpr unsigned INPUTS = inputs(LAYER), COUNT = outputs(CHAIN, LAYER);
-#pragma unroll
-    for (unsigned i = 0u; i < 4u; ++i) {
-        const unsigned row = m * 16u + lane / 4u + i / 2u * 8u, column = n * 8u + lane % 4u * 2u + i % 2u;
-        if (row < COUNT && column < INPUTS) c[i] = partial[flat_offset(CHAIN, LAYER) + row * INPUTS + column];
+__device__ __forceinline__ void put_numbers(float* place, const float (&c)[4], unsigned number, bool pair) {
+    if (pair) {
+        *(float2*)place = make_float2(c[number], c[(number + 1u) % 4u]);
+    } else {
+        *place = c[number];
     }
 }
 
-// The weight gradients of layers LAYER .. of the chain and of the chains after it. FLUSH writes what registers hold.
+// The gradients of weights and biases of layers LAYER .. of the chain and of the chains after it. FLUSH writes what registers hold.
 template <unsigned CHAIN, unsigned LAYER, bool FLUSH>
-__device__ __forceinline__ void weight_gradients(const unsigned* features, float* partial, bool first, float (&held)[HELD_TILES][4]) {
+__device__ __forceinline__ void layer_gradients(const unsigned* features, float* partial, bool first, float (&held)[HELD_TILES][4]) {
     if constexpr (CHAIN < CHAINS) {
         const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-        constexpr unsigned TILES = gradient_tiles(CHAIN, LAYER), DOWN = delta_rows(CHAIN, LAYER) / 16u;
-        const unsigned* delta = features + delta_at(CHAIN, LAYER) * ROW_WORDS;
-        const unsigned* x = features + (LAYER == 0u ? 0u : activation_at(CHAIN, LAYER - 1u)) * ROW_WORDS;
-        if constexpr (HELD) {
+        constexpr unsigned COUNT = tiles_a_warp(CHAIN, LAYER), BEFORE = tiles_before(CHAIN, LAYER);
+        if constexpr (HELD && FLUSH) {
 #pragma unroll
-            for (unsigned i = 0u; i < tiles_a_warp(CHAIN, LAYER); ++i) {
-                const unsigned tile = warp + i * BLOCK_WARPS;
-                float(&c)[4] = held[tiles_before(CHAIN, LAYER) + i];
-                if (tile >= TILES) continue;
-                if (FLUSH) {
-                    put_gradient<CHAIN, LAYER>(partial, true, tile % DOWN, tile / DOWN, lane, c);
-                } else {
-                    add_tile(delta, x, tile % DOWN, tile / DOWN, lane, c);
-                }
-            }
+            for (unsigned i = 0u; i < COUNT; ++i)
+                for_each_gradient<CHAIN, LAYER>(warp + i * BLOCK_WARPS, lane, [&](unsigned place, unsigned number, bool pair) { put_numbers(partial + place, held[BEFORE + i], number, pair); });
+        } else if constexpr (HELD) {
+            add_tiles<CHAIN, LAYER, COUNT, 0u>(features, warp, lane, held + BEFORE);
         } else if constexpr (!FLUSH) {
+            constexpr unsigned NOW = COUNT < 4u ? COUNT : 4u;
 #pragma unroll 1
-            for (unsigned tile = warp; tile < TILES; tile += BLOCK_WARPS) {
-                float c[4] = {};
-                if (!first) get_gradient<CHAIN, LAYER>(partial, tile % DOWN, tile / DOWN, lane, c);
-                add_tile(delta, x, tile % DOWN, tile / DOWN, lane, c);
-                put_gradient<CHAIN, LAYER>(partial, true, tile % DOWN, tile / DOWN, lane, c);
+            for (unsigned tile = warp; tile < gradient_tiles(CHAIN, LAYER); tile += NOW * BLOCK_WARPS) {
+                float c[NOW][4] = {};
+                if (!first) {
+#pragma unroll
+                    for (unsigned i = 0u; i < NOW; ++i)
+                        for_each_gradient<CHAIN, LAYER>(tile + i * BLOCK_WARPS, lane, [&](unsigned place, unsigned number, bool pair) {
+                            c[i][number] = partial[place];
+                            if (pair) c[i][(number + 1u) % 4u] = partial[place + 1u];
+                        });
+                }
+                add_tiles<CHAIN, LAYER, NOW, ~0u / 2u>(features, tile, lane, c);
+#pragma unroll
+                for (unsigned i = 0u; i < NOW; ++i)
+                    for_each_gradient<CHAIN, LAYER>(tile + i * BLOCK_WARPS, lane, [&](unsigned place, unsigned number, bool pair) { put_numbers(partial + place, c[i], number, pair); });
             }
         }
         if constexpr (LAYER < LAYERS) {
-            weight_gradients<CHAIN, LAYER + 1u, FLUSH>(features, partial, first, held);
+            layer_gradients<CHAIN, LAYER + 1u, FLUSH>(features, partial, first, held);
         } else {
-            weight_gradients<CHAIN + 1u, 0u, FLUSH>(features, partial, first, held);
+            layer_gradients<CHAIN + 1u, 0u, FLUSH>(features, partial, first, held);
         }
     }
 }
 
-// The bias gradients of all layers, and the weight gradient of a first layer over bits, whose observations stand in the warps'
-// rows.
-template <unsigned CHAIN, unsigned LAYER>
-__device__ __forceinline__ void other_gradients(const unsigned* features, const float* rows, float* partial, bool first) {
-    if constexpr (CHAIN < CHAINS) {
-        constexpr unsigned INPUTS = inputs(LAYER), COUNT = outputs(CHAIN, LAYER);
-        float* of_layer = partial + flat_offset(CHAIN, LAYER);
-        for (unsigned n = threadIdx.x; n < COUNT; n += blockDim.x) {
-            float sum = 0.0f;
-#pragma unroll 8
-            for (unsigned sample = 0u; sample < BLOCK_SAMPLES; ++sample) sum += get_feature(features, delta_at(CHAIN, LAYER) + n, sample);
-            put(of_layer + INPUTS * COUNT + n, first, sum);
-        }
-        if constexpr (is_bag(LAYER)) {
-            constexpr unsigned WORDS = (INPUTS + 31u) / 32u;
-            const unsigned* bits = (const unsigned*)rows;
+// The weight gradient of a first layer over bits, whose observations stand in the warps' rows.
+template <unsigned CHAIN>
+__device__ __forceinline__ void bits_gradient(const unsigned* features, const float* rows, float* partial, bool first) {
+    constexpr unsigned INPUTS = inputs(0u), COUNT = outputs(CHAIN, 0u), WORDS = (INPUTS + 31u) / 32u;
+    const unsigned* bits = (const unsigned*)rows;
 #pragma unroll 1
-            for (unsigned part = threadIdx.x; part < WORDS * COUNT; part += blockDim.x) {
-                const unsigned word = part / COUNT, n = part % COUNT;
-                float sum[32] = {};
+    for (unsigned part = threadIdx.x; part < WORDS * COUNT; part += blockDim.x) {
+        const unsigned word = part / COUNT, n = part % COUNT;
+        float sum[32] = {};
 #pragma unroll 1
-                for (unsigned sample = 0u; sample < BLOCK_SAMPLES; ++sample) {
-                    const unsigned set = bits[(sample / TILE * WARP_ROWS + word) * ROW + sample % TILE];
-                    const float d = get_feature(features, delta_at(CHAIN, LAYER) + n, sample);
+        for (unsigned sample = 0u; sample < BLOCK_SAMPLES; ++sample) {
+            const unsigned set = bits[(sample / TILE * WARP_ROWS + word) * ROW + sample % TILE];
+            const float d = get_feature(features, delta_at(CHAIN, 0u) + n, sample);
 #pragma unroll
-                    for (unsigned bit = 0u; bit < 32u; ++bit) sum[bit] += (set >> bit & 1u) != 0u ? d : 0.0f;
-                }
+            for (unsigned bit = 0u; bit < 32u; ++bit) sum[bit] += (set >> bit & 1u) != 0u ? d : 0.0f;
+        }
 #pragma unroll
-                for (unsigned bit = 0u; bit < 32u; ++bit)
-                    if (word * 32u + bit < INPUTS) put(of_layer + n * INPUTS + word * 32u + bit, first, sum[bit]);
-            }
-        }
-        if constexpr (LAYER < LAYERS) {
-            other_gradients<CHAIN, LAYER + 1u>(features, rows, partial, first);
-        } else {
-            other_gradients<CHAIN + 1u, 0u>(features, rows, partial, first);
-        }
+        for (unsigned bit = 0u; bit < 32u; ++bit)
+            if (word * 32u + bit < INPUTS) put(partial + flat_offset(CHAIN, 0u) + n * INPUTS + word * 32u + bit, first, sum[bit]);
     }
 }
 
@@ -344,9 +406,7 @@ struct BlockGradient {
         if (!OBS_BITS) {
             for (unsigned place = width(0u) * TILE + lane; place < READ_ROWS * TILE; place += WARP) own_rows[place / TILE * ROW + place % TILE] = 0.0f;
             __syncwarp();
-#pragma unroll 1
-            for (unsigned place = lane; place < OBS_FEATURES * TILE; place += WARP)
-                put_feature(features(), place / TILE, sample + place % TILE, place / TILE < width(0u) ? own_rows[place / TILE * ROW + place % TILE] : 0.0f);
+            put_rows<width(0u), OBS_FEATURES>(features(), 0u, sample, lane, own_rows);
         }
         Weights weights;
         weights.packed = packed;
@@ -361,9 +421,10 @@ struct BlockGradient {
         backward_chain<0u>(transposed, own_rows, features(), sample, lane);
         if constexpr (CHAINS == 2u) backward_chain<1u>(transposed, own_rows, features(), sample, lane);
         __syncthreads();
-        weight_gradients<0u, 0u, false>(features(), partial, first, held);
-        other_gradients<0u, 0u>(features(), rows, partial, first);
+        layer_gradients<0u, 0u, false>(features(), partial, first, held);
+        if constexpr (is_bag(0u)) bits_gradient<0u>(features(), rows, partial, first);
+        if constexpr (is_bag(0u) && CHAINS == 2u) bits_gradient<1u>(features(), rows, partial, first);
     }
 
-    __device__ __forceinline__ void end() { weight_gradients<0u, 0u, true>(features(), partial, true, held); }
+    __device__ __forceinline__ void end() { layer_gradients<0u, 0u, true>(features(), partial, true, held); }
 };

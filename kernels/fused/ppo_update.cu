@@ -40,6 +40,9 @@
 
 typedef FusedUpdateParams PhaseParams;
 typedef FusedWeightParams WeightParams;
+#if !defined(TABLES) && !defined(ENV_BLOCKS)
+#define REDUCE_BY_FOUR
+#endif
 
 #include "common/update.cuh"
 
@@ -47,7 +50,17 @@ typedef FusedWeightParams WeightParams;
 constexpr unsigned WEIGHT_WORDS = WEIGHTS_AT == GLOBAL ? 0u : round_up(PACKED_WORDS, 4u) + round_up(TRANSPOSED_WORDS, 4u);
 constexpr unsigned WARP_WORDS = WARP_ROWS * ROW;
 constexpr unsigned SUM_WORDS = 2u * 8u * (THREADS / WARP) + round_up(ENV_ACTIONS, 4u) * (THREADS / WARP);
-static_assert(4u * (WEIGHT_WORDS + FEATURE_WORDS + THREADS / WARP * WARP_WORDS + SUM_WORDS) == BLOCK_BYTES && PARAMETERS == EXPECTED_PARAMETERS &&
+
+// What a minibatch's gradient needs besides the weights, made before they are there.
+struct Ahead {
+    // The order of the epoch's samples.
+    Shuffle shuffle;
+    // Shift and scale of the minibatch's advantages.
+    float2 scale;
+};
+constexpr unsigned AHEAD_WORDS = 16u;
+static_assert(sizeof(Ahead) <= 4u * AHEAD_WORDS);
+static_assert(4u * (WEIGHT_WORDS + FEATURE_WORDS + THREADS / WARP * WARP_WORDS + SUM_WORDS + AHEAD_WORDS) == BLOCK_BYTES && PARAMETERS == EXPECTED_PARAMETERS &&
               PARTIAL == EXPECTED_PARTIAL && TRANSPOSED_WORDS == EXPECTED_TRANSPOSED_WORDS && PACKED_WORDS == EXPECTED_PACKED_WORDS, "the host counts as the kernel does");
 
 __device__ __forceinline__ double* sum_room(unsigned char* arena) {
@@ -80,6 +93,23 @@ __device__ __forceinline__ float partial_sum(const PhaseParams& params, unsigned
 // A parameter's gradient. tables_gradient has stored those of T and W.
 __device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned blocks) {
     return is_table_or_first_weight(p) ? params.update.gradient[p] : partial_sum(params, partial_index(p), blocks);
+}
+
+// The gradients of parameters p .. p + 3 of blocks `begin` .. `end`. A network without tables has its parameters in the order of the
+// partial gradients.
+__device__ __forceinline__ float4 gradients_of(const PhaseParams& params, unsigned p, unsigned begin, unsigned end) {
+    constexpr unsigned AT_ONCE = 16u;
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    const float* partials = params.partials + (u64)begin * PARTIAL + p;
+#pragma unroll 1
+    for (unsigned block = begin; block < end; block += AT_ONCE, partials += AT_ONCE * PARTIAL) {
+        float4 numbers[AT_ONCE];
+#pragma unroll
+        for (unsigned i = 0u; i < AT_ONCE; ++i) numbers[i] = block + i < end ? load4(partials + i * PARTIAL) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll
+        for (unsigned i = 0u; i < AT_ONCE; ++i) sum = add4(sum, numbers[i]);
+    }
+    return sum;
 }
 
 #ifdef TABLES
@@ -155,65 +185,106 @@ __device__ __forceinline__ void compose_phase(const float* parameters, const Fus
 
 #endif
 
-// Copies words with all threads of the block, eight loads per thread in flight.
+// Copies words with all threads of the block; they are there after await_copies and a barrier.
 template <unsigned WORDS>
 __device__ __forceinline__ void copy_words(const float* from, float* to) {
-    constexpr unsigned STEP = THREADS * 4u, AT_ONCE = 8u;
+#pragma unroll 4
+    for (unsigned first = threadIdx.x * 4u; first < WORDS; first += THREADS * 4u) copy_ahead(from + first, to + first);
+}
+
+#ifdef REDUCE_BY_FOUR
+__device__ __forceinline__ unsigned room_for_fours() { return (WEIGHT_WORDS + FEATURE_WORDS + THREADS / WARP * WARP_WORDS) / 4u; }
+#endif
+
+__device__ __forceinline__ Ahead& ahead_of(unsigned char* arena) { return *(Ahead*)((float*)sum_room(arena) + SUM_WORDS); }
+
+// The block of environments of this block of threads, which is a part of those of that block, and whether a part has tiles of a minibatch.
+struct Share {
+    unsigned env_block, part, parts;
+    bool busy;
+};
+
+__device__ __forceinline__ Share share_of(const UpdateParams& params, unsigned minibatch) {
+    const unsigned parts = gridDim.x / ENV_BLOCKS, part = BLOCKED ? blockIdx.x % parts : blockIdx.x;
+    return {BLOCKED ? blockIdx.x / parts : 0u, part, parts, part < busy_blocks(params, minibatch)};
+}
+
+// Whether a tile's samples are copied to where its warp's observations will be while the tile before is worked on.
+constexpr bool COPIES_AHEAD = PRECISION != F32 && !OBS_BITS && TILE * SAMPLE_STRIDE <= OUTPUTS_AT * ROW;
+
+// The position of a sample, or the last one past the end.
+__device__ __forceinline__ const unsigned* sample_from(const UpdateParams& params, const Shuffle& shuffle, unsigned env_block, unsigned position, unsigned end) {
+    return params.samples + (u64)sample_at(params, shuffle, env_block, position < end ? position : end - 1u) * SAMPLE_STRIDE;
+}
+
+// Begins to copy the samples of a warp's tile from `position` on.
+__device__ __forceinline__ void copy_samples(const UpdateParams& params, const Shuffle& shuffle, unsigned env_block, unsigned position, unsigned end, float* rows, unsigned lane) {
+    if constexpr (COPIES_AHEAD) {
+        constexpr unsigned PIECES = SAMPLE_STRIDE / 4u;
 #pragma unroll 1
-    for (unsigned first = threadIdx.x * 4u; first < WORDS; first += STEP * AT_ONCE) {
-        float4 four[AT_ONCE];
-#pragma unroll
-        for (unsigned i = 0u; i < AT_ONCE; ++i)
-            if (first + i * STEP < WORDS) four[i] = load4(from + first + i * STEP);
-#pragma unroll
-        for (unsigned i = 0u; i < AT_ONCE; ++i)
-            if (first + i * STEP < WORDS) *(float4*)(to + first + i * STEP) = four[i];
+        for (unsigned place = lane; place < TILE * PIECES; place += WARP)
+            copy_ahead((const float*)sample_from(params, shuffle, env_block, position + place / PIECES, end) + place % PIECES * 4u, rows + place * 4u);
     }
 }
 
-// Observations of 16 samples into the warp's rows, and what else their losses need; lane l < 16 takes sample l.
+// Before the gradient of a minibatch, whose weights need not be there yet; its first samples are on their way after. `begins` with the
+// epoch's order. A barrier has to follow.
+__device__ __forceinline__ void ahead_phase(const UpdateParams& params, unsigned epoch, unsigned minibatch, bool begins, unsigned char* arena) {
+    const Share share = share_of(params, minibatch);
+    Ahead& ahead = ahead_of(arena);
+    if (begins) {
+        if (threadIdx.x == 0u) ahead.shuffle = shuffle_of(params, epoch, share.env_block);
+        __syncthreads();
+    }
+    const unsigned warp = threadIdx.x / WARP, position = bound(params, minibatch) + (share.part * (THREADS / WARP) + warp) * TILE;
+    float* rows = (float*)arena + WEIGHT_WORDS + FEATURE_WORDS + warp * WARP_WORDS;
+    if (share.busy) copy_samples(params, ahead.shuffle, share.env_block, position, bound(params, minibatch + 1u), rows, threadIdx.x % WARP);
+    // Not the thread that waits for the other blocks, nor one that has parameters.
+    if (threadIdx.x == THREADS - 1u) ahead.scale = advantage_scale(params, minibatch);
+}
+
+// A sample of a tile, of lane l < 16 the l-th.
 struct OwnSample {
     unsigned words[SAMPLE_STRIDE];
     float actions[ENV_COMPONENTS];
     float weight;
-};
 
-__device__ __forceinline__ void gather(const UpdateParams& params, const Shuffle& shuffle, unsigned env_block, unsigned position, unsigned end, unsigned size, float* rows, unsigned column, OwnSample& own) {
-    const unsigned clamped = position < end ? position : end - 1u;
-    const unsigned* from = params.samples + (u64)sample_at(params, shuffle, env_block, clamped) * SAMPLE_STRIDE;
+    __device__ __forceinline__ void load(const unsigned* from) {
 #pragma unroll
-    for (unsigned word = 0u; word < SAMPLE_STRIDE; word += 4u) {
-        const uint4 four = *(const uint4*)(from + word);
-        own.words[word] = four.x;
-        own.words[word + 1u] = four.y;
-        own.words[word + 2u] = four.z;
-        own.words[word + 3u] = four.w;
+        for (unsigned word = 0u; word < SAMPLE_STRIDE; word += 4u) {
+            const uint4 four = *(const uint4*)(from + word);
+            words[word] = four.x;
+            words[word + 1u] = four.y;
+            words[word + 2u] = four.z;
+            words[word + 3u] = four.w;
+        }
+#pragma unroll
+        for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) actions[component] = __uint_as_float(words[SAMPLE_ACTIONS + component]);
     }
+
+    // Observations into the warp's rows.
+    __device__ __forceinline__ void observe(float* rows, unsigned column) const {
 #if ENV_PACKED
-    unsigned input[ENV_INPUT_WORDS];
-    env_input(own.words, input);
+        unsigned input[ENV_INPUT_WORDS];
+        env_input(words, input);
 #pragma unroll
-    for (unsigned word = 0u; word < ENV_INPUT_WORDS; ++word) rows[word * ROW + column] = __uint_as_float(input[word]);
+        for (unsigned word = 0u; word < ENV_INPUT_WORDS; ++word) rows[word * ROW + column] = __uint_as_float(input[word]);
 #else
 #pragma unroll
-    for (unsigned word = 0u; word < ENV_OBS_WORDS; ++word) rows[word * ROW + column] = __uint_as_float(own.words[word]);
+        for (unsigned word = 0u; word < ENV_OBS_WORDS; ++word) rows[word * ROW + column] = __uint_as_float(words[word]);
 #endif
-#pragma unroll
-    for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) own.actions[component] = __uint_as_float(own.words[SAMPLE_ACTIONS + component]);
-    own.weight = position < end ? 1.0f / (float)size : 0.0f;
-}
+    }
+};
 
-// The block's share of a minibatch's gradient and losses. Not inlined: in the loops around it the compiler would move addresses out
+// The block's share of a minibatch's gradient and losses, after ahead_phase. Not inlined: in the loops around it the compiler would move addresses out
 // of it until registers spill.
-__device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned epoch, unsigned minibatch) {
+__device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned minibatch) {
     SHARED_ARENA(arena);
     const UpdateParams& params = phase.update;
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
     const unsigned first = bound(params, minibatch), end = bound(params, minibatch + 1u);
-    // Each block of environments has as many blocks of threads.
-    const unsigned apart = gridDim.x / ENV_BLOCKS, env_block = BLOCKED ? blockIdx.x / apart : 0u;
-    const unsigned part = BLOCKED ? blockIdx.x % apart : blockIdx.x;
-    if (part >= busy_blocks(params, minibatch)) return;
+    const Share share = share_of(params, minibatch);
+    if (!share.busy) return;
     const float* packed = phase.weights.packed;
     const float* transposed = phase.weights.transposed;
     if (WEIGHTS_AT != GLOBAL) {
@@ -233,8 +304,8 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned e
     gradient.rows = rows;
     gradient.partial = partial;
     gradient.begin();
-    const Shuffle shuffle = shuffle_of(params, epoch, env_block);
-    const float2 scale = advantage_scale(params, minibatch);
+    const Ahead& ahead = ahead_of(arena);
+    const float2 scale = ahead.scale;
     const unsigned size = BLOCKED ? whole_size(params, minibatch) : end - first;
     LossSums sums = {};
     float d_log_std[ENV_ACTIONS] = {}, log_std[ENV_ACTIONS];
@@ -243,13 +314,23 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned e
 
     bool first_tile = true;
 #pragma unroll 1
-    for (unsigned begin = first + part * warps * TILE; begin < end; begin += apart * warps * TILE) {
-        // The tile before has been read by all, and the weights are there.
-        __syncthreads();
+    for (unsigned begin = first + share.part * warps * TILE; begin < end; begin += share.parts * warps * TILE) {
+        // Where all warps read a warp's observations, they have read those of the tile before.
+        if (PRECISION == F32 || OBS_BITS) __syncthreads();
+        const unsigned position = begin + warp * TILE + lane;
         OwnSample own;
-        if (lane < TILE) gather(params, shuffle, env_block, begin + warp * TILE + lane, end, size, own_rows, lane, own);
+        own.weight = position < end ? 1.0f / (float)size : 0.0f;
+        await_copies();
         __syncwarp();
+        if (lane < TILE) own.load(COPIES_AHEAD ? (const unsigned*)own_rows + lane * SAMPLE_STRIDE : sample_from(params, ahead.shuffle, share.env_block, position, end));
+        __syncwarp();
+        if (lane < TILE) own.observe(own_rows, lane);
+        // All warps have read the features of the tile before, and the weights are there.
+        __syncthreads();
         gradient.forward(own_rows, lane);
+        __syncwarp();
+        const unsigned next = begin + (share.parts * warps + warp) * TILE;
+        if (next - warp * TILE < end) copy_samples(params, ahead.shuffle, share.env_block, next, end, own_rows, lane);
         if (lane < TILE) {
             float* out = own_rows + OUTPUTS_AT * ROW + lane;
             LossInput input;
@@ -310,48 +391,58 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned e
 KERNEL(ppo_update, FusedUpdateParams, THREADS, 1) {
     SHARED_ARENA(arena);
     const UpdateParams& update = params.update;
+    unsigned passed = 0u;
     spread_phase(update, arena);
-    GRID_BARRIER(update.barrier);
+    GRID_BARRIER(update.barrier, passed);
     if (blockIdx.x == 0u) begin_phase(update);
-    GRID_BARRIER(update.barrier);
+    GRID_BARRIER(update.barrier, passed);
     for (unsigned epoch = 0u; epoch < update.num_epochs && update.progress->stopped == 0u; ++epoch) {
         if (update.norm_adv) {
             advantages_phase(update, epoch, arena);
-            GRID_BARRIER(update.barrier);
+            GRID_BARRIER(update.barrier, passed);
         }
+        ahead_phase(update, epoch, 0u, true, arena);
+        __syncthreads();
         for (unsigned minibatch = 0u; minibatch < update.num_minibatches; ++minibatch) {
-            gradient_phase(params, epoch, minibatch);
-            GRID_BARRIER(update.barrier);
+            gradient_phase(params, minibatch);
+            GRID_BARRIER(update.barrier, passed);
 #ifdef TABLES
             reduce_first_layer(params, minibatch);
-            GRID_BARRIER(update.barrier);
+            GRID_BARRIER(update.barrier, passed);
             tables_gradient(params);
-            GRID_BARRIER(update.barrier);
+            GRID_BARRIER(update.barrier, passed);
 #endif
 #if BLOCKED
             sum_phase(params, minibatch);
-            GRID_BARRIER(update.barrier);
+            GRID_BARRIER(update.barrier, passed);
             norm_phase(update, arena);
 #else
             reduce_phase(params, minibatch, arena);
 #endif
-            GRID_BARRIER(update.barrier);
-            adam_phase(params, epoch, minibatch, arena);
-            GRID_BARRIER(update.barrier);
+            GRID_BARRIER(update.barrier, passed);
+            const double norm = adam_phase(params, arena);
+            GRID_ARRIVE(update.barrier);
+            report_phase(update, epoch, minibatch, norm);
+            note_phase(update, minibatch);
+            if (minibatch + 1u < update.num_minibatches) ahead_phase(update, epoch, minibatch + 1u, false, arena);
+            GRID_WAIT(update.barrier, passed);
 #ifdef TABLES
             compose_phase(update.parameters, params.weights);
-            GRID_BARRIER(update.barrier);
+            GRID_BARRIER(update.barrier, passed);
 #endif
-            note_phase(update, minibatch);
         }
-        GRID_BARRIER(update.barrier);
+        GRID_BARRIER(update.barrier, passed);
     }
     end_phase(update);
 }
 
 // The gradient alone, for devices without cooperative launches.
 KERNEL(update_gradient, FusedUpdateParams, THREADS, 1) {
-    if (params.update.progress->stopped == 0u) gradient_phase(params, params.update.epoch, params.update.minibatch);
+    SHARED_ARENA(arena);
+    if (params.update.progress->stopped != 0u) return;
+    ahead_phase(params.update, params.update.epoch, params.update.minibatch, true, arena);
+    __syncthreads();
+    gradient_phase(params, params.update.minibatch);
 }
 
 #ifdef TABLES

@@ -76,6 +76,13 @@ impl Gpu<'_> {
             };
             let plain = config(envs, steps, &[64, 64]);
             self.names().iter().for_each(|name| check(name, "64-64", &plain));
+            if !self.extent.quick {
+                check(
+                    "cartpole",
+                    "64-64, minibatches for blocks of eight warps",
+                    &config(4_096, steps, &[64, 64]),
+                );
+            }
             check("taxi", "embeddings, 64-64", &Config { encoder: Encoder::Embed, ..plain });
         }
     }

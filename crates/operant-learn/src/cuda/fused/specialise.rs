@@ -361,13 +361,24 @@ impl UpdateSpecialisation {
         // Two samples to a word in bf16, and four words to keep rows out of each other's banks.
         let samples_a_word = if precision == Precision::Bf16 { 2 } else { 1 };
         let of_block = |warps: usize| {
-            4 * (warps * (words.warp + 16 + actions) + words.features * (warps * TILE / samples_a_word + 4))
+            4 * (16
+                + warps * (words.warp + 16 + actions)
+                + words.features * (warps * TILE / samples_a_word + 4))
         };
         let weights = 4 * (forward.packed_words.next_multiple_of(4) + words.transposed.next_multiple_of(4));
         let fits = |warps: usize, weights: usize| weights + of_block(warps) <= limits.shared;
-        // Weights in shared memory even with fewer warps: every product reads all of them.
-        let choices = [(4, true), (2, true), (4, false), (2, false), (1, false)];
-        let fitting = choices.into_iter().find(|&(warps, held)| fits(warps, if held { weights } else { 0 }));
+        // Eight warps share weights and add up gradients where every multiprocessor has a tile of theirs; the kernel for fp32 has more
+        // of smaller blocks. Weights in shared memory even with fewer warps: every product reads all of them.
+        let minibatch = config.num_envs.saturating_mul(config.num_steps) / config.num_minibatches.max(1);
+        let wide = minibatch >= 8 * TILE * limits.multiprocessors;
+        let mut choices = [(8, true), (4, true), (2, true), (4, false), (2, false), (1, false)];
+        if std::env::var("GLOB").is_ok() {
+            choices = [(8, true), (4, true), (4, false), (2, true), (2, false), (1, false)];
+        }
+        let fitting = choices
+            .into_iter()
+            .skip(usize::from(!wide))
+            .find(|&(warps, held)| fits(warps, if held { weights } else { 0 }));
         let Some((warps, held)) = fitting else {
             return Err(too_wide(
                 precision,

@@ -20,7 +20,7 @@ pub fn runs_fused(network: &Network) -> bool {
     network.chains.iter().flat_map(run_layers).all(|layer| layer.form == Form::Dense)
 }
 
-/// Numbers of a block's partial gradient: of the first layers as the kernels run them, and of all other parameters.
+/// Numbers of a block's partial gradient: of the first layers as the kernels run them, and of all other parameters; a multiple of four.
 pub fn partial_len(network: &Network) -> usize {
     let features = network.architecture.input.features();
     let of_chain = |chain: &Chain| {
@@ -29,7 +29,8 @@ pub fn partial_len(network: &Network) -> usize {
             if chain.layers.len() > run_layers(chain).len() { chain.layers[0].params().len() } else { 0 };
         (first.outputs * features, tables + first.outputs * first.inputs)
     };
-    network.chains.iter().map(of_chain).fold(network.len(), |numbers, (run, made_of)| numbers + run - made_of)
+    let all = network.chains.iter().map(of_chain);
+    all.fold(network.len(), |numbers, (run, made_of)| numbers + run - made_of).next_multiple_of(4)
 }
 
 /// Numbers of the first layers' summed gradient; 0 without embeddings.
