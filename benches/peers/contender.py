@@ -6,6 +6,7 @@ All have one interface, so that the driver can alternate them: `start`, `measure
 import json
 import os
 import queue
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from installation import HERE, Unavailable
-from plan import Comparison, Peer
+from plan import CPU, TIME, Comparison, Peer
 
 READY_SECONDS = 600
 """How long a peer may take to import, compile and choose its setting."""
@@ -43,17 +44,23 @@ class Contender(Protocol):
 
 
 def clean_environment() -> dict[str, str]:
-    """This environment without settings of operant's."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("OPERANT_")}
+    """This environment without settings of operant's and of OpenBLAS, which may choose slower kernels."""
+    settings = ("OPERANT_", "OPENBLAS_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(settings)}
 
 
 def peer_environment(peer: Peer) -> dict[str, str]:
-    """JAX runs where it is meant to or not at all, and takes no more of a GPU's memory than it needs."""
-    return clean_environment() | {
+    """JAX runs where it is meant to or not at all, and takes no more of a GPU's memory than it needs.
+
+    The BLAS library of a program that is built uses one thread.
+    """
+    one_thread = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"} if peer.build else {}
+    jax = {
         "JAX_PLATFORMS": "cuda" if peer.requirements == "jax-cuda" else "cpu",
         "JAX_TRACEBACK_FILTERING": "off",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
+    return clean_environment() | one_thread | jax
 
 
 def operant_environment(directory: Path, workers: Path | None) -> dict[str, str]:
@@ -70,11 +77,18 @@ def last_line(path: Path) -> str:
     return lines[-1] if lines else "it said nothing"
 
 
+def ended_cpu_seconds() -> float:
+    """User and system time of the processes that the driver has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 class Process:
     """A process that talks in JSON objects, one a line."""
 
     def __init__(self, command: list[str], environment: dict[str, str], log: Path, directory: Path) -> None:
         self.log, self.started = log, time.monotonic()
+        self.cpu_seconds = 0.0
         self.messages: queue.Queue[tuple[float, Message | None]] = queue.Queue()
         with log.open("w") as errors:
             self.process = subprocess.Popen(
@@ -116,7 +130,11 @@ class Process:
         return moment - self.started, message
 
     def finish(self, seconds: float) -> float:
-        """Waits for the end of the process; returns when that was, in seconds from its start."""
+        """Waits for the end of the process; returns when that was, in seconds from its start.
+
+        `cpu_seconds` is then its user and system time, as no other process of the driver ends meanwhile.
+        """
+        before = ended_cpu_seconds()
         # Popen.wait with a limit looks every 50 ms only, half the time that a run takes to solve CartPole.
         waiter = threading.Thread(target=self.process.wait, daemon=True)
         waiter.start()
@@ -124,6 +142,7 @@ class Process:
         moment = time.monotonic()
         if waiter.is_alive():
             raise Unavailable(f"it had not ended after {seconds:.0f} s; log: {self.log}")
+        self.cpu_seconds = ended_cpu_seconds() - before
         return moment - self.started
 
     def kill(self) -> None:
@@ -161,19 +180,36 @@ class Worker:
 
 
 class Solver:
-    """A peer's time to solve CartPole: a process for every seed."""
+    """A peer's time to solve an environment, or its CPU seconds: a process for every seed."""
 
-    def __init__(self, peer: Peer, python: Path, logs: Path) -> None:
-        self.peer, self.python, self.logs = peer, python, logs
+    def __init__(self, peer: Peer, python: Path, logs: Path, unit: str) -> None:
+        self.peer, self.logs, self.unit = peer, logs, unit
+        self.command = [str(python), str(HERE / peer.script)]
         self.facts: Message = {}
         self.process: Process | None = None
         self.compiled: Path | None = None
 
     def start(self) -> None:
         """One run that does not count: it reads the libraries into memory, and may compile what is kept."""
+        versions = self._build() if self.peer.build else {}
         if self.peer.keeps_compiled:
             self.compiled = Path(tempfile.mkdtemp(prefix="peers-compiled-"))
-        self.facts = {"versions": self.measure(0)["versions"]}
+        first = self.measure(0)
+        versions |= first.get("versions", {})
+        self.facts = {"versions": versions, "settings": first.get("settings", {})}
+
+    def _build(self) -> dict[str, str]:
+        """Builds the program that is run from here on; returns versions."""
+        process = self._start([*self.command, *self.peer.build], peer_environment(self.peer))
+        built = process.receive(READY_SECONDS)[1]
+        process.finish(READY_SECONDS)
+        self.command = [built["program"]]
+        versions: dict[str, str] = built["versions"]
+        return versions
+
+    def _start(self, command: list[str], environment: dict[str, str]) -> Process:
+        self.process = Process(command, environment, self.logs / f"{self.peer.name}.log", self.logs)
+        return self.process
 
     def measure(self, round_number: int) -> Message:
         environment = peer_environment(self.peer)
@@ -181,17 +217,11 @@ class Solver:
             environment["JAX_COMPILATION_CACHE_DIR"] = str(self.compiled)
             environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
             environment["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
-        command = [
-            str(self.python),
-            str(HERE / self.peer.script),
-            *self.peer.arguments,
-            "--seed",
-            str(round_number + 1),
-        ]
-        self.process = Process(command, environment, self.logs / f"{self.peer.name}.log", self.logs)
-        seconds, message = self.process.receive(MEASURE_SECONDS)
-        self.process.finish(MEASURE_SECONDS)
-        return {"value": seconds, **message}
+        command = [*self.command, *self.peer.arguments, "--seed", str(round_number + 1)]
+        process = self._start(command, environment)
+        seconds, message = process.receive(MEASURE_SECONDS)
+        process.finish(MEASURE_SECONDS)
+        return {"value": process.cpu_seconds if self.unit == CPU else seconds, **message}
 
     def close(self) -> None:
         if self.process is not None:
@@ -214,7 +244,7 @@ class Operant:
         self.steps = 2 * comparison.batch
         """Environment steps of a training whose speed is measured."""
         kinds: dict[str, Callable[[int], Message]] = {"bench": self._bench, "train": self._train}
-        self.how = self._solve if comparison.unit == "time" else kinds[comparison.operant[0]]
+        self.how = {TIME: self._solve, CPU: self._whole}.get(comparison.unit, kinds[comparison.operant[0]])
 
     def start(self) -> None:
         first = self.measure(0)
@@ -270,6 +300,14 @@ class Operant:
         solved = result["solved_at_s"] is not None
         after = result["wall_s"] - result["solved_at_s"] if solved else 0.0
         return {"value": seconds - after, "solved": solved, **result}
+
+    def _whole(self, round_number: int) -> Message:
+        """CPU seconds of a training, with everything before and after it."""
+        result = self._training(["--seed", str(round_number + 1)])[1]
+        assert self.process is not None
+        ends_solved = "stop_when_solved=true" in self.comparison.operant
+        solved = {"solved": result["solved_at_step"] is not None} if ends_solved else {}
+        return {"value": self.process.cpu_seconds, **solved, **result}
 
     def close(self) -> None:
         if self.process is not None:

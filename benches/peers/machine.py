@@ -35,6 +35,11 @@ def processor() -> str:
     return f"{name} ({family})" if family else name
 
 
+def is_intel() -> bool:
+    """Whether the processor is Intel's."""
+    return "Intel" in processor()
+
+
 def describe(binary: Path, device: str) -> dict[str, Any]:
     """Machine, versions and date."""
     facts = {

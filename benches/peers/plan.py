@@ -1,12 +1,17 @@
 """What is compared with what: every comparison, its peers, and the settings that both sides are given."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from machine import is_intel
 
 SPEED = "speed"
 """Steps per second: more is better."""
 TIME = "time"
 """Seconds from process start until CartPole is solved: less is better."""
+CPU = "cpu"
+"""CPU seconds of a process from its start to its end: less is better."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,8 @@ class Peer:
     arguments: tuple[str, ...] = ()
     keeps_compiled: bool = False
     """Whether it may cache compiled code between processes, or compiles again in each."""
+    build: tuple[str, ...] = ()
+    """Arguments with which the script builds a program, to which `arguments` then go instead."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,9 @@ class Training:
             word for name, value in vars(self).items() for word in ("--" + name.replace("_", "-"), str(value))
         )
 
-    def operant_flags(self, device: str, precision: str) -> tuple[str, ...]:
+    def operant_flags(
+        self, device: str, precision: str, env: str = "cartpole", **others: str
+    ) -> tuple[str, ...]:
         """As flags of `operant train`, with everything that its presets might choose otherwise."""
         fixed = {
             "clip_vloss": "true",
@@ -71,9 +80,9 @@ class Training:
             "shared_trunk": "false",
             "eval_interval": "1000000",
         }
-        settings = {name: str(value) for name, value in vars(self).items()} | fixed
+        settings = {name: str(value) for name, value in vars(self).items()} | fixed | others
         flags = tuple(word for name, value in settings.items() for word in ("--set", f"{name}={value}"))
-        return ("train", "cartpole", "--device", device, "--precision", precision, *flags)
+        return ("train", env, "--device", device, "--precision", precision, *flags)
 
 
 MINIBATCH = 32_768
@@ -226,7 +235,67 @@ def on_cpu() -> list[Comparison]:
         Comparison("solve", "CartPole solved, from process start", TIME, solve, solvers),
         *in_workers(),
         *worlds(),
+        *pendulum(),
     ]
+
+
+RLTOOLS = Training(
+    num_envs=4,
+    num_steps=1024,
+    num_minibatches=16,
+    update_epochs=2,
+    learning_rate=1e-3,
+    gamma=0.9,
+    ent_coef=0.0,
+    vf_coef=1.0,
+    max_grad_norm=1e30,
+)
+"""RLtools' for Pendulum: `rl/environments/pendulum/ppo` in its repository. It does not clip gradients."""
+RLTOOLS_FIXED = {
+    "clip_vloss": "false",
+    "anneal_lr": "false",
+    "adam_eps": "1e-8",
+    "activation": "relu",
+    "norm_obs": "false",
+    "norm_reward": "false",
+    # RLtools' action of 1 is a torque of 2, and its initial standard deviation 2.
+    "log_std_init": str(math.log(4.0)),
+    "threads": "1",
+}
+"""What RLtools has by default, or cannot change."""
+
+
+def against_rltools(name: str, title: str, updates: int, rule: dict[str, str], *more: str) -> Comparison:
+    """Pendulum on one thread; `rule` has the keys that operant and the program of RLtools share."""
+    fixed = RLTOOLS_FIXED | rule
+    command = (*RLTOOLS.operant_flags("cpu", "f32", "pendulum", **fixed), *more)
+    words = (word for key, value in rule.items() for word in ("--" + key.replace("_", "-"), value))
+    openblas = Peer(
+        "rltools",
+        "RLtools, OpenBLAS",
+        "rltools",
+        "ppo_rltools.py",
+        ("--updates", str(updates), *words),
+        build=RLTOOLS.peer_flags(),
+    )
+    mkl = replace(openblas, name="rltools-mkl", label="RLtools, MKL", requirements="rltools-mkl")
+    steps = updates * RLTOOLS.num_envs * RLTOOLS.num_steps
+    peers = (openblas, mkl) if is_intel() else (openblas,)
+    return Comparison(name, title, CPU, (*command, "--steps", str(steps)), peers)
+
+
+def pendulum() -> list[Comparison]:
+    """A whole training of RLtools' length with its evaluation, and training until two thresholds."""
+    title = "Pendulum, 303,104 steps and 1,000 greedy episodes, CPU seconds"
+    # A threshold out of reach: nothing is evaluated before the end.
+    rule = {"eval_episodes": "1000", "solved_at": "1e9"}
+    comparisons = [against_rltools("pendulum-train", title, 74, rule)]
+    for threshold in (-200, -170):
+        title = f"Pendulum until {threshold} over 100 greedy episodes, CPU seconds"
+        rule = {"eval_episodes": "100", "solved_at": str(threshold), "eval_interval": "5"}
+        ending = ("--set", "stop_when_solved=true")
+        comparisons.append(against_rltools(f"pendulum{threshold}", title, 296, rule, *ending))
+    return comparisons
 
 
 GYMNASIUM = {

@@ -22,7 +22,7 @@ def spread(values: list[float]) -> tuple[float, float, float]:
 
 def amount(value: float, unit: str) -> str:
     """A speed in steps per second, or a time, with three digits that count."""
-    if unit == "time":
+    if unit != "speed":
         return f"{value:.3f} s" if value < 1 else f"{value:.2f} s"
     for size, name in ((1e6, " M"), (1e3, " k")):
         if value >= size:
@@ -49,7 +49,7 @@ def values_of(side: Results) -> list[float]:
 def ratios(operant: Results, peer: Results, unit: str) -> list[float]:
     """How many times faster operant was, round by round."""
     rounds = zip(values_of(operant), values_of(peer), strict=False)
-    return [theirs / ours if unit == "time" else ours / theirs for ours, theirs in rounds]
+    return [ours / theirs if unit == "speed" else theirs / ours for ours, theirs in rounds]
 
 
 def unsolved(side: Results) -> str:

@@ -168,8 +168,8 @@ def installed(
 ) -> Contender:
     """A peer, its libraries installed; raises Unavailable."""
     python = interpreter(peer.requirements, options)
-    if comparison.unit == plan.TIME:
-        return Solver(peer, python, logs)
+    if comparison.unit != plan.SPEED:
+        return Solver(peer, python, logs, comparison.unit)
     return Worker(peer, python, logs, options.seconds)
 
 
