@@ -31,15 +31,25 @@ fn units() -> Vec<Unit> {
 #[test]
 fn gradients_are_near_those_of_the_reference() {
     for mut case in cases::all() {
-        // One step with a norm that is never clipped leaves (1 - beta1) x gradient in the first moment.
-        (case.config.num_minibatches, case.config.update_epochs, case.config.max_grad_norm) = (1, 1, 1e9);
+        // One step with a norm that is never clipped leaves (1 - beta1) x gradient in the first moment. The loss has no clipping, where
+        // rounding decides on which side a sample is, and no difference of large numbers.
+        case.config = Config {
+            num_minibatches: 1,
+            update_epochs: 1,
+            max_grad_norm: 1e9,
+            norm_adv: false,
+            clip_coef: 1e6,
+            ..case.config.clone()
+        };
         let found = update(&case, Unit::twin(), 1).exp_avg;
         let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0).exp_avg;
         let norm = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>().sqrt();
         let error = norm(&mut found.iter().zip(&expected).map(|(&a, b)| f64::from(a) - b));
         let distance = error / norm(&mut expected.iter().copied());
         let is_dense = case.network.layers().all(|layer| layer.form == Form::Dense);
-        let most = if is_dense { 2e-2 } else { 6e-2 };
+        // On which side of zero a sum is decides a ReLU's slope.
+        let is_smooth = is_dense && case.config.activation == Activation::Tanh;
+        let most = if is_smooth { 2e-2 } else { 6e-2 };
         assert!(distance < most, "{}: {distance:e}", case.name);
         let has_numbers = case.network.layers().any(|layer| layer.form == Form::Dense);
         assert!(!has_numbers || distance > 1e-5, "{}: {distance:e} is as exact as f32", case.name);
