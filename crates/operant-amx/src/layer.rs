@@ -167,14 +167,17 @@ macro_rules! by_mode {
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             // SAFETY: a unit with this mode is only made after `tiles::request` has succeeded.
             Mode::Amx => unsafe { crate::tiles::$function$(::<$v>)?($($argument),+) },
-            _ => twin::$function$(::<$v>)?($($argument),+),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a unit with this mode is only made where the CPU has AVX512_BF16.
+            Mode::Dot => unsafe { crate::dots::$function$(::<$v>)?($($argument),+) },
+            mode => twin::$function$(::<$v>)?(mode.order(), $($argument),+),
         }
     };
     (@call vectors, $mode:expr, $function:ident$(::<$v:ident>)?, $($argument:ident),+) => {
         match $mode {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: units with these modes are only made where the CPU has AVX-512.
-            Mode::Amx | Mode::Vectors => unsafe { crate::vectors::$function$(::<$v>)?($($argument),+) },
+            Mode::Amx | Mode::Dot | Mode::Vectors => unsafe { crate::vectors::$function$(::<$v>)?($($argument),+) },
             _ => twin::$function$(::<$v>)?($($argument),+),
         }
     };
@@ -212,19 +215,24 @@ by_mode! {
 }
 
 impl Unit {
-    /// Multiplies and adds on this core as fast as it can, `rounds` times; returns the floating-point operations done. None without AMX.
+    /// Multiplies and adds on this core as fast as it can, `rounds` times; returns the floating-point operations done. None for twins.
     pub fn multiply_adds(self, rounds: usize) -> Option<f64> {
-        match self.0 {
+        #[allow(unsafe_code)]
+        let each = match self.0 {
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             Mode::Amx => {
                 // SAFETY: a unit with this mode is only made after `tiles::request` has succeeded.
-                #[allow(unsafe_code)]
-                unsafe {
-                    crate::tiles::multiply_adds(rounds);
-                }
-                Some((rounds * 4 * 2 * LANES * LANES * TILE_FEATURES) as f64)
+                unsafe { crate::tiles::multiply_adds(rounds) };
+                4 * LANES * LANES * TILE_FEATURES
             }
-            _ => None,
-        }
+            #[cfg(target_arch = "x86_64")]
+            Mode::Dot => {
+                // SAFETY: a unit with this mode is only made where the CPU has AVX512_BF16.
+                unsafe { crate::dots::multiply_adds(rounds) };
+                LANES * TILE_FEATURES
+            }
+            _ => return None,
+        };
+        Some((rounds * 2 * each) as f64)
     }
 }

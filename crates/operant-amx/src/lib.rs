@@ -10,11 +10,14 @@
 //! | deltas of n features, 64 samples | see [`Deltas`] |
 //! | packed weights | tiles of 16 outputs x 32 inputs |
 //!
-//! A [`Unit`] computes: with AMX, or by a portable twin that has its bits. Operands are rounded to the nearest bf16, ties away from zero.
-//! All unsafe code is in `tiles.rs` (the instructions) and `vectors.rs` (loads and stores of whole vectors).
+//! A [`Unit`] computes: with AMX or AVX512_BF16, or by a portable twin that has its bits. Operands are rounded to the nearest bf16, ties away
+//! from zero. Unsafe code is in `tiles.rs` (instructions of AMX) and `vectors.rs` (loads and stores of whole vectors); `layer.rs` calls both
+//! where the CPU has them.
 
 mod activation;
 mod check;
+#[cfg(target_arch = "x86_64")]
+mod dots;
 mod gradient;
 mod layer;
 mod tiles;

@@ -1,10 +1,12 @@
-//! The exact twin of `tdpbf16ps`, and of the vector code around it, in portable arithmetic.
+//! The exact twins of `tdpbf16ps` and `vdpbf16ps`, and of the vector code around them, in portable arithmetic.
 //!
-//! Intel's manual defines the instruction: over the 16 words of a row, the products of the low numbers and those of the high numbers are
-//! added up by two chains of fused multiply-adds that begin at zero; the two sums are added, and the result is added to C. Rounding is to
-//! nearest even; denormal operands count as zero and denormal results become zero.
+//! Intel's manual defines the first: over the 16 words of a row, the products of the low numbers and those of the high numbers are added up
+//! by two chains of fused multiply-adds that begin at zero; the two sums are added, and the result is added to C. The second adds to C the
+//! product of the high numbers of a word, then that of the low ones, each by a fused multiply-add. Rounding is to nearest even; denormal
+//! operands count as zero and denormal results become zero.
 
 use crate::activation::Activation;
+use crate::unit::Order;
 use crate::{Floats, LANES, Tile, VECTORS, Words, halves, pair, rounded};
 
 /// A denormal number becomes zero of its sign.
@@ -13,8 +15,24 @@ fn flush(x: f32) -> f32 {
     if x.abs() < f32::MIN_POSITIVE { 0.0f32.copysign(x) } else { x }
 }
 
-/// `c += a b` as AMX computes it.
-fn multiply(a: &[Words; LANES], b: &[Words; LANES], c: &mut [Floats; LANES]) {
+/// `c += a b` as AVX512_BF16 computes it.
+fn add_dots(a: &[Words; LANES], b: &[Words; LANES], c: &mut [Floats; LANES]) {
+    for (a, c) in a.iter().zip(c) {
+        for (&a, b) in a.iter().zip(b) {
+            let [low, high] = halves(a).map(flush);
+            for (c, &b) in c.iter_mut().zip(b) {
+                let b = halves(b).map(flush);
+                *c = flush(low.mul_add(b[0], flush(high.mul_add(b[1], flush(*c)))));
+            }
+        }
+    }
+}
+
+/// `c += a b` in the order of a unit.
+fn multiply(order: Order, a: &[Words; LANES], b: &[Words; LANES], c: &mut [Floats; LANES]) {
+    if order == Order::Dot {
+        return add_dots(a, b, c);
+    }
     let b: [[Floats; 2]; LANES] = b.map(|row| [0, 1].map(|half| row.map(|word| flush(halves(word)[half]))));
     for (a, c) in a.iter().zip(c) {
         let mut sums = [[0.0f32; LANES]; 2];
@@ -33,11 +51,16 @@ fn multiply(a: &[Words; LANES], b: &[Words; LANES], c: &mut [Floats; LANES]) {
 }
 
 /// See [`crate::tiles::product`].
-pub(crate) fn product<const V: usize>(a: &[Tile<u32>], b: &[[Words; V]], c: &mut [[Floats; V]; LANES]) {
+pub(crate) fn product<const V: usize>(
+    order: Order,
+    a: &[Tile<u32>],
+    b: &[[Words; V]],
+    c: &mut [[Floats; V]; LANES],
+) {
     for v in 0..V {
         let mut tile = [[0.0; LANES]; LANES];
         for (a, b) in a.iter().zip(b.as_chunks::<LANES>().0) {
-            multiply(&a.0, &b.map(|row| row[v]), &mut tile);
+            multiply(order, &a.0, &b.map(|row| row[v]), &mut tile);
         }
         for (c, row) in c.iter_mut().zip(tile) {
             c[v] = row;
@@ -46,21 +69,27 @@ pub(crate) fn product<const V: usize>(a: &[Tile<u32>], b: &[[Words; V]], c: &mut
 }
 
 /// See [`crate::tiles::outer`].
-pub(crate) fn outer(deltas: &[[Words; 2]; LANES], inputs: &[[Tile<u32>; 2]; 2], sums: &mut [Tile<f32>; 2]) {
+pub(crate) fn outer(
+    order: Order,
+    deltas: &[[Words; 2]; LANES],
+    inputs: &[[Tile<u32>; 2]; 2],
+    sums: &mut [Tile<f32>; 2],
+) {
     for (half, sums) in sums.iter_mut().enumerate() {
         for (k, inputs) in inputs.iter().enumerate() {
-            multiply(&deltas.map(|row| row[k]), &inputs[half].0, &mut sums.0);
+            multiply(order, &deltas.map(|row| row[k]), &inputs[half].0, &mut sums.0);
         }
     }
 }
 
 /// See [`crate::tiles::outer_pair`].
 pub(crate) fn outer_pair(
+    order: Order,
     deltas: &[[[Words; 2]; LANES]; 2],
     inputs: &[[Tile<u32>; 2]; 2],
     sums: &mut [[Tile<f32>; 2]; 2],
 ) {
-    deltas.iter().zip(sums).for_each(|(deltas, sums)| outer(deltas, inputs, sums));
+    deltas.iter().zip(sums).for_each(|(deltas, sums)| outer(order, deltas, inputs, sums));
 }
 
 /// See [`crate::vectors::activate`].

@@ -9,23 +9,30 @@ use crate::{Floats, LANES, Tile, VECTORS, Words};
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load(from: &Floats) -> __m512 {
+pub(crate) fn load(from: &Floats) -> __m512 {
     // SAFETY: the reference is to 64 readable bytes.
     unsafe { _mm512_loadu_ps(from.as_ptr()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn load_words(from: &Words) -> __m512i {
+pub(crate) fn load_words(from: &Words) -> __m512i {
     // SAFETY: the reference is to 64 readable bytes.
     unsafe { _mm512_loadu_si512(from.as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn store(to: &mut Words, words: __m512i) {
+fn store_words(to: &mut Words, words: __m512i) {
     // SAFETY: the reference is to 64 writable bytes.
     unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), words) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(crate) fn store(to: &mut Floats, numbers: __m512) {
+    // SAFETY: the reference is to 64 writable bytes.
+    unsafe { _mm512_storeu_ps(to.as_mut_ptr(), numbers) }
 }
 
 /// A quarter of a vector: four words from `first` on.
@@ -109,7 +116,7 @@ pub(crate) fn activate<const V: usize>(
                 for v in 0..V {
                     let a = tanh.value(_mm512_add_ps(load(&sums[2 * r][v]), low));
                     let b = tanh.value(_mm512_add_ps(load(&sums[2 * r + 1][v]), high));
-                    store(&mut y[r][v], pair(rounded(a), rounded(b)));
+                    store_words(&mut y[r][v], pair(rounded(a), rounded(b)));
                 }
             }
         }
@@ -121,7 +128,7 @@ pub(crate) fn activate<const V: usize>(
                     let zero = _mm512_setzero_ps();
                     let a = _mm512_max_ps(zero, _mm512_add_ps(load(&sums[2 * r][v]), low));
                     let b = _mm512_max_ps(zero, _mm512_add_ps(load(&sums[2 * r + 1][v]), high));
-                    store(&mut y[r][v], pair(rounded(a), rounded(b)));
+                    store_words(&mut y[r][v], pair(rounded(a), rounded(b)));
                 }
             }
         }
@@ -172,14 +179,14 @@ fn each(
                     total[half] = if v == 0 { d } else { _mm512_add_ps(total[half], d) };
                     words[half][i] = rounded(d);
                 }
-                store(&mut pairs[r][v], pair(words[0][i], words[1][i]));
+                store_words(&mut pairs[r][v], pair(words[0][i], words[1][i]));
             }
             for half in 0..2 {
-                store(&mut samples[2 * r + half][k], pair(words[half][0], words[half][1]));
+                store_words(&mut samples[2 * r + half][k], pair(words[half][0], words[half][1]));
             }
         }
         for half in 0..2 {
-            store(&mut totals[2 * r + half], _mm512_castps_si512(total[half]));
+            store_words(&mut totals[2 * r + half], _mm512_castps_si512(total[half]));
         }
     }
 }
@@ -195,8 +202,8 @@ pub(crate) fn transpose(x: &[[Words; VECTORS]; LANES], out: &mut [[Tile<u32>; 2]
             for n in 0..4 {
                 // Where the mask is set `a`, elsewhere what was shifted.
                 let lows = _mm512_ternarylogic_epi32::<0xac>(low, _mm512_slli_epi32::<16>(b[n]), a[n]);
-                store(&mut even.0[first + n], lows);
-                store(&mut odd.0[first + n], pair(a[n], b[n]));
+                store_words(&mut even.0[first + n], lows);
+                store_words(&mut odd.0[first + n], pair(a[n], b[n]));
             }
         }
     }

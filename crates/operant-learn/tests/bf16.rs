@@ -23,11 +23,6 @@ fn update(case: &Case, unit: Unit, threads: usize) -> LearnerState {
     state
 }
 
-/// Every unit of this machine.
-fn units() -> Vec<Unit> {
-    [Some(Unit::twin()), Unit::vectors(), Unit::amx().ok()].into_iter().flatten().collect()
-}
-
 #[test]
 fn gradients_are_near_those_of_the_reference() {
     for mut case in cases::all() {
@@ -41,7 +36,7 @@ fn gradients_are_near_those_of_the_reference() {
             clip_coef: 1e6,
             ..case.config.clone()
         };
-        let found = update(&case, Unit::twin(), 1).exp_avg;
+        let found = update(&case, Unit::AMX_TWIN, 1).exp_avg;
         let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0).exp_avg;
         let norm = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>().sqrt();
         let error = norm(&mut found.iter().zip(&expected).map(|(&a, b)| f64::from(a) - b));
@@ -59,8 +54,8 @@ fn gradients_are_near_those_of_the_reference() {
 #[test]
 fn updates_have_the_same_bits_on_every_unit_and_any_threads() {
     for case in cases::all() {
-        let twin = update(&case, Unit::twin(), 1);
-        for unit in units() {
+        for unit in Unit::all().into_iter().chain([Unit::AMX_TWIN]) {
+            let twin = update(&case, unit.twin(), 1);
             for threads in [2, 5] {
                 let found = update(&case, unit, threads);
                 assert_eq!(found.params, twin.params, "{}, {unit}, {threads} threads", case.name);
@@ -88,9 +83,9 @@ fn training_has_the_same_bits_on_every_unit_thread_tile_and_lane() {
         let (num_envs, num_steps) = (72, 16);
         let config = Config { num_envs, num_steps, activation, hidden, ..Config::default() };
         let with = |unit, threads| CpuOptions { bf16: Some(unit), ..CpuOptions::new(threads) };
-        let twin = train(&env, &config, &with(Unit::twin(), 1));
-        assert_ne!(twin, train(&env, &config, &CpuOptions::new(1)), "{name}: f32 has other bits");
-        for unit in units() {
+        for unit in Unit::all().into_iter().chain([Unit::AMX_TWIN]) {
+            let twin = train(&env, &config, &with(unit.twin(), 1));
+            assert!(twin != train(&env, &config, &CpuOptions::new(1)), "{name}: f32 has other bits");
             for rollout_tile in ROLLOUT_TILES {
                 for lane_width in LANE_WIDTHS {
                     let options = CpuOptions { rollout_tile, lane_width, ..with(unit, 2) };

@@ -51,7 +51,7 @@ fn bf16(report: &mut Report, registry: &Registry, extent: SelftestOptions) {
     if let Err(reason) = Unit::amx() {
         eprintln!("cpu: AMX is not checked: {reason}");
     }
-    for unit in [Unit::amx().ok(), Unit::vectors()].into_iter().flatten() {
+    for unit in Unit::all() {
         let rounds = if extent.quick { 100 } else { 1_000 };
         report.check("cpu", format!("bf16: layers by {unit} follow the twin"), || {
             let mut problems = unit.problems(rounds);
@@ -72,7 +72,7 @@ fn bf16(report: &mut Report, registry: &Registry, extent: SelftestOptions) {
                     ..Config::default()
                 };
                 let of = |unit, threads| updates(env, &config, unit, threads).map_err(|e| e.to_string());
-                let (found, twin) = (of(unit, 2)?, of(Unit::twin(), 1)?);
+                let (found, twin) = (of(unit, 2)?, of(unit.twin(), 1)?);
                 let different = found.tensors.iter().zip(&twin.tensors).filter(|(a, b)| a != b);
                 Ok(different.map(|(tensor, _)| format!("{} differs", tensor.name)).collect())
             });

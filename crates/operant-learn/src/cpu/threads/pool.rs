@@ -56,7 +56,7 @@ pub struct CpuOptions {
 pub fn unit_for(precision: Precision) -> Result<Option<Unit>, &'static str> {
     match precision {
         Precision::F32 => Ok(None),
-        Precision::Bf16 => Unit::amx().map(Some),
+        Precision::Bf16 => Unit::fastest().map(Some),
         Precision::Tf32 => Err("no CPU has tf32"),
     }
 }
