@@ -69,10 +69,10 @@ pub(crate) fn outer(deltas: &[[Words; 2]; LANES], inputs: &[[Tile<u32>; 2]; 2], 
         let deltas: &[[Words; 2]; R] = &deltas.as_chunks().0[block];
         for k in 0..2 {
             for n in 0..LANES {
-                for half in 0..2 {
-                    let x = bf16(load_words(&inputs[k][half].0[n]));
-                    for r in 0..R {
-                        rows[r][half] = dot(rows[r][half], deltas[r][k][n], x);
+                let x = [0, 1].map(|half| bf16(load_words(&inputs[k][half].0[n])));
+                for r in 0..R {
+                    for half in 0..2 {
+                        rows[r][half] = dot(rows[r][half], deltas[r][k][n], x[half]);
                     }
                 }
             }

@@ -145,8 +145,9 @@ impl Unit {
 
     /// Adds the products of 64 samples to a layer's sums: `x` are pairs of its inputs.
     pub fn add_products(self, x: &[Words], deltas: DeltasView<'_>, sums: &mut Sums) {
-        for (sum, total) in sums.bias.iter_mut().zip(deltas.totals.iter()) {
-            *sum = core::array::from_fn(|lane| sum[lane] + f32::from_bits(total[lane]));
+        let totals = deltas.totals.as_flattened();
+        for (sum, total) in sums.bias.as_flattened_mut().iter_mut().zip(totals) {
+            *sum += f32::from_bits(*total);
         }
         let mut turned = [[Tile([[0; LANES]; LANES]); 2]; 2];
         let deltas = deltas.samples.as_chunks::<LANES>().0;

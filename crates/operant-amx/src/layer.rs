@@ -35,8 +35,17 @@ impl Weights {
         for (o, row) in weight.chunks_exact(self.inputs).enumerate() {
             let tiles = &mut self.tiles[o / LANES * columns..][..columns];
             for (tile, row) in tiles.iter_mut().zip(row.chunks(TILE_FEATURES)) {
-                for (word, of) in tile.0[o % LANES].iter_mut().zip(row.chunks(2)) {
-                    *word = pair_of(of[0], of.get(1).copied().unwrap_or_default());
+                let (pairs, last) = row.as_chunks::<2>();
+                let words = &mut tile.0[o % LANES];
+                match pairs.first_chunk::<LANES>() {
+                    // A loop of constant length has no branches.
+                    Some(pairs) => *words = pairs.map(|[low, high]| pair_of(low, high)),
+                    None => {
+                        let last = last.first().map(|&low| [low, 0.0]);
+                        for (word, [low, high]) in words.iter_mut().zip(pairs.iter().copied().chain(last)) {
+                            *word = pair_of(low, high);
+                        }
+                    }
                 }
             }
         }
@@ -48,9 +57,19 @@ impl Weights {
         let columns = self.columns();
         for (p, rows) in weight.chunks(2 * self.outputs).enumerate() {
             let (low, high) = rows.split_at(self.outputs);
-            for (o, &low) in low.iter().enumerate() {
-                let tile = &mut self.tiles[o / LANES * columns + p / LANES];
-                tile.0[o % LANES][p % LANES] = pair_of(low, high.get(o).copied().unwrap_or_default());
+            for (block, low) in low.chunks(LANES).enumerate() {
+                let high = high.get(block * LANES..).unwrap_or_default();
+                let words: Words = match (low.first_chunk::<LANES>(), high.first_chunk::<LANES>()) {
+                    (Some(low), Some(high)) => core::array::from_fn(|o| pair_of(low[o], high[o])),
+                    _ => {
+                        let at = |row: &[f32], o: usize| row.get(o).copied().unwrap_or_default();
+                        core::array::from_fn(|o| pair_of(at(low, o), at(high, o)))
+                    }
+                };
+                let tile = &mut self.tiles[block * columns + p / LANES];
+                for (row, word) in tile.0.iter_mut().zip(words) {
+                    row[p % LANES] = word;
+                }
             }
         }
     }
