@@ -112,7 +112,7 @@ fn is_amd() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         let vendor = std::arch::x86_64::__cpuid(0);
-        return [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD";
+        [vendor.ebx, vendor.edx, vendor.ecx].map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
     }
     #[cfg(not(target_arch = "x86_64"))]
     false
