@@ -54,7 +54,7 @@ fn measure(name: &str, config: &Config) -> bool {
     let mut peaks = Vec::new();
     let mut rates: [Vec<f64>; 3] = Default::default();
     for _ in 0..REPS {
-        peaks.push(peak_flops());
+        peaks.push(peak_flops(None));
         let samples = 1 << 18;
         let seconds = time(|| forward(&policy, &network, samples));
         rates[0].push(network.forward_flops() as f64 * samples as f64 / seconds);

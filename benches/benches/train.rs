@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         let steps = (num_envs * config.num_steps) as f64;
         let (mut peaks, mut rates, mut shares) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..REPETITIONS {
-            peaks.push(peak_flops());
+            peaks.push(peak_flops(None));
             let update = driver.update().expect("an update");
             rates.push(steps / update.seconds);
             let phases = Phases::of(&update.stats);

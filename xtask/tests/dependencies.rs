@@ -14,7 +14,8 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-host", &[]),
     ("operant-env", &[&["operant-lane"]]),
     ("operant-gym", &[&["operant-env", "operant-lane"]]),
-    ("operant-learn", &[&["operant-env", "operant-lane", "operant-cuda"]]),
+    ("operant-amx", &[]),
+    ("operant-learn", &[&["operant-env", "operant-lane", "operant-cuda", "operant-amx"]]),
     ("operant-mpi", &[&["operant-learn", "operant-host"]]),
     (
         "operant-run",

@@ -200,7 +200,7 @@ fn invalid_requests_are_refused_before_anything_is_measured() {
         (&["--threads", "two"], &["threads = \"two\"", "where: --threads"]),
         (&["--device", "tpu"], &["is not a device", "where: --device"]),
         (&["--device", "cpu,cuda:x"], &["is not a device", "where: --device"]),
-        (&["--precision", "bf16"], &["needs a GPU", "where: --precision"]),
+        (&["--precision", "tf32"], &["needs a GPU", "where: --precision"]),
         (&["--precision", "f64"], &["is not one of the choices", "where: --precision"]),
         (&["--hidden", "64,0"], &["width 0", "where: --hidden"]),
         (&["--steps", "0"], &["num_steps = 0", "where: --steps"]),
@@ -235,14 +235,14 @@ fn a_gpu_is_measured_in_the_same_run_as_the_cpu() {
         Finished::of(command.output().expect("started"))
     };
     let args =
-        ["bench", "--device", "cpu,cuda:2", "--precision", "f32,bf16", "--envs", "32", "--json", "--profile"];
+        ["bench", "--device", "cpu,cuda:2", "--precision", "f32,tf32", "--envs", "32", "--json", "--profile"];
     let finished = on_stand_in(&[&args[..], TINY].concat());
     let rows = rows(&finished);
     let kind = |row: &Value| {
         ["bench", "device", "precision"].map(|key| row[key].as_str().unwrap_or_default().to_owned())
     };
     let mut expected = Vec::new();
-    for (device, precision) in [("cpu", "f32"), ("cuda:2", "f32"), ("cuda:2", "bf16")] {
+    for (device, precision) in [("cpu", "f32"), ("cuda:2", "f32"), ("cuda:2", "tf32")] {
         let of = |bench: &&str| [bench.to_string(), device.to_owned(), precision.to_owned()];
         // Benches of environments alone have one precision.
         let benches = ["env", "rollout", "train"];

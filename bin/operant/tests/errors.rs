@@ -53,7 +53,7 @@ fn values_out_of_range_are_refused_before_training() {
         ("--device", "cuda:1", "device = \"cuda:1\""),
         ("--device", "cuda:x", "is not a device"),
         ("--device", "tpu", "is not a device"),
-        ("--precision", "bf16", "needs a GPU"),
+        ("--precision", "tf32", "needs a GPU"),
         ("--precision", "f64", "is not one of the choices"),
         ("--set", "learning_rate=nan", "learning_rate = nan"),
         ("--set", "num_minibatches=7", "does not divide"),

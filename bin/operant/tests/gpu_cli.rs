@@ -367,7 +367,7 @@ fn auto_uses_a_gpu_with_its_preset_or_the_cpu_with_its_own() {
     assert_eq!(saved("few"), ["num_envs = 16", "num_steps = 64"]);
     let asked = [&["train", "cartpole", "--device", "cuda"], &none[..]].concat();
     operant.run(&asked, "").assert_error(2, &["num_envs", "memory"]);
-    let tensor = [&["train", "cartpole", "--precision", "bf16"], &none[..]].concat();
+    let tensor = [&["train", "cartpole", "--precision", "tf32"], &none[..]].concat();
     operant.run(&tensor, "").assert_error(2, &["needs a GPU", "the CPU is used: cuda:0 cannot train this"]);
 
     // An order of devices: the first one that exists and can train. The CPU overrides a file's settings.
@@ -376,13 +376,13 @@ fn auto_uses_a_gpu_with_its_preset_or_the_cpu_with_its_own() {
     assert_eq!(result["device"], "cuda:0");
     assert!(line.starts_with("device: cuda:0; cuda:7 is not used: "), "{line}");
     let file = operant.place.path().join("operant.toml");
-    std::fs::write(&file, "precision = \"bf16\"\n").expect("written");
+    std::fs::write(&file, "precision = \"tf32\"\n").expect("written");
     let (result, line) = train(&[&["--name", "last", "--steps", "2048"], &order[..], &none[..]].concat());
     std::fs::remove_file(&file).expect("removed");
     assert_eq!(result["device"], "cpu");
     let parts = [
         "cuda:0 cannot train this: ",
-        "the CPU has no precision = \"bf16\"",
+        "the CPU has no precision = \"tf32\"",
         "operant.toml:1",
         "it is \"f32\"",
     ];

@@ -11,7 +11,7 @@ choice! {
         F32 = "f32",
         /// Operands rounded to 10 bits of mantissa, on tensor cores.
         Tf32 = "tf32",
-        /// Operands rounded to 7 bits of mantissa, on tensor cores.
+        /// Operands rounded to 7 bits of mantissa, on tensor cores, or in fully connected layers on CPUs with AMX or AVX512_BF16.
         Bf16 = "bf16",
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use operant_cuda::{Cuda, DeviceProperties};
 use operant_env::{AnyEnv, EnvSpec, OptionValues, Registry, UnknownEnv};
+use operant_learn::cpu::CpuOptions;
 use operant_learn::cuda::{self, GpuOptions, KernelChoice, NetworkOptions};
 use operant_learn::group::agreed;
 use operant_learn::network::{Architecture, Network};
@@ -150,7 +151,7 @@ fn on_gpu(
             return Err(requested.placed(error, "precision"));
         }
         let f32 = toml::Value::String(Precision::F32.name().to_owned());
-        requested = requested.overriding([("precision", f32)], &gpu.name)?;
+        requested = requested.overriding([("precision", f32, None)], &gpu.name)?;
     }
     let mut device = Device::gpu(cuda, &gpu);
     device.reason = lines([reason, requested.overridden(), device.reason]);
@@ -369,7 +370,10 @@ fn on_cores(env: Arc<dyn AnyEnv>, requested: &Requested, group: &Arc<dyn Group>)
     let plan = machine::shared_plan(run, learner, Some(own), false, group.neighbours().on_cpus);
     // Before any process takes memory.
     agreed(&**group, machine::check_memory(&*env, &settings, plan.threads, &**group))?;
-    let started = cpu::backend_in(env, learner, &machine::cpu_options(&plan), Arc::clone(group));
+    // A request for a precision that this CPU lacks has been resolved to f32, or refused.
+    let bf16 = cpu::unit_for(run.precision).ok().flatten();
+    let options = CpuOptions { bf16, ..machine::cpu_options(&plan) };
+    let started = cpu::backend_in(env, learner, &options, Arc::clone(group));
     let started = started.map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))?;
     let applied = machine::applied(&plan, run, false, started.unbound);
     Ok(Built { backend: started.backend, settings, applied, world: None })

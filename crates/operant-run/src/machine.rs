@@ -179,6 +179,7 @@ pub fn cpu_options(plan: &Plan) -> CpuOptions {
         waiting,
         rollout_tile: plan.rollout_tile.unwrap_or(0),
         lane_width: plan.lane_width,
+        bf16: None,
     }
 }
 

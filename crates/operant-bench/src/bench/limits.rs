@@ -33,7 +33,8 @@ pub fn key(case: &Case) -> Key {
 pub fn flops(device: &BenchDevice, case: &Case, budget: Duration) -> Result<Vec<f64>> {
     Ok(match device {
         BenchDevice::Cpu { .. } => {
-            on_threads(&threads(case), || (0..REPETITIONS).map(|_| peak_flops()).collect())?
+            let threads = threads(case);
+            on_threads(&threads, || (0..REPETITIONS).map(|_| peak_flops(threads.bf16)).collect())?
         }
         BenchDevice::Gpu { device, .. } => {
             vec![gpu::peak_flops(device, case.network.precision, budget)?.median]

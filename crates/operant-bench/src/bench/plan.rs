@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use operant_env::{AnyEnv, EnvOptions, Registry, running_words};
+use operant_learn::cpu::{CpuOptions, unit_for};
 use operant_learn::cuda::NetworkOptions;
 use operant_learn::network::Architecture;
 use operant_learn::sample::SampleLayout;
@@ -161,7 +162,7 @@ impl Planner<'_> {
         Ok(devices)
     }
 
-    /// The precisions of a device. If GPUs are measured too, the CPU takes only f32, or is left out.
+    /// The precisions of a device. If GPUs are measured too, the CPU takes those that it supports, or is left out.
     fn precisions(
         &self,
         device: &BenchDevice,
@@ -173,9 +174,10 @@ impl Planner<'_> {
         let mut precisions =
             or(&self.precisions, if device.is_cpu() { f32 } else { defaults.precision.name() });
         if device.is_cpu() && with_gpu {
-            precisions.retain(|precision| precision == f32);
+            let is_known = |precision: Precision| unit_for(precision).is_ok();
+            precisions.retain(|name| Precision::ALL.iter().any(|it| it.name() == name && is_known(*it)));
             if precisions.is_empty() {
-                warn("the CPU computes only in f32 and is left out");
+                warn("the CPU computes in none of these precisions and is left out");
             }
         }
         precisions
@@ -261,8 +263,10 @@ impl Planner<'_> {
         let spec = env.spec();
         let architecture = Architecture::of(&spec, &config)?;
         // As in a training run.
-        let threads =
-            || machine::cpu_options(&machine::plan(&run.config, &config, Some(config.num_envs), false));
+        let threads = || CpuOptions {
+            bf16: unit_for(run.precision).ok().flatten(),
+            ..machine::cpu_options(&machine::plan(&run.config, &config, Some(config.num_envs), false))
+        };
         Ok(Case {
             bench: Bench::Env,
             device: number,

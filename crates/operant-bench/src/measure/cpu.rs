@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use operant_env::AnyEnv;
 use operant_lane::Float;
-use operant_learn::cpu::{CpuOptions, backend_with, on_threads};
+use operant_learn::cpu::{CpuOptions, Unit, backend_with, on_threads};
 use operant_learn::network::{Architecture, Network};
 use operant_learn::{Config, LearnError};
 use rayon::prelude::*;
@@ -29,23 +29,28 @@ const TASK: usize = 512;
 const TASKS_A_THREAD: usize = 8;
 
 /// Floating-point operations per second of multiply-adds on all threads of the current rayon pool, two per multiply-add: the
-/// upper limit of any matrix product.
-pub fn peak_flops() -> f64 {
+/// upper limit of any matrix product, in f32 or by a unit for bf16.
+pub fn peak_flops(bf16: Option<Unit>) -> f64 {
     const STEPS: usize = 4_000_000;
-    let threads = rayon::current_num_threads();
-    let seconds = time(|| {
-        rayon::broadcast(|_| {
-            let (a, b) = (black_box(f32x16::splat(0.999_9)), black_box(f32x16::splat(1e-4)));
-            let mut chains: [f32x16; CHAINS] = core::array::from_fn(|i| f32x16::splat(black_box(i as f32)));
-            for _ in 0..STEPS {
-                for chain in &mut chains {
-                    *chain = Float::mul_add(*chain, a, b);
-                }
+    /// Rounds of a unit that take about as long.
+    const ROUNDS: usize = 250_000;
+    let of_thread = || {
+        if let Some(flops) = bf16.and_then(|unit| unit.multiply_adds(ROUNDS)) {
+            return flops;
+        }
+        let (a, b) = (black_box(f32x16::splat(0.999_9)), black_box(f32x16::splat(1e-4)));
+        let mut chains: [f32x16; CHAINS] = core::array::from_fn(|i| f32x16::splat(black_box(i as f32)));
+        for _ in 0..STEPS {
+            for chain in &mut chains {
+                *chain = Float::mul_add(*chain, a, b);
             }
-            black_box(chains);
-        });
-    });
-    (threads * STEPS * CHAINS * 16 * 2) as f64 / seconds
+        }
+        black_box(chains);
+        (STEPS * CHAINS * 16 * 2) as f64
+    };
+    let mut flops = 0.0;
+    let seconds = time(|| flops = rayon::broadcast(|_| of_thread()).into_iter().sum());
+    flops / seconds
 }
 
 /// Three arrays for measuring bandwidth: `a = b + s c` reads two and writes one.

@@ -1,10 +1,11 @@
-//! The CPU's self-test: wide lanes against scalar ones, CartPole learned, and speeds.
+//! The CPU's self-test: wide lanes against scalar ones, bf16 against its exact twin, CartPole learned, and speeds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use operant_env::{AnyEnv, LaneWidth, Registry, StepError};
-use operant_learn::LearnError;
-use operant_learn::cpu::CpuOptions;
+use operant_learn::cpu::{CpuOptions, Unit, backend_with};
+use operant_learn::{Activation, Config, LearnError, Snapshot};
 use serde_json::{Value, json};
 
 use super::SelftestOptions;
@@ -21,6 +22,7 @@ pub fn check_cpu(report: &mut Report, registry: &Registry, extent: SelftestOptio
             lanes(&**env, steps).map_err(|error| error.to_string())
         });
     }
+    bf16(report, registry, extent);
     let budget = Duration::from_secs_f64(if extent.quick { 0.1 } else { 1.0 });
     for env in registry.envs() {
         match speed(&**env, budget) {
@@ -42,6 +44,55 @@ pub fn check_cpu(report: &mut Report, registry: &Registry, extent: SelftestOptio
             report.row(trained(sps, &result, seed));
         }
     }
+}
+
+/// What multiplies in bf16 against its twin, bit for bit: layers of random sizes, and whole updates.
+fn bf16(report: &mut Report, registry: &Registry, extent: SelftestOptions) {
+    if let Err(reason) = Unit::amx() {
+        eprintln!("cpu: AMX is not checked: {reason}");
+    }
+    for unit in Unit::all() {
+        let rounds = if extent.quick { 100 } else { 1_000 };
+        report.check("cpu", format!("bf16: layers by {unit} follow the twin"), || {
+            let mut problems = unit.problems(rounds);
+            problems.truncate(10);
+            Ok(problems)
+        });
+        for (name, activation, shared_trunk) in
+            [("cartpole", Activation::Tanh, false), ("pendulum", Activation::Relu, true)]
+        {
+            report.check("cpu", format!("bf16: {name}: updates by {unit} follow the twin"), || {
+                let env = registry.find(name).map_err(|error| error.to_string())?;
+                let config = Config {
+                    num_envs: 80,
+                    num_steps: 16,
+                    update_epochs: 2,
+                    activation,
+                    shared_trunk,
+                    ..Config::default()
+                };
+                let of = |unit, threads| updates(env, &config, unit, threads).map_err(|e| e.to_string());
+                let (found, twin) = (of(unit, 2)?, of(unit.twin(), 1)?);
+                let different = found.tensors.iter().zip(&twin.tensors).filter(|(a, b)| a != b);
+                Ok(different.map(|(tensor, _)| format!("{} differs", tensor.name)).collect())
+            });
+        }
+    }
+}
+
+/// The state after two updates.
+fn updates(
+    env: &Arc<dyn AnyEnv>,
+    config: &Config,
+    unit: Unit,
+    threads: usize,
+) -> Result<Snapshot, LearnError> {
+    let options = CpuOptions { bf16: Some(unit), ..CpuOptions::new(threads) };
+    let mut backend = backend_with(Arc::clone(env), config, &options)?.backend;
+    for _ in 0..2 {
+        backend.enqueue_update()?;
+    }
+    backend.save()
 }
 
 /// Totals of random play must not depend on the lane.

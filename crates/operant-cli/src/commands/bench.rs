@@ -35,7 +35,7 @@ pub struct Args {
     /// auto, cpu, cuda or cuda:K, or several; auto takes a GPU where one is usable [default: as configured]
     #[arg(long, value_name = "DEVICE,..", value_delimiter = ',')]
     device: Vec<String>,
-    /// What the network's matrix products are computed in: f32, or on a GPU tf32 or bf16, or several
+    /// What the network's matrix products are computed in: f32, on a GPU tf32 or bf16, on some CPUs bf16, or several
     #[arg(long, value_name = "PRECISION,..", value_delimiter = ',')]
     precision: Vec<String>,
     /// Widths of the hidden layers

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use operant_cuda::{Compiler, DeviceProperties, Inspection, LibraryStatus};
 use operant_env::Registry;
 use operant_host::{CoreKind, CpuCore, PlannedSetting};
+use operant_learn::cpu::Unit;
 use operant_learn::cuda::fused_up_to;
 use operant_learn::network::{Architecture, Head, Input, Network};
 use operant_learn::{Config, Precision};
@@ -76,6 +77,8 @@ struct Cpu {
     memory_available: Option<u64>,
     /// Environments per vector.
     lane_width: usize,
+    /// What multiplies in bf16, or why nothing does.
+    bf16: String,
     /// Threads used for training.
     threads: usize,
     /// The plan for training on the CPU.
@@ -218,6 +221,10 @@ impl Cpu {
             memory_total: memory.map(|memory| memory.total),
             memory_available: memory.map(|memory| memory.available),
             lane_width: plan.lane_width,
+            bf16: match Unit::fastest() {
+                Ok(unit) => format!("by {unit}"),
+                Err(reason) => format!("none: {reason}"),
+            },
             threads: plan.threads,
             plan: plan.settings.into_iter().map(Planned::of).collect(),
             plan_problem,

@@ -159,7 +159,7 @@ impl<const V: usize> CpuBackend<V> {
         let architecture = Architecture::of(&spec, config)?;
         let (pool, unbound) = pool(options)?;
         let layout = SampleLayout::new(&architecture, env.masked());
-        let network = Network::new(architecture);
+        let network = Network { bf16: options.bf16, ..Network::new(architecture) };
         let state = LearnerState::new(init_params(&network, config.seed));
         let policy = Policy::new(&network);
         let width = V * LANES;
@@ -323,12 +323,19 @@ impl<const V: usize> Backend for CpuBackend<V> {
         round: u64,
         actions: EvalActions,
     ) -> Result<Evaluation, LearnError> {
-        self.policy.pack(&self.state.params);
+        let obs_norm = self.obs_scales();
+        // In f32, as the trained policy is used.
+        let mut exact = None;
+        let policy = match self.policy.network() {
+            Network { bf16: None, .. } => &mut self.policy,
+            network => exact.insert(Policy::new(&Network { bf16: None, ..network.clone() })),
+        };
+        policy.pack(&self.state.params);
         let inputs = EvalInputs {
             env: &*self.env,
-            policy: &self.policy,
+            policy,
             seed: self.config.seed,
-            obs_norm: &self.obs_scales(),
+            obs_norm: &obs_norm,
             clip_obs: self.config.clip_obs,
             pulse: &self.pulse,
             actions,
@@ -345,6 +352,10 @@ impl<const V: usize> Backend for CpuBackend<V> {
             return None;
         }
         self.tiles.first_mut()?.recorder.take(&*self.env)
+    }
+
+    fn how(&self) -> Option<String> {
+        self.policy.network().bf16.map(|unit| format!("products of fully connected layers in bf16 by {unit}"))
     }
 
     fn messages(&mut self) -> Vec<String> {

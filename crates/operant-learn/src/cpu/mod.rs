@@ -13,4 +13,5 @@ pub mod update;
 
 pub use backend::{Instrumented, StartedBackend, backend, backend_in, backend_with};
 pub use footprint::Footprint;
-pub use threads::pool::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, WaitStrategy, on_threads};
+pub use operant_amx::Unit;
+pub use threads::pool::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, WaitStrategy, on_threads, unit_for};

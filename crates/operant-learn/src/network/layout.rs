@@ -175,13 +175,21 @@ pub struct Network {
     pub log_std: Option<usize>,
     /// Numbers of state that an environment carries from step to step.
     pub states: usize,
+    /// What multiplies fully connected layers in bf16 on the CPU; None for f32. GPUs have options of their own.
+    pub bf16: Option<operant_amx::Unit>,
 }
 
 impl Network {
     /// Lays out `architecture`.
     pub fn new(architecture: Architecture) -> Self {
-        let mut network =
-            Self { chains: Vec::new(), tensors: Vec::new(), log_std: None, states: 0, architecture };
+        let mut network = Self {
+            chains: Vec::new(),
+            tensors: Vec::new(),
+            log_std: None,
+            states: 0,
+            bf16: None,
+            architecture,
+        };
         let outputs = network.architecture.head.outputs();
         if network.architecture.shared_trunk {
             let chain = network.lay_chain("trunk", &[("policy", outputs), ("value", 1)]);

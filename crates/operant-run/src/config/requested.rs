@@ -1,6 +1,7 @@
 //! The requested configuration, and its resolution for a device: sources -> requested -> resolved. No step changes a
 //! value in place.
 
+use operant_learn::cpu::unit_for;
 use operant_learn::network::MEMORY_KEYS;
 use operant_learn::{Config, CoreKind, Encoder, Precision};
 use toml::{Table, Value};
@@ -120,21 +121,21 @@ impl Requested {
         self.with(entries)?.checked()
     }
 
-    /// The same for the CPU. GPU-only settings are overridden if a file or variable set them, and refused if the
-    /// command line did.
+    /// The same for the CPU. Settings that only GPUs support, or other CPUs, are overridden if a file or variable set them, and
+    /// refused if the command line did.
     ///
     /// # Errors
     /// As [`Layers::build`].
     pub fn on_cpu(&self) -> Result<Requested> {
         self.check_for_cpu()?;
         let run = &self.settings.run;
-        let overlap = run.overlap.then_some(("overlap", Value::Boolean(false)));
-        let precision = Value::String(Precision::F32.name().to_owned());
-        let precision = (run.precision != Precision::F32).then_some(("precision", precision));
+        let overlap = run.overlap.then_some(("overlap", Value::Boolean(false), None));
+        let f32 = || Value::String(Precision::F32.name().to_owned());
+        let precision = unit_for(run.precision).err().map(|reason| ("precision", f32(), Some(reason)));
         self.overriding([overlap, precision].into_iter().flatten(), "the CPU")?.checked()
     }
 
-    /// Refuses GPU-only settings from the command line.
+    /// Refuses settings from the command line that this CPU does not support.
     fn check_for_cpu(&self) -> Result<()> {
         let run = &self.settings.run;
         if run.overlap && self.is_from_command_line("overlap") {
@@ -143,24 +144,29 @@ impl Requested {
                     .remedy("leave overlap out, or set it to false");
             return Err(self.placed(error, "overlap"));
         }
-        if run.precision == Precision::F32 || !self.is_from_command_line("precision") {
-            return Ok(());
+        match unit_for(run.precision) {
+            Err(reason) if self.is_from_command_line("precision") => {
+                let what =
+                    format!("{} needs a GPU to train on: {reason}", self.settings.assignment("precision"));
+                let remedy = "this CPU trains in f32: leave precision out, or set it to f32";
+                Err(self.placed(Error::usage(what).remedy(remedy), "precision"))
+            }
+            _ => Ok(()),
         }
-        let what = format!("{} needs a GPU to train on", self.settings.assignment("precision"));
-        let error = Error::usage(what).remedy("the CPU trains in f32: leave precision out, or set it to f32");
-        Err(self.placed(error, "precision"))
     }
 
-    /// The same with the only value that a device supports for each of these keys.
-    pub(crate) fn overriding(
+    /// The same with the only value that a device supports for each of these keys, and a remark why where it has one.
+    pub(crate) fn overriding<'a>(
         &self,
-        values: impl IntoIterator<Item = (&'static str, Value)>,
+        values: impl IntoIterator<Item = (&'static str, Value, Option<&'a str>)>,
         device: &str,
     ) -> Result<Requested> {
         let mut entries = self.settings.entries.clone();
-        for (key, value) in values {
+        for (key, value, remark) in values {
             let Some(entry) = entries.get_mut(key) else { continue };
-            let reason = format!("{device} has no {key} = {}, which {} requests", entry.value, entry.origin);
+            let remark = remark.map_or_else(String::new, |remark| format!(" ({remark})"));
+            let reason =
+                format!("{device} has no {key} = {}{remark}, which {} requests", entry.value, entry.origin);
             *entry = Entry { value, origin: Origin::Overridden(reason) };
         }
         self.with(entries)

@@ -19,7 +19,7 @@ settings! {
     /// (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment
     /// has a preset for GPUs, else the CPU, and prints the reason
     device: DeviceRequest = DeviceRequest::Auto, flag("--device", "DEVICE");
-    /// Precision of the network's matrix products: `f32`, or on a GPU `tf32` or `bf16`
+    /// Precision of the network's matrix products: `f32`, on a GPU `tf32` or `bf16`, on a CPU with AMX, or AMD's AVX512_BF16, `bf16` in fully connected layers
     precision: Precision = Precision::F32, flag("--precision", "PRECISION");
     /// How the network runs on a GPU: inside the kernels (`fused`), as matrix products (`layers`), or as suits its shape (`auto`)
     kernels: Kernels = Kernels::Auto;

@@ -1,6 +1,7 @@
 //! Layering, origins, suggestions, ranges, and the round trip through `operant config`.
 
 use operant_env::EnvOptions;
+use operant_learn::cpu::unit_for;
 use operant_learn::cuda::Kernels;
 use operant_learn::{CoreKind, Precision};
 
@@ -570,12 +571,14 @@ fn overlap_needs_a_gpu() {
 
 #[test]
 fn a_device_overrides_files_but_not_the_command_line() {
-    let file = "precision = \"bf16\"\noverlap = true\n";
+    let file = "precision = \"tf32\"\noverlap = true\n";
     let requested = with_files("", file, &set(&["device=cpu"]), &[]).expect("the CPU has others");
     assert_eq!((requested.settings.run.precision, requested.settings.run.overlap), (Precision::F32, false));
     let overridden = requested.overridden().expect("an explanation");
-    let [precision, overlap] =
-        ["the CPU has no precision = \"bf16\", which ", "operant.toml:2 requests: it is false"];
+    let [precision, overlap] = [
+        "the CPU has no precision = \"tf32\" (no CPU has tf32), which ",
+        "operant.toml:2 requests: it is false",
+    ];
     assert!(
         overridden.contains(precision) && overridden.contains(overlap) && !overridden.contains('\n'),
         "{overridden}"
@@ -583,16 +586,35 @@ fn a_device_overrides_files_but_not_the_command_line() {
     assert!(requested.to_toml(true).contains("# the CPU has no precision"), "`config` shows it");
     // A GPU supports both, and nothing is overridden.
     let requested = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid");
-    assert_eq!((requested.settings.run.precision, requested.settings.run.overlap), (Precision::Bf16, true));
+    assert_eq!((requested.settings.run.precision, requested.settings.run.overlap), (Precision::Tf32, true));
     assert_eq!(requested.overridden(), None);
     let variable = [("OPERANT_PRECISION", "tf32")];
     let requested = with_files("", "", &set(&["device=cpu"]), &variable).expect("valid");
     assert_eq!(requested.settings.run.precision, Precision::F32);
-    // A run that trained in bf16 continues on a device without it.
+    // A run that trained in tf32 continues on a device without it.
     let saved = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid").settings.to_saved_toml();
     let line = set(&["device=cpu"]);
     let resumed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), []);
     assert_eq!(resumed.expect("valid").settings.run.precision, Precision::F32);
+}
+
+#[test]
+fn a_cpu_trains_in_bf16_if_it_can() {
+    let from_file = with_files("", "precision = \"bf16\"", &set(&["device=cpu"]), &[]).expect("valid");
+    let from_line = with_files("", "", &set(&["device=cpu", "precision=bf16"]), &[]);
+    match unit_for(Precision::Bf16) {
+        Ok(unit) => {
+            assert!(unit.is_some());
+            assert_eq!(from_file.settings.run.precision, Precision::Bf16);
+            assert_eq!(from_line.expect("this CPU has it").settings.run.precision, Precision::Bf16);
+        }
+        Err(reason) => {
+            assert_eq!(from_file.settings.run.precision, Precision::F32);
+            assert!(from_file.overridden().expect("an explanation").contains(reason));
+            let error = from_line.expect_err("refused");
+            assert!(error.what.contains(reason) && error.remedy.expect("a remedy").contains("f32"));
+        }
+    }
 }
 
 #[test]

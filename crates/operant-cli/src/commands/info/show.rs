@@ -149,6 +149,7 @@ fn cpu(page: &mut Page, cpu: &Cpu) {
         "",
         format!("{} environments to a vector; training takes {} thread{plural}", cpu.lane_width, cpu.threads),
     );
+    page.row("", format!("products in bf16: {}", cpu.bf16));
     if let Some(problem) = &cpu.plan_problem {
         page.warning("plan", format!("without the configuration, which cannot be used: {problem}"));
     }

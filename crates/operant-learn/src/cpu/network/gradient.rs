@@ -6,7 +6,7 @@ use crate::cpu::network::layers::{self, Backward, Sums};
 use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{Row, TILE_VECTORS, splat};
 use crate::cpu::network::weight_gradient::add_up;
-use crate::network::{LayerSpec, Network};
+use crate::network::{Chain, Network};
 
 /// Running sums of the gradient of every parameter over the tiles of a chunk.
 #[derive(Debug, Clone)]
@@ -22,8 +22,9 @@ pub(crate) struct Gradient {
 impl Gradient {
     /// Zero sums for `network`.
     pub fn new(network: &Network) -> Self {
-        let sums = |(k, layer): (usize, &LayerSpec)| layers::new(layer, layers::takes_bits(network, k)).1;
-        let chains = network.chains.iter().map(|chain| chain.layers.iter().enumerate().map(sums).collect());
+        let sums =
+            |chain: &Chain| (0..chain.layers.len()).map(|k| layers::new(network, chain, k).1).collect();
+        let chains = network.chains.iter().map(sums);
         let deviations = network.log_std.map_or(0, |_| network.policy_outputs());
         Self {
             chains: chains.collect(),

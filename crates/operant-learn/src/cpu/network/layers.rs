@@ -4,6 +4,7 @@ use operant_lane::{Float, Mask};
 use wide::f32x16;
 
 use crate::config::Activation;
+use crate::cpu::network::bf16::{self, Bf16};
 use crate::cpu::network::bits::BitWeights;
 use crate::cpu::network::cells::{self, CellGradient, CellLayer};
 use crate::cpu::network::conv::{self, ConvGradient, ConvPanels};
@@ -15,7 +16,7 @@ use crate::cpu::network::sparse::{self, Sparse, SparseGradient};
 use crate::cpu::network::tables::{self, Tables, TablesGradient};
 use crate::cpu::network::tile::{LANES, Row, TILE_VECTORS, fma, map};
 use crate::cpu::network::weight_gradient::WeightGradient;
-use crate::network::{Form, Input, LayerSpec, Network};
+use crate::network::{Chain, Form, Input, LayerSpec, Network};
 
 /// The state of layers with memory in a forward pass over V x 16 samples, all layers' one after the other.
 #[derive(Debug)]
@@ -197,6 +198,8 @@ macro_rules! kinds {
 kinds! {
     /// Fully connected, over numbers.
     Dense: Dense, WeightGradient;
+    /// Fully connected, over numbers, with products in bf16.
+    Bf16: Bf16, operant_amx::Sums;
     /// Fully connected, over packed bits.
     Bits: BitWeights, WeightGradient;
     /// A convolution over numbers.
@@ -213,9 +216,13 @@ kinds! {
     Pointer: PointerPanels, WeightGradient;
 }
 
-/// A layer as it is before its parameters are packed, and its sums; the first layer may have packed bits as its inputs.
-pub(crate) fn new(layer: &LayerSpec, bits: bool) -> (Kind, Sums) {
+/// Layer `k` of a chain as it is before its parameters are packed, and its sums; the first layer may have packed bits as its inputs.
+pub(crate) fn new(network: &Network, chain: &Chain, k: usize) -> (Kind, Sums) {
+    let (layer, bits) = (&chain.layers[k], takes_bits(network, k));
     let (inputs, outputs) = (layer.inputs, layer.outputs);
+    if let Some(layer) = Bf16::new(network, chain, k) {
+        return (Kind::Bf16(layer), Sums::Bf16(operant_amx::Sums::new(inputs, outputs)));
+    }
     let sparse = |layer: Sparse| {
         let sums = layer.gradient();
         (Kind::Sparse(layer), Sums::Sparse(sums))
@@ -252,6 +259,11 @@ pub(crate) fn new(layer: &LayerSpec, bits: bool) -> (Kind, Sums) {
 /// Whether the inputs of layer `k` of a chain are packed bits.
 pub(crate) fn takes_bits(network: &Network, k: usize) -> bool {
     k == 0 && matches!(network.architecture.input, Input::Bits(_))
+}
+
+/// Rows of what layer `k` of a chain leaves for the next, and as many for its gradient: an output each, unless they are pairs of bf16.
+pub(crate) fn rows<const V: usize>(network: &Network, chain: &Chain, k: usize) -> usize {
+    bf16::rows::<V>(network, chain, k).unwrap_or(chain.layers[k].outputs)
 }
 
 /// Rows that a layer keeps from its forward pass for its gradient.
@@ -293,7 +305,7 @@ pub(crate) fn scratch<const V: usize>(network: &Network) -> usize {
         (Form::Cell(cell), None) => cells::scratch::<V>(cell),
         _ => 0,
     };
-    layers(network).map(of_layer).max().unwrap_or(0)
+    layers(network).map(of_layer).max().unwrap_or(0).max(bf16::scratch::<V>(network))
 }
 
 /// Words of memory of the tables of a network's layers, and of what a thread's update needs for them, apart from parameters,

@@ -1,5 +1,6 @@
 //! The network on the CPU: tiles of 16, 32 or 64 samples along the lanes, forward and backward.
 
+mod bf16;
 mod bits;
 mod cells;
 mod conv;

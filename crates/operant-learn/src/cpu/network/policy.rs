@@ -7,7 +7,7 @@ use wide::f32x16;
 
 use crate::cpu::network::layers::{self, Forward, Kind, Memory};
 use crate::cpu::network::tile::{BitRow, Row, splat};
-use crate::network::{LayerSpec, Network};
+use crate::network::{Chain, LayerSpec, Network};
 
 /// Observations of V x 16 environments or samples.
 #[derive(Debug, Clone, Copy)]
@@ -80,10 +80,14 @@ impl<const V: usize> Activations<V> {
     /// Allocates a forward pass of `network`.
     pub fn new(network: &Network) -> Self {
         let rows = |count| vec![splat(0.0); count];
-        let values = |layer: &LayerSpec| Values { y: rows(layer.outputs), kept: rows(layers::kept(layer)) };
+        let values = |chain: &Chain, k: usize| Values {
+            y: rows(layers::rows::<V>(network, chain, k)),
+            kept: rows(layers::kept(&chain.layers[k])),
+        };
+        let chain = |chain: &Chain| (0..chain.layers.len()).map(|k| values(chain, k)).collect();
         let scratch = layers::scratch::<V>(network);
         Self {
-            chains: network.chains.iter().map(|chain| chain.layers.iter().map(values).collect()).collect(),
+            chains: network.chains.iter().map(chain).collect(),
             after: rows(network.states),
             scratch: vec![f32x16::ZERO; scratch],
             policy_outputs: network.policy_outputs(),
@@ -130,12 +134,12 @@ impl<const V: usize> Activations<V> {
 impl Policy {
     /// `network` with zero weights; [`Policy::pack`] sets them.
     pub fn new(network: &Network) -> Self {
-        let layer = |(k, spec): (usize, &LayerSpec)| {
-            let (kind, _) = layers::new(spec, layers::takes_bits(network, k));
-            Layer { spec: spec.clone(), kind }
+        let layer = |chain: &Chain, k: usize| {
+            let (kind, _) = layers::new(network, chain, k);
+            Layer { spec: chain.layers[k].clone(), kind }
         };
-        let chain = |layers: &[LayerSpec]| layers.iter().enumerate().map(layer).collect();
-        let chains = network.chains.iter().map(|layers| chain(&layers.layers)).collect();
+        let chain = |chain: &Chain| (0..chain.layers.len()).map(|k| layer(chain, k)).collect();
+        let chains = network.chains.iter().map(chain).collect();
         let deviations = network.log_std.map_or(0, |_| network.policy_outputs());
         Self { network: network.clone(), chains, log_std: vec![0.0; deviations] }
     }

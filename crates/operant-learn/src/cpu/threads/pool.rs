@@ -1,10 +1,12 @@
-//! How the CPU backend uses the machine: number of threads, their CPUs, how they wait, and environments per tile. All of it
-//! changes the time, never a result.
+//! How the CPU backend uses the machine: number of threads, their CPUs, how they wait, environments per tile, and the precision of
+//! products. All but the precision change the time, never a result.
 
+use operant_amx::Unit;
 use operant_env::LaneWidth;
 
 use crate::backend::LearnError;
 use crate::cpu::network::tile::{LANES, TILE};
+use crate::precision::Precision;
 
 /// How threads wait for the next small job of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,6 +45,20 @@ pub struct CpuOptions {
     pub rollout_tile: usize,
     /// Environments per SIMD lane: one of [`LANE_WIDTHS`], or 0 for the widest that the processor supports.
     pub lane_width: usize,
+    /// What multiplies fully connected layers in bf16; None for products in f32. See [`unit_for`].
+    pub bf16: Option<Unit>,
+}
+
+/// What multiplies in a precision on this CPU: None for f32, which needs no unit.
+///
+/// # Errors
+/// Why this CPU does not compute in that precision, in one line.
+pub fn unit_for(precision: Precision) -> Result<Option<Unit>, &'static str> {
+    match precision {
+        Precision::F32 => Ok(None),
+        Precision::Bf16 => Unit::fastest().map(Some),
+        Precision::Tf32 => Err("no CPU has tf32"),
+    }
 }
 
 /// Valid values of [`CpuOptions::rollout_tile`].
@@ -55,7 +71,7 @@ impl CpuOptions {
     /// Options for `threads` unbound threads, with defaults for everything else.
     pub fn new(threads: usize) -> Self {
         let waiting = WaitStrategy::default();
-        Self { threads, pin: Vec::new(), waiting, rollout_tile: 0, lane_width: 0 }
+        Self { threads, pin: Vec::new(), waiting, rollout_tile: 0, lane_width: 0, bf16: None }
     }
 
     /// Environments that one instruction steps.

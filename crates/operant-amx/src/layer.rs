@@ -1,0 +1,257 @@
+//! A layer's packed weights, and its products.
+
+use crate::activation::Activation;
+use crate::unit::{Mode, Unit};
+use crate::{Floats, LANES, TILE_FEATURES, Tile, Words, pair_of, twin};
+
+/// The weights of a layer, or their transpose, in tiles of 16 outputs x 32 inputs; absent ones are zero.
+#[derive(Debug, Clone)]
+pub struct Weights {
+    inputs: usize,
+    outputs: usize,
+    /// `[16 outputs][32 inputs]`.
+    tiles: Vec<Tile<u32>>,
+    /// `[16 outputs]`.
+    bias: Vec<[f32; LANES]>,
+}
+
+impl Weights {
+    /// Zero weights.
+    pub fn new(inputs: usize, outputs: usize) -> Self {
+        let rows = outputs.div_ceil(LANES);
+        Self {
+            inputs,
+            outputs,
+            tiles: vec![Tile([[0; LANES]; LANES]); rows * inputs.div_ceil(TILE_FEATURES)],
+            bias: vec![[0.0; LANES]; rows],
+        }
+    }
+
+    /// Takes `weight`, row-major `(outputs, inputs)`, and `bias`.
+    pub fn pack(&mut self, weight: &[f32], bias: &[f32]) {
+        assert_eq!((weight.len(), bias.len()), (self.inputs * self.outputs, self.outputs));
+        self.bias.as_flattened_mut()[..bias.len()].copy_from_slice(bias);
+        let columns = self.columns();
+        for (o, row) in weight.chunks_exact(self.inputs).enumerate() {
+            let tiles = &mut self.tiles[o / LANES * columns..][..columns];
+            for (tile, row) in tiles.iter_mut().zip(row.chunks(TILE_FEATURES)) {
+                let (pairs, last) = row.as_chunks::<2>();
+                let words = &mut tile.0[o % LANES];
+                match pairs.first_chunk::<LANES>() {
+                    // A loop of constant length has no branches.
+                    Some(pairs) => *words = pairs.map(|[low, high]| pair_of(low, high)),
+                    None => {
+                        let last = last.first().map(|&low| [low, 0.0]);
+                        for (word, [low, high]) in words.iter_mut().zip(pairs.iter().copied().chain(last)) {
+                            *word = pair_of(low, high);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the transpose of `weight`, which is row-major `(inputs, outputs)` of this layer. No bias.
+    pub fn pack_transposed(&mut self, weight: &[f32]) {
+        assert_eq!(weight.len(), self.inputs * self.outputs);
+        let columns = self.columns();
+        for (p, rows) in weight.chunks(2 * self.outputs).enumerate() {
+            let (low, high) = rows.split_at(self.outputs);
+            for (block, low) in low.chunks(LANES).enumerate() {
+                let high = high.get(block * LANES..).unwrap_or_default();
+                let words: Words = match (low.first_chunk::<LANES>(), high.first_chunk::<LANES>()) {
+                    (Some(low), Some(high)) => core::array::from_fn(|o| pair_of(low[o], high[o])),
+                    _ => {
+                        let at = |row: &[f32], o: usize| row.get(o).copied().unwrap_or_default();
+                        core::array::from_fn(|o| pair_of(at(low, o), at(high, o)))
+                    }
+                };
+                let tile = &mut self.tiles[block * columns + p / LANES];
+                for (row, word) in tile.0.iter_mut().zip(words) {
+                    row[p % LANES] = word;
+                }
+            }
+        }
+    }
+
+    /// Inputs and outputs.
+    pub(crate) fn shape(&self) -> [usize; 2] {
+        [self.inputs, self.outputs]
+    }
+
+    /// Tiles side by side.
+    fn columns(&self) -> usize {
+        self.inputs.div_ceil(TILE_FEATURES)
+    }
+
+    fn row(&self, number: usize) -> &[Tile<u32>] {
+        &self.tiles[number * self.columns()..][..self.columns()]
+    }
+}
+
+/// Pairs of numbers in rows: `rows` is `(features, V)`, `pairs` as in the crate's table.
+pub fn pack_pairs<const V: usize>(rows: &[Floats], pairs: &mut [Words]) {
+    let rows = rows.as_chunks::<V>().0;
+    let (pairs, rest) = pairs.as_chunks_mut::<V>().0.split_at_mut(rows.len().div_ceil(2));
+    for (pairs, rows) in pairs.iter_mut().zip(rows.chunks(2)) {
+        for (v, pair) in pairs.iter_mut().enumerate() {
+            let high = rows.get(1).map_or([0.0; LANES], |row| row[v]);
+            *pair = core::array::from_fn(|lane| pair_of(rows[0][v][lane], high[lane]));
+        }
+    }
+    rest.fill([[0; LANES]; V]);
+}
+
+impl Unit {
+    /// Vectors of scratch space that a product over V x 16 samples takes.
+    pub const fn scratch<const V: usize>() -> usize {
+        2 * LANES * V
+    }
+
+    /// Pairs of the layer's outputs, after the nonlinearity. `x` and `y` are pairs; rows of `y` past the outputs are not written, or zero.
+    pub fn hidden<const V: usize>(
+        self,
+        weights: &Weights,
+        x: &[Words],
+        activation: Activation,
+        scratch: &mut [Floats],
+        y: &mut [Words],
+    ) {
+        let mut y = y.as_chunks_mut::<V>().0.as_chunks_mut::<{ LANES / 2 }>().0.iter_mut();
+        self.products::<V>(weights, x, scratch, |row, sums| {
+            let y = y.next().expect("rows for all outputs");
+            self.activate(activation, sums, &weights.bias[row], y);
+        });
+    }
+
+    /// The layer's outputs in f32: `y` is `(outputs, V)`.
+    pub fn rows<const V: usize>(
+        self,
+        weights: &Weights,
+        x: &[Words],
+        scratch: &mut [Floats],
+        y: &mut [Floats],
+    ) {
+        let y = y.as_chunks_mut::<V>().0;
+        assert_eq!(y.len(), weights.outputs);
+        let mut y = y.chunks_mut(LANES);
+        self.products::<V>(weights, x, scratch, |row, sums| {
+            let y = y.next().expect("rows for all outputs");
+            for ((y, sums), bias) in y.iter_mut().zip(sums).zip(&weights.bias[row]) {
+                for (y, sums) in y.iter_mut().zip(sums) {
+                    *y = core::array::from_fn(|lane| sums[lane] + bias);
+                }
+            }
+        });
+    }
+
+    /// Calls `finish` with the products of every 16 outputs. Those of the next 16 are begun before, so that both overlap.
+    pub(crate) fn products<const V: usize>(
+        self,
+        weights: &Weights,
+        x: &[Words],
+        scratch: &mut [Floats],
+        mut finish: impl FnMut(usize, &[[Floats; V]; LANES]),
+    ) {
+        let x = &x.as_chunks::<V>().0[..LANES * weights.columns()];
+        let [now, next, ..] = scratch.as_chunks_mut::<V>().0.as_chunks_mut::<LANES>().0 else {
+            panic!("too little scratch space")
+        };
+        let (mut now, mut next) = (now, next);
+        self.product(weights.row(0), x, now);
+        for row in 0..weights.bias.len() {
+            if row + 1 < weights.bias.len() {
+                self.product(weights.row(row + 1), x, next);
+            }
+            finish(row, now);
+            core::mem::swap(&mut now, &mut next);
+        }
+    }
+}
+
+/// What a unit does by its mode: the function of one module or the other.
+macro_rules! by_mode {
+    ($($(#[$doc:meta])* fn $name:ident$(<const $v:ident: usize>)?($($argument:ident: $type:ty),+) = $amx:ident::$function:ident;)+) => {
+        #[allow(unsafe_code)]
+        impl Unit {
+            $($(#[$doc])*
+            #[inline]
+            pub(crate) fn $name$(<const $v: usize>)?(self, $($argument: $type),+) {
+                by_mode!(@call $amx, self.0, $function$(::<$v>)?, $($argument),+)
+            })+
+        }
+    };
+    (@call tiles, $mode:expr, $function:ident$(::<$v:ident>)?, $($argument:ident),+) => {
+        match $mode {
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            // SAFETY: a unit with this mode is only made after `tiles::request` has succeeded.
+            Mode::Amx => unsafe { crate::tiles::$function$(::<$v>)?($($argument),+) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a unit with this mode is only made where the CPU has AVX512_BF16.
+            Mode::Dot => unsafe { crate::dots::$function$(::<$v>)?($($argument),+) },
+            mode => twin::$function$(::<$v>)?(mode.order(), $($argument),+),
+        }
+    };
+    (@call vectors, $mode:expr, $function:ident$(::<$v:ident>)?, $($argument:ident),+) => {
+        match $mode {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: units with these modes are only made where the CPU has AVX-512.
+            Mode::Amx | Mode::Dot | Mode::Vectors => unsafe { crate::vectors::$function$(::<$v>)?($($argument),+) },
+            _ => twin::$function$(::<$v>)?($($argument),+),
+        }
+    };
+}
+
+by_mode! {
+    /// `c[m][v] = sum over k of a[k][m] b[16 k ..][v]`: 16 outputs of V x 16 samples.
+    fn product<const V: usize>(a: &[Tile<u32>], b: &[[Words; V]], c: &mut [[Floats; V]; LANES]) = tiles::product;
+    /// `sums[h] += deltas[.., k] inputs[k][h]`, for k = 0 and then 1, of 16 outputs and twice 16 inputs.
+    fn outer(deltas: &[[Words; 2]; LANES], inputs: &[[Tile<u32>; 2]; 2], sums: &mut [Tile<f32>; 2]) = tiles::outer;
+    /// The same for 32 outputs.
+    fn outer_pair(
+        deltas: &[[[Words; 2]; LANES]; 2],
+        inputs: &[[Tile<u32>; 2]; 2],
+        sums: &mut [[Tile<f32>; 2]; 2]
+    ) = tiles::outer_pair;
+    /// Pairs of the nonlinearity of `sums + bias`, of 16 outputs.
+    fn activate<const V: usize>(
+        activation: Activation,
+        sums: &[[Floats; V]; LANES],
+        bias: &[f32; LANES],
+        y: &mut [[Words; V]; LANES / 2]
+    ) = vectors::activate;
+    /// The gradient of what a nonlinearity with the outputs `x` was applied to, from that of its outputs.
+    fn deltas(
+        activation: Activation,
+        sums: &[[Floats; crate::VECTORS]; LANES],
+        x: &[[Words; crate::VECTORS]; LANES / 2],
+        pairs: &mut [[Words; crate::VECTORS]; LANES / 2],
+        samples: &mut [[Words; 2]; LANES],
+        totals: &mut [Words; LANES]
+    ) = vectors::deltas;
+    /// Pairs of 32 features over 64 samples, as pairs of samples.
+    fn transpose(x: &[[Words; crate::VECTORS]; LANES], out: &mut [[Tile<u32>; 2]; 2]) = vectors::transpose;
+}
+
+impl Unit {
+    /// Multiplies and adds on this core as fast as it can, `rounds` times; returns the floating-point operations done. None for twins.
+    pub fn multiply_adds(self, rounds: usize) -> Option<f64> {
+        #[allow(unsafe_code)]
+        let each = match self.0 {
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            Mode::Amx => {
+                // SAFETY: a unit with this mode is only made after `tiles::request` has succeeded.
+                unsafe { crate::tiles::multiply_adds(rounds) };
+                4 * LANES * LANES * TILE_FEATURES
+            }
+            #[cfg(target_arch = "x86_64")]
+            Mode::Dot => {
+                // SAFETY: a unit with this mode is only made where the CPU has AVX512_BF16.
+                unsafe { crate::dots::multiply_adds(rounds) };
+                LANES * TILE_FEATURES
+            }
+            _ => return None,
+        };
+        Some((rounds * 2 * each) as f64)
+    }
+}

@@ -1,0 +1,98 @@
+//! Products in bf16: gradients near those of the reference, and the same bits for every unit, thread, tile and lane.
+
+mod cases;
+mod reference;
+
+use std::sync::Arc;
+
+use cases::Case;
+use operant_env::{AnyEnv, builtin};
+use operant_learn::cpu::update::Learner;
+use operant_learn::cpu::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, Unit, backend_with};
+use operant_learn::network::{Form, Network};
+use operant_learn::{Activation, Config, LearnerState, Snapshot};
+use rayon::ThreadPoolBuilder;
+
+/// The state after an update in bf16.
+fn update(case: &Case, unit: Unit, threads: usize) -> LearnerState {
+    let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+    let network = Network { bf16: Some(unit), ..case.network.clone() };
+    let mut learner = Learner::new(network, case.layout.clone(), case.config.clone());
+    let mut state = LearnerState::new(case.params.clone());
+    pool.install(|| learner.update(&mut state, &case.batch, 0)).unwrap();
+    state
+}
+
+#[test]
+fn gradients_are_near_those_of_the_reference() {
+    for mut case in cases::all() {
+        // One step with a norm that is never clipped leaves (1 - beta1) x gradient in the first moment. The loss has no clipping, where
+        // rounding decides on which side a sample is, and no difference of large numbers.
+        case.config = Config {
+            num_minibatches: 1,
+            update_epochs: 1,
+            max_grad_norm: 1e9,
+            norm_adv: false,
+            clip_coef: 1e6,
+            ..case.config.clone()
+        };
+        let found = update(&case, Unit::AMX_TWIN, 1).exp_avg;
+        let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0).exp_avg;
+        let norm = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>().sqrt();
+        let error = norm(&mut found.iter().zip(&expected).map(|(&a, b)| f64::from(a) - b));
+        let distance = error / norm(&mut expected.iter().copied());
+        let is_dense = case.network.layers().all(|layer| layer.form == Form::Dense);
+        // On which side of zero a sum is decides a ReLU's slope.
+        let is_smooth = is_dense && case.config.activation == Activation::Tanh;
+        let most = if is_smooth { 2e-2 } else { 6e-2 };
+        assert!(distance < most, "{}: {distance:e}", case.name);
+        let has_numbers = case.network.layers().any(|layer| layer.form == Form::Dense);
+        assert!(!has_numbers || distance > 1e-5, "{}: {distance:e} is as exact as f32", case.name);
+    }
+}
+
+#[test]
+fn updates_have_the_same_bits_on_every_unit_and_any_threads() {
+    for case in cases::all() {
+        for unit in Unit::all().into_iter().chain([Unit::AMX_TWIN]) {
+            let twin = update(&case, unit.twin(), 1);
+            for threads in [2, 5] {
+                let found = update(&case, unit, threads);
+                assert_eq!(found.params, twin.params, "{}, {unit}, {threads} threads", case.name);
+                assert_eq!(found.exp_avg_sq, twin.exp_avg_sq, "{}, {unit}", case.name);
+            }
+        }
+    }
+}
+
+/// The state after two rollouts and updates.
+fn train(env: &Arc<dyn AnyEnv>, config: &Config, options: &CpuOptions) -> Snapshot {
+    let mut backend = backend_with(Arc::clone(env), config, options).expect("a good configuration").backend;
+    for _ in 0..2 {
+        backend.enqueue_update().expect("an update");
+    }
+    backend.save().expect("a snapshot")
+}
+
+#[test]
+fn training_has_the_same_bits_on_every_unit_thread_tile_and_lane() {
+    for (name, activation, hidden) in
+        [("cartpole", Activation::Tanh, vec![24, 16]), ("pendulum", Activation::Relu, vec![40])]
+    {
+        let env = Arc::clone(builtin().find(name).expect("an environment"));
+        let (num_envs, num_steps) = (72, 16);
+        let config = Config { num_envs, num_steps, activation, hidden, ..Config::default() };
+        let with = |unit, threads| CpuOptions { bf16: Some(unit), ..CpuOptions::new(threads) };
+        for unit in Unit::all().into_iter().chain([Unit::AMX_TWIN]) {
+            let twin = train(&env, &config, &with(unit.twin(), 1));
+            assert!(twin != train(&env, &config, &CpuOptions::new(1)), "{name}: f32 has other bits");
+            for rollout_tile in ROLLOUT_TILES {
+                for lane_width in LANE_WIDTHS {
+                    let options = CpuOptions { rollout_tile, lane_width, ..with(unit, 2) };
+                    let what = format!("{name}, {unit}, tiles of {rollout_tile}, {lane_width} lanes");
+                    assert!(train(&env, &config, &options) == twin, "{what}");
+                }
+            }
+        }
+    }
+}
