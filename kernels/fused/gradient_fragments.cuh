@@ -2,11 +2,12 @@
 //
 // A warp runs 16 samples forward and backward; the accumulators of each product are the operands of the next, as in the
 // rollout. On the way it leaves every activation and delta in shared memory, [feature][sample], where the block's warps then form
-// the weight gradients of all their samples: dW = delta^T x, every warp some tiles of 16 outputs x 8 inputs.
+// the weight gradients of all their samples: dW = delta^T x, every warp some tiles of 16 outputs x 8 inputs. Biases are weights of an
+// input that is always 1.
 //
-// Worked example, 4-64-64-(2+1) in bf16, blocks of 4 warps: 64 samples, rows of 64 numbers in 144 bytes; the second layer's
-// gradient is 4 x 8 tiles, 8 a warp, of 4 products each; all layers together are 11 tiles a warp, held in 44 registers over the
-// block's samples.
+// Worked example, 4-64-64-(2+1) in bf16, blocks of 8 warps: 128 samples, rows of 128 numbers in 272 bytes; the second layer's
+// gradient is 4 x 8 tiles and 4 for the biases, 5 a warp, of 8 products each; all layers together are 8 tiles a warp, held in 32
+// registers over the block's samples.
 #pragma once
 
 constexpr unsigned BLOCK_WARPS = THREADS / WARP;

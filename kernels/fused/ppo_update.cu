@@ -7,15 +7,16 @@
 // such launch the kernels named after the phases run one after another; the phases are the same functions.
 //
 //   advantages  mean and deviation of each minibatch's advantages, before an epoch; part of a minibatch per block
+//   ahead       what the next gradient needs besides weights: its first samples and the scale of its advantages, while blocks wait for others
 //   gradient    forward, loss and backward of the minibatch's tiles, tile by tile to the blocks in turn (gradient_rows.cuh in fp32,
 //              gradient_fragments.cuh on tensor cores)
 //   tables      with embeddings: gradients of the tables and of the layer after them (tables.cuh)
-//   reduce      the blocks' gradients added up in the order of the blocks, and the square of the norm
+//   reduce      the blocks' gradients added up by all blocks, each some neighbouring parameters, and the square of the norm
 //   adam        clip, step, and the weights packed again (repack.cuh); a minibatch whose loss or gradient is not finite is skipped
 //   compose     with embeddings: the first layer's weights from tables and the layer after them
 //
 // The order of every sum depends only on the number of blocks, so the same device gives the same bits. Worked example:
-// 1,048,576 samples in 32 minibatches and 4 epochs are 128 minibatches of 512 tiles; 132 blocks of 4 warps take 3 or 4 each.
+// 1,048,576 samples in 32 minibatches and 4 epochs are 128 minibatches of 256 tiles; 132 blocks of 8 warps take 1 or 2 each.
 #include "common/common.cuh"
 #include "params.cuh"
 #include "common/philox.cuh"

@@ -29,6 +29,9 @@ pub struct Args {
     /// Which GPU, as the driver numbers them
     #[arg(long, value_name = "K", default_value_t = 0)]
     gpu: usize,
+    /// The environments that are tested on a GPU [default: one of each kind]
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    env: Vec<String>,
 }
 
 const AFTER_HELP: &str = "\
@@ -42,6 +45,7 @@ meaningful.
 
 Examples:
   operant selftest gpu --out h200.json    parity and speed of the first GPU
+  operant selftest gpu --env cartpole     the same with one environment
   operant selftest cpu --quick            a few seconds
 
 Exit codes: 0 all good, 1 a check failed or there is no such GPU, 2 bad usage";
@@ -65,13 +69,17 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
                 .remedy("name a file in a directory that you can write to")
         })?;
     }
+    let found = args.env.iter().map(|name| registry.find(name).map(|env| env.spec().name));
+    let envs: Vec<String> = found.collect::<Result<_, _>>().map_err(|error| {
+        Error::usage(error.to_string()).at("--env").remedy("name one that `operant envs` lists")
+    })?;
     let mut report = Report::default();
     let extent = SelftestOptions { quick: args.quick };
     if args.target != Some(Target::Gpu) {
         check_cpu(&mut report, registry, extent);
     }
     if args.target != Some(Target::Cpu) {
-        match check_gpu(&mut report, registry, extent, args.gpu) {
+        match check_gpu(&mut report, registry, extent, (args.gpu, &envs)) {
             Err(error) if args.target == Some(Target::Gpu) => {
                 let (problem, remedy) = error.parts();
                 let place = format!("selftest gpu --gpu {}", args.gpu);

@@ -67,7 +67,7 @@ impl Gpu<'_> {
     /// The trained environments with their thresholds. MinAtar would take minutes instead of seconds.
     fn learned(&self) -> Vec<(String, f64)> {
         let numbers = |spec: &EnvSpec| spec.obs.is_real();
-        let specs = self.registry.specs().into_iter().filter(numbers);
+        let specs = self.specs().into_iter().filter(numbers);
         specs.filter_map(|spec| self.threshold(&spec.name).map(|threshold| (spec.name, threshold))).collect()
     }
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use operant_cuda::{Cuda, CudaError, Device};
-use operant_env::{AnyEnv, EnvOptions, Registry};
+use operant_env::{AnyEnv, EnvOptions, EnvSpec, Registry};
 use operant_learn::{Config, LearnError, Precision};
 use serde_json::json;
 
@@ -21,7 +21,7 @@ use self::verdict::Measurements;
 use super::SelftestOptions;
 use super::report::Report;
 
-/// Runs the self-test of GPU `ordinal`.
+/// Runs the self-test of GPU `ordinal`, with these environments; if none are named with one of each kind.
 ///
 /// # Errors
 /// When there is no such GPU, or no driver or compiler for it.
@@ -29,7 +29,7 @@ pub fn check_gpu(
     report: &mut Report,
     registry: &Registry,
     extent: SelftestOptions,
-    ordinal: usize,
+    (ordinal, envs): (usize, &[String]),
 ) -> Result<(), CudaError> {
     let cuda = Cuda::find()?;
     let device = cuda.open(ordinal)?;
@@ -47,8 +47,8 @@ pub fn check_gpu(
         "compiler": cuda.compiler().version().to_string(),
     }));
     // Programs for every environment would take hours to compile.
-    let registry = &registry.of_each_kind();
-    let gpu = Gpu { registry, device: &device, name: operant_run::gpu::name(ordinal), extent };
+    let registry = &if envs.is_empty() { registry.of_each_kind() } else { registry.clone() };
+    let gpu = Gpu { registry, device: &device, name: operant_run::gpu::name(ordinal), extent, envs };
     gpu.prepare(report);
     gpu.parity(report);
     gpu.speeds(report);
@@ -65,6 +65,7 @@ struct Gpu<'a> {
     device: &'a Device,
     name: String,
     extent: SelftestOptions,
+    envs: &'a [String],
 }
 
 impl Gpu<'_> {
@@ -73,9 +74,16 @@ impl Gpu<'_> {
         Duration::from_secs_f64(if self.extent.quick { 0.02 } else { 1.0 })
     }
 
-    /// The names of all environments.
+    /// The environments.
+    fn specs(&self) -> Vec<EnvSpec> {
+        let mut specs = self.registry.specs();
+        specs.retain(|spec| self.envs.is_empty() || self.envs.contains(&spec.name));
+        specs
+    }
+
+    /// Their names.
     fn names(&self) -> Vec<String> {
-        self.registry.specs().into_iter().map(|spec| spec.name).collect()
+        self.specs().into_iter().map(|spec| spec.name).collect()
     }
 
     /// Calls a closure with the environment of this name.

@@ -97,7 +97,7 @@ impl Gpu<'_> {
 
     fn environments(&self, report: &mut Report) {
         let steps = if self.extent.quick { 1_024 } else { 4_096 };
-        for spec in self.registry.specs() {
+        for spec in self.specs() {
             for options in spec.variants() {
                 let with: String =
                     options.iter().map(|(option, value)| format!(", {option} {value}")).collect();
