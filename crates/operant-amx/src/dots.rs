@@ -21,26 +21,38 @@ fn bf16(words: __m512i) -> __m512bh {
     unsafe { core::mem::transmute(words) }
 }
 
-/// See [`crate::tiles::product`].
+/// See [`crate::tiles::product`]; padding is left out.
 #[target_feature(enable = "avx512f,avx512bf16")]
-pub(crate) fn product<const V: usize>(a: &[Tile<u32>], b: &[[Words; V]], c: &mut [[Floats; V]; LANES]) {
-    assert!(b.len() == LANES * a.len());
+pub(crate) fn product<const V: usize>(
+    used: [usize; 2],
+    a: &[Tile<u32>],
+    b: &[[Words; V]],
+    c: &mut [[Floats; V]; LANES],
+) {
+    assert!(b.len() == LANES * a.len() && used[1] <= b.len());
     match V {
-        1 => rows::<V, 16>(a, b, c),
-        2 => rows::<V, 8>(a, b, c),
-        _ => rows::<V, 4>(a, b, c),
+        1 => rows::<V, 16>(used, a, b, c),
+        2 => rows::<V, 8>(used, a, b, c),
+        _ => rows::<V, 4>(used, a, b, c),
     }
 }
 
 /// R outputs at a time.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
-fn rows<const V: usize, const R: usize>(a: &[Tile<u32>], b: &[[Words; V]], c: &mut [[Floats; V]; LANES]) {
-    for (block, c) in c.as_chunks_mut::<R>().0.iter_mut().enumerate() {
+fn rows<const V: usize, const R: usize>(
+    [outputs, words]: [usize; 2],
+    a: &[Tile<u32>],
+    b: &[[Words; V]],
+    c: &mut [[Floats; V]; LANES],
+) {
+    let (c, padding) = c.as_chunks_mut::<R>().0.split_at_mut(outputs.div_ceil(R));
+    padding.fill([[[0.0; LANES]; V]; R]);
+    for (block, c) in c.iter_mut().enumerate() {
         let mut sums = [[_mm512_setzero_ps(); V]; R];
-        for (a, b) in a.iter().zip(b.as_chunks::<LANES>().0) {
+        for (a, b) in a.iter().zip(b[..words].chunks(LANES)) {
             let a: &[Words; R] = &a.0.as_chunks().0[block];
-            for (k, b) in b.iter().enumerate() {
+            for (k, b) in b.iter().enumerate().take(LANES) {
                 for v in 0..V {
                     let b = bf16(load_words(&b[v]));
                     for r in 0..R {

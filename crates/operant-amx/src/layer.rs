@@ -84,6 +84,11 @@ impl Weights {
         self.inputs.div_ceil(TILE_FEATURES)
     }
 
+    /// Outputs of a row of tiles, and words of the inputs: what is not padding.
+    fn used(&self, row: usize) -> [usize; 2] {
+        [LANES.min(self.outputs - LANES * row), self.inputs.div_ceil(2)]
+    }
+
     fn row(&self, number: usize) -> &[Tile<u32>] {
         &self.tiles[number * self.columns()..][..self.columns()]
     }
@@ -158,10 +163,10 @@ impl Unit {
             panic!("too little scratch space")
         };
         let (mut now, mut next) = (now, next);
-        self.product(weights.row(0), x, now);
+        self.product(weights.used(0), weights.row(0), x, now);
         for row in 0..weights.bias.len() {
             if row + 1 < weights.bias.len() {
-                self.product(weights.row(row + 1), x, next);
+                self.product(weights.used(row + 1), weights.row(row + 1), x, next);
             }
             finish(row, now);
             core::mem::swap(&mut now, &mut next);
@@ -203,8 +208,8 @@ macro_rules! by_mode {
 }
 
 by_mode! {
-    /// `c[m][v] = sum over k of a[k][m] b[16 k ..][v]`: 16 outputs of V x 16 samples.
-    fn product<const V: usize>(a: &[Tile<u32>], b: &[[Words; V]], c: &mut [[Floats; V]; LANES]) = tiles::product;
+    /// `c[m][v] = sum over k of a[k][m] b[16 k ..][v]`: 16 outputs of V x 16 samples. Only so many outputs and words of a row need be used.
+    fn product<const V: usize>(used: [usize; 2], a: &[Tile<u32>], b: &[[Words; V]], c: &mut [[Floats; V]; LANES]) = tiles::product;
     /// `sums[h] += deltas[.., k] inputs[k][h]`, for k = 0 and then 1, of 16 outputs and twice 16 inputs.
     fn outer(deltas: &[[Words; 2]; LANES], inputs: &[[Tile<u32>; 2]; 2], sums: &mut [Tile<f32>; 2]) = tiles::outer;
     /// The same for 32 outputs.

@@ -95,6 +95,7 @@ mod instructions {
     /// # Safety
     /// [`request`] has succeeded.
     pub(crate) unsafe fn product<const V: usize>(
+        _used: [usize; 2],
         a: &[Tile<u32>],
         b: &[[Words; V]],
         c: &mut [[Floats; V]; LANES],

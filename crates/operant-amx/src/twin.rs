@@ -16,7 +16,7 @@ fn flush(x: f32) -> f32 {
 }
 
 /// `c += a b` as AVX512_BF16 computes it.
-fn add_dots(a: &[Words; LANES], b: &[Words; LANES], c: &mut [Floats; LANES]) {
+fn add_dots(a: &[Words; LANES], b: &[Words], c: &mut [Floats; LANES]) {
     for (a, c) in a.iter().zip(c) {
         for (&a, b) in a.iter().zip(b) {
             let [low, high] = halves(a).map(flush);
@@ -28,11 +28,8 @@ fn add_dots(a: &[Words; LANES], b: &[Words; LANES], c: &mut [Floats; LANES]) {
     }
 }
 
-/// `c += a b` in the order of a unit.
-fn multiply(order: Order, a: &[Words; LANES], b: &[Words; LANES], c: &mut [Floats; LANES]) {
-    if order == Order::Dot {
-        return add_dots(a, b, c);
-    }
+/// `c += a b` as AMX computes it.
+fn add_tile(a: &[Words; LANES], b: &[Words; LANES], c: &mut [Floats; LANES]) {
     let b: [[Floats; 2]; LANES] = b.map(|row| [0, 1].map(|half| row.map(|word| flush(halves(word)[half]))));
     for (a, c) in a.iter().zip(c) {
         let mut sums = [[0.0f32; LANES]; 2];
@@ -53,14 +50,20 @@ fn multiply(order: Order, a: &[Words; LANES], b: &[Words; LANES], c: &mut [Float
 /// See [`crate::tiles::product`].
 pub(crate) fn product<const V: usize>(
     order: Order,
+    [_, words]: [usize; 2],
     a: &[Tile<u32>],
     b: &[[Words; V]],
     c: &mut [[Floats; V]; LANES],
 ) {
     for v in 0..V {
         let mut tile = [[0.0; LANES]; LANES];
-        for (a, b) in a.iter().zip(b.as_chunks::<LANES>().0) {
-            multiply(order, &a.0, &b.map(|row| row[v]), &mut tile);
+        for (k, (a, b)) in a.iter().zip(b.as_chunks::<LANES>().0).enumerate() {
+            let b = b.map(|row| row[v]);
+            match order {
+                Order::Amx => add_tile(&a.0, &b, &mut tile),
+                // Padding might change the sign of a zero.
+                Order::Dot => add_dots(&a.0, &b[..LANES.min(words - LANES * k)], &mut tile),
+            }
         }
         for (c, row) in c.iter_mut().zip(tile) {
             c[v] = row;
@@ -77,7 +80,11 @@ pub(crate) fn outer(
 ) {
     for (half, sums) in sums.iter_mut().enumerate() {
         for (k, inputs) in inputs.iter().enumerate() {
-            multiply(order, &deltas.map(|row| row[k]), &inputs[half].0, &mut sums.0);
+            let (deltas, inputs) = (deltas.map(|row| row[k]), &inputs[half].0);
+            match order {
+                Order::Amx => add_tile(&deltas, inputs, &mut sums.0),
+                Order::Dot => add_dots(&deltas, inputs, &mut sums.0),
+            }
         }
     }
 }
