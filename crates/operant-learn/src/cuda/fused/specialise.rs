@@ -367,14 +367,15 @@ impl UpdateSpecialisation {
         };
         let weights = 4 * (forward.packed_words.next_multiple_of(4) + words.transposed.next_multiple_of(4));
         let fits = |warps: usize, weights: usize| weights + of_block(warps) <= limits.shared;
-        // Eight warps share weights and add up gradients where every multiprocessor has a tile of theirs; the kernel for fp32 has more
-        // of smaller blocks. Weights in shared memory even with fewer warps: every product reads all of them.
+        // Eight warps share weights and add up gradients where every multiprocessor has a tile of theirs. On tensor cores four warps that
+        // read weights through the caches are twice as fast as two with weights in shared memory (docs/results/gpu.md).
         let minibatch = config.num_envs.saturating_mul(config.num_steps) / config.num_minibatches.max(1);
         let wide = minibatch >= 8 * TILE * limits.multiprocessors;
-        let mut choices = [(8, true), (4, true), (2, true), (4, false), (2, false), (1, false)];
-        if std::env::var("GLOB").is_ok() {
-            choices = [(8, true), (4, true), (4, false), (2, true), (2, false), (1, false)];
-        }
+        let [third, fourth] = match precision {
+            Precision::F32 => [(2, true), (4, false)],
+            _ => [(4, false), (2, true)],
+        };
+        let choices = [(8, true), (4, true), third, fourth, (2, false), (1, false)];
         let fitting = choices
             .into_iter()
             .skip(usize::from(!wide))
