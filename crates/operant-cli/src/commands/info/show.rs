@@ -258,13 +258,14 @@ mod tests {
             memory_available: None,
             lane_width: 16,
             threads: 2,
+            bf16: "by AMX".to_owned(),
             plan: vec![setting("threads", "2", "two cores"), setting("pinning", "off", "why")],
             plan_problem: None,
         };
         let rows = |of: &Cpu| {
             let mut page = Page::default();
             cpu(&mut page, of);
-            page.0.split_off(3)
+            page.0.split_off(4)
         };
         let row = |label: &str, text: &str, warns| (label.to_owned(), text.to_owned(), warns);
         let told = [row("plan", "threads 2: two cores", false), row("", "pinning off: why", false)];
