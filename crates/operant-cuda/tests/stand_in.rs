@@ -75,12 +75,13 @@ KERNEL(no_syncwarp, Params, 32, 1) {
 
 // Adds up over the grid, three times; the next round reads what all blocks wrote.
 KERNEL(together, Params, 64, 1) {
+    unsigned passed = 0u;
     for (unsigned round = 0u; round < 3u; ++round) {
         const unsigned threads = gridDim.x * blockDim.x;
         const unsigned across = params.out[threads - 1u - number()];
-        GRID_BARRIER(params.out);
+        GRID_BARRIER(params.out, passed);
         params.out[number()] = across + 1u;
-        GRID_BARRIER(params.out);
+        GRID_BARRIER(params.out, passed);
     }
 }
 

@@ -78,8 +78,9 @@ struct Meet { unsigned* numbers; unsigned* sums; unsigned* barrier; };
 
 // Every block sums what all blocks wrote before the barrier.
 KERNEL(meet, Meet, 64, 1) {
+    unsigned passed = 0u;
     if (threadIdx.x == 0u) params.numbers[blockIdx.x] = blockIdx.x + 1u;
-    GRID_BARRIER(params.barrier);
+    GRID_BARRIER(params.barrier, passed);
     unsigned sum = 0u;
     for (unsigned block = 0u; block < gridDim.x; ++block) sum += params.numbers[block];
     if (threadIdx.x == 0u) params.sums[blockIdx.x] = sum;
