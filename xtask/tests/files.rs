@@ -87,6 +87,8 @@ fn first_lines_are_judged_correctly() {
 const UNSAFE_CODE_PATHS: &[&str] = &[
     "crates/operant-metrics/src/ring/mapping",
     "crates/operant-cuda",
+    // Instructions of AMX, AVX-512 and AVX512_BF16, and the choice between them.
+    "crates/operant-amx/src",
     // Calls of MPI, for which the binding has no safe form that can be given up.
     "crates/operant-mpi/src/enabled.rs",
     // Memory that worker processes share.
