@@ -259,7 +259,7 @@ constexpr bool HELD = PRECISION == BF16 && TILES_A_WARP <= 16u;
 constexpr unsigned HELD_TILES = HELD ? TILES_A_WARP : 1u;
 
 // Adds delta^T x over the block's samples to COUNT of a warp's tiles from number `first` on. Past the layer's last tile it computes that again.
-// At `FIRST` at least `first` is.
+// `first` is below FIRST + BLOCK_WARPS, so that the compiler knows which of the tiles can be those of biases.
 template <unsigned CHAIN, unsigned LAYER, unsigned COUNT, unsigned FIRST>
 __device__ __forceinline__ void add_tiles(const unsigned* features, unsigned first, unsigned lane, float (*c)[4]) {
     constexpr unsigned DOWN = down(CHAIN, LAYER), LAST = gradient_tiles(CHAIN, LAYER) - 1u, BIASES = DOWN * across(LAYER);

@@ -208,7 +208,7 @@ macro_rules! by_mode {
 }
 
 by_mode! {
-    /// `c[m][v] = sum over k of a[k][m] b[16 k ..][v]`: 16 outputs of V x 16 samples. Only so many outputs and words of a row need be used.
+    /// `c[m][v] = sum over k of a[k][m] b[16 k ..][v]`: 16 outputs of V x 16 samples. `used` is how many outputs, and words of a row, are not padding.
     fn product<const V: usize>(used: [usize; 2], a: &[Tile<u32>], b: &[[Words; V]], c: &mut [[Floats; V]; LANES]) = tiles::product;
     /// `sums[h] += deltas[.., k] inputs[k][h]`, for k = 0 and then 1, of 16 outputs and twice 16 inputs.
     fn outer(deltas: &[[Words; 2]; LANES], inputs: &[[Tile<u32>; 2]; 2], sums: &mut [Tile<f32>; 2]) = tiles::outer;
