@@ -2,8 +2,9 @@
 //
 // An includer defines the kernels' parameters (PhaseParams, with the UpdateParams `update` and `weights`), the block's shared memory for
 // sums (sum_room), how many blocks write losses and partial gradients of a minibatch (busy_blocks), one parameter's gradient
-// (gradient_of), and how a parameter is packed into the weights (pack_parameter). With REDUCE_BY_FOUR it also defines the gradients of four
-// parameters of some of the blocks (gradients_of), and how many times 16 bytes of shared memory stand before sum_room (room_for_fours).
+// (gradient_of), and how a parameter is packed into the weights (pack_parameter). With REDUCE_BY_FOUR it also defines the sum of
+// four neighbouring parameters' gradients over a range of blocks (gradients_of), and how many float4 fit into shared memory before sum_room
+// (room_for_fours).
 #pragma once
 
 // Steps of a sequence, of which minibatches are made. Without memory, as on the fused path, a sample is one.
@@ -186,7 +187,7 @@ __device__ __forceinline__ void rate_of_step(const UpdateParams& params) {
     params.progress->rate = adam_rate(params.adam, params.report->learning_rate, params.progress->adam_steps + 1u);
 }
 
-// Neighbouring parameters of a block: how many at most, and the first and the end.
+// The contiguous range of parameters that a block owns: its greatest length, and [first, end).
 __device__ __forceinline__ unsigned own_count() { return round_up((PARAMETERS + gridDim.x - 1u) / gridDim.x, 4u); }
 __device__ __forceinline__ uint2 own_parameters() {
     const unsigned own = own_count(), first = blockIdx.x * own;
@@ -258,7 +259,7 @@ __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned 
         mine[0] += (double)sum * (double)sum;
     };
 #ifdef REDUCE_BY_FOUR
-    // A thread adds up four parameters of some of the blocks; the first part then adds those of all parts.
+    // Each thread adds up four parameters over a range of blocks; the threads of part 0 then add the parts.
     float4* room = (float4*)arena;
     const unsigned threads = blockDim.x < room_for_fours() ? blockDim.x : room_for_fours();
     const unsigned fours = own_count() / 4u, across = fours < threads ? fours : threads;

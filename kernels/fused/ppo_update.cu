@@ -3,7 +3,7 @@
 // in   packed samples (B, SAMPLE_STRIDE) with their advantages; parameters, Adam's moments, and the packed weights
 // out  parameters, moments and packed weights after the last minibatch; what the update reports
 //
-// ppo_update runs everything in one cooperative launch, with a grid barrier after each phase of a minibatch. Where a device has no
+// ppo_update runs everything in one cooperative launch, with a grid barrier after each phase of a minibatch but `ahead`. Where a device has no
 // such launch the kernels named after the phases run one after another; the phases are the same functions.
 //
 //   advantages  mean and deviation of each minibatch's advantages, before an epoch; part of a minibatch per block
@@ -11,12 +11,12 @@
 //   gradient    forward, loss and backward of the minibatch's tiles, tile by tile to the blocks in turn (gradient_rows.cuh in fp32,
 //              gradient_fragments.cuh on tensor cores)
 //   tables      with embeddings: gradients of the tables and of the layer after them (tables.cuh)
-//   reduce      the blocks' gradients added up by all blocks, each some neighbouring parameters, and the square of the norm
+//   reduce      the blocks' gradients added up by all blocks, each a contiguous range of parameters, and the square of the norm
 //   adam        clip, step, and the weights packed again (repack.cuh); a minibatch whose loss or gradient is not finite is skipped
 //   compose     with embeddings: the first layer's weights from tables and the layer after them
 //
-// The order of every sum depends only on the number of blocks, so the same device gives the same bits. Worked example:
-// 1,048,576 samples in 32 minibatches and 4 epochs are 128 minibatches of 256 tiles; 132 blocks of 8 warps take 1 or 2 each.
+// The order of every sum depends only on the launch and the network, so the same device gives the same bits. Worked example:
+// 1,048,576 samples in 32 minibatches and 4 epochs are 128 minibatches of 256 times 128 samples; 132 blocks of 8 warps take 1 or 2 of those each.
 #include "common/common.cuh"
 #include "params.cuh"
 #include "common/philox.cuh"
@@ -199,7 +199,8 @@ __device__ __forceinline__ unsigned room_for_fours() { return (WEIGHT_WORDS + FE
 
 __device__ __forceinline__ Ahead& ahead_of(unsigned char* arena) { return *(Ahead*)((float*)sum_room(arena) + SUM_WORDS); }
 
-// The block of environments of this block of threads, which is a part of those of that block, and whether a part has tiles of a minibatch.
+// The block of environments that this block of threads works on, its number `part` among the `parts` that share it, and whether it has
+// a tile of the minibatch (`busy`).
 struct Share {
     unsigned env_block, part, parts;
     bool busy;
@@ -228,8 +229,8 @@ __device__ __forceinline__ void copy_samples(const UpdateParams& params, const S
     }
 }
 
-// Before the gradient of a minibatch, whose weights need not be there yet; its first samples are on their way after. `begins` with the
-// epoch's order. A barrier has to follow.
+// The work for the next gradient that reads no weights: begins to copy the first samples, and computes the scale of the advantages; with
+// `begins` also the epoch's order. The block has to synchronise before gradient_phase.
 __device__ __forceinline__ void ahead_phase(const UpdateParams& params, unsigned epoch, unsigned minibatch, bool begins, unsigned char* arena) {
     const Share share = share_of(params, minibatch);
     Ahead& ahead = ahead_of(arena);
@@ -240,7 +241,7 @@ __device__ __forceinline__ void ahead_phase(const UpdateParams& params, unsigned
     const unsigned warp = threadIdx.x / WARP, position = bound(params, minibatch) + (share.part * (THREADS / WARP) + warp) * TILE;
     float* rows = (float*)arena + WEIGHT_WORDS + FEATURE_WORDS + warp * WARP_WORDS;
     if (share.busy) copy_samples(params, ahead.shuffle, share.env_block, position, bound(params, minibatch + 1u), rows, threadIdx.x % WARP);
-    // Not the thread that waits for the other blocks, nor one that has parameters.
+    // Not the thread that waits for the other blocks, nor, in a small network, one that has parameters.
     if (threadIdx.x == THREADS - 1u) ahead.scale = advantage_scale(params, minibatch);
 }
 
@@ -316,7 +317,7 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned m
     bool first_tile = true;
 #pragma unroll 1
     for (unsigned begin = first + share.part * warps * TILE; begin < end; begin += share.parts * warps * TILE) {
-        // Where all warps read a warp's observations, they have read those of the tile before.
+        // Where every warp reads the observations of all warps: all have finished the tile before.
         if (PRECISION == F32 || OBS_BITS) __syncthreads();
         const unsigned position = begin + warp * TILE + lane;
         OwnSample own;

@@ -1,7 +1,7 @@
 //! Fully connected layers with bf16 operands and f32 sums on the CPU.
 //!
 //! Samples lie in the lanes, 16 to a vector. An operand is *pairs*: a vector of 32-bit words, each the bf16 numbers of features 2p (low)
-//! and 2p + 1 (high) of one sample. 16 rows of pairs are the B operand of AMX's `tdpbf16ps` as they lie in memory, and the product's rows
+//! and 2p + 1 (high) of one sample. 16 rows of pairs have the memory layout of the B operand of AMX's `tdpbf16ps`, and the product's rows
 //! are vectors of samples again, one per output: two of them make a row of pairs of the next layer.
 //!
 //! | buffer | shape |
@@ -10,7 +10,7 @@
 //! | deltas of n features, 64 samples | see [`Deltas`] |
 //! | packed weights | tiles of 16 outputs x 32 inputs |
 //!
-//! A [`Unit`] computes: with AMX or AVX512_BF16, or by a portable twin that has its bits. Operands are rounded to the nearest bf16, ties away
+//! A [`Unit`] names the implementation: AMX, AVX512_BF16, or a portable twin with the same bits. Operands are rounded to the nearest bf16, ties away
 //! from zero. Unsafe code is in `tiles.rs` (instructions of AMX) and `vectors.rs` (loads and stores of whole vectors); `layer.rs` calls both
 //! where the CPU has them.
 

@@ -1,4 +1,4 @@
-//! What computes: AMX, AVX512_BF16, or a twin of either.
+//! The implementations: AMX, AVX512_BF16, and a portable twin of each.
 
 use std::fmt;
 use std::sync::OnceLock;
