@@ -148,7 +148,10 @@ impl Requested {
             Err(reason) if self.is_from_command_line("precision") => {
                 let what =
                     format!("{} needs a GPU to train on: {reason}", self.settings.assignment("precision"));
-                let remedy = "this CPU trains in f32: leave precision out, or set it to f32";
+                let remedy = match unit_for(Precision::Bf16) {
+                    Ok(_) => "this CPU trains in f32 and bf16: set precision to one of them",
+                    Err(_) => "this CPU trains in f32: leave precision out, or set it to f32",
+                };
                 Err(self.placed(Error::usage(what).remedy(remedy), "precision"))
             }
             _ => Ok(()),
