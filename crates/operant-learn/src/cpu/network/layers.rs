@@ -8,6 +8,7 @@ use crate::cpu::network::bits::BitWeights;
 use crate::cpu::network::cells::{self, CellGradient, CellLayer};
 use crate::cpu::network::conv::{self, ConvGradient, ConvPanels};
 use crate::cpu::network::dense::Dense;
+use crate::cpu::network::few;
 use crate::cpu::network::norm::{self, Norm, NormGradient};
 use crate::cpu::network::pointer::PointerPanels;
 use crate::cpu::network::policy::Observation;
@@ -127,6 +128,7 @@ macro_rules! with_activation {
         }
     };
 }
+pub(crate) use with_activation;
 
 /// The kinds: packed weights and sums of each.
 macro_rules! kinds {
@@ -293,7 +295,7 @@ pub(crate) fn scratch<const V: usize>(network: &Network) -> usize {
         (Form::Cell(cell), None) => cells::scratch::<V>(cell),
         _ => 0,
     };
-    layers(network).map(of_layer).max().unwrap_or(0)
+    layers(network).map(of_layer).max().unwrap_or(0).max(few::scratch(network))
 }
 
 /// Words of memory of the tables of a network's layers, and of what a thread's update needs for them, apart from parameters,
@@ -309,7 +311,7 @@ pub(crate) fn words(network: &Network) -> [usize; 2] {
 }
 
 /// The nonlinearities.
-mod outputs {
+pub(crate) mod outputs {
     use super::*;
 
     #[inline(always)]

@@ -20,6 +20,21 @@ pub type Row<const V: usize> = [f32x16; V];
 /// One word of packed bits of V x 16 samples.
 pub type BitRow<const V: usize> = [u32x16; V];
 
+/// Which of V x 16 samples are computed, a bit each; the others' outputs stay as they were.
+pub type Lanes<const V: usize> = [u16; V];
+/// All samples.
+pub const fn all_lanes<const V: usize>() -> Lanes<V> {
+    [u16::MAX; V]
+}
+
+/// The first `count` samples.
+pub fn first_lanes<const V: usize>(count: usize) -> Lanes<V> {
+    core::array::from_fn(|v| {
+        let lanes = count.saturating_sub(v * LANES).min(LANES);
+        ((1u32 << lanes) - 1) as u16
+    })
+}
+
 /// The same value in every lane.
 #[inline(always)]
 pub fn splat<const V: usize>(value: f32) -> Row<V> {

@@ -9,7 +9,7 @@ use crate::cpu::batch::{Batch, Gathered};
 use crate::cpu::network::gradient::Gradient;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Policy};
-use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, splat};
+use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, all_lanes, splat};
 use crate::cpu::threads::timers::{Part, PhaseTimer};
 use crate::cpu::update::loss::{LossCoefficients, LossInput, LossSums, normalise, returns, tile_loss};
 use crate::cpu::update::statistics::Order;
@@ -132,7 +132,7 @@ impl Worker {
             let remaining = minibatch.size - tile * TILE;
             self.timer.end(Part::Gather);
             let Tile { gathered, activations, .. } = &mut self.tiles[0];
-            policy.forward(gathered.observation(), &[], activations);
+            policy.forward(gathered.observation(), all_lanes(), &[], activations);
             self.timer.end(Part::Forward);
             sums = sums + self.loss_and_gradient(policy, coefficients, minibatch, 0, |s| s < remaining);
         }
