@@ -59,6 +59,8 @@ pub(crate) struct Forward<'a, const V: usize> {
     pub memory: Memory<'a, V>,
     /// Scratch space.
     pub scratch: &'a mut [f32x16],
+    /// How many of the V vectors have samples that count, if that is supported: 1, 2 or V. See [`supports_partial_tiles`].
+    pub vectors: usize,
 }
 
 /// A layer's backward pass over a tile.
@@ -81,6 +83,8 @@ pub(crate) struct Backward<'a> {
     pub keep: &'a Row<TILE_VECTORS>,
     /// Scratch space.
     pub scratch: &'a mut [f32x16],
+    /// As of [`Forward`].
+    pub vectors: usize,
 }
 
 /// The gradient of what input `i` was before the nonlinearity, from the input and its gradient.
@@ -249,6 +253,11 @@ pub(crate) fn new(layer: &LayerSpec, bits: bool) -> (Kind, Sums) {
             (Kind::Cell(CellLayer::new(cell, inputs)), Sums::Cell(CellGradient::new(cell, inputs)))
         }
     }
+}
+
+/// Whether all layers can leave vectors of a tile out.
+pub(crate) fn supports_partial_tiles(network: &Network) -> bool {
+    network.layers().all(|layer| matches!(layer.form, Form::Dense))
 }
 
 /// Whether the inputs of layer `k` of a chain are packed bits.

@@ -6,8 +6,8 @@ use core::ops::Range;
 use wide::f32x16;
 
 use crate::cpu::network::few::Tail;
-use crate::cpu::network::layers::{self, Forward, Kind, Memory};
-use crate::cpu::network::tile::{BitRow, Lanes, Row, all_lanes, splat};
+use crate::cpu::network::layers::{self, Forward, Kind, Memory, supports_partial_tiles};
+use crate::cpu::network::tile::{BitRow, LANES, Lanes, Row, TILE_VECTORS, splat};
 use crate::network::{LayerSpec, Network};
 
 /// Observations of V x 16 environments or samples.
@@ -35,6 +35,15 @@ impl<'a, const V: usize> Observation<'a, V> {
             Self::Dense(_) => panic!("the layer was laid out for packed bits"),
         }
     }
+}
+
+/// Which samples a forward pass computes.
+#[derive(Clone, Copy)]
+enum Samples<const V: usize> {
+    /// These, and only their outputs.
+    Lanes(Lanes<V>),
+    /// Those of the first vectors, with all that their gradient needs.
+    Vectors(usize),
 }
 
 /// A layer and its packed weights.
@@ -217,6 +226,28 @@ impl Policy {
         out.value()
     }
 
+    /// Policy outputs and value of the first `count` samples of a tile, and all that their gradient needs. Returns how many vectors of
+    /// the tile were computed; in the others the outputs are those of the last sample.
+    pub(crate) fn tile(
+        &self,
+        observation: Observation<'_, TILE_VECTORS>,
+        count: usize,
+        out: &mut Activations<TILE_VECTORS>,
+    ) -> usize {
+        let vectors = match count.div_ceil(LANES) {
+            used @ ..=2 if supports_partial_tiles(&self.network) => used,
+            _ => TILE_VECTORS,
+        };
+        let Activations { chains: to, after, scratch, .. } = out;
+        let memory = Memory::Step { before: &[], after };
+        self.run(0..self.chains.len(), observation, Samples::Vectors(vectors), memory, to, scratch);
+        for row in to.iter_mut().filter_map(|chain| chain.last_mut()).flat_map(|last| &mut last.y) {
+            let last = row[(count - 1) / LANES % TILE_VECTORS].as_array()[(count - 1) % LANES];
+            row[vectors..].fill(f32x16::splat(last));
+        }
+        vectors
+    }
+
     /// The forward pass over V steps of 16 sequences, whose `state` it moves on; where `keep` is 0 an episode begins.
     pub(crate) fn sequence<const V: usize>(
         &self,
@@ -227,7 +258,7 @@ impl Policy {
         out: &mut Activations<V>,
     ) {
         let memory = Memory::Sequence { state, keep };
-        self.run(0..self.chains.len(), observation, all_lanes(), memory, &mut out.chains, scratch);
+        self.run(0..self.chains.len(), observation, Samples::Vectors(V), memory, &mut out.chains, scratch);
     }
 
     fn step<const V: usize>(
@@ -239,30 +270,33 @@ impl Policy {
         out: &mut Activations<V>,
     ) {
         let Activations { chains: to, after, scratch, .. } = out;
-        self.run(chains, observation, active, Memory::Step { before, after }, to, scratch);
+        self.run(chains, observation, Samples::Lanes(active), Memory::Step { before, after }, to, scratch);
     }
 
     fn run<const V: usize>(
         &self,
         chains: Range<usize>,
         observation: Observation<'_, V>,
-        active: Lanes<V>,
+        samples: Samples<V>,
         mut memory: Memory<'_, V>,
         out: &mut [Vec<Values<V>>],
         scratch: &mut [f32x16],
     ) {
         let all = self.chains[chains.clone()].iter().zip(&self.tails[chains.clone()]);
         for ((chain, tail), out) in all.zip(&mut out[chains]) {
-            let tail = tail.first_layer(&active).map(|first| (first, tail));
-            let end = tail.map_or(chain.len(), |(first, _)| first);
+            let (few, vectors) = match samples {
+                Samples::Lanes(active) => (tail.first_layer(&active).map(|first| (first, active)), V),
+                Samples::Vectors(vectors) => (None, vectors),
+            };
+            let end = few.map_or(chain.len(), |(first, _)| first);
             for (k, layer) in chain[..end].iter().enumerate() {
                 let (before, after) = out.split_at_mut(k);
                 let x = before.last().map_or(observation, |before| Observation::Dense(&before.y));
                 let Values { y, kept } = &mut after[0];
-                let pass = Forward { x, y, kept, memory: memory.reborrow(), scratch };
+                let pass = Forward { x, y, kept, memory: memory.reborrow(), scratch, vectors };
                 layer.kind.forward(pass, layer.spec.activation);
             }
-            if let (Some((first, tail)), Some((last, before))) = (tail, out.split_last_mut()) {
+            if let (Some((first, active)), Some((last, before))) = (few, out.split_last_mut()) {
                 let x = first.checked_sub(1).map_or(observation, |k| Observation::Dense(&before[k].y));
                 tail.forward(x.numbers(), &active, &mut last.y, scratch);
             }
