@@ -106,7 +106,7 @@ fn up_to_sixteen(
             expand::<1>(packing, bytemuck::cast_slice(&obs), bytemuck::cast_slice_mut(&mut seen));
         }
         let seen = if packing.is_some() { &seen } else { &obs };
-        inputs.policy.actor(observation(inputs.policy, seen), &memory, &mut activations);
+        inputs.policy.actor(observation(inputs.policy, seen), [playing], &memory, &mut activations);
         memory.copy_from_slice(activations.after());
         bytemuck::cast_slice_mut::<_, u32>(mask.as_flattened_mut()).copy_from_slice(&outputs.legal);
         policy_head.set_mask(&mask);

@@ -10,8 +10,9 @@ use crate::cpu::update::most_chunks;
 use crate::network::{Architecture, Network};
 use crate::sample::SampleLayout;
 
-/// Copies of the parameters: parameters and two moments; the packed weights and their transposes of two policies; the gradient.
-const COPIES: usize = 3 + 4 + 1;
+/// Copies of the parameters: parameters and two moments; the packed weights and their transposes of two policies; those of
+/// the rollout for few samples; the gradient.
+const COPIES: usize = 3 + 4 + 1 + 1;
 
 /// Copies of the parameters and moments while a checkpoint is saved: the snapshot and the file's bytes.
 const SAVED: usize = 3 * 2;

@@ -13,7 +13,9 @@ use wide::{bytemuck, f32x16, u32x16};
 use crate::cpu::batch::expand;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Policy};
-use crate::cpu::network::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, splat};
+use crate::cpu::network::tile::{
+    BitRow, LANES, Lanes, Row, TILE, TILE_VECTORS, all_lanes, first_lanes, splat,
+};
 use crate::cpu::rollout::{clip, draw_uniforms, normalised, observation};
 use crate::trained::TrainedPolicy;
 
@@ -126,6 +128,8 @@ pub struct Block<const V: usize> {
     pub legal: Vec<BitRow<V>>,
     /// `(components, V x 16)`: the actions, clipped to the bounds.
     pub actions: Vec<Row<V>>,
+    /// The rows to compute.
+    pub active: Lanes<V>,
     /// `(states, V x 16)`: what layers with memory carry from step to step; zero before an episode.
     pub memory: Vec<Row<V>>,
     unclipped: Vec<Row<V>>,
@@ -145,6 +149,7 @@ impl<const V: usize> Block<V> {
             seen: vec![splat(0.0); seen],
             legal: vec![[u32x16::ZERO; V]; mask_words],
             actions: vec![splat(0.0); head.components()],
+            active: all_lanes(),
             memory: vec![splat(0.0); trained.network.states],
             unclipped: vec![splat(0.0); head.components()],
             uniforms: vec![splat(0.0); head.uniforms()],
@@ -319,7 +324,7 @@ impl Inference {
                 let states = &mut self.states[rows.start * self.of.states()..rows.end * self.of.states()];
                 block.read_states(states);
                 let seen = observation(&self.of.policy, seen(&block.obs, &block.seen));
-                self.of.policy.forward(seen, &block.memory, &mut block.activations);
+                self.of.policy.forward(seen, block.active, &block.memory, &mut block.activations);
                 block.memory.copy_from_slice(block.activations.after());
                 block.write_states(states);
                 let (policy, value) = (block.activations.policy(), block.activations.value());
@@ -348,12 +353,12 @@ impl Inference {
     pub fn act_on<const V: usize>(&self, block: &mut Block<V>, choice: Choice) {
         self.see(block);
         let seen = observation(&self.policy, seen(&block.obs, &block.seen));
-        let Block { memory, activations, .. } = block;
+        let Block { memory, activations, active, .. } = block;
         if memory.is_empty() {
-            self.policy.actor(seen, memory, activations);
+            self.policy.actor(seen, *active, memory, activations);
         } else {
             // The critic's memory moves on too.
-            self.policy.forward(seen, memory, activations);
+            self.policy.forward(seen, *active, memory, activations);
             memory.copy_from_slice(activations.after());
         }
         block.head.set_mask(&block.legal);
@@ -386,6 +391,7 @@ impl Inference {
 
     fn read<const V: usize>(&self, block: &mut Block<V>, obs: ObsRows<'_>, rows: core::ops::Range<usize>) {
         let space = &self.trained.obs;
+        block.active = first_lanes(rows.len());
         block.read(obs.part(space, rows), obs.width(space));
     }
 

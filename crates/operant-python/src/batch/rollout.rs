@@ -2,6 +2,7 @@
 
 use operant_env::StepError;
 use operant_learn::cpu::inference::{Block, Choice, Inference};
+use operant_learn::cpu::network::tile::first_lanes;
 use wide::bytemuck;
 
 use super::{Arrays, BLOCK, Batch, Job, Scratch, Taken, Tile};
@@ -133,6 +134,7 @@ impl Scratch {
         for (to, from) in block.legal.iter_mut().zip(self.out.legal.chunks_exact(rows)) {
             bytemuck::cast_slice_mut::<_, u32>(to).copy_from_slice(&from[columns.clone()]);
         }
+        block.active = first_lanes(tile.count.saturating_sub(row));
         policy.act_on(block, choice.from_row(row as u32));
         for (from, to) in block.memory.iter().zip(tile.memory.chunks_exact_mut(rows)) {
             to[columns.clone()].copy_from_slice(bytemuck::cast_slice(from));

@@ -41,10 +41,11 @@ impl BitWeights {
         &self,
         x: &[BitRow<V>],
         y: &mut [Row<V>],
+        vectors: usize,
         finish: impl Fn(Row<V>) -> Row<V>,
     ) {
         assert_eq!((x.len(), y.len()), (self.inputs.div_ceil(32), self.outputs));
-        for v in 0..V {
+        for v in 0..vectors {
             for (c, y) in y.chunks_mut(LANES).enumerate() {
                 let mut block = [[f32x16::ZERO]; LANES];
                 for (sample, [sum]) in block.iter_mut().enumerate() {
@@ -59,6 +60,7 @@ impl BitWeights {
             }
         }
         for y in y {
+            // Of the others nothing is read.
             *y = finish(*y);
         }
     }
@@ -83,11 +85,11 @@ impl LayerKind for BitWeights {
 
     #[inline(always)]
     fn forward<const V: usize>(&self, pass: Forward<'_, V>, finish: impl Fn(Row<V>) -> Row<V>) {
-        self.apply(pass.x.bits(), pass.y, finish);
+        self.apply(pass.x.bits(), pass.y, pass.vectors, finish);
     }
 
     fn backward(&self, sums: &mut WeightGradient, pass: Backward<'_>, _slope: impl Slope) {
-        sums.add(pass.x, pass.dz);
+        sums.add_vectors(pass.vectors, pass.x, pass.dz);
     }
 
     fn finish(&self, sums: &WeightGradient, params: &mut [f32]) {
@@ -138,7 +140,7 @@ mod tests {
         let mut panels = Panels::new(inputs, outputs);
         panels.pack(&weight, &bias);
         let (mut a, mut b) = (vec![splat::<1>(0.0); outputs], vec![splat::<1>(0.0); outputs]);
-        bits.apply(&packed, &mut a, |y| y);
+        bits.apply(&packed, &mut a, 1, |y| y);
         panels.apply(&dense, &mut b, |_, y| y);
         for (a, b) in a.iter().zip(&b) {
             assert_eq!(a[0].to_array(), b[0].to_array());

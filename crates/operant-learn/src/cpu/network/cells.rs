@@ -257,7 +257,7 @@ impl CellLayer {
     }
 
     fn forward_with<U: Unit, const V: usize>(&self, pass: Forward<'_, V>, finish: impl Fn(Row<V>) -> Row<V>) {
-        let Forward { x, y, kept, memory, scratch } = pass;
+        let Forward { x, y, kept, memory, scratch, .. } = pass;
         let (width, [gates, states]) = (self.spec.width, [U::CELL.gates(), U::CELL.states()]);
         let x = numbers(x);
         let (z, rest) = kept.split_at_mut(gates * width);

@@ -83,22 +83,49 @@ impl Panels {
         y: &mut [Row<V>],
         finish: impl Fn(usize, Row<V>) -> Row<V>,
     ) {
+        self.apply_to::<V, V>(x, y, &finish);
+    }
+
+    /// The same of the first `vectors` vectors, 1, 2 or V; of the others nothing is read or set.
+    #[inline(always)]
+    pub fn apply_vectors<const V: usize>(
+        &self,
+        vectors: usize,
+        x: &[Row<V>],
+        y: &mut [Row<V>],
+        finish: impl Fn(usize, Row<V>) -> Row<V>,
+    ) {
+        match vectors {
+            1 if V > 1 => self.apply_to::<V, 1>(x, y, &finish),
+            2 if V > 2 => self.apply_to::<V, 2>(x, y, &finish),
+            _ => self.apply_to::<V, V>(x, y, &finish),
+        }
+    }
+
+    /// The first A of V vectors.
+    #[inline(always)]
+    fn apply_to<const V: usize, const A: usize>(
+        &self,
+        x: &[Row<V>],
+        y: &mut [Row<V>],
+        finish: &impl Fn(usize, Row<V>) -> Row<V>,
+    ) {
         assert_eq!((x.len(), y.len()), (self.inputs, self.outputs));
         // With one vector a panel has four chains of sums, half of what hides the latency, and with two just enough; if there
         // are enough registers, two panels run side by side.
-        let pairs = if V <= 2 && cfg!(target_feature = "avx512f") { y.len() / (2 * PANEL) } else { 0 };
+        let pairs = if A <= 2 && cfg!(target_feature = "avx512f") { y.len() / (2 * PANEL) } else { 0 };
         let (abreast, rest) = y.split_at_mut(2 * PANEL * pairs);
         for (p, y) in abreast.chunks_exact_mut(2 * PANEL).enumerate() {
-            let sums = pair([self.panel(2 * p), self.panel(2 * p + 1)], x);
-            store(2 * PANEL * p, sums, y, &finish);
+            let sums = pair::<V, A>([self.panel(2 * p), self.panel(2 * p + 1)], x);
+            store::<V, A, _>(2 * PANEL * p, sums, y, finish);
         }
         for (p, y) in (2 * pairs..).zip(rest.chunks_mut(PANEL)) {
             let (j, panel) = (PANEL * p, self.panel(p));
             match y.len() {
-                PANEL => store(j, block::<V, 4>(panel, x), y, &finish),
-                3 => store(j, block::<V, 3>(panel, x), y, &finish),
-                2 => store(j, block::<V, 2>(panel, x), y, &finish),
-                _ => store(j, block::<V, 1>(panel, x), y, &finish),
+                PANEL => store::<V, A, _>(j, block::<V, A, 4>(panel, x), y, finish),
+                3 => store::<V, A, _>(j, block::<V, A, 3>(panel, x), y, finish),
+                2 => store::<V, A, _>(j, block::<V, A, 2>(panel, x), y, finish),
+                _ => store::<V, A, _>(j, block::<V, A, 1>(panel, x), y, finish),
             }
         }
     }
@@ -144,14 +171,14 @@ impl LayerKind for Dense {
     /// Products and nonlinearity in one pass: the nonlinearity of one block overlaps the sums of the next.
     #[inline(always)]
     fn forward<const V: usize>(&self, pass: Forward<'_, V>, finish: impl Fn(Row<V>) -> Row<V>) {
-        self.panels[0].apply(pass.x.numbers(), pass.y, |_, sum| finish(sum));
+        self.panels[0].apply_vectors(pass.vectors, pass.x.numbers(), pass.y, |_, sum| finish(sum));
     }
 
     #[inline(always)]
     fn backward(&self, sums: &mut WeightGradient, pass: Backward<'_>, slope: impl Slope) {
-        sums.add(pass.x, pass.dz);
+        sums.add_vectors(pass.vectors, pass.x, pass.dz);
         if let (Some(dx), Observation::Dense(x)) = (pass.dx, pass.x) {
-            self.panels[1].apply(pass.dz, dx, |i, sum| slope(i, &x[i], sum));
+            self.panels[1].apply_vectors(pass.vectors, pass.dz, dx, |i, sum| slope(i, &x[i], sum));
         }
     }
 
@@ -161,20 +188,20 @@ impl LayerKind for Dense {
 }
 
 #[inline(always)]
-fn store<const V: usize, const R: usize>(
+fn store<const V: usize, const A: usize, const R: usize>(
     j: usize,
     sums: [Row<V>; R],
     y: &mut [Row<V>],
     finish: &impl Fn(usize, Row<V>) -> Row<V>,
 ) {
     for (r, (y, sum)) in y.iter_mut().zip(sums).enumerate() {
-        *y = finish(j + r, sum);
+        y[..A].copy_from_slice(&finish(j + r, sum)[..A]);
     }
 }
 
 /// The outputs of two panels.
 #[inline(always)]
-fn pair<const V: usize>(
+fn pair<const V: usize, const A: usize>(
     [(low, low_bias), (high, high_bias)]: [(&[[f32; PANEL]], &[f32; PANEL]); 2],
     x: &[Row<V>],
 ) -> [Row<V>; 2 * PANEL] {
@@ -182,7 +209,7 @@ fn pair<const V: usize>(
     let mut sums: [Row<V>; 2 * PANEL] = core::array::from_fn(|r| splat(bias(r)));
     for ((low, high), x) in low.iter().zip(high).zip(x) {
         for r in 0..PANEL {
-            for (v, &x) in x.iter().enumerate() {
+            for (v, &x) in x[..A].iter().enumerate() {
                 sums[r][v] = fma(f32x16::splat(low[r]), x, sums[r][v]);
                 sums[PANEL + r][v] = fma(f32x16::splat(high[r]), x, sums[PANEL + r][v]);
             }
@@ -193,7 +220,7 @@ fn pair<const V: usize>(
 
 /// R outputs of a panel.
 #[inline(always)]
-fn block<const V: usize, const R: usize>(
+fn block<const V: usize, const A: usize, const R: usize>(
     (weights, bias): (&[[f32; PANEL]], &[f32; PANEL]),
     x: &[Row<V>],
 ) -> [Row<V>; R] {
@@ -202,14 +229,14 @@ fn block<const V: usize, const R: usize>(
         for (w, x) in weights.iter().zip(x) {
             for (sums, &w) in sums.iter_mut().zip(w) {
                 let w = f32x16::splat(w);
-                for (sum, &x) in sums.iter_mut().zip(x) {
+                for (sum, &x) in sums.iter_mut().zip(&x[..A]) {
                     *sum = fma(w, x, *sum);
                 }
             }
         }
     } else {
         // AVX2 has half the registers, and a vector takes two: one column of the block at a time.
-        for v in 0..V {
+        for v in 0..A {
             let mut column: [f32x16; R] = core::array::from_fn(|r| sums[r][v]);
             for (w, x) in weights.iter().zip(x) {
                 for (sum, &w) in column.iter_mut().zip(w) {

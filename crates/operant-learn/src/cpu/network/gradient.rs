@@ -45,13 +45,14 @@ impl Gradient {
     }
 
     /// Adds one tile. `activations` come from the forward pass of `observation`; `deltas` holds the loss's gradient with
-    /// respect to the outputs in its last layers, and the hidden layers' gradients afterwards. Tiles of sequences come last to first;
-    /// where `keep` is 0 an episode begins.
+    /// respect to the outputs in its last layers, and the hidden layers' gradients afterwards. `vectors` are those that the
+    /// forward pass computed. Tiles of sequences come last to first; where `keep` is 0 an episode begins.
     pub fn add(
         &mut self,
         policy: &Policy,
         observation: Observation<'_, TILE_VECTORS>,
         keep: &Row<TILE_VECTORS>,
+        vectors: usize,
         activations: &Activations<TILE_VECTORS>,
         deltas: &mut Activations<TILE_VECTORS>,
     ) {
@@ -73,6 +74,7 @@ impl Gradient {
                     state,
                     keep,
                     scratch,
+                    vectors,
                 };
                 let activation = below.and_then(|below| layers[below].spec.activation);
                 layers[k].kind.backward(&mut sums[k], pass, activation);
@@ -87,6 +89,82 @@ impl Gradient {
         }
         if let Some(start) = policy.network().log_std {
             add_up(&self.log_std, &mut flat[start..start + self.log_std.len()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use crate::config::Activation;
+    use crate::cpu::network::tile::LANES;
+    use crate::network::{Architecture, Head, Input};
+    use wide::u32x16;
+
+    /// A number of each lane; lanes from `count` on repeat the last one, or are zero.
+    fn row(k: usize, count: usize, repeat: bool) -> Row<TILE_VECTORS> {
+        let number = |s: usize| ((k * 64 + s.min(count - 1)) * 7919 % 1009) as f32 / 331.0 - 1.5;
+        let lane = |s: usize| if s < count || repeat { number(s) } else { 0.0 };
+        core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| lane(v * LANES + l))))
+    }
+
+    /// The gradient of two tiles, of all vectors or of those with samples that count.
+    fn gradient(architecture: &Architecture, count: usize, partial: bool) -> Vec<f32> {
+        let network = Network::new(architecture.clone());
+        let params: Vec<f32> = (0..network.len()).map(|k| row(k, 64, true)[0].to_array()[0] / 4.0).collect();
+        let mut policy = Policy::new(&network);
+        policy.pack_for_update(&params);
+        let (mut values, mut deltas) = (Activations::new(&network), Activations::new(&network));
+        // What is not computed is not read.
+        for values in values.chains.iter_mut().chain(&mut deltas.chains).flatten() {
+            values.y.fill(splat(f32::NAN));
+        }
+        let mut gradient = Gradient::new(&network);
+        for tile in 0..2 {
+            let floats: Vec<_> =
+                (0..architecture.input.words()).map(|k| row(k + tile, count, true)).collect();
+            let bits: Vec<_> = floats.iter().map(|row| row.map(|x| x.to_array().map(f32::to_bits))).collect();
+            let bits: Vec<_> =
+                bits.iter().map(|row| row.map(|bits| u32x16::new(bits) & u32x16::splat(0xfff))).collect();
+            let x = match architecture.input {
+                Input::Dense(_) => Observation::Dense(&floats),
+                Input::Bits(_) => Observation::Bits(&bits),
+            };
+            let vectors = policy.tile(x, if partial { count } else { 64 }, &mut values);
+            assert_eq!(vectors, if partial && count <= 32 { count.div_ceil(LANES) } else { TILE_VECTORS });
+            for last in deltas.chains.iter_mut().filter_map(|chain| chain.last_mut()) {
+                for (k, delta) in last.y.iter_mut().enumerate() {
+                    *delta = row(k + 3 * tile, count, false);
+                }
+            }
+            gradient.add(&policy, x, &splat(1.0), vectors, &values, &mut deltas);
+        }
+        let mut flat: Vec<f32> =
+            values.policy().iter().flatten().flat_map(|vector| vector.to_array()).collect();
+        flat.extend(values.value().iter().flat_map(|vector| vector.to_array()));
+        flat.resize(flat.len() + network.len(), 0.0);
+        let start = flat.len() - network.len();
+        gradient.finish(&policy, &mut flat[start..]);
+        flat
+    }
+
+    #[test]
+    fn partial_tiles_have_the_outputs_and_gradients_of_padded_ones() {
+        for (hidden, activation) in [(vec![64, 64], Activation::Tanh), (vec![7, 33], Activation::Relu)] {
+            for input in [Input::Dense(4), Input::Dense(19), Input::Bits(64)] {
+                let config = Config { hidden: hidden.clone(), activation, ..Config::default() };
+                let architecture = Architecture::new(&config, input, Head::MultiDiscrete(vec![3]));
+                for count in [1, 15, 16, 17, 31, 32, 33, 64] {
+                    let [padded, partial] = [false, true].map(|partial| {
+                        gradient(&architecture, count, partial)
+                            .iter()
+                            .map(|x| x.to_bits())
+                            .collect::<Vec<_>>()
+                    });
+                    assert!(padded == partial, "{architecture} {count}");
+                }
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::cpu::network::bits::BitWeights;
 use crate::cpu::network::cells::{self, CellGradient, CellLayer};
 use crate::cpu::network::conv::{self, ConvGradient, ConvPanels};
 use crate::cpu::network::dense::Dense;
+use crate::cpu::network::few;
 use crate::cpu::network::norm::{self, Norm, NormGradient};
 use crate::cpu::network::pointer::PointerPanels;
 use crate::cpu::network::policy::Observation;
@@ -59,6 +60,8 @@ pub(crate) struct Forward<'a, const V: usize> {
     pub memory: Memory<'a, V>,
     /// Scratch space.
     pub scratch: &'a mut [f32x16],
+    /// How many of the V vectors have samples that count, if that is supported: 1, 2 or V. See [`supports_partial_tiles`].
+    pub vectors: usize,
 }
 
 /// A layer's backward pass over a tile.
@@ -81,6 +84,8 @@ pub(crate) struct Backward<'a> {
     pub keep: &'a Row<TILE_VECTORS>,
     /// Scratch space.
     pub scratch: &'a mut [f32x16],
+    /// As of [`Forward`].
+    pub vectors: usize,
 }
 
 /// The gradient of what input `i` was before the nonlinearity, from the input and its gradient.
@@ -128,6 +133,7 @@ macro_rules! with_activation {
         }
     };
 }
+pub(crate) use with_activation;
 
 /// The kinds: packed weights and sums of each.
 macro_rules! kinds {
@@ -256,6 +262,11 @@ pub(crate) fn new(network: &Network, chain: &Chain, k: usize) -> (Kind, Sums) {
     }
 }
 
+/// Whether all layers can leave vectors of a tile out.
+pub(crate) fn supports_partial_tiles(network: &Network) -> bool {
+    network.bf16.is_none() && network.layers().all(|layer| matches!(layer.form, Form::Dense))
+}
+
 /// Whether the inputs of layer `k` of a chain are packed bits.
 pub(crate) fn takes_bits(network: &Network, k: usize) -> bool {
     k == 0 && matches!(network.architecture.input, Input::Bits(_))
@@ -305,7 +316,8 @@ pub(crate) fn scratch<const V: usize>(network: &Network) -> usize {
         (Form::Cell(cell), None) => cells::scratch::<V>(cell),
         _ => 0,
     };
-    layers(network).map(of_layer).max().unwrap_or(0).max(bf16::scratch::<V>(network))
+    let of_network = bf16::scratch::<V>(network).max(few::scratch(network));
+    layers(network).map(of_layer).max().unwrap_or(0).max(of_network)
 }
 
 /// Words of memory of the tables of a network's layers, and of what a thread's update needs for them, apart from parameters,
@@ -321,7 +333,7 @@ pub(crate) fn words(network: &Network) -> [usize; 2] {
 }
 
 /// The nonlinearities.
-mod outputs {
+pub(crate) mod outputs {
     use super::*;
 
     #[inline(always)]

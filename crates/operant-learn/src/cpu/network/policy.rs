@@ -5,8 +5,9 @@ use core::ops::Range;
 
 use wide::f32x16;
 
-use crate::cpu::network::layers::{self, Forward, Kind, Memory};
-use crate::cpu::network::tile::{BitRow, Row, splat};
+use crate::cpu::network::few::Tail;
+use crate::cpu::network::layers::{self, Forward, Kind, Memory, supports_partial_tiles};
+use crate::cpu::network::tile::{BitRow, LANES, Lanes, Row, TILE_VECTORS, splat};
 use crate::network::{Chain, LayerSpec, Network};
 
 /// Observations of V x 16 environments or samples.
@@ -36,6 +37,15 @@ impl<'a, const V: usize> Observation<'a, V> {
     }
 }
 
+/// Which samples a forward pass computes.
+#[derive(Clone, Copy)]
+enum Samples<const V: usize> {
+    /// These, and only their outputs.
+    Lanes(Lanes<V>),
+    /// Those of the first vectors, with all that their gradient needs.
+    Vectors(usize),
+}
+
 /// A layer and its packed weights.
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
@@ -51,6 +61,8 @@ pub struct Policy {
     network: Network,
     /// `[chain][layer]`.
     pub(crate) chains: Vec<Vec<Layer>>,
+    /// `[chain]`: the same weights for few samples.
+    tails: Vec<Tail>,
     /// Log standard deviations of a Gaussian head.
     pub(crate) log_std: Vec<f32>,
 }
@@ -141,7 +153,8 @@ impl Policy {
         let chain = |chain: &Chain| (0..chain.layers.len()).map(|k| layer(chain, k)).collect();
         let chains = network.chains.iter().map(chain).collect();
         let deviations = network.log_std.map_or(0, |_| network.policy_outputs());
-        Self { network: network.clone(), chains, log_std: vec![0.0; deviations] }
+        let tails = network.chains.iter().map(|chain| Tail::new(network, chain)).collect();
+        Self { network: network.clone(), chains, tails, log_std: vec![0.0; deviations] }
     }
 
     /// The network it runs.
@@ -156,6 +169,14 @@ impl Policy {
 
     /// Packs the network's flat parameters for forward passes.
     pub fn pack(&mut self, params: &[f32]) {
+        self.pack_dense(params);
+        for (tail, chain) in self.tails.iter_mut().zip(&self.network.chains) {
+            tail.pack(params, chain);
+        }
+    }
+
+    /// Packs them for forward passes over all samples of a tile.
+    fn pack_dense(&mut self, params: &[f32]) {
         for layer in self.chains.iter_mut().flatten() {
             layer.kind.pack(&params[layer.spec.params()]);
         }
@@ -165,9 +186,9 @@ impl Policy {
         }
     }
 
-    /// [`Policy::pack`], and the transposes that gradients need.
+    /// Packs them for forward passes over all samples of a tile, and the transposes that gradients need.
     pub(crate) fn pack_for_update(&mut self, params: &[f32]) {
-        self.pack(params);
+        self.pack_dense(params);
         for chain in &mut self.chains {
             for layer in &mut chain[1..] {
                 layer.kind.pack_backward(&params[layer.spec.params()]);
@@ -175,35 +196,60 @@ impl Policy {
         }
     }
 
-    /// Policy outputs and value of `observation` in the states `before`, into `out`.
+    /// Policy outputs and value of the samples `active` of `observation` in the states `before`, into `out`.
     pub fn forward<const V: usize>(
         &self,
         observation: Observation<'_, V>,
+        active: Lanes<V>,
         before: &[Row<V>],
         out: &mut Activations<V>,
     ) {
-        self.step(0..self.chains.len(), observation, before, out);
+        self.step(0..self.chains.len(), observation, active, before, out);
     }
 
     /// Policy outputs of `observation` alone; with a shared trunk the value comes with them.
     pub fn actor<const V: usize>(
         &self,
         observation: Observation<'_, V>,
+        active: Lanes<V>,
         before: &[Row<V>],
         out: &mut Activations<V>,
     ) {
-        self.step(0..1, observation, before, out);
+        self.step(0..1, observation, active, before, out);
     }
 
     /// The value alone, for V(final_obs) and the bootstrap; with a shared trunk the policy's outputs come with it.
     pub fn value<const V: usize>(
         &self,
         observation: Observation<'_, V>,
+        active: Lanes<V>,
         before: &[Row<V>],
         out: &mut Activations<V>,
     ) -> Row<V> {
-        self.step(self.chains.len() - 1..self.chains.len(), observation, before, out);
+        self.step(self.chains.len() - 1..self.chains.len(), observation, active, before, out);
         out.value()
+    }
+
+    /// Policy outputs and value of the first `count` samples of a tile, and all that their gradient needs. Returns how many vectors of
+    /// the tile were computed; in the others the outputs are those of the last sample.
+    pub(crate) fn tile(
+        &self,
+        observation: Observation<'_, TILE_VECTORS>,
+        count: usize,
+        out: &mut Activations<TILE_VECTORS>,
+    ) -> usize {
+        let vectors = match count.div_ceil(LANES) {
+            used @ ..=2 if supports_partial_tiles(&self.network) => used,
+            _ => TILE_VECTORS,
+        };
+        let Activations { chains: to, after, scratch, .. } = out;
+        let memory = Memory::Step { before: &[], after };
+        self.run(0..self.chains.len(), observation, Samples::Vectors(vectors), memory, to, scratch);
+        for row in to.iter_mut().filter_map(|chain| chain.last_mut()).flat_map(|last| &mut last.y) {
+            let last = row[(count - 1) / LANES % TILE_VECTORS].as_array()[(count - 1) % LANES];
+            row[vectors..].fill(f32x16::splat(last));
+        }
+        vectors
     }
 
     /// The forward pass over V steps of 16 sequences, whose `state` it moves on; where `keep` is 0 an episode begins.
@@ -216,35 +262,47 @@ impl Policy {
         out: &mut Activations<V>,
     ) {
         let memory = Memory::Sequence { state, keep };
-        self.run(0..self.chains.len(), observation, memory, &mut out.chains, scratch);
+        self.run(0..self.chains.len(), observation, Samples::Vectors(V), memory, &mut out.chains, scratch);
     }
 
     fn step<const V: usize>(
         &self,
         chains: Range<usize>,
         observation: Observation<'_, V>,
+        active: Lanes<V>,
         before: &[Row<V>],
         out: &mut Activations<V>,
     ) {
         let Activations { chains: to, after, scratch, .. } = out;
-        self.run(chains, observation, Memory::Step { before, after }, to, scratch);
+        self.run(chains, observation, Samples::Lanes(active), Memory::Step { before, after }, to, scratch);
     }
 
     fn run<const V: usize>(
         &self,
         chains: Range<usize>,
         observation: Observation<'_, V>,
+        samples: Samples<V>,
         mut memory: Memory<'_, V>,
         out: &mut [Vec<Values<V>>],
         scratch: &mut [f32x16],
     ) {
-        for (chain, out) in self.chains[chains.clone()].iter().zip(&mut out[chains]) {
-            for (k, layer) in chain.iter().enumerate() {
+        let all = self.chains[chains.clone()].iter().zip(&self.tails[chains.clone()]);
+        for ((chain, tail), out) in all.zip(&mut out[chains]) {
+            let (few, vectors) = match samples {
+                Samples::Lanes(active) => (tail.first_layer(&active).map(|first| (first, active)), V),
+                Samples::Vectors(vectors) => (None, vectors),
+            };
+            let end = few.map_or(chain.len(), |(first, _)| first);
+            for (k, layer) in chain[..end].iter().enumerate() {
                 let (before, after) = out.split_at_mut(k);
                 let x = before.last().map_or(observation, |before| Observation::Dense(&before.y));
                 let Values { y, kept } = &mut after[0];
-                let pass = Forward { x, y, kept, memory: memory.reborrow(), scratch };
+                let pass = Forward { x, y, kept, memory: memory.reborrow(), scratch, vectors };
                 layer.kind.forward(pass, layer.spec.activation);
+            }
+            if let (Some((first, active)), Some((last, before))) = (few, out.split_last_mut()) {
+                let x = first.checked_sub(1).map_or(observation, |k| Observation::Dense(&before[k].y));
+                tail.forward(x.numbers(), &active, &mut last.y, scratch);
             }
         }
     }

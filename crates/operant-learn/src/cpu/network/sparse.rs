@@ -350,6 +350,7 @@ mod tests {
                 kept: &mut [],
                 memory: Memory::Step { before: &[], after: &mut [] },
                 scratch: &mut scratch,
+                vectors: TILE_VECTORS,
             };
             sparse.forward(pass, |sum| sum);
             let at =

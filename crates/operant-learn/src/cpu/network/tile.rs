@@ -5,7 +5,7 @@
 //! 16 lanes whatever the instruction set (on AVX2 one is emulated by two of 8, with equal bits).
 
 use operant_lane::Float;
-use wide::bytemuck::{cast_mut, cast_ref};
+use wide::bytemuck::{cast, cast_mut, cast_ref};
 use wide::{f32x8, f32x16, u32x16};
 
 /// Lanes of a vector.
@@ -19,6 +19,21 @@ pub const TILE_VECTORS: usize = TILE / LANES;
 pub type Row<const V: usize> = [f32x16; V];
 /// One word of packed bits of V x 16 samples.
 pub type BitRow<const V: usize> = [u32x16; V];
+
+/// Which of V x 16 samples are computed, a bit each; the others' outputs stay as they were.
+pub type Lanes<const V: usize> = [u16; V];
+/// All samples.
+pub const fn all_lanes<const V: usize>() -> Lanes<V> {
+    [u16::MAX; V]
+}
+
+/// The first `count` samples.
+pub fn first_lanes<const V: usize>(count: usize) -> Lanes<V> {
+    core::array::from_fn(|v| {
+        let lanes = count.saturating_sub(v * LANES).min(LANES);
+        ((1u32 << lanes) - 1) as u16
+    })
+}
 
 /// The same value in every lane.
 #[inline(always)]
@@ -81,13 +96,26 @@ fn turn_block<const V: usize, const C: usize>(
 /// Sums the lanes of up to 16 vectors, lane 0 first: element k of the result is the sum of vector k.
 #[inline]
 pub(crate) fn lane_sums(vectors: &[f32x16]) -> [f32; LANES] {
-    let mut columns = [[f32x16::ZERO]; LANES];
-    turn(vectors.as_chunks::<1>().0, 0, &mut columns, 0);
-    let mut sum = columns[0][0];
-    for [column] in &columns[1..] {
-        sum += *column;
+    match vectors.first_chunk() {
+        Some(vectors) => block_sums(vectors),
+        None => {
+            let mut padded = [f32x16::ZERO; LANES];
+            padded[..vectors.len()].copy_from_slice(vectors);
+            block_sums(&padded)
+        }
     }
-    sum.to_array()
+}
+
+/// Eight vectors at a time, for which `wide` has shuffles.
+#[inline(always)]
+fn block_sums(vectors: &[f32x16; LANES]) -> [f32; LANES] {
+    let sums: [f32x8; 2] = core::array::from_fn(|part| {
+        let half = |row: usize, side: usize| cast_ref::<f32x16, [f32x8; 2]>(&vectors[8 * part + row])[side];
+        let columns = |side: usize| f32x8::transpose(core::array::from_fn(|row| half(row, side)));
+        let ([first, low @ ..], high) = (columns(0), columns(1));
+        low.into_iter().chain(high).fold(first, |sum, column| sum + column)
+    });
+    cast(sums)
 }
 
 /// The sum of a row's lanes: its vectors in single precision, then the lanes in double, four sums side by side because

@@ -45,6 +45,8 @@ pub(crate) struct WeightGradient {
     sums: Sums,
     /// `[output]`, samples in lanes.
     bias: Vec<f32x16>,
+    /// Whether no tile was added, whatever the sums hold: the first tile's are not added to zeros in memory.
+    empty: bool,
 }
 
 impl WeightGradient {
@@ -59,33 +61,62 @@ impl WeightGradient {
         } else {
             Sums::Outer { sums: vec![zero; panels * outputs], x: vec![zero; panels * TILE] }
         };
-        Self { inputs, outputs, sums, bias: vec![f32x16::ZERO; outputs] }
+        Self { inputs, outputs, sums, bias: vec![f32x16::ZERO; outputs], empty: true }
     }
 
     /// Adds a tile: `x` is the layer's input, `dz` the gradient of its outputs before the nonlinearity, `[output]`.
     pub fn add(&mut self, x: Observation<'_, TILE_VECTORS>, dz: &[Row<TILE_VECTORS>]) {
+        self.add_vectors(TILE_VECTORS, x, dz);
+    }
+
+    /// Adds the first `vectors` vectors of a tile, 1, 2 or all.
+    pub fn add_vectors(
+        &mut self,
+        vectors: usize,
+        x: Observation<'_, TILE_VECTORS>,
+        dz: &[Row<TILE_VECTORS>],
+    ) {
+        match (core::mem::take(&mut self.empty), vectors) {
+            (true, 1) => self.add_tile::<true, 1>(x, dz),
+            (true, 2) => self.add_tile::<true, 2>(x, dz),
+            (true, _) => self.add_tile::<true, TILE_VECTORS>(x, dz),
+            (false, 1) => self.add_tile::<false, 1>(x, dz),
+            (false, 2) => self.add_tile::<false, 2>(x, dz),
+            (false, _) => self.add_tile::<false, TILE_VECTORS>(x, dz),
+        }
+    }
+
+    /// Adds A vectors of a tile, to sums of zero if it is the FIRST one.
+    fn add_tile<const FIRST: bool, const A: usize>(
+        &mut self,
+        x: Observation<'_, TILE_VECTORS>,
+        dz: &[Row<TILE_VECTORS>],
+    ) {
         for (sum, dz) in self.bias.iter_mut().zip(dz) {
-            for &vector in dz {
-                *sum += vector;
-            }
+            *sum = dz[..A].iter().fold(before::<FIRST>(*sum), |sum, &vector| sum + vector);
         }
         match (&mut self.sums, x) {
-            (Sums::Lanes(sums), Observation::Dense(x)) => add_lanes(sums, x, dz),
+            (Sums::Lanes(sums), Observation::Dense(x)) => add_lanes::<FIRST, A>(sums, x, dz),
             (Sums::Outer { sums, x: turned }, Observation::Dense(x)) => {
-                turn_tile(x, turned);
+                turn_tile::<A>(x, turned);
                 let vectors = self.inputs.div_ceil(LANES);
                 for (p, (sums, x)) in
                     sums.chunks_exact_mut(self.outputs).zip(turned.chunks_exact(TILE)).enumerate()
                 {
                     match vectors - p * PANEL_VECTORS {
-                        1 => add_outer::<1>(sums, x, dz),
-                        2 => add_outer::<2>(sums, x, dz),
-                        3 => add_outer::<3>(sums, x, dz),
-                        _ => add_outer::<4>(sums, x, dz),
+                        1 => add_outer::<1, FIRST, A>(sums, x, dz),
+                        2 => add_outer::<2, FIRST, A>(sums, x, dz),
+                        3 => add_outer::<3, FIRST, A>(sums, x, dz),
+                        _ => add_outer::<4, FIRST, A>(sums, x, dz),
                     }
                 }
             }
-            (Sums::Bits(sums), Observation::Bits(x)) => add_bits(sums, x, dz),
+            (Sums::Bits(sums), Observation::Bits(x)) => {
+                if FIRST {
+                    sums.fill(f32x16::ZERO);
+                }
+                add_bits::<A>(sums, x, dz);
+            }
             _ => panic!("the layer's input is not of the form its gradient was made for"),
         }
     }
@@ -98,6 +129,10 @@ impl WeightGradient {
 
     /// Writes the sums in the parameters' order: `weight` row-major `(outputs, inputs)`, `bias` `(outputs)`.
     pub fn write(&self, weight: &mut [f32], bias: &mut [f32]) {
+        if self.empty {
+            weight.fill(0.0);
+            return bias.fill(0.0);
+        }
         add_up(&self.bias, bias);
         match &self.sums {
             Sums::Lanes(sums) => add_up(sums, weight),
@@ -133,12 +168,14 @@ impl WeightGradient {
 
 impl LayerSums for WeightGradient {
     fn clear(&mut self) {
-        self.bias.fill(f32x16::ZERO);
-        match &mut self.sums {
-            Sums::Lanes(sums) | Sums::Bits(sums) => sums.fill(f32x16::ZERO),
-            Sums::Outer { sums, .. } => sums.fill([f32x16::ZERO; PANEL_VECTORS]),
-        }
+        self.empty = true;
     }
+}
+
+/// A sum before a tile is added.
+#[inline(always)]
+fn before<const FIRST: bool>(sum: f32x16) -> f32x16 {
+    if FIRST { f32x16::ZERO } else { sum }
 }
 
 /// Adds the lanes of each vector.
@@ -157,19 +194,23 @@ fn copy(to: &mut [f32], from: &[f32; LANES]) {
     }
 }
 
-fn add_lanes(sums: &mut [f32x16], x: &[Row<TILE_VECTORS>], dz: &[Row<TILE_VECTORS>]) {
+fn add_lanes<const FIRST: bool, const A: usize>(
+    sums: &mut [f32x16],
+    x: &[Row<TILE_VECTORS>],
+    dz: &[Row<TILE_VECTORS>],
+) {
     for (sums, dz) in sums.chunks_mut(BLOCK * x.len()).zip(dz.chunks(BLOCK)) {
         // Four outputs share each input row; the rest go one by one.
         if let (Some(dz), [a, b, c, d]) = (dz.first_chunk::<BLOCK>(), split_rows(sums, x.len())) {
             for ((((x, a), b), c), d) in x.iter().zip(a).zip(b).zip(c).zip(d) {
                 for (sum, dz) in [a, b, c, d].into_iter().zip(dz) {
-                    *sum = dot(x, dz, *sum);
+                    *sum = dot::<A>(x, dz, before::<FIRST>(*sum));
                 }
             }
         } else {
             for (sums, dz) in sums.chunks_exact_mut(x.len()).zip(dz) {
                 for (sum, x) in sums.iter_mut().zip(x) {
-                    *sum = dot(x, dz, *sum);
+                    *sum = dot::<A>(x, dz, before::<FIRST>(*sum));
                 }
             }
         }
@@ -188,18 +229,18 @@ fn split_rows(rows: &mut [f32x16], length: usize) -> [&mut [f32x16]; BLOCK] {
 
 /// `sum + a[0] b[0] + a[1] b[1] + ..`, lane by lane.
 #[inline(always)]
-fn dot(a: &Row<TILE_VECTORS>, b: &Row<TILE_VECTORS>, mut sum: f32x16) -> f32x16 {
-    for (&a, &b) in a.iter().zip(b) {
+fn dot<const A: usize>(a: &Row<TILE_VECTORS>, b: &Row<TILE_VECTORS>, mut sum: f32x16) -> f32x16 {
+    for (&a, &b) in a[..A].iter().zip(b) {
         sum = fma(b, a, sum);
     }
     sum
 }
 
 /// Transposes `[input]` rows of samples into `[panel][sample]` rows of inputs, padded with zeros.
-fn turn_tile(x: &[Row<TILE_VECTORS>], turned: &mut [Panel]) {
+fn turn_tile<const A: usize>(x: &[Row<TILE_VECTORS>], turned: &mut [Panel]) {
     for (panel, x) in turned.chunks_exact_mut(TILE).zip(x.chunks(PANEL_INPUTS)) {
         for (c, x) in x.chunks(LANES).enumerate() {
-            for (v, samples) in panel.as_chunks_mut().0.iter_mut().enumerate() {
+            for (v, samples) in panel.as_chunks_mut().0.iter_mut().take(A).enumerate() {
                 turn(x, v, samples, c);
             }
         }
@@ -207,13 +248,17 @@ fn turn_tile(x: &[Row<TILE_VECTORS>], turned: &mut [Panel]) {
 }
 
 /// Adds the products of 64 samples to one panel of sums, `[output]`; C vectors of the panel are in use.
-fn add_outer<const C: usize>(sums: &mut [Panel], x: &[Panel], dz: &[Row<TILE_VECTORS>]) {
+fn add_outer<const C: usize, const FIRST: bool, const A: usize>(
+    sums: &mut [Panel],
+    x: &[Panel],
+    dz: &[Row<TILE_VECTORS>],
+) {
     for (sums, dz) in sums.chunks_mut(BLOCK).zip(dz.chunks(BLOCK)) {
         match (sums.first_chunk_mut::<BLOCK>(), dz.first_chunk::<BLOCK>()) {
-            (Some(sums), Some(dz)) => outer_block::<C, BLOCK>(sums, x, dz),
+            (Some(sums), Some(dz)) => outer_block::<C, BLOCK, FIRST, A>(sums, x, dz),
             _ => {
                 for (sum, dz) in sums.iter_mut().zip(dz) {
-                    outer_block::<C, 1>(core::array::from_mut(sum), x, core::array::from_ref(dz));
+                    outer_block::<C, 1, FIRST, A>(core::array::from_mut(sum), x, core::array::from_ref(dz));
                 }
             }
         }
@@ -221,14 +266,15 @@ fn add_outer<const C: usize>(sums: &mut [Panel], x: &[Panel], dz: &[Row<TILE_VEC
 }
 
 #[inline(always)]
-fn outer_block<const C: usize, const R: usize>(
+fn outer_block<const C: usize, const R: usize, const FIRST: bool, const A: usize>(
     sums: &mut [Panel; R],
     x: &[Panel],
     dz: &[Row<TILE_VECTORS>; R],
 ) {
     if cfg!(target_feature = "avx512f") {
-        let mut block: [[f32x16; C]; R] = core::array::from_fn(|r| core::array::from_fn(|c| sums[r][c]));
-        for (v, x) in x.chunks_exact(LANES).enumerate() {
+        let mut block: [[f32x16; C]; R] =
+            core::array::from_fn(|r| core::array::from_fn(|c| before::<FIRST>(sums[r][c])));
+        for (v, x) in x.chunks_exact(LANES).take(A).enumerate() {
             let dz: [&[f32; LANES]; R] = core::array::from_fn(|r| dz[r][v].as_array());
             for (lane, x) in x.iter().enumerate() {
                 for (row, dz) in block.iter_mut().zip(dz) {
@@ -245,8 +291,8 @@ fn outer_block<const C: usize, const R: usize>(
     } else {
         // AVX2 has half the registers: one vector of the panel at a time.
         for c in 0..C {
-            let mut column: [f32x16; R] = core::array::from_fn(|r| sums[r][c]);
-            for (v, x) in x.chunks_exact(LANES).enumerate() {
+            let mut column: [f32x16; R] = core::array::from_fn(|r| before::<FIRST>(sums[r][c]));
+            for (v, x) in x.chunks_exact(LANES).take(A).enumerate() {
                 for (lane, x) in x.iter().enumerate() {
                     for (sum, dz) in column.iter_mut().zip(dz) {
                         *sum = fma(f32x16::splat(dz[v].as_array()[lane]), x[c], *sum);
@@ -260,11 +306,11 @@ fn outer_block<const C: usize, const R: usize>(
     }
 }
 
-fn add_bits(sums: &mut [f32x16], x: &[BitRow<TILE_VECTORS>], dz: &[Row<TILE_VECTORS>]) {
+fn add_bits<const A: usize>(sums: &mut [f32x16], x: &[BitRow<TILE_VECTORS>], dz: &[Row<TILE_VECTORS>]) {
     let vectors = dz.len().div_ceil(LANES);
     let mut block = [[f32x16::ZERO]; LANES];
     for (c, dz) in dz.chunks(LANES).enumerate() {
-        for v in 0..TILE_VECTORS {
+        for v in 0..A {
             turn(dz, v, &mut block, 0);
             for (sample, [column]) in block.iter().enumerate() {
                 for_each_bit(x, v, sample, |bit| sums[bit * vectors + c] += *column);

@@ -19,7 +19,7 @@ use crate::cpu::batch::{BatchTile, expand};
 use crate::cpu::gae::gae;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Observation, Policy};
-use crate::cpu::network::tile::{LANES, Row, splat};
+use crate::cpu::network::tile::{LANES, Row, first_lanes, splat};
 use crate::cpu::rollout::episodes::EpisodeStats;
 use crate::cpu::threads::timers::{Part, PhaseTimer};
 use crate::network::Input;
@@ -259,7 +259,12 @@ impl<const V: usize> Tile<V> {
         }
         self.timer.end(Part::Storing);
         let seen = if self.is_made(horizon) { &self.seen } else { &self.obs };
-        horizon.policy.forward(observation(horizon.policy, seen), &self.memory, &mut self.activations);
+        horizon.policy.forward(
+            observation(horizon.policy, seen),
+            first_lanes(self.count),
+            &self.memory,
+            &mut self.activations,
+        );
         self.memory.copy_from_slice(self.activations.after());
         self.timer.end(Part::Policy);
 
@@ -385,7 +390,7 @@ impl<const V: usize> Tile<V> {
             for (to, from) in self.single_memory.iter_mut().zip(&self.memory) {
                 *to = [from[v]];
             }
-            let [value] = horizon.policy.value(seen, &self.single_memory, &mut self.single);
+            let [value] = horizon.policy.value(seen, [bits as u16], &self.single_memory, &mut self.single);
             let mask = Wide::<16>::from_bits(bits);
             let bonus = mask.select(gamma * value, f32x16::ZERO);
             rewards[v] += bonus;
@@ -396,7 +401,12 @@ impl<const V: usize> Tile<V> {
     fn value(&mut self, horizon: &Horizon<'_>) -> Row<V> {
         self.see(horizon, false);
         let seen = if self.is_made(horizon) { &self.seen } else { &self.obs };
-        horizon.policy.value(observation(horizon.policy, seen), &self.memory, &mut self.activations)
+        horizon.policy.value(
+            observation(horizon.policy, seen),
+            first_lanes(self.count),
+            &self.memory,
+            &mut self.activations,
+        )
     }
 
     /// Whether the network sees something else than the observations as they are stored.

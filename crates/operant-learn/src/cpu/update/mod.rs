@@ -17,6 +17,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rayon::prelude::*;
+use wide::f32x16;
 
 use self::adam::learning_rate;
 use crate::LearnerState;
@@ -427,34 +428,39 @@ fn adds_in_parallel(chunks: usize, gradient: &[f32]) -> bool {
 /// Adds the chunks' gradients along a tree of two levels: eight neighbours one after another, then their sums. Returns
 /// the sums of their losses.
 fn add_chunks(chunks: &[RwLock<Chunk>], gradient: &mut [f32]) -> LossSums {
-    const BRANCHES: usize = 8;
-    let read = |chunk: &RwLock<Chunk>, use_it: &mut dyn FnMut(&Chunk)| {
-        use_it(&chunk.read().unwrap_or_else(PoisonError::into_inner));
-    };
-    let add = |to: &mut [f32], from: &[f32]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-    let parallel = adds_in_parallel(chunks.len(), gradient);
+    let chunks: Vec<_> =
+        chunks.iter().map(|chunk| chunk.read().unwrap_or_else(PoisonError::into_inner)).collect();
     let block = |(b, out): (usize, &mut [f32])| {
         let range = b * SUM_BLOCK..b * SUM_BLOCK + out.len();
-        let mut branch = [0.0; SUM_BLOCK];
-        out.fill(0.0);
-        for chunks in chunks.chunks(BRANCHES) {
-            branch.fill(0.0);
-            for chunk in chunks {
-                read(chunk, &mut |chunk| add(&mut branch, &chunk.gradient[range.clone()]));
-            }
-            add(out, &branch);
+        let parts = || chunks.iter().map(|chunk| &chunk.gradient[range.clone()]);
+        let (vectors, rest) = out.as_chunks_mut::<LANES>();
+        let start = vectors.len() * LANES;
+        for (k, out) in vectors.iter_mut().enumerate() {
+            let all = parts().map(|part| f32x16::new(part.as_chunks().0[k]));
+            *out = add_branches(all, f32x16::ZERO).to_array();
+        }
+        for (k, out) in (start..).zip(rest) {
+            *out = add_branches(parts().map(|part| part[k]), 0.0);
         }
     };
-    if parallel {
+    if adds_in_parallel(chunks.len(), gradient) {
         gradient.par_chunks_mut(SUM_BLOCK).enumerate().for_each(block);
     } else {
         gradient.chunks_mut(SUM_BLOCK).enumerate().for_each(block);
     }
-    let mut losses = LossSums::default();
-    for chunk in chunks {
-        read(chunk, &mut |chunk| losses = losses + chunk.losses);
+    chunks.iter().fold(LossSums::default(), |losses, chunk| losses + chunk.losses)
+}
+
+/// Adds eight neighbours one after another, then their sums.
+#[inline(always)]
+fn add_branches<T: Copy + core::ops::Add<Output = T>>(mut all: impl Iterator<Item = T>, zero: T) -> T {
+    const BRANCHES: usize = 8;
+    let (mut sum, mut next) = (zero, all.next());
+    while let Some(first) = next {
+        let branch = all.by_ref().take(BRANCHES - 1).fold(zero + first, |branch, part| branch + part);
+        (sum, next) = (sum + branch, all.next());
     }
-    losses
+    sum
 }
 
 /// Adds the chunks' gradients of each block one after another, and the blocks pairwise, those of other processes too. Returns the sums of

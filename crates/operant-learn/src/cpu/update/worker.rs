@@ -132,9 +132,10 @@ impl Worker {
             let remaining = minibatch.size - tile * TILE;
             self.timer.end(Part::Gather);
             let Tile { gathered, activations, .. } = &mut self.tiles[0];
-            policy.forward(gathered.observation(), &[], activations);
+            let vectors = policy.tile(gathered.observation(), remaining, activations);
             self.timer.end(Part::Forward);
-            sums = sums + self.loss_and_gradient(policy, coefficients, minibatch, 0, |s| s < remaining);
+            sums = sums
+                + self.loss_and_gradient(policy, coefficients, minibatch, (0, vectors), |s| s < remaining);
         }
         sums
     }
@@ -188,19 +189,20 @@ impl Worker {
             self.gradient.begin_sequences();
             for k in (0..self.tiles.len()).rev() {
                 let counts = |s: usize| s % LANES < lanes && k * STEPS + s / LANES < length;
-                sums = sums + self.loss_and_gradient(policy, coefficients, minibatch, k, counts);
+                sums =
+                    sums + self.loss_and_gradient(policy, coefficients, minibatch, (k, TILE_VECTORS), counts);
             }
         }
         sums
     }
 
-    /// Losses and gradient of a tile whose forward pass is done; `counts` tells which of its samples are not padding.
+    /// Losses and gradient of a tile whose forward pass of so many vectors is done; `counts` tells which of its samples are not padding.
     fn loss_and_gradient(
         &mut self,
         policy: &Policy,
         coefficients: &LossCoefficients,
         minibatch: &Minibatch<'_>,
-        tile: usize,
+        (tile, vectors): (usize, usize),
         counts: impl Fn(usize) -> bool,
     ) -> LossSums {
         let Minibatch { batch, advantages, .. } = *minibatch;
@@ -228,7 +230,7 @@ impl Worker {
             &mut self.gradient.log_std,
         );
         self.timer.end(Part::Loss);
-        self.gradient.add(policy, gathered.observation(), keep, activations, &mut self.deltas);
+        self.gradient.add(policy, gathered.observation(), keep, vectors, activations, &mut self.deltas);
         self.timer.end(Part::Backward);
         sums
     }
