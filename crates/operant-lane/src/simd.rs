@@ -223,6 +223,23 @@ macro_rules! simd_lane {
             fn eq(self, other: Self) -> $mask {
                 $mask(cast(self.simd_eq(other)))
             }
+            // x86 has both as one instruction, which also takes the second operand where one is NaN or both are zero.
+            #[inline(always)]
+            fn min(self, other: Self) -> Self {
+                if cfg!(target_arch = "x86_64") {
+                    self.fast_min(other)
+                } else {
+                    Float::lt(self, other).select(self, other)
+                }
+            }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self {
+                if cfg!(target_arch = "x86_64") {
+                    self.fast_max(other)
+                } else {
+                    Float::gt(self, other).select(self, other)
+                }
+            }
             #[inline(always)]
             fn to_int(self) -> $int {
                 self.trunc_int()

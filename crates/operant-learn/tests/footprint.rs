@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use operant_env::cartpole::CartPole;
-use operant_learn::cpu::{Footprint, backend};
+use operant_learn::cpu::{CpuOptions, Footprint, Unit, backend_with};
 use operant_learn::{Config, CoreKind};
 
 /// A value of `/proc/self/status` in bytes.
@@ -17,11 +17,12 @@ fn status(name: &str) -> u64 {
 }
 
 /// Bytes that building a backend, one update and one snapshot with its copy take at their peak.
-fn measured(config: &Config, threads: usize) -> u64 {
+fn measured(config: &Config, options: &CpuOptions) -> u64 {
     // Resets the peak.
     std::fs::write("/proc/self/clear_refs", "5").expect("written");
     let before = status("VmRSS:");
-    let mut backend = backend(Arc::new(CartPole::default()), config, threads).expect("a good configuration");
+    let started = backend_with(Arc::new(CartPole::default()), config, options).expect("a good configuration");
+    let mut backend = started.backend;
     backend.enqueue_update().expect("no failure");
     backend.poll(true).expect("no failure");
     let snapshot = backend.save().expect("saved");
@@ -63,10 +64,11 @@ fn what_is_counted_is_what_is_taken() {
         ..Config::default()
     };
     // The allocator keeps what it was given back in small pieces, so what takes the most comes last.
-    for config in [memory, samples, network] {
+    let bf16 = Some(Unit::AMX_TWIN);
+    for (config, unit) in [(memory, None), (samples, None), (network.clone(), bf16), (network, None)] {
         let counted =
             Footprint::of(&CartPole::default(), &config, threads).expect("trains").bytes(config.num_envs);
-        let taken = measured(&config, threads);
+        let taken = measured(&config, &CpuOptions { bf16: unit, ..CpuOptions::new(threads) });
         let (counted, taken) = (counted as f64, taken as f64);
         assert!(taken <= 1.1 * counted + 8e6, "{taken:.3e} bytes taken, {counted:.3e} counted");
         assert!(taken >= 0.5 * counted, "{taken:.3e} bytes taken, {counted:.3e} counted");

@@ -11,7 +11,8 @@ use crate::network::{Architecture, Network};
 use crate::sample::SampleLayout;
 
 /// Copies of the parameters: parameters and two moments; the packed weights and their transposes of two policies; those of
-/// the rollout for few samples; the gradient.
+/// the rollout for few samples; the gradient. In bf16 packed weights take half as much, which leaves room for those in f32 that an
+/// evaluation packs.
 const COPIES: usize = 3 + 4 + 1 + 1;
 
 /// Copies of the parameters and moments while a checkpoint is saved: the snapshot and the file's bytes.

@@ -349,7 +349,7 @@ pub(crate) mod outputs {
     #[inline(always)]
     pub fn relu<const V: usize>(row: Row<V>) -> Row<V> {
         // NaN stays NaN, so that a broken network is detected.
-        map(row, |x| Float::lt(x, f32x16::ZERO).select(f32x16::ZERO, x))
+        map(row, |x| Float::max(f32x16::ZERO, x))
     }
 }
 

@@ -139,9 +139,8 @@ impl WeightGradient {
             Sums::Outer { sums, .. } => {
                 for (p, sums) in sums.chunks_exact(self.outputs).enumerate() {
                     for (row, panel) in weight.chunks_exact_mut(self.inputs).zip(sums) {
-                        for (to, from) in row[p * PANEL_INPUTS..].chunks_mut(LANES).zip(panel) {
-                            copy(to, from.as_array());
-                        }
+                        let end = self.inputs.min((p + 1) * PANEL_INPUTS);
+                        copy(&mut row[p * PANEL_INPUTS..end], panel);
                     }
                 }
             }
@@ -157,7 +156,7 @@ impl WeightGradient {
                         }
                         turn(&bits, 0, &mut turned, 0);
                         for (row, [column]) in rows.chunks_exact_mut(self.inputs).zip(&turned) {
-                            copy(&mut row[first..first + width], column.as_array());
+                            copy(&mut row[first..first + width], &[*column]);
                         }
                     }
                 }
@@ -180,17 +179,25 @@ fn before<const FIRST: bool>(sum: f32x16) -> f32x16 {
 
 /// Adds the lanes of each vector.
 pub(crate) fn add_up(vectors: &[f32x16], out: &mut [f32]) {
-    for (out, vectors) in out.chunks_mut(LANES).zip(vectors.chunks(LANES)) {
-        copy(out, &lane_sums(vectors));
+    let (chunks, rest) = out.as_chunks_mut::<LANES>();
+    for (out, vectors) in chunks.iter_mut().zip(vectors.chunks_exact(LANES)) {
+        *out = lane_sums(vectors);
+    }
+    if !rest.is_empty() {
+        rest.copy_from_slice(&lane_sums(&vectors[chunks.len() * LANES..])[..rest.len()]);
     }
 }
 
-/// Copies as many elements as `to` has; the common case of 16 is inlined.
+/// Sets `to` to the first elements of the vectors, which are at least as many.
 #[inline(always)]
-fn copy(to: &mut [f32], from: &[f32; LANES]) {
-    match to.first_chunk_mut() {
-        Some(to) => *to = *from,
-        None => to.copy_from_slice(&from[..to.len()]),
+fn copy(to: &mut [f32], vectors: &[f32x16]) {
+    // Copies of constant size are inlined.
+    let (chunks, rest) = to.as_chunks_mut::<LANES>();
+    for (to, from) in chunks.iter_mut().zip(vectors) {
+        *to = from.to_array();
+    }
+    if let Some(from) = vectors.get(chunks.len()) {
+        rest.copy_from_slice(&from.as_array()[..rest.len()]);
     }
 }
 
