@@ -20,7 +20,7 @@ from installation import HERE, Unavailable
 from plan import CPU, TIME, Comparison, Peer
 
 READY_SECONDS = 600
-"""How long a peer may take to import, compile and choose its setting."""
+"""How long a peer's program may take to be built."""
 MEASURE_SECONDS = 600
 """How long any measurement may take."""
 
@@ -123,7 +123,7 @@ class Process:
         try:
             moment, message = self.messages.get(timeout=seconds)
         except queue.Empty:
-            raise Unavailable(f"no answer within {seconds:.0f} s; log: {self.log}") from None
+            raise Unavailable(f"no answer within {seconds:.0f} s (log: {self.log.name})") from None
         if message is None:
             self.process.wait()
             raise Unavailable(f"exit code {self.process.returncode}: {last_line(self.log)}")
@@ -165,13 +165,13 @@ class Worker:
         self.process = Process(
             command, peer_environment(self.peer), self.logs / f"{self.peer.name}.log", self.logs
         )
-        self.facts = self.process.receive(READY_SECONDS)[1]
+        self.facts = self.process.receive(self.peer.ready_limit)[1]
 
     def measure(self, round_number: int) -> Message:
         del round_number
         assert self.process is not None
         self.process.send(str(self.seconds))
-        message = self.process.receive(MEASURE_SECONDS)[1]
+        message = self.process.receive(self.peer.measure_limit)[1]
         return {"value": message["sps"], **message}
 
     def close(self) -> None:

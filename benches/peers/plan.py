@@ -27,6 +27,10 @@ class Peer:
     """Whether it may cache compiled code between processes, or compiles again in each."""
     build: tuple[str, ...] = ()
     """Arguments with which the script builds a program, to which `arguments` then go instead."""
+    ready_limit: float = 600
+    """Seconds that a worker may take to import, compile and choose its setting."""
+    measure_limit: float = 600
+    """Seconds that a measurement of a worker may take."""
 
 
 @dataclass(frozen=True)

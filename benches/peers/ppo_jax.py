@@ -1,7 +1,7 @@
 """PPO in JAX as PureJaxRL does it: environment, rollout, advantages and all epochs of an update in one jit.
 
-CartPole-v1, a policy and a value network of their own, 64-64 tanh, orthogonal initialisation, Adam,
-clipping of the global norm: the same algorithm and sizes as operant's, with the hyperparameters on the
+CartPole-v1, a policy and a value network of their own, 64-64 tanh by default, orthogonal initialisation,
+Adam, clipping of the global norm: the same algorithm and sizes as operant's, with the hyperparameters on the
 command line. It needs JAX alone, runs on a CPU or a GPU, and either measures its speed for the driver or
 trains until CartPole is solved (`--solve`).
 """
@@ -29,7 +29,6 @@ from worker import (
     versions,
 )
 
-HIDDEN = 64
 ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON = 0.9, 0.999, 1e-5
 
 Layers = list[dict[str, jax.Array]]
@@ -62,6 +61,13 @@ class Settings:
     """Of matrix products: f32, or on a GPU tf32 or bf16 with float32 sums."""
     generator: str = "threefry2x32"
     """JAX's name for how it makes random numbers."""
+    hidden: str = "64,64"
+    """Widths of the hidden layers."""
+
+    @property
+    def widths(self) -> list[int]:
+        """Widths of the hidden layers, as numbers."""
+        return [int(width) for width in self.hidden.split(",")]
 
     @property
     def batch(self) -> int:
@@ -101,11 +107,11 @@ class Samples(NamedTuple):
     advantage: jax.Array
 
 
-def network(key: jax.Array, outputs: int, last_gain: float) -> Layers:
-    """Two hidden layers and an output layer."""
-    sizes = [cartpole.OBSERVATION, HIDDEN, HIDDEN, outputs]
-    gains = [2**0.5, 2**0.5, last_gain]
-    layers = zip(jax.random.split(key, 3), sizes[:-1], sizes[1:], gains, strict=True)
+def network(key: jax.Array, hidden: list[int], outputs: int, last_gain: float) -> Layers:
+    """The hidden layers and an output layer."""
+    sizes = [cartpole.OBSERVATION, *hidden, outputs]
+    gains = [2**0.5] * len(hidden) + [last_gain]
+    layers = zip(jax.random.split(key, len(gains)), sizes[:-1], sizes[1:], gains, strict=True)
     return [
         {"w": jax.nn.initializers.orthogonal(gain)(key, (rows, columns)), "b": jnp.zeros(columns)}
         for key, rows, columns, gain in layers
@@ -144,9 +150,10 @@ class Ppo:
 
     def _start(self, key: jax.Array) -> Carry:
         policy_key, value_key, reset_key, key = jax.random.split(key, 4)
+        widths = self.settings.widths
         parameters = {
-            "policy": network(policy_key, cartpole.ACTIONS, 0.01),
-            "value": network(value_key, 1, 1.0),
+            "policy": network(policy_key, widths, cartpole.ACTIONS, 0.01),
+            "value": network(value_key, widths, 1, 1.0),
         }
         zeros = jax.tree.map(jnp.zeros_like, parameters)
         adam = Adam(jnp.zeros((), jnp.int32), zeros, zeros)
@@ -222,7 +229,7 @@ class Ppo:
         first = jax.tree.map(lambda m, g: ADAM_BETA1 * m + (1 - ADAM_BETA1) * g, adam.first, gradient)
         second = jax.tree.map(lambda v, g: ADAM_BETA2 * v + (1 - ADAM_BETA2) * g * g, adam.second, gradient)
         done = adam.count // (settings.num_minibatches * settings.update_epochs)
-        rate = settings.learning_rate * jnp.maximum(0.0, 1.0 - done / settings.updates)
+        rate = settings.learning_rate * jnp.maximum(0.0, 1.0 - done / float(settings.updates))
         correction1, correction2 = 1 - ADAM_BETA1**count, 1 - ADAM_BETA2**count
 
         def moved(p: jax.Array, m: jax.Array, v: jax.Array) -> jax.Array:

@@ -1,4 +1,4 @@
-"""PPO in PyTorch as CleanRL writes it: one file, Gymnasium environments, separate 64-64 tanh networks.
+"""PPO in PyTorch as CleanRL writes it: one file, Gymnasium environments, separate tanh networks (64-64).
 
 `--vector sync` steps CartPole as CleanRL does, an environment at a time; `--vector numpy` takes Gymnasium's
 own vectorised CartPole, the only one that keeps up with thousands of environments. Measures its speed for
@@ -7,6 +7,7 @@ the driver.
 
 import argparse
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -19,7 +20,6 @@ from worker import Candidate, Step, serve, thread_counts, versions
 
 OBSERVATION = 4
 ACTIONS = 2
-HIDDEN = 64
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,13 @@ class Settings:
     vf_coef: float = 0.5
     max_grad_norm: float = 0.5
     vector: str = "sync"
+    hidden: str = "64,64"
+    """Widths of the hidden layers."""
+
+    @property
+    def widths(self) -> list[int]:
+        """Widths of the hidden layers, as numbers."""
+        return [int(width) for width in self.hidden.split(",")]
 
     @property
     def updates(self) -> int:
@@ -69,10 +76,12 @@ def layer(inputs: int, outputs: int, gain: float = 2**0.5) -> nn.Module:
     return initialised(nn.Linear(inputs, outputs), gain)
 
 
-def network(outputs: int, last_gain: float) -> nn.Sequential:
-    """Two hidden layers and an output layer."""
-    hidden = [layer(OBSERVATION, HIDDEN), nn.Tanh(), layer(HIDDEN, HIDDEN), nn.Tanh()]
-    return nn.Sequential(*hidden, layer(HIDDEN, outputs, last_gain))
+def network(hidden: list[int], outputs: int, last_gain: float) -> nn.Sequential:
+    """The hidden layers and an output layer."""
+    modules: list[nn.Module] = []
+    for inputs, width in pairwise([OBSERVATION, *hidden]):
+        modules += [layer(inputs, width), nn.Tanh()]
+    return nn.Sequential(*modules, layer(hidden[-1], outputs, last_gain))
 
 
 def environments(settings: Settings) -> gymnasium.vector.VectorEnv:
@@ -92,7 +101,8 @@ class Ppo:
     def __init__(self, settings: Settings) -> None:
         torch.manual_seed(settings.seed)
         self.settings = settings
-        self.policy, self.value = network(ACTIONS, 0.01), network(1, 1.0)
+        self.policy = network(settings.widths, ACTIONS, 0.01)
+        self.value = network(settings.widths, 1, 1.0)
         self.parameters = [*self.policy.parameters(), *self.value.parameters()]
         self.optimizer = torch.optim.Adam(self.parameters, lr=settings.learning_rate, eps=1e-5)
         self.envs = environments(settings)

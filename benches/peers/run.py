@@ -174,7 +174,11 @@ def installed(
 
 
 def compare(
-    comparison: plan.Comparison, peers: list[plan.Peer], binary: Path, options: argparse.Namespace
+    comparison: plan.Comparison,
+    peers: list[plan.Peer],
+    binary: Path,
+    options: argparse.Namespace,
+    ours: Callable[[plan.Comparison, Path, argparse.Namespace, Path], Contender] = operant,
 ) -> Message:
     """Measures operant and the peers in turn, so that a machine that slows down slows all of them."""
     say(f"{comparison.name}: {comparison.title}")
@@ -182,7 +186,7 @@ def compare(
     logs.mkdir(parents=True, exist_ok=True)
     load, sides = Load(), [Side("operant", comparison.operant_label)]
     try:
-        sides[0].start(partial(operant, comparison, binary, options, logs))
+        sides[0].start(partial(ours, comparison, binary, options, logs))
         for peer in peers:
             sides.append(Side(peer.name, peer.label))
             sides[-1].start(partial(installed, comparison, peer, options, logs))
