@@ -12,7 +12,7 @@ use operant_learn::Config;
 use operant_learn::LearnerState;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::cpu::network::policy::{Activations, Observation, Policy};
-use operant_learn::cpu::network::tile::Row;
+use operant_learn::cpu::network::tile::{Row, all_lanes};
 use operant_learn::cpu::update::Learner;
 use operant_learn::network::{Architecture, Head, Input, Network, init_params};
 use operant_learn::sample::SampleLayout;
@@ -101,7 +101,7 @@ fn forward(policy: &Policy, network: &Network, samples: usize) {
         let tiles = samples / 64;
         for tile in context.index() * tiles / threads..(context.index() + 1) * tiles / threads {
             obs[0][0] = f32x16::splat(tile as f32 * 1e-6);
-            policy.forward(Observation::Dense(black_box(&obs)), &[], &mut activations);
+            policy.forward(Observation::Dense(black_box(&obs)), all_lanes(), &[], &mut activations);
             black_box(activations.value());
         }
     });
