@@ -28,13 +28,13 @@ from worker import usable_cores
 
 PAGE = ROOT / "docs" / "results" / "scaling-cpu.md"
 ENVS, STEPS, FEW_ENVS = 8_192, 128, 512
-"""The base, and the environments for the axis of minibatches, where PyTorch takes minutes with more."""
+"""Environments and steps of the base; fewer environments for the axis of minibatches, for PyTorch's sake."""
 MOST_SAMPLES = ENVS * STEPS
 """Largest batch of the axis of environments: beyond the base, only the number of environments grows."""
-MOST_ACTIVATIONS = 1 << 26
+MOST_MULTIPLY_ADDS = 1 << 26
 """Environments x width^2: the largest for which an update takes seconds."""
 RESERVED = 3.0
-"""Budgets of `operant bench` that a measurement may take, as it measures at least two updates."""
+"""Time reserved for a measurement, in units of `--budget`: it lasts at least two updates."""
 REFUSED_ENVS = 1 << 21
 """Environments that need more memory than the 4 GB to which `ulimit -v` limits the process."""
 MEMORY = {
@@ -119,7 +119,7 @@ def width(quick: bool) -> list[Point]:
         Point(
             "width",
             w,
-            envs=min(most, MOST_ACTIVATIONS // w**2),
+            envs=min(most, MOST_MULTIPLY_ADDS // w**2),
             hidden=(w, w),
             peers=w in (16, 64, 256, 1_024),
         )
@@ -224,7 +224,7 @@ def arguments() -> argparse.Namespace:
         "--minutes",
         type=float,
         default=30.0,
-        help="limit of the measurements, without building and installing (default: 30)",
+        help="limit of all measurements, without building and installing; each takes a share (default: 30)",
     )
     parser.add_argument(
         "--quick", action="store_true", help="two points an axis: whether all works, not how fast"
@@ -266,7 +266,7 @@ def measure(points: list[Point], binary: Path, options: argparse.Namespace, resu
 
 
 def main() -> int:
-    """Measures, and writes the page; the exit code is 1 where operant could not be measured."""
+    """Measures, and writes the page; the exit code is 1 if a measurement of operant failed."""
     options = arguments()
     logs = options.venvs / "logs"
     logs.mkdir(parents=True, exist_ok=True)

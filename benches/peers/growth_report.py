@@ -38,9 +38,11 @@ EXPLANATIONS = (
         "environments",
         1,
         16,
-        "Fewer than 16 environments do not fill a vector of samples, and the cost of a step is shared by few: "
-        "a rollout of 1 takes 0.12 ms and that of 16 takes 0.48 ms, a quarter as much for a sixteenth of the "
-        "samples.",
+        "The time per environment step falls from 2.8 to 1.8 us, half of it in the rollout and half in the "
+        "update. In the rollout, stepping, sampling and storing take as long for 1 environment as for 16: "
+        "128 steps take 0.12 ms with 1 environment and 0.49 ms with 16. In the update the minibatch is the "
+        "whole batch, with 1 environment 128 samples or two tiles: sums of gradients, Adam and packing weigh "
+        "more, and two threads share less work.",
     ),
     Explanation(
         "width",
@@ -48,7 +50,7 @@ EXPLANATIONS = (
         64,
         "Of peak counts only multiply-adds, which grow with the square of the width. Hyperbolic tangents "
         "grow with the width; gathered samples, losses and statistics do not. By `operant bench train "
-        "--profile` with 256 environments on one thread, passes through the networks take 71% of the time at "
+        "--profile --envs 256 --threads 1`, passes through the networks take 71% of the time at "
         "16-16 and 91% at 64-64.",
     ),
     Explanation(
@@ -77,9 +79,10 @@ EXPLANATIONS = (
         "minibatch",
         1_024,
         2_048,
-        "The two threads of this machine have two speeds, as if they shared one core at times. Measured "
-        "again, 512, 1,024 and 2,048 samples had 45%, 54% and 62% of peak on two threads, and on one thread "
-        "69%, 72% and 75%.",
+        "1,024 samples were slower than 512 in this run only. Repeated (`operant bench train --envs 512 "
+        "--minibatch N`), 512, 1,024 and 2,048 samples reached 45%, 54% and 62% of peak on two threads, and "
+        "69%, 72% and 75% on one. The measured peak was the same throughout, so something slowed the "
+        "threads' work on shared memory; what is not known.",
     ),
 )
 """By the code, and by `operant bench train` on two cores of an AMD EPYC (Zen 4) with other work, 2026-11."""
@@ -186,7 +189,8 @@ def memory(found: list[Results]) -> list[str]:
         "Peak resident memory of `operant train` in two updates, with the networks of the base. Bytes per "
         "environment and fixed part: slope and intercept of the line with the least squares of relative "
         "errors. Computed: what operant counts for an environment before a run, to refuse it where memory is "
-        "short.",
+        "short; known to 26 bytes, because operant prints tenths of a GiB. With up to 256 environments the "
+        "minibatch, and with it the memory of chunks, is smaller.",
         "",
         "| steps | environments: MiB | bytes per environment | computed | fixed part |",
         "| --- | --- | --- | --- | --- |",
@@ -221,12 +225,13 @@ def page(results: Results) -> str:
         *heading(results | seen),
         "",
         "`python3 benches/peers/growth.py`: CartPole, separate 4-64-64 networks, 8,192 environments x 128 "
-        "steps, 4 epochs, minibatches of 32,768 (at most the batch), all threads. Each table changes one of "
+        "steps, 4 epochs, minibatches of 32,768 (at most the batch), all threads. Each table varies one of "
         "these. In the first table the batch stops growing at 8,192 environments: more have fewer steps. "
         "Wide networks have fewer environments, so that an update takes seconds. Minibatches are measured "
         "with 512 environments, because PyTorch takes minutes with more. Of peak: the multiply-adds of the "
-        "networks, as a share of what the same threads reach in the same process. Rollout: its share of the "
-        "time. Peers run at some points only; ratio: how many times faster operant is.",
+        "networks, as a share of the peak of f32 multiply-adds that the same threads reach in the same "
+        "process. Rollout: its share of the time. Peers run at some points only; ratio: how many times "
+        "faster operant is.",
     ]
     for axis in dict.fromkeys(row["axis"] for row in rows):
         lines += table(axis, [row for row in rows if row["axis"] == axis])

@@ -102,8 +102,8 @@ def table(sides: list[Side], options: argparse.Namespace, machine: dict[str, Any
     first = statistics.median(sides[0].steps_per_second)
     lines = [
         *ran_on(machine, []),
-        f"{options.env}, {', '.join(options.set)}. Median of {options.rounds} runs (range); steps/s and the share "
-        "of time in communication are medians over the updates of a run.",
+        f"{options.env}, {', '.join(options.set)}. Median of {options.rounds} runs (range); steps/s and the "
+        "share of time in communication are medians over the updates of a run.",
         "",
         "| processes | threads of each | steps/s | of the first | communication |",
         "| --- | --- | --- | --- | --- |",

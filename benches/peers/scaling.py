@@ -119,9 +119,9 @@ def main() -> None:
     options = arguments()
     run = measured(options.run)
     print(
-        f"Measured on one core: {run.step * 1e9:.0f} ns for a step of the rollout, {run.sample * 1e9:.0f} ns for "
-        f"a sample of an epoch. T = {run.steps}, {run.minibatches} minibatches, {run.epochs} epochs. A gradient "
-        f"of {options.parameters:,} numbers is {4 * options.parameters / 1024:.1f} KiB; a minibatch takes "
+        f"Measured on one core: {run.step * 1e9:.0f} ns for a step of the rollout, {run.sample * 1e9:.0f} ns "
+        f"for a sample of an epoch. T = {run.steps}, {run.minibatches} minibatches, {run.epochs} epochs. A "
+        f"gradient of {options.parameters:,} numbers is {4 * options.parameters / 1024:.1f} KiB; a minibatch takes "
         "log2(processes) exchanges of it.\n"
     )
     for link in LINKS:

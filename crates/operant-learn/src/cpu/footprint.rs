@@ -4,16 +4,16 @@ use operant_env::{AnyEnv, running_words};
 
 use crate::backend::LearnError;
 use crate::config::Config;
-use crate::cpu::network::layers;
 use crate::cpu::network::tile::{LANES, TILE, TILE_VECTORS};
+use crate::cpu::network::{few, layers};
 use crate::cpu::update::most_chunks;
 use crate::network::{Architecture, Network};
 use crate::sample::SampleLayout;
 
-/// Copies of the parameters: parameters and two moments; the packed weights and their transposes of two policies; those of
-/// the rollout for few samples; the gradient. In bf16 packed weights take half as much, which leaves room for those in f32 that an
+/// Copies of the parameters: parameters and two moments; the packed weights and their transposes of two policies; the gradient. The rollout's
+/// weights for few samples are counted apart. In bf16, packed weights take half of this; the other half covers the f32 weights that an
 /// evaluation packs.
-const COPIES: usize = 3 + 4 + 1 + 1;
+const COPIES: usize = 3 + 4 + 1;
 
 /// Copies of the parameters and moments while a checkpoint is saved: the snapshot and the file's bytes.
 const SAVED: usize = 3 * 2;
@@ -56,7 +56,7 @@ impl Footprint {
         let tables = 2 * table;
         let more = 2 * LANES * in_update + of_thread;
         let gradients = most_chunks(config, &network) + threads + 1;
-        let parameters = (COPIES + SAVED + gradients) * network.len();
+        let parameters = (COPIES + SAVED + gradients) * network.len() + few::words(&network);
         let activations = (2 * TILE * outputs + kept + more) * (threads + 1) + tables;
         let memory = network.states * (5 + config.num_steps / config.sequence());
         let state =

@@ -1,6 +1,6 @@
 //! Fully connected layers over few samples: outputs along the lanes.
 //!
-//! In a tile lanes are samples, and where few of them count most lanes are empty. Here lanes are outputs: for each sample an input
+//! A tile has a sample in each lane; with few samples most lanes are empty. Here each lane is an output: for each sample an input
 //! is broadcast and multiplied by a row of weights, the sums of up to 4 samples x 64 outputs stay in registers, and the nonlinearity
 //! runs on full vectors. Activations stay `[output]` for each sample between layers; only the first layer's inputs and the last
 //! layer's outputs have samples in lanes.
@@ -57,9 +57,10 @@ impl Tail {
         }
     }
 
-    /// The first layer that is computed in this form for the samples `active` of V x 16, if any is: where it is faster by its costs.
-    /// Measured on an AMD EPYC (Zen 4, `operant bench rollout --envs N --hidden WIDTHS`), both forms take the same time at 13 environments
-    /// for widths of 64-64, at 10 for 32-32, at 9 for 128 and at 5 for 16.
+    /// The first layer that is computed in this form for the samples `active` of V x 16, if the form is faster by its estimated costs.
+    /// Both forms take the same time at 13 environments for widths of 64-64, at 10 for 32-32, at 9 for 128 and at 5 for 16, measured on an
+    /// AMD EPYC (Zen 4, AVX-512) with `operant bench rollout --envs N --hidden WIDTHS`; the estimates are 13, 11, 7 and 5. Not measured
+    /// without AVX-512.
     pub fn first_layer<const V: usize>(&self, active: &Lanes<V>) -> Option<usize> {
         let samples: usize = active.iter().map(|lanes| lanes.count_ones() as usize).sum();
         let [cost, dense_cost] = self.costs;
@@ -117,6 +118,17 @@ impl Tail {
 pub(crate) fn scratch(network: &Network) -> usize {
     let of_chain = |chain| 2 * SAMPLES * Tail::new(network, chain).widest();
     network.chains.iter().map(of_chain).max().unwrap_or(0)
+}
+
+/// Words of memory of the packed weights of a policy, whose outputs are padded to whole vectors.
+pub(crate) fn words(network: &Network) -> usize {
+    let of_layer = |layer: &OutputLanes| (layer.inputs + 1) * layer.vectors() * LANES;
+    network
+        .chains
+        .iter()
+        .flat_map(|chain| Tail::new(network, chain).layers)
+        .map(|layer| of_layer(&layer))
+        .sum()
 }
 
 /// The set bits, ascending.

@@ -109,7 +109,7 @@ mod tests {
         core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| lane(v * LANES + l))))
     }
 
-    /// The gradient of two tiles, of all vectors or of those with samples that count.
+    /// The gradient of two tiles, of all vectors or of those that contain samples.
     fn gradient(architecture: &Architecture, count: usize, partial: bool) -> Vec<f32> {
         let network = Network::new(architecture.clone());
         let params: Vec<f32> = (0..network.len()).map(|k| row(k, 64, true)[0].to_array()[0] / 4.0).collect();

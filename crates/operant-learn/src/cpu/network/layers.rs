@@ -60,7 +60,7 @@ pub(crate) struct Forward<'a, const V: usize> {
     pub memory: Memory<'a, V>,
     /// Scratch space.
     pub scratch: &'a mut [f32x16],
-    /// How many of the V vectors have samples that count, if that is supported: 1, 2 or V. See [`supports_partial_tiles`].
+    /// Vectors that contain samples: 1, 2 or V; V where layers cannot leave vectors out, see [`supports_partial_tiles`].
     pub vectors: usize,
 }
 

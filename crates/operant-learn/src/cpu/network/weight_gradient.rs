@@ -45,7 +45,7 @@ pub(crate) struct WeightGradient {
     sums: Sums,
     /// `[output]`, samples in lanes.
     bias: Vec<f32x16>,
-    /// Whether no tile was added, whatever the sums hold: the first tile's are not added to zeros in memory.
+    /// True until a tile is added. Until then the sums are stale, because the first tile overwrites them.
     empty: bool,
 }
 

@@ -196,7 +196,7 @@ impl Worker {
         sums
     }
 
-    /// Losses and gradient of a tile whose forward pass of so many vectors is done; `counts` tells which of its samples are not padding.
+    /// Losses and gradient of a tile after the forward pass of `vectors` of its vectors; `counts(s)` is whether sample `s` is not padding.
     fn loss_and_gradient(
         &mut self,
         policy: &Policy,
