@@ -121,8 +121,8 @@ def main() -> None:
     print(
         f"Measured on one core: {run.step * 1e9:.0f} ns for a step of the rollout, {run.sample * 1e9:.0f} ns "
         f"for a sample of an epoch. T = {run.steps}, {run.minibatches} minibatches, {run.epochs} epochs. A "
-        f"gradient of {options.parameters:,} numbers is {4 * options.parameters / 1024:.1f} KiB; a minibatch takes "
-        "log2(processes) exchanges of it.\n"
+        f"gradient of {options.parameters:,} numbers is {4 * options.parameters / 1024:.1f} KiB; a minibatch "
+        "takes log2(processes) exchanges of it.\n"
     )
     for link in LINKS:
         print("\n".join(table(run, options.parameters, link)))
