@@ -75,15 +75,6 @@ EXPLANATIONS = (
         "64 samples are one tile, which one thread computes; 128 are two tiles, for two threads. On one "
         "thread the speed differed by 5%.",
     ),
-    Explanation(
-        "minibatch",
-        1_024,
-        2_048,
-        "1,024 samples were slower than 512 in this run only. Repeated (`operant bench train --envs 512 "
-        "--minibatch N`), 512, 1,024 and 2,048 samples reached 45%, 54% and 62% of peak on two threads, and "
-        "69%, 72% and 75% on one. The measured peak was the same throughout, so something slowed the "
-        "threads' work on shared memory; what is not known.",
-    ),
 )
 """By the code, and by `operant bench train` on two cores of an AMD EPYC (Zen 4) with other work, 2026-11."""
 
@@ -233,6 +224,8 @@ def page(results: Results) -> str:
         "process. Rollout: its share of the time. Peers run at some points only; ratio: how many times "
         "faster operant is.",
     ]
+    # Written into the results by hand.
+    lines += ["", results["remark"]] if "remark" in results else []
     for axis in dict.fromkeys(row["axis"] for row in rows):
         lines += table(axis, [row for row in rows if row["axis"] == axis])
     lines += left_out(rows)
