@@ -3,14 +3,12 @@
 python3 benches/peers/growth_report.py docs/results/scaling-cpu.json > docs/results/scaling-cpu.md
 """
 
-import json
 import statistics
 import sys
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
-from report import Results, heading, ratios, span, times, values_of
+from report import Results, heading, ratios, reprint, span, times, values_of
 
 CLIFF = 1.3
 """Neighbouring points whose fractions of peak differ by more than this factor need an explanation."""
@@ -38,11 +36,11 @@ EXPLANATIONS = (
         "environments",
         1,
         16,
-        "The time per environment step falls from 2.8 to 1.8 us, half of it in the rollout and half in the "
-        "update. In the rollout, stepping, sampling and storing take as long for 1 environment as for 16: "
-        "128 steps take 0.12 ms with 1 environment and 0.49 ms with 16. In the update the minibatch is the "
-        "whole batch, with 1 environment 128 samples or two tiles: sums of gradients, Adam and packing weigh "
-        "more, and two threads share less work.",
+        "The time per environment step falls from 3.0 to 1.8 us. Half of this decrease is in the rollout and "
+        "half in the update. A rollout of 128 steps takes 0.12 ms with 1 environment and 0.49 ms with 16: 4 "
+        "times the time for 16 times the environment steps. In the update the minibatch is the whole batch, "
+        "with 1 environment 128 samples, or two tiles of 64: sums of gradients, Adam and packing weigh more, "
+        "and two threads share less work.",
     ),
     Explanation(
         "width",
@@ -73,10 +71,10 @@ EXPLANATIONS = (
         64,
         128,
         "64 samples are one tile, which one thread computes; 128 are two tiles, for two threads. On one "
-        "thread the speed differed by 5%.",
+        "thread the speeds with 64 and with 128 differ by only 5% (not in the table).",
     ),
 )
-"""By the code, and by `operant bench train` on two cores of an AMD EPYC (Zen 4) with other work, 2026-11."""
+"""By the code, and by `operant bench train` on two cores of an AMD EPYC (Zen 4), 2026-11."""
 
 
 def fraction(row: Results) -> float | None:
@@ -180,8 +178,8 @@ def memory(found: list[Results]) -> list[str]:
         "Peak resident memory of `operant train` in two updates, with the networks of the base. Bytes per "
         "environment and fixed part: slope and intercept of the line with the least squares of relative "
         "errors. Computed: what operant counts for an environment before a run, to refuse it where memory is "
-        "short; known to 26 bytes, because operant prints tenths of a GiB. With up to 256 environments the "
-        "minibatch, and with it the memory of chunks, is smaller.",
+        "short; known to 26 bytes, because operant prints tenths of a GiB. A batch of fewer than 32,768 "
+        "samples is a single, smaller minibatch, whose update takes less memory.",
         "",
         "| steps | environments: MiB | bytes per environment | computed | fixed part |",
         "| --- | --- | --- | --- | --- |",
@@ -217,12 +215,12 @@ def page(results: Results) -> str:
         "",
         "`python3 benches/peers/growth.py`: CartPole, separate 4-64-64 networks, 8,192 environments x 128 "
         "steps, 4 epochs, minibatches of 32,768 (at most the batch), all threads. Each table varies one of "
-        "these. In the first table the batch stops growing at 8,192 environments: more have fewer steps. "
-        "Wide networks have fewer environments, so that an update takes seconds. Minibatches are measured "
-        "with 512 environments, because PyTorch takes minutes with more. Of peak: the multiply-adds of the "
-        "networks, as a share of the peak of f32 multiply-adds that the same threads reach in the same "
-        "process. Rollout: its share of the time. Peers run at some points only; ratio: how many times "
-        "faster operant is.",
+        "these. In the first table a rollout has 128 steps up to 8,192 environments, and then fewer, so that "
+        "the batch stays at 1,048,576 samples. Networks wider than 64 are measured with fewer environments, "
+        "so that an update takes a few seconds. Minibatches are measured with 512 environments, "
+        "because PyTorch takes minutes with more. Of peak: the multiply-adds of the networks, as a share of the "
+        "peak of f32 multiply-adds that the same threads reach in the same process. Rollout: its share of the "
+        "time. Peers run at some points only; ratio: how many times faster operant is.",
     ]
     # Written into the results by hand.
     lines += ["", results["remark"]] if "remark" in results else []
@@ -233,14 +231,5 @@ def page(results: Results) -> str:
     return "\n".join(lines + (memory(results["memory"]) if results["memory"] else []))
 
 
-def main() -> int:
-    """Prints the page of an earlier run."""
-    if len(sys.argv) != 2:
-        print("usage: growth_report.py RESULTS.json", file=sys.stderr)
-        return 2
-    print(page(json.loads(Path(sys.argv[1]).read_text())))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(reprint(page))

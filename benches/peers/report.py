@@ -6,6 +6,7 @@ A ratio is taken within a round, where the two sides ran one after the other.
 import json
 import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -144,14 +145,14 @@ def table(results: Results) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Prints the results of an earlier run."""
+def reprint(render: Callable[[Results], str]) -> int:
+    """Prints the results of an earlier run, whose file is the argument of this script."""
     if len(sys.argv) != 2:
-        print("usage: report.py RESULTS.json", file=sys.stderr)
+        print(f"usage: {Path(sys.argv[0]).name} RESULTS.json", file=sys.stderr)
         return 2
-    print(table(json.loads(Path(sys.argv[1]).read_text())))
+    print(render(json.loads(Path(sys.argv[1]).read_text())))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(reprint(table))

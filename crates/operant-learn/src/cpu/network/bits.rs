@@ -60,7 +60,7 @@ impl BitWeights {
             }
         }
         for y in y {
-            // Of the others nothing is read.
+            // Vectors beyond `vectors` too, which nobody reads.
             *y = finish(*y);
         }
     }

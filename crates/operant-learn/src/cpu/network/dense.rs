@@ -86,7 +86,7 @@ impl Panels {
         self.apply_to::<V, V>(x, y, &finish);
     }
 
-    /// The same of the first `vectors` vectors, 1, 2 or V; of the others nothing is read or set.
+    /// The same for the first `vectors` vectors, 1, 2 or V. The others are neither read nor set.
     #[inline(always)]
     pub fn apply_vectors<const V: usize>(
         &self,

@@ -23,7 +23,7 @@ const TANH_COST: usize = 10;
 /// Time to move a sample between forms, in multiply-adds of a vector.
 const SAMPLE_COST: usize = 20;
 
-/// The last layers of a chain, from the one on from which all are fully connected over numbers.
+/// The layers at the end of a chain that are all fully connected over numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Tail {
     /// The first of them.
