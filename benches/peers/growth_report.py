@@ -214,13 +214,14 @@ def page(results: Results) -> str:
         *heading(results | seen),
         "",
         "`python3 benches/peers/growth.py`: CartPole, separate 4-64-64 networks, 8,192 environments x 128 "
-        "steps, 4 epochs, minibatches of 32,768 (at most the batch), all threads. Each table varies one of "
-        "these. In the first table a rollout has 128 steps up to 8,192 environments, and then fewer, so that "
-        "the batch stays at 1,048,576 samples. Networks wider than 64 are measured with fewer environments, "
-        "so that an update takes a few seconds. Minibatches are measured with 512 environments, "
-        "because PyTorch takes minutes with more. Of peak: the multiply-adds of the networks, as a share of the "
-        "peak of f32 multiply-adds that the same threads reach in the same process. Rollout: its share of the "
-        "time. Peers run at some points only; ratio: how many times faster operant is.",
+        "steps, 4 epochs, minibatches of 32,768 (at most the batch), all threads. Each table varies one "
+        "of these. In the first table a rollout has 128 steps up to 8,192 environments, and then fewer, "
+        "so that the batch stays at 1,048,576 samples. Networks wider than 64 are measured with fewer "
+        "environments, so that an update takes a few seconds. Minibatches are measured with 512 "
+        "environments, because PyTorch takes minutes with more. Of peak: the multiply-adds of the "
+        "networks, as a share of the peak of f32 multiply-adds that the same threads reach in the same "
+        "process. Rollout: its share of the time. Peers run at some points only; ratio: how many times "
+        "faster operant is.",
     ]
     # Written into the results by hand.
     lines += ["", results["remark"]] if "remark" in results else []
