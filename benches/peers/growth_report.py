@@ -233,4 +233,4 @@ def page(results: Results) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(reprint(page))
+    sys.exit(reprint(page, __doc__))

@@ -3,6 +3,7 @@
 A ratio is taken within a round, where the two sides ran one after the other.
 """
 
+import argparse
 import json
 import statistics
 import sys
@@ -145,14 +146,20 @@ def table(results: Results) -> str:
     return "\n".join(lines)
 
 
-def reprint(render: Callable[[Results], str]) -> int:
+def reprint(render: Callable[[Results], str], description: str | None) -> int:
     """Prints the results of an earlier run, whose file is the argument of this script."""
-    if len(sys.argv) != 2:
-        print(f"usage: {Path(sys.argv[0]).name} RESULTS.json", file=sys.stderr)
-        return 2
-    print(render(json.loads(Path(sys.argv[1]).read_text())))
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("results", type=Path, metavar="RESULTS.json", help="what the measurement wrote")
+    path = parser.parse_args().results
+    try:
+        results = json.loads(path.read_text())
+    except (OSError, ValueError) as problem:
+        parser.error(f"{path} cannot be read: {problem}")
+    print(render(results))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(reprint(table))
+    sys.exit(reprint(table, __doc__))
