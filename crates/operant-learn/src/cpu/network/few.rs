@@ -410,6 +410,21 @@ mod tests {
     }
 
     #[test]
+    fn the_memory_of_packed_weights_is_counted() {
+        for architecture in architectures() {
+            let network = Network::new(architecture);
+            let params = vec![1.0; network.len()];
+            let taken = network.chains.iter().flat_map(|chain| {
+                let mut tail = Tail::new(&network, chain);
+                tail.pack(&params, chain);
+                tail.layers
+            });
+            let vectors: usize = taken.map(|layer| layer.weights.len() + layer.bias.len()).sum();
+            assert_eq!(words(&network), vectors * LANES);
+        }
+    }
+
+    #[test]
     fn few_samples_use_this_form_and_full_tiles_do_not() {
         let architecture =
             Architecture::new(&Config::default(), Input::Dense(4), Head::MultiDiscrete(vec![2]));
