@@ -3,8 +3,7 @@
 // An includer defines the kernels' parameters (PhaseParams, with the UpdateParams `update` and `weights`), the block's shared memory for
 // sums (sum_room), how many blocks write losses and partial gradients of a minibatch (busy_blocks), one parameter's gradient
 // (gradient_of), and how a parameter is packed into the weights (pack_parameter). With REDUCE_BY_FOUR it also defines the sum of
-// four neighbouring parameters' gradients over a range of blocks (gradients_of), and how many float4 fit into shared memory before sum_room
-// (room_for_fours).
+// four neighbouring parameters' gradients over a range of blocks (gradients_of), and ROOM_FOR_FOURS float4 of shared memory (room_for_fours).
 #pragma once
 
 // Steps of a sequence, of which minibatches are made. Without memory, as on the fused path, a sample is one.
@@ -79,7 +78,7 @@ __device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsi
 __device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned blocks);
 #ifdef REDUCE_BY_FOUR
 __device__ __forceinline__ float4 gradients_of(const PhaseParams& params, unsigned p, unsigned begin, unsigned end);
-__device__ __forceinline__ unsigned room_for_fours();
+__device__ __forceinline__ float* room_for_fours(unsigned char* arena);
 #endif
 
 // The sum of COUNT numbers per thread over the block, in the order of lanes and warps, into `out`, which all threads see after.
@@ -151,10 +150,21 @@ __device__ __forceinline__ void advantages_phase(const UpdateParams& params, uns
         const unsigned end = BLOCKED ? first + size : first + share(size, segment + 1u, params.segments);
         const Shuffle shuffle = shuffle_of(params, epoch, block);
         double mine[2] = {}, all[2];
-        for (unsigned position = begin + threadIdx.x; position < end; position += blockDim.x) {
-            const double advantage = sample_float(params, sample_at(params, shuffle, block, position), SAMPLE_ADVANTAGE) - pivot;
-            mine[0] += advantage;
-            mine[1] += advantage * advantage;
+        // Samples are far from each other, so several are read at once.
+        constexpr unsigned AT_ONCE = 8u;
+        for (unsigned first = begin + threadIdx.x; first < end; first += AT_ONCE * blockDim.x) {
+            float advantages[AT_ONCE];
+#pragma unroll
+            for (unsigned i = 0u; i < AT_ONCE; ++i) {
+                const unsigned position = first + i * blockDim.x;
+                advantages[i] = sample_float(params, sample_at(params, shuffle, block, position < end ? position : first), SAMPLE_ADVANTAGE);
+            }
+#pragma unroll
+            for (unsigned i = 0u; i < AT_ONCE; ++i) {
+                const double advantage = first + i * blockDim.x < end ? advantages[i] - pivot : 0.0;
+                mine[0] += advantage;
+                mine[1] += advantage * advantage;
+            }
         }
         block_sum(mine, sum_room(arena), all);
         if (threadIdx.x == 0u) {
@@ -182,8 +192,9 @@ __device__ __forceinline__ float2 advantage_scale(const UpdateParams& params, un
     return make_float2((float)(mean + pivot), (float)(1.0 / (deviation + 1e-8)));
 }
 
-// Adam's rate of a minibatch's step: one thread for all.
+// Adam's rate of a minibatch's step, by one thread, for a launch of its own that does the step.
 __device__ __forceinline__ void rate_of_step(const UpdateParams& params) {
+    if (blockIdx.x != 0u || threadIdx.x != 0u) return;
     params.progress->rate = adam_rate(params.adam, params.report->learning_rate, params.progress->adam_steps + 1u);
 }
 
@@ -237,7 +248,6 @@ __device__ __forceinline__ void add_phase(const UpdateParams& params) {
 
 // The squares of the gradient's norm, in as many parts for any number of devices.
 __device__ __forceinline__ void norm_phase(const UpdateParams& params, unsigned char* arena) {
-    if (blockIdx.x == 0u && threadIdx.x == 0u) rate_of_step(params);
     for (unsigned part = blockIdx.x; part < params.norm_parts; part += gridDim.x) {
         double mine[1] = {}, all[1];
         for (unsigned p = part * blockDim.x + threadIdx.x; p < PARAMETERS; p += params.norm_parts * blockDim.x)
@@ -249,7 +259,7 @@ __device__ __forceinline__ void norm_phase(const UpdateParams& params, unsigned 
 
 #else
 
-// The minibatch's gradient, the block's share of the square of its norm, and the sums of its losses.
+// The minibatch's gradient, and the block's share of the square of its norm.
 __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned minibatch, unsigned char* arena) {
     const UpdateParams& params = phase.update;
     const unsigned blocks = busy_blocks(params, minibatch), first = own_parameters().x, end = own_parameters().y;
@@ -260,8 +270,8 @@ __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned 
     };
 #ifdef REDUCE_BY_FOUR
     // Each thread adds up four parameters over a range of blocks; the threads of part 0 then add the parts.
-    float4* room = (float4*)arena;
-    const unsigned threads = blockDim.x < room_for_fours() ? blockDim.x : room_for_fours();
+    float4* room = (float4*)room_for_fours(arena);
+    const unsigned threads = blockDim.x < ROOM_FOR_FOURS ? blockDim.x : ROOM_FOR_FOURS;
     const unsigned fours = own_count() / 4u, across = fours < threads ? fours : threads;
     const unsigned fit = threads / across, parts = fit < blocks ? fit : blocks, part = threadIdx.x / across;
 #pragma unroll 1
@@ -285,31 +295,53 @@ __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned 
 #endif
     block_sum(mine, sum_room(arena), all);
     if (threadIdx.x == 0u) params.norms[blockIdx.x] = all[0];
-    // The block that has the fewest parameters.
-    if (blockIdx.x != gridDim.x - 1u) return;
-    double losses[5] = {}, sums[5];
-    for (unsigned block = threadIdx.x; block < blocks; block += blockDim.x) {
-#pragma unroll
-        for (unsigned i = 0u; i < 5u; ++i) losses[i] += params.losses[block * 5u + i];
-    }
-    block_sum(losses, sum_room(arena), sums);
-    if (threadIdx.x != 0u) return;
-#pragma unroll
-    for (unsigned i = 0u; i < 5u; ++i) params.sums[i] = sums[i];
-    rate_of_step(params);
 }
 
 #endif
 
-__device__ __forceinline__ bool is_finite(double x) { return x - x == 0.0; }
+// What a step needs besides the gradient: the sums of the minibatch's losses, and the gradient's norm.
+struct Totals {
+    double losses[5], norm;
 
-// Whether a minibatch's loss and gradient are finite; others are skipped.
-__device__ __forceinline__ bool is_good(const UpdateParams& params, double norm) {
-    return is_finite(norm) && is_finite(params.sums[0] + params.sums[1] + params.sums[2]);
+    // Whether loss and gradient are finite; other minibatches are skipped.
+    __device__ __forceinline__ bool are_finite() const {
+        const double sum = norm + losses[0] + losses[1] + losses[2];
+        return sum - sum == 0.0;
+    }
+};
+
+// Every block adds up the same numbers in the same order, each warp one of the six at a time.
+__device__ __forceinline__ Totals totals_of(const UpdateParams& params, unsigned minibatch, unsigned char* arena) {
+    constexpr unsigned AT_ONCE = 8u;
+    const unsigned lane = threadIdx.x % WARP, parts = BLOCKED ? params.norm_parts : gridDim.x;
+    double* room = sum_room(arena);
+    for (unsigned number = threadIdx.x / WARP; number < 6u; number += blockDim.x / WARP) {
+        const bool is_norm = number == 5u;
+        const double* from = is_norm ? params.norms : BLOCKED ? params.sums + number : params.losses + number;
+        const unsigned count = is_norm ? parts : BLOCKED ? 1u : busy_blocks(params, minibatch), stride = is_norm ? 1u : 5u;
+        double sum = 0.0;
+#pragma unroll 1
+        for (unsigned first = lane; first < count; first += AT_ONCE * WARP) {
+            double numbers[AT_ONCE];
+#pragma unroll
+            for (unsigned i = 0u; i < AT_ONCE; ++i) numbers[i] = first + i * WARP < count ? from[(first + i * WARP) * stride] : 0.0;
+#pragma unroll
+            for (unsigned i = 0u; i < AT_ONCE; ++i) sum += numbers[i];
+        }
+        sum = warp_sum(sum);
+        if (lane == 0u) room[number] = sum;
+    }
+    __syncthreads();
+    Totals totals;
+#pragma unroll
+    for (unsigned i = 0u; i < 5u; ++i) totals.losses[i] = room[i];
+    totals.norm = sqrt(room[5]);
+    __syncthreads();
+    return totals;
 }
 
-// The step along the gradient, whose norm all threads get.
-__device__ __forceinline__ double adam_phase(const PhaseParams& phase, unsigned char* arena) {
+// The step along the gradient of a minibatch. All threads get its totals.
+__device__ __forceinline__ Totals adam_phase(const PhaseParams& phase, unsigned minibatch, const AdamRate& rate, unsigned char* arena) {
     const UpdateParams& params = phase.update;
     const uint2 own = own_parameters();
     struct {
@@ -321,16 +353,11 @@ __device__ __forceinline__ double adam_phase(const PhaseParams& phase, unsigned 
         at.exp_avg = params.exp_avg[p];
         at.exp_avg_sq = params.exp_avg_sq[p];
     };
-    // Ahead of the sum.
+    // Ahead of the sums.
     if (own.x + threadIdx.x < own.y) load(own.x + threadIdx.x);
-    const AdamRate rate = params.progress->rate;
-    // Every block adds up the same numbers in the same order.
-    double mine[1] = {}, all[1];
-    for (unsigned part = threadIdx.x; part < (BLOCKED ? params.norm_parts : gridDim.x); part += blockDim.x) mine[0] += params.norms[part];
-    block_sum(mine, sum_room(arena), all);
-    const double norm = sqrt(all[0]);
-    if (!is_good(params, norm)) return norm;
-    const AdamStep step = {gradient_scale(params.adam, norm), rate};
+    const Totals totals = totals_of(params, minibatch, arena);
+    if (!totals.are_finite()) return totals;
+    const AdamStep step = {gradient_scale(params.adam, totals.norm), rate};
     for (unsigned p = own.x + threadIdx.x; p < own.y; p += blockDim.x) {
         if (p >= own.x + blockDim.x) load(p);
         const float moved = adam_move(params.adam, step, at.parameter, at.gradient, at.exp_avg, at.exp_avg_sq);
@@ -339,13 +366,13 @@ __device__ __forceinline__ double adam_phase(const PhaseParams& phase, unsigned 
         params.exp_avg_sq[p] = at.exp_avg_sq;
         pack_parameter(p, moved, phase.weights);
     }
-    return norm;
+    return totals;
 }
 
 // Keeps the report of a minibatch; one thread.
-__device__ __forceinline__ void report_phase(const UpdateParams& params, unsigned epoch, unsigned minibatch, double norm) {
+__device__ __forceinline__ void report_phase(const UpdateParams& params, unsigned epoch, unsigned minibatch, const Totals& totals) {
     if (blockIdx.x != 0u || threadIdx.x != 0u) return;
-    const bool good = is_good(params, norm);
+    const bool good = totals.are_finite();
     params.progress->finite = good ? 1u : 0u;
     UpdateReport& report = *params.report;
     const double size = (double)whole_size(params, minibatch);
@@ -355,14 +382,14 @@ __device__ __forceinline__ void report_phase(const UpdateParams& params, unsigne
         params.progress->last_kl = 0.0;
     }
     if (good) {
-        report.policy += params.sums[0] / size;
-        report.value += params.sums[1] / size;
-        report.entropy += params.sums[2] / size;
-        report.kl += params.sums[3] / size;
-        report.clipped += params.sums[4] / size;
-        report.norms += norm;
+        report.policy += totals.losses[0] / size;
+        report.value += totals.losses[1] / size;
+        report.entropy += totals.losses[2] / size;
+        report.kl += totals.losses[3] / size;
+        report.clipped += totals.losses[4] / size;
+        report.norms += totals.norm;
         report.minibatches += 1.0;
-        params.progress->last_kl = params.sums[3] / size;
+        params.progress->last_kl = totals.losses[3] / size;
     } else {
         report.nonfinite += 1u;
     }
@@ -406,14 +433,18 @@ KERNEL(update_add, PhaseParams, THREADS, 1) {
 
 KERNEL(update_norm, PhaseParams, THREADS, 1) {
     SHARED_ARENA(arena);
-    if (params.update.progress->stopped == 0u) norm_phase(params.update, arena);
+    if (params.update.progress->stopped != 0u) return;
+    norm_phase(params.update, arena);
+    rate_of_step(params.update);
 }
 
 #else
 
 KERNEL(update_reduce, PhaseParams, THREADS, 1) {
     SHARED_ARENA(arena);
-    if (params.update.progress->stopped == 0u) reduce_phase(params, params.update.minibatch, arena);
+    if (params.update.progress->stopped != 0u) return;
+    reduce_phase(params, params.update.minibatch, arena);
+    rate_of_step(params.update);
 }
 
 #endif
@@ -421,8 +452,8 @@ KERNEL(update_reduce, PhaseParams, THREADS, 1) {
 KERNEL(update_adam, PhaseParams, THREADS, 1) {
     SHARED_ARENA(arena);
     if (params.update.progress->stopped != 0u) return;
-    const double norm = adam_phase(params, arena);
-    report_phase(params.update, params.update.epoch, params.update.minibatch, norm);
+    const unsigned minibatch = params.update.minibatch;
+    report_phase(params.update, params.update.epoch, minibatch, adam_phase(params, minibatch, params.update.progress->rate, arena));
 }
 
 KERNEL(update_note, PhaseParams, THREADS, 1) {

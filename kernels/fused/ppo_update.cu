@@ -7,7 +7,8 @@
 // such launch the kernels named after the phases run one after another; the phases are the same functions.
 //
 //   advantages  mean and deviation of each minibatch's advantages, before an epoch; part of a minibatch per block
-//   ahead       what the next gradient needs besides weights: its first samples and the scale of its advantages, while blocks wait for others
+//   ahead       while blocks wait for others after a gradient: the losses, Adam's rate, and what the next gradient needs besides weights, its first
+//              samples and the scale of its advantages
 //   gradient    forward, loss and backward of the minibatch's tiles, tile by tile to the blocks in turn (gradient_rows.cuh in fp32,
 //              gradient_fragments.cuh on tensor cores)
 //   tables      with embeddings: gradients of the tables and of the layer after them (tables.cuh)
@@ -45,27 +46,35 @@ typedef FusedWeightParams WeightParams;
 #define REDUCE_BY_FOUR
 #endif
 
-#include "common/update.cuh"
-
 // A block's shared memory: both forms of the weights if they fit, rows for each warp, and space for sums.
 constexpr unsigned WEIGHT_WORDS = WEIGHTS_AT == GLOBAL ? 0u : round_up(PACKED_WORDS, 4u) + round_up(TRANSPOSED_WORDS, 4u);
 constexpr unsigned WARP_WORDS = WARP_ROWS * ROW;
+constexpr unsigned ROWS_WORDS = THREADS / WARP * WARP_WORDS;
 constexpr unsigned SUM_WORDS = 2u * 8u * (THREADS / WARP) + round_up(ENV_ACTIONS, 4u) * (THREADS / WARP);
 
-// What a minibatch's gradient needs besides the weights, made before they are there.
+// Shared memory that is free between two gradients: the features, or without them the rows, to which no samples are copied then.
+constexpr unsigned ROOM_WORDS = FEATURE_WORDS > 0u ? FEATURE_WORDS : ROWS_WORDS, ROOM_FOR_FOURS = ROOM_WORDS / 4u;
+
+#include "common/update.cuh"
+
+// What a minibatch's gradient and step need besides the weights and the gradient, made before those are there.
 struct Ahead {
     // The order of the epoch's samples.
     Shuffle shuffle;
+    // Adam's steps so far.
+    u64 steps;
     // Shift and scale of the minibatch's advantages.
     float2 scale;
+    // Of the next step.
+    AdamRate rate;
 };
 constexpr unsigned AHEAD_WORDS = 16u;
 static_assert(sizeof(Ahead) <= 4u * AHEAD_WORDS);
-static_assert(4u * (WEIGHT_WORDS + FEATURE_WORDS + THREADS / WARP * WARP_WORDS + SUM_WORDS + AHEAD_WORDS) == BLOCK_BYTES && PARAMETERS == EXPECTED_PARAMETERS &&
+static_assert(4u * (WEIGHT_WORDS + FEATURE_WORDS + ROWS_WORDS + SUM_WORDS + AHEAD_WORDS) == BLOCK_BYTES && PARAMETERS == EXPECTED_PARAMETERS &&
               PARTIAL == EXPECTED_PARTIAL && TRANSPOSED_WORDS == EXPECTED_TRANSPOSED_WORDS && PACKED_WORDS == EXPECTED_PACKED_WORDS, "the host counts as the kernel does");
 
 __device__ __forceinline__ double* sum_room(unsigned char* arena) {
-    return (double*)(arena + 4u * (WEIGHT_WORDS + FEATURE_WORDS + blockDim.x / WARP * WARP_WORDS));
+    return (double*)(arena + 4u * (WEIGHT_WORDS + FEATURE_WORDS + ROWS_WORDS));
 }
 
 // Blocks that have tiles of a minibatch, of those of a block of environments.
@@ -193,9 +202,7 @@ __device__ __forceinline__ void copy_words(const float* from, float* to) {
     for (unsigned first = threadIdx.x * 4u; first < WORDS; first += THREADS * 4u) copy_ahead(from + first, to + first);
 }
 
-#ifdef REDUCE_BY_FOUR
-__device__ __forceinline__ unsigned room_for_fours() { return (WEIGHT_WORDS + FEATURE_WORDS + THREADS / WARP * WARP_WORDS) / 4u; }
-#endif
+__device__ __forceinline__ float* room_for_fours(unsigned char* arena) { return (float*)arena + WEIGHT_WORDS; }
 
 __device__ __forceinline__ Ahead& ahead_of(unsigned char* arena) { return *(Ahead*)((float*)sum_room(arena) + SUM_WORDS); }
 
@@ -212,7 +219,7 @@ __device__ __forceinline__ Share share_of(const UpdateParams& params, unsigned m
 }
 
 // Whether a tile's samples are copied to where its warp's observations will be while the tile before is worked on.
-constexpr bool COPIES_AHEAD = PRECISION != F32 && !OBS_BITS && TILE * SAMPLE_STRIDE <= OUTPUTS_AT * ROW;
+constexpr bool COPIES_AHEAD = FEATURE_WORDS > 0u && !OBS_BITS && TILE * SAMPLE_STRIDE <= OUTPUTS_AT * ROW;
 
 // The position of a sample, or the last one past the end.
 __device__ __forceinline__ const unsigned* sample_from(const UpdateParams& params, const Shuffle& shuffle, unsigned env_block, unsigned position, unsigned end) {
@@ -241,7 +248,7 @@ __device__ __forceinline__ void ahead_phase(const UpdateParams& params, unsigned
     const unsigned warp = threadIdx.x / WARP, position = bound(params, minibatch) + (share.part * (THREADS / WARP) + warp) * TILE;
     float* rows = (float*)arena + WEIGHT_WORDS + FEATURE_WORDS + warp * WARP_WORDS;
     if (share.busy) copy_samples(params, ahead.shuffle, share.env_block, position, bound(params, minibatch + 1u), rows, threadIdx.x % WARP);
-    // Not the thread that waits for the other blocks, nor, in a small network, one that has parameters.
+    // Not the thread that waits for the other blocks.
     if (threadIdx.x == THREADS - 1u) ahead.scale = advantage_scale(params, minibatch);
 }
 
@@ -278,8 +285,8 @@ struct OwnSample {
     }
 };
 
-// The block's share of a minibatch's gradient and losses, after ahead_phase. Not inlined: in the loops around it the compiler would move addresses out
-// of it until registers spill.
+// The block's share of a minibatch's gradient, and that of its warps in the losses, in sum_room; after ahead_phase. Not inlined: in the loops around it the
+// compiler would move addresses out of it until registers spill.
 __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned minibatch) {
     SHARED_ARENA(arena);
     const UpdateParams& params = phase.update;
@@ -366,13 +373,11 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned m
         first_tile = false;
     }
     gradient.end();
-    __syncthreads();
     const double mine[5] = {sums.policy, sums.value, sums.entropy, sums.kl, sums.clipped};
-    double all[5];
-    block_sum(mine, sum_room(arena), all);
-    if (threadIdx.x == 0u) {
 #pragma unroll
-        for (unsigned i = 0u; i < 5u; ++i) params.losses[blockIdx.x * 5u + i] = all[i];
+    for (unsigned i = 0u; i < 5u; ++i) {
+        const double sum = warp_sum(mine[i]);
+        if (lane == 0u) sum_room(arena)[warp * 5u + i] = sum;
     }
     if (!ENV_DISCRETE) {
         float* room = (float*)(sum_room(arena) + 8u * warps);
@@ -390,13 +395,27 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned m
     }
 }
 
+// The block's losses from those of its warps.
+__device__ __forceinline__ void losses_phase(const UpdateParams& params, unsigned char* arena) {
+    if (threadIdx.x >= 5u) return;
+    double sum = 0.0;
+    for (unsigned warp = 0u; warp < blockDim.x / WARP; ++warp) sum += sum_room(arena)[warp * 5u + threadIdx.x];
+    params.losses[blockIdx.x * 5u + threadIdx.x] = sum;
+}
+
+// The thread that knows how many steps Adam has taken: of another warp than those that wait for the other blocks and scale the advantages, if there are
+// three.
+constexpr unsigned RATE_THREAD = THREADS > 2u * WARP ? WARP : THREADS - 2u;
+
 KERNEL(ppo_update, FusedUpdateParams, THREADS, 1) {
     SHARED_ARENA(arena);
     const UpdateParams& update = params.update;
+    Ahead& ahead = ahead_of(arena);
     unsigned passed = 0u;
     spread_phase(update, arena);
     GRID_BARRIER(update.barrier, passed);
     if (blockIdx.x == 0u) begin_phase(update);
+    if (threadIdx.x == RATE_THREAD) ahead.steps = update.progress->adam_steps;
     GRID_BARRIER(update.barrier, passed);
     for (unsigned epoch = 0u; epoch < update.num_epochs && update.progress->stopped == 0u; ++epoch) {
         if (update.norm_adv) {
@@ -407,7 +426,11 @@ KERNEL(ppo_update, FusedUpdateParams, THREADS, 1) {
         __syncthreads();
         for (unsigned minibatch = 0u; minibatch < update.num_minibatches; ++minibatch) {
             gradient_phase(params, minibatch);
-            GRID_BARRIER(update.barrier, passed);
+            GRID_ARRIVE(update.barrier);
+            losses_phase(update, arena);
+            if (threadIdx.x == RATE_THREAD) ahead.rate = adam_rate(update.adam, update.report->learning_rate, ahead.steps + 1u);
+            if (minibatch + 1u < update.num_minibatches) ahead_phase(update, epoch, minibatch + 1u, false, arena);
+            GRID_WAIT(update.barrier, passed);
 #ifdef TABLES
             reduce_first_layer(params, minibatch);
             GRID_BARRIER(update.barrier, passed);
@@ -422,11 +445,11 @@ KERNEL(ppo_update, FusedUpdateParams, THREADS, 1) {
             reduce_phase(params, minibatch, arena);
 #endif
             GRID_BARRIER(update.barrier, passed);
-            const double norm = adam_phase(params, arena);
+            const Totals totals = adam_phase(params, minibatch, ahead.rate, arena);
             GRID_ARRIVE(update.barrier);
-            report_phase(update, epoch, minibatch, norm);
+            if (threadIdx.x == RATE_THREAD && totals.are_finite()) ahead.steps += 1u;
+            report_phase(update, epoch, minibatch, totals);
             note_phase(update, minibatch);
-            if (minibatch + 1u < update.num_minibatches) ahead_phase(update, epoch, minibatch + 1u, false, arena);
             GRID_WAIT(update.barrier, passed);
 #ifdef TABLES
             compose_phase(update.parameters, params.weights);
@@ -445,6 +468,8 @@ KERNEL(update_gradient, FusedUpdateParams, THREADS, 1) {
     ahead_phase(params.update, params.update.epoch, params.update.minibatch, true, arena);
     __syncthreads();
     gradient_phase(params, params.update.minibatch);
+    __syncthreads();
+    losses_phase(params.update, arena);
 }
 
 #ifdef TABLES
