@@ -21,42 +21,44 @@ fn bf16(words: __m512i) -> __m512bh {
     unsafe { core::mem::transmute(words) }
 }
 
-/// See [`crate::tiles::product`]; padding is left out.
+/// See [`crate::tiles::begin`]; padding is left out.
 #[target_feature(enable = "avx512f,avx512bf16")]
-pub(crate) fn product<const V: usize>(
+pub(crate) fn product<const V: usize, const H: usize>(
     used: [usize; 2],
     a: &[Tile<u32>],
     b: &[[Words; V]],
-    c: &mut [[Floats; V]; LANES],
+    part: usize,
+    c: &mut [[Floats; H]; LANES],
 ) {
     assert!(b.len() == LANES * a.len() && used[1] <= b.len());
-    match V {
-        1 => rows::<V, 16>(used, a, b, c),
-        2 => rows::<V, 8>(used, a, b, c),
-        _ => rows::<V, 4>(used, a, b, c),
+    match H {
+        1 => rows::<V, H, 16>(used, a, b, part, c),
+        2 => rows::<V, H, 8>(used, a, b, part, c),
+        _ => rows::<V, H, 4>(used, a, b, part, c),
     }
 }
 
 /// R outputs at a time.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
-fn rows<const V: usize, const R: usize>(
+fn rows<const V: usize, const H: usize, const R: usize>(
     [outputs, words]: [usize; 2],
     a: &[Tile<u32>],
     b: &[[Words; V]],
-    c: &mut [[Floats; V]; LANES],
+    part: usize,
+    c: &mut [[Floats; H]; LANES],
 ) {
     let (c, padding) = c.as_chunks_mut::<R>().0.split_at_mut(outputs.div_ceil(R));
-    padding.fill([[[0.0; LANES]; V]; R]);
+    padding.fill([[[0.0; LANES]; H]; R]);
     for (block, c) in c.iter_mut().enumerate() {
-        let mut sums = [[_mm512_setzero_ps(); V]; R];
+        let mut sums = [[_mm512_setzero_ps(); H]; R];
         for (a, b) in a.iter().zip(b[..words].chunks(LANES)) {
             let a: &[Words; R] = &a.0.as_chunks().0[block];
             for (k, b) in b.iter().enumerate().take(LANES) {
-                for v in 0..V {
-                    let b = bf16(load_words(&b[v]));
+                for h in 0..H {
+                    let b = bf16(load_words(&b[H * part + h]));
                     for r in 0..R {
-                        sums[r][v] = dot(sums[r][v], a[r][k], b);
+                        sums[r][h] = dot(sums[r][h], a[r][k], b);
                     }
                 }
             }
@@ -69,7 +71,20 @@ fn rows<const V: usize, const R: usize>(
 
 /// See [`crate::tiles::outer`].
 #[target_feature(enable = "avx512f,avx512bf16")]
-pub(crate) fn outer(deltas: &[[Words; 2]; LANES], inputs: &[[Tile<u32>; 2]; 2], sums: &mut [Tile<f32>; 2]) {
+pub(crate) fn outer(
+    deltas: &[[[Words; 2]; LANES]],
+    inputs: &[[Tile<u32>; 2]; 2],
+    sums: &mut [[Tile<f32>; 2]],
+) {
+    for (deltas, sums) in deltas.iter().zip(sums) {
+        outer_block(deltas, inputs, sums);
+    }
+}
+
+/// 16 outputs.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bf16")]
+fn outer_block(deltas: &[[Words; 2]; LANES], inputs: &[[Tile<u32>; 2]; 2], sums: &mut [Tile<f32>; 2]) {
     const R: usize = 8;
     for block in 0..LANES / R {
         let mut rows = [[_mm512_setzero_ps(); 2]; R];
@@ -94,18 +109,6 @@ pub(crate) fn outer(deltas: &[[Words; 2]; LANES], inputs: &[[Tile<u32>; 2]; 2], 
                 store(&mut sums[half].0[R * block + r], rows[r][half]);
             }
         }
-    }
-}
-
-/// See [`crate::tiles::outer_pair`].
-#[target_feature(enable = "avx512f,avx512bf16")]
-pub(crate) fn outer_pair(
-    deltas: &[[[Words; 2]; LANES]; 2],
-    inputs: &[[Tile<u32>; 2]; 2],
-    sums: &mut [[Tile<f32>; 2]; 2],
-) {
-    for (deltas, sums) in deltas.iter().zip(sums) {
-        outer(deltas, inputs, sums);
     }
 }
 

@@ -19,6 +19,10 @@ pub struct Deltas<'a> {
     totals: &'a mut [Words],
 }
 
+/// Where the deltas of 16 features go: pairs, samples and totals.
+pub(crate) type Places<'a> =
+    (&'a mut [[Words; VECTORS]; LANES / 2], &'a mut [[Words; 2]; LANES], &'a mut [Words; LANES]);
+
 /// [`Deltas`] to read.
 #[derive(Debug, Clone, Copy)]
 pub struct DeltasView<'a> {
@@ -64,8 +68,17 @@ impl<'a> Deltas<'a> {
         let places = self.samples.as_chunks_mut().0.iter_mut().zip(self.totals.as_chunks_mut().0);
         for ((rows, pairs), (samples, totals)) in rows.chunks(2).zip(pairs).zip(places) {
             let second = rows.get(1).copied().unwrap_or([[0.0; LANES]; VECTORS]);
-            twin::place([rows[0], second], pairs, samples, totals);
+            twin::place([rows[0], second], pairs, samples, totals, 0);
         }
+    }
+
+    /// The places of features 16 row .. 16 (row + 1).
+    fn places(&mut self, row: usize) -> Places<'_> {
+        (
+            &mut self.pairs.as_chunks_mut().0[row],
+            &mut self.samples.as_chunks_mut().0[row],
+            &mut self.totals.as_chunks_mut().0[row],
+        )
     }
 
     /// To read.
@@ -112,13 +125,9 @@ impl Sums {
         for (o, weight) in weight.chunks_exact_mut(self.inputs).enumerate() {
             for (block, weight) in weight.chunks_mut(TILE_FEATURES).enumerate() {
                 let [even, odd] = &self.tiles[block * rows + o / LANES];
-                let from = even.0[o % LANES].iter().zip(&odd.0[o % LANES]);
-                for (to, (even, odd)) in weight.chunks_mut(2).zip(from) {
-                    to[0] = *even;
-                    if let Some(to) = to.get_mut(1) {
-                        *to = *odd;
-                    }
-                }
+                let pairs: [[f32; 2]; LANES] =
+                    core::array::from_fn(|i| [even.0[o % LANES][i], odd.0[o % LANES][i]]);
+                weight.copy_from_slice(&pairs.as_flattened()[..weight.len()]);
             }
         }
     }
@@ -136,11 +145,14 @@ impl Unit {
         to: &mut Deltas<'_>,
     ) {
         let x = x.as_chunks::<VECTORS>().0.as_chunks::<{ LANES / 2 }>().0;
-        let pairs = to.pairs.as_chunks_mut::<{ LANES / 2 }>().0;
-        let (samples, totals) = (to.samples.as_chunks_mut().0, to.totals.as_chunks_mut().0);
-        self.products::<VECTORS>(transposed, deltas.pairs(), scratch, |row, sums| {
-            self.deltas(activation, sums, &x[row], &mut pairs[row], &mut samples[row], &mut totals[row]);
-        });
+        match self.part::<VECTORS>() {
+            2 => self.products::<VECTORS, 2>(transposed, deltas.pairs(), scratch, |row, part, sums| {
+                self.deltas(activation, sums, &x[row], to.places(row), part);
+            }),
+            _ => self.products::<VECTORS, VECTORS>(transposed, deltas.pairs(), scratch, |row, part, sums| {
+                self.deltas(activation, sums, &x[row], to.places(row), part);
+            }),
+        }
     }
 
     /// Adds the products of 64 samples to a layer's sums: `x` are pairs of its inputs.
@@ -154,13 +166,7 @@ impl Unit {
         let blocks = x.as_chunks::<VECTORS>().0.as_chunks::<LANES>().0;
         for (x, sums) in blocks.iter().zip(sums.tiles.chunks_exact_mut(deltas.len())) {
             self.transpose(x, &mut turned);
-            let ((pairs, last), (sums, last_sums)) = (deltas.as_chunks(), sums.as_chunks_mut());
-            for (deltas, sums) in pairs.iter().zip(sums) {
-                self.outer_pair(deltas, &turned, sums);
-            }
-            for (deltas, sums) in last.iter().zip(last_sums) {
-                self.outer(deltas, &turned, sums);
-            }
+            self.outer(deltas, &turned, sums);
         }
     }
 }

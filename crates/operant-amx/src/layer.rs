@@ -1,7 +1,8 @@
 //! A layer's packed weights, and its products.
 
 use crate::activation::Activation;
-use crate::unit::{Mode, Unit};
+use crate::gradient::Places;
+use crate::unit::{Mode, Order, Unit};
 use crate::{Floats, LANES, TILE_FEATURES, Tile, Words, pair_of, twin};
 
 /// The weights of a layer, or their transpose, in tiles of 16 outputs x 32 inputs; absent ones are zero.
@@ -110,7 +111,15 @@ pub fn pack_pairs<const V: usize>(rows: &[Floats], pairs: &mut [Words]) {
 impl Unit {
     /// Vectors of scratch space that a product over V x 16 samples takes.
     pub const fn scratch<const V: usize>() -> usize {
-        2 * LANES * V
+        4 * LANES * if V > 2 { 2 } else { V }
+    }
+
+    /// Vectors of a part of V, which are multiplied at once. AMX multiplies a part while another passes the nonlinearity.
+    pub(crate) fn part<const V: usize>(self) -> usize {
+        match self.0.order() {
+            Order::Amx => V.min(2),
+            Order::Dot => V,
+        }
     }
 
     /// Pairs of the layer's outputs, after the nonlinearity. `x` and `y` are pairs; rows of `y` past the outputs are not written, or zero.
@@ -122,11 +131,15 @@ impl Unit {
         scratch: &mut [Floats],
         y: &mut [Words],
     ) {
-        let mut y = y.as_chunks_mut::<V>().0.as_chunks_mut::<{ LANES / 2 }>().0.iter_mut();
-        self.products::<V>(weights, x, scratch, |row, sums| {
-            let y = y.next().expect("rows for all outputs");
-            self.activate(activation, sums, &weights.bias[row], y);
-        });
+        let y = y.as_chunks_mut::<V>().0.as_chunks_mut::<{ LANES / 2 }>().0;
+        match self.part::<V>() {
+            2 => self.products::<V, 2>(weights, x, scratch, |row, part, sums| {
+                self.activate(activation, sums, &weights.bias[row], &mut y[row], part);
+            }),
+            _ => self.products::<V, V>(weights, x, scratch, |row, part, sums| {
+                self.activate(activation, sums, &weights.bias[row], &mut y[row], part);
+            }),
+        }
     }
 
     /// The layer's outputs in f32: `y` is `(outputs, V)`.
@@ -139,100 +152,148 @@ impl Unit {
     ) {
         let y = y.as_chunks_mut::<V>().0;
         assert_eq!(y.len(), weights.outputs);
-        let mut y = y.chunks_mut(LANES);
-        self.products::<V>(weights, x, scratch, |row, sums| {
-            let y = y.next().expect("rows for all outputs");
-            for ((y, sums), bias) in y.iter_mut().zip(sums).zip(&weights.bias[row]) {
-                for (y, sums) in y.iter_mut().zip(sums) {
-                    *y = core::array::from_fn(|lane| sums[lane] + bias);
-                }
-            }
-        });
+        match self.part::<V>() {
+            2 => self.products::<V, 2>(weights, x, scratch, |row, part, sums| {
+                put_rows(sums, &weights.bias[row], &mut y[LANES * row..], part);
+            }),
+            _ => self.products::<V, V>(weights, x, scratch, |row, part, sums| {
+                put_rows(sums, &weights.bias[row], &mut y[LANES * row..], part);
+            }),
+        }
     }
 
-    /// Calls `finish` with the products of every 16 outputs. Those of the next 16 are begun before, so that both overlap.
-    pub(crate) fn products<const V: usize>(
+    /// Calls `finish` with the products of every 16 outputs and H vectors, part by part. With AMX they are begun while those before them are finished,
+    /// and stored a call ahead of their use. The two buffers in use at a time lie where their addresses differ below 4096: a CPU holds back a load that
+    /// follows a store of the same lower 12 bits.
+    pub(crate) fn products<const V: usize, const H: usize>(
         self,
         weights: &Weights,
         x: &[Words],
         scratch: &mut [Floats],
-        mut finish: impl FnMut(usize, &[[Floats; V]; LANES]),
+        mut finish: impl FnMut(usize, usize, &[[Floats; H]; LANES]),
     ) {
         let x = &x.as_chunks::<V>().0[..LANES * weights.columns()];
-        let [now, next, ..] = scratch.as_chunks_mut::<V>().0.as_chunks_mut::<LANES>().0 else {
-            panic!("too little scratch space")
-        };
-        let (mut now, mut next) = (now, next);
-        self.product(weights.used(0), weights.row(0), x, now);
-        for row in 0..weights.bias.len() {
-            if row + 1 < weights.bias.len() {
-                self.product(weights.used(row + 1), weights.row(row + 1), x, next);
+        let buffers = scratch.as_chunks_mut::<H>().0.as_chunks_mut::<LANES>().0;
+        let (parts, ahead) = (V / H, Self::scratch::<V>() / (2 * LANES * H));
+        let count = parts * weights.bias.len();
+        for k in 0..count + ahead {
+            let (row, part) = (k / parts, k % parts);
+            if k < count {
+                self.begin::<V, H>(weights.row(row), x, part);
             }
-            finish(row, now);
-            core::mem::swap(&mut now, &mut next);
+            if let Some(before) = k.checked_sub(ahead) {
+                finish(before / parts, before % parts, &buffers[before % (2 * ahead)]);
+            }
+            if k < count {
+                let c = &mut buffers[k % (2 * ahead)];
+                self.end::<V, H>(weights.used(row), weights.row(row), x, part, c);
+            }
+        }
+    }
+
+    /// See [`crate::tiles::begin`]. Other units multiply in `end`.
+    #[inline]
+    fn begin<const V: usize, const H: usize>(self, a: &[Tile<u32>], b: &[[Words; V]], part: usize) {
+        #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+        if self.0 == Mode::Amx {
+            // SAFETY: a unit with this mode is only made after `tiles::request` has succeeded.
+            #[allow(unsafe_code)]
+            unsafe {
+                crate::tiles::begin::<V, H>(a, b, part);
+            }
+        }
+        #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+        let _ = (a, b, part);
+    }
+
+    /// The product that was begun with the same arguments. `used` is how many outputs, and words of a row, are not padding.
+    #[inline]
+    #[allow(unsafe_code)]
+    fn end<const V: usize, const H: usize>(
+        self,
+        used: [usize; 2],
+        a: &[Tile<u32>],
+        b: &[[Words; V]],
+        part: usize,
+        c: &mut [[Floats; H]; LANES],
+    ) {
+        match self.0 {
+            #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+            // SAFETY: `products`, the only caller, has called `begin`.
+            Mode::Amx => unsafe { crate::tiles::end::<H>(c) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a unit with this mode is only made where the CPU has AVX512_BF16.
+            Mode::Dot => unsafe { crate::dots::product::<V, H>(used, a, b, part, c) },
+            mode => twin::product::<V, H>(mode.order(), used, a, b, part, c),
+        }
+    }
+}
+
+/// Sums and biases of 16 outputs, or of as many as there are rows, into the vectors of a part.
+fn put_rows<const V: usize, const H: usize>(
+    sums: &[[Floats; H]; LANES],
+    bias: &[f32; LANES],
+    y: &mut [[Floats; V]],
+    part: usize,
+) {
+    for ((y, sums), bias) in y.iter_mut().zip(sums).zip(bias) {
+        for (y, sums) in y[H * part..][..H].iter_mut().zip(sums) {
+            *y = core::array::from_fn(|lane| sums[lane] + bias);
         }
     }
 }
 
 /// What a unit does by its mode: the function of one module or the other.
 macro_rules! by_mode {
-    ($($(#[$doc:meta])* fn $name:ident$(<const $v:ident: usize>)?($($argument:ident: $type:ty),+) = $amx:ident::$function:ident;)+) => {
+    ($($(#[$doc:meta])* fn $name:ident$(<$(const $v:ident: usize),+>)?($($argument:ident: $type:ty),+) = $amx:ident::$function:ident;)+) => {
         #[allow(unsafe_code)]
         impl Unit {
             $($(#[$doc])*
             #[inline]
-            pub(crate) fn $name$(<const $v: usize>)?(self, $($argument: $type),+) {
-                by_mode!(@call $amx, self.0, $function$(::<$v>)?, $($argument),+)
+            pub(crate) fn $name$(<$(const $v: usize),+>)?(self, $($argument: $type),+) {
+                by_mode!(@call $amx, self.0, $function$(::<$($v),+>)?, $($argument),+)
             })+
         }
     };
-    (@call tiles, $mode:expr, $function:ident$(::<$v:ident>)?, $($argument:ident),+) => {
+    (@call tiles, $mode:expr, $function:ident$(::<$($v:ident),+>)?, $($argument:ident),+) => {
         match $mode {
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             // SAFETY: a unit with this mode is only made after `tiles::request` has succeeded.
-            Mode::Amx => unsafe { crate::tiles::$function$(::<$v>)?($($argument),+) },
+            Mode::Amx => unsafe { crate::tiles::$function$(::<$($v),+>)?($($argument),+) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a unit with this mode is only made where the CPU has AVX512_BF16.
-            Mode::Dot => unsafe { crate::dots::$function$(::<$v>)?($($argument),+) },
+            Mode::Dot => unsafe { crate::dots::$function$(::<$($v),+>)?($($argument),+) },
             mode => twin::$function$(::<$v>)?(mode.order(), $($argument),+),
         }
     };
-    (@call vectors, $mode:expr, $function:ident$(::<$v:ident>)?, $($argument:ident),+) => {
+    (@call vectors, $mode:expr, $function:ident$(::<$($v:ident),+>)?, $($argument:ident),+) => {
         match $mode {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: units with these modes are only made where the CPU has AVX-512.
-            Mode::Amx | Mode::Dot | Mode::Vectors => unsafe { crate::vectors::$function$(::<$v>)?($($argument),+) },
-            _ => twin::$function$(::<$v>)?($($argument),+),
+            Mode::Amx | Mode::Dot | Mode::Vectors => unsafe { crate::vectors::$function$(::<$($v),+>)?($($argument),+) },
+            _ => twin::$function$(::<$($v),+>)?($($argument),+),
         }
     };
 }
 
 by_mode! {
-    /// `c[m][v] = sum over k of a[k][m] b[16 k ..][v]`: 16 outputs of V x 16 samples. `used` is how many outputs, and words of a row, are not padding.
-    fn product<const V: usize>(used: [usize; 2], a: &[Tile<u32>], b: &[[Words; V]], c: &mut [[Floats; V]; LANES]) = tiles::product;
-    /// `sums[h] += deltas[.., k] inputs[k][h]`, for k = 0 and then 1, of 16 outputs and twice 16 inputs.
-    fn outer(deltas: &[[Words; 2]; LANES], inputs: &[[Tile<u32>; 2]; 2], sums: &mut [Tile<f32>; 2]) = tiles::outer;
-    /// The same for 32 outputs.
-    fn outer_pair(
-        deltas: &[[[Words; 2]; LANES]; 2],
-        inputs: &[[Tile<u32>; 2]; 2],
-        sums: &mut [[Tile<f32>; 2]; 2]
-    ) = tiles::outer_pair;
-    /// Pairs of the nonlinearity of `sums + bias`, of 16 outputs.
-    fn activate<const V: usize>(
+    /// `sums[o][h] += deltas[o][.., k] inputs[k][h]`, for k = 0 and then 1, of 16 outputs for each o and 16 inputs for each h.
+    fn outer(deltas: &[[[Words; 2]; LANES]], inputs: &[[Tile<u32>; 2]; 2], sums: &mut [[Tile<f32>; 2]]) = tiles::outer;
+    /// Pairs of the nonlinearity of `sums + bias`, of 16 outputs and the vectors of a part.
+    fn activate<const V: usize, const H: usize>(
         activation: Activation,
-        sums: &[[Floats; V]; LANES],
+        sums: &[[Floats; H]; LANES],
         bias: &[f32; LANES],
-        y: &mut [[Words; V]; LANES / 2]
+        y: &mut [[Words; V]; LANES / 2],
+        part: usize
     ) = vectors::activate;
-    /// The gradient of what a nonlinearity with the outputs `x` was applied to, from that of its outputs.
-    fn deltas(
+    /// The gradient of what a nonlinearity with the outputs `x` was applied to, from that of its outputs, for the vectors of a part.
+    fn deltas<const H: usize>(
         activation: Activation,
-        sums: &[[Floats; crate::VECTORS]; LANES],
+        sums: &[[Floats; H]; LANES],
         x: &[[Words; crate::VECTORS]; LANES / 2],
-        pairs: &mut [[Words; crate::VECTORS]; LANES / 2],
-        samples: &mut [[Words; 2]; LANES],
-        totals: &mut [Words; LANES]
+        places: Places<'_>,
+        part: usize
     ) = vectors::deltas;
     /// Pairs of 32 features over 64 samples, as pairs of samples.
     fn transpose(x: &[[Words; crate::VECTORS]; LANES], out: &mut [[Tile<u32>; 2]; 2]) = vectors::transpose;

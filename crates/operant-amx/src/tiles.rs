@@ -1,11 +1,12 @@
 //! AMX's instructions: permission, tile configuration, and products of tiles.
 //!
-//! Each `asm!` block loads, multiplies and stores by itself: no tile is alive between blocks, and all of them are declared as clobbered.
+//! Tiles stay in registers between [`begin`] and [`end`], and nowhere else. Compilers use no tile registers on their own; were one overwritten, results
+//! would be wrong, but nothing would be read or written that may not be.
 
 #![allow(unsafe_code)] // Instructions without intrinsics; every block has a SAFETY comment.
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-pub(crate) use instructions::{multiply_adds, outer, outer_pair, product, request};
+pub(crate) use instructions::{begin, end, multiply_adds, outer, request};
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod instructions {
@@ -90,26 +91,26 @@ mod instructions {
         }
     }
 
-    /// `c[m][v] = sum over k of a[k][m] b[16 k ..][v]`: 16 outputs of V x 16 samples. The sum of each tile of `a` is added in turn.
+    /// Begins `c[m][h] = sum over k of a[k][m] b[16 k ..][H part + h]`: 16 outputs of H x 16 samples, H = 1 or 2. [`end`] stores it; nothing else may
+    /// use tiles in between. The sum of each tile of `a` is added in turn.
     ///
     /// # Safety
     /// [`request`] has succeeded.
-    pub(crate) unsafe fn product<const V: usize>(
-        _used: [usize; 2],
+    pub(crate) unsafe fn begin<const V: usize, const H: usize>(
         a: &[Tile<u32>],
         b: &[[Words; V]],
-        c: &mut [[Floats; V]; LANES],
+        part: usize,
     ) {
-        assert!(!a.is_empty() && b.len() == LANES * a.len() && matches!(V, 1 | 2 | 4));
+        assert!(!a.is_empty() && b.len() == LANES * a.len() && matches!(H, 1 | 2) && H * (part + 1) <= V);
         // SAFETY: the caller's.
         unsafe { configure() };
-        // `a` has `count` tiles of 16 rows of 64 bytes one after another. Row k of `b` and row m of `c` are V x 64 bytes each, so the 16
-        // rows of tile v begin 64 v bytes into 16 rows that lie V x 64 bytes apart, and the next 16 rows of `b` follow.
-        macro_rules! product {
-            ($($zero:literal)+; $($multiply:literal)+; $($store:literal)+) => {
+        // `a` has `count` tiles of 16 rows of 64 bytes one after another. The rows of `b` are V x 64 bytes, so the 16 rows of its tile v begin 64 v bytes
+        // into 16 rows that lie V x 64 bytes apart, and the next 16 rows follow.
+        macro_rules! begin {
+            ($($zero:literal)+; $($multiply:literal)+) => {
                 // SAFETY: whatever the configuration is, a tile has at most 16 rows of at most 64 bytes. By the lengths checked above, every
-                // such row lies within `a`, `b` or `c`, and the loop advances `a` and `b` by what the lengths hold. `c` is borrowed for
-                // writing. The tiles are declared as clobbered, and the caller vouches that the instructions exist.
+                // such row lies within `a` or `b`, and the loop advances both by what the lengths hold. The caller vouches that the instructions
+                // exist.
                 unsafe {
                     asm!(
                         $($zero,)+
@@ -120,101 +121,160 @@ mod instructions {
                         "add {b}, {step}",
                         "dec {count}",
                         "jnz 2b",
-                        $($store,)+
                         a = inout(reg) a.as_ptr() => _,
-                        b = inout(reg) b.as_ptr() => _,
-                        c = in(reg) c.as_mut_ptr(),
+                        b = inout(reg) b.as_ptr().cast::<Words>().add(H * part) => _,
                         count = inout(reg) a.len() => _,
                         row = in(reg) ROW,
                         stride = in(reg) V * ROW,
                         step = const { V * ROW * LANES },
-                        out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _, out("tmm4") _, out("tmm5") _, out("tmm6") _,
-                        options(nostack)
+                        out("tmm0") _, out("tmm1") _, out("tmm4") _, out("tmm5") _, out("tmm6") _,
+                        options(nostack, readonly)
                     )
                 }
             };
         }
-        match V {
-            1 => product!("tilezero tmm0";
-                "tileloadd tmm5, [{b} + {stride}]" "tdpbf16ps tmm0, tmm4, tmm5";
-                "tilestored [{c} + {stride}], tmm0"),
-            2 => product!("tilezero tmm0" "tilezero tmm1";
+        match H {
+            1 => begin!("tilezero tmm0"; "tileloadd tmm5, [{b} + {stride}]" "tdpbf16ps tmm0, tmm4, tmm5"),
+            _ => begin!("tilezero tmm0" "tilezero tmm1";
                 "tileloadd tmm5, [{b} + {stride}]" "tdpbf16ps tmm0, tmm4, tmm5"
-                "tileloadd tmm6, [{b} + {stride} + 64]" "tdpbf16ps tmm1, tmm4, tmm6";
-                "tilestored [{c} + {stride}], tmm0" "tilestored [{c} + {stride} + 64], tmm1"),
-            _ => product!("tilezero tmm0" "tilezero tmm1" "tilezero tmm2" "tilezero tmm3";
-                "tileloadd tmm5, [{b} + {stride}]" "tdpbf16ps tmm0, tmm4, tmm5"
-                "tileloadd tmm6, [{b} + {stride} + 64]" "tdpbf16ps tmm1, tmm4, tmm6"
-                "tileloadd tmm5, [{b} + {stride} + 128]" "tdpbf16ps tmm2, tmm4, tmm5"
-                "tileloadd tmm6, [{b} + {stride} + 192]" "tdpbf16ps tmm3, tmm4, tmm6";
-                "tilestored [{c} + {stride}], tmm0" "tilestored [{c} + {stride} + 64], tmm1"
-                "tilestored [{c} + {stride} + 128], tmm2" "tilestored [{c} + {stride} + 192], tmm3"),
+                "tileloadd tmm6, [{b} + {stride} + 64]" "tdpbf16ps tmm1, tmm4, tmm6"),
         }
     }
 
-    /// `sums[h] += deltas[.., k] inputs[k][h]`, for k = 0 and then 1: the gradient of 16 outputs' weights, of 16 inputs for each h.
+    /// Stores what [`begin`] has computed.
+    ///
+    /// # Safety
+    /// [`begin`] was called on this thread.
+    pub(crate) unsafe fn end<const H: usize>(c: &mut [[Floats; H]; LANES]) {
+        assert!(matches!(H, 1 | 2));
+        macro_rules! end {
+            ($($store:literal)+) => {
+                // SAFETY: 16 rows of at most 64 bytes, H x 64 bytes apart, lie within `c`, which is borrowed for writing. The instructions exist, as
+                // `begin` was called.
+                unsafe { asm!($($store,)+ c = in(reg) c.as_mut_ptr(), stride = in(reg) H * ROW, options(nostack)) }
+            };
+        }
+        match H {
+            1 => end!("tilestored [{c} + {stride}], tmm0"),
+            _ => end!("tilestored [{c} + {stride}], tmm0" "tilestored [{c} + {stride} + 64], tmm1"),
+        }
+    }
+
+    /// `sums[o][h] += deltas[o][.., k] inputs[k][h]`, for k = 0 and then 1: the gradient of 16 outputs' weights for each o, of 16 inputs for each h.
     ///
     /// # Safety
     /// [`request`] has succeeded.
     pub(crate) unsafe fn outer(
-        deltas: &[[Words; 2]; LANES],
+        deltas: &[[[Words; 2]; LANES]],
         inputs: &[[Tile<u32>; 2]; 2],
-        sums: &mut [Tile<f32>; 2],
+        sums: &mut [[Tile<f32>; 2]],
     ) {
+        assert_eq!(deltas.len(), sums.len());
         // SAFETY: the caller's.
         unsafe { configure() };
-        // SAFETY: as in [`product`]: `deltas` has 16 rows of 2 x 64 bytes, the others tiles of 1024 bytes, four of them in `inputs`.
-        unsafe {
-            asm!(
-                "tileloadd tmm0, [{sums} + {row}]", "tileloadd tmm1, [{sums} + {row} + 1024]",
-                "tileloadd tmm4, [{deltas} + {stride}]",
-                "tileloadd tmm6, [{inputs} + {row}]", "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{inputs} + {row} + 1024]", "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm4, [{deltas} + {stride} + 64]",
-                "tileloadd tmm6, [{inputs} + {row} + 2048]", "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{inputs} + {row} + 3072]", "tdpbf16ps tmm1, tmm4, tmm7",
-                "tilestored [{sums} + {row}], tmm0", "tilestored [{sums} + {row} + 1024], tmm1",
-                deltas = in(reg) deltas.as_ptr(), inputs = in(reg) inputs.as_ptr(), sums = in(reg) sums.as_mut_ptr(),
-                row = in(reg) ROW, stride = in(reg) 2 * ROW,
-                out("tmm0") _, out("tmm1") _, out("tmm4") _, out("tmm6") _, out("tmm7") _,
-                options(nostack)
+        // The 16 outputs of block `$o`: sums in tiles $a and $b. Their deltas begin `2048 $o` bytes into `deltas`, rows 128 bytes apart; their sums as many
+        // into `sums`, two tiles of 1024 bytes.
+        macro_rules! load {
+            ($o:literal, $a:literal, $b:literal) => {
+                concat!(
+                    "tileloadd ",
+                    $a,
+                    ", [{sums} + {row} + 2048*",
+                    $o,
+                    "]\n",
+                    "tileloadd ",
+                    $b,
+                    ", [{sums} + {row} + 2048*",
+                    $o,
+                    " + 1024]\n"
+                )
+            };
+        }
+        macro_rules! store {
+            ($o:literal, $a:literal, $b:literal) => {
+                concat!(
+                    "tilestored [{sums} + {row} + 2048*",
+                    $o,
+                    "], ",
+                    $a,
+                    "\n",
+                    "tilestored [{sums} + {row} + 2048*",
+                    $o,
+                    " + 1024], ",
+                    $b,
+                    "\n"
+                )
+            };
+        }
+        macro_rules! multiply {
+            ($o:literal, $a:literal, $b:literal) => {
+                concat!(
+                    "tileloadd tmm4, [{deltas} + {stride} + 2048*",
+                    $o,
+                    "]\n",
+                    "tileloadd tmm6, [{inputs} + {row}]\n",
+                    "tdpbf16ps ",
+                    $a,
+                    ", tmm4, tmm6\n",
+                    "tileloadd tmm7, [{inputs} + {row} + 1024]\n",
+                    "tdpbf16ps ",
+                    $b,
+                    ", tmm4, tmm7\n",
+                    "tileloadd tmm5, [{deltas} + {stride} + 2048*",
+                    $o,
+                    " + 64]\n",
+                    "tileloadd tmm6, [{inputs} + {row} + 2048]\n",
+                    "tdpbf16ps ",
+                    $a,
+                    ", tmm5, tmm6\n",
+                    "tileloadd tmm7, [{inputs} + {row} + 3072]\n",
+                    "tdpbf16ps ",
+                    $b,
+                    ", tmm5, tmm7\n"
+                )
+            };
+        }
+        macro_rules! run { ($deltas:expr, $sums:expr, $($line:expr),+) => {
+            // SAFETY: as in [`begin`]: every row of a tile lies within `deltas`, `inputs` or `sums`, whose blocks are 2048 bytes each and as many as the lines
+            // name; `sums` is borrowed for writing.
+            unsafe {
+                asm!($($line,)+
+                    deltas = in(reg) $deltas.as_ptr(), inputs = in(reg) inputs.as_ptr(), sums = in(reg) $sums.as_mut_ptr(),
+                    row = in(reg) ROW, stride = in(reg) 2 * ROW,
+                    out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                    out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                    options(nostack)
+                )
+            }
+        } }
+        let ((deltas, last), (sums, last_sums)) = (deltas.as_chunks::<4>(), sums.as_chunks_mut::<4>());
+        for (deltas, sums) in deltas.iter().zip(sums) {
+            // Two sets of sums in turn, one multiplied while the other is stored and loaded. No sums are loaded right after a store 4096 bytes away, which
+            // the CPU would take for one to the same place.
+            run!(
+                deltas,
+                sums,
+                load!("0", "tmm0", "tmm1"),
+                load!("2", "tmm2", "tmm3"),
+                multiply!("0", "tmm0", "tmm1"),
+                multiply!("2", "tmm2", "tmm3"),
+                store!("0", "tmm0", "tmm1"),
+                load!("1", "tmm0", "tmm1"),
+                multiply!("1", "tmm0", "tmm1"),
+                store!("2", "tmm2", "tmm3"),
+                load!("3", "tmm2", "tmm3"),
+                multiply!("3", "tmm2", "tmm3"),
+                store!("1", "tmm0", "tmm1"),
+                store!("3", "tmm2", "tmm3")
             );
         }
-    }
-
-    /// [`outer`] for 32 outputs, whose inputs are loaded once.
-    ///
-    /// # Safety
-    /// [`request`] has succeeded.
-    pub(crate) unsafe fn outer_pair(
-        deltas: &[[[Words; 2]; LANES]; 2],
-        inputs: &[[Tile<u32>; 2]; 2],
-        sums: &mut [[Tile<f32>; 2]; 2],
-    ) {
-        // SAFETY: the caller's.
-        unsafe { configure() };
-        // SAFETY: as in [`product`]: `deltas` has 32 rows of 2 x 64 bytes, the others tiles of 1024 bytes, four each.
-        unsafe {
-            asm!(
-                "tileloadd tmm0, [{sums} + {row}]", "tileloadd tmm1, [{sums} + {row} + 1024]",
-                "tileloadd tmm4, [{deltas} + {stride}]",
-                "tileloadd tmm6, [{inputs} + {row}]", "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{inputs} + {row} + 1024]", "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm2, [{sums} + {row} + 2048]", "tileloadd tmm3, [{sums} + {row} + 3072]",
-                "tileloadd tmm5, [{deltas} + {stride} + 2048]",
-                "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
-                "tileloadd tmm4, [{deltas} + {stride} + 64]",
-                "tileloadd tmm6, [{inputs} + {row} + 2048]", "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{inputs} + {row} + 3072]", "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{deltas} + {stride} + 2112]",
-                "tdpbf16ps tmm2, tmm5, tmm6", "tdpbf16ps tmm3, tmm5, tmm7",
-                "tilestored [{sums} + {row}], tmm0", "tilestored [{sums} + {row} + 1024], tmm1",
-                "tilestored [{sums} + {row} + 2048], tmm2", "tilestored [{sums} + {row} + 3072], tmm3",
-                deltas = in(reg) deltas.as_ptr(), inputs = in(reg) inputs.as_ptr(), sums = in(reg) sums.as_mut_ptr(),
-                row = in(reg) ROW, stride = in(reg) 2 * ROW,
-                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                options(nostack)
+        for (deltas, sums) in last.iter().zip(last_sums) {
+            run!(
+                deltas,
+                sums,
+                load!("0", "tmm0", "tmm1"),
+                multiply!("0", "tmm0", "tmm1"),
+                store!("0", "tmm0", "tmm1")
             );
         }
     }

@@ -6,6 +6,7 @@
 //! operands count as zero and denormal results become zero.
 
 use crate::activation::Activation;
+use crate::gradient::Places;
 use crate::unit::Order;
 use crate::{Floats, LANES, Tile, VECTORS, Words, halves, pair, rounded};
 
@@ -47,18 +48,19 @@ fn add_tile(a: &[Words; LANES], b: &[Words; LANES], c: &mut [Floats; LANES]) {
     }
 }
 
-/// See [`crate::tiles::product`].
-pub(crate) fn product<const V: usize>(
+/// See [`crate::tiles::begin`].
+pub(crate) fn product<const V: usize, const H: usize>(
     order: Order,
     [_, words]: [usize; 2],
     a: &[Tile<u32>],
     b: &[[Words; V]],
-    c: &mut [[Floats; V]; LANES],
+    part: usize,
+    c: &mut [[Floats; H]; LANES],
 ) {
-    for v in 0..V {
+    for h in 0..H {
         let mut tile = [[0.0; LANES]; LANES];
         for (k, (a, b)) in a.iter().zip(b.as_chunks::<LANES>().0).enumerate() {
-            let b = b.map(|row| row[v]);
+            let b = b.map(|row| row[H * part + h]);
             match order {
                 Order::Amx => add_tile(&a.0, &b, &mut tile),
                 // Padding might change the sign of a zero.
@@ -66,7 +68,7 @@ pub(crate) fn product<const V: usize>(
             }
         }
         for (c, row) in c.iter_mut().zip(tile) {
-            c[v] = row;
+            c[h] = row;
         }
     }
 }
@@ -74,60 +76,52 @@ pub(crate) fn product<const V: usize>(
 /// See [`crate::tiles::outer`].
 pub(crate) fn outer(
     order: Order,
-    deltas: &[[Words; 2]; LANES],
+    deltas: &[[[Words; 2]; LANES]],
     inputs: &[[Tile<u32>; 2]; 2],
-    sums: &mut [Tile<f32>; 2],
+    sums: &mut [[Tile<f32>; 2]],
 ) {
-    for (half, sums) in sums.iter_mut().enumerate() {
-        for (k, inputs) in inputs.iter().enumerate() {
-            let (deltas, inputs) = (deltas.map(|row| row[k]), &inputs[half].0);
-            match order {
-                Order::Amx => add_tile(&deltas, inputs, &mut sums.0),
-                Order::Dot => add_dots(&deltas, inputs, &mut sums.0),
+    for (deltas, sums) in deltas.iter().zip(sums) {
+        for (half, sums) in sums.iter_mut().enumerate() {
+            for (k, inputs) in inputs.iter().enumerate() {
+                let (deltas, inputs) = (deltas.map(|row| row[k]), &inputs[half].0);
+                match order {
+                    Order::Amx => add_tile(&deltas, inputs, &mut sums.0),
+                    Order::Dot => add_dots(&deltas, inputs, &mut sums.0),
+                }
             }
         }
     }
 }
 
-/// See [`crate::tiles::outer_pair`].
-pub(crate) fn outer_pair(
-    order: Order,
-    deltas: &[[[Words; 2]; LANES]; 2],
-    inputs: &[[Tile<u32>; 2]; 2],
-    sums: &mut [[Tile<f32>; 2]; 2],
-) {
-    deltas.iter().zip(sums).for_each(|(deltas, sums)| outer(order, deltas, inputs, sums));
-}
-
 /// See [`crate::vectors::activate`].
-pub(crate) fn activate<const V: usize>(
+pub(crate) fn activate<const V: usize, const H: usize>(
     activation: Activation,
-    sums: &[[Floats; V]; LANES],
+    sums: &[[Floats; H]; LANES],
     bias: &[f32; LANES],
     y: &mut [[Words; V]; LANES / 2],
+    part: usize,
 ) {
     for (r, y) in y.iter_mut().enumerate() {
-        for v in 0..V {
-            let value = |row: usize, lane: usize| rounded(activation.value(sums[row][v][lane] + bias[row]));
-            y[v] = core::array::from_fn(|lane| pair(value(2 * r, lane), value(2 * r + 1, lane)));
+        for h in 0..H {
+            let value = |row: usize, lane: usize| rounded(activation.value(sums[row][h][lane] + bias[row]));
+            y[H * part + h] = core::array::from_fn(|lane| pair(value(2 * r, lane), value(2 * r + 1, lane)));
         }
     }
 }
 
 /// See [`crate::vectors::deltas`].
-pub(crate) fn deltas(
+pub(crate) fn deltas<const H: usize>(
     activation: Activation,
-    sums: &[[Floats; VECTORS]; LANES],
+    sums: &[[Floats; H]; LANES],
     x: &[[Words; VECTORS]; LANES / 2],
-    pairs: &mut [[Words; VECTORS]; LANES / 2],
-    samples: &mut [[Words; 2]; LANES],
-    totals: &mut [Words; LANES],
+    (pairs, samples, totals): Places<'_>,
+    part: usize,
 ) {
     for r in 0..LANES / 2 {
-        let of = |half: usize| -> [Floats; VECTORS] {
-            core::array::from_fn(|v| {
+        let of = |half: usize| -> [Floats; H] {
+            core::array::from_fn(|h| {
                 core::array::from_fn(|lane| {
-                    activation.slope(halves(x[r][v][lane])[half], sums[2 * r + half][v][lane])
+                    activation.slope(halves(x[r][H * part + h][lane])[half], sums[2 * r + half][h][lane])
                 })
             })
         };
@@ -136,28 +130,35 @@ pub(crate) fn deltas(
             &mut pairs[r],
             &mut samples.as_chunks_mut::<2>().0[r],
             &mut totals.as_chunks_mut().0[r],
+            part,
         );
     }
 }
 
-/// Writes the deltas of two features in the forms of [`crate::Deltas`].
-pub(crate) fn place(
-    rows: [[Floats; VECTORS]; 2],
+/// Writes H x 16 samples' deltas of two features in the forms of [`crate::Deltas`].
+pub(crate) fn place<const H: usize>(
+    rows: [[Floats; H]; 2],
     pairs: &mut [Words; VECTORS],
     samples: &mut [[Words; 2]; 2],
     totals: &mut [Words; 2],
+    part: usize,
 ) {
     let words = rows.map(|row| row.map(|vector| vector.map(rounded)));
-    for v in 0..VECTORS {
-        pairs[v] = core::array::from_fn(|lane| pair(words[0][v][lane], words[1][v][lane]));
+    for h in 0..H {
+        pairs[H * part + h] = core::array::from_fn(|lane| pair(words[0][h][lane], words[1][h][lane]));
     }
     for half in 0..2 {
-        for k in 0..2 {
+        for k in 0..H / 2 {
             let [low, high] = [words[half][2 * k], words[half][2 * k + 1]];
-            samples[half][k] = core::array::from_fn(|lane| pair(low[lane], high[lane]));
+            samples[half][H / 2 * part + k] = core::array::from_fn(|lane| pair(low[lane], high[lane]));
         }
-        let [a, b, c, d] = rows[half];
-        totals[half] = core::array::from_fn(|lane| (a[lane] + b[lane] + c[lane] + d[lane]).to_bits());
+        for (h, row) in rows[half].iter().enumerate() {
+            let before = totals[half];
+            totals[half] = core::array::from_fn(|lane| match (part, h) {
+                (0, 0) => row[lane].to_bits(),
+                _ => (f32::from_bits(before[lane]) + row[lane]).to_bits(),
+            });
+        }
     }
 }
 

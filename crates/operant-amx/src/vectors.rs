@@ -5,6 +5,7 @@
 use std::arch::x86_64::*;
 
 use crate::activation::{Activation, LIMIT, ROUNDER, SCALE, TANH};
+use crate::gradient::Places;
 use crate::{Floats, LANES, Tile, VECTORS, Words};
 
 #[inline]
@@ -100,57 +101,60 @@ impl Tanh {
     }
 }
 
-/// Pairs of the nonlinearity of `sums + bias`, of 16 outputs.
+/// Pairs of the nonlinearity of `sums + bias`, of 16 outputs and the vectors H part .. H (part + 1).
 #[target_feature(enable = "avx512f")]
-pub(crate) fn activate<const V: usize>(
+pub(crate) fn activate<const V: usize, const H: usize>(
     activation: Activation,
-    sums: &[[Floats; V]; LANES],
+    sums: &[[Floats; H]; LANES],
     bias: &[f32; LANES],
     y: &mut [[Words; V]; LANES / 2],
+    part: usize,
 ) {
-    let tanh = Tanh::load();
     match activation {
         Activation::Tanh => {
-            for r in 0..LANES / 2 {
-                let [low, high] = [_mm512_set1_ps(bias[2 * r]), _mm512_set1_ps(bias[2 * r + 1])];
-                for v in 0..V {
-                    let a = tanh.value(_mm512_add_ps(load(&sums[2 * r][v]), low));
-                    let b = tanh.value(_mm512_add_ps(load(&sums[2 * r + 1][v]), high));
-                    store_words(&mut y[r][v], pair(rounded(a), rounded(b)));
-                }
-            }
+            let tanh = Tanh::load();
+            activate_by(sums, bias, y, part, |x| tanh.value(x));
         }
-        Activation::Relu => {
-            for r in 0..LANES / 2 {
-                let [low, high] = [_mm512_set1_ps(bias[2 * r]), _mm512_set1_ps(bias[2 * r + 1])];
-                for v in 0..V {
-                    // The second operand where one is NaN.
-                    let zero = _mm512_setzero_ps();
-                    let a = _mm512_max_ps(zero, _mm512_add_ps(load(&sums[2 * r][v]), low));
-                    let b = _mm512_max_ps(zero, _mm512_add_ps(load(&sums[2 * r + 1][v]), high));
-                    store_words(&mut y[r][v], pair(rounded(a), rounded(b)));
-                }
-            }
+        // The second operand where one is NaN.
+        Activation::Relu => activate_by(sums, bias, y, part, |x| _mm512_max_ps(_mm512_setzero_ps(), x)),
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn activate_by<const V: usize, const H: usize>(
+    sums: &[[Floats; H]; LANES],
+    bias: &[f32; LANES],
+    y: &mut [[Words; V]; LANES / 2],
+    part: usize,
+    value: impl Fn(__m512) -> __m512,
+) {
+    for r in 0..LANES / 2 {
+        let [low, high] = [_mm512_set1_ps(bias[2 * r]), _mm512_set1_ps(bias[2 * r + 1])];
+        for h in 0..H {
+            let a = value(_mm512_add_ps(load(&sums[2 * r][h]), low));
+            let b = value(_mm512_add_ps(load(&sums[2 * r + 1][h]), high));
+            store_words(&mut y[r][H * part + h], pair(rounded(a), rounded(b)));
         }
     }
 }
 
-/// The gradient of the inputs of a nonlinearity whose outputs are `x`, from that of its outputs, in the forms of [`crate::Deltas`].
+/// The gradient of the inputs of a nonlinearity whose outputs are `x`, from that of its outputs, in the forms of [`crate::Deltas`]: the vectors
+/// H part .. H (part + 1), H = 2 or 4. Parts come in order, as totals continue.
 #[target_feature(enable = "avx512f")]
-pub(crate) fn deltas(
+pub(crate) fn deltas<const H: usize>(
     activation: Activation,
-    sums: &[[Floats; VECTORS]; LANES],
+    sums: &[[Floats; H]; LANES],
     x: &[[Words; VECTORS]; LANES / 2],
-    pairs: &mut [[Words; VECTORS]; LANES / 2],
-    samples: &mut [[Words; 2]; LANES],
-    totals: &mut [Words; LANES],
+    places: Places<'_>,
+    part: usize,
 ) {
     let one = _mm512_set1_ps(1.0);
     match activation {
         Activation::Tanh => {
-            each(sums, x, pairs, samples, totals, |y, dy| _mm512_mul_ps(dy, _mm512_fnmadd_ps(y, y, one)))
+            each(sums, x, places, part, |y, dy| _mm512_mul_ps(dy, _mm512_fnmadd_ps(y, y, one)))
         }
-        Activation::Relu => each(sums, x, pairs, samples, totals, |y, dy| {
+        Activation::Relu => each(sums, x, places, part, |y, dy| {
             let positive = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(y, _mm512_setzero_ps());
             _mm512_maskz_mov_ps(positive, dy)
         }),
@@ -159,30 +163,32 @@ pub(crate) fn deltas(
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn each(
-    sums: &[[Floats; VECTORS]; LANES],
+fn each<const H: usize>(
+    sums: &[[Floats; H]; LANES],
     x: &[[Words; VECTORS]; LANES / 2],
-    pairs: &mut [[Words; VECTORS]; LANES / 2],
-    samples: &mut [[Words; 2]; LANES],
-    totals: &mut [Words; LANES],
+    (pairs, samples, totals): Places<'_>,
+    part: usize,
     slope: impl Fn(__m512, __m512) -> __m512,
 ) {
     for r in 0..LANES / 2 {
-        let mut total = [_mm512_setzero_ps(); 2];
-        for k in 0..2 {
+        let mut total = [0, 1].map(|half| _mm512_castsi512_ps(load_words(&totals[2 * r + half])));
+        for k in 0..H / 2 {
             let mut words = [[_mm512_setzero_si512(); 2]; 2];
             for i in 0..2 {
-                let v = 2 * k + i;
+                let (h, v) = (2 * k + i, H * part + 2 * k + i);
                 let y = halves(load_words(&x[r][v]));
                 for half in 0..2 {
-                    let d = slope(y[half], load(&sums[2 * r + half][v]));
+                    let d = slope(y[half], load(&sums[2 * r + half][h]));
                     total[half] = if v == 0 { d } else { _mm512_add_ps(total[half], d) };
                     words[half][i] = rounded(d);
                 }
                 store_words(&mut pairs[r][v], pair(words[0][i], words[1][i]));
             }
             for half in 0..2 {
-                store_words(&mut samples[2 * r + half][k], pair(words[half][0], words[half][1]));
+                store_words(
+                    &mut samples[2 * r + half][H / 2 * part + k],
+                    pair(words[half][0], words[half][1]),
+                );
             }
         }
         for half in 0..2 {
