@@ -52,8 +52,10 @@ constexpr unsigned WARP_WORDS = WARP_ROWS * ROW;
 constexpr unsigned ROWS_WORDS = THREADS / WARP * WARP_WORDS;
 constexpr unsigned SUM_WORDS = 2u * 8u * (THREADS / WARP) + round_up(ENV_ACTIONS, 4u) * (THREADS / WARP);
 
+#ifdef REDUCE_BY_FOUR
 // Shared memory that is free between two gradients: the features, or without them the rows, to which no samples are copied then.
-constexpr unsigned ROOM_WORDS = FEATURE_WORDS > 0u ? FEATURE_WORDS : ROWS_WORDS, ROOM_FOR_FOURS = ROOM_WORDS / 4u;
+constexpr unsigned ROOM_FOR_FOURS = (FEATURE_WORDS > 0u ? FEATURE_WORDS : ROWS_WORDS) / 4u;
+#endif
 
 #include "common/update.cuh"
 
@@ -202,7 +204,9 @@ __device__ __forceinline__ void copy_words(const float* from, float* to) {
     for (unsigned first = threadIdx.x * 4u; first < WORDS; first += THREADS * 4u) copy_ahead(from + first, to + first);
 }
 
+#ifdef REDUCE_BY_FOUR
 __device__ __forceinline__ float* room_for_fours(unsigned char* arena) { return (float*)arena + WEIGHT_WORDS; }
+#endif
 
 __device__ __forceinline__ Ahead& ahead_of(unsigned char* arena) { return *(Ahead*)((float*)sum_room(arena) + SUM_WORDS); }
 
