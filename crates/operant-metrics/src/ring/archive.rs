@@ -6,14 +6,30 @@
 
 use super::layout::{FACTORS, Section};
 use super::slot;
-use crate::{COUNT, METRICS, MetricKind, position};
+use crate::{COUNT, METRICS, MetricKind, Record};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of metrics, rounded up to whole vectors.
 const WIDTH: usize = COUNT.next_multiple_of(8);
 
-/// One value per metric, padded with NaN.
-type Row = [f64; WIDTH];
+/// One value per metric, padded, and aligned to cache lines: vector stores that cross a cache line are slower.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Row([f64; WIDTH]);
+
+impl std::ops::Deref for Row {
+    type Target = [f64; WIDTH];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Row {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
 
 /// Statistics of every metric since the last entry.
 struct Tally {
@@ -29,15 +45,20 @@ struct Tally {
 
 impl Tally {
     fn new() -> Self {
-        Tally {
-            bucket: u64::MAX,
-            records: 0,
-            min: [f64::INFINITY; WIDTH],
-            max: [f64::NEG_INFINITY; WIDTH],
-            sum: [0.0; WIDTH],
-            count: [0.0; WIDTH],
-            last: [f64::NAN; WIDTH],
-        }
+        let row = Row([0.0; WIDTH]);
+        let mut tally = Tally { bucket: 0, records: 0, min: row, max: row, sum: row, count: row, last: row };
+        tally.begin(u64::MAX);
+        tally
+    }
+
+    /// Resets the statistics and starts `bucket`.
+    fn begin(&mut self, bucket: u64) {
+        (self.bucket, self.records) = (bucket, 0);
+        self.min.fill(f64::INFINITY);
+        self.max.fill(f64::NEG_INFINITY);
+        self.sum.fill(0.0);
+        self.count.fill(0.0);
+        self.last.fill(f64::NAN);
     }
 
     /// Adds records, oldest first. A NaN is not counted.
@@ -119,32 +140,29 @@ pub struct Archives {
     tallies: [Tally; FACTORS.len()],
     /// Entries written to each archive.
     written: [u64; FACTORS.len()],
-    update: usize,
 }
 
 impl Archives {
     pub fn new() -> Self {
-        let update = position("update").unwrap_or(0);
-        let rows = Box::new([[f64::NAN; WIDTH]; ROWS]);
+        let rows = Box::new([Row([f64::NAN; WIDTH]); ROWS]);
         Archives {
             rows,
             filled: 0,
             tallies: std::array::from_fn(|_| Tally::new()),
             written: [0; FACTORS.len()],
-            update,
         }
     }
 
     /// Adds one record. An entry is written when the first update of the next bucket arrives.
-    /// Returns whether an entry was written.
+    /// Returns the record's values, and whether it begins a new bucket.
     #[inline(always)]
     pub fn add(
         &mut self,
         words: &[AtomicU64],
         sections: &[Section; FACTORS.len()],
-        record: &[f64; COUNT],
-    ) -> bool {
-        let bucket = (record[self.update] as u64).saturating_sub(1) / FACTORS[0];
+        record: &Record,
+    ) -> (&[f64; COUNT], bool) {
+        let bucket = (record.update as u64).saturating_sub(1) / FACTORS[0];
         let turned = bucket != self.tallies[0].bucket;
         if turned {
             self.add_up();
@@ -152,9 +170,10 @@ impl Archives {
         } else if self.filled == ROWS {
             self.add_up();
         }
-        self.rows[self.filled][..COUNT].copy_from_slice(record);
+        let row = self.rows[self.filled].first_chunk_mut().expect("a row has a place for every metric");
+        *row = record.values();
         self.filled += 1;
-        turned
+        (row, turned)
     }
 
     #[cold]
@@ -166,22 +185,22 @@ impl Archives {
     /// Writes the entry of a finished bucket, adds it to the next coarser archive, and starts `bucket`.
     #[cold]
     fn turn(&mut self, words: &[AtomicU64], sections: &[Section; FACTORS.len()], level: usize, bucket: u64) {
-        let begun = Tally { bucket, ..Tally::new() };
-        let done = std::mem::replace(&mut self.tallies[level], begun);
-        if done.records == 0 {
-            return;
-        }
-        let (section, number) = (&sections[level], self.written[level]);
-        slot::write(&words[section.slot(number)], number, done.words());
-        self.written[level] = number + 1;
-        words[section.offset].store(number + 1, Ordering::Release);
-        if level + 1 < FACTORS.len() {
-            let coarser = done.bucket / (FACTORS[level + 1] / FACTORS[level]);
-            if coarser != self.tallies[level + 1].bucket {
-                self.turn(words, sections, level + 1, coarser);
+        if self.tallies[level].records > 0 {
+            let (section, number) = (&sections[level], self.written[level]);
+            slot::write(&words[section.slot(number)], number, self.tallies[level].words());
+            self.written[level] = number + 1;
+            words[section.offset].store(number + 1, Ordering::Release);
+            if level + 1 < FACTORS.len() {
+                let coarser = self.tallies[level].bucket / (FACTORS[level + 1] / FACTORS[level]);
+                if coarser != self.tallies[level + 1].bucket {
+                    self.turn(words, sections, level + 1, coarser);
+                }
+                let (finer, coarser) = self.tallies.split_at_mut(level + 1);
+                coarser[0].merge(&finer[level]);
             }
-            self.tallies[level + 1].merge(&done);
         }
+        // Reset in place, to avoid a copy of the tally.
+        self.tallies[level].begin(bucket);
     }
 
     /// Resets the entry counters, for a new empty file.
@@ -229,7 +248,7 @@ impl Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Record;
+    use crate::position;
     use crate::ring::layout::{Capacity, Layout, SectionKind};
 
     struct Bench {
@@ -250,7 +269,7 @@ mod tests {
         fn add(&mut self, update: u64, sps: f64) {
             let record =
                 Record { update: update as f64, env_steps: update as f64 * 1e9, sps, ..Record::default() };
-            self.archives.add(&self.words, &self.sections, &record.values());
+            self.archives.add(&self.words, &self.sections, &record);
         }
 
         /// (first update, last update, sps) of entry `number` of a level.

@@ -179,13 +179,13 @@ impl RingWriter {
         self.append(record);
     }
 
-    /// Returns whether an archive's entry was written.
+    /// Returns whether the record begins a new bucket of the finest archive.
     #[inline(always)]
     fn append(&mut self, record: &Record) -> bool {
-        let (words, values) = (self.mapping.words(), record.values());
+        let words = self.mapping.words();
+        let (values, turned) = self.archives.add(words, &self.sections.archives, record);
         let slot = &words[self.sections.records.slot(self.published)];
         slot::write(slot, self.published, values.iter().map(|x| x.to_bits()));
-        let turned = self.archives.add(words, &self.sections.archives, &values);
         self.published += 1;
         self.state_word(state::PUBLISHED).store(self.published, Ordering::Release);
         turned
