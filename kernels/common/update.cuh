@@ -3,7 +3,7 @@
 // An includer defines the kernels' parameters (PhaseParams, with the UpdateParams `update` and `weights`), the block's shared memory for
 // sums (sum_room), how many blocks write losses and partial gradients of a minibatch (busy_blocks), one parameter's gradient
 // (gradient_of), and how a parameter is packed into the weights (pack_parameter). With REDUCE_BY_FOUR it also defines the sum of
-// four neighbouring parameters' gradients over a range of blocks (gradients_of), and ROOM_FOR_FOURS float4 of shared memory (room_for_fours).
+// four neighbouring parameters' gradients over a range of blocks (gradients_of), and scratch space of REDUCE_SCRATCH float4 in shared memory (reduce_scratch).
 #pragma once
 
 // Steps of a sequence, of which minibatches are made. Without memory, as on the fused path, a sample is one.
@@ -78,7 +78,7 @@ __device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsi
 __device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned blocks);
 #ifdef REDUCE_BY_FOUR
 __device__ __forceinline__ float4 gradients_of(const PhaseParams& params, unsigned p, unsigned begin, unsigned end);
-__device__ __forceinline__ float* room_for_fours(unsigned char* arena);
+__device__ __forceinline__ float* reduce_scratch(unsigned char* arena);
 #endif
 
 // The sum of COUNT numbers per thread over the block, in the order of lanes and warps, into `out`, which all threads see after.
@@ -150,7 +150,7 @@ __device__ __forceinline__ void advantages_phase(const UpdateParams& params, uns
         const unsigned end = BLOCKED ? first + size : first + share(size, segment + 1u, params.segments);
         const Shuffle shuffle = shuffle_of(params, epoch, block);
         double mine[2] = {}, all[2];
-        // Samples are far from each other, so several are read at once.
+        // Samples are scattered in memory, so each thread issues eight loads before it uses the first value.
         constexpr unsigned AT_ONCE = 8u;
         for (unsigned first = begin + threadIdx.x; first < end; first += AT_ONCE * blockDim.x) {
             float advantages[AT_ONCE];
@@ -192,7 +192,7 @@ __device__ __forceinline__ float2 advantage_scale(const UpdateParams& params, un
     return make_float2((float)(mean + pivot), (float)(1.0 / (deviation + 1e-8)));
 }
 
-// Adam's rate of a minibatch's step, by one thread, for a launch of its own that does the step.
+// Stores Adam's step size for the update_adam launch that follows. One thread of the grid does it.
 __device__ __forceinline__ void rate_of_step(const UpdateParams& params) {
     if (blockIdx.x != 0u || threadIdx.x != 0u) return;
     params.progress->rate = adam_rate(params.adam, params.report->learning_rate, params.progress->adam_steps + 1u);
@@ -259,7 +259,7 @@ __device__ __forceinline__ void norm_phase(const UpdateParams& params, unsigned 
 
 #else
 
-// The minibatch's gradient, and the block's share of the square of its norm.
+// The minibatch's gradient, and the block's part of its squared norm.
 __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned minibatch, unsigned char* arena) {
     const UpdateParams& params = phase.update;
     const unsigned blocks = busy_blocks(params, minibatch), first = own_parameters().x, end = own_parameters().y;
@@ -270,8 +270,8 @@ __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned 
     };
 #ifdef REDUCE_BY_FOUR
     // Each thread adds up four parameters over a range of blocks; the threads of part 0 then add the parts.
-    float4* room = (float4*)room_for_fours(arena);
-    const unsigned threads = blockDim.x < ROOM_FOR_FOURS ? blockDim.x : ROOM_FOR_FOURS;
+    float4* room = (float4*)reduce_scratch(arena);
+    const unsigned threads = blockDim.x < REDUCE_SCRATCH ? blockDim.x : REDUCE_SCRATCH;
     const unsigned fours = own_count() / 4u, across = fours < threads ? fours : threads;
     const unsigned fit = threads / across, parts = fit < blocks ? fit : blocks, part = threadIdx.x / across;
 #pragma unroll 1
@@ -303,14 +303,15 @@ __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned 
 struct Totals {
     double losses[5], norm;
 
-    // Whether loss and gradient are finite; other minibatches are skipped.
+    // Whether loss and gradient are finite. A minibatch where they are not is skipped.
     __device__ __forceinline__ bool are_finite() const {
         const double sum = norm + losses[0] + losses[1] + losses[2];
         return sum - sum == 0.0;
     }
 };
 
-// Every block adds up the same numbers in the same order, each warp one of the six at a time.
+// Every block computes the same six sums (five losses and the squared norm) in the same order, so all blocks get the same bits. Each warp
+// computes one sum at a time.
 __device__ __forceinline__ Totals totals_of(const UpdateParams& params, unsigned minibatch, unsigned char* arena) {
     constexpr unsigned AT_ONCE = 8u;
     const unsigned lane = threadIdx.x % WARP, parts = BLOCKED ? params.norm_parts : gridDim.x;
@@ -353,7 +354,7 @@ __device__ __forceinline__ Totals adam_phase(const PhaseParams& phase, unsigned 
         at.exp_avg = params.exp_avg[p];
         at.exp_avg_sq = params.exp_avg_sq[p];
     };
-    // Ahead of the sums.
+    // Loaded before the sums are computed, to hide the latency.
     if (own.x + threadIdx.x < own.y) load(own.x + threadIdx.x);
     const Totals totals = totals_of(params, minibatch, arena);
     if (!totals.are_finite()) return totals;

@@ -7,8 +7,8 @@
 // such launch the kernels named after the phases run one after another; the phases are the same functions.
 //
 //   advantages  mean and deviation of each minibatch's advantages, before an epoch; part of a minibatch per block
-//   ahead       while blocks wait for others after a gradient: the losses, Adam's rate, and what the next gradient needs besides weights, its first
-//              samples and the scale of its advantages
+//   ahead       between arriving at the grid barrier after a gradient and waiting on it: the block's loss sums, Adam's step size, and for
+//              the next gradient its first samples and the scale of its advantages; these two also before an epoch's first minibatch
 //   gradient    forward, loss and backward of the minibatch's tiles, tile by tile to the blocks in turn (gradient_rows.cuh in fp32,
 //              gradient_fragments.cuh on tensor cores)
 //   tables      with embeddings: gradients of the tables and of the layer after them (tables.cuh)
@@ -53,21 +53,22 @@ constexpr unsigned ROWS_WORDS = THREADS / WARP * WARP_WORDS;
 constexpr unsigned SUM_WORDS = 2u * 8u * (THREADS / WARP) + round_up(ENV_ACTIONS, 4u) * (THREADS / WARP);
 
 #ifdef REDUCE_BY_FOUR
-// Shared memory that is free between two gradients: the features, or without them the rows, to which no samples are copied then.
-constexpr unsigned ROOM_FOR_FOURS = (FEATURE_WORDS > 0u ? FEATURE_WORDS : ROWS_WORDS) / 4u;
+// Scratch space for the reduction, in shared memory that is free between two gradients. On tensor cores these are the features, since the
+// next samples are already being copied to the rows; in fp32 there are no features and nothing is copied ahead, so the rows are free.
+constexpr unsigned REDUCE_SCRATCH = (FEATURE_WORDS > 0u ? FEATURE_WORDS : ROWS_WORDS) / 4u;
 #endif
 
 #include "common/update.cuh"
 
-// What a minibatch's gradient and step need besides the weights and the gradient, made before those are there.
+// What a minibatch's gradient and Adam step need, computed before the weights and the gradient are ready.
 struct Ahead {
     // The order of the epoch's samples.
     Shuffle shuffle;
-    // Adam's steps so far.
+    // Adam steps taken so far.
     u64 steps;
     // Shift and scale of the minibatch's advantages.
     float2 scale;
-    // Of the next step.
+    // Adam's step size for the next step.
     AdamRate rate;
 };
 constexpr unsigned AHEAD_WORDS = 16u;
@@ -205,7 +206,7 @@ __device__ __forceinline__ void copy_words(const float* from, float* to) {
 }
 
 #ifdef REDUCE_BY_FOUR
-__device__ __forceinline__ float* room_for_fours(unsigned char* arena) { return (float*)arena + WEIGHT_WORDS; }
+__device__ __forceinline__ float* reduce_scratch(unsigned char* arena) { return (float*)arena + WEIGHT_WORDS; }
 #endif
 
 __device__ __forceinline__ Ahead& ahead_of(unsigned char* arena) { return *(Ahead*)((float*)sum_room(arena) + SUM_WORDS); }
@@ -252,7 +253,7 @@ __device__ __forceinline__ void ahead_phase(const UpdateParams& params, unsigned
     const unsigned warp = threadIdx.x / WARP, position = bound(params, minibatch) + (share.part * (THREADS / WARP) + warp) * TILE;
     float* rows = (float*)arena + WEIGHT_WORDS + FEATURE_WORDS + warp * WARP_WORDS;
     if (share.busy) copy_samples(params, ahead.shuffle, share.env_block, position, bound(params, minibatch + 1u), rows, threadIdx.x % WARP);
-    // Not the thread that waits for the other blocks.
+    // Not thread 0, which polls the grid barrier.
     if (threadIdx.x == THREADS - 1u) ahead.scale = advantage_scale(params, minibatch);
 }
 
@@ -289,8 +290,8 @@ struct OwnSample {
     }
 };
 
-// The block's share of a minibatch's gradient, and that of its warps in the losses, in sum_room; after ahead_phase. Not inlined: in the loops around it the
-// compiler would move addresses out of it until registers spill.
+// The block's part of a minibatch's gradient, and in sum_room the loss sums of each warp. Call it after ahead_phase. Not inlined: the
+// compiler would hoist address computations out of the caller's loops until registers spill.
 __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned minibatch) {
     SHARED_ARENA(arena);
     const UpdateParams& params = phase.update;
@@ -399,7 +400,7 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned m
     }
 }
 
-// The block's losses from those of its warps.
+// Adds up the loss sums of the block's warps.
 __device__ __forceinline__ void losses_phase(const UpdateParams& params, unsigned char* arena) {
     if (threadIdx.x >= 5u) return;
     double sum = 0.0;
@@ -407,8 +408,8 @@ __device__ __forceinline__ void losses_phase(const UpdateParams& params, unsigne
     params.losses[blockIdx.x * 5u + threadIdx.x] = sum;
 }
 
-// The thread that knows how many steps Adam has taken: of another warp than those that wait for the other blocks and scale the advantages, if there are
-// three.
+// Counts Adam's steps and computes the step size. With at least three warps it is in another warp than thread 0, which polls the grid
+// barrier, and thread THREADS - 1, which computes the scale of the advantages.
 constexpr unsigned RATE_THREAD = THREADS > 2u * WARP ? WARP : THREADS - 2u;
 
 KERNEL(ppo_update, FusedUpdateParams, THREADS, 1) {

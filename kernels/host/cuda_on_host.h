@@ -64,7 +64,7 @@ const operant_host::Module operant_host_module = {
 // The block's dynamic shared memory, the only way to shared memory.
 #define SHARED_ARENA(name) unsigned char* const name = operant_host::lane()->block->arena
 
-// A barrier of all threads of the grid; cooperative launches only. Its first half synchronises the block; blocks meet in the second.
+// A barrier of all threads of the grid; cooperative launches only. GRID_ARRIVE synchronises the block, GRID_WAIT all blocks.
 #define GRID_ARRIVE(state) ((void)(state), __syncthreads())
 #define GRID_BARRIER(state, passed) GRID_WAIT(state, passed)
 #define GRID_WAIT(state, passed)                                                                                \

@@ -81,7 +81,7 @@ pub(crate) fn outer(
     }
 }
 
-/// 16 outputs.
+/// [`outer`] for one block of 16 outputs.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn outer_block(deltas: &[[Words; 2]; LANES], inputs: &[[Tile<u32>; 2]; 2], sums: &mut [Tile<f32>; 2]) {

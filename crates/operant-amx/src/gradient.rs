@@ -19,8 +19,8 @@ pub struct Deltas<'a> {
     totals: &'a mut [Words],
 }
 
-/// Where the deltas of 16 features go: pairs, samples and totals.
-pub(crate) type Places<'a> =
+/// The pairs, samples and totals of 16 features, to write to.
+pub(crate) type DeltaBlock<'a> =
     (&'a mut [[Words; VECTORS]; LANES / 2], &'a mut [[Words; 2]; LANES], &'a mut [Words; LANES]);
 
 /// [`Deltas`] to read.
@@ -72,8 +72,8 @@ impl<'a> Deltas<'a> {
         }
     }
 
-    /// The places of features 16 row .. 16 (row + 1).
-    fn places(&mut self, row: usize) -> Places<'_> {
+    /// The buffers of features 16 row .. 16 (row + 1).
+    fn block(&mut self, row: usize) -> DeltaBlock<'_> {
         (
             &mut self.pairs.as_chunks_mut().0[row],
             &mut self.samples.as_chunks_mut().0[row],
@@ -147,10 +147,10 @@ impl Unit {
         let x = x.as_chunks::<VECTORS>().0.as_chunks::<{ LANES / 2 }>().0;
         match self.part::<VECTORS>() {
             2 => self.products::<VECTORS, 2>(transposed, deltas.pairs(), scratch, |row, part, sums| {
-                self.deltas(activation, sums, &x[row], to.places(row), part);
+                self.deltas(activation, sums, &x[row], to.block(row), part);
             }),
             _ => self.products::<VECTORS, VECTORS>(transposed, deltas.pairs(), scratch, |row, part, sums| {
-                self.deltas(activation, sums, &x[row], to.places(row), part);
+                self.deltas(activation, sums, &x[row], to.block(row), part);
             }),
         }
     }

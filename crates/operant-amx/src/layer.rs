@@ -1,7 +1,7 @@
 //! A layer's packed weights, and its products.
 
 use crate::activation::Activation;
-use crate::gradient::Places;
+use crate::gradient::DeltaBlock;
 use crate::unit::{Mode, Order, Unit};
 use crate::{Floats, LANES, TILE_FEATURES, Tile, Words, pair_of, twin};
 
@@ -114,7 +114,7 @@ impl Unit {
         4 * LANES * if V > 2 { 2 } else { V }
     }
 
-    /// Vectors of a part of V, which are multiplied at once. AMX multiplies a part while another passes the nonlinearity.
+    /// How many of the V vectors one product computes (a part). With AMX the product of a part overlaps with the nonlinearity of another.
     pub(crate) fn part<const V: usize>(self) -> usize {
         match self.0.order() {
             Order::Amx => V.min(2),
@@ -162,9 +162,10 @@ impl Unit {
         }
     }
 
-    /// Calls `finish` with the products of every 16 outputs and H vectors, part by part. With AMX they are begun while those before them are finished,
-    /// and stored a call ahead of their use. The two buffers in use at a time lie where their addresses differ below 4096: a CPU holds back a load that
-    /// follows a store of the same lower 12 bits.
+    /// Calls `finish` with each part's products: 16 outputs x H vectors. With AMX the product of part k is begun before `finish` of part
+    /// k - 2 and stored after it, so that the two overlap. `finish` then reads part k - 1, whose buffer is next to the one just stored:
+    /// 1 or 2 KiB apart, so their addresses differ in the lower 12 bits. The CPU delays a load whose lower 12 address bits match those of
+    /// an earlier pending store (4K aliasing). Other units compute in `end`.
     pub(crate) fn products<const V: usize, const H: usize>(
         self,
         weights: &Weights,
@@ -206,7 +207,8 @@ impl Unit {
         let _ = (a, b, part);
     }
 
-    /// The product that was begun with the same arguments. `used` is how many outputs, and words of a row, are not padding.
+    /// Stores the product that `begin` started with the same arguments; other units compute it here. `used` is how many outputs, and words of a
+    /// row, are not padding.
     #[inline]
     #[allow(unsafe_code)]
     fn end<const V: usize, const H: usize>(
@@ -229,7 +231,7 @@ impl Unit {
     }
 }
 
-/// Sums and biases of 16 outputs, or of as many as there are rows, into the vectors of a part.
+/// Writes `sums + bias` of 16 outputs, or of as many as `y` has rows, to the vectors of a part.
 fn put_rows<const V: usize, const H: usize>(
     sums: &[[Floats; H]; LANES],
     bias: &[f32; LANES],
@@ -263,7 +265,7 @@ macro_rules! by_mode {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a unit with this mode is only made where the CPU has AVX512_BF16.
             Mode::Dot => unsafe { crate::dots::$function$(::<$($v),+>)?($($argument),+) },
-            mode => twin::$function$(::<$v>)?(mode.order(), $($argument),+),
+            mode => twin::$function$(::<$($v),+>)?(mode.order(), $($argument),+),
         }
     };
     (@call vectors, $mode:expr, $function:ident$(::<$($v:ident),+>)?, $($argument:ident),+) => {
@@ -292,7 +294,7 @@ by_mode! {
         activation: Activation,
         sums: &[[Floats; H]; LANES],
         x: &[[Words; crate::VECTORS]; LANES / 2],
-        places: Places<'_>,
+        block: DeltaBlock<'_>,
         part: usize
     ) = vectors::deltas;
     /// Pairs of 32 features over 64 samples, as pairs of samples.

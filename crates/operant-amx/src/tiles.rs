@@ -1,7 +1,7 @@
 //! AMX's instructions: permission, tile configuration, and products of tiles.
 //!
-//! Tiles stay in registers between [`begin`] and [`end`], and nowhere else. Compilers use no tile registers on their own; were one overwritten, results
-//! would be wrong, but nothing would be read or written that may not be.
+//! Tile registers keep values between [`begin`] and [`end`], and nowhere else. The compiler never uses tile registers itself. If other code
+//! overwrote one, results would be wrong, but no memory outside the borrowed slices would be read or written.
 
 #![allow(unsafe_code)] // Instructions without intrinsics; every block has a SAFETY comment.
 
@@ -104,8 +104,8 @@ mod instructions {
         assert!(!a.is_empty() && b.len() == LANES * a.len() && matches!(H, 1 | 2) && H * (part + 1) <= V);
         // SAFETY: the caller's.
         unsafe { configure() };
-        // `a` has `count` tiles of 16 rows of 64 bytes one after another. The rows of `b` are V x 64 bytes, so the 16 rows of its tile v begin 64 v bytes
-        // into 16 rows that lie V x 64 bytes apart, and the next 16 rows follow.
+        // `a` is `count` contiguous tiles of 16 rows x 64 bytes. A row of `b` has V x 64 bytes, so tile v of `b` is 16 rows of 64 bytes at
+        // offset 64 v, with stride V x 64 bytes. The 16 rows of the next tile follow.
         macro_rules! begin {
             ($($zero:literal)+; $($multiply:literal)+) => {
                 // SAFETY: whatever the configuration is, a tile has at most 16 rows of at most 64 bytes. By the lengths checked above, every
@@ -172,8 +172,8 @@ mod instructions {
         assert_eq!(deltas.len(), sums.len());
         // SAFETY: the caller's.
         unsafe { configure() };
-        // The 16 outputs of block `$o`: sums in tiles $a and $b. Their deltas begin `2048 $o` bytes into `deltas`, rows 128 bytes apart; their sums as many
-        // into `sums`, two tiles of 1024 bytes.
+        // Block $o is 16 outputs, with its sums in tiles $a and $b. Its deltas are at byte 2048 $o of `deltas`, 16 rows with stride 128; its
+        // sums are at byte 2048 $o of `sums`, two tiles of 1024 bytes.
         macro_rules! load {
             ($o:literal, $a:literal, $b:literal) => {
                 concat!(
@@ -235,8 +235,8 @@ mod instructions {
             };
         }
         macro_rules! run { ($deltas:expr, $sums:expr, $($line:expr),+) => {
-            // SAFETY: as in [`begin`]: every row of a tile lies within `deltas`, `inputs` or `sums`, whose blocks are 2048 bytes each and as many as the lines
-            // name; `sums` is borrowed for writing.
+            // SAFETY: as in [`begin`], every tile row lies within `deltas`, `inputs` or `sums`: a block of `deltas` or `sums` has 2048 bytes,
+            // and the lines use no more blocks than the slices have. `sums` is borrowed for writing.
             unsafe {
                 asm!($($line,)+
                     deltas = in(reg) $deltas.as_ptr(), inputs = in(reg) inputs.as_ptr(), sums = in(reg) $sums.as_mut_ptr(),
@@ -249,8 +249,8 @@ mod instructions {
         } }
         let ((deltas, last), (sums, last_sums)) = (deltas.as_chunks::<4>(), sums.as_chunks_mut::<4>());
         for (deltas, sums) in deltas.iter().zip(sums) {
-            // Two sets of sums in turn, one multiplied while the other is stored and loaded. No sums are loaded right after a store 4096 bytes away, which
-            // the CPU would take for one to the same place.
+            // Two sets of sums alternate: one is multiplied while the other is stored and loaded. No sums are loaded right after a store 4096
+            // bytes away, which the CPU would treat as a store to the same address.
             run!(
                 deltas,
                 sums,

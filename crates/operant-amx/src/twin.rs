@@ -6,7 +6,7 @@
 //! operands count as zero and denormal results become zero.
 
 use crate::activation::Activation;
-use crate::gradient::Places;
+use crate::gradient::DeltaBlock;
 use crate::unit::Order;
 use crate::{Floats, LANES, Tile, VECTORS, Words, halves, pair, rounded};
 
@@ -114,7 +114,7 @@ pub(crate) fn deltas<const H: usize>(
     activation: Activation,
     sums: &[[Floats; H]; LANES],
     x: &[[Words; VECTORS]; LANES / 2],
-    (pairs, samples, totals): Places<'_>,
+    (pairs, samples, totals): DeltaBlock<'_>,
     part: usize,
 ) {
     for r in 0..LANES / 2 {

@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use crate::activation::{Activation, LIMIT, ROUNDER, SCALE, TANH};
-use crate::gradient::Places;
+use crate::gradient::DeltaBlock;
 use crate::{Floats, LANES, Tile, VECTORS, Words};
 
 #[inline]
@@ -115,7 +115,7 @@ pub(crate) fn activate<const V: usize, const H: usize>(
             let tanh = Tanh::load();
             activate_by(sums, bias, y, part, |x| tanh.value(x));
         }
-        // The second operand where one is NaN.
+        // `max` returns the second operand if either is NaN.
         Activation::Relu => activate_by(sums, bias, y, part, |x| _mm512_max_ps(_mm512_setzero_ps(), x)),
     }
 }
@@ -140,21 +140,21 @@ fn activate_by<const V: usize, const H: usize>(
 }
 
 /// The gradient of the inputs of a nonlinearity whose outputs are `x`, from that of its outputs, in the forms of [`crate::Deltas`]: the vectors
-/// H part .. H (part + 1), H = 2 or 4. Parts come in order, as totals continue.
+/// H part .. H (part + 1), H = 2 or 4. Call it for the parts in order: each adds to the totals of the parts before.
 #[target_feature(enable = "avx512f")]
 pub(crate) fn deltas<const H: usize>(
     activation: Activation,
     sums: &[[Floats; H]; LANES],
     x: &[[Words; VECTORS]; LANES / 2],
-    places: Places<'_>,
+    block: DeltaBlock<'_>,
     part: usize,
 ) {
     let one = _mm512_set1_ps(1.0);
     match activation {
         Activation::Tanh => {
-            each(sums, x, places, part, |y, dy| _mm512_mul_ps(dy, _mm512_fnmadd_ps(y, y, one)))
+            each(sums, x, block, part, |y, dy| _mm512_mul_ps(dy, _mm512_fnmadd_ps(y, y, one)))
         }
-        Activation::Relu => each(sums, x, places, part, |y, dy| {
+        Activation::Relu => each(sums, x, block, part, |y, dy| {
             let positive = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(y, _mm512_setzero_ps());
             _mm512_maskz_mov_ps(positive, dy)
         }),
@@ -166,7 +166,7 @@ pub(crate) fn deltas<const H: usize>(
 fn each<const H: usize>(
     sums: &[[Floats; H]; LANES],
     x: &[[Words; VECTORS]; LANES / 2],
-    (pairs, samples, totals): Places<'_>,
+    (pairs, samples, totals): DeltaBlock<'_>,
     part: usize,
     slope: impl Fn(__m512, __m512) -> __m512,
 ) {

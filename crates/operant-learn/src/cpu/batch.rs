@@ -257,7 +257,7 @@ impl Gathered {
 
     /// Gathers the samples at `indices`.
     pub fn gather(&mut self, batch: &Batch, indices: &[u32; TILE]) {
-        // Eight samples and eight words of them at a time: of single words compilers make scatters, which take longer.
+        // Transposes blocks of 8 samples x 8 words. Word by word, the compiler generates scatter instructions, which are slower.
         for (group, indices) in indices.as_chunks().0.iter().enumerate() {
             let samples = indices.map(|index| batch.sample(index as usize).as_chunks().0);
             for (chunk, rows) in self.words.chunks_mut(samples.len()).enumerate() {
