@@ -19,9 +19,9 @@ extern __shared__ __align__(16) unsigned char dynamic_shared[];
 // A barrier of all threads of a cooperative launch, in two halves. GRID_ARRIVE synchronises the block and counts it as arrived; GRID_WAIT
 // waits until all blocks have arrived. In between, a block may do work whose results other blocks read only after a later barrier. STATE is
 // a counter in global memory, which the host sets to zero before the launch; PASSED counts the barriers in each thread, from 0.
-#define GRID_ARRIVE(STATE) grid_arrive(STATE)
+#define GRID_ARRIVE(STATE, PASSED) grid_arrive(STATE)
 #define GRID_WAIT(STATE, PASSED) grid_wait(STATE, ++PASSED)
-#define GRID_BARRIER(STATE, PASSED) (GRID_ARRIVE(STATE), GRID_WAIT(STATE, PASSED))
+#define GRID_BARRIER(STATE, PASSED) (GRID_ARRIVE(STATE, PASSED), GRID_WAIT(STATE, PASSED))
 
 __device__ __forceinline__ void grid_arrive(unsigned* state) {
     __syncthreads();

@@ -1,7 +1,7 @@
 // The part of PPO's update that the fused and the GEMM path share: buffers, statistics and state, and all phases except the gradient.
 //
 // An includer defines the kernels' parameters (PhaseParams, with the UpdateParams `update` and `weights`), the block's shared memory for
-// sums (sum_room), how many blocks write losses and partial gradients of a minibatch (busy_blocks), one parameter's gradient
+// sums (sum_room), how many blocks' losses and partial gradients of a minibatch count (busy_blocks), one parameter's gradient
 // (gradient_of), and how a parameter is packed into the weights (pack_parameter). With REDUCE_BY_FOUR it also defines the sum of
 // four neighbouring parameters' gradients over a range of blocks (gradients_of), and scratch space of REDUCE_SCRATCH float4 in shared memory (reduce_scratch).
 #pragma once

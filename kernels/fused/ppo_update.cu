@@ -400,7 +400,7 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned m
     }
 }
 
-// Adds up the loss sums of the block's warps.
+// Adds up the loss sums of the block's warps. A block without a tile stores what its shared memory contains, and nobody reads that.
 __device__ __forceinline__ void losses_phase(const UpdateParams& params, unsigned char* arena) {
     if (threadIdx.x >= 5u) return;
     double sum = 0.0;
@@ -431,8 +431,15 @@ KERNEL(ppo_update, FusedUpdateParams, THREADS, 1) {
         __syncthreads();
         for (unsigned minibatch = 0u; minibatch < update.num_minibatches; ++minibatch) {
             gradient_phase(params, minibatch);
-            GRID_ARRIVE(update.barrier);
+#if BLOCKED
+            // sum_phase reads the losses of all blocks right after this barrier.
+            __syncthreads();
             losses_phase(update, arena);
+#endif
+            GRID_ARRIVE(update.barrier, passed);
+#if !BLOCKED
+            losses_phase(update, arena);
+#endif
             if (threadIdx.x == RATE_THREAD) ahead.rate = adam_rate(update.adam, update.report->learning_rate, ahead.steps + 1u);
             if (minibatch + 1u < update.num_minibatches) ahead_phase(update, epoch, minibatch + 1u, false, arena);
             GRID_WAIT(update.barrier, passed);
@@ -451,7 +458,7 @@ KERNEL(ppo_update, FusedUpdateParams, THREADS, 1) {
 #endif
             GRID_BARRIER(update.barrier, passed);
             const Totals totals = adam_phase(params, minibatch, ahead.rate, arena);
-            GRID_ARRIVE(update.barrier);
+            GRID_ARRIVE(update.barrier, passed);
             if (threadIdx.x == RATE_THREAD && totals.are_finite()) ahead.steps += 1u;
             report_phase(update, epoch, minibatch, totals);
             note_phase(update, minibatch);

@@ -64,12 +64,14 @@ const operant_host::Module operant_host_module = {
 // The block's dynamic shared memory, the only way to shared memory.
 #define SHARED_ARENA(name) unsigned char* const name = operant_host::lane()->block->arena
 
-// A barrier of all threads of the grid; cooperative launches only. GRID_ARRIVE synchronises the block, GRID_WAIT all blocks.
-#define GRID_ARRIVE(state) ((void)(state), __syncthreads())
-#define GRID_BARRIER(state, passed) GRID_WAIT(state, passed)
-#define GRID_WAIT(state, passed)                                                                                \
-    ((void)(state), ++(passed), operant_host::engine->sync_grid(operant_host::lane(),                                       \
-                                                    {operant_host::SyncPoint::GridBarrier, __LINE__, __FILE__}))
+// A barrier of all threads of the grid; cooperative launches only. On a GPU, work between the halves runs before, while or after other blocks pass the
+// barrier. Here all blocks meet in the second half of one barrier and in the first half of the next, after which odd blocks are a step behind.
+#define GRID_SYNC() \
+    (operant_host::engine->sync_grid(operant_host::lane(), {operant_host::SyncPoint::GridBarrier, __LINE__, __FILE__}))
+#define GRID_ARRIVE(state, passed) \
+    ((void)(state), (passed) % 2u == 0u ? __syncthreads() : (GRID_SYNC(), blockIdx.x % 2u == 0u ? (void)0 : __syncthreads()))
+#define GRID_WAIT(state, passed) ((void)(state), (passed)++ % 2u == 0u ? GRID_SYNC() : __syncthreads())
+#define GRID_BARRIER(state, passed) (GRID_ARRIVE(state, passed), GRID_WAIT(state, passed))
 
 #include "cuda_collectives.h"
 #include "cuda_scalars.h"

@@ -67,7 +67,7 @@ plain_struct! {
         finite: u32,
         /// Its KL divergence.
         last_kl: f64,
-        /// The learning rate of the last minibatch's step.
+        /// Adam's step size, from the launch that reduces to the one that steps; not used in a cooperative launch.
         rate: AdamRate,
     }
 }
