@@ -18,6 +18,8 @@ pub(crate) struct WorkerTeam<'a, J> {
     work: &'a (dyn Fn(&J, usize) + Sync),
     /// Polls of a waiting thread before it yields; None if threads sleep between rounds.
     spins: Option<u32>,
+    /// Whether the leader does all items.
+    alone: bool,
     /// Number of rounds started.
     round: AtomicUsize,
     /// Items of this round: how many there are, have been taken, are done.
@@ -29,18 +31,21 @@ pub(crate) struct WorkerTeam<'a, J> {
 }
 
 /// Runs `lead`, which may call [`WorkerTeam::round`] any number of times; `work(job, item)` does one item of a round. The threads
-/// of the current rayon pool wait for rounds as `waiting` says; with [`WaitStrategy::Sleep`] each round is a parallel loop.
+/// of the current rayon pool wait for rounds as `waiting` says; with [`WaitStrategy::Sleep`] each round is a parallel loop. With
+/// None the leader does all items.
 pub(crate) fn lead<J: Send + Sync, R>(
-    waiting: WaitStrategy,
+    waiting: Option<WaitStrategy>,
     job: J,
     work: &(dyn Fn(&J, usize) + Sync),
     lead: impl FnOnce(&WorkerTeam<'_, J>) -> R,
 ) -> R {
-    let spins = waiting.spins().filter(|_| rayon::current_num_threads() > 1);
+    let alone = waiting.is_none() || rayon::current_num_threads() == 1;
+    let spins = waiting.and_then(WaitStrategy::spins).filter(|_| !alone);
     let zero = || AtomicUsize::new(0);
     let (over, failed) = (AtomicBool::new(false), AtomicBool::new(false));
     let (round, count, taken, done) = (zero(), zero(), zero(), zero());
-    let team = WorkerTeam { job: RwLock::new(job), work, spins, round, count, taken, done, over, failed };
+    let team =
+        WorkerTeam { job: RwLock::new(job), work, spins, alone, round, count, taken, done, over, failed };
     if spins.is_none() {
         return lead(&team);
     }
@@ -73,7 +78,7 @@ impl<J: Send + Sync> WorkerTeam<'_, J> {
             self.take_items();
             self.wait(|| self.done.load(Ordering::Acquire) == count || self.failed.load(Ordering::Acquire));
             assert!(!self.failed.load(Ordering::Acquire), "another thread of the team panicked");
-        } else if count == 1 || rayon::current_num_threads() == 1 {
+        } else if count == 1 || self.alone {
             self.take_items();
         } else {
             let job = self.read();
@@ -182,7 +187,7 @@ mod tests {
                 };
                 let total = pool.install(|| {
                     leader.store(rayon::current_thread_index().unwrap(), Ordering::Relaxed);
-                    lead(waiting, 0, &work, |team| {
+                    lead(Some(waiting), 0, &work, |team| {
                         // Rounds of one item stand between larger ones: a late helper must not leave the leader early.
                         for round in 1..=ROUNDS {
                             let before: usize = sums.iter().map(|sum| sum.load(Ordering::Relaxed)).sum();
@@ -211,7 +216,7 @@ mod tests {
     fn a_panic_in_an_item_reaches_the_leader() {
         let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
         pool.install(|| {
-            lead(WaitStrategy::Spin, (), &|_, item| assert!(item != 3), |team| team.round(8, |_| ()));
+            lead(Some(WaitStrategy::Spin), (), &|_, item| assert!(item != 3), |team| team.round(8, |_| ()));
         });
     }
 }

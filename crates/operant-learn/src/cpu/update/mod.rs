@@ -15,6 +15,7 @@ mod worker;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
 
 use rayon::prelude::*;
 use wide::f32x16;
@@ -26,6 +27,7 @@ use crate::config::Config;
 use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::network::tile::{LANES, TILE};
+use crate::cpu::threads::balance::Balance;
 use crate::cpu::threads::pool::WaitStrategy;
 use crate::cpu::threads::team;
 use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
@@ -50,6 +52,8 @@ const CHUNK_FLOATS: usize = 1 << 23;
 const SUM_BLOCK: usize = 1_024;
 /// Up to this minibatch and this network the threads stay awake between minibatches.
 const AWAKE_SAMPLES: usize = 8_192;
+/// Up to this minibatch the leader tries whether it is faster alone.
+const TRIED_SAMPLES: usize = 512;
 /// See [`AWAKE_SAMPLES`]; a larger network's sums and steps are spread by rayon, which must find its threads free.
 const AWAKE_PARAMS: usize = 1 << 16;
 
@@ -98,6 +102,8 @@ pub struct Learner {
     timer: PhaseTimer,
     /// How threads wait between small minibatches.
     waiting: WaitStrategy,
+    /// Whether they share very small ones.
+    balance: Balance,
 }
 
 /// The gradient of one chunk.
@@ -146,6 +152,7 @@ impl Learner {
             pulse: Arc::default(),
             timer: PhaseTimer::default(),
             waiting: WaitStrategy::default(),
+            balance: Balance::default(),
         }
     }
 
@@ -209,7 +216,9 @@ impl Learner {
                 &self.pulse,
             )));
         }
-        let Self { config, network, policy, workers, chunks, gradient, moments, timer, group, .. } = self;
+        let Self {
+            config, network, policy, workers, chunks, gradient, moments, timer, group, balance, ..
+        } = self;
         let (group, learning_rate) = (&**group, learning_rate(config, update));
         let blocks = Blocks::of(config, batch, group);
         let length = batch.sequence();
@@ -242,7 +251,10 @@ impl Learner {
             }
         };
         let small = batch.len() / count <= AWAKE_SAMPLES && network.len() <= AWAKE_PARAMS;
-        let waiting = if small { self.waiting } else { WaitStrategy::Sleep };
+        let is_tried = small && batch.len() / count <= TRIED_SAMPLES && threads > 1;
+        let together = !is_tried || balance.together();
+        let waiting = together.then_some(if small { self.waiting } else { WaitStrategy::Sleep });
+        let start = Instant::now();
         let first = Round { policy, task: Task::Advantages { epoch: 0 } };
         let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
         team::lead(waiting, first, &work, |team| -> Result<(), LearnError> {
@@ -308,6 +320,9 @@ impl Learner {
             }
             Ok(())
         })?;
+        if is_tried {
+            balance.record(together, batch.len() * epochs, start.elapsed());
+        }
         timer.start();
         let samples = blocks.sequences * length;
         let of_block = |block: usize| errors_and_returns(batch, block * samples, (block + 1) * samples);
