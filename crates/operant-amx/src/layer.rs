@@ -163,9 +163,9 @@ impl Unit {
     }
 
     /// Calls `finish` with each part's products: 16 outputs x H vectors. With AMX the product of part k is begun before `finish` of part
-    /// k - 2 and stored after it, so that the two overlap. `finish` then reads part k - 1, whose buffer is an odd
-    /// number of buffers of 1 or 2 KiB from the one just stored, so their addresses differ in the lower 12 bits. The CPU delays a load whose lower 12 address bits match those of
-    /// an earlier pending store (4K aliasing). Other units compute in `end`.
+    /// k - 2 and stored after it, so that the two overlap. `finish` then reads part k - 1, whose buffer is an odd number of buffers of 1 or
+    /// 2 KiB from the one just stored, so their addresses differ in the lower 12 bits. The CPU delays a load whose lower 12 address bits
+    /// match those of an earlier pending store (4K aliasing). Other units compute in `end`.
     pub(crate) fn products<const V: usize, const H: usize>(
         self,
         weights: &Weights,

@@ -1,26 +1,26 @@
 //! Whether the other threads help with very small minibatches.
 //!
-//! On an idle machine two cores compute a minibatch of 128 samples in 0.75 of the time of one. If another process takes a core, the leader
-//! waits for a thread that does not run, and such minibatches take up to three times as long as on one thread. Both ways compute the same
-//! bits, so the faster one is found by trying.
+//! On an idle machine two threads need 0.75 of the time of one for minibatches of 128 samples. If another process uses one of the two cores, the
+//! leader waits for a thread that does not run, and they need 2.6 times as long as one (docs/results/speed-cpu.md). Both ways compute the same
+//! bits, so their times are compared during training.
 
 use std::time::Duration;
 
-/// Updates before the leader is tried alone: short trainings do without.
+/// Updates before the first one by the leader alone, so that short runs have none.
 const FIRST_TRIAL: u64 = 16;
-/// Minimum updates between two trials of the way that was slower.
+/// Minimum updates between two trials of the slower way.
 const BETWEEN_TRIALS: u64 = 32;
-/// The updates between two trials are so many that these cost at most the inverse of this.
-const COST: f64 = 50.0;
-/// The weight of a new measurement.
+/// Updates between two trials, in units of what a trial costs: they take at most 1/50 of the time.
+const INVERSE_COST: f64 = 50.0;
+/// The weight of a new time in the moving average.
 const WEIGHT: f64 = 0.5;
 
-/// The smoothed times of both ways, per sample and epoch.
+/// Moving averages of the times of both ways.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Balance {
     updates: u64,
     next_trial: u64,
-    /// Together, and by the leader alone.
+    /// Seconds per sample and epoch: all threads together, and the leader alone.
     times: [Option<f64>; 2],
 }
 
@@ -33,7 +33,7 @@ impl Balance {
         }
     }
 
-    /// Takes the time of an update of this many samples, over all epochs.
+    /// Records the time of an update; `samples` counts a sample once per epoch.
     pub fn record(&mut self, together: bool, samples: usize, time: Duration) {
         let time = time.as_secs_f64() / samples.max(1) as f64;
         let smoothed = &mut self.times[usize::from(!together)];
@@ -43,7 +43,7 @@ impl Balance {
             && (a <= b) != together
         {
             let ratio = a.max(b) / a.min(b).max(f64::MIN_POSITIVE);
-            self.next_trial = self.updates + BETWEEN_TRIALS.max((COST * (ratio - 1.0)) as u64);
+            self.next_trial = self.updates + BETWEEN_TRIALS.max((INVERSE_COST * (ratio - 1.0)) as u64);
         }
     }
 }
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn the_faster_way_is_found_and_found_again_after_a_change() {
         let mut balance = Balance::default();
-        assert_eq!(run(&mut balance, 16, [100, 150]), 16, "short trainings try nothing");
+        assert_eq!(run(&mut balance, 16, [100, 150]), 16, "short runs have no trial");
         let idle = run(&mut balance, 330, [100, 150]);
         assert!((318..330).contains(&idle), "together, but for some trials: {idle}");
         let busy = run(&mut balance, 1_000, [300, 150]);

@@ -174,20 +174,23 @@ mod tests {
         const ROUNDS: usize = 40_000;
         let items = |round: usize| if round.is_multiple_of(2) { 1 } else { round % 8 };
         for threads in [1, 2, 5] {
-            for waiting in [WaitStrategy::Spin, WaitStrategy::Yield, WaitStrategy::Sleep] {
+            for waiting in
+                [Some(WaitStrategy::Spin), Some(WaitStrategy::Yield), Some(WaitStrategy::Sleep), None]
+            {
                 let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 let sums: Vec<AtomicUsize> = (0..7).map(|_| AtomicUsize::new(0)).collect();
                 let leader = AtomicUsize::new(usize::MAX);
                 let work = |job: &usize, item: usize| {
                     // Helpers are slow, so that a leader that does not wait for them is detected.
                     if rayon::current_thread_index() != Some(leader.load(Ordering::Relaxed)) {
+                        assert!(waiting.is_some(), "the leader works alone");
                         (0..2_000).for_each(|_| std::hint::spin_loop());
                     }
                     sums[item].fetch_add(*job, Ordering::Relaxed);
                 };
                 let total = pool.install(|| {
                     leader.store(rayon::current_thread_index().unwrap(), Ordering::Relaxed);
-                    lead(Some(waiting), 0, &work, |team| {
+                    lead(waiting, 0, &work, |team| {
                         // Rounds of one item stand between larger ones: a late helper must not leave the leader early.
                         for round in 1..=ROUNDS {
                             let before: usize = sums.iter().map(|sum| sum.load(Ordering::Relaxed)).sum();
