@@ -1,21 +1,22 @@
 //! Whether the other threads help with very small minibatches.
 //!
 //! On an idle machine two threads need 0.75 of the time of one for minibatches of 128 samples. If another process uses one of the two cores, the
-//! leader waits for a thread that does not run, and they need 2.6 times as long as one (docs/results/speed-cpu.md). Both ways compute the same
+//! leader waits for a thread that does not run, and they need 2.6 times as long as one (docs/results/speed-cpu.md). Both modes compute the same
 //! bits, so their times are compared during training.
 
 use std::time::Duration;
 
 /// Updates before the first one by the leader alone, so that short runs have none.
 const FIRST_TRIAL: u64 = 16;
-/// Minimum updates between two trials of the slower way.
+/// Minimum updates between two trials of the slower mode.
 const BETWEEN_TRIALS: u64 = 32;
-/// Updates between two trials, in units of what a trial costs: they take at most 1/50 of the time.
+/// Updates between two trials, per unit of a trial's extra time. The unit is the time of an update in the faster mode, so trials add about
+/// 1/50 to the training time at most.
 const INVERSE_COST: f64 = 50.0;
 /// The weight of a new time in the moving average.
 const WEIGHT: f64 = 0.5;
 
-/// Moving averages of the times of both ways.
+/// Moving averages of the times of both modes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Balance {
     updates: u64,
@@ -52,7 +53,7 @@ impl Balance {
 mod tests {
     use super::*;
 
-    /// How many of `updates` updates the threads worked together.
+    /// The number of updates, out of `updates`, that used all threads.
     fn run(balance: &mut Balance, updates: usize, times: [u64; 2]) -> usize {
         let update = |_| {
             let together = balance.together();
@@ -63,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn the_faster_way_is_found_and_found_again_after_a_change() {
+    fn the_faster_mode_is_found_and_found_again_after_a_change() {
         let mut balance = Balance::default();
         assert_eq!(run(&mut balance, 16, [100, 150]), 16, "short runs have no trial");
         let idle = run(&mut balance, 330, [100, 150]);
