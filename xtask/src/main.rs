@@ -13,6 +13,7 @@ mod mpi;
 mod operant;
 mod soak;
 mod test;
+mod times;
 mod tools;
 mod wheel;
 
@@ -66,6 +67,12 @@ Chores:
 ";
 
 fn main() -> ExitCode {
+    if let Some(log) = std::env::var_os(times::LOG) {
+        return times::wrap(log.as_ref(), std::env::args_os().skip(1)).unwrap_or_else(|error| {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        });
+    }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let result = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] | ["help" | "--help" | "-h"] => {
