@@ -9,11 +9,11 @@ mod fuzz;
 mod gpu;
 mod kernels;
 mod learning;
+mod lines;
 mod mpi;
 mod operant;
 mod soak;
 mod test;
-mod times;
 mod tools;
 mod wheel;
 
@@ -23,10 +23,17 @@ Chores of the operant workspace.
 Usage: cargo xtask <CHORE>
 
 Chores:
-  test [--no-skips]
-          Everything that must hold before a change goes in: format, lints, tests, documentation.
-          Stops at the first failure and prints the command that repeats it. What needs a C++ compiler, Python
-          or NVRTC is skipped by name where that is missing; with --no-skips it is an error.
+  test [--all | --nightly] [--no-skips]
+          Format, lints, tests, and the Python package. Stops at the first step that fails and prints the command
+          that repeats it. What needs a C++ compiler, Python or NVRTC is skipped by name where that is missing;
+          with --no-skips it is an error. Prints what each step took.
+          --all adds what must hold before a change goes in: longer tests, doc tests, kernels of all architectures,
+          documentation, other instruction sets, the whole suite of the Python package. .ci/run runs it.
+          --nightly runs the longest tests alone: every world on the simulated GPU in three orders of threads,
+          and kernels under sanitizers.
+  lines   Lines of code, tests and data of each room, beside the budget of docs/architecture.md.
+  times [FILE]
+          Where the time of the last `test` went: each step, compilation and test program, wall and CPU seconds.
   test --clients
           The Python package under what needs PyTorch: Stable-Baselines3, TorchRL and the examples. Makes
           target/clients-venv from requirements-clients.txt, 3 GB to download. Not part of `test`: run it before a
@@ -67,8 +74,8 @@ Chores:
 ";
 
 fn main() -> ExitCode {
-    if let Some(log) = std::env::var_os(times::LOG) {
-        return times::wrap(log.as_ref(), std::env::args_os().skip(1)).unwrap_or_else(|error| {
+    if let Some(result) = test::times::wrapped() {
+        return result.unwrap_or_else(|error| {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         });
@@ -83,6 +90,7 @@ fn main() -> ExitCode {
         ["gpu", ref args @ ..] => gpu::run(args),
         ["kernels", ref args @ ..] => kernels::run(args),
         ["learning", ref args @ ..] => learning::run(args),
+        ["lines"] => lines::run(),
         ["metrics-doc"] => doc::run("docs/metrics.md", "operant-metrics", "markdown"),
         ["config-doc"] => doc::run("docs/configuration.md", "operant-run", "configuration")
             .and_then(|()| doc::run(doc::PYTHON_TYPES, "operant-run", "python_types")),
@@ -91,6 +99,7 @@ fn main() -> ExitCode {
         ["python"] => tools::install(),
         ["wheel", ref args @ ..] => wheel::run(args),
         ["test", ref args @ ..] => test::run(args),
+        ["times", ref args @ ..] => test::times::print(args),
         _ => {
             eprintln!("error: `cargo xtask {}` is no chore\n\n{HELP}", args.join(" "));
             return ExitCode::from(2);

@@ -34,7 +34,7 @@ const LIBRARIES: [Library; 2] = [
 const TESTS: [&str; 3] = [
     "clippy --profile quick -p operant-mpi -p operant-cli -p operant --features operant/mpi --all-targets -- -D warnings",
     "test --profile quick -p operant-mpi --features mpi",
-    "test --profile quick -p operant --features mpi --test mpi -- --nocapture --test-threads=1",
+    "test --profile quick -p operant --features mpi --test tests mpi:: -- --nocapture --test-threads=1",
 ];
 
 impl Library {

@@ -2,11 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
-#[path = "../../../crates/operant-cuda/tests/support/stand_in.rs"]
-mod stand_in;
-
-use common::{Finished, Place};
+use crate::common::{Finished, Sandbox};
 use serde_json::Value;
 
 /// Keys that every row must have.
@@ -30,7 +26,7 @@ const KEYS: [&str; 13] = [
 const TINY: &[&str] =
     &["--steps", "4", "--hidden", "4", "--minibatch", "32", "--budget", "0.05", "--threads", "2"];
 
-fn bench(place: &Place, args: &[&str], more: &[&str]) -> Finished {
+fn bench(place: &Sandbox, args: &[&str], more: &[&str]) -> Finished {
     place.operant(&[&["bench"], args, more].concat())
 }
 
@@ -59,7 +55,7 @@ fn rows(finished: &Finished) -> Vec<Value> {
 
 #[test]
 fn every_environment_is_measured_in_all_three_ways() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let finished = bench(&place, &["--env", "all", "--envs", "17", "--json"], TINY);
     let rows = rows(&finished);
     assert_eq!(finished.stderr, "");
@@ -79,7 +75,7 @@ fn every_environment_is_measured_in_all_three_ways() {
 
 #[test]
 fn lists_are_swept_and_shown_as_a_table_and_drawn() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let sweep = ["train", "env", "--envs", "16,48", "--plot", "out.svg", "--steps", "4", "--hidden", "4"];
     let sweep = [&sweep[..], &["--minibatch", "32", "--budget", "0.05", "--threads", "1,2"]].concat();
     let rows = rows(&bench(&place, &sweep, &["--json"]));
@@ -107,7 +103,7 @@ fn lists_are_swept_and_shown_as_a_table_and_drawn() {
 
 #[test]
 fn a_run_is_compared_with_an_earlier_one() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = ["env", "rollout", "--envs", "32"];
     let before = bench(&place, &args, &[TINY, &["--json"]].concat());
     assert_eq!(rows(&before).len(), 2);
@@ -138,7 +134,7 @@ fn a_run_is_compared_with_an_earlier_one() {
 fn a_profile_accounts_for_the_whole_update_and_names_the_bottleneck() {
     const KINDS: [&str; 7] =
         ["rollout", "policy", "environment", "reduction", "synchronisation", "host", "transfer"];
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = ["--envs", "32", "--profile"];
     let rows = rows(&bench(&place, &args, &[TINY, &["--json"]].concat()));
     assert_eq!(rows.iter().filter(|row| row.get("profile").is_some()).count(), 1);
@@ -169,7 +165,7 @@ fn a_profile_accounts_for_the_whole_update_and_names_the_bottleneck() {
 
 #[test]
 fn files_and_presets_change_execution_but_not_the_work() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = ["train", "--env", "pendulum", "--envs", "32", "--steps", "4", "--budget", "0.05", "--json"];
     let work = |row: &Value| row["work"].as_str().unwrap_or_default().to_owned();
     let plain = rows(&bench(&place, &args, &[]));
@@ -184,7 +180,7 @@ fn files_and_presets_change_execution_but_not_the_work() {
 
 #[test]
 fn invalid_requests_are_refused_before_anything_is_measured() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("no.jsonl", "{\"bench\":\"train\"}\n");
     place.write("empty.jsonl", "");
     std::fs::write(place.path().join("bytes.jsonl"), [0xff, 0xfe]).expect("written");
@@ -225,11 +221,11 @@ fn invalid_requests_are_refused_before_anything_is_measured() {
 
 #[test]
 fn a_gpu_is_measured_in_the_same_run_as_the_cpu() {
-    let Some(libraries) = stand_in::directory("operant bench on a GPU") else { return };
-    let place = Place::new();
+    let Some(libraries) = crate::stand_in::directory("operant bench on a GPU") else { return };
+    let place = Sandbox::new();
     let on_stand_in = |args: &[&str]| {
         let mut command = place.command(args);
-        for (name, value) in stand_in::environment(&libraries) {
+        for (name, value) in crate::stand_in::environment(&libraries) {
             command.env(name, value);
         }
         Finished::of(command.output().expect("started"))

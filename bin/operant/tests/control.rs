@@ -1,35 +1,33 @@
 //! `operant runs`, `stop` and `checkpoint` on real runs; they never signal another process.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{
-    Place, SMALL, endless, finish, send, wait_for, wait_for_event, wait_for_health, wait_for_progress,
+use crate::common::{
+    SMALL, Sandbox, endless, finish, send, wait_for, wait_for_event, wait_for_health, wait_for_progress,
 };
 use operant_metrics::{Health, RunState};
 use rustix::process::Signal;
 use serde_json::Value;
 
-fn start(place: &Place, name: &str, more: &[&str]) -> Child {
+fn start(place: &Sandbox, name: &str, more: &[&str]) -> Child {
     place.start(&[&endless(name)[..], more].concat())
 }
 
 /// The objects that `operant runs --json` prints, by run.
-fn listed(place: &Place, more: &[&str]) -> Vec<Value> {
+fn listed(place: &Sandbox, more: &[&str]) -> Vec<Value> {
     let finished = place.operant(&[&["runs", "--json"], more].concat());
     assert_eq!(finished.code, Some(0), "{finished:#?}");
     finished.stdout.lines().map(|line| serde_json::from_str(line).expect("one object a line")).collect()
 }
 
-fn one(place: &Place, run: &str) -> Value {
+fn one(place: &Sandbox, run: &str) -> Value {
     listed(place, &[]).into_iter().find(|found| found["run"] == run).unwrap_or_else(|| panic!("no {run}"))
 }
 
 #[test]
 fn a_run_is_listed_through_its_whole_life() {
-    let place = Place::new();
+    let place = Sandbox::new();
     assert_eq!(listed(&place, &[]), [] as [Value; 0]);
     assert!(place.operant(&["runs"]).stdout.contains("operant train ENV"));
     let child = start(&place, "mine", &[]);
@@ -69,7 +67,7 @@ fn a_run_is_listed_through_its_whole_life() {
 
 #[test]
 fn a_killed_run_is_listed_as_such_with_and_without_its_ring() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (name, more) in [("ring", &[][..]), ("bare", &["--no-ring"])] {
         let child = start(&place, name, more);
         // The sinks flush their rows once a second.
@@ -96,7 +94,7 @@ fn a_killed_run_is_listed_as_such_with_and_without_its_ring() {
 
 #[test]
 fn live_runs_elsewhere_are_listed_and_found_by_name() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = start(&place, "far", &["--run-dir", "elsewhere"]);
     wait_for_progress(&place.ring("far"));
     assert_eq!(one(&place, "far")["state"], "running");
@@ -109,7 +107,7 @@ fn live_runs_elsewhere_are_listed_and_found_by_name() {
 
 #[test]
 fn two_trainers_may_have_one_name_in_two_directories() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let here = start(&place, "twin", &[]);
     wait_for_progress(&place.ring("twin"));
     let there = start(&place, "twin", &["--run-dir", "elsewhere"]);
@@ -125,7 +123,7 @@ fn two_trainers_may_have_one_name_in_two_directories() {
 
 #[test]
 fn a_typo_is_answered_with_the_nearest_name_and_signals_no_process() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = start(&place, "mine", &[]);
     let ring = place.ring("mine");
     wait_for_progress(&ring);
@@ -142,7 +140,7 @@ fn a_typo_is_answered_with_the_nearest_name_and_signals_no_process() {
 
 #[test]
 fn a_second_stop_waits_instead_of_ending_the_run_at_once() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // An update of a few seconds at least.
     let slow = ["--set", "num_envs=1024", "--set", "num_steps=64", "--set", "update_epochs=60"];
     let child = start(&place, "slow", &slow);
@@ -161,7 +159,7 @@ fn a_second_stop_waits_instead_of_ending_the_run_at_once() {
 
 #[test]
 fn concurrent_stops_send_one_signal() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let slow = ["--set", "num_envs=1024", "--set", "num_steps=64", "--set", "update_epochs=30"];
     let run = |name: &str, ask: &dyn Fn()| {
         let child = start(&place, name, &slow);
@@ -191,7 +189,7 @@ fn concurrent_stops_send_one_signal() {
 
 #[test]
 fn a_pause_is_listed_with_and_without_a_ring() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (name, more) in [("ring", &[][..]), ("bare", &["--no-ring"])] {
         let child = start(&place, name, more);
         wait_for("a row", || (place.checkpoints(name).len() + rows(&place, name) > 0).then_some(()));
@@ -207,14 +205,14 @@ fn a_pause_is_listed_with_and_without_a_ring() {
 }
 
 /// Rows that a run has flushed, which it does once a second.
-fn rows(place: &Place, name: &str) -> usize {
+fn rows(place: &Sandbox, name: &str) -> usize {
     let text = std::fs::read_to_string(place.path().join("runs").join(name).join("metrics.csv"));
     text.map_or(0, |text| text.lines().count().saturating_sub(1))
 }
 
 #[test]
 fn a_checkpoint_is_requested_awaited_and_printed() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = start(&place, "mine", &["--set", "checkpoint_interval=0"]);
     let ring = place.ring("mine");
     wait_for_progress(&ring);
@@ -243,7 +241,7 @@ fn a_checkpoint_is_requested_awaited_and_printed() {
 
 #[test]
 fn stopping_a_finished_run_is_not_an_error() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = [&["train", "cartpole", "--name", "done", "--quiet"], SMALL, &["--steps", "1280"]].concat();
     let finished = place.operant(&args);
     assert_eq!(finished.code, Some(0), "{finished:#?}");
@@ -285,7 +283,7 @@ impl Drop for Bystander {
 }
 
 /// Rewrites run.json of a run.
-fn forge(place: &Place, run: &str, change: impl FnOnce(&mut Value)) {
+fn forge(place: &Sandbox, run: &str, change: impl FnOnce(&mut Value)) {
     let mut file = place.run_file(run);
     change(&mut file);
     place.write(&format!("runs/{run}/run.json"), &file.to_string());
@@ -293,7 +291,7 @@ fn forge(place: &Place, run: &str, change: impl FnOnce(&mut Value)) {
 
 #[test]
 fn a_process_with_the_id_of_a_killed_trainer_is_not_signalled() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = start(&place, "bare", &["--no-ring"]);
     wait_for("training", || place.path().join("runs/bare/run.json").exists().then_some(()));
     send(&child, Signal::KILL);

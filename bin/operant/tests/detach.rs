@@ -1,26 +1,24 @@
 //! `train --detach`: returns when training begins, reports what fails before that, and leaves a daemon that only its
 //! own signals end.
 
-mod common;
-
 use std::process::Stdio;
 
-use common::{Daemon, Finished, Place, SMALL, finish, send, wait_for, wait_for_progress};
+use crate::common::{Daemon, Finished, SMALL, Sandbox, finish, send, wait_for, wait_for_progress};
 use rustix::process::{Signal, getsid};
 
 const ENDLESS: &[&str] = &["--name", "night", "--steps", "1e12"];
 
-fn start(place: &Place, more: &[&str]) -> Daemon {
+fn start(place: &Sandbox, more: &[&str]) -> Daemon {
     place.detach(&[ENDLESS, SMALL, more].concat())
 }
 
-fn output(place: &Place) -> String {
+fn output(place: &Sandbox) -> String {
     std::fs::read_to_string(place.path().join("runs/night/daemon.out")).unwrap_or_default()
 }
 
 #[test]
 fn returns_when_training_begins_and_names_the_run() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let daemon = start(&place, &[]);
     let keys: Vec<&String> = daemon.0.as_object().expect("an object").keys().collect();
     assert_eq!(keys.len(), 4, "{keys:?}");
@@ -46,7 +44,7 @@ fn returns_when_training_begins_and_names_the_run() {
 
 #[test]
 fn the_output_shows_how_to_watch_and_stop() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = [&["train", "cartpole", "--detach"], ENDLESS, SMALL].concat();
     let started = place.operant(&args);
     assert_eq!(started.code, Some(0), "{started:#?}");
@@ -61,7 +59,7 @@ fn the_output_shows_how_to_watch_and_stop() {
 
 #[test]
 fn the_daemon_is_in_a_session_of_its_own_and_holds_no_pipe() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let daemon = start(&place, &[]);
     assert_eq!(getsid(Some(daemon.pid())).expect("alive"), daemon.pid());
     let links = |fd: u32| {
@@ -76,7 +74,7 @@ fn the_daemon_is_in_a_session_of_its_own_and_holds_no_pipe() {
 
 #[test]
 fn bad_input_is_the_parents_own_error_and_starts_nothing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (args, part) in [
         (&["train", "cartpol", "--detach"][..], "did you mean \"cartpole\"?"),
         (&["train", "cartpole", "--detach", "--envs", "0"], "num_envs = 0"),
@@ -90,7 +88,7 @@ fn bad_input_is_the_parents_own_error_and_starts_nothing() {
 
 #[test]
 fn a_failure_in_the_daemon_is_reported_by_the_parent() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let daemon = start(&place, &[]);
     let again = [&["train", "cartpole", "--detach"], ENDLESS, SMALL].concat();
     place.operant(&again).assert_error(2, &["a run named night exists already", "--resume night"]);
@@ -107,7 +105,7 @@ fn a_failure_in_the_daemon_is_reported_by_the_parent() {
 
 #[test]
 fn a_hangup_does_not_end_it() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let daemon = start(&place, &[]);
     let ring = place.ring("night");
     for _ in 0..3 {
@@ -119,7 +117,7 @@ fn a_hangup_does_not_end_it() {
 
 #[test]
 fn a_parent_that_is_killed_does_not_hurt_it() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // Killed at several times: before the daemon runs, during its start, and after.
     for (i, time) in ["at once", "with a directory", "with a ring"].into_iter().enumerate() {
         let name = format!("night{i}");
@@ -148,7 +146,7 @@ fn a_parent_that_is_killed_does_not_hurt_it() {
 
 #[test]
 fn a_run_may_resume_as_a_daemon() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let daemon = start(&place, &[]);
     wait_for_progress(&place.ring("night"));
     assert_eq!(place.operant(&["stop", "night"]).code, Some(0));
@@ -167,7 +165,7 @@ fn a_run_may_resume_as_a_daemon() {
 
 #[test]
 fn it_returns_without_a_ring_too() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let daemon = start(&place, &["--no-ring"]);
     assert!(daemon.0["ring"].is_null() && daemon.is_alive());
     assert!(!place.rings().exists());
@@ -178,7 +176,7 @@ fn it_returns_without_a_ring_too() {
 
 #[test]
 fn command_substitution_does_not_wait_for_the_daemon() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = [&["train", "cartpole", "--detach", "--json"], ENDLESS, SMALL].concat();
     let mut shell = std::process::Command::new("sh");
     let operant = place.command(&args);

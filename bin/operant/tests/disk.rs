@@ -1,22 +1,20 @@
 //! A disk that fills up during a run: training continues, the result is printed, and the exit code is not 0.
 
-mod common;
-
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use common::{Finished, Place, finish, read_until, send, wait_for};
+use crate::common::{Finished, Sandbox, finish, read_until, send, wait_for};
 use rustix::process::Signal;
 
 /// A command that runs `operant` with `runs/` on a file system of `size`, or none if this system forbids that.
-fn on_a_disk_of(place: &Place, size: &str, args: &[&str]) -> Option<Command> {
+fn on_a_disk_of(place: &Sandbox, size: &str, args: &[&str]) -> Option<Command> {
     std::fs::create_dir_all(place.path().join("runs")).expect("made");
     place.unshared(&["--mount"], &format!("mount -t tmpfs -o size={size} tmpfs runs"), args)
 }
 
 #[test]
 fn a_full_disk_never_ends_training() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = [
         "train",
         "cartpole",
@@ -48,7 +46,7 @@ fn a_full_disk_never_ends_training() {
 
 #[test]
 fn metrics_continue_once_there_is_space_again() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = [
         "train",
         "cartpole",
@@ -86,7 +84,7 @@ fn metrics_continue_once_there_is_space_again() {
 
 #[test]
 fn a_disk_full_from_the_start_is_an_error_before_training() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(mut command) = on_a_disk_of(&place, "4k", &["train", "cartpole", "--name", "mine"]) else {
         return;
     };

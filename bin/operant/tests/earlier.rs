@@ -1,10 +1,8 @@
 //! Runs of earlier versions, kept in `tests/data`: they are listed, evaluated, and resumed to the same weights.
 
-mod common;
-
 use std::path::Path;
 
-use common::Place;
+use crate::common::Sandbox;
 
 /// Copies a directory with everything below it.
 fn copy(from: &Path, to: &Path) {
@@ -20,8 +18,8 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// The runs of that commit, in `runs/` of a new directory.
-fn runs_of(commit: &str) -> Place {
-    let place = Place::new();
+fn runs_of(commit: &str) -> Sandbox {
+    let place = Sandbox::new();
     copy(&data(commit), &place.path().join("runs"));
     place
 }

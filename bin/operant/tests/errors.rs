@@ -1,13 +1,11 @@
 //! Invalid input gives one clear error with its location and remedy and the right exit code, and changes nothing.
 
-mod common;
-
-use common::{Place, SMALL};
+use crate::common::{SMALL, Sandbox};
 
 /// A short run with a checkpoint now and then.
 const SHORT: &[&str] = &["--set", "total_timesteps=1280", "--set", "checkpoint_interval=2", "--quiet"];
 
-fn trained(place: &Place, env: &str, name: &str) {
+fn trained(place: &Sandbox, env: &str, name: &str) {
     let mut args = vec!["train", env, "--name", name];
     args.extend([SMALL, SHORT].concat());
     let finished = place.operant(&args);
@@ -16,7 +14,7 @@ fn trained(place: &Place, env: &str, name: &str) {
 
 #[test]
 fn names_are_suggested() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.operant(&["train", "cartpol"]).assert_error(2, &["\"cartpol\"", "did you mean \"cartpole\"?"]);
     place.operant(&["config", "CartPole-v0"]).assert_error(2, &["did you mean \"CartPole-v1\"?"]);
     place
@@ -30,7 +28,7 @@ fn names_are_suggested() {
 
 #[test]
 fn usage_errors_exit_with_two() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for args in [&["trian", "cartpole"][..], &["train"], &["train", "cartpole", "--evns", "3"], &[]] {
         let finished = place.operant(args);
         assert_eq!((finished.code, finished.stdout.as_str()), (Some(2), ""), "{args:?} {finished:#?}");
@@ -43,7 +41,7 @@ fn usage_errors_exit_with_two() {
 
 #[test]
 fn values_out_of_range_are_refused_before_training() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (flag, value, part) in [
         ("--envs", "0", "num_envs = 0"),
         ("--envs", "-4", "num_envs = -4"),
@@ -70,7 +68,7 @@ fn values_out_of_range_are_refused_before_training() {
 
 #[test]
 fn options_of_an_environment_are_checked() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = ["train", "minatar_breakout", "--set", "env.sticky_action_prob=1.5"];
     place.operant(&args).assert_error(2, &["sticky_action_prob", "1.5", "where: --set"]);
     assert!(!place.path().join("runs").exists(), "nothing was trained");
@@ -78,7 +76,7 @@ fn options_of_an_environment_are_checked() {
 
 #[test]
 fn broken_configuration_files_name_their_line() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("mine.toml", "seed = 2\nlearning_rate = 0.");
     let args = ["train", "cartpole", "--config", "mine.toml"];
     place.operant(&args).assert_error(2, &["not valid TOML", "where: mine.toml:2"]);
@@ -94,14 +92,14 @@ fn broken_configuration_files_name_their_line() {
 
 #[test]
 fn unknown_variables_are_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let output = place.command(&["config", "cartpole"]).env("OPERANT_GAMA", "1").output().expect("started");
-    common::Finished::of(output).assert_error(2, &["did you mean \"OPERANT_GAMMA\"?"]);
+    crate::common::Finished::of(output).assert_error(2, &["did you mean \"OPERANT_GAMMA\"?"]);
 }
 
 #[test]
 fn an_unwritable_directory_is_a_disk_error_before_training() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("file", "");
     for dir in ["file/runs", "/proc/operant-runs"] {
         let finished = place.operant(&["train", "cartpole", "--run-dir", dir]);
@@ -111,7 +109,7 @@ fn an_unwritable_directory_is_a_disk_error_before_training() {
 
 #[test]
 fn an_existing_name_is_refused_and_its_run_unchanged() {
-    let place = Place::new();
+    let place = Sandbox::new();
     trained(&place, "cartpole", "mine");
     let before = place.final_state("mine");
     place
@@ -122,7 +120,7 @@ fn an_existing_name_is_refused_and_its_run_unchanged() {
 
 #[test]
 fn a_checkpoint_of_another_environment_or_network_is_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     trained(&place, "cartpole", "mine");
     let (before, rows) = (place.final_state("mine"), place.metrics("mine"));
     place
@@ -139,7 +137,7 @@ fn a_checkpoint_of_another_environment_or_network_is_refused() {
 
 #[test]
 fn a_damaged_checkpoint_falls_back_and_all_damaged_is_an_error() {
-    let place = Place::new();
+    let place = Sandbox::new();
     trained(&place, "cartpole", "mine");
     let before = place.final_state("mine");
     let damage = |path: &std::path::Path| {
@@ -165,7 +163,7 @@ fn a_damaged_checkpoint_falls_back_and_all_damaged_is_an_error() {
 
 #[test]
 fn divergence_ends_with_the_last_good_checkpoint() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut args = vec!["train", "cartpole", "--name", "wild", "--set", "learning_rate=1e30"];
     args.extend([SMALL, SHORT].concat());
     args.extend(["--set", "max_nonfinite_updates=3", "--set", "anneal_lr=false"]);
@@ -176,7 +174,7 @@ fn divergence_ends_with_the_last_good_checkpoint() {
 #[cfg(not(feature = "mpi"))]
 #[test]
 fn a_build_without_mpi_says_once_what_to_install() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = ["train", "cartpole", "--distributed", "mpi"];
     place.operant(&args).assert_error(2, &["does not include MPI", "openmpi-bin", "--features mpi"]);
     // The second of several processes leaves it to the first.

@@ -1,10 +1,8 @@
 //! `operant export`: what it writes, and what it refuses.
 
-mod common;
+use crate::common::Sandbox;
 
-use common::Place;
-
-fn trained(place: &Place) {
+fn trained(place: &Sandbox) {
     let args =
         ["train", "cartpole", "--steps", "4096", "--name", "mine", "--quiet", "--set", "eval_episodes=1"];
     assert_eq!(place.operant(&args).code, Some(0));
@@ -12,7 +10,7 @@ fn trained(place: &Place) {
 
 #[test]
 fn both_formats_are_written_and_name_the_run() {
-    let place = Place::new();
+    let place = Sandbox::new();
     trained(&place);
     let exported =
         place.operant(&["export", "mine", "--onnx", "policy.onnx", "--safetensors", "policy.safetensors"]);
@@ -40,7 +38,7 @@ fn both_formats_are_written_and_name_the_run() {
 
 #[test]
 fn nothing_is_written_where_something_is_wrong() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.operant(&["export", "mine", "--onnx", "m.onnx"]).assert_error(2, &["there is no run", "mine"]);
     trained(&place);
     place.operant(&["export", "mine"]).assert_error(2, &["needs a file", "--onnx FILE"]);

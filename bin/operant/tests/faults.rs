@@ -1,12 +1,12 @@
 //! Faults in a run's surroundings, and impossible requests: each ends in one clear error, or affects only the faulty part.
 
-mod common;
-
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
-use common::{Finished, Place, SMALL, endless, finish, read_until, send, wait_for, wait_for_progress};
+use crate::common::{
+    Finished, SMALL, Sandbox, endless, finish, read_until, send, wait_for, wait_for_progress,
+};
 use rustix::process::Signal;
 
 fn train<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -14,14 +14,14 @@ fn train<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// `operant` under `ulimit`, in a shell.
-fn limited(place: &Place, limit: &str, args: &[&str]) -> Finished {
+fn limited(place: &Sandbox, limit: &str, args: &[&str]) -> Finished {
     Finished::of(place.shell(&format!("ulimit {limit}"), args).output().expect("started"))
 }
 
 /// As in a container whose shell was started from outside: the session's id is 0 there.
 #[test]
 fn a_session_of_another_process_namespace_is_no_obstacle() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = [&["train", "cartpole", "--name", "mine", "--json"], SMALL, &["--steps", "1280"]].concat();
     let namespaces = ["--pid", "--fork", "--mount-proc"];
     let Some(mut command) =
@@ -38,7 +38,7 @@ fn a_session_of_another_process_namespace_is_no_obstacle() {
 
 #[test]
 fn memory_is_checked_before_it_is_allocated() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // 4 GiB of address space: 64 steps of 4,194,304 environments do not fit, nor do 16 layers of 16,384 on any machine.
     let args =
         ["train", "cartpole", "--envs", "4194304", "--set", "num_steps=64", "--set", "num_minibatches=64"];
@@ -61,7 +61,7 @@ fn memory_is_checked_before_it_is_allocated() {
 
 #[test]
 fn removed_directories_are_created_again() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = place.start(&endless("mine"));
     let ring = place.ring("mine");
     wait_for_progress(&ring);
@@ -75,7 +75,7 @@ fn removed_directories_are_created_again() {
 
 #[test]
 fn a_limit_on_file_sizes_acts_as_a_full_disk() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // Blocks of 512 bytes: metrics.csv outgrows 8 KiB, and no ring fits.
     let finished = limited(&place, "-f 16", &train(&["--steps", "20480", "--json"]));
     // The last checkpoint does not fit either, which gives exit code 1.
@@ -88,7 +88,7 @@ fn a_limit_on_file_sizes_acts_as_a_full_disk() {
 
 #[test]
 fn the_log_is_never_a_link_or_pipe() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let trained = place.operant(&train(&["--steps", "1280", "--quiet"]));
     assert_eq!(trained.code, Some(0), "{trained:#?}");
     let log = place.path().join("runs/mine/operant.log");
@@ -106,7 +106,7 @@ fn the_log_is_never_a_link_or_pipe() {
 
 #[test]
 fn pipes_and_devices_are_not_files() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let pipe = place.path().join("pipe.toml");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     for path in ["pipe.toml", "/dev/zero", "/dev/null"] {
@@ -125,7 +125,7 @@ fn pipes_and_devices_are_not_files() {
 
 #[test]
 fn a_replay_line_has_a_maximum_length() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut command = place.command(&["replay", "cartpole"]);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
@@ -148,7 +148,7 @@ fn a_replay_line_has_a_maximum_length() {
 
 #[test]
 fn numbers_that_single_precision_lacks_are_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (set, part) in [
         ("learning_rate=1e308", "is infinite in single precision"),
         ("adam_eps=1e-60", "is zero in single precision"),
@@ -160,7 +160,7 @@ fn numbers_that_single_precision_lacks_are_refused() {
 
 #[test]
 fn a_run_that_was_never_finite_has_failed() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // Weights overflow at once, in fewer updates than end a run as diverged.
     let more = [
         "--steps",
@@ -179,7 +179,7 @@ fn a_run_that_was_never_finite_has_failed() {
 
 #[test]
 fn an_ambiguous_name_stops_no_run() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let first = place.start(&endless("twin"));
     let mut args = endless("twin");
     args.extend(["--run-dir", "elsewhere"]);
@@ -198,7 +198,7 @@ fn an_ambiguous_name_stops_no_run() {
 
 #[test]
 fn a_signal_ends_a_long_evaluation() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut child = place.start(&[
         "train",
         "cartpole",
@@ -226,7 +226,7 @@ fn a_signal_ends_a_long_evaluation() {
 
 #[test]
 fn messages_contain_a_remedy() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (args, parts) in
         [(&["train"][..], &["--resume RUN"][..]), (&["train", "my_env"], &["operant new DIR"])]
     {

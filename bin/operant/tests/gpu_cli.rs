@@ -3,15 +3,11 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
-#[path = "../../../crates/operant-cuda/tests/support/stand_in.rs"]
-mod stand_in;
-
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{Finished, Place, SMALL};
+use crate::common::{Finished, SMALL, Sandbox};
 use serde_json::Value;
 
 /// Variables that name directories of libraries.
@@ -30,13 +26,13 @@ const CASE: &str = "{\"state\":[0,0,0.1,0],\"actions\":[1]}\n";
 
 /// `operant` that searches for libraries in one directory, and then only in the loader's paths.
 struct Operant {
-    place: Place,
+    place: Sandbox,
     variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Operant {
     fn looking_in(directory: impl FnOnce(&Path) -> PathBuf) -> Self {
-        let place = Place::new();
+        let place = Sandbox::new();
         let libraries = directory(place.path());
         let cache = place.path().join("cache");
         Operant {
@@ -61,8 +57,8 @@ impl Operant {
 
     /// With the stand-in for a GPU; None without a C++ compiler.
     fn with_stand_in(skipped: &str) -> Option<Self> {
-        let directory = stand_in::directory(skipped)?;
-        Some(Operant { place: Place::new(), variables: stand_in::environment(&directory) })
+        let directory = crate::stand_in::directory(skipped)?;
+        Some(Operant { place: Sandbox::new(), variables: crate::stand_in::environment(&directory) })
     }
 
     fn with(mut self, name: &'static str, value: &str) -> Self {
@@ -91,7 +87,7 @@ impl Operant {
         let (mut stdin, input) = (child.stdin.take().expect("piped"), input.to_owned());
         // A program that does not read its input closes the pipe.
         let writer = std::thread::spawn(move || drop(stdin.write_all(input.as_bytes())));
-        let finished = common::finish(child);
+        let finished = crate::common::finish(child);
         writer.join().expect("written");
         for word in ["panicked", "bug in operant", "stack backtrace", "RUST_BACKTRACE"] {
             assert!(!finished.stderr.contains(word), "{args:?}: {finished:#?}");
@@ -228,7 +224,7 @@ fn a_text_file_in_place_of_the_driver_is_named() {
 
 #[test]
 fn a_driver_without_a_compiler_has_a_remedy() {
-    let Some(directory) = stand_in::directory("a driver without a compiler") else { return };
+    let Some(directory) = crate::stand_in::directory("a driver without a compiler") else { return };
     let operant = Operant::looking_in(|place| {
         std::fs::create_dir(place.join("half")).expect("a directory");
         std::fs::copy(directory.join("libcuda.so"), place.join("half/libcuda.so")).expect("copied");
@@ -526,7 +522,7 @@ fn several_gpus_that_cannot_train_together_are_one_error() {
 
     // A directory with all libraries but NCCL.
     let mut operant = operant.with("OPERANT_HOST_DEVICES", "2");
-    let all = stand_in::directory("errors of several GPUs").expect("built before");
+    let all = crate::stand_in::directory("errors of several GPUs").expect("built before");
     let without = operant.place.path().join("without");
     std::fs::create_dir(&without).expect("a directory");
     for entry in std::fs::read_dir(&all).expect("listed").flatten() {
@@ -534,7 +530,7 @@ fn several_gpus_that_cannot_train_together_are_one_error() {
             std::os::unix::fs::symlink(entry.path(), without.join(entry.file_name())).expect("linked");
         }
     }
-    operant.variables.extend(stand_in::environment(&without));
+    operant.variables.extend(crate::stand_in::environment(&without));
     refuse(&operant, &blocks, &["NCCL", "pip install nvidia-nccl-cu13"]);
 
     if let Some(operant) = Operant::without_libraries() {

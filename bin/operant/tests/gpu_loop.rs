@@ -3,27 +3,23 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
-#[path = "../../../crates/operant-cuda/tests/support/stand_in.rs"]
-mod stand_in;
-
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use common::{Finished, Place, SMALL, finish, read_until, send};
+use crate::common::{Finished, SMALL, Sandbox, finish, read_until, send};
 use rustix::process::Signal;
 
 /// A test directory, and the stand-in for a GPU.
 struct Machine {
-    place: Place,
+    place: Sandbox,
     variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Machine {
     /// None without a C++ compiler.
     fn with_stand_in(skipped: &str) -> Option<Self> {
-        let directory = stand_in::directory(skipped)?;
-        Some(Machine { place: Place::new(), variables: stand_in::environment(&directory) })
+        let directory = crate::stand_in::directory(skipped)?;
+        Some(Machine { place: Sandbox::new(), variables: crate::stand_in::environment(&directory) })
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -120,7 +116,7 @@ fn a_lost_gpu_leaves_a_checkpoint_to_resume_from() {
 
 #[test]
 fn overlap_needs_a_gpu() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let refused = place.operant(&["train", "cartpole", "--overlap", "--name", "refused"]);
     refused.assert_error(2, &["overlap = true needs a GPU", "where: --overlap"]);
     let refused = place.operant(&["train", "cartpole", "--device", "cpu", "--set", "overlap=true"]);

@@ -1,20 +1,18 @@
 //! The health that a reader of the ring shows for a trainer that is paused, stopped, killed, or ends.
 
-mod common;
-
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{
-    Place, endless, finish, pid_of, send, wait_for, wait_for_event, wait_for_health, wait_for_progress,
+use crate::common::{
+    Sandbox, endless, finish, pid_of, send, wait_for, wait_for_event, wait_for_health, wait_for_progress,
 };
 use operant_metrics::{Health, RingReader, RunState};
 use rustix::process::{Signal, kill_process_group};
 
 const RUNNING: Health = Health::Reported(RunState::Running);
 
-fn start(place: &Place, more: &[&str]) -> (Child, RingReader) {
+fn start(place: &Sandbox, more: &[&str]) -> (Child, RingReader) {
     let child = place.start(&[&endless("mine")[..], more].concat());
     let ring = place.ring("mine");
     wait_for_health(&ring, RUNNING);
@@ -26,7 +24,7 @@ const SLOW: &[&str] = &["--set", "num_envs=1024", "--set", "num_steps=64", "--se
 
 #[test]
 fn kill_9_is_seen_as_soon_as_the_process_is_gone() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (child, ring) = start(&place, &["--set", "checkpoint_interval=3"]);
     wait_for("a checkpoint", || ring.status().checkpoint);
     send(&child, Signal::KILL);
@@ -41,7 +39,7 @@ fn kill_9_is_seen_as_soon_as_the_process_is_gone() {
 
 #[test]
 fn a_stalled_run_is_seen_and_so_is_its_end() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (child, ring) = start(&place, &[]);
     wait_for_progress(&ring);
     send(&child, Signal::STOP);
@@ -55,7 +53,7 @@ fn a_stalled_run_is_seen_and_so_is_its_end() {
 
 #[test]
 fn a_long_update_is_not_a_stall() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (child, ring) = start(&place, SLOW);
     let begun = Instant::now();
     // Longer than [`STALL`], and still in the first update.
@@ -70,7 +68,7 @@ fn a_long_update_is_not_a_stall() {
 
 #[test]
 fn sigusr2_pauses_and_continues() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (child, ring) = start(&place, &[]);
     wait_for_progress(&ring);
     send(&child, Signal::USR2);
@@ -98,7 +96,7 @@ fn sigusr2_pauses_and_continues() {
 
 #[test]
 fn the_first_signal_is_acknowledged_at_once_and_the_second_ends_the_process() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (child, ring) = start(&place, SLOW);
     send(&child, Signal::TERM);
     wait_for_event(&ring, "SIGTERM received: training stops after this update");
@@ -112,7 +110,7 @@ fn the_first_signal_is_acknowledged_at_once_and_the_second_ends_the_process() {
 
 #[test]
 fn ctrl_c_reaches_the_whole_group_and_saves() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut command = place.command(&endless("mine"));
     // As in a terminal: the foreground group gets the signal.
     let child =

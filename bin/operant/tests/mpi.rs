@@ -1,12 +1,10 @@
 //! `--distributed mpi` with real processes: `cargo xtask test --mpi`, which sets `OPERANT_TEST_MPIRUN`.
 #![cfg(feature = "mpi")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 
-use common::{Finished, Place, finish, read_until, wait_for};
+use crate::common::{Finished, Sandbox, finish, read_until, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Eight blocks of environments, a checkpoint at every second update, and a rate that does not depend on the number of steps.
@@ -45,11 +43,11 @@ fn launcher(ranks: usize) -> Vec<String> {
 const HIDE: &str = r#""$@" & wait $!; code=$?; if [ "$PMI_RANK" != 0 ]; then exec sleep 600; fi; exit $code"#;
 
 /// `operant train` in this number of processes.
-fn train(place: &Place, ranks: usize, args: &[&str]) -> Command {
+fn train(place: &Sandbox, ranks: usize, args: &[&str]) -> Command {
     start(place, launcher(ranks), args)
 }
 
-fn start(place: &Place, before: Vec<String>, args: &[&str]) -> Command {
+fn start(place: &Sandbox, before: Vec<String>, args: &[&str]) -> Command {
     let mut all = vec!["train", "--distributed", "mpi", "--json"];
     all.extend(args);
     let mut command = place.by(&before.iter().map(String::as_str).collect::<Vec<_>>(), &all);
@@ -58,11 +56,11 @@ fn start(place: &Place, before: Vec<String>, args: &[&str]) -> Command {
 }
 
 /// The same for a new run of cartpole with [`SETTINGS`], of this many updates.
-fn new_run(place: &Place, ranks: usize, name: &str, updates: usize, more: &[&str]) -> Command {
+fn new_run(place: &Sandbox, ranks: usize, name: &str, updates: usize, more: &[&str]) -> Command {
     start_new(place, launcher(ranks), name, updates, more)
 }
 
-fn start_new(place: &Place, before: Vec<String>, name: &str, updates: usize, more: &[&str]) -> Command {
+fn start_new(place: &Sandbox, before: Vec<String>, name: &str, updates: usize, more: &[&str]) -> Command {
     let steps = (updates * BATCH).to_string();
     let mut args = vec!["cartpole", "--name", name, "--steps", &steps];
     SETTINGS.iter().chain(more).for_each(|setting| args.extend(["--set", setting]));
@@ -74,7 +72,7 @@ fn run(mut command: Command) -> Finished {
 }
 
 /// Kills the processes of a place, which the launcher may have left.
-struct Rest<'a>(&'a Place);
+struct Rest<'a>(&'a Sandbox);
 
 impl Drop for Rest<'_> {
     fn drop(&mut self) {
@@ -85,7 +83,7 @@ impl Drop for Rest<'_> {
 }
 
 /// The processes of operant in a place, by rank.
-fn ranks(place: &Place) -> BTreeMap<usize, Pid> {
+fn ranks(place: &Sandbox) -> BTreeMap<usize, Pid> {
     let variables = ["OMPI_COMM_WORLD_RANK=", "PMI_RANK="];
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
@@ -108,7 +106,7 @@ fn ranks(place: &Place) -> BTreeMap<usize, Pid> {
 }
 
 /// Waits until a run of this many processes has saved checkpoints.
-fn started(place: &Place, child: &mut Child, name: &str, processes: usize) -> BTreeMap<usize, Pid> {
+fn started(place: &Sandbox, child: &mut Child, name: &str, processes: usize) -> BTreeMap<usize, Pid> {
     wait_for("checkpoints", || {
         assert_eq!(child.try_wait().expect("waited"), None, "it ended");
         (place.checkpoints(name).len() >= 2).then_some(())
@@ -120,7 +118,7 @@ fn started(place: &Place, child: &mut Child, name: &str, processes: usize) -> BT
 
 #[test]
 fn one_two_and_four_processes_have_the_same_bits() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let alone = ["cartpole", "--name", "alone", "--json", "--steps"];
     let steps = (6 * BATCH).to_string();
     let mut args = ["train"].iter().chain(&alone).copied().collect::<Vec<_>>();
@@ -146,7 +144,7 @@ fn one_two_and_four_processes_have_the_same_bits() {
 #[test]
 fn a_killed_process_ends_all_and_the_run_continues_on_two() {
     for killed in [2, 0] {
-        let place = Place::new();
+        let place = Sandbox::new();
         let _rest = Rest(&place);
         // A launcher that kills the others may do so before process 0 notices.
         let reports = killed > 0 && mpirun().contains("mpich");
@@ -185,7 +183,7 @@ fn a_killed_process_ends_all_and_the_run_continues_on_two() {
 
 #[test]
 fn a_signal_to_process_0_saves_a_checkpoint_and_ends_all_with_75() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let _rest = Rest(&place);
     let mut child = new_run(&place, 2, "stopped", 1_000_000, &[]).spawn().expect("mpirun starts");
     place.guard(&child);
@@ -203,7 +201,7 @@ fn a_signal_to_process_0_saves_a_checkpoint_and_ends_all_with_75() {
 
 #[test]
 fn what_cannot_be_shared_is_one_error() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (count, more, parts) in [
         (3, &[][..], ["8 blocks, which 3 processes cannot share equally", "use 2, 4, 8 or 16 processes"]),
         (2, &["shuffle=samples"], ["samples of any environment", "shuffle = \"blocks\""]),
@@ -220,7 +218,7 @@ fn what_cannot_be_shared_is_one_error() {
 
 #[test]
 fn the_launcher_of_another_library_is_one_error() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let other = if mpirun().contains("mpich") { "OMPI_COMM_WORLD" } else { "PMI" };
     let mut command = place.command(&["train", "cartpole", "--distributed", "mpi", "--name", "other"]);
     command.envs([(format!("{other}_RANK"), "0"), (format!("{other}_SIZE"), "2")]);

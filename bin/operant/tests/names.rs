@@ -1,13 +1,11 @@
 //! Paths that are not UTF-8, paths that need quotes, and text with control characters.
 
-mod common;
-
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use common::{Daemon, Finished, Place, SMALL, endless, finish, send, wait_for, wait_for_progress};
+use crate::common::{Daemon, Finished, SMALL, Sandbox, endless, finish, send, wait_for, wait_for_progress};
 use rustix::process::Signal;
 
 /// A directory whose name is not UTF-8.
@@ -18,7 +16,7 @@ fn not_utf8(parent: &Path) -> PathBuf {
 }
 
 /// Runs `operant` in a directory to its end, with a timeout.
-fn operant_in(place: &Place, dir: &Path, args: &[&str]) -> Finished {
+fn operant_in(place: &Sandbox, dir: &Path, args: &[&str]) -> Finished {
     let mut command = place.command(args);
     command.current_dir(dir).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("started");
@@ -29,7 +27,7 @@ fn operant_in(place: &Place, dir: &Path, args: &[&str]) -> Finished {
 
 #[test]
 fn a_run_under_a_path_that_is_not_utf8_succeeds() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let dir = not_utf8(place.path());
     let args = [&["train", "cartpole", "--name", "mine", "--steps", "1280", "--json"], SMALL].concat();
     let trained = operant_in(&place, &dir, &args);
@@ -42,7 +40,7 @@ fn a_run_under_a_path_that_is_not_utf8_succeeds() {
 
 #[test]
 fn a_daemon_under_a_path_that_is_not_utf8_starts_and_is_listed_once() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let dir = not_utf8(place.path());
     let args = ["train", "cartpole", "--name", "night", "--steps", "1e12", "--detach", "--json"];
     let started = operant_in(&place, &dir, &[&args[..], SMALL].concat());
@@ -58,7 +56,7 @@ fn a_daemon_under_a_path_that_is_not_utf8_starts_and_is_listed_once() {
 
 #[test]
 fn a_name_that_is_not_utf8_does_not_hide_other_runs() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = [&["train", "cartpole", "--name", "mine", "--steps", "1280", "--quiet"], SMALL].concat();
     assert_eq!(place.operant(&args).code, Some(0));
     let bad = not_utf8(&place.path().join("runs"));
@@ -70,7 +68,7 @@ fn a_name_that_is_not_utf8_does_not_hide_other_runs() {
 
 #[test]
 fn control_characters_in_a_directory_never_reach_a_terminal() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let name = "a\u{1b}[31m\u{202e}b";
     let dir = place.path().join("runs").join(name);
     std::fs::create_dir_all(&dir).expect("made");
@@ -89,7 +87,7 @@ fn control_characters_in_a_directory_never_reach_a_terminal() {
 }
 
 /// Runs the `operant` command in a text, up to the end of the line or a backtick, in a shell.
-fn paste(place: &Place, text: &str, more: &[&str]) -> Finished {
+fn paste(place: &Sandbox, text: &str, more: &[&str]) -> Finished {
     let advice = text.split("operant train --resume ").nth(1).expect("advice");
     let advice = advice.split(['\n', '`']).next().expect("a line");
     let mut shell = place.shell(&format!("set -- train --resume {advice} \"$@\""), more);
@@ -97,14 +95,14 @@ fn paste(place: &Place, text: &str, more: &[&str]) -> Finished {
 }
 
 /// Waits until the run "far" under this directory has begun.
-fn wait_for_begin(place: &Place, parent: &str) {
+fn wait_for_begin(place: &Sandbox, parent: &str) {
     let file = place.path().join(parent).join("far/run.json");
     wait_for("run.json", || file.exists().then_some(()));
 }
 
 #[test]
 fn printed_commands_can_be_pasted_for_any_directory() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // Another run of that name is in the default directory.
     let args = [&["train", "minatar_breakout", "--name", "far", "--quiet", "--steps", "128"], SMALL].concat();
     assert_eq!(place.operant(&args).code, Some(0));
@@ -142,7 +140,7 @@ fn printed_commands_can_be_pasted_for_any_directory() {
 
 #[test]
 fn a_run_in_the_default_directory_is_named_by_its_name() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = place.start(&endless("mine"));
     wait_for_progress(&place.ring("mine"));
     let stopped = place.operant(&["stop", "mine"]);

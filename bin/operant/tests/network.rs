@@ -1,8 +1,6 @@
 //! Networks with convolutions and with memory: shown, trained, resumed, evaluated and exported; descriptions that do not fit are refused.
 
-mod common;
-
-use common::Place;
+use crate::common::Sandbox;
 
 /// A run over MiniGrid's image, direction and mission.
 const TRAIN: &[&str] = &[
@@ -25,7 +23,7 @@ const TRAIN: &[&str] = &[
     "ring=false",
 ];
 
-fn train(place: &Place, args: &[&str]) -> serde_json::Value {
+fn train(place: &Sandbox, args: &[&str]) -> serde_json::Value {
     let finished = place.operant(&[TRAIN, &["--json"], args].concat());
     assert_eq!(finished.code, Some(0), "{finished:#?}");
     finished.json()
@@ -33,7 +31,7 @@ fn train(place: &Place, args: &[&str]) -> serde_json::Value {
 
 #[test]
 fn a_network_with_convolutions_trains_resumes_and_is_exported() {
-    let place = Place::new();
+    let place = Sandbox::new();
     train(&place, &["--name", "whole", "--steps", "2048", "--set", "threads=1"]);
     let first = train(&place, &["--name", "parts", "--steps", "1024", "--set", "threads=2"]);
     let resumed = place.operant(&["train", "--resume", "parts", "--steps", "2048", "--quiet", "--json"]);
@@ -83,7 +81,7 @@ const REMEMBER: &[&str] = &[
 
 #[test]
 fn a_network_with_memory_trains_resumes_and_is_played() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let train = |args: &[&str]| {
         let finished = place.operant(&[REMEMBER, &["--json"], args].concat());
         assert_eq!(finished.code, Some(0), "{finished:#?}");
@@ -108,7 +106,7 @@ fn a_network_with_memory_trains_resumes_and_is_played() {
 
 #[test]
 fn memory_is_shown_and_measured() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let sets = ["--set", "core=gru", "--set", "core_width=32", "--set", "shared_trunk=true"];
     let shown = place.operant(&[&["config", "cartpole"], &sets[..]].concat());
     assert_eq!(shown.code, Some(0), "{shown:#?}");
@@ -137,7 +135,7 @@ fn memory_is_shown_and_measured() {
 
 /// `operant config` prints these lines of the network; a run and one that is resumed in its middle end in the same bits.
 fn shown_trained_and_resumed(env: &str, sets: &[&str], lines: &[&str]) {
-    let place = Place::new();
+    let place = Sandbox::new();
     let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
     let shown = place.operant(&[&["config", env], &sets[..]].concat());
     assert_eq!(shown.code, Some(0), "{shown:#?}");
@@ -190,7 +188,7 @@ fn candidates_are_shown_trained_and_resumed() {
 
 #[test]
 fn the_network_is_shown_layer_by_layer() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let sets = ["--set", "conv=[[16, 3, 1]]", "--set", "hidden=[64]", "--set", "shared_trunk=true"];
     let shown = place.operant(&[&["config", "minatar_breakout"], &sets[..]].concat());
     assert_eq!(shown.code, Some(0), "{shown:#?}");
@@ -212,7 +210,7 @@ fn the_network_is_shown_layer_by_layer() {
 
 #[test]
 fn networks_that_do_not_fit_are_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (env, conv, parts) in [
         ("cartpole", "[[16, 3, 1]]", ["no part of the observation is an image", "4 reals"]),
         ("minatar_breakout", "[[16, 11, 1]]", ["kernel 11", "10x10x4 bits"]),

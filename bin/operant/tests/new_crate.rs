@@ -1,13 +1,11 @@
 //! `operant new`: builds the generated crate outside the repository, and tests its train, stop, resume, eval, monitor,
 //! bench and emit commands.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{Finished, Place, wait_for};
+use crate::common::{Finished, Sandbox, wait_for};
 use serde_json::Value;
 
 /// The workspace.
@@ -17,7 +15,7 @@ fn root() -> PathBuf {
 
 #[test]
 fn invalid_requests_are_refused_and_nothing_is_written() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("there", "");
     let nowhere = place.path().join("nowhere");
     for (args, what) in [
@@ -41,7 +39,7 @@ fn invalid_requests_are_refused_and_nothing_is_written() {
 
 /// A crate written by `operant new`, with this workspace's profile and locked versions, so that its dependencies are
 /// built already.
-fn generated(place: &Place) -> PathBuf {
+fn generated(place: &Sandbox) -> PathBuf {
     let made = place.operant(&["new", "mine"]);
     assert_eq!(made.code, Some(0), "{made:#?}");
     assert!(made.stdout.contains("cargo run --release -- train gridworld"), "{made:#?}");
@@ -76,7 +74,7 @@ fn cargo(dir: &Path, args: &[&str]) {
 }
 
 /// The crate's own command.
-fn mine(place: &Place, args: &[&str]) -> Command {
+fn mine(place: &Sandbox, args: &[&str]) -> Command {
     let operant = place.command(&[]);
     let program = Path::new(env!("CARGO_BIN_EXE_operant")).with_file_name("mine");
     let mut command = Command::new(program);
@@ -86,7 +84,7 @@ fn mine(place: &Place, args: &[&str]) -> Command {
     command
 }
 
-fn run(place: &Place, args: &[&str]) -> Finished {
+fn run(place: &Sandbox, args: &[&str]) -> Finished {
     Finished::of(mine(place, args).output().expect("started"))
 }
 
@@ -97,7 +95,7 @@ fn json(finished: &Finished) -> Value {
 
 #[test]
 fn a_generated_crate_has_every_command() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let dir = generated(&place);
     cargo(&dir, &["test"]);
     cargo(&dir, &["build"]);
@@ -117,7 +115,7 @@ fn a_generated_crate_has_every_command() {
     let mut child = endless.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     place.guard(&child);
     let ring = place.ring("halved");
-    common::wait_for_progress(&ring);
+    crate::common::wait_for_progress(&ring);
     let watched = json(&run(&place, &["monitor", "halved", "--once", "--json"]));
     assert_eq!((&watched["state"], &watched["run"]), (&"running".into(), &"halved".into()), "{watched}");
     let stopped = run(&place, &["stop", "halved"]);

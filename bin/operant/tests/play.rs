@@ -1,16 +1,12 @@
 //! `operant play` with real runs: films with every frame, episodes in a terminal, and refusals.
 
-mod common;
-#[path = "common/terminal.rs"]
-mod terminal;
-
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use common::Place;
-use terminal::Terminal;
+use crate::common::Sandbox;
+use crate::terminal::Terminal;
 
-fn trained(place: &Place) {
+fn trained(place: &Sandbox) {
     let args =
         ["train", "cartpole", "--steps", "4096", "--name", "mine", "--quiet", "--set", "eval_episodes=1"];
     assert_eq!(place.operant(&args).code, Some(0));
@@ -57,7 +53,7 @@ fn frames(bytes: &[u8]) -> usize {
 
 #[test]
 fn a_film_has_a_frame_for_every_state() {
-    let place = Place::new();
+    let place = Sandbox::new();
     trained(&place);
     let played = place.operant(&["play", "mine", "--record", "a.gif"]);
     assert_eq!(played.code, Some(0), "{played:#?}");
@@ -86,7 +82,7 @@ fn a_film_has_a_frame_for_every_state() {
 
 #[test]
 fn the_best_and_the_worst_are_those_of_the_evaluation() {
-    let place = Place::new();
+    let place = Sandbox::new();
     trained(&place);
     let evaluated = place.operant(&["eval", "mine", "--episodes", "100", "--json"]);
     let evaluated: serde_json::Value = serde_json::from_str(&evaluated.stdout).expect("JSON");
@@ -107,7 +103,7 @@ fn the_best_and_the_worst_are_those_of_the_evaluation() {
 
 #[test]
 fn an_mp4_goes_through_ffmpeg() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let play = ["play", "minatar_breakout", "--set", "env.sticky_action_prob=0", "--record", "a.mp4"];
     let mut command = place.command(&play);
     let without = command.env("PATH", place.path()).output().expect("started");
@@ -141,7 +137,7 @@ fn an_mp4_goes_through_ffmpeg() {
 
 #[test]
 fn bad_requests_are_refused_before_anything_is_played() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (args, parts) in [
         (&["play", "cartpole"][..], &["not a terminal", "--record FILE.gif"][..]),
         (
@@ -173,7 +169,7 @@ fn bad_requests_are_refused_before_anything_is_played() {
 
 #[test]
 fn a_terminal_shows_episodes_pauses_and_is_given_back() {
-    let place = Place::new();
+    let place = Sandbox::new();
     trained(&place);
     let play = ["play", "mine"];
     let mut terminal = Terminal::start(&place.command(&play), &[], (80, 24));
@@ -203,7 +199,7 @@ fn a_terminal_shows_episodes_pauses_and_is_given_back() {
 
 #[test]
 fn every_episode_that_was_shown_is_printed_once() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let left =
         Terminal::start(&place.command(&["play", "cartpole", "--episodes", "2"]), &[], (80, 24)).finish();
     assert_eq!((left.code, left.restored), (0, true));
@@ -214,7 +210,7 @@ fn every_episode_that_was_shown_is_printed_once() {
 
 #[test]
 fn keys_play_and_the_window_names_them() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let play = ["play", "cartpole", "--keyboard", "--episodes", "1", "--record", "own.gif"];
     let mut terminal = Terminal::start(&place.command(&play), &[], (80, 24));
     terminal.wait_for(&["cartpole: keyboard", "step 0", "← →"]);

@@ -1,12 +1,10 @@
 //! The NumPy script of docs/checkpoints.md plays checkpoints in Gymnasium as well as operant does.
 
-mod common;
-
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::Place;
+use crate::common::Sandbox;
 
 fn docs(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file)
@@ -28,7 +26,7 @@ fn numpy_plays_checkpoints_in_gymnasium() {
         );
         return;
     };
-    let place = Place::new();
+    let place = Sandbox::new();
     for (env, least) in [("cartpole", 500.0), ("pendulum", -170.0)] {
         let result = place.operant(&["train", env, "--json", "--quiet"]).json();
         let checkpoint = result["checkpoint"].as_str().expect("a checkpoint");

@@ -1,14 +1,12 @@
 //! A ring removed, truncated, overwritten or refused during training: training continues and reports it.
 
-mod common;
-
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Child;
 
-use common::{
-    Finished, Place, SMALL, endless, finish, send, wait_for, wait_for_event, wait_for_health,
+use crate::common::{
+    Finished, SMALL, Sandbox, endless, finish, send, wait_for, wait_for_event, wait_for_health,
     wait_for_progress,
 };
 use operant_metrics::{FileState, Health, RingReader, RunState};
@@ -16,7 +14,7 @@ use rustix::process::Signal;
 
 const SHORT: &[&str] = &["train", "cartpole", "--name", "mine", "--steps", "12800", "--json"];
 
-fn start(place: &Place) -> (Child, RingReader) {
+fn start(place: &Sandbox) -> (Child, RingReader) {
     let child = place.start(&endless("mine"));
     let ring = place.ring("mine");
     wait_for_progress(&ring);
@@ -24,7 +22,7 @@ fn start(place: &Place) -> (Child, RingReader) {
 }
 
 /// Waits for the ring that replaces `old`, and for progress in it.
-fn replaced(place: &Place, old: &RingReader) -> RingReader {
+fn replaced(place: &Sandbox, old: &RingReader) -> RingReader {
     wait_for("another file", || (old.presence() != FileState::Here).then_some(()));
     let ring = wait_for("a complete ring", || {
         let ring = RingReader::open(old.path()).ok()?;
@@ -44,7 +42,7 @@ fn stop(child: Child) {
 
 #[test]
 fn an_unlinked_ring_comes_back_with_its_history() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (child, ring) = start(&place);
     let published = ring.published();
     std::fs::remove_file(ring.path()).expect("removed");
@@ -61,7 +59,7 @@ fn an_unlinked_ring_comes_back_with_its_history() {
 
 #[test]
 fn a_ring_lost_while_training_pauses_comes_back_paused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (child, ring) = start(&place);
     send(&child, Signal::USR2);
     wait_for_health(&ring, Health::Reported(RunState::Paused));
@@ -77,7 +75,7 @@ fn a_ring_lost_while_training_pauses_comes_back_paused() {
 
 #[test]
 fn a_removed_directory_is_created_again_with_its_ring() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (child, ring) = start(&place);
     std::fs::remove_dir_all(place.rings()).expect("removed");
     let new = replaced(&place, &ring);
@@ -89,7 +87,7 @@ fn a_removed_directory_is_created_again_with_its_ring() {
 
 #[test]
 fn a_truncated_ring_does_not_kill_the_run() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (child, mut ring) = start(&place);
     for length in [0, 4096, 100_000] {
         let file = std::fs::File::options().write(true).open(ring.path()).expect("opened");
@@ -102,7 +100,7 @@ fn a_truncated_ring_does_not_kill_the_run() {
 
 #[test]
 fn a_ring_overwritten_with_garbage_is_replaced() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let (child, ring) = start(&place);
     let length = std::fs::metadata(ring.path()).expect("there").len();
     let garbage: Vec<u8> = (0..length).map(|i| (i.wrapping_mul(2_654_435_761) >> 7) as u8).collect();
@@ -116,7 +114,7 @@ fn a_ring_overwritten_with_garbage_is_replaced() {
 
 #[test]
 fn a_run_trains_the_same_without_a_ring() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = [SHORT, SMALL, &["--no-ring"]].concat();
     let finished = place.operant(&args);
     assert_eq!(finished.code, Some(0), "{finished:#?}");
@@ -138,7 +136,7 @@ fn args_named(name: &str) -> Vec<&str> {
 #[test]
 fn a_group_may_read_the_ring() {
     use std::os::unix::fs::MetadataExt;
-    let place = Place::new();
+    let place = Sandbox::new();
     for (name, set, mode) in [("own", "ring_group=false", 0o600), ("group", "ring_group=true", 0o640)] {
         let finished = place.operant(&[&args_named(name)[..], &["--set", set]].concat());
         assert_eq!(finished.code, Some(0), "{finished:#?}");
@@ -158,7 +156,7 @@ fn assert_trained_without_telemetry(finished: &Finished, part: &str) {
 
 /// Runs a short training after `mounts`, in a separate mount namespace in which they change /dev/shm; none if this
 /// system forbids that.
-fn with_shared_memory(place: &Place, mounts: &str) -> Option<Finished> {
+fn with_shared_memory(place: &Sandbox, mounts: &str) -> Option<Finished> {
     let mut command = place.unshared(&["--mount"], mounts, &[SHORT, SMALL].concat())?;
     command.env_remove("OPERANT_RING_DIR").env_remove("XDG_RUNTIME_DIR");
     Some(Finished::of(command.output().expect("started")))
@@ -166,7 +164,7 @@ fn with_shared_memory(place: &Place, mounts: &str) -> Option<Finished> {
 
 #[test]
 fn with_full_shared_memory_only_the_ring_is_missing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(finished) = with_shared_memory(&place, "mount -t tmpfs -o size=100k tmpfs /dev/shm") else {
         return;
     };
@@ -175,14 +173,14 @@ fn with_full_shared_memory_only_the_ring_is_missing() {
 
 #[test]
 fn with_read_only_shared_memory_only_the_ring_is_missing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let Some(finished) = with_shared_memory(&place, "mount -t tmpfs -o ro tmpfs /dev/shm") else { return };
     assert_trained_without_telemetry(&finished, "Read-only");
 }
 
 #[test]
 fn shared_memory_on_a_disk_is_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     std::fs::create_dir(place.path().join("disk")).expect("made");
     let Some(finished) = with_shared_memory(&place, "mount --bind disk /dev/shm") else { return };
     if finished.stderr.contains("is not in memory") {
@@ -195,7 +193,7 @@ fn shared_memory_on_a_disk_is_refused() {
 
 #[test]
 fn a_ring_directory_of_another_user_is_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     std::fs::create_dir(place.rings()).expect("made");
     if !rustix::process::geteuid().is_root() {
         let _ =

@@ -1,14 +1,12 @@
 //! Output and files of a run: the JSON contract, the run directory, evaluation, configuration, closed pipes.
 
-mod common;
-
 use std::process::Stdio;
 
-use common::{Finished, Place, SMALL};
+use crate::common::{Finished, SMALL, Sandbox};
 
 const SHORT: &[&str] = &["--set", "total_timesteps=1280"];
 
-fn train(place: &Place, more: &[&str]) -> Finished {
+fn train(place: &Sandbox, more: &[&str]) -> Finished {
     let mut args = vec!["train", "cartpole"];
     args.extend([SMALL, SHORT].concat());
     args.extend(more);
@@ -19,7 +17,7 @@ fn train(place: &Place, more: &[&str]) -> Finished {
 
 #[test]
 fn json_is_one_object_with_the_contracts_keys_in_order() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let finished = train(&place, &["--json", "--name", "mine", "--seed", "5"]);
     let result = finished.json();
     let keys = [
@@ -63,7 +61,7 @@ fn json_is_one_object_with_the_contracts_keys_in_order() {
 
 #[test]
 fn a_run_leaves_its_directory() {
-    let place = Place::new();
+    let place = Sandbox::new();
     train(&place, &["--name", "mine"]);
     let dir = place.path().join("runs/mine");
     for file in ["config.toml", "metrics.csv", "operant.log", "result.json", "checkpoints"] {
@@ -87,7 +85,7 @@ fn a_run_leaves_its_directory() {
 
 #[test]
 fn results_go_to_stdout_and_progress_to_stderr() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let plain = train(&place, &[]);
     assert!(
         plain.stdout.contains("greedy episodes") && plain.stdout.starts_with("run cartpole-1-"),
@@ -100,7 +98,7 @@ fn results_go_to_stdout_and_progress_to_stderr() {
 
 #[test]
 fn an_evaluation_reproduces_the_runs_own() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let result = train(&place, &["--name", "mine", "--json"]).json();
     let by_name = place.operant(&["eval", "mine", "--episodes", "5", "--json"]).json();
     assert_eq!(by_name["eval_return_mean"], result["eval_return_mean"]);
@@ -124,7 +122,7 @@ fn an_evaluation_reproduces_the_runs_own() {
 
 #[test]
 fn the_same_seed_trains_the_same_weights_on_any_number_of_threads() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (name, threads) in [("one", "threads=1"), ("two", "threads=2"), ("five", "threads=5")] {
         train(&place, &["--name", name, "--set", threads]);
     }
@@ -137,7 +135,7 @@ fn the_same_seed_trains_the_same_weights_on_any_number_of_threads() {
 
 #[test]
 fn a_closed_pipe_is_no_failure() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for args in [&["envs"][..], &["config", "cartpole"], &["--help"]] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
@@ -152,7 +150,7 @@ fn a_closed_pipe_is_no_failure() {
 
 #[test]
 fn the_shown_configuration_is_a_valid_file_and_names_every_origin() {
-    let place = Place::new();
+    let place = Sandbox::new();
     std::fs::create_dir_all(place.path().join("xdg/operant")).expect("made");
     place.write("xdg/operant/operant.toml", "gamma = 0.5\ngae_lambda = 0.5\n");
     place.write("operant.toml", "seed = 3\ngae_lambda = 0.6\nvf_coef = 0.6\n[cartpole]\nclip_coef = 0.6\n");
@@ -181,7 +179,7 @@ fn the_shown_configuration_is_a_valid_file_and_names_every_origin() {
     ] {
         assert!(line(key).contains(value) && line(key).contains(origin), "{key}: {}", line(key));
     }
-    let other = Place::new();
+    let other = Sandbox::new();
     other.write("shown.toml", &shown.stdout);
     let again = other.operant(&["config", "cartpole", "--config", "shown.toml"]);
     let values = |text: &str| -> Vec<String> {
@@ -192,7 +190,7 @@ fn the_shown_configuration_is_a_valid_file_and_names_every_origin() {
 
 #[test]
 fn every_environment_is_listed_and_has_a_configuration() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let listed = place.operant(&["envs", "--json"]);
     let mut names = Vec::new();
     for line in listed.stdout.lines() {
@@ -210,7 +208,7 @@ fn every_environment_is_listed_and_has_a_configuration() {
 
 #[test]
 fn training_cartpole_stays_below_100_mb() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let finished = place.operant(&["train", "cartpole", "--name", "mine", "--steps", "2e4", "--quiet"]);
     assert_eq!(finished.code, Some(0), "{finished:#?}");
     let text = std::fs::read_to_string(place.path().join("runs/mine/metrics.csv")).expect("metrics.csv");
@@ -224,7 +222,7 @@ fn training_cartpole_stays_below_100_mb() {
 
 #[test]
 fn a_run_remembers_the_file_that_its_environment_was_made_from() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("base.pl", "p(a, b).\np(b, c).\nq(X, Y) :- p(X, Y).\nq(X, Z) :- p(X, Y), q(Y, Z).\n");
     let knowledge = ["train", "prover", "--name", "mine", "--set", "env.knowledge=base.pl", "--steps", "512"];
     let trained = place.operant(&[&knowledge, SMALL].concat());
@@ -259,7 +257,7 @@ fn a_run_remembers_the_file_that_its_environment_was_made_from() {
 
 #[test]
 fn replay_refuses_misspelled_keys() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write("case.jsonl", "{\"state\":[0],\"actions\":[1],\"draw\":[[0.1]]}\n");
     let file = std::fs::File::open(place.path().join("case.jsonl")).expect("a file");
     let output = place.command(&["replay", "frozen_lake"]).stdin(file).output().expect("started");

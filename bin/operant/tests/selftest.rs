@@ -1,8 +1,5 @@
 //! `operant selftest` as a user runs it, with the host's stand-in for a GPU.
 
-#[path = "../../../crates/operant-cuda/tests/support/stand_in.rs"]
-mod stand_in;
-
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -10,7 +7,7 @@ use serde_json::Value;
 fn selftest(args: &[&str], cuda_libraries: &std::path::Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_operant"));
     command.arg("selftest").args(args).env("OPERANT_CUDA_LIBRARIES", cuda_libraries);
-    for (name, value) in stand_in::environment(cuda_libraries) {
+    for (name, value) in crate::stand_in::environment(cuda_libraries) {
         command.env(name, value);
     }
     command.output().expect("operant starts")
@@ -18,7 +15,7 @@ fn selftest(args: &[&str], cuda_libraries: &std::path::Path) -> Output {
 
 #[test]
 fn the_gpu_test_passes_on_the_stand_in_and_writes_its_result() {
-    let Some(libraries) = stand_in::directory("the GPU's self-test") else { return };
+    let Some(libraries) = crate::stand_in::directory("the GPU's self-test") else { return };
     let place = tempfile::tempdir().expect("a directory");
     let file = place.path().join("gpu.json");
     let output =
@@ -129,8 +126,9 @@ fn the_cpu_test_passes() {
 #[test]
 fn an_unwritable_file_is_detected_before_the_work() {
     let nowhere = tempfile::tempdir().expect("a directory");
-    let output = selftest(&["cpu", "--out", "/no/such/directory/out.json"], nowhere.path());
+    let missing = nowhere.path().join("missing/out.json");
+    let output = selftest(&["cpu", "--out", missing.to_str().expect("text")], nowhere.path());
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("--out /no/such/directory/out.json") && !stderr.contains("cpu:"), "{stderr}");
+    assert!(stderr.contains(&format!("--out {}", missing.display())) && !stderr.contains("cpu:"), "{stderr}");
 }

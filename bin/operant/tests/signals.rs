@@ -1,10 +1,8 @@
 //! Signals and kill -9: a stopped or killed run resumes to the same bits.
 
-mod common;
-
 use std::process::{Child, Stdio};
 
-use common::{Place, SMALL, finish, read_until, send, wait_for, wait_for_health};
+use crate::common::{SMALL, Sandbox, finish, read_until, send, wait_for, wait_for_health};
 use operant_metrics::{Health, RunState};
 use rustix::process::Signal;
 
@@ -12,7 +10,7 @@ use rustix::process::Signal;
 const OFTEN: &[&str] = &["--set", "checkpoint_interval=4"];
 const BATCH: u64 = 128;
 
-fn start(place: &Place, name: &str, more: &[&str]) -> Child {
+fn start(place: &Sandbox, name: &str, more: &[&str]) -> Child {
     let mut args = vec!["train", "cartpole", "--json", "--name", name];
     args.extend([SMALL, OFTEN].concat());
     args.extend(more);
@@ -20,7 +18,7 @@ fn start(place: &Place, name: &str, more: &[&str]) -> Child {
 }
 
 /// Trains to `steps` without interruption and checks that `name`, resumed up to there, ends with the same state and rows.
-fn assert_resumes_to_the_same_bits(place: &Place, name: &str, steps: u64) {
+fn assert_resumes_to_the_same_bits(place: &Sandbox, name: &str, steps: u64) {
     let steps = steps.to_string();
     let straight = finish(start(place, "straight", &["--steps", &steps]));
     assert_eq!(straight.code, Some(0), "{straight:#?}");
@@ -37,7 +35,7 @@ fn assert_resumes_to_the_same_bits(place: &Place, name: &str, steps: u64) {
 #[test]
 fn sigint_saves_and_exits_with_75_and_the_run_resumes() {
     for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM")] {
-        let place = Place::new();
+        let place = Sandbox::new();
         let mut child = start(&place, "stopped", &["--steps", "1e12"]);
         read_until(&mut child, "env_steps");
         send(&child, signal);
@@ -54,7 +52,7 @@ fn sigint_saves_and_exits_with_75_and_the_run_resumes() {
 
 #[test]
 fn a_second_signal_ends_the_process_at_once() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // An update that takes far longer than this test.
     let more = ["--set", "update_epochs=10000", "--set", "num_envs=4096", "--set", "num_steps=256"];
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
@@ -74,7 +72,7 @@ fn a_second_signal_ends_the_process_at_once() {
 
 #[test]
 fn a_signal_before_training_ends_the_process_and_leaves_nothing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // Weights that take far longer to initialise than this test.
     let wide = ["train", "cartpole", "--set", "hidden=4000,4000,4000"];
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
@@ -97,7 +95,7 @@ fn handles(child: &Child, signal: Signal) -> bool {
 
 #[test]
 fn a_signal_sent_twice_at_once_counts_once() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut child = start(&place, "doubled", &["--steps", "1e12"]);
     read_until(&mut child, "env_steps");
     // To the process and to its group, as `timeout` does.
@@ -110,7 +108,7 @@ fn a_signal_sent_twice_at_once_counts_once() {
 
 #[test]
 fn kill_9_loses_only_what_came_after_the_last_checkpoint() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut command = place.command(&["train", "cartpole", "--name", "killed", "--steps", "1e12", "--quiet"]);
     let mut child =
         command.args(SMALL).args(OFTEN).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
@@ -123,7 +121,7 @@ fn kill_9_loses_only_what_came_after_the_last_checkpoint() {
 
 #[test]
 fn sigusr1_saves_and_training_continues() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut child = start(
         &place,
         "asked",
@@ -141,7 +139,7 @@ fn sigusr1_saves_and_training_continues() {
 
 #[test]
 fn a_run_has_one_trainer() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut child = start(&place, "mine", &["--steps", "1e12"]);
     read_until(&mut child, "env_steps");
     place.operant(&["train", "--resume", "mine"]).assert_error(2, &["being trained already"]);

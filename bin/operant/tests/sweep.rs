@@ -1,14 +1,12 @@
 //! `operant sweep`, `report` and `compare` as a user runs them: tables that survive kills, runs with the bits of `operant train`, and
 //! one error for a specification that cannot be used.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use common::{Finished, Place, finish, send, wait_for};
+use crate::common::{Finished, Sandbox, finish, send, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -24,14 +22,14 @@ const BRIEF: [&str; 8] = [
     "eval_episodes=4",
 ];
 
-fn sweep(place: &Place, args: &[&str]) -> Finished {
+fn sweep(place: &Sandbox, args: &[&str]) -> Finished {
     let finished = place.operant(&[&["sweep"], args, &BRIEF].concat());
     assert_eq!(finished.code, Some(0), "{finished:#?}");
     finished
 }
 
 /// Everything that must not depend on time: of each run of each setting the score and the steps.
-fn table(place: &Place, name: &str) -> Vec<String> {
+fn table(place: &Sandbox, name: &str) -> Vec<String> {
     let report: Value = place.operant(&["report", name, "--json"]).json();
     let mut rows = Vec::new();
     for group in report["environments"][0]["groups"].as_array().expect("settings") {
@@ -46,7 +44,7 @@ fn table(place: &Place, name: &str) -> Vec<String> {
 }
 
 /// The settings of each trial that a run has ended of.
-fn settings_by_trial(place: &Place, name: &str) -> Vec<Value> {
+fn settings_by_trial(place: &Sandbox, name: &str) -> Vec<Value> {
     let report: Value = place.operant(&["report", name, "--json"]).json();
     let groups = report["environments"][0]["groups"].as_array().expect("groups");
     let mut all: Vec<Value> = groups.iter().map(|group| json!([group["name"], group["settings"]])).collect();
@@ -55,13 +53,13 @@ fn settings_by_trial(place: &Place, name: &str) -> Vec<Value> {
 }
 
 /// Runs that have begun.
-fn begun(place: &Place, name: &str) -> usize {
+fn begun(place: &Sandbox, name: &str) -> usize {
     let trials = place.path().join("runs").join(name).join("trials");
     std::fs::read_dir(trials).map_or(0, Iterator::count)
 }
 
 /// Waits until more than this number of runs has begun; false if the process has ended.
-fn wait_for_more(place: &Place, name: &str, child: &mut Child, before: usize) -> bool {
+fn wait_for_more(place: &Sandbox, name: &str, child: &mut Child, before: usize) -> bool {
     wait_for("another run, or the end", || {
         let ended = child.try_wait().expect("waited for").is_some();
         (ended || begun(place, name) > before).then_some(!ended)
@@ -69,7 +67,7 @@ fn wait_for_more(place: &Place, name: &str, child: &mut Child, before: usize) ->
 }
 
 /// The final state of each run, by directory.
-fn states(place: &Place, name: &str) -> BTreeMap<String, Vec<u8>> {
+fn states(place: &Sandbox, name: &str) -> BTreeMap<String, Vec<u8>> {
     let trials = place.path().join("runs").join(name).join("trials");
     let runs = std::fs::read_dir(&trials).expect("runs").map(|entry| entry.expect("a run").file_name());
     runs.map(|run| {
@@ -82,7 +80,7 @@ fn states(place: &Place, name: &str) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn a_sweep_has_the_bits_of_single_runs() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let done = sweep(
         &place,
         &["cartpole", "--name", "s", "--seeds", "3..4", "--set", "learning_rate=1e-3,1e-2", "--json"],
@@ -122,7 +120,7 @@ const SEARCHES: [(&str, &str); 3] = [
 #[test]
 fn a_killed_sweep_goes_on_with_the_same_table_and_bits() {
     for (name, vary) in SEARCHES {
-        let place = Place::new();
+        let place = Sandbox::new();
         place.write("spec.toml", &format!("env = \"cartpole\"\nseeds = 2\n{vary}"));
         sweep(&place, &["spec.toml", "--name", "whole", "--quiet"]);
         let args = ["sweep", "spec.toml", "--name", "killed", "--quiet"];
@@ -149,7 +147,7 @@ fn a_killed_sweep_goes_on_with_the_same_table_and_bits() {
 
 #[test]
 fn a_sweep_killed_at_20_random_moments_goes_on_with_the_same_table_and_bits() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let spec = "env = \"cartpole\"\nseeds = 4\n[set]\ncheckpoint_interval = 1024\n[vary]\nlearning_rate = [1e-4, 1e-3, 1e-2]\n";
     place.write("spec.toml", spec);
     let started = Instant::now();
@@ -182,7 +180,7 @@ fn a_sweep_killed_at_20_random_moments_goes_on_with_the_same_table_and_bits() {
 
 #[test]
 fn a_bayesian_search_that_was_killed_keeps_its_decisions() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let spec = "env = \"cartpole\"\n[vary]\nlearning_rate = { log_uniform = [1e-4, 1e-2] }\n[search]\nmethod = \"bayes\"\n\
                 trials = 8\n";
     place.write("spec.toml", spec);
@@ -202,7 +200,7 @@ fn a_bayesian_search_that_was_killed_keeps_its_decisions() {
 
 #[test]
 fn a_stopped_sweep_ends_as_if_it_had_not_stopped() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let args = ["cartpole", "--seeds", "3", "--set", "learning_rate=1e-3,1e-2", "--quiet"];
     sweep(&place, &[&["--name", "whole"], &args[..]].concat());
     let mut child = place.start(&[&["sweep", "--name", "stopped"], &args[..], &BRIEF[..]].concat());
@@ -228,7 +226,7 @@ fn a_stopped_sweep_ends_as_if_it_had_not_stopped() {
 
 #[test]
 fn a_sweep_has_several_environments_and_their_options() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.write(
         "spec.toml",
         "env = [\"cartpole\", \"mountain_car\"]\n[vary]\n\"env.hide\" = [\"nothing\", \"velocity\"]\n",
@@ -257,7 +255,7 @@ fn a_sweep_has_several_environments_and_their_options() {
 
 #[test]
 fn a_sweep_keeps_an_environment_from_a_file() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let world = format!("{}/../../crates/operant-env/tests/data/cartpole.world", env!("CARGO_MANIFEST_DIR"));
     let mine = place.path().join("mine.world");
     std::fs::copy(world, &mine).expect("copied");
@@ -275,7 +273,7 @@ fn a_sweep_keeps_an_environment_from_a_file() {
 
 #[test]
 fn a_sweep_is_carried_out_by_one_process() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let endless = ["sweep", "cartpole", "--name", "s", "--set", "total_timesteps=1e12", "--quiet"];
     let mut child = place.start(&endless);
     assert!(wait_for_more(&place, "s", &mut child, 0), "it has not ended");
@@ -290,7 +288,7 @@ fn a_sweep_is_carried_out_by_one_process() {
 
 #[test]
 fn a_signal_stops_a_sweep_with_checkpoints() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let endless = ["--set", "total_timesteps=1e12", "--set", "learning_rate=1e-3,1e-2", "--quiet"];
     let child = place.start(&[&["sweep", "cartpole", "--name", "s", "--jobs", "2"], &endless[..]].concat());
     let metrics = |trial: &str| place.path().join(format!("runs/s/trials/{trial}-seed1/metrics.csv"));
@@ -313,7 +311,7 @@ fn a_signal_stops_a_sweep_with_checkpoints() {
 
 #[test]
 fn specifications_that_cannot_be_used_have_one_error_each() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let rate = "[vary]\nlearning_rate = ";
     for (spec, parts) in [
         ("", &["names no environment"][..]),
@@ -375,7 +373,7 @@ fn specifications_that_cannot_be_used_have_one_error_each() {
 
 #[test]
 fn ray_needs_python_with_operant_and_ray() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let python = place.path().join("venv/bin/python");
     std::fs::create_dir_all(python.parent().expect("a directory")).expect("made");
     let sweep = || {
@@ -401,7 +399,7 @@ fn ray_needs_python_with_operant_and_ray() {
 
 #[test]
 fn a_trial_that_cannot_be_trained_fails_alone() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // 48 minibatches fit 16 x 48 steps, and not 16 x 16. A grid would have been checked as a whole.
     let spec = "env = \"cartpole\"\n[set]\nnum_envs = 16\ntotal_timesteps = 3072\n[vary]\nnum_minibatches = [4, 48]\n\
                 num_steps = [48, 16]\n[search]\nmethod = \"random\"\ntrials = 4\n";
@@ -415,7 +413,7 @@ fn a_trial_that_cannot_be_trained_fails_alone() {
 
 #[test]
 fn a_sweep_of_which_every_run_failed_fails() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let diverging = ["--seeds", "2", "--set", "learning_rate=1e30"];
     let done = place.operant(&[&["sweep", "cartpole", "--name", "s"], &diverging[..], &BRIEF[..]].concat());
     assert_eq!(done.code, Some(1), "{done:#?}");
@@ -430,7 +428,7 @@ fn a_sweep_of_which_every_run_failed_fails() {
 
 #[test]
 fn reports_are_written_and_runs_compared() {
-    let place = Place::new();
+    let place = Sandbox::new();
     sweep(
         &place,
         &["cartpole", "--name", "s", "--seeds", "3", "--set", "learning_rate=1e-3,1e-2", "--quiet"],

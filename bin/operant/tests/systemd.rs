@@ -1,12 +1,10 @@
 //! The service manager's protocol, over a real socket.
 
-mod common;
-
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use common::{Place, endless, finish, send, wait_for, wait_for_health};
+use crate::common::{Sandbox, endless, finish, send, wait_for, wait_for_health};
 use operant_metrics::{Health, RunState};
 use rustix::process::Signal;
 
@@ -17,7 +15,7 @@ struct Manager {
 }
 
 impl Manager {
-    fn listen(place: &Place) -> Self {
+    fn listen(place: &Sandbox) -> Self {
         let socket = UnixDatagram::bind(place.path().join("notify")).expect("bound");
         socket.set_nonblocking(true).expect("set");
         Manager { socket, received: Vec::new() }
@@ -39,7 +37,7 @@ impl Manager {
 }
 
 /// An endless run under the manager.
-fn service(place: &Place) -> Child {
+fn service(place: &Sandbox) -> Child {
     let mut command = place.command(&endless("mine"));
     command.env("NOTIFY_SOCKET", place.path().join("notify")).env("WATCHDOG_USEC", "1000000");
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
@@ -49,7 +47,7 @@ fn service(place: &Place) -> Child {
 
 #[test]
 fn a_service_reports_ready_progress_and_stopping() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut manager = Manager::listen(&place);
     let child = service(&place);
     manager.wait_for("READY=1", 1);
@@ -75,7 +73,7 @@ fn a_service_reports_ready_progress_and_stopping() {
 
 #[test]
 fn a_paused_run_pings_the_watchdog() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut manager = Manager::listen(&place);
     let child = service(&place);
     manager.wait_for("READY=1", 1);
@@ -89,7 +87,7 @@ fn a_paused_run_pings_the_watchdog() {
 
 #[test]
 fn a_resumed_service_reports_its_earlier_steps() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let child = place.start(&endless("mine"));
     wait_for("progress", || (place.ring("mine").published() > 8).then_some(()));
     send(&child, Signal::TERM);
@@ -107,7 +105,7 @@ fn a_resumed_service_reports_its_earlier_steps() {
 
 #[test]
 fn no_pings_without_a_watchdog_and_a_missing_socket_is_ignored() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut manager = Manager::listen(&place);
     let short = ["train", "cartpole", "--steps", "20480", "--set", "eval_episodes=5", "--quiet"];
     let mut command = place.command(&short);

@@ -2,11 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-mod common;
-#[path = "../../../crates/operant-cuda/tests/support/stand_in.rs"]
-mod stand_in;
-
-use common::{Finished, Place};
+use crate::common::{Finished, Sandbox};
 use serde_json::Value;
 
 /// Two seconds, on the CPU.
@@ -16,7 +12,7 @@ const BRIEF: [&str; 5] = ["--budget", "2", "--device", "cpu", "--json"];
 const MACHINE: [&str; 8] =
     ["--set", "threads=1", "--set", "rollout_tile=16", "--set", "lane_width=8", "--set", "waiting=sleep"];
 
-fn tune(place: &Place, args: &[&str]) -> Finished {
+fn tune(place: &Sandbox, args: &[&str]) -> Finished {
     place.operant(&[&["tune", "cartpole"], args].concat())
 }
 
@@ -42,13 +38,13 @@ fn tried(report: &Value) -> Vec<String> {
     list.iter().map(|tried| tried["settings"].to_string()).collect()
 }
 
-fn config(place: &Place) -> String {
+fn config(place: &Sandbox) -> String {
     place.operant(&["config", "cartpole", "--device", "cpu"]).stdout
 }
 
 #[test]
 fn the_result_is_written_and_used_by_training() {
-    let place = Place::new();
+    let place = Sandbox::new();
     // One environment: more of them in a tile for 16 are far faster, and every episode reaches this threshold.
     let mine = "# mine\nseed = 7\nsolved_at = 1\neval_episodes = 1\neval_interval = 1\n";
     let file = place.path().join("operant.toml");
@@ -86,7 +82,7 @@ fn the_result_is_written_and_used_by_training() {
 
 #[test]
 fn every_setting_is_tried_unless_it_is_given() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let found = report(&tune(&place, &[&["--dry-run"], &BRIEF[..]].concat()));
     assert!(found["file"].is_null() && !place.path().join("operant.toml").exists(), "nothing is written");
     let all = tried(&found).join(" ");
@@ -102,7 +98,7 @@ fn every_setting_is_tried_unless_it_is_given() {
 
 #[test]
 fn times_to_solve_are_of_runs_that_solved() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let sets = ["solved_at=1", "eval_episodes=1", "eval_interval=1", "num_steps=16"];
     let mut easy = vec!["--for", "solve"];
     easy.extend(sets.iter().flat_map(|set| ["--set", *set]).chain(MACHINE));
@@ -121,7 +117,7 @@ fn times_to_solve_are_of_runs_that_solved() {
 
 #[test]
 fn invalid_requests_are_refused_at_once() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place.operant(&["tune", "cartpol"]).assert_error(2, &["cartpol", "did you mean \"cartpole\""]);
     assert_eq!(tune(&place, &["--for", "fun"]).code, Some(2));
     assert_eq!(tune(&place, &["--budget", "-1"]).code, Some(2));
@@ -137,22 +133,22 @@ fn invalid_requests_are_refused_at_once() {
 
 #[test]
 fn a_gpu_is_tuned_by_its_own_settings() {
-    let Some(directory) = stand_in::directory("tuning on a GPU") else { return };
-    let place = Place::new();
+    let Some(directory) = crate::stand_in::directory("tuning on a GPU") else { return };
+    let place = Sandbox::new();
     let tune = |more: &[&str]| {
         let mut args = vec!["tune", "cartpole", "--device", "cuda", "--budget", "1", "--json", "--dry-run"];
         let small = ["num_envs=32", "num_steps=8", "hidden=8", "num_minibatches=2", "update_epochs=1"];
         let sets = small.iter().chain(&["solved_at=1", "eval_episodes=1"]).chain(more);
         args.extend(sets.flat_map(|set| ["--set", *set]));
         let mut command = place.command(&args);
-        let found = command.envs(stand_in::environment(&directory)).output().expect("operant starts");
+        let found = command.envs(crate::stand_in::environment(&directory)).output().expect("operant starts");
         let found = report(&Finished::of(found));
         assert_eq!(found["device"], "cuda:0");
         tried(&found)
     };
     assert_eq!(
         tune(&["precision=f32", "overlap=false"]),
-        ["{}", r#"{"kernels":"fused"}"#, r#"{"kernels":"layers"}"#]
+        ["{}", r#"{"kernels":"fused"}"#, r#"{"kernels":"gemm"}"#]
     );
     let of_gpus = [
         "{}",

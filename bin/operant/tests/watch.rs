@@ -1,17 +1,13 @@
 //! The monitor in a real terminal on real runs: from the first record to the end, with every key and several sizes.
 
-mod common;
-#[path = "common/terminal.rs"]
-mod terminal;
-
 use std::io::Write;
 use std::process::Stdio;
 use std::time::Instant;
 
-use common::{Daemon, Place, endless, finish, send, wait_for, wait_for_health, wait_for_progress};
+use crate::common::{Daemon, Sandbox, endless, finish, send, wait_for, wait_for_health, wait_for_progress};
+use crate::terminal::Terminal;
 use operant_metrics::{Health, RunState};
 use rustix::process::Signal;
-use terminal::Terminal;
 
 const SIZE: (u16, u16) = (120, 40);
 
@@ -21,12 +17,12 @@ fn print_line(line: &str) {
 }
 
 /// A live run called `live`, with a checkpoint now and then.
-fn live(place: &Place) -> Daemon {
+fn live(place: &Sandbox) -> Daemon {
     detached(place, "live", "checkpoint_interval=50")
 }
 
 /// A live run on one thread, with one more setting.
-fn detached(place: &Place, name: &str, setting: &str) -> Daemon {
+fn detached(place: &Sandbox, name: &str, setting: &str) -> Daemon {
     let mut args = endless(name);
     args.retain(|arg| !["train", "cartpole", "--json"].contains(arg));
     args.extend(["--set", setting, "--set", "threads=1"]);
@@ -57,7 +53,7 @@ fn to_steps<'a>(name: &'a str, steps: &'a str) -> Vec<&'a str> {
 
 #[test]
 fn a_run_is_watched_from_its_first_update_to_its_death() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let daemon = live(&place);
     let mut terminal = Terminal::start(&place.command(&["monitor", "live"]), &[], SIZE);
     terminal.wait_for(&[
@@ -150,7 +146,7 @@ fn a_run_is_watched_from_its_first_update_to_its_death() {
 }
 
 /// The output of `operant monitor live --json`, checked to be complete: only values that this machine lacks are null.
-fn monitor_json(place: &Place) -> serde_json::Value {
+fn monitor_json(place: &Sandbox) -> serde_json::Value {
     let report = place.operant(&["monitor", "live", "--json"]);
     assert_eq!(report.code, Some(0), "{report:#?}");
     let report = report.json();
@@ -169,7 +165,7 @@ fn monitor_json(place: &Place) -> serde_json::Value {
 
 #[test]
 fn the_json_of_live_killed_and_finished_runs_is_complete() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let daemon = live(&place);
     wait_for("an episode", || {
         (place.operant(&["monitor", "live", "--json"]).json()["episodes"] != 0).then_some(())
@@ -202,7 +198,7 @@ fn the_json_of_live_killed_and_finished_runs_is_complete() {
 
 #[test]
 fn a_monitor_may_start_before_the_run_and_after_its_end() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let mut early = Terminal::start(&place.command(&["monitor", "later"]), &[], (80, 24));
     early.wait_for(&["waiting for run later"]);
     assert_eq!(finish(place.start(&to_steps("later", "12800"))).code, Some(0));
@@ -224,7 +220,7 @@ fn the_list_of_runs_pauses_continues_and_stops_the_selected_run_once_confirmed()
     const RUNNING: Health = Health::Reported(RunState::Running);
     const PAUSED: Health = Health::Reported(RunState::Paused);
     const PREEMPTED: Health = Health::Reported(RunState::Preempted);
-    let place = Place::new();
+    let place = Sandbox::new();
     // Without checkpoints: the ring keeps only its latest events, and the number of pauses is counted below.
     let [first, second] = ["first", "second"].map(|name| detached(&place, name, "checkpoint_interval=0"));
     let [ring_of_first, ring_of_second] = ["first", "second"].map(|name| place.ring(name));
@@ -302,7 +298,7 @@ fn the_list_of_runs_pauses_continues_and_stops_the_selected_run_once_confirmed()
 
 #[test]
 fn ten_monitors_and_a_killed_one_leave_the_run_as_it_is() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let train = |name: &str, watched: bool| {
         let child = place.start(&to_steps(name, "64000"));
         let mut monitors = Vec::new();
@@ -339,7 +335,7 @@ fn ten_monitors_and_a_killed_one_leave_the_run_as_it_is() {
 
 #[test]
 fn a_ring_damaged_under_a_monitor_ends_in_a_message() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let daemon = live(&place);
     let path = place.ring("live").path().to_owned();
     let mut terminal = Terminal::start(&place.command(&["monitor", "live"]), &[], SIZE);

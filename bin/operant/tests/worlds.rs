@@ -1,11 +1,9 @@
 //! Worlds from outside the program: files, and classes that a Python records. The Python here is a script that answers as Python does.
 
-mod common;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use common::{Finished, Place, SMALL};
+use crate::common::{Finished, SMALL, Sandbox};
 
 /// A world that was recorded from examples/worlds.
 fn fixture(name: &str) -> String {
@@ -13,7 +11,7 @@ fn fixture(name: &str) -> String {
 }
 
 /// `operant` with a Python of its own, whose environment is active.
-fn with_python(place: &Place, script: &str, args: &[&str]) -> Finished {
+fn with_python(place: &Sandbox, script: &str, args: &[&str]) -> Finished {
     let python = place.path().join("venv/bin/python");
     std::fs::create_dir_all(python.parent().expect("a directory")).expect("made");
     std::fs::write(&python, format!("#!/bin/sh\n{script}\n")).expect("written");
@@ -24,7 +22,7 @@ fn with_python(place: &Place, script: &str, args: &[&str]) -> Finished {
 
 #[test]
 fn a_world_trains_and_its_run_needs_no_file() {
-    let place = Place::new();
+    let place = Sandbox::new();
     std::fs::copy(fixture("cartpole"), place.path().join("mine.world")).expect("copied");
     let short = ["--set", "total_timesteps=1280", "--set", "eval_episodes=2", "--quiet"];
     let train = [&["train", "./mine.world", "--name", "first"][..], SMALL, &short[..]].concat();
@@ -47,7 +45,7 @@ fn a_world_trains_and_its_run_needs_no_file() {
 
 #[test]
 fn files_that_are_no_worlds_are_refused() {
-    let place = Place::new();
+    let place = Sandbox::new();
     place
         .operant(&["train", "./none.world"])
         .assert_error(2, &["cannot be read", "./none.world", "check the path"]);
@@ -65,7 +63,7 @@ fn files_that_are_no_worlds_are_refused() {
 
 #[test]
 fn classes_are_recorded_by_the_active_python() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let copy = format!(
         "echo printed by the module; [ \"$2\" = operant._record ] && cp {} \"$4\"",
         fixture("cartpole")
@@ -90,8 +88,9 @@ fn classes_are_recorded_by_the_active_python() {
     let message = "ModuleNotFoundError: No module named 'operant_extras'\n  mine.py:1 in <module>";
     let failed = with_python(&place, &format!("printf \"{message}\" >&2; exit 1"), &["train", "mine:World"]);
     failed.assert_error(2, &["No module named 'operant_extras'", "where: mine:World"]);
+    let missing = place.path().join("missing");
     let missing =
-        place.command(&["train", "mine:World"]).env("VIRTUAL_ENV", "/nonexistent").output().expect("started");
+        place.command(&["train", "mine:World"]).env("VIRTUAL_ENV", missing).output().expect("started");
     Finished::of(missing).assert_error(2, &["cannot be started", "activate the Python environment"]);
 }
 
@@ -105,7 +104,7 @@ fn records(description: &str, worker: &str) -> String {
 
 #[test]
 fn workers_that_end_before_training_leave_nothing() {
-    let place = Place::new();
+    let place = Sandbox::new();
     for (worker, says) in [("exit 7", "ended with exit code 7"), ("kill -9 $$", "was killed by signal 9")] {
         let train = ["train", "gym:Mine-v0", "--envs", "4", "--set", "env.workers=2", "--quiet"];
         let ended = with_python(&place, &records(DESCRIPTION, worker), &train);
@@ -117,7 +116,7 @@ fn workers_that_end_before_training_leave_nothing() {
 
 #[test]
 fn descriptions_of_environments_are_checked() {
-    let place = Place::new();
+    let place = Sandbox::new();
     let train = |text: &str| with_python(&place, &records(text, "exit 1"), &["train", "gym:Mine-v0"]);
     train(&DESCRIPTION.replacen("\"operant_gym\":1", "\"operant_gym\":9", 1))
         .assert_error(2, &["version 9", "update operant", "gym:Mine-v0"]);

@@ -17,14 +17,14 @@ const ALIGNMENT: usize = 256;
 
 /// One allocation of device memory.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct Allocation {
     context: Arc<Context>,
     pointer: u64,
 }
 
-impl Block {
+impl Allocation {
     /// None for 0 bytes, which the driver refuses to allocate.
-    fn new(context: &Arc<Context>, bytes: usize) -> Result<Option<Arc<Block>>, CudaError> {
+    fn new(context: &Arc<Context>, bytes: usize) -> Result<Option<Arc<Allocation>>, CudaError> {
         if bytes == 0 {
             return Ok(None);
         }
@@ -33,11 +33,11 @@ impl Block {
             // SAFETY: the result outlives the call.
             unsafe { driver.cuMemAlloc_v2(&mut pointer, bytes) }
         })?;
-        Ok(Some(Arc::new(Block { context: context.clone(), pointer })))
+        Ok(Some(Arc::new(Allocation { context: context.clone(), pointer })))
     }
 }
 
-impl Drop for Block {
+impl Drop for Allocation {
     fn drop(&mut self) {
         // SAFETY: allocated by cuMemAlloc_v2 and freed once. The driver waits for the work that uses it.
         self.context.release(|driver| unsafe { driver.cuMemFree_v2(self.pointer) });
@@ -52,7 +52,7 @@ pub struct Buffer<T> {
     /// None without memory, see [`Buffer::without_memory`].
     context: Option<Arc<Context>>,
     /// None without memory, and for memory of another program.
-    block: Option<Arc<Block>>,
+    block: Option<Arc<Allocation>>,
     pointer: u64,
     len: usize,
     of: PhantomData<fn() -> T>,
@@ -60,7 +60,7 @@ pub struct Buffer<T> {
 
 impl<T: Plain> Buffer<T> {
     pub(crate) fn new(context: &Arc<Context>, len: usize) -> Result<Self, CudaError> {
-        let block = Block::new(context, bytes_of::<T>(len)?)?;
+        let block = Allocation::new(context, bytes_of::<T>(len)?)?;
         let pointer = block.as_ref().map_or(0, |block| block.pointer);
         Ok(Buffer { context: Some(context.clone()), block, pointer, len, of: PhantomData })
     }
@@ -284,14 +284,14 @@ impl<T: Plain> Buffer<T> {
 #[derive(Debug)]
 pub struct Arena {
     context: Arc<Context>,
-    block: Option<Arc<Block>>,
+    block: Option<Arc<Allocation>>,
     size: usize,
     used: usize,
 }
 
 impl Arena {
     pub(crate) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, CudaError> {
-        let block = Block::new(context, bytes)?;
+        let block = Allocation::new(context, bytes)?;
         Ok(Arena { context: context.clone(), block, size: bytes, used: 0 })
     }
 

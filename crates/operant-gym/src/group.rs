@@ -26,7 +26,7 @@ pub(crate) struct Setup {
 
 /// Worker processes, their memory, and the environments that they step.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct WorkerGroup {
     shared: SharedWords,
     file: File,
     pub(crate) layout: Layout,
@@ -37,7 +37,7 @@ pub(crate) struct Group {
     deadline: Instant,
 }
 
-impl Group {
+impl WorkerGroup {
     /// Starts the workers.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ pub(crate) fn double(words: &[AtomicU32], first: usize) -> f64 {
     f64::from_bits(high << 32 | low)
 }
 
-impl Drop for Group {
+impl Drop for WorkerGroup {
     fn drop(&mut self) {
         // All close their environments at the same time.
         self.workers.iter_mut().for_each(|worker| worker.close(&self.shared));

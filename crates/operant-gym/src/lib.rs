@@ -22,7 +22,7 @@ use operant_lane::Leaf;
 
 pub use description::{Description, DescriptionError};
 
-use crate::group::{Group, Setup};
+use crate::group::{Setup, WorkerGroup};
 use crate::stepper::GymStepper;
 
 /// A Gymnasium environment.
@@ -50,7 +50,7 @@ struct Running {
     description: Description,
     options: Options,
     /// Groups that played an evaluation, for the next one.
-    idle: Mutex<Vec<Group>>,
+    idle: Mutex<Vec<WorkerGroup>>,
     failures: AtomicU64,
     waited_ns: AtomicU64,
     messages: Mutex<Vec<String>>,
@@ -84,8 +84,8 @@ impl Running {
     }
 
     /// A group whose environments have not been reset.
-    fn take_group(&self, rows: usize, count: usize, evaluation: bool) -> Result<Group, StepError> {
-        let fits = |group: &Group| {
+    fn take_group(&self, rows: usize, count: usize, evaluation: bool) -> Result<WorkerGroup, StepError> {
+        let fits = |group: &WorkerGroup| {
             let setup = &group.setup;
             (setup.rows, setup.count, setup.evaluation) == (rows, count, evaluation)
         };
@@ -100,11 +100,11 @@ impl Running {
         }
         let Options { workers, timeout, time_limit, .. } = self.options;
         let setup = Setup { rows, count, workers, evaluation, time_limit, timeout };
-        Group::start(&self.description, setup).map_err(|error| self.cannot_start(&error))
+        WorkerGroup::start(&self.description, setup).map_err(|error| self.cannot_start(&error))
     }
 
     /// Takes a group back for the next evaluation.
-    fn give_group(&self, group: Group) {
+    fn give_group(&self, group: WorkerGroup) {
         if group.setup.evaluation {
             locked(&self.idle).push(group);
         }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use operant_env::{Autoreset, ObsSpace, Seen, StepError, Stepped, Stepper, TileSpec};
 
 use crate::Running;
-use crate::group::{Group, double};
+use crate::group::{WorkerGroup, double};
 use crate::layout::Order;
 use crate::worker::Failure;
 
@@ -18,7 +18,7 @@ pub(crate) struct GymStepper {
     tile: TileSpec,
     count: usize,
     /// None after a final failure.
-    group: Option<Group>,
+    group: Option<WorkerGroup>,
     /// `(R)`: how often a row began an episode with a seed of its own.
     seeded: Vec<u32>,
     /// Whether all rows begin new episodes before the next observation.
@@ -72,7 +72,7 @@ impl GymStepper {
         (mixed >> 33) as u32
     }
 
-    fn group(&mut self) -> &mut Group {
+    fn group(&mut self) -> &mut WorkerGroup {
         self.group.as_mut().expect("no call follows an error")
     }
 

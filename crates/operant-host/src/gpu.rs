@@ -81,7 +81,6 @@ impl Gpu {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use std::ffi::OsStr;
     use std::path::{Path, PathBuf};
     use std::process::Command;
 
@@ -154,8 +153,9 @@ mod tests {
         assert!(reason.contains(other) && reason.contains("`nvidia-smi -L`"), "{reason}");
         let reason = open(&["-DNO_DRIVER"], UUIDS[0]).expect_err("the driver is not loaded");
         assert!(reason.starts_with("NVML does not start: ") && reason.contains("nvidia-smi"), "{reason}");
-        let nowhere = OsStr::new("/nonexistent/libnvidia-ml.so.1");
-        let reason = Gpu::open_library(nowhere, UUIDS[0]).expect_err("no library");
+        let empty = tempfile::tempdir().expect("a directory");
+        let missing = empty.path().join("libnvidia-ml.so.1");
+        let reason = Gpu::open_library(missing.as_os_str(), UUIDS[0]).expect_err("no library");
         assert!(reason.contains("libnvidia-ml.so.1") && reason.contains("install"), "{reason}");
         assert!(!reason.contains('\n'), "one line: {reason}");
     }

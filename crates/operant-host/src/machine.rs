@@ -100,7 +100,7 @@ mod tests {
         std::fs::write(tree.path().join("proc/device-tree/model"), "Apple MacBook Air (13-inch, M2, 2022)\0")
             .expect("a file");
         assert_eq!(processor_below(tree.path()).as_deref(), Some("Apple MacBook Air (13-inch, M2, 2022)"));
-        assert_eq!(processor_below(Path::new("/nonexistent")), None);
+        assert_eq!(processor_below(&tree.path().join("missing")), None);
     }
 
     #[test]
@@ -121,6 +121,6 @@ mod tests {
         {
             assert_eq!(of(bad), None, "{bad}");
         }
-        assert_eq!(memory_below(Path::new("/nonexistent")), None);
+        assert_eq!(memory_below(&root.path().join("missing")), None);
     }
 }

@@ -1,9 +1,7 @@
 //! Plans for the machines in tests/fixtures/machines.
 
-mod support;
-
+use crate::support::machine;
 use operant_host::{Plan, PlanRequest, Topology, Waiting, Workload};
-use support::machine;
 
 /// A learner of two hidden layers, 64-byte samples and tiles of 64.
 const WORK: Workload = Workload {

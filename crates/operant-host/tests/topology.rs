@@ -1,10 +1,8 @@
 //! The topology of the machines in tests/fixtures/machines, and of the one that the test runs on.
 
-mod support;
-
+use crate::support::machine;
 use operant_host::topology::Cache;
 use operant_host::{CoreKind, Topology, Vendor};
-use support::machine;
 
 /// The numbers of the cores of a kind.
 fn cores(topology: &Topology, kind: CoreKind) -> usize {
@@ -110,7 +108,7 @@ fn a_recorded_guest_with_both_versions_of_cgroups_has_no_limit() {
 
 #[test]
 fn siblings_that_are_switched_off_or_taken_away_are_no_threads() {
-    let root = support::unfold("intel-i7-12700");
+    let root = crate::support::unfold("intel-i7-12700");
     std::fs::write(root.path().join("sys/devices/system/cpu/online"), "0-14,16-19\n").expect("a file");
     std::fs::write(root.path().join("proc/self/status"), "Cpus_allowed_list:\t1-3,14-19\n").expect("a file");
     let topology = Topology::below(root.path());

@@ -6,7 +6,7 @@ use crate::{choice, settings};
 pub const MAX_ENVS: i64 = 1 << 22;
 
 /// Most blocks of environments for `shuffle = "blocks"`.
-pub const MAX_BLOCKS: usize = 16;
+pub const MAX_ENV_BLOCKS: usize = 16;
 /// A block has a multiple of this number of environments, and a minibatch at least this many samples, or sequences, of it.
 pub const BLOCK_ENVS: usize = 16;
 /// See [`BLOCK_ENVS`].
@@ -28,8 +28,8 @@ settings! {
         flag("--seed", "S"), fixed("the run's random streams are keyed by it");
     /// Environment steps to train for, over all environments, rounded up to whole updates; `2e5` and `200_000` are both understood
     total_timesteps: u64 [COUNT] = 500_000, flag("--steps", "N");
-    /// N: environments stepped in parallel. `auto`: on a GPU as many as fit into `memory_fraction` of its free memory and leave 100
-    /// updates within `total_timesteps` (with more, it would have fewer than 100); on the CPU as many as the preset has
+    /// N: environments stepped in parallel. `auto`: on a GPU as many as fit into `memory_fraction` of its free memory, but few enough
+    /// for at least 100 updates within `total_timesteps`; on a CPU the preset's number
     num_envs: usize [Kind::CountOrAuto { least: 1, most: MAX_ENVS }] = 16,
         flag("--envs", "N"), fixed("the checkpoint holds the states of that many environments");
     /// T: steps of each environment per update
@@ -82,8 +82,8 @@ settings! {
     hidden: Vec<usize> = vec![64, 64], fixed("the checkpoint holds weights of that shape");
     /// Normalise the sums of each hidden layer over its units before the nonlinearity
     layer_norm: bool = false, fixed("the checkpoint holds weights of that shape");
-    /// What stands between the hidden layers and the heads: nothing (`mlp`), or layers with memory, whose state each environment carries
-    /// from step to step of an episode. An explicit `mlp` resets the memory keys of a preset
+    /// Layers between the hidden layers and the heads: none (`mlp`), or layers with memory, whose state each environment keeps during an
+    /// episode. Setting `mlp` also resets the memory keys of a preset
     core: CoreKind = CoreKind::Mlp, fixed("the checkpoint holds weights of that shape");
     /// Units of each layer of the core; 0 is the width of the last hidden layer
     core_width: usize [Kind::Count { least: 0, most: crate::setting::MAX_WIDTH }] = 0,
@@ -142,7 +142,7 @@ impl Config {
         let least = if self.core == CoreKind::Mlp { BLOCK_SAMPLES } else { BLOCK_SEQUENCES };
         let fits =
             |blocks: &usize| self.num_envs.is_multiple_of(BLOCK_ENVS * blocks) && share(*blocks) >= least;
-        (1..=MAX_BLOCKS.ilog2()).rev().map(|power| 1 << power).find(fits).unwrap_or(1)
+        (1..=MAX_ENV_BLOCKS.ilog2()).rev().map(|power| 1 << power).find(fits).unwrap_or(1)
     }
 
     /// Steps of a sequence: what a minibatch is made of. 1 without memory.

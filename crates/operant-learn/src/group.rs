@@ -7,7 +7,7 @@ use std::time::Duration;
 use wide::bytemuck::{self, Pod};
 
 use crate::backend::LearnError;
-use crate::config::{BLOCK_ENVS, Config, MAX_BLOCKS, ShuffleKind};
+use crate::config::{BLOCK_ENVS, Config, MAX_ENV_BLOCKS, ShuffleKind};
 
 pub mod threads;
 
@@ -143,8 +143,8 @@ pub(crate) fn check_shares(config: &Config, group: &dyn Group) -> Result<(), Lea
 /// How the environments can be shared, with `blocks` blocks now.
 fn remedy_for(group: &dyn Group, blocks: usize) -> String {
     let (size, members) = (group.size(), group.members());
-    if !size.is_power_of_two() || size > MAX_BLOCKS {
-        return format!("use 2, 4, 8 or {MAX_BLOCKS} {members}");
+    if !size.is_power_of_two() || size > MAX_ENV_BLOCKS {
+        return format!("use 2, 4, 8 or {MAX_ENV_BLOCKS} {members}");
     }
     let enough =
         format!("a num_envs that is a multiple of {}, with enough samples in a minibatch", BLOCK_ENVS * size);

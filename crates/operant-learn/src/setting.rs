@@ -28,7 +28,12 @@ pub enum Kind {
     /// true or false.
     Switch,
     /// One of a few words.
-    Choice(&'static [&'static str]),
+    Choice {
+        /// The words.
+        words: &'static [&'static str],
+        /// Words of earlier versions, which are still read, each with today's word.
+        earlier: &'static [(&'static str, &'static str)],
+    },
     /// Text with this syntax.
     Text(&'static Syntax),
     /// A list of 1 to [`MAX_LAYERS`] layer widths from 1 to [`MAX_WIDTH`].
@@ -124,7 +129,7 @@ impl fmt::Display for Kind {
             }
             Kind::Real(range) => write!(f, "{range}"),
             Kind::Switch => write!(f, "`true`, `false`"),
-            Kind::Choice(words) => write!(f, "`{}`", words.join("`, `")),
+            Kind::Choice { words, .. } => write!(f, "`{}`", words.join("`, `")),
             Kind::Text(syntax) => f.write_str(syntax.about),
             Kind::Widths => write!(f, "1 to {MAX_LAYERS} widths from 1 to {MAX_WIDTH}"),
             Kind::Convs => write!(
@@ -137,7 +142,7 @@ impl fmt::Display for Kind {
 
 /// The group of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Group {
+pub enum KeyGroup {
     /// Hyperparameters: [`crate::Config`].
     Learner,
     /// Execution of a run.
@@ -174,7 +179,7 @@ pub struct Key {
     /// Its type and valid values.
     pub kind: Kind,
     /// Its group.
-    pub group: Group,
+    pub group: KeyGroup,
     /// Its flag, if it has one.
     pub flag: Option<Flag>,
     /// Why a run cannot be resumed with another value, if so.
@@ -185,7 +190,7 @@ pub struct Key {
 
 impl Key {
     /// A key without a flag, which may change when a run is resumed.
-    pub const fn new(name: &'static str, doc: &'static [&'static str], kind: Kind, group: Group) -> Self {
+    pub const fn new(name: &'static str, doc: &'static [&'static str], kind: Kind, group: KeyGroup) -> Self {
         Key { name, doc, kind, group, flag: None, fixed: None, is_local: false }
     }
 
@@ -301,9 +306,9 @@ macro_rules! settings {
             /// The key of each field, in the order in which they are shown.
             pub const KEYS: &'static [$crate::setting::Key] = {
                 #[allow(unused_imports)] // unused if the types determine all kinds
-                use $crate::setting::{Group, Key, Kind, Range};
+                use $crate::setting::{KeyGroup, Key, Kind, Range};
                 &[$(
-                    Key::new(stringify!($key), &[$($doc),+], $crate::settings!(@kind $ty $([$kind])?), Group::$group)
+                    Key::new(stringify!($key), &[$($doc),+], $crate::settings!(@kind $ty $([$kind])?), KeyGroup::$group)
                         $(.$attribute($($value)*))*,
                 )*]
             };
@@ -317,13 +322,13 @@ macro_rules! choice {
     (
         $(#[$meta:meta])*
         pub enum $name:ident {
-            $($(#[$of_variant:meta])* $variant:ident = $word:literal,)+
+            $($(#[$of_variant:meta])* $variant:ident = $word:literal $(| $earlier:literal)?,)+
         }
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
         pub enum $name {
-            $($(#[$of_variant])* #[serde(rename = $word)] $variant,)+
+            $($(#[$of_variant])* #[serde(rename = $word $(, alias = $earlier)?)] $variant,)+
         }
 
         impl $name {
@@ -345,7 +350,10 @@ macro_rules! choice {
         }
 
         impl $crate::setting::Setting for $name {
-            const KIND: $crate::setting::Kind = $crate::setting::Kind::Choice(&[$($word),+]);
+            const KIND: $crate::setting::Kind = $crate::setting::Kind::Choice {
+                words: &[$($word),+],
+                earlier: &[$($(($earlier, $word),)?)+],
+            };
         }
     };
 }

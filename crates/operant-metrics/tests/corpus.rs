@@ -1,15 +1,11 @@
 //! Replays the fuzz target's corpus, on any toolchain. `OPERANT_WRITE_GOLDENS=1 cargo test -p operant-metrics --test corpus`
 //! rewrites the inputs that are generated here; inputs that `cargo xtask fuzz` found are named `found-*`.
 
-#[path = "../fuzz/src/drive.rs"]
-mod drive;
-mod support;
-
 use std::fs;
 use std::path::PathBuf;
 
-use support::draft::{self, Draft, Part, READY_WORD, SECTION_WORDS, SECTIONS_AT};
-use support::{bytes, write_goldens};
+use crate::support::draft::{self, Draft, Part, READY_WORD, SECTION_WORDS, SECTIONS_AT};
+use crate::support::{bytes, write_goldens};
 
 /// Metrics of the corpus' rings: update, sps.
 const METRICS: usize = 2;
@@ -202,7 +198,7 @@ fn every_input_of_the_corpus_is_read_or_refused() {
     for entry in fs::read_dir(corpus()).expect("fuzz/corpus/reader is checked in") {
         let input = fs::read(entry.unwrap().path()).unwrap();
         size += input.len();
-        if drive::bytes(&input) {
+        if crate::drive::bytes(&input) {
             rings += 1;
         } else {
             refused += 1;

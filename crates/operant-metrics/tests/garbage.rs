@@ -1,22 +1,18 @@
 //! The reader on arbitrary words and files: it refuses them or reads what is valid, never panics, and never works
 //! longer than the file's size warrants.
 
-#[path = "../fuzz/src/drive.rs"]
-mod drive;
-mod support;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use crate::support::draft::{self, Draft, Part};
+use crate::support::{bytes, record, small, words};
 use operant_metrics::{
     Capacity, Episode, FileState, Level, Primitive, RingOptions, RingReader, RunState, create_in,
 };
 use proptest::prelude::*;
-use support::draft::{self, Draft, Part};
-use support::{bytes, record, small, words};
 
 /// A ring with something in every section.
 static RING: LazyLock<Vec<u64>> = LazyLock::new(|| {
@@ -60,7 +56,7 @@ proptest! {
 
     #[test]
     fn any_words(words in prop::collection::vec(word(), 0..600)) {
-        drive::words_of(words);
+        crate::drive::words_of(words);
     }
 
     #[test]
@@ -72,7 +68,7 @@ proptest! {
         let (length, sections) = (words.len() as u64, words[5] % 18);
         words[..6].copy_from_slice(&[RING[0], RING[1], major_minor, length, 128, sections]);
         words[draft::READY_WORD] = RING[draft::READY_WORD];
-        drive::words_of(words);
+        crate::drive::words_of(words);
     }
 
     #[test]
@@ -83,7 +79,7 @@ proptest! {
         for (place, word) in changes {
             words[place] = word;
         }
-        drive::words_of(words);
+        crate::drive::words_of(words);
     }
 
     /// Sections of odd sizes that still fit: one entry of one word, sections that overlap each other or the header.
@@ -99,7 +95,7 @@ proptest! {
                 *word = field as u64;
             }
         }
-        drive::words_of(words);
+        crate::drive::words_of(words);
     }
 
     #[test]
@@ -108,7 +104,7 @@ proptest! {
         if with_length && length > 3 {
             words[3] = length as u64;
         }
-        drive::words_of(words);
+        crate::drive::words_of(words);
     }
 
     #[test]
@@ -119,19 +115,19 @@ proptest! {
     ) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("some.ring");
-        let mut content = if begins { support::bytes(&RING) } else { Vec::new() };
+        let mut content = if begins { crate::support::bytes(&RING) } else { Vec::new() };
         content.truncate(content.len().min(8 * mapped + 3));
         content.extend(&bytes);
         fs::write(&path, &content).unwrap();
         if let Ok(reader) = RingReader::open(&path) {
-            drive::everything(&reader, content.len() / 8);
+            crate::drive::everything(&reader, content.len() / 8);
         }
     }
 }
 
 #[test]
 fn the_ring_before_damage_is_valid() {
-    assert!(drive::words_of(RING.clone()));
+    assert!(crate::drive::words_of(RING.clone()));
     let reader = RingReader::of_words(RING.clone()).unwrap();
     assert_eq!((reader.last_update(), reader.events().len(), reader.skipped()), (300, 4, 0));
     assert!(reader.scene(0).is_some() && reader.sample().is_some() && reader.status().checkpoint.is_some());
@@ -154,11 +150,11 @@ fn counters_of_any_size_cost_no_more_than_the_file_has_entries() {
         for counter in &counters {
             let mut words = RING.clone();
             words[*counter] = value;
-            assert!(drive::words_of(words));
+            assert!(crate::drive::words_of(words));
         }
         let mut words = RING.clone();
         counters.iter().for_each(|counter| words[*counter] = value);
-        assert!(drive::words_of(words));
+        assert!(crate::drive::words_of(words));
     }
     // Loops bounded by these counters would run for centuries.
     assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
@@ -192,7 +188,7 @@ fn control_characters_are_removed_from_texts() {
         ],
     };
     let words = words.words();
-    assert!(drive::words_of(words.clone()), "`drive` checks every text");
+    assert!(crate::drive::words_of(words.clone()), "`drive` checks every text");
     let reader = RingReader::of_words(words).unwrap();
     for shown in [&reader.identity().run, &reader.status().reason, &reader.events()[0].text] {
         assert!(shown.contains("owned") && !shown.contains('\u{1b}'), "{shown:?}");
@@ -248,7 +244,7 @@ fn a_ring_overwritten_under_a_reader_gives_no_wrong_values_and_is_reported() {
         use std::os::unix::fs::FileExt;
         let file = fs::File::options().write(true).open(ring.writer.path()).unwrap();
         file.write_all_at(&bytes(&vec![noise; length]), 0).unwrap();
-        drive::everything(&reader, length);
+        crate::drive::everything(&reader, length);
     }
     assert!(reader.records(0).rows.is_empty());
     assert_eq!(reader.presence(), FileState::Here);

@@ -3,17 +3,15 @@
 //! golden` rewrites them; a change in them is a change of the layout, which needs a new version.
 #![cfg(target_endian = "little")]
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 
+use crate::support::draft::{self, Draft, Part};
+use crate::support::{at, bytes, data, record, small, value, words, write_goldens};
 use operant_metrics::{
     COUNT, Core, CoreKind, Episode, Event, Health, Identity, Level, MetricKind, Primitive, RingReader,
     RunState, SavedCheckpoint, create_in,
 };
-use support::draft::{self, Draft, Part};
-use support::{at, bytes, data, record, small, value, words, write_goldens};
 
 /// Updates published to the golden: more than its ring of 8 records and its 4 entries of 1:16 hold.
 const UPDATES: u64 = 300;

@@ -2,19 +2,17 @@
 //! truncated under ten readers. The test program starts itself again for each role.
 #![cfg(target_os = "linux")]
 
-mod support;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::at;
 use operant_metrics::{
     COUNT, Capacity, Episode, FileState, Health, Identity, Level, Primitive, Record, RingOptions, RingReader,
     RunState, create_in,
 };
 use rustix::process::{Pid, Signal, kill_process};
-use support::at;
 
 const ROLE: &str = "OPERANT_TEST_ROLE";
 const DIR: &str = "OPERANT_TEST_DIR";
@@ -52,7 +50,7 @@ impl Role {
     fn start(role: &str, dir: &Path) -> Self {
         let program = std::env::current_exe().unwrap();
         let mut command = Command::new(program);
-        command.args(["--exact", "a_role_in_a_process_of_its_own", "--nocapture"]);
+        command.args(["--exact", "processes::a_role_in_a_process_of_its_own", "--nocapture"]);
         command.env(ROLE, role).env(DIR, dir).stdin(Stdio::null()).stdout(Stdio::null());
         Role(command.spawn().unwrap())
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use operant_cli::ray::Resources;
 use operant_run::config::{self, EnvFacts};
 use operant_run::{CommandLine, Error, ErrorKind, Result, device, world};
-use operant_sweep::task::{self, Place, Task};
+use operant_sweep::task::{self, Task, TaskContext};
 use operant_sweep::{Ended, Executor, Given, Local, Report, Spec, Status, Sweep, Watch};
 use pyo3::exceptions::{PyOSError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
@@ -78,7 +78,7 @@ impl Executor for PythonExecutor {
         false
     }
 
-    fn train(&self, task: &Task, place: &Place<'_>, link: &task::Link) -> Result<bool> {
+    fn train(&self, task: &Task, place: &TaskContext<'_>, link: &task::Link) -> Result<bool> {
         let text = serde_json::to_string(task).expect("a task is JSON");
         let directory = place.runs.join(task.segment.run());
         Python::attach(|py| {
@@ -145,7 +145,7 @@ pub fn train_task(
             }
         };
         let facts = EnvFacts::of(&env.spec(), &registry);
-        task.train(&Place { env: &env, facts: &facts, runs: &runs }, &link)
+        task.train(&TaskContext { env: &env, facts: &facts, runs: &runs }, &link)
     };
     guarded(|| py.detach(train).map_err(|error| train::error(&error)))
 }

@@ -404,7 +404,7 @@ mod tests {
         run.write("config.toml", "seed = 1\n").expect("written");
         assert_eq!(find(parent.path(), "first-run").expect("found"), run.path());
         assert_eq!(
-            find(Path::new("/nonexistent"), run.path().to_str().expect("UTF-8")).expect("found"),
+            find(&parent.path().join("missing"), run.path().to_str().expect("UTF-8")).expect("found"),
             run.path()
         );
         assert!(

@@ -389,8 +389,9 @@ fn an_evaluation_of_a_finished_run_reproduces_its_result() {
     let result = evaluate(&target);
     assert_eq!(Some(result.eval_return_mean), finished.eval_return_mean);
     assert_eq!((result.solved, result.env_steps), (Some(true), 600));
-    let by_path =
-        crate::eval::EvalTarget::find(Path::new("/nonexistent"), &result.checkpoint).expect("found");
+    // A path is found from any directory of runs, also from one that does not exist.
+    let missing = Path::new(&result.checkpoint).join("missing");
+    let by_path = crate::eval::EvalTarget::find(&missing, &result.checkpoint).expect("found");
     assert_eq!(evaluate(&by_path).eval_return_mean, result.eval_return_mean);
     assert_eq!(by_path.run, "a");
 }

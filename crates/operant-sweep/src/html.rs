@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::plot::Plot;
-use crate::report::{CURVES, EnvReport, Group, Report};
+use crate::report::{CURVES, EnvReport, Report, SeedGroup};
 use crate::stats::Estimate;
 
 const STYLE: &str = "
@@ -56,7 +56,7 @@ fn environment(html: &mut String, part: &EnvReport) {
         html,
         "<h3>Configuration</h3>\n<details><summary>Settings that all runs share</summary><pre>{common}</pre></details>"
     );
-    let failed: Vec<(&Group, &str, u64)> = part
+    let failed: Vec<(&SeedGroup, &str, u64)> = part
         .groups
         .iter()
         .flat_map(|group| {

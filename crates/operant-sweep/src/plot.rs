@@ -7,7 +7,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters_backend::BackendCoord;
 
-use crate::report::{EnvReport, Group};
+use crate::report::{EnvReport, SeedGroup};
 use crate::stats::Estimate;
 
 /// Width and height in pixels.
@@ -118,7 +118,7 @@ fn short(number: &f64) -> String {
 }
 
 fn scores<B: DrawingBackend>(part: &EnvReport, root: &DrawingArea<B, Shift>) -> Drawn<B> {
-    let shown: Vec<(&Group, Estimate)> =
+    let shown: Vec<(&SeedGroup, Estimate)> =
         part.groups.iter().filter_map(|group| Some((group, group.score?))).take(COLOURS.len()).collect();
     let Some(x) = range(shown.iter().flat_map(|(_, score)| [score.low, score.high]), 0.05) else {
         return Ok(false);
@@ -183,10 +183,10 @@ fn axes<'a, B: DrawingBackend>(
 fn curves<B: DrawingBackend>(
     part: &EnvReport,
     root: &DrawingArea<B, Shift>,
-    of: impl Fn(&Group) -> &Vec<(f64, Estimate)>,
+    of: impl Fn(&SeedGroup) -> &Vec<(f64, Estimate)>,
     axis: &str,
 ) -> Drawn<B> {
-    let shown: Vec<&Group> =
+    let shown: Vec<&SeedGroup> =
         part.groups.iter().filter(|group| of(group).len() > 1).take(COLOURS.len()).collect();
     let all = || shown.iter().flat_map(|group| of(group));
     let ys = all().flat_map(|(_, band)| [band.low, band.high]);

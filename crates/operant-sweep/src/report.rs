@@ -56,7 +56,7 @@ pub struct EnvReport {
     /// The settings that all its runs share.
     pub common: BTreeMap<String, String>,
     /// Configurations, the best first.
-    pub groups: Vec<Group>,
+    pub groups: Vec<SeedGroup>,
     /// The probability that a run of the better configuration scores higher: `improvement[i][j]` for `i < j` of the first few. None where
     /// one of them has fewer than two scores.
     pub improvement: Vec<Vec<Option<Estimate>>>,
@@ -66,7 +66,7 @@ pub struct EnvReport {
 
 /// Runs that differ in their seeds only.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Group {
+pub struct SeedGroup {
     /// The trial's number in a sweep, or the name of the first run.
     pub name: String,
     /// What distinguishes it from the others; in JSON an object with numbers where they are numbers.
@@ -187,7 +187,7 @@ impl Report {
                 let keys = spec.axes.iter().map(|axis| axis.key.clone());
                 let settings = keys.zip(trial.point.iter().map(plain)).collect();
                 let name = format!("trial {}", trial.id);
-                let mut group = Group::new(name, settings, rows.values().map(run).collect());
+                let mut group = SeedGroup::new(name, settings, rows.values().map(run).collect());
                 group.objective = trial.results.last().map(|result| result.objective);
                 groups.push(group);
             }
@@ -255,7 +255,7 @@ impl Report {
             let common = same.into_iter().map(|key| value(configs[0], key)).collect();
             let made = groups.iter().map(|(config, name, runs)| {
                 let settings = varied.iter().map(|key| value(config, key)).collect();
-                Group::new(name.clone(), settings, runs.clone())
+                SeedGroup::new(name.clone(), settings, runs.clone())
             });
             let mut part = EnvReport::new(env, common, made.collect(), false);
             part.draw();
@@ -354,10 +354,10 @@ impl EnvReport {
     fn new(
         env: String,
         common: BTreeMap<String, String>,
-        mut groups: Vec<Group>,
+        mut groups: Vec<SeedGroup>,
         by_objective: bool,
     ) -> Self {
-        let score = |group: &Group| group.score.map_or(f64::NEG_INFINITY, |score| score.value);
+        let score = |group: &SeedGroup| group.score.map_or(f64::NEG_INFINITY, |score| score.value);
         groups.sort_by(|a, b| score(b).total_cmp(&score(a)).then(a.train_s.total_cmp(&b.train_s)));
         // One is on the front if it is faster than all that score at least as high.
         let mut fastest = f64::INFINITY;
@@ -366,11 +366,11 @@ impl EnvReport {
             fastest = fastest.min(group.train_s);
         }
         // Sorted by what the search maximised, if that is something else.
-        let objective = |group: &Group| group.objective.unwrap_or(f64::NEG_INFINITY);
+        let objective = |group: &SeedGroup| group.objective.unwrap_or(f64::NEG_INFINITY);
         if by_objective {
             groups.sort_by(|a, b| objective(b).total_cmp(&objective(a)));
         }
-        let compared: Vec<Vec<f64>> = groups.iter().take(CURVES).map(Group::scores).collect();
+        let compared: Vec<Vec<f64>> = groups.iter().take(CURVES).map(SeedGroup::scores).collect();
         let pair = |i: usize, j: usize| {
             let (a, b) = (&compared[i], &compared[j]);
             (i < j && a.len() > 1 && b.len() > 1).then(|| stats::improvement(from_ref(a), from_ref(b)))
@@ -395,7 +395,7 @@ impl EnvReport {
     }
 }
 
-impl Group {
+impl SeedGroup {
     fn new(name: String, settings: Vec<(String, String)>, runs: Vec<Run>) -> Self {
         let scores: Vec<f64> = runs.iter().filter_map(|run| run.score).collect();
         let median = |of: &dyn Fn(&Run) -> Option<f64>| {
@@ -500,7 +500,7 @@ pub fn compare(a: &Report, b: &Report) -> Vec<Comparison> {
     for part in &a.environments {
         let Some(other) = b.environments.iter().find(|other| other.env == part.env) else { continue };
         let (Some(first), Some(second)) = (best(part), best(other)) else { continue };
-        let config = |common: &BTreeMap<String, String>, group: &Group| {
+        let config = |common: &BTreeMap<String, String>, group: &SeedGroup| {
             let mut config = common.clone();
             config.extend(group.settings.iter().cloned());
             config
@@ -515,7 +515,7 @@ pub fn compare(a: &Report, b: &Report) -> Vec<Comparison> {
         let differences = keys.into_iter().filter(|key| left.get(*key) != right.get(*key));
         let differences =
             differences.map(|key| (key.clone(), value(&left, key), value(&right, key))).collect();
-        let side = |group: &Group| {
+        let side = |group: &SeedGroup| {
             let score = group.score.unwrap_or(Estimate { value: f64::NAN, low: f64::NAN, high: f64::NAN });
             Side { label: group.label(), score, seeds: group.scores().len() }
         };

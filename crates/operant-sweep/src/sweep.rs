@@ -18,7 +18,7 @@ use toml::Value;
 use crate::search::{self, Decision, Trial, plain};
 use crate::spec::{Method, Objective, Spec};
 use crate::table::{self, Base, CurvePoint, RunRow, Table, TrialRow};
-use crate::task::{Executor, Finished, Link, Message, Place, Segment, Task, run_name};
+use crate::task::{Executor, Finished, Link, Message, Segment, Task, TaskContext, run_name};
 
 /// How often signals are looked at while all threads train.
 const POLL: Duration = Duration::from_millis(20);
@@ -589,7 +589,7 @@ impl Sweep {
         move || {
             let train = || {
                 let Environment { env, facts, .. } = &*environment;
-                let is_done = executor.train(&task, &Place { env, facts, runs: &runs }, &link)?;
+                let is_done = executor.train(&task, &TaskContext { env, facts, runs: &runs }, &link)?;
                 is_done.then(|| task.finished(&runs).map(Box::new)).transpose()
             };
             let ended = catch_unwind(AssertUnwindSafe(train));

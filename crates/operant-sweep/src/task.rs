@@ -91,11 +91,11 @@ pub trait Executor: Send + Sync {
     ///
     /// # Errors
     /// When the run fails.
-    fn train(&self, task: &Task, place: &Place<'_>, link: &Link) -> Result<bool>;
+    fn train(&self, task: &Task, place: &TaskContext<'_>, link: &Link) -> Result<bool>;
 }
 
-/// Where a task is trained.
-pub struct Place<'a> {
+/// What a task needs from its sweep: the environment, and where its run goes.
+pub struct TaskContext<'a> {
     /// The environment.
     pub env: &'a Arc<dyn AnyEnv>,
     /// What configurations need to know of it.
@@ -121,7 +121,7 @@ impl Executor for Local {
         true
     }
 
-    fn train(&self, task: &Task, place: &Place<'_>, link: &Link) -> Result<bool> {
+    fn train(&self, task: &Task, place: &TaskContext<'_>, link: &Link) -> Result<bool> {
         task.train(place, link)
     }
 }
@@ -169,7 +169,7 @@ impl Task {
     ///
     /// # Errors
     /// When the run fails.
-    pub fn train(&self, place: &Place<'_>, link: &Link) -> Result<bool> {
+    pub fn train(&self, place: &TaskContext<'_>, link: &Link) -> Result<bool> {
         let Segment { seed, until, .. } = self.segment;
         let name = self.segment.run();
         let resume = resume(place.runs, &name)?;

@@ -29,16 +29,18 @@ const EXAMPLES: [&str; 7] = [
     "examples/worlds/snake.py",
 ];
 
-/// Builds the wheel into `target/wheels` and tests each of its levels; with `--test`, one of this machine's level that is quick to build.
+/// Builds the wheel into `target/wheels` and tests each of its levels; with `--test`, one of this machine's level that is quick to build:
+/// its quick tests, or with `--all` the whole suite and arrays on the simulated GPU.
 ///
 /// # Errors
 ///
 /// The Python environment of the tests is missing, or a step fails.
 pub fn run(args: &[&str]) -> Result<()> {
-    let is_test = match args {
-        [] => false,
-        ["--test"] => true,
-        other => bail!("`{}` is not understood; give nothing or --test", other.join(" ")),
+    let (is_test, is_all) = match args {
+        [] => (false, true),
+        ["--test"] => (true, false),
+        ["--test", "--all"] => (true, true),
+        other => bail!("`{}` is not understood; give nothing, --test or --test --all", other.join(" ")),
     };
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
@@ -52,6 +54,9 @@ pub fn run(args: &[&str]) -> Result<()> {
     let mut mypy_of_all = Command::new(&python);
     mypy_of_all.args(mypy).args(EXAMPLES).env("MYPYPATH", "crates/operant-python/python");
     workshop.step(&mut mypy_of_all)?;
+    if !is_all {
+        return workshop.step(pytest(&installed).args(["-m", "not long", TESTS]));
+    }
     workshop.step(pytest(&installed).arg(TESTS))?;
     // In a process of its own, since a driver stays loaded; with streams that run late.
     let Some(directory) = stand_in::plain("arrays on a GPU") else { return Ok(()) };

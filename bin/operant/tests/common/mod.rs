@@ -15,12 +15,12 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_s
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A working directory. On drop, processes started in it are killed and it is removed.
-pub struct Place {
+pub struct Sandbox {
     dir: tempfile::TempDir,
     started: RefCell<Vec<OwnedFd>>,
 }
 
-impl Drop for Place {
+impl Drop for Sandbox {
     fn drop(&mut self) {
         for process in self.started.borrow().iter() {
             let _ = pidfd_send_signal(process, Signal::KILL);
@@ -28,10 +28,10 @@ impl Drop for Place {
     }
 }
 
-impl Place {
+impl Sandbox {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        Place { dir, started: RefCell::default() }
+        Sandbox { dir, started: RefCell::default() }
     }
 
     pub fn path(&self) -> &Path {

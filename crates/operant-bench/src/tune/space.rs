@@ -7,7 +7,7 @@ use std::sync::Arc;
 use operant_env::AnyEnv;
 use operant_host::Topology;
 use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
-use operant_run::config::{self, EnvFacts, Group, Key, Layers, Origin, Requested};
+use operant_run::config::{self, EnvFacts, Key, KeyGroup, Layers, Origin, Requested};
 use operant_run::{CommandLine, Result, Settings, device, machine};
 
 use super::choice::Choice;
@@ -97,7 +97,7 @@ impl Space {
             let from = if was_tuned(key) { &preset.settings } else { &now };
             automatic.extend(Some(key).zip(value_of(from, key)));
         }
-        let is_learned = |key: &Key| key.group == Group::Learner || of_gpus.contains(&key.name);
+        let is_learned = |key: &Key| key.group == KeyGroup::Learner || of_gpus.contains(&key.name);
         let held = config::keys().filter(|key| is_learned(key) && key.name != "seed").map(|key| key.name);
         let held = held.filter(|key| matches!(asked.origin(key), Some(Origin::Flag(_))));
         let held = held.filter_map(|key| Some((key, value_of(&now, key)?))).collect();
@@ -278,7 +278,7 @@ fn machine_values(key: &str, base: &Settings) -> Vec<String> {
         "rollout_tile" => besides(&ROLLOUT_TILES, plan.rollout_tile.unwrap_or(0)),
         "lane_width" => besides(&LANE_WIDTHS, plan.lane_width),
         "waiting" => words(["spin", "yield", "sleep"], plan.waiting.name()),
-        _ => ["\"fused\"", "\"layers\""].map(str::to_owned).into(),
+        _ => ["\"fused\"", "\"gemm\""].map(str::to_owned).into(),
     }
 }
 
@@ -307,7 +307,8 @@ mod tests {
         let set = ["device=cpu"].iter().chain(set).map(ToString::to_string).collect();
         let flags = flags.iter().map(|(key, value)| (*key, "--flag", (*value).to_owned())).collect();
         let line = CommandLine { set, flags, ..CommandLine::default() };
-        let file = ConfigFile::read(Path::new("/nonexistent/operant.toml"), &["cartpole"]).expect("no file");
+        let empty = tempfile::tempdir().expect("a directory");
+        let file = ConfigFile::read(&empty.path().join("operant.toml"), &["cartpole"]).expect("no file");
         made(line, &file)
     }
 

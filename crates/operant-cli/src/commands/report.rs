@@ -6,7 +6,7 @@ use operant_env::Registry;
 use operant_run::progress::short;
 use operant_run::{Error, ErrorKind};
 use operant_sweep::plot::Plot;
-use operant_sweep::report::{EnvReport, Group, counted, is_sweep};
+use operant_sweep::report::{EnvReport, SeedGroup, counted, is_sweep};
 use operant_sweep::{Report, html};
 
 use super::{place, sweep};
@@ -150,7 +150,7 @@ fn configurations(part: &EnvReport, top: usize) -> String {
         Column::right("train time", 6),
         Column::right("steps", 7),
     ];
-    let row = |group: &Group| {
+    let row = |group: &SeedGroup| {
         let (score, interval) = match group.score {
             Some(score) if group.scores().len() > 1 => {
                 let [value, low, high] = [score.value, score.low, score.high].map(html::number);

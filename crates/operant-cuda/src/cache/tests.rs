@@ -14,7 +14,7 @@ fn program() -> Program {
 const VERSION: Version = Version { major: 13, minor: 0 };
 
 fn key_of(program: &Program) -> Key {
-    Key::new(program, 90, &["--std=c++17".to_owned()], VERSION, Path::new("/nonexistent/libnvrtc.so"))
+    Key::new(program, 90, &["--std=c++17".to_owned()], VERSION, Path::new("any/libnvrtc.so"))
 }
 
 fn cache() -> (tempfile::TempDir, Cache) {
@@ -47,7 +47,7 @@ fn every_part_changes_the_key() {
         key_of(&program)
     };
     let options = ["--std=c++17".to_owned()];
-    let compiler = Path::new("/nonexistent/libnvrtc.so");
+    let compiler = Path::new("any/libnvrtc.so");
     let keys = [
         key_of(&program()),
         change(&|program| program.source.push('x')),

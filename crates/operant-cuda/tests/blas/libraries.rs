@@ -7,8 +7,9 @@ use operant_cuda::{
 };
 use tempfile::TempDir;
 
-use crate::case::{Case, EPILOGUES, shape};
-use crate::{cuda, device, directory, stand_in};
+use crate::blas::case::{Case, EPILOGUES, shape};
+use crate::blas::{cuda, device, directory};
+use crate::stand_in;
 
 #[test]
 fn without_an_epilogue() {

@@ -2,7 +2,7 @@
 
 use operant_cuda::{CudaError, Device, Function, LaunchConfig, Plain, Program, Transfers};
 
-use crate::{Scale, cuda, device, needs_stand_in, program, search_paths};
+use crate::driver::{Scale, cuda, device, needs_stand_in, program, search_paths};
 
 fn kernel(device: &Device, name: &str) -> Function {
     device.load(&program()).unwrap_or_else(|error| panic!("{error}")).function(name).expect("a kernel")

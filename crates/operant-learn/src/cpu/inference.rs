@@ -113,13 +113,13 @@ pub struct Inference {
     obs_norm: Vec<(f32, f32)>,
     clip_obs: f64,
     /// Buffers that no call uses at the moment.
-    narrow: Mutex<Vec<Block<1>>>,
-    wide: Mutex<Vec<Block<TILE_VECTORS>>>,
+    narrow: Mutex<Vec<RowBuffers<1>>>,
+    wide: Mutex<Vec<RowBuffers<TILE_VECTORS>>>,
 }
 
 /// The buffers of V x 16 rows.
 #[derive(Debug)]
-pub struct Block<const V: usize> {
+pub struct RowBuffers<const V: usize> {
     /// `(words, V x 16)`: observations in the words of their space.
     pub obs: Vec<Row<V>>,
     /// `(input words, V x 16)`: what the network sees of packed ones.
@@ -138,13 +138,13 @@ pub struct Block<const V: usize> {
     head: PolicyHead<V>,
 }
 
-impl<const V: usize> Block<V> {
+impl<const V: usize> RowBuffers<V> {
     fn new(trained: &TrainedPolicy) -> Self {
         let head = &trained.network.architecture.head;
         let mask_words = if trained.masked { head.mask_words() } else { 0 };
         let architecture = &trained.network.architecture;
         let seen = if architecture.packing.is_some() { architecture.input.words() } else { 0 };
-        Block {
+        RowBuffers {
             obs: vec![splat(0.0); trained.obs.words()],
             seen: vec![splat(0.0); seen],
             legal: vec![[u32x16::ZERO; V]; mask_words],
@@ -195,7 +195,7 @@ impl<const V: usize> Block<V> {
         }
     }
 
-    /// The inverse of [`Block::read_states`].
+    /// The inverse of [`RowBuffers::read_states`].
     fn write_states(&self, states: &mut [f32]) {
         for (row, states) in states.chunks_exact_mut(self.memory.len().max(1)).enumerate() {
             states.iter_mut().zip(&self.memory).for_each(|(to, from)| *to = lane(from, row));
@@ -220,7 +220,7 @@ fn lane<const V: usize>(row: &Row<V>, index: usize) -> f32 {
 
 /// Work on blocks of one width.
 trait Work {
-    fn run<const V: usize>(&mut self, block: &mut Block<V>, rows: core::ops::Range<usize>);
+    fn run<const V: usize>(&mut self, block: &mut RowBuffers<V>, rows: core::ops::Range<usize>);
 }
 
 impl Inference {
@@ -276,7 +276,7 @@ impl Inference {
             actions: &'a mut [f32],
         }
         impl Work for Act<'_> {
-            fn run<const V: usize>(&mut self, block: &mut Block<V>, rows: core::ops::Range<usize>) {
+            fn run<const V: usize>(&mut self, block: &mut RowBuffers<V>, rows: core::ops::Range<usize>) {
                 let of = self.of;
                 of.read(block, self.obs, rows.clone());
                 let choices = of.policy.network().policy_outputs();
@@ -318,7 +318,7 @@ impl Inference {
             values: &'a mut [f32],
         }
         impl Work for Evaluate<'_> {
-            fn run<const V: usize>(&mut self, block: &mut Block<V>, rows: core::ops::Range<usize>) {
+            fn run<const V: usize>(&mut self, block: &mut RowBuffers<V>, rows: core::ops::Range<usize>) {
                 self.of.read(block, self.obs, rows.clone());
                 self.of.see(block);
                 let states = &mut self.states[rows.start * self.of.states()..rows.end * self.of.states()];
@@ -344,16 +344,16 @@ impl Inference {
     }
 
     /// Buffers for [`Inference::act_on`].
-    pub fn block<const V: usize>(&self) -> Block<V> {
-        Block::new(&self.trained)
+    pub fn block<const V: usize>(&self) -> RowBuffers<V> {
+        RowBuffers::new(&self.trained)
     }
 
     /// Chooses the actions of a block whose observations and masks are set; the observations are normalised in place, and the
     /// memory moves on by a step.
-    pub fn act_on<const V: usize>(&self, block: &mut Block<V>, choice: Choice) {
+    pub fn act_on<const V: usize>(&self, block: &mut RowBuffers<V>, choice: Choice) {
         self.see(block);
         let seen = observation(&self.policy, seen(&block.obs, &block.seen));
-        let Block { memory, activations, active, .. } = block;
+        let RowBuffers { memory, activations, active, .. } = block;
         if memory.is_empty() {
             self.policy.actor(seen, *active, memory, activations);
         } else {
@@ -379,7 +379,7 @@ impl Inference {
     }
 
     /// Makes what the network sees: unpacks observations, or normalises them in place.
-    fn see<const V: usize>(&self, block: &mut Block<V>) {
+    fn see<const V: usize>(&self, block: &mut RowBuffers<V>) {
         if let Some(packing) = &self.trained.network.architecture.packing {
             let obs = bytemuck::cast_slice(block.obs.as_flattened());
             return expand::<V>(packing, obs, bytemuck::cast_slice_mut(block.seen.as_flattened_mut()));
@@ -389,7 +389,12 @@ impl Inference {
         }
     }
 
-    fn read<const V: usize>(&self, block: &mut Block<V>, obs: ObsRows<'_>, rows: core::ops::Range<usize>) {
+    fn read<const V: usize>(
+        &self,
+        block: &mut RowBuffers<V>,
+        obs: ObsRows<'_>,
+        rows: core::ops::Range<usize>,
+    ) {
         let space = &self.trained.obs;
         block.active = first_lanes(rows.len());
         block.read(obs.part(space, rows), obs.width(space));

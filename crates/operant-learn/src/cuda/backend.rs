@@ -358,7 +358,6 @@ impl CudaBackend {
         if let Some(link) = &link {
             rollout.link(link.clone());
             learner.link(link.clone());
-            // NCCL connects at the first call of a kind, which a capture may not allow.
             learner.exchange(side)?;
         }
         for turn in 0..if overlap.is_some() { 2 } else { 1 } {

@@ -30,7 +30,7 @@ choice! {
         /// One kernel a horizon and one an update, with the network inside.
         Fused = "fused",
         /// Matrix products of cuBLASLt, layer by layer.
-        Gemm = "layers",
+        Gemm = "gemm" | "layers",
     }
 }
 
@@ -115,7 +115,7 @@ pub fn choose(
     if kernels == Kernels::Fused {
         fits.map_err(|error| match error {
             LearnError::Config { key: key @ "kernels", problem, .. } => {
-                LearnError::Config { key, problem, remedy: "set kernels = \"layers\" or \"auto\"".to_owned() }
+                LearnError::Config { key, problem, remedy: "set kernels = \"gemm\" or \"auto\"".to_owned() }
             }
             other => other,
         })?;

@@ -9,7 +9,7 @@ use super::common::env::KernelEnv;
 use super::common::horizon::{HorizonMemory, HorizonSizes};
 use super::common::local::Local;
 use super::common::memory::Allocator;
-use super::common::overlap::{MAX_BLOCKS, RESERVED};
+use super::common::overlap::{MAX_RESIDENT_BLOCKS, RESERVED};
 use super::common::phases::{UpdateMemory, UpdateSizes};
 use super::fused::rollout::FusedPolicy;
 use super::fused::specialise::{Limits, Specialisation, TILE, UpdateSpecialisation};
@@ -129,7 +129,7 @@ impl Footprint {
     fn resident(&self, threads: usize, shared: usize) -> usize {
         let by_threads = self.properties.threads_per_multiprocessor as usize / threads.max(1);
         let by_shared = self.properties.shared_per_multiprocessor / (shared + RESERVED);
-        by_threads.min(by_shared).min(MAX_BLOCKS) * self.properties.multiprocessors as usize
+        by_threads.min(by_shared).min(MAX_RESIDENT_BLOCKS) * self.properties.multiprocessors as usize
     }
 
     /// The maximum number of environments up to `limit` that fit in `bytes`; 0 if none does.

@@ -232,9 +232,10 @@ mod tests {
         let names: Vec<_> = rings_in(dir.path()).into_iter().map(|found| found.name).collect();
         assert_eq!(names, ["cartpole-1", "pendulum-2"]);
         let found = find_in(dir.path(), "pendulum-2").unwrap();
-        assert_eq!(find_in(Path::new("/nonexistent"), found.path.to_str().unwrap()).unwrap(), found);
+        let missing = dir.path().join("missing");
+        assert_eq!(find_in(&missing, found.path.to_str().unwrap()).unwrap(), found);
         let text = find_in(dir.path(), "cartpole1").unwrap_err().to_string();
         assert!(text.contains("did you mean \"cartpole-1\"?") && text.contains("pendulum-2"), "{text}");
-        assert!(find_in(Path::new("/nonexistent"), "x").unwrap_err().to_string().contains("operant train"));
+        assert!(find_in(&missing, "x").unwrap_err().to_string().contains("operant train"));
     }
 }

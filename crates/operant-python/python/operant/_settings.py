@@ -51,7 +51,7 @@ class Settings(TypedDict, total=False):
     max_nonfinite_updates: int
     device: str | os.PathLike[str]
     precision: Literal["f32", "tf32", "bf16"]
-    kernels: Literal["auto", "fused", "layers"]
+    kernels: Literal["auto", "fused", "gemm"]
     memory_fraction: float
     overlap: bool
     deterministic: bool

@@ -70,7 +70,7 @@ fn python_type(kind: Kind) -> String {
         Kind::CountOrAuto { .. } => "int | Literal[\"auto\"]".to_owned(),
         Kind::Real(_) => "float".to_owned(),
         Kind::Switch => "bool".to_owned(),
-        Kind::Choice(words) => format!("Literal[\"{}\"]", words.join("\", \"")),
+        Kind::Choice { words, .. } => format!("Literal[\"{}\"]", words.join("\", \"")),
         Kind::Text(_) => "str | os.PathLike[str]".to_owned(),
         Kind::Widths => "Sequence[int]".to_owned(),
         Kind::Convs => "Sequence[Sequence[int]]".to_owned(),

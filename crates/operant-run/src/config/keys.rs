@@ -40,9 +40,15 @@ pub(super) fn accept(key: &Key, value: Value) -> Checked {
         Kind::Real(range) => real(range, value),
         Kind::Switch if value.is_bool() => Ok(value),
         Kind::Switch => Err(Refusal::new("is neither true nor false", "give true or false")),
-        Kind::Choice(words) if value.as_str().is_some_and(|word| words.contains(&word)) => Ok(value),
-        Kind::Choice(words) => {
-            Err(Refusal::new("is not one of the choices", format!("give one of: {}", words.join(", "))))
+        Kind::Choice { words, .. } if value.as_str().is_some_and(|word| words.contains(&word)) => Ok(value),
+        Kind::Choice { words, earlier } => {
+            match earlier.iter().find(|(before, _)| value.as_str() == Some(before)) {
+                Some((_, now)) => Ok(Value::String((*now).to_owned())),
+                None => Err(Refusal::new(
+                    "is not one of the choices",
+                    format!("give one of: {}", words.join(", ")),
+                )),
+            }
         }
         Kind::Text(syntax) => match value.as_str() {
             Some(text) if !text.is_empty() => (syntax.check)(text).map(|()| value),

@@ -34,7 +34,7 @@ pub use device_request::{DeviceName, DeviceRequest};
 pub use doc::{insert_tables, python_types, tables};
 pub use keys::{find, is_whole, keys, parsed};
 pub use layers::{Layers, accepted_value, option_value};
-pub use operant_learn::setting::{Flag, Group, Key, Kind};
+pub use operant_learn::setting::{Flag, Key, KeyGroup, Kind};
 pub use origin::{Entry, EnvFacts, Origin};
 pub use requested::Requested;
 pub(crate) use run_config::check_run_name;

@@ -21,7 +21,7 @@ settings! {
     device: DeviceRequest = DeviceRequest::Auto, flag("--device", "DEVICE");
     /// Precision of the network's matrix products: `f32`, on a GPU `tf32` or `bf16`, on a CPU with AMX, or AMD's AVX512_BF16, `bf16` in fully connected layers
     precision: Precision = Precision::F32, flag("--precision", "PRECISION");
-    /// How the network runs on a GPU: inside the kernels (`fused`), as matrix products (`layers`), or as suits its shape (`auto`)
+    /// How the network runs on a GPU: inside the kernels (`fused`), as matrix products (`gemm`), or as suits its shape (`auto`)
     kernels: Kernels = Kernels::Auto;
     /// Share of a GPU's free memory that a run may take
     memory_fraction: f64 [Kind::Real(Range::Unit)] = 0.9;

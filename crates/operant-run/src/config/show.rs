@@ -6,7 +6,7 @@ use toml::Value;
 
 use super::keys::{AUTO, keys};
 use super::layers::option_as_toml;
-use super::{EnvFacts, Group, Key, Layers, Origin, Settings};
+use super::{EnvFacts, Key, KeyGroup, Layers, Origin, Settings};
 
 impl Settings {
     /// The effective configuration, one key a line, each with its origin as a comment when `origins`.
@@ -17,7 +17,7 @@ impl Settings {
     /// The same with `num_envs = "auto"` if that was requested.
     pub(super) fn shown(&self, auto_envs: Option<&Origin>, origins: bool) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
-        let mut group = Group::Learner;
+        let mut group = KeyGroup::Learner;
         lines.push((format!("environment = {}", Value::String(self.environment.clone())), String::new()));
         lines.push((String::new(), String::new()));
         for key in keys() {
@@ -73,7 +73,7 @@ impl Settings {
     /// The environment, the hyperparameters, and the environment's options as `env.NAME`.
     pub fn hyperparameters(&self) -> Vec<(String, Value)> {
         let environment = ("environment".to_string(), Value::String(self.environment.clone()));
-        let learner = keys().filter(|key| key.group == Group::Learner);
+        let learner = keys().filter(|key| key.group == KeyGroup::Learner);
         let learner =
             learner.filter_map(|key| Some((key.name.to_string(), self.entries.get(key.name)?.value.clone())));
         let options = self.options.iter().map(|(name, entry)| (format!("env.{name}"), entry.value.clone()));
@@ -101,7 +101,7 @@ pub fn differences(facts: &EnvFacts, saved: &toml::Table) -> Vec<(String, Value)
     let on_gpu = saved.get("device").and_then(Value::as_str).is_some_and(|device| device.starts_with("cuda"));
     let preset = if on_gpu { preset.on_gpu().map_or(preset, |on_gpu| on_gpu) } else { preset };
     let compared =
-        |key: &&Key| (key.group == Group::Learner && key.name != "seed") || COMPARED.contains(&key.name);
+        |key: &&Key| (key.group == KeyGroup::Learner && key.name != "seed") || COMPARED.contains(&key.name);
     let keys = keys().filter(compared).filter_map(|key| {
         let (saved, preset) = (saved.get(key.name), preset.settings.value(key.name));
         (saved != preset).then(|| Some((key.name.to_string(), saved?.clone())))?

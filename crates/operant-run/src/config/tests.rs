@@ -13,6 +13,11 @@ fn preset(name: &str) -> Option<String> {
     operant_env::builtin().find(name).expect("registered").spec().preset
 }
 
+/// A path that does not exist: the directory above it is removed again.
+fn nowhere() -> PathBuf {
+    tempfile::tempdir().expect("a temporary directory").path().join("nowhere")
+}
+
 fn facts() -> EnvFacts {
     let known = ["cartpole", "pendulum", "minatar_breakout"];
     let mut known: BTreeMap<String, String> =
@@ -88,15 +93,13 @@ fn every_layer_overrides_the_one_below() {
 
 #[test]
 fn a_resumed_runs_configuration_overrides_all_but_flags() {
-    let saved =
-        layered(facts(), &set(&["learning_rate=0.05", "seed=9"]), None, None, Path::new("/nonexistent"), [])
-            .expect("valid")
-            .settings
-            .to_saved_toml();
+    let saved = layered(facts(), &set(&["learning_rate=0.05", "seed=9"]), None, None, &nowhere(), [])
+        .expect("valid")
+        .settings
+        .to_saved_toml();
     let variables = [("OPERANT_LEARNING_RATE".into(), "0.4".into())];
     let line = set(&["gamma=0.7"]);
-    let resumed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), variables)
-        .expect("valid");
+    let resumed = layered(facts(), &line, Some(("old", &saved)), None, &nowhere(), variables).expect("valid");
     assert_eq!(
         (
             resumed.settings.learner.learning_rate,
@@ -111,8 +114,7 @@ fn a_resumed_runs_configuration_overrides_all_but_flags() {
     // A key that the run's version did not know has its default, whatever the preset of today says.
     let with_pointer = EnvFacts { preset: Some("pointer = true".into()), ..facts() };
     let resumed =
-        layered(with_pointer, &set(&[]), Some(("old", "num_envs = 8")), None, Path::new("/nonexistent"), [])
-            .expect("valid");
+        layered(with_pointer, &set(&[]), Some(("old", "num_envs = 8")), None, &nowhere(), []).expect("valid");
     assert!(!resumed.settings.learner.pointer);
     resumed.resuming("num_envs = 8", "old").expect("it continues");
 
@@ -121,10 +123,8 @@ fn a_resumed_runs_configuration_overrides_all_but_flags() {
     let here = dir.path().join("operant.toml");
     std::fs::write(&here, "solved_at = 7.0\n[env]\nlength = 2\n").expect("written");
     let bare = EnvFacts { preset: None, ..facts() };
-    let saved_bare = layered(bare.clone(), &set(&[]), None, None, Path::new("/nonexistent"), [])
-        .expect("valid")
-        .settings
-        .to_saved_toml();
+    let saved_bare =
+        layered(bare.clone(), &set(&[]), None, None, &nowhere(), []).expect("valid").settings.to_saved_toml();
     let resumed = layered(bare, &set(&[]), Some(("old", &saved_bare)), None, &here, []).expect("valid");
     assert!(
         resumed.settings.env_options.is_empty() && resumed.settings.run.solved_at.is_none(),
@@ -135,8 +135,8 @@ fn a_resumed_runs_configuration_overrides_all_but_flags() {
     let other_trunk = format!("shared_trunk={}", !resumed_trunk);
     for change in ["num_envs=64", "hidden=[32]", &other_trunk, "activation=relu", "seed=3"] {
         let line = set(&[change]);
-        let changed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), [])
-            .expect("valid alone");
+        let changed =
+            layered(facts(), &line, Some(("old", &saved)), None, &nowhere(), []).expect("valid alone");
         let error = changed.resuming(&saved, "old").expect_err(change);
         assert!(error.what.contains(change.split('=').next().expect("a key")), "{error}");
         assert_eq!(error.place.as_deref(), Some("--set"));
@@ -166,7 +166,7 @@ fn an_environments_table_overrides_its_file_for_that_environment_only() {
     let error = with_files("", file, &CommandLine::default(), &[]).expect_err("no such key");
     assert!(error.what.contains("did you mean \"gamma\""), "{error}");
     let known = EnvFacts { options: [("length".to_owned(), 10.0.into())].into(), ..facts() };
-    let missing = Path::new("/nonexistent");
+    let missing = &nowhere();
     let error = layered(known, &set(&["length=5"]), None, None, missing, []).expect_err("an option");
     assert!(error.to_string().contains("write env.length"), "{error}");
     let error = with_files("", "length = 5", &CommandLine::default(), &[]).expect_err("not a key");
@@ -329,8 +329,7 @@ fn the_shown_configuration_reads_back_as_itself() {
     assert_eq!(environment_of(&shown.parse().expect("TOML")).as_deref(), Some("cartpole"));
 
     let elsewhere = EnvFacts { name: "pendulum".into(), preset: preset("pendulum"), ..facts() };
-    let error =
-        layered(elsewhere, &line, None, None, Path::new("/nonexistent"), []).expect_err("wrong environment");
+    let error = layered(elsewhere, &line, None, None, &nowhere(), []).expect_err("wrong environment");
     assert!(error.what.contains("a configuration of cartpole"), "{error}");
 }
 
@@ -340,8 +339,8 @@ fn broken_files_are_refused_with_their_line() {
         with_files("", "seed = 1\nlearning_rate = ", &CommandLine::default(), &[]).expect_err("truncated");
     assert!(error.what.contains("not valid TOML"), "{error}");
     assert!(error.place.expect("a place").ends_with("operant.toml:2"));
-    let line = CommandLine { config: Some("/nonexistent/x.toml".into()), ..CommandLine::default() };
-    assert_eq!(error_of(&line).place.as_deref(), Some("/nonexistent/x.toml"));
+    let line = CommandLine { config: Some(nowhere()), ..CommandLine::default() };
+    assert_eq!(error_of(&line).place.as_deref(), line.config.as_deref().and_then(Path::to_str));
 }
 
 /// The environments whose presets have no `solved_at`.
@@ -383,7 +382,7 @@ fn every_preset_is_valid_for_its_environment_on_every_device() {
         for device in ["cpu", "auto", "cuda"] {
             let facts = EnvFacts { name: name.to_string(), preset: Some(preset.clone()), ..facts() };
             let line = set(&[&format!("device={device}")]);
-            let requested = layered(facts, &line, None, None, Path::new("/nonexistent"), []).expect(name);
+            let requested = layered(facts, &line, None, None, &nowhere(), []).expect(name);
             let has_threshold = requested.settings.run.solved_at.is_some();
             assert_eq!(has_threshold, !is_without_threshold(name), "{name}");
             let on_gpu = requested.on_gpu().expect("valid");
@@ -402,7 +401,7 @@ fn every_preset_is_valid_for_its_environment_on_every_device() {
 #[test]
 fn a_preset_s_memory_does_not_apply_without_a_core() {
     let facts = || EnvFacts { name: "t_maze".into(), preset: preset("t_maze"), ..facts() };
-    let of = |line: &CommandLine| layered(facts(), line, None, None, Path::new("/nonexistent"), []);
+    let of = |line: &CommandLine| layered(facts(), line, None, None, &nowhere(), []);
     let without = of(&set(&["core=mlp"])).expect("valid").settings.learner;
     assert_eq!((without.core, without.sequence_length), (CoreKind::Mlp, 0));
     let other = of(&set(&["core=gru"])).expect("valid").settings.learner;
@@ -416,7 +415,7 @@ fn a_preset_s_memory_does_not_apply_without_a_core() {
 fn a_preset_s_embed_width_does_not_apply_without_tables() {
     let name = "minigrid_obstructedmaze_1dl";
     let facts = || EnvFacts { name: name.into(), preset: preset(name), ..facts() };
-    let of = |line: &CommandLine| layered(facts(), line, None, None, Path::new("/nonexistent"), []);
+    let of = |line: &CommandLine| layered(facts(), line, None, None, &nowhere(), []);
     let width = |line: &[&str]| of(&set(line)).expect("valid").settings.learner.embed_width;
     assert_eq!([width(&[]), width(&["encoder=embed_sum"]), width(&["encoder=auto"])], [8, 8, 16]);
     assert_eq!(width(&["encoder=auto", "embed_width=32"]), 32);
@@ -474,7 +473,7 @@ fn a_resumed_run_keeps_its_own_configuration_on_any_device() {
     let saved = with_files("", "", &set(&["device=cpu"]), &[]).expect("valid").settings.to_saved_toml();
     for device in ["cuda", "auto"] {
         let line = set(&[&format!("device={device}")]);
-        let resumed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), [])
+        let resumed = layered(facts(), &line, Some(("old", &saved)), None, &nowhere(), [])
             .and_then(|requested| requested.on_gpu())
             .expect("valid");
         assert_eq!(resumed.origin("num_envs"), Some(&Origin::Resumed("old".into())));
@@ -542,7 +541,7 @@ fn the_number_of_environments_may_be_left_to_the_device() {
     let line = CommandLine { set: vec!["num_envs=64".into()], ..nothing.clone() };
     assert!(!with_files("num_envs = \"auto\"", "", &line, &[]).expect("valid").num_envs_is_open());
     let resumed = Some(("old", "num_envs = 16"));
-    let nowhere = Path::new("/nonexistent");
+    let nowhere = &nowhere();
     let requested =
         layered(facts(), &nothing, resumed, None, nowhere, [("OPERANT_NUM_ENVS".into(), "auto".into())]);
     let requested = requested.expect("valid");
@@ -594,7 +593,7 @@ fn a_device_overrides_files_but_not_the_command_line() {
     // A run that trained in tf32 continues on a device without it.
     let saved = with_files("", file, &set(&["device=cuda"]), &[]).expect("valid").settings.to_saved_toml();
     let line = set(&["device=cpu"]);
-    let resumed = layered(facts(), &line, Some(("old", &saved)), None, Path::new("/nonexistent"), []);
+    let resumed = layered(facts(), &line, Some(("old", &saved)), None, &nowhere(), []);
     assert_eq!(resumed.expect("valid").settings.run.precision, Precision::F32);
 }
 

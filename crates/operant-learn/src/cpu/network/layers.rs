@@ -1,4 +1,4 @@
-//! The kinds of layers. A kind is a file and its row in the table at the end: what it keeps packed, its forward pass, its gradient.
+//! A layer of a network as the CPU computes it: packed weights, forward pass and gradient, whatever its kind. Each kind has a file.
 
 use operant_lane::{Float, Mask};
 use wide::f32x16;

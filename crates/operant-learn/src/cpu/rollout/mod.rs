@@ -244,7 +244,7 @@ impl<const V: usize> Tile<V> {
         t: usize,
     ) -> Result<(), LearnError> {
         let layout = batch.layout;
-        self.see(horizon, true);
+        self.prepare_inputs(horizon, true);
         // Samples hold what the network sees, unless it is packed.
         let stored = if horizon.obs_norm.is_empty() { &self.obs } else { &self.seen };
         for (word, row) in stored.as_chunks::<V>().0.iter().enumerate() {
@@ -258,7 +258,7 @@ impl<const V: usize> Tile<V> {
             batch.put(t, field, &self.keep);
         }
         self.timer.end(Part::Storing);
-        let seen = if self.is_made(horizon) { &self.seen } else { &self.obs };
+        let seen = if self.has_prepared_inputs(horizon) { &self.seen } else { &self.obs };
         horizon.policy.forward(
             observation(horizon.policy, seen),
             first_lanes(self.count),
@@ -399,8 +399,8 @@ impl<const V: usize> Tile<V> {
 
     /// V of the observation after the last step.
     fn value(&mut self, horizon: &Horizon<'_>) -> Row<V> {
-        self.see(horizon, false);
-        let seen = if self.is_made(horizon) { &self.seen } else { &self.obs };
+        self.prepare_inputs(horizon, false);
+        let seen = if self.has_prepared_inputs(horizon) { &self.seen } else { &self.obs };
         horizon.policy.value(
             observation(horizon.policy, seen),
             first_lanes(self.count),
@@ -409,14 +409,14 @@ impl<const V: usize> Tile<V> {
         )
     }
 
-    /// Whether the network sees something else than the observations as they are stored.
-    fn is_made(&self, horizon: &Horizon<'_>) -> bool {
+    /// Whether the network's inputs differ from the stored observations.
+    fn has_prepared_inputs(&self, horizon: &Horizon<'_>) -> bool {
         self.packing.is_some() || !horizon.obs_norm.is_empty()
     }
 
-    /// Makes what the network sees: unpacks the observations, or normalises them by the frozen statistics and counts them for the
-    /// next horizon's when asked.
-    fn see(&mut self, horizon: &Horizon<'_>, count: bool) {
+    /// Computes the network's inputs from the observations: unpacks them, or normalises them by the statistics of this horizon. With
+    /// `count`, the observations also enter the statistics of the next horizon.
+    fn prepare_inputs(&mut self, horizon: &Horizon<'_>, count: bool) {
         if let Some(packing) = &self.packing {
             let input = bytemuck::cast_slice_mut(&mut self.seen);
             return expand::<V>(packing, bytemuck::cast_slice(&self.obs), input);

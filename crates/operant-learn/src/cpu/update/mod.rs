@@ -33,7 +33,7 @@ use crate::cpu::threads::team;
 use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
 use crate::cpu::update::loss::{LossCoefficients, LossSums};
 use crate::cpu::update::statistics::{
-    Block, Moments, Order, advantages, errors_and_returns, explained_variance, shift_scale,
+    EnvBlock, Moments, Order, advantages, errors_and_returns, explained_variance, shift_scale,
 };
 use crate::cpu::update::worker::{Minibatch, Worker};
 use crate::group::{Alone, Group, add_all, gathered};
@@ -54,7 +54,8 @@ const SUM_BLOCK: usize = 1_024;
 const AWAKE_SAMPLES: usize = 8_192;
 /// Up to this minibatch the leader tries whether it is faster alone.
 const TRIED_SAMPLES: usize = 512;
-/// See [`AWAKE_SAMPLES`]; a larger network's sums and steps are spread by rayon, which must find its threads free.
+/// Up to this many parameters threads stay awake (see [`AWAKE_SAMPLES`]). For a larger network rayon distributes sums and optimiser steps
+/// over the same cores, so threads must not poll then.
 const AWAKE_PARAMS: usize = 1 << 16;
 
 /// Losses and statistics of an update: means over the last epoch's minibatches, without skipped ones.
@@ -174,7 +175,7 @@ impl Learner {
         }
     }
 
-    /// Adds to `account` the times since the last call.
+    /// Adds the times since the last call to `times`.
     pub(crate) fn drain_times(&mut self, times: &mut PartTimes) {
         self.timer.drain(times);
         for worker in &self.workers {
@@ -368,8 +369,8 @@ impl Blocks {
     }
 
     /// One of this process.
-    fn block(&self, own: usize) -> Block {
-        Block { number: self.first + own, first: own * self.sequences, sequences: self.sequences }
+    fn block(&self, own: usize) -> EnvBlock {
+        EnvBlock { number: self.first + own, first: own * self.sequences, sequences: self.sequences }
     }
 }
 
@@ -428,8 +429,8 @@ impl Units {
     }
 }
 
-/// Number of chunks of a minibatch of `tiles` tiles, for a network of `params` parameters: one tile each up to
-/// eight, then four tiles or more, because a chunk's sums cost about half a tile to finish.
+/// Number of chunks of a minibatch of `tiles` tiles, for a network of `params` parameters. Up to eight tiles, each is a chunk. Beyond that
+/// a chunk has four tiles or more, because adding a chunk's sums to the others takes about half the time of a tile.
 fn chunk_count(tiles: usize, params: usize) -> usize {
     let most = (CHUNK_FLOATS / params.max(1)).clamp(MIN_CHUNKS, MAX_CHUNKS);
     tiles.min((tiles / CHUNK_TILES).max(MIN_CHUNKS)).min(most)

@@ -96,7 +96,7 @@ pub(crate) fn errors_and_returns(batch: &Batch, first: usize, end: usize) -> [Mo
 
 /// A block of neighbouring environments: a minibatch has the same share of each.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Block {
+pub(crate) struct EnvBlock {
     /// Its number among those of all machines.
     pub number: usize,
     /// Its first sequence in this batch.
@@ -115,8 +115,8 @@ pub(crate) struct Order {
 
 impl Order {
     /// The order of epoch `epoch` of update `update`.
-    pub fn new(seed: u64, update: u64, epoch: usize, block: Block) -> Self {
-        let Block { number, first, sequences } = block;
+    pub fn new(seed: u64, update: u64, epoch: usize, block: EnvBlock) -> Self {
+        let EnvBlock { number, first, sequences } = block;
         let shuffle = Shuffle::of_block(seed, update, epoch as u32, number as u32, sequences as u32);
         Self { shuffle, first: first as u32 }
     }

@@ -116,7 +116,7 @@ impl Worker {
         tiles: core::ops::Range<usize>,
     ) -> LossSums {
         self.timer.start();
-        self.ask(minibatch, tiles.start);
+        self.prefetch(minibatch, tiles.start);
         self.timer.end(Part::Gather);
         self.gradient.clear();
         self.timer.end(Part::Reduction);
@@ -127,7 +127,7 @@ impl Worker {
             }
             self.tiles[0].gathered.gather(minibatch.batch, &self.next);
             if tile + 1 < tiles.end {
-                self.ask(minibatch, tile + 1);
+                self.prefetch(minibatch, tile + 1);
             }
             let remaining = minibatch.size - tile * TILE;
             self.timer.end(Part::Gather);
@@ -141,7 +141,7 @@ impl Worker {
     }
 
     /// Prefetches the samples of the next tile.
-    fn ask(&mut self, minibatch: &Minibatch<'_>, tile: usize) {
+    fn prefetch(&mut self, minibatch: &Minibatch<'_>, tile: usize) {
         let Minibatch { batch, ref order, first, size, .. } = *minibatch;
         self.next = order.tile(batch, first + tile * TILE, first + size);
         batch.prefetch(&self.next);

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use crate::config::{Config, CoreKind, MAX_BLOCKS, ShuffleKind};
+use crate::config::{Config, CoreKind, MAX_ENV_BLOCKS, ShuffleKind};
 
 /// Parts in which the norm of a gradient is summed with `shuffle = "blocks"`, at most: as many for any number of devices.
 const NORM_PARTS: usize = 64;
@@ -80,7 +80,7 @@ impl Local {
     /// The preprocessor definitions that kernels need.
     pub fn defines(&self) -> impl Iterator<Item = (String, String)> {
         let define = |(name, value): (&str, usize)| (name.to_owned(), format!("{value}u"));
-        let both = |blocks| [("ENV_BLOCKS", blocks), ("MAX_DEVICES", MAX_BLOCKS)].map(define);
+        let both = |blocks| [("ENV_BLOCKS", blocks), ("MAX_DEVICES", MAX_ENV_BLOCKS)].map(define);
         self.blocks.map(both).into_iter().flatten()
     }
 }

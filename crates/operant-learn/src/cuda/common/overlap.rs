@@ -4,7 +4,7 @@ use operant_cuda::{CudaError, DeviceProperties, Function, LaunchConfig};
 
 /// Bytes of shared memory per block that the system reserves, and the maximum blocks per multiprocessor, on every supported GPU.
 pub const RESERVED: usize = 1024;
-pub const MAX_BLOCKS: usize = 32;
+pub const MAX_RESIDENT_BLOCKS: usize = 32;
 
 /// The resources that a block of a launch takes of a multiprocessor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

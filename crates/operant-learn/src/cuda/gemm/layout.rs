@@ -170,7 +170,7 @@ impl Layer {
 /// A block of parameters, and where products read it: row r and column c at `place + r row_stride + c column_stride`, among all matrices
 /// and then all biases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Block {
+struct MatrixBlock {
     rows: usize,
     columns: usize,
     row_stride: usize,
@@ -202,7 +202,7 @@ pub struct GemmLayout {
     /// The unit of layers with memory.
     pub cell: Option<Cell>,
     /// Parameters in their order.
-    blocks: Vec<Block>,
+    blocks: Vec<MatrixBlock>,
 }
 
 impl GemmLayout {
@@ -234,8 +234,14 @@ impl GemmLayout {
         let (inputs, outputs) = (columns.next_multiple_of(PAD), rows.next_multiple_of(PAD));
         let matrix = self.matrix_elements;
         self.matrix_elements += (inputs * outputs).next_multiple_of(128);
-        let of_matrix =
-            Block { rows, columns, row_stride: inputs, column_stride: 1, place: matrix, is_bias: false };
+        let of_matrix = MatrixBlock {
+            rows,
+            columns,
+            row_stride: inputs,
+            column_stride: 1,
+            place: matrix,
+            is_bias: false,
+        };
         self.blocks.push(of_matrix);
         let bias = self.lay_vector(rows);
         Product { places, inputs, outputs, matrix, bias }
@@ -245,7 +251,14 @@ impl GemmLayout {
     fn lay_vector(&mut self, columns: usize) -> usize {
         let place = self.biases;
         self.biases += columns.next_multiple_of(64);
-        self.blocks.push(Block { rows: 1, columns, row_stride: 0, column_stride: 1, place, is_bias: true });
+        self.blocks.push(MatrixBlock {
+            rows: 1,
+            columns,
+            row_stride: 0,
+            column_stride: 1,
+            place,
+            is_bias: true,
+        });
         place
     }
 
@@ -312,8 +325,8 @@ impl GemmLayout {
 
     /// The blocks as the kernels read them: parameters, columns, strides, and place among matrices and biases.
     fn blocks(&self) -> String {
-        let block = |block: &Block| {
-            let Block { rows, columns, row_stride, column_stride, place, is_bias } = *block;
+        let block = |block: &MatrixBlock| {
+            let MatrixBlock { rows, columns, row_stride, column_stride, place, is_bias } = *block;
             let place = place + if is_bias { self.matrix_elements } else { 0 };
             format!("{{{}u, {columns}u, {row_stride}u, {column_stride}u, {place}u}}", rows * columns)
         };

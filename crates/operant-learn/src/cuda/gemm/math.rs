@@ -26,7 +26,7 @@ pub fn gemm_math_program(gemm_layout: &GemmLayout) -> Program {
 /// Threads of a block.
 const THREADS: u32 = 256;
 /// Maximum blocks: enough for any device; with more elements each thread takes several.
-const MAX_BLOCKS: u32 = 2_048;
+const MAX_GRID_BLOCKS: u32 = 2_048;
 
 /// Elements of each buffer of a launch.
 #[derive(Debug, Clone, Copy)]
@@ -300,7 +300,7 @@ impl GemmMath {
 
     pub(super) fn grid(count: usize) -> LaunchConfig {
         let grid = LaunchConfig::covering(count, THREADS);
-        LaunchConfig { blocks: grid.blocks.clamp(1, MAX_BLOCKS), ..grid }
+        LaunchConfig { blocks: grid.blocks.clamp(1, MAX_GRID_BLOCKS), ..grid }
     }
 
     /// `out = activation(input + bias)` of f32 numbers `(rows, columns)`, for the next product to read, with the nonlinearity in the first

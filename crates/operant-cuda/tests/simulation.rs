@@ -4,9 +4,6 @@
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)] // launches
 
-#[path = "support/stand_in.rs"]
-mod stand_in;
-
 use std::ffi::c_void;
 use std::path::Path;
 
@@ -151,7 +148,7 @@ struct Host {
 
 fn cuda(directory: &Path) -> Cuda {
     let cuda = Cuda::find_in(Some(directory)).expect("the stand-in's libraries");
-    cuda.cached_in(Some(&stand_in::cache(directory)))
+    cuda.cached_in(Some(&crate::stand_in::cache(directory)))
 }
 
 fn program(source: &str) -> Program {
@@ -165,7 +162,7 @@ fn program(source: &str) -> Program {
 
 /// The stand-in's device of that number with the kernels above; None where it cannot be built.
 fn host(ordinal: usize) -> Option<Host> {
-    let directory = stand_in::directory("tests of the stand-in")?;
+    let directory = crate::stand_in::directory("tests of the stand-in")?;
     let device = cuda(&directory).open(ordinal).expect("a device of the stand-in");
     let stream = device.stream().expect("a stream");
     let module = device.load(&program(KERNELS)).expect("the kernels compile");
@@ -350,7 +347,7 @@ fn devices_lack_what_their_names_say() {
 
 #[test]
 fn errors_of_a_kernels_text_name_its_line() {
-    let Some(directory) = stand_in::directory("errors of a kernel's text") else { return };
+    let Some(directory) = crate::stand_in::directory("errors of a kernel's text") else { return };
     let device = cuda(&directory).open(0).expect("device 0");
     let broken = program("\nKERNEL(broken, Params, 32, 1) { params.out[0] = missing; }\n");
     let error = device.load(&broken).expect_err("it does not compile").to_string();
@@ -369,7 +366,7 @@ fn the_driver_checks_its_arguments() {
     const INVALID_CONTEXT: u32 = 201;
     const INVALID_HANDLE: u32 = 400;
 
-    let Some(directory) = stand_in::directory("the driver's checks") else { return };
+    let Some(directory) = crate::stand_in::directory("the driver's checks") else { return };
     let _started = cuda(&directory);
     // SAFETY: the library is the stand-in, and the types are those of its calls.
     unsafe {
@@ -401,15 +398,16 @@ fn the_driver_checks_its_arguments() {
 
 /// A faulty kernel that ends its process with a message; run in a process of its own.
 macro_rules! fault {
-    ($name:ident, $rerun:path, $threads:expr, $count:expr, $words:expr) => {
+    ($(#[$tier:meta])? $name:ident, $rerun:path, $threads:expr, $count:expr, $words:expr) => {
         #[test]
+        $(#[$tier])?
         fn $name() {
-            if !stand_in::is_child() {
-                let Some(child) = $rerun(stringify!($name)) else { return };
-                return stand_in::must_fail(&child, &$words);
+            if !crate::stand_in::is_child() {
+                let Some(child) = $rerun(concat!("simulation::", stringify!($name))) else { return };
+                return crate::stand_in::must_fail(&child, &$words);
             }
             let Some(host) = host(0) else { return };
-            let kernel = stringify!($name).trim_start_matches("fault_");
+            let kernel = stringify!($name).trim_start_matches("nightly_").trim_start_matches("fault_");
             // Just the shared memory that the kernels need, and just the words of one block of 64 or two of 32.
             let _ = host.run(kernel, grid(64 / $threads, $threads, 128), 64, $count, false);
         }
@@ -418,65 +416,76 @@ macro_rules! fault {
 
 fault!(
     fault_barrier_in_a_branch,
-    stand_in::rerun,
+    crate::stand_in::rerun,
     64,
     0,
     ["warp 1 of block 0", "thread 32 waits at __syncthreads (test.cu:", "thread 40 has ended"]
 );
 fault!(
     fault_parted,
-    stand_in::rerun,
+    crate::stand_in::rerun,
     32,
     0,
     ["kernel parted", "waits at a shuffle (test.cu:", "waits at a vote"]
 );
-fault!(fault_part_of_the_warp, stand_in::rerun, 32, 0, ["does not name all 32 lanes (test.cu:"]);
+fault!(fault_part_of_the_warp, crate::stand_in::rerun, 32, 0, ["does not name all 32 lanes (test.cu:"]);
 fault!(
     fault_warps_parted,
-    stand_in::rerun,
+    crate::stand_in::rerun,
     64,
     0,
     ["threads wait for ever", "waits at __syncthreads", "has ended"]
 );
-fault!(fault_together, stand_in::rerun, 64, 0, ["GRID_BARRIER", "in an ordinary launch"]);
+fault!(fault_together, crate::stand_in::rerun, 64, 0, ["GRID_BARRIER", "in an ordinary launch"]);
 fault!(
-    fault_beyond_shared,
-    stand_in::rerun_sanitized,
+    #[ignore = "cargo xtask test --nightly"]
+    nightly_fault_beyond_shared,
+    crate::stand_in::rerun_sanitized,
     32,
     1,
     ["AddressSanitizer: heap-buffer-overflow", "test.cu:"]
 );
 fault!(
-    fault_beyond_memory,
-    stand_in::rerun_sanitized,
+    #[ignore = "cargo xtask test --nightly"]
+    nightly_fault_beyond_memory,
+    crate::stand_in::rerun_sanitized,
     32,
     1,
     ["AddressSanitizer: heap-buffer-overflow", "test.cu:"]
 );
-fault!(fault_shift_too_far, stand_in::rerun_sanitized, 32, 1, ["shift exponent 32 is too large"]);
+fault!(
+    #[ignore = "cargo xtask test --nightly"]
+    nightly_fault_shift_too_far,
+    crate::stand_in::rerun_sanitized,
+    32,
+    1,
+    ["shift exponent 32 is too large"]
+);
 
 #[test]
 fn the_portable_switch_of_threads_does_the_same() {
-    for test in
-        ["collectives_are_right_in_every_order", "all_blocks_of_a_cooperative_launch_wait_for_each_other"]
-    {
-        let Some(child) = stand_in::rerun_portable(test) else { return };
-        stand_in::must_pass(&child);
+    for test in [
+        "simulation::collectives_are_right_in_every_order",
+        "simulation::all_blocks_of_a_cooperative_launch_wait_for_each_other",
+    ] {
+        let Some(child) = crate::stand_in::rerun_portable(test) else { return };
+        crate::stand_in::must_pass(&child);
     }
 }
 
 #[test]
-fn sanitizers_find_nothing_in_good_kernels() {
+#[ignore = "cargo xtask test --nightly"]
+fn nightly_sanitizers_find_nothing_in_good_kernels() {
     for test in [
-        "collectives_are_right_in_every_order",
-        "all_blocks_of_a_cooperative_launch_wait_for_each_other",
-        "a_warps_instruction_may_work_in_place",
-        "a_graph_replays_its_launches_and_copies",
-        "several_host_threads_launch_at_once",
-        "the_driver_checks_its_arguments",
+        "simulation::collectives_are_right_in_every_order",
+        "simulation::all_blocks_of_a_cooperative_launch_wait_for_each_other",
+        "simulation::a_warps_instruction_may_work_in_place",
+        "simulation::a_graph_replays_its_launches_and_copies",
+        "simulation::several_host_threads_launch_at_once",
+        "simulation::the_driver_checks_its_arguments",
     ] {
-        let Some(child) = stand_in::rerun_sanitized(test) else { return };
-        stand_in::must_pass(&child);
+        let Some(child) = crate::stand_in::rerun_sanitized(test) else { return };
+        crate::stand_in::must_pass(&child);
     }
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: format, lints, tests, doc tests, compiled kernels and documentation, each announced with its time.
+//! `cargo xtask test`: the steps of each tier, announced with their times.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, IsTerminal};
@@ -7,22 +7,66 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
+use cargo_metadata::Metadata;
 
 use crate::tools::{Missing, Tools};
 use crate::{clients, mpi};
+
+mod programs;
+pub mod times;
+
+/// How much is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tier {
+    /// `cargo xtask test`: what a change is tried with, in a quarter of an hour.
+    Quick,
+    /// `--all`: what must hold before a change goes in.
+    All,
+    /// `--nightly`: the tests whose names contain `nightly_` alone.
+    Nightly,
+}
+
+impl Tier {
+    /// The arguments of a test program. Tests beyond the quick ones are marked `#[ignore]`.
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Tier::Quick => &[],
+            Tier::All => &["--include-ignored", "--skip", "nightly_"],
+            Tier::Nightly => &["--ignored", "nightly_"],
+        }
+    }
+
+    /// The same behind `cargo test ...`.
+    fn shell_arguments(self) -> String {
+        self.arguments()
+            .iter()
+            .fold(String::new(), |text, argument| format!("{text} {argument}"))
+            .replacen(" ", " -- ", 1)
+    }
+
+    fn flag(self) -> &'static str {
+        match self {
+            Tier::Quick => "",
+            Tier::All => " --all",
+            Tier::Nightly => " --nightly",
+        }
+    }
+}
 
 /// One cargo command, the variables it runs under, and what it is for.
 struct Step {
     name: &'static str,
     env: Vec<(&'static str, String)>,
     args: &'static str,
+    /// Whether its test programs are run by this program, side by side.
+    is_tests: bool,
     /// Whether this machine lacks a tool for it.
     is_missing: bool,
 }
 
 impl Step {
     fn new(name: &'static str, args: &'static str) -> Step {
-        Step { name, env: Vec::new(), args, is_missing: false }
+        Step { name, env: Vec::new(), args, is_tests: false, is_missing: false }
     }
 
     fn env(mut self, key: &'static str, value: impl Into<String>) -> Step {
@@ -31,13 +75,21 @@ impl Step {
     }
 
     /// The command as a user types it in the workspace's root.
-    fn shell(&self) -> String {
+    fn shell(&self, tier: Tier) -> String {
         let env: String = self.env.iter().map(|(key, value)| format!("{key}=\"{value}\" ")).collect();
-        format!("{env}cargo {}", self.args)
+        let tests = if self.is_tests { tier.shell_arguments() } else { String::new() };
+        format!("{env}cargo {}{tests}", self.args)
     }
 
     /// Runs it and returns the lines of tests that were skipped.
-    fn run(&self, root: &Path, xtask: &Path, tools: &Tools) -> Result<Vec<String>> {
+    fn run(
+        &self,
+        metadata: &Metadata,
+        xtask: &Path,
+        log: &Path,
+        tools: &Tools,
+        tier: Tier,
+    ) -> Result<Vec<String>> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let (program, args) = match self.args.strip_prefix("xtask ") {
             // `cargo xtask` would compile this program once more, with the features that it needs by itself.
@@ -45,8 +97,9 @@ impl Step {
             None => (cargo.as_os_str(), self.args),
         };
         let mut command = Command::new(program);
-        command.current_dir(root).args(args.split(' ')).stderr(Stdio::piped());
+        command.current_dir(&metadata.workspace_root).args(args.split(' ')).stderr(Stdio::piped());
         command.envs(tools.variables.iter().map(|(name, value)| (name, value)));
+        times::time_compilations(&mut command, log)?;
         if std::io::stderr().is_terminal() {
             command.env("CARGO_TERM_COLOR", "always");
         }
@@ -56,11 +109,15 @@ impl Step {
                 command.env_remove("CARGO_ENCODED_RUSTFLAGS"); // it would win over RUSTFLAGS
             }
         }
-        let mut child = command.spawn().with_context(|| format!("cannot start `{}`", self.shell()))?;
+        if self.is_tests {
+            command.stderr(Stdio::inherit());
+            return programs::run(metadata, &mut command, tier, log, &tools.variables);
+        }
+        let mut child = command.spawn().with_context(|| format!("cannot start `{}`", self.shell(tier)))?;
         let skipped = child.stderr.take().map(forward).unwrap_or_default();
         let status = child.wait()?;
         if !status.success() {
-            bail!("{} failed ({status}); to repeat only this step:\n\n    {}\n", self.name, self.shell());
+            bail!("{} failed ({status}); to repeat only this step:\n\n    {}\n", self.name, self.shell(tier));
         }
         Ok(skipped)
     }
@@ -68,17 +125,28 @@ impl Step {
 
 /// The steps, the quick ones first. `target` is where cargo builds. All use one profile and, but for the last two, the features of the
 /// whole workspace, so that they share what they compile.
-fn steps(target: &Path, tools: &Tools) -> Vec<Step> {
+fn steps(target: &Path, tools: &Tools, tier: Tier) -> Vec<Step> {
+    let tests = "test --workspace --profile quick --lib --bins --tests";
+    let tests = Step { is_tests: true, ..Step::new("tests", tests) };
+    if tier == Tier::Nightly {
+        return vec![tests];
+    }
+    let package = if tier == Tier::All { "xtask wheel --test --all" } else { "xtask wheel --test" };
     let mut steps = vec![
         Step::new("format", "fmt --all --check"),
         Step::new("lints", "clippy --workspace --all-targets --profile quick -- -D warnings"),
-        Step::new("tests", "test --workspace --profile quick --lib --bins --tests"),
+        tests,
+        Step { is_missing: tools.lacks_python(), ..Step::new("Python package", package) },
+    ];
+    if tier == Tier::Quick {
+        return steps;
+    }
+    steps.extend([
         Step::new("doc tests", "test --workspace --profile quick --doc"),
-        Step { is_missing: tools.lacks_python(), ..Step::new("Python package", "xtask wheel --test") },
         Step { is_missing: tools.lacks_nvrtc(), ..Step::new("kernels", "xtask kernels --check") },
         Step::new("documentation", "doc --workspace --no-deps --document-private-items --profile quick")
             .env("RUSTDOCFLAGS", "-D warnings"),
-    ];
+    ]);
     if cfg!(target_arch = "x86_64") {
         // No FMA and no AVX on v2, half as wide lanes on v3: the bits must be the same.
         let on = |level: &str, what: &'static str, args: &'static str| {
@@ -88,7 +156,7 @@ fn steps(target: &Path, tools: &Tools) -> Vec<Step> {
         };
         let lanes = "test --package operant-lane --profile quick --lib --tests";
         steps.push(on("x86-64-v2", "lanes on x86-64-v2", lanes));
-        let learner = "test --package operant-learn --profile quick --test backend --test update";
+        let learner = "test --package operant-learn --profile quick --test tests backend:: update::";
         steps.push(on("x86-64-v3", "learner on x86-64-v3", learner));
     }
     steps
@@ -110,15 +178,21 @@ const OF_THE_MACHINE: &[&str] = &[
 ///
 /// The first step that fails, with the command that repeats it; or a workspace that cargo cannot read.
 pub fn run(args: &[&str]) -> Result<()> {
-    let no_skips = match args {
-        [] => false,
-        ["--no-skips"] => true,
+    let (tier, no_skips) = match args {
+        [] => (Tier::Quick, false),
+        ["--no-skips"] => (Tier::Quick, true),
+        ["--all"] => (Tier::All, false),
+        ["--all", "--no-skips"] => (Tier::All, true),
+        ["--nightly"] => (Tier::Nightly, false),
+        ["--nightly", "--no-skips"] => (Tier::Nightly, true),
         ["--clients"] => return clients::run(&clients::TORCH),
         ["--ray"] => return clients::run(&clients::RAY),
         ["--mpi"] => return mpi::run(),
         other => {
             let other = other.join(" ");
-            bail!("`{other}` is not understood; give nothing, --no-skips, --clients, --ray or --mpi")
+            bail!(
+                "`{other}` is not understood; give nothing, --all or --nightly, --no-skips, --clients, --ray or --mpi"
+            )
         }
     };
     let metadata = cargo_metadata::MetadataCommand::new()
@@ -131,22 +205,30 @@ pub fn run(args: &[&str]) -> Result<()> {
         eprintln!("missing: {name}: {command}\n  skipped without it: {skipped}");
     }
     ensure!(!no_skips || tools.missing.is_empty(), "--no-skips: tools are missing");
-    let steps = steps(target, &tools);
+    let steps = steps(target, &tools, tier);
+    std::fs::create_dir_all(target)?;
+    let log = times::log_of(target);
+    match std::fs::remove_file(&log) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
     // Asked before a step builds this program again, in the same place.
     let xtask = std::env::current_exe().context("cannot find this program")?;
     let begin = Instant::now();
     let mut skipped: BTreeSet<String> = BTreeSet::new();
     for (index, step) in steps.iter().enumerate() {
         let number = format!("[{}/{}] {}", index + 1, steps.len(), step.name);
-        eprintln!("{number}: {}", step.shell());
+        eprintln!("{number}: {}", step.shell(tier));
         if step.is_missing {
             skipped.insert(format!("SKIPPED step {}", step.name));
             continue;
         }
         let start = Instant::now();
-        skipped.extend(step.run(metadata.workspace_root.as_std_path(), &xtask, &tools)?);
+        let run = || step.run(&metadata, &xtask, &log, &tools, tier);
+        skipped.extend(times::step(&log, step.name, run)?);
         eprintln!("{number}: good, {:.1} s", start.elapsed().as_secs_f64());
     }
+    eprint!("{}", times::table(&log, 10)?);
     for line in &skipped {
         eprintln!("{line}");
     }
@@ -154,8 +236,8 @@ pub fn run(args: &[&str]) -> Result<()> {
     let seconds = begin.elapsed().as_secs_f64();
     ensure!(!no_skips || !skipped.iter().any(|line| of_tools(&line)), "--no-skips: tests were skipped");
     match skipped.len() {
-        0 => eprintln!("all good, {seconds:.0} s"),
-        count => eprintln!("all good but for {count} skipped, {seconds:.0} s"),
+        0 => eprintln!("test{}: all good, {seconds:.0} s", tier.flag()),
+        count => eprintln!("test{}: all good but for {count} skipped, {seconds:.0} s", tier.flag()),
     }
     Ok(())
 }

@@ -1,0 +1,34 @@
+//! The `operant` program as a user runs it: one test program, a module for each topic.
+
+mod common;
+#[path = "../../../crates/operant-cuda/tests/support/stand_in.rs"]
+mod stand_in;
+#[path = "common/terminal.rs"]
+mod terminal;
+
+mod bench;
+mod control;
+mod detach;
+mod disk;
+mod earlier;
+mod errors;
+mod export;
+mod faults;
+mod gpu_cli;
+mod gpu_loop;
+mod liveness;
+mod mpi;
+mod names;
+mod network;
+mod new_crate;
+mod play;
+mod play_checkpoint;
+mod ring_faults;
+mod runs;
+mod selftest;
+mod signals;
+mod sweep;
+mod systemd;
+mod tune;
+mod watch;
+mod worlds;

@@ -1,0 +1,4 @@
+//! Searches and statistics of sweeps: one test program.
+
+mod search;
+mod statistics;
