@@ -1,11 +1,11 @@
 //! Replaying a recorded world: on the reference of the row interpreter, or on the interpreter itself.
 
-use operant_lane::{Kind, Leaf, Purpose, Wide};
+use operant_lane::{Kind, Leaf, Purpose};
 
 use super::link::Place;
 use super::stepper::{Programs, WorldStepper};
 use super::{DRAWS, World};
-use crate::any::{Stepper, TileSpec};
+use crate::any::{Stepper, TileSpec, Widest};
 use crate::play::Outputs;
 use crate::replay::{Arithmetic, Case, CaseError, CaseWords, Outcome, StepWords, check_actions};
 use crate::spec::ActionSpace;
@@ -141,9 +141,9 @@ impl World {
 
     /// Steps the row interpreter, in the first of 16 rows.
     fn replay_wide(&self, case: &CaseWords) -> Outcome {
-        let programs = std::sync::Arc::new(Programs::compile::<Wide<16>>(self, true));
+        let programs = std::sync::Arc::new(Programs::compile::<Widest>(self, true));
         let tile = TileSpec { autoreset: Autoreset::Disabled, ..TileSpec::new(0, 0, ROWS) };
-        let mut stepper = WorldStepper::<Wide<16>>::new(self, &programs, tile);
+        let mut stepper = WorldStepper::<Widest>::new(self, &programs, tile);
         let mut outputs = Outputs::new(&self.spec, self.legal.is_some(), ROWS);
         let mut words: Vec<u32> = case.state.iter().flat_map(|word| [*word; ROWS]).collect();
         words.extend([0; 2 * ROWS]);
