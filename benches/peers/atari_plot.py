@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from plot import FONT_SIZE, pyplot
+from plot import FONT_SIZE, pyplot, save
 from report import Results
 
 
@@ -36,7 +36,7 @@ def draw(results: Results, path: Path) -> None:
     if named:
         axes.legend(fontsize=FONT_SIZE, frameon=False)
     figure.tight_layout()
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save(figure, path)
 
 
 def main() -> int:

@@ -8,7 +8,6 @@ writes the page again. Progress goes to stderr.
 
 import argparse
 import contextlib
-import json
 import os
 import re
 import subprocess
@@ -23,6 +22,7 @@ from contender import Contender, Message, Operant, operant_environment
 from growth_report import page
 from installation import ROOT, Unavailable, operant_binary, say
 from machine import describe
+from report import as_json
 from run import add_programs, compare, interpreter
 from worker import usable_cores
 
@@ -262,7 +262,7 @@ def measure(points: list[Point], binary: Path, options: argparse.Namespace, resu
             row |= compare(comparison, [] if late else list(comparison.peers), binary, options, warmed)
         results["comparisons"].append(row)
         if options.page:
-            options.page.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
+            options.page.with_suffix(".json").write_text(as_json(results) + "\n")
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ environment that has it.
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -16,11 +17,27 @@ from report import Results, pairs, ratios, spread, times
 matplotlib.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 matplotlib.rcParams["svg.hashsalt"] = "peers"
 """The same results give the same file."""
+matplotlib.rcParams["svg.fonttype"] = "none"
+"""Text is text, not the outlines of its letters."""
 INK = "#333333"
 FONT_SIZE = 8
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes a figure; SVG without a description of the file, every path on one line, in hundredths of a point."""
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    if path.suffix == ".svg":
+        text = re.sub(r" *<metadata>.*?</metadata>\n", "", path.read_text(), flags=re.DOTALL)
+        path.write_text(re.sub(r'(?<= d=")[^"]*', lambda found: short(found[0]), text))
+
+
+def short(path: str) -> str:
+    """The commands of an SVG path with two decimals."""
+    return " ".join(re.sub(r"-?\d+\.\d+", lambda found: f"{float(found[0]):.2f}", path).split())
 
 
 class Bar(NamedTuple):
@@ -80,7 +97,7 @@ def draw(results: Results, path: Path) -> None:
     axes.set_title(f"operant against other libraries; {place}; {machine['date']}", fontsize=FONT_SIZE + 1)
     axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    save(figure, path)
 
 
 def main() -> int:

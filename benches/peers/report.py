@@ -17,6 +17,20 @@ BUSY = 0.5
 """Load average per core, before a comparison, above which its figures are called not final."""
 
 
+def as_json(value: Any, indent: int = 0) -> str:
+    """JSON in which what holds no further lists, or is short, takes one line."""
+    text = json.dumps(value)
+    inner = list(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())
+    if len(text) + indent <= 140 or not any(isinstance(each, dict | list) for each in inner):
+        return text
+    lines = [as_json(each, indent + 1) for each in inner]
+    if isinstance(value, dict):
+        lines = [f"{json.dumps(name)}: {line}" for name, line in zip(value, lines, strict=True)]
+    body = ",\n".join(" " * (indent + 1) + line for line in lines)
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    return f"{first}\n{body}\n{' ' * indent}{last}"
+
+
 def spread(values: list[float]) -> tuple[float, float, float]:
     """Median, smallest and largest."""
     return statistics.median(values), min(values), max(values)

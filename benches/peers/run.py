@@ -19,7 +19,7 @@ import plan
 from contender import Contender, Message, Operant, Solver, Worker
 from installation import HERE, Unavailable, operant_binary, python_for, say, target_directory
 from machine import Load, describe
-from report import table
+from report import as_json, table
 
 
 def arguments() -> argparse.Namespace:
@@ -240,7 +240,7 @@ def main() -> int:
     for comparison, peers in selection:
         results["comparisons"].append(compare(comparison, peers, binary, options))
         if options.out:
-            options.out.write_text(json.dumps(results, indent=1) + "\n")
+            options.out.write_text(as_json(results) + "\n")
     print(table(results))
     if options.plot and (reason := drawn(results, options)):
         say(f"error: no plot: {reason}")

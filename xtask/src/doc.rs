@@ -1,5 +1,5 @@
-//! `cargo xtask metrics-doc`, `config-doc` and `worlds-doc`: write docs/metrics.md, docs/configuration.md with the
-//! types of the Python keyword arguments, and docs/worlds.md, from the tables in the code.
+//! `cargo xtask metrics-doc` and `config-doc`: write docs/metrics.md, and docs/configuration.md with the types of the
+//! Python keyword arguments, from the tables in the code.
 
 use std::process::{Command, Stdio};
 

@@ -16,6 +16,7 @@ mod soak;
 mod test;
 mod tools;
 mod wheel;
+mod worlds;
 
 const HELP: &str = "\
 Chores of the operant workspace.
@@ -52,8 +53,9 @@ Chores:
           Writes docs/metrics.md from the table of metrics.
   config-doc
           Writes the tables of docs/configuration.md from the rows of the settings.
-  worlds-doc
-          Writes docs/worlds.md from the specifications of the environments.
+  worlds [--diff NAME]
+          After a change of environments: formats them and writes docs/worlds.md, kernels/envs and the list of
+          worlds that tests walk. --diff shows what NAME emits otherwise than at the last commit.
   learning [--gpu-presets] [--seeds A..B] [--set KEY=VALUE].. [ENV]..
           Trains every environment with its preset, seeds 1-10 and 101-110, and prints the table of
           docs/results/learning-cpu.md; with --gpu-presets on the CPU with the settings for GPUs, and the table of
@@ -94,12 +96,12 @@ fn main() -> ExitCode {
         ["metrics-doc"] => doc::run("docs/metrics.md", "operant-metrics", "markdown"),
         ["config-doc"] => doc::run("docs/configuration.md", "operant-run", "configuration")
             .and_then(|()| doc::run(doc::PYTHON_TYPES, "operant-run", "python_types")),
-        ["worlds-doc"] => doc::run("docs/worlds.md", "operant-env", "worlds"),
         ["soak", ref args @ ..] => soak::run(args),
         ["python"] => tools::install(),
         ["wheel", ref args @ ..] => wheel::run(args),
         ["test", ref args @ ..] => test::run(args),
         ["times", ref args @ ..] => test::times::print(args),
+        ["worlds", ref args @ ..] => worlds::worlds(args),
         _ => {
             eprintln!("error: `cargo xtask {}` is no chore\n\n{HELP}", args.join(" "));
             return ExitCode::from(2);

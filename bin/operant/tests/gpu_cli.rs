@@ -560,17 +560,13 @@ fn an_old_driver_and_one_without_gpus_differ_from_a_missing_one() {
     none.refuses_to_train(&["--device cpu"]);
 }
 
-fn data(file: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/operant-env/tests/data").join(file);
-    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
 /// The cases of an environment's reference, if it has one, without the reference's random numbers, which a GPU does not
 /// accept.
 fn cases(env: &str) -> Option<String> {
     let references = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/operant-env/tests/data");
     references.join(format!("{env}.reference.json")).exists().then(|| {
-        let lines = data(&format!("{env}.cases.jsonl")) + &data(&format!("{env}.long.jsonl"));
+        let [cases, long] = ["cases", "long"].map(|kind| crate::data::text(&format!("{env}.{kind}.jsonl")));
+        let lines = cases + &long;
         let line = |line: &str| {
             if !line.contains("\"draws\"") {
                 return format!("{line}\n");
@@ -625,7 +621,7 @@ fn another_gpu_gives_the_same_bytes_and_no_case_prints_nothing() {
     // A separate, empty cache.
     let cache = operant.place.path().join("own");
     let operant = operant.with("OPERANT_CACHE_DIR", cache.to_str().expect("text"));
-    let cases = data("cartpole.cases.jsonl");
+    let cases = crate::data::text("cartpole.cases.jsonl");
     let expected = replayed(&operant, "cartpole", &["scalar"], &cases);
     for device in ["cuda:1", "cuda:2"] {
         assert_eq!(replayed(&operant, "cartpole", &[device], &cases), expected, "{device}");

@@ -1,6 +1,8 @@
 //! The `operant` program as a user runs it: one test program, a module for each topic.
 
 mod common;
+#[path = "../../../crates/operant-env/tests/support/data.rs"]
+mod data;
 #[path = "../../../crates/operant-cuda/tests/support/stand_in.rs"]
 mod stand_in;
 #[path = "common/terminal.rs"]

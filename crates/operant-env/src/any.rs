@@ -7,7 +7,7 @@ use std::sync::Arc;
 use operant_lane::bundle::leaves_of;
 use operant_lane::{Leaf, Wide};
 
-use crate::env::Env;
+use crate::env::{Env, spec_of};
 use crate::play::{LanePlay, Play, StepperPlay};
 use crate::registry::EnvOptions;
 use crate::replay::{self, Arithmetic, Case, CaseError, CaseWords, Outcome, StepWords};
@@ -18,7 +18,8 @@ use crate::stepper::LaneStepper;
 use crate::vector::Autoreset;
 use crate::world::World;
 
-/// How many environments one instruction steps. It changes the time, never a result.
+/// How many environments one instruction steps. It changes the time, never a result. A build compiles every environment for the scalar
+/// lane and for its widest vectors, which both kinds of vectors then are; with the feature `every-lane` it compiles all three.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaneWidth {
     /// Scalar: the reference.
@@ -32,7 +33,22 @@ pub enum LaneWidth {
 impl LaneWidth {
     /// The widest that this build has instructions for.
     pub const WIDEST: Self = if cfg!(target_feature = "avx512f") { Self::Sixteen } else { Self::Eight };
+
+    /// Environments per instruction in this build.
+    pub const fn compiled(self) -> usize {
+        match self {
+            Self::Eight | Self::Sixteen if !cfg!(feature = "every-lane") => Self::WIDEST as usize,
+            _ => self as usize,
+        }
+    }
 }
+
+/// The widest lane of this build.
+pub(crate) type Widest = Wide<{ LaneWidth::WIDEST as usize }>;
+/// The lane of [`LaneWidth::Eight`].
+pub(crate) type Wide8 = Wide<{ LaneWidth::Eight.compiled() }>;
+/// The lane of [`LaneWidth::Sixteen`].
+pub(crate) type Wide16 = Wide<{ LaneWidth::Sixteen.compiled() }>;
 
 /// A tile: environments with consecutive numbers that are stepped together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -278,7 +294,7 @@ pub fn running_words(env: &dyn AnyEnv) -> usize {
 
 impl<E: Env> AnyEnv for E {
     fn spec(&self) -> EnvSpec {
-        Env::spec(self)
+        spec_of(self)
     }
 
     fn leaves(&self) -> Vec<Leaf> {
@@ -306,8 +322,8 @@ impl<E: Env> AnyEnv for E {
     fn stepper(&self, tile: TileSpec) -> Result<Box<dyn Stepper>, StepError> {
         Ok(match tile.lanes {
             LaneWidth::One => Box::new(LaneStepper::<f32, E>::new(self, tile)),
-            LaneWidth::Eight => Box::new(LaneStepper::<Wide<8>, E>::new(self, tile)),
-            LaneWidth::Sixteen => Box::new(LaneStepper::<Wide<16>, E>::new(self, tile)),
+            LaneWidth::Eight => Box::new(LaneStepper::<Wide8, E>::new(self, tile)),
+            LaneWidth::Sixteen => Box::new(LaneStepper::<Wide16, E>::new(self, tile)),
         })
     }
 
@@ -321,8 +337,8 @@ impl<E: Env> AnyEnv for E {
         let env = self.clone();
         Ok(match lanes {
             LaneWidth::One => Box::new(LanePlay::<f32, E>::new(env, seed, first, count)),
-            LaneWidth::Eight => Box::new(LanePlay::<Wide<8>, E>::new(env, seed, first, count)),
-            LaneWidth::Sixteen => Box::new(LanePlay::<Wide<16>, E>::new(env, seed, first, count)),
+            LaneWidth::Eight => Box::new(LanePlay::<Wide8, E>::new(env, seed, first, count)),
+            LaneWidth::Sixteen => Box::new(LanePlay::<Wide16, E>::new(env, seed, first, count)),
         })
     }
 

@@ -22,7 +22,7 @@ pub fn markdown(registry: &Registry) -> String {
          operant envs cartpole             # one environment: spaces, rules, options, preset, a picture\n\
          ```\n\n\
          {} environments in {} families. *Reference* names what each environment reproduces, and the differences.\n\n\
-         Generated from the specifications in `crates/operant-env/src` by `cargo xtask worlds-doc`; do not edit.\n",
+         Generated from the specifications in `crates/operant-env/src` by `cargo xtask worlds`; do not edit.\n",
         specs.len(),
         families.len(),
     );

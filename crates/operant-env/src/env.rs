@@ -88,6 +88,12 @@ pub trait Env: Clone + Send + Sync + 'static {
     }
 }
 
+/// [`Env::spec`] as a function that is compiled once, instead of within each of its callers.
+#[inline(never)]
+pub(crate) fn spec_of<E: Env>(env: &E) -> EnvSpec {
+    env.spec()
+}
+
 /// The outcome of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct Step<L: Lane, S> {

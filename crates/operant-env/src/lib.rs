@@ -58,4 +58,5 @@ pub use scene::{BLUE, GREEN, GREY, PURPLE, Point, RED, Scene, Shape, YELLOW};
 pub use spec::{
     ActionSpace, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, OptionValues, indices_per_word,
 };
+pub use stepper::stepper_on;
 pub use vector::{Autoreset, Clock, Current, ENDED, Transition, numbers};

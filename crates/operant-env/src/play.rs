@@ -8,7 +8,7 @@ use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Bundle, Float, Lane, Packed, Purpose, Source, Uint, Wide};
 
 use crate::any::{Seen, StepError, Stepped, Stepper};
-use crate::env::Env;
+use crate::env::{Env, spec_of};
 use crate::rows::{Rows, RowsMut};
 use crate::spec::{ActionSpace, EnvSpec};
 use crate::vector::{Clock, Current, numbers};
@@ -49,12 +49,14 @@ pub(crate) struct LanePlay<L: Lane, E: Env> {
 impl<L: Packed, E: Env> LanePlay<L, E> {
     /// Starts at least `environments` environments, numbered from `first`: the count is rounded up to whole lanes.
     pub(crate) fn new(env: E, seed: u64, first: u32, environments: usize) -> Self {
-        let spec = env.spec();
+        let spec = spec_of(&env);
         let mut words = vec![0; environments.div_ceil(L::WIDTH) * Self::lane_words()];
+        let mut fresh = vec![0; Self::lane_words() + spec.obs.words() * L::WIDTH];
         for (lane, words) in words.chunks_exact_mut(Self::lane_words()).enumerate() {
             let environment = numbers::<L>(first + (lane * L::WIDTH) as u32);
-            let current = Current::start(&env, &Clock::new(seed, environment, 0));
-            Current::<L, E>::store(&current, &mut RowsMut::new(words, L::WIDTH, 0));
+            let clock = Clock::new(seed, environment, 0);
+            Current::<L, E>::begin(&env, &clock, Purpose::Init, Purpose::EvalInit, &mut fresh);
+            words.copy_from_slice(&fresh[..words.len()]);
         }
         let (actions, time_limit) = (spec.actions, spec.time_limit);
         Self { env, actions, time_limit, seed, step: 0, first, words, lane: PhantomData }

@@ -3,7 +3,8 @@
 use operant_lane::bundle::leaves_of;
 use operant_lane::{Bundle, Draws, Int, Kind, Lane, Mask, Packed, Purpose, Script, Sink, Uint, Wide};
 
-use crate::env::{Env, Step};
+use crate::any::Widest;
+use crate::env::{Env, Step, spec_of};
 use crate::rows::{Rows, RowsMut, Splat};
 use crate::spec::{ActionSpace, EnvSpec};
 
@@ -14,7 +15,7 @@ pub enum Arithmetic {
     F64,
     /// Scalar, single precision.
     F32,
-    /// Sixteen environments side by side, of which the first is shown.
+    /// Environments side by side, of which the first is shown.
     Wide,
 }
 
@@ -154,12 +155,12 @@ pub(crate) fn replay<E: Env>(env: &E, arithmetic: Arithmetic, case: &Case) -> Re
     match arithmetic {
         Arithmetic::F64 => run::<E, f64>(env, case),
         Arithmetic::F32 => run::<E, f32>(env, case),
-        Arithmetic::Wide => run::<E, Wide<16>>(env, case),
+        Arithmetic::Wide => run::<E, Widest>(env, case),
     }
 }
 
 fn check<E: Env>(env: &E, case: &Case) -> Result<(), CaseError> {
-    let spec = env.spec();
+    let spec = spec_of(env);
     let leaves = leaves_of::<f64, E::State<f64>>();
     let expected = env.public_len(&case.state)?;
     if case.state.len() != expected {
@@ -262,7 +263,7 @@ pub(crate) fn to_words<E: Env>(env: &E, case: &Case) -> Result<CaseWords, CaseEr
 
 /// The outcome of a case from what a device gave, step by step.
 pub(crate) fn from_words<E: Env>(env: &E, steps: &[StepWords<'_>]) -> Outcome {
-    let space = env.spec().obs;
+    let space = spec_of(env).obs;
     let mut outcome = Outcome::default();
     for step in steps {
         outcome.obs.push(space.unpack(step.obs));
@@ -283,20 +284,20 @@ fn step<E: Env, L: Lane>(
     index: usize,
 ) -> Result<Step<L, E::State<L>>, CaseError> {
     let action = E::Action::<L>::load(&mut Splat(case.actions[index].iter()));
-    let Some(draws) = &case.draws else {
-        let mut draws = Draws::at(0, L::Uint::splat(0), index as u64, Purpose::Step);
-        return Ok(env.step(state, &action, &mut draws));
+    let script = case.draws.as_ref().map(|draws| Script::new(&draws[index]));
+    let mut draws = match &script {
+        Some(script) => Draws::scripted(script),
+        None => Draws::at(0, L::Uint::splat(0), index as u64, Purpose::Step),
     };
-    let script = Script::new(&draws[index]);
-    let step = env.step(state, &action, &mut Draws::scripted(&script));
-    match script.problem() {
-        None => Ok(step),
-        Some(problem) => Err(CaseError::Draws { index, got: draws[index].clone(), problem }),
+    let step = env.step(state, &action, &mut draws);
+    match (script.and_then(|script| script.problem()), &case.draws) {
+        (Some(problem), Some(draws)) => Err(CaseError::Draws { index, got: draws[index].clone(), problem }),
+        _ => Ok(step),
     }
 }
 
 fn run<E: Env, L: Readable>(env: &E, case: &Case) -> Result<Outcome, CaseError> {
-    let spec = env.spec();
+    let spec = spec_of(env);
     let leaves = env.unpack(&case.state);
     let mut state = E::State::<L>::load(&mut Splat(leaves.iter()));
     let mut outcome = Outcome::default();
@@ -389,7 +390,10 @@ impl Readable for f32 {
     }
 }
 
-impl Readable for Wide<16> {
+impl<const N: usize> Readable for Wide<N>
+where
+    Self: Packed,
+{
     fn float(value: Self::Float) -> f64 {
         let mut lanes = [0.0; 16];
         Self::store_float(value, &mut lanes);

@@ -3,14 +3,14 @@
 use std::marker::PhantomData;
 
 use operant_lane::bundle::leaves_of;
-use operant_lane::{Bundle, Float, Int, Packed, Source};
+use operant_lane::{Bundle, Float, Int, Packed, Purpose, Source};
 
 use crate::any::{Seen, StepError, Stepped, Stepper, TileSpec};
-use crate::env::Env;
+use crate::env::{Env, spec_of};
 use crate::rows::{Rows, RowsMut};
 use crate::running::{BLOCK, MAX_ROWS, Running};
 use crate::spec::ActionSpace;
-use crate::vector::{Autoreset, Clock, Current};
+use crate::vector::{Clock, Current};
 
 /// R environments, WIDTH to a lane.
 pub(crate) struct LaneStepper<L: Packed, E: Env> {
@@ -18,14 +18,14 @@ pub(crate) struct LaneStepper<L: Packed, E: Env> {
     running: Running,
     /// Choices of each component, if actions can be illegal.
     masked: Vec<usize>,
-    /// WIDTH environments that begin episodes: `(leaves + 2, WIDTH)`, or `(words, WIDTH)` of their observations.
+    /// WIDTH environments that begin episodes: `(leaves + 2, WIDTH)`, then `(words, WIDTH)` of their observations.
     fresh: Vec<u32>,
     lane: PhantomData<fn() -> L>,
 }
 
 impl<L: Packed, E: Env> LaneStepper<L, E> {
     pub(crate) fn new(env: &E, tile: TileSpec) -> Self {
-        let spec = env.spec();
+        let spec = spec_of(env);
         let masked = match &spec.actions {
             ActionSpace::Discrete(choices) if E::MASKED => choices.clone(),
             _ => Vec::new(),
@@ -35,10 +35,10 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
             env: env.clone(),
             running: Running::new(&spec, leaves, tile),
             masked,
-            fresh: vec![0; (leaves + 2).max(spec.obs.words()) * L::WIDTH],
+            fresh: vec![0; (leaves + 2 + spec.obs.words()) * L::WIDTH],
             lane: PhantomData,
         };
-        stepper.begin(None, Current::start);
+        stepper.begin(None, Purpose::Init, Purpose::EvalInit);
         stepper
     }
 
@@ -56,8 +56,7 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
     }
 
     /// Begins episodes in the starting rows, WIDTH of them at a time wherever they are, and writes their observations.
-    #[inline(always)]
-    fn begin(&mut self, mut obs: Option<&mut [u32]>, first: impl Fn(&E, &Clock<L>) -> Current<L, E>) {
+    fn begin(&mut self, mut obs: Option<&mut [u32]>, training: Purpose, evaluation: Purpose) {
         let Running { tile, words, keys, step, starting, .. } = &mut self.running;
         let stride = tile.rows;
         for rows in starting.chunks(L::WIDTH) {
@@ -67,12 +66,11 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
                 L::load_uint(&of_rows)
             });
             let clock = Clock { seed: [low, high], environment, step: *step, evaluation: tile.evaluation };
-            let begun = first(&self.env, &clock);
-            begun.store(&mut RowsMut::new(&mut self.fresh, L::WIDTH, 0));
-            scatter(&self.fresh, L::WIDTH, rows, words, stride);
+            Current::<L, E>::begin(&self.env, &clock, training, evaluation, &mut self.fresh);
+            let (states, shown) = self.fresh.split_at(words.len() / stride * L::WIDTH);
+            scatter(states, L::WIDTH, rows, words, stride);
             if let Some(obs) = obs.as_deref_mut() {
-                self.env.observe(&begun.state).store(&mut RowsMut::new(&mut self.fresh, L::WIDTH, 0));
-                scatter(&self.fresh, L::WIDTH, rows, obs, stride);
+                scatter(shown, L::WIDTH, rows, obs, stride);
             }
         }
     }
@@ -134,13 +132,8 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
                 E::Action::load(&mut ActionRows { rows: &self.running.actions, stride: rows, at: column });
             let mut current = self.current(column);
             let (limit, clock) = (self.running.time_limit, self.clock(column));
-            let (transition, starting) = match self.running.tile.autoreset {
-                // Compiled by itself, without what only the others need.
-                Autoreset::SameStep => {
-                    current.advance(Autoreset::SameStep, &self.env, limit, &action, &clock)
-                }
-                other => current.advance(other, &self.env, limit, &action, &clock),
-            };
+            let (transition, starting) =
+                current.advance(self.running.tile.autoreset, &self.env, limit, &action, &clock);
             current.store(&mut RowsMut::new(&mut self.running.words, rows, column));
             transition.obs.store(&mut RowsMut::new(seen.obs, rows, column));
             L::store_float(transition.reward, &mut rewards[column..]);
@@ -152,7 +145,7 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
             }
         }
         self.running.end(&starts, seen.obs, final_obs);
-        self.begin(Some(seen.obs), Current::restart);
+        self.begin(Some(seen.obs), Purpose::Reset, Purpose::EvalReset);
         self.write_legal(seen.legal);
         Ok(())
     }
@@ -168,13 +161,18 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
 
     fn restart(&mut self, rows: &[u16], seeds: Option<&[u64]>, step: u64) -> Result<(), StepError> {
         self.running.restart(rows, seeds, step);
-        self.begin(None, Current::start);
+        self.begin(None, Purpose::Init, Purpose::EvalInit);
         Ok(())
     }
 
     fn state(&self, row: usize, words: &mut [u32]) {
         self.running.state(row, words);
     }
+}
+
+/// A tile on any lane, whether or not [`crate::AnyEnv::stepper`] has that one in this build.
+pub fn stepper_on<L: Packed, E: Env>(env: &E, tile: TileSpec) -> Box<dyn Stepper> {
+    Box::new(LaneStepper::<L, E>::new(env, tile))
 }
 
 /// Writes column i of `from`, rows of `width` words, to column `rows[i]` of `to`, rows of `stride` words.

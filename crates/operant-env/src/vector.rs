@@ -4,6 +4,7 @@ use operant_lane::draws::split;
 use operant_lane::{Bundle, Draws, Float, Lane, Mask, Packed, Purpose, Rule, Uint};
 
 use crate::env::Env;
+use crate::rows::RowsMut;
 
 /// The global step and the environment numbers, which determine a step's random draws.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +27,7 @@ impl<L: Lane> Clock<L> {
     }
 
     #[inline(always)]
-    fn draws(&self, training: Purpose, evaluation: Purpose) -> Draws<'_, L> {
+    pub(crate) fn draws(&self, training: Purpose, evaluation: Purpose) -> Draws<'_, L> {
         let purpose = if self.evaluation { evaluation } else { training };
         Draws::new(self.seed, self.environment, split::<L>(self.step), purpose)
     }
@@ -222,6 +223,19 @@ impl<L: Lane, E: Env> Current<L, E> {
             Transition { obs, final_obs, reward, terminated, truncated, episodic_return, episodic_length },
             starts,
         )
+    }
+
+    /// Writes environments at the start of an episode and what they show to `words`, `(leaves + 2 + words, WIDTH)`. Compiled once for
+    /// first and other episodes.
+    #[inline(never)]
+    pub(crate) fn begin(env: &E, clock: &Clock<L>, training: Purpose, evaluation: Purpose, words: &mut [u32])
+    where
+        L: Packed,
+    {
+        let begun = Self::first(env, clock.draws(training, evaluation));
+        let mut rows = RowsMut::new(words, L::WIDTH, 0);
+        begun.store(&mut rows);
+        env.observe(&begun.state).store(&mut rows);
     }
 
     /// Reads environments from their rows; see [`crate::Rows`].

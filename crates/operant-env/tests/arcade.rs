@@ -2,15 +2,12 @@
 //! the same step with the same draws, and must arrive at the same state, reward and end. Each policy plays well enough to reach
 //! every rule, and the tests count that it did.
 
-#[path = "support/arcade_court.rs"]
-mod court;
-#[path = "support/arcade_tiles.rs"]
-mod tiles;
-
 use std::num::Wrapping;
 
 use operant_env::{Env, ObsSpace, breakout_large, game_2048, pong, snake};
 use operant_lane::{Bundle, Draws, Purpose, Sink};
+
+use crate::{court, tiles};
 
 /// The leaves of a bundle on the lane of doubles, as numbers.
 #[derive(Default)]
@@ -39,7 +36,7 @@ pub fn leaves(bundle: &impl Bundle<f64>) -> Vec<f64> {
 }
 
 /// An implementation of the same rules.
-trait Reference: Sized {
+pub trait Reference: Sized {
     /// A first state.
     fn first(draws: &mut Draws<f64>) -> Self;
     /// The state with those leaves; `self` may remember what they do not say.

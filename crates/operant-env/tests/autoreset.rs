@@ -4,6 +4,8 @@
 use operant_env::play::{Outputs, RandomActions};
 use operant_env::{AnyEnv, Autoreset, LaneWidth, Stepper, TileSpec, builtin};
 
+use crate::lanes::widths;
+
 const ROWS: usize = 32;
 const STEPS: u64 = 5200;
 
@@ -49,7 +51,7 @@ impl Player {
 
 fn on_every_lane(test: impl Fn(&dyn AnyEnv, LaneWidth)) {
     for env in builtin().of_each_kind().envs() {
-        for lanes in [LaneWidth::One, LaneWidth::Eight, LaneWidth::Sixteen] {
+        for lanes in widths() {
             test(&**env, lanes);
         }
     }

@@ -1,36 +1,23 @@
-//! The CUDA C++ that environments become: checked in under kernels/envs, and, compiled for the host, equal to the scalar
-//! f32 lane bit for bit over 65 environments x 4,096 steps with auto-reset.
+//! The CUDA C++ that environments become, compiled for the host, equals the scalar f32 lane bit for bit with auto-reset. Each world
+//! walks briefly; with every option, and for 65 environments x 4,096 steps, in `cargo xtask test --all`.
 
-#[path = "support/cards.rs"]
-mod cards;
-#[path = "../../operant-lane/tests/support/cxx.rs"]
-mod cxx;
-#[path = "support/hash.rs"]
-mod hash;
-#[path = "support/locks.rs"]
-mod locks;
-#[path = "support/python_worlds.rs"]
-mod python_worlds;
-
-use std::path::Path;
-
-use hash::{HASH, fold};
 use operant_env::play::{Outputs, RandomActions};
 use operant_env::{ActionSpace, AnyEnv, LaneWidth, TileSpec, builtin, running_words};
 
-const ENVIRONMENTS: u32 = 65;
-const STEPS: u64 = 4096;
+use crate::hash::{HASH, fold, fold_rows};
+use crate::lanes::{LONG, SHORT, Walk};
+use crate::{cards, cxx, locks, python_worlds};
 
 /// Environments of a tile.
 const ROWS: usize = 16;
 
 /// Plays on the scalar lane: the actions taken, and one hash per environment over states, observations and outcomes.
-fn scalar(env: &dyn AnyEnv) -> (Vec<u32>, Vec<u64>) {
+fn scalar(env: &dyn AnyEnv, walk: Walk) -> (Vec<u32>, Vec<u64>) {
     let spec = env.spec();
     let (leaves, components) = (env.leaves().len(), spec.actions.components());
     let discrete = matches!(spec.actions, ActionSpace::Discrete(_));
     let (mut taken, mut hashes) = (Vec::new(), Vec::new());
-    for first in (0..ENVIRONMENTS).step_by(ROWS) {
+    for first in (0..walk.environments).step_by(ROWS) {
         let tile = TileSpec { lanes: LaneWidth::One, ..TileSpec::new(7, first, ROWS) };
         let mut stepper = env.stepper(tile).expect("made of lanes");
         let mut outputs = Outputs::new(&spec, env.masked(), ROWS);
@@ -40,7 +27,7 @@ fn scalar(env: &dyn AnyEnv) -> (Vec<u32>, Vec<u64>) {
         let mut tile_hashes = [HASH; ROWS];
         let mut tile_taken = vec![Vec::new(); ROWS];
         stepper.observe(outputs.seen()).expect("made of lanes");
-        for step in 0..STEPS {
+        for step in 0..walk.steps {
             random.fill(step, &outputs.legal, &mut actions);
             if !discrete {
                 // Also beyond the bounds.
@@ -54,21 +41,20 @@ fn scalar(env: &dyn AnyEnv) -> (Vec<u32>, Vec<u64>) {
                 tile_taken[row].extend(action.map(|a| if discrete { *a as u32 } else { a.to_bits() }));
                 fold(hash, outputs.rewards[row].to_bits());
                 outputs.ended(row).into_iter().for_each(|ended| fold(hash, u32::from(ended)));
-                let obs = outputs.obs.iter().skip(row).step_by(ROWS);
-                let state = states.iter().skip(row).step_by(ROWS).take(leaves);
-                obs.chain(state).for_each(|&word| fold(hash, word));
             }
+            fold_rows(&mut tile_hashes, &outputs.obs);
+            fold_rows(&mut tile_hashes, &states[..leaves * ROWS]);
         }
         taken.extend(tile_taken);
         hashes.extend(tile_hashes);
     }
-    taken.truncate(ENVIRONMENTS as usize);
-    hashes.truncate(ENVIRONMENTS as usize);
+    taken.truncate(walk.environments as usize);
+    hashes.truncate(walk.environments as usize);
     (taken.concat(), hashes)
 }
 
 /// A program that plays the same with the emitted functions, reading the actions and printing the hashes.
-fn driver(env: &dyn AnyEnv) -> String {
+fn driver(env: &dyn AnyEnv, Walk { environments, steps }: Walk) -> String {
     let spec = env.spec();
     let count = spec.actions.components();
     let kind = if matches!(spec.actions, ActionSpace::Box { .. }) { "float" } else { "unsigned" };
@@ -87,15 +73,15 @@ static unsigned word(unsigned x) {{ return x; }}
 static unsigned word(int x) {{ return (unsigned)x; }}
 static unsigned word(bool x) {{ return x ? 1u : 0u; }}
 static void fold(uint64_t& hash, unsigned word) {{
-    for (int i = 0; i < 4; ++i) hash = (hash ^ ((word >> (8 * i)) & 255u)) * 0x100000001b3ull;
+    hash = (hash ^ word) * 0x100000001b3ull;
 }}
 int main() {{
-    for (unsigned environment = 0; environment < {ENVIRONMENTS}u; ++environment) {{
+    for (unsigned environment = 0; environment < {environments}u; ++environment) {{
         uint64_t hash = 0x{HASH:x}ull;
         EnvState state;
         env_reset(7u, 0u, environment, 0u, 0u, 0u, state);
         unsigned elapsed = 0;
-        for (unsigned step = 0; step < {STEPS}u; ++step) {{
+        for (unsigned step = 0; step < {steps}u; ++step) {{
             {kind} action[{count}];
             if (fread(action, 4, {count}, stdin) != {count}) return 1;
             EnvState next;
@@ -128,12 +114,12 @@ fn emitted(env: &dyn AnyEnv) -> String {
     env.emit().expect("made of lanes")
 }
 
-fn agrees(env: &dyn AnyEnv) {
+fn agrees(env: &dyn AnyEnv, walk: Walk) {
     let name = env.spec().name;
     let Some(compiler) = cxx::compiler(&format!("emitted {name}")) else { return };
-    let (actions, expected) = scalar(env);
+    let (actions, expected) = scalar(env, walk);
     let input: Vec<u8> = actions.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let output = cxx::run(&compiler, &name, &driver(env), &input);
+    let output = cxx::run(&compiler, &format!("{name}-{}", walk.steps), &driver(env, walk), &input);
     let got: Vec<u64> = output
         .chunks_exact(8)
         .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
@@ -141,50 +127,54 @@ fn agrees(env: &dyn AnyEnv) {
     assert_eq!(got, expected, "{name}: emitted code and scalar lane");
 }
 
-#[test]
-fn emitted_code_gives_the_bits_of_the_scalar_lane() {
-    let registry = builtin();
-    for env in registry.envs().iter().filter(|env| env.spec().variant_of.is_none()) {
-        for options in env.spec().variants() {
-            agrees(&*env.with_options(&options).expect("known options"));
-        }
+/// Variants have the rules of their base with another size, action set or layout: these stand for them.
+mod briefly {
+    use super::*;
+
+    fn check(name: &str) {
+        agrees(&**builtin().find(name).expect("a world"), SHORT);
     }
-    // Some variants of other sizes or actions.
-    for name in ["minatar_breakout_minimal", "minigrid_doorkey_16x16", "minigrid_memory_s13_random"] {
-        agrees(&**registry.find(name).expect("a variant"));
+
+    each_world! { check }
+
+    #[test]
+    fn variants() {
+        let names = ["minatar_breakout_minimal", "minigrid_doorkey_16x16", "minigrid_memory_s13_random"];
+        names.into_iter().for_each(check);
     }
-    agrees(&locks::Locks);
-    agrees(&cards::Cards);
-    agrees(&cards::MixedCards);
-    // Worlds that were recorded from Python.
-    for name in python_worlds::NAMES {
-        agrees(&python_worlds::load(name));
+
+    #[test]
+    fn worlds_with_masks_and_parts() {
+        agrees(&locks::Locks, SHORT);
+        agrees(&cards::Cards, SHORT);
+        agrees(&cards::MixedCards, SHORT);
+    }
+
+    #[test]
+    fn worlds_recorded_from_python() {
+        python_worlds::NAMES.into_iter().for_each(|name| agrees(&python_worlds::load(name), SHORT));
     }
 }
 
+mod at_length {
+    use super::*;
+
+    fn check(name: &str) {
+        let registry = builtin();
+        let env = registry.find(name).expect("a world");
+        for options in env.spec().variants() {
+            agrees(&*env.with_options(&options).expect("known options"), LONG);
+        }
+    }
+
+    each_world! { #[ignore = "cargo xtask test --all"] check }
+}
+
 #[test]
-fn emitted_masks_are_those_of_the_scalar_lane() {
+fn masks_are_those_of_the_scalar_lane() {
     let text = emitted(&locks::Locks);
     assert!(text.contains("legal[0] = !state.open[0];"), "{text}");
     assert!(text.contains("legal[6] = true;"), "{text}");
     let ActionSpace::Discrete(choices) = AnyEnv::spec(&locks::Locks).actions else { panic!("discrete") };
     assert_eq!(text.matches("    legal[").count(), choices.iter().sum::<usize>());
-}
-
-#[test]
-fn checked_in_kernels_are_what_the_environments_emit() {
-    // Variants have the rules of their base with another size, action set or layout: they have no goldens.
-    for env in builtin().envs().iter().filter(|env| env.spec().variant_of.is_none()) {
-        let (name, text) = (env.spec().name, emitted(&**env));
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../kernels/envs/{name}.cuh"));
-        if std::env::var_os("OPERANT_WRITE_GOLDENS").is_some() {
-            std::fs::write(&path, &text).expect("the golden can be written");
-        }
-        let golden = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(
-            golden == text,
-            "kernels/envs/{name}.cuh is stale or missing: read the difference, then run \
-             `OPERANT_WRITE_GOLDENS=1 cargo test -p operant-env --test emitted`"
-        );
-    }
 }

@@ -1,13 +1,12 @@
 //! The quadrotor against mechanics in double precision: vectors, a rotation matrix and sums over the rotors, in place of the
 //! quaternion and the signs that the environment has.
 
-#[path = "support/bounds.rs"]
-mod bounds;
-
 use std::sync::Arc;
 
 use operant_env::replay::{Arithmetic, Case};
 use operant_env::{AnyEnv, EnvOptions, TileSpec, builtin};
+
+use crate::bounds;
 
 type Vector = [f64; 3];
 type Matrix = [Vector; 3];

@@ -2,20 +2,19 @@
 //! cell holds what.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use operant_env::replay::{Arithmetic, Case, Outcome, StepWords};
 use operant_env::{AnyEnv, ObsSpace, TileSpec, builtin};
 use rayon::prelude::*;
 use serde_json::Value;
 
+use crate::data;
+
 /// Layouts that are compared: as many as the package's frequencies were made from.
 const RESETS: usize = 2000;
 
 fn lines(file: &str) -> Vec<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(file);
-    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{file}: {error}"));
-    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    data::text(file).lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
 fn name(line: &Value) -> &str {

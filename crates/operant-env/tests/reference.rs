@@ -2,22 +2,18 @@
 //! the tolerances in it.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use operant_env::replay::{Arithmetic, Case, Outcome};
 use operant_env::{ActionSpace, AnyEnv, EnvOptions, EnvSpec, builtin};
 use serde_json::Value;
 
-fn data() -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data"))
-}
+use crate::data;
 
-fn text(file: &str) -> String {
-    std::fs::read_to_string(data().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
-}
+/// The directory of the references.
+const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
 
 fn lines(file: &str) -> Vec<Value> {
-    text(file).lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    data::text(file).lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
 fn number(value: &Value) -> f64 {
@@ -47,7 +43,7 @@ fn case(line: &Value) -> Case {
 
 /// The environments that have a reference.
 fn referenced() -> BTreeSet<String> {
-    let files = std::fs::read_dir(data()).expect("the directory of data").map(|file| file.expect("a file"));
+    let files = std::fs::read_dir(DATA).expect("the directory of data").map(|file| file.expect("a file"));
     files
         .filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(".reference.json")?.to_owned()))
         .collect()
@@ -68,7 +64,9 @@ struct Limits {
 
 impl Reference {
     fn of(name: &str) -> Self {
-        let facts = serde_json::from_str(&text(&format!("{name}.reference.json"))).expect("JSON");
+        let path = format!("{DATA}/{name}.reference.json");
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let facts = serde_json::from_str(&text).expect("JSON");
         Reference { name: name.to_owned(), facts }
     }
 

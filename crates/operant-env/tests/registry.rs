@@ -1,8 +1,5 @@
 //! The registry: options, the subset for slow suites, and spaces that are refused.
 
-#[path = "support/bounds.rs"]
-mod bounds;
-
 use std::sync::Arc;
 
 use operant_env::{
@@ -10,6 +7,8 @@ use operant_env::{
     Registry, Scene, Step, builtin,
 };
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
+
+use crate::bounds;
 
 #[test]
 fn a_name_and_its_options_make_the_same_environment_again() {

@@ -1,13 +1,13 @@
 //! The row interpreter: every environment of the package, recorded and interpreted, steps to the bits of its compiled form. And
 //! files of worlds: what they hold is what was written, and damaged ones are errors.
 
-#[path = "support/python_worlds.rs"]
-mod python_worlds;
-
 use operant_env::play::{Outputs, RandomActions};
 use operant_env::replay::{Arithmetic, Case, CaseError};
 use operant_env::world::{World, WorldEnv};
 use operant_env::{ActionSpace, AnyEnv, Autoreset, LaneWidth, ObsSpace, TileSpec, builtin, running_words};
+
+use crate::lanes::widths;
+use crate::python_worlds;
 
 const ROWS: usize = 48;
 
@@ -59,28 +59,40 @@ fn compare(env: &dyn AnyEnv, world: &dyn AnyEnv, lanes: LaneWidth, steps: u64) {
     }
 }
 
-#[test]
-fn interpreted_worlds_give_the_bits_of_the_compiled_ones() {
-    for env in builtin().envs() {
-        let Some(world) = env.world() else { continue };
-        let world = WorldEnv::new(world);
-        for lanes in [LaneWidth::One, LaneWidth::Eight, LaneWidth::Sixteen] {
+mod interpreted {
+    use super::*;
+
+    /// A world gives the bits of the compiled environment.
+    fn check(name: &str) {
+        let registry = builtin();
+        let env = registry.find(name).expect("a world");
+        let world = WorldEnv::new(env.world().expect("built-in environments can be recorded"));
+        for lanes in widths() {
             compare(&**env, &world, lanes, 300);
         }
     }
+
+    each_world! { check }
+    each_variant! { check }
 }
 
-#[test]
-fn a_world_from_a_file_is_the_world_that_was_written() {
-    for env in builtin().envs() {
-        let Some(world) = env.world() else { continue };
+mod read {
+    use super::*;
+
+    /// A world from a file is the one that was written.
+    fn check(name: &str) {
+        let registry = builtin();
+        let env = registry.find(name).expect("a world");
+        let world = env.world().expect("built-in environments can be recorded");
         let text = world.to_json();
-        let read =
-            World::from_json(text.as_bytes()).unwrap_or_else(|error| panic!("{}: {error}", world.spec.name));
-        assert_eq!(read.to_json(), text, "{}: written again", world.spec.name);
-        assert_eq!(read.emit(), world.emit(), "{}: the same CUDA", world.spec.name);
+        let read = World::from_json(text.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(read.to_json(), text, "{name}: written again");
+        assert_eq!(read.emit(), world.emit(), "{name}: the same CUDA");
         compare(&**env, &WorldEnv::new(read), LaneWidth::WIDEST, 40);
     }
+
+    each_world! { check }
+    each_variant! { check }
 }
 
 #[test]

@@ -101,6 +101,59 @@ pub trait Select<M>: Copy {
     fn select(mask: M, yes: Self, no: Self) -> Self;
 }
 
+/// Methods of one argument that a type has itself.
+macro_rules! forward {
+    ($type:ident: $($method:ident $of:ident),*) => {$(
+        #[inline(always)]
+        fn $method(self) -> Self {
+            $type::$of(self)
+        }
+    )*};
+}
+pub(crate) use forward;
+
+/// The method that names a value.
+macro_rules! naming {
+    () => {
+        /// Names the value in emitted code.
+        #[inline(always)]
+        fn named(self, _name: &'static str) -> Self {
+            self
+        }
+    };
+}
+
+/// What follows from `lt` and `eq` of whole numbers.
+macro_rules! whole_order {
+    () => {
+        /// `self != other`.
+        #[inline(always)]
+        fn ne(self, other: Self) -> Self::Mask {
+            !self.eq(other)
+        }
+        /// `self <= other`.
+        #[inline(always)]
+        fn le(self, other: Self) -> Self::Mask {
+            !other.lt(self)
+        }
+        /// `self >= other`.
+        #[inline(always)]
+        fn ge(self, other: Self) -> Self::Mask {
+            !self.lt(other)
+        }
+        /// The smaller.
+        #[inline(always)]
+        fn min(self, other: Self) -> Self {
+            self.lt(other).select(self, other)
+        }
+        /// The larger.
+        #[inline(always)]
+        fn max(self, other: Self) -> Self {
+            other.lt(self).select(self, other)
+        }
+    };
+}
+
 /// Truth values, one per environment.
 pub trait Mask:
     Copy + Debug + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Not<Output = Self>
@@ -114,11 +167,7 @@ pub trait Mask:
         T::select(self, yes, no)
     }
 
-    /// Names the value in emitted code.
-    #[inline(always)]
-    fn named(self, _name: &'static str) -> Self {
-        self
-    }
+    naming!();
 }
 
 /// Real numbers: IEEE arithmetic, round to nearest, never contracted.
@@ -175,11 +224,7 @@ pub trait Float:
     /// `table[min(index, len - 1)]`, rounded to the lane's precision.
     fn gather(table: &[f64], index: Self::Uint) -> Self;
 
-    /// Names the value in emitted code.
-    #[inline(always)]
-    fn named(self, _name: &'static str) -> Self {
-        self
-    }
+    naming!();
     /// `self > other`.
     #[inline(always)]
     fn gt(self, other: Self) -> Self::Mask {
@@ -276,41 +321,13 @@ pub trait Uint:
     /// `table[min(index, len - 1)]`.
     fn gather(table: &[u32], index: Self) -> Self;
 
-    /// Names the value in emitted code.
-    #[inline(always)]
-    fn named(self, _name: &'static str) -> Self {
-        self
-    }
+    naming!();
     /// Rotate left by a constant between 1 and 31.
     #[inline(always)]
     fn rotate_left(self, amount: u32) -> Self {
         self.shl(amount) | self.shr(32 - amount)
     }
-    /// `self != other`.
-    #[inline(always)]
-    fn ne(self, other: Self) -> Self::Mask {
-        !self.eq(other)
-    }
-    /// `self <= other`.
-    #[inline(always)]
-    fn le(self, other: Self) -> Self::Mask {
-        !other.lt(self)
-    }
-    /// `self >= other`.
-    #[inline(always)]
-    fn ge(self, other: Self) -> Self::Mask {
-        !self.lt(other)
-    }
-    /// The smaller.
-    #[inline(always)]
-    fn min(self, other: Self) -> Self {
-        self.lt(other).select(self, other)
-    }
-    /// The larger.
-    #[inline(always)]
-    fn max(self, other: Self) -> Self {
-        other.lt(self).select(self, other)
-    }
+    whole_order!();
     /// How many bits are set.
     #[inline(always)]
     fn count_ones(self) -> Self {
@@ -354,40 +371,12 @@ pub trait Int:
     /// The same bits, unsigned.
     fn to_uint(self) -> Self::Uint;
 
-    /// Names the value in emitted code.
-    #[inline(always)]
-    fn named(self, _name: &'static str) -> Self {
-        self
-    }
-    /// `self != other`.
-    #[inline(always)]
-    fn ne(self, other: Self) -> Self::Mask {
-        !self.eq(other)
-    }
+    naming!();
+    whole_order!();
     /// `self > other`.
     #[inline(always)]
     fn gt(self, other: Self) -> Self::Mask {
         other.lt(self)
-    }
-    /// `self <= other`.
-    #[inline(always)]
-    fn le(self, other: Self) -> Self::Mask {
-        !other.lt(self)
-    }
-    /// `self >= other`.
-    #[inline(always)]
-    fn ge(self, other: Self) -> Self::Mask {
-        !self.lt(other)
-    }
-    /// The smaller.
-    #[inline(always)]
-    fn min(self, other: Self) -> Self {
-        self.lt(other).select(self, other)
-    }
-    /// The larger.
-    #[inline(always)]
-    fn max(self, other: Self) -> Self {
-        other.lt(self).select(self, other)
     }
     /// Magnitude; the least integer is its own.
     #[inline(always)]

@@ -4,7 +4,7 @@
 use core::num::Wrapping;
 
 use crate::bundle::{Bundle, leaf_bundle};
-use crate::lane::{Float, Int, Lane, Mask, Packed, Select, Uint};
+use crate::lane::{Float, Int, Lane, Mask, Packed, Select, Uint, forward};
 use crate::memory::{Addressed, Words};
 
 impl Mask for bool {
@@ -26,22 +26,37 @@ macro_rules! select_by_bool {
 }
 select_by_bool!(f32, f64, bool, Wrapping<u32>, Wrapping<i32>);
 
+/// What signed and unsigned numbers share.
+macro_rules! whole_number {
+    ($number:ty) => {
+        #[inline(always)]
+        fn splat(value: $number) -> Self {
+            Wrapping(value)
+        }
+        #[inline(always)]
+        fn shl(self, amount: u32) -> Self {
+            Wrapping(self.0.wrapping_shl(amount))
+        }
+        #[inline(always)]
+        fn shr(self, amount: u32) -> Self {
+            Wrapping(self.0.wrapping_shr(amount))
+        }
+        #[inline(always)]
+        fn lt(self, other: Self) -> bool {
+            self.0 < other.0
+        }
+        #[inline(always)]
+        fn eq(self, other: Self) -> bool {
+            self.0 == other.0
+        }
+    };
+}
+
 impl Uint for Wrapping<u32> {
     type Mask = bool;
     type Int = Wrapping<i32>;
 
-    #[inline(always)]
-    fn splat(value: u32) -> Self {
-        Wrapping(value)
-    }
-    #[inline(always)]
-    fn shl(self, amount: u32) -> Self {
-        Wrapping(self.0.wrapping_shl(amount))
-    }
-    #[inline(always)]
-    fn shr(self, amount: u32) -> Self {
-        Wrapping(self.0.wrapping_shr(amount))
-    }
+    whole_number!(u32);
     #[inline(always)]
     fn shl_by(self, amount: Self) -> Self {
         Wrapping(self.0.wrapping_shl(amount.0))
@@ -54,14 +69,6 @@ impl Uint for Wrapping<u32> {
     fn mul_wide(self, other: Self) -> (Self, Self) {
         let product = u64::from(self.0) * u64::from(other.0);
         (Wrapping((product >> 32) as u32), Wrapping(product as u32))
-    }
-    #[inline(always)]
-    fn lt(self, other: Self) -> bool {
-        self.0 < other.0
-    }
-    #[inline(always)]
-    fn eq(self, other: Self) -> bool {
-        self.0 == other.0
     }
     #[inline(always)]
     fn to_int(self) -> Wrapping<i32> {
@@ -92,26 +99,7 @@ impl Int for Wrapping<i32> {
     type Mask = bool;
     type Uint = Wrapping<u32>;
 
-    #[inline(always)]
-    fn splat(value: i32) -> Self {
-        Wrapping(value)
-    }
-    #[inline(always)]
-    fn shl(self, amount: u32) -> Self {
-        Wrapping(self.0.wrapping_shl(amount))
-    }
-    #[inline(always)]
-    fn shr(self, amount: u32) -> Self {
-        Wrapping(self.0.wrapping_shr(amount))
-    }
-    #[inline(always)]
-    fn lt(self, other: Self) -> bool {
-        self.0 < other.0
-    }
-    #[inline(always)]
-    fn eq(self, other: Self) -> bool {
-        self.0 == other.0
-    }
+    whole_number!(i32);
     #[inline(always)]
     fn to_uint(self) -> Wrapping<u32> {
         Wrapping(self.0 as u32)
@@ -134,22 +122,7 @@ macro_rules! scalar_lane {
             fn mul_add(self, b: Self, c: Self) -> Self {
                 $float::mul_add(self, b, c)
             }
-            #[inline(always)]
-            fn abs(self) -> Self {
-                $float::abs(self)
-            }
-            #[inline(always)]
-            fn sqrt(self) -> Self {
-                $float::sqrt(self)
-            }
-            #[inline(always)]
-            fn floor(self) -> Self {
-                $float::floor(self)
-            }
-            #[inline(always)]
-            fn round(self) -> Self {
-                $float::round_ties_even(self)
-            }
+            forward!($float: abs abs, sqrt sqrt, floor floor, round round_ties_even);
             #[inline(always)]
             fn lt(self, other: Self) -> bool {
                 self < other

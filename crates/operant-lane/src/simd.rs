@@ -4,12 +4,44 @@ use wide::bytemuck::{cast, cast_slice, cast_slice_mut};
 use wide::{f32x8, f32x16, i32x8, i32x16, u32x8, u32x16};
 
 use crate::bundle::{Bundle, leaf_bundle};
-use crate::lane::{Float, Int, Lane, Mask, Packed, Rule, Select, Uint};
+use crate::lane::{Float, Int, Lane, Mask, Packed, Rule, Select, Uint, forward};
 use crate::memory::{Addressed, Words};
 
 /// The lane of N environments side by side; implemented for 8 and 16.
 #[derive(Debug, Clone, Copy)]
 pub struct Wide<const N: usize>;
+
+macro_rules! mask_operators {
+    ($mask:ident: $($operator:ident $method:ident),*) => {$(
+        impl core::ops::$operator for $mask {
+            type Output = Self;
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self {
+                Self(core::ops::$operator::$method(self.0, other.0))
+            }
+        }
+    )*};
+}
+
+/// Comparisons by those of the `wide` crate.
+macro_rules! comparisons {
+    ($mask:ident: $($method:ident $of:ident),*) => {$(
+        #[inline(always)]
+        fn $method(self, other: Self) -> $mask {
+            $mask(cast(self.$of(other)))
+        }
+    )*};
+}
+
+/// Shifts by constants.
+macro_rules! shifts {
+    ($($method:ident $of:ident),*) => {$(
+        #[inline(always)]
+        fn $method(self, amount: u32) -> Self {
+            self.$of(amount & 31)
+        }
+    )*};
+}
 
 macro_rules! simd_lane {
     ($width:literal, $mask:ident, $float:ident, $uint:ident, $int:ident, $from_int:ident) => {
@@ -17,27 +49,7 @@ macro_rules! simd_lane {
         #[derive(Debug, Clone, Copy)]
         pub struct $mask($int);
 
-        impl core::ops::BitAnd for $mask {
-            type Output = Self;
-            #[inline(always)]
-            fn bitand(self, other: Self) -> Self {
-                Self(self.0 & other.0)
-            }
-        }
-        impl core::ops::BitOr for $mask {
-            type Output = Self;
-            #[inline(always)]
-            fn bitor(self, other: Self) -> Self {
-                Self(self.0 | other.0)
-            }
-        }
-        impl core::ops::BitXor for $mask {
-            type Output = Self;
-            #[inline(always)]
-            fn bitxor(self, other: Self) -> Self {
-                Self(self.0 ^ other.0)
-            }
-        }
+        mask_operators!($mask: BitAnd bitand, BitOr bitor, BitXor bitxor);
         impl core::ops::Not for $mask {
             type Output = Self;
             #[inline(always)]
@@ -84,14 +96,7 @@ macro_rules! simd_lane {
             fn splat(value: u32) -> Self {
                 $uint::splat(value)
             }
-            #[inline(always)]
-            fn shl(self, amount: u32) -> Self {
-                self.unbounded_shl_scalar(amount & 31)
-            }
-            #[inline(always)]
-            fn shr(self, amount: u32) -> Self {
-                self.unbounded_shr_scalar(amount & 31)
-            }
+            shifts!(shl unbounded_shl_scalar, shr unbounded_shr_scalar);
             #[inline(always)]
             fn shl_by(self, amount: Self) -> Self {
                 self.unbounded_shl(amount & $uint::splat(31))
@@ -105,14 +110,7 @@ macro_rules! simd_lane {
                 let (low, high) = self.mul_keep_low_high(other);
                 (high, low)
             }
-            #[inline(always)]
-            fn lt(self, other: Self) -> $mask {
-                $mask(cast(self.simd_lt(other)))
-            }
-            #[inline(always)]
-            fn eq(self, other: Self) -> $mask {
-                $mask(cast(self.simd_eq(other)))
-            }
+            comparisons!($mask: lt simd_lt, eq simd_eq);
             #[inline(always)]
             fn to_int(self) -> $int {
                 cast(self)
@@ -153,22 +151,8 @@ macro_rules! simd_lane {
             fn splat(value: i32) -> Self {
                 $int::splat(value)
             }
-            #[inline(always)]
-            fn shl(self, amount: u32) -> Self {
-                self.unbounded_shl_scalar(amount & 31)
-            }
-            #[inline(always)]
-            fn shr(self, amount: u32) -> Self {
-                self.unbounded_shr_scalar(amount & 31)
-            }
-            #[inline(always)]
-            fn lt(self, other: Self) -> $mask {
-                $mask(cast(self.simd_lt(other)))
-            }
-            #[inline(always)]
-            fn eq(self, other: Self) -> $mask {
-                $mask(cast(self.simd_eq(other)))
-            }
+            shifts!(shl unbounded_shl_scalar, shr unbounded_shr_scalar);
+            comparisons!($mask: lt simd_lt, eq simd_eq);
             #[inline(always)]
             fn to_uint(self) -> $uint {
                 cast(self)
@@ -195,34 +179,8 @@ macro_rules! simd_lane {
                     $float::from(core::array::from_fn::<f32, $width, _>(|i| a[i].mul_add(b[i], c[i])))
                 }
             }
-            #[inline(always)]
-            fn abs(self) -> Self {
-                $float::abs(self)
-            }
-            #[inline(always)]
-            fn sqrt(self) -> Self {
-                $float::sqrt(self)
-            }
-            #[inline(always)]
-            fn floor(self) -> Self {
-                $float::floor(self)
-            }
-            #[inline(always)]
-            fn round(self) -> Self {
-                self.round_ties_even()
-            }
-            #[inline(always)]
-            fn lt(self, other: Self) -> $mask {
-                $mask(cast(self.simd_lt(other)))
-            }
-            #[inline(always)]
-            fn le(self, other: Self) -> $mask {
-                $mask(cast(self.simd_le(other)))
-            }
-            #[inline(always)]
-            fn eq(self, other: Self) -> $mask {
-                $mask(cast(self.simd_eq(other)))
-            }
+            forward!($float: abs abs, sqrt sqrt, floor floor, round round_ties_even);
+            comparisons!($mask: lt simd_lt, le simd_le, eq simd_eq);
             // x86 has both as one instruction, which also takes the second operand where one is NaN or both are zero.
             #[inline(always)]
             fn min(self, other: Self) -> Self {

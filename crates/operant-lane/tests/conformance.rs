@@ -2,14 +2,13 @@
 //! f32 lane on `Wide<8>`, `Wide<16>` and, emitted and compiled, on `Trace`. Built again for x86-64-v2, where there is
 //! no FMA, by `cargo xtask test`.
 
-#[path = "support/cxx.rs"]
-mod cxx;
-
 use operant_lane::rows;
 use operant_lane::trace::{Function, Graph, Outputs, Parameters, Trace};
 use operant_lane::{
     Bundle, Float, Int, Lane, Mask, Memory, Packed, Purpose, Sink, Source, Uint, Wide, array,
 };
+
+use crate::cxx;
 
 operant_lane::bundle! {
     /// Arguments of a program.

@@ -2,47 +2,36 @@
 
 use std::sync::{Arc, OnceLock};
 
-use operant_lane::{Leaf, Packed, Wide};
+use operant_lane::Leaf;
 
 use super::World;
 use super::stepper::{Programs, WorldStepper};
-use crate::any::{AnyEnv, LaneWidth, StepError, Stepper, TileSpec};
+use crate::any::{AnyEnv, LaneWidth, StepError, Stepper, TileSpec, Widest};
 use crate::play::{Play, StepperPlay};
 use crate::registry::EnvOptions;
 use crate::replay::{Arithmetic, Case, CaseError, CaseWords, Outcome, StepWords};
 use crate::scene::Scene;
 use crate::spec::{EnvSpec, OptionError};
 
-/// The programs of a world for each lane, once they are needed.
-type ByLane = [OnceLock<Arc<Programs>>; 3];
-
-/// A world that the row interpreter steps.
+/// A world that the row interpreter steps, on the widest lane of the build alone.
 #[derive(Debug)]
 pub struct WorldEnv {
     world: World,
-    programs: ByLane,
-    /// Programs that compute no observations, for random play.
-    unobserved: ByLane,
+    /// What it is compiled to, once that is needed; and without observations, for random play.
+    programs: OnceLock<Arc<Programs>>,
+    unobserved: OnceLock<Arc<Programs>>,
 }
 
 impl WorldEnv {
     /// The environment of a world.
     pub fn new(world: World) -> Self {
-        Self { world, programs: Default::default(), unobserved: Default::default() }
+        Self { world, programs: OnceLock::new(), unobserved: OnceLock::new() }
     }
 
     fn stepper_of(&self, observes: bool, tile: TileSpec) -> Box<dyn Stepper> {
-        match tile.lanes {
-            LaneWidth::One => self.stepper_on::<f32>(0, observes, tile),
-            LaneWidth::Eight => self.stepper_on::<Wide<8>>(1, observes, tile),
-            LaneWidth::Sixteen => self.stepper_on::<Wide<16>>(2, observes, tile),
-        }
-    }
-
-    fn stepper_on<L: Packed>(&self, lane: usize, observes: bool, tile: TileSpec) -> Box<dyn Stepper> {
         let programs = if observes { &self.programs } else { &self.unobserved };
-        let programs = programs[lane].get_or_init(|| Arc::new(Programs::compile::<L>(&self.world, observes)));
-        Box::new(WorldStepper::<L>::new(&self.world, programs, tile))
+        let programs = programs.get_or_init(|| Arc::new(Programs::compile::<Widest>(&self.world, observes)));
+        Box::new(WorldStepper::<Widest>::new(&self.world, programs, tile))
     }
 }
 

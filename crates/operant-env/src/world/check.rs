@@ -5,7 +5,7 @@ use operant_lane::trace::{Function, KEYWORDS, Type};
 use operant_lane::{Kind, Leaf};
 
 use super::World;
-use super::link::Place;
+use super::link::Binding;
 use crate::spec::{ActionSpace, ObsSpace};
 
 /// What does not fit together in a world.
@@ -52,23 +52,23 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
     }
     fields(leaves)?;
     let check = Checked { leaves, actions: &spec.actions };
-    let state: Vec<(Place, Kind)> =
-        leaves.iter().enumerate().map(|(leaf, Leaf { kind, .. })| (Place::State(leaf), *kind)).collect();
+    let state: Vec<(Binding, Kind)> =
+        leaves.iter().enumerate().map(|(leaf, Leaf { kind, .. })| (Binding::State(leaf), *kind)).collect();
     check.function("reset", reset, Reads { draws: true, ..Reads::default() }, &state)?;
     let mut results = state.clone();
-    results.extend([(Place::Reward, Kind::Float), (Place::Terminated, Kind::Mask)]);
+    results.extend([(Binding::Reward, Kind::Float), (Binding::Terminated, Kind::Mask)]);
     check.function("step", step, Reads { draws: true, action: true, state: true }, &results)?;
     let of_state = Reads { state: true, ..Reads::default() };
     let kind = if spec.obs.is_real() { Kind::Float } else { Kind::Uint };
-    let obs: Vec<(Place, Kind)> = (0..spec.obs.words()).map(|word| (Place::Obs(word), kind)).collect();
+    let obs: Vec<(Binding, Kind)> = (0..spec.obs.words()).map(|word| (Binding::Obs(word), kind)).collect();
     check.function("observe", observe, of_state, &obs)?;
     if let Some(legal) = legal {
         let ActionSpace::Discrete(choices) = &spec.actions else {
             return problem("`legal` requires Discrete or MultiDiscrete actions".to_owned());
         };
         let logits = choices.iter().sum();
-        let legals: Vec<(Place, Kind)> =
-            (0..logits).map(|choice| (Place::Legal(choice), Kind::Mask)).collect();
+        let legals: Vec<(Binding, Kind)> =
+            (0..logits).map(|choice| (Binding::Legal(choice), Kind::Mask)).collect();
         check.function("legal", legal, of_state, &legals)?;
     }
     if let Some(draw) = draw {
@@ -85,8 +85,8 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
         let Some(count) = numbers else {
             return problem(format!("the picture has more than {most} numbers"));
         };
-        let numbers: Vec<(Place, Kind)> =
-            (0..count).map(|number| (Place::Number(number), Kind::Float)).collect();
+        let numbers: Vec<(Binding, Kind)> =
+            (0..count).map(|number| (Binding::Number(number), Kind::Float)).collect();
         check.function("draw", &draw.numbers, of_state, &numbers)?;
     }
     Ok(())
@@ -179,7 +179,7 @@ impl Checked<'_> {
         name: &str,
         function: &Function,
         reads: Reads,
-        results: &[(Place, Kind)],
+        results: &[(Binding, Kind)],
     ) -> Result<(), Problem> {
         for (parameter, kind) in function.parameters() {
             self.parameter(parameter, kind, reads)
@@ -187,7 +187,7 @@ impl Checked<'_> {
         }
         let mut found = vec![false; results.len()];
         for output in function.outputs() {
-            let place = Place::of(&output.place, self.leaves);
+            let place = Binding::of(&output.place, self.leaves);
             let is_next = output.place.starts_with("next.") || !output.place.starts_with("state.");
             let first = results.iter().position(|(result, _)| Some(*result) == place).filter(|_| is_next);
             let (words, kind) = match output.kind {
@@ -213,11 +213,11 @@ impl Checked<'_> {
         match found.iter().position(|is_found| !is_found) {
             Some(missing) => {
                 let place = match results[missing].0 {
-                    Place::State(leaf) => format!("next.{}", self.leaves[leaf].name),
-                    Place::Obs(word) => format!("obs[{word}]"),
-                    Place::Legal(choice) => format!("legal[{choice}]"),
-                    Place::Number(number) => format!("draw[{number}]"),
-                    Place::Terminated => "terminated".to_owned(),
+                    Binding::State(leaf) => format!("next.{}", self.leaves[leaf].name),
+                    Binding::Obs(word) => format!("obs[{word}]"),
+                    Binding::Legal(choice) => format!("legal[{choice}]"),
+                    Binding::Number(number) => format!("draw[{number}]"),
+                    Binding::Terminated => "terminated".to_owned(),
                     _ => "reward".to_owned(),
                 };
                 problem(format!("{name} does not return {place}"))
@@ -237,19 +237,19 @@ impl Checked<'_> {
     }
 
     fn parameter(&self, name: &str, kind: Type, reads: Reads) -> Result<(), Problem> {
-        let is_right = match Place::of(name, self.leaves) {
-            Some(Place::State(leaf)) if name.starts_with("state.") && reads.state => match kind {
+        let is_right = match Binding::of(name, self.leaves) {
+            Some(Binding::State(leaf)) if name.starts_with("state.") && reads.state => match kind {
                 Type::Scalar(kind) => self.leaves[leaf].kind == kind && name[6..] == self.leaves[leaf].name,
                 memory @ Type::Memory(_) => self.has_array(&name[6..], memory),
             },
-            Some(Place::Action(component)) if reads.action => {
+            Some(Binding::Action(component)) if reads.action => {
                 let expected = match self.actions {
                     ActionSpace::Discrete(_) => Kind::Uint,
                     ActionSpace::Box { .. } => Kind::Float,
                 };
                 component < self.actions.components() && kind == Type::Scalar(expected) && name.ends_with(']')
             }
-            Some(Place::Draw(_)) if reads.draws => kind == Type::Scalar(Kind::Uint),
+            Some(Binding::Draw(_)) if reads.draws => kind == Type::Scalar(Kind::Uint),
             _ => false,
         };
         if is_right { Ok(()) } else { problem("no parameter has this name and type".to_owned()) }

@@ -3,7 +3,7 @@
 use operant_lane::trace::Function;
 use serde::{Deserialize, Serialize};
 
-use super::link::Place;
+use super::link::Binding;
 use crate::scene::{Point, Scene, Shape};
 use operant_lane::Leaf;
 
@@ -92,8 +92,8 @@ impl Drawing {
 
     /// The picture of a state, `(leaves)`.
     pub(super) fn scene(&self, leaves: &[Leaf], state: &[u32]) -> Scene {
-        let words = self.numbers.call(&mut |name| match Place::of(name, leaves) {
-            Some(Place::State(leaf)) => state[leaf..].to_vec(),
+        let words = self.numbers.call(&mut |name| match Binding::of(name, leaves) {
+            Some(Binding::State(leaf)) => state[leaf..].to_vec(),
             _ => unreachable!("the world was checked"),
         });
         let numbers: Vec<f32> = words.iter().flatten().map(|word| f32::from_bits(*word)).collect();

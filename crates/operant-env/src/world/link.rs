@@ -7,7 +7,7 @@ use super::DRAWS;
 
 /// What a parameter or a result stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Binding {
     /// A leaf of the state, before (`state.x`) or after (`next.x`).
     State(usize),
     /// A component of the action.
@@ -26,23 +26,23 @@ pub(crate) enum Place {
     Number(usize),
 }
 
-impl Place {
+impl Binding {
     /// The place that a text of a function means, in a world with these leaves. A memory is at its first word.
     pub(crate) fn of(text: &str, leaves: &[Leaf]) -> Option<Self> {
         if let Some(name) = text.strip_prefix("state.").or(text.strip_prefix("next.")) {
             let is_leaf = |leaf: &Leaf| leaf.name == name || leaf.name.strip_suffix("[0]") == Some(name);
-            return leaves.iter().position(is_leaf).map(Place::State);
+            return leaves.iter().position(is_leaf).map(Binding::State);
         }
         if let Some(draw) = DRAWS.iter().position(|draw| *draw == text) {
-            return Some(Place::Draw(draw));
+            return Some(Binding::Draw(draw));
         }
         match (text, element(text)?) {
-            ("reward", _) => Some(Place::Reward),
-            ("terminated", _) => Some(Place::Terminated),
-            (_, ("action", component)) => Some(Place::Action(component)),
-            (_, ("obs", word)) => Some(Place::Obs(word)),
-            (_, ("legal", choice)) => Some(Place::Legal(choice)),
-            (_, ("draw", number)) => Some(Place::Number(number)),
+            ("reward", _) => Some(Binding::Reward),
+            ("terminated", _) => Some(Binding::Terminated),
+            (_, ("action", component)) => Some(Binding::Action(component)),
+            (_, ("obs", word)) => Some(Binding::Obs(word)),
+            (_, ("legal", choice)) => Some(Binding::Legal(choice)),
+            (_, ("draw", number)) => Some(Binding::Number(number)),
             _ => None,
         }
     }
@@ -50,8 +50,8 @@ impl Place {
     /// The place of a word of a memory that begins here.
     pub(crate) fn after(self, words: usize) -> Self {
         match self {
-            Place::State(leaf) => Place::State(leaf + words),
-            Place::Obs(word) => Place::Obs(word + words),
+            Binding::State(leaf) => Binding::State(leaf + words),
+            Binding::Obs(word) => Binding::Obs(word + words),
             other => other,
         }
     }

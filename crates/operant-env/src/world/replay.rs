@@ -1,11 +1,11 @@
 //! Replaying a recorded world: on the reference of the row interpreter, or on the interpreter itself.
 
-use operant_lane::{Kind, Leaf, Purpose, Wide};
+use operant_lane::{Kind, Leaf, Purpose};
 
-use super::link::Place;
+use super::link::Binding;
 use super::stepper::{Programs, WorldStepper};
 use super::{DRAWS, World};
-use crate::any::{Stepper, TileSpec};
+use crate::any::{Stepper, TileSpec, Widest};
 use crate::play::Outputs;
 use crate::replay::{Arithmetic, Case, CaseError, CaseWords, Outcome, StepWords, check_actions};
 use crate::spec::ActionSpace;
@@ -92,8 +92,8 @@ impl World {
             let results = self.step.call(&mut |name| self.parameter(name, &state, action, index));
             for (output, words) in self.step.outputs().iter().zip(results) {
                 match self.place(&output.place) {
-                    Place::State(leaf) => next[leaf..leaf + words.len()].copy_from_slice(&words),
-                    Place::Reward => reward = f32::from_bits(words[0]),
+                    Binding::State(leaf) => next[leaf..leaf + words.len()].copy_from_slice(&words),
+                    Binding::Reward => reward = f32::from_bits(words[0]),
                     _ => terminated = words[0] != 0,
                 }
             }
@@ -101,7 +101,7 @@ impl World {
             let mut obs = vec![0; self.spec.obs.words()];
             let results = self.observe.call(&mut |name| self.parameter(name, &state, &[], index));
             for (output, words) in self.observe.outputs().iter().zip(results) {
-                if let Place::Obs(word) = self.place(&output.place) {
+                if let Binding::Obs(word) = self.place(&output.place) {
                     obs[word..word + words.len()].copy_from_slice(&words);
                 }
             }
@@ -115,22 +115,22 @@ impl World {
         outcome
     }
 
-    fn place(&self, text: &str) -> Place {
-        Place::of(text, &self.leaves).expect("the world was checked")
+    fn place(&self, text: &str) -> Binding {
+        Binding::of(text, &self.leaves).expect("the world was checked")
     }
 
     /// The words of a parameter; chance draws from seed 0, environment 0.
     fn parameter(&self, name: &str, state: &[u32], action: &[u32], step: usize) -> Vec<u32> {
         match self.place(name) {
-            Place::State(leaf) => {
+            Binding::State(leaf) => {
                 // A memory takes as many words as it has.
                 let array = format!("{}[", &name["state.".len()..]);
                 let words =
                     self.leaves[leaf..].iter().take_while(|leaf| leaf.name.starts_with(&array)).count();
                 state[leaf..leaf + words.max(1)].to_vec()
             }
-            Place::Action(component) => vec![action[component]],
-            Place::Draw(draw) => vec![match DRAWS[draw] {
+            Binding::Action(component) => vec![action[component]],
+            Binding::Draw(draw) => vec![match DRAWS[draw] {
                 "step_low" => step as u32,
                 "purpose" => Purpose::Step as u32,
                 _ => 0,
@@ -141,9 +141,9 @@ impl World {
 
     /// Steps the row interpreter, in the first of 16 rows.
     fn replay_wide(&self, case: &CaseWords) -> Outcome {
-        let programs = std::sync::Arc::new(Programs::compile::<Wide<16>>(self, true));
+        let programs = std::sync::Arc::new(Programs::compile::<Widest>(self, true));
         let tile = TileSpec { autoreset: Autoreset::Disabled, ..TileSpec::new(0, 0, ROWS) };
-        let mut stepper = WorldStepper::<Wide<16>>::new(self, &programs, tile);
+        let mut stepper = WorldStepper::<Widest>::new(self, &programs, tile);
         let mut outputs = Outputs::new(&self.spec, self.legal.is_some(), ROWS);
         let mut words: Vec<u32> = case.state.iter().flat_map(|word| [*word; ROWS]).collect();
         words.extend([0; 2 * ROWS]);

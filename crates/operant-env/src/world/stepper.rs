@@ -7,7 +7,7 @@ use operant_lane::trace::{Function, Type};
 use operant_lane::{Kind, Packed, Purpose};
 
 use super::limits::Limits;
-use super::link::Place;
+use super::link::Binding;
 use super::{World, link};
 use crate::any::{Seen, StepError, Stepped, Stepper, TileSpec};
 use crate::running::{BLOCK, MAX_ROWS, Running};
@@ -95,13 +95,13 @@ impl Programs {
 #[derive(Debug)]
 struct Bound {
     program: Program,
-    inputs: Vec<(Input, Place)>,
-    outputs: Vec<(Source, Place, Type)>,
+    inputs: Vec<(Input, Binding)>,
+    outputs: Vec<(Source, Binding, Type)>,
 }
 
 impl Bound {
     fn new(program: Program, world: &World) -> Self {
-        let place = |text: &str| Place::of(text, &world.leaves).expect("the world was checked");
+        let place = |text: &str| Binding::of(text, &world.leaves).expect("the world was checked");
         let inputs = program.inputs().iter().map(|input| (input.clone(), place(&input.name))).collect();
         let outputs = program
             .outputs()
@@ -136,14 +136,14 @@ impl Bound {
         let step = [given.step as u32, (given.step >> 32) as u32];
         for (input, place) in &self.inputs {
             match *place {
-                Place::State(leaf) => {
+                Binding::State(leaf) => {
                     let words = if let Type::Memory(size) = input.kind { size } else { 1 };
                     for word in 0..words {
                         let row = (leaf + word) * stride + column;
                         frame.load(input, word, &given.states[row..row + count]);
                     }
                 }
-                Place::Action(component) => {
+                Binding::Action(component) => {
                     let row = component * stride + column;
                     let row = &given.actions[row..row + count];
                     if input.kind == Type::Scalar(Kind::Float) {
@@ -153,9 +153,9 @@ impl Bound {
                         frame.load_with(input, 0, row, |action| action as i32 as u32);
                     }
                 }
-                Place::Draw(word @ 0..3) => frame.load(input, 0, &given.keys[word][column..column + count]),
-                Place::Draw(word @ 3..5) => frame.load_constant(input, step[word - 3]),
-                Place::Draw(_) => frame.load_constant(input, given.purpose as u32),
+                Binding::Draw(word @ 0..3) => frame.load(input, 0, &given.keys[word][column..column + count]),
+                Binding::Draw(word @ 3..5) => frame.load_constant(input, step[word - 3]),
+                Binding::Draw(_) => frame.load_constant(input, given.purpose as u32),
                 _ => unreachable!("the world was checked: the others are results"),
             }
         }
@@ -235,8 +235,8 @@ impl<L: Packed> WorldStepper<L> {
             self.row.resize(rows.len(), 0);
             for (from, place, kind) in &bound.outputs {
                 let to = match (*place, obs.as_deref_mut()) {
-                    (Place::State(leaf), _) => &mut words[leaf * stride..][..stride],
-                    (Place::Obs(word), Some(obs)) => &mut obs[word * stride..][..stride],
+                    (Binding::State(leaf), _) => &mut words[leaf * stride..][..stride],
+                    (Binding::Obs(word), Some(obs)) => &mut obs[word * stride..][..stride],
                     _ => continue,
                 };
                 store(frame, *from, *kind, &mut self.row);
@@ -256,7 +256,7 @@ impl<L: Packed> WorldStepper<L> {
             bound.run(frame, &given(&self.running, column, count, Purpose::Step));
             self.row.resize(count, 0);
             for (from, place, _) in &bound.outputs {
-                let Place::Legal(logit) = *place else { continue };
+                let Binding::Legal(logit) = *place else { continue };
                 frame.store_with(*from, &mut self.row, |word| (word & 1) << (logit % 32));
                 let to = &mut legal[logit / 32 * stride + column..][..count];
                 to.iter_mut().zip(&self.row).for_each(|(to, bit)| *to |= bit);
@@ -312,7 +312,7 @@ impl<L: Packed> Stepper for WorldStepper<L> {
         for (column, count) in blocks(stride, bound.program.width()) {
             bound.run(&mut frames.observe, &given(&self.running, column, count, Purpose::Step));
             for (from, place, kind) in &bound.outputs {
-                let Place::Obs(word) = *place else { continue };
+                let Binding::Obs(word) = *place else { continue };
                 store(&frames.observe, *from, *kind, &mut seen.obs[word * stride + column..][..count]);
             }
         }
@@ -339,14 +339,14 @@ impl<L: Packed> Stepper for WorldStepper<L> {
             let mut ended = [0; MAX_ROWS];
             for (from, place, kind) in &bound.outputs {
                 let (rows, word) = match *place {
-                    Place::State(leaf) => (&mut self.running.words[..], leaf),
-                    Place::Obs(word) => (&mut *stepped.seen.obs, word),
-                    Place::Reward => {
+                    Binding::State(leaf) => (&mut self.running.words[..], leaf),
+                    Binding::Obs(word) => (&mut *stepped.seen.obs, word),
+                    Binding::Reward => {
                         let rewards = &mut stepped.rewards[column..column + count];
                         frame.store_with(*from, rewards, f32::from_bits);
                         continue;
                     }
-                    Place::Terminated => {
+                    Binding::Terminated => {
                         frame.store(*from, &mut ended[..count]);
                         continue;
                     }

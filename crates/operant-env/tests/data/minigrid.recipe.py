@@ -13,7 +13,7 @@ import warnings
 import gymnasium
 import minigrid
 from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX
-from reference import HERE, dump
+from reference import write
 
 warnings.filterwarnings("ignore")
 
@@ -213,10 +213,6 @@ def features(state):
         yield f"extra {index}", number
 
 
-def write(path, rows):
-    path.write_text("".join(dump(row) + "\n" for row in rows))
-
-
 def family():
     rows = []
     for number, id in enumerate(IDS):
@@ -224,9 +220,9 @@ def family():
         ends = collections.Counter((row["return"] > 0, row["terminated"]) for row in own)
         print(id, sum(len(row["actions"]) for row in own), "steps; (success, terminated):", dict(ends), flush=True)
         rows += own
-    write(HERE / "minigrid.episodes.jsonl", rows)
+    write("minigrid.episodes", rows)
     counts = [{"env": f"MiniGrid-{id}", "package": PACKAGE, "counts": frequencies(id)} for id in IDS]
-    write(HERE / "minigrid.frequencies.jsonl", counts)
+    write("minigrid.frequencies", counts)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Shared code of the recipes: driving Gymnasium and MinAtar, cases, and the files that become of them (README.md)."""
 
+import gzip
 import importlib.util
 import json
 import math
@@ -175,6 +176,12 @@ def dump(value):
     return json.dumps(value)
 
 
+def write(name, rows):
+    """Writes NAME.jsonl.gz, whose bytes depend on the rows alone."""
+    text = "".join(dump(row) + "\n" for row in rows)
+    (HERE / f"{name}.jsonl.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+
+
 def replay(env, state, actions, noise=0.0, rng=None):
     """The answer of `replay` to one case, and what each step drew; noise disturbs every state by that much, relatively,
     before its step."""
@@ -270,8 +277,7 @@ class Collection:
         reference = {"package": self.env.package, **self.env.facts(), **self.recipe.REFERENCE}
         (HERE / f"{self.name}.reference.json").write_text(dump(reference) + "\n")
         for kind, rows in (("cases", self.cases), ("expected", self.expected), ("long", self.long)):
-            text = "".join(dump(row) + "\n" for row in rows)
-            (HERE / f"{self.name}.{kind}.jsonl").write_text(text)
+            write(f"{self.name}.{kind}", rows)
         flags = [(e["terminated"][-1], e["truncated"][-1]) for e in self.expected]
         print(f"{self.name}: {len(self.cases)} cases, {sum(len(e['reward']) for e in self.expected)} steps, "
               f"{len(self.long)} long; terminated {sum(t for t, _ in flags)}, truncated {sum(t for _, t in flags)}, "

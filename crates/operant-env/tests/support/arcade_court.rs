@@ -2,7 +2,7 @@
 
 use operant_lane::Draws;
 
-use crate::Reference;
+use crate::arcade::Reference;
 
 /// Pong.
 pub struct Pong {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use operant_lane::Draws;
 
-use crate::Reference;
+use crate::arcade::Reference;
 
 /// 2048: the numbers on the board, 0 if free.
 pub struct Game2048([[u64; 4]; 4]);

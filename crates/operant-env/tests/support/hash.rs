@@ -1,9 +1,14 @@
-//! A hash over the words that an environment produces, in which suites compare trajectories.
+//! Hashes over the words that environments produce, in which suites compare trajectories.
 
-/// FNV-1a over the words that one environment produced.
+/// Folds a word into the hash of one environment, as FNV-1a does with a byte. It is a bijection of the word and of the hash.
 pub fn fold(hash: &mut u64, word: u32) {
-    for byte in word.to_le_bytes() {
-        *hash = (*hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    *hash = (*hash ^ u64::from(word)).wrapping_mul(0x0100_0000_01b3);
+}
+
+/// Folds `(words, R)` into the hashes of R environments.
+pub fn fold_rows(hashes: &mut [u64], words: &[u32]) {
+    for row in words.chunks_exact(hashes.len()) {
+        hashes.iter_mut().zip(row).for_each(|(hash, &word)| fold(hash, word));
     }
 }
 

@@ -65,21 +65,18 @@ fn map<L: Packed, A: Arithmetic, const LITERALS: u8>(
 ) {
     let rows = cells(rows);
     let is_row = |k: usize| k < A::ARITY && LITERALS >> k & 1 == 0;
-    let constants: [L::Uint; 3] = core::array::from_fn(|k| L::Uint::splat(i.args[k] as u32));
-    let args: [&[Cell<Chunk>]; 3] =
-        core::array::from_fn(|k| row(rows, if is_row(k) { i.args[k] } else { 0 }, chunks));
+    // Lists instead of `array::from_fn`: its closures would be functions of their own for each of these hundreds of functions.
+    let constant = |k: usize| L::Uint::splat(i.args[k] as u32);
+    let constants = [constant(0), constant(1), constant(2)];
+    let arg = |k: usize| row(rows, if is_row(k) { i.args[k] } else { 0 }, chunks);
+    let args = [arg(0), arg(1), arg(2)];
     let to = row(rows, i.to, chunks);
     for k in 0..chunks {
-        let args = args.map(|arg| arg[k].get());
+        let args = [args[0][k].get(), args[1][k].get(), args[2][k].get()];
         let mut result = ZERO;
         for part in (0..CHUNK).step_by(L::WIDTH) {
-            let args =
-                core::array::from_fn(
-                    |k| {
-                        if is_row(k) { L::load_uint(&args[k].0[part..]) } else { constants[k] }
-                    },
-                );
-            L::store_uint(A::words::<L>(args), &mut result.0[part..]);
+            let word = |k: usize| if is_row(k) { L::load_uint(&args[k].0[part..]) } else { constants[k] };
+            L::store_uint(A::words::<L>([word(0), word(1), word(2)]), &mut result.0[part..]);
         }
         to[k].set(result);
     }

@@ -161,6 +161,22 @@ macro_rules! prefix_operators {
 prefix_operators!(f32: Neg neg FloatNeg, i32: Neg neg IntNeg);
 prefix_operators!(u32: Not not UintNot, i32: Not not IntNot, bool: Not not MaskNot);
 
+macro_rules! comparisons {
+    ($($method:ident $operation:ident),*) => {$(
+        fn $method(self, other: Self) -> Self::Mask {
+            binary(Operation::$operation, self, other)
+        }
+    )*};
+}
+
+macro_rules! recorded {
+    ($($method:ident $operation:ident),*) => {$(
+        fn $method(self) -> Self {
+            unary(Operation::$operation, self)
+        }
+    )*};
+}
+
 impl Mask for Value<'_, bool> {
     fn splat(value: bool) -> Self {
         Value::Constant(value)
@@ -206,12 +222,7 @@ impl<'g> Uint for Value<'g, u32> {
     fn mul_wide(self, other: Self) -> (Self, Self) {
         (binary(Operation::UintMulHigh, self, other), self * other)
     }
-    fn lt(self, other: Self) -> Self::Mask {
-        binary(Operation::UintLt, self, other)
-    }
-    fn eq(self, other: Self) -> Self::Mask {
-        binary(Operation::UintEq, self, other)
-    }
+    comparisons!(lt UintLt, eq UintEq);
     fn to_int(self) -> Self::Int {
         unary(Operation::UintToInt, self)
     }
@@ -242,12 +253,7 @@ impl<'g> Int for Value<'g, i32> {
     fn shr(self, amount: u32) -> Self {
         binary(Operation::IntShr, self, Value::Constant(amount & 31))
     }
-    fn lt(self, other: Self) -> Self::Mask {
-        binary(Operation::IntLt, self, other)
-    }
-    fn eq(self, other: Self) -> Self::Mask {
-        binary(Operation::IntEq, self, other)
-    }
+    comparisons!(lt IntLt, eq IntEq);
     fn to_uint(self) -> Self::Uint {
         unary(Operation::IntToUint, self)
     }
@@ -269,27 +275,8 @@ impl<'g> Float for Value<'g, f32> {
         let graph = self.graph().or(b.graph()).or(c.graph());
         scalar(Operation::FloatMulAdd, graph, [self.arg(), b.arg(), c.arg()])
     }
-    fn abs(self) -> Self {
-        unary(Operation::FloatAbs, self)
-    }
-    fn sqrt(self) -> Self {
-        unary(Operation::FloatSqrt, self)
-    }
-    fn floor(self) -> Self {
-        unary(Operation::FloatFloor, self)
-    }
-    fn round(self) -> Self {
-        unary(Operation::FloatRound, self)
-    }
-    fn lt(self, other: Self) -> Self::Mask {
-        binary(Operation::FloatLt, self, other)
-    }
-    fn le(self, other: Self) -> Self::Mask {
-        binary(Operation::FloatLe, self, other)
-    }
-    fn eq(self, other: Self) -> Self::Mask {
-        binary(Operation::FloatEq, self, other)
-    }
+    recorded!(abs FloatAbs, sqrt FloatSqrt, floor FloatFloor, round FloatRound);
+    comparisons!(lt FloatLt, le FloatLe, eq FloatEq);
     fn to_int(self) -> Self::Int {
         unary(Operation::FloatToInt, self)
     }

@@ -1,0 +1,39 @@
+//! The tests of operant-env, one program.
+
+#[macro_use]
+#[path = "support/worlds.rs"]
+mod worlds;
+
+mod arcade;
+mod autoreset;
+mod doc;
+mod emitted;
+mod flight;
+mod lanes;
+mod memory;
+mod minigrid;
+mod prover;
+mod reference;
+mod registry;
+mod replay;
+mod rows;
+mod written;
+
+#[path = "support/bounds.rs"]
+mod bounds;
+#[path = "support/cards.rs"]
+mod cards;
+#[path = "support/arcade_court.rs"]
+mod court;
+#[path = "../../operant-lane/tests/support/cxx.rs"]
+mod cxx;
+#[path = "support/data.rs"]
+mod data;
+#[path = "support/hash.rs"]
+mod hash;
+#[path = "support/locks.rs"]
+mod locks;
+#[path = "support/python_worlds.rs"]
+mod python_worlds;
+#[path = "support/arcade_tiles.rs"]
+mod tiles;
