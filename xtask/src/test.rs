@@ -88,7 +88,7 @@ fn steps(target: &Path, tools: &Tools) -> Vec<Step> {
         };
         let lanes = "test --package operant-lane --profile quick --lib --tests";
         steps.push(on("x86-64-v2", "lanes on x86-64-v2", lanes));
-        let learner = "test --package operant-learn --profile quick --test backend --test update";
+        let learner = "test --package operant-learn --profile quick --test tests -- backend:: update:: --skip cuda::";
         steps.push(on("x86-64-v3", "learner on x86-64-v3", learner));
     }
     steps
