@@ -17,6 +17,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-amx", &[]),
     ("operant-learn", &[&["operant-env", "operant-lane", "operant-cuda", "operant-amx"]]),
     ("operant-mpi", &[&["operant-learn", "operant-host"]]),
+    ("operant-parity", &[&["operant-learn", "operant-env", "operant-lane", "operant-cuda"]]),
     (
         "operant-run",
         &[&[
@@ -28,7 +29,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
             "operant-host",
         ]],
     ),
-    ("operant-bench", &[UP_TO_RUN]),
+    ("operant-bench", &[UP_TO_RUN, &["operant-parity"]]),
     ("operant-sweep", &[UP_TO_RUN]),
     ("operant-cli", &[UP_TO_RUN, &["operant-bench", "operant-sweep", "operant-monitor", "operant-mpi"]]),
     ("operant-monitor", &[&["operant-metrics"]]),

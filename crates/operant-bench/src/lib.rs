@@ -5,7 +5,6 @@
 
 pub mod bench;
 pub mod measure;
-pub mod parity;
 pub mod profile;
 pub mod selftest;
 pub mod trial;

@@ -10,8 +10,10 @@ use operant_env::{
     Shape, StepError, Stepped, Stepper, TileSpec,
 };
 use operant_lane::{Draws, Kind, Leaf, Purpose};
-use operant_learn::cpu::backend;
-use operant_learn::{Backend, Config, EvalActions, LearnError, Snapshot, UpdateStats};
+use operant_learn::cpu::{CpuOptions, backend};
+use operant_learn::{Config, EvalActions, LearnError, Snapshot};
+
+use crate::support::{self, update};
 
 /// Copy a word bit by bit: the policy sees the bit under the cursor, 1 for each bit that it repeats.
 #[derive(Debug, Clone)]
@@ -251,17 +253,8 @@ fn config() -> Config {
     }
 }
 
-fn update(backend: &mut dyn Backend) -> UpdateStats {
-    backend.enqueue_update().expect("an update");
-    backend.poll(true).expect("no failure").expect("a finished update")
-}
-
-fn after(env: Arc<dyn AnyEnv>, threads: usize, updates: usize) -> Snapshot {
-    let mut backend = backend(env, &config(), threads).expect("a good configuration");
-    (0..updates).for_each(|_| {
-        update(&mut *backend);
-    });
-    backend.save().expect("a snapshot")
+fn after(env: &Arc<dyn AnyEnv>, threads: usize, updates: usize) -> Snapshot {
+    support::after(env, &config(), &CpuOptions::new(threads), updates)
 }
 
 #[test]
@@ -274,12 +267,12 @@ fn an_environment_that_answers_late_learns_and_threads_change_no_bit() {
     assert!(last.episodic_return_mean > 5.5, "{last:?}");
     let evaluation = backend.evaluate(0..20, 0, EvalActions::Greedy).expect("an evaluation");
     assert_eq!((evaluation.returns, evaluation.lengths), (vec![6.0; 20], vec![6; 20]));
-    assert!(after(copyist(6), 1, 3) == after(copyist(6), 5, 3), "threads change bits");
+    assert!(after(&copyist(6), 1, 3) == after(&copyist(6), 5, 3), "threads change bits");
 }
 
 #[test]
 fn it_resumes_bit_for_bit_and_another_size_is_refused() {
-    let (straight, half) = (after(copyist(5), 2, 6), after(copyist(5), 1, 3));
+    let (straight, half) = (after(&copyist(5), 2, 6), after(&copyist(5), 1, 3));
     let mut resumed = backend(copyist(5), &config(), 2).expect("a good configuration");
     update(&mut *resumed);
     resumed.load(&half).expect("a snapshot of the same run");

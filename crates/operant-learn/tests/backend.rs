@@ -3,23 +3,16 @@
 
 use std::sync::Arc;
 
-#[path = "../../operant-env/tests/support/cards.rs"]
-mod cards;
-#[path = "../../operant-env/tests/support/locks.rs"]
-mod locks;
-
-use cards::{Cards, MixedCards};
-use locks::Locks;
 use operant_env::cartpole::CartPole;
 use operant_env::minatar::{Breakout, MinAtar};
 use operant_env::pendulum::Pendulum;
 use operant_env::{AnyEnv, ObsSpace, builtin};
-use operant_learn::cpu::backend;
-use operant_learn::{Backend, Config, CoreKind, EvalActions, LearnError, Snapshot, UpdateStats};
+use operant_learn::cpu::{CpuOptions, backend};
+use operant_learn::{Config, CoreKind, EvalActions, LearnError, Snapshot};
 
-fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
-    Arc::new(env)
-}
+use crate::support::cards::{Cards, MixedCards};
+use crate::support::locks::Locks;
+use crate::support::{self, assert_same, shared, update};
 
 fn config(num_envs: usize) -> Config {
     Config {
@@ -38,62 +31,38 @@ fn config(num_envs: usize) -> Config {
     }
 }
 
-fn update(backend: &mut dyn Backend) -> UpdateStats {
-    let ticket = backend.enqueue_update().expect("an update");
-    let stats = backend.poll(true).expect("no failure").expect("a finished update");
-    assert_eq!(stats.ticket, ticket);
-    stats
+/// The state after some updates on this number of threads.
+fn after(env: &Arc<dyn AnyEnv>, config: &Config, threads: usize, updates: usize) -> Snapshot {
+    support::after(env, config, &CpuOptions::new(threads), updates)
 }
 
-/// What `updates` updates end in.
-fn after(env: Arc<dyn AnyEnv>, config: &Config, threads: usize, updates: usize) -> Snapshot {
-    let mut backend = backend(env, config, threads).expect("a good configuration");
-    for _ in 0..updates {
-        update(&mut *backend);
-    }
-    backend.save().expect("a snapshot")
-}
-
-/// Compares tensor by tensor, so that a failure names the first that differs.
-fn assert_same(a: &Snapshot, b: &Snapshot, what: &str) {
-    assert_eq!(a.counters, b.counters, "{what}");
-    for (a, b) in a.tensors.iter().zip(&b.tensors) {
-        assert!(a == b, "{what}: {} differs", a.name);
-    }
-}
-
-struct Threads(usize);
-
-impl Threads {
-    fn visit(self, env: &Arc<dyn AnyEnv>) {
-        let name = env.spec().name;
-        let mut config = config(self.0);
-        config.norm_obs = matches!(env.spec().obs, ObsSpace::Box { .. });
-        let one = after(Arc::clone(env), &config, 1, 3);
-        for threads in [2, 5] {
-            let many = after(Arc::clone(env), &config, threads, 3);
-            assert_same(&one, &many, &format!("{name}, {} environments, {threads} threads", self.0));
-        }
+fn threads_change_no_bit(env: &Arc<dyn AnyEnv>, num_envs: usize) {
+    let name = env.spec().name;
+    let config = Config { norm_obs: matches!(env.spec().obs, ObsSpace::Box { .. }), ..config(num_envs) };
+    let one = after(env, &config, 1, 3);
+    for threads in [2, 5] {
+        let many = after(env, &config, threads, 3);
+        assert_same(&one, &many, &format!("{name}, {num_envs} environments, {threads} threads"));
     }
 }
 
 #[test]
 fn threads_never_change_a_bit() {
     for env in builtin().of_each_kind().envs() {
-        Threads(65).visit(env);
+        threads_change_no_bit(env, 65);
     }
     for num_envs in [1, 17, 320] {
-        Threads(num_envs).visit(&shared(Locks));
+        threads_change_no_bit(&shared(Locks), num_envs);
     }
-    Threads(300).visit(&shared(CartPole::default()));
+    threads_change_no_bit(&shared(CartPole::default()), 300);
 }
 
 #[test]
 fn a_loaded_snapshot_continues_bit_for_bit() {
     fn check(env: Arc<dyn AnyEnv>, mut config: Config) {
         config.norm_obs = matches!(env.spec().obs, ObsSpace::Box { .. });
-        let straight = after(env.clone(), &config, 2, 6);
-        let half = after(env.clone(), &config, 2, 3);
+        let straight = after(&env, &config, 2, 6);
+        let half = after(&env, &config, 2, 3);
         let mut resumed = backend(env.clone(), &config, 1).expect("a good configuration");
         // Whatever it did before must not shine through.
         update(&mut *resumed);
@@ -116,7 +85,7 @@ fn a_loaded_snapshot_continues_bit_for_bit() {
 #[test]
 fn a_snapshot_of_something_else_is_refused_and_changes_nothing() {
     let config = config(17);
-    let cartpole = after(shared(CartPole::default()), &config, 1, 1);
+    let cartpole = after(&shared(CartPole::default()), &config, 1, 1);
     let mut pendulum = backend(shared(Pendulum::default()), &config, 1).expect("a good configuration");
     let before = pendulum.save().expect("a snapshot");
     let error = pendulum.load(&cartpole).expect_err("another environment");
@@ -192,7 +161,7 @@ fn packed_observations_are_expanded_for_an_evaluation() {
 #[test]
 fn watching_changes_no_bit_and_shows_whole_episodes() {
     let config = config(40);
-    let unwatched = after(shared(CartPole::default()), &config, 2, 12);
+    let unwatched = after(&shared(CartPole::default()), &config, 2, 12);
     let mut watched = backend(shared(CartPole::default()), &config, 2).expect("a good configuration");
     let mut episodes = Vec::new();
     for _ in 0..12 {

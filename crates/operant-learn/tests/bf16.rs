@@ -1,17 +1,17 @@
 //! Products in bf16: gradients near those of the reference, and the same bits for every unit, thread, tile and lane.
 
-mod cases;
-mod reference;
-
 use std::sync::Arc;
 
-use cases::Case;
-use operant_env::{AnyEnv, builtin};
+use operant_env::builtin;
 use operant_learn::cpu::update::Learner;
-use operant_learn::cpu::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, Unit, backend_with};
+use operant_learn::cpu::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, Unit};
 use operant_learn::network::{Form, Network};
-use operant_learn::{Activation, Config, LearnerState, Snapshot};
+use operant_learn::{Activation, Config, LearnerState};
+use operant_parity::{distance, reference};
 use rayon::ThreadPoolBuilder;
+
+use crate::cases::{self, Case};
+use crate::support::after;
 
 /// The state after an update in bf16.
 fn update(case: &Case, unit: Unit, threads: usize) -> LearnerState {
@@ -38,9 +38,7 @@ fn gradients_are_near_those_of_the_reference() {
         };
         let found = update(&case, Unit::AMX_TWIN, 1).exp_avg;
         let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0).exp_avg;
-        let norm = |numbers: &mut dyn Iterator<Item = f64>| numbers.map(|x| x * x).sum::<f64>().sqrt();
-        let error = norm(&mut found.iter().zip(&expected).map(|(&a, b)| f64::from(a) - b));
-        let distance = error / norm(&mut expected.iter().copied());
+        let distance = distance(&found, &expected);
         let is_dense = case.network.layers().all(|layer| layer.form == Form::Dense);
         // On which side of zero a sum is decides a ReLU's slope.
         let is_smooth = is_dense && case.config.activation == Activation::Tanh;
@@ -65,15 +63,6 @@ fn updates_have_the_same_bits_on_every_unit_and_any_threads() {
     }
 }
 
-/// The state after two rollouts and updates.
-fn train(env: &Arc<dyn AnyEnv>, config: &Config, options: &CpuOptions) -> Snapshot {
-    let mut backend = backend_with(Arc::clone(env), config, options).expect("a good configuration").backend;
-    for _ in 0..2 {
-        backend.enqueue_update().expect("an update");
-    }
-    backend.save().expect("a snapshot")
-}
-
 #[test]
 fn training_has_the_same_bits_on_every_unit_thread_tile_and_lane() {
     for (name, activation, hidden) in
@@ -84,13 +73,13 @@ fn training_has_the_same_bits_on_every_unit_thread_tile_and_lane() {
         let config = Config { num_envs, num_steps, activation, hidden, ..Config::default() };
         let with = |unit, threads| CpuOptions { bf16: Some(unit), ..CpuOptions::new(threads) };
         for unit in Unit::all().into_iter().chain([Unit::AMX_TWIN]) {
-            let twin = train(&env, &config, &with(unit.twin(), 1));
-            assert!(twin != train(&env, &config, &CpuOptions::new(1)), "{name}: f32 has other bits");
+            let twin = after(&env, &config, &with(unit.twin(), 1), 2);
+            assert!(twin != after(&env, &config, &CpuOptions::new(1), 2), "{name}: f32 has other bits");
             for rollout_tile in ROLLOUT_TILES {
                 for lane_width in LANE_WIDTHS {
                     let options = CpuOptions { rollout_tile, lane_width, ..with(unit, 2) };
                     let what = format!("{name}, {unit}, tiles of {rollout_tile}, {lane_width} lanes");
-                    assert!(train(&env, &config, &options) == twin, "{what}");
+                    assert!(after(&env, &config, &options, 2) == twin, "{what}");
                 }
             }
         }

@@ -2,13 +2,6 @@
 
 use std::sync::Arc;
 
-#[path = "../../operant-env/tests/support/cards.rs"]
-mod cards;
-#[path = "../../operant-env/tests/support/locks.rs"]
-mod locks;
-
-use cards::{Cards, MixedCards};
-use locks::Locks;
 use operant_env::cartpole::CartPole;
 use operant_env::pendulum::Pendulum;
 use operant_env::{AnyEnv, builtin};
@@ -17,9 +10,9 @@ use operant_learn::cpu::{
 };
 use operant_learn::{Backend, Config, CoreKind, Encoder, Snapshot};
 
-fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
-    Arc::new(env)
-}
+use crate::support::cards::{Cards, MixedCards};
+use crate::support::locks::Locks;
+use crate::support::{assert_same, shared, update};
 
 /// A rollout of several tiles, small minibatches, and a number of environments that fills neither.
 fn config(num_envs: usize) -> Config {
@@ -40,8 +33,7 @@ fn config(num_envs: usize) -> Config {
 fn after(mut backend: Box<dyn Backend>) -> (Snapshot, Vec<[u64; 6]>) {
     let mut reports = Vec::new();
     for _ in 0..3 {
-        backend.enqueue_update().expect("an update");
-        let stats = backend.poll(true).expect("no failure").expect("a finished update");
+        let stats = update(&mut *backend);
         let reals = [
             stats.episodic_return_mean,
             stats.episodic_return_std,
@@ -61,11 +53,9 @@ fn check(env: Arc<dyn AnyEnv>, config: &Config) {
         let name = env.spec().name;
         let started = backend_with(env.clone(), config, &options).expect("a good configuration");
         let (snapshot, reports) = after(started.backend);
-        assert_eq!(snapshot.counters, plain.counters, "{name}, {options:?}");
-        assert_eq!(reports, reported, "{name}, {} environments, {options:?}", config.num_envs);
-        for (a, b) in plain.tensors.iter().zip(&snapshot.tensors) {
-            assert!(a == b, "{name}, {} environments, {options:?}: {} differs", config.num_envs, a.name);
-        }
+        let what = format!("{name}, {} environments, {options:?}", config.num_envs);
+        assert_eq!(reports, reported, "{what}");
+        assert_same(&plain, &snapshot, &what);
     };
     for rollout_tile in ROLLOUT_TILES {
         for lane_width in LANE_WIDTHS {

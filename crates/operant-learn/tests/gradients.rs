@@ -1,21 +1,20 @@
 //! The gradient of the whole loss for random networks, against JAX's automatic differentiation in float64 (`gradients.py`): encoders,
 //! cores, layers, heads, masks, lengths of sequences and resets within them.
 
-mod cases;
-mod reference;
-
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use cases::{Case, Encoding};
 use operant_learn::cpu::update::Learner;
 use operant_learn::network::{Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Pool};
 use operant_learn::{Activation, Config, CoreKind, LearnerState};
+use operant_parity::{distance, reference};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
+
+use crate::cases::{self, Case, Encoding};
 
 /// Networks that are drawn.
 const COUNT: usize = 32;
@@ -201,13 +200,6 @@ fn by_jax(python: &Path, cases: &[Case]) -> Vec<Vec<f64>> {
         case.network.tensors.iter().flat_map(|t| tensor(&t.name).collect::<Vec<_>>()).collect()
     };
     cases.iter().zip(&gradients).map(|(case, gradient)| of(case, gradient)).collect()
-}
-
-/// ||a - b|| / ||b||.
-fn distance(a: &[f64], b: &[f64]) -> f64 {
-    assert_eq!(a.len(), b.len());
-    let (error, norm) = a.iter().zip(b).fold((0.0, 0.0), |(e, n), (a, b)| (e + (a - b).powi(2), n + b * b));
-    (error / norm).sqrt()
 }
 
 #[test]

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use operant_env::AnyEnv;
 use operant_learn::cpu::{CpuOptions, backend_in};
 use operant_learn::group::{Failure as _, agreed, threads};
-use operant_learn::{Alone, Config, CoreKind, Group, LearnError, ShuffleKind, Snapshot, UpdateStats};
+use operant_learn::{Alone, Config, CoreKind, Group, LearnError, ShuffleKind, Snapshot};
 
-/// Statistics without times, and the state after some updates; from a snapshot, if one is given.
-type Trained = (Vec<[f64; 8]>, Snapshot);
+use crate::support::{Trained, train, world};
 
 fn updates(
     env: &str,
@@ -18,28 +16,7 @@ fn updates(
     from: Option<&Snapshot>,
     count: usize,
 ) -> Trained {
-    let env: Arc<dyn AnyEnv> = Arc::clone(operant_env::builtin().find(env).expect("built in"));
-    let mut backend = backend_in(env, config, options, group).expect("valid").backend;
-    if let Some(snapshot) = from {
-        backend.load(snapshot).expect("it fits");
-    }
-    let mut stats = Vec::new();
-    for _ in 0..count {
-        backend.enqueue_update().expect("an update");
-        let update: UpdateStats = backend.poll(true).expect("polled").expect("an update");
-        stats.push([
-            update.env_steps as f64,
-            update.episodes as f64,
-            if update.episodes > 0 { update.episodic_return_mean } else { 0.0 },
-            update.policy_loss,
-            update.value_loss,
-            update.approx_kl,
-            update.explained_variance,
-            update.grad_norm,
-        ]);
-    }
-    let snapshot = backend.save().expect("saved");
-    (stats, snapshot)
+    train(backend_in(world(env), config, options, group).expect("valid").backend, from, count)
 }
 
 /// As [`updates`], by several processes, all of which must agree.
@@ -121,10 +98,11 @@ fn a_shuffle_in_blocks_is_another_one_and_needs_equal_shares() {
     for (config, text) in
         [(config, "8 blocks, which 3 GPUs cannot share equally"), (samples, "shuffle = \"blocks\"")]
     {
-        let env = Arc::clone(operant_env::builtin().find("cartpole").expect("built in"));
         let group = Arc::clone(&group);
-        let refused =
-            backend_in(env, &config, &CpuOptions::new(1), group).err().expect("refused").to_string();
+        let refused = backend_in(world("cartpole"), &config, &CpuOptions::new(1), group)
+            .err()
+            .expect("refused")
+            .to_string();
         assert!(refused.contains(text), "{refused}");
     }
 }

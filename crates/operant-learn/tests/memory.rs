@@ -3,17 +3,16 @@
 
 use std::sync::Arc;
 
-#[path = "../../operant-env/tests/support/locks.rs"]
-mod locks;
-
-use locks::Locks;
 use operant_env::pendulum::Pendulum;
 use operant_env::play::Outputs;
 use operant_env::{ActionSpace, AnyEnv, Env, EnvOptions, EnvSpec, ObsSpace, Scene, Step, TileSpec, builtin};
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 use operant_learn::cpu::{CpuOptions, backend, backend_with};
-use operant_learn::{Backend, Config, CoreKind, EvalActions, LearnError, TrainedPolicy, UpdateStats};
+use operant_learn::{Config, CoreKind, EvalActions, LearnError, TrainedPolicy};
+
+use crate::support::locks::Locks;
+use crate::support::update;
 
 const CORES: [CoreKind; 3] = [CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm];
 
@@ -33,11 +32,6 @@ fn config(core: CoreKind) -> Config {
         shared_trunk: core == CoreKind::Gru,
         ..Config::default()
     }
-}
-
-fn update(backend: &mut dyn Backend) -> UpdateStats {
-    backend.enqueue_update().expect("an update");
-    backend.poll(true).expect("no failure").expect("a finished update")
 }
 
 bundle! {

@@ -1,26 +1,15 @@
 //! The learner against an independent scalar implementation in f64, and that one against finite differences.
 
-mod cases;
-mod reference;
-
-use cases::{Case, Random};
 use operant_learn::Config;
 use operant_learn::LearnerState;
 use operant_learn::cpu::gae::gae;
 use operant_learn::cpu::network::tile::Row;
 use operant_learn::cpu::update::{Learner, UpdateLosses};
+use operant_parity::{distance, reference};
 use rayon::ThreadPoolBuilder;
 use wide::f32x16;
 
-/// ||out - reference|| / ||reference||.
-fn distance(out: &[f32], reference: &[f64]) -> f64 {
-    let (mut error, mut norm) = (0.0, 0.0);
-    for (&a, &b) in out.iter().zip(reference) {
-        error += (f64::from(a) - b).powi(2);
-        norm += b * b;
-    }
-    (error / norm).sqrt()
-}
+use crate::cases::{self, Case, Random};
 
 fn run(case: &Case, updates: u64, threads: usize) -> (LearnerState, UpdateLosses) {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -73,7 +62,7 @@ fn gradient_matches_the_reference() {
         // Tensor by tensor too: a small one must not hide behind a large one.
         for tensor in &case.network.tensors {
             let range = tensor.range();
-            let distance = self::distance(&state.exp_avg[range.clone()], &expected.exp_avg[range]);
+            let distance = operant_parity::distance(&state.exp_avg[range.clone()], &expected.exp_avg[range]);
             assert!(distance < 5e-5, "{}: {}: {distance:e}", case.name, tensor.name);
         }
     }

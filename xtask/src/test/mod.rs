@@ -36,14 +36,6 @@ impl Tier {
         }
     }
 
-    /// The same behind `cargo test ...`.
-    fn shell_arguments(self) -> String {
-        self.arguments()
-            .iter()
-            .fold(String::new(), |text, argument| format!("{text} {argument}"))
-            .replacen(" ", " -- ", 1)
-    }
-
     fn flag(self) -> &'static str {
         match self {
             Tier::Quick => "",
@@ -58,15 +50,21 @@ struct Step {
     name: &'static str,
     env: Vec<(&'static str, String)>,
     args: &'static str,
-    /// Whether its test programs are run by this program, side by side.
+    /// Whether it is `cargo test`, whose programs are run by this program, side by side.
     is_tests: bool,
+    /// The arguments of the test programs.
+    arguments: &'static [&'static str],
     /// Whether this machine lacks a tool for it.
     is_missing: bool,
 }
 
 impl Step {
     fn new(name: &'static str, args: &'static str) -> Step {
-        Step { name, env: Vec::new(), args, is_tests: false, is_missing: false }
+        Step { name, env: Vec::new(), args, is_tests: false, arguments: &[], is_missing: false }
+    }
+
+    fn tests(name: &'static str, args: &'static str, tier: Tier) -> Step {
+        Step { is_tests: true, arguments: tier.arguments(), ..Step::new(name, args) }
     }
 
     fn env(mut self, key: &'static str, value: impl Into<String>) -> Step {
@@ -75,10 +73,9 @@ impl Step {
     }
 
     /// The command as a user types it in the workspace's root.
-    fn shell(&self, tier: Tier) -> String {
+    fn shell(&self) -> String {
         let env: String = self.env.iter().map(|(key, value)| format!("{key}=\"{value}\" ")).collect();
-        let tests = if self.is_tests { tier.shell_arguments() } else { String::new() };
-        format!("{env}cargo {}{tests}", self.args)
+        format!("{env}cargo {}{}", self.args, programs::behind_dashes(self.arguments))
     }
 
     /// Runs it and returns the lines of tests that were skipped.
@@ -111,13 +108,13 @@ impl Step {
         }
         if self.is_tests {
             command.stderr(Stdio::inherit());
-            return programs::run(metadata, &mut command, tier, log, &tools.variables);
+            return programs::run(metadata, &mut command, self.arguments, log, &tools.variables);
         }
-        let mut child = command.spawn().with_context(|| format!("cannot start `{}`", self.shell(tier)))?;
+        let mut child = command.spawn().with_context(|| format!("cannot start `{}`", self.shell()))?;
         let skipped = child.stderr.take().map(forward).unwrap_or_default();
         let status = child.wait()?;
         if !status.success() {
-            bail!("{} failed ({status}); to repeat only this step:\n\n    {}\n", self.name, self.shell(tier));
+            bail!("{} failed ({status}); to repeat only this step:\n\n    {}\n", self.name, self.shell());
         }
         Ok(skipped)
     }
@@ -126,8 +123,7 @@ impl Step {
 /// The steps, the quick ones first. `target` is where cargo builds. All use one profile and, but for the last two, the features of the
 /// whole workspace, so that they share what they compile.
 fn steps(target: &Path, tools: &Tools, tier: Tier) -> Vec<Step> {
-    let tests = "test --workspace --profile quick --lib --bins --tests";
-    let tests = Step { is_tests: true, ..Step::new("tests", tests) };
+    let tests = Step::tests("tests", "test --workspace --profile quick --lib --bins --tests", tier);
     if tier == Tier::Nightly {
         return vec![tests];
     }
@@ -149,15 +145,16 @@ fn steps(target: &Path, tools: &Tools, tier: Tier) -> Vec<Step> {
     ]);
     if cfg!(target_arch = "x86_64") {
         // No FMA and no AVX on v2, half as wide lanes on v3: the bits must be the same.
-        let on = |level: &str, what: &'static str, args: &'static str| {
-            Step::new(what, args)
+        let on = |level: &str, what, args, arguments| {
+            Step { arguments, ..Step::tests(what, args, tier) }
                 .env("RUSTFLAGS", format!("-C target-cpu={level}"))
                 .env("CARGO_TARGET_DIR", target.join(level).display().to_string())
         };
         let lanes = "test --package operant-lane --profile quick --lib --tests";
-        steps.push(on("x86-64-v2", "lanes on x86-64-v2", lanes));
-        let learner = "test --package operant-learn --profile quick --test tests backend:: update::";
-        steps.push(on("x86-64-v3", "learner on x86-64-v3", learner));
+        steps.push(on("x86-64-v2", "lanes on x86-64-v2", lanes, &["--skip", "nightly_"]));
+        let learner = "test --package operant-learn --profile quick --test tests";
+        let of_cpu = &["backend::", "update::", "--skip", "cuda::"];
+        steps.push(on("x86-64-v3", "learner on x86-64-v3", learner, of_cpu));
     }
     steps
 }
@@ -218,13 +215,13 @@ pub fn run(args: &[&str]) -> Result<()> {
     let mut skipped: BTreeSet<String> = BTreeSet::new();
     for (index, step) in steps.iter().enumerate() {
         let number = format!("[{}/{}] {}", index + 1, steps.len(), step.name);
-        eprintln!("{number}: {}", step.shell(tier));
+        eprintln!("{number}: {}", step.shell());
         if step.is_missing {
             skipped.insert(format!("SKIPPED step {}", step.name));
             continue;
         }
         let start = Instant::now();
-        let run = || step.run(&metadata, &xtask, &log, &tools, tier);
+        let run = || step.run(&metadata, &xtask, &log, &tools);
         skipped.extend(times::step(&log, step.name, run)?);
         eprintln!("{number}: good, {:.1} s", start.elapsed().as_secs_f64());
     }

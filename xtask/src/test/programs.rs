@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use cargo_metadata::{Message, Metadata};
 
-use super::{Tier, times};
+use super::times;
 
 /// The packages whose tests take longest, in this order: they begin first, so that no long program is left for the end.
 const FIRST: &[&str] = &["operant", "operant-learn", "operant-env", "operant-cuda"];
@@ -33,16 +33,12 @@ impl Program {
     /// Runs it and returns what it printed, and whether it passed.
     fn run(
         &self,
-        tier: Tier,
+        arguments: &[&str],
         log: &Path,
         variables: &[(&'static str, std::ffi::OsString)],
     ) -> Result<(bool, Vec<u8>)> {
         let mut command = times::timed(log, &format!("run {}", self.name()))?;
-        command
-            .arg(&self.executable)
-            .args(tier.arguments())
-            .current_dir(&self.directory)
-            .stdin(Stdio::null());
+        command.arg(&self.executable).args(arguments).current_dir(&self.directory).stdin(Stdio::null());
         command
             .env("CARGO_MANIFEST_DIR", &self.directory)
             .envs(variables.iter().map(|(name, value)| (name, value)));
@@ -93,6 +89,12 @@ fn build(metadata: &Metadata, build: &mut Command) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
+/// Arguments of test programs as a user types them after `cargo test ...`.
+pub fn behind_dashes(arguments: &[&str]) -> String {
+    let all: String = arguments.iter().map(|argument| format!(" {argument}")).collect();
+    if all.is_empty() { all } else { format!(" --{all}") }
+}
+
 /// Builds the programs that `cargo test` with these arguments selects, and runs them side by side; returns the lines that say what was skipped.
 ///
 /// # Errors
@@ -101,7 +103,7 @@ fn build(metadata: &Metadata, build: &mut Command) -> Result<Vec<Program>> {
 pub fn run(
     metadata: &Metadata,
     cargo: &mut Command,
-    tier: Tier,
+    arguments: &[&str],
     log: &Path,
     variables: &[(&'static str, std::ffi::OsString)],
 ) -> Result<Vec<String>> {
@@ -119,7 +121,7 @@ pub fn run(
                     let Some(program) = next else { return };
                     let start = Instant::now();
                     let (is_good, printed) = program
-                        .run(tier, log, variables)
+                        .run(arguments, log, variables)
                         .unwrap_or_else(|error| (false, format!("{error:#}\n").into_bytes()));
                     let printed = String::from_utf8_lossy(&printed);
                     let lines = || printed.lines();
@@ -136,7 +138,10 @@ pub fn run(
                         .next()
                         .unwrap_or_default();
                     let (name, seconds) = (program.name(), start.elapsed().as_secs_f64());
-                    if is_good {
+                    // Arguments that select tests must select some.
+                    let is_empty = result.starts_with("ok. 0 passed") && result.ends_with("filtered out");
+                    let selects = arguments.iter().any(|argument| argument.ends_with("::"));
+                    if is_good && !(selects && is_empty) {
                         eprintln!("{seconds:7.1} s  {name}: {result}");
                     } else {
                         eprintln!("{printed}{seconds:7.1} s  {name}: FAILED");
@@ -151,7 +156,9 @@ pub fn run(
     if !failed.is_empty() {
         let commands: Vec<String> = failed
             .iter()
-            .map(|name| format!("    cargo test --profile quick --package {name}{}", tier.shell_arguments()))
+            .map(|name| {
+                format!("    cargo test --profile quick --package {name}{}", behind_dashes(arguments))
+            })
             .collect();
         bail!(
             "{} of {count} test programs failed; to repeat only these:\n\n{}\n",

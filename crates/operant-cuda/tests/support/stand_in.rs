@@ -184,7 +184,7 @@ pub fn said(child: &Output) -> String {
 fn run_child(test: &str, directory: &Path, variables: &[(&str, String)]) -> Output {
     let binary = std::env::current_exe().expect("this test's binary");
     let output = Command::new(binary)
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"])
         .env(CHILD, directory)
         .envs(environment(directory))
         .envs(variables.iter().map(|(name, value)| (name, value)))

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::parity::{
-    UpdatePath, check_gae, check_horizon, compare_gradient, compare_rollout, compare_update,
-    differing_environments,
-};
 use operant_env::replay::{Arithmetic, Case, StepWords};
 use operant_env::{ActionSpace, AnyEnv, LaneWidth, TileSpec};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Config, Encoder, LearnError, Precision};
+use operant_parity::{
+    UpdatePath, check_gae, check_horizon, compare_gradient, compare_rollout, compare_update,
+    differing_environments,
+};
 
 use super::{Gpu, config};
 use crate::selftest::report::Report;

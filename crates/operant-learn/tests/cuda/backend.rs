@@ -1,22 +1,15 @@
-//! The GPU backend without a GPU: what the training loop asks of a [`Backend`], with the real kernels on the host's stand-in.
+//! What the training loop asks of a [`Backend`].
 
 use std::sync::Arc;
 
-#[path = "support/gpu.rs"]
-mod gpu;
-#[path = "../../operant-env/tests/support/locks.rs"]
-mod locks;
-
-use gpu::{device, stand_in};
-use locks::Locks;
 use operant_cuda::Device;
-use operant_env::{AnyEnv, builtin};
+use operant_env::AnyEnv;
 use operant_learn::cuda::GpuOptions;
-use operant_learn::{Backend, Config, CoreKind, EvalActions, LearnError, Snapshot, UpdateStats, cpu, cuda};
+use operant_learn::{Backend, Config, CoreKind, EvalActions, LearnError, cpu, cuda};
 
-fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
-    Arc::new(env)
-}
+use crate::support::gpu::{device, little_device, stand_in};
+use crate::support::locks::Locks;
+use crate::support::{assert_same, run, shared, world};
 
 fn config() -> Config {
     Config {
@@ -33,28 +26,6 @@ fn config() -> Config {
 
 fn on_gpu(device: &Device, env: Arc<dyn AnyEnv>, config: &Config) -> Box<dyn Backend> {
     cuda::backend(env, config, device, GpuOptions::default()).expect("a backend")
-}
-
-/// Enqueues ahead as the training loop does, and collects all reports.
-fn run(backend: &mut dyn Backend, updates: usize) -> Vec<UpdateStats> {
-    let (mut stats, mut enqueued) = (Vec::new(), 0);
-    while stats.len() < updates {
-        if enqueued < updates && enqueued < stats.len() + 2 {
-            backend.enqueue_update().expect("an update");
-            enqueued += 1;
-        } else {
-            stats.extend(backend.poll(true).expect("a report"));
-        }
-    }
-    stats
-}
-
-fn assert_equal(a: &Snapshot, b: &Snapshot) {
-    assert_eq!(a.counters, b.counters);
-    for (a, b) in a.tensors.iter().zip(&b.tensors) {
-        assert!(a == b, "{} differs", a.name);
-    }
-    assert_eq!(a.tensors.len(), b.tensors.len());
 }
 
 /// Networks without memory and with each kind.
@@ -89,10 +60,10 @@ fn continues_bit_for_bit(device: &Device, config: &Config, overlap: bool) {
     let mut second = backend();
     run(&mut *second, 1);
     second.load(&saved).expect("the same environment and configuration");
-    assert_equal(&second.save().expect("a snapshot"), &saved);
+    assert_same(&second.save().expect("a snapshot"), &saved, "what was loaded");
     let stats = run(&mut *second, 2);
     assert_eq!((stats[1].ticket.0, stats[1].env_steps), (4, 5 * 240));
-    assert_equal(&second.save().expect("a snapshot"), &straight.save().expect("a snapshot"));
+    assert_same(&second.save().expect("a snapshot"), &straight.save().expect("a snapshot"), "continued");
 }
 
 #[test]
@@ -106,51 +77,43 @@ fn snapshots_move_between_devices() {
         run(&mut *gpu, 2);
         let saved = gpu.save().expect("a snapshot");
         cpu.load(&saved).expect("the CPU takes it");
-        assert_equal(&cpu.save().expect("a snapshot"), &saved);
+        assert_same(&cpu.save().expect("a snapshot"), &saved, "on the CPU");
         run(&mut *cpu, 1);
         let saved = cpu.save().expect("a snapshot");
         gpu.load(&saved).expect("the GPU takes it");
-        assert_equal(&gpu.save().expect("a snapshot"), &saved);
+        assert_same(&gpu.save().expect("a snapshot"), &saved, "on the GPU");
         run(&mut *gpu, 1);
     }
 }
 
 #[test]
 fn early_updates_report_what_the_cpu_reports() {
-    struct Check<'a>(&'a Device);
-    impl Check<'_> {
-        fn visit(self, env: &Arc<dyn AnyEnv>) {
-            // One minibatch, since the devices number their samples differently and so shuffle them differently.
-            let config =
-                Config { norm_obs: false, norm_reward: false, num_minibatches: 1, num_steps: 64, ..config() };
-            let mut gpu = on_gpu(self.0, Arc::clone(env), &config);
-            let mut cpu = cpu::backend(Arc::clone(env), &config, 1).expect("a CPU");
-            for (gpu, cpu) in run(&mut *gpu, 4).iter().zip(run(&mut *cpu, 4)) {
-                for (what, gpu, cpu) in [
-                    ("policy_loss", gpu.policy_loss, cpu.policy_loss),
-                    ("value_loss", gpu.value_loss, cpu.value_loss),
-                    ("entropy", gpu.entropy, cpu.entropy),
-                    ("approx_kl", gpu.approx_kl, cpu.approx_kl),
-                    ("grad_norm", gpu.grad_norm, cpu.grad_norm),
-                    ("explained_variance", gpu.explained_variance, cpu.explained_variance),
-                    ("learning_rate", gpu.learning_rate, cpu.learning_rate),
-                    ("episodes", gpu.episodes as f64, cpu.episodes as f64),
-                    ("return", gpu.episodic_return_mean, cpu.episodic_return_mean),
-                    ("length", gpu.episodic_length_mean, cpu.episodic_length_mean),
-                    ("return_std", gpu.episodic_return_std, cpu.episodic_return_std),
-                ] {
-                    let close = (gpu - cpu).abs() <= 1e-3 * cpu.abs() + 1e-5;
-                    assert!(
-                        close || gpu.is_nan() && cpu.is_nan(),
-                        "{what}: {gpu} on the GPU, {cpu} on the CPU"
-                    );
-                }
-                assert!(gpu.bytes_h2d + gpu.bytes_d2h <= 4_096);
-            }
-        }
-    }
     let Some(device) = device(0) else { return };
-    Check(&device).visit(builtin().find("cartpole").expect("registered"));
+    // One minibatch, since the devices number their samples differently and so shuffle them differently.
+    let config =
+        Config { norm_obs: false, norm_reward: false, num_minibatches: 1, num_steps: 64, ..config() };
+    let env = world("cartpole");
+    let mut gpu = on_gpu(&device, env.clone(), &config);
+    let mut cpu = cpu::backend(env, &config, 1).expect("a CPU");
+    for (gpu, cpu) in run(&mut *gpu, 4).iter().zip(run(&mut *cpu, 4)) {
+        for (what, gpu, cpu) in [
+            ("policy_loss", gpu.policy_loss, cpu.policy_loss),
+            ("value_loss", gpu.value_loss, cpu.value_loss),
+            ("entropy", gpu.entropy, cpu.entropy),
+            ("approx_kl", gpu.approx_kl, cpu.approx_kl),
+            ("grad_norm", gpu.grad_norm, cpu.grad_norm),
+            ("explained_variance", gpu.explained_variance, cpu.explained_variance),
+            ("learning_rate", gpu.learning_rate, cpu.learning_rate),
+            ("episodes", gpu.episodes as f64, cpu.episodes as f64),
+            ("return", gpu.episodic_return_mean, cpu.episodic_return_mean),
+            ("length", gpu.episodic_length_mean, cpu.episodic_length_mean),
+            ("return_std", gpu.episodic_return_std, cpu.episodic_return_std),
+        ] {
+            let close = (gpu - cpu).abs() <= 1e-3 * cpu.abs() + 1e-5;
+            assert!(close || gpu.is_nan() && cpu.is_nan(), "{what}: {gpu} on the GPU, {cpu} on the CPU");
+        }
+        assert!(gpu.bytes_h2d + gpu.bytes_d2h <= 4_096);
+    }
 }
 
 #[test]
@@ -173,7 +136,8 @@ fn evaluation_and_scene_serve_the_loop() {
 #[test]
 fn a_lost_device_is_an_error_and_never_a_hang() {
     if !stand_in::is_child() {
-        let Some(output) = stand_in::rerun("a_lost_device_is_an_error_and_never_a_hang") else { return };
+        let test = "cuda::backend::a_lost_device_is_an_error_and_never_a_hang";
+        let Some(output) = stand_in::rerun(test) else { return };
         return stand_in::must_pass(&output);
     }
     let Some(device) = device(5) else { return };
@@ -191,7 +155,7 @@ fn a_lost_device_is_an_error_and_never_a_hang() {
 
 #[test]
 fn what_does_not_fit_is_refused_with_its_size() {
-    let Some(device) = device(3) else { return };
+    let Some((_alone, device)) = little_device() else { return };
     let config = Config { num_envs: 8_192, num_steps: 12, num_minibatches: 1, ..config() };
     let error = cuda::backend(shared(Locks), &config, &device, GpuOptions::default()).err().expect("no room");
     let text = error.to_string();

@@ -1,19 +1,15 @@
-//! Environments on a GPU that are stepped with given actions: the same bits as on the CPU, for every environment and mode.
+//! Environments that are stepped with given actions: the same bits as on the CPU, for every environment and mode.
 
-#[path = "support/gpu.rs"]
-mod gpu;
-#[path = "../../operant-env/tests/support/locks.rs"]
-mod locks;
-#[path = "../../operant-env/tests/support/switchboard.rs"]
-mod switchboard;
-
-use gpu::{device, stand_in};
-use locks::Locks;
 use operant_cuda::{Buffer, Device};
 use operant_env::play::{Outputs, RandomActions};
 use operant_env::{ActionSpace, AnyEnv, Autoreset, ObsSpace, Stepper, TileSpec, builtin};
 use operant_learn::cuda::{BadAction, CudaEnvs, EnvArrays, GivenActions};
-use switchboard::Switchboard;
+
+use crate::support::gpu::{device, little_device, sanitized, stand_in};
+use crate::support::locks::Locks;
+use crate::support::switchboard::Switchboard;
+use crate::support::world;
+use crate::support::worlds::{all_worlds, representatives};
 
 const MODES: [Autoreset; 3] = [Autoreset::SameStep, Autoreset::NextStep, Autoreset::Disabled];
 
@@ -176,22 +172,36 @@ fn same_bits(device: &Device, env: &dyn AnyEnv, num_envs: usize, autoreset: Auto
     episodes
 }
 
-#[test]
-fn every_environment_steps_as_on_the_cpu() {
-    // Blocks in order, in reverse and shuffled; none of the numbers fills its last block.
-    for (ordinal, num_envs) in [(0, 200), (1, 65), (2, 33)] {
-        let Some(device) = device(ordinal) else { return };
-        let kinds = builtin().of_each_kind();
-        for env in kinds.envs().iter().filter(|env| CudaEnvs::writes(&env.spec().obs)) {
-            let limit = u64::from(env.spec().time_limit);
-            for mode in MODES {
-                // Long enough that time limits end episodes where they are short.
-                let steps = if ordinal == 0 { limit.min(520) + 10 } else { 60 };
-                let episodes = same_bits(&device, &**env, num_envs, mode, steps);
-                assert!(episodes > 0 || ordinal > 0 || limit > 520, "{}: no episode ended", env.spec().name);
-            }
-        }
+/// Steps a world in every mode for long enough that time limits end episodes where they are short.
+fn steps_agree(name: &str, ordinal: usize, num_envs: usize, most: u64) {
+    let Some(device) = device(ordinal) else { return };
+    let env = world(name);
+    let limit = u64::from(env.spec().time_limit);
+    for mode in MODES {
+        let episodes = same_bits(&device, &*env, num_envs, mode, limit.min(most) + 10);
+        assert!(episodes > 0 || limit > most, "{name}: no episode ended");
     }
+}
+
+fn steps_in_order(name: &str) {
+    steps_agree(name, 0, 33, 520);
+}
+
+mod steps_are_those_of_the_cpu {
+    super::representatives!(tests! super::steps_in_order =>);
+}
+
+/// In every order of threads; none of the numbers of environments fills its last block.
+fn steps_in_every_order(name: &str) {
+    if CudaEnvs::writes(&world(name).spec().obs) {
+        steps_agree(name, 0, 200, 520);
+        steps_agree(name, 1, 65, 50);
+        steps_agree(name, 2, 33, 50);
+    }
+}
+
+mod nightly_steps_are_those_of_the_cpu {
+    super::all_worlds!(nightly_tests! super::steps_in_every_order =>);
 }
 
 #[test]
@@ -246,7 +256,7 @@ fn a_bad_action_is_reported_and_stepped_as_zero() {
 
 #[test]
 fn what_the_device_cannot_hold_is_refused() {
-    let Some(small) = device(3) else { return };
+    let Some((_alone, small)) = little_device() else { return };
     let env = builtin().make("cartpole", &Default::default()).expect("it is built in");
     let refused = |num_envs| {
         let made = CudaEnvs::new(&small, &*env, num_envs, Autoreset::SameStep, 2);
@@ -264,19 +274,16 @@ fn what_the_device_cannot_hold_is_refused() {
 }
 
 #[test]
-fn steps_stay_within_their_memory() {
-    let Some(child) = stand_in::rerun_sanitized("masks_components_and_odd_bits_step_as_on_the_cpu") else {
-        return;
-    };
-    stand_in::must_pass(&child);
+#[ignore = "cargo xtask test --nightly"]
+fn nightly_steps_stay_within_their_memory() {
+    sanitized(&["cuda::step::masks_components_and_odd_bits_step_as_on_the_cpu"]);
 }
 
 /// Streams that run late: whatever is read is ordered after the step that wrote it.
 #[test]
 fn deferred_streams_change_nothing() {
     let late = [("OPERANT_HOST_STREAMS", "3".to_owned())];
-    let Some(child) = stand_in::rerun_with("masks_components_and_odd_bits_step_as_on_the_cpu", &late) else {
-        return;
-    };
+    let test = "cuda::step::masks_components_and_odd_bits_step_as_on_the_cpu";
+    let Some(child) = stand_in::rerun_with(test, &late) else { return };
     stand_in::must_pass(&child);
 }

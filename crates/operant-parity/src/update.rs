@@ -9,7 +9,7 @@ use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};
 use operant_learn::network::{Form, init_params};
 use operant_learn::{Config, LearnError, Precision};
 
-use super::{Norm, tolerance};
+use super::{distance, tolerance};
 
 /// Tolerance of parameters after the first update in single precision; each further update adds three times as much. Moments
 /// may differ by twenty times as much, because Adam does not normalise them.
@@ -96,13 +96,6 @@ fn batch_of(rollout: &CudaRollout, config: &Config) -> Result<Batch, LearnError>
         batch.states_mut().iter_mut().zip((0..n * parts).flat_map(of)).for_each(|(to, from)| *to = from);
     }
     Ok(batch)
-}
-
-/// ||got - expected|| / ||expected||.
-fn distance(got: &[f32], expected: &[f32]) -> f64 {
-    let mut norm = Norm::default();
-    got.iter().zip(expected).for_each(|(&a, &b)| norm.add(f64::from(a), f64::from(b)));
-    norm.relative()
 }
 
 /// Whether `got` is at most `most`; false for NaN.

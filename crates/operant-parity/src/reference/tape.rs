@@ -4,7 +4,7 @@
 pub type Var = usize;
 
 /// Variables in the order of their making.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Tape {
     values: Vec<f64>,
     /// The last of each variable's slopes.
@@ -20,6 +20,7 @@ impl Tape {
         self.values.len() - 1
     }
 
+    /// The value of a variable.
     pub fn value(&self, var: Var) -> f64 {
         self.values[var]
     }
@@ -50,10 +51,12 @@ impl Tape {
         self.node(value, slopes)
     }
 
+    /// a + b
     pub fn add(&mut self, a: Var, b: Var) -> Var {
         self.sum(&[(a, 1.0), (b, 1.0)])
     }
 
+    /// a b
     pub fn mul(&mut self, a: Var, b: Var) -> Var {
         let (x, y) = (self.values[a], self.values[b]);
         self.node(x * y, [(a, y), (b, x)])
@@ -66,26 +69,31 @@ impl Tape {
         self.add(a, change)
     }
 
+    /// exp(x)
     pub fn exp(&mut self, x: Var) -> Var {
         let y = self.values[x].exp();
         self.of(x, y, y)
     }
 
+    /// ln(x)
     pub fn ln(&mut self, x: Var) -> Var {
         let value = self.values[x];
         self.of(x, value.ln(), 1.0 / value)
     }
 
+    /// tanh(x)
     pub fn tanh(&mut self, x: Var) -> Var {
         let y = self.values[x].tanh();
         self.of(x, y, 1.0 - y * y)
     }
 
+    /// 1 / (1 + exp(-x))
     pub fn sigmoid(&mut self, x: Var) -> Var {
         let y = 1.0 / (1.0 + (-self.values[x]).exp());
         self.of(x, y, y * (1.0 - y))
     }
 
+    /// max(x, 0)
     pub fn relu(&mut self, x: Var) -> Var {
         let value = self.values[x];
         self.of(x, value.max(0.0), f64::from(value > 0.0))

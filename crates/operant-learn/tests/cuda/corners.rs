@@ -1,25 +1,6 @@
 //! Corners of the GPU's rollout that the shipped environments and small grids do not reach: odd numbers of real actions, many
 //! components, masks of two words, bootstraps over bits, clock beyond 32 bits, blocks of several warps, broken weights.
 
-#[path = "../../operant-env/tests/support/cards.rs"]
-mod cards;
-#[path = "../../operant-env/tests/support/crane.rs"]
-mod crane;
-#[path = "support/gpu.rs"]
-mod gpu;
-#[path = "../../operant-env/tests/support/locks.rs"]
-mod locks;
-#[path = "../../operant-env/tests/support/random_play.rs"]
-#[allow(dead_code, reason = "each suite uses its own part")]
-mod random_play;
-#[path = "../../operant-env/tests/support/switchboard.rs"]
-mod switchboard;
-
-use cards::{Cards, MixedCards};
-use crane::{Crane, HIGH, LOW};
-use gpu::{device, stand_in};
-use locks::Locks;
-use operant_bench::parity::{compare_rollout, differing_environments};
 use operant_cuda::Device;
 use operant_env::cartpole::CartPole;
 use operant_env::{ActionSpace, Clock, Current, Env, Rows, RowsMut};
@@ -28,41 +9,15 @@ use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Bundle, Packed, Purpose, Source};
 use operant_learn::cuda::{CudaPlay, CudaRollout, PlayOptions};
 use operant_learn::cuda::{EpisodeTotals, RunningNorm};
-use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Activation, Config, Precision};
-use switchboard::Switchboard;
+use operant_parity::{compare_rollout, differing_environments};
 
-fn config(num_envs: usize, num_steps: usize, hidden: &[usize]) -> Config {
-    Config { num_envs, num_steps, seed: 3, hidden: hidden.to_vec(), shared_trunk: true, ..Config::default() }
-}
-
-/// Weights of a network whose outputs, biases and deviations all differ, so that none can be taken for another.
-fn params<E: Env>(env: &E, config: &Config) -> Vec<f32> {
-    let network = Network::new(Architecture::of(&env.spec(), config).expect("the environment's network"));
-    let mut params = init_params(&network, 11);
-    for tensor in &network.tensors {
-        let values = &mut params[tensor.range()];
-        match tensor.name.as_str() {
-            // CleanRL's 0.01 would leave all choices alike.
-            "policy.weight" => values.iter_mut().for_each(|w| *w *= 50.0),
-            "log_std" => values.iter_mut().enumerate().for_each(|(k, s)| *s = 0.25 - 0.5 * k as f32),
-            name if name.ends_with(".bias") => {
-                let first = if name == "value.bias" { 0.5 } else { 0.0 };
-                values.iter_mut().enumerate().for_each(|(k, b)| *b = first + 0.1 * (k as f32).sin());
-            }
-            _ => {}
-        }
-    }
-    params
-}
-
-#[track_caller]
-fn agrees<E: Env>(device: &Device, env: &E, config: &Config, precision: Precision, steps: u64) {
-    let found = compare_rollout(device, env, config, precision, &params(env, config), steps);
-    let found = found.expect("a rollout");
-    let problems = found.problems(precision);
-    assert!(problems.is_empty(), "{} {precision}: {problems:#?} {found:?}", env.spec().name);
-}
+use crate::support::cards::{Cards, MixedCards};
+use crate::support::crane::{Crane, HIGH, LOW};
+use crate::support::gpu::{config, device, params, rollout_agrees, sanitized};
+use crate::support::locks::Locks;
+use crate::support::random_play;
+use crate::support::switchboard::Switchboard;
 
 #[test]
 fn odd_and_many_actions_follow_the_cpu() {
@@ -76,16 +31,16 @@ fn odd_and_many_actions_follow_the_cpu() {
             clip_reward: 0.5,
             ..config(33, 1, &[20])
         };
-        agrees(&device, &Crane, &near, precision, 24);
-        agrees(&device, &Switchboard, &config(33, 1, &[20]), precision, 24);
-        agrees(&device, &Cards, &config(33, 1, &[20]), precision, 24);
-        agrees(&device, &MixedCards, &config(17, 1, &[20]), precision, 24);
+        rollout_agrees(&device, &Crane, &near, precision, 24);
+        rollout_agrees(&device, &Switchboard, &config(33, 1, &[20]), precision, 24);
+        rollout_agrees(&device, &Cards, &config(33, 1, &[20]), precision, 24);
+        rollout_agrees(&device, &MixedCards, &config(17, 1, &[20]), precision, 24);
     }
     let Some(device) = device(2) else { return };
     // Bits straight into the last layer, and two chains over the same bits.
-    agrees(&device, &Switchboard, &config(17, 1, &[]), Precision::Bf16, 12);
+    rollout_agrees(&device, &Switchboard, &config(17, 1, &[]), Precision::Bf16, 12);
     let apart = Config { shared_trunk: false, activation: Activation::Relu, ..config(17, 1, &[40, 24]) };
-    agrees(&device, &Switchboard, &apart, Precision::Tf32, 12);
+    rollout_agrees(&device, &Switchboard, &apart, Precision::Tf32, 12);
     for differing in [
         differing_environments(&device, &Crane, 33, 64).expect("random play"),
         differing_environments(&device, &Switchboard, 33, 64).expect("random play"),
@@ -351,7 +306,7 @@ fn many_blocks_of_many_warps_are_merged() {
     let specialisation = rollout.specialisation();
     let blocks = rollout.kernel().map(|(_, grid)| grid.blocks);
     assert!(specialisation.is_some_and(|it| it.warps == 4) && blocks > Some(32), "{specialisation:?}");
-    agrees(&device, &Crane, &normed, Precision::F32, 8);
+    rollout_agrees(&device, &Crane, &normed, Precision::F32, 8);
 }
 
 /// What random play writes for benchmarks that read it, and the episodes that it counts.
@@ -402,10 +357,11 @@ fn random_play_writes_what_the_scalar_lane_gives() {
 fn the_least_draw_takes_a_legal_choice() {
     const STEP: u64 = 210_190;
     const ENVIRONMENT: usize = 2;
-    let mut draws = ActionDraws::<f32>::new(3, f32::load_uint(&[ENVIRONMENT as u32]), Purpose::Action);
+    const SEED: u64 = 3;
+    let mut draws = ActionDraws::<f32>::new(SEED, f32::load_uint(&[ENVIRONMENT as u32]), Purpose::Action);
     assert_eq!(unit::<f32>(draws.bits(STEP, 0, 5)), 0.0, "the step was chosen for its draw");
     let Some(device) = device(0) else { return };
-    let config = config(17, 1, &[]);
+    let config = Config { seed: SEED, ..config(17, 1, &[]) };
     let rollout = CudaRollout::new(&device, &Switchboard, &config, Precision::F32).expect("a rollout");
     let mut running = rollout.environments().expect("environments");
     // The first three lamps of the first panel are on.
@@ -463,18 +419,19 @@ fn the_boxes_of_the_crane_are_not_alike() {
     assert!(LOW.iter().zip(HIGH).all(|(low, high)| *low < high && *low != -high));
 }
 
-#[test]
-fn corners_stay_within_their_memory_and_the_language() {
-    for test in ["corners_of_every_kind", "the_least_draw_takes_a_legal_choice"] {
-        let Some(output) = stand_in::rerun_sanitized(test) else { return };
-        stand_in::must_pass(&output);
-    }
-}
-
 /// What the sanitizers run: bootstraps over bits, odd actions, blocks of several warps.
 #[test]
 fn corners_of_every_kind() {
     let Some(device) = device(2) else { return };
     by_hand(&device, &Crane, &config(17, 7, &[]), LATE);
     by_hand(&device, &Switchboard, &config(6_337, 6, &[]), LATE);
+}
+
+#[test]
+#[ignore = "cargo xtask test --nightly"]
+fn nightly_corners_stay_within_their_memory_and_the_language() {
+    sanitized(&[
+        "cuda::corners::corners_of_every_kind",
+        "cuda::corners::the_least_draw_takes_a_legal_choice",
+    ]);
 }

@@ -1,22 +1,16 @@
-//! Learning from the kernels' samples: rollouts by the GPU's kernels on the host's stand-in, updates by the CPU's learner. Only
-//! a test: it shows that what a horizon leaves is all that a learner needs, end to end.
+//! Learning from the kernels' samples: rollouts by the GPU's kernels, updates by the CPU's learner. It shows that what a horizon leaves is all that a learner needs, end to end.
 
-use std::sync::Arc;
-
-#[path = "support/gpu.rs"]
-mod gpu;
-#[path = "../../operant-env/tests/support/python_worlds.rs"]
-mod python_worlds;
-
-use gpu::device;
 use operant_cuda::Device;
-use operant_env::{AnyEnv, builtin};
+use operant_env::AnyEnv;
 use operant_learn::LearnerState;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::cpu::update::Learner;
 use operant_learn::cuda::CudaRollout;
 use operant_learn::network::init_params;
 use operant_learn::{Config, Precision};
+
+use crate::support::gpu::device;
+use crate::support::{python_worlds, world};
 
 /// Environments of a block of the batch.
 const LANES: usize = 16;
@@ -42,7 +36,7 @@ struct Learn<'a> {
 
 impl Learn<'_> {
     /// Mean return of the episodes of the first update and of the last ten.
-    fn visit(self, env: &Arc<dyn AnyEnv>) -> [f64; 2] {
+    fn visit(self, env: &dyn AnyEnv) -> [f64; 2] {
         let config = Config {
             total_timesteps: self.updates * 32 * 64,
             num_envs: 32,
@@ -54,7 +48,7 @@ impl Learn<'_> {
             target_kl: 0.03,
             ..Config::default()
         };
-        let rollout = CudaRollout::new(self.device, &**env, &config, self.precision).expect("a rollout");
+        let rollout = CudaRollout::new(self.device, env, &config, self.precision).expect("a rollout");
         let network = rollout.network().clone();
         let mut state = LearnerState::new(init_params(&network, config.seed));
         let mut learner = Learner::new(network, rollout.layout().clone(), config.clone());
@@ -80,7 +74,7 @@ fn cartpole_is_learned_from_the_kernels_samples() {
     for (ordinal, precision) in [(0, Precision::F32), (2, Precision::Bf16)] {
         let Some(device) = device(ordinal) else { return };
         let learn = Learn { device: &device, precision, updates: 60 };
-        let [first, last] = learn.visit(builtin().find("cartpole").expect("registered"));
+        let [first, last] = learn.visit(&*world("cartpole"));
         assert!(first < 40.0 && last > 150.0, "{precision}: {first} at first, {last} at last");
     }
 }
@@ -101,6 +95,6 @@ fn a_world_from_python_gives_the_samples_of_the_built_in_environment() {
         assert!(episodes.count > 20.0, "{} episodes", episodes.count);
         all
     };
-    let built_in = samples(&**builtin().find("cartpole").expect("registered"));
+    let built_in = samples(&*world("cartpole"));
     assert!(samples(&python_worlds::load("cartpole")) == built_in);
 }

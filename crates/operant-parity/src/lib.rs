@@ -1,8 +1,11 @@
-//! Checks of the device against the CPU, used by tests and `operant selftest gpu`.
+//! Comparisons of the GPU with the CPU, used by tests and `operant selftest gpu`, and PPO once more in f64 ([`reference`]).
 //!
 //! Environments must agree bit for bit. Rollouts are compared teacher-forced, every step from the CPU's state, because two
 //! trajectories diverge for good at the first near tie of a draw.
 
+#![forbid(unsafe_code)]
+
+pub mod reference;
 mod update;
 
 use operant_cuda::Device;
@@ -14,9 +17,9 @@ use operant_learn::cpu::network::tile::LANES;
 use operant_learn::cpu::{CpuOptions, Instrumented, backend_with};
 use operant_learn::cuda::RunningNorm as DeviceNorm;
 use operant_learn::cuda::{CudaPlay, CudaRollout, HASH, NetworkOptions, PlayOptions, Returns};
-use operant_learn::network::{Embed, Form, Head, Input, Network, Pool};
+use operant_learn::network::{Head, Network};
 use operant_learn::sample::SampleLayout;
-use operant_learn::{Activation, Config, LearnError, Precision};
+use operant_learn::{Config, LearnError, Precision};
 
 pub use update::{UpdateParity, UpdatePath, compare_gradient, compare_update};
 
@@ -111,6 +114,14 @@ impl Norm {
     }
 }
 
+/// ||got - expected|| / ||expected||.
+pub fn distance<A: Copy + Into<f64>, B: Copy + Into<f64>>(got: &[A], expected: &[B]) -> f64 {
+    assert_eq!(got.len(), expected.len());
+    let mut norm = Norm::default();
+    got.iter().zip(expected).for_each(|(&got, &expected)| norm.add(got.into(), expected.into()));
+    norm.relative()
+}
+
 /// The result of a teacher-forced comparison.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RolloutParity {
@@ -189,7 +200,7 @@ pub fn compare_rollout(
     let precision = options.precision;
     let gpu = CudaRollout::new(device, env, &config, options)?;
     gpu.set_params(params)?;
-    let mut reference = Reference::new(env, &config, gpu.network(), params)?;
+    let mut reference = Stepwise::new(env, &config, gpu.network(), params)?;
     let mut found = RolloutParity::default();
     for step in 0..steps {
         gpu.set_environments(&reference.environments(), step)?;
@@ -239,7 +250,7 @@ impl RolloutParity {
         &mut self,
         samples: &Samples<'_>,
         n: usize,
-        reference: &Reference<'_>,
+        reference: &Stepwise<'_>,
         step: u64,
         precision: Precision,
     ) -> bool {
@@ -284,14 +295,14 @@ impl RolloutParity {
 }
 
 /// The CPU reference: a backend that plays one step at a time.
-struct Reference<'a> {
+struct Stepwise<'a> {
     config: &'a Config,
     network: &'a Network,
     params: &'a [f32],
     backend: Box<dyn Instrumented>,
 }
 
-impl<'a> Reference<'a> {
+impl<'a> Stepwise<'a> {
     /// A reference for `config`, with num_steps = 1.
     fn new(
         env: &dyn AnyEnv,
@@ -337,7 +348,7 @@ impl<'a> Reference<'a> {
     }
 
     /// Whether a draw is so near a boundary of the distribution that rounding decides: recomputed in f64, component by
-    /// component, for the choices that differ. Networks with other layers are not recomputed: each choice that differs counts as an error.
+    /// component, for the choices that differ. Networks with memory are not recomputed: each choice that differs counts as an error.
     fn near_tie(
         &self,
         sample: &[u32],
@@ -349,10 +360,10 @@ impl<'a> Reference<'a> {
     ) -> bool {
         let layout = self.backend.batch().layout();
         let Head::MultiDiscrete(counts) = &self.network.architecture.head else { return false };
-        if self.network.layers().any(|layer| !matches!(layer.form, Form::Dense | Form::Embed(_))) {
+        if self.network.states > 0 {
             return false;
         }
-        let logits = logits(self.network, self.params, &sample[..layout.obs_words]);
+        let logits = reference::logits(self.network, self.params, &sample[..layout.obs_words]);
         let mut draws =
             ActionDraws::<f32>::new(self.config.seed, f32::load_uint(&[n as u32]), Purpose::Action);
         let (mut first, mut explained) = (0, true);
@@ -375,61 +386,6 @@ impl<'a> Reference<'a> {
         }
         explained
     }
-}
-
-/// The outputs of a policy of fully connected layers, with or without embeddings before them, for one observation, in f64.
-fn logits(network: &Network, params: &[f32], obs: &[u32]) -> Vec<f64> {
-    let mut input: Vec<_> = vec![Default::default(); network.architecture.input.words()];
-    let obs: Vec<u32> = match &network.architecture.packing {
-        None => obs.to_vec(),
-        Some(packing) => {
-            let obs: Vec<_> = obs.iter().map(|&word| f32::load_uint(&[word])).collect();
-            packing.expand::<f32>(&obs, &mut input, 1, 0);
-            input.iter().map(|word| word.0).collect()
-        }
-    };
-    let mut x: Vec<f64> = match network.architecture.input {
-        Input::Dense(_) => obs.iter().map(|&word| f64::from(f32::from_bits(word))).collect(),
-        Input::Bits(features) => (0..features).map(|k| f64::from(obs[k / 32] >> (k % 32) & 1)).collect(),
-    };
-    for layer in &network.chains[0].layers {
-        let (weight, bias) = (&params[layer.weight_range()], &params[layer.bias_range()]);
-        if let Form::Embed(embed) = &layer.form {
-            x = embedded(embed, weight, &x);
-            continue;
-        }
-        let rows = weight.chunks_exact(layer.inputs).zip(bias);
-        let sums = rows.map(|(row, &bias)| {
-            row.iter().zip(&x).map(|(&w, x)| f64::from(w) * x).sum::<f64>() + f64::from(bias)
-        });
-        x = sums
-            .map(|sum| match layer.activation {
-                None => sum,
-                Some(Activation::Tanh) => sum.tanh(),
-                Some(Activation::Relu) => sum.max(0.0),
-            })
-            .collect();
-    }
-    x
-}
-
-/// The outputs of tables for the one-hot features `x`.
-fn embedded(embed: &Embed, mut tables: &[f32], x: &[f64]) -> Vec<f64> {
-    let mut y = Vec::new();
-    for part in &embed.parts {
-        let (table, rest) = tables.split_at(part.rows * embed.width);
-        let first = y.len();
-        y.resize(first + embed.outputs_of(part), 0.0);
-        let share = if embed.pool == Pool::Mean { 1.0 / part.positions as f64 } else { 1.0 };
-        for (k, x) in x[part.first..][..part.positions * part.rows].iter().enumerate() {
-            let at = if embed.pool == Pool::Concat { k / part.rows * embed.width } else { 0 };
-            let row = &table[k % part.rows * embed.width..][..embed.width];
-            y[first + at..].iter_mut().zip(row).for_each(|(y, &w)| *y += share * x * f64::from(w));
-        }
-        tables = rest;
-    }
-    y.extend(embed.passed(x.len()).map(|k| x[k]));
-    y
 }
 
 // ---- horizons -------------------------------------------------------------------------------------------------------
@@ -552,16 +508,13 @@ fn advantages(config: &Config, returns: &Returns) -> Vec<f64> {
     let (n, steps) = (config.num_envs, config.num_steps);
     let mut advantages = vec![0.0; n * steps];
     for environment in 0..n {
-        let (mut next, mut next_value) = (0.0, f64::from(returns.next_values[environment]));
-        for t in (0..steps).rev() {
-            let at = t * n + environment;
-            let goes_on = if returns.flags[at] == 0 { 1.0 } else { 0.0 };
-            let value = f64::from(returns.values[at]);
-            let delta = f64::from(returns.rewards[at]) + config.gamma * next_value * goes_on - value;
-            next = delta + config.gamma * config.gae_lambda * goes_on * next;
-            advantages[at] = next;
-            next_value = value;
-        }
+        let column = |row: &[f32]| row.iter().skip(environment).step_by(n).map(|&x| f64::from(x)).collect();
+        let (rewards, values): (Vec<f64>, Vec<f64>) = (column(&returns.rewards), column(&returns.values));
+        let done: Vec<bool> =
+            returns.flags.iter().skip(environment).step_by(n).map(|&flag| flag != 0).collect();
+        let next_value = f64::from(returns.next_values[environment]);
+        let of_one = reference::gae(&rewards, &values, &done, next_value, config.gamma, config.gae_lambda);
+        advantages.iter_mut().skip(environment).step_by(n).zip(of_one).for_each(|(to, from)| *to = from);
     }
     advantages
 }

@@ -1,19 +1,14 @@
-//! A run on several GPUs, with the real kernels on the stand-ins for GPUs and NCCL: each GPU in a thread of its own.
+//! A run on several GPUs and a stand-in for NCCL: each GPU in a thread of its own.
 
 use std::sync::Arc;
 
-#[path = "support/gpu.rs"]
-mod gpu;
-#[path = "../../operant-env/tests/support/locks.rs"]
-mod locks;
-
-use gpu::device;
-use locks::Locks;
 use operant_learn::cuda::{GpuOptions, Kernels, NetworkOptions, backend_in};
 use operant_learn::group::threads;
-use operant_learn::{
-    Alone, Backend, Config, CoreKind, Group, LearnError, Precision, ShuffleKind, Snapshot, UpdateStats,
-};
+use operant_learn::{Alone, Backend, Config, CoreKind, Group, LearnError, Precision, ShuffleKind, Snapshot};
+
+use crate::support::gpu::device;
+use crate::support::locks::Locks;
+use crate::support::{Trained, train};
 
 /// Devices of the stand-in that train; they differ in the order of their threads.
 const DEVICES: [usize; 4] = [0, 1, 2, 4];
@@ -47,9 +42,6 @@ fn backend(
     Some(backend_in(Arc::new(Locks), config, &device, options, group))
 }
 
-/// Updates from a snapshot, if one is given: their statistics without times, and the state after them.
-type Trained = (Vec<[f64; 7]>, Snapshot);
-
 fn updates(
     config: &Config,
     options: GpuOptions,
@@ -57,22 +49,7 @@ fn updates(
     from: Option<&Snapshot>,
     count: usize,
 ) -> Option<Trained> {
-    let mut backend = backend(config, options, group)?.expect("a backend");
-    if let Some(snapshot) = from {
-        backend.load(snapshot).expect("it fits");
-    }
-    let of = |stats: UpdateStats| {
-        let mean = if stats.episodes > 0 { stats.episodic_return_mean } else { 0.0 };
-        let UpdateStats { policy_loss, value_loss, approx_kl, explained_variance, .. } = stats;
-        let (steps, episodes) = (stats.env_steps as f64, stats.episodes as f64);
-        [steps, episodes, mean, policy_loss, value_loss, approx_kl, explained_variance]
-    };
-    let stats = (0..count).map(|_| {
-        backend.enqueue_update().expect("an update");
-        of(backend.poll(true).expect("a report").expect("an update"))
-    });
-    let stats = stats.collect();
-    Some((stats, backend.save().expect("a snapshot")))
+    Some(train(backend(config, options, group)?.expect("a backend"), from, count))
 }
 
 /// The same on this number of GPUs, all of which must agree.

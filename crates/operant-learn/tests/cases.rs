@@ -1,17 +1,14 @@
 //! The shapes that the learner's tests run through: every head, masks, packed observations, both trunks, both
 //! nonlinearities, awkward sizes; and batches of random samples for them.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
-
 use operant_learn::cpu::batch::Batch;
 use operant_learn::network::{
     Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Network, Pool, init_params,
 };
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Activation, Config, CoreKind, Encoder, ShuffleKind};
+use operant_parity::reference;
 use wide::f32x16;
-
-use crate::reference;
 
 /// A configuration and what it trains on.
 pub struct Case {

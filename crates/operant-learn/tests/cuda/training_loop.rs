@@ -1,35 +1,19 @@
-//! The loop of the CUDA backend without a GPU: rollouts that overlap updates, reports in a separate stream, no allocations; with
-//! the real kernels on the host's stand-in, whose streams run in other orders than that of the calls where a test asks for it.
+//! The loop of the CUDA backend: rollouts that overlap updates, reports in a separate stream, no allocations. Where a test asks for
+//! it, streams run in other orders than that of the calls.
 
-#[path = "support/gpu.rs"]
-mod gpu;
-#[path = "../../operant-env/tests/support/locks.rs"]
-mod locks;
-
-use gpu::{device, stand_in};
-use std::sync::Arc;
-use std::sync::{Mutex, PoisonError};
-
-use locks::Locks;
 use operant_cuda::Device;
-use operant_env::AnyEnv;
 use operant_learn::LearnerState;
 use operant_learn::cuda::footprint::Footprint;
 use operant_learn::cuda::{CudaLearner, CudaRollout, GpuOptions, Kernels, NetworkOptions};
 use operant_learn::network::init_params;
 use operant_learn::{Backend, Config, LearnError, Precision, Snapshot, UpdateStats, cuda};
 
-fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
-    Arc::new(env)
-}
+use crate::support::gpu::{device, gemm, little_device, stand_in};
+use crate::support::locks::Locks;
+use crate::support::{self, assert_same, run, shared};
 
 fn options(network: impl Into<NetworkOptions>, overlap: bool) -> GpuOptions {
     GpuOptions { network: network.into(), overlap, ..GpuOptions::default() }
-}
-
-/// The options of the GEMM path.
-fn gemm_path(precision: Precision) -> NetworkOptions {
-    NetworkOptions { precision, kernels: Kernels::Gemm }
 }
 
 fn config() -> Config {
@@ -50,28 +34,6 @@ fn config() -> Config {
 
 fn backend(device: &Device, network: impl Into<NetworkOptions>, overlap: bool) -> Box<dyn Backend> {
     cuda::backend(shared(Locks), &config(), device, options(network, overlap)).expect("a backend")
-}
-
-/// Enqueues ahead as the training loop does, and collects all reports.
-fn run(backend: &mut dyn Backend, updates: usize) -> Vec<UpdateStats> {
-    let (mut stats, mut enqueued) = (Vec::new(), 0);
-    while stats.len() < updates {
-        if enqueued < updates && enqueued < stats.len() + 2 {
-            backend.enqueue_update().expect("an update");
-            enqueued += 1;
-        } else {
-            stats.extend(backend.poll(true).expect("a report"));
-        }
-    }
-    stats
-}
-
-fn assert_equal(a: &Snapshot, b: &Snapshot) {
-    assert_eq!(a.counters, b.counters);
-    for (a, b) in a.tensors.iter().zip(&b.tensors) {
-        assert!(a == b, "{} differs", a.name);
-    }
-    assert_eq!(a.tensors.len(), b.tensors.len());
 }
 
 /// The parameters of a snapshot, in its order, which is that of the network's tensors.
@@ -136,7 +98,7 @@ fn overlap_plays_with_weights_one_update_old(device: &Device, how: NetworkOption
         assert!(stats.iter().all(|stats| stats.bytes_h2d + stats.bytes_d2h <= 4_096));
         let (first_stats, first_snapshot) = first.get_or_insert_with(|| (stats.clone(), snapshot.clone()));
         assert_same_reports(first_stats, &stats);
-        assert_equal(first_snapshot, &snapshot);
+        assert_same(first_snapshot, &snapshot, "trained again");
     }
 }
 
@@ -165,7 +127,7 @@ fn an_overlap_without_free_resources_is_reported() {
         assert!(!quiet.contains("overlap"), "{quiet}");
     }
     // Without cooperative launches an update is many launches, and a rollout's blocks run between them.
-    let Some(phases) = gpu::device(4) else { return };
+    let Some(phases) = support::gpu::device(4) else { return };
     assert!(!how(&phases, 2_048, 128, true).contains("overlap"));
 }
 
@@ -176,7 +138,7 @@ fn with_overlap_a_rollout_plays_with_weights_one_update_old() {
         overlap_plays_with_weights_one_update_old(&device, precision.into(), 1);
     }
     let Some(device) = device(1) else { return };
-    overlap_plays_with_weights_one_update_old(&device, gemm_path(Precision::Bf16), 1);
+    overlap_plays_with_weights_one_update_old(&device, gemm(Precision::Bf16), 1);
 }
 
 #[test]
@@ -184,14 +146,14 @@ fn the_order_of_streams_changes_no_bit() {
     if !stand_in::is_child() {
         for seed in ["1", "2", "3"] {
             let streams = [("OPERANT_HOST_STREAMS", seed.to_owned())];
-            let test = "the_order_of_streams_changes_no_bit";
+            let test = "cuda::training_loop::the_order_of_streams_changes_no_bit";
             let Some(output) = stand_in::rerun_with(test, &streams) else { return };
             stand_in::must_pass(&output);
         }
         return;
     }
     for (ordinal, how, times) in
-        [(0, Precision::F32.into(), 5), (4, Precision::F32.into(), 2), (0, gemm_path(Precision::F32), 3)]
+        [(0, Precision::F32.into(), 5), (4, Precision::F32.into(), 2), (0, gemm(Precision::F32), 3)]
     {
         let Some(device) = device(ordinal) else { return };
         overlap_plays_with_weights_one_update_old(&device, how, times);
@@ -207,7 +169,7 @@ fn the_order_of_streams_changes_no_bit() {
             .collect();
         for (stats, snapshot, scene) in &runs {
             assert_same_reports(stats, &runs[0].0);
-            assert_equal(snapshot, &runs[0].1);
+            assert_same(snapshot, &runs[0].1, "trained again");
             assert!(scene.is_some() && *scene == runs[0].2);
         }
     }
@@ -227,9 +189,9 @@ fn a_restored_overlap_continues_bit_for_bit() {
         // Nobody asks for its report any more.
         second.enqueue_update().expect("an update");
         second.load(&saved).expect("the same environment and configuration");
-        assert_equal(&second.save().expect("a snapshot"), &saved);
+        assert_same(&second.save().expect("a snapshot"), &saved, "what was loaded");
         run(&mut *second, 3);
-        assert_equal(&second.save().expect("a snapshot"), &straight.save().expect("a snapshot"));
+        assert_same(&second.save().expect("a snapshot"), &straight.save().expect("a snapshot"), "continued");
     }
 }
 
@@ -285,9 +247,6 @@ fn reports_wait_for_whoever_is_far_ahead() {
     }
 }
 
-/// Tests that look at the memory of the device that has little: one after the other, since it is shared.
-static MEMORY: Mutex<()> = Mutex::new(());
-
 #[test]
 fn the_loop_allocates_nothing_and_the_start_what_was_foretold() {
     const PINNED: u64 = 3 * 4;
@@ -295,7 +254,7 @@ fn the_loop_allocates_nothing_and_the_start_what_was_foretold() {
     use Precision::{Bf16, F32, Tf32};
     if !stand_in::is_child() {
         // By itself: other tests would take memory of the same device.
-        let test = "the_loop_allocates_nothing_and_the_start_what_was_foretold";
+        let test = "cuda::training_loop::the_loop_allocates_nothing_and_the_start_what_was_foretold";
         let Some(output) = stand_in::rerun(test) else { return };
         return stand_in::must_pass(&output);
     }
@@ -337,8 +296,7 @@ fn the_loop_allocates_nothing_and_the_start_what_was_foretold() {
 
 #[test]
 fn too_many_environments_with_overlap_are_refused_with_the_maximum() {
-    let _alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(device) = device(3) else { return };
+    let Some((_alone, device)) = little_device() else { return };
     let most = [false, true].map(|overlap| {
         let options = options(Precision::F32, overlap);
         let config = Config { num_envs: 8_190, num_minibatches: 3, ..config() };
@@ -361,8 +319,7 @@ fn too_many_environments_with_overlap_are_refused_with_the_maximum() {
 
 #[test]
 fn as_many_environments_as_fit_or_as_learn_are_chosen() {
-    let _alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(little) = device(3) else { return };
+    let Some((_alone, little)) = little_device() else { return };
     let Some(plenty) = device(0) else { return };
     let choose = |device: &Device, config: &Config, overlap: bool| {
         let options = options(Precision::F32, overlap);
@@ -393,7 +350,7 @@ fn as_many_environments_as_fit_or_as_learn_are_chosen() {
 
 #[test]
 fn a_device_lost_in_the_midst_of_overlap_is_an_error_and_never_a_hang() {
-    let test = "a_device_lost_in_the_midst_of_overlap_is_an_error_and_never_a_hang";
+    let test = "cuda::training_loop::a_device_lost_in_the_midst_of_overlap_is_an_error_and_never_a_hang";
     if !stand_in::is_child() {
         for streams in [vec![], vec![("OPERANT_HOST_STREAMS", "5".to_owned())]] {
             let Some(output) = stand_in::rerun_with(test, &streams) else { return };

@@ -1,8 +1,7 @@
-//! PPO once more, for the tests: scalar, in f64, one sample at a time, written from the formulas and sharing nothing with
-//! the crate but the names of tensors and the order of samples. Gradients come from a tape.
+//! PPO once more: scalar, in f64, one sample at a time, written from the formulas and sharing nothing with operant-learn but the
+//! names of tensors and the order of samples. Gradients come from a tape.
 
-#![allow(dead_code, reason = "each test binary uses its part")]
-
+use operant_lane::Packed;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::network::{Cell, CellSpec, Conv, Embed, Form, Head, Input, Network, Pool};
 use operant_learn::shuffle::Shuffle;
@@ -15,10 +14,15 @@ pub mod tape;
 /// One sample, unpacked.
 #[derive(Debug, Clone)]
 pub struct Sample {
+    /// The observation's features.
     pub obs: Vec<f64>,
+    /// One per component.
     pub actions: Vec<f64>,
+    /// Of the actions, when they were taken.
     pub logprob: f64,
+    /// Of the observation, when the actions were taken.
     pub value: f64,
+    /// By GAE.
     pub advantage: f64,
     /// Per logit; empty if everything is legal.
     pub legal: Vec<bool>,
@@ -28,32 +32,50 @@ pub struct Sample {
     pub is_first: bool,
 }
 
-/// Sums of what a minibatch reports.
+/// Means over a minibatch, by the names of `UpdateLosses`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Losses {
+    /// `policy_loss`.
     pub policy: f64,
+    /// `value_loss`.
     pub value: f64,
+    /// `entropy`.
     pub entropy: f64,
+    /// `approx_kl`.
     pub kl: f64,
+    /// `clipfrac`.
     pub clipfrac: f64,
+    /// `grad_norm`.
     pub grad_norm: f64,
+}
+
+/// The features of an observation, which a sample may hold packed.
+pub fn observation(network: &Network, words: &[u32]) -> Vec<f64> {
+    let input = &network.architecture.input;
+    let expanded = network.architecture.packing.as_ref().map(|packing| {
+        let packed: Vec<_> = words.iter().map(|&word| f32::load_uint(&[word])).collect();
+        let mut words = vec![Default::default(); input.words()];
+        packing.expand::<f32>(&packed, &mut words, 1, 0);
+        words.iter().map(|word| word.0).collect::<Vec<u32>>()
+    });
+    let words = expanded.as_deref().unwrap_or(words);
+    match input {
+        Input::Dense(n) => words[..*n].iter().map(|&word| f64::from(f32::from_bits(word))).collect(),
+        Input::Bits(n) => (0..*n).map(|k| f64::from(words[k / 32] >> (k % 32) & 1)).collect(),
+    }
 }
 
 /// Unpacks sample `index` of `batch`.
 pub fn unpack(network: &Network, batch: &Batch, index: usize) -> Sample {
     let (layout, words) = (batch.layout(), batch.sample(index));
     let float = |word: usize| f64::from(f32::from_bits(words[word]));
-    let obs = match network.architecture.input {
-        Input::Dense(n) => (0..n).map(|k| float(layout.obs + k)).collect(),
-        Input::Bits(n) => (0..n).map(|k| f64::from(words[layout.obs + k / 32] >> (k % 32) & 1)).collect(),
-    };
     let legal = if layout.mask_words == 0 {
         vec![]
     } else {
         (0..network.policy_outputs()).map(|k| words[layout.mask + k / 32] >> (k % 32) & 1 == 1).collect()
     };
     Sample {
-        obs,
+        obs: observation(network, &words[layout.obs..layout.obs + layout.obs_words]),
         actions: (0..layout.components).map(|k| float(layout.actions + k)).collect(),
         logprob: float(layout.logprob),
         value: float(layout.value),
@@ -490,6 +512,14 @@ pub fn logprobs_and_values(network: &Network, params: &[f64], samples: &[Sample]
     samples.iter().map(of).collect()
 }
 
+/// The outputs of a policy without memory for one observation, as samples hold it.
+pub fn logits(network: &Network, params: &[f32], obs: &[u32]) -> Vec<f64> {
+    let params: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
+    let OnTape { paths, mut tape, mut state, .. } = OnTape::new(network, &params);
+    let outputs = forward(network, &mut tape, &paths[0], &observation(network, obs), &mut state);
+    outputs.into_iter().map(|output| tape.value(output)).collect()
+}
+
 /// Mean loss of a minibatch, its parts, and its gradient.
 pub fn loss(
     network: &Network,
@@ -549,11 +579,16 @@ pub fn on_tape(
     (net.tape, total, losses)
 }
 
-/// Parameters, moments and step count after the epochs of one update, and the last epoch's mean losses.
+/// The result of one update.
+#[derive(Debug, Clone)]
 pub struct Updated {
+    /// Parameters.
     pub params: Vec<f64>,
+    /// First moments.
     pub exp_avg: Vec<f64>,
+    /// Means over the last epoch.
     pub losses: Losses,
+    /// Epochs that ran.
     pub epochs: usize,
 }
 

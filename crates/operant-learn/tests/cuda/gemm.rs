@@ -1,0 +1,284 @@
+//! Networks that run as matrix products: the real kernels between products, and products by a stand-in for cuBLASLt, against the CPU
+//! backend.
+
+use operant_cuda::Device;
+use operant_env::AnyEnv;
+use operant_learn::LearnerState;
+use operant_learn::cuda::{CudaLearner, CudaRollout};
+use operant_learn::network::init_params;
+use operant_learn::{Activation, Config, CoreKind, Encoder, Precision};
+use operant_parity::{UpdatePath, check_gae, check_horizon};
+
+use super::ORDERS;
+use crate::support::gpu::{
+    config, device, gemm, gradient_agrees, params, rollout_agrees, sanitized, stand_in, updates_agree,
+};
+use crate::support::locks::Locks;
+use crate::support::world;
+use crate::support::worlds::{all_worlds, number, representatives};
+
+/// A rollout, and what an update is made of: updates in single precision, a gradient in another.
+fn agrees(device: &Device, env: &dyn AnyEnv, config: &Config, precision: Precision, updates: u64) {
+    let one_step = Config { num_steps: 1, sequence_length: 0, ..config.clone() };
+    rollout_agrees(device, env, &one_step, gemm(precision), 8);
+    if precision == Precision::F32 {
+        updates_agree(device, env, config, updates, UpdatePath::Gemm);
+    } else {
+        gradient_agrees(device, env, config, gemm(precision));
+    }
+}
+
+fn steps_agree(name: &str, ordinal: usize, precision: Precision) {
+    let Some(device) = device(ordinal) else { return };
+    rollout_agrees(&device, &*world(name), &config(17, 1, &[40, 24]), gemm(precision), 8);
+}
+
+fn steps_in_one_order(name: &str) {
+    let number = (number(name) + 1) % 3;
+    steps_agree(name, ORDERS[number], Precision::ALL[number]);
+}
+
+mod steps_follow_the_cpu {
+    super::representatives!(tests! super::steps_in_one_order =>);
+}
+
+fn steps_in_every_order(name: &str) {
+    ORDERS
+        .into_iter()
+        .zip(Precision::ALL)
+        .for_each(|(ordinal, precision)| steps_agree(name, ordinal, precision));
+}
+
+mod nightly_steps_follow_the_cpu {
+    super::all_worlds!(nightly_tests! super::steps_in_every_order =>);
+}
+
+#[test]
+fn awkward_networks_follow_the_cpu() {
+    for (ordinal, precision) in ORDERS.into_iter().zip(Precision::ALL) {
+        let Some(device) = device(ordinal) else { return };
+        for (name, config) in [
+            (
+                "locks",
+                Config { shared_trunk: false, activation: Activation::Relu, ..config(33, 1, &[33, 20]) },
+            ),
+            ("locks", config(1, 1, &[])),
+            ("locks", config(130, 1, &[300])),
+            ("cards", config(17, 1, &[24])),
+            ("mixed_cards", config(17, 1, &[24])),
+        ] {
+            rollout_agrees(&device, &*world(name), &config, gemm(precision), 8);
+        }
+    }
+}
+
+fn with_layers() -> Config {
+    Config { hidden: vec![24], ..config(17, 8, &[]) }
+}
+
+/// Declares settings with layers of every kind and environments for them, and tests of each in single and in other precisions.
+macro_rules! kinds {
+    ($($kind:ident: $world:literal, $config:expr;)*) => {
+        /// What the setting is called, its world and itself.
+        fn kinds() -> Vec<(&'static str, &'static str, Config)> {
+            vec![$((stringify!($kind), $world, $config)),*]
+        }
+
+        mod other_layers_follow_the_cpu {
+            use super::*;
+
+            $(
+                #[test]
+                fn $kind() {
+                    let Some(device) = device(1) else { return };
+                    agrees(&device, &*world($world), &$config, Precision::F32, 10);
+                }
+            )*
+        }
+
+        mod other_layers_in_other_precisions {
+            use super::*;
+
+            $(
+                #[test]
+                #[ignore = "cargo xtask test --all"]
+                fn $kind() {
+                    for (ordinal, precision) in [(2, Precision::Tf32), (0, Precision::Bf16)] {
+                        let Some(device) = device(ordinal) else { return };
+                        agrees(&device, &*world($world), &$config, precision, 0);
+                    }
+                }
+            )*
+        }
+    };
+}
+
+kinds! {
+    conv: "minatar_breakout", Config { conv: vec![[5, 3, 1]], activation: Activation::Relu, ..with_layers() };
+    conv_stack: "minatar_asterix", Config { conv: vec![[8, 4, 2], [3, 2, 1]], shared_trunk: false, ..with_layers() };
+    conv_over_tables: "minigrid_empty_8x8",
+            Config { encoder: Encoder::Embed, embed_width: 6, conv: vec![[4, 3, 2]], ..with_layers() };
+    mean_of_tables: "minigrid_empty_8x8", Config { encoder: Encoder::EmbedMean, embed_width: 9, ..with_layers() };
+    sum_of_tables: "taxi", Config { encoder: Encoder::EmbedSum, shared_trunk: false, ..with_layers() };
+    layer_norm: "cartpole", Config { hidden: vec![20, 33], layer_norm: true, ..with_layers() };
+    pointer: "prover", Config { pointer: true, encoder: Encoder::Embed, embed_width: 4, ..with_layers() };
+    pointer_normalised: "prover",
+            Config { pointer: true, shared_trunk: false, layer_norm: true, hidden: vec![12, 9], ..with_layers() };
+    mingru: "cartpole_no_velocity",
+            Config { core: CoreKind::MinGru, core_layers: 2, sequence_length: 4, ..with_layers() };
+    gru: "t_maze",
+            Config { core: CoreKind::Gru, core_width: 13, sequence_length: 8, shared_trunk: false, ..with_layers() };
+    lstm: "repeat_previous", Config { core: CoreKind::Lstm, core_width: 10, sequence_length: 4, ..with_layers() };
+    lstm_over_conv: "minigrid_memory_s7",
+            Config {
+                core: CoreKind::Lstm,
+                core_layers: 2,
+                layer_norm: true,
+                conv: vec![[4, 3, 2]],
+                ..with_layers()
+            };
+    // Indices among reals, bits and bytes.
+    tables_among_numbers: "mixed_cards", Config { encoder: Encoder::Embed, ..with_layers() };
+    sums_among_numbers: "mixed_cards", Config { encoder: Encoder::EmbedSum, ..with_layers() };
+}
+
+#[test]
+fn normalisation_follows_the_cpu() {
+    let Some(device) = device(2) else { return };
+    for name in ["acrobot", "mountain_car_continuous"] {
+        let config = Config { norm_obs: true, norm_reward: true, ..config(21, 1, &[16]) };
+        rollout_agrees(&device, &*world(name), &config, gemm(Precision::F32), 8);
+    }
+}
+
+#[test]
+fn a_horizon_is_its_steps_and_its_advantages_are_gae() {
+    let Some(device) = device(2) else { return };
+    let with = |core| Config { core, sequence_length: 8, ..config(33, 24, &[20]) };
+    // Every environment of MountainCar meets its time limit of 200 steps twice or three times.
+    let long = || Config { shared_trunk: false, ..config(3, 450, &[8]) };
+    for (name, config) in [
+        ("locks", config(33, 24, &[20])),
+        ("locks", with(CoreKind::MinGru)),
+        ("locks", with(CoreKind::Gru)),
+        ("locks", with(CoreKind::Lstm)),
+        ("mountain_car", long()),
+        ("mountain_car", Config { core: CoreKind::Lstm, shared_trunk: true, ..long() }),
+    ] {
+        let env = world(name);
+        let params = params(&*env, &config);
+        for precision in [Precision::F32, Precision::Bf16] {
+            let horizon =
+                check_horizon(&device, &*env, &config, gemm(precision), &params).expect("a horizon");
+            let gae = check_gae(&device, &*env, &config, gemm(precision), &params).expect("advantages");
+            assert!(horizon.is_empty() && gae.is_empty(), "{name}: {horizon:#?} {gae:#?}");
+        }
+    }
+}
+
+#[test]
+fn updates_follow_the_cpu() {
+    let Some(device) = device(2) else { return };
+    let base = |envs: usize, steps: usize, hidden: &[usize]| config(envs, steps, hidden);
+    for (name, updates, config) in [
+        ("cartpole", 10, base(16, 16, &[64, 64])),
+        ("cartpole", 2, Config { num_minibatches: 3, clip_vloss: false, ..base(17, 9, &[64, 64]) }),
+        ("pendulum", 2, Config { shared_trunk: false, norm_adv: false, ..base(16, 16, &[32]) }),
+        ("minatar_breakout", 2, Config { activation: Activation::Relu, ..base(16, 8, &[64]) }),
+        ("acrobot", 2, Config { num_minibatches: 1, anneal_lr: false, ..base(1, 65, &[]) }),
+        ("cartpole", 2, Config { activation: Activation::Relu, ..base(8, 8, &[600]) }),
+        ("locks", 2, Config { shared_trunk: false, ent_coef: 0.1, ..base(33, 8, &[20, 40]) }),
+        ("locks", 2, Config { target_kl: 1e-4, max_grad_norm: 0.01, ..base(65, 4, &[128, 32, 16]) }),
+        ("cards", 2, base(17, 8, &[20])),
+        ("mixed_cards", 2, base(17, 8, &[20])),
+    ] {
+        updates_agree(&device, &*world(name), &config, updates, UpdatePath::Gemm);
+    }
+}
+
+#[test]
+fn gradients_on_tensor_cores_are_those_of_single_precision() {
+    let base = |hidden: &[usize]| config(17, 9, hidden);
+    for (ordinal, precision) in [(0, Precision::Bf16), (2, Precision::Tf32)] {
+        let Some(device) = device(ordinal) else { return };
+        for (name, config) in [
+            ("cartpole", base(&[64, 64])),
+            ("cartpole", base(&[])),
+            ("acrobot", Config { shared_trunk: false, ..base(&[33, 20]) }),
+            ("pendulum", base(&[32])),
+            ("minatar_breakout", Config { activation: Activation::Relu, ..base(&[40, 32]) }),
+            ("locks", base(&[20, 40])),
+        ] {
+            gradient_agrees(&device, &*world(name), &config, gemm(precision));
+        }
+    }
+}
+
+#[test]
+fn the_order_of_threads_changes_no_bit() {
+    let others = ["conv_over_tables", "pointer_normalised", "mingru", "gru", "lstm"].map(|kind| {
+        let (_, name, config) = kinds().into_iter().find(|it| it.0 == kind).expect("a kind");
+        let sequence_length = config.sequence_length / 4;
+        (name, Config { num_envs: 5, num_steps: 4, sequence_length, ..config })
+    });
+    for (name, config) in [("locks", config(33, 8, &[64, 32]))].into_iter().chain(others) {
+        let env = world(name);
+        let mut states = Vec::new();
+        for ordinal in ORDERS {
+            let Some(device) = device(ordinal) else { return };
+            let options = gemm(Precision::Bf16);
+            let rollout = CudaRollout::new(&device, &*env, &config, options).expect("a rollout");
+            let network = rollout.network().clone();
+            let params = init_params(&network, 2);
+            rollout.set_params(&params).expect("parameters");
+            let stream = rollout.stream();
+            let learner =
+                CudaLearner::new(&device, stream, &*env, &network, &config, options).expect("a learner");
+            learner.load(stream, &LearnerState::new(params), 0, 0).expect("a state");
+            for _ in 0..2 {
+                rollout.roll().expect("a horizon");
+                learner.update(stream, rollout.samples_buffer()).expect("an update");
+            }
+            states.push((learner.state(stream).expect("state"), rollout.samples().expect("samples")));
+        }
+        assert!(states.iter().all(|state| *state == states[0]), "bits differ in {name}");
+    }
+}
+
+/// A rollout and updates in each way of rectifying, for a child process whose library lacks something.
+#[test]
+fn a_small_network_follows_the_cpu() {
+    let Some(device) = device(1) else { return };
+    for (precision, activation) in [
+        (Precision::F32, Activation::Relu),
+        (Precision::F32, Activation::Tanh),
+        (Precision::Bf16, Activation::Relu),
+    ] {
+        let config = Config { activation, shared_trunk: false, ..config(9, 4, &[24, 16]) };
+        agrees(&device, &Locks, &config, precision, 2);
+    }
+    for (_, name, config) in kinds() {
+        updates_agree(&device, &*world(name), &config, 1, UpdatePath::Gemm);
+    }
+}
+
+const SMALL: &str = "cuda::gemm::a_small_network_follows_the_cpu";
+
+#[test]
+fn unfused_operations_follow_their_products() {
+    for refused in ["relu_bias", "bias,relu_bias", "bias,relu_bias,bias_gradient"] {
+        let lacks = [("OPERANT_HOST_BLAS_REFUSES", refused.to_owned())];
+        let Some(output) = stand_in::rerun_with(SMALL, &lacks) else { return };
+        stand_in::must_pass(&output);
+    }
+    // Without products there is nothing to train with, and words say so.
+    let lacks = [("OPERANT_HOST_BLAS_REFUSES", "none,bias,relu_bias,bias_gradient".to_owned())];
+    let Some(output) = stand_in::rerun_with(SMALL, &lacks) else { return };
+    stand_in::must_fail(&output, &["cuBLASLt cannot compute"]);
+}
+
+#[test]
+#[ignore = "cargo xtask test --nightly"]
+fn nightly_products_stay_within_their_memory_and_the_language() {
+    sanitized(&["cuda::gemm::the_order_of_threads_changes_no_bit"]);
+}
