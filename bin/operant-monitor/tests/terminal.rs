@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::window::Terminal;
 use operant_metrics::{Ring, RingOptions, RunState, create_in};
 use rustix::process::Signal;
-use crate::window::Terminal;
 
 fn start(dir: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Terminal {
     let mut command = Command::new(env!("CARGO_BIN_EXE_operant-monitor"));

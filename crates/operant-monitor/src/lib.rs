@@ -10,6 +10,7 @@
 pub mod app;
 mod control;
 pub mod data;
+pub mod date;
 pub mod error;
 pub mod format;
 pub mod headless;
@@ -19,6 +20,7 @@ pub mod list;
 mod options;
 pub mod picture;
 pub mod player;
+pub mod style;
 pub mod sweep;
 pub mod symbols;
 mod terminal;

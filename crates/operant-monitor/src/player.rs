@@ -14,7 +14,6 @@ use crate::picture::{Brush, Picture};
 use crate::symbols::{self, Marker, Symbols};
 use crate::terminal::Screen;
 use crate::theme::{Depth, Detected, Theme, ThemeName};
-use crate::ui::panel;
 
 /// How long the last frame of an episode is shown.
 const LAST_FRAME: Duration = Duration::from_millis(800);
@@ -256,7 +255,7 @@ impl<'a> Window<'a> {
         let (theme, symbols) = (&self.theme, self.symbols);
         let mut inside = Rect { height: area.height - 1, ..area };
         if area.width >= 12 && area.height >= 6 {
-            panel::border(symbols, theme.border, inside, buffer);
+            symbols.border(theme.border, inside, buffer);
             let room = usize::from(area.width) - 6;
             let note = format!(" {} ", self.show.note());
             let title = format!(" {} ", self.show.title());

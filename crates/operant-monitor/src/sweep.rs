@@ -216,7 +216,7 @@ impl<'a> Window<'a> {
     }
 
     fn table(&mut self, area: Rect, buffer: &mut Buffer) {
-        panel::border(self.symbols, self.theme.border, area, buffer);
+        self.symbols.border(self.theme.border, area, buffer);
         let title = Line::styled(" trials by score ", self.theme.title);
         buffer.set_line(area.x + 2, area.y, &title, area.width - 4);
         let inside =
@@ -310,7 +310,7 @@ impl<'a> Window<'a> {
 
     fn plot(&self, area: Rect, buffer: &mut Buffer) {
         let theme = &self.theme;
-        panel::border(self.symbols, theme.border, area, buffer);
+        self.symbols.border(theme.border, area, buffer);
         let title = Line::styled(" score vs. training time ", theme.title);
         buffer.set_line(area.x + 2, area.y, &title, area.width - 4);
         let (front, rest) = (self.points(true), self.points(false));

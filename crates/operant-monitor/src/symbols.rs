@@ -1,5 +1,9 @@
 //! Glyphs: what borders, bars and markers are made of, with a set that any locale can show.
 
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
 /// What charts and scenes are drawn with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Marker {
@@ -71,6 +75,27 @@ pub struct Symbols {
     pub spark: &'static [&'static str],
     /// Beside the value of something that lies above what a chart shows, or below.
     pub beyond: [&'static str; 2],
+}
+
+impl Symbols {
+    /// Draws a border along the inside of `area`, which is at least 2 x 2.
+    pub fn border(&self, style: Style, area: Rect, buffer: &mut Buffer) {
+        let (right, bottom) = (area.right() - 1, area.bottom() - 1);
+        for x in area.x + 1..right {
+            for y in [area.y, bottom] {
+                buffer[(x, y)].set_symbol(self.edges[0]).set_style(style);
+            }
+        }
+        for y in area.y + 1..bottom {
+            for x in [area.x, right] {
+                buffer[(x, y)].set_symbol(self.edges[1]).set_style(style);
+            }
+        }
+        let corners = [(area.x, area.y), (right, area.y), (area.x, bottom), (right, bottom)];
+        for (corner, at) in self.corners.iter().zip(corners) {
+            buffer[at].set_symbol(corner).set_style(style);
+        }
+    }
 }
 
 /// For UTF-8.

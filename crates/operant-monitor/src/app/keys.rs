@@ -115,7 +115,7 @@ impl App {
                 self.runs.overlay(self.list.row);
             }
             KeyCode::Char('s') => {
-                // Of numbers the greatest are looked for.
+                // Numbers are sorted with the greatest first.
                 let by = order.by.next();
                 self.keep_row(|app| app.runs.sort(Order { by, reversed: by.is_number() }));
             }

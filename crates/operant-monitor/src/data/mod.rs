@@ -1,4 +1,4 @@
-//! The runs: which there are, which are shown, which are waited for.
+//! All runs: those that were found, those on the screen, and those named on the command line that do not exist yet.
 
 mod order;
 mod place;
@@ -18,9 +18,9 @@ pub use source::Source;
 pub(crate) use stage::Playing;
 pub use stage::Stage;
 
-/// How often the directories of rings and of runs are looked at.
+/// Time between two scans of the directories of rings and of runs.
 const SCAN_PERIOD: Duration = Duration::from_millis(500);
-/// Directories of runs that are opened in one look: of thousands, the rest comes with the next looks.
+/// The most directories of runs that one scan opens; the next scans open the rest.
 const NEW_DIRS: usize = 100;
 
 /// All runs that the monitor knows of.
@@ -35,7 +35,7 @@ pub struct Runs {
     overlaid: Vec<PathBuf>,
     /// Rings that cannot be read, by name, and why.
     pub broken: Vec<(String, String)>,
-    /// Why the first of those that are waited for is not there.
+    /// Why the first of the wanted runs cannot be opened.
     pub why: String,
     scanned: Option<Duration>,
     frozen: bool,
@@ -43,8 +43,8 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// The runs in `place`. The first of `wanted` is shown, the others are drawn with it, each as soon as it is there;
-    /// with none wanted, the newest is shown.
+    /// The runs in `place`. The first of `wanted` is shown and the others are drawn in its charts, each as soon as it exists;
+    /// if `wanted` is empty, the newest run is shown.
     pub fn new(place: Place, wanted: &[String]) -> Self {
         Runs {
             place,
@@ -148,7 +148,7 @@ impl Runs {
         self.open.push(run);
     }
 
-    /// Puts the runs that were asked for on the screen, those that are there.
+    /// Opens those runs of `wanted` that exist by now, and shows them.
     fn open_wanted(&mut self) {
         for name in std::mem::take(&mut self.wanted) {
             match self.place.open(&name) {
@@ -191,7 +191,7 @@ impl Runs {
         &self.open
     }
 
-    /// Names that were asked for and are not there yet.
+    /// Names from the command line whose runs do not exist yet.
     pub fn wanted(&self) -> &[String] {
         &self.wanted
     }
@@ -245,7 +245,7 @@ impl Runs {
         }
     }
 
-    /// Keeps everything as it is, also runs that end or vanish.
+    /// Freezes the screen: also runs that end or vanish stay as they are.
     pub fn freeze(&mut self) {
         self.frozen = true;
         let (shown, overlaid) = (&self.shown, &self.overlaid);
@@ -262,7 +262,7 @@ impl Runs {
         self.open.iter_mut().for_each(RunView::thaw);
     }
 
-    /// Whether everything is held.
+    /// Whether the screen is frozen.
     pub fn is_frozen(&self) -> bool {
         self.frozen
     }

@@ -59,7 +59,7 @@ impl SortBy {
         Self::ALL[(self as usize + 1) % Self::ALL.len()]
     }
 
-    /// Whether its values are numbers, of which the greatest are looked for.
+    /// Whether its values are numbers, which are sorted with the greatest first.
     pub const fn is_number(self) -> bool {
         !matches!(self, SortBy::Name | SortBy::State | SortBy::Env)
     }

@@ -54,7 +54,7 @@ impl Source {
         }
     }
 
-    /// How the run stands.
+    /// Its health, the times of its signs of life, and its latest checkpoint.
     pub fn status(&self) -> Status {
         match self {
             Source::Ring(ring) => ring.status(),
@@ -62,7 +62,7 @@ impl Source {
         }
     }
 
-    /// The newest value of every metric; none while it cannot be read, which passes.
+    /// The newest value of every metric; `None` while the ring is being overwritten: try again.
     pub fn latest(&self) -> Option<Vec<f64>> {
         match self {
             Source::Ring(ring) => ring.latest(),
@@ -70,7 +70,7 @@ impl Source {
         }
     }
 
-    /// The last value of a metric that any update reported, where that is known without reading the whole run.
+    /// The last reported value of a metric, if it is known without reading the whole run.
     pub fn reported(&self, y: usize) -> Option<f64> {
         match self {
             Source::Ring(_) => None,
@@ -148,7 +148,7 @@ impl Source {
         }
     }
 
-    /// What has become of the ring's file. A directory that is gone is shown as it was.
+    /// Whether the ring's file still exists and is whole. A directory that was deleted is shown as it was.
     pub fn presence(&self) -> FileState {
         match self {
             Source::Ring(ring) => ring.presence(),
@@ -156,7 +156,7 @@ impl Source {
         }
     }
 
-    /// A copy of all that is there now.
+    /// A copy of the present data.
     pub fn freeze(&self) -> Source {
         match self {
             Source::Ring(ring) => Source::Ring(ring.freeze()),

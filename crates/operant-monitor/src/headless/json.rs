@@ -9,8 +9,8 @@ use std::time::Duration;
 use operant_metrics::{Core, CoreKind, Event, MetricInfo, MetricKind, MetricSummary, SavedCheckpoint};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::date::Date;
 use super::reading::{Figure, Reading, is_whole};
+use crate::date::Date;
 
 /// Events in an object at most.
 const EVENTS: usize = 32;

@@ -1,11 +1,9 @@
 //! What is printed where there is no terminal: text snapshots and JSON, once or at an interval.
 
-mod date;
 mod json;
 mod page;
 mod reading;
 mod select;
-mod style;
 mod text;
 mod wait;
 
@@ -14,16 +12,15 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 
-pub use date::Date;
 pub use json::{FIXED, line};
 pub use reading::{Figure, Reading};
-pub use style::Style;
 pub use text::snapshot;
 
 use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
 use crate::data::Source;
+use crate::style::Style;
 use crate::{MonitorError, Options};
 use wait::{Pause, Signals};
 

@@ -2,7 +2,7 @@
 
 use ratatui::text::Span;
 
-use super::style::Style;
+use crate::style::Style;
 use crate::symbols::Symbols;
 
 /// What a piece of text is.

@@ -3,11 +3,11 @@
 
 use operant_metrics::{Core, CoreKind, Health, Level, RunState};
 
-use super::date::Date;
 use super::page::{Page, Role, width};
 use super::reading::{Figure, Reading, TREND, is_whole};
-use super::style::Style;
+use crate::date::Date;
 use crate::format;
+use crate::style::Style;
 use crate::ui::events::folded;
 use crate::verdict;
 

@@ -8,7 +8,6 @@ use super::board::Mark;
 use super::raster::Raster;
 use crate::symbols::{Marker, Symbols};
 use crate::theme::{TONES, Theme, ThemeName};
-use crate::ui::panel;
 
 /// Characters that distinguish the tones without colour: ground, body, accent, target and faint, then the initials of
 /// the named colours. Grey has a pattern instead, since walls are often grey.
@@ -143,7 +142,7 @@ impl<'a> Brush<'a> {
     /// Draws the border of a board around `inner`.
     pub(super) fn border(&self, inner: Rect, buffer: &mut Buffer) {
         let around = Rect::new(inner.x - 1, inner.y - 1, inner.width + 2, inner.height + 2);
-        panel::border(self.symbols, self.theme.faint, around, buffer);
+        self.symbols.border(self.theme.faint, around, buffer);
     }
 
     /// Draws the dots of a canvas that covers `area`.

@@ -8,7 +8,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
 use super::{Brush, Picture};
-use crate::headless::Style;
+use crate::style::Style;
 use crate::symbols::{ASCII, Marker, UNICODE};
 use crate::theme::{Detected, Theme, ThemeName};
 

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 
 use super::panel::{self, Context};
 use super::text;
-use crate::headless::Date;
+use crate::date::Date;
 
 /// Columns of the time of day with the blank behind it.
 const TIME: usize = 9;

@@ -86,7 +86,7 @@ pub fn frame_with(context: &Context, title: &str, note: Line, area: Rect, buffer
         return area;
     }
     let style = if context.focused { context.theme.border_focused } else { context.theme.border };
-    border(context.symbols, style, area, buffer);
+    context.symbols.border(style, area, buffer);
     let mut spans = Vec::with_capacity(4);
     spans.push(Span::styled(" ", style));
     if context.key > 0 {
@@ -111,25 +111,6 @@ pub fn frame_with(context: &Context, title: &str, note: Line, area: Rect, buffer
         write(area.right() - width - 4, &Line::from(spans), width + 2);
     }
     Rect::new(area.x + 1, area.y + 1, area.width - 2, area.height - 2)
-}
-
-/// Draws a border along the inside of `area`, which is at least 2 x 2.
-pub fn border(symbols: &Symbols, style: Style, area: Rect, buffer: &mut Buffer) {
-    let (right, bottom) = (area.right() - 1, area.bottom() - 1);
-    for x in area.x + 1..right {
-        for y in [area.y, bottom] {
-            buffer[(x, y)].set_symbol(symbols.edges[0]).set_style(style);
-        }
-    }
-    for y in area.y + 1..bottom {
-        for x in [area.x, right] {
-            buffer[(x, y)].set_symbol(symbols.edges[1]).set_style(style);
-        }
-    }
-    let corners = [(area.x, area.y), (right, area.y), (area.x, bottom), (right, bottom)];
-    for (corner, at) in symbols.corners.iter().zip(corners) {
-        buffer[at].set_symbol(corner).set_style(style);
-    }
 }
 
 /// One line of the panel, cut at its right edge; nothing where `row` lies below the area.

@@ -5,7 +5,6 @@ use ratatui::layout::Rect;
 use ratatui::text::Line;
 
 use super::chart::Paint;
-use super::panel;
 
 /// Clears an area of at most `width x height` in the middle of `screen`, frames it, and gives the area inside.
 pub fn draw(
@@ -28,7 +27,7 @@ pub fn draw(
     if width < 8 || height < 3 {
         return area;
     }
-    panel::border(paint.symbols, paint.theme.border_focused, area, buffer);
+    paint.symbols.border(paint.theme.border_focused, area, buffer);
     let title = Line::styled(format!(" {title} "), paint.theme.accent);
     buffer.set_line(area.x + 2, area.y, &title, width - 4);
     // A column of air at both sides, where there is room.

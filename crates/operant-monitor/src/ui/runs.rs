@@ -10,8 +10,8 @@ use super::header::tone_style;
 use super::table::{self, GAP, Place};
 use super::{popup, text};
 use crate::data::{RunView, Runs, SortBy};
+use crate::date::Date;
 use crate::format;
-use crate::headless::Date;
 use crate::list::RunList;
 
 /// A column of the list: its cells in the order of [`COLUMNS`].

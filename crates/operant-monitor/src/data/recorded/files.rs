@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use operant_metrics::{Event, Level, MAX_SMALL_FILE, SavedCheckpoint, open_file, plain, read_file};
 
-use crate::headless::Date;
+use crate::date::Date;
 
 /// Bytes at the end of the log that are read, and events that are kept of them.
 const LOG_TAIL: u64 = 64 << 10;

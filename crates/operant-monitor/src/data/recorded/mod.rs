@@ -19,7 +19,7 @@ pub use files::settings;
 use files::{ago, modified};
 use table::{Header, Table, Tail};
 
-use crate::headless::Date;
+use crate::date::Date;
 
 /// A run's directory, open for reading. The rows of `metrics.csv` are read when a curve is first asked for: a list of many
 /// runs needs only the newest row of each.
@@ -117,18 +117,18 @@ impl Recorded {
         }
     }
 
-    /// What the trainer said last; if that is not an end, whether it is still there.
+    /// The state that the trainer reported last; if that is not a final one, whether the trainer is still running.
     fn health(&self) -> Health {
         match self.file.state() {
             Some(state) if state.is_final() => Health::Reported(state),
-            // A directory from before run.json: its last file tells.
+            // A directory of a version without run.json: result.json is the last file that it wrote.
             None if self.dir.join("result.json").is_file() => Health::Reported(RunState::Finished),
             said if self.is_held() => Health::Reported(said.unwrap_or(RunState::Starting)),
             _ => Health::Killed,
         }
     }
 
-    /// Whether the trainer lives. The process is looked for first, for to look at the lock is to hold it for a moment.
+    /// Whether the trainer is running. The process is checked before the lock, because testing the lock holds it for a moment.
     fn is_held(&self) -> bool {
         let RunFile { pid, process_start: start, boot_id: boot, .. } = &self.file;
         if *pid > 0 && *start > 0 && process_start(*pid) == Some(*start) && *boot == boot_id() {

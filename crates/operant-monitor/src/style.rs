@@ -32,13 +32,13 @@ impl Style {
         }
     }
 
-    pub(super) fn symbols(&self) -> &'static Symbols {
+    pub(crate) fn symbols(&self) -> &'static Symbols {
         if self.ascii { &ASCII } else { &UNICODE }
     }
 
     /// Text without what a terminal would obey: control characters and changes of direction. A ring is a file that
     /// anyone may have written.
-    pub(super) fn clean(&self, text: &str) -> String {
+    pub(crate) fn clean(&self, text: &str) -> String {
         let obeyed = |c: char| {
             c.is_control()
                 || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
