@@ -12,7 +12,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-cuda", &[]),
     ("operant-metrics", &[]),
     ("operant-host", &[]),
-    ("operant-env", &[&["operant-lane"]]),
+    ("operant-env", &[&["operant-lane", "operant-metrics"]]),
     ("operant-gym", &[&["operant-env", "operant-lane"]]),
     ("operant-amx", &[]),
     ("operant-learn", &[&["operant-env", "operant-lane", "operant-cuda", "operant-amx"]]),

@@ -287,7 +287,7 @@ impl<'a> Window<'a> {
 
 #[cfg(test)]
 mod tests {
-    use operant_metrics::Primitive;
+    use operant_metrics::Shape;
 
     use super::*;
     use crate::headless::fixture::screen;
@@ -309,11 +309,11 @@ mod tests {
         }
 
         fn picture(&mut self) {
-            let wall = Primitive::Rectangle { low: [0.0, 0.0], high: [5.0, 1.0], tone: 10 };
+            let wall = Shape::Rectangle { low: [0.0, 0.0], high: [5.0, 1.0], tone: 10 };
             let at = self.at + 0.5;
             let agent = vec![[at - 0.3, 1.2], [at + 0.4, 1.5], [at - 0.3, 1.8]];
-            let label = Primitive::Text { center: [4.5, 2.5], text: "go".into(), tone: 2 };
-            self.frame = vec![wall, Primitive::Polygon { points: agent, tone: 5 }, label];
+            let label = Shape::Text { center: [4.5, 2.5], text: "go".into(), tone: 2 };
+            self.frame = vec![wall, Shape::Polygon { points: agent, tone: 5 }, label];
         }
     }
 

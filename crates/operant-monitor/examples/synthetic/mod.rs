@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use operant_metrics::{
-    COUNT, Core, CoreKind, Episode, Frame, Identity, Level, Primitive, Record, Ring, RingError, RingOptions,
-    RunState, create_in, position,
+    COUNT, Core, CoreKind, Episode, Frame, Identity, Level, Record, Ring, RingError, RingOptions, RunState,
+    Shape, create_in, position,
 };
 
 /// Environment steps in one update.
@@ -150,10 +150,10 @@ pub fn episode(frames: usize) -> Episode {
         let (x, angle) = (0.8 * phase.sin(), 0.25 * (phase * 1.7).sin());
         let tip = [x + angle.sin(), 0.2 + angle.cos()];
         vec![
-            Primitive::Line { points: vec![[-2.4, 0.0], [2.4, 0.0]], tone: 0 },
-            Primitive::Rectangle { low: [x - 0.3, 0.0], high: [x + 0.3, 0.2], tone: 1 },
-            Primitive::Line { points: vec![[x, 0.2], tip], tone: 2 },
-            Primitive::Circle { center: [x, 0.2], radius: 0.05, tone: 3 },
+            Shape::Line { points: vec![[-2.4, 0.0], [2.4, 0.0]], tone: 0 },
+            Shape::Rectangle { low: [x - 0.3, 0.0], high: [x + 0.3, 0.2], tone: 1 },
+            Shape::Line { points: vec![[x, 0.2], tip], tone: 2 },
+            Shape::Circle { center: [x, 0.2], radius: 0.05, tone: 3 },
         ]
     };
     Episode {

@@ -1,6 +1,6 @@
 //! Detects boards: pictures that consist of squares on a small integer grid and of marks within one square.
 
-use operant_metrics::{Frame, Point, Primitive};
+use operant_metrics::{Frame, Point, Shape};
 
 /// Allowed number of squares per side.
 const SIDES: std::ops::RangeInclusive<f32> = 3.0..=40.0;
@@ -86,12 +86,12 @@ impl Board {
     }
 
     /// How a shape is shown on this board; `None` if it does not fit a board.
-    fn part(&self, shape: &Primitive) -> Option<Part> {
-        if let Primitive::Text { .. } = shape {
+    fn part(&self, shape: &Shape) -> Option<Part> {
+        if let Shape::Text { .. } = shape {
             return Some(Part::Text);
         }
         let (low, high) = extent(shape)?;
-        if let Primitive::Rectangle { .. } = shape
+        if let Shape::Rectangle { .. } = shape
             && (0..2).all(|axis| is_whole(low[axis], high[axis]))
         {
             let range = |from: f32, to: f32, count: usize| {
@@ -121,11 +121,11 @@ impl Board {
                 Some(Part::Squares([across, down])) => {
                     for row in down {
                         squares[row * self.columns..][across.clone()]
-                            .fill(Square { tone: Some(tone(shape)), mark: None });
+                            .fill(Square { tone: Some(shape.tone()), mark: None });
                     }
                 }
                 Some(Part::Mark([column, row])) => {
-                    squares[row * self.columns + column].mark = Some((mark(shape), tone(shape)));
+                    squares[row * self.columns + column].mark = Some((mark(shape), shape.tone()));
                 }
                 Some(Part::Text) | None => {}
             }
@@ -135,9 +135,9 @@ impl Board {
 
     /// The frame with its squares enlarged to fill their cells.
     pub(super) fn without_gaps(&self, frame: &Frame) -> Frame {
-        let grown = |shape: &Primitive| match (shape, self.part(shape)) {
-            (Primitive::Rectangle { low, high, tone }, Some(Part::Squares(_))) => {
-                Primitive::Rectangle { low: low.map(f32::round), high: high.map(f32::round), tone: *tone }
+        let grown = |shape: &Shape| match (shape, self.part(shape)) {
+            (Shape::Rectangle { low, high, tone }, Some(Part::Squares(_))) => {
+                Shape::Rectangle { low: low.map(f32::round), high: high.map(f32::round), tone: *tone }
             }
             _ => shape.clone(),
         };
@@ -153,14 +153,12 @@ fn is_whole(low: f32, high: f32) -> bool {
 }
 
 /// The bounding box of a shape; `None` if it is empty or not finite.
-fn extent(shape: &Primitive) -> Option<(Point, Point)> {
+fn extent(shape: &Shape) -> Option<(Point, Point)> {
     let points: &[Point] = match shape {
-        Primitive::Line { points, .. } | Primitive::Polygon { points, .. } => points,
-        Primitive::Rectangle { low, high, .. } => &[*low, *high],
-        Primitive::Circle { center: [x, y], radius, .. } => {
-            &[[x - radius, y - radius], [x + radius, y + radius]]
-        }
-        Primitive::Text { center, .. } => &[*center],
+        Shape::Line { points, .. } | Shape::Polygon { points, .. } => points,
+        Shape::Rectangle { low, high, .. } => &[*low, *high],
+        Shape::Circle { center: [x, y], radius, .. } => &[[x - radius, y - radius], [x + radius, y + radius]],
+        Shape::Text { center, .. } => &[*center],
     };
     let corner = |start: f32, pick: fn(f32, f32) -> f32| {
         [0, 1].map(|axis| points.iter().fold(start, |best, point| pick(best, point[axis])))
@@ -170,20 +168,20 @@ fn extent(shape: &Primitive) -> Option<(Point, Point)> {
     (finite && !points.is_empty()).then_some((low, high))
 }
 
-fn mark(shape: &Primitive) -> Mark {
+fn mark(shape: &Shape) -> Mark {
     match shape {
-        Primitive::Circle { .. } => Mark::Circle,
-        Primitive::Rectangle { .. } => Mark::Rectangle,
-        Primitive::Line { .. } => Mark::Line,
-        Primitive::Polygon { points, .. } => facing(points).unwrap_or(Mark::Polygon),
-        Primitive::Text { .. } => Mark::Polygon,
+        Shape::Circle { .. } => Mark::Circle,
+        Shape::Rectangle { .. } => Mark::Rectangle,
+        Shape::Line { .. } => Mark::Line,
+        Shape::Polygon { points, .. } => facing(points).unwrap_or(Mark::Polygon),
+        Shape::Text { .. } => Mark::Polygon,
     }
 }
 
 /// The direction in which a triangle or an arrowhead points: from the mean of its corners towards the centre of its
 /// bounding box.
 fn facing(points: &[Point]) -> Option<Mark> {
-    let (low, high) = extent(&Primitive::Polygon { points: points.to_vec(), tone: 0 })?;
+    let (low, high) = extent(&Shape::Polygon { points: points.to_vec(), tone: 0 })?;
     let lean = [0, 1].map(|axis| {
         let mean = points.iter().map(|point| point[axis]).sum::<f32>() / points.len() as f32;
         ((low[axis] + high[axis]) / 2.0 - mean) / (high[axis] - low[axis]).max(SLACK)
@@ -191,17 +189,6 @@ fn facing(points: &[Point]) -> Option<Mark> {
     let axis = usize::from(lean[1].abs() > lean[0].abs());
     (lean[axis].abs() > 0.05)
         .then(|| [[Mark::Left, Mark::Right], [Mark::Down, Mark::Up]][axis][usize::from(lean[axis] > 0.0)])
-}
-
-/// The palette entry of a shape.
-pub(super) fn tone(shape: &Primitive) -> u8 {
-    match shape {
-        Primitive::Line { tone, .. }
-        | Primitive::Circle { tone, .. }
-        | Primitive::Rectangle { tone, .. }
-        | Primitive::Polygon { tone, .. }
-        | Primitive::Text { tone, .. } => *tone,
-    }
 }
 
 #[cfg(test)]
@@ -232,9 +219,9 @@ mod tests {
 
     #[test]
     fn a_board_needs_squares_and_every_shape_in_its_place() {
-        let square = Primitive::Rectangle { low: [1.05, 1.05], high: [1.95, 1.95], tone: 1 };
-        let ball = |x: f32| Primitive::Circle { center: [x, 2.5], radius: 0.4, tone: 5 };
-        let of = |shapes: &[Primitive]| Board::of([0.0; 2], [5.0, 4.0], &[shapes.to_vec()]);
+        let square = Shape::Rectangle { low: [1.05, 1.05], high: [1.95, 1.95], tone: 1 };
+        let ball = |x: f32| Shape::Circle { center: [x, 2.5], radius: 0.4, tone: 5 };
+        let of = |shapes: &[Shape]| Board::of([0.0; 2], [5.0, 4.0], &[shapes.to_vec()]);
         let board = of(&[square.clone(), ball(2.5)]).expect("a board");
         assert_eq!((board.columns, board.rows), (5, 4));
         assert!(of(&[ball(2.5)]).is_none(), "no squares");

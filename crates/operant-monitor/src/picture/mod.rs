@@ -7,7 +7,7 @@ mod print;
 mod raster;
 mod squares;
 
-use operant_metrics::{Episode, Frame, Point, Primitive};
+use operant_metrics::{Episode, Frame, Point, Shape};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -78,12 +78,12 @@ impl Picture {
 
     /// Draws the texts of a frame whose view covers `view`, over everything else. A text that is wider may cover all of `area`.
     fn texts(&self, frame: &Frame, brush: &Brush, view: Rect, area: Rect, buffer: &mut Buffer) {
-        if !frame.iter().any(|shape| matches!(shape, Primitive::Text { .. })) {
+        if !frame.iter().any(|shape| matches!(shape, Shape::Text { .. })) {
             return;
         }
         let Some(raster) = self.raster(brush, view) else { return };
         for shape in frame {
-            let Primitive::Text { center, text, tone } = shape else { continue };
+            let Shape::Text { center, text, tone } = shape else { continue };
             if let Some([column, row]) = raster.cell_of(*center) {
                 let at = [i32::from(view.x) + column as i32, i32::from(view.y) + row as i32];
                 brush.text(text, *tone, at, area, buffer);

@@ -3,7 +3,7 @@
 //! A terminal cell is about twice as tall as it is wide, so braille dots (2 x 4 a cell) and half blocks (1 x 2) are square
 //! and a single character is not; [`Raster::new`] takes the dots of one cell and keeps the scene's proportions with either.
 
-use operant_metrics::{Point, Primitive};
+use operant_metrics::{Point, Shape};
 
 /// How much taller than wide a terminal cell is.
 const CELL_ASPECT: f64 = 2.0;
@@ -72,25 +72,25 @@ impl Raster {
     }
 
     /// Draws a shape over what is there. What is not finite is not drawn.
-    pub(super) fn draw(&mut self, shape: &Primitive) {
+    pub(super) fn draw(&mut self, shape: &Shape) {
         match shape {
-            Primitive::Line { points, tone } => {
+            Shape::Line { points, tone } => {
                 for ends in points.windows(2) {
                     self.segment(ends[0].map(f64::from), ends[1].map(f64::from), *tone);
                 }
             }
-            Primitive::Circle { center, radius, tone } => {
+            Shape::Circle { center, radius, tone } => {
                 self.circle(center.map(f64::from), f64::from(*radius), *tone)
             }
-            Primitive::Rectangle { low, high, tone } => {
+            Shape::Rectangle { low, high, tone } => {
                 self.rectangle(low.map(f64::from), high.map(f64::from), *tone)
             }
-            Primitive::Polygon { points, tone } => {
+            Shape::Polygon { points, tone } => {
                 let points: Vec<_> = points.iter().map(|point| point.map(f64::from)).collect();
                 self.polygon(&points, *tone);
             }
             // Text is not drawn with dots.
-            Primitive::Text { .. } => {}
+            Shape::Text { .. } => {}
         }
     }
 
@@ -268,19 +268,19 @@ mod tests {
         dots: (usize, usize),
         low: Point,
         high: Point,
-        shapes: &[Primitive],
+        shapes: &[Shape],
     ) -> Raster {
         let mut raster = Raster::new(cells, dots, low, high).unwrap();
         shapes.iter().for_each(|shape| raster.draw(shape));
         raster
     }
 
-    fn line(points: &[Point]) -> Primitive {
-        Primitive::Line { points: points.to_vec(), tone: 1 }
+    fn line(points: &[Point]) -> Shape {
+        Shape::Line { points: points.to_vec(), tone: 1 }
     }
 
-    fn square(low: Point, high: Point, tone: u8) -> Primitive {
-        Primitive::Rectangle { low, high, tone }
+    fn square(low: Point, high: Point, tone: u8) -> Shape {
+        Shape::Rectangle { low, high, tone }
     }
 
     /// Smallest box around what is drawn: left, top, width, height.
@@ -352,8 +352,8 @@ mod tests {
             line(&[]),
             square([2.0, 0.0], [3.0, 1.0], 0),
             square([nan, 0.0], [1.0, 1.0], 0),
-            Primitive::Circle { center: [5.0, 5.0], radius: 1.0, tone: 0 },
-            Primitive::Circle { center: [0.5, 0.5], radius: nan, tone: 0 },
+            Shape::Circle { center: [5.0, 5.0], radius: 1.0, tone: 0 },
+            Shape::Circle { center: [0.5, 0.5], radius: nan, tone: 0 },
         ] {
             let raster = canvas((10, 5), BRAILLE, [0.0, 0.0], [1.0, 1.0], std::slice::from_ref(&shape));
             assert!(raster.dots.iter().all(|dot| *dot == 0), "{shape:?}");
@@ -373,20 +373,20 @@ mod tests {
 
     #[test]
     fn circles_are_round_and_never_vanish() {
-        let disc = Primitive::Circle { center: [0.0, 0.0], radius: 0.5, tone: 3 };
+        let disc = Shape::Circle { center: [0.0, 0.0], radius: 0.5, tone: 3 };
         let raster = canvas((20, 10), BRAILLE, [-1.0, -1.0], [1.0, 1.0], &[disc]);
         assert_eq!(extent(&raster), (10, 10, 20, 20));
         let lit = raster.dots.iter().filter(|dot| **dot > 0).count() as f64;
         assert!((lit / 400.0 - std::f64::consts::FRAC_PI_4).abs() < 0.03, "{lit}");
 
-        let speck = Primitive::Circle { center: [0.0, 0.0], radius: 1e-6, tone: 3 };
+        let speck = Shape::Circle { center: [0.0, 0.0], radius: 1e-6, tone: 3 };
         let raster = canvas((3, 2), BRAILLE, [-1.0, -1.0], [1.0, 1.0], &[speck]);
         assert_eq!(raster.dots.iter().filter(|dot| **dot > 0).count(), 1);
     }
 
     #[test]
     fn polygons_are_filled_and_stay_inside() {
-        let polygon = |points: &[Point]| Primitive::Polygon { points: points.to_vec(), tone: 4 };
+        let polygon = |points: &[Point]| Shape::Polygon { points: points.to_vec(), tone: 4 };
         let view = ([-1.0, -1.0], [1.0, 1.0]);
         let triangle = polygon(&[[-1.0, -1.0], [1.0, -1.0], [0.0, 1.0]]);
         let raster = canvas((20, 10), BRAILLE, view.0, view.1, &[triangle]);
@@ -421,7 +421,7 @@ mod tests {
             [10.0, 10.0],
             &[
                 square([0.0, 0.0], [10.0, 10.0], 4),
-                Primitive::Circle { center: [5.0, 5.0], radius: 0.1, tone: 2 },
+                Shape::Circle { center: [5.0, 5.0], radius: 0.1, tone: 2 },
             ],
         );
         assert_eq!(other.cell(5, 2), Some(2));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use operant_metrics::{Episode, Frame, Point, Primitive};
+use operant_metrics::{Episode, Frame, Point, Shape};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -14,12 +14,12 @@ use crate::theme::Theme;
 use crate::ui::panel::Context;
 use crate::view::View;
 
-fn line(points: &[Point], tone: u8) -> Primitive {
-    Primitive::Line { points: points.to_vec(), tone }
+fn line(points: &[Point], tone: u8) -> Shape {
+    Shape::Line { points: points.to_vec(), tone }
 }
 
-fn block(low: Point, high: Point, tone: u8) -> Primitive {
-    Primitive::Rectangle { low, high, tone }
+fn block(low: Point, high: Point, tone: u8) -> Shape {
+    Shape::Rectangle { low, high, tone }
 }
 
 /// A cart on its track with its pole at some angle, as the environment draws it.
@@ -28,7 +28,7 @@ fn cart(x: f32, angle: f32) -> Frame {
         line(&[[-2.4, 0.0], [2.4, 0.0]], 0),
         block([x - 0.25, 0.0], [x + 0.25, 0.2], 1),
         line(&[[x, 0.2], [x + angle.sin(), 0.2 + angle.cos()]], 2),
-        Primitive::Circle { center: [x, 0.2], radius: 0.04, tone: 3 },
+        Shape::Circle { center: [x, 0.2], radius: 0.04, tone: 3 },
     ]
 }
 
@@ -68,12 +68,12 @@ fn rooms() -> Episode {
     }
     frame.extend([
         square(3.0, 2.0, 9),
-        Primitive::Circle { center: [3.7, 2.5], radius: 0.1, tone: 0 },
+        Shape::Circle { center: [3.7, 2.5], radius: 0.1, tone: 0 },
         block([1.35, 3.2], [1.65, 3.8], 9),
-        Primitive::Circle { center: [5.5, 4.5], radius: 0.35, tone: 7 },
+        Shape::Circle { center: [5.5, 4.5], radius: 0.35, tone: 7 },
         square(5.0, 1.0, 6),
-        Primitive::Text { center: [5.5, 1.5], text: "G".into(), tone: 0 },
-        Primitive::Polygon { points: vec![[1.2, 1.2], [1.85, 1.5], [1.2, 1.8]], tone: 5 },
+        Shape::Text { center: [5.5, 1.5], text: "G".into(), tone: 0 },
+        Shape::Polygon { points: vec![[1.2, 1.2], [1.85, 1.5], [1.2, 1.8]], tone: 5 },
         line(&[[4.2, 3.2], [4.8, 3.8]], 8),
     ]);
     Episode { low: [0.0, 0.0], high: [7.0, 6.0], frames: vec![frame], ..cartpole() }
@@ -86,7 +86,7 @@ fn numbers() -> Episode {
     for (i, text) in [(0, "2"), (1, "1024"), (5, "64"), (15, "2048")] {
         let [x, y] = cell(i);
         frame.push(block([x + 0.05, y + 0.05], [x + 0.95, y + 0.95], 2));
-        frame.push(Primitive::Text { center: [x + 0.5, y + 0.5], text: text.into(), tone: 0 });
+        frame.push(Shape::Text { center: [x + 0.5, y + 0.5], text: text.into(), tone: 0 });
     }
     Episode { low: [0.0, 0.0], high: [4.0, 4.0], frames: vec![frame], ..cartpole() }
 }
@@ -95,10 +95,10 @@ fn numbers() -> Episode {
 fn flight() -> Episode {
     let frame = vec![
         line(&[[-1.0, 0.0], [1.0, 0.0]], 0),
-        Primitive::Polygon { points: vec![[-0.4, 0.5], [0.4, 0.6], [0.4, 0.7], [-0.4, 0.6]], tone: 1 },
-        Primitive::Circle { center: [-0.4, 0.6], radius: 0.08, tone: 5 },
+        Shape::Polygon { points: vec![[-0.4, 0.5], [0.4, 0.6], [0.4, 0.7], [-0.4, 0.6]], tone: 1 },
+        Shape::Circle { center: [-0.4, 0.6], radius: 0.08, tone: 5 },
         block([0.35, 0.2], [0.45, 0.55], 9),
-        Primitive::Text { center: [0.0, 0.9], text: "1.2 m/s".into(), tone: 3 },
+        Shape::Text { center: [0.0, 0.9], text: "1.2 m/s".into(), tone: 3 },
     ];
     Episode { low: [-1.0, -0.1], high: [1.0, 1.0], frames: vec![frame], ..cartpole() }
 }
