@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::synthetic;
 use crate::window::Terminal;
 use operant_metrics::{Ring, RingOptions, RunState, create_in};
 use rustix::process::Signal;
