@@ -1,16 +1,12 @@
 //! The monitor in a real pseudo-terminal: what it shows, and that it gives the terminal back on every way out.
 
-#[path = "../examples/synthetic/mod.rs"]
-mod synthetic;
-#[path = "../../operant/tests/common/terminal.rs"]
-mod window;
-
 use std::path::Path;
 use std::process::Command;
 
+use crate::synthetic;
+use crate::window::Terminal;
 use operant_metrics::{Ring, RingOptions, RunState, create_in};
 use rustix::process::Signal;
-use window::Terminal;
 
 fn start(dir: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Terminal {
     let mut command = Command::new(env!("CARGO_BIN_EXE_operant-monitor"));

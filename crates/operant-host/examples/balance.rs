@@ -29,18 +29,8 @@ const SAMPLES: usize = 64;
 /// Chunks of a minibatch, at most, for a network of this size.
 const CHUNKS: usize = 8;
 
-const WORK: Workload = Workload {
-    tile: TILE,
-    num_envs: Some(ENVS),
-    rollout_tiles: &[(TILE, 1.0)],
-    lane_widths: &[16],
-    layers: 4,
-    networks: 1,
-    sample_bytes: 84 * 84 * 4,
-    max_chunks: CHUNKS,
-    single_tile_chunks: CHUNKS,
-    tiles_per_chunk: 1,
-};
+const WORK: Workload =
+    Workload { tile: TILE, num_envs: Some(ENVS), rollout_tiles: &[(TILE, 1.0)], lane_widths: &[16] };
 
 /// Milliseconds on the fastest core.
 #[derive(Debug, Clone, Copy)]

@@ -13,12 +13,6 @@ fn main() {
         num_envs: None,
         rollout_tiles: &[(16, 1.0), (32, 1.5), (64, 2.5)],
         lane_widths: &[8, 16],
-        layers: 2,
-        networks: 1,
-        sample_bytes: 64,
-        max_chunks: 64,
-        single_tile_chunks: 8,
-        tiles_per_chunk: 4,
     };
     let start = Instant::now();
     let plan = Plan::new(&topology, &PlanRequest::default(), &work);

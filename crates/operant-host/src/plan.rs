@@ -1,4 +1,4 @@
-//! The plan for a machine: number of worker threads, their CPUs, how they wait, and the sizes that suit its caches.
+//! The plan for a machine: number of worker threads, their CPUs, how they wait, and the sizes of their work.
 //!
 //! A plan is a function of the [`Topology`], the user's requested values ([`PlanRequest`]) and the [`Workload`]. It changes
 //! the time that a run takes and never a result; sizes that would change what is learned are recommended and never applied.
@@ -82,7 +82,7 @@ impl Default for PlanRequest {
     }
 }
 
-/// The workload as far as it matters to caches and threads: the learner's constants and its network.
+/// The workload as far as it matters to threads: the learner's constants and the number of environments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Workload {
     /// Samples of a tile, which are processed together.
@@ -93,18 +93,6 @@ pub struct Workload {
     pub rollout_tiles: &'static [(usize, f64)],
     /// Possible numbers of environments in a lane, ascending.
     pub lane_widths: &'static [usize],
-    /// Hidden layers of a network.
-    pub layers: usize,
-    /// Networks: 1 where policy and value share their hidden layers, else 2.
-    pub networks: usize,
-    /// Bytes of a stored sample.
-    pub sample_bytes: usize,
-    /// The largest number of chunks that a minibatch is split into.
-    pub max_chunks: usize,
-    /// Up to this number of chunks, each is a single tile.
-    pub single_tile_chunks: usize,
-    /// The smallest number of tiles in a chunk when there are more.
-    pub tiles_per_chunk: usize,
 }
 
 /// A value of the plan and its reason, each in one line.
@@ -131,16 +119,8 @@ pub struct Plan {
     pub lane_width: usize,
     /// Environments of a rollout's tile; None while their number is not fixed.
     pub rollout_tile: Option<usize>,
-    /// The largest layer, in hidden units, whose inputs and outputs for a tile fit in a worker's first-level cache.
-    pub hidden_l1: Option<usize>,
-    /// The largest layer, in hidden units, for which all data of a tile's update fit in a worker's second-level cache.
-    pub hidden_l2: Option<usize>,
     /// Environments per worker from which a rollout is spread evenly.
     pub envs_per_worker: usize,
-    /// Samples in a minibatch from which its update is spread evenly.
-    pub minibatch: usize,
-    /// The largest batch, in samples, that fits in the workers' last-level caches.
-    pub batch: Option<usize>,
     /// All values with reasons, for logs and messages.
     pub settings: Vec<PlannedSetting>,
 }
@@ -162,8 +142,7 @@ impl Plan {
         let (waiting, reason) = waiting(topology, request, hardware_threads(&cores), threads);
         set("waiting", waiting.to_string(), reason);
 
-        let workers = &order[..threads.min(order.len())];
-        let sizes = sizes::Sizes::new(topology, work, workers, threads, kinds(&cores));
+        let even = sizes::even_envs(work, kinds(&cores));
         let (lane_width, lanes) = sizes::lane_width(request, work);
         let (rollout_tile, tiles) = sizes::rollout_tile(request, work, &speeds(&cores, &order, threads));
         // They do not apply where a GPU trains.
@@ -171,21 +150,12 @@ impl Plan {
             set("lane_width", lane_width.to_string(), lanes);
             let tile = rollout_tile.map_or_else(|| "by num_envs".to_owned(), |tile| tile.to_string());
             set("rollout_tile", tile, tiles);
-            sizes.describe(work, threads, &mut set);
+            let reason = "a constant of the program, because it decides results".to_owned();
+            set("tile", format!("{} samples", work.tile), reason);
+            let (envs, reason) = sizes::envs_per_worker(work, threads, even);
+            set("envs_per_worker", envs.to_string(), reason);
         }
-        Plan {
-            threads,
-            pin,
-            waiting,
-            lane_width,
-            rollout_tile,
-            hidden_l1: sizes.hidden_l1,
-            hidden_l2: sizes.hidden_l2,
-            envs_per_worker: sizes.envs_per_worker,
-            minibatch: sizes.minibatch,
-            batch: sizes.batch,
-            settings,
-        }
+        Plan { threads, pin, waiting, lane_width, rollout_tile, envs_per_worker: even, settings }
     }
 }
 

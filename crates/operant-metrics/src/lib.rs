@@ -11,6 +11,7 @@ mod natural;
 mod process;
 mod ring;
 mod run_file;
+mod shape;
 mod sweep;
 mod table;
 
@@ -20,5 +21,6 @@ pub use natural::natural;
 pub use process::{ProcessInfo, process_start};
 pub use ring::*;
 pub use run_file::{MAX_SMALL_FILE, RUN_FILE, RunFile, open_file, read_file};
+pub use shape::{Point, Shape, tone};
 pub use sweep::{SweepState, SweepTrial};
 pub use table::{COUNT, METRICS, Record};

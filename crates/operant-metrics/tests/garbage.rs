@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::support::draft::{self, Draft, Part};
 use crate::support::{bytes, record, small, words};
 use operant_metrics::{
-    Capacity, Episode, FileState, Level, Primitive, RingOptions, RingReader, RunState, create_in,
+    Capacity, Episode, FileState, Level, RingOptions, RingReader, RunState, Shape, create_in,
 };
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ static RING: LazyLock<Vec<u64>> = LazyLock::new(|| {
     (1..=300).for_each(|update| ring.writer.publish(&record(update)));
     ring.writer.set_state(RunState::Running, "a reason");
     ring.writer.set_checkpoint(5, Path::new("/data/five"));
-    let frame = vec![Primitive::Line { points: vec![[0.0; 2]; 3], tone: 1 }];
+    let frame = vec![Shape::Line { points: vec![[0.0; 2]; 3], tone: 1 }];
     ring.writer.show(&Episode { frames: vec![frame; 5], ..Episode::default() });
     ring.side.sample(&[0.5; operant_metrics::COUNT], &[], 3);
     (0..9).for_each(|n| ring.side.event(Level::Info, &format!("event {n}")));

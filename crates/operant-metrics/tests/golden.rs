@@ -9,8 +9,8 @@ use std::path::Path;
 use crate::support::draft::{self, Draft, Part};
 use crate::support::{at, bytes, data, record, small, value, words, write_goldens};
 use operant_metrics::{
-    COUNT, Core, CoreKind, Episode, Event, Health, Identity, Level, MetricKind, Primitive, RingReader,
-    RunState, SavedCheckpoint, create_in,
+    COUNT, Core, CoreKind, Episode, Event, Health, Identity, Level, MetricKind, RingReader, RunState,
+    SavedCheckpoint, Shape, create_in,
 };
 
 /// Updates published to the golden: more than its ring of 8 records and its 4 entries of 1:16 hold.
@@ -44,9 +44,9 @@ fn identity() -> Identity {
 fn episode() -> Episode {
     let frame = |x: f32| {
         vec![
-            Primitive::Line { points: vec![[0.0, 0.0], [x, 1.0]], tone: 0 },
-            Primitive::Circle { center: [x, 0.5], radius: 0.25, tone: 2 },
-            Primitive::Rectangle { low: [x, 0.0], high: [x + 1.0, 1.0], tone: 1 },
+            Shape::Line { points: vec![[0.0, 0.0], [x, 1.0]], tone: 0 },
+            Shape::Circle { center: [x, 0.5], radius: 0.25, tone: 2 },
+            Shape::Rectangle { low: [x, 0.0], high: [x + 1.0, 1.0], tone: 1 },
         ]
     };
     Episode {
@@ -335,8 +335,8 @@ fn a_ring_of_a_newer_minor_version_is_read() {
     let episode = reader.scene(2).unwrap();
     assert_eq!((episode.number, episode.fps), (3, 30.0));
     let shapes = vec![
-        Primitive::Circle { center: [0.5, 0.5], radius: 0.25, tone: 2 },
-        Primitive::Line { points: vec![[0.0, 0.0], [1.0, 1.0]], tone: 0 },
+        Shape::Circle { center: [0.5, 0.5], radius: 0.25, tone: 2 },
+        Shape::Line { points: vec![[0.0, 0.0], [1.0, 1.0]], tone: 0 },
     ];
     assert_eq!(episode.frames, [shapes], "a primitive of an unknown kind is left out");
 }

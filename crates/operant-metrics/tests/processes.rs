@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::at;
 use operant_metrics::{
-    COUNT, Capacity, Episode, FileState, Health, Identity, Level, Primitive, Record, RingOptions, RingReader,
-    RunState, create_in,
+    COUNT, Capacity, Episode, FileState, Health, Identity, Level, Record, RingOptions, RingReader, RunState,
+    Shape, create_in,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -116,7 +116,7 @@ fn a_role_in_a_process_of_its_own() {
 fn write(dir: &Path) {
     let mut ring = create_in(dir, &Identity::of_this_process(RUN, "cartpole"), &options()).unwrap();
     ring.writer.set_state(RunState::Running, "");
-    let frame = vec![Primitive::Circle { center: [0.0; 2], radius: 1.0, tone: 1 }];
+    let frame = vec![Shape::Circle { center: [0.0; 2], radius: 1.0, tone: 1 }];
     for update in 1.. {
         ring.writer.publish(&Record::from_values(std::array::from_fn(|metric| value(update, metric))));
         if update % 1000 == 0 {

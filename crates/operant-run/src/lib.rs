@@ -60,5 +60,4 @@ pub use result::RunResult;
 pub use resume::Resume;
 pub use run::{Job, OnReady, OnRecord, Outcome, Ready, train};
 pub use signals::Signals;
-pub use telemetry::scene::ring_frame;
 pub use train_loop::ExitReason;

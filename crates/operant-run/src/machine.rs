@@ -3,15 +3,12 @@
 
 use operant_env::AnyEnv;
 use operant_host::{Plan, PlanRequest, Topology, Waiting, Workload};
+use operant_learn::Group;
 use operant_learn::cpu::{self, CpuOptions, Footprint};
-use operant_learn::{Config, CoreKind, Group};
 
 use crate::config::{RunConfig, Settings, WaitingRequest};
 use crate::device::{learn_error, with_options};
 use crate::error::{Error, Result};
-
-/// Assumed bytes per sample of a small environment: a cache line.
-const SAMPLE_BYTES: usize = 64;
 
 /// Environments per tile, and a thread's time per tile relative to the smallest: CartPole with networks of 64-64,
 /// measured with `operant bench rollout --set rollout_tile=..`. Vectors of half the width have registers for the
@@ -42,26 +39,20 @@ fn max_threads(usable: usize) -> usize {
 
 /// The plan of this machine for a run with this configuration, with this number of environments if it is fixed, on the
 /// CPU or a GPU.
-pub fn plan(run: &RunConfig, learner: &Config, num_envs: Option<usize>, gpu: bool) -> Plan {
-    shared_plan(run, learner, num_envs, gpu, 1)
+pub fn plan(run: &RunConfig, num_envs: Option<usize>, gpu: bool) -> Plan {
+    shared_plan(run, num_envs, gpu, 1)
 }
 
 /// The same for one of several processes of a run that use the same CPUs; `num_envs` are those of this process.
-pub fn shared_plan(
-    run: &RunConfig,
-    learner: &Config,
-    num_envs: Option<usize>,
-    gpu: bool,
-    processes: usize,
-) -> Plan {
+pub fn shared_plan(run: &RunConfig, num_envs: Option<usize>, gpu: bool, processes: usize) -> Plan {
     let topology = Topology::read();
     let request = PlanRequest { processes, ..request(run, topology.parallelism, gpu) };
-    Plan::new(&topology, &request, &workload(learner, num_envs))
+    Plan::new(&topology, &request, &workload(num_envs))
 }
 
 /// The plan for training on the CPU with nothing requested.
 pub fn default_plan() -> Plan {
-    Plan::new(&Topology::read(), &PlanRequest::default(), &workload(&Config::default(), None))
+    Plan::new(&Topology::read(), &PlanRequest::default(), &workload(None))
 }
 
 /// The configuration's requests, given the number of usable hardware threads; the rest is left to the plan.
@@ -85,20 +76,12 @@ fn request(run: &RunConfig, usable: usize, gpu: bool) -> PlanRequest {
 }
 
 /// The workload as far as it is known without an environment.
-fn workload(learner: &Config, num_envs: Option<usize>) -> Workload {
+fn workload(num_envs: Option<usize>) -> Workload {
     Workload {
         tile: cpu::network::tile::TILE,
         num_envs,
         rollout_tiles: &ROLLOUT_TILES,
         lane_widths: &cpu::LANE_WIDTHS,
-        layers: learner.conv.len()
-            + learner.hidden.len()
-            + if learner.core == CoreKind::Mlp { 0 } else { learner.core_layers },
-        networks: if learner.shared_trunk { 1 } else { 2 },
-        sample_bytes: SAMPLE_BYTES,
-        max_chunks: cpu::update::MAX_CHUNKS,
-        single_tile_chunks: cpu::update::MIN_CHUNKS,
-        tiles_per_chunk: cpu::update::CHUNK_TILES,
     }
 }
 

@@ -265,7 +265,7 @@ impl Planner<'_> {
         // As in a training run.
         let threads = || CpuOptions {
             bf16: unit_for(run.precision).ok().flatten(),
-            ..machine::cpu_options(&machine::plan(&run.config, &config, Some(config.num_envs), false))
+            ..machine::cpu_options(&machine::plan(&run.config, Some(config.num_envs), false))
         };
         Ok(Case {
             bench: Bench::Env,

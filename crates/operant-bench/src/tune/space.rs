@@ -262,7 +262,7 @@ fn value_of(settings: &Settings, key: &'static str) -> Option<String> {
 /// Values of a machine setting other than the plan's.
 fn machine_values(key: &str, base: &Settings) -> Vec<String> {
     let num_envs = Some(base.learner.num_envs);
-    let plan = machine::plan(&base.run, &base.learner, num_envs, false);
+    let plan = machine::plan(&base.run, num_envs, false);
     let besides = |values: &[usize], own: usize| -> Vec<String> {
         values.iter().filter(|&&value| value != own).map(ToString::to_string).collect()
     };

@@ -208,9 +208,7 @@ impl Cpu {
     fn gather(registry: &Registry) -> Self {
         let memory = operant_host::machine::memory();
         let (plan, plan_problem) = match config::of_no_environment(registry.known()) {
-            Ok(Requested { settings, .. }) => {
-                (machine::plan(&settings.run, &settings.learner, None, false), None)
-            }
+            Ok(Requested { settings, .. }) => (machine::plan(&settings.run, None, false), None),
             Err(error) => {
                 (machine::default_plan(), Some(error.to_string().lines().collect::<Vec<_>>().join("; ")))
             }

@@ -5,7 +5,7 @@
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicU64;
 
-use operant_metrics::{Episode, FileState, Primitive, RingReader, slot};
+use operant_metrics::{Episode, FileState, RingReader, Shape, slot};
 
 /// Reads bytes as a ring; returns whether they were one.
 #[allow(dead_code)] // not used by every test
@@ -138,10 +138,10 @@ fn charts(reader: &RingReader, words: usize) {
 }
 
 fn shapes(episode: &Episode) -> usize {
-    let size = |shape: &Primitive| match shape {
-        Primitive::Line { points, .. } | Primitive::Polygon { points, .. } => 1 + points.len(),
-        Primitive::Text { text, .. } => 1 + text.len(),
-        Primitive::Circle { .. } | Primitive::Rectangle { .. } => 1,
+    let size = |shape: &Shape| match shape {
+        Shape::Line { points, .. } | Shape::Polygon { points, .. } => 1 + points.len(),
+        Shape::Text { text, .. } => 1 + text.len(),
+        Shape::Circle { .. } | Shape::Rectangle { .. } => 1,
     };
     episode.frames.iter().map(|frame| 1 + frame.iter().map(size).sum::<usize>()).sum()
 }

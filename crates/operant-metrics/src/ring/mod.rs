@@ -39,7 +39,7 @@ pub use identity::{Identity, boot_id};
 pub use layout::Capacity;
 pub use reader::{FileState, Records, RingReader};
 pub use sample::{Core, CoreKind, Sample};
-pub use scene::{Episode, Frame, Point, Primitive};
+pub use scene::{Episode, Frame};
 pub use schema::{MetricInfo, Schema};
 pub use series::{MetricSummary, SeriesPoint};
 pub use side::{Damage, SideWriter};

@@ -1,9 +1,7 @@
-//! The scene: an episode of environment 0 as frames of drawing primitives, which any monitor can draw.
+//! The scene: an episode of environment 0 as frames of shapes, which any monitor can draw.
 
 use super::text::{self, plain};
-
-/// A point: x to the right, y up, in the scene's own units.
-pub type Point = [f32; 2];
+use crate::{Point, Shape};
 
 /// A recorded episode.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -23,54 +21,7 @@ pub struct Episode {
 }
 
 /// One frame: what is drawn, in order.
-pub type Frame = Vec<Primitive>;
-
-/// A drawing primitive. Tones are palette entries: 0 to 4 are ground, body, accent, target and faint, 5 to 10 red, green, blue,
-/// purple, yellow and grey.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Primitive {
-    /// Connected line segments.
-    Line {
-        /// Corners.
-        points: Vec<Point>,
-        /// Palette entry.
-        tone: u8,
-    },
-    /// A circle.
-    Circle {
-        /// Centre.
-        center: Point,
-        /// Radius.
-        radius: f32,
-        /// Palette entry.
-        tone: u8,
-    },
-    /// A filled rectangle.
-    Rectangle {
-        /// Lower left corner.
-        low: Point,
-        /// Upper right corner.
-        high: Point,
-        /// Palette entry.
-        tone: u8,
-    },
-    /// A filled polygon.
-    Polygon {
-        /// Corners, in order.
-        points: Vec<Point>,
-        /// Palette entry.
-        tone: u8,
-    },
-    /// A few characters.
-    Text {
-        /// Centre.
-        center: Point,
-        /// The characters.
-        text: String,
-        /// Palette entry.
-        tone: u8,
-    },
-}
+pub type Frame = Vec<Shape>;
 
 const LINE: u32 = 0;
 const CIRCLE: u32 = 1;
@@ -83,7 +34,7 @@ const MAX_POINTS: usize = 0xffff;
 /// Maximum bytes of a text.
 const MAX_TEXT: usize = 256;
 
-impl Primitive {
+impl Shape {
     /// Kind, tone, and points as pairs of 32-bit numbers. A text is its centre and its bytes, eight to a point, padded with zeros.
     fn to_numbers(&self) -> (u32, u8, Vec<u32>) {
         let flat = |points: &[Point]| -> Vec<u32> {
@@ -91,11 +42,11 @@ impl Primitive {
             points.as_flattened().iter().map(|x| x.to_bits()).collect()
         };
         match self {
-            Primitive::Line { points, tone } => (LINE, *tone, flat(points)),
-            Primitive::Circle { center, radius, tone } => (CIRCLE, *tone, flat(&[*center, [*radius, 0.0]])),
-            Primitive::Rectangle { low, high, tone } => (RECTANGLE, *tone, flat(&[*low, *high])),
-            Primitive::Polygon { points, tone } => (POLYGON, *tone, flat(points)),
-            Primitive::Text { center, text, tone } => {
+            Shape::Line { points, tone } => (LINE, *tone, flat(points)),
+            Shape::Circle { center, radius, tone } => (CIRCLE, *tone, flat(&[*center, [*radius, 0.0]])),
+            Shape::Rectangle { low, high, tone } => (RECTANGLE, *tone, flat(&[*low, *high])),
+            Shape::Polygon { points, tone } => (POLYGON, *tone, flat(points)),
+            Shape::Text { center, text, tone } => {
                 let mut numbers = flat(&[*center]);
                 for word in text::words(&text::line(text, MAX_TEXT)) {
                     numbers.extend([word as u32, (word >> 32) as u32]);
@@ -105,22 +56,22 @@ impl Primitive {
         }
     }
 
-    /// The primitive of that kind; `None` for an unknown kind, and for points that do not fit it.
+    /// The shape of that kind; `None` for an unknown kind, and for points that do not fit it.
     fn from_numbers(kind: u32, tone: u8, numbers: &[u32]) -> Option<Self> {
         let points: Vec<Point> =
             numbers.chunks_exact(2).map(|pair| [f32::from_bits(pair[0]), f32::from_bits(pair[1])]).collect();
         Some(match (kind, points.as_slice()) {
-            (LINE, _) => Primitive::Line { points, tone },
-            (CIRCLE, &[center, [radius, _]]) => Primitive::Circle { center, radius, tone },
-            (RECTANGLE, &[low, high]) => Primitive::Rectangle { low, high, tone },
-            (POLYGON, _) => Primitive::Polygon { points, tone },
+            (LINE, _) => Shape::Line { points, tone },
+            (CIRCLE, &[center, [radius, _]]) => Shape::Circle { center, radius, tone },
+            (RECTANGLE, &[low, high]) => Shape::Rectangle { low, high, tone },
+            (POLYGON, _) => Shape::Polygon { points, tone },
             (TEXT, &[center, ..]) => {
                 let words: Vec<u64> = numbers[2..]
                     .chunks_exact(2)
                     .map(|pair| u64::from(pair[0]) | u64::from(pair[1]) << 32)
                     .collect();
                 let text = text::from_words(&words, MAX_TEXT as u64);
-                Primitive::Text { center, text: plain(text.trim_end_matches('\0')), tone }
+                Shape::Text { center, text: plain(text.trim_end_matches('\0')), tone }
             }
             _ => return None,
         })
@@ -129,7 +80,7 @@ impl Primitive {
 
 impl Episode {
     /// Encodes the episode as words of two 32-bit numbers: frames per second, return, view, number of frames; per frame
-    /// its number of primitives; per primitive its kind, tone, number of points and coordinates. If that takes more
+    /// its number of shapes; per shape its kind, tone, number of points and coordinates. If that takes more
     /// than `room` words, every second frame is left out, and then the end.
     pub(super) fn to_words(&self, room: usize) -> Vec<u64> {
         let word = |pair: &[u32]| u64::from(pair[0]) | u64::from(*pair.get(1).unwrap_or(&0)) << 32;
@@ -166,7 +117,7 @@ impl Episode {
         numbers
     }
 
-    /// Decodes an episode, as far as the words are valid. Unknown primitives are left out.
+    /// Decodes an episode, as far as the words are valid. Unknown shapes are left out.
     pub(super) fn from_words(number: u64, words: &[u64]) -> Option<Self> {
         let mut numbers = words.iter().flat_map(|word| [*word as u32, (*word >> 32) as u32]);
         let mut real = || numbers.next().map(f32::from_bits);
@@ -183,7 +134,7 @@ impl Episode {
                 if points.len() < count {
                     return None;
                 }
-                frame.extend(Primitive::from_numbers(kind, tone, &points));
+                frame.extend(Shape::from_numbers(kind, tone, &points));
             }
             episode.frames.push(frame);
         }
@@ -199,11 +150,11 @@ mod tests {
         let frame = |t: usize| {
             let x = t as f32;
             vec![
-                Primitive::Line { points: vec![[0.0, 0.0], [x, 1.0], [x, 2.0]], tone: 0 },
-                Primitive::Circle { center: [x, -x], radius: 0.5, tone: 3 },
-                Primitive::Rectangle { low: [x, 0.0], high: [x + 1.0, 1.0], tone: 1 },
-                Primitive::Polygon { points: vec![[0.0, 0.0], [x, 1.0], [x, 2.0]], tone: 10 },
-                Primitive::Text { center: [x, -x], text: format!("tile {t} größer"), tone: 5 },
+                Shape::Line { points: vec![[0.0, 0.0], [x, 1.0], [x, 2.0]], tone: 0 },
+                Shape::Circle { center: [x, -x], radius: 0.5, tone: 3 },
+                Shape::Rectangle { low: [x, 0.0], high: [x + 1.0, 1.0], tone: 1 },
+                Shape::Polygon { points: vec![[0.0, 0.0], [x, 1.0], [x, 2.0]], tone: 10 },
+                Shape::Text { center: [x, -x], text: format!("tile {t} größer"), tone: 5 },
             ]
         };
         Episode {
@@ -250,17 +201,17 @@ mod tests {
         assert_eq!(
             Episode::from_words(1, &strange).unwrap().frames[0].len(),
             4,
-            "an unknown primitive is left out"
+            "an unknown shape is left out"
         );
     }
 
     #[test]
     fn a_text_is_short_and_has_no_control_characters() {
         let read = |text: &str| {
-            let frames = vec![vec![Primitive::Text { center: [0.0; 2], text: text.into(), tone: 0 }]];
+            let frames = vec![vec![Shape::Text { center: [0.0; 2], text: text.into(), tone: 0 }]];
             let words = Episode { frames, ..Episode::default() }.to_words(10_000);
             match Episode::from_words(1, &words).unwrap().frames[0].as_slice() {
-                [Primitive::Text { text, .. }] => text.clone(),
+                [Shape::Text { text, .. }] => text.clone(),
                 other => panic!("{other:?}"),
             }
         };

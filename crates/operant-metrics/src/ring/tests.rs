@@ -213,7 +213,7 @@ fn the_newest_episode_is_shown() {
     let mut ring = ring(dir.path());
     let reader = RingReader::open(ring.writer.path()).unwrap();
     assert_eq!(reader.scene(0), None);
-    let frame = vec![Primitive::Circle { center: [0.0, 1.0], radius: 2.0, tone: 3 }];
+    let frame = vec![Shape::Circle { center: [0.0, 1.0], radius: 2.0, tone: 3 }];
     let episode = Episode { fps: 50.0, frames: vec![frame; 3], ..Episode::default() };
     ring.writer.show(&episode);
     ring.writer.show(&episode);

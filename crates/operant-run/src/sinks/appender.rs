@@ -10,7 +10,7 @@ const BUFFER: usize = 64 << 10;
 /// A file opened for appending, so that writing continues at the end even if the file was truncated. Entries that
 /// cannot be written are lost; after [`Appender::recover`], the file ends with its last complete entry.
 #[derive(Debug)]
-pub(super) struct Appender {
+pub struct Appender {
     path: PathBuf,
     file: File,
     buffer: Vec<u8>,

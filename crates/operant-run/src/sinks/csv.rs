@@ -72,8 +72,12 @@ impl CsvSink {
 }
 
 impl Sink for CsvSink {
-    fn path(&self) -> &Path {
-        self.file.path()
+    fn file(&self) -> &Appender {
+        &self.file
+    }
+
+    fn file_mut(&mut self) -> &mut Appender {
+        &mut self.file
     }
 
     fn record(&mut self, record: &Record) -> Result<(), SinkError> {
@@ -89,21 +93,6 @@ impl Sink for CsvSink {
         push_row(&mut self.line, record);
         let written = self.file.push(self.line.as_bytes());
         written.map_err(SinkError::at("write", self.file.path()))
-    }
-
-    fn flush(&mut self) -> Result<(), SinkError> {
-        let flushed = self.file.flush();
-        flushed.map_err(SinkError::at("write", self.file.path()))
-    }
-
-    fn sync(&mut self) -> Result<(), SinkError> {
-        let synced = self.file.sync();
-        synced.map_err(SinkError::at("sync", self.file.path()))
-    }
-
-    fn recover(&mut self) -> Result<(), SinkError> {
-        let recovered = self.file.recover();
-        recovered.map_err(SinkError::at("recover", self.file.path()))
     }
 }
 

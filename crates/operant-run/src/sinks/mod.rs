@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use operant_metrics::Record;
 
+use appender::Appender;
 pub use csv::each_row;
 pub(crate) use csv::last_row;
 pub use csv::{CsvSink, MAX_ROWS};
@@ -23,19 +24,36 @@ pub use tensorboard::{DENSE_UPDATES, TensorBoardSink};
 /// Writes one record per update to a file.
 pub trait Sink: Send {
     /// The file that it writes.
-    fn path(&self) -> &Path;
+    fn file(&self) -> &Appender;
+
+    /// The same, to be written.
+    fn file_mut(&mut self) -> &mut Appender;
 
     /// Writes the record of one update. Buffered: the content of the file before [`Sink::flush`] is unspecified.
     fn record(&mut self, record: &Record) -> Result<(), SinkError>;
 
+    /// The path of the file that it writes.
+    fn path(&self) -> &Path {
+        self.file().path()
+    }
+
     /// Writes the buffer to the operating system, so that it survives the process.
-    fn flush(&mut self) -> Result<(), SinkError>;
+    fn flush(&mut self) -> Result<(), SinkError> {
+        let flushed = self.file_mut().flush();
+        flushed.map_err(SinkError::at("write", self.path()))
+    }
 
     /// Flushes and waits for the disk, so that it survives a crash of the machine. Called before a checkpoint.
-    fn sync(&mut self) -> Result<(), SinkError>;
+    fn sync(&mut self) -> Result<(), SinkError> {
+        let synced = self.file_mut().sync();
+        synced.map_err(SinkError::at("sync", self.path()))
+    }
 
     /// After an error: truncates the file to its last complete record. Records since then are lost.
-    fn recover(&mut self) -> Result<(), SinkError>;
+    fn recover(&mut self) -> Result<(), SinkError> {
+        let recovered = self.file_mut().recover();
+        recovered.map_err(SinkError::at("recover", self.path()))
+    }
 }
 
 /// Time between attempts to write a failed file again.
@@ -154,6 +172,7 @@ mod tests {
 
     /// A disk that is full while `full` is set.
     struct Failing {
+        sink: CsvSink,
         full: Arc<AtomicBool>,
         recovered: bool,
     }
@@ -170,21 +189,17 @@ mod tests {
     }
 
     impl Sink for Failing {
-        fn path(&self) -> &Path {
-            Path::new("failing.csv")
+        fn file(&self) -> &Appender {
+            self.sink.file()
+        }
+
+        fn file_mut(&mut self) -> &mut Appender {
+            self.sink.file_mut()
         }
 
         fn record(&mut self, record: &Record) -> Result<(), SinkError> {
             assert!(self.recovered || record.update < 3.0, "a failed sink recovers before it continues");
             self.result()
-        }
-
-        fn flush(&mut self) -> Result<(), SinkError> {
-            Ok(())
-        }
-
-        fn sync(&mut self) -> Result<(), SinkError> {
-            Ok(())
         }
 
         fn recover(&mut self) -> Result<(), SinkError> {
@@ -199,7 +214,8 @@ mod tests {
         let path = dir.path().join("metrics.csv");
         let full = Arc::new(AtomicBool::new(false));
         let mut sinks = Sinks::new();
-        sinks.add(Failing { full: Arc::clone(&full), recovered: false });
+        let sink = CsvSink::create(dir.path().join("failing.csv")).unwrap();
+        sinks.add(Failing { sink, full: Arc::clone(&full), recovered: false });
         sinks.add(CsvSink::create(&path).unwrap());
         let mut record = Record { update: 1.0, env_steps: 10.0, ..Record::default() };
         assert!(sinks.record(&record).is_empty() && sinks.flush().is_empty());

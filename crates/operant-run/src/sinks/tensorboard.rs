@@ -81,8 +81,12 @@ impl TensorBoardSink {
 }
 
 impl Sink for TensorBoardSink {
-    fn path(&self) -> &Path {
-        self.file.path()
+    fn file(&self) -> &Appender {
+        &self.file
+    }
+
+    fn file_mut(&mut self) -> &mut Appender {
+        &mut self.file
     }
 
     fn record(&mut self, record: &Record) -> Result<(), SinkError> {
@@ -93,21 +97,6 @@ impl Sink for TensorBoardSink {
         let values = self.tags.iter().map(String::as_str).zip(record.values());
         let event = event::scalars(now(), record.env_steps as u64, values);
         self.write(&event)
-    }
-
-    fn flush(&mut self) -> Result<(), SinkError> {
-        let flushed = self.file.flush();
-        flushed.map_err(SinkError::at("write", self.file.path()))
-    }
-
-    fn sync(&mut self) -> Result<(), SinkError> {
-        let synced = self.file.sync();
-        synced.map_err(SinkError::at("sync", self.file.path()))
-    }
-
-    fn recover(&mut self) -> Result<(), SinkError> {
-        let recovered = self.file.recover();
-        recovered.map_err(SinkError::at("recover", self.file.path()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Converts an episode from the backend's recording to the ring's format.
 
-use operant_env::{Scene, Shape};
-use operant_metrics::{Episode, Frame, Primitive};
+use operant_env::Scene;
+use operant_metrics::Episode;
 
 /// The same episode, without its number, which the ring assigns. The view encloses those of all frames.
 #[allow(clippy::cast_possible_truncation)] // a return, to be shown
@@ -16,27 +16,14 @@ pub(super) fn episode(recorded: &operant_learn::EpisodeRecording) -> Episode {
         episodic_return: recorded.episodic_return as f32,
         low: corner(f32::min, f32::INFINITY, |scene| scene.low),
         high: corner(f32::max, f32::NEG_INFINITY, |scene| scene.high),
-        frames: frames.iter().map(ring_frame).collect(),
-    }
-}
-
-/// The frame of a picture, in the ring's format.
-pub fn ring_frame(scene: &Scene) -> Frame {
-    scene.shapes.iter().map(primitive).collect()
-}
-
-fn primitive(shape: &Shape) -> Primitive {
-    match shape.clone() {
-        Shape::Line { points, tone } => Primitive::Line { points, tone },
-        Shape::Circle { center, radius, tone } => Primitive::Circle { center, radius, tone },
-        Shape::Rectangle { low, high, tone } => Primitive::Rectangle { low, high, tone },
-        Shape::Polygon { points, tone } => Primitive::Polygon { points, tone },
-        Shape::Text { center, text, tone } => Primitive::Text { center, text, tone },
+        frames: frames.iter().map(|scene| scene.shapes.clone()).collect(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use operant_env::Shape;
+
     use super::*;
 
     #[test]
@@ -55,11 +42,11 @@ mod tests {
         let shown = episode(&recorded);
         assert_eq!((shown.low, shown.high), ([-1.0, -3.0], [4.0, 2.0]));
         assert_eq!((shown.fps, shown.episodic_return, shown.frames.len()), (50.0, 7.5, 2));
-        assert_eq!(shown.frames[0], [Primitive::Circle { center: [0.5, 1.0], radius: 0.25, tone: 2 }]);
-        assert_eq!(shown.frames[1][0], Primitive::Line { points: vec![[0.0, 0.0], [1.0, 1.0]], tone: 0 });
-        assert_eq!(shown.frames[1][1], Primitive::Rectangle { low: [-1.0, -0.5], high: [1.0, 0.5], tone: 1 });
+        assert_eq!(shown.frames[0], [Shape::Circle { center: [0.5, 1.0], radius: 0.25, tone: 2 }]);
+        assert_eq!(shown.frames[1][0], Shape::Line { points: vec![[0.0, 0.0], [1.0, 1.0]], tone: 0 });
+        assert_eq!(shown.frames[1][1], Shape::Rectangle { low: [-1.0, -0.5], high: [1.0, 0.5], tone: 1 });
         let points = vec![[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]];
-        assert_eq!(shown.frames[1][2], Primitive::Polygon { points, tone: 5 });
-        assert_eq!(shown.frames[1][3], Primitive::Text { center: [0.5, 0.5], text: "64".into(), tone: 2 });
+        assert_eq!(shown.frames[1][2], Shape::Polygon { points, tone: 5 });
+        assert_eq!(shown.frames[1][3], Shape::Text { center: [0.5, 0.5], text: "64".into(), tone: 2 });
     }
 }

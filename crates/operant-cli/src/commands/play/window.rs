@@ -3,7 +3,7 @@
 use operant_env::{ActionSpace, StepError};
 use operant_metrics::{Frame, Point};
 use operant_monitor::player::{self, Key, Progress, Show};
-use operant_run::{Error, ErrorKind, ring_frame};
+use operant_run::{Error, ErrorKind};
 
 use super::episodes::{Outcome, Tile};
 use super::film::Film;
@@ -111,7 +111,8 @@ impl<'a> Window<'a> {
     /// Draws the current state, and adds it to the film.
     fn draw(&mut self) {
         let scene = self.tile.scene();
-        (self.frame, self.view) = (ring_frame(&scene), (scene.low, scene.high));
+        self.frame.clone_from(&scene.shapes);
+        self.view = (scene.low, scene.high);
         let outcome = self.tile.shown();
         if let Some(film) = &mut self.film {
             film.add(scene, &outcome);

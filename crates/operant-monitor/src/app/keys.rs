@@ -1,0 +1,216 @@
+//! What each key does: in the panels, in the filter and in each window above the panels.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use super::{App, Overlay};
+use crate::Action;
+use crate::data::Order;
+use crate::layout::PanelKind;
+use crate::symbols::Marker;
+use crate::theme::Theme;
+
+impl App {
+    pub(super) fn key(&mut self, key: KeyEvent) {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            match key.code {
+                KeyCode::Char('c') => self.leave = Some(0),
+                KeyCode::Char('z') => self.suspend = true,
+                KeyCode::Char('u') if self.typing => self.view.filter.clear(),
+                _ => {}
+            }
+        } else if self.typing {
+            self.type_key(key.code);
+        } else {
+            match self.overlay {
+                Overlay::None => self.panel_key(key.code),
+                Overlay::Help => self.help_key(key.code),
+                Overlay::Runs => self.runs_key(key.code),
+                Overlay::Comparison => self.comparison_key(key.code),
+            }
+        }
+    }
+
+    /// Keys while the filter is typed.
+    fn type_key(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Enter => self.typing = false,
+            KeyCode::Esc => {
+                self.typing = false;
+                self.view.filter.clear();
+            }
+            KeyCode::Backspace => {
+                self.view.filter.pop();
+            }
+            KeyCode::Up | KeyCode::Down => self.move_selection(code),
+            KeyCode::Char(c) if self.view.filter.len() < 40 && !c.is_control() => self.view.filter.push(c),
+            _ => {}
+        }
+        if !matches!(code, KeyCode::Up | KeyCode::Down) {
+            self.selected[PanelKind::Metrics as usize] = 0;
+        }
+    }
+
+    pub(super) fn help_key(&mut self, code: KeyCode) {
+        if code == KeyCode::Char('q') {
+            self.leave = Some(0);
+        } else if !self.scroll_key(code, 60) {
+            self.overlay = Overlay::None;
+        }
+    }
+
+    pub(super) fn comparison_key(&mut self, code: KeyCode) {
+        if code == KeyCode::Char('q') {
+            self.leave = Some(0);
+        } else if !self.scroll_key(code, self.comparison.rows.len()) {
+            self.overlay = Overlay::Runs;
+        }
+    }
+
+    /// Scrolls a text of `lines` lines; false for any other key.
+    fn scroll_key(&mut self, code: KeyCode, lines: usize) -> bool {
+        self.scroll = match code {
+            KeyCode::Down | KeyCode::Char('j') => self.scroll + 1,
+            KeyCode::Up | KeyCode::Char('k') => self.scroll.saturating_sub(1),
+            KeyCode::PageDown => self.scroll + 10,
+            KeyCode::PageUp => self.scroll.saturating_sub(10),
+            _ => return false,
+        }
+        .min(lines.saturating_sub(1));
+        true
+    }
+
+    pub(super) fn runs_key(&mut self, code: KeyCode) {
+        if let Some(asked) = &self.list.asked {
+            let again = KeyCode::Char(asked.action.key());
+            match code == again || code == KeyCode::Char('y') {
+                true => self.list.confirm(),
+                false => self.list.asked = None,
+            }
+            return;
+        }
+        self.list.message.clear();
+        let last = self.runs.all().len().saturating_sub(1);
+        let row = self.list.row.min(last);
+        self.list.row = match code {
+            KeyCode::Down | KeyCode::Char('j') => (row + 1).min(last),
+            KeyCode::Up | KeyCode::Char('k') => row.saturating_sub(1),
+            KeyCode::PageDown => (row + 10).min(last),
+            KeyCode::PageUp => row.saturating_sub(10),
+            KeyCode::Home => 0,
+            KeyCode::End => last,
+            _ => row,
+        };
+        let order = self.runs.order();
+        match code {
+            KeyCode::Char('q') => self.leave = Some(0),
+            KeyCode::Esc | KeyCode::Char('r' | '9') => self.overlay = Overlay::None,
+            KeyCode::Enter => {
+                self.thaw();
+                self.runs.show(self.list.row);
+                self.overlay = Overlay::None;
+                self.view.window.reset();
+            }
+            KeyCode::Char(' ' | 'o') => {
+                self.thaw();
+                self.runs.overlay(self.list.row);
+            }
+            KeyCode::Char('s') => {
+                // Numbers are sorted with the greatest first.
+                let by = order.by.next();
+                self.keep_row(|app| app.runs.sort(Order { by, reversed: by.is_number() }));
+            }
+            KeyCode::Char('S') => {
+                self.keep_row(|app| app.runs.sort(Order { reversed: !order.reversed, ..order }));
+            }
+            KeyCode::Char('c') => self.list.mark(&self.runs),
+            KeyCode::Char('d') => {
+                if let Some(comparison) = self.list.compare(&self.runs) {
+                    self.comparison = comparison;
+                    self.open(Overlay::Comparison);
+                }
+            }
+            KeyCode::Char('X') => self.list.ask(Action::Stop, &self.runs),
+            KeyCode::Char('p') => self.list.ask(Action::Pause, &self.runs),
+            KeyCode::Char('?') => self.open(Overlay::Help),
+            _ => {}
+        }
+    }
+
+    fn panel_key(&mut self, code: KeyCode) {
+        let last = self.runs.shown().map_or(0, |run| run.last_update);
+        match code {
+            KeyCode::Char('q') => self.leave = Some(0),
+            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.open(Overlay::Help),
+            KeyCode::Char('r' | '9') => self.open(Overlay::Runs),
+            KeyCode::Tab => self.turn_focus(1),
+            KeyCode::BackTab => self.turn_focus(-1),
+            KeyCode::Char(digit @ '1'..='8') => {
+                if let Some(panel) = PanelKind::of_key(digit as u8 - b'0') {
+                    self.go_to(panel);
+                    self.numbered = Some(panel);
+                    return;
+                }
+            }
+            KeyCode::Char('c') if self.shows_one_chart() => self.view.toggle_cursor(),
+            KeyCode::Esc if self.view.cursor.get().is_some() && self.shows_one_chart() => {
+                self.view.cursor.set(None)
+            }
+            KeyCode::Left | KeyCode::Right if self.shows_one_chart() && self.view.cursor.get().is_some() => {
+                self.view.move_cursor(if code == KeyCode::Left { 1 } else { -1 });
+            }
+            KeyCode::Enter => self.enter(),
+            KeyCode::Esc | KeyCode::Backspace => self.back(),
+            KeyCode::Char('+' | '=') => self.view.window.zoom_in(1.0, last),
+            KeyCode::Char('-' | '_') => self.view.window.zoom_out(1.0, last),
+            KeyCode::Char('<' | ',') => self.view.window.pan(-0.25, last),
+            KeyCode::Char('>' | '.') => self.view.window.pan(0.25, last),
+            KeyCode::Char('0') => self.view.window.reset(),
+            KeyCode::End => self.view.window.follow(),
+            KeyCode::Char(' ') if self.runs.is_frozen() => self.thaw(),
+            KeyCode::Char(' ') => self.runs.freeze(),
+            KeyCode::Char('y') => self.view.log = !self.view.log,
+            KeyCode::Char('a') => self.view.all_values = !self.view.all_values,
+            KeyCode::Char('s') => self.view.smoothing = self.view.smoothing.next(),
+            KeyCode::Char('x') => self.view.axis = self.view.axis.next(),
+            KeyCode::Char('m') => self.marker = self.next_marker(),
+            KeyCode::Char('t') => self.theme = Theme::new(self.theme.name.next(), self.detected),
+            KeyCode::Char('/') => {
+                self.metric = None;
+                self.focus = PanelKind::Metrics;
+                self.expanded = Some(PanelKind::Metrics);
+                self.typing = true;
+            }
+            KeyCode::Up | KeyCode::Down | KeyCode::Left | KeyCode::Right => self.arrow(code, last),
+            KeyCode::PageUp | KeyCode::PageDown | KeyCode::Home => self.move_selection(code),
+            KeyCode::Char('k') => self.arrow(KeyCode::Up, last),
+            KeyCode::Char('j') => self.arrow(KeyCode::Down, last),
+            _ => {}
+        }
+        self.numbered = None;
+    }
+
+    /// Whether a single chart has the screen, in which a cursor can be.
+    fn shows_one_chart(&self) -> bool {
+        let chart = matches!(self.expanded, Some(PanelKind::Returns | PanelKind::Speed | PanelKind::Phases));
+        self.metric.is_some() || chart
+    }
+
+    /// The next marker that the locale can show.
+    fn next_marker(&self) -> Marker {
+        if self.symbols.unicode { self.marker.next() } else { Marker::Ascii }
+    }
+
+    fn open(&mut self, overlay: Overlay) {
+        self.overlay = overlay;
+        self.scroll = 0;
+        if overlay == Overlay::Runs {
+            self.list.message.clear();
+            let rows = 0..self.runs.all().len();
+            self.list.row = rows.clone().find(|i| self.runs.curve(*i) == Some(0)).unwrap_or(0);
+        }
+    }
+
+    fn thaw(&mut self) {
+        self.runs.thaw();
+    }
+}

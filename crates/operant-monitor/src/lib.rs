@@ -1,0 +1,56 @@
+//! The terminal monitor: it maps the rings of training runs read-only and shows them live, and reads the directories of
+//! runs that have ended. It knows nothing of how training is done, writes nothing, and sends no signal of its own.
+//!
+//! `app` holds the state independent of the screen, `list` the state of the list of runs, `data` the runs, `ui` one
+//! file per panel, `picture` draws environments, `player` shows one environment full screen, `terminal` runs the event
+//! loop, `headless` prints where there is no terminal, `control` lets a program around the monitor act on a run.
+
+#![forbid(unsafe_code)]
+
+pub mod app;
+mod control;
+pub mod data;
+pub mod date;
+pub mod error;
+pub mod format;
+pub mod headless;
+pub mod input;
+pub mod layout;
+pub mod list;
+mod options;
+pub mod picture;
+pub mod player;
+pub mod style;
+pub mod sweep;
+pub mod symbols;
+mod terminal;
+#[cfg(test)]
+mod tests;
+pub mod theme;
+pub mod ui;
+pub mod verdict;
+pub mod view;
+
+pub use control::{Action, Control};
+pub use error::MonitorError;
+pub use options::Options;
+
+use std::io::IsTerminal;
+
+/// Shows the runs that `options` name until the user quits, or prints them where there is no terminal. Gives the exit
+/// code: 0, or 128 and the number of the signal that ended it.
+///
+/// # Errors
+/// What, where and what to do, in [`MonitorError`]'s text; the terminal is as it was before.
+pub fn run(options: &Options) -> Result<u8, MonitorError> {
+    options.check()?;
+    if options.once || options.json || !std::io::stdout().is_terminal() {
+        return headless::run(options);
+    }
+    // Such a terminal cannot move its cursor: new text is printed below the old.
+    if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
+        let interval = Some(options.interval.unwrap_or(1.0));
+        return headless::run(&Options { interval, ..options.clone() });
+    }
+    terminal::run(options)
+}

@@ -1,0 +1,438 @@
+//! The canvas of a picture: rasterises shapes in scene units to dots, and dots to terminal cells.
+//!
+//! A terminal cell is about twice as tall as it is wide, so braille dots (2 x 4 a cell) and half blocks (1 x 2) are square
+//! and a single character is not; [`Raster::new`] takes the dots of one cell and keeps the scene's proportions with either.
+
+use operant_metrics::{Point, Shape};
+
+/// How much taller than wide a terminal cell is.
+const CELL_ASPECT: f64 = 2.0;
+
+/// A grid of dots that shows one view, undistorted and centred.
+pub(super) struct Raster {
+    columns: usize,
+    width: usize,
+    height: usize,
+    dots_per_cell: (usize, usize),
+    view: View,
+    /// Tone of each dot, plus one; 0 where nothing is.
+    dots: Vec<u8>,
+    /// Tone drawn last in each cell, plus one: a braille cell has one colour.
+    cells: Vec<u8>,
+}
+
+/// Where the view lies on the dots.
+#[derive(Clone, Copy)]
+struct View {
+    low: [f64; 2],
+    high: [f64; 2],
+    /// Dots per scene unit, to the right and downward.
+    scale: [f64; 2],
+    /// Upper left corner, in dots.
+    origin: [f64; 2],
+}
+
+impl Raster {
+    /// A canvas of `columns x rows` cells with `dots_per_cell` dots each (across, down) that shows `low .. high`. `None`
+    /// when there is no room, or no view to show.
+    pub(super) fn new(
+        (columns, rows): (usize, usize),
+        dots_per_cell: (usize, usize),
+        low: Point,
+        high: Point,
+    ) -> Option<Self> {
+        let (low, high) = (low.map(f64::from), high.map(f64::from));
+        let size = [high[0] - low[0], high[1] - low[1]];
+        let (width, height) = (columns * dots_per_cell.0, rows * dots_per_cell.1);
+        if width == 0 || height == 0 || !size.iter().all(|length| length.is_finite() && *length > 1e-9) {
+            return None;
+        }
+        // How much taller than wide one dot is.
+        let aspect = CELL_ASPECT * dots_per_cell.0 as f64 / dots_per_cell.1 as f64;
+        let across = (width as f64 / size[0]).min(height as f64 * aspect / size[1]);
+        let scale = [across, across / aspect];
+        let origin = [
+            ((width as f64 - size[0] * scale[0]) / 2.0).floor(),
+            ((height as f64 - size[1] * scale[1]) / 2.0).floor(),
+        ];
+        let view = View { low, high, scale, origin };
+        let (dots, cells) = (vec![0; width * height], vec![0; columns * rows]);
+        Some(Self { columns, width, height, dots_per_cell, view, dots, cells })
+    }
+
+    /// Tone of the dot at `x` to the right and `y` down, if something is there.
+    pub(super) fn dot(&self, x: usize, y: usize) -> Option<u8> {
+        let inside = x < self.width && y < self.height;
+        inside.then(|| self.dots[y * self.width + x]).filter(|tone| *tone > 0).map(|tone| tone - 1)
+    }
+
+    /// Tone drawn last in a cell.
+    pub(super) fn cell(&self, column: usize, row: usize) -> Option<u8> {
+        self.cells.get(row * self.columns + column).filter(|tone| **tone > 0).map(|tone| tone - 1)
+    }
+
+    /// Draws a shape over what is there. What is not finite is not drawn.
+    pub(super) fn draw(&mut self, shape: &Shape) {
+        match shape {
+            Shape::Line { points, tone } => {
+                for ends in points.windows(2) {
+                    self.segment(ends[0].map(f64::from), ends[1].map(f64::from), *tone);
+                }
+            }
+            Shape::Circle { center, radius, tone } => {
+                self.circle(center.map(f64::from), f64::from(*radius), *tone)
+            }
+            Shape::Rectangle { low, high, tone } => {
+                self.rectangle(low.map(f64::from), high.map(f64::from), *tone)
+            }
+            Shape::Polygon { points, tone } => {
+                let points: Vec<_> = points.iter().map(|point| point.map(f64::from)).collect();
+                self.polygon(&points, *tone);
+            }
+            // Text is not drawn with dots.
+            Shape::Text { .. } => {}
+        }
+    }
+
+    /// Column and row of the cell that holds a point; `None` for one outside the view.
+    pub(super) fn cell_of(&self, point: Point) -> Option<[usize; 2]> {
+        let View { low, high, .. } = self.view;
+        let point = point.map(f64::from);
+        let inside = (0..2).all(|axis| (low[axis]..=high[axis]).contains(&point[axis]));
+        inside.then(|| {
+            let (x, y) = self.locate(point);
+            [x / self.dots_per_cell.0, y / self.dots_per_cell.1]
+        })
+    }
+
+    /// Fills the dots whose centre lies inside and draws the outline, so that thin polygons stay visible.
+    fn polygon(&mut self, points: &[[f64; 2]], tone: u8) {
+        if points.is_empty() || !points.iter().flatten().all(|value| value.is_finite()) {
+            return;
+        }
+        let View { low, high, scale, origin } = self.view;
+        let edges = || points.iter().zip(points.iter().cycle().skip(1));
+        let [(left, right), (top, bottom)] = self.bounds();
+        for y in top..bottom {
+            let height = high[1] - (y as f64 + 0.5 - origin[1]) / scale[1];
+            let mut crossings: Vec<f64> = edges()
+                .filter(|(from, to)| (from[1] > height) != (to[1] > height))
+                .map(|(from, to)| from[0] + (height - from[1]) / (to[1] - from[1]) * (to[0] - from[0]))
+                .map(|x| origin[0] + (x - low[0]) * scale[0])
+                .collect();
+            crossings.sort_by(f64::total_cmp);
+            for span in crossings.chunks_exact(2) {
+                let into = |value: f64| ((value - 0.5).ceil().max(0.0) as usize).clamp(left, right);
+                (into(span[0])..into(span[1])).for_each(|x| self.plot(x, y, tone));
+            }
+        }
+        edges().for_each(|(from, to)| self.segment(*from, *to, tone));
+    }
+
+    fn plot(&mut self, x: usize, y: usize, tone: u8) {
+        if x < self.width && y < self.height {
+            let value = tone.saturating_add(1);
+            self.dots[y * self.width + x] = value;
+            self.cells[y / self.dots_per_cell.1 * self.columns + x / self.dots_per_cell.0] = value;
+        }
+    }
+
+    /// The part of the dots that the view covers: first and one past the last, to the right and down.
+    fn bounds(&self) -> [(usize, usize); 2] {
+        let length = [self.width, self.height];
+        [0, 1].map(|axis| {
+            let size = (self.view.high[axis] - self.view.low[axis]) * self.view.scale[axis];
+            let start = self.view.origin[axis].max(0.0) as usize;
+            // A sliver of rounding must not open another dot.
+            let end = (self.view.origin[axis] + size - 1e-6).ceil().max(0.0) as usize;
+            (start, end.clamp(start + 1, length[axis].max(start + 1)))
+        })
+    }
+
+    /// The dot that holds a point of the view; its edges belong to the dots inside.
+    fn locate(&self, [x, y]: [f64; 2]) -> (usize, usize) {
+        let View { low, high, scale, origin } = self.view;
+        let across = origin[0] + (x - low[0]) * scale[0];
+        let down = origin[1] + (high[1] - y) * scale[1];
+        let [horizontal, vertical] = self.bounds();
+        let into = |value: f64, (start, end): (usize, usize)| (value.max(0.0) as usize).clamp(start, end - 1);
+        (into(across, horizontal), into(down, vertical))
+    }
+
+    fn segment(&mut self, from: [f64; 2], to: [f64; 2], tone: u8) {
+        let Some((from, to)) = clip(from, to, self.view.low, self.view.high) else { return };
+        let ((x0, y0), (x1, y1)) = (self.locate(from), self.locate(to));
+        let (dx, dy) = (x1 as f64 - x0 as f64, y1 as f64 - y0 as f64);
+        let steps = dx.abs().max(dy.abs()) as usize;
+        for step in 0..=steps {
+            let share = if steps == 0 { 0.0 } else { step as f64 / steps as f64 };
+            let (x, y) = (x0 as f64 + share * dx, y0 as f64 + share * dy);
+            self.plot(x.round() as usize, y.round() as usize, tone);
+        }
+    }
+
+    fn circle(&mut self, center: [f64; 2], radius: f64, tone: u8) {
+        if !(center[0].is_finite() && center[1].is_finite() && radius.is_finite()) {
+            return;
+        }
+        let View { low, high, scale, origin } = self.view;
+        let radius = radius.abs();
+        let [(left, right), (top, bottom)] = self.bounds();
+        let first =
+            |value: f64, (start, end): (usize, usize)| (value.floor().max(0.0) as usize).clamp(start, end);
+        let last =
+            |value: f64, (start, end): (usize, usize)| (value.ceil().max(0.0) as usize).clamp(start, end);
+        let middle =
+            [origin[0] + (center[0] - low[0]) * scale[0], origin[1] + (high[1] - center[1]) * scale[1]];
+        let (rx, ry) = (radius * scale[0], radius * scale[1]);
+        for y in first(middle[1] - ry, (top, bottom))..last(middle[1] + ry, (top, bottom)) {
+            for x in first(middle[0] - rx, (left, right))..last(middle[0] + rx, (left, right)) {
+                let away = [(x as f64 + 0.5 - middle[0]) / scale[0], (y as f64 + 0.5 - middle[1]) / scale[1]];
+                if away[0] * away[0] + away[1] * away[1] <= radius * radius {
+                    self.plot(x, y, tone);
+                }
+            }
+        }
+        // However small, it is seen.
+        if (0..2).all(|axis| (low[axis]..=high[axis]).contains(&center[axis])) {
+            let (x, y) = self.locate(center);
+            self.plot(x, y, tone);
+        }
+    }
+
+    fn rectangle(&mut self, low: [f64; 2], high: [f64; 2], tone: u8) {
+        let view = self.view;
+        let mut spans = [(0, 0); 2];
+        for axis in 0..2 {
+            if !(low[axis].is_finite() && high[axis].is_finite()) {
+                return;
+            }
+            let (from, to) = (low[axis].min(high[axis]), low[axis].max(high[axis]));
+            if to < view.low[axis] || from > view.high[axis] {
+                return;
+            }
+            let (from, to) = (from.max(view.low[axis]), to.min(view.high[axis]));
+            let place = |value: f64| match axis {
+                0 => view.origin[0] + (value - view.low[0]) * view.scale[0],
+                _ => view.origin[1] + (view.high[1] - value) * view.scale[1],
+            };
+            let (start, end) = if axis == 0 { (place(from), place(to)) } else { (place(to), place(from)) };
+            let (least, past) = self.bounds()[axis];
+            let start = (start.round().max(0.0) as usize).clamp(least, past - 1);
+            spans[axis] = (start, (end.round().max(0.0) as usize).clamp(start + 1, past));
+        }
+        for y in spans[1].0..spans[1].1 {
+            for x in spans[0].0..spans[0].1 {
+                self.plot(x, y, tone);
+            }
+        }
+    }
+}
+
+/// The part of a segment inside `low ..= high`; `None` where it misses, or is not finite. An end that is cut lies exactly
+/// on the edge that cut it, however far away it was.
+fn clip(from: [f64; 2], to: [f64; 2], low: [f64; 2], high: [f64; 2]) -> Option<([f64; 2], [f64; 2])> {
+    let mut ends = [from, to];
+    if !ends.iter().flatten().all(|value| value.is_finite()) {
+        return None;
+    }
+    for axis in 0..2 {
+        let other = 1 - axis;
+        for (edge, side) in [(low[axis], -1.0), (high[axis], 1.0)] {
+            let beyond = ends.map(|end| (end[axis] - edge) * side > 0.0);
+            match beyond {
+                [true, true] => return None,
+                [false, false] => {}
+                _ => {
+                    let [a, b] = ends;
+                    let share = (edge - a[axis]) / (b[axis] - a[axis]);
+                    let end = &mut ends[usize::from(beyond[1])];
+                    end[axis] = edge;
+                    end[other] = a[other] + share * (b[other] - a[other]);
+                }
+            }
+        }
+    }
+    Some((ends[0], ends[1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BRAILLE: (usize, usize) = (2, 4);
+    const CHARACTER: (usize, usize) = (1, 1);
+
+    fn canvas(
+        cells: (usize, usize),
+        dots: (usize, usize),
+        low: Point,
+        high: Point,
+        shapes: &[Shape],
+    ) -> Raster {
+        let mut raster = Raster::new(cells, dots, low, high).unwrap();
+        shapes.iter().for_each(|shape| raster.draw(shape));
+        raster
+    }
+
+    fn line(points: &[Point]) -> Shape {
+        Shape::Line { points: points.to_vec(), tone: 1 }
+    }
+
+    fn square(low: Point, high: Point, tone: u8) -> Shape {
+        Shape::Rectangle { low, high, tone }
+    }
+
+    /// Smallest box around what is drawn: left, top, width, height.
+    fn extent(raster: &Raster) -> (usize, usize, usize, usize) {
+        let lit: Vec<_> = (0..raster.height)
+            .flat_map(|y| (0..raster.width).map(move |x| (x, y)))
+            .filter(|(x, y)| raster.dot(*x, *y).is_some())
+            .collect();
+        let xs = || lit.iter().map(|dot| dot.0);
+        let ys = || lit.iter().map(|dot| dot.1);
+        let (left, top) = (xs().min().unwrap(), ys().min().unwrap());
+        (left, top, xs().max().unwrap() - left + 1, ys().max().unwrap() - top + 1)
+    }
+
+    #[test]
+    fn a_square_stays_square_on_every_kind_of_dot() {
+        let whole = [square([-1.0, -1.0], [1.0, 1.0], 0)];
+        // 20 x 10 cells are a square of terminal.
+        let braille = canvas((20, 10), BRAILLE, [-1.0, -1.0], [1.0, 1.0], &whole);
+        assert_eq!(extent(&braille), (0, 0, 40, 40));
+        let halves = canvas((20, 10), (1, 2), [-1.0, -1.0], [1.0, 1.0], &whole);
+        assert_eq!(extent(&halves), (0, 0, 20, 20));
+        let characters = canvas((20, 10), CHARACTER, [-1.0, -1.0], [1.0, 1.0], &whole);
+        assert_eq!(extent(&characters), (0, 0, 20, 10));
+    }
+
+    #[test]
+    fn a_view_is_centred_where_the_other_side_has_room() {
+        let whole = [square([0.0, 0.0], [1.0, 1.0], 0)];
+        let wide = canvas((40, 10), BRAILLE, [0.0, 0.0], [1.0, 1.0], &whole);
+        assert_eq!(extent(&wide), (20, 0, 40, 40));
+        let tall = canvas((20, 20), BRAILLE, [0.0, 0.0], [1.0, 1.0], &whole);
+        assert_eq!(extent(&tall), (0, 20, 40, 40));
+    }
+
+    #[test]
+    fn up_is_up() {
+        let raster =
+            canvas((10, 5), BRAILLE, [0.0, 0.0], [10.0, 10.0], &[square([0.0, 9.0], [1.0, 10.0], 2)]);
+        assert_eq!(raster.dot(0, 0), Some(2));
+        assert_eq!(raster.dot(0, 19), None);
+        assert_eq!(raster.cell(0, 0), Some(2));
+    }
+
+    #[test]
+    fn lines_end_at_the_view_wherever_they_lead() {
+        // A view in the middle of a wide area: nothing may be drawn beside it.
+        for points in [
+            [[-100.0, 0.5], [100.0, 0.5]],
+            [[0.5, -1e30], [0.5, 1e30]],
+            [[-3.0, -3.0], [3.0, 3.0]],
+            [[1e30, -1e30], [-1e30, 1e30]],
+        ] {
+            let raster = canvas((40, 10), BRAILLE, [0.0, 0.0], [1.0, 1.0], &[line(&points)]);
+            let (left, _, width, height) = extent(&raster);
+            assert!(left >= 20 && left + width <= 60, "{points:?}: {left} {width}");
+            assert!(width.max(height) == 40, "{points:?}: {width} x {height}");
+        }
+    }
+
+    #[test]
+    fn what_lies_outside_or_is_not_finite_is_not_drawn() {
+        let nan = f32::NAN;
+        for shape in [
+            line(&[[2.0, 2.0], [3.0, 3.0]]),
+            line(&[[nan, 0.0], [1.0, 1.0]]),
+            line(&[[0.0, 0.0], [f32::INFINITY, 1.0]]),
+            line(&[[0.0, 0.0]]),
+            line(&[]),
+            square([2.0, 0.0], [3.0, 1.0], 0),
+            square([nan, 0.0], [1.0, 1.0], 0),
+            Shape::Circle { center: [5.0, 5.0], radius: 1.0, tone: 0 },
+            Shape::Circle { center: [0.5, 0.5], radius: nan, tone: 0 },
+        ] {
+            let raster = canvas((10, 5), BRAILLE, [0.0, 0.0], [1.0, 1.0], std::slice::from_ref(&shape));
+            assert!(raster.dots.iter().all(|dot| *dot == 0), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn views_without_room_or_size_have_no_canvas() {
+        let unit = ([0.0, 0.0], [1.0, 1.0]);
+        assert!(Raster::new((0, 5), BRAILLE, unit.0, unit.1).is_none());
+        assert!(Raster::new((5, 0), BRAILLE, unit.0, unit.1).is_none());
+        assert!(Raster::new((5, 5), BRAILLE, unit.0, unit.0).is_none());
+        assert!(Raster::new((5, 5), BRAILLE, unit.1, unit.0).is_none());
+        assert!(Raster::new((5, 5), BRAILLE, [f32::NAN, 0.0], unit.1).is_none());
+        assert!(Raster::new((5, 5), BRAILLE, [f32::NEG_INFINITY, 0.0], unit.1).is_none());
+    }
+
+    #[test]
+    fn circles_are_round_and_never_vanish() {
+        let disc = Shape::Circle { center: [0.0, 0.0], radius: 0.5, tone: 3 };
+        let raster = canvas((20, 10), BRAILLE, [-1.0, -1.0], [1.0, 1.0], &[disc]);
+        assert_eq!(extent(&raster), (10, 10, 20, 20));
+        let lit = raster.dots.iter().filter(|dot| **dot > 0).count() as f64;
+        assert!((lit / 400.0 - std::f64::consts::FRAC_PI_4).abs() < 0.03, "{lit}");
+
+        let speck = Shape::Circle { center: [0.0, 0.0], radius: 1e-6, tone: 3 };
+        let raster = canvas((3, 2), BRAILLE, [-1.0, -1.0], [1.0, 1.0], &[speck]);
+        assert_eq!(raster.dots.iter().filter(|dot| **dot > 0).count(), 1);
+    }
+
+    #[test]
+    fn polygons_are_filled_and_stay_inside() {
+        let polygon = |points: &[Point]| Shape::Polygon { points: points.to_vec(), tone: 4 };
+        let view = ([-1.0, -1.0], [1.0, 1.0]);
+        let triangle = polygon(&[[-1.0, -1.0], [1.0, -1.0], [0.0, 1.0]]);
+        let raster = canvas((20, 10), BRAILLE, view.0, view.1, &[triangle]);
+        assert_eq!(extent(&raster), (0, 0, 40, 40));
+        let lit = raster.dots.iter().filter(|dot| **dot > 0).count() as f64;
+        assert!((lit / 1600.0 - 0.5).abs() < 0.04, "{lit}");
+        assert_eq!((raster.dot(20, 20), raster.dot(1, 1)), (Some(4), None));
+        // Larger than the view on all sides; a sliver; an empty polygon.
+        let far = polygon(&[[-9.0, -9.0], [9.0, -9.0], [9.0, 9.0], [-9.0, 9.0]]);
+        assert!(canvas((4, 2), BRAILLE, view.0, view.1, &[far]).dots.iter().all(|dot| *dot > 0));
+        let sliver = polygon(&[[-0.5, 0.0], [0.5, 0.0], [0.5, 1e-6]]);
+        assert_eq!(extent(&canvas((20, 10), BRAILLE, view.0, view.1, &[sliver])).2, 21);
+        for none in [polygon(&[]), polygon(&[[f32::NAN, 0.0], [0.0, 0.0], [1.0, 1.0]])] {
+            assert!(canvas((4, 2), BRAILLE, view.0, view.1, &[none]).dots.iter().all(|dot| *dot == 0));
+        }
+    }
+
+    #[test]
+    fn a_cell_has_the_tone_that_was_drawn_last() {
+        let raster = canvas(
+            (10, 5),
+            BRAILLE,
+            [0.0, 0.0],
+            [10.0, 10.0],
+            &[square([0.0, 0.0], [10.0, 10.0], 1), line(&[[0.0, 5.0], [10.0, 5.0]])],
+        );
+        assert_eq!(raster.cell(0, 0), Some(1));
+        let other = canvas(
+            (10, 5),
+            BRAILLE,
+            [0.0, 0.0],
+            [10.0, 10.0],
+            &[
+                square([0.0, 0.0], [10.0, 10.0], 4),
+                Shape::Circle { center: [5.0, 5.0], radius: 0.1, tone: 2 },
+            ],
+        );
+        assert_eq!(other.cell(5, 2), Some(2));
+        assert_eq!(other.cell(0, 0), Some(4));
+    }
+
+    #[test]
+    fn a_thin_rectangle_is_one_dot_thick() {
+        let raster =
+            canvas((20, 10), BRAILLE, [0.0, 0.0], [1.0, 1.0], &[square([0.5, 0.2], [0.5001, 0.8], 0)]);
+        let (_, _, width, height) = extent(&raster);
+        assert_eq!((width, height), (1, 24));
+    }
+}

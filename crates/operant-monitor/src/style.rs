@@ -1,0 +1,60 @@
+//! What the output of a snapshot can show: its width, its characters, colour.
+
+use std::io::IsTerminal;
+
+use crate::symbols::{ASCII, Symbols, UNICODE, locale_is_utf8};
+use crate::theme::{Depth, Detected, Theme, ThemeName};
+
+/// Widest text.
+const WIDTH: usize = 80;
+
+/// What the output can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Style {
+    /// Columns, at least 20.
+    pub width: usize,
+    /// ASCII alone.
+    pub ascii: bool,
+    /// Escape sequences for bold and colour.
+    pub colour: bool,
+}
+
+impl Style {
+    /// What standard output can show: 80 columns of bare text where it is no terminal.
+    pub fn of_stdout(theme: ThemeName) -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        let columns = crossterm::terminal::size().ok().filter(|size| terminal && size.0 > 0);
+        let colours = Theme::new(theme, Detected::from_environment()).depth != Depth::None;
+        Style {
+            width: columns.map_or(WIDTH, |(columns, _)| usize::from(columns)).clamp(40, WIDTH),
+            ascii: !locale_is_utf8(),
+            colour: terminal && colours,
+        }
+    }
+
+    pub(crate) fn symbols(&self) -> &'static Symbols {
+        if self.ascii { &ASCII } else { &UNICODE }
+    }
+
+    /// Text without what a terminal would obey: control characters and changes of direction. A ring is a file that
+    /// anyone may have written.
+    pub(crate) fn clean(&self, text: &str) -> String {
+        let obeyed = |c: char| {
+            c.is_control()
+                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        text.chars().map(|c| if obeyed(c) || (self.ascii && !c.is_ascii()) { '?' } else { c }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_ring_is_obeyed() {
+        let style = Style { width: 80, ascii: false, colour: false };
+        assert_eq!(style.clean("a\u{1b}[2J\u{202e}é"), "a?[2J?é");
+        assert_eq!(Style { ascii: true, ..style }.clean("é"), "?");
+    }
+}

@@ -1,0 +1,178 @@
+//! The list of runs: which there are, in what state, and which of them are on the screen.
+
+use operant_metrics::{Health, RunState};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+
+use super::chart::Paint;
+use super::header::tone_style;
+use super::table::{self, GAP, Place};
+use super::{popup, text};
+use crate::data::{RunView, Runs, SortBy};
+use crate::date::Date;
+use crate::format;
+use crate::list::RunList;
+
+/// A column of the list: its cells in the order of [`COLUMNS`].
+struct Column {
+    title: &'static str,
+    /// Its width; that of a name is what the longest one needs, up to this.
+    width: u16,
+    /// Numbers stand to the right.
+    right: bool,
+    /// Where there is no room for all, the columns of the greatest rank are left out first; those of rank 0 never.
+    rank: u8,
+}
+
+const fn column(title: &'static str, width: u16, right: bool, rank: u8) -> Column {
+    Column { title, width, right, rank }
+}
+
+const COLUMNS: [Column; 10] = [
+    column("", 2, false, 0),
+    column("", 2, false, 0),
+    column("run", 40, false, 0),
+    column("state", 9, false, 0),
+    column("env", 24, false, 3),
+    column("done", 4, true, 2),
+    column("steps", 7, true, 5),
+    column("sps", 6, true, 4),
+    column("return", 6, true, 1),
+    column("start", 11, true, 6),
+];
+
+/// Where the names stand.
+const NAME: usize = 2;
+/// The least room for a name that may have to be cut: less where all else but the return is gone.
+const LEAST_NAME: [u16; 2] = [20, 12];
+
+type Cells = [(String, Style); COLUMNS.len()];
+
+/// Draws the list over `screen`.
+pub fn draw(paint: Paint, runs: &Runs, list: &RunList, screen: Rect, buffer: &mut Buffer) {
+    let theme = paint.theme;
+    let count = runs.all().len();
+    let height = (count + runs.broken.len()).clamp(1, 200) as u16 + 3;
+    let title = match count {
+        0 | 1 => "runs".to_string(),
+        count => format!("{count} runs"),
+    };
+    let inner = popup::draw(paint, &title, (116, height), screen, buffer);
+    if inner.is_empty() {
+        return;
+    }
+    if count + runs.broken.len() == 0 {
+        buffer.set_stringn(inner.x, inner.y, "there is no run", usize::from(inner.width), theme.muted);
+        return;
+    }
+    let room = list_rows(inner);
+    let selected = list.row.min(count.saturating_sub(1));
+    let first = (selected + 1).saturating_sub(room);
+    let rows: Vec<Cells> = runs
+        .all()
+        .iter()
+        .enumerate()
+        .map(|(i, run)| cells(paint, run, list.letter(run), runs.curve(i), i == selected))
+        .collect();
+    let order = runs.order();
+    let sorted = order.by != SortBy::Name || order.reversed;
+    let heads = COLUMNS.each_ref().map(|column| match sorted && column.title == order.by.title() {
+        true => (column.title.to_string(), theme.accent.add_modifier(Modifier::UNDERLINED)),
+        false => (column.title.to_string(), theme.muted),
+    });
+    let widths = widths(&rows, inner.width);
+    let places: [Place; COLUMNS.len()] =
+        std::array::from_fn(|i| Place { width: widths[i], right: COLUMNS[i].right });
+    table::row(&heads, &places, inner, 0, buffer);
+    let all: Vec<&str> = runs.all().iter().map(RunView::name).collect();
+    let names = text::distinct(&all, usize::from(widths[NAME].unwrap_or(0)), paint.symbols.ellipsis);
+    for ((i, mut cells), name) in rows.into_iter().enumerate().zip(names).skip(first).take(room) {
+        let at = (i - first) as u16 + 1;
+        cells[NAME].0 = name;
+        table::row(&cells, &places, inner, at, buffer);
+        if i == selected {
+            let line = Rect { y: inner.y + at, height: 1, ..inner };
+            match theme.selection.bg {
+                Some(tint) => buffer.set_style(line, Style::new().bg(tint)),
+                None => buffer.set_style(line, Style::new().add_modifier(Modifier::REVERSED)),
+            }
+        }
+    }
+    let below = count.saturating_sub(first).min(room) as u16 + 1;
+    for (i, (name, why)) in runs.broken.iter().enumerate() {
+        let at = below + i as u16;
+        if at < inner.height {
+            let line = format!("  {name}: {why}");
+            buffer.set_stringn(inner.x, inner.y + at, line, usize::from(inner.width), theme.bad);
+        }
+    }
+}
+
+/// Rows that the list has for runs.
+fn list_rows(inner: Rect) -> usize {
+    usize::from(inner.height.saturating_sub(1)).max(1)
+}
+
+fn cells(paint: Paint, run: &RunView, letter: &'static str, curve: Option<usize>, selected: bool) -> Cells {
+    let theme = paint.theme;
+    let verdict = run.verdict();
+    let steps = run.value("env_steps");
+    let trains = run.status.health == Health::Reported(RunState::Running);
+    let (mark, mark_style) = match curve {
+        Some(number) => (if paint.symbols.unicode { "━━" } else { "**" }, theme.curve(number)),
+        None => ("", theme.text),
+    };
+    let plain = if selected { theme.strong } else { theme.text };
+    [
+        (format!("{}{letter}", if selected { paint.symbols.pointer } else { " " }), theme.accent),
+        (mark.to_string(), mark_style),
+        (run.name().to_string(), plain),
+        (verdict.word.to_string(), tone_style(theme, verdict.tone)),
+        (run.identity().env.clone(), theme.muted),
+        (format::percent(run.done()), theme.text),
+        (format::steps(steps), theme.text),
+        (if trains { format::short(run.value("sps")) } else { String::new() }, theme.text),
+        (format::short(run.last_reported("episodic_return")), theme.text),
+        (started(run.identity().started_unix_ns), theme.muted),
+    ]
+}
+
+/// When a run began: `11-21 14:02`, in UTC; empty where that is not known.
+fn started(unix_ns: u64) -> String {
+    match unix_ns {
+        0 => String::new(),
+        unix_ns => Date::of_unix_ns(unix_ns).to_string().get(5..16).unwrap_or_default().to_string(),
+    }
+}
+
+/// How wide each column is in a window of this width; `None` for those that it has no room for.
+fn widths(rows: &[Cells], room: u16) -> [Option<u16>; COLUMNS.len()] {
+    let longest = |i: usize| rows.iter().map(|cells| cells[i].0.chars().count()).max().unwrap_or(0);
+    let mut widths: [Option<u16>; COLUMNS.len()] = std::array::from_fn(|i| {
+        let Column { title, width, right, .. } = &COLUMNS[i];
+        match (*right, longest(i)) {
+            // Nobody has such a number (the speed, where no run trains) or such a mark.
+            (true, 0) => None,
+            (false, 0) if title.is_empty() => None,
+            // A number that changes must not change the width of its column; a name is fixed.
+            (true, _) => Some(*width),
+            (false, longest) => Some((longest.max(title.len()) as u16).min(*width)),
+        }
+    });
+    let without_name = |widths: &[Option<u16>]| -> u16 {
+        let others = widths.iter().enumerate().filter(|(i, _)| *i != NAME);
+        others.filter_map(|(_, width)| width.map(|width| width + GAP)).sum()
+    };
+    let name = widths[NAME].unwrap_or(0);
+    for rank in (1..=u8::MAX).rev().filter(|rank| COLUMNS.iter().any(|column| column.rank == *rank)) {
+        if without_name(&widths) + name.min(LEAST_NAME[usize::from(rank == 1)]) <= room {
+            break;
+        }
+        for (width, _) in widths.iter_mut().zip(&COLUMNS).filter(|(_, column)| column.rank == rank) {
+            *width = None;
+        }
+    }
+    widths[NAME] = Some(name.min(room.saturating_sub(without_name(&widths))));
+    widths
+}
