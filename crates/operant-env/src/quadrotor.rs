@@ -19,9 +19,8 @@ use core::f64::consts::PI;
 
 use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
-use crate::scene::RED;
 use crate::spec::{OptionError, OptionValue, names};
-use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Point, Registry, Scene, Shape, Step};
+use crate::{ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, Point, RED, Registry, Scene, Shape, Step};
 
 /// Gravity, m/s^2.
 const GRAVITY: f64 = 9.81;

@@ -79,14 +79,7 @@ impl Step {
     }
 
     /// Runs it and returns the lines of tests that were skipped.
-    fn run(
-        &self,
-        metadata: &Metadata,
-        xtask: &Path,
-        log: &Path,
-        tools: &Tools,
-        tier: Tier,
-    ) -> Result<Vec<String>> {
+    fn run(&self, metadata: &Metadata, xtask: &Path, log: &Path, tools: &Tools) -> Result<Vec<String>> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let (program, args) = match self.args.strip_prefix("xtask ") {
             // `cargo xtask` would compile this program once more, with the features that it needs by itself.

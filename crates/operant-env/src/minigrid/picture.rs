@@ -1,8 +1,7 @@
 //! Draws a grid: coloured cells, open, closed and locked doors, and the agent as an arrowhead.
 
 use super::cell::{self, BALL, BOX, CLOSED_DOOR, EMPTY, GOAL, KEY, KIND, LAVA, LOCKED_DOOR, OPEN_DOOR, WALL};
-use crate::scene::{BLUE, GREEN, GREY, PURPLE, RED, YELLOW};
-use crate::{Point, Scene, Shape};
+use crate::{BLUE, GREEN, GREY, PURPLE, Point, RED, Scene, Shape, YELLOW};
 
 /// Palette entries of the six colours.
 const TONES: [u8; 6] = [RED, GREEN, BLUE, PURPLE, YELLOW, GREY];

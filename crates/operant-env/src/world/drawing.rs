@@ -4,7 +4,7 @@ use operant_lane::trace::Function;
 use serde::{Deserialize, Serialize};
 
 use super::link::Binding;
-use crate::scene::{Point, Scene, Shape};
+use crate::{Point, Scene, Shape};
 use operant_lane::Leaf;
 
 /// How a state is drawn.

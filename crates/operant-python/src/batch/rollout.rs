@@ -1,7 +1,7 @@
 //! A horizon under a trained policy: one thread plays all steps of a tile, policy included, without a barrier per step.
 
 use operant_env::StepError;
-use operant_learn::cpu::inference::{Block, Choice, Inference};
+use operant_learn::cpu::inference::{Choice, Inference, RowBuffers};
 use operant_learn::cpu::network::tile::first_lanes;
 use wide::bytemuck;
 
@@ -121,7 +121,7 @@ impl Scratch {
         tile: &mut Tile,
         row: usize,
         policy: &Inference,
-        block: &mut Block<V>,
+        block: &mut RowBuffers<V>,
         choice: Choice,
     ) {
         let (rows, columns) = (tile.rows, row..row + V * BLOCK);
