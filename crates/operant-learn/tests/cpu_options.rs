@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use operant_env::AnyEnv;
 use operant_env::cartpole::CartPole;
 use operant_env::pendulum::Pendulum;
-use operant_env::{AnyEnv, builtin};
 use operant_learn::cpu::{
     CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, StartedBackend, WaitStrategy, backend, backend_with,
 };
@@ -12,7 +12,7 @@ use operant_learn::{Backend, Config, CoreKind, Encoder, Snapshot};
 
 use crate::support::cards::{Cards, MixedCards};
 use crate::support::locks::Locks;
-use crate::support::{assert_same, shared, update};
+use crate::support::{assert_same, shared, update, world};
 
 /// A rollout of several tiles, small minibatches, and a number of environments that fills neither.
 fn config(num_envs: usize) -> Config {
@@ -47,50 +47,80 @@ fn after(mut backend: Box<dyn Backend>) -> (Snapshot, Vec<[u64; 6]>) {
     (backend.save().expect("a snapshot"), reports)
 }
 
-fn check(env: Arc<dyn AnyEnv>, config: &Config) {
+/// Training with these options must have the bits of training on one thread without any.
+fn check(env: &Arc<dyn AnyEnv>, config: &Config, all: impl IntoIterator<Item = CpuOptions>) {
     let (plain, reported) = after(backend(env.clone(), config, 1).expect("a good configuration"));
-    let same = |options: CpuOptions| {
-        let name = env.spec().name;
+    for options in all {
         let started = backend_with(env.clone(), config, &options).expect("a good configuration");
         let (snapshot, reports) = after(started.backend);
-        let what = format!("{name}, {} environments, {options:?}", config.num_envs);
+        let what = format!("{}, {} environments, {options:?}", env.spec().name, config.num_envs);
         assert_eq!(reports, reported, "{what}");
         assert_same(&plain, &snapshot, &what);
-    };
-    for rollout_tile in ROLLOUT_TILES {
-        for lane_width in LANE_WIDTHS {
-            same(CpuOptions { rollout_tile, lane_width, ..CpuOptions::new(2) });
-        }
     }
+}
+
+fn widths() -> impl Iterator<Item = CpuOptions> {
+    let with = |rollout_tile, lane_width| CpuOptions { rollout_tile, lane_width, ..CpuOptions::new(2) };
+    ROLLOUT_TILES
+        .into_iter()
+        .flat_map(move |tile| LANE_WIDTHS.into_iter().map(move |lanes| with(tile, lanes)))
+}
+
+fn placements() -> Vec<CpuOptions> {
+    let mut all = Vec::new();
     for waiting in [WaitStrategy::Spin, WaitStrategy::Yield, WaitStrategy::Sleep] {
         // Bound to one CPU together, to one each, and to one that is not there; more threads than the list has.
         for pin in [vec![], vec![0], vec![0, 0, 0], vec![0, 1], vec![1023, 0]] {
             for threads in [2, 3] {
-                same(CpuOptions { pin: pin.clone(), waiting, ..CpuOptions::new(threads) });
+                all.push(CpuOptions { pin: pin.clone(), waiting, ..CpuOptions::new(threads) });
             }
         }
     }
+    all
+}
+
+/// What options could change: each kind of layers, observations and actions.
+fn kinds(num_envs: usize) -> Vec<(Arc<dyn AnyEnv>, Config)> {
+    let config = config(num_envs);
+    let with_memory = |core| {
+        // With masks, in sequences that end within episodes and begin within others.
+        (shared(Locks), Config { core, sequence_length: 8, num_minibatches: 2, ..config.clone() })
+    };
+    vec![
+        (shared(CartPole::default()), config.clone()),
+        (shared(Locks), config.clone()),
+        // Real-valued rewards and observations, whose sums depend on the order of addition.
+        (shared(Pendulum::default()), Config { norm_obs: true, num_steps: 210, ..config.clone() }),
+        // Convolutions over bits and over numbers, with channels that fill no vector.
+        (
+            world("minatar_breakout"),
+            Config { conv: vec![[5, 3, 1], [17, 3, 2]], hidden: vec![16], ..config.clone() },
+        ),
+        // Tables of indices among reals, bits and bytes.
+        (shared(MixedCards), Config { encoder: Encoder::EmbedSum, ..config.clone() }),
+        (shared(Cards), Config { encoder: Encoder::EmbedMean, ..config.clone() }),
+        with_memory(CoreKind::MinGru),
+        with_memory(CoreKind::Gru),
+        with_memory(CoreKind::Lstm),
+    ]
 }
 
 #[test]
+fn widths_never_change_a_bit() {
+    kinds(33).iter().for_each(|(env, config)| check(env, config, widths()));
+}
+
+#[test]
+fn placements_never_change_a_bit() {
+    let (env, config) = &kinds(33)[2];
+    check(env, config, placements());
+}
+
+#[test]
+#[ignore = "cargo xtask test --all"]
 fn options_never_change_a_bit() {
-    for num_envs in [33, 300] {
-        let config = config(num_envs);
-        check(shared(CartPole::default()), &config);
-        check(shared(Locks), &config);
-        // Real-valued rewards and observations, whose sums depend on the order of addition.
-        check(shared(Pendulum::default()), &Config { norm_obs: true, num_steps: 210, ..config.clone() });
-        // Convolutions over bits and over numbers, with channels that fill no vector.
-        let breakout = builtin().find("minatar_breakout").expect("it is built in").clone();
-        check(breakout, &Config { conv: vec![[5, 3, 1], [17, 3, 2]], hidden: vec![16], ..config.clone() });
-        // Tables of indices among reals, bits and bytes.
-        check(shared(MixedCards), &Config { encoder: Encoder::EmbedSum, ..config.clone() });
-        check(shared(Cards), &Config { encoder: Encoder::EmbedMean, ..config.clone() });
-        // Memory, with masks, in sequences that end within episodes and begin within others.
-        for core in [CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm] {
-            check(shared(Locks), &Config { core, sequence_length: 8, num_minibatches: 2, ..config.clone() });
-        }
-    }
+    kinds(33).iter().for_each(|(env, config)| check(env, config, placements()));
+    kinds(300).iter().for_each(|(env, config)| check(env, config, widths().chain(placements())));
 }
 
 #[test]

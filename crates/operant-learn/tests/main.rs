@@ -1,7 +1,13 @@
 //! The tests of the learner on the CPU and, on the simulated GPU, of its kernels. `footprint.rs` is a program of its own.
 
-mod cases;
+#[macro_use]
+#[path = "../../operant-env/tests/support/worlds.rs"]
+mod world_tests;
+
+#[macro_use]
 mod support;
+
+mod cases;
 
 mod any_env;
 mod backend;

@@ -9,13 +9,13 @@ use operant_learn::network::init_params;
 use operant_learn::{Activation, Config, CoreKind, Encoder, Precision};
 use operant_parity::{UpdatePath, check_gae, check_horizon};
 
-use super::ORDERS;
+use super::{ORDERS, Share, precisions};
 use crate::support::gpu::{
     config, device, gemm, gradient_agrees, params, rollout_agrees, sanitized, stand_in, updates_agree,
 };
 use crate::support::locks::Locks;
 use crate::support::world;
-use crate::support::worlds::{all_worlds, number, representatives};
+use crate::support::worlds::number;
 
 /// A rollout, and what an update is made of: updates in single precision, a gradient in another.
 fn agrees(device: &Device, env: &dyn AnyEnv, config: &Config, precision: Precision, updates: u64) {
@@ -34,49 +34,54 @@ fn steps_agree(name: &str, ordinal: usize, precision: Precision) {
 }
 
 fn steps_in_one_order(name: &str) {
-    let number = (number(name) + 1) % 3;
-    steps_agree(name, ORDERS[number], Precision::ALL[number]);
-}
-
-mod steps_follow_the_cpu {
-    super::representatives!(tests! super::steps_in_one_order =>);
+    let (ordinal, precision) = precisions()[(number(name) + 1) % 3];
+    steps_agree(name, ordinal, precision);
 }
 
 fn steps_in_every_order(name: &str) {
-    ORDERS
-        .into_iter()
-        .zip(Precision::ALL)
-        .for_each(|(ordinal, precision)| steps_agree(name, ordinal, precision));
+    precisions().into_iter().for_each(|(ordinal, precision)| steps_agree(name, ordinal, precision));
+}
+
+mod steps_follow_the_cpu {
+    representatives! { world_tests! super::steps_in_one_order: }
 }
 
 mod nightly_steps_follow_the_cpu {
-    super::all_worlds!(nightly_tests! super::steps_in_every_order =>);
+    nightly_tests!(super::steps_in_every_order);
+}
+
+fn awkward_networks_agree(share: Share) {
+    let cases = [
+        ("locks", Config { shared_trunk: false, activation: Activation::Relu, ..config(33, 1, &[33, 20]) }),
+        ("locks", config(1, 1, &[])),
+        ("locks", config(130, 1, &[300])),
+        ("cards", config(17, 1, &[24])),
+        ("mixed_cards", config(17, 1, &[24])),
+    ];
+    for (case, (name, config)) in cases.into_iter().enumerate() {
+        for (ordinal, precision) in share.of(precisions(), case) {
+            let Some(device) = device(ordinal) else { return };
+            rollout_agrees(&device, &*world(name), &config, gemm(precision), 8);
+        }
+    }
 }
 
 #[test]
 fn awkward_networks_follow_the_cpu() {
-    for (ordinal, precision) in ORDERS.into_iter().zip(Precision::ALL) {
-        let Some(device) = device(ordinal) else { return };
-        for (name, config) in [
-            (
-                "locks",
-                Config { shared_trunk: false, activation: Activation::Relu, ..config(33, 1, &[33, 20]) },
-            ),
-            ("locks", config(1, 1, &[])),
-            ("locks", config(130, 1, &[300])),
-            ("cards", config(17, 1, &[24])),
-            ("mixed_cards", config(17, 1, &[24])),
-        ] {
-            rollout_agrees(&device, &*world(name), &config, gemm(precision), 8);
-        }
-    }
+    awkward_networks_agree(Share::One);
+}
+
+#[test]
+#[ignore = "cargo xtask test --all"]
+fn awkward_networks_follow_the_cpu_in_other_precisions() {
+    awkward_networks_agree(Share::Others);
 }
 
 fn with_layers() -> Config {
     Config { hidden: vec![24], ..config(17, 8, &[]) }
 }
 
-/// Declares settings with layers of every kind and environments for them, and tests of each in single and in other precisions.
+/// Declares settings with layers of every kind and environments for them, and tests of each.
 macro_rules! kinds {
     ($($kind:ident: $world:literal, $config:expr;)*) => {
         /// What the setting is called, its world and itself.
@@ -85,28 +90,20 @@ macro_rules! kinds {
         }
 
         mod other_layers_follow_the_cpu {
-            use super::*;
-
             $(
                 #[test]
                 fn $kind() {
-                    let Some(device) = device(1) else { return };
-                    agrees(&device, &*world($world), &$config, Precision::F32, 10);
+                    super::layers_agree(stringify!($kind), super::Share::One);
                 }
             )*
         }
 
         mod other_layers_in_other_precisions {
-            use super::*;
-
             $(
                 #[test]
                 #[ignore = "cargo xtask test --all"]
                 fn $kind() {
-                    for (ordinal, precision) in [(2, Precision::Tf32), (0, Precision::Bf16)] {
-                        let Some(device) = device(ordinal) else { return };
-                        agrees(&device, &*world($world), &$config, precision, 0);
-                    }
+                    super::layers_agree(stringify!($kind), super::Share::Others);
                 }
             )*
         }
@@ -140,6 +137,16 @@ kinds! {
     // Indices among reals, bits and bytes.
     tables_among_numbers: "mixed_cards", Config { encoder: Encoder::Embed, ..with_layers() };
     sums_among_numbers: "mixed_cards", Config { encoder: Encoder::EmbedSum, ..with_layers() };
+}
+
+fn layers_agree(kind: &str, share: Share) {
+    let kinds = kinds();
+    let case = kinds.iter().position(|it| it.0 == kind).expect("a kind");
+    let (_, name, config) = &kinds[case];
+    for (ordinal, precision) in share.of(precisions(), case) {
+        let Some(device) = device(ordinal) else { return };
+        agrees(&device, &*world(name), config, precision, 10);
+    }
 }
 
 #[test]
@@ -196,22 +203,33 @@ fn updates_follow_the_cpu() {
     }
 }
 
-#[test]
-fn gradients_on_tensor_cores_are_those_of_single_precision() {
+fn gradients_on_tensor_cores_agree(share: Share) {
     let base = |hidden: &[usize]| config(17, 9, hidden);
-    for (ordinal, precision) in [(0, Precision::Bf16), (2, Precision::Tf32)] {
-        let Some(device) = device(ordinal) else { return };
-        for (name, config) in [
-            ("cartpole", base(&[64, 64])),
-            ("cartpole", base(&[])),
-            ("acrobot", Config { shared_trunk: false, ..base(&[33, 20]) }),
-            ("pendulum", base(&[32])),
-            ("minatar_breakout", Config { activation: Activation::Relu, ..base(&[40, 32]) }),
-            ("locks", base(&[20, 40])),
-        ] {
+    let cases = [
+        ("cartpole", base(&[64, 64])),
+        ("cartpole", base(&[])),
+        ("acrobot", Config { shared_trunk: false, ..base(&[33, 20]) }),
+        ("pendulum", base(&[32])),
+        ("minatar_breakout", Config { activation: Activation::Relu, ..base(&[40, 32]) }),
+        ("locks", base(&[20, 40])),
+    ];
+    for (case, (name, config)) in cases.into_iter().enumerate() {
+        for (ordinal, precision) in share.of([(0, Precision::Bf16), (2, Precision::Tf32)], case) {
+            let Some(device) = device(ordinal) else { return };
             gradient_agrees(&device, &*world(name), &config, gemm(precision));
         }
     }
+}
+
+#[test]
+fn gradients_on_tensor_cores_are_those_of_single_precision() {
+    gradients_on_tensor_cores_agree(Share::One);
+}
+
+#[test]
+#[ignore = "cargo xtask test --all"]
+fn gradients_on_other_tensor_cores_are_those_of_single_precision() {
+    gradients_on_tensor_cores_agree(Share::Others);
 }
 
 #[test]
@@ -264,13 +282,22 @@ fn a_small_network_follows_the_cpu() {
 
 const SMALL: &str = "cuda::gemm::a_small_network_follows_the_cpu";
 
+fn without(refused: &str) {
+    let lacks = [("OPERANT_HOST_BLAS_REFUSES", refused.to_owned())];
+    let Some(output) = stand_in::rerun_with(SMALL, &lacks) else { return };
+    stand_in::must_pass(&output);
+}
+
+#[test]
+#[ignore = "cargo xtask test --all"]
+fn operations_of_which_some_are_unfused_follow_their_products() {
+    without("relu_bias");
+    without("bias,relu_bias");
+}
+
 #[test]
 fn unfused_operations_follow_their_products() {
-    for refused in ["relu_bias", "bias,relu_bias", "bias,relu_bias,bias_gradient"] {
-        let lacks = [("OPERANT_HOST_BLAS_REFUSES", refused.to_owned())];
-        let Some(output) = stand_in::rerun_with(SMALL, &lacks) else { return };
-        stand_in::must_pass(&output);
-    }
+    without("bias,relu_bias,bias_gradient");
     // Without products there is nothing to train with, and words say so.
     let lacks = [("OPERANT_HOST_BLAS_REFUSES", "none,bias,relu_bias,bias_gradient".to_owned())];
     let Some(output) = stand_in::rerun_with(SMALL, &lacks) else { return };

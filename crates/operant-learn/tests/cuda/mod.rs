@@ -15,5 +15,26 @@ mod training;
 mod training_loop;
 mod update;
 
+use operant_learn::Precision;
+
 /// Threads in order, in reverse and shuffled.
 const ORDERS: [usize; 3] = [0, 1, 2];
+
+/// Which of the settings that a case has: the default tier takes one of them in turn, and `--all` the others.
+#[derive(Clone, Copy, PartialEq)]
+enum Share {
+    One,
+    Others,
+}
+
+impl Share {
+    fn of<T, const N: usize>(self, settings: [T; N], case: usize) -> impl Iterator<Item = T> {
+        let is_mine = move |k: usize| (k == case % N) == (self == Share::One);
+        settings.into_iter().enumerate().filter(move |(k, _)| is_mine(*k)).map(|(_, setting)| setting)
+    }
+}
+
+/// An order of threads for each precision.
+fn precisions() -> [(usize, Precision); 3] {
+    std::array::from_fn(|k| (ORDERS[k], Precision::ALL[k]))
+}

@@ -6,12 +6,12 @@ use operant_learn::cuda::{CudaPlay, CudaRollout, Kernels, NetworkOptions, PlayOp
 use operant_learn::{Activation, Config, Encoder, LearnError, Precision};
 use operant_parity::{check_gae, check_horizon, differing_environments, tolerance};
 
-use super::ORDERS;
-use crate::support::cards::{Cards, MixedCards};
+use super::{ORDERS, Share, precisions};
+use crate::support::cards::MixedCards;
 use crate::support::gpu::{config, device, params, rollout_agrees, sanitized};
 use crate::support::locks::Locks;
 use crate::support::world;
-use crate::support::worlds::{all_worlds, number, representatives, tests};
+use crate::support::worlds::number;
 
 fn random_play_agrees(ordinal: usize, env: &dyn AnyEnv) {
     let Some(device) = device(ordinal) else { return };
@@ -25,7 +25,8 @@ fn random_play_is_that_of_the_scalar_lane(name: &str) {
 }
 
 mod random_play {
-    super::representatives!(tests! super::random_play_is_that_of_the_scalar_lane => locks cards);
+    representatives! { world_tests! super::random_play_is_that_of_the_scalar_lane: }
+    world_tests! { super::random_play_is_that_of_the_scalar_lane: locks cards }
 }
 
 fn random_play_with_every_option_in_every_order(name: &str) {
@@ -38,7 +39,8 @@ fn random_play_with_every_option_in_every_order(name: &str) {
 }
 
 mod nightly_random_play {
-    super::all_worlds!(nightly_tests! super::random_play_with_every_option_in_every_order => locks cards);
+    nightly_tests!(super::random_play_with_every_option_in_every_order);
+    world_tests! { #[ignore = "cargo xtask test --nightly"] super::random_play_with_every_option_in_every_order: locks cards }
 }
 
 fn steps_agree(name: &str, ordinal: usize, precision: Precision) {
@@ -47,29 +49,24 @@ fn steps_agree(name: &str, ordinal: usize, precision: Precision) {
 }
 
 mod steps_follow_the_cpu {
-    super::representatives!(tests! super::steps_in_one_order =>);
-    super::tests!(super::steps_in_every_order => locks);
+    representatives! { world_tests! super::steps_in_one_order: }
+    world_tests! { super::steps_in_every_order: locks }
 }
 
 fn steps_in_one_order(name: &str) {
-    let number = number(name) % 3;
-    steps_agree(name, ORDERS[number], Precision::ALL[number]);
+    let (ordinal, precision) = precisions()[number(name) % 3];
+    steps_agree(name, ordinal, precision);
 }
 
 fn steps_in_every_order(name: &str) {
-    ORDERS
-        .into_iter()
-        .zip(Precision::ALL)
-        .for_each(|(ordinal, precision)| steps_agree(name, ordinal, precision));
+    precisions().into_iter().for_each(|(ordinal, precision)| steps_agree(name, ordinal, precision));
 }
 
 mod nightly_steps_follow_the_cpu {
-    super::all_worlds!(nightly_tests! super::steps_in_every_order =>);
+    nightly_tests!(super::steps_in_every_order);
 }
 
-#[test]
-fn awkward_networks_follow_the_cpu() {
-    let Some(device) = device(2) else { return };
+fn awkward_networks_agree(share: Share) {
     let cases = [
         config(1, 6, &[]),
         config(33, 6, &[5]),
@@ -77,37 +74,66 @@ fn awkward_networks_follow_the_cpu() {
         Config { activation: Activation::Relu, ..config(16, 6, &[128]) },
         Config { shared_trunk: false, activation: Activation::Relu, ..config(18, 6, &[64, 32, 16]) },
     ];
-    for config in &cases {
-        for precision in Precision::ALL {
+    for (case, config) in cases.iter().enumerate() {
+        for (ordinal, precision) in share.of(precisions(), case) {
+            let Some(device) = device(ordinal) else { return };
             rollout_agrees(&device, &Locks, config, precision, 8);
         }
     }
 }
 
 #[test]
-fn embeddings_follow_the_cpu() {
-    let Some(device) = device(2) else { return };
-    let base = || Config { encoder: Encoder::Embed, embed_width: 6, ..config(17, 6, &[24]) };
-    for (name, config) in [
-        ("minigrid_empty_8x8", base()),
-        ("minigrid_empty_8x8", Config { encoder: Encoder::EmbedMean, embed_width: 9, ..base() }),
-        ("taxi", Config { encoder: Encoder::EmbedSum, shared_trunk: false, hidden: vec![20, 33], ..base() }),
-        ("frozen_lake", Config { hidden: vec![], shared_trunk: false, ..base() }),
-    ] {
-        for precision in Precision::ALL {
+fn awkward_networks_follow_the_cpu() {
+    awkward_networks_agree(Share::One);
+}
+
+#[test]
+#[ignore = "cargo xtask test --all"]
+fn awkward_networks_follow_the_cpu_in_other_precisions() {
+    awkward_networks_agree(Share::Others);
+}
+
+fn tables() -> Config {
+    Config { encoder: Encoder::Embed, embed_width: 6, ..config(17, 6, &[24]) }
+}
+
+fn embeddings_agree(share: Share) {
+    let sums = || Config { encoder: Encoder::EmbedSum, shared_trunk: false, ..tables() };
+    let cases = [
+        ("minigrid_empty_8x8", tables()),
+        ("minigrid_empty_8x8", Config { encoder: Encoder::EmbedMean, embed_width: 9, ..tables() }),
+        ("taxi", Config { hidden: vec![20, 33], ..sums() }),
+        ("frozen_lake", Config { hidden: vec![], shared_trunk: false, ..tables() }),
+        // Bits between two parts with indices.
+        ("cards", tables()),
+        ("cards", sums()),
+    ];
+    for (case, (name, config)) in cases.into_iter().enumerate() {
+        for (ordinal, precision) in share.of(precisions(), case) {
+            let Some(device) = device(ordinal) else { return };
             rollout_agrees(&device, &*world(name), &config, precision, 8);
         }
     }
-    // Bits between two parts with indices.
-    for config in [base(), Config { encoder: Encoder::EmbedSum, shared_trunk: false, ..base() }] {
-        for precision in Precision::ALL {
-            rollout_agrees(&device, &Cards, &config, precision, 8);
-        }
-    }
-    // Next to real numbers the indices are one-hot; embeddings of them need matrix products.
+}
+
+#[test]
+fn embeddings_follow_the_cpu() {
+    embeddings_agree(Share::One);
+}
+
+#[test]
+#[ignore = "cargo xtask test --all"]
+fn embeddings_follow_the_cpu_in_other_precisions() {
+    embeddings_agree(Share::Others);
+}
+
+#[test]
+fn embeddings_beside_real_numbers_need_matrix_products() {
+    let Some(device) = device(2) else { return };
+    // Next to real numbers the indices are one-hot.
     rollout_agrees(&device, &MixedCards, &config(17, 6, &[24]), Precision::F32, 8);
     let options = NetworkOptions { kernels: Kernels::Fused, ..Precision::F32.into() };
-    let refused = CudaRollout::new(&device, &MixedCards, &base(), options).err().expect("refused");
+    let refused = CudaRollout::new(&device, &MixedCards, &tables(), options).err().expect("refused");
     assert!(refused.to_string().contains("no real numbers or bytes"), "{refused}");
 }
 
@@ -141,20 +167,30 @@ fn normalisation_follows_the_cpu() {
     }
 }
 
-#[test]
-fn a_horizon_is_its_steps() {
+fn horizons_are_their_steps(share: Share) {
     // Long enough for time limits and ends of episodes in between.
     let config = config(18, 230, &[32]);
-    for (ordinal, precision) in ORDERS.into_iter().zip(Precision::ALL) {
-        let Some(device) = device(ordinal) else { return };
-        for name in ["cartpole", "mountain_car", "pendulum", "locks"] {
-            let env = world(name);
-            let params = params(&*env, &config);
+    for (case, name) in ["cartpole", "mountain_car", "pendulum", "locks"].into_iter().enumerate() {
+        let env = world(name);
+        let params = params(&*env, &config);
+        for (ordinal, precision) in share.of(precisions(), case) {
+            let Some(device) = device(ordinal) else { return };
             let mut problems = check_horizon(&device, &*env, &config, precision, &params).expect("a horizon");
             problems.extend(check_gae(&device, &*env, &config, precision, &params).expect("advantages"));
             assert!(problems.is_empty(), "{name}: {problems:#?}");
         }
     }
+}
+
+#[test]
+fn a_horizon_is_its_steps() {
+    horizons_are_their_steps(Share::One);
+}
+
+#[test]
+#[ignore = "cargo xtask test --all"]
+fn a_horizon_is_its_steps_in_other_precisions() {
+    horizons_are_their_steps(Share::Others);
 }
 
 #[test]

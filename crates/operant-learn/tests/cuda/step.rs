@@ -9,7 +9,6 @@ use crate::support::gpu::{device, little_device, sanitized, stand_in};
 use crate::support::locks::Locks;
 use crate::support::switchboard::Switchboard;
 use crate::support::world;
-use crate::support::worlds::{all_worlds, representatives};
 
 const MODES: [Autoreset; 3] = [Autoreset::SameStep, Autoreset::NextStep, Autoreset::Disabled];
 
@@ -188,7 +187,7 @@ fn steps_in_order(name: &str) {
 }
 
 mod steps_are_those_of_the_cpu {
-    super::representatives!(tests! super::steps_in_order =>);
+    representatives! { world_tests! super::steps_in_order: }
 }
 
 /// In every order of threads; none of the numbers of environments fills its last block.
@@ -201,7 +200,7 @@ fn steps_in_every_order(name: &str) {
 }
 
 mod nightly_steps_are_those_of_the_cpu {
-    super::all_worlds!(nightly_tests! super::steps_in_every_order =>);
+    nightly_tests!(super::steps_in_every_order);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use operant_learn::network::init_params;
 use operant_learn::{Activation, Config, Encoder, Precision};
 use operant_parity::UpdatePath;
 
-use super::ORDERS;
+use super::{ORDERS, Share, precisions};
 use crate::support::gpu::{config, device, gradient_agrees, sanitized, updates_agree};
 use crate::support::locks::Locks;
 use crate::support::world;
@@ -47,12 +47,47 @@ fn with_tables() -> [(&'static str, Config); 8] {
     ]
 }
 
+/// Updates in single precision, gradients in others.
+fn embeddings_agree(share: Share) {
+    for (case, (name, config)) in with_tables().into_iter().enumerate() {
+        for (ordinal, precision) in share.of(precisions(), case) {
+            let Some(device) = device(ordinal) else { return };
+            if precision == Precision::F32 {
+                updates_agree(&device, &*world(name), &config, 10, UpdatePath::Fused);
+            } else {
+                gradient_agrees(&device, &*world(name), &config, precision);
+            }
+        }
+    }
+}
+
 #[test]
 fn embeddings_follow_the_cpu() {
-    for (name, config) in with_tables() {
-        let Some(in_reverse) = device(1) else { return };
-        updates_agree(&in_reverse, &*world(name), &config, 10, UpdatePath::Fused);
-        for (ordinal, precision) in [(0, Precision::Bf16), (2, Precision::Tf32)] {
+    embeddings_agree(Share::One);
+}
+
+#[test]
+#[ignore = "cargo xtask test --all"]
+fn embeddings_follow_the_cpu_in_other_precisions() {
+    embeddings_agree(Share::Others);
+}
+
+fn gradients_on_tensor_cores_agree(share: Share) {
+    let base = |hidden: &[usize]| config(17, 9, hidden);
+    let cases = [
+        ("cartpole", base(&[64, 64])),
+        // A minibatch for blocks of eight warps, of whose tiles the last is short.
+        ("cartpole", Config { num_minibatches: 1, ..config(601, 29, &[64, 64]) }),
+        ("cartpole", base(&[])),
+        ("acrobot", Config { shared_trunk: false, ..base(&[33, 20]) }),
+        ("pendulum", base(&[32])),
+        ("minatar_breakout", Config { activation: Activation::Relu, ..base(&[40, 32]) }),
+        ("locks", base(&[20, 40])),
+        ("cards", base(&[20])),
+        ("mixed_cards", base(&[20])),
+    ];
+    for (case, (name, config)) in cases.into_iter().enumerate() {
+        for (ordinal, precision) in share.of([(0, Precision::Bf16), (2, Precision::Tf32)], case) {
             let Some(device) = device(ordinal) else { return };
             gradient_agrees(&device, &*world(name), &config, precision);
         }
@@ -61,27 +96,19 @@ fn embeddings_follow_the_cpu() {
 
 #[test]
 fn gradients_on_tensor_cores_are_those_of_single_precision() {
-    let base = |hidden: &[usize]| config(17, 9, hidden);
-    for (ordinal, precision) in [(0, Precision::Bf16), (2, Precision::Tf32)] {
-        let Some(device) = device(ordinal) else { return };
-        for (name, config) in [
-            ("cartpole", base(&[64, 64])),
-            // A minibatch for blocks of eight warps, of whose tiles the last is short.
-            ("cartpole", Config { num_minibatches: 1, ..config(601, 29, &[64, 64]) }),
-            ("cartpole", base(&[])),
-            ("acrobot", Config { shared_trunk: false, ..base(&[33, 20]) }),
-            ("pendulum", base(&[32])),
-            ("minatar_breakout", Config { activation: Activation::Relu, ..base(&[40, 32]) }),
-            ("locks", base(&[20, 40])),
-            ("cards", base(&[20])),
-            ("mixed_cards", base(&[20])),
-        ] {
-            gradient_agrees(&device, &*world(name), &config, precision);
-        }
-    }
-    // Too large for registers: gradients are added up in memory.
+    gradients_on_tensor_cores_agree(Share::One);
+}
+
+#[test]
+#[ignore = "cargo xtask test --all"]
+fn gradients_on_other_tensor_cores_are_those_of_single_precision() {
+    gradients_on_tensor_cores_agree(Share::Others);
+}
+
+#[test]
+fn gradients_too_large_for_registers_are_added_up_in_memory() {
     let Some(device) = device(1) else { return };
-    let wide = Config { shared_trunk: false, ..base(&[128, 128]) };
+    let wide = Config { shared_trunk: false, ..config(17, 9, &[128, 128]) };
     gradient_agrees(&device, &Locks, &wide, Precision::Bf16);
 }
 

@@ -1,5 +1,8 @@
 //! What the tests share: environments, how to train, and what must be equal.
 
+#[macro_use]
+pub mod worlds;
+
 #[path = "../../../operant-env/tests/support/cards.rs"]
 pub mod cards;
 #[path = "../../../operant-env/tests/support/crane.rs"]
@@ -15,7 +18,6 @@ pub mod python_worlds;
 pub mod random_play;
 #[path = "../../../operant-env/tests/support/switchboard.rs"]
 pub mod switchboard;
-pub mod worlds;
 
 use std::sync::Arc;
 
