@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::{COUNT, METRICS, Record, position};
+use crate::{COUNT, METRICS, Record, Shape, position};
 
 fn options() -> RingOptions {
     let capacity = Capacity { records: 64, archives: [32, 16, 16, 16], events: 8, cores: 4, scene: 512 };
