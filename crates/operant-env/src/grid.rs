@@ -5,7 +5,7 @@
 
 use operant_lane::{Mask, Uint};
 
-use crate::Shape;
+use crate::scene::Shape;
 
 /// The word number `word` of a bit map in which only bit number `index` is set.
 #[inline(always)]

@@ -48,16 +48,13 @@ registry::environments! {
 /// The lanes that environments are written over.
 pub use operant_lane as lane;
 
-pub use operant_metrics::tone::{BLUE, GREEN, GREY, PURPLE, RED, YELLOW};
-pub use operant_metrics::{Point, Shape};
-
 pub use any::{AnyEnv, EnvCounters, LaneWidth, Seen, StepError, Stepped, Stepper, TileSpec, running_words};
 pub use doc::markdown;
 pub use env::{Env, Step};
 pub use packing::Packing;
 pub use registry::{EnvError, EnvOptions, Registry, UnknownEnv};
 pub use rows::{Rows, RowsMut, set_rows};
-pub use scene::Scene;
+pub use scene::{BLUE, GREEN, GREY, PURPLE, Point, RED, Scene, Shape, YELLOW};
 pub use spec::{
     ActionSpace, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, OptionValues, indices_per_word,
 };

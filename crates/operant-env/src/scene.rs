@@ -1,6 +1,7 @@
 //! A picture of a state as a few shapes, for any canvas.
 
-use operant_metrics::{Point, Shape};
+pub use operant_metrics::tone::{BLUE, GREEN, GREY, PURPLE, RED, YELLOW};
+pub use operant_metrics::{Point, Shape};
 
 /// A picture.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use operant_draw::theme::{Depth, Detected};
 use operant_metrics::RingError;
 use operant_monitor::app::App;
 use operant_monitor::data::{RunView, Runs};
-use operant_monitor::theme::{Depth, Detected};
 use operant_monitor::ui;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

@@ -13,10 +13,10 @@ use crate::data::{Place, Runs};
 use crate::input::Event;
 use crate::layout::{Layout, PanelKind};
 use crate::list::{Comparison, RunList};
-use crate::symbols::{ASCII, Marker, Symbols, UNICODE};
-use crate::theme::{Detected, Theme};
 use crate::ui::banner;
 use crate::view::View;
+use operant_draw::symbols::{ASCII, Marker, Symbols, UNICODE};
+use operant_draw::theme::{Detected, Theme};
 
 /// The window above the panels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

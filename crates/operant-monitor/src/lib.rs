@@ -2,7 +2,7 @@
 //! runs that have ended. It knows nothing of how training is done, writes nothing, and sends no signal of its own.
 //!
 //! `app` holds the state independent of the screen, `list` the state of the list of runs, `data` the runs, `ui` one
-//! file per panel, `picture` draws environments, `player` shows one environment full screen, `terminal` runs the event
+//! file per panel, `player` shows one environment full screen, `terminal` runs the event
 //! loop, `headless` prints where there is no terminal, `control` lets a program around the monitor act on a run.
 
 #![forbid(unsafe_code)]
@@ -18,15 +18,11 @@ pub mod input;
 pub mod layout;
 pub mod list;
 mod options;
-pub mod picture;
 pub mod player;
-pub mod style;
 pub mod sweep;
-pub mod symbols;
 mod terminal;
 #[cfg(test)]
 mod tests;
-pub mod theme;
 pub mod ui;
 pub mod verdict;
 pub mod view;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::data::Place;
-use crate::theme::ThemeName;
 use crate::{Control, MonitorError};
+use operant_draw::theme::ThemeName;
 
 /// What to show, and how.
 #[derive(Debug, Clone, Default, clap::Args)]

@@ -10,10 +10,10 @@ use ratatui::text::{Line, Span};
 
 use crate::MonitorError;
 use crate::input::{Event, Input};
-use crate::picture::{Brush, Picture};
-use crate::symbols::{self, Marker, Symbols};
 use crate::terminal::Screen;
-use crate::theme::{Depth, Detected, Theme, ThemeName};
+use operant_draw::cells::{Brush, Picture};
+use operant_draw::symbols::{self, Marker, Symbols};
+use operant_draw::theme::{Depth, Detected, Theme, ThemeName};
 
 /// How long the last frame of an episode is shown.
 const LAST_FRAME: Duration = Duration::from_millis(800);

@@ -14,12 +14,12 @@ use ratatui::widgets::Widget as _;
 use ratatui::widgets::canvas::{Canvas, Points};
 
 use crate::input::{Event, Input};
-use crate::symbols::{self, Symbols};
 use crate::terminal::Screen;
-use crate::theme::{Depth, Detected, Theme};
 use crate::ui::panel;
 use crate::ui::table::{self, Place};
 use crate::{MonitorError, Options, format};
+use operant_draw::symbols::{self, Symbols};
+use operant_draw::theme::{Depth, Detected, Theme};
 
 /// How often the sweep is read.
 const PERIOD: Duration = Duration::from_millis(500);

@@ -15,8 +15,9 @@ use rustix::process::Signal;
 
 use crate::app::App;
 use crate::input::{Event, Input};
-use crate::theme::{Depth, Detected};
-use crate::{MonitorError, Options, symbols, ui};
+use crate::{MonitorError, Options, ui};
+use operant_draw::symbols;
+use operant_draw::theme::{Depth, Detected};
 
 /// Room for a whole frame, so that it reaches the terminal in one piece.
 const FRAME_BYTES: usize = 1 << 16;

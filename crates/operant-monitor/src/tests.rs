@@ -15,10 +15,10 @@ use crate::app::{App, Overlay};
 use crate::data::{Place, RunView, Runs};
 use crate::input::Event;
 use crate::layout::PanelKind;
-use crate::symbols::{ASCII, Marker};
-use crate::theme::{Depth, Detected, Theme, ThemeName};
 use crate::ui;
 use crate::view::{Axis, Smoothing};
+use operant_draw::symbols::{ASCII, Marker};
+use operant_draw::theme::{Depth, Detected, Theme, ThemeName};
 
 const DETECTED: Detected = Detected { depth: Depth::True, light: false };
 const UPDATES: u64 = 2000;

@@ -6,7 +6,6 @@
 mod gaussian;
 pub mod html;
 mod overview;
-mod picture;
 pub mod plot;
 mod random;
 pub mod report;

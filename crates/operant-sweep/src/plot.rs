@@ -2,30 +2,32 @@
 
 use std::ops::Range;
 
-use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
-use plotters::prelude::*;
-use plotters_backend::BackendCoord;
+use operant_draw::chart::{Axis, Chart, Look, Mark};
+use operant_draw::theme::Rgb;
 
 use crate::report::{EnvReport, SeedGroup};
 use crate::stats::Estimate;
 
-/// Width and height in pixels.
-pub const SIZE: (u32, u32) = (760, 420);
-
 /// Colours that stay distinct for people with colour blindness, after Okabe and Ito.
-const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(90, 90, 90),
-    RGBColor(160, 120, 60),
+const COLOURS: [Rgb; 8] = [
+    (0, 114, 178),
+    (213, 94, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (230, 159, 0),
+    (86, 180, 233),
+    (90, 90, 90),
+    (160, 120, 60),
 ];
 
-const FONT: (&str, u32) = ("sans-serif", 14);
+const LOOK: Look = Look {
+    size: (760, 420),
+    margins: (12, 36),
+    labels: (44, 64),
+    font: 14,
+    fine_lines: false,
+    legend: (false, 18, 0.2),
+};
 
 /// A plot of an environment's part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,39 +68,24 @@ impl Plot {
 
     /// The plot as SVG; None if there is nothing to draw.
     pub fn svg(self, part: &EnvReport) -> Option<String> {
-        let mut svg = String::new();
-        let drawn = {
-            let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-            self.draw(part, &root)
-        };
-        // It is drawn in memory, where nothing fails.
-        drawn.then_some(svg)
+        self.draw(part, |chart| chart.svg())
     }
 
     /// The plot as PNG; None if there is nothing to draw.
     pub fn png(self, part: &EnvReport) -> Option<Vec<u8>> {
-        let mut picture = crate::picture::Picture::new(SIZE);
-        let drawn = {
-            let root = (&mut picture).into_drawing_area();
-            self.draw(part, &root)
-        };
-        drawn.then(|| picture.png())
+        self.draw(part, |chart| chart.png())
     }
 
-    fn draw<B: DrawingBackend>(self, part: &EnvReport, root: &DrawingArea<B, Shift>) -> bool {
-        let drawn = match self {
-            Plot::Scores => scores(part, root),
-            Plot::Steps => curves(part, root, |group| &group.by_steps, "environment steps"),
-            Plot::Seconds => curves(part, root, |group| &group.by_seconds, "training time in seconds"),
-            Plot::Pareto => pareto(part, root),
-        };
-        drawn.unwrap_or(false)
+    /// It is drawn in memory, where nothing fails.
+    fn draw<T>(self, part: &EnvReport, draw: fn(&Chart) -> Result<T, String>) -> Option<T> {
+        match self {
+            Plot::Scores => scores(part, draw),
+            Plot::Steps => draw(&curves(part, |group| &group.by_steps, "environment steps")?).ok(),
+            Plot::Seconds => draw(&curves(part, |group| &group.by_seconds, "training time in seconds")?).ok(),
+            Plot::Pareto => draw(&pareto(part)?).ok(),
+        }
     }
 }
-
-type Chart<'a, B> = ChartContext<'a, B, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-
-type Drawn<B> = Result<bool, DrawingAreaErrorKind<<B as DrawingBackend>::ErrorType>>;
 
 /// The range of numbers, widened by a part; None of none.
 fn range(numbers: impl Iterator<Item = f64>, margin: f64) -> Option<Range<f64>> {
@@ -117,104 +104,53 @@ fn short(number: &f64) -> String {
     }
 }
 
-fn scores<B: DrawingBackend>(part: &EnvReport, root: &DrawingArea<B, Shift>) -> Drawn<B> {
+fn scores<T>(part: &EnvReport, draw: fn(&Chart) -> Result<T, String>) -> Option<T> {
     let shown: Vec<(&SeedGroup, Estimate)> =
         part.groups.iter().filter_map(|group| Some((group, group.score?))).take(COLOURS.len()).collect();
-    let Some(x) = range(shown.iter().flat_map(|(_, score)| [score.low, score.high]), 0.05) else {
-        return Ok(false);
-    };
-    root.fill(&WHITE)?;
+    let range = range(shown.iter().flat_map(|(_, score)| [score.low, score.high]), 0.05)?;
     let count = shown.len() as f64;
     let name = |y: &f64| {
         let place = count - y.round();
         let fits = (y - y.round()).abs() < 1e-6 && place >= 0.0;
         fits.then(|| shown.get(place as usize)).flatten().map_or_else(String::new, |(group, _)| group.label())
     };
-    let mut chart = ChartBuilder::on(root)
-        .margin(12)
-        .margin_right(36)
-        .x_label_area_size(44)
-        .y_label_area_size(230)
-        .build_cartesian_2d(x, 0.5..count + 0.5)?;
-    chart
-        .configure_mesh()
-        .disable_y_mesh()
-        .label_style(FONT)
-        .light_line_style(WHITE)
-        .x_label_formatter(&short)
-        .y_label_formatter(&name)
-        .y_labels(2 * shown.len() + 1)
-        .x_desc("mean return of the last evaluation")
-        .draw()?;
-    for (place, (_, score)) in shown.iter().enumerate() {
+    let marks = shown.iter().enumerate().flat_map(|(place, (_, score))| {
         let (y, colour) = (count - place as f64, COLOURS[place]);
-        chart.draw_series([PathElement::new([(score.low, y), (score.high, y)], colour.stroke_width(3))])?;
-        chart.draw_series([Circle::new((score.value, y), 5, colour.filled())])?;
-    }
-    root.present()?;
-    Ok(true)
+        let interval = Mark::Line(vec![(score.low, y), (score.high, y)], 3, None);
+        [(colour, interval), (colour, Mark::Dot((score.value, y), 5))]
+    });
+    let y = Axis { names: Some(2 * shown.len() + 1), label: &name, ..axis(0.5..count + 0.5, "") };
+    let look = Look { labels: (44, 230), ..LOOK };
+    let axes = [axis(range, "mean return of the last evaluation"), y];
+    draw(&Chart { look, axes, marks: marks.collect() }).ok()
 }
 
-/// A chart of two ranges of numbers, with what they are.
-fn axes<'a, B: DrawingBackend>(
-    root: &'a DrawingArea<B, Shift>,
-    (x, y): (Range<f64>, Range<f64>),
-    (below, left): (&str, &str),
-) -> Result<Chart<'a, B>, DrawingAreaErrorKind<B::ErrorType>> {
-    root.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(root)
-        .margin(12)
-        .margin_right(36)
-        .x_label_area_size(44)
-        .y_label_area_size(64)
-        .build_cartesian_2d(x, y)?;
-    chart
-        .configure_mesh()
-        .label_style(FONT)
-        .light_line_style(WHITE)
-        .x_label_formatter(&short)
-        .y_label_formatter(&short)
-        .x_desc(below)
-        .y_desc(left)
-        .draw()?;
-    Ok(chart)
+fn axis<'a>(range: Range<f64>, title: &'a str) -> Axis<'a> {
+    Axis { range, log: false, title, label: &short, names: None }
 }
 
-fn curves<B: DrawingBackend>(
+fn curves<'a>(
     part: &EnvReport,
-    root: &DrawingArea<B, Shift>,
     of: impl Fn(&SeedGroup) -> &Vec<(f64, Estimate)>,
-    axis: &str,
-) -> Drawn<B> {
+    title: &'a str,
+) -> Option<Chart<'a>> {
     let shown: Vec<&SeedGroup> =
         part.groups.iter().filter(|group| of(group).len() > 1).take(COLOURS.len()).collect();
     let all = || shown.iter().flat_map(|group| of(group));
     let ys = all().flat_map(|(_, band)| [band.low, band.high]);
-    let (Some(x), Some(y)) = (range(all().map(|(x, _)| *x), 0.0), range(ys, 0.05)) else { return Ok(false) };
-    let mut chart = axes(root, (x, y), (axis, "return: interquartile mean, 95% interval"))?;
-    for (group, colour) in shown.iter().zip(COLOURS) {
+    let (x, y) = (range(all().map(|(x, _)| *x), 0.0)?, range(ys, 0.05)?);
+    let marks = shown.iter().zip(COLOURS).flat_map(|(group, colour)| {
         let band = of(group);
         let low = band.iter().rev().map(|(x, band)| (*x, band.low));
-        let outline: Vec<(f64, f64)> = band.iter().map(|(x, band)| (*x, band.high)).chain(low).collect();
-        chart.draw_series([Polygon::new(outline, colour.mix(0.15))])?;
-        let line = LineSeries::new(band.iter().map(|(x, band)| (*x, band.value)), colour.stroke_width(2));
-        chart
-            .draw_series(line)?
-            .label(group.label())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-    }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK.mix(0.2))
-        .label_font(FONT)
-        .draw()?;
-    root.present()?;
-    Ok(true)
+        let outline = band.iter().map(|(x, band)| (*x, band.high)).chain(low).collect();
+        let middle = band.iter().map(|(x, band)| (*x, band.value)).collect();
+        [(colour, Mark::Band(outline)), (colour, Mark::Line(middle, 2, Some(group.label())))]
+    });
+    let axes = [axis(x, title), axis(y, "return: interquartile mean, 95% interval")];
+    Some(Chart { look: LOOK, axes, marks: marks.collect() })
 }
 
-fn pareto<B: DrawingBackend>(part: &EnvReport, root: &DrawingArea<B, Shift>) -> Drawn<B> {
+fn pareto(part: &EnvReport) -> Option<Chart<'_>> {
     let points: Vec<(f64, f64, bool)> = part
         .groups
         .iter()
@@ -222,17 +158,12 @@ fn pareto<B: DrawingBackend>(part: &EnvReport, root: &DrawingArea<B, Shift>) -> 
         .filter(|(seconds, ..)| seconds.is_finite())
         .collect();
     let (xs, ys) = (points.iter().map(|point| point.0), points.iter().map(|point| point.1));
-    let (Some(x), Some(y)) = (range(xs, 0.08), range(ys, 0.08)) else { return Ok(false) };
-    let mut chart = axes(root, (x, y), ("training time in seconds, median over seeds", "score"))?;
-    let front = points.iter().filter(|point| point.2).map(|(x, y, _)| (*x, *y));
-    chart.draw_series(LineSeries::new(front, COLOURS[0].stroke_width(1)))?;
-    for (x, y, pareto) in points {
-        let colour = if pareto { COLOURS[0] } else { RGBColor(170, 170, 170) };
-        chart.draw_series([Circle::new((x, y), 4, colour.filled())])?;
-    }
-    root.present()?;
-    Ok(true)
+    let (x, y) = (range(xs, 0.08)?, range(ys, 0.08)?);
+    let front = points.iter().filter(|point| point.2).map(|(x, y, _)| (*x, *y)).collect();
+    let dots = points
+        .iter()
+        .map(|(x, y, pareto)| (if *pareto { COLOURS[0] } else { (170, 170, 170) }, Mark::Dot((*x, *y), 4)));
+    let marks = [(COLOURS[0], Mark::Line(front, 1, None))].into_iter().chain(dots).collect();
+    let axes = [axis(x, "training time in seconds, median over seeds"), axis(y, "score")];
+    Some(Chart { look: LOOK, axes, marks })
 }
-
-/// A point of a drawing in pixels.
-pub(crate) type Pixel = BackendCoord;

@@ -1,7 +1,6 @@
 //! `operant play`: shows episodes of a trained agent, of random actions or of the keyboard, in the terminal or as a
 //! film.
 
-mod canvas;
 mod episodes;
 mod film;
 pub mod keyboard;
@@ -11,6 +10,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use operant_draw::film::Film;
 use operant_env::{AnyEnv, EnvOptions, Registry};
 use operant_learn::EvalActions;
 use operant_learn::cpu::inference::Inference;
@@ -18,7 +18,7 @@ use operant_run::config::{self, EnvFacts};
 use operant_run::{CommandLine, Error, ErrorKind, SavedPolicy, device, dir, world};
 
 use self::episodes::{Agent, Outcome, Tile};
-use self::film::{Film, Format};
+use self::film::Format;
 pub use self::keyboard::Keyboard;
 use self::window::{Numbers, Window};
 use super::overrides::RunFlags;
@@ -117,13 +117,13 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     }
     let numbers = numbers(args, &cast)?;
     let tile = Tile::new(&*cast.env, cast.seed, numbers.first(), &cast.agent).map_err(failed)?;
-    let film = args.record.as_ref().map(|_| Film::new(&spec));
+    let film = args.record.as_ref().map(|_| Film::new(&spec.name, spec.fps));
     let mut window = Window::new(&cast, tile, numbers, keyboard, film);
     let code = if needs_window { window.show()? } else { window.play_all()? };
     let Window { outcomes, film, .. } = window;
     output::print(&outcomes.iter().map(Outcome::line).collect::<String>())?;
     if let (Some(film), Some(format), Some(path)) = (film, format, &args.record) {
-        output::print(&film.write(format, path)?)?;
+        output::print(&film::write(&film, format, path)?)?;
     }
     Ok(code)
 }

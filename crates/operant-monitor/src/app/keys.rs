@@ -6,8 +6,8 @@ use super::{App, Overlay};
 use crate::Action;
 use crate::data::Order;
 use crate::layout::PanelKind;
-use crate::symbols::Marker;
-use crate::theme::Theme;
+use operant_draw::symbols::Marker;
+use operant_draw::theme::Theme;
 
 impl App {
     pub(super) fn key(&mut self, key: KeyEvent) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use operant_metrics::{Episode, Frame};
 
 use super::source::Source;
-use crate::picture::Picture;
+use operant_draw::cells::Picture;
 
 /// How long the last frame is shown before the next play-through.
 const CURTAIN: Duration = Duration::from_millis(500);

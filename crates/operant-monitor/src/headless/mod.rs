@@ -20,8 +20,8 @@ use std::io::{self, ErrorKind, Write};
 use std::time::Duration;
 
 use crate::data::Source;
-use crate::style::Style;
 use crate::{MonitorError, Options};
+use operant_draw::style::Style;
 use wait::{Pause, Signals};
 
 /// Prints the runs that `options` name: one snapshot of each, or one per interval until every run has ended, a signal

@@ -2,8 +2,8 @@
 
 use ratatui::text::Span;
 
-use crate::style::Style;
-use crate::symbols::Symbols;
+use operant_draw::style::Style;
+use operant_draw::symbols::Symbols;
 
 /// What a piece of text is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use super::page::{Page, Role, width};
 use super::reading::{Figure, Reading, TREND, is_whole};
 use crate::date::Date;
 use crate::format;
-use crate::style::Style;
 use crate::ui::events::folded;
 use crate::verdict;
+use operant_draw::style::Style;
 
 /// Columns of the small charts and of the progress bar.
 const CHART: usize = TREND;
@@ -265,7 +265,7 @@ fn events(reading: &Reading, page: &mut Page) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::symbols::{ASCII, UNICODE};
+    use operant_draw::symbols::{ASCII, UNICODE};
 
     #[test]
     fn sparklines_keep_gaps_and_the_range() {

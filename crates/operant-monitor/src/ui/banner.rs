@@ -7,8 +7,8 @@ use ratatui::style::{Modifier, Style};
 use super::header::tone_style;
 use super::text;
 use crate::data::RunView;
-use crate::theme::Theme;
 use crate::verdict::Tone;
+use operant_draw::theme::Theme;
 
 /// A line of the banner.
 #[derive(Debug, Clone, PartialEq, Eq)]

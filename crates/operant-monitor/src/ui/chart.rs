@@ -19,10 +19,10 @@ use std::cell::Cell;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use crate::symbols::{Marker, Symbols};
-use crate::theme::Theme;
 use crate::view::Axis;
 use extent::Extent;
+use operant_draw::symbols::{Marker, Symbols};
+use operant_draw::theme::Theme;
 use plot::Plot;
 pub use scale::{Label, SINGLE_PRECISION, Scale};
 

@@ -11,8 +11,8 @@ use ratatui::text::{Line, Span};
 use super::panel::{self, Context};
 use super::text;
 use crate::format;
-use crate::theme::Theme;
 use crate::verdict::Tone;
+use operant_draw::theme::Theme;
 
 /// How a tone looks.
 pub fn tone_style(theme: &Theme, tone: Tone) -> Style {

@@ -13,9 +13,9 @@ use ratatui::widgets::Widget;
 
 use super::chart::Paint;
 use crate::data::RunView;
-use crate::symbols::{Marker, Symbols};
-use crate::theme::Theme;
 use crate::view::View;
+use operant_draw::symbols::{Marker, Symbols};
+use operant_draw::theme::Theme;
 
 /// Everything that a panel may look at.
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ impl<'a> Context<'a> {
             others: &[],
             view,
             theme,
-            symbols: &crate::symbols::UNICODE,
+            symbols: &operant_draw::symbols::UNICODE,
             marker: Marker::Braille,
             focused: false,
             expanded: false,

@@ -12,7 +12,7 @@ use super::curves;
 use super::panel::{self, Context};
 use crate::data::RunView;
 use crate::format;
-use crate::theme::ThemeName;
+use operant_draw::theme::ThemeName;
 
 /// The group of the table whose metrics are phases, and what their names begin with.
 const GROUP: &str = "time";

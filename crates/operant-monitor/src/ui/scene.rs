@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use super::panel::{self, Context};
 use crate::data::Playing;
 use crate::format;
-use crate::picture::Brush;
+use operant_draw::cells::Brush;
 
 /// Draws the panel into `area`, from `context.run.stage`.
 pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {

@@ -3,11 +3,18 @@
 use std::path::Path;
 
 use operant_bench::bench::row::Row;
+use operant_draw::chart::{self, Chart, Look, Mark};
+use operant_draw::theme::Rgb;
 use operant_run::{Error, Result};
-use plotters::prelude::*;
 
-const SIZE: (u32, u32) = (960, 600);
-const FONT: (&str, u32) = ("sans-serif", 16);
+const LOOK: Look = Look {
+    size: (960, 600),
+    margins: (16, 16),
+    labels: (52, 84),
+    font: 16,
+    fine_lines: true,
+    legend: (true, 16, 0.3),
+};
 
 /// The horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,87 +83,47 @@ fn series(rows: &[Row], axis: Axis) -> Vec<Series<'_>> {
 
 /// The plot as SVG text, or an error message. It is drawn in memory, so errors are unlikely.
 fn svg(rows: &[Row]) -> std::result::Result<String, String> {
-    let problem = |error: &dyn std::fmt::Display| format!("the plot cannot be drawn: {error}");
-    let mut svg = String::new();
-    {
-        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        root.fill(&WHITE).map_err(|error| problem(&error))?;
-        let axis = axis(rows);
-        let all = series(rows, axis);
-        let xs = || all.iter().flat_map(|series| series.points.iter().map(|(x, _)| *x));
-        let least = xs().fold(f64::INFINITY, f64::min);
-        let most = xs().fold(0.0, f64::max);
-        let bottom = rows.iter().map(|row| row.sps.min).fold(f64::INFINITY, f64::min);
-        let top = rows.iter().map(|row| row.sps.max).fold(0.0, f64::max);
-        let mut chart = ChartBuilder::on(&root);
-        chart.margin(16).x_label_area_size(52).y_label_area_size(84);
-        let y = (bottom * 0.7..top * 1.4).log_scale();
-        let label = |y: &f64| operant_run::progress::short(*y);
-        if axis == Axis::Rows {
-            let named = |x: &f64| {
-                let row = (x.fract() == 0.0).then(|| rows.get((*x as usize).wrapping_sub(1))).flatten();
-                row.map_or_else(String::new, |row| format!("{} {} {}", row.bench, row.env, row.device))
-            };
-            let mut chart = chart.build_cartesian_2d(0.5..most + 0.5, y).map_err(|error| problem(&error))?;
-            chart
-                .configure_mesh()
-                .label_style(FONT)
-                .disable_x_mesh()
-                .x_labels(2 * rows.len() + 1)
-                .x_label_formatter(&named)
-                .y_label_formatter(&label)
-                .y_desc("environment steps per second: median, minimum, maximum")
-                .draw()
-                .map_err(|error| problem(&error))?;
-            draw_all(&mut chart, &all).map_err(|error| problem(&error))?;
-        } else {
-            let x = (least / 1.2..most * 1.2).log_scale();
-            let mut chart = chart.build_cartesian_2d(x, y).map_err(|error| problem(&error))?;
-            chart
-                .configure_mesh()
-                .label_style(FONT)
-                .x_label_formatter(&|x| format!("{x:.0}"))
-                .y_label_formatter(&label)
-                .x_desc(if axis == Axis::Envs { "environments" } else { "threads" })
-                .y_desc("environment steps per second: median, minimum, maximum")
-                .draw()
-                .map_err(|error| problem(&error))?;
-            draw_all(&mut chart, &all).map_err(|error| problem(&error))?;
+    let axis = axis(rows);
+    let all = series(rows, axis);
+    let xs = || all.iter().flat_map(|series| series.points.iter().map(|(x, _)| *x));
+    let (least, most) = (xs().fold(f64::INFINITY, f64::min), xs().fold(0.0, f64::max));
+    let bottom = rows.iter().map(|row| row.sps.min).fold(f64::INFINITY, f64::min);
+    let top = rows.iter().map(|row| row.sps.max).fold(0.0, f64::max);
+    let named = |x: &f64| {
+        let row = (x.fract() == 0.0).then(|| rows.get((*x as usize).wrapping_sub(1))).flatten();
+        row.map_or_else(String::new, |row| format!("{} {} {}", row.bench, row.env, row.device))
+    };
+    let y = chart::Axis {
+        range: bottom * 0.7..top * 1.4,
+        log: true,
+        title: "environment steps per second: median, minimum, maximum",
+        label: &|y| operant_run::progress::short(*y),
+        names: None,
+    };
+    let swept = |title| chart::Axis {
+        range: least / 1.2..most * 1.2,
+        title,
+        label: &|x| format!("{x:.0}"),
+        ..y.clone()
+    };
+    let x = match axis {
+        Axis::Envs => swept("environments"),
+        Axis::Threads => swept("threads"),
+        Axis::Rows => {
+            let names = Some(2 * rows.len() + 1);
+            chart::Axis { range: 0.5..most + 0.5, log: false, title: "", label: &named, names }
         }
-        root.present().map_err(|error| problem(&error))?;
-    }
-    Ok(svg)
+    };
+    let marks = all.iter().enumerate().flat_map(|(number, series)| marks(number, series)).collect();
+    Chart { look: LOOK, axes: [x, y], marks }.svg()
 }
 
-/// A line through the medians of each series, with bars from the minimum to the maximum.
-fn draw_all<'a, DB, X, Y>(
-    chart: &mut ChartContext<'a, DB, Cartesian2d<X, Y>>,
-    all: &[Series<'_>],
-) -> std::result::Result<(), DrawingAreaErrorKind<DB::ErrorType>>
-where
-    DB: DrawingBackend + 'a,
-    X: Ranged<ValueType = f64>,
-    Y: Ranged<ValueType = f64>,
-{
-    for (number, series) in all.iter().enumerate() {
-        let colour = Palette99::pick(number).to_rgba();
-        let line = series.points.iter().map(|(x, row)| (*x, row.sps.median));
-        chart
-            .draw_series(LineSeries::new(line, colour.stroke_width(2)))?
-            .label(series.name.clone())
-            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 16, y)], colour.stroke_width(2)));
-        chart.draw_series(series.points.iter().map(|(x, row)| {
-            let sps = row.sps;
-            ErrorBar::new_vertical(*x, sps.min, sps.median, sps.max, colour.filled(), 8)
-        }))?;
-    }
-    chart
-        .configure_series_labels()
-        .label_font(FONT)
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.8))
-        .border_style(BLACK.mix(0.3))
-        .draw()
+/// A line through the medians, with bars from the minimum to the maximum.
+fn marks(number: usize, series: &Series<'_>) -> Vec<(Rgb, Mark)> {
+    let line = series.points.iter().map(|(x, row)| (*x, row.sps.median)).collect();
+    let bars = series.points.iter().map(|(x, row)| Mark::Bar(*x, [row.sps.min, row.sps.median, row.sps.max]));
+    let all = [Mark::Line(line, 2, Some(series.name.clone()))].into_iter().chain(bars);
+    all.map(|mark| (chart::colour(number), mark)).collect()
 }
 
 #[cfg(test)]

@@ -94,6 +94,6 @@ fn first_state(env: &dyn AnyEnv) -> Option<String> {
     let mut words = vec![0; env.leaves().len()];
     stepper.state(0, &mut words);
     let scene = env.picture(&words);
-    let text = operant_monitor::picture::print(scene.low, scene.high, &scene.shapes, INDENT);
+    let text = operant_draw::cells::print(scene.low, scene.high, &scene.shapes, INDENT);
     (!text.is_empty()).then_some(text)
 }

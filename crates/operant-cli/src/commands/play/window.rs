@@ -1,12 +1,12 @@
 //! Shows episodes one after the other: in the terminal's window, or without a window for a film.
 
+use operant_draw::film::Film;
 use operant_env::{ActionSpace, StepError};
 use operant_metrics::{Frame, Point};
 use operant_monitor::player::{self, Key, Progress, Show};
 use operant_run::{Error, ErrorKind};
 
 use super::episodes::{Outcome, Tile};
-use super::film::Film;
 use super::keyboard::Keyboard;
 use super::{Cast, failed};
 
@@ -115,7 +115,7 @@ impl<'a> Window<'a> {
         self.view = (scene.low, scene.high);
         let outcome = self.tile.shown();
         if let Some(film) = &mut self.film {
-            film.add(scene, &outcome);
+            film.add(self.view, scene.shapes, outcome.note(), outcome.end.is_some());
         }
     }
 

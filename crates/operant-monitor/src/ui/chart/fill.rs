@@ -4,7 +4,7 @@ use ratatui::style::{Color, Modifier};
 
 use super::plot::Plot;
 use super::{Curve, Fill, Paint};
-use crate::symbols::Marker;
+use operant_draw::symbols::Marker;
 
 /// For each column of cells the lower and upper end of what is filled, as shares of the height; NaN for nothing.
 pub(super) fn cover(plot: &Plot, curve: &Curve, fill: Fill, columns: usize) -> Vec<(f64, f64)> {

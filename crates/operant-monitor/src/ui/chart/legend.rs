@@ -6,9 +6,9 @@ use ratatui::layout::Rect;
 
 use super::{Chart, Curve, Paint};
 use crate::format;
-use crate::symbols::Marker;
-use crate::theme::ThemeName;
 use crate::ui::text;
+use operant_draw::symbols::Marker;
+use operant_draw::theme::ThemeName;
 
 /// Of a name that was cut, as much as still tells it from another.
 const LEAST: usize = 8;

@@ -9,8 +9,8 @@ use super::plot::Plot;
 use super::raster::Raster;
 use super::series::{binned, smoothed};
 use super::{Chart, Curve, Fill, Paint};
-use crate::symbols::Marker;
-use crate::theme::ThemeName;
+use operant_draw::symbols::Marker;
+use operant_draw::theme::ThemeName;
 
 const LAYER_RAW: u8 = 1;
 const LAYER_THRESHOLD: u8 = 2;

@@ -4,7 +4,7 @@ use ratatui::layout::Rect;
 
 use super::raster::Raster;
 use super::{Chart, Scale};
-use crate::symbols::Marker;
+use operant_draw::symbols::Marker;
 
 /// Where the dots go.
 pub(super) struct Plot {

@@ -2,10 +2,7 @@
 
 use ratatui::style::Style;
 
-use crate::symbols::Marker;
-
-/// Bits of the braille pattern, by row and column.
-const BRAILLE: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
+use operant_draw::symbols::{BRAILLE, Marker};
 
 /// What a cell shows of its highest layer.
 #[derive(Debug, Clone, Copy)]

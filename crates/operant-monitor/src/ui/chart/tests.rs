@@ -2,7 +2,7 @@
 
 use super::series::{binned, smoothed};
 use super::*;
-use crate::symbols::{ASCII, UNICODE};
+use operant_draw::symbols::{ASCII, UNICODE};
 
 fn points(values: &[f64]) -> Vec<ChartPoint> {
     let point =

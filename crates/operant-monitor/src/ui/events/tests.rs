@@ -7,9 +7,9 @@ use ratatui::layout::Rect;
 use super::draw;
 use crate::data::RunView;
 use crate::headless::fixture::{event, run, screen};
-use crate::theme::Theme;
 use crate::ui::panel::Context;
 use crate::view::View;
+use operant_draw::theme::Theme;
 
 fn drawn(count: usize, selected: usize, size: (u16, u16), theme: &Theme) -> Buffer {
     let (_dir, _ring, reader) = run(1);

@@ -7,10 +7,10 @@ use ratatui::layout::Rect;
 use super::{Phase, apportion, draw, mean};
 use crate::data::RunView;
 use crate::headless::fixture::{record, run, screen};
-use crate::symbols::ASCII;
-use crate::theme::Theme;
 use crate::ui::panel::Context;
 use crate::view::View;
+use operant_draw::symbols::ASCII;
+use operant_draw::theme::Theme;
 
 fn drawn(updates: u64, view: &View, (width, height): (u16, u16), change: impl Fn(&mut Context)) -> String {
     let (_dir, _ring, reader) = run(updates);

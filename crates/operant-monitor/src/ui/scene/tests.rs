@@ -9,10 +9,10 @@ use ratatui::layout::Rect;
 use super::draw;
 use crate::data::{RunView, Stage};
 use crate::headless::fixture::{run, screen};
-use crate::symbols::{ASCII, Marker};
-use crate::theme::Theme;
 use crate::ui::panel::Context;
 use crate::view::View;
+use operant_draw::symbols::{ASCII, Marker};
+use operant_draw::theme::Theme;
 
 fn line(points: &[Point], tone: u8) -> Shape {
     Shape::Line { points: points.to_vec(), tone }

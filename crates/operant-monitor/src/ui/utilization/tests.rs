@@ -9,10 +9,10 @@ use ratatui::layout::Rect;
 use super::draw;
 use crate::data::RunView;
 use crate::headless::fixture::{run, sample, screen};
-use crate::symbols::ASCII;
-use crate::theme::Theme;
 use crate::ui::panel::Context;
 use crate::view::View;
+use operant_draw::symbols::ASCII;
+use operant_draw::theme::Theme;
 
 /// A machine: its cores by kind, and whether it has a GPU.
 #[derive(Clone, Copy)]

@@ -100,6 +100,18 @@ pub type Rgb = (u8, u8, u8);
 /// Colours of pictures outside a terminal, such as films: background, text and palette entries.
 pub const FILM: (Rgb, Rgb, [Rgb; TONES]) = (DARK.background, DARK.strong, DARK.tones);
 
+/// Colours by their hexadecimal numbers.
+pub const fn hex<const N: usize>(numbers: [u32; N]) -> [Rgb; N] {
+    let mut colours = [(0, 0, 0); N];
+    let mut i = 0;
+    while i < N {
+        let [_, red, green, blue] = numbers[i].to_be_bytes();
+        colours[i] = (red, green, blue);
+        i += 1;
+    }
+    colours
+}
+
 /// A palette in 24 bits.
 struct Palette {
     /// What tints are mixed with; never painted.
@@ -138,29 +150,11 @@ const DARK: Palette = Palette {
     good: (120, 214, 140),
     warning: (242, 190, 92),
     bad: (244, 104, 112),
-    curves: [
-        (92, 200, 235),
-        (245, 169, 98),
-        (134, 214, 130),
-        (214, 140, 232),
-        (236, 214, 108),
-        (128, 156, 246),
-        (240, 128, 148),
-        (96, 214, 190),
-    ],
-    tones: [
-        (104, 116, 138),
-        (92, 200, 235),
-        (245, 169, 98),
-        (120, 214, 140),
-        (66, 75, 92),
-        (240, 84, 84),
-        (72, 196, 92),
-        (84, 128, 248),
-        (184, 112, 240),
-        (242, 214, 76),
-        (146, 152, 164),
-    ],
+    curves: hex([0x5cc8eb, 0xf5a962, 0x86d682, 0xd68ce8, 0xecd66c, 0x809cf6, 0xf08094, 0x60d6be]),
+    tones: hex([
+        0x68748a, 0x5cc8eb, 0xf5a962, 0x78d68c, 0x424b5c, 0xf05454, 0x48c45c, 0x5480f8, 0xb870f0, 0xf2d64c,
+        0x9298a4,
+    ]),
     ramp: [(86, 122, 236), (80, 190, 236), (110, 232, 186)],
     heat: [(92, 148, 236), (96, 208, 160), (242, 196, 96)],
 };
@@ -176,29 +170,11 @@ const LIGHT: Palette = Palette {
     good: (22, 128, 60),
     warning: (168, 100, 0),
     bad: (196, 32, 48),
-    curves: [
-        (0, 110, 176),
-        (196, 92, 10),
-        (32, 132, 56),
-        (142, 52, 168),
-        (140, 110, 0),
-        (60, 72, 196),
-        (196, 36, 84),
-        (0, 128, 116),
-    ],
-    tones: [
-        (132, 140, 154),
-        (0, 110, 176),
-        (196, 92, 10),
-        (22, 128, 60),
-        (190, 196, 206),
-        (206, 32, 40),
-        (28, 150, 52),
-        (40, 72, 216),
-        (136, 44, 184),
-        (196, 150, 0),
-        (120, 124, 132),
-    ],
+    curves: hex([0x006eb0, 0xc45c0a, 0x208438, 0x8e34a8, 0x8c6e00, 0x3c48c4, 0xc42454, 0x008074]),
+    tones: hex([
+        0x848c9a, 0x006eb0, 0xc45c0a, 0x16803c, 0xbec4ce, 0xce2028, 0x1c9634, 0x2848d8, 0x882cb8, 0xc49600,
+        0x787c84,
+    ]),
     ramp: [(60, 72, 196), (0, 120, 190), (0, 140, 110)],
     heat: [(60, 96, 196), (22, 128, 60), (176, 104, 0)],
 };

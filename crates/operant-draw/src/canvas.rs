@@ -1,11 +1,11 @@
 //! Renders scenes as pixels: the shapes of an environment with a line of text above them.
 
-use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_width};
-use operant_env::{Point, Scene, Shape};
-use operant_monitor::theme::{FILM, Rgb, contrasting};
-use tiny_skia::{
-    Color, FillRule, LineCap, LineJoin, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, Transform,
-};
+use noto_sans_mono_bitmap::RasterHeight;
+use operant_metrics::{Point, Shape};
+use tiny_skia::{Color, FillRule, LineCap, LineJoin, Path, PathBuilder, Pixmap, Rect, Stroke, Transform};
+
+use crate::pixels::{paint, text_pixels, text_width};
+use crate::theme::{FILM, Rgb, contrasting};
 
 /// Maximum width and height of the picture, in pixels.
 const LARGEST: [f32; 2] = [480.0, 400.0];
@@ -51,11 +51,11 @@ impl Layout {
     }
 
     /// Renders a frame; `left` and `right` are the two ends of the line of text.
-    pub fn draw(&self, scene: &Scene, left: &str, right: &str) -> Pixmap {
+    pub fn draw(&self, shapes: &[Shape], left: &str, right: &str) -> Pixmap {
         let mut pixels = Pixmap::new(self.width, self.height).expect("a layout has a size");
         let (background, text, _) = FILM;
         pixels.fill(colour(background));
-        for shape in &scene.shapes {
+        for shape in shapes {
             self.shape(shape, &mut pixels);
         }
         // Clip shapes that extend above the view at the line of text.
@@ -63,7 +63,7 @@ impl Layout {
         let (size, margin) = (RasterHeight::Size16, MARGIN as i32);
         let width = text_width(right, size) as i32;
         let room = self.width as i32 - width - 3 * margin;
-        let fitting = (room / get_raster_width(FontWeight::Regular, size) as i32).max(0) as usize;
+        let fitting = (room / text_width(" ", size) as i32).max(0) as usize;
         let left: String = left.chars().take(fitting).collect();
         let middle = HEADER as i32 / 2;
         write(&mut pixels, &left, size, [margin, middle], text);
@@ -81,7 +81,13 @@ impl Layout {
                     ..Stroke::default()
                 };
                 if let Some(path) = self.path(points, false) {
-                    pixels.stroke_path(&path, &paint(*tone), &width, Transform::identity(), None);
+                    pixels.stroke_path(
+                        &path,
+                        &paint(tone_of(*tone), 255),
+                        &width,
+                        Transform::identity(),
+                        None,
+                    );
                 }
             }
             Shape::Polygon { points, tone } => {
@@ -157,61 +163,40 @@ fn tone_of(tone: u8) -> Rgb {
 }
 
 /// An opaque colour.
-pub fn colour((red, green, blue): Rgb) -> Color {
+pub(crate) fn colour((red, green, blue): Rgb) -> Color {
     Color::from_rgba8(red, green, blue, 255)
 }
 
-fn paint(tone: u8) -> Paint<'static> {
-    paint_of(tone_of(tone))
-}
-
-fn paint_of(rgb: Rgb) -> Paint<'static> {
-    let mut paint = Paint::default();
-    paint.set_color(colour(rgb));
-    paint
-}
-
 fn fill(path: &Path, tone: u8, pixels: &mut Pixmap) {
-    pixels.fill_path(path, &paint(tone), FillRule::EvenOdd, Transform::identity(), None);
+    pixels.fill_path(path, &paint(tone_of(tone), 255), FillRule::EvenOdd, Transform::identity(), None);
 }
 
 fn fill_rect(pixels: &mut Pixmap, [left, top]: Point, [right, bottom]: Point, rgb: Rgb) {
     if let Some(rect) = Rect::from_ltrb(left, top, right, bottom) {
-        pixels.fill_rect(rect, &paint_of(rgb), Transform::identity(), None);
+        pixels.fill_rect(rect, &paint(rgb, 255), Transform::identity(), None);
     }
 }
 
-/// Pixels across.
-fn text_width(text: &str, size: RasterHeight) -> usize {
-    text.chars().count() * get_raster_width(FontWeight::Regular, size)
-}
-
-/// Writes text from `x` on, vertically centred on `y`; a character that the font does not have becomes a question mark.
+/// Writes text from `x` on, vertically centred on `y`.
 fn write(pixels: &mut Pixmap, text: &str, size: RasterHeight, [x, y]: [i32; 2], rgb: Rgb) {
     let (width, height) = (pixels.width() as i32, pixels.height() as i32);
     let data = pixels.data_mut();
-    let advance = get_raster_width(FontWeight::Regular, size) as i32;
-    for (i, c) in (0..).zip(text.chars()) {
-        let raster = |c| get_raster(c, FontWeight::Regular, size);
-        let Some(glyph) = raster(c).or_else(|| raster('?')) else { continue };
-        for (row, coverages) in (y - size.val() as i32 / 2..).zip(glyph.rows()) {
-            for (column, &coverage) in (x + i * advance..).zip(coverages) {
-                if !((0..width).contains(&column) && (0..height).contains(&row)) {
-                    continue;
-                }
-                let pixel = &mut data[4 * (row * width + column) as usize..][..3];
-                for (channel, to) in pixel.iter_mut().zip([rgb.0, rgb.1, rgb.2]) {
-                    let share = u32::from(coverage);
-                    *channel = ((u32::from(*channel) * (255 - share) + u32::from(to) * share) / 255) as u8;
-                }
-            }
+    for ([dx, dy], coverage) in text_pixels(text, size) {
+        let (column, row) = (x + dx, y - size.val() as i32 / 2 + dy);
+        if !((0..width).contains(&column) && (0..height).contains(&row)) {
+            continue;
+        }
+        let pixel = &mut data[4 * (row * width + column) as usize..][..3];
+        for (channel, to) in pixel.iter_mut().zip([rgb.0, rgb.1, rgb.2]) {
+            let share = u32::from(coverage);
+            *channel = ((u32::from(*channel) * (255 - share) + u32::from(to) * share) / 255) as u8;
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use operant_env::{BLUE, GREEN, GREY, PURPLE, RED, YELLOW};
+    use operant_metrics::tone::{BLUE, GREEN, GREY, PURPLE, RED, YELLOW};
 
     use super::*;
 
@@ -252,18 +237,17 @@ mod tests {
             Shape::circle([-90.0, 90.0], 1.0, RED),
             Shape::rectangle([3.0, 90.0], 1.0, 200.0, RED),
         ];
-        let scene = Scene { low: [0.0; 2], high: [6.0; 2], shapes };
-        let layout = Layout::of(scene.low, scene.high);
+        let layout = Layout::of([0.0; 2], [6.0; 2]);
         assert_eq!((layout.width, layout.height), (416, 436));
-        let pixels = layout.draw(&scene, "world", "step 3");
-        let shapes = [
+        let pixels = layout.draw(&shapes, "world", "step 3");
+        let tones = [
             ([1.0, 1.0], GREY),
             ([3.0, 1.2], RED),
             ([4.5, 0.3], GREEN),
             ([2.0, 3.0], BLUE),
             ([5.5, 5.0], PURPLE),
         ];
-        for (point, tone) in shapes {
+        for (point, tone) in tones {
             assert_eq!(at(&layout, &pixels, point), tone_of(tone), "{point:?}");
         }
         assert_eq!(at(&layout, &pixels, [0.5, 4.0]), FILM.0);
@@ -286,11 +270,7 @@ mod tests {
             let layout = Layout::of(low, high);
             assert!(layout.width.is_multiple_of(2) && layout.height.is_multiple_of(2));
             assert!((320..=496).contains(&layout.width) && (38..=436).contains(&layout.height), "{layout:?}");
-            layout.draw(
-                &Scene { low, high, shapes: vec![Shape::circle(low, 1.0, 1)] },
-                "a long title that has no room at all",
-                "step 12",
-            );
+            layout.draw(&[Shape::circle(low, 1.0, 1)], "a long title that has no room at all", "step 12");
         }
     }
 }

@@ -9,7 +9,7 @@ use ratatui::style::{Color, Modifier};
 
 use super::{Brush, Picture};
 use crate::style::Style;
-use crate::symbols::{ASCII, Marker, UNICODE};
+use crate::symbols::Marker;
 use crate::theme::{Detected, Theme, ThemeName};
 
 /// Maximum number of rows of a picture.
@@ -21,10 +21,9 @@ pub fn print(low: Point, high: Point, frame: &Frame, indent: usize) -> String {
     let style = Style::of_stdout(ThemeName::Auto);
     let theme =
         if style.colour { Theme::new(ThemeName::Auto, Detected::from_environment()) } else { Theme::none() };
-    let symbols = if style.ascii { &ASCII } else { &UNICODE };
     let area = Rect::new(0, 0, style.width.saturating_sub(indent) as u16, ROWS);
     let mut buffer = Buffer::empty(area);
-    let brush = Brush::new(&theme, symbols, Marker::Braille);
+    let brush = Brush::new(&theme, style.symbols(), Marker::Braille);
     Picture::new(low, high, std::slice::from_ref(frame)).paint(frame, &brush, area, &mut buffer);
     lines(&buffer, indent)
 }

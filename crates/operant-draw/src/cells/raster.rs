@@ -112,7 +112,7 @@ impl Raster {
         }
         let View { low, high, scale, origin } = self.view;
         let edges = || points.iter().zip(points.iter().cycle().skip(1));
-        let [(left, right), (top, bottom)] = self.bounds();
+        let [across, (top, bottom)] = self.bounds();
         for y in top..bottom {
             let height = high[1] - (y as f64 + 0.5 - origin[1]) / scale[1];
             let mut crossings: Vec<f64> = edges()
@@ -122,7 +122,7 @@ impl Raster {
                 .collect();
             crossings.sort_by(f64::total_cmp);
             for span in crossings.chunks_exact(2) {
-                let into = |value: f64| ((value - 0.5).ceil().max(0.0) as usize).clamp(left, right);
+                let into = |value: f64| within((value - 0.5).ceil(), across);
                 (into(span[0])..into(span[1])).for_each(|x| self.plot(x, y, tone));
             }
         }
@@ -150,13 +150,10 @@ impl Raster {
     }
 
     /// The dot that holds a point of the view; its edges belong to the dots inside.
-    fn locate(&self, [x, y]: [f64; 2]) -> (usize, usize) {
-        let View { low, high, scale, origin } = self.view;
-        let across = origin[0] + (x - low[0]) * scale[0];
-        let down = origin[1] + (high[1] - y) * scale[1];
-        let [horizontal, vertical] = self.bounds();
-        let into = |value: f64, (start, end): (usize, usize)| (value.max(0.0) as usize).clamp(start, end - 1);
-        (into(across, horizontal), into(down, vertical))
+    fn locate(&self, point: [f64; 2]) -> (usize, usize) {
+        let [x, y] = self.view.place(point);
+        let [across, down] = self.bounds().map(|(start, end)| (start, end - 1));
+        (within(x, across), within(y, down))
     }
 
     fn segment(&mut self, from: [f64; 2], to: [f64; 2], tone: u8) {
@@ -175,18 +172,15 @@ impl Raster {
         if !(center[0].is_finite() && center[1].is_finite() && radius.is_finite()) {
             return;
         }
-        let View { low, high, scale, origin } = self.view;
-        let radius = radius.abs();
-        let [(left, right), (top, bottom)] = self.bounds();
-        let first =
-            |value: f64, (start, end): (usize, usize)| (value.floor().max(0.0) as usize).clamp(start, end);
-        let last =
-            |value: f64, (start, end): (usize, usize)| (value.ceil().max(0.0) as usize).clamp(start, end);
-        let middle =
-            [origin[0] + (center[0] - low[0]) * scale[0], origin[1] + (high[1] - center[1]) * scale[1]];
-        let (rx, ry) = (radius * scale[0], radius * scale[1]);
-        for y in first(middle[1] - ry, (top, bottom))..last(middle[1] + ry, (top, bottom)) {
-            for x in first(middle[0] - rx, (left, right))..last(middle[0] + rx, (left, right)) {
+        let (View { low, high, scale, .. }, radius) = (self.view, radius.abs());
+        let (middle, bounds) = (self.view.place(center), self.bounds());
+        let [across, down] = [0, 1].map(|axis| {
+            let reach = radius * scale[axis];
+            let ends = [(middle[axis] - reach).floor(), (middle[axis] + reach).ceil()];
+            ends.map(|end| within(end, bounds[axis]))
+        });
+        for y in down[0]..down[1] {
+            for x in across[0]..across[1] {
                 let away = [(x as f64 + 0.5 - middle[0]) / scale[0], (y as f64 + 0.5 - middle[1]) / scale[1]];
                 if away[0] * away[0] + away[1] * away[1] <= radius * radius {
                     self.plot(x, y, tone);
@@ -202,7 +196,7 @@ impl Raster {
 
     fn rectangle(&mut self, low: [f64; 2], high: [f64; 2], tone: u8) {
         let view = self.view;
-        let mut spans = [(0, 0); 2];
+        let mut ends = [[0.0; 2]; 2];
         for axis in 0..2 {
             if !(low[axis].is_finite() && high[axis].is_finite()) {
                 return;
@@ -211,22 +205,31 @@ impl Raster {
             if to < view.low[axis] || from > view.high[axis] {
                 return;
             }
-            let (from, to) = (from.max(view.low[axis]), to.min(view.high[axis]));
-            let place = |value: f64| match axis {
-                0 => view.origin[0] + (value - view.low[0]) * view.scale[0],
-                _ => view.origin[1] + (view.high[1] - value) * view.scale[1],
-            };
-            let (start, end) = if axis == 0 { (place(from), place(to)) } else { (place(to), place(from)) };
-            let (least, past) = self.bounds()[axis];
-            let start = (start.round().max(0.0) as usize).clamp(least, past - 1);
-            spans[axis] = (start, (end.round().max(0.0) as usize).clamp(start + 1, past));
+            (ends[0][axis], ends[1][axis]) = (from.max(view.low[axis]), to.min(view.high[axis]));
         }
-        for y in spans[1].0..spans[1].1 {
-            for x in spans[0].0..spans[0].1 {
-                self.plot(x, y, tone);
-            }
+        let ([left, bottom], [right, top]) = (view.place(ends[0]), view.place(ends[1]));
+        let span = |start: f64, end: f64, (least, past): (usize, usize)| {
+            let start = within(start.round(), (least, past - 1));
+            start..within(end.round(), (start + 1, past))
+        };
+        let [across, down] = self.bounds();
+        for y in span(top, bottom, down) {
+            span(left, right, across).for_each(|x| self.plot(x, y, tone));
         }
     }
+}
+
+impl View {
+    /// Where a point lies, in dots to the right and down.
+    fn place(&self, [x, y]: [f64; 2]) -> [f64; 2] {
+        let View { low, high, scale, origin } = self;
+        [origin[0] + (x - low[0]) * scale[0], origin[1] + (high[1] - y) * scale[1]]
+    }
+}
+
+/// The number of a dot, between the first and the last.
+fn within(value: f64, (first, last): (usize, usize)) -> usize {
+    (value.max(0.0) as usize).clamp(first, last)
 }
 
 /// The part of a segment inside `low ..= high`; `None` where it misses, or is not finite. An end that is cut lies exactly

@@ -1,5 +1,4 @@
-//! Draws a frame of an environment in terminal cells: whole cells for boards, dots for everything else. Used by the
-//! scene panel, `operant play` and `operant envs`.
+//! Draws a frame of an environment in terminal cells: whole cells for boards, dots for everything else.
 
 mod board;
 mod brush;
@@ -12,7 +11,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use self::board::Board;
-pub(crate) use self::brush::Brush;
+pub use self::brush::Brush;
 pub use self::print::print;
 use self::raster::Raster;
 use crate::symbols::Marker;
@@ -47,7 +46,7 @@ impl Picture {
     }
 
     /// Paints a frame into `area`.
-    pub(crate) fn paint(&self, frame: &Frame, brush: &Brush, area: Rect, buffer: &mut Buffer) {
+    pub fn paint(&self, frame: &Frame, brush: &Brush, area: Rect, buffer: &mut Buffer) {
         let mut area = area;
         let mut pixels = None;
         if let Some(board) = &self.board {

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 
 use super::board::Mark;
 use super::raster::Raster;
-use crate::symbols::{Marker, Symbols};
+use crate::symbols::{BRAILLE, Marker, Symbols};
 use crate::theme::{TONES, Theme, ThemeName};
 
 /// Characters that distinguish the tones without colour: ground, body, accent, target and faint, then the initials of
@@ -18,14 +18,15 @@ const SHADES: [char; TONES] = ['▒', '█', '▓', '▒', '░', 'R', 'G', 'B',
 const NAMED: std::ops::Range<u8> = 5..10;
 
 /// Theme, glyphs and marker for painting a picture.
-pub(crate) struct Brush<'a> {
+pub struct Brush<'a> {
     theme: &'a Theme,
     symbols: &'static Symbols,
     marker: Marker,
 }
 
 impl<'a> Brush<'a> {
-    pub(crate) fn new(theme: &'a Theme, symbols: &'static Symbols, marker: Marker) -> Self {
+    /// A brush; without Unicode, `marker` is ASCII.
+    pub fn new(theme: &'a Theme, symbols: &'static Symbols, marker: Marker) -> Self {
         // Locales without Unicode have neither braille nor block characters.
         let marker = if symbols.unicode { marker } else { Marker::Ascii };
         Brush { theme, symbols, marker }
@@ -165,14 +166,12 @@ impl<'a> Brush<'a> {
     }
 
     fn braille(&self, raster: &Raster, column: usize, row: usize) -> Option<(char, Style)> {
-        // Braille code points number the dots down the left column, then down the right one, except for the lowest row.
-        const BITS: [[u32; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
         let tone = raster.cell(column, row)?;
         let mut pattern = 0x2800;
-        for (y, bits) in BITS.iter().enumerate() {
+        for (y, bits) in BRAILLE.iter().enumerate() {
             for (x, bit) in bits.iter().enumerate() {
                 if raster.dot(2 * column + x, 4 * row + y).is_some() {
-                    pattern |= bit;
+                    pattern |= u32::from(*bit);
                 }
             }
         }

@@ -1,21 +1,50 @@
-//! Pixels that `plotters` draws on, with the bitmap font of the films of `operant play`: PNG without fonts of the system.
+//! Pixels with text in a bitmap font, which charts are drawn on by `plotters`: PNG without fonts of the system.
 
 use std::convert::Infallible;
 
 use noto_sans_mono_bitmap::{FontWeight, RasterHeight, get_raster, get_raster_width};
 use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, VPos};
-use plotters_backend::{BackendColor, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind};
+use plotters_backend::{
+    BackendColor, BackendCoord as Pixel, BackendStyle, BackendTextStyle, DrawingBackend, DrawingErrorKind,
+};
 use tiny_skia::{Color, FillRule, Paint, Path, PathBuilder, Pixmap, Stroke, Transform};
 
-use crate::plot::Pixel;
+use crate::theme::Rgb;
 
 const FONT: RasterHeight = RasterHeight::Size16;
+
+/// A paint of a colour, 255 for opaque.
+pub(crate) fn paint((red, green, blue): Rgb, alpha: u8) -> Paint<'static> {
+    let mut paint = Paint::default();
+    paint.set_color_rgba8(red, green, blue, alpha);
+    paint
+}
+
+/// Width of a text in pixels.
+pub(crate) fn text_width(text: &str, size: RasterHeight) -> usize {
+    text.chars().count() * get_raster_width(FontWeight::Regular, size)
+}
+
+/// The pixels of a text from its upper left corner, to the right and down, with their coverage of up to 255; a character
+/// that the font does not have becomes a question mark.
+pub(crate) fn text_pixels(text: &str, size: RasterHeight) -> impl Iterator<Item = ([i32; 2], u8)> {
+    let advance = get_raster_width(FontWeight::Regular, size) as i32;
+    let raster = move |c| get_raster(c, FontWeight::Regular, size);
+    let glyphs =
+        (0..).zip(text.chars()).filter_map(move |(i, c)| Some((i, raster(c).or_else(|| raster('?'))?)));
+    glyphs.flat_map(move |(i, glyph)| {
+        let rows = (0..).zip(glyph.rows());
+        rows.flat_map(move |(y, row)| {
+            (i * advance..).zip(row).filter(|(_, share)| **share > 0).map(move |(x, share)| ([x, y], *share))
+        })
+    })
+}
 
 /// A picture.
 pub(crate) struct Picture(Pixmap);
 
-type Drawn = Result<(), DrawingErrorKind<Infallible>>;
+type Drawn<T = ()> = Result<T, DrawingErrorKind<Infallible>>;
 
 impl Picture {
     pub(crate) fn new((width, height): (u32, u32)) -> Self {
@@ -32,14 +61,14 @@ impl Picture {
     fn stroke(&mut self, path: Option<Path>, style: &impl BackendStyle) -> Drawn {
         if let Some(path) = path {
             let stroke = Stroke { width: style.stroke_width() as f32, ..Stroke::default() };
-            self.0.stroke_path(&path, &paint(style.color()), &stroke, Transform::identity(), None);
+            self.0.stroke_path(&path, &paint_of(style.color()), &stroke, Transform::identity(), None);
         }
         Ok(())
     }
 
     fn fill(&mut self, path: Option<Path>, style: &impl BackendStyle) -> Drawn {
         if let Some(path) = path {
-            self.0.fill_path(&path, &paint(style.color()), FillRule::Winding, Transform::identity(), None);
+            self.0.fill_path(&path, &paint_of(style.color()), FillRule::Winding, Transform::identity(), None);
         }
         Ok(())
     }
@@ -49,11 +78,8 @@ impl Picture {
     }
 }
 
-fn paint(color: BackendColor) -> Paint<'static> {
-    let (red, green, blue) = color.rgb;
-    let mut paint = Paint { anti_alias: true, ..Paint::default() };
-    paint.set_color_rgba8(red, green, blue, (color.alpha * 255.0) as u8);
-    paint
+fn paint_of(color: BackendColor) -> Paint<'static> {
+    paint(color.rgb, (color.alpha * 255.0) as u8)
 }
 
 fn path(points: impl IntoIterator<Item = Pixel>, close: bool) -> Option<Path> {
@@ -87,7 +113,7 @@ impl DrawingBackend for &mut Picture {
     fn draw_pixel(&mut self, (x, y): Pixel, color: BackendColor) -> Drawn {
         let pixel = tiny_skia::Rect::from_xywh(x as f32, y as f32, 1.0, 1.0);
         if let Some(pixel) = pixel {
-            self.0.fill_rect(pixel, &paint(color), Transform::identity(), None);
+            self.0.fill_rect(pixel, &paint_of(color), Transform::identity(), None);
         }
         Ok(())
     }
@@ -117,18 +143,12 @@ impl DrawingBackend for &mut Picture {
         self.outline(circle, style, fill)
     }
 
-    fn estimate_text_size<S: BackendTextStyle>(
-        &self,
-        text: &str,
-        _: &S,
-    ) -> Result<(u32, u32), DrawingErrorKind<Infallible>> {
-        let width = text.chars().count() * get_raster_width(FontWeight::Regular, FONT);
-        Ok((width as u32, FONT as u32))
+    fn estimate_text_size<S: BackendTextStyle>(&self, text: &str, _: &S) -> Drawn<(u32, u32)> {
+        Ok((text_width(text, FONT) as u32, FONT as u32))
     }
 
     fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, (x, y): Pixel) -> Drawn {
-        let advance = get_raster_width(FontWeight::Regular, FONT) as i32;
-        let (width, height) = (advance * text.chars().count() as i32, FONT as i32);
+        let (width, height) = (text_width(text, FONT) as i32, FONT as i32);
         let anchor = style.anchor();
         let along = match anchor.h_pos {
             HPos::Left => 0,
@@ -141,26 +161,17 @@ impl DrawingBackend for &mut Picture {
             VPos::Bottom => height,
         };
         let color = style.color();
-        for (number, letter) in text.chars().enumerate() {
-            let raster = get_raster(letter, FontWeight::Regular, FONT);
-            let Some(raster) = raster.or_else(|| get_raster('?', FontWeight::Regular, FONT)) else {
-                continue;
+        for ([a, b], shade) in text_pixels(text, FONT) {
+            let (a, b) = (a - along, b - across);
+            // A turned text runs along other axes.
+            let (dx, dy) = match style.transform() {
+                FontTransform::None => (a, b),
+                FontTransform::Rotate90 => (-b, a),
+                FontTransform::Rotate180 => (-a, -b),
+                FontTransform::Rotate270 => (b, -a),
             };
-            for (row, line) in raster.rows().enumerate() {
-                for (column, shade) in line.iter().enumerate().filter(|(_, shade)| **shade > 0) {
-                    let a = number as i32 * advance + column as i32 - along;
-                    let b = row as i32 - across;
-                    // A turned text runs along other axes.
-                    let (dx, dy) = match style.transform() {
-                        FontTransform::None => (a, b),
-                        FontTransform::Rotate90 => (-b, a),
-                        FontTransform::Rotate180 => (-a, -b),
-                        FontTransform::Rotate270 => (b, -a),
-                    };
-                    let shade = BackendColor { alpha: color.alpha * f64::from(*shade) / 255.0, ..color };
-                    self.draw_pixel((x + dx, y + dy), shade)?;
-                }
-            }
+            let shade = BackendColor { alpha: color.alpha * f64::from(shade) / 255.0, ..color };
+            self.draw_pixel((x + dx, y + dy), shade)?;
         }
         Ok(())
     }

@@ -32,13 +32,14 @@ impl Style {
         }
     }
 
-    pub(crate) fn symbols(&self) -> &'static Symbols {
+    /// The glyphs of its locale.
+    pub fn symbols(&self) -> &'static Symbols {
         if self.ascii { &ASCII } else { &UNICODE }
     }
 
     /// Text without what a terminal would obey: control characters and changes of direction. A ring is a file that
     /// anyone may have written.
-    pub(crate) fn clean(&self, text: &str) -> String {
+    pub fn clean(&self, text: &str) -> String {
         let obeyed = |c: char| {
             c.is_control()
                 || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
