@@ -11,7 +11,7 @@ out=${1:-$here/results} step=${2:-}
 : "${OPERANT:=$here/operant}" "${PYTHON:=python3}" "${GPU:=cuda}" "${BUDGET:=480}"
 # Sizes, which tests make smaller, and the steps to run instead of all.
 : "${ENVS:=8192}" "${MANY:=65536}" "${STEPS:=128}" "${MINIBATCH:=32768}" "${PRECISIONS:=f32,tf32,bf16}" "${WORLDS:=all}"
-: "${EACH:=15}" "${RUN:=3e9}" "${ONLY:=}"
+: "${EACH:=15}" "${RUN:=3e9}" "${BREAKOUT:=2e9}" "${RUN_PRECISION:=bf16}" "${SHARE:=0/1}" "${ONLY:=}"
 
 # Name, predicted seconds with compiled kernels, and the most that it may take.
 steps='
@@ -69,9 +69,9 @@ compile() {
     "$OPERANT" bench $(bench_of "$1") --compile "$2" &
 }
 
-# `operant train` in bf16 on the GPU, and PPO in JAX with N environments in a precision: five measurements of two seconds.
+# Whole runs; PPO in JAX with N environments in a precision: five measurements of two seconds.
 train() {
-    exec "$OPERANT" train "$@" --device "$GPU" --precision bf16 --seed 1 --run-dir "$out/runs" --no-ring --json \
+    exec "$OPERANT" train "$@" --device "$GPU" --precision "$RUN_PRECISION" --seed 1 --run-dir "$out/runs" --no-ring --json \
         --set num_envs="$ENVS" --set csv=false --set tensorboard=false --set checkpoint_interval=0
 }
 cartpole() {
@@ -89,7 +89,7 @@ case $step in
     '') ;;
     ahead)
         echo "$steps" | while read -r name _; do
-            case $name in cartpole-* | gemm-*) is_chosen "$name" && compile "$name" 0/1 ;; esac
+            case $name in cartpole-* | gemm-*) is_chosen "$name" && compile "$name" "$SHARE" ;; esac
             [ "$name" != walk ] || wait
         done
         : >"$out/ahead"
@@ -106,10 +106,10 @@ case $step in
         ;;
     selftest) exec "$OPERANT" selftest gpu --quick --env cartpole,pendulum --json ;;
     compiled) until [ -e "$out/ahead" ]; do sleep 1; done && exit ;;
-    overlap-off) cartpole --name overlap-off --set overlap=false ;;
-    overlap-on) cartpole --name overlap-on --set overlap=true ;;
+    overlap-off) cartpole --set overlap=false ;;
+    overlap-on) cartpole --set overlap=true ;;
     breakout_large)
-        train breakout_large --name breakout --steps 2e9 --set num_steps=64 --set num_minibatches=16 --set norm_reward=true \
+        train breakout_large --steps "$BREAKOUT" --set num_steps=64 --set num_minibatches=16 --set norm_reward=true \
             --set solved_at=864 --set stop_when_solved=true --set eval_interval=100
         ;;
     jax-many) jax "$MANY" bf16 && exit ;;
