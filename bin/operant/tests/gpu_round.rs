@@ -57,9 +57,10 @@ fn a_round_measures_compares_and_skips_what_does_not_fit() {
     let round = lines(&results.join("round.jsonl"));
     assert!(round[0]["date"].is_string(), "{round:?}");
     let of = |step: &str| {
-        round.iter().find(|line| line["step"] == step).unwrap_or_else(|| panic!("{step}: {round:?}"))
+        round.iter().rev().find(|line| line["step"] == step).unwrap_or_else(|| panic!("{step}: {round:?}"))
     };
-    assert_eq!(round.len(), 5, "{round:?}");
+    // The machine, and two lines of each step: before and after.
+    assert_eq!(round.len(), 9, "{round:?}");
     assert_eq!(of("cartpole-shared")["result"], "done", "{said}");
     assert_eq!(of("worlds")["result"], "done", "{said}");
     assert_eq!(of("jax-f32")["result"], "failed");

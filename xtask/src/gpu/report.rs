@@ -83,15 +83,17 @@ impl Round {
         let info: Value = serde_json::from_str(&file("info.json").unwrap_or_default()).unwrap_or_default();
         let gpu = info["gpus"][0]["name"].as_str().unwrap_or("an unknown GPU");
         let measured = format!("{gpu}, {}, {}", text(&facts["date"]), text(&facts["commit"]));
-        let steps = steps.map(|step| {
+        let mut latest: Vec<(Value, Vec<Value>)> = Vec::new();
+        for step in steps {
+            latest.retain(|(earlier, _)| earlier["step"] != step["step"]);
             let printed = if step["result"] == "skipped" {
                 Vec::new()
             } else {
                 lines(&format!("{}.jsonl", text(&step["step"])))
             };
-            (step, printed)
-        });
-        Ok(Round { measured, steps: steps.collect(), selftest: file("selftest.log").unwrap_or_default() })
+            latest.push((step, printed));
+        }
+        Ok(Round { measured, steps: latest, selftest: file("selftest.log").unwrap_or_default() })
     }
 
     /// What the steps printed whose names begin like this.

@@ -119,6 +119,10 @@ esac
 [ -z "$step" ] || exit 1
 
 now() { date +%s; }
+# A line about a step; the last one of a step counts.
+record() {
+    printf '{"step":"%s","result":"%s","predicted_s":%s,"seconds":%s,"why":"%s"}\n' "$@" >>"$out/round.jsonl"
+}
 begin=$(now)
 mkdir -p "$out"
 rm -rf "$out/ahead" "$out/runs"
@@ -136,15 +140,15 @@ echo "$steps" | while read -r name predicted limit; do
         result=skipped
     else
         echo "$name: $predicted s predicted, $limit at most"
+        record "$name" interrupted "$predicted" 0 ''
         timeout -k 5 "$limit" sh "$0" "$out" "$name" >"$out/$name.jsonl" 2>"$out/$name.log" </dev/null
         case $? in
             0) result=done ;;
             124 | 137) result='timed out' ;;
-            *) result=failed why=$(tail -n 1 "$out/$name.log" | tr -d '"\\' | cut -c 1-200) ;;
+            *) result=failed why=$(tail -n 1 "$out/$name.log" | tr -cd '[:print:]' | tr -d '"\\' | cut -c 1-200) ;;
         esac
     fi
     seconds=$(($(now) - started))
     echo "$name: $result after $seconds s, $predicted predicted${why:+: $why}"
-    printf '{"step":"%s","result":"%s","predicted_s":%s,"seconds":%s,"why":"%s"}\n' \
-        "$name" "$result" "$predicted" "$seconds" "$why" >>"$out/round.jsonl"
+    record "$name" "$result" "$predicted" "$seconds" "$why"
 done
