@@ -328,8 +328,8 @@ def device() -> jax.Device:
 
 
 def candidates(settings: Settings) -> list[Candidate]:
-    """On a GPU the faster of JAX's default generator and its quicker one, which on a CPU is the slower."""
-    names = [settings.generator] if device().platform == "cpu" else [settings.generator, "rbg"]
+    """On a GPU the faster of the generator that is set and JAX's quicker one, which on a CPU is the slower."""
+    names = [settings.generator] if device().platform == "cpu" else sorted({settings.generator, "rbg"})
     choices = [replace(settings, generator=name) for name in names]
     return [
         Candidate(

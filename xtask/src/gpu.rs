@@ -1,31 +1,52 @@
-//! `cargo xtask gpu`: a binary that runs on any x86-64-v3 machine, and `operant selftest gpu` with it where a GPU is.
+//! `cargo xtask gpu`: a binary that runs on any x86-64-v3 machine, and with it `operant selftest gpu` or a round of measurements
+//! where a GPU is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+mod report;
+
+/// The page of the figures, below the root.
+const PAGE: &str = "docs/results/gpu.md";
+
 /// The level that the portable binary needs: AVX2 and FMA, which every machine with a recent GPU has.
 const LEVEL: &str = "x86-64-v3";
 
+/// The most bytes of that binary, which a round carries to the machine with the GPU.
+const MOST_BYTES: u64 = 40_000_000;
+
+/// The script of a round, and what it needs beside the binary: PPO in JAX.
+const ROUND: &str = include_str!("gpu/round.sh");
+const PEER: [&str; 3] = ["ppo_jax.py", "cartpole_jax.py", "worker.py"];
+
 /// Builds the binary; runs the self-test and keeps its result under docs/results where there is a GPU, says what to carry
-/// where there is none.
+/// where there is none. With `--round` the same with a round, whose results `--report` turns into docs/results/gpu.md.
 ///
 /// # Errors
 ///
-/// A build or a self-test that fails.
+/// A build or a self-test that fails, or results that cannot be read.
 pub fn run(args: &[&str]) -> Result<()> {
-    let quick = match args {
-        [] => false,
-        ["--quick"] => true,
-        _ => bail!("`cargo xtask gpu` takes --quick and nothing else"),
-    };
     let metadata = cargo_metadata::MetadataCommand::new()
         .no_deps()
         .exec()
         .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
     let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
+    let folder = target.join("gpu-round");
+    match args {
+        [] => selftest(root, target, false),
+        ["--quick"] => selftest(root, target, true),
+        ["--round"] => round(root, &build(root, target)?, &folder),
+        ["--report"] => write_report(root, &folder.join("results")),
+        ["--report", directory] => write_report(root, Path::new(directory)),
+        _ => bail!("`cargo xtask gpu` takes --quick, --round or --report [DIRECTORY]"),
+    }
+}
+
+/// Builds the binary for any machine with a GPU.
+fn build(root: &Path, target: &Path) -> Result<PathBuf> {
     let place = target.join("portable");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
@@ -38,8 +59,52 @@ pub fn run(args: &[&str]) -> Result<()> {
         .status()
         .context("cannot start cargo")?;
     ensure!(status.success(), "the portable build failed ({status})");
-    let binary = place.join("release").join("operant");
+    Ok(place.join("release").join("operant"))
+}
 
+/// Puts all that a round needs into one folder, and runs it where there is a GPU.
+fn round(root: &Path, binary: &Path, folder: &Path) -> Result<()> {
+    let bytes = std::fs::metadata(binary)?.len();
+    ensure!(bytes < MOST_BYTES, "{} has {bytes} bytes, {MOST_BYTES} or more", binary.display());
+    std::fs::create_dir_all(folder)?;
+    std::fs::copy(binary, folder.join("operant"))?;
+    for name in PEER {
+        std::fs::copy(root.join("benches/peers").join(name), folder.join(name))?;
+    }
+    std::fs::write(folder.join("round.sh"), ROUND)?;
+    std::fs::write(folder.join("commit"), commit(root))?;
+    println!("{}: operant ({:.1} MB), round.sh, PPO in JAX", folder.display(), bytes as f64 / 1e6);
+    if let Err(error) = operant_cuda::Cuda::find() {
+        println!(
+            "No GPU can be used here: {error}.\n\
+             Copy the folder, which needs no toolchain, to a machine with one and Python's nvidia-cuda-nvrtc, nvidia-cublas and, for\n\
+             the comparison, jax[cuda13]; run `sh round.sh` there, copy its results back, and run here:\n\n    \
+             cargo xtask gpu --report RESULTS"
+        );
+        return Ok(());
+    }
+    let status = Command::new("sh").arg(folder.join("round.sh")).status().context("cannot start sh")?;
+    ensure!(
+        status.success(),
+        "the round ended early ({status}); `cargo xtask gpu --report` takes what it measured"
+    );
+    println!("cargo xtask gpu --report writes docs/results/gpu.md");
+    Ok(())
+}
+
+/// Writes the page from the results of a round.
+fn write_report(root: &Path, results: &Path) -> Result<()> {
+    let round = report::Round::read(&|name| std::fs::read_to_string(results.join(name)).ok());
+    let round = round.with_context(|| format!("{} cannot be reported", results.display()))?;
+    let page = root.join(PAGE);
+    let text = report::page(&std::fs::read_to_string(&page)?, &round).with_context(|| PAGE.to_owned())?;
+    std::fs::write(&page, text)?;
+    println!("{}", page.display());
+    Ok(())
+}
+
+fn selftest(root: &Path, target: &Path, quick: bool) -> Result<()> {
+    let binary = build(root, target)?;
     if let Err(error) = operant_cuda::Cuda::find() {
         println!(
             "No GPU can be used here: {error}.\n\
@@ -49,7 +114,7 @@ pub fn run(args: &[&str]) -> Result<()> {
         );
         return Ok(());
     }
-    let result = place.join("gpu.json");
+    let result = target.join("portable").join("gpu.json");
     // What an earlier run left is no result of this one.
     if result.exists() {
         std::fs::remove_file(&result).with_context(|| format!("{} cannot be removed", result.display()))?;

@@ -67,6 +67,11 @@ Chores:
   gpu [--quick]
           Builds a binary for any x86-64-v3 machine and runs `operant selftest gpu` with it, if there is a GPU
           here; the result is kept under docs/results.
+  gpu --round
+          Builds the same binary and puts it into target/gpu-round, with a script that checks and measures a GPU
+          in eight minutes; runs it if there is a GPU here. The folder can be copied to another machine.
+  gpu --report [DIRECTORY]
+          Writes the tables of docs/results/gpu.md from the results of a round.
   fuzz [--runs N]
           Gives the ring's reader a million random inputs, or N; needs cargo-fuzz.
   soak    10 M steps at 512, 2,048 and 8,192 environments: every value finite, memory flat.

@@ -26,6 +26,7 @@ fn the_gpu_test_passes_on_the_stand_in_and_writes_its_result() {
         serde_json::from_slice(&std::fs::read(&file).expect("the file")).expect("one JSON object");
     assert_eq!(value["passed"], true);
     assert_eq!(value["gpu"]["device"], "cuda:2");
+    assert_eq!(value["kernels"]["failed"], 0, "processes that compile ahead");
     assert!(value["checks"].as_array().expect("checks").len() > 20);
     let speeds = value["speeds"].as_array().expect("speeds");
     assert!(speeds.iter().any(|row| row["bench"] == "rollout" && row["precision"] == "bf16"));

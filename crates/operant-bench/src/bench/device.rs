@@ -1,17 +1,20 @@
 //! The devices that are measured, CPU or GPU, and a series of repetitions on one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use operant_cuda::Device;
+use operant_cuda::{Device, Peak};
 use operant_env::Registry;
 use operant_learn::LearnError;
 use operant_learn::cpu::CpuOptions;
+use operant_learn::cuda::{CudaPlay, CudaRollout, GpuOptions, PlayOptions, backend};
 use operant_run::{Error, ErrorKind, Result, config, gpu};
 use serde_json::{Value, json};
 
 use super::Bench;
 use super::case::Case;
 use crate::measure::{self, Phases, RepetitionBudget, Speed, TrainingSpeed};
+use crate::parity::differing_environments;
 use crate::profile::{self, Profile};
 
 /// A device to measure.
@@ -30,6 +33,9 @@ pub enum BenchDevice {
         device: Device,
     },
 }
+
+/// Environments and steps of a comparison of bits.
+const COMPARED: [usize; 2] = [65, 1_024];
 
 /// The result of a series of repetitions.
 #[derive(Debug, Clone)]
@@ -143,6 +149,49 @@ impl BenchDevice {
                 trained(measure::gpu::training(device, env, config, case.network, effort.budget)?)
             }
         })
+    }
+
+    /// Compiles the kernels of a case, and with `bits` those of [`BenchDevice::differing`], which later processes then find in the
+    /// cache. A CPU needs none.
+    ///
+    /// # Errors
+    /// When kernels do not compile, or the device has no room.
+    pub fn compile(&self, case: &Case, bits: bool) -> Result<()> {
+        let Self::Gpu { device, .. } = self else { return Ok(()) };
+        let Case { config, env, network, .. } = case;
+        let compiled = || -> std::result::Result<(), LearnError> {
+            device.load(&Peak::program())?;
+            match case.bench {
+                Bench::Env => {
+                    CudaPlay::new(device, &**env, config.num_envs, PlayOptions::new(1))?;
+                    if bits {
+                        CudaPlay::new(
+                            device,
+                            &**env,
+                            COMPARED[0],
+                            PlayOptions { hashes: true, ..PlayOptions::new(1) },
+                        )?;
+                    }
+                }
+                Bench::Rollout => drop(CudaRollout::new(device, &**env, config, *network)?),
+                Bench::Train => {
+                    let options = GpuOptions { network: *network, ..GpuOptions::default() };
+                    backend(Arc::clone(env), config, device, options)?;
+                }
+            }
+            Ok(())
+        };
+        compiled().map_err(|error| of_case(case, error))
+    }
+
+    /// The number of environments whose random play differs from the scalar CPU's in any bit; None where nothing is to compare.
+    ///
+    /// # Errors
+    /// As [`BenchDevice::measure`].
+    pub fn differing(&self, case: &Case) -> Result<Option<usize>> {
+        let (Self::Gpu { device, .. }, Bench::Env) = (self, case.bench) else { return Ok(None) };
+        let differing = differing_environments(device, &*case.env, COMPARED[0], COMPARED[1]);
+        differing.map(|environments| Some(environments.len())).map_err(|error| of_case(case, error))
     }
 
     /// Profiles training.

@@ -140,6 +140,35 @@ pub fn run(
     Ok(rows)
 }
 
+/// Measures one case after another, each within its share of what is left of `budget`, and gives each row to `emit` at once, so that
+/// an interrupted measurement keeps the rows before; ends early when `emit` returns false. A case that fails is an error in place of a
+/// row. With `bits` a row of environments on a GPU says how many differ from the scalar CPU (`bits_differ`).
+pub fn stream(
+    mut plan: BenchPlan,
+    budget: Duration,
+    bits: bool,
+    progress: &mut dyn Progress,
+    emit: &mut dyn FnMut(&BenchPlan, Result<Row>) -> bool,
+) {
+    let begin = Instant::now();
+    let cases = std::mem::take(&mut plan.cases);
+    let count = cases.len();
+    for (number, case) in cases.into_iter().enumerate() {
+        let share = budget.saturating_sub(begin.elapsed()).div_f64((count - number) as f64);
+        plan.cases = vec![case];
+        let (case, device) = (&plan.cases[0], &plan.devices[plan.cases[0].device]);
+        let rows = run(&plan, share, false, progress).and_then(|mut rows| {
+            if let Some(differing) = bits.then(|| device.differing(case)).transpose()?.flatten() {
+                rows[0].more["bits_differ"] = json!(differing);
+            }
+            Ok(rows.remove(0))
+        });
+        if !emit(&plan, rows) {
+            break;
+        }
+    }
+}
+
 /// The cases whose rows carry a profile: those of training, or of the bench nearest to it that is measured.
 fn profiled(cases: &[Case]) -> Vec<usize> {
     let most = cases.iter().map(|case| case.bench).max();

@@ -11,6 +11,7 @@ use operant_bench::bench::plan::{BenchPlan, Request};
 use operant_bench::bench::run::run as measure;
 use operant_env::Registry;
 use operant_run::Error;
+use serde_json::json;
 
 use super::place::seconds;
 use crate::bar::Bar;
@@ -65,6 +66,15 @@ pub struct Args {
     /// Draw the rows into this file, as SVG
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
+    /// Measure one case after another, and print each row, or why there is none, at once as JSON
+    #[arg(long, conflicts_with_all = ["profile", "compare", "plot"])]
+    stream: bool,
+    /// With --stream, env on a GPU: also count environments that differ from the scalar CPU in any bit
+    #[arg(long)]
+    bits: bool,
+    /// Measure nothing; compile the kernels of every N-th case from the K-th on, for later commands (0/1: of all)
+    #[arg(long, value_name = "K/N", value_parser = share)]
+    compile: Option<[usize; 2]>,
     /// Print one JSON object per row
     #[arg(long)]
     json: bool,
@@ -78,6 +88,7 @@ Examples:
   operant bench env --env all --compare before.jsonl
   operant bench train --envs 1024,8192,65536 --threads 1,2 --plot out.svg
   operant bench --device cpu,cuda --precision f32,bf16
+  operant bench env --env all --device cuda --stream --bits
 
   env      environments alone: random actions, auto-reset and time limit
   rollout  the same with the policy, sampling and advantages; nothing is learned
@@ -96,6 +107,44 @@ exit code does not depend on it.
 The work is the same everywhere: CleanRL's hyperparameters, networks of 64-64,
 and these options. Presets, files and variables do not change it, except that
 their device, threads, precision and kernels apply.";
+
+/// Share K of N: K below N.
+pub fn share(text: &str) -> Result<[usize; 2], String> {
+    let share = text.split_once('/').and_then(|(k, n)| Some([k.parse().ok()?, n.parse().ok()?]));
+    share.filter(|[k, n]| k < n).ok_or_else(|| "give a share such as 0/4, the first of four".to_owned())
+}
+
+/// Compiles the kernels of a share of the cases. What does not compile is noted here, and is an error where it is measured.
+fn compile(plan: &BenchPlan, [share, shares]: [usize; 2], bits: bool) -> u8 {
+    let cases = plan.cases.iter().skip(share).step_by(shares);
+    let failed = cases.filter_map(|case| plan.devices[case.device].compile(case, bits).err());
+    u8::from(failed.map(|error| output::warn(&error.to_string())).count() > 0)
+}
+
+/// Prints each row as soon as it is known; the exit code is 1 if a case failed.
+fn stream(args: &Args, plan: BenchPlan) -> anyhow::Result<u8> {
+    let (mut failed, mut printed) = (0, Ok(()));
+    operant_bench::bench::run::stream(plan, args.budget, args.bits, &mut Bar::new(), &mut |plan, row| {
+        let case = &plan.cases[0];
+        let value = row.map_or_else(
+            |error| {
+                failed = 1;
+                json!({
+                    "bench": case.bench.name(),
+                    "env": case.name,
+                    "work": case.work(),
+                    "precision": case.network.precision.name(),
+                    "envs": case.config.num_envs,
+                    "error": error.to_string(),
+                })
+            },
+            |row| row.to_json(plan.devices[case.device].about()),
+        );
+        printed = output::print(&format!("{value}\n"));
+        printed.is_ok()
+    });
+    printed.map(|()| failed)
+}
 
 /// Measures and prints.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
@@ -122,6 +171,12 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         set: args.set.clone(),
     };
     let plan = BenchPlan::new(registry, &request, &mut |note| output::note(note))?;
+    if let Some(share) = args.compile {
+        return Ok(compile(&plan, share, args.bits));
+    }
+    if args.stream {
+        return stream(args, plan);
+    }
     let mut bar = Bar::new();
     let measured = measure(&plan, args.budget, args.profile, &mut bar);
     bar.finish();

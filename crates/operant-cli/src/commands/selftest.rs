@@ -26,6 +26,9 @@ pub struct Args {
     /// Fewer sizes and short measurements: seconds instead of minutes
     #[arg(long)]
     quick: bool,
+    /// Only compile share K of N of the kernels; the self-test starts processes with it
+    #[arg(long, value_name = "K/N", value_parser = super::bench::share, hide = true)]
+    compile: Option<[usize; 2]>,
     /// Which GPU, as the driver numbers them
     #[arg(long, value_name = "K", default_value_t = 0)]
     gpu: usize,
@@ -74,7 +77,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         Error::usage(error.to_string()).at("--env").remedy("name one that `operant envs` lists")
     })?;
     let mut report = Report::default();
-    let extent = SelftestOptions { quick: args.quick };
+    let extent = SelftestOptions { quick: args.quick, compile: args.compile };
     if args.target != Some(Target::Gpu) {
         check_cpu(&mut report, registry, extent);
     }

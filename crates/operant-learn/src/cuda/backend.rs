@@ -1,5 +1,5 @@
-//! The GPU [`Backend`]: a rollout and an update are two launches. The host enqueues them ahead and collects their reports (about
-//! 170 bytes per update) from pinned memory, which a separate stream fills.
+//! The GPU [`Backend`]: a rollout and an update are two launches. The host enqueues them ahead and collects their reports (152
+//! bytes per update) from pinned memory, which a separate stream fills.
 //!
 //! # Streams
 //!

@@ -48,7 +48,11 @@ pub fn check_gpu(
     }));
     // Programs for every environment would take hours to compile.
     let registry = &if envs.is_empty() { registry.of_each_kind() } else { registry.clone() };
-    let gpu = Gpu { registry, device: &device, name: operant_run::gpu::name(ordinal), extent, envs };
+    let gpu = Gpu { registry, device: &device, ordinal, name: operant_run::gpu::name(ordinal), extent, envs };
+    if let Some(share) = extent.compile {
+        gpu.compile(share);
+        return Ok(());
+    }
     gpu.prepare(report);
     gpu.parity(report);
     gpu.speeds(report);
@@ -63,6 +67,7 @@ pub fn check_gpu(
 struct Gpu<'a> {
     registry: &'a Registry,
     device: &'a Device,
+    ordinal: usize,
     name: String,
     extent: SelftestOptions,
     envs: &'a [String],

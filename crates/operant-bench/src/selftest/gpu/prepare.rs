@@ -1,6 +1,8 @@
-//! Compiles kernels on all cores before the tests; one after another they would take longer than everything else.
+//! Compiles kernels on all cores before the tests; one after another they would take longer than everything else. NVRTC compiles
+//! one program at a time in each process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 
 use operant_env::AnyEnv;
@@ -11,30 +13,45 @@ use operant_run::config::{CommandLine, requested};
 use serde_json::json;
 
 use super::{Gpu, config};
+use crate::selftest::child::this_program;
 use crate::selftest::report::Report;
 
 impl Gpu<'_> {
-    /// Compiles most kernels of the following parts. Errors are ignored here; they occur again there and are reported.
+    /// Compiles most kernels of the following parts, in as many processes as there are cores. Errors are ignored here; they occur
+    /// again there and are reported.
     pub fn prepare(&self, report: &mut Report) {
-        let jobs = Mutex::new(self.jobs());
-        let count = jobs.lock().map_or(0, |jobs| jobs.len());
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
+        let count = self.jobs().len();
+        let shares = std::thread::available_parallelism().map_or(1, usize::from).min(count);
         let start = Instant::now();
-        std::thread::scope(|scope| {
-            for _ in 0..threads {
-                scope.spawn(|| {
-                    let next = || jobs.lock().unwrap_or_else(PoisonError::into_inner).pop();
-                    while let Some((name, config, precision)) = next() {
-                        let _ = self.with(&name, |env| self.make(env, &config, precision));
-                    }
-                });
-            }
-        });
+        let children: Vec<Child> =
+            (0..shares).filter_map(|share| self.compiling(share, shares).ok()?.spawn().ok()).collect();
+        let ended = children.into_iter().map(|mut child| child.wait());
+        let good = ended.filter(|ended| ended.as_ref().is_ok_and(ExitStatus::success)).count();
         let seconds = start.elapsed().as_secs_f64();
-        let value = json!({"configurations": count, "threads": threads, "seconds": seconds});
+        let value = json!({"configurations": count, "processes": shares, "failed": shares - good, "seconds": seconds});
         let line =
-            format!("kernels of {count} configurations compiled in {seconds:.1} s by {threads} threads");
+            format!("kernels of {count} configurations compiled in {seconds:.1} s by {good} processes");
         report.part("kernels", value, &line);
+    }
+
+    /// A process that compiles a share of the jobs.
+    fn compiling(&self, share: usize, shares: usize) -> Result<Command, String> {
+        let mut command = this_program()?;
+        let [gpu, share] = [self.ordinal.to_string(), format!("{share}/{shares}")];
+        command.args(["selftest", "gpu", "--gpu", &gpu, "--compile", &share]);
+        command.args(self.extent.quick.then_some("--quick"));
+        if !self.envs.is_empty() {
+            command.args(["--env", &self.envs.join(",")]);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(command)
+    }
+
+    /// Compiles a share of the jobs in this process.
+    pub fn compile(&self, [share, shares]: [usize; 2]) {
+        for (name, config, precision) in self.jobs().into_iter().skip(share).step_by(shares) {
+            let _ = self.with(&name, |env| self.make(env, &config, precision));
+        }
     }
 
     /// Creates a backend, which compiles its kernels, and drops it.
