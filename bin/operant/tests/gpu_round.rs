@@ -2,9 +2,6 @@
 
 #![cfg(target_os = "linux")]
 
-#[path = "../../../crates/operant-cuda/tests/support/stand_in.rs"]
-mod stand_in;
-
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -27,7 +24,11 @@ fn script(results: &Path, step: Option<&str>) -> Command {
     let mut command = Command::new("sh");
     command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/src/gpu/round.sh"));
     command.arg(results).args(step);
-    command.envs([("OPERANT", env!("CARGO_BIN_EXE_operant")), ("PYTHON", "/no/python"), ("GPU", "cuda:0")]);
+    command.envs([
+        ("OPERANT", env!("CARGO_BIN_EXE_operant")),
+        ("PYTHON", "no-such-python"),
+        ("GPU", "cuda:0"),
+    ]);
     command.envs([("ENVS", "64"), ("MANY", "64"), ("STEPS", "4"), ("MINIBATCH", "64"), ("EACH", "1")]);
     command.envs([("RUN", "1024"), ("BREAKOUT", "4096"), ("PRECISIONS", "f32"), ("WORLDS", "cartpole")]);
     command
@@ -35,7 +36,7 @@ fn script(results: &Path, step: Option<&str>) -> Command {
 
 #[test]
 fn a_round_measures_compares_and_skips_what_does_not_fit() {
-    let Some(libraries) = stand_in::directory("a GPU round") else { return };
+    let Some(libraries) = crate::stand_in::directory("a GPU round") else { return };
     let place = tempfile::tempdir().expect("a directory");
     let (results, cache) = (place.path().join("results"), place.path().join("cache"));
     let run = |step: Option<&str>, only: &str, budget: &str| {
@@ -64,7 +65,7 @@ fn a_round_measures_compares_and_skips_what_does_not_fit() {
     assert_eq!(of("cartpole-shared")["result"], "done", "{said}");
     assert_eq!(of("worlds")["result"], "done", "{said}");
     assert_eq!(of("jax-f32")["result"], "failed");
-    assert!(of("jax-f32")["why"].as_str().is_some_and(|why| why.contains("/no/python")), "{round:?}");
+    assert!(of("jax-f32")["why"].as_str().is_some_and(|why| why.contains("no-such-python")), "{round:?}");
     assert!(said.contains("worlds: 45 s predicted, "), "{said}");
 
     let trained = &lines(&results.join("cartpole-shared.jsonl"))[0];
@@ -84,7 +85,7 @@ fn a_round_measures_compares_and_skips_what_does_not_fit() {
 
 #[test]
 fn the_arguments_of_every_step_are_valid() {
-    let Some(libraries) = stand_in::directory("the steps of a GPU round") else { return };
+    let Some(libraries) = crate::stand_in::directory("the steps of a GPU round") else { return };
     let place = tempfile::tempdir().expect("a directory");
     // A share without cases: every case is planned, and none is compiled.
     let mut command = script(place.path(), Some("ahead"));

@@ -18,6 +18,7 @@ mod export;
 mod faults;
 mod gpu_cli;
 mod gpu_loop;
+mod gpu_round;
 mod liveness;
 mod mpi;
 mod names;

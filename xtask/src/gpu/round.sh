@@ -50,10 +50,10 @@ bench_of() {
         worlds) arguments="env --env $WORLDS --envs $MANY --bits --budget $((3 * EACH))" ;;
         walk) arguments="train $shared --env $WORLDS --precision bf16 --budget 30" ;;
         gemm-conv) arguments="train $shared --env minatar_breakout --hidden 128 --set conv=[[16,3,1]] --precision f32,bf16" ;;
-        gemm-embed) arguments="train $shared --env taxi --set encoder=embed --set kernels=layers --precision f32,bf16" ;;
+        gemm-embed) arguments="train $shared --env taxi --set encoder=embed --set kernels=gemm --precision f32,bf16" ;;
         gemm-mingru) arguments="train $shared --env cartpole_no_velocity --core mingru --precision f32,bf16" ;;
         gemm-lstm) arguments="train $shared --env cartpole_no_velocity --core lstm --precision f32,bf16" ;;
-        gemm-*) arguments="train $shared --hidden ${1#gemm-},${1#gemm-} --set kernels=layers --precision $PRECISIONS" ;;
+        gemm-*) arguments="train $shared --hidden ${1#gemm-},${1#gemm-} --set kernels=gemm --precision $PRECISIONS" ;;
     esac
     case $arguments in *--envs*) ;; *) arguments="$arguments --envs $ENVS" ;; esac
     case $arguments in *--budget*) ;; *) arguments="$arguments --budget $EACH" ;; esac

@@ -145,9 +145,9 @@ fn steps(target: &Path, tools: &Tools, tier: Tier) -> Vec<Step> {
         };
         let lanes = "test --package operant-lane --profile quick --lib --tests";
         steps.push(on("x86-64-v2", "lanes on x86-64-v2", lanes, &["--skip", "nightly_"]));
-        let learner = "test --package operant-learn --profile quick --test tests";
-        let of_cpu = &["backend::", "update::", "--skip", "cuda::"];
-        steps.push(on("x86-64-v3", "learner on x86-64-v3", learner, of_cpu));
+        let learner = "test --package operant-learn --package operant-env --features operant-env/every-lane --profile quick --test tests";
+        let of_cpu = &["backend::", "update::", "lanes::", "rows::", "autoreset::", "--skip", "cuda::"];
+        steps.push(on("x86-64-v3", "learner and every lane on x86-64-v3", learner, of_cpu));
     }
     steps
 }

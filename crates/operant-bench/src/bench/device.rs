@@ -8,13 +8,13 @@ use operant_env::Registry;
 use operant_learn::LearnError;
 use operant_learn::cpu::CpuOptions;
 use operant_learn::cuda::{CudaPlay, CudaRollout, GpuOptions, PlayOptions, backend};
+use operant_parity::differing_environments;
 use operant_run::{Error, ErrorKind, Result, config, gpu};
 use serde_json::{Value, json};
 
 use super::Bench;
 use super::case::Case;
 use crate::measure::{self, Phases, RepetitionBudget, Speed, TrainingSpeed};
-use crate::parity::differing_environments;
 use crate::profile::{self, Profile};
 
 /// A device to measure.
