@@ -74,9 +74,9 @@ fn round(root: &Path, binary: &Path, folder: &Path) -> Result<()> {
     std::fs::write(folder.join("round.sh"), ROUND)?;
     std::fs::write(folder.join("commit"), commit(root))?;
     println!("{}: operant ({:.1} MB), round.sh, PPO in JAX", folder.display(), bytes as f64 / 1e6);
-    if let Err(error) = operant_cuda::Cuda::find() {
+    if let Some(problem) = problem(binary)? {
         println!(
-            "No GPU can be used here: {error}.\n\
+            "No GPU can be used here: {problem}.\n\
              Copy the folder, which needs no toolchain, to a machine with one and Python's nvidia-cuda-nvrtc, nvidia-cublas and, for\n\
              the comparison, jax[cuda13]; run `sh round.sh` there, copy its results back, and run here:\n\n    \
              cargo xtask gpu --report RESULTS"
@@ -92,6 +92,17 @@ fn round(root: &Path, binary: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What prevents the use of a GPU here, if anything.
+fn problem(binary: &Path) -> Result<Option<String>> {
+    let output = Command::new(binary).args(["info", "--json"]).output().context("cannot start operant")?;
+    let info: Value =
+        serde_json::from_slice(&output.stdout).context("operant info printed no JSON object")?;
+    let parts = ["driver", "compiler"].map(|part| info[part]["problem"].as_str());
+    let why = parts.into_iter().flatten().next().unwrap_or("no device was found");
+    let has_gpu = info["gpus"].as_array().is_some_and(|gpus| !gpus.is_empty());
+    Ok((!has_gpu).then(|| why.to_owned()))
+}
+
 /// Writes the page from the results of a round.
 fn write_report(root: &Path, results: &Path) -> Result<()> {
     let round = report::Round::read(&|name| std::fs::read_to_string(results.join(name)).ok());
@@ -105,9 +116,9 @@ fn write_report(root: &Path, results: &Path) -> Result<()> {
 
 fn selftest(root: &Path, target: &Path, quick: bool) -> Result<()> {
     let binary = build(root, target)?;
-    if let Err(error) = operant_cuda::Cuda::find() {
+    if let Some(problem) = problem(&binary)? {
         println!(
-            "No GPU can be used here: {error}.\n\
+            "No GPU can be used here: {problem}.\n\
              Copy this file, which needs no toolchain, to a machine with one and Python's nvidia-cuda-nvrtc:\n\n    {}\n\n\
              and run there: ./operant selftest gpu --out gpu.json",
             binary.display()

@@ -3,13 +3,16 @@
 //! the settings that a GPU takes: it computes the same, so that they can be tuned, and checked, where no GPU is.
 
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use operant_env::{EnvSpec, builtin};
 use serde_json::Value;
 use toml::Table;
 
 use crate::operant::{Operant, machine};
+
+/// The directory of presets, a file each.
+const PRESETS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/operant-env/presets");
 
 /// Presets of more steps than this take minutes a run, so fewer seeds are tried.
 const LONG: u64 = 2_000_000;
@@ -63,9 +66,9 @@ impl Request {
 
 impl PresetClaim {
     /// The claim of an environment's preset; None without a preset.
-    fn of(spec: &EnvSpec) -> Result<Option<Self>> {
-        let env = spec.name.clone();
-        let Some(preset) = &spec.preset else { return Ok(None) };
+    fn of(env: String) -> Result<Option<Self>> {
+        let preset = Path::new(PRESETS).join(format!("{env}.toml"));
+        let Ok(preset) = std::fs::read_to_string(preset) else { return Ok(None) };
         let preset: Table = preset.parse().with_context(|| env.clone())?;
         let steps = preset.get("total_timesteps").and_then(toml::Value::as_integer).unwrap_or_default();
         let threshold = preset.get("solved_at").and_then(toml::Value::as_float);
@@ -110,12 +113,12 @@ fn median(mut values: Vec<f64>) -> f64 {
 pub fn run(args: &[&str]) -> Result<()> {
     let request = Request::of(args)?;
     let for_gpu = request.for_gpu;
-    let promises = builtin().specs().iter().map(PresetClaim::of).collect::<Result<Vec<_>>>()?;
+    let operant = Operant::build("learning")?;
+    let promises = operant.envs()?.into_iter().map(PresetClaim::of).collect::<Result<Vec<_>>>()?;
     let promises: Vec<PresetClaim> = promises.into_iter().flatten().collect();
     for name in &request.only {
         ensure!(promises.iter().any(|promise| promise.env == *name), "{name} has no preset");
     }
-    let operant = Operant::build("learning")?;
     if for_gpu {
         println!("Greedy evaluation over 100 episodes after training on the CPU with the preset for GPUs.");
         println!("{}.\n", machine());

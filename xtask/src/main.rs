@@ -7,7 +7,6 @@ mod clients;
 mod doc;
 mod fuzz;
 mod gpu;
-mod kernels;
 mod learning;
 mod lines;
 mod mpi;
@@ -95,7 +94,7 @@ fn main() -> ExitCode {
         }
         ["fuzz", ref args @ ..] => fuzz::run(args),
         ["gpu", ref args @ ..] => gpu::run(args),
-        ["kernels", ref args @ ..] => kernels::run(args),
+        ["kernels", ref args @ ..] => tools::kernels(args),
         ["learning", ref args @ ..] => learning::run(args),
         ["lines"] => lines::run(),
         ["metrics-doc"] => doc::run("docs/metrics.md", "operant-metrics", "markdown"),

@@ -75,6 +75,21 @@ impl Operant {
         command.stdout(Stdio::piped()).spawn().context("cannot start operant")
     }
 
+    /// The names of all environments.
+    ///
+    /// # Errors
+    ///
+    /// A binary that cannot be started, or prints something else.
+    pub fn envs(&self) -> Result<Vec<String>> {
+        let output = Command::new(&self.binary).args(["envs", "--json"]).output()?;
+        let text = String::from_utf8(output.stdout)?;
+        let name = |line| -> Result<String> {
+            let env: Value = serde_json::from_str(line)?;
+            Ok(env["env"].as_str().context("an environment without name")?.to_owned())
+        };
+        text.lines().map(name).collect()
+    }
+
     /// The output of `operant config` with `args`.
     ///
     /// # Errors

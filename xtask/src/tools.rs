@@ -124,6 +124,23 @@ pub fn pip_install(python: &Path, requirements: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Builds and runs `xtask-kernels`, with the features of the whole workspace, so that it shares what the tests compile.
+///
+/// # Errors
+///
+/// It does not compile, or fails.
+pub fn kernels(args: &[&str]) -> Result<()> {
+    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut build = Command::new(cargo);
+    build.args(["build", "--quiet", "--workspace", "--profile", "quick", "--bin", "xtask-kernels"]);
+    let is_built = build.current_dir(&metadata.workspace_root).status()?.success();
+    ensure!(is_built, "xtask-kernels does not compile");
+    let program = metadata.target_directory.as_std_path().join("quick/xtask-kernels");
+    ensure!(Command::new(program).args(args).status()?.success(), "cargo xtask kernels failed");
+    Ok(())
+}
+
 fn python_of(target: &Path) -> PathBuf {
     target.join("venv/bin/python")
 }

@@ -41,7 +41,8 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-python", &[UP_TO_RUN, &["operant-bench", "operant-cli", "operant-sweep"]]),
     ("operant", &[UP_TO_RUN, &["operant-bench", "operant-cli"]]),
     ("benches", &[UP_TO_RUN, &["operant-bench"]]),
-    ("xtask", &[&["operant-learn", "operant-env", "operant-cuda"]]),
+    ("xtask", &[]),
+    ("xtask-kernels", &[&["operant-learn", "operant-env", "operant-cuda"]]),
 ];
 
 const UP_TO_RUN: &[&str] = &[

@@ -51,7 +51,7 @@ NVRTC {version}, {} programs, specialised for {NUM_ENVS} environments.
 Per function: registers a thread, bytes of shared memory a block, and bytes of stack and of spills (stored and loaded) a thread,
 each the most that any environment needs on sm_{SHOWN}, then on any of {}. `a > b` is a function b that kernel a calls; its
 registers are the kernel's. Auto: whether `kernels = \"auto\"` trains this network with these kernels on sm_{SHOWN}, or with matrix products.
-A spill or a stack fails the check, except those that `xtask/src/kernels/functions.rs` allows by name and size.
+A spill or a stack fails the check, except those that `xtask/kernels/src/functions.rs` allows by name and size.
 
 | function | network | precision | auto | registers | shared | stack | spills | any: registers | stack | spills |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |

@@ -1,8 +1,9 @@
 //! `cargo xtask kernels`: compiles every kernel with the run-time compiler alone, without a GPU, and checks what each function uses:
 //! registers, spills, stack, shared memory. A warning of the compiler is a failure.
+#![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use operant_cuda::{Compiler, SearchPaths, Version};
@@ -26,6 +27,17 @@ struct Compiled {
     functions: Vec<Usage>,
 }
 
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match run(&args.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Compiles the kernels and writes the page, compares it with the one that is checked in (`--check`), or checks every environment
 /// with every network for every architecture (`--all`).
 ///
@@ -33,7 +45,7 @@ struct Compiled {
 ///
 /// No compiler, a kernel that does not compile or compiles with a warning, a spill or a stack that is not allowed, or a page that
 /// is not the one checked in.
-pub fn run(args: &[&str]) -> Result<()> {
+fn run(args: &[&str]) -> Result<()> {
     let metadata = cargo_metadata::MetadataCommand::new()
         .no_deps()
         .exec()
@@ -60,7 +72,7 @@ pub fn run(args: &[&str]) -> Result<()> {
     let broken = functions::not_allowed(&compiled);
     ensure!(
         broken.is_empty(),
-        "spills and stacks that xtask/src/kernels/functions.rs does not allow:\n{}",
+        "spills and stacks that xtask/kernels/src/functions.rs does not allow:\n{}",
         broken.join("\n")
     );
     let version = compiler.version();
@@ -99,7 +111,7 @@ fn fill_cache(extent: ProgramSelection) {
     let Ok(program) = std::env::current_exe() else { return };
     let start = |share: usize| {
         let mut command = Command::new(&program);
-        command.args(["kernels", "--share", &share.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args(["--share", &share.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
         command.args((extent == ProgramSelection::All).then_some("--all"));
         command.spawn().ok()
     };
