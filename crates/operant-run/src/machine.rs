@@ -204,7 +204,7 @@ mod tests {
     }
 
     fn planned(settings: &Settings, gpu: bool) -> (Plan, AppliedPlan) {
-        let work = workload(&settings.learner, Some(1024));
+        let work = workload(Some(1024));
         let plan = Plan::new(&Topology::of_parallelism(4), &request(&settings.run, 4, gpu), &work);
         let applied = applied(&plan, &settings.run, gpu, None);
         (plan, applied)
