@@ -92,15 +92,23 @@ fn rooms(root: &Path) -> Result<BTreeMap<String, Lines>> {
 fn lines(root: &Path, file: &str) -> Result<Option<Lines>> {
     let Some((_, ending)) = file.rsplit_once('.') else { return Ok(None) };
     let is_code = ["rs", "py", "cu", "cuh", "cpp", "h"].contains(&ending);
-    let is_test = file.split('/').any(|part| part == "tests");
+    let is_test = file.split('/').any(|part| ["tests", "tests.rs", "run_tests.rs"].contains(&part));
     let is_data = !is_code && (is_test || file.starts_with("docs/results/") && ending != "md");
     // A link, or a file that is deleted but not committed yet, has no text of its own.
     if !is_code && !is_data || !root.join(file).is_file() {
         return Ok(None);
     }
     let text = std::fs::read(root.join(file)).with_context(|| format!("cannot read {file}"))?;
-    let count = text.iter().filter(|&&byte| byte == b'\n').count();
+    let count = |text: &[u8]| text.iter().filter(|&&byte| byte == b'\n').count();
     let mut lines = Lines::default();
+    // Unit tests stand at the end of a file.
+    let text = String::from_utf8_lossy(&text);
+    let unit_tests = text
+        .find("\n#[cfg(test)]\nmod tests {")
+        .filter(|_| !is_test)
+        .map_or(0, |at| count(&text.as_bytes()[at..]));
+    lines.tests = unit_tests;
+    let count = count(text.as_bytes()) - unit_tests;
     *(if is_data {
         &mut lines.data
     } else if file.starts_with("kernels/envs/") {
@@ -109,6 +117,6 @@ fn lines(root: &Path, file: &str) -> Result<Option<Lines>> {
         &mut lines.tests
     } else {
         &mut lines.code
-    }) = count;
+    }) += count;
     Ok(Some(lines))
 }
