@@ -158,29 +158,40 @@ fn normalisation_follows_the_cpu() {
     }
 }
 
-#[test]
-fn a_horizon_is_its_steps_and_its_advantages_are_gae() {
+fn horizons_are_their_steps(share: Share) {
     let Some(device) = device(2) else { return };
     let with = |core| Config { core, sequence_length: 8, ..config(33, 24, &[20]) };
     // Every environment of MountainCar meets its time limit of 200 steps twice or three times.
     let long = || Config { shared_trunk: false, ..config(3, 450, &[8]) };
-    for (name, config) in [
+    let cases = [
         ("locks", config(33, 24, &[20])),
         ("locks", with(CoreKind::MinGru)),
         ("locks", with(CoreKind::Gru)),
         ("locks", with(CoreKind::Lstm)),
         ("mountain_car", long()),
         ("mountain_car", Config { core: CoreKind::Lstm, shared_trunk: true, ..long() }),
-    ] {
+    ];
+    for (case, (name, config)) in cases.into_iter().enumerate() {
         let env = world(name);
         let params = params(&*env, &config);
-        for precision in [Precision::F32, Precision::Bf16] {
+        for precision in share.of([Precision::F32, Precision::Bf16], case) {
             let horizon =
                 check_horizon(&device, &*env, &config, gemm(precision), &params).expect("a horizon");
             let gae = check_gae(&device, &*env, &config, gemm(precision), &params).expect("advantages");
             assert!(horizon.is_empty() && gae.is_empty(), "{name}: {horizon:#?} {gae:#?}");
         }
     }
+}
+
+#[test]
+fn a_horizon_is_its_steps_and_its_advantages_are_gae() {
+    horizons_are_their_steps(Share::One);
+}
+
+#[test]
+#[ignore = "cargo xtask test --all"]
+fn a_horizon_is_its_steps_in_other_precisions() {
+    horizons_are_their_steps(Share::Others);
 }
 
 #[test]
@@ -203,7 +214,10 @@ fn updates_follow_the_cpu() {
     }
 }
 
-fn gradients_on_tensor_cores_agree(share: Share) {
+/// By default, gradients are those of other layers.
+#[test]
+#[ignore = "cargo xtask test --all"]
+fn gradients_on_tensor_cores_are_those_of_single_precision() {
     let base = |hidden: &[usize]| config(17, 9, hidden);
     let cases = [
         ("cartpole", base(&[64, 64])),
@@ -213,23 +227,12 @@ fn gradients_on_tensor_cores_agree(share: Share) {
         ("minatar_breakout", Config { activation: Activation::Relu, ..base(&[40, 32]) }),
         ("locks", base(&[20, 40])),
     ];
-    for (case, (name, config)) in cases.into_iter().enumerate() {
-        for (ordinal, precision) in share.of([(0, Precision::Bf16), (2, Precision::Tf32)], case) {
-            let Some(device) = device(ordinal) else { return };
-            gradient_agrees(&device, &*world(name), &config, gemm(precision));
+    for (ordinal, precision) in [(0, Precision::Bf16), (2, Precision::Tf32)] {
+        let Some(device) = device(ordinal) else { return };
+        for (name, config) in &cases {
+            gradient_agrees(&device, &*world(name), config, gemm(precision));
         }
     }
-}
-
-#[test]
-fn gradients_on_tensor_cores_are_those_of_single_precision() {
-    gradients_on_tensor_cores_agree(Share::One);
-}
-
-#[test]
-#[ignore = "cargo xtask test --all"]
-fn gradients_on_other_tensor_cores_are_those_of_single_precision() {
-    gradients_on_tensor_cores_agree(Share::Others);
 }
 
 #[test]
@@ -263,7 +266,7 @@ fn the_order_of_threads_changes_no_bit() {
     }
 }
 
-/// A rollout and updates in each way of rectifying, for a child process whose library lacks something.
+/// A rollout and updates in each way of rectifying, also for a child process whose library lacks something.
 #[test]
 fn a_small_network_follows_the_cpu() {
     let Some(device) = device(1) else { return };
@@ -275,6 +278,15 @@ fn a_small_network_follows_the_cpu() {
         let config = Config { activation, shared_trunk: false, ..config(9, 4, &[24, 16]) };
         agrees(&device, &Locks, &config, precision, 2);
     }
+    for (_, name, config) in kinds().into_iter().filter(|it| ["conv", "mingru"].contains(&it.0)) {
+        updates_agree(&device, &*world(name), &config, 1, UpdatePath::Gemm);
+    }
+}
+
+#[test]
+#[ignore = "cargo xtask test --all"]
+fn networks_of_every_kind_follow_the_cpu() {
+    let Some(device) = device(1) else { return };
     for (_, name, config) in kinds() {
         updates_agree(&device, &*world(name), &config, 1, UpdatePath::Gemm);
     }
@@ -282,22 +294,26 @@ fn a_small_network_follows_the_cpu() {
 
 const SMALL: &str = "cuda::gemm::a_small_network_follows_the_cpu";
 
-fn without(refused: &str) {
+fn without(refused: &str, test: &str) {
     let lacks = [("OPERANT_HOST_BLAS_REFUSES", refused.to_owned())];
-    let Some(output) = stand_in::rerun_with(SMALL, &lacks) else { return };
+    let Some(output) = stand_in::rerun_with(test, &lacks) else { return };
     stand_in::must_pass(&output);
 }
 
 #[test]
 #[ignore = "cargo xtask test --all"]
 fn operations_of_which_some_are_unfused_follow_their_products() {
-    without("relu_bias");
-    without("bias,relu_bias");
+    for refused in ["relu_bias", "bias,relu_bias"] {
+        without(refused, SMALL);
+    }
+    for refused in ["relu_bias", "bias,relu_bias", "bias,relu_bias,bias_gradient"] {
+        without(refused, "cuda::gemm::networks_of_every_kind_follow_the_cpu");
+    }
 }
 
 #[test]
 fn unfused_operations_follow_their_products() {
-    without("bias,relu_bias,bias_gradient");
+    without("bias,relu_bias,bias_gradient", SMALL);
     // Without products there is nothing to train with, and words say so.
     let lacks = [("OPERANT_HOST_BLAS_REFUSES", "none,bias,relu_bias,bias_gradient".to_owned())];
     let Some(output) = stand_in::rerun_with(SMALL, &lacks) else { return };

@@ -84,11 +84,14 @@ fn core(core: CoreKind) -> Config {
     Config { core, ..Config::default() }
 }
 
+fn tables() -> Config {
+    Config { encoder: Encoder::Embed, ..Config::default() }
+}
+
 #[test]
 fn kernels_compile_without_a_warning() {
-    let all = programs(&*world("cartpole"), &[64, 64], Precision::Bf16);
-    let layers = with_layers(&*world("t_maze"), core(CoreKind::MinGru), Precision::F32);
-    compile("kernels_compile_without_a_warning", all.into_iter().chain(layers));
+    let programs = with_layers(&*world("taxi"), tables(), Precision::F32);
+    compile("kernels_compile_without_a_warning", programs);
 }
 
 /// What `cargo xtask kernels --check` leaves out: linear networks, and of several GPUs, blocks, memory and tables.
@@ -96,17 +99,16 @@ fn kernels_compile_without_a_warning() {
 #[ignore = "cargo xtask test --all"]
 fn rare_kernels_compile_without_a_warning() {
     let mut all = programs(&*world("minatar_breakout"), &[], Precision::Bf16);
+    all.extend(programs(&*world("cartpole"), &[64, 64], Precision::Bf16));
     // Few one-hot inputs.
     all.extend(programs(&*world("t_maze"), &[64, 64], Precision::Bf16));
     all.extend(programs(&*world("t_maze"), &[], Precision::Tf32));
-    let tables = || Config { encoder: Encoder::Embed, ..Config::default() };
     let blocks = |core| Config { shuffle: ShuffleKind::Blocks, num_envs: 1_024, core, ..Config::default() };
     for (name, config, precision) in [
         ("t_maze", core(CoreKind::MinGru), Precision::Bf16),
         ("cartpole", core(CoreKind::Gru), Precision::Tf32),
         ("pendulum", core(CoreKind::Lstm), Precision::F32),
         ("minigrid_empty_8x8", tables(), Precision::Bf16),
-        ("taxi", tables(), Precision::F32),
         ("cartpole", blocks(CoreKind::Mlp), Precision::Tf32),
         ("pendulum", blocks(CoreKind::MinGru), Precision::F32),
     ] {
