@@ -116,7 +116,7 @@ impl Step {
 /// The steps, the quick ones first. `target` is where cargo builds. All use one profile and, but for the last two, the features of the
 /// whole workspace, so that they share what they compile.
 fn steps(target: &Path, tools: &Tools, tier: Tier) -> Vec<Step> {
-    let tests = Step::tests("tests", "test --workspace --profile quick --lib --bins --tests", tier);
+    let tests = Step::tests("tests", "test --workspace --profile quick --tests", tier);
     if tier == Tier::Nightly {
         return vec![tests];
     }
@@ -143,7 +143,7 @@ fn steps(target: &Path, tools: &Tools, tier: Tier) -> Vec<Step> {
                 .env("RUSTFLAGS", format!("-C target-cpu={level}"))
                 .env("CARGO_TARGET_DIR", target.join(level).display().to_string())
         };
-        let lanes = "test --package operant-lane --profile quick --lib --tests";
+        let lanes = "test --package operant-lane --profile quick --tests";
         steps.push(on("x86-64-v2", "lanes on x86-64-v2", lanes, &["--skip", "nightly_"]));
         let learner = "test --package operant-learn --package operant-env --features operant-env/every-lane --profile quick --test tests";
         let of_cpu = &["backend::", "update::", "lanes::", "rows::", "autoreset::", "--skip", "cuda::"];
