@@ -62,7 +62,7 @@ pub struct Draws<'a, L: Lane> {
 }
 
 impl<'a, L: Lane> Draws<'a, L> {
-    /// The stream of `environment` (its global number) at lifetime step `step`; 64-bit numbers as (low, high) words.
+    /// The stream of `environment` (its global number) at global step `step`; 64-bit numbers as (low, high) words.
     #[inline(always)]
     pub fn new(seed: [L::Uint; 2], environment: L::Uint, step: [L::Uint; 2], purpose: Purpose) -> Self {
         Self::tagged(seed, environment, step, L::Uint::splat((purpose as u32) << 24))
@@ -299,7 +299,7 @@ impl<L: Lane> ActionDraws<L> {
         Self { seed: split::<L>(seed), environment, purpose, words, held: None }
     }
 
-    /// The word of `component` out of `components` at lifetime step `step`.
+    /// The word of `component` out of `components` at global step `step`.
     #[inline(always)]
     pub fn bits(&mut self, step: u64, component: u32, components: u32) -> L::Uint {
         let (block, tag, word) = if components == 1 {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use ratatui::layout::Rect;
 
 use crate::Options;
-use crate::data::{Place, Runs};
+use crate::data::{RunLocations, Runs};
 use crate::input::Event;
 use crate::layout::{Layout, PanelKind};
 use crate::list::{Comparison, RunList};
@@ -77,14 +77,14 @@ pub struct App {
 }
 
 impl App {
-    /// The monitor that `options` ask for, over the runs in `place`.
-    pub fn new(options: &Options, place: Place, detected: Detected, utf8: bool) -> Self {
+    /// The monitor that `options` ask for, over the runs in `locations`.
+    pub fn new(options: &Options, locations: RunLocations, detected: Detected, utf8: bool) -> Self {
         App {
             theme: Theme::new(options.theme, detected),
             symbols: if utf8 { &UNICODE } else { &ASCII },
             marker: if utf8 { Marker::Braille } else { Marker::Ascii },
             list: RunList::new(options.control.clone()),
-            ..Self::of_runs(Runs::new(place, &options.runs), detected)
+            ..Self::of_runs(Runs::new(locations, &options.runs), detected)
         }
     }
 

@@ -16,7 +16,7 @@ use ratatui::widgets::canvas::{Canvas, Points};
 use crate::input::{Event, Input};
 use crate::terminal::Screen;
 use crate::ui::panel;
-use crate::ui::table::{self, Place};
+use crate::ui::table::{self, CellLayout};
 use crate::{MonitorError, Options, format};
 use operant_draw::symbols::{self, Symbols};
 use operant_draw::theme::{Depth, Detected, Theme};
@@ -263,24 +263,24 @@ impl<'a> Window<'a> {
             widest.max(heads[column].len()) as u16
         };
         // Steps are left out first, failures last; the configuration takes what is left.
-        let mut places: Vec<Place> = (0..heads.len())
-            .map(|column| Place { width: Some(width(column).max(1)), right: column > 1 })
+        let mut layouts: Vec<CellLayout> = (0..heads.len())
+            .map(|column| CellLayout { width: Some(width(column).max(1)), right: column > 1 })
             .collect();
-        let needed = |places: &[Place]| -> u16 {
-            places.iter().filter_map(|place| place.width).map(|width| width + table::GAP).sum::<u16>() + 2
+        let needed = |layouts: &[CellLayout]| -> u16 {
+            layouts.iter().filter_map(|layout| layout.width).map(|width| width + table::GAP).sum::<u16>() + 2
         };
         for column in [7, 6, 5, 3, 4] {
-            if needed(&places) > inside.width {
-                places[column].width = None;
+            if needed(&layouts) > inside.width {
+                layouts[column].width = None;
             }
         }
-        let over = needed(&places).saturating_sub(inside.width);
-        places[1].width = places[1].width.map(|width| width.saturating_sub(over).max(4));
+        let over = needed(&layouts).saturating_sub(inside.width);
+        layouts[1].width = layouts[1].width.map(|width| width.saturating_sub(over).max(4));
         let written = |cells: &[String], style: Style, y: u16, buffer: &mut Buffer| {
             let cells: Vec<(String, Style)> = cells.iter().map(|cell| (cell.clone(), style)).collect();
             table::row(
                 &cells,
-                &places,
+                &layouts,
                 Rect { x: inside.x + 2, width: inside.width.saturating_sub(2), ..inside },
                 y,
                 buffer,

@@ -25,7 +25,8 @@ const FRAME_BYTES: usize = 1 << 16;
 /// Shows what `options` ask for on the terminal until the user quits. Gives the exit code.
 pub(crate) fn run(options: &Options) -> Result<u8, MonitorError> {
     let mut input = Input::new(options.frame_period())?;
-    let mut app = App::new(options, options.place(), Detected::from_environment(), symbols::locale_is_utf8());
+    let mut app =
+        App::new(options, options.locations(), Detected::from_environment(), symbols::locale_is_utf8());
     let mut screen = Screen::open()?;
     let outcome = watch(&mut app, &mut screen, &mut input);
     let closed = screen.close();

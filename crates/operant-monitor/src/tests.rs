@@ -12,7 +12,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::app::{App, Overlay};
-use crate::data::{Place, RunView, Runs};
+use crate::data::{RunLocations, RunView, Runs};
 use crate::input::Event;
 use crate::layout::PanelKind;
 use crate::ui;
@@ -56,8 +56,8 @@ fn settle(run: &mut RunView, health: Health) {
 }
 
 /// The rings of a directory, and no directory of runs.
-fn rings_in(dir: &Path) -> Place {
-    Place { rings: Some(dir.to_path_buf()), run_dir: None }
+fn rings_in(dir: &Path) -> RunLocations {
+    RunLocations { rings: Some(dir.to_path_buf()), run_dir: None }
 }
 
 struct Fixture {
@@ -152,9 +152,9 @@ fn ended_run(parent: &Path, name: &str, updates: u64, config: &str) -> PathBuf {
 
 /// A monitor of the runs in a directory, none of which has a ring.
 fn monitor_of(parent: &Path, wanted: &[&str]) -> App {
-    let place = Place { rings: Some(parent.join("rings")), run_dir: Some(parent.to_path_buf()) };
+    let locations = RunLocations { rings: Some(parent.join("rings")), run_dir: Some(parent.to_path_buf()) };
     let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
-    let mut app = App::of_runs(Runs::new(place, &wanted), DETECTED);
+    let mut app = App::of_runs(Runs::new(locations, &wanted), DETECTED);
     app.advance(Duration::ZERO, 0);
     app
 }
@@ -335,8 +335,8 @@ fn a_run_before_its_first_update_is_drawn_without_a_figure_made_up() {
 #[test]
 fn without_a_run_it_waits_and_says_for_what() {
     let dir = tempfile::tempdir().unwrap();
-    let place = rings_in(dir.path());
-    let mut app = App::of_runs(Runs::new(place.clone(), &["late".to_string()]), DETECTED);
+    let locations = rings_in(dir.path());
+    let mut app = App::of_runs(Runs::new(locations.clone(), &["late".to_string()]), DETECTED);
     let _other = ring(dir.path(), "early", 10, 0);
     app.advance(Duration::ZERO, 0);
     let text = screen(&mut app, 80, 24);
@@ -346,7 +346,7 @@ fn without_a_run_it_waits_and_says_for_what() {
     assert_eq!(app.runs.shown().map(RunView::name), Some("late"));
     drop(late);
 
-    let mut app = App::of_runs(Runs::new(place, &[]), DETECTED);
+    let mut app = App::of_runs(Runs::new(locations, &[]), DETECTED);
     app.advance(Duration::ZERO, 0);
     assert!(app.runs.shown().is_some());
     let empty = tempfile::tempdir().unwrap();

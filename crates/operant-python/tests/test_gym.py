@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from gym_envs import ACTIONS, FAULTS, OBSERVATIONS, OUTSIDE, UNSUPPORTED_ACTIONS, UNSUPPORTED_OBSERVATIONS
 from gym_envs import box, calls, count_of_words, flat_action, unpacked
-from test_command import SMALL, Place
+from test_command import SMALL, CommandRunner
 from test_train import weights
 
 import operant
@@ -45,7 +45,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("OPERANT_RING_DIR", str(tmp_path / "rings"))
     (tmp_path / "rings").mkdir(mode=0o700)
     monkeypatch.chdir(tmp_path)
-    yield Place([sys.executable, "-m", "operant"], tmp_path)
+    yield CommandRunner([sys.executable, "-m", "operant"], tmp_path)
     until(lambda: not workers(tmp_path), "the worker processes end")
 
 

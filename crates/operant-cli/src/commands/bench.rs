@@ -13,7 +13,7 @@ use operant_env::Registry;
 use operant_run::Error;
 use serde_json::json;
 
-use super::place::seconds;
+use super::run_args::seconds;
 use crate::bar::Bar;
 use crate::output;
 

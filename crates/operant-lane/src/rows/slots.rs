@@ -1,9 +1,9 @@
-//! Places values in rows by their lifetimes: a row is free again after the last instruction that needs its value.
+//! Allocates rows for values by their lifetimes: a row is free again after the last instruction that needs its value.
 
 use super::draft::{Draft, Drafts, Id, Term};
 
 /// The first row of each value; None if it is never written.
-pub(super) struct Places {
+pub(super) struct RowAllocation {
     pub(super) rows: Vec<Option<usize>>,
     /// Rows that are needed at the same time.
     pub(super) count: usize,
@@ -125,8 +125,8 @@ impl Pool {
     }
 }
 
-/// Places all values, and drops copies of values that are not needed afterwards.
-pub(super) fn place(drafts: &mut Drafts) -> Places {
+/// Allocates rows for all values, and drops copies of values that are not needed afterwards.
+pub(super) fn allocate_rows(drafts: &mut Drafts) -> RowAllocation {
     let lives = lifetimes(drafts);
     let sizes = drafts.sizes.clone();
     let mut rows: Vec<Option<usize>> = vec![None; sizes.len()];
@@ -185,5 +185,5 @@ pub(super) fn place(drafts: &mut Drafts) -> Places {
     }
     let nothing = || Draft::Here { label: usize::MAX };
     dropped.into_iter().for_each(|at| drafts.code[at] = nothing());
-    Places { rows, count: pool.is_free.len() }
+    RowAllocation { rows, count: pool.is_free.len() }
 }

@@ -1,7 +1,7 @@
-//! All runs: those that were found, those on the screen, and those named on the command line that do not exist yet.
+//! All runs: runs that were found, runs on the screen, and runs named on the command line that do not exist yet.
 
+mod locations;
 mod order;
-mod place;
 mod recorded;
 mod run;
 mod source;
@@ -10,8 +10,8 @@ mod stage;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use locations::RunLocations;
 pub use order::{Order, SortBy};
-pub use place::Place;
 pub use recorded::{Recorded, settings};
 pub use run::RunView;
 pub use source::Source;
@@ -25,7 +25,7 @@ const NEW_DIRS: usize = 100;
 
 /// All runs that the monitor knows of.
 pub struct Runs {
-    place: Place,
+    locations: RunLocations,
     /// Named on the command line and not seen yet.
     wanted: Vec<String>,
     open: Vec<RunView>,
@@ -43,11 +43,11 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// The runs in `place`. The first of `wanted` is shown and the others are drawn in its charts, each as soon as it exists;
+    /// The runs in `locations`. The first of `wanted` is shown and the others are drawn in its charts, each as soon as it exists;
     /// if `wanted` is empty, the newest run is shown.
-    pub fn new(place: Place, wanted: &[String]) -> Self {
+    pub fn new(locations: RunLocations, wanted: &[String]) -> Self {
         Runs {
-            place,
+            locations,
             wanted: wanted.to_vec(),
             open: Vec::new(),
             shown: None,
@@ -62,7 +62,7 @@ impl Runs {
 
     /// Runs that are open already, the first of which is shown.
     pub fn of_views(views: Vec<RunView>) -> Self {
-        let mut runs = Self::new(Place { rings: Some(PathBuf::new()), run_dir: None }, &[]);
+        let mut runs = Self::new(RunLocations { rings: Some(PathBuf::new()), run_dir: None }, &[]);
         runs.shown = views.first().map(|run| run.path().to_path_buf());
         runs.scanned = Some(Duration::MAX);
         runs.open = views;
@@ -92,8 +92,8 @@ impl Runs {
     /// Opens what is new, and forgets what is gone and not on the screen. Directories are looked at where `list` asks for
     /// all runs; without, those that are open stay.
     fn scan(&mut self, list: bool) {
-        let found = self.place.rings();
-        let dirs = if list { self.place.run_dirs() } else { Vec::new() };
+        let found = self.locations.rings();
+        let dirs = if list { self.locations.run_dirs() } else { Vec::new() };
         self.broken.clear();
         let kept = |path: &Path| {
             self.shown.as_deref() == Some(path) || self.overlaid.iter().any(|other| other == path)
@@ -107,7 +107,7 @@ impl Runs {
         });
         for ring in &found {
             if !self.is_open(&ring.path) {
-                match place::open_ring(ring) {
+                match locations::open_ring(ring) {
                     Ok(source) => self.add(RunView::of_source(&ring.name, source)),
                     Err(error) => self.broken.push((ring.name.clone(), error.to_string())),
                 }
@@ -151,7 +151,7 @@ impl Runs {
     /// Opens those runs of `wanted` that exist by now, and shows them.
     fn open_wanted(&mut self) {
         for name in std::mem::take(&mut self.wanted) {
-            match self.place.open(&name) {
+            match self.locations.open(&name) {
                 Ok((name, source)) => {
                     let path = source.path().to_path_buf();
                     if !self.is_open(&path) {

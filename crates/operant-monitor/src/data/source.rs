@@ -1,4 +1,4 @@
-//! Where a run is read from: its ring while that exists, else its directory.
+//! The source of a run's data: its ring while that exists, else its directory.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -140,7 +140,7 @@ impl Source {
         }
     }
 
-    /// Records that were left out: damaged, or being written while they were read.
+    /// Records that were skipped: damaged, or being written while they were read.
     pub fn skipped(&self) -> u64 {
         match self {
             Source::Ring(ring) => ring.skipped(),
@@ -148,7 +148,7 @@ impl Source {
         }
     }
 
-    /// Whether the ring's file still exists and is whole. A directory that was deleted is shown as it was.
+    /// Whether the ring's file still exists and is complete. Always true for a directory: its last contents are shown after it is deleted.
     pub fn presence(&self) -> FileState {
         match self {
             Source::Ring(ring) => ring.presence(),

@@ -30,7 +30,7 @@ use wait::{Pause, Signals};
 /// # Errors
 /// When no run is there, its ring cannot be read, or stdout cannot be written.
 pub fn run(options: &Options) -> Result<u8, MonitorError> {
-    let mut runs = select::runs(&options.place(), &options.runs)?;
+    let mut runs = select::runs(&options.locations(), &options.runs)?;
     runs.iter().for_each(select::settle);
     let style = Style::of_stdout(options.theme);
     let print: &dyn Fn(&Reading) -> String = match options.json {

@@ -7,7 +7,7 @@ use operant_metrics::{Core, FileState, Health, RingError, RingReader, RunState, 
 
 use super::reading::Reading;
 use crate::MonitorError;
-use crate::data::{Place, Recorded, Source};
+use crate::data::{Recorded, RunLocations, Source};
 
 /// How long a snapshot waits for the first values of a live run.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -15,13 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const REPAIR: Duration = Duration::from_secs(3);
 
 /// The runs called `names`; without names all live runs, or the one that ended last.
-pub(super) fn runs(place: &Place, names: &[String]) -> Result<Vec<Source>, MonitorError> {
+pub(super) fn runs(locations: &RunLocations, names: &[String]) -> Result<Vec<Source>, MonitorError> {
     if names.is_empty() {
-        return unnamed(place);
+        return unnamed(locations);
     }
     let mut runs: Vec<Source> = Vec::new();
     for name in names {
-        let (_, run) = place.open(name)?;
+        let (_, run) = locations.open(name)?;
         if runs.iter().all(|other| other.path() != run.path()) {
             runs.push(run);
         }
@@ -35,10 +35,10 @@ pub(super) fn note(text: &str) {
 }
 
 /// All live runs, or the one that ended last. A ring that cannot be read does not hide the others.
-fn unnamed(place: &Place) -> Result<Vec<Source>, MonitorError> {
+fn unnamed(locations: &RunLocations) -> Result<Vec<Source>, MonitorError> {
     let mut refused = 0;
     let mut runs: Vec<Source> = Vec::new();
-    for found in place.rings() {
+    for found in locations.rings() {
         match RingReader::open(&found.path) {
             Ok(ring) => runs.push(ring.into()),
             Err(error) => {
@@ -52,7 +52,8 @@ fn unnamed(place: &Place) -> Result<Vec<Source>, MonitorError> {
         return Ok(runs);
     }
     let has_ring = |dir: &Recorded| runs.iter().any(|ring| ring.identity().dir == dir.path());
-    let newest = place.run_dirs().first().and_then(|dir| Recorded::open(dir)).filter(|dir| !has_ring(dir));
+    let newest =
+        locations.run_dirs().first().and_then(|dir| Recorded::open(dir)).filter(|dir| !has_ring(dir));
     runs.extend(newest.map(Source::from));
     let last = runs.into_iter().min_by_key(|run| run.status().since_alive);
     match (last, refused) {

@@ -8,7 +8,7 @@ use ratatui::text::Line;
 
 use super::chart::SINGLE_PRECISION;
 use super::panel::{self, Context};
-use super::table::{self, GAP, Place};
+use super::table::{self, CellLayout, GAP};
 use super::text;
 use crate::data::RunView;
 use crate::format;
@@ -63,12 +63,12 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     if matching.is_empty() {
         return panel::empty(context, "no metric has that in its name or meaning", inner, buffer);
     }
-    let places = COLUMNS.each_ref().map(|column| Place {
+    let layouts = COLUMNS.each_ref().map(|column| CellLayout {
         width: (inner.width >= column.from).then_some(column.width),
         right: column.right,
     });
     let heads = COLUMNS.each_ref().map(|column| (column.title.to_string(), theme.muted));
-    table::row(&heads, &places, inner, 0, buffer);
+    table::row(&heads, &layouts, inner, 0, buffer);
     let room = usize::from(inner.height) - 1;
     let selected = context.selected.min(matching.len() - 1);
     let first = (selected + 1).saturating_sub(room).max(selected.saturating_sub(room / 2));
@@ -102,7 +102,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
                 (String::new(), theme.text),
                 (metric.help.clone(), theme.muted),
             ],
-            &places,
+            &layouts,
             inner,
             at,
             buffer,

@@ -7,7 +7,7 @@ use ratatui::style::{Modifier, Style};
 
 use super::chart::Paint;
 use super::header::tone_style;
-use super::table::{self, GAP, Place};
+use super::table::{self, CellLayout, GAP};
 use super::{popup, text};
 use crate::data::{RunView, Runs, SortBy};
 use crate::date::Date;
@@ -82,15 +82,15 @@ pub fn draw(paint: Paint, runs: &Runs, list: &RunList, screen: Rect, buffer: &mu
         false => (column.title.to_string(), theme.muted),
     });
     let widths = widths(&rows, inner.width);
-    let places: [Place; COLUMNS.len()] =
-        std::array::from_fn(|i| Place { width: widths[i], right: COLUMNS[i].right });
-    table::row(&heads, &places, inner, 0, buffer);
+    let layouts: [CellLayout; COLUMNS.len()] =
+        std::array::from_fn(|i| CellLayout { width: widths[i], right: COLUMNS[i].right });
+    table::row(&heads, &layouts, inner, 0, buffer);
     let all: Vec<&str> = runs.all().iter().map(RunView::name).collect();
     let names = text::distinct(&all, usize::from(widths[NAME].unwrap_or(0)), paint.symbols.ellipsis);
     for ((i, mut cells), name) in rows.into_iter().enumerate().zip(names).skip(first).take(room) {
         let at = (i - first) as u16 + 1;
         cells[NAME].0 = name;
-        table::row(&cells, &places, inner, at, buffer);
+        table::row(&cells, &layouts, inner, at, buffer);
         if i == selected {
             let line = Rect { y: inner.y + at, height: 1, ..inner };
             match theme.selection.bg {
