@@ -6,7 +6,7 @@
 //                    in tf32 and 16 in bf16. A is all ones, B all factor, so a result is its start + rounds k factor
 // peak_copy          `to` becomes `from`, 16 bytes a thread and access
 //
-// out (threads) f32: the sum of the thread's numbers, so that nothing can be left out.
+// out (threads) f32: the sum of the thread's numbers, so that nothing can be omitted.
 //
 // Worked example: 528 blocks of 256 threads and 4,096 rounds in f32 are 528 x 256 x 4,096 x 16 x 2 = 17.7 G operations.
 #include "common/common.cuh"

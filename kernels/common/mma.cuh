@@ -131,7 +131,7 @@ __device__ __forceinline__ void store_transposed(unsigned* row, const unsigned (
 #endif
 }
 
-// Copies 16 bytes from global to shared memory while the thread goes on, until await_copies.
+// Copies 16 bytes from global to shared memory while the thread continues, until await_copies.
 __device__ __forceinline__ void copy_ahead(const float* from, float* to) {
 #ifdef OPERANT_HOST
     for (unsigned i = 0; i < 4; ++i) to[i] = from[i];

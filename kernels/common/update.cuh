@@ -198,7 +198,7 @@ __device__ __forceinline__ void rate_of_step(const UpdateParams& params) {
     params.progress->rate = adam_rate(params.adam, params.report->learning_rate, params.progress->adam_steps + 1u);
 }
 
-// The contiguous range of parameters that a block owns: its greatest length, and [first, end).
+// The contiguous range of parameters that a block owns: its largest length, and [first, end).
 __device__ __forceinline__ unsigned own_count() { return round_up((PARAMETERS + gridDim.x - 1u) / gridDim.x, 4u); }
 __device__ __forceinline__ uint2 own_parameters() {
     const unsigned own = own_count(), first = blockIdx.x * own;

@@ -152,7 +152,7 @@ __device__ __forceinline__ void forward_kept(const Weights& weights, const unsig
     }
 }
 
-// A chain from the warp's rows on. The first layer is a parameter because only what depends on one is left out when a branch is not taken.
+// A chain from the warp's rows on. The first layer is a parameter because only what depends on one is omitted when a branch is not taken.
 template <unsigned CHAIN, unsigned FIRST = 0u>
 __device__ __forceinline__ void forward_chain(const Weights& weights, float* rows, unsigned* features, unsigned sample, unsigned lane) {
     float* out = rows + (OUTPUTS_AT + output_row(CHAIN)) * ROW;

@@ -200,7 +200,7 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
     merge_norm_warps(sums, horizon.normaliser, &memories[0].norms[0], sizeof(WarpMemory));
     if (!is_last_block(horizon.ticket, memories[0].flag)) return;
     merge_blocks(horizon.partials, of_warps, sizeof(WarpMemory), horizon.totals);
-    // Those of several devices are merged by a kernel of their own, when all are there.
+    // Those of several devices are merged by their own kernel, when all are there.
     if (horizon.normaliser.devices == 1u) merge_norm_blocks(horizon.normaliser, gridDim.x, (u64)horizon.num_envs * horizon.num_steps);
     if (threadIdx.x == 0u) *horizon.clock = start + horizon.num_steps;
 }

@@ -12,7 +12,7 @@
 //   compose_phase       C from T and W after each Adam step, where products read it; one thread a number
 //
 // Specialised by TABLES: of each part {first feature, positions, rows of its table, first input of W, inputs of W from one position to
-// the next (0: positions are added up), first row of the table among all, scale}. Without TABLES the first layer is a layer of its own.
+// the next (0: positions are added up), first row of the table among all, scale}. Without TABLES the first layer is a separate layer.
 //
 // Worked example: MiniGrid's 49 cells with 20 values each and a direction with 4, embed_width 8, 64 units: T has 24 x 8 numbers, W 64 x 400
 // and C 64 x 984. Each number of C is 8 multiply-adds. A sample adds 148 columns of C, instead of reading 148 rows of T and computing

@@ -104,7 +104,7 @@ __device__ __forceinline__ void state_before(const GemmCellParams& params, unsig
     for (unsigned k = 0u; k < STATES_A_UNIT; ++k) state[k] = from[params.state + k * params.width + j];
 }
 
-// Whether row `row` goes on with the episode of the step before.
+// Whether row `row` continues with the episode of the step before.
 __device__ __forceinline__ bool goes_on(const GemmCellParams& params, u64 row) { return !params.keep || params.keep[row] > 0.0f; }
 
 // Zeros the padding columns, which the next product reads.

@@ -89,7 +89,7 @@ fn a_network_with_memory_trains_resumes_and_is_played() {
     };
     train(&["--name", "whole", "--steps", "2048", "--set", "threads=1"]);
     train(&["--name", "parts", "--steps", "1024", "--set", "threads=2"]);
-    // The first part ended within episodes, which go on as they were remembered.
+    // The first part ended within episodes, which continue as they were remembered.
     let resumed = place.operant(&["train", "--resume", "parts", "--steps", "2048", "--quiet", "--json"]);
     assert_eq!(resumed.code, Some(0), "{resumed:#?}");
     assert!(place.final_state("whole") == place.final_state("parts"));

@@ -81,7 +81,7 @@ mod instructions {
                 configuration.0[16 + 2 * tile] = ROW as u8;
                 configuration.0[48 + tile] = LANES as u8;
             }
-            // SAFETY: the operand is 64 readable bytes, valid for palette 1; the caller vouches that the instruction exists.
+            // SAFETY: the operand is 64 readable bytes, valid for palette 1; the caller guarantees that the instruction exists.
             unsafe { asm!("ldtilecfg [{}]", in(reg) &configuration, options(nostack, readonly)) };
             CONFIGURED.set(true);
         }
@@ -109,7 +109,7 @@ mod instructions {
         macro_rules! begin {
             ($($zero:literal)+; $($multiply:literal)+) => {
                 // SAFETY: whatever the configuration is, a tile has at most 16 rows of at most 64 bytes. By the lengths checked above, every
-                // such row lies within `a` or `b`, and the loop advances both by what the lengths hold. The caller vouches that the instructions
+                // such row lies within `a` or `b`, and the loop advances both by what the lengths hold. The caller guarantees that the instructions
                 // exist.
                 unsafe {
                     asm!(

@@ -43,7 +43,7 @@ impl Mode {
     }
 }
 
-/// A unit that was looked for once.
+/// A unit that was searched for once.
 type Found = OnceLock<Result<Unit, String>>;
 
 fn found(once: &'static Found, find: impl FnOnce() -> Result<Unit, String>) -> Result<Unit, &'static str> {

@@ -1,4 +1,4 @@
-//! Tables that fit the terminal: the columns that matter least are left out, and no cell is cut. In a pipe, cells are separated by
+//! Tables that fit the terminal: the columns that matter least are omitted, and no cell is cut. In a pipe, cells are separated by
 //! tabs and not padded, and every column is there.
 
 use std::io::IsTerminal as _;
@@ -12,7 +12,7 @@ const DEFAULT_WIDTH: usize = 80;
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     pub header: &'static str,
-    /// 0 is never left out; of the others the greatest goes first.
+    /// 0 is never left out; of the others the largest goes first.
     pub rank: u8,
     pub right: bool,
 }
@@ -111,7 +111,7 @@ fn padded(columns: &[Column], rows: &[Row], shown: &[usize]) -> Vec<String> {
     table.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// The words of a text in lines of at most `width`, but for a word that is longer.
+/// The words of a text in lines of at most `width`, except a word that is longer.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for paragraph in text.lines() {

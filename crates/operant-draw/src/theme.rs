@@ -1,7 +1,7 @@
 //! Colours. A theme gives every role its style; panels name roles and never colours.
 //!
 //! The dark and light palettes are written once in 24 bits and taken down to 256 colours where the terminal has no more.
-//! `none` emits no colour at all: it tells things apart by bold, dim and reversed alone.
+//! `none` emits no colour at all: it distinguishes things by bold, dim and reversed alone.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -220,7 +220,7 @@ pub struct Theme {
 }
 
 impl Theme {
-    /// The theme called `name` on a terminal such as `detected`. A theme that was asked for by name keeps its colours
+    /// The theme called `name` on a terminal such as `detected`. A theme that was requested by name keeps its colours
     /// under NO_COLOR, in the 256 that nearly every terminal has.
     pub fn new(name: ThemeName, detected: Detected) -> Self {
         let indexed = detected.depth.max(Depth::Indexed);

@@ -198,7 +198,7 @@ impl RandomActions {
     }
 }
 
-/// Memory for what a [`Stepper`] of R environments writes, for callers without a layout of their own.
+/// Memory for what a [`Stepper`] of R environments writes, for callers without their own layout.
 pub struct Outputs {
     /// See [`Seen::obs`].
     pub obs: Vec<u32>,

@@ -79,7 +79,7 @@ impl Registry {
         &self.envs
     }
 
-    /// A subset for test suites that would take too long with all environments: classic control and those with rules of their own, then
+    /// A subset for test suites that would take too long with all environments: classic control and those with their own rules, then
     /// whatever adds a family or a kind of observation, action or mask.
     #[must_use]
     pub fn of_each_kind(&self) -> Registry {

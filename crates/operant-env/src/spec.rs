@@ -120,7 +120,7 @@ pub enum ObsSpace {
         /// Least values.
         #[serde(with = "bounds")]
         low: Vec<f64>,
-        /// Greatest values.
+        /// Maximum values.
         #[serde(with = "bounds")]
         high: Vec<f64>,
     },
@@ -365,7 +365,7 @@ pub enum ActionSpace {
         /// Least values.
         #[serde(with = "bounds")]
         low: Vec<f64>,
-        /// Greatest values.
+        /// Maximum values.
         #[serde(with = "bounds")]
         high: Vec<f64>,
     },
@@ -622,7 +622,7 @@ impl EnvSpec {
 
     /// The option sets that the test suites run: the defaults, and each option changed alone. A number changes to the
     /// value at a tenth of its range (rounded down if it is whole), or to its minimum if that value is the default; a flag
-    /// is flipped; a word takes every other value. Paths are left out. A variant is tested with the defaults only, because its base has the same
+    /// is flipped; a word takes every other value. Paths are omitted. A variant is tested with the defaults only, because its base has the same
     /// options.
     pub fn variants(&self) -> Vec<EnvOptions> {
         if self.variant_of.is_some() {

@@ -25,7 +25,7 @@ pub struct Description {
     operant_gym: u32,
     /// How workers make it: `gym:ID`, `module:Class` or `/path/to/file.py:Class`, with keyword arguments after a question mark.
     pub(crate) make: String,
-    /// The directory in which modules are looked for first.
+    /// The directory in which modules are searched first.
     pub(crate) directory: String,
     /// Whether it provides action masks.
     pub(crate) masked: bool,

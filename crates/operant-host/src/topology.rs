@@ -232,7 +232,7 @@ fn all_caches(root: &Path, cores: &[Core]) -> Vec<Cache> {
     caches
 }
 
-/// Nodes that have memory only are left out.
+/// Nodes that have memory only are omitted.
 fn nodes(root: &Path, online: &[u32]) -> Vec<NumaNode> {
     let Ok(entries) = std::fs::read_dir(root.join("sys/devices/system/node")) else { return Vec::new() };
     let mut nodes: Vec<NumaNode> = entries

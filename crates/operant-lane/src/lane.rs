@@ -201,7 +201,7 @@ pub trait Float:
     fn abs(self) -> Self;
     /// Square root, correctly rounded.
     fn sqrt(self) -> Self;
-    /// Greatest integer not above.
+    /// Largest integer not above.
     fn floor(self) -> Self;
     /// Nearest integer, ties to even.
     fn round(self) -> Self;

@@ -165,7 +165,7 @@ impl Program for Control {
             (sum, b + L::Float::from_uint(turns & L::Uint::splat(255)))
         });
         let swapped = L::repeat(5, (x, y), |_, (x, y)| (y, x + one));
-        // Each environment counts down from a number of its own; the last turns are for none.
+        // Each environment counts down from its own number; the last turns are for none.
         let u = L::Uint::splat;
         let (left, turns) = L::repeat_while(
             12,

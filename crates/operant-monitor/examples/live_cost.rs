@@ -1,5 +1,5 @@
-//! Measures the monitor as a process: the share of one core and the memory that it takes, in a terminal of its own at ten
-//! frames a second, beside a made-up run that goes on with a million updates behind it.
+//! Measures the monitor as a process: the share of one core and the memory that it takes, in its own terminal at ten
+//! frames a second, beside a synthetic run that continues with a million updates behind it.
 //! `cargo run --release -p operant-monitor --example live_cost`
 
 mod synthetic;

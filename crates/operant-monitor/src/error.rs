@@ -35,7 +35,7 @@ pub enum MonitorError {
     },
     /// No run of this name or path.
     NoSuchRun {
-        /// What was asked for.
+        /// What was requested.
         run: String,
         /// The nearest name, if any.
         hint: String,

@@ -84,7 +84,7 @@ impl Input {
         Ok(Input { period, next_tick: Instant::now(), signal, suspend, continued, terminal })
     }
 
-    /// Waits for the next event. Ticks that were missed are left out.
+    /// Waits for the next event. Ticks that were missed are omitted.
     ///
     /// # Errors
     /// When the terminal cannot be read any more, as after a hangup.

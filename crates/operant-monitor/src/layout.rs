@@ -79,7 +79,7 @@ impl Layout {
             _ => 3,
         };
         let header = take_top(&mut rest, header);
-        // The banner may take the charts' rows, but for a few, and fewer where a panel is expanded.
+        // The banner may take the charts' rows, except a few, and fewer where a panel is expanded.
         let kept = match expanded {
             Some(_) => rest.height - rest.height / 4,
             None if rest.height > 8 => 4,

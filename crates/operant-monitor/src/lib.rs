@@ -33,7 +33,7 @@ pub use options::Options;
 
 use std::io::IsTerminal;
 
-/// Shows the runs that `options` name until the user quits, or prints them where there is no terminal. Gives the exit
+/// Shows the runs that `options` name until the user quits, or prints them where there is no terminal. Returns the exit
 /// code: 0, or 128 and the number of the signal that ended it.
 ///
 /// # Errors

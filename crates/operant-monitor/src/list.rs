@@ -17,7 +17,7 @@ pub struct RunList {
     pub row: usize,
     /// Paths of the runs to compare, at most two.
     pub marked: Vec<PathBuf>,
-    /// What was asked for and is not confirmed yet.
+    /// What was requested and is not confirmed yet.
     pub asked: Option<Asked>,
     /// What came of the last key; empty for nothing to say.
     pub message: String,
@@ -110,7 +110,7 @@ impl RunList {
         }
     }
 
-    /// Does what was asked for, apart from the screen: it may take seconds.
+    /// Does what was requested, apart from the screen: it may take seconds.
     pub fn confirm(&mut self) {
         let (Some(Asked { action, name, dir, .. }), Some(control)) =
             (self.asked.take(), self.control.clone())

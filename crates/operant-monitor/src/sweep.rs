@@ -23,7 +23,7 @@ use operant_draw::theme::{Depth, Detected, Theme};
 
 /// How often the sweep is read.
 const PERIOD: Duration = Duration::from_millis(500);
-/// Rows of the plot, with its border; it is left out where the table would have fewer than [`LEAST_ROWS`].
+/// Rows of the plot, with its border; it is omitted where the table would have fewer than [`LEAST_ROWS`].
 const PLOT_ROWS: u16 = 9;
 const LEAST_ROWS: u16 = 6;
 
@@ -36,7 +36,7 @@ pub trait SweepSource {
     fn read(&mut self) -> Result<SweepState, String>;
 }
 
-/// Shows a sweep until the user quits. Gives the exit code: 0, or 128 and the number of a signal.
+/// Shows a sweep until the user quits. Returns the exit code: 0, or 128 and the number of a signal.
 ///
 /// # Errors
 /// When the terminal fails; it is restored first.
@@ -262,7 +262,7 @@ impl<'a> Window<'a> {
             let widest = lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
             widest.max(heads[column].len()) as u16
         };
-        // Steps are left out first, failures last; the configuration takes what is left.
+        // Steps are omitted first, failures last; the configuration takes what is left.
         let mut layouts: Vec<CellLayout> = (0..heads.len())
             .map(|column| CellLayout { width: Some(width(column).max(1)), right: column > 1 })
             .collect();

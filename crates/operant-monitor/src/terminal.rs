@@ -22,7 +22,7 @@ use operant_draw::theme::{Depth, Detected};
 /// Room for a whole frame, so that it reaches the terminal in one piece.
 const FRAME_BYTES: usize = 1 << 16;
 
-/// Shows what `options` ask for on the terminal until the user quits. Gives the exit code.
+/// Shows what `options` ask for on the terminal until the user quits. Returns the exit code.
 pub(crate) fn run(options: &Options) -> Result<u8, MonitorError> {
     let mut input = Input::new(options.frame_period())?;
     let mut app =

@@ -186,7 +186,7 @@ fn a_run_whose_ring_is_gone_is_shown_from_its_directory() {
         let text = screen(&mut app, 120, 40);
         assert!(text.contains("novelty") && text.contains("over 1 200 updates"), "{text}");
     }
-    // Nothing was asked for: the newest.
+    // Nothing was requested: the newest.
     assert_eq!(monitor_of(parent.path(), &[]).runs.shown().map(RunView::name), Some("night"));
 }
 
@@ -224,7 +224,7 @@ fn live_and_ended_runs_are_drawn_into_one_chart() {
     assert_eq!(app.runs.others().iter().map(|run| run.name()).collect::<Vec<_>>(), ["night"]);
     let text = screen(&mut app, 80, 24);
     assert!(text.contains("live") && text.contains("━━ night"), "{text}");
-    // All of them are in the list, though nothing but the live one was asked for.
+    // All of them are in the list, though nothing but the live one was requested.
     let mut app = monitor_of(parent.path(), &["live"]);
     press(&mut app, KeyCode::Char('r'));
     app.advance(Duration::from_secs(1), 0);
@@ -539,7 +539,7 @@ fn the_list_is_sorted_by_the_column_that_the_key_chose() {
     assert_eq!(names(&app), ["run-1", "run-2", "run-10"]);
     press(&mut app, KeyCode::Char('r'));
     app.advance(Duration::from_secs(1), 0);
-    // Over state, environment and share to the steps, of which the greatest come first.
+    // Over state, environment and share to the steps, of which the largest come first.
     (0..4).for_each(|_| press(&mut app, KeyCode::Char('s')));
     assert_eq!(names(&app), ["run-2", "run-1", "run-10"]);
     press(&mut app, KeyCode::Char('S'));

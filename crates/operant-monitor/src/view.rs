@@ -19,7 +19,7 @@ pub struct View {
     pub smoothing: Smoothing,
     /// What the names in the list of metrics must contain.
     pub filter: String,
-    /// Whether the scale of a chart reaches to every value. By default a few values far from all others are left out.
+    /// Whether the scale of a chart reaches to every value. By default a few values far from all others are omitted.
     pub all_values: bool,
     /// The cursor of an expanded chart, in columns from its right edge. Drawing keeps it inside the chart.
     pub cursor: Cell<Option<u16>>,

@@ -23,7 +23,7 @@ use operant_learn::{Config, LearnError, Precision};
 
 pub use update::{UpdateParity, UpdatePath, compare_gradient, compare_update};
 
-/// Tolerance of a precision: the greatest relative norm of a difference, ||device - CPU|| / ||CPU||.
+/// Tolerance of a precision: the largest relative norm of a difference, ||device - CPU|| / ||CPU||.
 pub fn tolerance(precision: Precision) -> f64 {
     match precision {
         Precision::F32 => 1e-5,

@@ -155,7 +155,7 @@ struct Tile {
 }
 
 impl Tile {
-    /// These rows go on without memory.
+    /// These rows continue without memory.
     fn forget(&mut self, rows: impl Fn(usize) -> bool) {
         if self.memory.is_empty() {
             return;
@@ -275,7 +275,7 @@ impl Batch {
         if chosen.is_none() {
             self.remembers = None;
         }
-        // Each restart draws at a step of its own, so that a second one begins other episodes.
+        // Each restart draws at its own step, so that a second one begins other episodes.
         self.step = if seeds.is_some() && chosen.is_none() { 0 } else { self.step + 1 };
         if let Some(seeds) = seeds {
             let own = self.seeds.get_or_insert_with(|| vec![self.seed; self.num_envs]);

@@ -290,7 +290,7 @@ impl DeviceEnvironments {
         how.set_item("stream", self.envs.stream().handle())?;
         how.set_item("max_version", (1, 0))?;
         let capsule = match actions.call_method("__dlpack__", (), Some(&how)) {
-            // Producers of before 2024 have no `max_version`.
+            // Producers from before 2024 have no `max_version`.
             Err(error) if error.is_instance_of::<PyTypeError>(py) => {
                 how.del_item("max_version")?;
                 actions.call_method("__dlpack__", (), Some(&how))

@@ -208,7 +208,7 @@ fn capsule<M: Managed>(py: Python<'_>, given: Given) -> PyResult<Bound<'_, PyAny
     }
 }
 
-/// A capsule of this array, with the version in it or, for consumers of before 2024, without.
+/// A capsule of this array, with the version in it or, for consumers from before 2024, without.
 pub fn give(py: Python<'_>, given: Given, versioned: bool) -> PyResult<Bound<'_, PyAny>> {
     if versioned { capsule::<Versioned>(py, given) } else { capsule::<Unversioned>(py, given) }
 }

@@ -230,7 +230,7 @@ impl Environments {
         self.observe(py, to)
     }
 
-    /// New episodes in the environments that `chosen` names, or in all; with `seeds`, under seeds of their own.
+    /// New episodes in the environments that `chosen` names, or in all; with `seeds`, under their own seeds.
     #[pyo3(signature = (to, chosen=None, seeds=None))]
     fn restart(
         &mut self,

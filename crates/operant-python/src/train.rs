@@ -116,7 +116,7 @@ impl Raised {
     }
 }
 
-/// Progress as Python shows it: notes to `logging`, warnings to `warnings`; and between updates Ctrl-C is looked for.
+/// Progress as Python shows it: notes to `logging`, warnings to `warnings`; and between updates Ctrl-C is searched for.
 struct PythonProgress {
     shown: Option<Box<dyn Progress>>,
     raised: Raised,

@@ -694,7 +694,7 @@ class Partial(gymnasium.Env):
 
 
 class Duck:
-    """As an environment, but for its spaces, and without a base class."""
+    """As an environment, except its spaces, and without a base class."""
 
     def reset(self, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         return np.zeros(3, np.float32), {}

@@ -577,7 +577,7 @@ def test_a_thread_does_not_keep_the_process_that_reads_the_spaces(place):
 
 @contextlib.contextmanager
 def started(place, env, *args):
-    """The command with an endless run, in a process group of its own, as a shell starts it."""
+    """The command with an endless run, in its own process group, as a shell starts it."""
     endless = ["--steps", "1e12", "--name", "x", *SMALL, "--set", "env.workers=2"]
     with place.start("train", env, *endless, *args, start_new_session=True) as process:
         try:

@@ -197,7 +197,7 @@ def test_a_policy_pickles_with_its_draws(policies):
 
 
 def test_a_forked_child_acts(policies):
-    # In a process of its own, where no other package has started threads.
+    # In its own process, where no other package has started threads.
     script = f"""
 import os, numpy, operant
 policy = operant.load({os.fspath(policies["cartpole"].path)!r}, threads=2)
@@ -435,7 +435,7 @@ def test_a_rollout_remembers_within_episodes_and_forgets_between_them(rememberin
         return made, obs
 
     one, _ = envs()
-    # In parts: the memory goes on.
+    # In parts: the memory continues.
     parts = [one.rollout(remembering, steps, deterministic=True) for steps in (7, 1, 600)]
     actions = np.concatenate([part["actions"] for part in parts])
     stepped, obs = envs()

@@ -224,7 +224,7 @@ fn unexpected(group: &Arc<dyn Group>, command: Command) -> Error {
     Error::new(ErrorKind::Device, format!("{} sent an unexpected command, {command:?}", group.describe(0)))
 }
 
-/// Trains on several GPUs of this machine, each in a thread of its own; `train` is process 0.
+/// Trains on several GPUs of this machine, each in its own thread; `train` is process 0.
 ///
 /// # Errors
 /// Those of `train`. Threads may then still wait for a GPU that has failed.

@@ -49,7 +49,7 @@ impl Kernel {
 }
 
 impl GaussianProcess {
-    /// The process given values at points, with the parameters of greatest marginal likelihood among those tried.
+    /// The process given values at points, with the parameters of largest marginal likelihood among those tried.
     pub fn fit(points: Vec<Vec<f64>>, values: &[f64], random: &mut Random) -> Self {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;

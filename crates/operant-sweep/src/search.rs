@@ -157,7 +157,7 @@ fn halve(halving: &Halving, trials: &[&Trial], steps: u64) -> Decision {
     Decision::End
 }
 
-/// A point of the greatest expected improvement for each expected second.
+/// A point of the largest expected improvement for each expected second.
 fn bayes(search: &Search, axes: &[Axis], trials: &[&Trial]) -> (Point, String) {
     let mut random = Random::new(search.seed, trials.len() as u64);
     let known: Vec<(&Trial, TrialResult)> =

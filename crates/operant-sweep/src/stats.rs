@@ -17,7 +17,7 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// Mean of the middle half: a quarter of the numbers, rounded down, is left out at either end. NaN of none.
+/// Mean of the middle half: a quarter of the numbers, rounded down, is omitted at either end. NaN of none.
 pub fn interquartile_mean(numbers: &[f64]) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);

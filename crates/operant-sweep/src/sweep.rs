@@ -223,7 +223,7 @@ fn worlds_of(sweep: &Path, number: usize) -> PathBuf {
 }
 
 impl Sweep {
-    /// A new sweep in a directory of its own.
+    /// A new sweep in its own directory.
     ///
     /// # Errors
     /// When a setting is not valid, memory is short, or the directory cannot be made; nothing is left then.
@@ -516,7 +516,7 @@ impl Sweep {
     /// Begins a trial.
     fn begin(&mut self, trial: Trial, reason: String, watch: &mut dyn Watch) -> Result<()> {
         let settings = self.environments[trial.env].settings(&self.spec, &trial.point);
-        // Values that do not fit together; their runs fail, and the other trials go on.
+        // Values that do not fit together; their runs fail, and the other trials continue.
         let config = settings.map_or_else(|_| String::new(), |settings| settings.to_saved_toml());
         let (id, until) = (trial.id, trial.until);
         let row = TrialRow { trial, config, reason };

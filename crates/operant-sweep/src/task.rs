@@ -56,7 +56,7 @@ pub(crate) struct Finished {
     pub curve: Vec<CurvePoint>,
 }
 
-/// All that determines the bits of a segment, but for the environment.
+/// All that determines the bits of a segment, except the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// What to train.

@@ -69,7 +69,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// Reads the files of a round's directory. A line that an interruption cut is left out.
+    /// Reads the files of a round's directory. A line that an interruption cut is omitted.
     ///
     /// # Errors
     /// When there is no round.jsonl with a first line.

@@ -70,7 +70,7 @@ const FLAGS: [(&str, &str); 7] = [
 ];
 
 impl BenchPlan {
-    /// Checks the request and finds the devices; measures nothing yet. `warn` receives what is left out and why.
+    /// Checks the request and finds the devices; measures nothing yet. `warn` receives what is omitted and why.
     ///
     /// # Errors
     /// The first invalid value, with its place and a remedy.
@@ -162,7 +162,7 @@ impl Planner<'_> {
         Ok(devices)
     }
 
-    /// The precisions of a device. If GPUs are measured too, the CPU takes those that it supports, or is left out.
+    /// The precisions of a device. If GPUs are measured too, the CPU takes those that it supports, or is omitted.
     fn precisions(
         &self,
         device: &BenchDevice,

@@ -56,7 +56,7 @@ const OPTIONS: &[&str] =
 const SANITIZERS: &[&str] =
     &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
-/// The variable that names the stand-in for a test that runs in a process of its own.
+/// The variable that names the stand-in for a test that runs in its own process.
 const CHILD: &str = "OPERANT_STAND_IN";
 
 /// The directory for `Cuda::find_in`, built if it does not exist; in a process of [`rerun_sanitized`] the sanitized one.
@@ -117,7 +117,7 @@ pub fn sanitizer_environment() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Runs one test of this very binary, by its whole name, in a process of its own.
+/// Runs one test of this very binary, by its whole name, in its own process.
 pub fn rerun(test: &str) -> Option<Output> {
     let directory = plain(test)?;
     Some(run_child(test, &directory, &[]))

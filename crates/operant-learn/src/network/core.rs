@@ -32,7 +32,7 @@ impl Cell {
         }
     }
 
-    /// Whether gates also see the state, through weights of their own.
+    /// Whether gates also see the state, through their own weights.
     pub const fn sees_state(self) -> bool {
         !matches!(self, Self::MinGru)
     }

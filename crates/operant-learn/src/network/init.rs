@@ -1,5 +1,5 @@
 //! Initial parameters: orthogonal weights with gain sqrt(2) for hidden layers, 0.01 for the policy's output and 1 for
-//! the value's and for layers with memory; normal tables; biases zero but for the update gates of mingru. Computed in f64 from counter-based draws, so the bits depend on the seed alone.
+//! the value's and for layers with memory; normal tables; biases zero except the update gates of mingru. Computed in f64 from counter-based draws, so the bits depend on the seed alone.
 
 use core::num::Wrapping;
 

@@ -175,7 +175,7 @@ pub struct Network {
     pub log_std: Option<usize>,
     /// Numbers of state that an environment carries from step to step.
     pub states: usize,
-    /// What multiplies fully connected layers in bf16 on the CPU; None for f32. GPUs have options of their own.
+    /// What multiplies fully connected layers in bf16 on the CPU; None for f32. GPUs have their own options.
     pub bf16: Option<operant_amx::Unit>,
 }
 

@@ -1,4 +1,4 @@
-//! A run on several GPUs and a stand-in for NCCL: each GPU in a thread of its own.
+//! A run on several GPUs and a stand-in for NCCL: each GPU in its own thread.
 
 use std::sync::Arc;
 

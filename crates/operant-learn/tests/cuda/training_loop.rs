@@ -157,7 +157,7 @@ fn the_order_of_streams_changes_no_bit() {
     {
         let Some(device) = device(ordinal) else { return };
         overlap_plays_with_weights_one_update_old(&device, how, times);
-        // Without overlap only the reports have a stream of their own.
+        // Without overlap only the reports have their own stream.
         let runs: Vec<_> = (0..times)
             .map(|_| {
                 let mut backend = backend(&device, how, false);

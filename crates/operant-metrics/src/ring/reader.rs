@@ -39,7 +39,7 @@ pub enum FileState {
 pub struct Records {
     /// Number of the first row, counted from the first record published.
     pub first: u64,
-    /// One value per metric. Rows that could not be read completely are left out.
+    /// One value per metric. Rows that could not be read completely are skipped.
     pub rows: Vec<Vec<f64>>,
     /// Number of requested records that were overwritten or being written.
     pub skipped: u64,
@@ -295,7 +295,7 @@ impl RingReader {
     pub fn freeze(&self) -> RingReader {
         let words = self.words();
         let mut copy: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
-        // Each slot is copied again with the slot protocol: one that is being written is left out.
+        // Each slot is copied again with the slot protocol: one that is being written is skipped.
         let mut settle = |slot: std::ops::Range<usize>| {
             let content = (0..ATTEMPTS).find_map(|_| slot::read(&words[slot.clone()], slot::copy));
             match content {

@@ -62,7 +62,7 @@ impl MetricSummary {
 }
 
 impl MetricSummary {
-    /// The same with the newest value taken in: no least value is above it and no greatest one below, though a summary may be
+    /// The same with the newest value taken in: no least value is above it and no largest one below, though a summary may be
     /// a little older, and older parts of a run are kept in single precision.
     pub fn with_newest(mut self, value: f64) -> Self {
         if value.is_finite() {

@@ -59,7 +59,7 @@ impl SortBy {
         Self::ALL[(self as usize + 1) % Self::ALL.len()]
     }
 
-    /// Whether its values are numbers, which are sorted with the greatest first.
+    /// Whether its values are numbers, which are sorted with the largest first.
     pub const fn is_number(self) -> bool {
         !matches!(self, SortBy::Name | SortBy::State | SortBy::Env)
     }
@@ -86,7 +86,7 @@ impl SortBy {
 pub struct Order {
     /// By which column.
     pub by: SortBy,
-    /// Whether the greatest comes first.
+    /// Whether the largest comes first.
     pub reversed: bool,
 }
 

@@ -252,7 +252,7 @@ impl RunView {
         }
     }
 
-    /// The greatest value over the whole run. The summary is up to half a second old, and no best is below the newest.
+    /// The largest value over the whole run. The summary is up to half a second old, and no best is below the newest.
     pub fn best(&self, name: &str) -> f64 {
         self.summary(name).map_or(f64::NAN, |summary| summary.max).max(self.value(name))
     }
@@ -311,7 +311,7 @@ impl RunView {
         self.position(name).map(|y| self.summary_of(y))
     }
 
-    /// The metric at `y` over the whole run: at most half a second old, but for the newest value.
+    /// The metric at `y` over the whole run: at most half a second old, except the newest value.
     pub fn summary_of(&self, y: usize) -> MetricSummary {
         let newest = self.latest.get(y).copied().unwrap_or(f64::NAN);
         self.recent_summary(y).with_newest(newest)

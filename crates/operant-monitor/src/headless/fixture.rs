@@ -1,4 +1,4 @@
-//! Runs for the tests of what shows them: real rings, made in a directory of their own.
+//! Runs for the tests of what shows them: real rings, made in their own directory.
 
 use std::path::PathBuf;
 

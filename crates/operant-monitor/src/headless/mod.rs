@@ -25,7 +25,7 @@ use operant_draw::style::Style;
 use wait::{Pause, Signals};
 
 /// Prints the runs that `options` name: one snapshot of each, or one per interval until every run has ended, a signal
-/// comes, or the pipe is closed. Gives the exit code: 0, or 128 and the number of the signal.
+/// comes, or the pipe is closed. Returns the exit code: 0, or 128 and the number of the signal.
 ///
 /// # Errors
 /// When no run is there, its ring cannot be read, or stdout cannot be written.

@@ -94,7 +94,7 @@ impl Reading {
 fn trend(run: &Source, name: &str) -> Vec<f64> {
     let position = |name| run.schema().position(name);
     let (Some(x), Some(y)) = (position("update"), position(name)) else { return Vec::new() };
-    // At least a quarter as many points as are asked for come back.
+    // At least a quarter as many points as are requested come back.
     parts(&run.series(x, y, 0..=run.last_update(), 4 * TREND), TREND)
 }
 

@@ -197,7 +197,7 @@ fn cores(reading: &Reading, page: &mut Page) {
         if of_kind.len() <= FEW_CORES {
             let text: Vec<String> = of_kind.iter().map(|core| one_core(core, page.symbols.missing)).collect();
             page.tab(2);
-            // Cores are told apart by their own separator, and never broken over two lines.
+            // Cores are distinguished by their own separator, and never broken over two lines.
             for (i, core) in text.iter().enumerate() {
                 if i > 0 && width(core) + 3 > page.left() {
                     page.end();

@@ -35,7 +35,7 @@ impl Signals {
     }
 }
 
-/// Keeps an interval without drift; lines that a slow reader missed are left out.
+/// Keeps an interval without drift; lines that a slow reader missed are skipped.
 pub(super) struct Pause {
     interval: Duration,
     next: Instant,
@@ -63,7 +63,7 @@ impl Pause {
                 return None;
             }
             let stdout = io::stdout();
-            // No event is asked for: what is reported is that the other end is gone.
+            // No event is requested: what is reported is that the other end is gone.
             let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
             let piece = left.min(PIECE);
             let timeout = Timespec { tv_sec: 0, tv_nsec: piece.as_nanos().min(999_999_999) as _ };

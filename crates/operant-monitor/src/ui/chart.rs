@@ -140,7 +140,7 @@ impl Chart<'_> {
         let Some((x, y, values)) = self.scales() else {
             return self.say_why_empty(paint, area, buffer);
         };
-        // The legend has rows of its own: over the curves it would hide the best of them.
+        // The legend has its own rows: over the curves it would hide the best of them.
         let legend = Rect { height: self.legend_rows(area), ..area };
         let area = Rect { y: legend.bottom(), height: area.height - legend.height, ..area };
         let labels = if area.height >= 4 && area.width >= 16 { 1 } else { 0 };
@@ -253,7 +253,7 @@ fn is_near(threshold: f64, low: f64, high: f64, log: bool) -> bool {
     }
 }
 
-/// Least and greatest, if there is any.
+/// Minimum and maximum, if there is any.
 fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |ends, value| match ends {
         None => Some((value, value)),

@@ -10,7 +10,7 @@ use crate::data::RunView;
 use crate::format;
 use crate::view::Window;
 
-/// Metrics that give a curve its band, other than its own least and greatest values.
+/// Metrics that give a curve its band, other than its own minimum and maximum values.
 pub struct Band {
     /// The lower end.
     pub low: &'static str,

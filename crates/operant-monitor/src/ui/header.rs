@@ -212,7 +212,7 @@ fn both_ends(left: Vec<Span>, right: Vec<Span>, area: Rect, row: u16, buffer: &m
     for (i, span) in left.into_iter().enumerate() {
         let length = span.width();
         if length > room {
-            // A name may be cut; the facts behind it are left out whole.
+            // A name may be cut; the facts behind it are omitted whole.
             if i <= 2 && room > 0 {
                 let cut = text::cut(&span.content, room, "~");
                 buffer.set_stringn(x, area.y + row, cut, room, span.style);

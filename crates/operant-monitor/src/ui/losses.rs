@@ -100,7 +100,7 @@ fn draw_one(context: &Context, metric: &str, number: usize, selected: bool, area
     chart.draw(context.paint(), below, buffer);
 }
 
-/// Least, mean, greatest and last of a metric, for the line under its chart.
+/// Minimum, mean, maximum and last of a metric, for the line under its chart.
 pub fn summary_line<'a>(context: &Context<'a>, summary: &MetricSummary, unit: &str, width: u16) -> Line<'a> {
     let theme = context.theme;
     let figures =

@@ -131,7 +131,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// The metric over what the view shows: for each of `width` columns the height of its mean, from 0 (least) to 1 (greatest); NaN
+/// The metric over what the view shows: for each of `width` columns the height of its mean, from 0 (minimum) to 1 (maximum); NaN
 /// where nothing was reported.
 fn shares(context: &Context, metric: &str, width: u16) -> Vec<f64> {
     let width = usize::from(width);

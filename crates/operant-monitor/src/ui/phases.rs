@@ -21,7 +21,7 @@ const PREFIX: &str = "time_";
 const POINTS: usize = 64;
 /// Rows that the curves of an expanded panel take at least.
 const LEAST_CHART: u16 = 6;
-/// Fills that tell phases apart where there is no colour.
+/// Fills that distinguish phases where there is no colour.
 const FILLS: [&str; 5] = ["█", "▒", "▓", "░", "·"];
 
 /// One phase.

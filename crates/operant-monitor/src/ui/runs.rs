@@ -21,7 +21,7 @@ struct Column {
     width: u16,
     /// Numbers stand to the right.
     right: bool,
-    /// Where there is no room for all, the columns of the greatest rank are left out first; those of rank 0 never.
+    /// Where there is no room for all, the columns of the largest rank are omitted first; those of rank 0 never.
     rank: u8,
 }
 

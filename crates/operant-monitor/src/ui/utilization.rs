@@ -198,7 +198,7 @@ fn draw_row(context: &Context, row: &Row, area: Rect, buffer: &mut Buffer) {
                     parts.push(Span::styled(format!("{} ", figure.label), theme.muted));
                 }
                 parts.push(Span::styled(figure.text.clone(), theme.text));
-                // A figure that is cut would be another figure: it is left out whole.
+                // A figure that is cut would be another figure: it is omitted whole.
                 let width: usize = spans.iter().chain(&parts).map(Span::width).sum();
                 if width <= usize::from(area.width) {
                     spans.extend(parts);

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 from numpy.typing import NDArray
 
-# Steps after which an episode of an environment without a limit of its own is truncated: an evaluation plays whole episodes.
+# Steps after which an episode of an environment without its own limit is truncated: an evaluation plays whole episodes.
 UNLIMITED = 10_000
 
 # Seconds that an environment has to close.
@@ -434,5 +434,5 @@ def _limit(env: Any) -> int | None:
 
 
 def import_from(directory: str) -> None:
-    """From now on modules are looked for first in the directory in which the environment was named."""
+    """From now on modules are searched first in the directory in which the environment was named."""
     sys.path.insert(0, directory)

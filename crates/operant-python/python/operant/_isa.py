@@ -32,9 +32,9 @@ def directories(package: str) -> list[str]:
 
 
 def choose(built: list[str], cpuinfo: str, asked: str | None) -> str | None:
-    """The best of the levels `built` that the CPU has, or the one that is asked for; None if none was built for a level.
+    """The best of the levels `built` that the CPU has, or the one that is requested; None if none was built for a level.
 
-    Where the CPU's flags cannot be read, it is taken to have the lowest level, and whichever is asked for."""
+    Where the CPU's flags cannot be read, it is taken to have the lowest level, and whichever is requested."""
     if asked and asked not in LEVELS:
         raise ImportError(f"{VARIABLE}={asked}: expected {' or '.join(LEVELS)}")
     if not built:

@@ -49,7 +49,7 @@ def written(name: str) -> tuple[bytes, list[str]]:
     try:
         description, notes = _gym.describe(name)
     except Exception as error:
-        # Gymnasium raises an error of its own from it.
+        # Gymnasium raises its own error from it.
         missing = error.__cause__ if type(error).__name__ == "DependencyNotInstalled" else error
         if not isinstance(missing, ModuleNotFoundError) or missing.name is None:
             raise

@@ -69,7 +69,7 @@ class Recording:
 
     @contextlib.contextmanager
     def body(self, *, is_loop: bool = False) -> Iterator[None]:
-        """What is recorded meanwhile belongs to a body of its own."""
+        """What is recorded meanwhile belongs to its own body."""
         self.bodies.append(Body(is_loop))
         try:
             yield

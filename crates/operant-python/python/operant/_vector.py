@@ -254,7 +254,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         """The results of the step that `async_step` began.
 
         Raises:
-            TimeoutError: It takes longer than `timeout` seconds; it goes on, and `wait` may be called again.
+            TimeoutError: It takes longer than `timeout` seconds; it continues, and `wait` may be called again.
         """
         if self._pending is None:
             raise RuntimeError("wait: no step was begun; call async_step first")

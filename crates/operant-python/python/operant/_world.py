@@ -220,7 +220,7 @@ def registered(env: Any) -> _core.World:
 
 
 class State:
-    """The state of a world: its fields are attributes. Each world has a class of its own, `self.State`."""
+    """The state of a world: its fields are attributes. Each world has its own class, `self.State`."""
 
     _fields: dict[str, FieldType]
 

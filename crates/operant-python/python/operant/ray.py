@@ -291,7 +291,7 @@ class Trainable(ray.tune.Trainable):
 
     The configuration has `env`, any setting of docs/configuration.md, and `interval`: the environment steps of an iteration, by default
     50,000. An iteration ends with an evaluation. It reports the result of `operant train --json` so far and the metrics of the
-    last update. A trial that is restored, or that copies another one as PBT does, continues bit for bit with its settings, but for `seed` and
+    last update. A trial that is restored, or that copies another one as PBT does, continues bit for bit with its settings, except `seed` and
     `env_options`, which a copy keeps from its original. Settings that the configuration leaves out come from presets, operant.toml and
     OPERANT_* variables where the trial runs.
     """

@@ -38,7 +38,7 @@ impl Batch {
         steps: Vec<StepArrays<'_>>,
     ) -> Result<usize, String> {
         let count = steps.len() as u64;
-        // A policy with memory goes on where its last rollout ended, if nothing has stepped the environments since.
+        // A policy with memory continues where its last rollout ended, if nothing has stepped the environments since.
         if self.remembers != Some(policy.id()) {
             for tile in &mut self.tiles {
                 tile.memory = vec![0.0; policy.states() * tile.rows];

@@ -460,7 +460,7 @@ impl Builder {
         }
     }
 
-    /// Masked logits, and of each component the first of the greatest.
+    /// Masked logits, and of each component the first of the largest.
     fn choices(&mut self, choices: &[usize], masked: bool) {
         let all: usize = choices.iter().sum();
         if masked {

@@ -41,7 +41,7 @@ impl Page {
         }
     }
 
-    /// Where a library was looked for: few places, or the number of many.
+    /// Where a library was searched for: few places, or the number of many.
     fn searched(&mut self, found: &Found, verbose: bool) {
         let (named, rest) = found.searched.split_at(match found.searched.len() {
             count if verbose || count <= FEW => count,
@@ -56,7 +56,7 @@ impl Page {
         }
     }
 
-    /// A library that only some networks want, with a version of its own.
+    /// A library that only some networks want, with its own version.
     fn optional(&mut self, label: &str, found: &Found, wanted_by: &str, verbose: bool) {
         let version = found.version.as_ref().map_or_else(String::new, |version| format!("{version}, "));
         if let Some(path) = &found.path {

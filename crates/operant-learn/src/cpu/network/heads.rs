@@ -216,7 +216,7 @@ fn mask_logit(logit: f32x16, legal: f32x16) -> f32x16 {
     Float::gt(legal, f32x16::ZERO).select(logit, f32x16::splat(ILLEGAL))
 }
 
-/// Probabilities and log-probabilities of one component, the greatest logit subtracted first.
+/// Probabilities and log-probabilities of one component, the largest logit subtracted first.
 #[inline]
 fn softmax<const V: usize>(
     logits: &[Row<V>],

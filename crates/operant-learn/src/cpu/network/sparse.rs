@@ -1,7 +1,7 @@
 //! Layers over packed bits that share weights between places: convolutions, and embeddings, whose indices are one-hot bits.
 //!
 //! Each set bit adds rows of weights, which lie along the lanes, to the sums of the places that it belongs to. Bits ascend, so a
-//! convolution's sums are those over 0/1 inputs, bit for bit. No bit becomes a float, but for those that skip the layer.
+//! convolution's sums are those over 0/1 inputs, bit for bit. No bit becomes a float, except those that skip the layer.
 
 use wide::{f32x16, u32x16};
 
@@ -28,7 +28,7 @@ struct Taps {
     channels: usize,
     /// Vectors of a place's outputs. The slots of a sample are those of all places.
     vectors: usize,
-    /// Places with outputs of their own.
+    /// Places with their own outputs.
     places: usize,
     /// Rows of weights.
     rows: usize,

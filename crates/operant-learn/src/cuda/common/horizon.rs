@@ -178,7 +178,7 @@ impl HorizonMemory {
     /// Allocates the memory, with `sample_buffers` buffers for samples.
     ///
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn new(allocator: &Allocator, of: &HorizonSizes, sample_buffers: usize) -> Result<Self, CudaError> {
         let (n, steps) = (of.num_envs, of.steps());
         let norms = match of.norms {

@@ -274,7 +274,7 @@ pub struct UpdateMemory {
 
 impl UpdateMemory {
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn new(allocator: &Allocator, of: &UpdateSizes) -> Result<Self, CudaError> {
         Ok(Self {
             parameters: allocator.alloc(of.parameters)?,

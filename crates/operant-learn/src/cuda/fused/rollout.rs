@@ -103,7 +103,7 @@ impl FusedPolicy {
     /// Memory for weights of its own.
     ///
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn own_weights(
         allocator: &Allocator,
         specialisation: &Specialisation,
@@ -152,7 +152,7 @@ impl FusedPolicy {
         self.pack.run(stream, LaunchConfig::covering(packed_words, 256), &params, &sizes)
     }
 
-    /// Plays a horizon.
+    /// Plays a rollout.
     ///
     /// # Errors
     /// When a buffer has another length, or the launch fails.

@@ -107,7 +107,7 @@ pub struct FusedMemory {
 
 impl FusedMemory {
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn new(allocator: &Allocator, of: &FusedUpdateSizes) -> Result<Self, CudaError> {
         Ok(Self {
             packed: allocator.alloc(of.packed_words)?,

@@ -373,7 +373,7 @@ impl GemmLayout {
         [last(&self.chains[0]), last(&self.chains[self.chains.len() - 1])]
     }
 
-    /// Where the value lies in a row of policy outputs; None where the critic is a chain of its own.
+    /// Where the value lies in a row of policy outputs; None where the critic is a separate chain.
     pub fn value_at(&self) -> Option<usize> {
         (self.chains.len() == 1).then_some(self.outputs)
     }

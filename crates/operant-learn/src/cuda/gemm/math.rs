@@ -180,7 +180,7 @@ impl MapTables {
     /// Memory for them; [`MapTables::write`] sets it.
     ///
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn new(allocator: &Allocator, map: &Map) -> Result<Self, CudaError> {
         Ok(Self {
             starts: allocator.alloc(map.starts.len())?,

@@ -145,7 +145,7 @@ pub struct GemmPolicyMemory {
 
 impl GemmPolicyMemory {
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn new(
         allocator: &Allocator,
         kernel_env: &KernelEnv,

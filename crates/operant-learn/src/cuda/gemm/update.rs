@@ -194,7 +194,7 @@ pub struct GemmUpdateMemory {
 
 impl GemmUpdateMemory {
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn new(
         allocator: &Allocator,
         gemm_layout: &GemmLayout,

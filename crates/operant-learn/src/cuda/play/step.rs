@@ -331,7 +331,7 @@ impl CudaEnvs {
     /// # Errors
     /// When the launch fails, or there are not N flags.
     pub fn restart(&mut self, chosen: Option<&[bool]>, to: &EnvArrays) -> Result<(), LearnError> {
-        // Each restart draws at a step of its own, so that a second one begins other episodes.
+        // Each restart draws at its own step, so that a second one begins other episodes.
         self.time += 1;
         let Some(chosen) = chosen else { return self.begin(None, to) };
         let flags: Vec<u8> = chosen.iter().map(|&chosen| chosen.into()).collect();

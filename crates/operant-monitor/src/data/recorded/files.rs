@@ -50,7 +50,7 @@ pub fn settings(dir: &Path) -> Vec<(String, String)> {
 }
 
 /// The last lines of `operant.log`, oldest first. A line that does not begin with a time and a level continues the one
-/// before it and is left out.
+/// before it and is skipped.
 pub(super) fn events(dir: &Path) -> Vec<Event> {
     let tail = || -> Option<Vec<u8>> {
         let mut file = open_file(&dir.join("operant.log")).ok()?;

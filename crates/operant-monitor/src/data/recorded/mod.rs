@@ -44,7 +44,7 @@ pub fn is_run(dir: &Path) -> bool {
 }
 
 impl Recorded {
-    /// Opens the run in `dir`; none where there is no run. Files that cannot be read are left out.
+    /// Opens the run in `dir`; none where there is no run. Files that cannot be read are skipped.
     pub fn open(dir: &Path) -> Option<Self> {
         if !is_run(dir) {
             return None;
@@ -248,7 +248,7 @@ impl Recorded {
     }
 }
 
-/// The last part of a path, fit for a terminal.
+/// The last part of a path, safe to print on a terminal.
 fn name_of(dir: &Path) -> String {
     let name = dir.file_name().unwrap_or(dir.as_os_str());
     operant_metrics::plain(&name.to_string_lossy())

@@ -1,5 +1,5 @@
 //! The rows of a run's `metrics.csv`, column by column. The file may have been written by another version, may still be
-//! growing, and may be cut anywhere: a row that is not whole is left out and counted, and there are limits to everything.
+//! growing, and may be cut anywhere: a row that is not whole is skipped and counted, and there are limits to everything.
 
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::RangeInclusive;
@@ -17,7 +17,7 @@ const MAX_LINE: u64 = 64 << 10;
 const MAX_VALUES: usize = 16 << 20;
 /// Bytes of a file that are read at most.
 const MAX_BYTES: u64 = 1 << 29;
-/// Bytes at the end of the file in which the newest row is looked for.
+/// Bytes at the end of the file in which the newest row is searched for.
 const TAIL: u64 = 64 << 10;
 
 /// What the header of a file says, and where its rows begin.
@@ -38,7 +38,7 @@ pub(super) struct Table {
     columns: Vec<Vec<f64>>,
     /// The update of each row, growing.
     updates: Vec<u64>,
-    /// Rows that were left out: cut, not numbers, or not in the order of their updates.
+    /// Rows that were skipped: cut, not numbers, or not in the order of their updates.
     pub skipped: u64,
     /// Device and inode of the file, and the end of the last line read.
     file: (u64, u64),

@@ -3,9 +3,9 @@
 
 use super::ChartPoint;
 
-/// Share of the values that may be left out at either end.
+/// Share of the values that may be omitted at either end.
 const TAIL: f64 = 0.01;
-/// How many times the range of all others a value must lie beyond them to be left out.
+/// How many times the range of all others a value must lie beyond them to be omitted.
 const FAR: f64 = 3.0;
 /// Fewer values than these are all shown.
 const LEAST: usize = 60;
@@ -15,10 +15,10 @@ const RECENT: f64 = 0.03;
 /// The ends of the values in view.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Extent {
-    /// The least and the greatest value that the scale must hold.
+    /// The minimum and maximum value that the scale must hold.
     pub low: f64,
     pub high: f64,
-    /// The greatest value of a line among them.
+    /// The largest value of a line among them.
     pub peak: f64,
     /// What lies beyond them: where along the bottom, and the value.
     pub above: Option<(f64, f64)>,

@@ -1,5 +1,5 @@
 //! Which line is which: the names of several curves above a chart with a value of each, and the numbers at their ends where
-//! colour does not tell them apart.
+//! colour does not distinguish them.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -17,7 +17,7 @@ const SAMPLE: usize = 3;
 const GAP: usize = 2;
 
 impl Chart<'_> {
-    /// Whether lines end in a number, since neither colour nor dots tell them apart.
+    /// Whether lines end in a number, since neither colour nor dots distinguish them.
     pub(super) fn is_numbered(&self, paint: Paint) -> bool {
         let alike = paint.theme.name == ThemeName::None || paint.marker == Marker::Ascii;
         self.curves.len() > 1 && alike
@@ -38,7 +38,7 @@ impl Chart<'_> {
         }
     }
 
-    /// The width of the names and of the values, and how many entries stand beside one another: names are cut only where
+    /// The width of the names and of the values, and how many entries stand side by side: names are cut only where
     /// fewer rows are left than the entries need.
     fn entries(&self, values: &[String], width: usize) -> (usize, usize, usize) {
         let longest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use super::{ChartPoint, Scale};
 
-/// At most one point for each column of dots: the mean of what falls into it, in a band from its least to its greatest.
+/// At most one point for each column of dots: the mean of what falls into it, in a band from its minimum to its maximum.
 /// Where a column has several points of which some are gaps, the others count.
 pub(super) fn binned(points: &[ChartPoint], x: &Scale, columns: usize) -> Vec<ChartPoint> {
     let column = |point: &ChartPoint| (x.share(point.x) * columns as f64).floor();

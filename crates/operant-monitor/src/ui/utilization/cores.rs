@@ -50,7 +50,7 @@ impl<'a> Cores<'a> {
         }
     }
 
-    /// A bar for each, so many beside one another, numbered down.
+    /// A bar for each, so many side by side, numbered down.
     fn bars(&self, context: &Context, abreast: usize, area: Rect, buffer: &mut Buffer) {
         let theme = context.theme;
         let rows = self.count().div_ceil(abreast);

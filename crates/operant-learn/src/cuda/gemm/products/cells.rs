@@ -143,7 +143,7 @@ impl CellMemory {
     }
 }
 
-/// Memory of the gradient of layers with memory, which are all alike but for the inputs of the first.
+/// Memory of the gradient of layers with memory, which differ only in the inputs of the first.
 #[derive(Debug)]
 pub struct CellBack {
     /// (L, S, gate_row): as [`GemmCellParams`] has them.
@@ -186,7 +186,7 @@ impl CellBack {
     }
 }
 
-/// A launch's parameters but for the steps, and the sizes of its buffers.
+/// A launch's parameters except the steps, and the sizes of its buffers.
 fn params<'a>(
     gemm_layout: &GemmLayout,
     (extent, layer, cell): (Extent, &Layer, &CellProducts),
