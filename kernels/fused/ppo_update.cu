@@ -400,7 +400,7 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned m
     }
 }
 
-// Adds up the loss sums of the block's warps. A block without a tile stores what its shared memory contains, and nobody reads that.
+// Adds up the loss sums of the block's warps. A block without a tile stores the contents of its shared memory, which are never read.
 __device__ __forceinline__ void losses_phase(const UpdateParams& params, unsigned char* arena) {
     if (threadIdx.x >= 5u) return;
     double sum = 0.0;

@@ -54,15 +54,15 @@ __device__ __forceinline__ Stepped step_of(const float (&z)[GATES], const float 
 }
 
 struct Slopes {
-    // Of what the input adds to the gates; and of what the state adds to the last gate.
+    // Gradients of the input's contribution to the gates, and of the state's contribution to the last gate.
     float gates[GATES], last_of_state;
-    // Of the state before the step, without what it adds to the gates.
+    // Gradient of the state before the step, without its contribution through the gates.
     float before[STATES_A_UNIT];
-    // Of the input that the highway gate mixes in.
+    // Gradient of the input through the highway gate.
     float x;
 };
 
-// The gradient of a step: `dy` is that of the output, `after` that of the state after the step; `hz` is what the state adds to the last gate.
+// The gradient of a step: `dy` is dL/d(output), `after` is dL/d(state after the step); `hz` is the state's contribution to the last gate.
 __device__ __forceinline__ Slopes slopes_of(const float (&gates)[GATES], float hz, const float (&before)[STATES_A_UNIT], float x, float dy,
                                             const float (&after)[STATES_A_UNIT]) {
     Slopes made = {};
@@ -104,7 +104,7 @@ __device__ __forceinline__ void state_before(const GemmCellParams& params, unsig
     for (unsigned k = 0u; k < STATES_A_UNIT; ++k) state[k] = from[params.state + k * params.width + j];
 }
 
-// Whether row `row` continues with the episode of the step before.
+// Whether row `row` continues the episode of the previous step.
 __device__ __forceinline__ bool goes_on(const GemmCellParams& params, u64 row) { return !params.keep || params.keep[row] > 0.0f; }
 
 // Zeros the padding columns, which the next product reads.

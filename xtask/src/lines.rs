@@ -28,7 +28,7 @@ struct Lines {
     tests: usize,
     /// Text that environments emit.
     emitted: usize,
-    /// What tests read, and results beside documentation.
+    /// Test data, and results next to the documentation.
     data: usize,
 }
 

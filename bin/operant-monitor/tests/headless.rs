@@ -355,7 +355,7 @@ fn a_ring_that_stays_damaged_is_an_error() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.next().unwrap().unwrap();
     let path = ring.writer.path().to_owned();
-    // Its process is gone, then its file is harmed: nobody will mend it.
+    // Its process has ended before its file is damaged, so nothing will repair it.
     drop(ring);
     std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(4096).unwrap();
     for line in lines {

@@ -55,7 +55,7 @@ fn start(place: &Sandbox, before: Vec<String>, args: &[&str]) -> Command {
     command
 }
 
-/// The same for a new run of cartpole with [`SETTINGS`], of this many updates.
+/// Starts a new run of cartpole with [`SETTINGS`] and this many updates.
 fn new_run(place: &Sandbox, ranks: usize, name: &str, updates: usize, more: &[&str]) -> Command {
     start_new(place, launcher(ranks), name, updates, more)
 }

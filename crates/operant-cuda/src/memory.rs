@@ -120,7 +120,7 @@ impl<T: Plain> Buffer<T> {
         })
     }
 
-    /// The same memory as elements of another type, as many as fill it.
+    /// The memory reinterpreted as elements of another type, which must fill it exactly.
     ///
     /// # Errors
     /// They do not fill it, or it is not aligned for them.

@@ -112,7 +112,7 @@ pub fn exactly<T: Plain>(
     }
 }
 
-/// The same for a buffer that is present if and only if `needed` holds; otherwise null.
+/// Like `exactly`, for a buffer that is present if and only if `needed` holds; otherwise null.
 #[doc(hidden)]
 pub fn exactly_if<T: Plain>(
     what: &'static str,

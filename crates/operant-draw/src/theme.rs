@@ -130,7 +130,7 @@ struct Palette {
     tones: [Rgb; TONES],
     /// From a low value to a high one, where high is neither good nor bad.
     ramp: [Rgb; 3],
-    /// From idle to saturated. Not red: a busy machine is what training wants.
+    /// From idle to saturated. Not red: training should keep the machine busy.
     heat: [Rgb; 3],
 }
 

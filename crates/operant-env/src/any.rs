@@ -268,7 +268,7 @@ pub trait AnyEnv: Send + Sync + 'static {
     /// A case for a device, in single precision.
     ///
     /// # Errors
-    /// As [`AnyEnv::replay`].
+    /// Same as [`AnyEnv::replay`].
     fn case_words(&self, case: &Case) -> Result<CaseWords, CaseError> {
         let _ = case;
         Err(CaseError::Unsupported { env: self.spec().name })

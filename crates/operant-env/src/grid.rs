@@ -14,7 +14,7 @@ pub fn bit<U: Uint>(index: U, word: usize) -> U {
     here.select(U::splat(1).shl_by(index), U::splat(0))
 }
 
-/// The same for a bit map with four channels per cell: bit `channel` of cell number `cell`.
+/// Like `bit`, for a bit map with four channels per cell: bit `channel` of cell number `cell`.
 #[inline(always)]
 pub fn mark<U: Uint>(cell: U, channel: u32, word: usize) -> U {
     let here = cell.shr(3).eq(U::splat(word as u32));

@@ -145,7 +145,7 @@ impl Registry {
 }
 
 /// Environments that [`Registry::of_each_kind`] always includes for their rules: two MinAtar games, a MiniGrid layout that is drawn
-/// room by room, a board with memory, real numbers beside bits, and a mask.
+/// room by room, a board with memory, real numbers together with bits, and a mask.
 const OWN_RULES: [&str; 6] = [
     "minatar_breakout",
     "minatar_freeway",

@@ -182,7 +182,7 @@ fn scatter(from: &[u32], width: usize, rows: &[usize], to: &mut [u32], stride: u
     }
 }
 
-/// Gives an action its components from rows of numbers.
+/// Sets the components of an action from rows of numbers.
 struct ActionRows<'a> {
     rows: &'a [f32],
     stride: usize,

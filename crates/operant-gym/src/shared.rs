@@ -67,7 +67,7 @@ pub fn wait(word: &AtomicU32, seen: u32, timeout: Duration) -> u32 {
         return now;
     }
     let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-    // It also ends by signals and for no reason: the caller looks at the word.
+    // Signals and spurious wake-ups end it too: the caller checks the word.
     let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&timeout));
     word.load(Ordering::Acquire)
 }

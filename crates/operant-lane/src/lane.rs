@@ -158,7 +158,7 @@ macro_rules! whole_order {
 pub trait Mask:
     Copy + Debug + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Not<Output = Self>
 {
-    /// The same everywhere.
+    /// `value` in every lane.
     fn splat(value: bool) -> Self;
 
     /// `yes` where the mask holds, `no` elsewhere; both are computed.
@@ -316,7 +316,7 @@ pub trait Uint:
     fn lt(self, other: Self) -> Self::Mask;
     /// `self == other`.
     fn eq(self, other: Self) -> Self::Mask;
-    /// The same bits, signed.
+    /// The bits reinterpreted as a signed integer.
     fn to_int(self) -> Self::Int;
     /// `table[min(index, len - 1)]`.
     fn gather(table: &[u32], index: Self) -> Self;
@@ -368,7 +368,7 @@ pub trait Int:
     fn lt(self, other: Self) -> Self::Mask;
     /// `self == other`.
     fn eq(self, other: Self) -> Self::Mask;
-    /// The same bits, unsigned.
+    /// The bits reinterpreted as an unsigned integer.
     fn to_uint(self) -> Self::Uint;
 
     naming!();

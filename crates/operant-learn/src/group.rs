@@ -33,13 +33,13 @@ pub trait Group: Debug + Send + Sync {
     /// Exchanges equally long parts with another process, which makes the call at the same time.
     ///
     /// # Errors
-    /// As [`Group::all_gather`].
+    /// Same as [`Group::all_gather`].
     fn swap(&self, partner: usize, own: &[u8], other: &mut [u8]) -> Result<(), LearnError>;
 
     /// Copies the bytes of process 0 to all, which have room for equally many.
     ///
     /// # Errors
-    /// As [`Group::all_gather`].
+    /// Same as [`Group::all_gather`].
     fn broadcast(&self, bytes: &mut [u8]) -> Result<(), LearnError>;
 
     /// Time spent in these calls so far, waiting for other processes included.

@@ -47,17 +47,17 @@ pub struct App {
     pub focus: PanelKind,
     /// The panel that has the body to itself.
     pub expanded: Option<PanelKind>,
-    /// The metric that has the body to itself.
+    /// The metric whose chart fills the body.
     pub metric: Option<String>,
-    /// What lies above.
+    /// The window above the panels.
     pub overlay: Overlay,
     /// Whether keys go into the filter.
     pub typing: bool,
-    /// Time since the monitor began; it stands still while frozen.
+    /// Time since the monitor started; it stops while the screen is frozen.
     pub now: Duration,
-    /// The same, never standing still.
+    /// Like `now`, but it also advances while the screen is frozen.
     pub clock: Duration,
-    /// The wall clock in nanoseconds since 1970; it stands still while frozen.
+    /// The wall clock in nanoseconds since 1970; it stops while the screen is frozen.
     pub unix_ns: u64,
     /// The list of runs.
     pub list: RunList,

@@ -44,7 +44,7 @@ pub enum MonitorError {
     },
     /// No run to show.
     NoRun {
-        /// What there is none of.
+        /// The message that no run was found.
         what: &'static str,
     },
     /// `--interval` out of range.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A number in at most seven characters beside its sign (eight where its exponent has three digits): `0`, `0.0123`, `1.23`, `12.3`, `123`, `1.23k`, `12.3M`, `1.2e-5`.
+/// A number in at most seven characters plus its sign (eight where its exponent has three digits): `0`, `0.0123`, `1.23`, `12.3`, `123`, `1.23k`, `12.3M`, `1.2e-5`.
 /// NaN is empty: the caller knows what stands for a missing value.
 pub fn short(value: f64) -> String {
     if value.is_nan() {

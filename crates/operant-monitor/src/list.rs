@@ -1,4 +1,4 @@
-//! The state of the list of runs: what is selected, marked, asked for.
+//! The state of the list of runs: the selection, the marks, and the requested action.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::control::{Action, Control};
 use crate::data::{RunView, Runs, settings};
 use crate::verdict;
 
-/// The list of runs, apart from the runs.
+/// The state of the list, without the runs themselves.
 #[derive(Debug, Default)]
 pub struct RunList {
     /// The selected row.
@@ -19,7 +19,7 @@ pub struct RunList {
     pub marked: Vec<PathBuf>,
     /// What was requested and is not confirmed yet.
     pub asked: Option<Asked>,
-    /// What came of the last key; empty for nothing to say.
+    /// The result of the last key; empty for none.
     pub message: String,
     /// The answer of an action that is under way.
     answer: Option<Receiver<String>>,
@@ -93,7 +93,7 @@ impl RunList {
         }
     }
 
-    /// Asks for an action on the selected run; asked for again, it is done.
+    /// Requests an action on the selected run; a second request confirms it.
     pub fn ask(&mut self, action: Action, runs: &Runs) {
         let Some(run) = runs.all().get(self.row) else { return };
         let is_paused = run.status.health == Health::Reported(RunState::Paused);
@@ -110,7 +110,7 @@ impl RunList {
         }
     }
 
-    /// Does what was requested, apart from the screen: it may take seconds.
+    /// Executes the request in another thread, because it may take seconds.
     pub fn confirm(&mut self) {
         let (Some(Asked { action, name, dir, .. }), Some(control)) =
             (self.asked.take(), self.control.clone())

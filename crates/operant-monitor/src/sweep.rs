@@ -60,7 +60,7 @@ pub fn watch(source: &mut dyn SweepSource, options: &Options) -> Result<u8, Moni
 /// Why the window was left.
 enum Left {
     With(u8),
-    /// To look at these runs.
+    /// Open the monitor on these runs.
     For(Vec<String>),
 }
 

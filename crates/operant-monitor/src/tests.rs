@@ -727,7 +727,7 @@ fn a_ring_that_is_cut_short_leaves_the_last_figures_on_the_screen() {
     app.advance(Duration::from_secs(2), 0);
     let text = screen(app, 120, 40);
     assert!(text.contains("was cut short") && text.contains("update 500"), "{text}");
-    // The trainer mends it with its next update.
+    // The trainer repairs it with its next update.
     it.rings[0].side.check();
     it.rings[0].writer.publish(&synthetic::record(501, UPDATES, 0));
     app.advance(Duration::from_secs(3), 0);

@@ -11,7 +11,7 @@ use crate::format;
 pub enum Tone {
     /// Nothing is wrong.
     Good,
-    /// To be looked at.
+    /// Needs attention.
     Warning,
     /// Something is lost, or will be.
     Bad,

@@ -1,4 +1,4 @@
-//! How the user wants charts: which part of the run, along which axis, on which scale.
+//! The user's choices for charts: which part of the run, along which axis, on which scale.
 
 use std::cell::Cell;
 use std::ops::RangeInclusive;

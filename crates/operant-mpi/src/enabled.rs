@@ -432,7 +432,7 @@ mod tests {
         }
         child.wait().expect("it ended");
         assert!(ended.has_ended(&own));
-        // Of other processes nothing is known.
+        // A process outside this set of processes is never reported as ended.
         assert!(!Peer { processes: 0, ..ended }.has_ended(&own));
     }
 }

@@ -476,7 +476,7 @@ pub fn check_horizon(
 /// Checks that the separate GAE kernel gives the same bits as GAE in the rollout kernel.
 ///
 /// # Errors
-/// As [`check_horizon`].
+/// Same as [`check_horizon`].
 pub fn check_gae(
     device: &Device,
     env: &dyn AnyEnv,

@@ -173,7 +173,7 @@ pub fn compare_update(
 /// errors of small matrices are not hidden by large ones. Returns descriptions of the differences.
 ///
 /// # Errors
-/// As [`compare_update`].
+/// Same as [`compare_update`].
 pub fn compare_gradient(
     device: &Device,
     env: &dyn AnyEnv,

@@ -408,7 +408,7 @@ impl Batch {
         (self.pool.as_ref(), &mut self.tiles, job)
     }
 
-    /// Everything that the environments remember, whatever the tiles: `(N, words)`.
+    /// The complete state of the environments, independent of the tiles: `(N, words)`.
     pub fn save(&self) -> State {
         let words = running_words(&*self.env);
         let mut all = Vec::new();
@@ -465,7 +465,7 @@ impl Batch {
     }
 }
 
-/// Everything that a batch remembers between steps.
+/// The complete state of a batch between steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
     /// `(N, words)`: state, length and return of the episode.

@@ -67,7 +67,7 @@ impl DeviceArray {
         }
     }
 
-    /// The same elements in memory of their own.
+    /// A copy of the elements.
     fn copied(&self) -> Result<Buffer<u8>, CudaError> {
         let copy = self.written.device.alloc(self.bytes.len())?;
         copy.copy_from(&self.written.stream, &self.bytes)?;
@@ -161,7 +161,7 @@ impl DeviceArray {
         })
     }
 
-    /// The same for CuPy, Numba and others: they wait for `stream` themselves.
+    /// The array interface of CuPy, Numba and others, which wait for `stream` themselves.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);

@@ -369,7 +369,7 @@ impl Environments {
         })
     }
 
-    /// `(words, seed, seeds, step)`: everything that the environments remember. `words` are uint32.
+    /// `(words, seed, seeds, step)`: the complete state of the environments. `words` are uint32.
     #[allow(clippy::type_complexity)]
     fn get_state<'py>(&mut self, py: Python<'py>) -> (Bound<'py, PyArray1<u32>>, u64, Option<Vec<u64>>, u64) {
         let State { words, seed, seeds, step } = self.batch().save();

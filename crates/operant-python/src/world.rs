@@ -287,7 +287,7 @@ impl RecordedDraws {
         self.draw(recorder, 1, |draws| Arg(draws.below(count).arg()))
     }
 
-    /// The same with a count for each environment.
+    /// Like `below`, with one count per environment.
     fn below_each(&mut self, recorder: &Recorder, count: Arg) -> PyResult<Arg> {
         self.draw(recorder, 1, |draws| Arg(draws.below_each(Value::of(&recorder.0, count.0)).arg()))
     }

@@ -707,7 +707,7 @@ NUMBER = 3
 
 
 class Wide(Steady):
-    """So many numbers that their bounds do not fit into an argument of a process."""
+    """A box whose bounds do not fit into a command-line argument."""
 
     observation_space = spaces.Box(-np.inf, np.inf, (20_000,), np.float32)
 

@@ -447,7 +447,7 @@ ONCE += [("no_reward", "step", 10)]
 ONCE += [(name, "step", 7) for name in ("nan_reward", "inf_reward", "huge_reward")]
 ONCE += [("nan_obs", "step", 10)]
 ONCE += [("unprintable", "step", 7)]
-# Of a process that ends or hangs, nobody knows in which of its environments.
+# If a process ends or hangs, the environment that caused it is unknown.
 UNKNOWN = ("quits", "leaves", "kills_itself", "aborts", "interrupts", "hangs")
 
 

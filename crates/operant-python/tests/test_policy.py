@@ -442,7 +442,7 @@ def test_a_rollout_remembers_within_episodes_and_forgets_between_them(rememberin
     state, start, ended, episodes = None, np.zeros(37, bool), np.zeros(37, bool), 0
     for expected in actions:
         chosen, state = remembering.predict(obs, state, episode_start=start)
-        # The action of a step that only resets is not looked at.
+        # A step that only resets ignores its action.
         np.testing.assert_array_equal(chosen[~ended], expected[~ended])
         obs, _, terminated, truncated, _ = stepped.step(expected)
         over = terminated | truncated

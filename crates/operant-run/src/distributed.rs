@@ -128,7 +128,7 @@ impl Drop for Leading {
 /// In process 0: builds the backend that all processes share, of which each builds its part. For the closure of [`crate::train`].
 ///
 /// # Errors
-/// As [`device::backend_in`], and when another process cannot take part.
+/// The errors of [`device::backend_in`], and when another process cannot take part.
 pub fn lead(
     env: &Arc<dyn AnyEnv>,
     requested: &Requested,

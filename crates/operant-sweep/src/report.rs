@@ -94,7 +94,7 @@ pub struct SeedGroup {
     pub runs: Vec<Run>,
     /// Interquartile means of the training return over environment steps, of the best few.
     pub by_steps: Vec<(f64, Estimate)>,
-    /// The same over seconds of training.
+    /// Like `by_steps`, over seconds of training.
     pub by_seconds: Vec<(f64, Estimate)>,
 }
 
@@ -166,7 +166,7 @@ impl Report {
             first.entry(row.trial).or_default().entry(row.seed).or_insert(row);
         }
         let is_population = matches!(spec.search.method, Method::Pbt { .. });
-        // Of a population those that were not replaced are shown.
+        // A population shows the members that were not replaced.
         let furthest = trials.iter().map(|row| row.trial.until).max().unwrap_or(0);
         let by_objective = spec.search.objective != Objective::EvalReturn;
         let mut parts = Vec::new();

@@ -35,7 +35,7 @@ pub fn aggregate(scores: &[Vec<f64>]) -> Estimate {
     aggregate_with(scores, RESAMPLES)
 }
 
-/// The same with another number of resamples.
+/// Like [`aggregate`], with another number of resamples.
 pub fn aggregate_with(scores: &[Vec<f64>], resamples: usize) -> Estimate {
     bootstrap(scores, &[], resamples, |scores, _| interquartile_mean(&scores.concat()))
 }

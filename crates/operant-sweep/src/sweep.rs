@@ -20,7 +20,7 @@ use crate::spec::{Method, Objective, Spec};
 use crate::table::{self, Base, CurvePoint, RunRow, Table, TrialRow};
 use crate::task::{Executor, Finished, Link, Message, Segment, Task, TaskContext, run_name};
 
-/// How often signals are looked at while all threads train.
+/// Poll interval for signals while all threads train.
 const POLL: Duration = Duration::from_millis(20);
 
 /// A second signal after this time ends the process at once; some senders, such as `timeout`, send each signal twice.

@@ -158,7 +158,7 @@ impl Link {
     pub fn warn(&self, line: &str) {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             let line = format!("{line}; further warnings of this run are not shown");
-            // Nobody receives the warnings of a task without a sweep.
+            // A task without a sweep has no receiver for warnings.
             let _ = self.sender.send(Message::Warning(self.segment, line));
         }
     }

@@ -63,7 +63,7 @@ impl Sandbox {
         command
     }
 
-    /// The same in a shell, which runs `script` first.
+    /// Like `command`, in a shell that runs `script` first.
     pub fn shell(&self, script: &str, args: &[&str]) -> Command {
         self.by(&["sh", "-c", &format!("{script} && exec \"$0\" \"$@\"")], args)
     }

@@ -38,7 +38,7 @@ impl Spread {
         Self { median: at(values.len() / 2), min: at(0), max: at(values.len().saturating_sub(1)) }
     }
 
-    /// The same in other units.
+    /// The statistics in other units: every value times `factor`.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self { median: self.median * factor, min: self.min * factor, max: self.max * factor }

@@ -123,19 +123,19 @@ pub fn rerun(test: &str) -> Option<Output> {
     Some(run_child(test, &directory, &[]))
 }
 
-/// The same with these additional variables, such as `OPERANT_HOST_STREAMS` (kernels/host/driver.h).
+/// Like `rerun`, with these additional variables, such as `OPERANT_HOST_STREAMS` (kernels/host/driver.h).
 pub fn rerun_with(test: &str, variables: &[(&str, String)]) -> Option<Output> {
     let directory = plain(test)?;
     Some(run_child(test, &directory, variables))
 }
 
-/// The same with the sanitized stand-in.
+/// Like `rerun`, with the sanitized stand-in.
 pub fn rerun_sanitized(test: &str) -> Option<Output> {
     let directory = sanitized(test)?;
     Some(run_child(test, &directory, &sanitizer_environment()))
 }
 
-/// The same with the portable stand-in.
+/// Like `rerun`, with the portable stand-in.
 pub fn rerun_portable(test: &str) -> Option<Output> {
     let directory = portable(test)?;
     Some(run_child(test, &directory, &[]))

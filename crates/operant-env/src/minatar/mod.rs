@@ -60,7 +60,7 @@ fn add<G: Game>(registry: Registry) -> Registry {
 pub struct About {
     /// Name in the package.
     pub title: &'static str,
-    /// The same in snake_case.
+    /// The title in snake_case.
     pub name: &'static str,
     /// One-line summary for lists.
     pub summary: &'static str,

@@ -85,7 +85,7 @@ impl Limits {
     }
 }
 
-/// Bytes of files in memory that nobody uses at present, of the group and those below it.
+/// Bytes of inactive file cache, of the group and the groups below it.
 fn file_cache(stat: &str) -> u64 {
     let value = |name: &str| {
         let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

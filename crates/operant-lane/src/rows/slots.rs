@@ -168,7 +168,7 @@ pub(super) fn allocate_rows(drafts: &mut Drafts) -> RowAllocation {
                 free(&mut pool, &rows);
             }
         }
-        // What nobody reads.
+        // Values that are never read.
         for id in writes.iter().filter(|id| ends(**id, at) && !reads.contains(id)) {
             pool.give(rows[*id].expect("it was written"), sizes[*id]);
         }

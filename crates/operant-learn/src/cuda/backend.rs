@@ -81,11 +81,11 @@ pub fn backend(
     backend_in(env, config, device, options, Arc::new(Alone))
 }
 
-/// The same, of a GPU of a group, which plays its share of the environments. All processes of the group have to make the same calls in the
+/// Like [`backend`], for one GPU of a group, which plays its share of the environments. All processes of the group have to make the same calls in the
 /// same order; the sums of all GPUs are made by NCCL, in an order of its own unless `options.deterministic`.
 ///
 /// # Errors
-/// As [`backend`], when the GPUs cannot have equal shares, or NCCL is missing.
+/// The errors of [`backend`], when the GPUs cannot have equal shares, or NCCL is missing.
 pub fn backend_in(
     env: Arc<dyn AnyEnv>,
     config: &Config,

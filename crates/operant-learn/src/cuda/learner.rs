@@ -64,7 +64,7 @@ impl CudaLearner {
         Self::within(&allocator, (device, stream), &kernel_env, network, &config.into(), options.into())
     }
 
-    /// The same with an allocator.
+    /// Like `new`, with memory from `allocator`.
     ///
     /// # Errors
     /// See [`CudaLearner::new`].

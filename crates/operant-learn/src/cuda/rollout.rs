@@ -114,7 +114,7 @@ impl CudaRollout {
         Self::within(&Allocator::of(device), device, &kernel_env, &config.into(), options.into(), None, 1)
     }
 
-    /// The same with an allocator. It uses the weights of a learner of the same precision if `follows` is given, else its own, and
+    /// Like `new`, with memory from `allocator`. It uses the weights of a learner of the same precision if `follows` is given, else its own, and
     /// has `sample_buffers` buffers for samples ([`CudaRollout::fill`]).
     ///
     /// # Errors

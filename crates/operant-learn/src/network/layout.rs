@@ -226,7 +226,7 @@ impl Network {
         self.layers().map(LayerSpec::flops).sum()
     }
 
-    /// The same for one forward and one backward pass: every layer's weight gradient, and the input gradient of every
+    /// Like `forward_flops`, for one forward and one backward pass: every layer's weight gradient, and the input gradient of every
     /// layer but the first.
     pub fn forward_backward_flops(&self) -> u64 {
         let first: u64 = self.chains.iter().map(|chain| chain.layers[0].input_flops()).sum();

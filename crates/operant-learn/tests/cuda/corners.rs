@@ -318,7 +318,7 @@ fn random_play_writes_what_the_scalar_lane_gives() {
         let options = PlayOptions { writes: Some(steps), ..PlayOptions::new(seed) };
         let play = CudaPlay::new(device, env, n, options).expect("environments");
         play.play(steps).expect("a horizon");
-        let (obs, rewards, flags) = play.outputs().expect("outputs").expect("that were asked for");
+        let (obs, rewards, flags) = play.outputs().expect("outputs").expect("requested outputs");
         let (obs_words, leaves) = (spec.obs.words(), leaves_of::<f32, E::State<f32>>().len() + 2);
         let (mut returns, mut length) = (Vec::new(), 0.0);
         let running = play.environments().expect("environments");

@@ -52,7 +52,7 @@ fn updates(
     Some(train(backend(config, options, group)?.expect("a backend"), from, count))
 }
 
-/// The same on this number of GPUs, all of which must agree.
+/// Like `updates`, on this number of GPUs, all of which must agree.
 fn together(
     config: &Config,
     options: GpuOptions,

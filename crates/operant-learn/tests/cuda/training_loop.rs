@@ -186,7 +186,7 @@ fn a_restored_overlap_continues_bit_for_bit() {
         let saved = first.save().expect("a snapshot");
         let mut second = backend(&device, precision, true);
         run(&mut *second, 2);
-        // Nobody asks for its report any more.
+        // Its report is never polled.
         second.enqueue_update().expect("an update");
         second.load(&saved).expect("the same environment and configuration");
         assert_same(&second.save().expect("a snapshot"), &saved, "what was loaded");

@@ -170,7 +170,7 @@ impl RingReader {
     }
 
     /// Whether the trainer's clock is that of this process. If not, a run is stalled only when this reader has seen nothing
-    /// change for [`super::STALL`]: a first look cannot tell.
+    /// change for [`super::STALL`]: the first reading cannot tell.
     pub fn shares_clock(&self) -> bool {
         self.watch.shares_clock()
     }

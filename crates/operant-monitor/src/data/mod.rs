@@ -89,7 +89,7 @@ impl Runs {
         }
     }
 
-    /// Opens what is new, and forgets what is gone and not on the screen. Directories are looked at where `list` asks for
+    /// Opens new runs, and drops runs that are gone and not on the screen. Directories are scanned if `list` requests
     /// all runs; without, those that are open stay.
     fn scan(&mut self, list: bool) {
         let found = self.locations.rings();
@@ -201,7 +201,7 @@ impl Runs {
         self.shown.as_deref().and_then(|path| self.open.iter().find(|run| run.path() == path))
     }
 
-    /// The same, to be changed.
+    /// Mutable access to the run that the panels show.
     pub fn shown_mut(&mut self) -> Option<&mut RunView> {
         let path = self.shown.as_deref()?;
         self.open.iter_mut().find(|run| run.path() == path)

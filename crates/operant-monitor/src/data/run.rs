@@ -20,7 +20,7 @@ use crate::view::View;
 
 /// How long a summary over the whole run is good for.
 const SUMMARY_AGE: Duration = Duration::from_millis(500);
-/// How often a run's directory is looked at.
+/// How often a run's directory is checked.
 const DIRECTORY_AGE: Duration = Duration::from_millis(500);
 
 /// A run that is open.
@@ -50,7 +50,7 @@ pub struct RunView {
     /// What is playing of the scene.
     pub stage: Stage,
     now: Duration,
-    /// When a directory was last looked at.
+    /// When a directory was last checked.
     looked: Option<Duration>,
     series: RefCell<HashMap<(usize, usize), CachedSeries>>,
     summaries: RefCell<HashMap<usize, CachedSummary>>,
@@ -242,7 +242,7 @@ impl RunView {
         self.position(name).and_then(|i| self.latest.get(i)).copied().unwrap_or(f64::NAN)
     }
 
-    /// The same, or where the newest update had nothing to report the last value that any update did.
+    /// Like `value`; if the newest update did not report the metric, the last reported value.
     pub fn last_reported(&self, name: &str) -> f64 {
         match self.value(name) {
             value if value.is_nan() => self

@@ -53,7 +53,7 @@ fn stream(runs: &mut Vec<Source>, printer: &mut Printer, interval: Duration) -> 
     let mut pause = Pause::new(interval);
     loop {
         match printer.all(runs) {
-            // A live run's next update mends its ring: it may be there next time.
+            // A live run repairs its ring with its next update, so try again later.
             Ok(Some(error)) => select::note(&error.to_string()),
             Ok(None) => {}
             Err(error) => return finish(Err(error)),
@@ -76,7 +76,7 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    /// Prints every run once, in one piece each, and forgets those that have ended: they were shown as they ended.
+    /// Prints every run once, in one piece each, and drops those that have ended, after their final state was printed.
     /// Gives the last error of a ring that cannot be read now; the others are printed all the same.
     fn all(&mut self, runs: &mut Vec<Source>) -> io::Result<Option<MonitorError>> {
         let mut out = io::stdout().lock();

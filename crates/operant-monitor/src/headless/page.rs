@@ -1,4 +1,4 @@
-//! Lines of text with roles: cut to the width, without control characters, in colour only where asked for.
+//! Lines of text with roles: cut to the width, without control characters, in colour only if requested.
 
 use ratatui::text::Span;
 

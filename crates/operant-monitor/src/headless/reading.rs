@@ -1,4 +1,4 @@
-//! One look at a run: everything that the headless modes print, taken at one moment.
+//! A snapshot of a run: everything that the headless modes print, read at one moment.
 
 use operant_metrics::{
     Event, Health, Identity, MetricInfo, MetricKind, MetricSummary, RunState, Sample, SeriesPoint, Status,
@@ -26,7 +26,7 @@ pub struct Reading {
     pub skipped: u64,
     /// Mean return over the run in a few dozen equal parts at most, NaN where no episode ended.
     pub returns: Vec<f64>,
-    /// The same of the speed.
+    /// Like `returns`, for the speed.
     pub speeds: Vec<f64>,
 }
 

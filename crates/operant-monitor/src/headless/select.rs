@@ -29,7 +29,7 @@ pub(super) fn runs(locations: &RunLocations, names: &[String]) -> Result<Vec<Sou
     Ok(runs)
 }
 
-/// Prints a note to stderr, apart from the results. A closed stderr is no reason to panic.
+/// Prints a note to stderr, apart from the results. A closed stderr must not cause a panic.
 pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "note: {text}");
 }
@@ -67,7 +67,7 @@ fn unnamed(locations: &RunLocations) -> Result<Vec<Source>, MonitorError> {
 pub(super) fn settle(run: &Source) {
     let Source::Ring(reader) = run else { return };
     let begun = Instant::now();
-    // With another clock than the trainer's, one look cannot tell a stalled run from one that trains.
+    // If the trainer has another clock, one reading cannot distinguish a stalled run from a running one.
     let first = reader.published();
     let moves = || reader.shares_clock() || reader.published() > first || begun.elapsed() > STALL;
     while begun.elapsed() < PATIENCE || !moves() {

@@ -1,4 +1,4 @@
-//! Waiting for the next line: until it is time, a signal comes, or nobody reads standard output any more.
+//! Waits for the time of the next line, a signal, or the closing of standard output.
 
 use std::io;
 use std::sync::Arc;
@@ -63,11 +63,11 @@ impl Pause {
                 return None;
             }
             let stdout = io::stdout();
-            // No event is requested: what is reported is that the other end is gone.
+            // No events are requested; poll still reports that the other end is closed.
             let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
             let piece = left.min(PIECE);
             let timeout = Timespec { tv_sec: 0, tv_nsec: piece.as_nanos().min(999_999_999) as _ };
-            // Interrupted by a signal: the loop looks at it.
+            // Interrupted by a signal, which the loop checks.
             let _ = poll(&mut watched, Some(&timeout));
             if watched[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
                 return Some(0);

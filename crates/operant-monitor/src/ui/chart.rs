@@ -67,7 +67,7 @@ pub struct Chart<'a> {
     /// Its lines; the first is drawn on top and is the only one with a fill.
     pub curves: Vec<Curve>,
     /// A line across. The scale reaches to it, but where it lies so far away that the curves would be squeezed flat:
-    /// there an arrow beside the scale says where it is.
+    /// there an arrow next to the scale points to it.
     pub threshold: Option<f64>,
     /// The left and right ends; by default those of the points.
     pub x: Option<(f64, f64)>,
@@ -89,7 +89,7 @@ pub struct Chart<'a> {
     pub tip: bool,
     /// Whether several lines are named above the chart, where it has the room.
     pub legend: bool,
-    /// Whether each line's newest value stands beside its name, on as many rows as that takes.
+    /// Whether the legend shows each line's newest value next to its name, on as many rows as needed.
     pub values: bool,
     /// Whether the scale leaves out a few values that lie far from all others; a mark says how far they reach.
     pub robust: bool,

@@ -20,7 +20,7 @@ pub struct Band {
 
 /// A chart of `metric` for `columns` cells of width, with everything that the view says of it.
 pub fn chart<'a>(context: &Context<'a>, metric: &str, band: Option<&Band>, columns: u16) -> Chart<'a> {
-    // A ring gives at least a quarter of what it is asked for: that is one point for each column of dots.
+    // A ring returns at least a quarter of the requested points, which is one point for each column of dots.
     let points = usize::from(columns).max(1) * context.marker.dots().0 * 4;
     let view = context.view;
     let shown = points_of(context.run, context, metric, band, points);

@@ -1,4 +1,4 @@
-//! Every metric of the ring, as a list to look through and to filter.
+//! Every metric of the ring, as a list that can be scrolled and filtered.
 
 use operant_metrics::MetricKind;
 use ratatui::buffer::Buffer;
@@ -79,7 +79,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
         let at = (line - first) as u16 + 1;
         let summary = context.run.summary_of(*position);
         let last = context.run.latest.get(*position).copied().unwrap_or(f64::NAN);
-        // Units that follow from the name or the meaning only take room.
+        // Other units follow from the name or the meaning, so they are not repeated.
         let unit = match metric.unit.as_str() {
             unit @ ("s" | "B" | "W" | "Hz" | "degC") => unit,
             _ => "1",
@@ -90,7 +90,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
         };
         let name = format!("{}{}", if is_selected { context.symbols.pointer } else { " " }, metric.name);
         let name = text::cut(&name, usize::from(COLUMNS[0].width), context.symbols.ellipsis);
-        // Of a number that only grows a mean says nothing.
+        // The mean of a counter is meaningless.
         let mean = if metric.kind == MetricKind::Counter { f64::NAN } else { summary.mean };
         table::row(
             &[

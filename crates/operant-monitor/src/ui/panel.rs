@@ -17,14 +17,14 @@ use crate::view::View;
 use operant_draw::symbols::{Marker, Symbols};
 use operant_draw::theme::Theme;
 
-/// Everything that a panel may look at.
+/// Everything that a panel may read.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The run shown.
     pub run: &'a RunView,
     /// Further runs drawn into the same charts.
     pub others: &'a [&'a RunView],
-    /// How the user wants charts: zoom in time, axis, scale, smoothing, filter.
+    /// The user's choices for charts: zoom in time, axis, scale, smoothing, filter.
     pub view: &'a View,
     /// Styles by role.
     pub theme: &'a Theme,
@@ -41,9 +41,9 @@ pub struct Context<'a> {
     pub selected: usize,
     /// The number key that leads to this panel, 0 for none.
     pub key: u8,
-    /// Time since the monitor began; it stands still while frozen.
+    /// Time since the monitor started; it stops while the screen is frozen.
     pub now: Duration,
-    /// The wall clock in nanoseconds since 1970; it stands still while frozen.
+    /// The wall clock in nanoseconds since 1970; it stops while the screen is frozen.
     pub unix_ns: u64,
 }
 
@@ -79,7 +79,7 @@ pub fn frame(context: &Context, title: &str, area: Rect, buffer: &mut Buffer) ->
     frame_with(context, title, Line::default(), area, buffer)
 }
 
-/// The same with `note` at the upper right, where there is room for it: the current value, say.
+/// Like `frame`, with `note` (such as the current value) at the upper right if it fits.
 pub fn frame_with(context: &Context, title: &str, note: Line, area: Rect, buffer: &mut Buffer) -> Rect {
     let area = area.intersection(buffer.area);
     if area.width < 8 || area.height < 3 {

@@ -152,7 +152,7 @@ fn widths(rows: &[Cells], room: u16) -> [Option<u16>; COLUMNS.len()] {
     let mut widths: [Option<u16>; COLUMNS.len()] = std::array::from_fn(|i| {
         let Column { title, width, right, .. } = &COLUMNS[i];
         match (*right, longest(i)) {
-            // Nobody has such a number (the speed, where no run trains) or such a mark.
+            // No run has this number (such as the speed if no run trains) or this mark.
             (true, 0) => None,
             (false, 0) if title.is_empty() => None,
             // A number that changes must not change the width of its column; a name is fixed.

@@ -327,7 +327,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         return self._given_horizon(many)
 
     def get_state(self) -> dict[str, Any]:
-        """Everything that the environments remember, to pickle; `set_state` continues from it bit for bit."""
+        """The complete state of the environments, which can be pickled; `set_state` continues from it bit for bit."""
         self._check_usable()
         words, seed, seeds, step = self._core.get_state()
         return {

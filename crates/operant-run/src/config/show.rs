@@ -14,7 +14,7 @@ impl Settings {
         self.shown(None, origins)
     }
 
-    /// The same with `num_envs = "auto"` if that was requested.
+    /// Like `to_toml`, with `num_envs = "auto"` if that was requested.
     pub(super) fn shown(&self, auto_envs: Option<&Origin>, origins: bool) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
         let mut group = KeyGroup::Learner;

@@ -56,7 +56,7 @@ impl Page {
         }
     }
 
-    /// A library that only some networks want, with its own version.
+    /// A library that only some networks need, with its own version.
     fn optional(&mut self, label: &str, found: &Found, wanted_by: &str, verbose: bool) {
         let version = found.version.as_ref().map_or_else(String::new, |version| format!("{version}, "));
         if let Some(path) = &found.path {

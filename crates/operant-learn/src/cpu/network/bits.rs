@@ -60,7 +60,7 @@ impl BitWeights {
             }
         }
         for y in y {
-            // Vectors beyond `vectors` too, which nobody reads.
+            // Also the vectors beyond `vectors`, which are never read.
             *y = finish(*y);
         }
     }

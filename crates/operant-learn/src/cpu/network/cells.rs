@@ -64,9 +64,9 @@ struct Slopes {
     gates: [f32x16; GATES],
     /// The last gate's with respect to what the state adds to it, where that differs.
     last_of_state: f32x16,
-    /// Of the state before the step, apart from what it adds to the gates.
+    /// The gradient of the state before the step, without its contribution through the gates.
     before: [f32x16; STATES],
-    /// Of the input that the highway gate lets through.
+    /// The gradient of the input through the highway gate.
     x: f32x16,
 }
 

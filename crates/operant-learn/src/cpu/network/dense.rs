@@ -86,7 +86,7 @@ impl Panels {
         self.apply_to::<V, V>(x, y, &finish);
     }
 
-    /// The same for the first `vectors` vectors, 1, 2 or V. The others are neither read nor set.
+    /// Like `apply`, for the first `vectors` vectors (1, 2 or V) only: the others are neither read nor written.
     #[inline(always)]
     pub fn apply_vectors<const V: usize>(
         &self,

@@ -39,7 +39,7 @@ pub(crate) enum Memory<'a, const V: usize> {
 }
 
 impl<const V: usize> Memory<'_, V> {
-    /// The same for the next layer.
+    /// A reborrow, to pass to the next layer.
     pub fn reborrow(&mut self) -> Memory<'_, V> {
         match self {
             Self::Step { before, after } => Memory::Step { before, after },

@@ -44,7 +44,7 @@ impl Local {
         Self { config: own, rank, devices, blocks, deterministic }
     }
 
-    /// The same with another number of environments on this device.
+    /// A copy with another number of environments on this device.
     pub fn with_envs(&self, num_envs: usize) -> Self {
         let whole = Config { num_envs: num_envs.saturating_mul(self.devices), ..self.config.clone() };
         let blocks = self.blocks.map(|_| (whole.blocks() / self.devices).max(1));

@@ -30,7 +30,7 @@ plain_struct! {
         minibatches: f64,
         /// Sum of the advantages and of their squares; without blocks about the first advantage.
         errors: [f64; 2],
-        /// The same for returns.
+        /// Like `errors`, for returns.
         returns: [f64; 2],
         /// Adam's step size.
         learning_rate: f64,
@@ -231,7 +231,7 @@ operant_cuda::params! {
         blocks: value [u32],
         /// Epoch of a phase that is launched alone.
         epoch: value [u32],
-        /// The same: minibatch.
+        /// Like `epoch`: the minibatch.
         minibatch: value [u32],
         /// 1: advantages are normalised per minibatch.
         norm_adv: value [u32],
@@ -245,7 +245,7 @@ operant_cuda::params! {
 }
 
 impl UpdateParams<'_> {
-    /// The same in a phase of one minibatch.
+    /// A copy for the phase of one minibatch.
     pub fn at(self, epoch: usize, minibatch: usize) -> Self {
         Self { epoch: epoch as u32, minibatch: minibatch as u32, ..self }
     }

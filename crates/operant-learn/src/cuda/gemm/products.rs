@@ -59,7 +59,7 @@ impl Weights {
         })
     }
 
-    /// The same, all zero, as padding must be.
+    /// Like `new`, initialised to zero, which padding requires.
     pub fn zeros(
         allocator: &Allocator,
         gemm_layout: &GemmLayout,
@@ -82,7 +82,7 @@ impl Weights {
         self.biases.copy_from(stream, &from.biases)
     }
 
-    /// The same memory.
+    /// Another handle to the same memory.
     pub fn share(&self) -> Result<Self, CudaError> {
         let all = |buffer: &Buffer<f32>| buffer.part(0..buffer.len());
         Ok(Self { matrices: all(&self.matrices)?, biases: all(&self.biases)? })

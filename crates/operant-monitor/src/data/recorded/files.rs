@@ -15,7 +15,7 @@ const MAX_EVENTS: usize = 200;
 /// Settings that are compared at most.
 const MAX_SETTINGS: usize = 1000;
 
-/// When a file was last written; none where it cannot be asked for.
+/// When a file was last written; none if that cannot be read.
 pub(super) fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().ok()?.modified().ok()
 }

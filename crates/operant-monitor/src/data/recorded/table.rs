@@ -56,7 +56,7 @@ pub(super) struct Tail {
 }
 
 impl Header {
-    /// Of a file that is not there.
+    /// The table of a file that does not exist.
     pub fn empty() -> Self {
         Header { schema: Schema::new(Vec::new()), update: None, bytes: 0 }
     }

@@ -1,4 +1,4 @@
-//! The numbers beside and below a chart.
+//! The axis labels to the left of and below a chart.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -61,7 +61,7 @@ impl Extent {
         let forward = |value: f64| if log { value.log10() } else { value };
         let (p, q) = (values[out].0, values[values.len() - 1 - out].0);
         let (range, mut robust) = (forward(q) - forward(p), all);
-        // Of values that hardly move, rounding is no spike.
+        // If values hardly change, a rounding difference is not a spike.
         let range = range.max(forward(q).abs().max(forward(p).abs()) * super::SINGLE_PRECISION);
         if forward(most.0) - forward(q) > FAR * range && range > 0.0 {
             (robust.high, robust.above) = (q.max(kept.1), Some((most.1, most.0)));

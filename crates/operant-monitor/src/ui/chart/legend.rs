@@ -10,7 +10,7 @@ use crate::ui::text;
 use operant_draw::symbols::Marker;
 use operant_draw::theme::ThemeName;
 
-/// Of a name that was cut, as much as still tells it from another.
+/// The minimum length of a name that is cut, so that names remain distinct.
 const LEAST: usize = 8;
 /// The sample before a name and the space after it; the two spaces behind an entry.
 const SAMPLE: usize = 3;

@@ -1,4 +1,4 @@
-//! Scales: from values to a share of the chart's height or width, and the round numbers to write beside it.
+//! Scales: map values to a share of the chart's height or width, and choose the round numbers of the axis labels.
 
 use crate::format;
 use crate::view::Axis;
@@ -45,7 +45,7 @@ impl Scale {
         }
     }
 
-    /// The same with `low` as its lower end.
+    /// A copy whose lower end is `low`.
     pub fn from(self, low: f64) -> Self {
         match self.log || low >= self.high {
             true => self,
@@ -140,7 +140,7 @@ impl Scale {
     }
 }
 
-/// How the numbers beside a scale are written.
+/// The format of axis labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Label<'a> {
     /// Values of this unit, as the table of metrics names it.
@@ -197,7 +197,7 @@ fn round_step(least: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
-/// The same in steps that clocks have.
+/// Like `round_step`, in steps of clock time: 1 s to 6 h, then multiples of 12 h.
 fn time_step(least: f64) -> f64 {
     const STEPS: [f64; 15] = [
         1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 21_600.0,

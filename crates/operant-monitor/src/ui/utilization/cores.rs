@@ -50,7 +50,7 @@ impl<'a> Cores<'a> {
         }
     }
 
-    /// A bar for each, so many side by side, numbered down.
+    /// A bar per core, in several columns, numbered from top to bottom.
     fn bars(&self, context: &Context, abreast: usize, area: Rect, buffer: &mut Buffer) {
         let theme = context.theme;
         let rows = self.count().div_ceil(abreast);
@@ -95,7 +95,7 @@ impl<'a> Cores<'a> {
         let rows = |each: usize| -> usize {
             groups.iter().map(|(_, cores)| cores.len().div_ceil(each).div_ceil(width)).sum()
         };
-        // What a column stands for is said where a row can be had to say it.
+        // A legend for the columns, if a row is free.
         let note = usize::from(height > groups.len());
         let fits = |each: &usize| rows(*each) + if *each > 1 { note } else { 0 } <= height;
         let each = (1..=self.count()).find(fits).unwrap_or(self.count());
