@@ -224,7 +224,7 @@ __device__ __forceinline__ void sum_phase(const PhaseParams& phase, unsigned min
     params.sums[own] = pairwise(sums);
 }
 
-// Adds the gradients and sums of all devices pairwise: one thread a number.
+// Adds the gradients and sums of all devices pairwise: one thread per number.
 __device__ __forceinline__ void add_phase(const UpdateParams& params) {
     for (unsigned at = blockIdx.x * blockDim.x + threadIdx.x; at < PARAMETERS + 5u; at += gridDim.x * blockDim.x) {
         const bool is_loss = at >= PARAMETERS;
@@ -461,7 +461,7 @@ KERNEL(update_note, PhaseParams, THREADS, 1) {
     if (params.update.progress->stopped == 0u) note_phase(params.update, params.update.minibatch);
 }
 
-// Packs parameters that came from elsewhere into weights that are zero: one thread a parameter.
+// Packs parameters that came from elsewhere into weights that are zero: one thread per parameter.
 KERNEL(update_pack, WeightParams, THREADS, 1) {
     const unsigned p = blockIdx.x * blockDim.x + threadIdx.x;
     if (p < PARAMETERS) pack_parameter(p, params.parameters[p], params.weights);

@@ -127,7 +127,7 @@ __device__ __forceinline__ float4 gradients_of(const PhaseParams& params, unsign
 
 #ifdef TABLES
 
-// The gradient dC of the first layers: one thread a number.
+// The gradient dC of the first layers: one thread per number.
 __device__ __forceinline__ void reduce_first_layer(const PhaseParams& params, unsigned minibatch) {
     const unsigned blocks = busy_blocks(params.update, minibatch);
 #pragma unroll
@@ -147,7 +147,7 @@ __device__ __forceinline__ unsigned passed_feature(unsigned passed) {
     return feature;
 }
 
-// The gradients of T and W from dC: one warp a parameter. Neighbouring lanes read neighbouring positions.
+// The gradients of T and W from dC: one warp per parameter. Neighbouring lanes read neighbouring positions.
 __device__ __forceinline__ void tables_gradient(const PhaseParams& params) {
     const unsigned lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
 #pragma unroll
@@ -184,7 +184,7 @@ __device__ __forceinline__ void tables_gradient(const PhaseParams& params) {
     }
 }
 
-// C from T and W, one thread a number; after all blocks' Adam steps.
+// C from T and W, one thread per number; after all blocks' Adam steps.
 __device__ __forceinline__ void compose_phase(const float* parameters, const FusedWeights& weights) {
 #pragma unroll
     for (unsigned chain = 0u; chain < CHAINS; ++chain) {

@@ -68,7 +68,7 @@ __device__ __forceinline__ void write_sample(
     for (unsigned word = 0u; word < SAMPLE_STRIDE; word += 4u) *(uint4*)(to + word) = make_uint4(words[word], words[word + 1u], words[word + 2u], words[word + 3u]);
 }
 
-// A block's shared memory: the weights unless they stay in global memory, then a tile a warp, then what is merged at the end.
+// A block's shared memory: the weights unless they stay in global memory, then a tile per warp, then what is merged at the end.
 constexpr unsigned WEIGHT_BYTES = WEIGHTS_AT == GLOBAL ? 0u : round_up(PACKED_WORDS * 4u, 16u);
 
 struct WarpMemory {
@@ -200,7 +200,7 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
     merge_norm_warps(sums, horizon.normaliser, &memories[0].norms[0], sizeof(WarpMemory));
     if (!is_last_block(horizon.ticket, memories[0].flag)) return;
     merge_blocks(horizon.partials, of_warps, sizeof(WarpMemory), horizon.totals);
-    // Those of several devices are merged by their own kernel, when all are there.
+    // With several devices, a separate kernel merges them after all have arrived.
     if (horizon.normaliser.devices == 1u) merge_norm_blocks(horizon.normaliser, gridDim.x, (u64)horizon.num_envs * horizon.num_steps);
     if (threadIdx.x == 0u) *horizon.clock = start + horizon.num_steps;
 }

@@ -7,7 +7,7 @@
 //
 //   gemm_see        copies h before the first step to where the product with the state reads it
 //   gemm_cell       the gates, the outputs, and the state after the step
-//   gemm_cell_back  the gradients of the gates and of the state before a step, from that of the outputs
+//   gemm_cell_back  the gradients of the gates and of the state before a step, from the gradient of the outputs
 //
 // The gates of mingru do not depend on the state: one launch computes all steps, one thread for each unit of a sequence. For gru and lstm
 // there is one launch for each step, after the product with the state. 256 sequences of 64 units are 64 blocks of 256 threads.

@@ -116,7 +116,7 @@ KERNEL(gemm_norm, GemmNormParams, 256, 1) {
     });
 }
 
-// From `delta`, the gradient before the nonlinearity: out = that of the input, and rows of an item's share of the gradient of weights and
+// From `delta`, the gradient before the nonlinearity: out = the gradient of the input, and rows of an item's share of the gradient of weights and
 // of biases, (rows x items, share_row), for gemm_bias_sums to add up.
 KERNEL(gemm_norm_back, GemmNormParams, 256, 1) {
     each_item(params, [&](u64 row, unsigned item, unsigned lane) {

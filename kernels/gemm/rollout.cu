@@ -1,4 +1,4 @@
-// The rollout of a network that runs as matrix products: what is done between two forward passes, one thread an environment.
+// The rollout of a network that runs as matrix products: the work between two forward passes, one thread per environment.
 //
 // in, out  as rollout.cu; the network reads rows of observations (N, row) and leaves policy outputs and values (N, row)
 //
@@ -54,7 +54,7 @@ __device__ __forceinline__ float* first_states(const HorizonParams& horizon, uns
     return (float*)(horizon.samples + samples * SAMPLE_STRIDE) + (u64)part * horizon.num_envs * STATES;
 }
 
-// The state after a step becomes that before the next one, a thread a number: kept for V(final_obs) where only the time limit ended the
+// The state after a step becomes the state before the next one, a thread per number: kept for V(final_obs) where only the time limit ended the
 // episode, zero where an episode ended, and kept for the update where a sequence begins.
 KERNEL(gemm_carry, GemmRolloutParams, THREADS, 1) {
     const HorizonParams& horizon = params.horizon;
@@ -230,7 +230,7 @@ KERNEL(gemm_finish, GemmRolloutParams, THREADS, 1) {
     merge_norm_warps(sums, horizon.normaliser, &memories[0].norms[0], sizeof(WarpMemory));
     if (!is_last_block(horizon.ticket, memories[0].flag)) return;
     merge_blocks(horizon.partials, &memories[0].episodes, sizeof(WarpMemory), horizon.totals);
-    // Those of several devices are merged by their own kernel, when all are there.
+    // With several devices, a separate kernel merges them after all have arrived.
     if (horizon.normaliser.devices == 1u) merge_norm_blocks(horizon.normaliser, gridDim.x, (u64)horizon.num_envs * horizon.num_steps);
     if (threadIdx.x == 0u) *horizon.clock += horizon.num_steps;
 }
@@ -246,7 +246,7 @@ KERNEL(gemm_norms, GemmRolloutParams, THREADS, 1) {
 
 #endif
 
-// Packs parameters that came from elsewhere into weights that are zero: one thread a parameter.
+// Packs parameters that came from elsewhere into weights that are zero: one thread per parameter.
 KERNEL(gemm_pack, GemmWeightParams, THREADS, 1) {
     const unsigned p = blockIdx.x * blockDim.x + threadIdx.x;
     if (p < params.count) pack_parameter(p, params.parameters[p], params.weights);

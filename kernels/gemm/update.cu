@@ -2,7 +2,7 @@
 // (update.cuh).
 //
 //   update_gather  rows of observations of a minibatch's samples, as the first product reads them
-//   update_loss    losses and the gradients of the outputs, one thread a sample
+//   update_loss    losses and the gradients of the outputs, one thread per sample
 //
 // Between the two run the forward products, after them the backward ones, whose results are gradients laid out as layers.cuh says.
 // A minibatch that is shorter than the longest by a sample, or with memory by a sequence, has rows whose weight is zero. Worked example: 32,768 samples a
@@ -95,7 +95,7 @@ KERNEL(update_gather, GemmUpdateParams, THREADS, 1) {
 #endif
     }
 #if STATES
-    // What the rollout's sequences began with lies after its samples: (sequences of an environment, N, STATES).
+    // The initial states of the rollout's sequences follow its samples: (sequences of an environment, N, STATES).
     const float* states = (const float*)update.samples + (u64)update.num_samples * SAMPLE_STRIDE;
     const u64 numbers = (u64)minibatch.sequences * STATES;
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < numbers; at += (u64)gridDim.x * blockDim.x) {

@@ -1,6 +1,6 @@
 //! Boards of square cells as bit maps: for environments whose state or observation is a grid.
 //!
-//! A bit map of a board packs one bit a cell, row by row, 32 to a word, the first lowest. Words are picked by a constant
+//! A bit map of a board packs one bit per cell, row by row, 32 to a word, the first lowest. Words are picked by a constant
 //! index, so that an observation is built word by word without a loop on lane values.
 
 use operant_lane::{Mask, Uint};

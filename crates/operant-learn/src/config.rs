@@ -2,10 +2,10 @@
 
 use crate::{choice, settings};
 
-/// Most environments.
+/// Maximum environments.
 pub const MAX_ENVS: i64 = 1 << 22;
 
-/// Most blocks of environments for `shuffle = "blocks"`.
+/// Maximum blocks of environments for `shuffle = "blocks"`.
 pub const MAX_ENV_BLOCKS: usize = 16;
 /// A block has a multiple of this number of environments, and a minibatch at least this many samples, or sequences, of it.
 pub const BLOCK_ENVS: usize = 16;

@@ -13,7 +13,7 @@ use operant_env::{
 
 use self::obs::{Obs, bits, spread};
 
-/// Most environments of a tile.
+/// Maximum environments of a tile.
 const MAX_ROWS: usize = 256;
 /// Environments of the smallest tile, and what every tile has a multiple of.
 const BLOCK: usize = 16;

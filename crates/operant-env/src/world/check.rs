@@ -13,7 +13,7 @@ use crate::spec::{ActionSpace, ObsSpace};
 #[error("{0}")]
 pub struct Problem(String);
 
-/// Most leaves of a state.
+/// Maximum leaves of a state.
 const MOST_LEAVES: usize = 1 << 16;
 /// Longest name.
 const LONGEST: usize = 64;

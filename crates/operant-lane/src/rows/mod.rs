@@ -36,7 +36,7 @@ use crate::trace::Type;
 /// Environments of a chunk, the unit in which rows are processed.
 pub const CHUNK: usize = 16;
 
-/// Most chunks of a row.
+/// Maximum chunks of a row.
 const MOST_CHUNKS: usize = 16;
 
 /// Memory that the rows of a program may take, so that they stay in the L1 cache of every common CPU.

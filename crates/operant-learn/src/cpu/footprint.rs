@@ -27,11 +27,11 @@ const OTHER: usize = 64;
 /// Bytes that a run on the CPU takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footprint {
-    /// Of the network, whatever the number of environments.
+    /// Bytes of the network, independent of the number of environments.
     pub network: u64,
-    /// Of those, what threads keep of the steps of sequences until their gradient.
+    /// The part of them in which threads keep the steps of sequences until their gradient.
     pub sequences: u64,
-    /// Of an environment and its samples.
+    /// Bytes per environment, its samples included.
     pub per_env: u64,
 }
 

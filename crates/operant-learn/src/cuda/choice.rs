@@ -24,17 +24,17 @@ choice! {
     /// The kernels that run a network.
     #[derive(Default)]
     pub enum Kernels {
-        /// Whichever suits its shape.
+        /// Chosen by the shape of the network.
         #[default]
         Auto = "auto",
-        /// One kernel a horizon and one an update, with the network inside.
+        /// One kernel per rollout and one per update, with the network inside.
         Fused = "fused",
         /// Matrix products of cuBLASLt, layer by layer.
         Gemm = "gemm" | "layers",
     }
 }
 
-/// How a network is to run on a GPU.
+/// Options for running a network on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NetworkOptions {
     /// Precision of matrix products; parameters, sums and moments are in single precision.
@@ -60,7 +60,7 @@ pub struct GpuOptions {
     pub threads: usize,
     /// Whether a rollout runs concurrently with the previous update, with weights that are one update old.
     pub overlap: bool,
-    /// Whether a run on several GPUs has the bits of one with any other number of them.
+    /// Whether a run has the same bits on any number of GPUs.
     pub deterministic: bool,
 }
 

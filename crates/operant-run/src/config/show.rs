@@ -9,7 +9,7 @@ use super::layers::option_as_toml;
 use super::{EnvFacts, Key, KeyGroup, Layers, Origin, Settings};
 
 impl Settings {
-    /// The effective configuration, one key a line, each with its origin as a comment when `origins`.
+    /// The effective configuration, one key per line, each with its origin as a comment when `origins`.
     pub fn to_toml(&self, origins: bool) -> String {
         self.shown(None, origins)
     }

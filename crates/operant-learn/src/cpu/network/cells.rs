@@ -16,9 +16,9 @@ use crate::cpu::network::tile::{Row, TILE_VECTORS, fma};
 use crate::cpu::network::weight_gradient::WeightGradient;
 use crate::network::{Cell, CellSpec};
 
-/// Most gates of a unit.
+/// Maximum gates of a unit.
 const GATES: usize = 4;
-/// Most numbers of a unit's state.
+/// Maximum numbers of a unit's state.
 const STATES: usize = 2;
 
 /// Rows that a layer keeps for its gradient.

@@ -236,7 +236,7 @@ impl<const V: usize> Tile<V> {
         Ok(())
     }
 
-    /// Forward pass and sampling; the step of the environments begins, and the sample's fields that are known by then are stored.
+    /// Forward pass and sampling; starts the environments' step, and stores the fields of the sample that are already known.
     fn decide(
         &mut self,
         horizon: &Horizon<'_>,

@@ -151,7 +151,7 @@ pub struct NormMemory {
     pub scales: Buffer<f32>,
     pub running: Buffer<RunningNorm>,
     pub partials: Buffer<f64>,
-    /// Those of all devices, if there are several.
+    /// The statistics of all devices, if there are several.
     pub all_partials: Option<Buffer<f64>>,
     pub discounted: Option<Buffer<f32>>,
 }
@@ -160,7 +160,7 @@ pub struct NormMemory {
 #[derive(Debug)]
 pub struct HorizonMemory {
     pub environments: Buffer<u32>,
-    /// One buffer, or several that rollouts fill in turn.
+    /// One buffer, or several that rollouts fill alternately.
     pub samples: Vec<Buffer<u32>>,
     pub rewards: Buffer<f32>,
     pub values: Buffer<f32>,

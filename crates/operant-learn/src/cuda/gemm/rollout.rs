@@ -271,7 +271,7 @@ impl GemmPolicy {
         Ok(made)
     }
 
-    /// What the network reads of the next step.
+    /// The network's inputs at the next step.
     fn inputs(&self) -> Inputs<'_> {
         let indices = self.indices.as_ref().map(|[indices, _]| indices);
         Inputs { obs: &self.obs, indices, recall: recall(self.state()) }
@@ -301,7 +301,7 @@ impl GemmPolicy {
         self.graphs.launch(stream, &of, |stream| self.capture(stream, horizon))
     }
 
-    /// Merges what the rollouts of all devices have added up for the running statistics.
+    /// Merges the sums of all devices' rollouts into the running statistics.
     ///
     /// # Errors
     /// When a buffer has another length, or the launch fails.

@@ -69,7 +69,7 @@ operant_cuda::params! {
         d_of_state: may_write [f32; of.gate_words],
         /// (S, states of the layer): the gradient of the state between two launches.
         d_state: may_write [f32; of.carried],
-        /// (S, out_row): what the gates of the step after add to that of h.
+        /// (S, out_row): the contribution of the next step's gates to the gradient of h.
         back: may_read [f32; of.back],
         /// (length, S, input_row): the gradient of inputs that the highway gate lets through, for mingru.
         through: may_write [f32; of.inputs],
