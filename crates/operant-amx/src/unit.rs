@@ -26,9 +26,9 @@ pub(crate) enum Mode {
 /// The order of a product's sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// That of `tdpbf16ps`.
+    /// The order of `tdpbf16ps`.
     Amx,
-    /// That of `vdpbf16ps`.
+    /// The order of `vdpbf16ps`.
     Dot,
 }
 

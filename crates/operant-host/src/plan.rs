@@ -11,7 +11,7 @@ use std::fmt;
 use crate::cores::CoreKind;
 use crate::topology::{Core, Topology};
 
-/// The largest number of worker threads that a plan chooses by itself: one run rarely has work for more.
+/// Maximum worker threads that a plan chooses: one run rarely has work for more.
 const MAX_THREADS: usize = 32;
 /// Approximate speed of an efficiency core relative to a performance core of the same machine.
 const EFFICIENCY_SPEED: f64 = 0.5;

@@ -70,7 +70,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// This machine. The mask is that of the process's main thread.
+    /// This machine. The mask is the affinity mask of the process's main thread.
     #[cfg(target_os = "linux")]
     pub fn read() -> Self {
         let parallelism = parallelism();

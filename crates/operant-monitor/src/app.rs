@@ -1,4 +1,4 @@
-//! The state of the monitor and what keys do to it. It knows no screen but its size.
+//! The state of the monitor, and the effects of keys on it. It depends on the screen only through its size.
 
 mod focus;
 mod keys;
@@ -77,7 +77,7 @@ pub struct App {
 }
 
 impl App {
-    /// The monitor that `options` ask for, over the runs in `locations`.
+    /// The monitor that `options` describe, for the runs in `locations`.
     pub fn new(options: &Options, locations: RunLocations, detected: Detected, utf8: bool) -> Self {
         App {
             theme: Theme::new(options.theme, detected),
@@ -134,7 +134,7 @@ impl App {
         }
     }
 
-    /// Does something that may move the rows of the list of runs, and selects the same run after it.
+    /// Runs an action that may reorder the list of runs, and keeps the same run selected.
     fn keep_row(&mut self, change: impl FnOnce(&mut Self)) {
         let selected = self.runs.all().get(self.list.row).map(|run| run.path().to_path_buf());
         change(self);
@@ -148,7 +148,7 @@ impl App {
         self.size = size;
     }
 
-    /// Where everything stands on a screen of the last known size.
+    /// The layout of a screen of the last known size.
     pub fn layout(&self) -> Layout {
         let banner = self.runs.shown().map_or(0, |run| banner::lines(run, self.size.width).len());
         Layout::new(self.size, banner as u16, self.expanded)
@@ -159,7 +159,7 @@ impl App {
         self.selected[panel as usize]
     }
 
-    /// Does what an event asks for.
+    /// Handles an event.
     pub fn handle(&mut self, event: Event) {
         match event {
             Event::Key(key) => self.key(key),

@@ -56,7 +56,7 @@ impl RunList {
         RunList { control, ..RunList::default() }
     }
 
-    /// Marks the selected run for comparison, or no longer; of three the first marked is dropped.
+    /// Toggles the mark of the selected run for comparison; a third mark removes the first one.
     pub fn mark(&mut self, runs: &Runs) {
         let Some(path) = runs.all().get(self.row).map(|run| run.path().to_path_buf()) else { return };
         match self.marked.iter().position(|other| *other == path) {
@@ -125,7 +125,7 @@ impl RunList {
                 Action::Stop => control.stop(&dir),
                 Action::Pause => control.pause(&dir),
             };
-            // A monitor that was left has no use for the answer.
+            // The answer is dropped if the monitor has ended.
             let _ = sender.send(format!("{name}: {}", outcome.unwrap_or_else(|error| error)));
         });
     }

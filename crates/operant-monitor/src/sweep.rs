@@ -1,4 +1,4 @@
-//! A sweep full screen: progress, the table of its trials by score, scores against training time. A program around the monitor reads the
+//! A sweep full screen: progress, the table of its trials by score, scores against training time. The embedding program reads the
 //! sweep ([`SweepSource`]); Enter opens the runs of a trial in the monitor.
 
 use std::time::{Duration, Instant};
@@ -262,7 +262,7 @@ impl<'a> Window<'a> {
             let widest = lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
             widest.max(heads[column].len()) as u16
         };
-        // Steps are omitted first, failures last; the configuration takes what is left.
+        // If space is short, steps are omitted first and failures last; the configuration takes the rest of the width.
         let mut layouts: Vec<CellLayout> = (0..heads.len())
             .map(|column| CellLayout { width: Some(width(column).max(1)), right: column > 1 })
             .collect();
@@ -297,7 +297,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Seconds and scores of the trials that are on the front, or are not.
+    /// Seconds and scores of the trials on the Pareto front, or of the other trials.
     fn points(&self, pareto: bool) -> Vec<(f64, f64)> {
         let env = self.state.trials.get(self.row).map(|trial| &trial.env);
         let of_env =

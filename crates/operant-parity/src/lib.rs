@@ -131,7 +131,7 @@ pub struct RolloutParity {
     pub observations_differ: usize,
     /// Samples whose choice differs.
     pub actions_differ: usize,
-    /// Those of them where the draw is not within rounding of the boundary between the two choices.
+    /// The differing ones whose draw is not within rounding of the boundary between the two choices.
     pub actions_unexplained: usize,
     /// Samples with the same action whose next state differs.
     pub states_differ: usize,

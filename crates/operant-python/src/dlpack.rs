@@ -25,9 +25,9 @@ pub struct DlDevice {
 
 /// The kind of device of ordinary memory.
 pub const CPU: i32 = 1;
-/// That of a GPU's memory.
+/// `kDLCUDA`: memory of a GPU.
 pub const CUDA: i32 = 2;
-/// That of memory that GPU and CPU share.
+/// `kDLCUDAManaged`: memory that GPU and CPU share.
 pub const CUDA_MANAGED: i32 = 13;
 
 /// The type of an element.

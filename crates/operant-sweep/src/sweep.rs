@@ -36,7 +36,7 @@ const CLOCK: Duration = Duration::from_secs(5);
 /// Generations of a population, at most.
 const MAX_GENERATIONS: u64 = 10_000;
 
-/// The directory of the runs in that of a sweep.
+/// The directory of the runs within the sweep's directory.
 pub const TRIALS: &str = "trials";
 
 /// A sweep that this process carries out.
@@ -574,7 +574,7 @@ impl Sweep {
         self.finish(segment, Err(what), &[])
     }
 
-    /// What a thread does: it trains a run and tells the sweep.
+    /// The work of a thread: trains a run and sends the result to the sweep.
     fn work(&self, segment: Segment, link: Link) -> impl FnOnce() + Send + 'static {
         let row = &self.trials[segment.trial];
         let environment = Arc::clone(&self.environments[row.trial.env]);

@@ -42,7 +42,7 @@ pub(crate) fn run_name(trial: usize, seed: u64) -> String {
     format!("{trial:04}-seed{seed}")
 }
 
-/// What a thread tells the sweep.
+/// A message of a thread to the sweep.
 pub(crate) enum Message {
     /// A run warns.
     Warning(Segment, String),

@@ -87,7 +87,7 @@ impl Policy {
             let policy = GemmPolicy::new(device, stream, kernel_env, of, (sizes, memory), weights)?;
             return Ok((Policy::Gemm(Box::new(policy)), sizes));
         }
-        // By all environments, so that statistics are merged in the same parts for any number of devices.
+        // Determined by all environments, so that statistics are merged in the same parts for any number of devices.
         let specialisation = Specialisation::new(network, &config.whole(), options.precision, limits)?;
         let sizes = sizes(FusedPolicy::blocks(&specialisation, config.num_envs));
         let weights = match followed {

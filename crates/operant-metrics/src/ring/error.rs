@@ -18,14 +18,14 @@ pub enum RingError {
         /// The remedy.
         remedy: &'static str,
     },
-    /// It belongs to another user, who does not share it.
+    /// It belongs to another user and is not readable.
     Foreign {
         /// The file.
         path: PathBuf,
         /// Whose it is.
         owner: String,
     },
-    /// The place for rings is not safe or not fit for one.
+    /// The directory for rings is not safe, or not suitable.
     Directory {
         /// The directory.
         path: PathBuf,

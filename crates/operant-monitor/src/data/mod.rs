@@ -20,7 +20,7 @@ pub use stage::Stage;
 
 /// Time between two scans of the directories of rings and of runs.
 const SCAN_PERIOD: Duration = Duration::from_millis(500);
-/// The most directories of runs that one scan opens; the next scans open the rest.
+/// Maximum directories of runs that one scan opens; the next scans open the rest.
 const NEW_DIRS: usize = 100;
 
 /// All runs that the monitor knows of.
@@ -136,7 +136,7 @@ impl Runs {
         self.open.iter().any(|run| run.path() == path)
     }
 
-    /// Adds a run. A ring takes the place of the directory of the same run, on the screen too: the run was resumed.
+    /// Adds a run. A ring replaces the directory of the same run, also on the screen: the run was resumed.
     fn add(&mut self, run: RunView) {
         let dir = &run.identity().dir;
         let same = self.open.iter().position(|other| other.is_recorded() && other.path() == dir);
@@ -231,7 +231,7 @@ impl Runs {
         }
     }
 
-    /// Draws the run at `index` of [`Runs::all`] with the one shown, or no longer.
+    /// Toggles whether the run at `index` of [`Runs::all`] is drawn with the one shown.
     pub fn overlay(&mut self, index: usize) {
         let Some(path) = self.open.get(index).map(|run| run.path().to_path_buf()) else { return };
         if self.shown.as_deref() == Some(&path) {
@@ -245,7 +245,7 @@ impl Runs {
         }
     }
 
-    /// Freezes the screen: also runs that end or vanish stay as they are.
+    /// Freezes the screen: runs that end or disappear remain as they are.
     pub fn freeze(&mut self) {
         self.frozen = true;
         let (shown, overlaid) = (&self.shown, &self.overlaid);

@@ -59,7 +59,7 @@ impl SortBy {
         Self::ALL[(self as usize + 1) % Self::ALL.len()]
     }
 
-    /// Whether its values are numbers, which are sorted with the largest first.
+    /// Whether its values are numbers, which are sorted in descending order.
     pub const fn is_number(self) -> bool {
         !matches!(self, SortBy::Name | SortBy::State | SortBy::Env)
     }
@@ -91,7 +91,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// Sorts; runs that are equal in the column stand by their names.
+    /// Sorts by the column; runs with equal values are sorted by name.
     pub(super) fn sort(self, runs: &mut [RunView]) {
         runs.sort_by(|a, b| {
             let by = self.by.compare(a, b).then_with(|| natural(a.name(), b.name()));

@@ -54,7 +54,7 @@ impl Source {
         }
     }
 
-    /// Its health, the times of its signs of life, and its latest checkpoint.
+    /// Its health, the times of its heartbeats, and its latest checkpoint.
     pub fn status(&self) -> Status {
         match self {
             Source::Ring(ring) => ring.status(),
@@ -108,7 +108,7 @@ impl Source {
         }
     }
 
-    /// The newest utilization; a directory keeps none.
+    /// The newest utilization; none for a directory.
     pub fn sample(&self) -> Option<Sample> {
         match self {
             Source::Ring(ring) => ring.sample(),
@@ -116,7 +116,7 @@ impl Source {
         }
     }
 
-    /// The episode that is shown, if its number is greater than `after`; a directory keeps none.
+    /// The episode that is shown, if its number is greater than `after`; none for a directory.
     pub fn scene(&self, after: u64) -> Option<Episode> {
         match self {
             Source::Ring(ring) => ring.scene(after),

@@ -1,4 +1,4 @@
-//! What is printed where there is no terminal: text snapshots and JSON, once or at an interval.
+//! The output without a terminal: text snapshots and JSON, once or at an interval.
 
 mod json;
 mod page;
@@ -76,8 +76,8 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    /// Prints every run once, in one piece each, and drops those that have ended, after their final state was printed.
-    /// Gives the last error of a ring that cannot be read now; the others are printed all the same.
+    /// Prints every run once, each in one write, and drops those that have ended, after their final state was printed.
+    /// Returns the last error of a ring that cannot be read now; the others are printed anyway.
     fn all(&mut self, runs: &mut Vec<Source>) -> io::Result<Option<MonitorError>> {
         let mut out = io::stdout().lock();
         let (mut living, mut refused) = (Vec::with_capacity(runs.len()), None);

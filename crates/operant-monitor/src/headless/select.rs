@@ -1,4 +1,4 @@
-//! Which runs to print, and when a run that has just begun has something to print.
+//! Selects the runs to print, and waits for the first values of a run that has just started.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::data::{Recorded, RunLocations, Source};
 
 /// How long a snapshot waits for the first values of a live run.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a damaged ring is waited for: a live trainer makes a new one within a second or two.
+/// How long to wait for a damaged ring: a live trainer makes a new one within a second or two.
 const REPAIR: Duration = Duration::from_secs(3);
 
 /// The runs called `names`; without names all live runs, or the one that ended last.
@@ -73,7 +73,7 @@ pub(super) fn settle(run: &Source) {
     while begun.elapsed() < PATIENCE || !moves() {
         let training =
             matches!(reader.status().health, Health::Reported(RunState::Starting | RunState::Running));
-        // The first sample knows the cores and not yet how busy they are.
+        // The first sample lists the cores, without their utilization.
         let sampled =
             |cores: &[Core]| cores.is_empty() || cores.iter().any(|core| !core.utilization.is_nan());
         let complete = reader.published() > 0 && reader.sample().is_some_and(|sample| sampled(&sample.cores));
@@ -84,8 +84,8 @@ pub(super) fn settle(run: &Source) {
     }
 }
 
-/// Looks at a run. A ring's file that was lost or replaced is followed to the one that the trainer made instead; what is
-/// read from a file that someone has cut short is not believed.
+/// Reads a run. If a ring's file was lost or replaced, the trainer's new file is read instead; data from a truncated file
+/// is discarded.
 pub(super) fn look(run: &mut Source) -> Result<Reading, MonitorError> {
     let until = Instant::now() + REPAIR;
     loop {

@@ -65,7 +65,7 @@ fn sentence(reading: &Reading) -> String {
     }
     let up = format!("up {}", format::clock(status.uptime));
     match status.since_update {
-        // Updates come many times a second: below one, an age to the tenth would say nothing.
+        // Updates arrive many times a second, so an age below one second has no decimals.
         Some(since) if since.as_secs() == 0 => {
             format!("{up}; last update {} ago", format::seconds(since.as_secs_f64()))
         }
@@ -152,7 +152,7 @@ fn metrics(reading: &Reading, page: &mut Page) {
             continue;
         }
         page.end();
-        // Down the left column, then down the right one, as a table of contents is read.
+        // Down the left column, then down the right one.
         let rows = figures.len().div_ceil(abreast);
         for row in 0..rows {
             for column in 0..abreast {

@@ -13,7 +13,7 @@ use crate::MonitorError;
 /// The wait is cut into pieces of this length, so that a signal between two of them is seen soon.
 const PIECE: Duration = Duration::from_millis(100);
 
-/// Remembers the signal that asks to end.
+/// Stores the signal that requested the end.
 pub(super) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
@@ -26,7 +26,7 @@ impl Signals {
         Ok(Self(number))
     }
 
-    /// Exit code of the signal that came: 128 and its number.
+    /// Exit code of the received signal: 128 plus its number.
     fn exit_code(&self) -> Option<u8> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,
@@ -46,8 +46,8 @@ impl Pause {
         Self { interval, next: Instant::now() }
     }
 
-    /// Waits for the next moment. Gives an exit code when it is time to end instead: a signal came, or the other end of
-    /// standard output is closed, which is a clean end.
+    /// Waits for the time of the next line. Returns an exit code if the program should end instead: after a signal, or if the
+    /// other end of standard output is closed, which is a clean end.
     pub(super) fn wait(&mut self, signals: &Signals) -> Option<u8> {
         self.next += self.interval;
         let now = Instant::now();

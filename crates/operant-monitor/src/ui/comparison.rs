@@ -13,7 +13,7 @@ use crate::list::Comparison;
 const VALUE: usize = 40;
 const KEY: usize = 28;
 
-/// Draws it over `screen`, from row `scroll` on where it does not fit.
+/// Draws it over `screen`, from row `scroll` on if it does not fit.
 pub fn draw(paint: Paint, comparison: &Comparison, scroll: usize, screen: Rect, buffer: &mut Buffer) {
     let theme = paint.theme;
     let rows = comparison.rows.len().max(1) as u16;

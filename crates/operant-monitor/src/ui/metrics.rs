@@ -30,7 +30,7 @@ pub fn matching(run: &RunView, filter: &str) -> Vec<usize> {
 struct Column {
     title: &'static str,
     width: u16,
-    /// The least width of the panel that has it.
+    /// The minimum width of a panel that shows it.
     from: u16,
     right: bool,
 }

@@ -1,5 +1,5 @@
 //! The small files of a run's directory: `run.json`, `config.toml`, the end of `operant.log`, the names of its checkpoints.
-//! Anyone may have written them: each is read up to a limit, and what cannot be read is as if it were not there.
+//! They are untrusted: each is read up to a limit, and an unreadable file counts as missing.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(super) fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().ok()?.modified().ok()
 }
 
-/// How long ago a moment was, zero for one that is still to come.
+/// The age of a moment; zero for a future one.
 pub(super) fn ago(moment: SystemTime) -> Duration {
     moment.elapsed().unwrap_or_default()
 }

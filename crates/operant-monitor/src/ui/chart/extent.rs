@@ -9,7 +9,7 @@ const TAIL: f64 = 0.01;
 const FAR: f64 = 3.0;
 /// Fewer values than these are all shown.
 const LEAST: usize = 60;
-/// The last part of the width, whose values are always shown: what happens now is never left out.
+/// The last part of the width, whose values are always shown, because they are the newest.
 const RECENT: f64 = 0.03;
 
 /// The ends of the values in view.
@@ -26,7 +26,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Of points within `left ..= right`, with their bands where `banded`. On a log scale values that are not positive do
+    /// The extent of the points within `left ..= right`, with their bands if `banded`. On a log scale values that are not positive do
     /// not count. None where no value is left.
     pub fn of<'a>(
         points: impl Iterator<Item = &'a ChartPoint>,

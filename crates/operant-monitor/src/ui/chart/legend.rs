@@ -1,4 +1,4 @@
-//! Which line is which: the names of several curves above a chart with a value of each, and the numbers at their ends where
+//! The legend: the names of several curves above a chart with a value of each, and the numbers at their ends where
 //! colour does not distinguish them.
 
 use ratatui::buffer::Buffer;
@@ -12,7 +12,7 @@ use operant_draw::theme::ThemeName;
 
 /// The minimum length of a name that is cut, so that names remain distinct.
 const LEAST: usize = 8;
-/// The sample before a name and the space after it; the two spaces behind an entry.
+/// The sample before a name and the space after it; the two spaces after an entry.
 const SAMPLE: usize = 3;
 const GAP: usize = 2;
 
@@ -59,7 +59,7 @@ impl Chart<'_> {
         if self.values {
             return self.draw_entries(paint, &readings, area, buffer);
         }
-        // On one row, and the longest names are cut; where even that is not enough the last ones are counted.
+        // On one row; the longest names are cut, and if that is not enough, the last entries are replaced by their number.
         let beside = SAMPLE + GAP;
         let room = usize::from(area.width);
         let width = |most: usize| -> usize {
@@ -155,7 +155,7 @@ impl Chart<'_> {
     }
 }
 
-/// What a curve is at a place.
+/// The value of a curve at a position.
 struct Reading {
     /// Where the point is that was read.
     x: Option<f64>,
@@ -165,7 +165,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Of the point with a value that is nearest to `at`, if the curve reaches there; without a place, of the last one.
+    /// The value of the point nearest to `at`, if the curve reaches that far; without a position, of the last point.
     fn of(curve: &Curve, at: Option<f64>) -> Self {
         let finite = || curve.points.iter().filter(|point| point.value.is_finite());
         let (first, last) = (finite().next(), finite().next_back());
