@@ -309,7 +309,7 @@ fn a_ring_that_cannot_be_read_hides_no_other() {
     std::fs::write(dir.path().join("garbage.ring"), vec![0x5a; 70_000]).unwrap();
     let alone = output(dir.path(), &["--json"]);
     assert_eq!(alone.status.code(), Some(1));
-    assert!(text(&alone.stderr).starts_with("note: garbage is left out"), "{}", text(&alone.stderr));
+    assert!(text(&alone.stderr).starts_with("note: garbage is skipped"), "{}", text(&alone.stderr));
     let _ring = live_run(dir.path(), "good");
     let both = output(dir.path(), &["--json"]);
     assert_eq!(objects(&both)[0]["run"], "good");

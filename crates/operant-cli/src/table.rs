@@ -12,7 +12,7 @@ const DEFAULT_WIDTH: usize = 80;
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     pub header: &'static str,
-    /// 0 is never left out; of the others the largest goes first.
+    /// Columns with the largest value are omitted first; 0 is always shown.
     pub rank: u8,
     pub right: bool,
 }
@@ -66,7 +66,7 @@ fn fitted(columns: &[Column], rows: &[Row], width: usize) -> String {
     let mut shown: Vec<usize> = (0..columns.len()).collect();
     let lines = loop {
         let lines = padded(columns, rows, &shown);
-        // What is left over at the right of a line is blank.
+        // The rest of a line is blank.
         let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
         let last = shown.iter().copied().filter(|&i| columns[i].rank > 0).max_by_key(|&i| columns[i].rank);
         match last {

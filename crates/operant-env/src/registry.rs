@@ -1,4 +1,4 @@
-//! The registry: a list of environments that are found by name. [`crate::builtin`] has those of this crate; a program adds its own
+//! The registry: a list of environments that are found by name. [`crate::builtin`] has the environments of this crate; a program adds its own
 //! with [`Registry::with`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ pub struct Registry {
 pub struct UnknownEnv {
     /// The requested name.
     pub name: String,
-    /// The name or alias that is spelled most like it, if one is near.
+    /// The most similar name or alias, if one is similar enough.
     pub nearest: Option<String>,
 }
 

@@ -58,7 +58,7 @@ impl Running {
     /// Finishes a step: takes the rows in which episodes begin, and keeps their last observations.
     pub(crate) fn end(&mut self, starts: &[u16; MAX_ROWS / BLOCK], obs: &[u32], final_obs: &mut [u32]) {
         self.starting.clear();
-        // An `extend` would ask the iterator for one row at a time.
+        // `extend` would pull one row at a time from the iterator.
         set_rows(starts).for_each(|row| self.starting.push(row));
         if self.tile.autoreset == Autoreset::SameStep {
             let rows = self.tile.rows;

@@ -186,7 +186,7 @@ fn threads(topology: &Topology, request: &PlanRequest, cores: &[Core]) -> (usize
             Some(limit) if quota <= MAX_THREADS => {
                 format!("{} grants {} CPUs, of {cpus} usable", limit.file.display(), limit.value)
             }
-            _ => format!("of {cpus} usable CPUs; more seldom gain, and threads = N takes them"),
+            _ => format!("of {cpus} usable CPUs; more rarely help; threads = N uses more"),
         });
     } else {
         let slow = cores.iter().filter(|core| core.kind == CoreKind::Efficiency).count();

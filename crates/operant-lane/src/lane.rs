@@ -217,7 +217,7 @@ pub trait Float:
     fn from_int(value: Self::Int) -> Self;
     /// Nearest float.
     fn from_uint(value: Self::Uint) -> Self;
-    /// 2 to the `exponent`, which must be that of a normal number: -126 ..= 127 in single precision.
+    /// 2 to the power of `exponent`, which must be in the range of normal numbers: -126 ..= 127 in single precision.
     fn exp2i(exponent: Self::Int) -> Self;
     /// `(m, e)` with `self = m 2^e` and `1 <= m < 2`, of a positive normal number.
     fn mantissa_exponent(self) -> (Self, Self::Int);

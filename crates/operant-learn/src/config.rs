@@ -191,7 +191,7 @@ choice! {
 }
 
 choice! {
-    /// What stands between the hidden layers and the heads.
+    /// The layers between the hidden layers and the heads.
     pub enum CoreKind {
         /// Nothing.
         Mlp = "mlp",

@@ -118,7 +118,7 @@ impl RunList {
             return;
         };
         let (sender, answer) = channel();
-        self.message = format!("{name}: asking it");
+        self.message = format!("{name}: request sent");
         self.answer = Some(answer);
         std::thread::spawn(move || {
             let outcome = match action {

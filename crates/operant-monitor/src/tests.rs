@@ -606,7 +606,7 @@ impl crate::Control for Noting {
 /// Waits for the answer of an action.
 fn answer(app: &mut App) -> String {
     let begun = std::time::Instant::now();
-    while app.list.message.ends_with("asking it") {
+    while app.list.message.ends_with("request sent") {
         assert!(begun.elapsed() < Duration::from_secs(60), "no answer came");
         std::thread::yield_now();
         app.list.listen();

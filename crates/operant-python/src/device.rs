@@ -1,4 +1,4 @@
-//! `operant._core.DeviceEnvironments` and `DeviceArray`: N environments on a GPU, whose arrays stay there.
+//! `operant._core.DeviceEnvironments` and `DeviceArray`: N environments on a GPU, whose arrays remain in its memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn failed(error: impl Into<LearnError>) -> PyErr {
     }
 }
 
-/// What the arrays of a set share: the stream that writes them, and the end of the last write.
+/// The shared state of a set's arrays: the stream that writes them, and the end of the last write.
 struct Written {
     device: Device,
     stream: Arc<Stream>,
@@ -337,7 +337,7 @@ fn check_actions(taken: &Taken, spec: &EnvSpec, num_envs: usize) -> PyResult<()>
         )));
     }
     let components = spec.actions.components();
-    // One discrete component has no axis of its own; a box always has one.
+    // A single discrete component has no axis; a box always has one.
     let is_flat = components == 1 && matches!(spec.actions, ActionSpace::Discrete(_));
     let expected = if is_flat { vec![num_envs] } else { vec![num_envs, components] };
     let is_shape =

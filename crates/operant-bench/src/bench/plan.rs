@@ -36,7 +36,7 @@ pub struct Request {
     pub precisions: Vec<String>,
     /// Widths of the hidden layers.
     pub hidden: String,
-    /// What stands between the hidden layers and the heads.
+    /// The layers between the hidden layers and the heads.
     pub core: String,
     /// num_steps (T).
     pub num_steps: String,
@@ -177,7 +177,7 @@ impl Planner<'_> {
             let is_known = |precision: Precision| unit_for(precision).is_ok();
             precisions.retain(|name| Precision::ALL.iter().any(|it| it.name() == name && is_known(*it)));
             if precisions.is_empty() {
-                warn("the CPU computes in none of these precisions and is left out");
+                warn("the CPU supports none of these precisions and is not measured");
             }
         }
         precisions

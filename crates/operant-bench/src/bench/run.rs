@@ -21,7 +21,7 @@ use crate::profile;
 
 /// Maximum series of a case. Each allocates its data again, so the address in memory is part of the spread.
 const SERIES: usize = 4;
-/// A spread is known when the middle half of at least this many repetitions, from [`MIN_SERIES`] series, lies within
+/// A spread is determined when the middle half of at least this many repetitions, from [`MIN_SERIES`] series, lies within
 /// [`MAX_SPREAD`].
 const MIN_REPETITIONS: usize = 12;
 /// See [`MIN_REPETITIONS`].

@@ -42,7 +42,7 @@ pub struct Args {
     /// Widths of the hidden layers
     #[arg(long, value_name = "WIDTHS", default_value = "64,64")]
     hidden: String,
-    /// What stands between the hidden layers and the heads: mlp (nothing), mingru, gru or lstm
+    /// Layers between the hidden layers and the heads: mlp (none), mingru, gru or lstm
     #[arg(long, value_name = "CORE", default_value = "mlp")]
     core: String,
     /// Steps of a horizon (num_steps)

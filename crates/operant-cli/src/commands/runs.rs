@@ -20,10 +20,10 @@ use crate::table::{self, Column};
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Sort by this column; the largest comes last
+    /// Sort by this column; the largest or best value comes last
     #[arg(long, value_name = "KEY", default_value = "started")]
     sort: Sort,
-    /// Show the largest first
+    /// Reverse the order
     #[arg(long)]
     reverse: bool,
     /// Show the runs with this text in name, environment, device, state=, seed= or a changed key=value; repeatable

@@ -82,7 +82,7 @@ fn lifetimes(drafts: &Drafts) -> Vec<Option<(usize, usize)>> {
             touch(*id, drafts.code.len());
         }
     }
-    // What a loop needs from before it, it needs in every turn. Inner loops come first.
+    // Values that a loop reads from outside are needed in every iteration. Inner loops come first.
     for (begin, end) in loops {
         for (first, last) in lives.iter_mut().flatten() {
             if *first < begin && (begin..end).contains(last) {

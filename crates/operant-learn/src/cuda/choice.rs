@@ -109,7 +109,7 @@ pub fn choose(
     let gemm = |reason: String| KernelChoice { kernels: Kernels::Gemm, reason };
     if kernels == Kernels::Gemm {
         blas()?;
-        return Ok(gemm("asked for".to_owned()));
+        return Ok(gemm("requested".to_owned()));
     }
     let fits = UpdateSpecialisation::new(network, config, precision, limits);
     if kernels == Kernels::Fused {
@@ -119,7 +119,7 @@ pub fn choose(
             }
             other => other,
         })?;
-        return Ok(fused("asked for".to_owned()));
+        return Ok(fused("requested".to_owned()));
     }
     let (widest, deep) = (config.hidden.iter().max().copied().unwrap_or(0), config.hidden.len());
     let large = if widest > WIDEST_FUSED {

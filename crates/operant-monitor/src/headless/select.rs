@@ -42,7 +42,7 @@ fn unnamed(locations: &RunLocations) -> Result<Vec<Source>, MonitorError> {
         match RingReader::open(&found.path) {
             Ok(ring) => runs.push(ring.into()),
             Err(error) => {
-                note(&format!("{} is left out: {error}", found.name));
+                note(&format!("{} is skipped: {error}", found.name));
                 refused += 1;
             }
         }

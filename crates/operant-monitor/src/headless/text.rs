@@ -256,7 +256,7 @@ fn events(reading: &Reading, page: &mut Page) {
         let what = if reading.skipped == 1 { "record was" } else { "records were" };
         page.wrap(
             Role::Muted,
-            &format!("{} {what} being written while read, and left out", reading.skipped),
+            &format!("{} {what} being written while read, and skipped", reading.skipped),
             0,
         );
     }

@@ -43,7 +43,7 @@ def make(maker: Callable[..., Any], arguments: Mapping[str, Any], evaluation: bo
 
 
 class Atari:
-    """One game. `operant_game` says what happened in the game itself in the last step: the score's change, and whether it is over."""
+    """One game. `operant_game` describes the last step of the game itself: the score's change, and whether it is over."""
 
     def __init__(self, env: Any, evaluation: bool) -> None:
         import cv2

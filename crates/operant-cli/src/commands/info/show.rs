@@ -268,8 +268,8 @@ mod tests {
             page.0.split_off(4)
         };
         let row = |label: &str, text: &str, warns| (label.to_owned(), text.to_owned(), warns);
-        let told = [row("plan", "threads 2: two cores", false), row("", "pinning off: why", false)];
-        assert_eq!(rows(&of), told);
+        let expected = [row("plan", "threads 2: two cores", false), row("", "pinning off: why", false)];
+        assert_eq!(rows(&of), expected);
         of.plan_problem = Some("threads = -1".to_owned());
         let problem = rows(&of).swap_remove(0);
         assert!(problem.0 == "plan" && problem.1.ends_with("threads = -1") && problem.2, "{problem:?}");
