@@ -36,7 +36,7 @@ pub trait Group: Debug + Send + Sync {
     /// Same as [`Group::all_gather`].
     fn swap(&self, partner: usize, own: &[u8], other: &mut [u8]) -> Result<(), LearnError>;
 
-    /// Copies the bytes of process 0 to all, which have room for equally many.
+    /// Copies the bytes of process 0 to all processes, whose buffers have equal lengths.
     ///
     /// # Errors
     /// Same as [`Group::all_gather`].
@@ -114,7 +114,7 @@ impl Group for Alone {
     }
 }
 
-/// Refuses numbers of processes among which the blocks of environments cannot be divided.
+/// Refuses a number of processes that does not divide the blocks of environments.
 pub(crate) fn check_shares(config: &Config, group: &dyn Group) -> Result<(), LearnError> {
     let (blocks, members) = (config.blocks(), group.members());
     if blocks.is_multiple_of(group.size()) {
@@ -167,7 +167,7 @@ pub(crate) fn gathered<T: Pod>(group: &dyn Group, own: &[T]) -> Result<Vec<T>, L
     Ok(all)
 }
 
-/// Adds the numbers of all processes, a power of two of them, along a tree: those of neighbours, then their sums, and so on. All
+/// Adds the numbers of all processes, a power of two of them, pairwise along a tree: neighbours first, then their sums, and so on. All
 /// processes get the same bits.
 ///
 /// # Errors

@@ -38,7 +38,7 @@ impl Sandbox {
         self.dir.path()
     }
 
-    /// Kills a process when this place is dropped, for example when its test fails.
+    /// Kills a process when this sandbox is dropped, for example when its test fails.
     pub fn guard(&self, child: &Child) {
         self.started.borrow_mut().push(pidfd_open(pid_of(child), PidfdFlags::empty()).expect("there"));
     }

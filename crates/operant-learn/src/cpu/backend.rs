@@ -98,7 +98,7 @@ pub fn backend_with(
 }
 
 /// Like [`backend_with`], for one process of a group, which plays its share of the environments. All processes have to make the same calls in the same
-/// order; every one of them then has the same parameters, statistics and snapshots, those of one process that plays all environments.
+/// order; every process then has the parameters, statistics and snapshots of a single process that plays all environments.
 ///
 /// # Errors
 /// The errors of [`backend`], and when the processes cannot have equal shares.

@@ -90,7 +90,7 @@ fn orthogonal(rows: usize, columns: usize, normals: &mut Normals) -> Vec<f64> {
             }
         }
         let norm = vector.iter().map(|a| a * a).sum::<f64>().sqrt();
-        // A draw inside the span of the earlier ones has probability zero; it is drawn again.
+        // A row inside the span of the earlier ones has probability zero; it is drawn again.
         if norm > 1e-9 {
             vector.iter_mut().for_each(|a| *a /= norm);
             basis.push(vector);

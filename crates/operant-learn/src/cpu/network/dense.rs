@@ -111,7 +111,7 @@ impl Panels {
         finish: &impl Fn(usize, Row<V>) -> Row<V>,
     ) {
         assert_eq!((x.len(), y.len()), (self.inputs, self.outputs));
-        // With one vector a panel has four chains of sums, half of what hides the latency, and with two just enough; if there
+        // With one vector a panel has four chains of sums, half as many as hide the latency; with two vectors it has just enough; if there
         // are enough registers, two panels run side by side.
         let pairs = if A <= 2 && cfg!(target_feature = "avx512f") { y.len() / (2 * PANEL) } else { 0 };
         let (abreast, rest) = y.split_at_mut(2 * PANEL * pairs);

@@ -1,4 +1,4 @@
-//! Statistics of the episodes that ended during a horizon, gathered by 16 environments and merged in their order.
+//! Statistics of the episodes that ended during a rollout, gathered by 16 environments and merged in their order.
 
 /// Count, sums and extremes.
 #[derive(Debug, Clone, Copy, PartialEq)]

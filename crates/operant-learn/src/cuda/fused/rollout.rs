@@ -167,7 +167,7 @@ impl FusedPolicy {
         function.run(stream, grid, &RolloutParams { weights: &self.weights, horizon }, &sizes)
     }
 
-    /// Merges what the rollouts of all devices have added up for the running statistics.
+    /// Merges the sums of all devices' rollouts into the running statistics.
     ///
     /// # Errors
     /// When a buffer has another length, or the launch fails.

@@ -1,4 +1,4 @@
-//! Environments on a GPU without a policy: horizons of uniformly random actions, for benchmarks and bit parity.
+//! Environments on a GPU without a policy: rollouts of uniformly random actions, for benchmarks and bit parity.
 
 use std::ops::Range;
 
@@ -235,7 +235,7 @@ impl CudaPlay {
         Ok(self.environments.read(&self.stream)?)
     }
 
-    /// Observations `(T, words, N)`, rewards and flags `(T, N)` of the last horizon; None unless requested.
+    /// Observations `(T, words, N)`, rewards and flags `(T, N)` of the last rollout; None unless requested.
     ///
     /// # Errors
     /// See [`CudaPlay::episodes`].

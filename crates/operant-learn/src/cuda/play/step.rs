@@ -357,7 +357,7 @@ impl CudaEnvs {
         Ok(self.reset.run(&self.stream, self.grid(), &params, &self.sizes)?)
     }
 
-    /// Enqueues one step of all environments. An action that is none is stepped as 0; [`CudaEnvs::bad_action`] reports it.
+    /// Enqueues one step of all environments. An invalid action is replaced by 0; [`CudaEnvs::bad_action`] reports it.
     ///
     /// # Errors
     /// Actions of another length, and a launch that fails.
