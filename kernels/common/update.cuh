@@ -234,7 +234,7 @@ __device__ __forceinline__ void add_phase(const UpdateParams& params) {
             if (is_loss) losses[device] = params.all_sums[device * 5u + at - PARAMETERS];
             else gradients[device] = params.all_gradients[(u64)device * PARAMETERS + at];
         }
-        // As `pairwise`, of a number of devices that only the host knows; what is past it is 0 and stays out.
+        // Like `pairwise`, for a number of devices that is known only at run time; entries past it are 0 and are skipped.
         for (unsigned count = params.devices; count > 1u; count /= 2u) {
             for (unsigned i = 0u; i < count / 2u; ++i) {
                 gradients[i] = gradients[2u * i] + gradients[2u * i + 1u];
@@ -246,7 +246,7 @@ __device__ __forceinline__ void add_phase(const UpdateParams& params) {
     }
 }
 
-// The squares of the gradient's norm, in as many parts for any number of devices.
+// The squared norm of the gradient, in the same number of parts for any number of devices.
 __device__ __forceinline__ void norm_phase(const UpdateParams& params, unsigned char* arena) {
     for (unsigned part = blockIdx.x; part < params.norm_parts; part += gridDim.x) {
         double mine[1] = {}, all[1];
@@ -299,7 +299,7 @@ __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned 
 
 #endif
 
-// What a step needs besides the gradient: the sums of the minibatch's losses, and the gradient's norm.
+// The inputs of a step besides the gradient: the sums of the minibatch's losses, and the gradient's norm.
 struct Totals {
     double losses[5], norm;
 

@@ -32,7 +32,7 @@ __device__ __forceinline__ constexpr unsigned delta_at(unsigned chain, unsigned 
 constexpr unsigned FEATURES = delta_at(CHAINS - 1u, LAYERS + 1u);
 constexpr unsigned FEATURE_WORDS = FEATURES * ROW_WORDS;
 
-// A warp's rows in fp32, [feature][ROW]: what it reads, the activations of a first layer over bits, and outputs.
+// A warp's rows in fp32, [feature][ROW]: inputs, the activations of a first layer over bits, and outputs.
 constexpr unsigned READ_ROWS = OBS_BITS ? (width(0u) + 31u) / 32u : padded_inputs(0u);
 constexpr unsigned BAG_ROWS = OBS_BITS && LAYERS > 0u ? round_up(width(1u), 32u) : 0u;
 constexpr unsigned OUTPUTS_AT = READ_ROWS + BAG_ROWS;
@@ -324,7 +324,7 @@ __device__ __forceinline__ void put_numbers(float* place, const float (&c)[4], u
     }
 }
 
-// The gradients of weights and biases of layers LAYER .. of the chain and of the chains after it. FLUSH writes what registers hold.
+// The gradients of weights and biases of layers LAYER .. of the chain and of the chains after it. FLUSH writes the sums in registers.
 template <unsigned CHAIN, unsigned LAYER, bool FLUSH>
 __device__ __forceinline__ void layer_gradients(const unsigned* features, float* partial, bool first, float (&held)[HELD_TILES][4]) {
     if constexpr (CHAIN < CHAINS) {

@@ -57,7 +57,7 @@ __device__ __forceinline__ void forward_kept(const float* weights, const float* 
     }
 }
 
-// Replaces activations y, [k][ROW], by the gradient with respect to what the nonlinearity read: (W^T delta) times its slope.
+// Replaces activations y, [k][ROW], by the gradient before the nonlinearity: (W^T delta) times its slope.
 template <unsigned ROWS_IN, unsigned COLUMNS>
 __device__ __forceinline__ void input_gradient(const float* transposed, const float* delta, float* y, unsigned lane) {
     constexpr unsigned GROUPS = groups_of(COLUMNS);

@@ -1,10 +1,10 @@
-// PPO's update: all epochs and minibatches over the samples of a horizon.
+// PPO's update: all epochs and minibatches over the samples of a rollout.
 //
 // in   packed samples (B, SAMPLE_STRIDE) with their advantages; parameters, Adam's moments, and the packed weights
-// out  parameters, moments and packed weights after the last minibatch; what the update reports
+// out  parameters, moments and packed weights after the last minibatch; the report
 //
-// ppo_update runs everything in one cooperative launch, with a grid barrier after each phase of a minibatch but `ahead`. Where a device has no
-// such launch the kernels named after the phases run one after another; the phases are the same functions.
+// ppo_update runs everything in one cooperative launch, with a grid barrier after each phase of a minibatch except `ahead`. On a device without
+// cooperative launches the kernels named after the phases run one after another; the phases are the same functions.
 //
 //   advantages  mean and deviation of each minibatch's advantages, before an epoch; part of a minibatch per block
 //   ahead       between arriving at the grid barrier after a gradient and waiting on it: the block's loss sums, Adam's step size, and for
@@ -60,7 +60,7 @@ constexpr unsigned REDUCE_SCRATCH = (FEATURE_WORDS > 0u ? FEATURE_WORDS : ROWS_W
 
 #include "common/update.cuh"
 
-// What a minibatch's gradient and Adam step need, computed before the weights and the gradient are ready.
+// Inputs of a minibatch's gradient and Adam step that can be computed before the weights and the gradient are ready.
 struct Ahead {
     // The order of the epoch's samples.
     Shuffle shuffle;
@@ -87,7 +87,7 @@ __device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsi
     return tiles < apart ? tiles : apart;
 }
 
-// A number of the blocks' partial gradients, added up in the order of the blocks, and then pairwise those of blocks of environments. Loads
+// One number of the blocks' partial gradients, added up in the order of the blocks, then pairwise over the blocks of environments. Loads
 // go ahead of the sum.
 __device__ __forceinline__ float partial_sum(const PhaseParams& params, unsigned place, unsigned blocks) {
     const unsigned apart = params.update.blocks / ENV_BLOCKS;
@@ -103,7 +103,7 @@ __device__ __forceinline__ float partial_sum(const PhaseParams& params, unsigned
     return pairwise(sums);
 }
 
-// A parameter's gradient. tables_gradient has stored those of T and W.
+// A parameter's gradient. tables_gradient has stored the gradients of T and W.
 __device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned blocks) {
     return is_table_or_first_weight(p) ? params.update.gradient[p] : partial_sum(params, partial_index(p), blocks);
 }

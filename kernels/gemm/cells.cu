@@ -5,7 +5,7 @@
 // c after all h for lstm; `initial` (sequences, states) before the first step, `after` (steps, sequences, states) after each, already
 // zero if the next step begins an episode.
 //
-//   gemm_see        copies h before the first step to where the product with the state reads it
+//   gemm_see        copies h before the first step to the input of the product with the state
 //   gemm_cell       the gates, the outputs, and the state after the step
 //   gemm_cell_back  the gradients of the gates and of the state before a step, from the gradient of the outputs
 //
@@ -22,7 +22,7 @@ constexpr unsigned GATES = CELL == LSTM ? 4u : 3u, STATES_A_UNIT = CELL == LSTM 
 
 __device__ __forceinline__ float sigmoid(float x) { return fmaf(0.5f, tanh_rational(0.5f * x), 0.5f); }
 
-// Gradients of what a sigmoid and a hyperbolic tangent were applied to, by their results.
+// Gradients of the inputs of a sigmoid and a hyperbolic tangent, from their results.
 __device__ __forceinline__ float of_sigmoid(float y, float dy) { return dy * (y * (1.0f - y)); }
 __device__ __forceinline__ float of_tanh(float y, float dy) { return dy * fmaf(-y, y, 1.0f); }
 
@@ -30,7 +30,7 @@ struct Stepped {
     float gates[GATES], after[STATES_A_UNIT], y;
 };
 
-// One step of a unit: `z` and `hz` are what input and state add to the gates, `x` the input that the highway gate mixes in.
+// One step of a unit: `z` and `hz` are the contributions of input and state to the gates, `x` the input that the highway gate mixes in.
 __device__ __forceinline__ Stepped step_of(const float (&z)[GATES], const float (&hz)[GATES], const float (&before)[STATES_A_UNIT], float x) {
     Stepped made;
     if (CELL == MINGRU) {

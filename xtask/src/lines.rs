@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// What operant exists for; everything else is the shell around it.
+/// The crates of the engine itself; everything else is the shell around it.
 const CORE: &[&str] = &[
     "crates/operant-amx",
     "crates/operant-env",

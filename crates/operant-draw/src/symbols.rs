@@ -1,4 +1,4 @@
-//! Glyphs: what borders, bars and markers are made of, with a set that any locale can show.
+//! Glyphs of borders, bars and markers, with a set that any locale can show.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

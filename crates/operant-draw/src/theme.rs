@@ -8,7 +8,7 @@ use ratatui::style::{Color, Modifier, Style};
 /// The themes, as `--theme` and the key `t` name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum ThemeName {
-    /// Whatever fits the terminal.
+    /// Chosen to fit the terminal.
     #[default]
     Auto,
     /// For a dark background.
@@ -57,7 +57,7 @@ pub enum Depth {
     True,
 }
 
-/// What the environment says of the terminal's colours.
+/// The terminal's colours according to the environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detected {
     /// How many.

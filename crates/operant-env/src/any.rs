@@ -212,7 +212,7 @@ pub trait AnyEnv: Send + Sync + 'static {
     /// When the environments cannot be made.
     fn stepper(&self, tile: TileSpec) -> Result<Box<dyn Stepper>, StepError>;
 
-    /// At least `count` environments from number `first` on that play whole horizons of uniformly random actions.
+    /// At least `count` environments from number `first` on that play whole rollouts of uniformly random actions.
     ///
     /// # Errors
     /// When the environments cannot be made.

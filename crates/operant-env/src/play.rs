@@ -13,7 +13,7 @@ use crate::rows::{Rows, RowsMut};
 use crate::spec::{ActionSpace, EnvSpec};
 use crate::vector::{Clock, Current, numbers};
 
-/// Environments that have been started and play horizons of random actions.
+/// Environments that have been started and play rollouts of random actions.
 pub trait Play: Send {
     /// Steps every environment `steps` times.
     ///
@@ -33,7 +33,7 @@ pub struct Totals {
     pub reward: f64,
 }
 
-/// Environments over lanes of WIDTH. Between horizons they are words, so that any thread may play the next.
+/// Environments over lanes of WIDTH. Between rollouts they are words, so that any thread may play the next.
 pub(crate) struct LanePlay<L: Lane, E: Env> {
     env: E,
     actions: ActionSpace,

@@ -53,7 +53,7 @@ impl SharedWords {
     }
 }
 
-/// Adds 1 to a word, after every write before it, and wakes those that wait for it to change.
+/// Adds 1 to a word, after every write before it, and wakes the threads that wait for it.
 pub fn post(word: &AtomicU32) {
     word.fetch_add(1, Ordering::Release);
     // It fails only for words that no process can wait for.

@@ -49,7 +49,7 @@ impl fmt::Display for Waiting {
 /// The values that the user requested; None leaves a value to the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanRequest {
-    /// Whether to adapt to the machine; otherwise fixed defaults are taken.
+    /// Whether to adapt to the machine; otherwise fixed defaults are used.
     pub optimize: bool,
     /// Worker threads.
     pub threads: Option<usize>,

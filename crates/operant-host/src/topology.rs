@@ -168,7 +168,7 @@ impl Topology {
         self.caches.iter().find(|cache| cache.level == level && cache.cpus.binary_search(&cpu).is_ok())
     }
 
-    /// The memory that this process may take, in bytes: the machine's, or less where control groups say so.
+    /// The memory that this process may take, in bytes: the machine's, or less under control groups with a limit.
     pub fn memory_limit(&self) -> Option<u64> {
         let limit = self.limits.memory.as_ref().map(|limit| limit.value);
         self.memory_total.into_iter().chain(limit).min()

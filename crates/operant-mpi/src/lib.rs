@@ -1,6 +1,6 @@
 //! The processes that `mpirun` or `srun` started, as the [`operant_learn::Group`] that trains a run.
 //!
-//! Without the feature `mpi` there is nothing to link, and [`start`] says how to get it.
+//! Without the feature `mpi` there is nothing to link, and [`start`] returns an error that describes how to get it.
 
 #[cfg(not(feature = "mpi"))]
 mod disabled;

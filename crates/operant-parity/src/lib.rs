@@ -287,7 +287,7 @@ impl RolloutParity {
         }
         self.logprobs.add(float(&got, layout.logprob), float(&expected, layout.logprob));
         self.values.add(float(&got, layout.value), float(&expected, layout.value));
-        // A difference of values: its rounding error goes by their size, not by its own.
+        // A difference of values: its rounding error scales with their size, not with its own.
         self.advantages.add(float(&got, layout.advantage), float(&expected, layout.advantage));
         self.advantages.reference += float(&expected, layout.value).powi(2);
         true

@@ -331,7 +331,7 @@ impl Environments {
         })
     }
 
-    /// A horizon under a policy, into arrays of `(T, N)` rows and `actions`, `(T, N, components)` int64 or float32; `draw` is
+    /// A rollout under a policy, into arrays of `(T, N)` rows and `actions`, `(T, N, components)` int64 or float32; `draw` is
     /// `(seed, step)` of its first sample, none for the most probable actions. Returns how many episodes ended.
     #[pyo3(signature = (policy, steps, to, actions, draw))]
     fn rollout(

@@ -45,7 +45,7 @@ pub struct Args {
     /// Layers between the hidden layers and the heads: mlp (none), mingru, gru or lstm
     #[arg(long, value_name = "CORE", default_value = "mlp")]
     core: String,
-    /// Steps of a horizon (num_steps)
+    /// Steps of a rollout (num_steps)
     #[arg(long, value_name = "T", default_value = "128", allow_negative_numbers = true)]
     steps: String,
     /// Samples of a minibatch, as near as whole minibatches allow

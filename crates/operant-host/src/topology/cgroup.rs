@@ -24,7 +24,7 @@ pub struct Limits {
     pub cpu: Option<Limit<f64>>,
     /// Memory, in bytes.
     pub memory: Option<Limit<u64>>,
-    /// What the fullest of the groups with a limit has left, in bytes; memory that it can drop at once counts as left.
+    /// Bytes left in the fullest of the groups with a limit; memory that can be reclaimed at once counts as left.
     pub memory_left: Option<u64>,
 }
 

@@ -195,7 +195,7 @@ impl CudaRollout {
         self.kernel().map(BlockResources::of).transpose()
     }
 
-    /// The stream that horizons run on.
+    /// The stream that rollouts run on.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }

@@ -469,7 +469,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         return {part: arrays[f"{name}.{part}"] for part in self._parts}
 
     def _after(self, many: Mapping[str, Array]) -> _core.Buffers:
-        """What a horizon's steps write."""
+        """The outputs of a rollout's steps."""
         arrays = {name: array[1:] if _is_obs(name) else array for name, array in many.items()}
         return self._core.buffers(arrays, len(many["rewards"]) * self.num_envs)
 
@@ -488,7 +488,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         return many
 
     def _given_horizon(self, many: dict[str, Array]) -> Horizon:
-        """A horizon as its caller gets it."""
+        """A rollout in the form that the caller receives."""
         obs = {name: array for name, array in many.items() if _is_obs(name)}
         given = Horizon({name: array for name, array in many.items() if "obs" not in name})
         given["obs"] = self._obs({name: _aligned(array[1:]) for name, array in obs.items()})

@@ -1,4 +1,4 @@
-//! A horizon under a trained policy: one thread plays all steps of a tile, policy included, without a barrier per step.
+//! A rollout under a trained policy: one thread plays all steps of a tile, policy included, without a barrier per step.
 
 use operant_env::StepError;
 use operant_learn::cpu::inference::{Choice, Inference, RowBuffers};

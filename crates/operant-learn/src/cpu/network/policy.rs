@@ -55,7 +55,7 @@ pub(crate) struct Layer {
     pub kind: Kind,
 }
 
-/// The actor-critic with its weights packed. Pack once per horizon or Adam step, then run any number of tiles.
+/// The actor-critic with its weights packed. Pack once per rollout or Adam step, then run any number of tiles.
 #[derive(Debug, Clone)]
 pub struct Policy {
     network: Network,

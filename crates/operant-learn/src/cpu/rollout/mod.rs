@@ -52,11 +52,11 @@ pub struct Tile<const V: usize> {
     pub stepper: Box<dyn Stepper>,
     /// Discounted return of each environment, for reward normalisation.
     pub discounted: Row<V>,
-    /// Sums of this horizon's observations, by 16 environments.
+    /// Sums of this rollout's observations, by 16 environments.
     pub obs_sums: Vec<NormSums>,
-    /// Sums of this horizon's discounted returns, by 16 environments.
+    /// Sums of this rollout's discounted returns, by 16 environments.
     pub reward_sums: Vec<NormSums>,
-    /// Episodes that ended in this horizon, by 16 environments.
+    /// Episodes that ended in this rollout, by 16 environments.
     pub episodes: [EpisodeStats; V],
     /// Seconds spent in GAE.
     pub gae_seconds: f64,
@@ -208,7 +208,7 @@ impl<const V: usize> Tile<V> {
         self.observe()
     }
 
-    /// Plays one horizon and writes its samples.
+    /// Plays one rollout and writes its samples.
     ///
     /// # Errors
     /// When an environment failed.

@@ -13,7 +13,7 @@ use crate::sample::SampleLayout;
 /// Initial count of a running statistic, as in Gymnasium.
 const FIRST_COUNT: f64 = 1e-4;
 
-/// Sizes of a horizon.
+/// Sizes of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HorizonSizes {
     /// N.
@@ -87,7 +87,7 @@ pub fn norms_of(network: &Network, config: &Config) -> usize {
 }
 
 operant_cuda::params! {
-    /// Normalisation of observations and rewards by statistics that are frozen during a horizon.
+    /// Normalisation of observations and rewards by statistics that are frozen during a rollout.
     pub struct Normaliser<'a>(of: HorizonSizes) for [], blocks of.blocks, {
         /// (norms): shift and scale; the normalised value is (x - shift) scale, clipped.
         scales: writes_any [f32 as float2; 2 * of.norms],

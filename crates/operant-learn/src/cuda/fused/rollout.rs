@@ -13,7 +13,7 @@ use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
-/// `rollout.cu`: a horizon with the policy.
+/// `rollout.cu`: a rollout with the policy.
 pub const ROLLOUT: KernelText = kernel_text!("rollout", "fused/rollout.cu", [RolloutParams]);
 /// `pack.cu`: parameters into the form that kernels read.
 pub const PACK: KernelText = kernel_text!("pack", "fused/pack.cu", [PackParams]);

@@ -14,7 +14,7 @@ use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
-/// `ppo_update.cu`: all epochs and minibatches over a horizon.
+/// `ppo_update.cu`: all epochs and minibatches over a rollout.
 pub const UPDATE: KernelText =
     kernel_text!("ppo_update", "fused/ppo_update.cu", [FusedUpdateParams, FusedWeightParams]);
 

@@ -89,7 +89,7 @@ operant_cuda::params! {
         "gemm_begin", "gemm_step", "gemm_carry", "gemm_bootstrap", "gemm_finish", "gemm_norms"
     ], blocks of.horizon.blocks.max(of.states.div_ceil(THREADS)), {
         horizon: part [HorizonParams, &of.horizon],
-        /// (N): episodes of this horizon so far.
+        /// (N): episodes of this rollout so far.
         episodes: writes [u32; EPISODE_WORDS * of.horizon.num_envs],
         /// (N): sums of what is normalised.
         sums: writes [f32; of.sum_words() * of.horizon.num_envs],
@@ -292,7 +292,7 @@ impl GemmPolicy {
         self.pack.run(stream, LaunchConfig::covering(self.parameters, THREADS as u32), &params, &sizes)
     }
 
-    /// Enqueues a horizon.
+    /// Enqueues a rollout.
     ///
     /// # Errors
     /// When a launch fails.
