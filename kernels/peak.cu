@@ -4,9 +4,9 @@
 // peak_f32           every thread: CHAINS numbers x = x factor + addend, `rounds` times; 2 CHAINS operations a thread and round
 // peak_tf32, _bf16   every warp: TILES products of 16 x 8 results, added up `rounds` times; 2 x 16 x 8 x k operations each, k = 8
 //                    in tf32 and 16 in bf16. A is all ones, B all factor, so a result is its start + rounds k factor
-// peak_copy          `to` becomes `from`, 16 bytes a thread and access
+// peak_copy          `to` becomes `from`, 16 bytes per thread and access
 //
-// out (threads) f32: the sum of the thread's numbers, so that nothing can be left out.
+// out (threads) f32: the sum of the thread's numbers, so that nothing can be omitted.
 //
 // Worked example: 528 blocks of 256 threads and 4,096 rounds in f32 are 528 x 256 x 4,096 x 16 x 2 = 17.7 G operations.
 #include "common/common.cuh"

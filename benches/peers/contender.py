@@ -84,7 +84,7 @@ def ended_cpu_seconds() -> float:
 
 
 class Process:
-    """A process that talks in JSON objects, one a line."""
+    """A process that talks in JSON objects, one per line."""
 
     def __init__(self, command: list[str], environment: dict[str, str], log: Path, directory: Path) -> None:
         self.log, self.started = log, time.monotonic()

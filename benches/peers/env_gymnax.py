@@ -1,6 +1,6 @@
 """gymnax's CartPole and MinAtar Breakout alone: random actions and auto-reset inside one jit.
 
-No observation is asked for, as in operant's own random play: XLA drops what nobody reads.
+No observation is requested, as in operant's own random play: XLA drops what nobody reads.
 """
 
 import argparse

@@ -159,7 +159,7 @@ AXES: dict[str, Callable[[bool], list[Point]]] = {
     "depth": depth,
     "threads": threads,
 }
-"""The axes without peers come last: where the time is short, peers are left out first."""
+"""The axes without peers come last: where the time is short, peers are omitted first."""
 
 
 class Warmed(Operant):

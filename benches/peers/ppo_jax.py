@@ -37,7 +37,7 @@ Parameters = dict[str, Layers]
 
 @dataclass(frozen=True)
 class Settings:
-    """Hyperparameters, with CleanRL's names and, but for the batch, its default values."""
+    """Hyperparameters, with CleanRL's names and, except the batch, its default values."""
 
     seed: int = 1
     total_timesteps: int = 500_000

@@ -218,7 +218,7 @@ def drawn(results: Message, options: argparse.Namespace, script: str = "plot.py"
 
 
 def main() -> int:
-    """Runs what was asked for; the exit code is 1 where a side could not be measured."""
+    """Runs what was requested; the exit code is 1 where a side could not be measured."""
     options = arguments()
     comparisons = plan.on_gpu() if options.device == "gpu" else plan.on_cpu()
     if options.list:

@@ -82,7 +82,7 @@ class Operant:
         return time.perf_counter() - began, report
 
     def singles(self, work: Work, prefix: str, streams: int, flags: tuple[str, ...] = ()) -> float:
-        """The same runs, each as a process of its own, in parallel streams: seconds."""
+        """The same runs, each as a separate process, in parallel streams: seconds."""
 
         def train(run: tuple[str, tuple[str, ...]]) -> None:
             self.call("train", work.env, "--name", prefix + run[0], *run[1], *flags)

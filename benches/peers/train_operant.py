@@ -11,7 +11,7 @@ from worker import protocol, versions
 
 
 def train(settings: dict[str, Any], updates: int, seed: int) -> float:
-    """Steps per second of a training of so many updates."""
+    """Steps per second of a training with this many updates."""
     batch = settings["num_envs"] * settings["num_steps"]
     with tempfile.TemporaryDirectory() as place:
         run = operant.train(

@@ -1,4 +1,4 @@
-// Adam with a clipped global norm, one thread a parameter. Twin of operant-learn's adam.
+// Adam with a clipped global norm, one thread per parameter. Twin of operant-learn's adam.
 #pragma once
 
 __device__ __forceinline__ double learning_rate(const Adam& adam, u64 update) {

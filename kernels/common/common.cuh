@@ -5,7 +5,7 @@
 // own versions of the macros below (kernels/host/cuda_on_host.h).
 #pragma once
 
-// Loops over what this program has none of: masks, statistics, further draws.
+// Loops with zero iterations in this program: over masks, statistics, further draws.
 #pragma nv_diag_suppress 128, 186
 
 #ifndef OPERANT_HOST
@@ -25,7 +25,7 @@ extern __shared__ __align__(16) unsigned char dynamic_shared[];
 
 __device__ __forceinline__ void grid_arrive(unsigned* state) {
     __syncthreads();
-    // What the block wrote before is visible to all who see its arrival.
+    // Earlier writes of the block are visible to all threads that observe its arrival.
     if (threadIdx.x == 0u) asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(state) : "memory");
 }
 

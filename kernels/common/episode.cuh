@@ -76,7 +76,7 @@ struct Outcome {
     float episodic_return;  // up to and with the step
 };
 
-// One step of one environment, which stays where its episode ended.
+// One step of one environment, without auto-reset.
 __device__ __forceinline__ Outcome advance(Running& running, const EnvAction* action, Seed seed, unsigned environment, u64 time) {
     Outcome outcome;
     env_step(running.state, action, seed.low, seed.high, environment, (unsigned)time, (unsigned)(time >> 32u), PURPOSE_STEP,
@@ -96,7 +96,7 @@ __device__ __forceinline__ void begin(Running& running, Seed seed, unsigned envi
     running.episodic_return = 0.0f;
 }
 
-// One step of one environment, the next episode begun where one ended.
+// One step of one environment, with auto-reset.
 __device__ __forceinline__ Outcome step(
     Running& running, const EnvAction* action, Seed seed, unsigned environment, u64 time, EpisodeSums& episodes) {
     const Outcome outcome = advance(running, action, seed, environment, time);

@@ -21,7 +21,7 @@ __device__ __forceinline__ constexpr unsigned first_logit(unsigned component) {
 }
 
 // Draws a choice for each component by inverting the cumulative distribution; returns the log-probability of all together.
-// `logits` are ENV_ACTIONS numbers ROW words apart; `legal` is one bit a logit.
+// `logits` are ENV_ACTIONS numbers ROW words apart; `legal` is one bit per logit.
 __device__ __forceinline__ float sample(
     const float* logits, const unsigned* legal, const float*, const float* uniforms, EnvAction* action, float* stored) {
     float logprob = 0.0f;

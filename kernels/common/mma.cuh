@@ -7,7 +7,7 @@
 //   tf32, k = 8        a[4]: (g, q) (g+8, q) (g, q+4) (g+8, q+4)                    b[2]: (q, g) (q+4, g)
 //
 // So the accumulators of two neighbouring bf16 tiles, packed, are the A fragment of the next layer. With tf32 they are, too,
-// if the four columns q and the four columns q + 4 of a tile stand for features 2q and 2q + 1: the weights are packed so.
+// if the four columns q and the four columns q + 4 of a tile represent features 2q and 2q + 1: the weights are packed accordingly.
 #pragma once
 
 // Values of PRECISION.
@@ -131,7 +131,7 @@ __device__ __forceinline__ void store_transposed(unsigned* row, const unsigned (
 #endif
 }
 
-// Copies 16 bytes from global to shared memory while the thread goes on, until await_copies.
+// Copies 16 bytes from global to shared memory while the thread continues, until await_copies.
 __device__ __forceinline__ void copy_ahead(const float* from, float* to) {
 #ifdef OPERANT_HOST
     for (unsigned i = 0; i < 4; ++i) to[i] = from[i];

@@ -1,4 +1,4 @@
-// Normalisation of observations and rewards in the rollout: statistics frozen during a horizon, merged at its end.
+// Normalisation of observations and rewards in the rollout: statistics frozen during a rollout, merged at its end.
 //
 // Specialised by NORM_OBS and NORM_REWARD. Quantity k < O is feature k; the last one is the discounted return.
 #pragma once
@@ -6,7 +6,7 @@
 constexpr unsigned NORM_FEATURES = NORM_OBS ? ENV_OBS : 0u;
 constexpr unsigned NORMS = NORM_FEATURES + (NORM_REWARD ? 1u : 0u);
 
-// Sums of one environment over a horizon, about the frozen shift, so that f32 keeps the variance. In the first horizon the shift
+// Sums of one environment over a rollout, about the frozen shift, so that f32 keeps the variance. In the first rollout the shift
 // is 0, and a quantity whose mean is a thousand times its deviation loses digits of it; the next rollout corrects that.
 struct NormSums {
     float sum[NORMS > 0u ? NORMS : 1u], squares[NORMS > 0u ? NORMS : 1u];
@@ -77,7 +77,7 @@ __device__ __forceinline__ void merge_norm_warps(const NormSums& sums, const Nor
 }
 
 // Merges all blocks' sums of `count` samples into the running statistics (Chan, Golub and LeVeque 1979) and freezes the scales
-// of the next horizon. All threads of one block call it, after all others; `all_partials` are those of all devices, by rank.
+// of the next rollout. All threads of one block call it, after all others; `all_partials` are the partial sums of all devices, by rank.
 __device__ __forceinline__ void merge_norm_blocks(const Normaliser& normaliser, unsigned blocks, u64 count) {
     const unsigned lane = threadIdx.x % WARP;
     for (unsigned k = threadIdx.x / WARP; k < NORMS; k += blockDim.x / WARP) {

@@ -6,8 +6,8 @@
 // bits) and PRECISION. Widths are padded with zeros: hidden layers to 32, outputs to 4 (fp32) or 8.
 //
 //   rows       fp32, and the first layer over bits: word [k][n] is W[n][k]
-//   fragments  bf16 and tf32: [k tile][n tiles][lane][2 or 4] words, the B operands of mma.cuh; two tiles of 8 outputs lie
-//              together where their number is even, so that a lane reads 16 bytes at once
+//   fragments  bf16 and tf32: [k tile][n tiles][lane][2 or 4] words, the B operands of mma.cuh; two tiles of 8 outputs are
+//              adjacent if their number is even, so that a lane reads 16 bytes at once
 //
 // Worked example, 4-64-64-(2+1) in bf16: layer 0 has 1 x 8 tiles = 512 words and 64 biases, layer 1 4 x 8 tiles = 2,048 and
 // 64, the head 4 x 1 tiles = 256 and 8; 2,952 words in all.

@@ -1,4 +1,4 @@
-// The order of samples in an epoch: a keyed bijection of 0 .. B, computed where it is needed and stored nowhere. Twin of
+// The order of samples in an epoch: a keyed bijection of 0 .. B, computed on demand and never stored. Twin of
 // operant-learn's `Shuffle`: an alternating Feistel network over the smallest power of two that holds B, walked again by
 // numbers that land outside.
 #pragma once

@@ -198,7 +198,7 @@ __device__ __forceinline__ void rate_of_step(const UpdateParams& params) {
     params.progress->rate = adam_rate(params.adam, params.report->learning_rate, params.progress->adam_steps + 1u);
 }
 
-// The contiguous range of parameters that a block owns: its greatest length, and [first, end).
+// The contiguous range of parameters that a block owns: its largest length, and [first, end).
 __device__ __forceinline__ unsigned own_count() { return round_up((PARAMETERS + gridDim.x - 1u) / gridDim.x, 4u); }
 __device__ __forceinline__ uint2 own_parameters() {
     const unsigned own = own_count(), first = blockIdx.x * own;
@@ -224,7 +224,7 @@ __device__ __forceinline__ void sum_phase(const PhaseParams& phase, unsigned min
     params.sums[own] = pairwise(sums);
 }
 
-// Adds the gradients and sums of all devices pairwise: one thread a number.
+// Adds the gradients and sums of all devices pairwise: one thread per number.
 __device__ __forceinline__ void add_phase(const UpdateParams& params) {
     for (unsigned at = blockIdx.x * blockDim.x + threadIdx.x; at < PARAMETERS + 5u; at += gridDim.x * blockDim.x) {
         const bool is_loss = at >= PARAMETERS;
@@ -234,7 +234,7 @@ __device__ __forceinline__ void add_phase(const UpdateParams& params) {
             if (is_loss) losses[device] = params.all_sums[device * 5u + at - PARAMETERS];
             else gradients[device] = params.all_gradients[(u64)device * PARAMETERS + at];
         }
-        // As `pairwise`, of a number of devices that only the host knows; what is past it is 0 and stays out.
+        // Like `pairwise`, for a number of devices that is known only at run time; entries past it are 0 and are skipped.
         for (unsigned count = params.devices; count > 1u; count /= 2u) {
             for (unsigned i = 0u; i < count / 2u; ++i) {
                 gradients[i] = gradients[2u * i] + gradients[2u * i + 1u];
@@ -246,7 +246,7 @@ __device__ __forceinline__ void add_phase(const UpdateParams& params) {
     }
 }
 
-// The squares of the gradient's norm, in as many parts for any number of devices.
+// The squared norm of the gradient, in the same number of parts for any number of devices.
 __device__ __forceinline__ void norm_phase(const UpdateParams& params, unsigned char* arena) {
     for (unsigned part = blockIdx.x; part < params.norm_parts; part += gridDim.x) {
         double mine[1] = {}, all[1];
@@ -299,7 +299,7 @@ __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned 
 
 #endif
 
-// What a step needs besides the gradient: the sums of the minibatch's losses, and the gradient's norm.
+// The inputs of a step besides the gradient: the sums of the minibatch's losses, and the gradient's norm.
 struct Totals {
     double losses[5], norm;
 
@@ -461,7 +461,7 @@ KERNEL(update_note, PhaseParams, THREADS, 1) {
     if (params.update.progress->stopped == 0u) note_phase(params.update, params.update.minibatch);
 }
 
-// Packs parameters that came from elsewhere into weights that are zero: one thread a parameter.
+// Packs parameters that came from elsewhere into weights that are zero: one thread per parameter.
 KERNEL(update_pack, WeightParams, THREADS, 1) {
     const unsigned p = blockIdx.x * blockDim.x + threadIdx.x;
     if (p < PARAMETERS) pack_parameter(p, params.parameters[p], params.weights);

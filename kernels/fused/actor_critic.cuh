@@ -5,7 +5,7 @@
 //
 // fp32: a lane sums 4 environments x 8 outputs; inputs and weights come from shared memory, 16 bytes at a time. bf16 and
 // tf32: tensor cores; the accumulators of a layer, after the nonlinearity, are the operands of the next (mma.cuh), so hidden
-// layers touch no memory but for weights, and not even for them where they fit into registers (WEIGHTS_AT).
+// layers touch no memory except weights, and not even for them where they fit into registers (WEIGHTS_AT).
 #pragma once
 
 constexpr unsigned GLOBAL = 0u, SHARED = 1u, REGISTERS = 2u;

@@ -6,7 +6,7 @@
 // input that is always 1.
 //
 // Worked example, 4-64-64-(2+1) in bf16, blocks of 8 warps: 128 samples, rows of 128 numbers in 272 bytes; the second layer's
-// gradient is 4 x 8 tiles and 4 for the biases, 5 a warp, of 8 products each; all layers together are 8 tiles a warp, held in 32
+// gradient is 4 x 8 tiles and 4 for the biases, 5 per warp, of 8 products each; all layers together are 8 tiles per warp, held in 32
 // registers over the block's samples.
 #pragma once
 
@@ -32,7 +32,7 @@ __device__ __forceinline__ constexpr unsigned delta_at(unsigned chain, unsigned 
 constexpr unsigned FEATURES = delta_at(CHAINS - 1u, LAYERS + 1u);
 constexpr unsigned FEATURE_WORDS = FEATURES * ROW_WORDS;
 
-// A warp's rows in fp32, [feature][ROW]: what it reads, the activations of a first layer over bits, and outputs.
+// A warp's rows in fp32, [feature][ROW]: inputs, the activations of a first layer over bits, and outputs.
 constexpr unsigned READ_ROWS = OBS_BITS ? (width(0u) + 31u) / 32u : padded_inputs(0u);
 constexpr unsigned BAG_ROWS = OBS_BITS && LAYERS > 0u ? round_up(width(1u), 32u) : 0u;
 constexpr unsigned OUTPUTS_AT = READ_ROWS + BAG_ROWS;
@@ -91,7 +91,7 @@ constexpr bool STORES_MATRICES = PRECISION == BF16;
 constexpr bool STORES_MATRICES = false;
 #endif
 
-// Two accumulator tiles of the warp, 16 samples x 16 features from `feature` on, and the same as operands.
+// Two accumulator tiles of the warp, 16 samples x 16 features from `feature` on, also converted to operands.
 __device__ __forceinline__ void put_tiles(unsigned* rows, unsigned feature, unsigned first_sample, unsigned lane, const float (&c)[2][4], const unsigned* a) {
     if constexpr (STORES_MATRICES) {
         const unsigned words[4] = {a[0], a[1], a[2], a[3]};
@@ -110,7 +110,7 @@ __device__ __forceinline__ void put_tiles(unsigned* rows, unsigned feature, unsi
     }
 }
 
-// The same numbers back from the rows.
+// Reads the numbers back from the rows.
 __device__ __forceinline__ void get_tiles(const unsigned* rows, unsigned feature, unsigned first_sample, unsigned lane, float (&c)[2][4]) {
     if constexpr (PRECISION == BF16) {
         unsigned words[4];
@@ -152,7 +152,7 @@ __device__ __forceinline__ void forward_kept(const Weights& weights, const unsig
     }
 }
 
-// A chain from the warp's rows on. The first layer is a parameter because only what depends on one is left out when a branch is not taken.
+// A chain from the warp's rows on. The first layer is a template parameter because the compiler drops an untaken branch only if it depends on one.
 template <unsigned CHAIN, unsigned FIRST = 0u>
 __device__ __forceinline__ void forward_chain(const Weights& weights, float* rows, unsigned* features, unsigned sample, unsigned lane) {
     float* out = rows + (OUTPUTS_AT + output_row(CHAIN)) * ROW;
@@ -177,7 +177,7 @@ __device__ __forceinline__ void forward_chain(const Weights& weights, float* row
     }
 }
 
-// From the delta of layer LAYER, as operands, to those of all layers before it.
+// Computes the deltas of all layers before LAYER from its delta, which is given as operands.
 template <unsigned CHAIN, unsigned LAYER>
 __device__ __forceinline__ void backward_kept(const float* transposed, const unsigned* delta, unsigned* features, unsigned sample, unsigned lane) {
     if constexpr (LAYER > 0u) {
@@ -220,7 +220,7 @@ __device__ __forceinline__ void backward_kept(const float* transposed, const uns
     }
 }
 
-// The delta of a chain's outputs, from the warp's rows, and with it those of all its layers.
+// Reads the delta of a chain's outputs from the warp's rows and computes the deltas of all its layers.
 template <unsigned CHAIN>
 __device__ __forceinline__ void backward_chain(const float* transposed, const float* rows, unsigned* features, unsigned sample, unsigned lane) {
     constexpr unsigned COUNT = round_up(outputs(CHAIN, LAYERS), 8u), STEPS = round_up(COUNT, K_TILE) / 8u;
@@ -237,12 +237,12 @@ __device__ __forceinline__ void backward_chain(const float* transposed, const fl
 
 // ---- weight gradients, by all warps of the block --------------------------------------------------------------------
 
-// Tiles of 16 outputs x 8 inputs of a layer's gradient, `down` of them below each other; after the inputs' a column of tiles for the
+// Tiles of 16 outputs x 8 inputs of a layer's gradient, `down` tiles per column; the last column of tiles is for the
 // biases, whose inputs are 1. A first layer over bits has only that.
 __device__ __forceinline__ constexpr unsigned down(unsigned chain, unsigned layer) { return delta_rows(chain, layer) / 16u; }
 __device__ __forceinline__ constexpr unsigned across(unsigned layer) { return is_bag(layer) ? 0u : round_up(inputs(layer), 8u) / 8u; }
 __device__ __forceinline__ constexpr unsigned gradient_tiles(unsigned chain, unsigned layer) { return down(chain, layer) * (across(layer) + 1u); }
-// How many of them a warp takes: every BLOCK_WARPSth.
+// Tiles per warp: a warp takes every BLOCK_WARPSth.
 __device__ __forceinline__ constexpr unsigned tiles_a_warp(unsigned chain, unsigned layer) {
     return (gradient_tiles(chain, layer) + BLOCK_WARPS - 1u) / BLOCK_WARPS;
 }
@@ -258,7 +258,7 @@ constexpr unsigned TILES_A_WARP = tiles_before(CHAINS - 1u, LAYERS + 1u);
 constexpr bool HELD = PRECISION == BF16 && TILES_A_WARP <= 16u;
 constexpr unsigned HELD_TILES = HELD ? TILES_A_WARP : 1u;
 
-// Adds delta^T x over the block's samples to COUNT of a warp's tiles from number `first` on. Past the layer's last tile it computes that again.
+// Adds delta^T x over the block's samples to COUNT of a warp's tiles from number `first` on. Past the layer's last tile it repeats the last one.
 // `first` is below FIRST + BLOCK_WARPS, so that the compiler knows which of the tiles can be those of biases.
 template <unsigned CHAIN, unsigned LAYER, unsigned COUNT, unsigned FIRST>
 __device__ __forceinline__ void add_tiles(const unsigned* features, unsigned first, unsigned lane, float (*c)[4]) {
@@ -297,7 +297,7 @@ __device__ __forceinline__ void add_tiles(const unsigned* features, unsigned fir
 }
 
 // Calls `f(place, number, pair)` for the numbers of a tile that are gradients of parameters, with their places in the partial gradient;
-// `pair` says that the next number is the next place's, and the place even.
+// `pair` is true if the place is even and the next number belongs to the next place.
 template <unsigned CHAIN, unsigned LAYER, typename F>
 __device__ __forceinline__ void for_each_gradient(unsigned tile, unsigned lane, F f) {
     constexpr unsigned INPUTS = inputs(LAYER), COUNT = outputs(CHAIN, LAYER), DOWN = down(CHAIN, LAYER), AT = flat_offset(CHAIN, LAYER);
@@ -324,7 +324,7 @@ __device__ __forceinline__ void put_numbers(float* place, const float (&c)[4], u
     }
 }
 
-// The gradients of weights and biases of layers LAYER .. of the chain and of the chains after it. FLUSH writes what registers hold.
+// The gradients of weights and biases of layers LAYER .. of the chain and of the chains after it. FLUSH writes the sums in registers.
 template <unsigned CHAIN, unsigned LAYER, bool FLUSH>
 __device__ __forceinline__ void layer_gradients(const unsigned* features, float* partial, bool first, float (&held)[HELD_TILES][4]) {
     if constexpr (CHAIN < CHAINS) {
@@ -363,7 +363,7 @@ __device__ __forceinline__ void layer_gradients(const unsigned* features, float*
     }
 }
 
-// The weight gradient of a first layer over bits, whose observations stand in the warps' rows.
+// The weight gradient of a first layer over bits, whose observations are in the warps' rows.
 template <unsigned CHAIN>
 __device__ __forceinline__ void bits_gradient(const unsigned* features, const float* rows, float* partial, bool first) {
     constexpr unsigned INPUTS = inputs(0u), COUNT = outputs(CHAIN, 0u), WORDS = (INPUTS + 31u) / 32u;

@@ -57,7 +57,7 @@ __device__ __forceinline__ void forward_kept(const float* weights, const float* 
     }
 }
 
-// Replaces activations y, [k][ROW], by the gradient with respect to what the nonlinearity read: (W^T delta) times its slope.
+// Replaces activations y, [k][ROW], by the gradient before the nonlinearity: (W^T delta) times its slope.
 template <unsigned ROWS_IN, unsigned COLUMNS>
 __device__ __forceinline__ void input_gradient(const float* transposed, const float* delta, float* y, unsigned lane) {
     constexpr unsigned GROUPS = groups_of(COLUMNS);
@@ -111,7 +111,7 @@ __device__ __forceinline__ void bias_gradient(const float* delta, float* partial
     }
 }
 
-// Adds x delta^T over the block's samples to the partial gradient of W, and the sum of delta to that of b. All threads; `x` and
+// Adds x delta^T over the block's samples to the partial gradient of W, and the sum of delta to the partial gradient of b. All threads; `x` and
 // `delta` are the first warp's rows, WARP_ROWS rows from one warp to the next.
 template <unsigned INPUTS, unsigned ROWS_IN, unsigned COUNT, unsigned COLUMNS>
 __device__ __forceinline__ void weight_gradient(const float* x, const float* delta, float* partial, bool first) {

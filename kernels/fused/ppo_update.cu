@@ -1,10 +1,10 @@
-// PPO's update: all epochs and minibatches over the samples of a horizon.
+// PPO's update: all epochs and minibatches over the samples of a rollout.
 //
 // in   packed samples (B, SAMPLE_STRIDE) with their advantages; parameters, Adam's moments, and the packed weights
-// out  parameters, moments and packed weights after the last minibatch; what the update reports
+// out  parameters, moments and packed weights after the last minibatch; the report
 //
-// ppo_update runs everything in one cooperative launch, with a grid barrier after each phase of a minibatch but `ahead`. Where a device has no
-// such launch the kernels named after the phases run one after another; the phases are the same functions.
+// ppo_update runs everything in one cooperative launch, with a grid barrier after each phase of a minibatch except `ahead`. On a device without
+// cooperative launches the kernels named after the phases run one after another; the phases are the same functions.
 //
 //   advantages  mean and deviation of each minibatch's advantages, before an epoch; part of a minibatch per block
 //   ahead       between arriving at the grid barrier after a gradient and waiting on it: the block's loss sums, Adam's step size, and for
@@ -60,7 +60,7 @@ constexpr unsigned REDUCE_SCRATCH = (FEATURE_WORDS > 0u ? FEATURE_WORDS : ROWS_W
 
 #include "common/update.cuh"
 
-// What a minibatch's gradient and Adam step need, computed before the weights and the gradient are ready.
+// Inputs of a minibatch's gradient and Adam step that can be computed before the weights and the gradient are ready.
 struct Ahead {
     // The order of the epoch's samples.
     Shuffle shuffle;
@@ -87,7 +87,7 @@ __device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsi
     return tiles < apart ? tiles : apart;
 }
 
-// A number of the blocks' partial gradients, added up in the order of the blocks, and then pairwise those of blocks of environments. Loads
+// One number of the blocks' partial gradients, added up in the order of the blocks, then pairwise over the blocks of environments. Loads
 // go ahead of the sum.
 __device__ __forceinline__ float partial_sum(const PhaseParams& params, unsigned place, unsigned blocks) {
     const unsigned apart = params.update.blocks / ENV_BLOCKS;
@@ -103,7 +103,7 @@ __device__ __forceinline__ float partial_sum(const PhaseParams& params, unsigned
     return pairwise(sums);
 }
 
-// A parameter's gradient. tables_gradient has stored those of T and W.
+// A parameter's gradient. tables_gradient has stored the gradients of T and W.
 __device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned blocks) {
     return is_table_or_first_weight(p) ? params.update.gradient[p] : partial_sum(params, partial_index(p), blocks);
 }
@@ -127,7 +127,7 @@ __device__ __forceinline__ float4 gradients_of(const PhaseParams& params, unsign
 
 #ifdef TABLES
 
-// The gradient dC of the first layers: one thread a number.
+// The gradient dC of the first layers: one thread per number.
 __device__ __forceinline__ void reduce_first_layer(const PhaseParams& params, unsigned minibatch) {
     const unsigned blocks = busy_blocks(params.update, minibatch);
 #pragma unroll
@@ -147,7 +147,7 @@ __device__ __forceinline__ unsigned passed_feature(unsigned passed) {
     return feature;
 }
 
-// The gradients of T and W from dC: one warp a parameter. Neighbouring lanes read neighbouring positions.
+// The gradients of T and W from dC: one warp per parameter. Neighbouring lanes read neighbouring positions.
 __device__ __forceinline__ void tables_gradient(const PhaseParams& params) {
     const unsigned lane = threadIdx.x % WARP, warps = blockDim.x / WARP;
 #pragma unroll
@@ -184,7 +184,7 @@ __device__ __forceinline__ void tables_gradient(const PhaseParams& params) {
     }
 }
 
-// C from T and W, one thread a number; after all blocks' Adam steps.
+// C from T and W, one thread per number; after all blocks' Adam steps.
 __device__ __forceinline__ void compose_phase(const float* parameters, const FusedWeights& weights) {
 #pragma unroll
     for (unsigned chain = 0u; chain < CHAINS; ++chain) {
@@ -400,7 +400,7 @@ __device__ __noinline__ void gradient_phase(const PhaseParams& phase, unsigned m
     }
 }
 
-// Adds up the loss sums of the block's warps. A block without a tile stores what its shared memory contains, and nobody reads that.
+// Adds up the loss sums of the block's warps. A block without a tile stores the contents of its shared memory, which are never read.
 __device__ __forceinline__ void losses_phase(const UpdateParams& params, unsigned char* arena) {
     if (threadIdx.x >= 5u) return;
     double sum = 0.0;

@@ -1,4 +1,4 @@
-// One parameter packed after a step, where forward products read it, and transposed where the gradients of inputs do.
+// Packs one parameter after a step: for the forward products, and transposed for the gradients of inputs.
 #pragma once
 
 // Puts W[n][k] where a product over k with this many columns reads it: a row's word, or half or all of a fragment's.

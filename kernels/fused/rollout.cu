@@ -5,8 +5,8 @@
 // out  samples (T, N, SAMPLE_STRIDE): obs | actions | logprob | value | advantage | mask | zeros; rewards, values (T, N) f32;
 //      flags (T, N) u8, 1 terminated and 2 truncated; the running environments and the global step T later; episodes
 //
-// A warp owns 16 environments for the whole horizon; lane l < 16 keeps environment 16 tile + l in registers. Warps of a block
-// share the weights and nothing else. 8,192 environments are 512 warps: 128 blocks of 4 warps, one block a multiprocessor.
+// A warp owns 16 environments for the whole rollout; lane l < 16 keeps environment 16 tile + l in registers. Warps of a block
+// share the weights and nothing else. 8,192 environments are 512 warps: 128 blocks of 4 warps, one block per multiprocessor.
 // Environments past N, in the last tile, are played and leave no trace.
 #include "common/common.cuh"
 #include "params.cuh"
@@ -68,7 +68,7 @@ __device__ __forceinline__ void write_sample(
     for (unsigned word = 0u; word < SAMPLE_STRIDE; word += 4u) *(uint4*)(to + word) = make_uint4(words[word], words[word + 1u], words[word + 2u], words[word + 3u]);
 }
 
-// A block's shared memory: the weights unless they stay in global memory, then a tile a warp, then what is merged at the end.
+// A block's shared memory: the weights unless they stay in global memory, then a tile per warp, then the statistics that are merged at the end.
 constexpr unsigned WEIGHT_BYTES = WEIGHTS_AT == GLOBAL ? 0u : round_up(PACKED_WORDS * 4u, 16u);
 
 struct WarpMemory {
@@ -173,7 +173,7 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
                 reward = normalise_reward(horizon.normaliser, outcome.reward, done, horizon.discounts.gamma, discounted, sums);
                 truncated = outcome.truncated && !outcome.terminated;
                 if (truncated) stage(outcome.after, horizon.normaliser, tile.final_obs, column, false, sums, final_packed);
-                // The observation after the last step is counted by the next horizon.
+                // The observation after the last step is counted by the next rollout.
                 stage(running.state, horizon.normaliser, tile.obs, column, t + 1u < horizon.num_steps, sums, packed);
                 if (counted) horizon.flags[at] = (unsigned char)flags;
             }
@@ -200,14 +200,14 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
     merge_norm_warps(sums, horizon.normaliser, &memories[0].norms[0], sizeof(WarpMemory));
     if (!is_last_block(horizon.ticket, memories[0].flag)) return;
     merge_blocks(horizon.partials, of_warps, sizeof(WarpMemory), horizon.totals);
-    // Those of several devices are merged by a kernel of their own, when all are there.
+    // With several devices, a separate kernel merges them after all have arrived.
     if (horizon.normaliser.devices == 1u) merge_norm_blocks(horizon.normaliser, gridDim.x, (u64)horizon.num_envs * horizon.num_steps);
     if (threadIdx.x == 0u) *horizon.clock = start + horizon.num_steps;
 }
 
 #ifdef ENV_BLOCKS
 
-// Merges what the blocks of all devices have added up: one block.
+// Merges the sums of the blocks of all devices: one block.
 KERNEL(rollout_norms, RolloutParams, THREADS, 1) {
     const Normaliser& normaliser = params.horizon.normaliser;
     const u64 count = (u64)params.horizon.num_envs * params.horizon.num_steps * normaliser.devices;

@@ -7,12 +7,12 @@
 // The gradient goes back from C: dW[n][column + d] = sum over the features of this column of scale dC[n][f] T[row][d], and
 // dT[row][d] = sum over positions and n of scale dC[n][f] W[n][column + d].
 //
-//   reduce_first_layer  dC, the blocks' partial gradients added up in the order of the blocks; one thread a number
-//   tables_gradient     dT and dW from dC; one warp a parameter
-//   compose_phase       C from T and W after each Adam step, where products read it; one thread a number
+//   reduce_first_layer  dC, the blocks' partial gradients added up in the order of the blocks; one thread per number
+//   tables_gradient     dT and dW from dC; one warp per parameter
+//   compose_phase       C from T and W after each Adam step, where products read it; one thread per number
 //
-// Specialised by TABLES: of each part {first feature, positions, rows of its table, first input of W, inputs of W from one position to
-// the next (0: positions are added up), first row of the table among all, scale}. Without TABLES the first layer is a layer of its own.
+// Specialised by TABLES: for each part {first feature, positions, rows of its table, first input of W, inputs of W from one position to
+// the next (0: positions are added up), first row of the table among all, scale}. Without TABLES the first layer is a separate layer.
 //
 // Worked example: MiniGrid's 49 cells with 20 values each and a direction with 4, embed_width 8, 64 units: T has 24 x 8 numbers, W 64 x 400
 // and C 64 x 984. Each number of C is 8 multiply-adds. A sample adds 148 columns of C, instead of reading 148 rows of T and computing
@@ -52,7 +52,7 @@ __device__ __forceinline__ constexpr unsigned fewer(unsigned) { return 0u; }
 
 #endif
 
-// The offset of a layer in the flat parameters; of the first layer, that of the tables if there are any.
+// The offset of a layer in the flat parameters. The first layer begins with the tables if there are any.
 __device__ __forceinline__ constexpr unsigned param_offset(unsigned chain, unsigned layer) {
     return flat_offset(chain, layer) + fewer(layer > 0u ? chain + 1u : chain);
 }
@@ -99,7 +99,7 @@ __device__ inline float first_weight(const float* flat, unsigned chain, unsigned
 #endif
 }
 
-// Where the bias of a chain's first layer lies.
+// The offset of the bias of a chain's first layer.
 __device__ __forceinline__ constexpr unsigned first_bias(unsigned chain) {
     return param_offset(chain, 0u) + (made_of(chain) > 0u ? made_of(chain) : inputs(0u) * outputs(chain, 0u));
 }

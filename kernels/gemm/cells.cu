@@ -5,9 +5,9 @@
 // c after all h for lstm; `initial` (sequences, states) before the first step, `after` (steps, sequences, states) after each, already
 // zero if the next step begins an episode.
 //
-//   gemm_see        copies h before the first step to where the product with the state reads it
+//   gemm_see        copies h before the first step to the input of the product with the state
 //   gemm_cell       the gates, the outputs, and the state after the step
-//   gemm_cell_back  the gradients of the gates and of the state before a step, from that of the outputs
+//   gemm_cell_back  the gradients of the gates and of the state before a step, from the gradient of the outputs
 //
 // The gates of mingru do not depend on the state: one launch computes all steps, one thread for each unit of a sequence. For gru and lstm
 // there is one launch for each step, after the product with the state. 256 sequences of 64 units are 64 blocks of 256 threads.
@@ -22,7 +22,7 @@ constexpr unsigned GATES = CELL == LSTM ? 4u : 3u, STATES_A_UNIT = CELL == LSTM 
 
 __device__ __forceinline__ float sigmoid(float x) { return fmaf(0.5f, tanh_rational(0.5f * x), 0.5f); }
 
-// Gradients of what a sigmoid and a hyperbolic tangent were applied to, by their results.
+// Gradients of the inputs of a sigmoid and a hyperbolic tangent, from their results.
 __device__ __forceinline__ float of_sigmoid(float y, float dy) { return dy * (y * (1.0f - y)); }
 __device__ __forceinline__ float of_tanh(float y, float dy) { return dy * fmaf(-y, y, 1.0f); }
 
@@ -30,7 +30,7 @@ struct Stepped {
     float gates[GATES], after[STATES_A_UNIT], y;
 };
 
-// One step of a unit: `z` and `hz` are what input and state add to the gates, `x` the input that the highway gate mixes in.
+// One step of a unit: `z` and `hz` are the contributions of input and state to the gates, `x` the input that the highway gate mixes in.
 __device__ __forceinline__ Stepped step_of(const float (&z)[GATES], const float (&hz)[GATES], const float (&before)[STATES_A_UNIT], float x) {
     Stepped made;
     if (CELL == MINGRU) {
@@ -54,15 +54,15 @@ __device__ __forceinline__ Stepped step_of(const float (&z)[GATES], const float 
 }
 
 struct Slopes {
-    // Of what the input adds to the gates; and of what the state adds to the last gate.
+    // Gradients of the input's contribution to the gates, and of the state's contribution to the last gate.
     float gates[GATES], last_of_state;
-    // Of the state before the step, without what it adds to the gates.
+    // Gradient of the state before the step, without its contribution through the gates.
     float before[STATES_A_UNIT];
-    // Of the input that the highway gate mixes in.
+    // Gradient of the input through the highway gate.
     float x;
 };
 
-// The gradient of a step: `dy` is that of the output, `after` that of the state after the step; `hz` is what the state adds to the last gate.
+// The gradient of a step: `dy` is dL/d(output), `after` is dL/d(state after the step); `hz` is the state's contribution to the last gate.
 __device__ __forceinline__ Slopes slopes_of(const float (&gates)[GATES], float hz, const float (&before)[STATES_A_UNIT], float x, float dy,
                                             const float (&after)[STATES_A_UNIT]) {
     Slopes made = {};
@@ -104,7 +104,7 @@ __device__ __forceinline__ void state_before(const GemmCellParams& params, unsig
     for (unsigned k = 0u; k < STATES_A_UNIT; ++k) state[k] = from[params.state + k * params.width + j];
 }
 
-// Whether row `row` goes on with the episode of the step before.
+// Whether row `row` continues the episode of the previous step.
 __device__ __forceinline__ bool goes_on(const GemmCellParams& params, u64 row) { return !params.keep || params.keep[row] > 0.0f; }
 
 // Zeros the padding columns, which the next product reads.

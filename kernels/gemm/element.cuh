@@ -1,4 +1,4 @@
-// What matrix products read: f32, or bf16 with PRECISION BF16.
+// The element type of matrix products: f32, or bf16 with PRECISION BF16.
 #pragma once
 
 #if PRECISION == 2

@@ -6,7 +6,7 @@
 //
 // The host counts (layout.rs) and gives MATRIX_ELEMENTS, BIASES, OBS_ROW, POLICY_ROW and VALUE_ROW (numbers of a row), FLAT_LOG_STD (the first
 // parameter that is not of a layer) and BLOCKS: of each block of parameters, in their order, {parameters, columns, row stride, column stride,
-// place}. Parameter (r, c) of a block lies at place + r row stride + c column stride, among all matrices and then all biases.
+// place}. Parameter (r, c) of a block is at place + r row stride + c column stride, among all matrices and then all biases.
 //
 // Worked example, 4-512-512-(2+1): matrices of 512 x 8, 512 x 512 and 8 x 512 elements at 0, 4,096 and 266,240; 270,336 in all,
 // and 1,088 biases. Its first block is {2048, 4, 8, 1, 0}.
@@ -48,7 +48,7 @@ __device__ __forceinline__ void write_indices(unsigned* to, const float* obs) {
 }
 #endif
 
-// A number of an observation as the first product reads it; with tables, of what is no index. PASSED are its runs, {first feature, count}.
+// A number of an observation for the first product; with tables, only of features that are not indices. PASSED are its runs, {first feature, count}.
 __device__ __forceinline__ float feature(const float* obs, unsigned k) {
 #if INDICES
     static constexpr unsigned runs[][2] = PASSED;

@@ -6,7 +6,7 @@
 // A part's table makes `places` vectors of a sample, each the sum of `entries` of its rows times `scale`: 49 cells of three indices are 49
 // places of three entries, or one of 147 where all are added up.
 //
-//   gemm_lookup       one thread a number
+//   gemm_lookup       one thread per number
 //   gemm_lookup_back  partial gradients (chunks, table_rows, width), one warp for each chunk of samples and table row: it reads 32 indices
 //                     at a time and adds, in order, the gradients of those equal to its row. 441 rows and 19 chunks are 8,379 warps.
 #include "common/common.cuh"

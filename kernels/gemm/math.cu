@@ -1,12 +1,12 @@
 // Element-wise operations between matrix products: nonlinearities, their slopes, and biases that are not fused.
 //
-// in, out  matrices of `count` = rows x columns numbers, row-major, columns a multiple of 8; f32, or bf16 for what products read with
+// in, out  matrices of `count` = rows x columns numbers, row-major, columns a multiple of 8; f32, or bf16 for inputs of products with
 //          PRECISION BF16
 //
-// gemm_norm and gemm_norm_back normalise the features of each item of a row, a warp each; gemm_scores and what follows are a pointer head.
+// gemm_norm and gemm_norm_back normalise the features of each item of a row, one warp per item; gemm_scores and the kernels after it are a pointer head.
 // gemm_map gathers and sums elements by index tables: im2col, col2im and the steps around them.
 //
-// One thread a number in blocks of 256, in turns where the grid is smaller: 32,768 samples of 512 numbers are 16,777,216, of which
+// One thread per number in blocks of 256, looping if the grid is smaller: 32,768 samples of 512 numbers are 16,777,216, of which
 // 1,056 blocks take 62 each thread. gemm_bias_sums takes a block for 32 columns.
 #include "common/common.cuh"
 #include "params.cuh"
@@ -116,7 +116,7 @@ KERNEL(gemm_norm, GemmNormParams, 256, 1) {
     });
 }
 
-// From `delta`, the gradient before the nonlinearity: out = that of the input, and rows of an item's share of the gradient of weights and
+// From `delta`, the gradient before the nonlinearity: out = the gradient of the input, and rows of an item's share of the gradient of weights and
 // of biases, (rows x items, share_row), for gemm_bias_sums to add up.
 KERNEL(gemm_norm_back, GemmNormParams, 256, 1) {
     each_item(params, [&](u64 row, unsigned item, unsigned lane) {
@@ -145,7 +145,7 @@ KERNEL(gemm_norm_back, GemmNormParams, 256, 1) {
     });
 }
 
-// out (rows, out_row) = the scores of candidates, (query e_k) x scale, then what follows the query: the value.
+// out (rows, out_row) = the scores of candidates, (query e_k) x scale, then the value, which follows the query.
 KERNEL(gemm_scores, GemmPointerParams, 256, 1) {
     const u64 count = params.rows * params.out_row;
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (u64)gridDim.x * blockDim.x) {

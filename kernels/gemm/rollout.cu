@@ -1,15 +1,15 @@
-// The rollout of a network that runs as matrix products: what is done between two forward passes, one thread an environment.
+// The rollout of a network that runs as matrix products: the work between two forward passes, one thread per environment.
 //
 // in, out  as rollout.cu; the network reads rows of observations (N, row) and leaves policy outputs and values (N, row)
 //
-//   gemm_begin      the first observations of a horizon
+//   gemm_begin      the first observations of a rollout
 //   gemm_step       samples an action, takes the step, writes the sample and the next observation
 //   gemm_carry      with memory: the state after this step becomes that before the next, zero at the end of an episode
 //   gemm_bootstrap  adds gamma V(final_obs) to the rewards of steps where only the time limit ended an episode
-//   gemm_finish     V after the last step, GAE, and what the horizon adds up
+//   gemm_finish     V after the last step, GAE, and the sums of the rollout
 //
 // An environment reaches its time limit L at most ceil(T / L) times in T steps, so that many final observations are kept, and go
-// through the network after the horizon. 8,192 environments are 64 blocks of 128 threads.
+// through the network after the rollout. 8,192 environments are 64 blocks of 128 threads.
 #define ONE_SAMPLE_A_THREAD
 #include "common/common.cuh"
 #include "params.cuh"
@@ -26,7 +26,7 @@
 
 constexpr unsigned SCENE_WORDS = RUNNING_WORDS + 2u;
 
-// The observation of a state as the policy sees it; counted where it is a new one.
+// The observation of a state as the policy's input; added to the statistics if it is new.
 __device__ __forceinline__ void view(const EnvState& state, const Normaliser& normaliser, float (&obs)[ENV_OBS_WORDS], bool count, NormSums& sums) {
 #if OBS_BITS || ENV_PACKED
     unsigned words[ENV_OBS_WORDS];
@@ -48,13 +48,13 @@ __device__ __forceinline__ void write_row(Element* row, const float (&obs)[ENV_O
 }
 
 #if STATES
-// What sequence `part` of every environment begins with, (N, STATES): after the samples, (parts, N, STATES).
+// The initial state of sequence `part` of every environment, (N, STATES): after the samples, (parts, N, STATES).
 __device__ __forceinline__ float* first_states(const HorizonParams& horizon, unsigned part) {
     const u64 samples = (u64)horizon.num_envs * horizon.num_steps;
     return (float*)(horizon.samples + samples * SAMPLE_STRIDE) + (u64)part * horizon.num_envs * STATES;
 }
 
-// The state after a step becomes that before the next one, a thread a number: kept for V(final_obs) where only the time limit ended the
+// The state after a step becomes the state before the next one, a thread per number: kept for V(final_obs) where only the time limit ended the
 // episode, zero where an episode ended, and kept for the update where a sequence begins.
 KERNEL(gemm_carry, GemmRolloutParams, THREADS, 1) {
     const HorizonParams& horizon = params.horizon;
@@ -177,7 +177,7 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
             params.truncated_at[place] = t + 1u;
         }
     }
-    // The observation after the last step is counted by the next horizon.
+    // The observation after the last step is counted by the next rollout.
     view(running.state, horizon.normaliser, obs, t + 1u < horizon.num_steps, sums);
     write_row((Element*)params.obs + (u64)environment * OBS_ROW, obs);
 #if INDICES
@@ -230,14 +230,14 @@ KERNEL(gemm_finish, GemmRolloutParams, THREADS, 1) {
     merge_norm_warps(sums, horizon.normaliser, &memories[0].norms[0], sizeof(WarpMemory));
     if (!is_last_block(horizon.ticket, memories[0].flag)) return;
     merge_blocks(horizon.partials, &memories[0].episodes, sizeof(WarpMemory), horizon.totals);
-    // Those of several devices are merged by a kernel of their own, when all are there.
+    // With several devices, a separate kernel merges them after all have arrived.
     if (horizon.normaliser.devices == 1u) merge_norm_blocks(horizon.normaliser, gridDim.x, (u64)horizon.num_envs * horizon.num_steps);
     if (threadIdx.x == 0u) *horizon.clock += horizon.num_steps;
 }
 
 #ifdef ENV_BLOCKS
 
-// Merges what the blocks of all devices have added up: one block.
+// Merges the sums of the blocks of all devices: one block.
 KERNEL(gemm_norms, GemmRolloutParams, THREADS, 1) {
     const Normaliser& normaliser = params.horizon.normaliser;
     const u64 count = (u64)params.horizon.num_envs * params.horizon.num_steps * normaliser.devices;
@@ -246,7 +246,7 @@ KERNEL(gemm_norms, GemmRolloutParams, THREADS, 1) {
 
 #endif
 
-// Packs parameters that came from elsewhere into weights that are zero: one thread a parameter.
+// Packs parameters that came from elsewhere into weights that are zero: one thread per parameter.
 KERNEL(gemm_pack, GemmWeightParams, THREADS, 1) {
     const unsigned p = blockIdx.x * blockDim.x + threadIdx.x;
     if (p < params.count) pack_parameter(p, params.parameters[p], params.weights);

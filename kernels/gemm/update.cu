@@ -1,10 +1,10 @@
-// PPO's update of a network that runs as matrix products: what is done around them, and the phases that every update has
+// PPO's update of a network that runs as matrix products: the work around them, and the phases that every update has
 // (update.cuh).
 //
 //   update_gather  rows of observations of a minibatch's samples, as the first product reads them
-//   update_loss    losses and the gradients of the outputs, one thread a sample
+//   update_loss    losses and the gradients of the outputs, one thread per sample
 //
-// Between the two run the forward products, after them the backward ones, whose results are gradients laid out as layers.cuh says.
+// Between the two run the forward products, after them the backward ones, whose results are gradients in the layout of layers.cuh.
 // A minibatch that is shorter than the longest by a sample, or with memory by a sequence, has rows whose weight is zero. Worked example: 32,768 samples a
 // minibatch, 264 blocks of 128 threads take one sample or none a thread.
 #define ONE_SAMPLE_A_THREAD
@@ -46,7 +46,7 @@ __device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned
 }
 
 // A minibatch: `size` samples of each block of environments from position `first` on. Row (t, s) of the network's is step t of sequence s,
-// at t x sequences + s, where `sequences` are those of the longest minibatch, block by block; sequences past a block's end repeat its last.
+// at t x sequences + s, where `sequences` is the count in the longest minibatch, block by block; sequences past a block's end repeat its last.
 struct Minibatch {
     unsigned first, size, sequences;
     const UpdateParams& update;
@@ -95,7 +95,7 @@ KERNEL(update_gather, GemmUpdateParams, THREADS, 1) {
 #endif
     }
 #if STATES
-    // What the rollout's sequences began with lies after its samples: (sequences of an environment, N, STATES).
+    // The initial states of the rollout's sequences follow its samples: (sequences of an environment, N, STATES).
     const float* states = (const float*)update.samples + (u64)update.num_samples * SAMPLE_STRIDE;
     const u64 numbers = (u64)minibatch.sequences * STATES;
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < numbers; at += (u64)gridDim.x * blockDim.x) {

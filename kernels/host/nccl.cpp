@@ -1,7 +1,7 @@
 // The stand-in for NCCL (libnccl.so.2): sums and exchanges between the devices of the stand-in for the driver, in their streams.
 //
 // It holds its callers to what the real library asks of them: a communicator that lives, one device a rank, the same call with the same
-// count from every rank, memory that lives. A rank waits in its stream until all others are there, so each needs a host thread of its own.
+// count from every rank, memory that lives. A rank waits in its stream until all others are there, so each needs its own host thread.
 // Like the real library's rings it adds a part of the numbers in another order than the next: part k begins with the number of rank k.
 //
 // For tests of what the real library may lack: OPERANT_HOST_NCCL_VERSION (22703). A rank that waits for a minute fails.

@@ -1,4 +1,4 @@
-// Environments without a policy: their first states, and horizons of uniformly random actions with auto-reset and time limit.
+// Environments without a policy: their first states, and rollouts of uniformly random actions with auto-reset and time limit.
 // Random play for environment benchmarks and for checking bit parity with the CPU. Twin of operant-env's RandomPlay.
 //
 // start        out  running environments (RUNNING_WORDS, N) at the start of their first episodes
@@ -6,7 +6,7 @@
 //              out  the same T steps later; episodes; with WRITES obs (T, ENV_OBS_WORDS, N), rewards (T, N) f32 and flags (T, N) u8;
 //                   with HASHES one 64-bit FNV-1a hash an environment over all that every step gave
 //
-// One thread an environment, its state in registers for the whole horizon: 8,192 environments are 128 blocks of 64 threads.
+// One thread per environment, its state in registers for the whole rollout: 8,192 environments are 128 blocks of 64 threads.
 #include "common/common.cuh"
 #include "params.cuh"
 #include "common/philox.cuh"

@@ -1,4 +1,4 @@
-//! The Python package together with large libraries, each group in an environment of its own: `cargo xtask test --clients` with
+//! The Python package together with large libraries, each group in its own environment: `cargo xtask test --clients` with
 //! Stable-Baselines3, TorchRL and PyTorch, `cargo xtask test --ray` with Ray.
 
 use std::process::Command;

@@ -45,7 +45,7 @@ pub fn run(args: &[&str]) -> Result<()> {
         // libFuzzer's instrumentation is behind unstable options of the compiler.
         .env("RUSTC_BOOTSTRAP", "1")
         .args(["fuzz", "run", "--fuzz-dir", FUZZ, "--target-dir", target_dir.as_str(), TARGET])
-        // What it finds goes into the first folder; the second is only read.
+        // New inputs go into the first folder; the second is only read.
         .args([grown.as_str(), &format!("{FUZZ}/corpus/{TARGET}")])
         .args(["--", &format!("-runs={runs}"), "-print_final_stats=1"])
         .status()

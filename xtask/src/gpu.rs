@@ -18,12 +18,12 @@ const LEVEL: &str = "x86-64-v3";
 /// The most bytes of that binary, which a round carries to the machine with the GPU.
 const MOST_BYTES: u64 = 40_000_000;
 
-/// The script of a round, and what it needs beside the binary: PPO in JAX.
+/// The script of a round, and the file that it needs besides the binary: PPO in JAX.
 const ROUND: &str = include_str!("gpu/round.sh");
 const PEER: [&str; 3] = ["ppo_jax.py", "cartpole_jax.py", "worker.py"];
 
-/// Builds the binary; runs the self-test and keeps its result under docs/results where there is a GPU, says what to carry
-/// where there is none. With `--round` the same with a round, whose results `--report` turns into docs/results/gpu.md.
+/// Builds the binary. With a GPU, runs the self-test and stores its result under docs/results; without one, prints the files to
+/// copy to a machine that has one. With `--round` the same with a round, whose results `--report` turns into docs/results/gpu.md.
 ///
 /// # Errors
 ///

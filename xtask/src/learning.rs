@@ -34,7 +34,7 @@ struct Request {
     for_gpu: bool,
     /// The environments; empty for all with a threshold.
     only: Vec<String>,
-    /// Seeds in place of the usual ones.
+    /// Seeds instead of the default ones.
     seeds: Option<RangeInclusive<u64>>,
     /// Settings in place of the preset's, for `--set`; the thresholds are of the preset alone.
     set: Vec<String>,

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// What operant exists for; everything else is the shell around it.
+/// The crates of the engine itself; everything else is the shell around it.
 const CORE: &[&str] = &[
     "crates/operant-amx",
     "crates/operant-env",
@@ -28,7 +28,7 @@ struct Lines {
     tests: usize,
     /// Text that environments emit.
     emitted: usize,
-    /// What tests read, and results beside documentation.
+    /// Test data, and results next to the documentation.
     data: usize,
 }
 

@@ -11,7 +11,7 @@ struct Library {
     packages: &'static str,
     /// Its compiler, by which the build finds it.
     compiler: &'static str,
-    /// What starts processes, as root and more than there are cores.
+    /// The launcher of processes, allowed to run as root and with more processes than cores.
     launcher: &'static str,
 }
 

@@ -13,7 +13,7 @@ use crate::operant::{Operant, machine};
 const STEPS: u64 = 10_000_000;
 /// Growth of the resident memory from a tenth of the run to its end that counts as flat, MB.
 const FLAT_MB: f64 = 1.0;
-/// The same of a GPU's memory, which other processes use too, and of the process that drives one: the driver's own buffers grow
+/// The limit for a GPU's memory, which other processes use too, and of the process that drives one: the driver's own buffers grow
 /// for a while.
 const FLAT_GPU_MB: f64 = 16.0;
 /// Default minutes on a GPU.

@@ -63,7 +63,7 @@ fn subdirectories(source: &Path) -> Result<Vec<std::path::PathBuf>> {
     Ok(entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_dir()).collect())
 }
 
-/// Shows what an environment emits otherwise than at the last commit, which is checked out and compiled in `target`.
+/// Shows how an environment's emitted code differs from the last commit, which is checked out and compiled in `target`.
 fn difference(root: &Path, target: &Path, name: &str) -> Result<()> {
     let (before, emitted) = (target.join("last-commit"), target.join("emitted"));
     let checkout = before.to_str().context("the target directory is not UTF-8")?;

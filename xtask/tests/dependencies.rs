@@ -178,7 +178,7 @@ fn every_dependency_is_used() {
     for (name, package) in members(&metadata) {
         let dir = package.manifest_path.parent().expect("a manifest lies in a directory");
         let mut code = String::new();
-        // Tests have dependencies of their own; measurements are what `benches` consists of.
+        // Tests have their own dependencies; measurements are what `benches` consists of.
         for folder in ["src", "benches"] {
             rust_code(dir.join(folder).as_std_path(), &mut code);
         }

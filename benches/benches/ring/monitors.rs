@@ -15,7 +15,7 @@ use crate::cores;
 /// Bytes that a monitor must have drawn to count as drawing: more than one screen.
 const SCREEN: u64 = 10_000;
 
-/// A monitor on a terminal of its own.
+/// A monitor on its own terminal.
 pub struct Monitor {
     child: Box<dyn Child + Send + Sync>,
     terminal: Box<dyn MasterPty + Send>,

@@ -20,7 +20,7 @@ const REPETITIONS: usize = 15;
 const READERS: [usize; 2] = [1, 8];
 /// Long enough for a dozen frames of every reader.
 const REPETITION: Duration = Duration::from_millis(200);
-/// Records between two looks at the clock.
+/// Records between two readings of the clock.
 const BLOCK: u64 = 50_000;
 const FRAME: Duration = Duration::from_nanos(1_000_000_000 / 60);
 

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     match operant_monitor::run(&cli.options) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            // A closed stderr is no reason to panic.
+            // A closed stderr must not cause a panic.
             let _ = writeln!(std::io::stderr(), "error: {}\n  remedy: {}", error.what(), error.remedy());
             ExitCode::from(error.exit_code())
         }

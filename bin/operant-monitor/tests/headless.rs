@@ -309,7 +309,7 @@ fn a_ring_that_cannot_be_read_hides_no_other() {
     std::fs::write(dir.path().join("garbage.ring"), vec![0x5a; 70_000]).unwrap();
     let alone = output(dir.path(), &["--json"]);
     assert_eq!(alone.status.code(), Some(1));
-    assert!(text(&alone.stderr).starts_with("note: garbage is left out"), "{}", text(&alone.stderr));
+    assert!(text(&alone.stderr).starts_with("note: garbage is skipped"), "{}", text(&alone.stderr));
     let _ring = live_run(dir.path(), "good");
     let both = output(dir.path(), &["--json"]);
     assert_eq!(objects(&both)[0]["run"], "good");
@@ -355,7 +355,7 @@ fn a_ring_that_stays_damaged_is_an_error() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.next().unwrap().unwrap();
     let path = ring.writer.path().to_owned();
-    // Its process is gone, then its file is harmed: nobody will mend it.
+    // Its process has ended before its file is damaged, so nothing will repair it.
     drop(ring);
     std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(4096).unwrap();
     for line in lines {

@@ -1,4 +1,4 @@
-//! The monitor in a real pseudo-terminal: what it shows, and that it gives the terminal back on every way out.
+//! The monitor in a real pseudo-terminal: its screens, and that it restores the terminal on every exit.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ fn start(dir: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Terminal
     Terminal::start(&command, variables, (120, 40))
 }
 
-/// A monitor that shows the live run `first`, with what it lives on.
+/// A monitor that shows the live run `first`, with its terminal and files.
 fn beside_a_run(updates: u64, variables: &[(&str, &str)]) -> (tempfile::TempDir, Ring, Terminal) {
     let dir = tempfile::tempdir().unwrap();
     let ring = run(dir.path(), "first", updates);
@@ -67,7 +67,7 @@ fn it_waits_for_a_run_and_says_when_it_is_gone() {
     monitor.wait_for(&["waiting for run late"]);
     let ring = run(dir.path(), "late", 100);
     monitor.wait_for(&["running  late"]);
-    // A trainer that vanishes without a last word.
+    // A trainer that disappears without a final state.
     drop(ring);
     monitor.wait_for(&["daemon killed"]);
     monitor.wait_for(&["start over with: operant train --resume late"]);

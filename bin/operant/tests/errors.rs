@@ -2,7 +2,7 @@
 
 use crate::common::{SMALL, Sandbox};
 
-/// A short run with a checkpoint now and then.
+/// A short run with several checkpoints.
 const SHORT: &[&str] = &["--set", "total_timesteps=1280", "--set", "checkpoint_interval=2", "--quiet"];
 
 fn trained(place: &Sandbox, env: &str, name: &str) {

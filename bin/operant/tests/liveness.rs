@@ -30,7 +30,7 @@ fn kill_9_is_seen_as_soon_as_the_process_is_gone() {
     send(&child, Signal::KILL);
     finish(child);
     assert_eq!(ring.status().health, Health::Killed);
-    // Whoever comes later finds the same, and the checkpoint to go on from.
+    // Later readers see the same state, and the checkpoint to resume from.
     let late = place.ring("mine");
     assert_eq!(late.status().health, Health::Killed);
     let saved = late.status().checkpoint.expect("a checkpoint");

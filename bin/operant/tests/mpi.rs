@@ -55,7 +55,7 @@ fn start(place: &Sandbox, before: Vec<String>, args: &[&str]) -> Command {
     command
 }
 
-/// The same for a new run of cartpole with [`SETTINGS`], of this many updates.
+/// Starts a new run of cartpole with [`SETTINGS`] and this many updates.
 fn new_run(place: &Sandbox, ranks: usize, name: &str, updates: usize, more: &[&str]) -> Command {
     start_new(place, launcher(ranks), name, updates, more)
 }
@@ -71,7 +71,7 @@ fn run(mut command: Command) -> Finished {
     finish(command.spawn().expect("mpirun starts"))
 }
 
-/// Kills the processes of a place, which the launcher may have left.
+/// Kills the processes of a test directory that the launcher may have left.
 struct Rest<'a>(&'a Sandbox);
 
 impl Drop for Rest<'_> {
@@ -82,7 +82,7 @@ impl Drop for Rest<'_> {
     }
 }
 
-/// The processes of operant in a place, by rank.
+/// The processes of operant in a test directory, by rank.
 fn ranks(place: &Sandbox) -> BTreeMap<usize, Pid> {
     let variables = ["OMPI_COMM_WORLD_RANK=", "PMI_RANK="];
     let mut found = BTreeMap::new();

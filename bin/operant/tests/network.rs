@@ -89,7 +89,7 @@ fn a_network_with_memory_trains_resumes_and_is_played() {
     };
     train(&["--name", "whole", "--steps", "2048", "--set", "threads=1"]);
     train(&["--name", "parts", "--steps", "1024", "--set", "threads=2"]);
-    // The first part ended within episodes, which go on as they were remembered.
+    // The first part ended within episodes, which continue from the saved memory.
     let resumed = place.operant(&["train", "--resume", "parts", "--steps", "2048", "--quiet", "--json"]);
     assert_eq!(resumed.code, Some(0), "{resumed:#?}");
     assert!(place.final_state("whole") == place.final_state("parts"));
@@ -123,7 +123,7 @@ fn memory_is_shown_and_measured() {
     let measured =
         place.operant(&[&bench[..], &["--core", "mingru", "--hidden", "16", "--steps", "16"]].concat());
     assert_eq!(measured.code, Some(0), "{measured:#?}");
-    // The preset's sequence_length = 64 gives way to 32 steps.
+    // The 32 steps override the preset's sequence_length = 64.
     let preset = ["--env", "t_maze", "--core", "gru", "--steps", "32", "--hidden", "16"];
     let shorter = place.operant(&[&bench[..2], &preset[..], &bench[4..]].concat());
     assert_eq!(shorter.code, Some(0), "{shorter:#?}");

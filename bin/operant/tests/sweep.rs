@@ -280,7 +280,7 @@ fn a_sweep_is_carried_out_by_one_process() {
     let process = format!("process {}", child.id());
     place.operant(&["sweep", "--resume", "s"]).assert_error(2, &["is running already", &process]);
     place.operant(&endless).assert_error(2, &["runs/s"]);
-    // What is no run of its own.
+    // A sweep is not a run.
     place.operant(&["eval", "s"]).assert_error(2, &["is a sweep, not a run"]);
     child.kill().expect("killed");
     child.wait().expect("waited for");

@@ -16,7 +16,7 @@ fn print_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// A live run called `live`, with a checkpoint now and then.
+/// A live run called `live`, with regular checkpoints.
 fn live(place: &Sandbox) -> Daemon {
     detached(place, "live", "checkpoint_interval=50")
 }

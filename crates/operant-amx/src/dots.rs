@@ -21,7 +21,7 @@ fn bf16(words: __m512i) -> __m512bh {
     unsafe { core::mem::transmute(words) }
 }
 
-/// See [`crate::tiles::begin`]; padding is left out.
+/// See [`crate::tiles::begin`]; padding is omitted.
 #[target_feature(enable = "avx512f,avx512bf16")]
 pub(crate) fn product<const V: usize, const H: usize>(
     used: [usize; 2],

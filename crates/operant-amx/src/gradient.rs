@@ -9,9 +9,9 @@ use crate::{Floats, LANES, TILE_FEATURES, Tile, VECTORS, Words, pair_rows, twin}
 ///
 /// | part | shape | content |
 /// | --- | --- | --- |
-/// | pairs | `(16 ceil(n / 32), 4)` | as other pairs, for the gradient of the inputs |
-/// | samples | `(16 ceil(n / 16), 2)` | pairs of the samples in a lane of vectors 2k and 2k + 1, for that of the weights |
-/// | totals | `(16 ceil(n / 16))` | f32: the sum of the four vectors before rounding, for that of the bias |
+/// | pairs | `(16 ceil(n / 32), 4)` | like other pairs, for the gradient of the inputs |
+/// | samples | `(16 ceil(n / 16), 2)` | pairs of the samples in a lane of vectors 2k and 2k + 1, for the gradient of the weights |
+/// | totals | `(16 ceil(n / 16))` | f32: the sum of the four vectors before rounding, for the gradient of the bias |
 #[derive(Debug)]
 pub struct Deltas<'a> {
     pairs: &'a mut [[Words; VECTORS]],
@@ -40,7 +40,7 @@ impl<'a> DeltasView<'a> {
         Self { pairs: pairs.as_chunks().0, samples: samples.as_chunks().0, totals: &rest[..rows] }
     }
 
-    /// As pairs.
+    /// The deltas as pairs.
     pub fn pairs(&self) -> &'a [Words] {
         self.pairs.as_flattened()
     }

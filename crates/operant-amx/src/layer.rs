@@ -85,7 +85,7 @@ impl Weights {
         self.inputs.div_ceil(TILE_FEATURES)
     }
 
-    /// Outputs of a row of tiles, and words of the inputs: what is not padding.
+    /// Outputs of a row of tiles, and words of the inputs, without padding.
     fn used(&self, row: usize) -> [usize; 2] {
         [LANES.min(self.outputs - LANES * row), self.inputs.div_ceil(2)]
     }
@@ -245,7 +245,7 @@ fn put_rows<const V: usize, const H: usize>(
     }
 }
 
-/// What a unit does by its mode: the function of one module or the other.
+/// Dispatches by a unit's mode to the function of one module or the other.
 macro_rules! by_mode {
     ($($(#[$doc:meta])* fn $name:ident$(<$(const $v:ident: usize),+>)?($($argument:ident: $type:ty),+) = $amx:ident::$function:ident;)+) => {
         #[allow(unsafe_code)]
@@ -289,7 +289,7 @@ by_mode! {
         y: &mut [[Words; V]; LANES / 2],
         part: usize
     ) = vectors::activate;
-    /// The gradient of what a nonlinearity with the outputs `x` was applied to, from that of its outputs, for the vectors of a part.
+    /// The gradient of the inputs of a nonlinearity with outputs `x`, from the gradient of its outputs, for the vectors of a part.
     fn deltas<const H: usize>(
         activation: Activation,
         sums: &[[Floats; H]; LANES],

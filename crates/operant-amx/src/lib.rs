@@ -1,6 +1,6 @@
 //! Fully connected layers with bf16 operands and f32 sums on the CPU.
 //!
-//! Samples lie in the lanes, 16 to a vector. An operand is *pairs*: a vector of 32-bit words, each the bf16 numbers of features 2p (low)
+//! Samples are in the lanes, 16 to a vector. An operand is *pairs*: a vector of 32-bit words, each the bf16 numbers of features 2p (low)
 //! and 2p + 1 (high) of one sample. 16 rows of pairs have the memory layout of the B operand of AMX's `tdpbf16ps`, and the product's rows
 //! are vectors of samples again, one per output: two of them make a row of pairs of the next layer.
 //!
@@ -35,7 +35,7 @@ pub use unit::Unit;
 pub const LANES: usize = 16;
 /// Features of a tile's row: two to a word.
 pub const TILE_FEATURES: usize = 2 * LANES;
-/// Vectors of samples in a tile of the learner, which gradients are made of.
+/// Vectors of samples in a tile of the learner; gradients are computed per tile.
 pub const VECTORS: usize = 4;
 
 /// A vector of f32.

@@ -25,7 +25,7 @@ mod instructions {
     /// Bytes of a tile's row.
     const ROW: usize = 64;
 
-    /// Asks the CPU and the system whether this process may use AMX, once and for all its threads.
+    /// Checks whether the CPU has AMX, and requests permission from the system, once for all threads of the process.
     pub(crate) fn request() -> Result<(), String> {
         if __cpuid(0).eax < 7 {
             return Err("the CPU has no AMX".to_owned());
@@ -65,7 +65,7 @@ mod instructions {
         static CONFIGURED: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Gives this thread eight tiles of 16 rows of 64 bytes. Threads of the learner run no other code that configures tiles.
+    /// Configures eight tiles of 16 rows of 64 bytes for this thread. Threads of the learner run no other code that configures tiles.
     ///
     /// # Safety
     /// [`request`] has succeeded.
@@ -81,7 +81,7 @@ mod instructions {
                 configuration.0[16 + 2 * tile] = ROW as u8;
                 configuration.0[48 + tile] = LANES as u8;
             }
-            // SAFETY: the operand is 64 readable bytes, valid for palette 1; the caller vouches that the instruction exists.
+            // SAFETY: the operand is 64 readable bytes, valid for palette 1; the caller guarantees that the instruction exists.
             unsafe { asm!("ldtilecfg [{}]", in(reg) &configuration, options(nostack, readonly)) };
             CONFIGURED.set(true);
         }
@@ -109,7 +109,7 @@ mod instructions {
         macro_rules! begin {
             ($($zero:literal)+; $($multiply:literal)+) => {
                 // SAFETY: whatever the configuration is, a tile has at most 16 rows of at most 64 bytes. By the lengths checked above, every
-                // such row lies within `a` or `b`, and the loop advances both by what the lengths hold. The caller vouches that the instructions
+                // such row lies within `a` or `b`, and the loop advances both by what the lengths hold. The caller guarantees that the instructions
                 // exist.
                 unsafe {
                     asm!(
@@ -279,7 +279,7 @@ mod instructions {
         }
     }
 
-    /// `rounds` times four products of zeros without loads: the most that a core multiplies.
+    /// `rounds` times four products of zeros without loads: the peak rate of a core.
     ///
     /// # Safety
     /// [`request`] has succeeded.

@@ -2,7 +2,7 @@
 //!
 //! Intel's manual defines the first: over the 16 words of a row, the products of the low numbers and those of the high numbers are added up
 //! by two chains of fused multiply-adds that begin at zero; the two sums are added, and the result is added to C. The second adds to C the
-//! product of the high numbers of a word, then that of the low ones, each by a fused multiply-add. Rounding is to nearest even; denormal
+//! product of the high numbers of a word, then the product of the low ones, each by a fused multiply-add. Rounding is to nearest even; denormal
 //! operands count as zero and denormal results become zero.
 
 use crate::activation::Activation;

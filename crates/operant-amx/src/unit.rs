@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use crate::tiles;
 
-/// What computes layers in bf16. A unit and its twin give the same bits, but NaNs may differ in their payload. AMX and AVX512_BF16 differ in
+/// The implementation of layers in bf16. A unit and its twin give the same bits, but NaNs may differ in their payload. AMX and AVX512_BF16 differ in
 /// the order of sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unit(pub(crate) Mode);
@@ -17,7 +17,7 @@ pub(crate) enum Mode {
     Amx,
     /// AVX512_BF16 and AVX-512. Made only where the CPU has both.
     Dot,
-    /// Products by the twin of AMX, vectors by AVX-512: what can be tested without AMX. Made only where there is AVX-512.
+    /// Products by the twin of AMX, vectors by AVX-512: for tests without AMX. Created only if the CPU has AVX-512.
     Vectors,
     /// All in portable code, in the order of AMX or of AVX512_BF16.
     Twin(Order),
@@ -26,9 +26,9 @@ pub(crate) enum Mode {
 /// The order of a product's sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// That of `tdpbf16ps`.
+    /// The order of `tdpbf16ps`.
     Amx,
-    /// That of `vdpbf16ps`.
+    /// The order of `vdpbf16ps`.
     Dot,
 }
 
@@ -43,7 +43,7 @@ impl Mode {
     }
 }
 
-/// A unit that was looked for once.
+/// A unit that was searched for once.
 type Found = OnceLock<Result<Unit, String>>;
 
 fn found(once: &'static Found, find: impl FnOnce() -> Result<Unit, String>) -> Result<Unit, &'static str> {

@@ -45,7 +45,7 @@ fn load_quarter(from: &Words, first: usize) -> __m128i {
     unsafe { _mm_loadu_si128(quarter.as_ptr().cast()) }
 }
 
-/// The upper half of `high` above that of `low`, of numbers as [`crate::rounded`] has them.
+/// Combines the upper halves of `high` and `low` (`high`'s in the upper half), for numbers from [`crate::rounded`].
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn pair(low: __m512i, high: __m512i) -> __m512i {
@@ -139,7 +139,7 @@ fn activate_by<const V: usize, const H: usize>(
     }
 }
 
-/// The gradient of the inputs of a nonlinearity whose outputs are `x`, from that of its outputs, in the forms of [`crate::Deltas`]: the vectors
+/// The gradient of the inputs of a nonlinearity with outputs `x`, from the gradient of its outputs, in the forms of [`crate::Deltas`]: the vectors
 /// H part .. H (part + 1), H = 2 or 4. Call it for the parts in order: each adds to the totals of the parts before.
 #[target_feature(enable = "avx512f")]
 pub(crate) fn deltas<const H: usize>(

@@ -20,7 +20,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use operant_env::Registry;
 use operant_run::invocation;
 
-/// Environments, lanes and spaces, for crates with an environment of their own.
+/// Environments, lanes and spaces, for crates with their own environment.
 pub use operant_env as env;
 pub use operant_env::builtin;
 

@@ -1,4 +1,4 @@
-//! Tables that fit the terminal: the columns that matter least are left out, and no cell is cut. In a pipe, cells are separated by
+//! Tables that fit the terminal: the columns that matter least are omitted, and no cell is cut. In a pipe, cells are separated by
 //! tabs and not padded, and every column is there.
 
 use std::io::IsTerminal as _;
@@ -12,7 +12,7 @@ const DEFAULT_WIDTH: usize = 80;
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     pub header: &'static str,
-    /// 0 is never left out; of the others the greatest goes first.
+    /// Columns with the largest value are omitted first; 0 is always shown.
     pub rank: u8,
     pub right: bool,
 }
@@ -66,7 +66,7 @@ fn fitted(columns: &[Column], rows: &[Row], width: usize) -> String {
     let mut shown: Vec<usize> = (0..columns.len()).collect();
     let lines = loop {
         let lines = padded(columns, rows, &shown);
-        // What is left over at the right of a line is blank.
+        // The rest of a line is blank.
         let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
         let last = shown.iter().copied().filter(|&i| columns[i].rank > 0).max_by_key(|&i| columns[i].rank);
         match last {
@@ -111,7 +111,7 @@ fn padded(columns: &[Column], rows: &[Row], shown: &[usize]) -> Vec<String> {
     table.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// The words of a text in lines of at most `width`, but for a word that is longer.
+/// The words of a text in lines of at most `width`, except a word that is longer.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for paragraph in text.lines() {

@@ -87,7 +87,7 @@ impl Compiler {
     /// [`Compiler::find`], with these search paths.
     ///
     /// # Errors
-    /// Those of [`Compiler::find`].
+    /// Same as [`Compiler::find`].
     pub fn find_at(paths: &SearchPaths, newest: Option<Version>) -> Result<Compiler, CudaError> {
         let mut complaints = Vec::new();
         let mut seen = Vec::new();

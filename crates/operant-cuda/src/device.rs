@@ -113,7 +113,7 @@ impl Device {
     /// More than memory can hold.
     ///
     /// # Safety
-    /// `pointer` is that of `len` elements in this device's memory, aligned for them. They stay allocated until all work with the
+    /// `pointer` points to `len` elements in this device's memory, aligned for them. They stay allocated until all work with the
     /// buffer, and with parts of it, is done.
     pub unsafe fn borrow_memory<T: Plain>(&self, pointer: u64, len: usize) -> Result<Buffer<T>, CudaError> {
         Buffer::borrowed(&self.context, pointer, len)

@@ -41,7 +41,7 @@ impl Cuda {
     /// [`Cuda::find`] with `first` instead of `$OPERANT_CUDA_LIBRARIES`.
     ///
     /// # Errors
-    /// Those of [`Cuda::find`].
+    /// Same as [`Cuda::find`].
     pub fn find_in(first: Option<&Path>) -> Result<Cuda, CudaError> {
         Cuda::find_at(&SearchPaths::standard(first))
     }
@@ -49,7 +49,7 @@ impl Cuda {
     /// [`Cuda::find`], with these search paths.
     ///
     /// # Errors
-    /// Those of [`Cuda::find`].
+    /// Same as [`Cuda::find`].
     pub fn find_at(paths: &SearchPaths) -> Result<Cuda, CudaError> {
         let driver = load_driver(paths)?;
         start(&driver)?;

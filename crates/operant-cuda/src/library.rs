@@ -34,7 +34,7 @@ pub(crate) enum Candidate {
     Name(&'static str),
 }
 
-/// Opens a library. None: there is none. An error: there is a file that cannot be loaded.
+/// Opens a library. `None` if it does not exist; an error if the file cannot be loaded.
 pub(crate) fn open(candidate: &Candidate) -> Option<Result<libloading::Library, String>> {
     match candidate {
         Candidate::File(path) => {

@@ -120,7 +120,7 @@ impl<T: Plain> Buffer<T> {
         })
     }
 
-    /// The same memory as elements of another type, as many as fill it.
+    /// The memory reinterpreted as elements of another type, which must fill it exactly.
     ///
     /// # Errors
     /// They do not fill it, or it is not aligned for them.
@@ -128,7 +128,7 @@ impl<T: Plain> Buffer<T> {
         let (bytes, size) = (self.bytes(), size_of::<U>());
         if size == 0 || !bytes.is_multiple_of(size) || !self.pointer.is_multiple_of(align_of::<U>() as u64) {
             return Err(CudaError::refused(
-                format!("{bytes} bytes at {:#x} are no elements of {size} bytes", self.pointer),
+                format!("{bytes} bytes at {:#x} are not whole elements of {size} bytes", self.pointer),
                 "choose elements that fill the buffer",
             ));
         }

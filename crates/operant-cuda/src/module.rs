@@ -209,7 +209,7 @@ impl Function {
     /// [`Function::run`] with all blocks resident at once, so that they may wait for each other.
     ///
     /// # Errors
-    /// Those of [`Function::run`] and of [`Function::launch_cooperative`].
+    /// The errors of [`Function::run`] and of [`Function::launch_cooperative`].
     pub fn run_cooperative<P: Params>(
         &self,
         stream: &Stream,
@@ -268,10 +268,10 @@ impl Function {
     /// [`Function::launch`] with all blocks resident at once, so that they may wait for each other.
     ///
     /// # Errors
-    /// Those of [`Function::launch`], a device that cannot do it, and more blocks than fit on it at once.
+    /// The errors of [`Function::launch`], a device that cannot do it, and more blocks than fit on it at once.
     ///
     /// # Safety
-    /// That of [`Function::launch`].
+    /// Same as [`Function::launch`].
     pub unsafe fn launch_cooperative<P: Copy>(
         &self,
         stream: &Stream,
@@ -294,7 +294,7 @@ impl Function {
     }
 
     /// # Safety
-    /// That of [`Function::launch`].
+    /// Same as [`Function::launch`].
     unsafe fn give<P: Copy>(
         &self,
         stream: &Stream,

@@ -61,7 +61,7 @@ impl Nvrtc {
     /// NVRTC's description of an error code.
     pub fn explain(&self, code: u32) -> String {
         let text = self.error_string.map_or(std::ptr::null(), |text| {
-            // SAFETY: the function accepts any code; unknown ones have a text of their own.
+            // SAFETY: the function accepts any code; unknown ones have their own text.
             unsafe { text(code) }
         });
         if text.is_null() {

@@ -112,7 +112,7 @@ pub fn exactly<T: Plain>(
     }
 }
 
-/// The same for a buffer that is present if and only if `needed` holds; otherwise null.
+/// Like `exactly`, for a buffer that is present if and only if `needed` holds; otherwise null.
 #[doc(hidden)]
 pub fn exactly_if<T: Plain>(
     what: &'static str,
@@ -181,7 +181,7 @@ macro_rules! params {
             }
 
             // SAFETY: the struct consists of numbers and addresses, the CUDA text below has the same fields in the same order, and
-            // every address is that of a buffer whose length was checked, or null. The declaration guarantees that the kernels
+            // every address belongs to a buffer whose length was checked, or is null. The declaration guarantees that the kernels
             // stay within these lengths.
             unsafe impl<$life> Params for $name<$life> {
                 type Raw = Raw;

@@ -146,18 +146,18 @@ impl SearchPaths {
         self.list(&self.driver, DRIVER)
     }
 
-    /// The same for the compiler.
+    /// Like `list_drivers`, for the compiler.
     pub(crate) fn list_compilers(&self) -> Vec<String> {
         self.list(&self.compiler, COMPILER)
     }
 
-    /// The same for the library for matrix products.
+    /// Like `list_drivers`, for cuBLASLt.
     pub(crate) fn list_blas(&self) -> Vec<String> {
         let names: Vec<&str> = BLAS.iter().map(|(_, name)| *name).collect();
         self.list(&self.compiler, &names)
     }
 
-    /// The same for the library for sums between GPUs.
+    /// Like `list_drivers`, for NCCL.
     pub(crate) fn list_nccl(&self) -> Vec<String> {
         self.list(&self.compiler, &[NCCL])
     }

@@ -11,7 +11,7 @@ fn cuda(directory: &Path) -> Cuda {
     Cuda::find_in(Some(directory)).expect("the stand-in").cached_in(Some(&crate::stand_in::cache(directory)))
 }
 
-/// What `work` returns on each of `size` devices, each in a thread of its own. None without the stand-in.
+/// What `work` returns on each of `size` devices, each in its own thread. None without the stand-in.
 fn on_all<R: Send>(
     size: usize,
     work: impl Fn(usize, &Device, &Stream, &Communicator) -> R + Sync,

@@ -187,7 +187,7 @@ impl Host {
         out.fill(&self.stream, 0)?;
         let params = Params { out: out.pointer(), count, padding: 0 };
         let kernel = self.kernel(kernel);
-        // SAFETY: `Params` is what the kernels take; those that leave `out` do so in a process of their own.
+        // SAFETY: `Params` is what the kernels take; those that leave `out` do so in their own process.
         unsafe {
             if together {
                 kernel.launch_cooperative(&self.stream, grid, &params)?;
@@ -396,7 +396,7 @@ fn the_driver_checks_its_arguments() {
     }
 }
 
-/// A faulty kernel that ends its process with a message; run in a process of its own.
+/// A faulty kernel that ends its process with a message; run in its own process.
 macro_rules! fault {
     ($(#[$tier:meta])? $name:ident, $rerun:path, $threads:expr, $count:expr, $words:expr) => {
         #[test]

@@ -16,11 +16,11 @@ pub struct Axis<'a> {
     pub range: Range<f64>,
     /// Whether it is logarithmic.
     pub log: bool,
-    /// What the numbers are; empty for none.
+    /// The title of the axis; empty for none.
     pub title: &'a str,
     /// The text of a number.
     pub label: &'a dyn Fn(&f64) -> String,
-    /// How many numbers have a text, if they stand for names; no lines cross the chart at names.
+    /// The number of labels, if the axis has names instead of numbers; grid lines are not drawn at names.
     pub names: Option<usize>,
 }
 

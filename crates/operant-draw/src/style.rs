@@ -1,4 +1,4 @@
-//! What the output of a snapshot can show: its width, its characters, colour.
+//! The capabilities of a snapshot's output: width, characters, colour.
 
 use std::io::IsTerminal;
 
@@ -8,7 +8,7 @@ use crate::theme::{Depth, Detected, Theme, ThemeName};
 /// Widest text.
 const WIDTH: usize = 80;
 
-/// What the output can show.
+/// The capabilities of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Style {
     /// Columns, at least 20.
@@ -20,7 +20,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// What standard output can show: 80 columns of bare text where it is no terminal.
+    /// The capabilities of standard output: 80 columns of plain text if it is not a terminal.
     pub fn of_stdout(theme: ThemeName) -> Self {
         let terminal = std::io::stdout().is_terminal();
         let columns = crossterm::terminal::size().ok().filter(|size| terminal && size.0 > 0);
@@ -37,7 +37,7 @@ impl Style {
         if self.ascii { &ASCII } else { &UNICODE }
     }
 
-    /// Text without what a terminal would obey: control characters and changes of direction. A ring is a file that
+    /// Text without control characters and changes of direction, which a terminal would interpret. A ring is a file that
     /// anyone may have written.
     pub fn clean(&self, text: &str) -> String {
         let obeyed = |c: char| {

@@ -1,4 +1,4 @@
-//! Glyphs: what borders, bars and markers are made of, with a set that any locale can show.
+//! Glyphs of borders, bars and markers, with a set that any locale can show.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -64,7 +64,7 @@ pub struct Symbols {
     pub ended: &'static str,
     /// Between two things on a line, with its spaces.
     pub separator: &'static str,
-    /// For a value that nobody reported.
+    /// For a value that was not reported.
     pub missing: &'static str,
     /// Where text was cut.
     pub ellipsis: &'static str,
@@ -76,7 +76,7 @@ pub struct Symbols {
     pub trough: &'static str,
     /// Columns of increasing height, from empty to full.
     pub spark: &'static [&'static str],
-    /// Beside the value of something that lies above what a chart shows, or below.
+    /// Next to the value of a point above (or below) the visible part of a chart.
     pub beyond: [&'static str; 2],
 }
 

@@ -1,14 +1,14 @@
 //! Colours. A theme gives every role its style; panels name roles and never colours.
 //!
 //! The dark and light palettes are written once in 24 bits and taken down to 256 colours where the terminal has no more.
-//! `none` emits no colour at all: it tells things apart by bold, dim and reversed alone.
+//! `none` emits no colour at all: it distinguishes things by bold, dim and reversed alone.
 
 use ratatui::style::{Color, Modifier, Style};
 
 /// The themes, as `--theme` and the key `t` name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum ThemeName {
-    /// Whatever fits the terminal.
+    /// Chosen to fit the terminal.
     #[default]
     Auto,
     /// For a dark background.
@@ -57,7 +57,7 @@ pub enum Depth {
     True,
 }
 
-/// What the environment says of the terminal's colours.
+/// The terminal's colours according to the environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detected {
     /// How many.
@@ -130,7 +130,7 @@ struct Palette {
     tones: [Rgb; TONES],
     /// From a low value to a high one, where high is neither good nor bad.
     ramp: [Rgb; 3],
-    /// From idle to saturated. Not red: a busy machine is what training wants.
+    /// From idle to saturated. Not red: training should keep the machine busy.
     heat: [Rgb; 3],
 }
 
@@ -220,7 +220,7 @@ pub struct Theme {
 }
 
 impl Theme {
-    /// The theme called `name` on a terminal such as `detected`. A theme that was asked for by name keeps its colours
+    /// The theme called `name` on a terminal such as `detected`. A theme that was requested by name keeps its colours
     /// under NO_COLOR, in the 256 that nearly every terminal has.
     pub fn new(name: ThemeName, detected: Detected) -> Self {
         let indexed = detected.depth.max(Depth::Indexed);

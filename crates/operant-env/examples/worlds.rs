@@ -12,7 +12,7 @@ pub const HASHES: &str = "kernels/envs/hashes.txt";
 /// Environments whose text is kept, to be read; of the others the hash is.
 const READ: [&str; 6] = ["cartpole", "pendulum", "acrobot", "t_maze", "taxi", "minatar_breakout"];
 
-/// The environments that have rules of their own, in order of their names, with the CUDA that each emits.
+/// The environments that have their own rules, in order of their names, with the CUDA that each emits.
 pub fn emitted(registry: &Registry) -> Vec<(String, String)> {
     let own = registry.envs().iter().filter(|env| env.spec().variant_of.is_none());
     let mut all: Vec<_> =
@@ -66,7 +66,7 @@ macro_rules! world_tests {
     };
 }
 
-/// A test for each world with rules of its own: `each_world! { #[ignore = "why"] check }`.
+/// A test for each world with its own rules: `each_world! { #[ignore = "why"] check }`.
 #[allow(unused_macros)] // not every suite needs both
 macro_rules! each_world {
     ($($test:tt)*) => {

@@ -22,7 +22,7 @@ const CENTER: f64 = 0.5;
 const INERTIA: f64 = 1.0;
 /// Time between steps, s.
 const DT: f64 = 0.2;
-/// Greatest angular velocities, rad/s.
+/// Maximum angular velocities, rad/s.
 const MAX_SPEED: [f64; 2] = [4.0 * PI, 9.0 * PI];
 /// First states are uniform within this of hanging still.
 const SPREAD: f64 = 0.1;

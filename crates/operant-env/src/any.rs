@@ -1,5 +1,5 @@
 //! An environment as a value. [`AnyEnv`] is the interface of any environment for learners, benchmarks, tests and the command line;
-//! every [`Env`] is one, and so is whatever else implements it: a traced world, a pool of worker processes.
+//! every [`Env`] is one, and so are other implementations: a traced world, a pool of worker processes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub struct TileSpec {
     pub step: u64,
     /// Whether random streams are those of evaluation.
     pub evaluation: bool,
-    /// How many environments one instruction steps, for those that are made of lanes.
+    /// Environments per instruction, for environments written over lanes.
     pub lanes: LaneWidth,
     /// When the next episode begins after one that ended.
     pub autoreset: Autoreset,
@@ -212,7 +212,7 @@ pub trait AnyEnv: Send + Sync + 'static {
     /// When the environments cannot be made.
     fn stepper(&self, tile: TileSpec) -> Result<Box<dyn Stepper>, StepError>;
 
-    /// At least `count` environments from number `first` on that play whole horizons of uniformly random actions.
+    /// At least `count` environments from number `first` on that play whole rollouts of uniformly random actions.
     ///
     /// # Errors
     /// When the environments cannot be made.
@@ -259,7 +259,7 @@ pub trait AnyEnv: Send + Sync + 'static {
     /// Plays given actions from a given state, without auto-reset.
     ///
     /// # Errors
-    /// When the case is none of this environment's, or it cannot be put into given states.
+    /// When the case does not fit this environment, or its state cannot be set.
     fn replay(&self, arithmetic: Arithmetic, case: &Case) -> Result<Outcome, CaseError> {
         let _ = (arithmetic, case);
         Err(CaseError::Unsupported { env: self.spec().name })
@@ -268,13 +268,13 @@ pub trait AnyEnv: Send + Sync + 'static {
     /// A case for a device, in single precision.
     ///
     /// # Errors
-    /// As [`AnyEnv::replay`].
+    /// Same as [`AnyEnv::replay`].
     fn case_words(&self, case: &Case) -> Result<CaseWords, CaseError> {
         let _ = case;
         Err(CaseError::Unsupported { env: self.spec().name })
     }
 
-    /// The outcome of a case from what a device gave, step by step.
+    /// The outcome of a case from a device's results, step by step.
     fn outcome(&self, steps: &[StepWords<'_>]) -> Outcome {
         let _ = steps;
         Outcome::default()

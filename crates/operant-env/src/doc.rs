@@ -39,7 +39,7 @@ pub fn markdown(registry: &Registry) -> String {
     text
 }
 
-/// What the numbers of an observation mean. Parts that another environment of the family has too are explained once.
+/// The meaning of the numbers of an observation. Parts that several environments of the family have are explained once.
 fn meaning(spec: &EnvSpec, explained: &mut Vec<String>) -> String {
     let mut spec = spec.clone();
     let is_known = |name: &String| name.contains(':') && explained.contains(name);

@@ -1,6 +1,6 @@
 //! Emits a recorded environment as CUDA C++: its spaces as constants, `env_reset`, `env_step`, `env_observe` and, where
 //! actions can be illegal, `env_legal`, over a struct of the state with its fields' names, and `env_load` and `env_store`,
-//! which move that struct from and to rows of words, one row a leaf.
+//! which move that struct from and to rows of words, one row per leaf.
 
 use std::fmt::Write;
 

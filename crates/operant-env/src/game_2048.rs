@@ -146,7 +146,7 @@ impl Env for Game2048 {
     fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, draws: &mut Draws<L>) -> Step<L, State<L>> {
         let u = L::Uint::splat;
         let (vertical, forward) = ((*action & u(1)).eq(u(0)), (*action & u(2)).eq(u(0)));
-        // Up and right have a side of their own; which of them a line follows is chosen cell by cell.
+        // Up and right have their own side; which of them a line follows is chosen cell by cell.
         let pick = |up: L::Uint, right: L::Uint, down: L::Uint, left: L::Uint| {
             vertical.select(forward.select(up, down), forward.select(right, left))
         };

@@ -1,6 +1,6 @@
 //! Boards of square cells as bit maps: for environments whose state or observation is a grid.
 //!
-//! A bit map of a board packs one bit a cell, row by row, 32 to a word, the first lowest. Words are picked by a constant
+//! A bit map of a board packs one bit per cell, row by row, 32 to a word, the first lowest. Words are picked by a constant
 //! index, so that an observation is built word by word without a loop on lane values.
 
 use operant_lane::{Mask, Uint};
@@ -14,7 +14,7 @@ pub fn bit<U: Uint>(index: U, word: usize) -> U {
     here.select(U::splat(1).shl_by(index), U::splat(0))
 }
 
-/// The same for a bit map with four channels per cell: bit `channel` of cell number `cell`.
+/// Like `bit`, for a bit map with four channels per cell: bit `channel` of cell number `cell`.
 #[inline(always)]
 pub fn mark<U: Uint>(cell: U, channel: u32, word: usize) -> U {
     let here = cell.shr(3).eq(U::splat(word as u32));

@@ -130,7 +130,7 @@ impl<E: Env, const N: usize> Env for Hidden<E, N> {
         }
     }
 
-    /// Accepts `hide = "velocity"`, which changes nothing here, so that the name and the options of a run make it again.
+    /// Accepts `hide = "velocity"`, which has no effect here, so that a run's name and options recreate the environment.
     fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
         Env::spec(self).check_option(name, value)?;
         Ok(())

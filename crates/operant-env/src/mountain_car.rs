@@ -14,7 +14,7 @@ use crate::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Point, Scene, Shape, St
 pub(crate) const MIN_POSITION: f64 = -1.2;
 /// Right end of the track.
 pub(crate) const MAX_POSITION: f64 = 0.6;
-/// Greatest speed per step.
+/// Maximum speed per step.
 pub(crate) const MAX_SPEED: f64 = 0.07;
 /// Velocity that gravity gives per step on the steepest slope.
 pub(crate) const GRAVITY: f64 = 0.0025;

@@ -19,9 +19,9 @@ const MASS: f64 = 1.0;
 const LENGTH: f64 = 1.0;
 /// Time between steps, s.
 const DT: f64 = 0.05;
-/// Greatest torque, N m.
+/// Maximum torque, N m.
 const MAX_TORQUE: f64 = 2.0;
-/// Greatest angular velocity, rad/s.
+/// Maximum angular velocity, rad/s.
 const MAX_SPEED: f64 = 8.0;
 
 bundle! {

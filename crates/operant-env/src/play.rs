@@ -1,5 +1,5 @@
 //! Random play: environments alone, with uniformly random actions, auto-reset and time limit. What benchmarks of
-//! environments measure, and a fair lower bound of what a rollout costs.
+//! environments measure, and a fair lower bound for the cost of a rollout.
 
 use std::marker::PhantomData;
 
@@ -13,7 +13,7 @@ use crate::rows::{Rows, RowsMut};
 use crate::spec::{ActionSpace, EnvSpec};
 use crate::vector::{Clock, Current, numbers};
 
-/// Environments that have been started and play horizons of random actions.
+/// Environments that have been started and play rollouts of random actions.
 pub trait Play: Send {
     /// Steps every environment `steps` times.
     ///
@@ -33,7 +33,7 @@ pub struct Totals {
     pub reward: f64,
 }
 
-/// Environments over lanes of WIDTH. Between horizons they are words, so that any thread may play the next.
+/// Environments over lanes of WIDTH. Between rollouts they are words, so that any thread may play the next.
 pub(crate) struct LanePlay<L: Lane, E: Env> {
     env: E,
     actions: ActionSpace,
@@ -62,14 +62,14 @@ impl<L: Packed, E: Env> LanePlay<L, E> {
         Self { env, actions, time_limit, seed, step: 0, first, words, lane: PhantomData }
     }
 
-    /// Words of a lane: its leaves, and those of the running episode.
+    /// Words of a lane: its leaves, and the words of the running episode.
     fn lane_words() -> usize {
         (leaves_of::<f32, E::State<f32>>().len() + 2) * L::WIDTH
     }
 }
 
 impl<L: Packed, E: Env> Play for LanePlay<L, E> {
-    /// Each lane's state stays in registers over the horizon.
+    /// Each lane's state stays in registers over all steps.
     fn play(&mut self, steps: u64) -> Result<Totals, StepError> {
         let mut totals = Totals::default();
         for (lane, words) in self.words.chunks_exact_mut(Self::lane_words()).enumerate() {
@@ -198,7 +198,7 @@ impl RandomActions {
     }
 }
 
-/// Memory for what a [`Stepper`] of R environments writes, for callers without a layout of their own.
+/// Memory for what a [`Stepper`] of R environments writes, for callers without their own layout.
 pub struct Outputs {
     /// See [`Seen::obs`].
     pub obs: Vec<u32>,

@@ -58,7 +58,7 @@ const COST: [f64; 4] = [10.0, 0.2, 0.05, 0.1];
 /// How far ahead the observation includes points of the lemniscate, s.
 const AHEAD: [f64; 2] = [0.15, 0.4];
 
-/// What the numbers of an observation mean.
+/// The meaning of the numbers of an observation.
 const OBSERVED: [&str; 7] = [
     "numbers 1-3: the target's position relative to the body, in body axes (m)",
     "4-12: the rotation matrix from body to world, row by row",

@@ -1,4 +1,4 @@
-//! The registry: a list of environments that are found by name. [`crate::builtin`] has those of this crate; a program adds its own
+//! The registry: a list of environments that are found by name. [`crate::builtin`] has the environments of this crate; a program adds its own
 //! with [`Registry::with`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ pub struct Registry {
 pub struct UnknownEnv {
     /// The requested name.
     pub name: String,
-    /// The name or alias that is spelled most like it, if one is near.
+    /// The most similar name or alias, if one is similar enough.
     pub nearest: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl Registry {
         &self.envs
     }
 
-    /// A subset for test suites that would take too long with all environments: classic control and those with rules of their own, then
+    /// A subset for test suites that would take too long with all environments: classic control and those with their own rules, then
     /// whatever adds a family or a kind of observation, action or mask.
     #[must_use]
     pub fn of_each_kind(&self) -> Registry {
@@ -145,7 +145,7 @@ impl Registry {
 }
 
 /// Environments that [`Registry::of_each_kind`] always includes for their rules: two MinAtar games, a MiniGrid layout that is drawn
-/// room by room, a board with memory, real numbers beside bits, and a mask.
+/// room by room, a board with memory, real numbers together with bits, and a mask.
 const OWN_RULES: [&str; 6] = [
     "minatar_breakout",
     "minatar_freeway",

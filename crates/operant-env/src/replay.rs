@@ -1,4 +1,4 @@
-//! Replaying actions from a given state without auto-reset: how a rule is checked from outside and a bug in one filed.
+//! Replays actions from a given state without auto-reset, to check rules from outside and to report bugs in them.
 
 use operant_lane::bundle::leaves_of;
 use operant_lane::{Bundle, Draws, Int, Kind, Lane, Mask, Packed, Purpose, Script, Sink, Uint, Wide};
@@ -70,7 +70,7 @@ pub enum CaseError {
     Entry {
         /// Environment.
         env: String,
-        /// Place in the state.
+        /// Index in the state.
         index: usize,
         /// The number.
         value: f64,
@@ -244,7 +244,7 @@ pub struct StepWords<'a> {
 /// A case for a device, in single precision.
 ///
 /// # Errors
-/// When the case is none of this environment's, or has draws.
+/// When the case does not fit this environment, or has draws.
 pub(crate) fn to_words<E: Env>(env: &E, case: &Case) -> Result<CaseWords, CaseError> {
     check(env, case)?;
     if case.draws.is_some() {
@@ -261,7 +261,7 @@ pub(crate) fn to_words<E: Env>(env: &E, case: &Case) -> Result<CaseWords, CaseEr
     Ok(CaseWords { state: words, actions: case.actions.iter().map(action).collect() })
 }
 
-/// The outcome of a case from what a device gave, step by step.
+/// The outcome of a case from a device's results, step by step.
 pub(crate) fn from_words<E: Env>(env: &E, steps: &[StepWords<'_>]) -> Outcome {
     let space = spec_of(env).obs;
     let mut outcome = Outcome::default();

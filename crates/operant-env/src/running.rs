@@ -1,4 +1,4 @@
-//! What steppers keep of R running environments between two calls: words, so that any thread may take the next step.
+//! The state of R running environments between two calls of a stepper, as words, so that any thread may take the next step.
 
 use operant_lane::Purpose;
 
@@ -9,7 +9,7 @@ use crate::vector::Autoreset;
 
 /// Environments per word of `terminated` and `truncated`.
 pub(crate) const BLOCK: usize = 16;
-/// Most environments of a tile.
+/// Maximum environments of a tile.
 pub(crate) const MAX_ROWS: usize = 256;
 
 /// R environments in the middle of their episodes.
@@ -20,7 +20,7 @@ pub(crate) struct Running {
     pub(crate) words: Vec<u32>,
     /// `(R)` each: low and high words of the seed, environment numbers of the random streams.
     pub(crate) keys: [Vec<u32>; 3],
-    /// The step that was begun: `(components, R)`, and its global number.
+    /// The actions of the step in progress, `(components, R)`, and its global step.
     pub(crate) actions: Vec<f32>,
     pub(crate) step: u64,
     /// Rows in which episodes begin.
@@ -58,7 +58,7 @@ impl Running {
     /// Finishes a step: takes the rows in which episodes begin, and keeps their last observations.
     pub(crate) fn end(&mut self, starts: &[u16; MAX_ROWS / BLOCK], obs: &[u32], final_obs: &mut [u32]) {
         self.starting.clear();
-        // An `extend` would ask the iterator for one row at a time.
+        // `extend` would pull one row at a time from the iterator.
         set_rows(starts).for_each(|row| self.starting.push(row));
         if self.tile.autoreset == Autoreset::SameStep {
             let rows = self.tile.rows;

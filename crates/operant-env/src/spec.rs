@@ -28,12 +28,12 @@ pub struct EnvSpec {
     pub variant_of: Option<String>,
     /// The observation space.
     pub obs: ObsSpace,
-    /// What the numbers of an observation mean, in order and with units, for people: of real numbers and channels of bits one entry
-    /// each where possible, otherwise phrases that name what they are about. May be empty.
+    /// The meaning of the numbers of an observation, in order and with units, for people: one entry per real number or channel of
+    /// bits if possible, otherwise phrases that name their subject. May be empty.
     pub obs_names: Vec<String>,
     /// The action space.
     pub actions: ActionSpace,
-    /// What the choices are called, if an action is one choice. `operant play` gives the arrow keys to `left`, `right`, `up`, `down`
+    /// The names of the choices, if an action is one choice. `operant play` gives the arrow keys to `left`, `right`, `up`, `down`
     /// and their synonyms (`west`, `east`, `north`, `south`, `forward`), and takes `none` or `stay` while no key is pressed. May be
     /// empty.
     pub action_names: Vec<String>,
@@ -44,8 +44,8 @@ pub struct EnvSpec {
     /// The options.
     #[serde(skip)]
     pub options: Vec<EnvOption>,
-    /// The settings that it is trained with unless others are given, as TOML: hyperparameters, the return from which on it counts
-    /// as solved (`solved_at`), and in a table `[gpu]` what differs on a GPU. None for the library's defaults.
+    /// The default settings for training it, as TOML: hyperparameters, the return from which on it counts
+    /// as solved (`solved_at`), and in a table `[gpu]` the differences on a GPU. None for the library's defaults.
     pub preset: Option<String>,
 }
 
@@ -72,7 +72,7 @@ impl Default for EnvSpec {
     }
 }
 
-/// Bounds in files: numbers, or words for what JSON has no number for.
+/// Bounds in files: numbers, or words for values that JSON numbers cannot express.
 mod bounds {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
@@ -120,7 +120,7 @@ pub enum ObsSpace {
         /// Least values.
         #[serde(with = "bounds")]
         low: Vec<f64>,
-        /// Greatest values.
+        /// Maximum values.
         #[serde(with = "bounds")]
         high: Vec<f64>,
     },
@@ -365,7 +365,7 @@ pub enum ActionSpace {
         /// Least values.
         #[serde(with = "bounds")]
         low: Vec<f64>,
-        /// Greatest values.
+        /// Maximum values.
         #[serde(with = "bounds")]
         high: Vec<f64>,
     },
@@ -561,7 +561,7 @@ pub enum OptionError {
     Spec {
         /// Environment.
         env: String,
-        /// What is invalid.
+        /// The problem.
         problem: String,
     },
 }
@@ -604,7 +604,7 @@ impl EnvSpec {
         self.obs.check().map_err(|problem| OptionError::Spec { env: self.name.clone(), problem })
     }
 
-    /// What the numbers of an observation mean, for people; `None` if nothing is said about them.
+    /// The meaning of the numbers of an observation, for people; `None` without a description.
     pub fn obs_names_text(&self) -> Option<String> {
         let is_list = self.obs_names.iter().all(|name| !name.contains([',', ':']));
         (!self.obs_names.is_empty()).then(|| self.obs_names.join(if is_list { ", " } else { "; " }))
@@ -615,14 +615,14 @@ impl EnvSpec {
         if self.has_time_limit() { format!("{} steps", self.time_limit) } else { "none".into() }
     }
 
-    /// Whether episodes are truncated: a limit that no episode reaches is none.
+    /// Whether episodes are truncated: a limit that no episode reaches does not count.
     pub fn has_time_limit(&self) -> bool {
         self.time_limit < u32::MAX - 1
     }
 
     /// The option sets that the test suites run: the defaults, and each option changed alone. A number changes to the
     /// value at a tenth of its range (rounded down if it is whole), or to its minimum if that value is the default; a flag
-    /// is flipped; a word takes every other value. Paths are left out. A variant is tested with the defaults only, because its base has the same
+    /// is flipped; a word takes every other value. Paths are omitted. A variant is tested with the defaults only, because its base has the same
     /// options.
     pub fn variants(&self) -> Vec<EnvOptions> {
         if self.variant_of.is_some() {

@@ -1,4 +1,4 @@
-//! The [`Stepper`] of an environment that is written over lanes: what is compiled once for each environment and lane.
+//! The [`Stepper`] of an environment that is written over lanes, compiled once for each environment and lane.
 
 use std::marker::PhantomData;
 
@@ -120,7 +120,7 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
         Ok(())
     }
 
-    /// All environments step without a branch on what ended; then the few that begin episodes do so in lanes of their own.
+    /// All environments step without a branch on ended episodes; then the few that begin episodes are gathered into separate lanes.
     fn collect(&mut self, stepped: Stepped<'_>) -> Result<(), StepError> {
         let Stepped { seen, final_obs, rewards, terminated, truncated, returns, lengths } = stepped;
         let rows = self.running.tile.rows;
@@ -182,7 +182,7 @@ fn scatter(from: &[u32], width: usize, rows: &[usize], to: &mut [u32], stride: u
     }
 }
 
-/// Gives an action its components from rows of numbers.
+/// Sets the components of an action from rows of numbers.
 struct ActionRows<'a> {
     rows: &'a [f32],
     stride: usize,

@@ -70,7 +70,7 @@ pub(crate) struct Ended<L: Lane> {
 }
 
 impl<L: Lane> Episode<L> {
-    /// Counts a step, and says where an episode begins within it.
+    /// Counts a step, and returns where an episode begins within it.
     #[inline(always)]
     pub(crate) fn advance(
         &mut self,
@@ -127,7 +127,7 @@ pub struct Transition<L: Lane, E: Env> {
     pub episodic_length: L::Uint,
 }
 
-// Derived implementations would ask the environment itself to be `Copy`.
+// Derived implementations would require the environment itself to be `Copy`.
 impl<L: Lane, E: Env> Clone for Current<L, E> {
     #[inline(always)]
     fn clone(&self) -> Self {
@@ -225,7 +225,7 @@ impl<L: Lane, E: Env> Current<L, E> {
         )
     }
 
-    /// Writes environments at the start of an episode and what they show to `words`, `(leaves + 2 + words, WIDTH)`. Compiled once for
+    /// Writes environments at the start of an episode, and their observations, to `words`, `(leaves + 2 + words, WIDTH)`. Compiled once for
     /// first and other episodes.
     #[inline(never)]
     pub(crate) fn begin(env: &E, clock: &Clock<L>, training: Purpose, evaluation: Purpose, words: &mut [u32])

@@ -39,7 +39,7 @@ pub fn leaves(bundle: &impl Bundle<f64>) -> Vec<f64> {
 pub trait Reference: Sized {
     /// A first state.
     fn first(draws: &mut Draws<f64>) -> Self;
-    /// The state with those leaves; `self` may remember what they do not say.
+    /// The state with those leaves; `self` may keep data that they do not contain.
     fn load(&mut self, leaves: &[f64]);
     /// Its leaves.
     fn leaves(&self) -> Vec<f64>;

@@ -1,5 +1,5 @@
 //! When the next episode begins: within the step that ended one, in the step after it, or when the caller restarts it; and
-//! rows with seeds or a time limit of their own. On every lane, for every environment.
+//! rows with seeds or their own time limit. On every lane, for every environment.
 
 use operant_env::play::{Outputs, RandomActions};
 use operant_env::{AnyEnv, Autoreset, LaneWidth, Stepper, TileSpec, builtin};

@@ -27,7 +27,7 @@ fn rotors() -> [(Vector, f64); 4] {
     [([at, -at, 0.0], -1.0), ([-at, -at, 0.0], 1.0), ([-at, at, 0.0], -1.0), ([at, at, 0.0], 1.0)]
 }
 
-/// Greatest speed of a rotor, revolutions per minute.
+/// Maximum speed of a rotor, revolutions per minute.
 fn fastest() -> f64 {
     (2.25 * MASS * GRAVITY / 4.0 / THRUST).sqrt()
 }
@@ -287,7 +287,7 @@ fn starts(name: &str, options: &[(&str, f64)]) -> Vec<Vec<f64>> {
     all
 }
 
-/// The least and the greatest value of a function of the first states.
+/// The minimum and maximum value of a function of the first states.
 fn range(starts: &[Vec<f64>], of: impl Fn(&[f64]) -> f64) -> [f64; 2] {
     let values = starts.iter().map(|state| of(state));
     values.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], value| [low.min(value), high.max(value)])

@@ -86,7 +86,7 @@ fn all(env: &dyn AnyEnv, make: &Make<'_>, walk: Walk, rows: usize) -> Vec<u64> {
     hashes
 }
 
-/// The same by a lane's width.
+/// Like `all`, on lanes of this width.
 fn on(env: &dyn AnyEnv, lanes: LaneWidth, walk: Walk, rows: usize) -> Vec<u64> {
     all(env, &|tile| env.stepper(TileSpec { lanes, ..tile }).expect("made of lanes"), walk, rows)
 }

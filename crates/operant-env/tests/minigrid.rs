@@ -1,4 +1,4 @@
-//! The MiniGrid family beside its package (data/README.md): episodes step by step on every lane, and layouts by how often each
+//! The MiniGrid family compared with its package (data/README.md): episodes step by step on every lane, and layouts by how often each
 //! cell holds what.
 
 use std::collections::{BTreeMap, BTreeSet};

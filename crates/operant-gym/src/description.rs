@@ -25,7 +25,7 @@ pub struct Description {
     operant_gym: u32,
     /// How workers make it: `gym:ID`, `module:Class` or `/path/to/file.py:Class`, with keyword arguments after a question mark.
     pub(crate) make: String,
-    /// The directory in which modules are looked for first.
+    /// The directory in which modules are searched first.
     pub(crate) directory: String,
     /// Whether it provides action masks.
     pub(crate) masked: bool,
@@ -91,7 +91,7 @@ impl Description {
         serde_json::to_string(&written).expect("numbers and texts")
     }
 
-    /// A hash of what the policy sees and does, and of how the environment is made (FNV-1a).
+    /// A hash of the observation and action spaces, and of how the environment is made (FNV-1a).
     pub(crate) fn content(&self) -> u64 {
         let parts = (&self.make, &self.spec.obs, &self.spec.actions, &self.starts, self.masked, self.atari);
         let text = serde_json::to_string(&parts).expect("numbers and texts");

@@ -1,4 +1,4 @@
-//! Where things are in the memory that a group of environments shares with its workers. The worker receives these numbers with its
+//! The layout of the memory that a group of environments shares with its workers. The worker receives these numbers with its
 //! task, so that they are written once.
 
 use serde::Serialize;

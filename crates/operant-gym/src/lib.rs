@@ -1,5 +1,5 @@
 //! Gymnasium environments as [`AnyEnv`]: worker processes make and step them, and exchange observations and actions with the
-//! trainer through shared memory. Each tile of environments is a group with workers of its own, so that the policy computes for one
+//! trainer through shared memory. Each tile of environments is a group with its own workers, so that the policy computes for one
 //! group while the others step.
 
 mod description;

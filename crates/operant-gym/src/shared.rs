@@ -53,7 +53,7 @@ impl SharedWords {
     }
 }
 
-/// Adds 1 to a word, after every write before it, and wakes those that wait for it to change.
+/// Adds 1 to a word, after every write before it, and wakes the threads that wait for it.
 pub fn post(word: &AtomicU32) {
     word.fetch_add(1, Ordering::Release);
     // It fails only for words that no process can wait for.
@@ -67,7 +67,7 @@ pub fn wait(word: &AtomicU32, seen: u32, timeout: Duration) -> u32 {
         return now;
     }
     let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-    // It also ends by signals and for no reason: the caller looks at the word.
+    // Signals and spurious wake-ups end it too: the caller checks the word.
     let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&timeout));
     word.load(Ordering::Acquire)
 }

@@ -19,7 +19,7 @@ pub(crate) struct GymStepper {
     count: usize,
     /// None after a final failure.
     group: Option<WorkerGroup>,
-    /// `(R)`: how often a row began an episode with a seed of its own.
+    /// `(R)`: how often a row began an episode with its own seed.
     seeded: Vec<u32>,
     /// Whether all rows begin new episodes before the next observation.
     begins: bool,
@@ -228,7 +228,7 @@ impl GymStepper {
         }
     }
 
-    /// Writes a step in which a worker failed: its episodes are truncated where they were, and are left out of statistics.
+    /// Writes a step in which a worker failed: its episodes are truncated where they were, and are excluded from statistics.
     fn write_failed(&mut self, number: usize, stepped: &mut Stepped<'_>) {
         let group = self.group.as_ref().expect("no call follows an error");
         let worker = &group.workers[number];

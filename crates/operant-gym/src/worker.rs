@@ -34,7 +34,7 @@ pub(crate) struct Failure {
     pub(crate) what: String,
 }
 
-/// What all workers of a group need, as JSON in the shared memory: bounds of large spaces would be too long for an argument.
+/// The data that all workers of a group need, as JSON in the shared memory: bounds of large spaces would be too long for an argument.
 #[derive(Serialize)]
 struct Task<'a> {
     make: &'a str,
@@ -71,7 +71,7 @@ pub(crate) fn task(
     serde_json::to_string(&task).expect("numbers and texts")
 }
 
-/// The argument of a worker: its rows, and where the task of its group is.
+/// The argument of a worker: its rows, and the position of its group's task.
 #[derive(Serialize)]
 struct Argument {
     /// Process of the trainer.

@@ -10,7 +10,7 @@ use crate::topology::Limits;
 pub struct Memory {
     /// Memory that the kernel manages.
     pub total: u64,
-    /// What new work can take: without swapping, within the limits of control groups and of the process's address space.
+    /// Bytes that new work can use: without swapping, within the limits of control groups and of the process's address space.
     pub available: u64,
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn memory_below(root: &Path) -> Option<Memory> {
     Some(Memory { total: bytes("MemTotal")?, available })
 }
 
-/// What the limit of the process's address space (`ulimit -v`) leaves, in bytes; None without one.
+/// Bytes left within the limit of the process's address space (`ulimit -v`); None without one.
 fn address_space_left(root: &Path) -> Option<u64> {
     let limits = std::fs::read_to_string(root.join("proc/self/limits")).ok()?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;

@@ -11,7 +11,7 @@ use std::fmt;
 use crate::cores::CoreKind;
 use crate::topology::{Core, Topology};
 
-/// The largest number of worker threads that a plan chooses by itself: one run seldom has work for more.
+/// Maximum worker threads that a plan chooses: one run rarely has work for more.
 const MAX_THREADS: usize = 32;
 /// Approximate speed of an efficiency core relative to a performance core of the same machine.
 const EFFICIENCY_SPEED: f64 = 0.5;
@@ -49,7 +49,7 @@ impl fmt::Display for Waiting {
 /// The values that the user requested; None leaves a value to the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanRequest {
-    /// Whether to adapt to the machine; otherwise fixed defaults are taken.
+    /// Whether to adapt to the machine; otherwise fixed defaults are used.
     pub optimize: bool,
     /// Worker threads.
     pub threads: Option<usize>,
@@ -186,7 +186,7 @@ fn threads(topology: &Topology, request: &PlanRequest, cores: &[Core]) -> (usize
             Some(limit) if quota <= MAX_THREADS => {
                 format!("{} grants {} CPUs, of {cpus} usable", limit.file.display(), limit.value)
             }
-            _ => format!("of {cpus} usable CPUs; more seldom gain, and threads = N takes them"),
+            _ => format!("of {cpus} usable CPUs; more rarely help; threads = N uses more"),
         });
     } else {
         let slow = cores.iter().filter(|core| core.kind == CoreKind::Efficiency).count();

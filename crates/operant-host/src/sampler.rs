@@ -16,9 +16,9 @@ pub struct HostSample {
     pub resident_memory: f64,
     /// Mean over the cores that the process may use, busy with any process.
     pub cpu_utilization: f64,
-    /// The same over performance cores; NaN if the machine has one kind of core, or the process may use none of this kind.
+    /// `cpu_utilization` of the performance cores; NaN if the machine has one kind of core, or the process may use none of this kind.
     pub cpu_performance: f64,
-    /// The same over efficiency cores.
+    /// `cpu_utilization` of the efficiency cores.
     pub cpu_efficiency: f64,
     /// Efficiency over performance: 1 is even. NaN where either is NaN or the performance cores are idle.
     pub cpu_balance: f64,

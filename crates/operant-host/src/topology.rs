@@ -70,7 +70,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// This machine. The mask is that of the process's main thread.
+    /// This machine. The mask is the affinity mask of the process's main thread.
     #[cfg(target_os = "linux")]
     pub fn read() -> Self {
         let parallelism = parallelism();
@@ -168,7 +168,7 @@ impl Topology {
         self.caches.iter().find(|cache| cache.level == level && cache.cpus.binary_search(&cpu).is_ok())
     }
 
-    /// The memory that this process may take, in bytes: the machine's, or less where control groups say so.
+    /// The memory that this process may take, in bytes: the machine's, or less under control groups with a limit.
     pub fn memory_limit(&self) -> Option<u64> {
         let limit = self.limits.memory.as_ref().map(|limit| limit.value);
         self.memory_total.into_iter().chain(limit).min()
@@ -232,7 +232,7 @@ fn all_caches(root: &Path, cores: &[Core]) -> Vec<Cache> {
     caches
 }
 
-/// Nodes that have memory only are left out.
+/// Nodes that have memory only are omitted.
 fn nodes(root: &Path, online: &[u32]) -> Vec<NumaNode> {
     let Ok(entries) = std::fs::read_dir(root.join("sys/devices/system/node")) else { return Vec::new() };
     let mut nodes: Vec<NumaNode> = entries

@@ -62,13 +62,13 @@ pub struct Draws<'a, L: Lane> {
 }
 
 impl<'a, L: Lane> Draws<'a, L> {
-    /// The stream of `environment` (its global number) at lifetime step `step`; 64-bit numbers as (low, high) words.
+    /// The stream of `environment` (its global number) at global step `step`; 64-bit numbers as (low, high) words.
     #[inline(always)]
     pub fn new(seed: [L::Uint; 2], environment: L::Uint, step: [L::Uint; 2], purpose: Purpose) -> Self {
         Self::tagged(seed, environment, step, L::Uint::splat((purpose as u32) << 24))
     }
 
-    /// The same with the purpose, in the top 8 bits of `tag`, known only when the draw is made.
+    /// Like `new`, with the purpose in the top 8 bits of `tag`, for callers that know it only at run time.
     #[inline(always)]
     pub fn tagged(seed: [L::Uint; 2], environment: L::Uint, step: [L::Uint; 2], tag: L::Uint) -> Self {
         let zero = L::Uint::splat(0);
@@ -93,7 +93,7 @@ impl<'a, L: Lane> Draws<'a, L> {
         Self { script: Some(script), ..Self::tagged([zero; 2], zero, [zero; 2], zero) }
     }
 
-    /// The same, for 64-bit numbers that are equal in all lanes.
+    /// Like `new`, for a seed and a step that are equal in all lanes.
     #[inline(always)]
     pub fn at(seed: u64, environment: L::Uint, step: u64, purpose: Purpose) -> Self {
         Self::new(split::<L>(seed), environment, split::<L>(step), purpose)
@@ -299,7 +299,7 @@ impl<L: Lane> ActionDraws<L> {
         Self { seed: split::<L>(seed), environment, purpose, words, held: None }
     }
 
-    /// The word of `component` out of `components` at lifetime step `step`.
+    /// The word of `component` out of `components` at global step `step`.
     #[inline(always)]
     pub fn bits(&mut self, step: u64, component: u32, components: u32) -> L::Uint {
         let (block, tag, word) = if components == 1 {

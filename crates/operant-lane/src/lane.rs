@@ -158,7 +158,7 @@ macro_rules! whole_order {
 pub trait Mask:
     Copy + Debug + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Not<Output = Self>
 {
-    /// The same everywhere.
+    /// `value` in every lane.
     fn splat(value: bool) -> Self;
 
     /// `yes` where the mask holds, `no` elsewhere; both are computed.
@@ -201,7 +201,7 @@ pub trait Float:
     fn abs(self) -> Self;
     /// Square root, correctly rounded.
     fn sqrt(self) -> Self;
-    /// Greatest integer not above.
+    /// Largest integer not above.
     fn floor(self) -> Self;
     /// Nearest integer, ties to even.
     fn round(self) -> Self;
@@ -217,7 +217,7 @@ pub trait Float:
     fn from_int(value: Self::Int) -> Self;
     /// Nearest float.
     fn from_uint(value: Self::Uint) -> Self;
-    /// 2 to the `exponent`, which must be that of a normal number: -126 ..= 127 in single precision.
+    /// 2 to the power of `exponent`, which must be in the range of normal numbers: -126 ..= 127 in single precision.
     fn exp2i(exponent: Self::Int) -> Self;
     /// `(m, e)` with `self = m 2^e` and `1 <= m < 2`, of a positive normal number.
     fn mantissa_exponent(self) -> (Self, Self::Int);
@@ -316,7 +316,7 @@ pub trait Uint:
     fn lt(self, other: Self) -> Self::Mask;
     /// `self == other`.
     fn eq(self, other: Self) -> Self::Mask;
-    /// The same bits, signed.
+    /// The bits reinterpreted as a signed integer.
     fn to_int(self) -> Self::Int;
     /// `table[min(index, len - 1)]`.
     fn gather(table: &[u32], index: Self) -> Self;
@@ -368,7 +368,7 @@ pub trait Int:
     fn lt(self, other: Self) -> Self::Mask;
     /// `self == other`.
     fn eq(self, other: Self) -> Self::Mask;
-    /// The same bits, unsigned.
+    /// The bits reinterpreted as an unsigned integer.
     fn to_uint(self) -> Self::Uint;
 
     naming!();

@@ -165,7 +165,7 @@ impl Program for Control {
             (sum, b + L::Float::from_uint(turns & L::Uint::splat(255)))
         });
         let swapped = L::repeat(5, (x, y), |_, (x, y)| (y, x + one));
-        // Each environment counts down from a number of its own; the last turns are for none.
+        // Each environment counts down from its own number; the last turns are for none.
         let u = L::Uint::splat;
         let (left, turns) = L::repeat_while(
             12,
@@ -222,7 +222,7 @@ impl Program for Stored {
         let table: [u32; 40] = core::array::from_fn(|k| (k as u32).wrapping_mul(0x9E37_79B9));
         let all = L::Mask::splat(true);
         let mut first = L::Memory::<40>::splat(&table);
-        // Past the end now and then, and read before and after a write.
+        // Sometimes past the end; read before and after a write.
         let (at, before) = (i.v & u(63), first.get(i.v & u(63)));
         first.set(i.u.lt(i.w), at, i.u);
         let kept = first;

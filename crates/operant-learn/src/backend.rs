@@ -84,7 +84,7 @@ pub struct Evaluation {
     pub returns: Vec<f64>,
     /// Length of each episode.
     pub lengths: Vec<u64>,
-    /// A hash of what each episode showed the policy: equal for equal episodes.
+    /// A hash of the observations of each episode: equal for equal episodes.
     pub traces: Vec<u64>,
 }
 
@@ -157,7 +157,7 @@ pub trait Backend: Send {
     fn enqueue_update(&mut self) -> Result<Ticket, LearnError>;
     /// The oldest finished update that is not collected yet. With `wait` it blocks until there is one, if any is enqueued.
     fn poll(&mut self, wait: bool) -> Result<Option<UpdateStats>, LearnError>;
-    /// Plays the episodes of these numbers from fresh states; `round` selects the random stream. An episode depends on its number
+    /// Plays the episodes with these numbers from fresh states; `round` selects the random stream. An episode depends on its number
     /// and the round alone, so a caller may split an evaluation into parts.
     fn evaluate(
         &mut self,

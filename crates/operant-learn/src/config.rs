@@ -2,10 +2,10 @@
 
 use crate::{choice, settings};
 
-/// Most environments.
+/// Maximum environments.
 pub const MAX_ENVS: i64 = 1 << 22;
 
-/// Most blocks of environments for `shuffle = "blocks"`.
+/// Maximum blocks of environments for `shuffle = "blocks"`.
 pub const MAX_ENV_BLOCKS: usize = 16;
 /// A block has a multiple of this number of environments, and a minibatch at least this many samples, or sequences, of it.
 pub const BLOCK_ENVS: usize = 16;
@@ -123,7 +123,7 @@ impl Config {
         [gamma, gamma * self.gae_lambda as f32]
     }
 
-    /// What an environment's horizon adds to the minibatches, for any number of environments: steps, or sequences of a given length.
+    /// The units of minibatches in one environment's rollout, for any number of environments: steps, or sequences of a given length.
     pub fn units_per_env(&self) -> usize {
         match (self.core, self.sequence_length) {
             (CoreKind::Mlp, _) | (_, 0) => self.num_steps,
@@ -131,8 +131,8 @@ impl Config {
         }
     }
 
-    /// Blocks of environments, of each of which a minibatch has the same share; one unless `shuffle` is `blocks`. A power of two that
-    /// depends on the sizes alone: as many as leave whole groups of 16 environments, and enough of each in a minibatch.
+    /// Number of blocks of environments; a minibatch has the same share of each. One unless `shuffle` is `blocks`. A power of two that
+    /// depends only on the sizes: the largest with whole groups of 16 environments per block, and enough of each block in a minibatch.
     pub fn blocks(&self) -> usize {
         if self.shuffle == ShuffleKind::Samples {
             return 1;
@@ -145,7 +145,7 @@ impl Config {
         (1..=MAX_ENV_BLOCKS.ilog2()).rev().map(|power| 1 << power).find(fits).unwrap_or(1)
     }
 
-    /// Steps of a sequence: what a minibatch is made of. 1 without memory.
+    /// Steps of a sequence, the unit of minibatches. 1 without memory.
     pub fn sequence(&self) -> usize {
         /// Sequences of a minibatch that fill the vectors, and steps that a gradient should go back.
         const ENOUGH: usize = 16;
@@ -191,7 +191,7 @@ choice! {
 }
 
 choice! {
-    /// What stands between the hidden layers and the heads.
+    /// The layers between the hidden layers and the heads.
     pub enum CoreKind {
         /// Nothing.
         Mlp = "mlp",

@@ -28,7 +28,7 @@ pub struct EvalInputs<'a> {
     pub actions: EvalActions,
 }
 
-/// Plays the episodes of these numbers; `round` sets the random streams of one evaluation apart from another's.
+/// Plays the episodes with these numbers; `round` selects the random streams, which differ between evaluations.
 ///
 /// # Errors
 /// When an environment failed.

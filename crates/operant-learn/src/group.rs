@@ -33,20 +33,20 @@ pub trait Group: Debug + Send + Sync {
     /// Exchanges equally long parts with another process, which makes the call at the same time.
     ///
     /// # Errors
-    /// As [`Group::all_gather`].
+    /// Same as [`Group::all_gather`].
     fn swap(&self, partner: usize, own: &[u8], other: &mut [u8]) -> Result<(), LearnError>;
 
-    /// Copies the bytes of process 0 to all, which have room for equally many.
+    /// Copies the bytes of process 0 to all processes, whose buffers have equal lengths.
     ///
     /// # Errors
-    /// As [`Group::all_gather`].
+    /// Same as [`Group::all_gather`].
     fn broadcast(&self, bytes: &mut [u8]) -> Result<(), LearnError>;
 
     /// Time spent in these calls so far, waiting for other processes included.
     fn exchange_time(&self) -> Duration;
 
-    /// Ends the part of this process, which has failed where the others may wait for it: all its later calls fail, and those of the others
-    /// when they notice.
+    /// Leaves the group after a failure, while other processes may be waiting for this one: all later calls of this process fail, and the
+    /// calls of the others fail when they detect it.
     fn abandon(&self) {}
 
     /// The processes with which this one shares its machine.
@@ -68,9 +68,9 @@ pub trait Group: Debug + Send + Sync {
 /// Processes of a group near this one, including it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbours {
-    /// On this machine, whose memory they share.
+    /// Processes on this machine, which share its memory.
     pub on_machine: usize,
-    /// Of those, with the same set of usable CPUs.
+    /// Processes on this machine with the same set of usable CPUs.
     pub on_cpus: usize,
     /// The number of this process among those on this machine, from 0.
     pub index: usize,
@@ -114,7 +114,7 @@ impl Group for Alone {
     }
 }
 
-/// Refuses numbers of processes among which the blocks of environments cannot be divided.
+/// Refuses a number of processes that does not divide the blocks of environments.
 pub(crate) fn check_shares(config: &Config, group: &dyn Group) -> Result<(), LearnError> {
     let (blocks, members) = (config.blocks(), group.members());
     if blocks.is_multiple_of(group.size()) {
@@ -167,7 +167,7 @@ pub(crate) fn gathered<T: Pod>(group: &dyn Group, own: &[T]) -> Result<Vec<T>, L
     Ok(all)
 }
 
-/// Adds the numbers of all processes, a power of two of them, along a tree: those of neighbours, then their sums, and so on. All
+/// Adds the numbers of all processes, a power of two of them, pairwise along a tree: neighbours first, then their sums, and so on. All
 /// processes get the same bits.
 ///
 /// # Errors
@@ -188,7 +188,7 @@ pub(crate) fn add_all<T: Pod + AddAssign>(group: &dyn Group, numbers: &mut [T]) 
     Ok(())
 }
 
-/// The texts of all processes; of each as much as fits `bytes`.
+/// The texts of all processes, each cut to `bytes` bytes.
 ///
 /// # Errors
 /// When a process is lost.
@@ -210,7 +210,7 @@ pub trait Failure: std::fmt::Display + From<LearnError> {
 /// The result of this process, if no process failed. All processes call it, and all fail if one does.
 ///
 /// # Errors
-/// That of this process, or the one of the first process that failed, with its rank; or when a process is lost.
+/// The error of this process, or of the first process that failed (with its rank); or a process is lost.
 pub fn agreed<T, E: Failure>(group: &dyn Group, own: Result<T, E>) -> Result<T, E> {
     const FAILED: u8 = 1;
     const REFUSED: u8 = 2;

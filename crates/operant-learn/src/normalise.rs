@@ -1,6 +1,6 @@
 //! Running statistics for the normalisation of observations and rewards.
 //!
-//! They are frozen during a horizon and merged at its end in a fixed order, so neither threads nor the order in which
+//! They are frozen during a rollout and merged at its end in a fixed order, so neither threads nor the order in which
 //! environments finish can change a bit.
 
 /// Mean and variance of a stream, per feature, in f64. Initialised with a small pseudo-count, as in Gymnasium.

@@ -26,7 +26,7 @@ pub struct SampleLayout {
     pub value: usize,
     /// Advantage; the return is advantage + value.
     pub advantage: usize,
-    /// 1, or 0 where the step begins an episode: the state before it counts for nothing. Only networks with memory have it.
+    /// 1, or 0 if the step begins an episode, so that the previous state is ignored. Only for networks with memory.
     pub keep: Option<usize>,
     /// First word of the action mask.
     pub mask: usize,

@@ -1,5 +1,5 @@
 //! One row for each setting: name, type, values, default, meaning, flag. [`settings!`](crate::settings) makes a struct and the table of
-//! its keys from the rows, so that nothing about a setting is written twice.
+//! its keys from the rows, so that every property of a setting is declared once.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub enum Kind {
     Choice {
         /// The words.
         words: &'static [&'static str],
-        /// Words of earlier versions, which are still read, each with today's word.
+        /// Words of earlier versions that are still accepted, each with its current word.
         earlier: &'static [(&'static str, &'static str)],
     },
     /// Text with this syntax.

@@ -28,7 +28,7 @@ impl Shuffle {
         Self::of_block(seed, update, epoch, 0, len)
     }
 
-    /// The order of the samples of a block of environments; that of block 0 is the one of [`Shuffle::new`].
+    /// The order of the samples of a block of environments; block 0 has the order of [`Shuffle::new`].
     pub fn of_block(seed: u64, update: u64, epoch: u32, block: u32, len: u32) -> Self {
         assert!((1..=1 << 31).contains(&len), "a shuffle is of 1 to 2^31 samples, not {len}");
         // There are at most 10,000 epochs.

@@ -1,4 +1,4 @@
-//! The state of training as named tensors: what a checkpoint holds, whatever the device.
+//! The state of training as named tensors: the content of a checkpoint, independent of the device.
 
 use std::collections::BTreeMap;
 

@@ -95,7 +95,7 @@ impl TrainedPolicy {
         tensors
     }
 
-    /// `(A)` least and greatest actions of a continuous action space.
+    /// `(A)` minimum and maximum actions of a continuous action space.
     pub fn action_bounds(&self) -> Option<(Vec<f32>, Vec<f32>)> {
         let floats = |values: &[f64]| values.iter().map(|&x| x as f32).collect();
         match &self.actions {

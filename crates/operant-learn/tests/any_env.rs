@@ -289,7 +289,7 @@ fn it_resumes_bit_for_bit_and_another_size_is_refused() {
 #[test]
 fn an_episode_of_it_is_drawn() {
     let mut backend = backend(copyist(9), &config(), 1).expect("a good configuration");
-    assert!(backend.scene().is_none(), "recording begins when it is asked for");
+    assert!(backend.scene().is_none(), "recording begins when it is requested");
     (0..3).for_each(|_| {
         update(&mut *backend);
     });

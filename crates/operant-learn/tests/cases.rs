@@ -108,7 +108,7 @@ impl Case {
         Self::seeded(name, name.len() as u64 * 1_000 + 17, config, input, head, masked, encoding)
     }
 
-    /// The same with other random numbers.
+    /// Like `with_conv`, with other random numbers.
     pub fn seeded(
         name: &'static str,
         seed: u64,
@@ -340,7 +340,7 @@ fn tables() -> Vec<Case> {
     ]
 }
 
-/// Tables whose indices stand beside real numbers.
+/// Tables whose indices are next to real numbers.
 fn case_over_numbers(name: &'static str, seed: u64, pool: Pool, grid: &dyn Fn(Pool, usize) -> Embed) -> Case {
     let config = Config { shared_trunk: pool == Pool::Concat, hidden: vec![14], ..config(9, 20, 2) };
     let encoding = Encoding { embed: Some(grid(pool, 19)), ..Encoding::default() };

@@ -1,4 +1,4 @@
-//! The tests of the learner on the CPU and, on the simulated GPU, of its kernels. `footprint.rs` is a program of its own.
+//! The tests of the learner on the CPU and, on the simulated GPU, of its kernels. `footprint.rs` is a separate program.
 
 #[macro_use]
 #[path = "../../operant-env/tests/support/worlds.rs"]

@@ -1,5 +1,5 @@
-//! Policies with memory as the backend runs them: what they remember in a rollout is what the update computes again, what evaluations,
-//! snapshots and a caller's own steps keep, and what an episode's end takes away.
+//! Policies with memory as the backend runs them: their states in a rollout equal those of the update, of evaluations,
+//! of snapshots and of a caller's own steps; the end of an episode resets them.
 
 use std::sync::Arc;
 
@@ -125,7 +125,7 @@ fn values_are_those_of_the_state_since_the_episode_began() {
             inference.evaluate(ObsRows::Floats(&[time as f32]), state, &mut outputs, &mut value);
             value[0]
         };
-        // All environments tell the same time. The first rollout ended within an episode.
+        // All environments are at the same step. The first rollout ended within an episode.
         let mut time = config.num_steps % LIMIT;
         let mut state = vec![0.0; states];
         let tensor = snapshot.tensors.iter().find(|tensor| tensor.name == "core.state").expect("the state");

@@ -226,19 +226,19 @@ fn gae_matches_the_reference() {
 /// the arithmetic changes them, and an intended change must update the value here.
 const GOLDEN: u64 = 0x8fe2_194b_8ee9_adb0;
 
-/// The same with the cases that have convolutions, which follow.
+/// [`GOLDEN`] with the cases that have convolutions added.
 const GOLDEN_WITH_CONVOLUTIONS: u64 = 0x3087_8d8c_bf1c_d8ea;
 
-/// The same with the cases that have memory.
+/// The same, with the cases that have memory added.
 const GOLDEN_WITH_MEMORY: u64 = 0x4dfe_aee2_104a_478d;
 
-/// The same with the cases that have embeddings.
+/// The same, with the cases that have embeddings added.
 const GOLDEN_WITH_TABLES: u64 = 0xc021_5059_82b9_94b0;
 
-/// The same with the cases that have pointer heads, which come after those.
+/// The same, with the cases that have pointer heads added.
 const GOLDEN_WITH_POINTERS: u64 = 0xa13f_63e5_e15e_00ea;
 
-/// The same with the case of blocks.
+/// The same, with the case of blocks added.
 const GOLDEN_WITH_BLOCKS: u64 = 0x8474_f3d9_8337_cb20;
 
 #[test]

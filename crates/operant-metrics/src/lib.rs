@@ -3,7 +3,7 @@
 //! carries records from a trainer ([`create`], [`RingWriter`], [`SideWriter`]) to monitors ([`RingReader`], [`find`]).
 //! It takes no measurements and does not depend on the training code.
 //!
-//! A metric is declared by one row in `table.rs` and nowhere else.
+//! A metric is declared by one row in `table.rs` and nowhere else; the trainer sets its value in a [`Record`].
 
 mod doc;
 mod metric;

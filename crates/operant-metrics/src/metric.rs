@@ -12,7 +12,7 @@ pub enum MetricKind {
 }
 
 impl MetricKind {
-    /// The value before anything was measured: 0 for a counter, NaN for a gauge.
+    /// The initial value: 0 for a counter, NaN for a gauge.
     pub const fn initial(self) -> f64 {
         match self {
             MetricKind::Counter => 0.0,

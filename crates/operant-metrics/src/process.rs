@@ -31,7 +31,7 @@ impl ProcessInfo {
         // The second field is a name in parentheses that may hold anything.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let [state, parent, group, session, ..] = fields[..] else { return None };
-        // A process that has ended stays in the table until its parent has asked for its exit code.
+        // A process that has ended remains in the table until its parent reads its exit code.
         if ["Z", "X"].contains(&state) {
             return None;
         }

@@ -94,7 +94,7 @@ impl RunFile {
     }
 }
 
-/// Opens a regular file for reading; other users may have put something else in its place.
+/// Opens a regular file for reading; other users may have replaced it.
 ///
 /// # Errors
 /// When it cannot be opened, or is a pipe, a device or a directory.

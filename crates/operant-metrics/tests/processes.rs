@@ -43,7 +43,7 @@ fn update_of(row: &[f64]) -> u64 {
     update
 }
 
-/// A role in a process of its own; killed if the test ends first.
+/// A role in its own process; killed if the test ends first.
 struct Role(Child);
 
 impl Role {

@@ -1,5 +1,5 @@
 //! Measures the monitor: how long it takes to attach to a run with a million updates behind it and draw it whole, how
-//! long a frame takes at 250 x 80 while the run goes on, and how much memory it holds.
+//! long a frame takes at 250 x 80 while the run continues, and how much memory it holds.
 //! `cargo run --release -p operant-monitor --example frame_time`
 
 mod synthetic;

@@ -1,5 +1,5 @@
-//! Measures the monitor as a process: the share of one core and the memory that it takes, in a terminal of its own at ten
-//! frames a second, beside a made-up run that goes on with a million updates behind it.
+//! Measures the monitor as a process: the share of one core and the memory that it takes, in its own terminal at ten
+//! frames a second, next to a live synthetic run that has a million updates.
 //! `cargo run --release -p operant-monitor --example live_cost`
 
 mod synthetic;
@@ -18,7 +18,7 @@ use window::Terminal;
 const UPDATES: u64 = 1_000_000;
 /// Updates a second.
 const RATE: f64 = 73.0;
-/// What the process is given to attach and to draw its first screen, before its time is taken.
+/// Time for the process to attach and to draw its first screen, before the measurement begins.
 const ATTACH: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(10);
 
@@ -78,7 +78,7 @@ fn measure() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Lets the run go on for a while, with an episode and a look at the machine now and then, as a trainer does.
+/// Continues the run for a while; like a trainer, it publishes an episode and a sample of the machine at intervals.
 fn publish(ring: &mut Ring, update: &mut u64, total: u64, length: Duration) {
     let (begun, first) = (Instant::now(), *update);
     let mut sampled = Duration::ZERO;

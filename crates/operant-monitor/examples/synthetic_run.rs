@@ -1,5 +1,5 @@
-//! Publishes a made-up run for some seconds, for looking at the monitor without training anything:
-//! `cargo run -p operant-monitor --example synthetic_run -- --seconds 60`, and `operant-monitor` beside it.
+//! Publishes a synthetic run for some seconds, to try the monitor without training:
+//! `cargo run -p operant-monitor --example synthetic_run -- --seconds 60`, and `operant-monitor` in another terminal.
 
 mod synthetic;
 
@@ -23,7 +23,7 @@ enum End {
     Killed,
 }
 
-/// A made-up training run.
+/// A synthetic training run.
 #[derive(Debug, Parser)]
 struct Options {
     /// Name of the run

@@ -1,4 +1,4 @@
-//! The state of the monitor and what keys do to it. It knows no screen but its size.
+//! The state of the monitor, and the effects of keys on it. It depends on the screen only through its size.
 
 mod focus;
 mod keys;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use ratatui::layout::Rect;
 
 use crate::Options;
-use crate::data::{Place, Runs};
+use crate::data::{RunLocations, Runs};
 use crate::input::Event;
 use crate::layout::{Layout, PanelKind};
 use crate::list::{Comparison, RunList};
@@ -47,17 +47,17 @@ pub struct App {
     pub focus: PanelKind,
     /// The panel that has the body to itself.
     pub expanded: Option<PanelKind>,
-    /// The metric that has the body to itself.
+    /// The metric whose chart fills the body.
     pub metric: Option<String>,
-    /// What lies above.
+    /// The window above the panels.
     pub overlay: Overlay,
     /// Whether keys go into the filter.
     pub typing: bool,
-    /// Time since the monitor began; it stands still while frozen.
+    /// Time since the monitor started; it stops while the screen is frozen.
     pub now: Duration,
-    /// The same, never standing still.
+    /// Like `now`, but it also advances while the screen is frozen.
     pub clock: Duration,
-    /// The wall clock in nanoseconds since 1970; it stands still while frozen.
+    /// The wall clock in nanoseconds since 1970; it stops while the screen is frozen.
     pub unix_ns: u64,
     /// The list of runs.
     pub list: RunList,
@@ -77,14 +77,14 @@ pub struct App {
 }
 
 impl App {
-    /// The monitor that `options` ask for, over the runs in `place`.
-    pub fn new(options: &Options, place: Place, detected: Detected, utf8: bool) -> Self {
+    /// The monitor that `options` describe, for the runs in `locations`.
+    pub fn new(options: &Options, locations: RunLocations, detected: Detected, utf8: bool) -> Self {
         App {
             theme: Theme::new(options.theme, detected),
             symbols: if utf8 { &UNICODE } else { &ASCII },
             marker: if utf8 { Marker::Braille } else { Marker::Ascii },
             list: RunList::new(options.control.clone()),
-            ..Self::of_runs(Runs::new(place, &options.runs), detected)
+            ..Self::of_runs(Runs::new(locations, &options.runs), detected)
         }
     }
 
@@ -134,7 +134,7 @@ impl App {
         }
     }
 
-    /// Does something that may move the rows of the list of runs, and selects the same run after it.
+    /// Runs an action that may reorder the list of runs, and keeps the same run selected.
     fn keep_row(&mut self, change: impl FnOnce(&mut Self)) {
         let selected = self.runs.all().get(self.list.row).map(|run| run.path().to_path_buf());
         change(self);
@@ -148,7 +148,7 @@ impl App {
         self.size = size;
     }
 
-    /// Where everything stands on a screen of the last known size.
+    /// The layout of a screen of the last known size.
     pub fn layout(&self) -> Layout {
         let banner = self.runs.shown().map_or(0, |run| banner::lines(run, self.size.width).len());
         Layout::new(self.size, banner as u16, self.expanded)
@@ -159,7 +159,7 @@ impl App {
         self.selected[panel as usize]
     }
 
-    /// Does what an event asks for.
+    /// Handles an event.
     pub fn handle(&mut self, event: Event) {
         match event {
             Event::Key(key) => self.key(key),

@@ -1,9 +1,9 @@
-//! Acting on runs: what the program around the monitor can do for it. The monitor itself sends no signal.
+//! Actions on runs, implemented by the program that embeds the monitor. The monitor itself sends no signal.
 
 use std::fmt;
 use std::path::Path;
 
-/// What can be done to a live run from the list of runs.
+/// Actions on a live run from the list of runs.
 pub trait Control: fmt::Debug + Send + Sync {
     /// Asks the run in `dir` to finish its update, save a checkpoint and end.
     ///
@@ -28,7 +28,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The key that asks for it.
+    /// The key for it.
     pub const fn key(self) -> char {
         match self {
             Action::Stop => 'X',

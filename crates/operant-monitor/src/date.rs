@@ -15,7 +15,7 @@ pub struct Date {
 }
 
 impl Date {
-    /// The moment `unix_ns` nanoseconds after the beginning of 1970.
+    /// The date and time `unix_ns` nanoseconds after the beginning of 1970.
     pub fn of_unix_ns(unix_ns: u64) -> Self {
         let milliseconds = unix_ns / 1_000_000;
         let seconds = milliseconds / 1000;
@@ -24,7 +24,7 @@ impl Date {
         let (era, of_era) = (days / 146_097, days % 146_097);
         let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
         let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        // Months of 31, 30, 31, 30, 31 days, twice and a bit: 153 days in five.
+        // From March on, months have 31, 30, 31, 30, 31 days repeatedly: 153 days in five.
         let march_month = (5 * of_year + 2) / 153;
         let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
         Date {

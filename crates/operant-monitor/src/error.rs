@@ -1,4 +1,4 @@
-//! Errors of the monitor: what is wrong, and what to do about it.
+//! Errors of the monitor, each with its remedy.
 
 use std::{fmt, io};
 
@@ -9,7 +9,7 @@ use operant_metrics::RingError;
 pub enum MonitorError {
     /// A ring cannot be found or read.
     Ring(RingError),
-    /// The ring of this run is there and cannot be read.
+    /// The ring of this run exists but cannot be read.
     Unreadable {
         /// Its name, or the path that was given.
         run: String,
@@ -35,7 +35,7 @@ pub enum MonitorError {
     },
     /// No run of this name or path.
     NoSuchRun {
-        /// What was asked for.
+        /// What was requested.
         run: String,
         /// The nearest name, if any.
         hint: String,
@@ -44,7 +44,7 @@ pub enum MonitorError {
     },
     /// No run to show.
     NoRun {
-        /// What there is none of.
+        /// The message that no run was found.
         what: &'static str,
     },
     /// `--interval` out of range.
@@ -71,7 +71,7 @@ impl MonitorError {
     pub fn what(&self) -> String {
         match self {
             MonitorError::Ring(error) => error.what(),
-            // A path that was given is mostly named by the error already.
+            // Most errors already name the given path.
             MonitorError::Unreadable { run, error } if error.what().contains(run.as_str()) => error.what(),
             MonitorError::Unreadable { run, error } => format!("{run}: {}", error.what()),
             MonitorError::Terminal { doing, source } => format!("cannot {doing} the terminal: {source}"),

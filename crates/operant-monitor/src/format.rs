@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A number in at most seven characters beside its sign (eight where its exponent has three digits): `0`, `0.0123`, `1.23`, `12.3`, `123`, `1.23k`, `12.3M`, `1.2e-5`.
-/// NaN is empty: the caller knows what stands for a missing value.
+/// A number in at most seven characters plus its sign (eight where its exponent has three digits): `0`, `0.0123`, `1.23`, `12.3`, `123`, `1.23k`, `12.3M`, `1.2e-5`.
+/// NaN is empty: the caller chooses the text for a missing value.
 pub fn short(value: f64) -> String {
     if value.is_nan() {
         return String::new();
@@ -42,7 +42,7 @@ fn plain(value: f64) -> String {
     trim(format!("{value:.decimals$}"))
 }
 
-/// Three significant digits for a value of 1 to 999, trailing zeros kept: figures that change should not change width.
+/// Three significant digits for a value of 1 to 999, trailing zeros kept, so that a changing value does not change its width.
 fn digits(value: f64) -> String {
     let size = value.abs();
     let decimals = if size >= 99.95 { 0 } else { 1 + usize::from(size < 9.995) };
@@ -119,7 +119,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// How long, for a clock that runs: `0:07`, `12:34`, `3:25:45`, `2d 03:25`.
+/// A duration, as a running clock: `0:07`, `12:34`, `3:25:45`, `2d 03:25`.
 pub fn clock(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -132,7 +132,7 @@ pub fn clock(duration: Duration) -> String {
     }
 }
 
-/// How long ago, for a sentence: `0.4 s`, `12 s`, `3 min`, `2.1 h`, `3 days`.
+/// An age, for running text: `0.4 s`, `12 s`, `3 min`, `2.1 h`, `3 days`.
 pub fn age(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds < 9.95 {
@@ -171,7 +171,7 @@ pub fn seconds(value: f64) -> String {
 pub fn with_unit(value: f64, unit: &str) -> String {
     match unit {
         _ if value.is_nan() => String::new(),
-        // No speed is infinite: it was measured over no time at all.
+        // An infinite speed was measured over zero time.
         _ if value.is_infinite() && unit.ends_with("/s") => String::new(),
         "1" | "" => short(value),
         "B" => bytes(value),

@@ -25,17 +25,17 @@ pub enum Event {
     Resize(u16, u16),
     /// It is time for a frame.
     Tick,
-    /// A signal asks to end.
+    /// A signal requested the end.
     Signal(i32),
-    /// SIGTSTP asks to stop until SIGCONT, as Ctrl-Z does outside raw mode.
+    /// SIGTSTP: stop until SIGCONT, as Ctrl-Z does outside raw mode.
     Suspend,
-    /// The process was stopped and continues: the screen is not what was drawn on it.
+    /// The process continues after a stop: the screen must be redrawn.
     Continue,
 }
 
 /// Where events come from.
 ///
-/// It waits for the terminal itself and asks crossterm only when there is something to read: at a hangup crossterm 0.29
+/// It waits for the terminal itself and calls crossterm only when there is something to read: at a hangup crossterm 0.29
 /// reads the end of the file for ever.
 pub struct Input {
     period: Duration,
@@ -43,11 +43,11 @@ pub struct Input {
     signal: Arc<AtomicUsize>,
     suspend: Arc<AtomicBool>,
     continued: Arc<AtomicBool>,
-    /// Where keys come from when standard input is not the terminal.
+    /// The source of keys when standard input is not the terminal.
     terminal: Option<File>,
 }
 
-/// What a wait ended with.
+/// The reason why a wait ended.
 enum Waited {
     /// Something can be read, or a signal interrupted the wait: the size may have changed.
     Ready,
@@ -84,7 +84,7 @@ impl Input {
         Ok(Input { period, next_tick: Instant::now(), signal, suspend, continued, terminal })
     }
 
-    /// Waits for the next event. Ticks that were missed are left out.
+    /// Waits for the next event. Ticks that were missed are omitted.
     ///
     /// # Errors
     /// When the terminal cannot be read any more, as after a hangup.
@@ -103,7 +103,7 @@ impl Input {
                 self.next_tick = (self.next_tick + self.period).max(now);
                 return Ok(Event::Tick);
             }
-            // A signal that comes just before the wait is seen within a tenth of a second, however slow the frames.
+            // A signal that arrives just before the wait is handled within a tenth of a second, at any frame rate.
             let patience = (self.next_tick - now).min(Duration::from_millis(100));
             if self.is_pending()
                 && let Some(event) = of_crossterm(event::read()?)
@@ -143,7 +143,7 @@ impl Input {
         }
     }
 
-    /// Whether another event waits already, so that drawing can wait too.
+    /// Whether another event is pending, so that drawing can be postponed.
     pub fn is_pending(&self) -> bool {
         self.wait(Duration::ZERO).is_ok() && event::poll(POLL).unwrap_or(false)
     }

@@ -1,4 +1,4 @@
-//! Where everything stands: a pure function of the screen's size.
+//! The layout: a pure function of the screen's size.
 
 use ratatui::layout::{Position, Rect};
 
@@ -46,13 +46,13 @@ impl PanelKind {
         Self::ALL.into_iter().find(|panel| panel.key() == key)
     }
 
-    /// Whether time runs along its bottom, so that zooming means something.
+    /// Whether its horizontal axis is time, so that it can be zoomed.
     pub const fn is_chart(self) -> bool {
         matches!(self, PanelKind::Returns | PanelKind::Speed | PanelKind::Losses)
     }
 }
 
-/// Where everything stands. What has no room has an empty area or is not there.
+/// The areas of the screen. A part that does not fit has an empty area or is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layout {
     /// Who, what, how far.
@@ -68,7 +68,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a screen with `banner` lines of banner. An expanded panel has the body to itself.
+    /// The layout of a screen with `banner` lines of banner. An expanded panel fills the body.
     pub fn new(screen: Rect, banner: u16, expanded: Option<PanelKind>) -> Self {
         let mut rest = screen;
         let footer = take_bottom(&mut rest, u16::from(screen.height >= 5));
@@ -79,7 +79,7 @@ impl Layout {
             _ => 3,
         };
         let header = take_top(&mut rest, header);
-        // The banner may take the charts' rows, but for a few, and fewer where a panel is expanded.
+        // The banner may take all but a few of the charts' rows, and fewer if a panel is expanded.
         let kept = match expanded {
             Some(_) => rest.height - rest.height / 4,
             None if rest.height > 8 => 4,
@@ -131,7 +131,7 @@ fn percent(length: u16, share: u32) -> u16 {
     (u32::from(length) * share / 100) as u16
 }
 
-/// The panels of a body, by how much room there is.
+/// The panels of a body, depending on its size.
 fn panels(body: Rect) -> Vec<(PanelKind, Rect)> {
     use PanelKind::{Events, Losses, Phases, Returns, Scene, Speed, Utilization};
     match (body.width, body.height) {
@@ -176,7 +176,7 @@ fn panels(body: Rect) -> Vec<(PanelKind, Rect)> {
     }
 }
 
-/// Panels above one another, by percents of the height; the last takes what is left.
+/// Stacked panels, by percentages of the height; the last takes the rest.
 fn stack(area: Rect, shares: &[(PanelKind, u32)]) -> Vec<(PanelKind, Rect)> {
     let mut rest = area;
     let mut panels = Vec::with_capacity(shares.len());

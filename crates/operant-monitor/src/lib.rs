@@ -1,9 +1,9 @@
 //! The terminal monitor: it maps the rings of training runs read-only and shows them live, and reads the directories of
-//! runs that have ended. It knows nothing of how training is done, writes nothing, and sends no signal of its own.
+//! runs that have ended. It does not depend on the trainer's code, writes nothing, and sends no signals.
 //!
 //! `app` holds the state independent of the screen, `list` the state of the list of runs, `data` the runs, `ui` one
 //! file per panel, `player` shows one environment full screen, `terminal` runs the event
-//! loop, `headless` prints where there is no terminal, `control` lets a program around the monitor act on a run.
+//! loop, `headless` prints where there is no terminal, `control` lets the embedding program act on a run.
 
 #![forbid(unsafe_code)]
 
@@ -33,11 +33,11 @@ pub use options::Options;
 
 use std::io::IsTerminal;
 
-/// Shows the runs that `options` name until the user quits, or prints them where there is no terminal. Gives the exit
+/// Shows the runs that `options` name until the user quits, or prints them where there is no terminal. Returns the exit
 /// code: 0, or 128 and the number of the signal that ended it.
 ///
 /// # Errors
-/// What, where and what to do, in [`MonitorError`]'s text; the terminal is as it was before.
+/// A [`MonitorError`], whose text has problem, place and remedy; the terminal is restored first.
 pub fn run(options: &Options) -> Result<u8, MonitorError> {
     options.check()?;
     if options.once || options.json || !std::io::stdout().is_terminal() {

@@ -1,4 +1,4 @@
-//! The state of the list of runs: what is selected, marked, asked for.
+//! The state of the list of runs: the selection, the marks, and the requested action.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use crate::control::{Action, Control};
 use crate::data::{RunView, Runs, settings};
 use crate::verdict;
 
-/// The list of runs, apart from the runs.
+/// The state of the list, without the runs themselves.
 #[derive(Debug, Default)]
 pub struct RunList {
     /// The selected row.
     pub row: usize,
     /// Paths of the runs to compare, at most two.
     pub marked: Vec<PathBuf>,
-    /// What was asked for and is not confirmed yet.
+    /// What was requested and is not confirmed yet.
     pub asked: Option<Asked>,
-    /// What came of the last key; empty for nothing to say.
+    /// The result of the last key; empty for none.
     pub message: String,
     /// The answer of an action that is under way.
     answer: Option<Receiver<String>>,
@@ -56,7 +56,7 @@ impl RunList {
         RunList { control, ..RunList::default() }
     }
 
-    /// Marks the selected run for comparison, or no longer; of three the first marked is dropped.
+    /// Toggles the mark of the selected run for comparison; a third mark removes the first one.
     pub fn mark(&mut self, runs: &Runs) {
         let Some(path) = runs.all().get(self.row).map(|run| run.path().to_path_buf()) else { return };
         match self.marked.iter().position(|other| *other == path) {
@@ -93,7 +93,7 @@ impl RunList {
         }
     }
 
-    /// Asks for an action on the selected run; asked for again, it is done.
+    /// Requests an action on the selected run; a second request confirms it.
     pub fn ask(&mut self, action: Action, runs: &Runs) {
         let Some(run) = runs.all().get(self.row) else { return };
         let is_paused = run.status.health == Health::Reported(RunState::Paused);
@@ -110,7 +110,7 @@ impl RunList {
         }
     }
 
-    /// Does what was asked for, apart from the screen: it may take seconds.
+    /// Executes the request in another thread, because it may take seconds.
     pub fn confirm(&mut self) {
         let (Some(Asked { action, name, dir, .. }), Some(control)) =
             (self.asked.take(), self.control.clone())
@@ -118,14 +118,14 @@ impl RunList {
             return;
         };
         let (sender, answer) = channel();
-        self.message = format!("{name}: asking it");
+        self.message = format!("{name}: request sent");
         self.answer = Some(answer);
         std::thread::spawn(move || {
             let outcome = match action {
                 Action::Stop => control.stop(&dir),
                 Action::Pause => control.pause(&dir),
             };
-            // A monitor that was left has no use for the answer.
+            // The answer is dropped if the monitor has ended.
             let _ = sender.send(format!("{name}: {}", outcome.unwrap_or_else(|error| error)));
         });
     }

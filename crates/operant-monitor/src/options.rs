@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::data::Place;
+use crate::data::RunLocations;
 use crate::{Control, MonitorError};
 use operant_draw::theme::ThemeName;
 
@@ -49,10 +49,10 @@ impl Options {
         }
     }
 
-    /// Where runs are looked for.
-    pub(crate) fn place(&self) -> Place {
+    /// Where the monitor looks for runs.
+    pub(crate) fn locations(&self) -> RunLocations {
         let run_dir = self.run_dir.clone().unwrap_or_else(|| PathBuf::from("runs"));
-        Place { rings: None, run_dir: Some(run_dir) }
+        RunLocations { rings: None, run_dir: Some(run_dir) }
     }
 
     /// Time from one frame to the next on a terminal: a tenth of a second by default.

@@ -108,7 +108,7 @@ struct Window<'a> {
     suspend: bool,
 }
 
-/// Runs the window until there is nothing more to show or the user quits. Returns the exit code: 0, or 128 plus the
+/// Runs the window until everything was shown or the user quits. Returns the exit code: 0, or 128 plus the
 /// number of a signal.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! A sweep full screen: progress, the table of its trials by score, scores against training time. A program around the monitor reads the
+//! A sweep full screen: progress, the table of its trials by score, scores against training time. The embedding program reads the
 //! sweep ([`SweepSource`]); Enter opens the runs of a trial in the monitor.
 
 use std::time::{Duration, Instant};
@@ -16,14 +16,14 @@ use ratatui::widgets::canvas::{Canvas, Points};
 use crate::input::{Event, Input};
 use crate::terminal::Screen;
 use crate::ui::panel;
-use crate::ui::table::{self, Place};
+use crate::ui::table::{self, CellLayout};
 use crate::{MonitorError, Options, format};
 use operant_draw::symbols::{self, Symbols};
 use operant_draw::theme::{Depth, Detected, Theme};
 
 /// How often the sweep is read.
 const PERIOD: Duration = Duration::from_millis(500);
-/// Rows of the plot, with its border; it is left out where the table would have fewer than [`LEAST_ROWS`].
+/// Rows of the plot, with its border; it is omitted where the table would have fewer than [`LEAST_ROWS`].
 const PLOT_ROWS: u16 = 9;
 const LEAST_ROWS: u16 = 6;
 
@@ -36,7 +36,7 @@ pub trait SweepSource {
     fn read(&mut self) -> Result<SweepState, String>;
 }
 
-/// Shows a sweep until the user quits. Gives the exit code: 0, or 128 and the number of a signal.
+/// Shows a sweep until the user quits. Returns the exit code: 0, or 128 and the number of a signal.
 ///
 /// # Errors
 /// When the terminal fails; it is restored first.
@@ -60,7 +60,7 @@ pub fn watch(source: &mut dyn SweepSource, options: &Options) -> Result<u8, Moni
 /// Why the window was left.
 enum Left {
     With(u8),
-    /// To look at these runs.
+    /// Open the monitor on these runs.
     For(Vec<String>),
 }
 
@@ -262,25 +262,25 @@ impl<'a> Window<'a> {
             let widest = lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
             widest.max(heads[column].len()) as u16
         };
-        // Steps are left out first, failures last; the configuration takes what is left.
-        let mut places: Vec<Place> = (0..heads.len())
-            .map(|column| Place { width: Some(width(column).max(1)), right: column > 1 })
+        // If space is short, steps are omitted first and failures last; the configuration takes the rest of the width.
+        let mut layouts: Vec<CellLayout> = (0..heads.len())
+            .map(|column| CellLayout { width: Some(width(column).max(1)), right: column > 1 })
             .collect();
-        let needed = |places: &[Place]| -> u16 {
-            places.iter().filter_map(|place| place.width).map(|width| width + table::GAP).sum::<u16>() + 2
+        let needed = |layouts: &[CellLayout]| -> u16 {
+            layouts.iter().filter_map(|layout| layout.width).map(|width| width + table::GAP).sum::<u16>() + 2
         };
         for column in [7, 6, 5, 3, 4] {
-            if needed(&places) > inside.width {
-                places[column].width = None;
+            if needed(&layouts) > inside.width {
+                layouts[column].width = None;
             }
         }
-        let over = needed(&places).saturating_sub(inside.width);
-        places[1].width = places[1].width.map(|width| width.saturating_sub(over).max(4));
+        let over = needed(&layouts).saturating_sub(inside.width);
+        layouts[1].width = layouts[1].width.map(|width| width.saturating_sub(over).max(4));
         let written = |cells: &[String], style: Style, y: u16, buffer: &mut Buffer| {
             let cells: Vec<(String, Style)> = cells.iter().map(|cell| (cell.clone(), style)).collect();
             table::row(
                 &cells,
-                &places,
+                &layouts,
                 Rect { x: inside.x + 2, width: inside.width.saturating_sub(2), ..inside },
                 y,
                 buffer,
@@ -297,7 +297,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Seconds and scores of the trials that are on the front, or are not.
+    /// Seconds and scores of the trials on the Pareto front, or of the other trials.
     fn points(&self, pareto: bool) -> Vec<(f64, f64)> {
         let env = self.state.trials.get(self.row).map(|trial| &trial.env);
         let of_env =

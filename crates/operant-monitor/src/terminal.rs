@@ -19,13 +19,14 @@ use crate::{MonitorError, Options, ui};
 use operant_draw::symbols;
 use operant_draw::theme::{Depth, Detected};
 
-/// Room for a whole frame, so that it reaches the terminal in one piece.
+/// Capacity for a whole frame, so that it reaches the terminal in one write.
 const FRAME_BYTES: usize = 1 << 16;
 
-/// Shows what `options` ask for on the terminal until the user quits. Gives the exit code.
+/// Shows the runs that `options` name on the terminal until the user quits. Returns the exit code.
 pub(crate) fn run(options: &Options) -> Result<u8, MonitorError> {
     let mut input = Input::new(options.frame_period())?;
-    let mut app = App::new(options, options.place(), Detected::from_environment(), symbols::locale_is_utf8());
+    let mut app =
+        App::new(options, options.locations(), Detected::from_environment(), symbols::locale_is_utf8());
     let mut screen = Screen::open()?;
     let outcome = watch(&mut app, &mut screen, &mut input);
     let closed = screen.close();
@@ -120,7 +121,7 @@ impl Screen {
             return Ok(());
         }
         restore().map_err(failed)?;
-        // The whole group, as Ctrl-Z stops it: a script around the monitor too.
+        // The whole process group, as Ctrl-Z does: also a script that started the monitor.
         let stopped = rustix::process::kill_current_process_group(Signal::STOP);
         self.retake()?;
         stopped.map_err(|error| failed(error.into()))
@@ -129,7 +130,7 @@ impl Screen {
     /// Sets the terminal up after a stop; the next frame draws everything.
     pub(crate) fn retake(&mut self) -> Result<(), MonitorError> {
         let failed = |source| MonitorError::Terminal { doing: "set up", source };
-        // Not `Terminal::clear`: it asks the terminal where its cursor is, and the answer would be read as keys.
+        // Not `Terminal::clear`: it queries the cursor position, and the answer would be read as keys.
         let cleared = enter().and_then(|()| execute!(io::stdout(), Clear(ClearType::All)));
         self.terminal = cleared.and_then(|()| new_terminal()).map_err(failed)?;
         Ok(())
@@ -165,7 +166,7 @@ fn enter() -> io::Result<()> {
     execute!(io::stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide)
 }
 
-/// The terminal as it was. What can be undone is, even where something else fails.
+/// Restores the terminal. Continues after a failed step, so that as much as possible is restored.
 fn restore() -> io::Result<()> {
     let mouse = execute!(io::stdout(), EndSynchronizedUpdate, DisableMouseCapture, cursor::Show);
     let rest = ratatui::try_restore();

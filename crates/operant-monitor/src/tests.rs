@@ -12,7 +12,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::app::{App, Overlay};
-use crate::data::{Place, RunView, Runs};
+use crate::data::{RunLocations, RunView, Runs};
 use crate::input::Event;
 use crate::layout::PanelKind;
 use crate::ui;
@@ -56,8 +56,8 @@ fn settle(run: &mut RunView, health: Health) {
 }
 
 /// The rings of a directory, and no directory of runs.
-fn rings_in(dir: &Path) -> Place {
-    Place { rings: Some(dir.to_path_buf()), run_dir: None }
+fn rings_in(dir: &Path) -> RunLocations {
+    RunLocations { rings: Some(dir.to_path_buf()), run_dir: None }
 }
 
 struct Fixture {
@@ -152,9 +152,9 @@ fn ended_run(parent: &Path, name: &str, updates: u64, config: &str) -> PathBuf {
 
 /// A monitor of the runs in a directory, none of which has a ring.
 fn monitor_of(parent: &Path, wanted: &[&str]) -> App {
-    let place = Place { rings: Some(parent.join("rings")), run_dir: Some(parent.to_path_buf()) };
+    let locations = RunLocations { rings: Some(parent.join("rings")), run_dir: Some(parent.to_path_buf()) };
     let wanted: Vec<String> = wanted.iter().map(ToString::to_string).collect();
-    let mut app = App::of_runs(Runs::new(place, &wanted), DETECTED);
+    let mut app = App::of_runs(Runs::new(locations, &wanted), DETECTED);
     app.advance(Duration::ZERO, 0);
     app
 }
@@ -186,7 +186,7 @@ fn a_run_whose_ring_is_gone_is_shown_from_its_directory() {
         let text = screen(&mut app, 120, 40);
         assert!(text.contains("novelty") && text.contains("over 1 200 updates"), "{text}");
     }
-    // Nothing was asked for: the newest.
+    // Nothing was requested: the newest.
     assert_eq!(monitor_of(parent.path(), &[]).runs.shown().map(RunView::name), Some("night"));
 }
 
@@ -224,7 +224,7 @@ fn live_and_ended_runs_are_drawn_into_one_chart() {
     assert_eq!(app.runs.others().iter().map(|run| run.name()).collect::<Vec<_>>(), ["night"]);
     let text = screen(&mut app, 80, 24);
     assert!(text.contains("live") && text.contains("━━ night"), "{text}");
-    // All of them are in the list, though nothing but the live one was asked for.
+    // All of them are in the list, though nothing but the live one was requested.
     let mut app = monitor_of(parent.path(), &["live"]);
     press(&mut app, KeyCode::Char('r'));
     app.advance(Duration::from_secs(1), 0);
@@ -335,8 +335,8 @@ fn a_run_before_its_first_update_is_drawn_without_a_figure_made_up() {
 #[test]
 fn without_a_run_it_waits_and_says_for_what() {
     let dir = tempfile::tempdir().unwrap();
-    let place = rings_in(dir.path());
-    let mut app = App::of_runs(Runs::new(place.clone(), &["late".to_string()]), DETECTED);
+    let locations = rings_in(dir.path());
+    let mut app = App::of_runs(Runs::new(locations.clone(), &["late".to_string()]), DETECTED);
     let _other = ring(dir.path(), "early", 10, 0);
     app.advance(Duration::ZERO, 0);
     let text = screen(&mut app, 80, 24);
@@ -346,7 +346,7 @@ fn without_a_run_it_waits_and_says_for_what() {
     assert_eq!(app.runs.shown().map(RunView::name), Some("late"));
     drop(late);
 
-    let mut app = App::of_runs(Runs::new(place, &[]), DETECTED);
+    let mut app = App::of_runs(Runs::new(locations, &[]), DETECTED);
     app.advance(Duration::ZERO, 0);
     assert!(app.runs.shown().is_some());
     let empty = tempfile::tempdir().unwrap();
@@ -539,7 +539,7 @@ fn the_list_is_sorted_by_the_column_that_the_key_chose() {
     assert_eq!(names(&app), ["run-1", "run-2", "run-10"]);
     press(&mut app, KeyCode::Char('r'));
     app.advance(Duration::from_secs(1), 0);
-    // Over state, environment and share to the steps, of which the greatest come first.
+    // Over state, environment and share to the steps, of which the largest come first.
     (0..4).for_each(|_| press(&mut app, KeyCode::Char('s')));
     assert_eq!(names(&app), ["run-2", "run-1", "run-10"]);
     press(&mut app, KeyCode::Char('S'));
@@ -606,7 +606,7 @@ impl crate::Control for Noting {
 /// Waits for the answer of an action.
 fn answer(app: &mut App) -> String {
     let begun = std::time::Instant::now();
-    while app.list.message.ends_with("asking it") {
+    while app.list.message.ends_with("request sent") {
         assert!(begun.elapsed() < Duration::from_secs(60), "no answer came");
         std::thread::yield_now();
         app.list.listen();
@@ -727,7 +727,7 @@ fn a_ring_that_is_cut_short_leaves_the_last_figures_on_the_screen() {
     app.advance(Duration::from_secs(2), 0);
     let text = screen(app, 120, 40);
     assert!(text.contains("was cut short") && text.contains("update 500"), "{text}");
-    // The trainer mends it with its next update.
+    // The trainer repairs it with its next update.
     it.rings[0].side.check();
     it.rings[0].writer.publish(&synthetic::record(501, UPDATES, 0));
     app.advance(Duration::from_secs(3), 0);

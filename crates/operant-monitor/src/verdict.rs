@@ -1,4 +1,4 @@
-//! What to say about a run's state: one wording for the banner, the header and the headless modes.
+//! The description of a run's state: one wording for the banner, the header and the headless modes.
 
 use std::path::Path;
 
@@ -11,20 +11,20 @@ use crate::format;
 pub enum Tone {
     /// Nothing is wrong.
     Good,
-    /// To be looked at.
+    /// Needs attention.
     Warning,
     /// Something is lost, or will be.
     Bad,
 }
 
-/// What to say about a state.
+/// The description of a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// The word for the state, as `operant runs` shows it.
     pub word: &'static str,
     /// How good or bad it is.
     pub tone: Tone,
-    /// What happened, one line: `daemon killed 0.4 s ago at step 12.3 M`. Empty while there is nothing to say.
+    /// What happened, one line: `daemon killed 0.4 s ago at step 12.3 M`. Empty while the run is healthy.
     pub headline: String,
     /// What to do about it, one line: `last checkpoint at step 12.2 M; resume with: operant train --resume NAME`. May be
     /// empty.
@@ -32,7 +32,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Whether a banner should say it: there is something to say that the header's state word does not.
+    /// Whether a banner should show it, because it says more than the header's state word.
     pub fn needs_banner(&self) -> bool {
         !self.headline.is_empty()
     }
@@ -47,7 +47,7 @@ impl Verdict {
     }
 }
 
-/// What to say about a run of this identity and status that has taken `env_steps` environment steps (NaN: unknown).
+/// The description of a run with this identity and status that has taken `env_steps` environment steps (NaN: unknown).
 pub fn of(identity: &Identity, status: &Status, env_steps: f64) -> Verdict {
     let word = status.health.name();
     let name = handle(identity);
@@ -110,7 +110,7 @@ fn resume(status: &Status, run: &str) -> String {
     }
 }
 
-/// What a command calls the run, typed where the monitor was: its name where that is enough, else its directory.
+/// The argument that names the run in a command typed in the same directory: its name if that suffices, else its directory.
 pub(crate) fn handle(identity: &Identity) -> String {
     let named = std::env::current_dir().map(|here| here.join("runs").join(&identity.run));
     let real = |dir: &Path| std::fs::canonicalize(dir).ok();

@@ -1,4 +1,4 @@
-//! How the user wants charts: which part of the run, along which axis, on which scale.
+//! The user's choices for charts: which part of the run, along which axis, on which scale.
 
 use std::cell::Cell;
 use std::ops::RangeInclusive;
@@ -17,16 +17,16 @@ pub struct View {
     pub log: bool,
     /// How much curves are smoothed.
     pub smoothing: Smoothing,
-    /// What the names in the list of metrics must contain.
+    /// The text that names in the list of metrics must contain.
     pub filter: String,
-    /// Whether the scale of a chart reaches to every value. By default a few values far from all others are left out.
+    /// Whether the scale of a chart reaches to every value. By default a few values far from all others are omitted.
     pub all_values: bool,
     /// The cursor of an expanded chart, in columns from its right edge. Drawing keeps it inside the chart.
     pub cursor: Cell<Option<u16>>,
 }
 
 impl View {
-    /// Shows the cursor at the newest values, or no longer.
+    /// Toggles the cursor at the newest values.
     pub fn toggle_cursor(&mut self) {
         self.cursor.set(match self.cursor.get() {
             None => Some(0),
@@ -149,12 +149,12 @@ impl Window {
         self.span.is_none()
     }
 
-    /// Whether the newest update is in it, and will be.
+    /// Whether it follows the newest update.
     pub fn follows(self) -> bool {
         self.end.is_none()
     }
 
-    /// Half as wide. What lies at the share `at` (0 left, 1 right) of the width keeps its place.
+    /// Halves the width. The update at the share `at` (0 left, 1 right) of the width keeps its position.
     pub fn zoom_in(&mut self, at: f64, last: u64) {
         let shown = self.updates(last);
         let width = shown.end() - shown.start();

@@ -1,6 +1,6 @@
 //! MPI, by the crate `mpi`.
 //!
-//! Collectives are nonblocking, and this module waits for them itself: it gives its CPU away while it waits, and it notices a process
+//! Collectives are nonblocking, and this module waits for them itself: it yields its CPU while it waits, and it detects a process
 //! of this machine that has ended, for which MPI would wait forever.
 
 #![allow(unsafe_code)] // Calls of MPI; every block has a SAFETY comment.
@@ -103,7 +103,7 @@ impl Peer {
         }
     }
 
-    /// Whether it has ended, where this process could tell: both see the same processes. A launcher may leave it as a zombie.
+    /// Whether it has ended. Only known if both share a process id namespace. A launcher may leave it as a zombie.
     fn has_ended(&self, own: &Peer) -> bool {
         if self.processes != own.processes {
             return false;
@@ -432,7 +432,7 @@ mod tests {
         }
         child.wait().expect("it ended");
         assert!(ended.has_ended(&own));
-        // Of other processes nothing is known.
+        // A process outside this set of processes is never reported as ended.
         assert!(!Peer { processes: 0, ..ended }.has_ended(&own));
     }
 }

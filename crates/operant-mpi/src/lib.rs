@@ -1,6 +1,6 @@
 //! The processes that `mpirun` or `srun` started, as the [`operant_learn::Group`] that trains a run.
 //!
-//! Without the feature `mpi` there is nothing to link, and [`start`] says how to get it.
+//! Without the feature `mpi` there is nothing to link, and [`start`] returns an error that describes how to get it.
 
 #[cfg(not(feature = "mpi"))]
 mod disabled;
@@ -37,7 +37,7 @@ const LAUNCHERS: [(&str, &str); 3] = [
     ("SLURM_PROCID", "SLURM_NTASKS"),
 ];
 
-/// What the launcher says of this process; None if there was none. Known before [`start`], so that of many processes one reports an error.
+/// The launcher's description of this process; None without a launcher. Available before [`start`], so that only one of many processes reports an error.
 pub fn launched() -> Option<Launched> {
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
     LAUNCHERS.iter().find_map(|(rank, size)| Some(Launched { rank: number(rank)?, size: number(size) }))

@@ -23,7 +23,7 @@ use operant_learn::{Config, LearnError, Precision};
 
 pub use update::{UpdateParity, UpdatePath, compare_gradient, compare_update};
 
-/// Tolerance of a precision: the greatest relative norm of a difference, ||device - CPU|| / ||CPU||.
+/// Tolerance of a precision: the largest relative norm of a difference, ||device - CPU|| / ||CPU||.
 pub fn tolerance(precision: Precision) -> f64 {
     match precision {
         Precision::F32 => 1e-5,
@@ -131,7 +131,7 @@ pub struct RolloutParity {
     pub observations_differ: usize,
     /// Samples whose choice differs.
     pub actions_differ: usize,
-    /// Those of them where the draw is not within rounding of the boundary between the two choices.
+    /// The differing ones whose draw is not within rounding of the boundary between the two choices.
     pub actions_unexplained: usize,
     /// Samples with the same action whose next state differs.
     pub states_differ: usize,
@@ -289,7 +289,7 @@ impl RolloutParity {
         }
         self.logprobs.add(float(&got, layout.logprob), float(&expected, layout.logprob));
         self.values.add(float(&got, layout.value), float(&expected, layout.value));
-        // A difference of values: its rounding error goes by their size, not by its own.
+        // A difference of values: its rounding error scales with their size, not with its own.
         self.advantages.add(float(&got, layout.advantage), float(&expected, layout.advantage));
         self.advantages.reference += float(&expected, layout.value).powi(2);
         true
@@ -478,7 +478,7 @@ pub fn check_horizon(
 /// Checks that the separate GAE kernel gives the same bits as GAE in the rollout kernel.
 ///
 /// # Errors
-/// As [`check_horizon`].
+/// Same as [`check_horizon`].
 pub fn check_gae(
     device: &Device,
     env: &dyn AnyEnv,

@@ -46,7 +46,7 @@ impl UpdatePath {
     }
 }
 
-/// A horizon's samples, and weights other than those that played it, so that some ratios are clipped.
+/// A rollout's samples, and weights other than those that played it, so that some ratios are clipped.
 fn prepared(
     device: &Device,
     env: &dyn AnyEnv,
@@ -103,7 +103,7 @@ fn within(got: f64, most: f64) -> bool {
     got <= most
 }
 
-/// Compares `updates` consecutive updates in single precision over the same horizon: parameters, moments and all statistics.
+/// Compares `updates` consecutive updates in single precision over the same rollout: parameters, moments and all statistics.
 ///
 /// # Errors
 /// When the configuration cannot be trained there, or the device fails.
@@ -173,7 +173,7 @@ pub fn compare_update(
 /// errors of small matrices are not hidden by large ones. Returns descriptions of the differences.
 ///
 /// # Errors
-/// As [`compare_update`].
+/// Same as [`compare_update`].
 pub fn compare_gradient(
     device: &Device,
     env: &dyn AnyEnv,

@@ -33,7 +33,7 @@ enum Held {
 }
 
 impl Held {
-    /// The array `name` of this many observations, or those of its parts, such as `obs.image`.
+    /// The array `name` of this many observations, or the arrays of its parts, such as `obs.image`.
     fn of(arrays: &Bound<'_, PyDict>, name: &str, rows: usize, space: &ObsSpace) -> PyResult<Self> {
         if let ObsSpace::Parts(parts) = space {
             let parts =
@@ -129,7 +129,7 @@ fn writable<'py, T: Element>(
     array.try_readwrite().map_err(|error| PyValueError::new_err(format!("{name} cannot be written: {error}")))
 }
 
-/// `int64 array of shape (3, 2)`, or the type of what is no array.
+/// `int64 array of shape (3, 2)`, or the type of any other value.
 fn described(value: &Bound<'_, PyAny>) -> String {
     match value.cast::<PyUntypedArray>() {
         Ok(array) => format!("{} array of shape {:?}", array.dtype(), array.shape()),
@@ -305,7 +305,7 @@ impl<'py> GivenActions<'py> {
     fn check_shape(&self, batch: &Batch, steps: Option<usize>) -> PyResult<()> {
         let (shape, components) = (self.shape(), batch.spec.actions.components());
         let mut expected: Vec<usize> = steps.into_iter().chain([batch.num_envs]).collect();
-        // One discrete component has no axis of its own; a box always has one.
+        // A single discrete component has no axis; a box always has one.
         let is_flat = components == 1 && matches!(batch.spec.actions, ActionSpace::Discrete(_));
         if !is_flat {
             expected.push(components);

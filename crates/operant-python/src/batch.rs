@@ -13,9 +13,9 @@ use operant_env::{
 
 use self::obs::{Obs, bits, spread};
 
-/// Most environments of a tile.
+/// Maximum environments of a tile.
 const MAX_ROWS: usize = 256;
-/// Environments of the smallest tile, and what every tile has a multiple of.
+/// Environments of the smallest tile; every tile has a multiple of it.
 const BLOCK: usize = 16;
 /// Tiles per thread, so that the last ones to finish cost little.
 const TILES_PER_THREAD: usize = 4;
@@ -134,7 +134,7 @@ pub struct Batch {
     /// The next global step.
     step: u64,
     tiles: Vec<Tile>,
-    /// One per thread, so that what a tile writes between its columns and the caller's rows stays in the nearest cache.
+    /// One per thread, so that the data between a tile's columns and the caller's rows stays in the nearest cache.
     scratch: Vec<Mutex<Scratch>>,
     /// None for one thread.
     pool: Option<rayon::ThreadPool>,
@@ -148,14 +148,14 @@ struct Tile {
     count: usize,
     rows: usize,
     stepper: Box<dyn Stepper>,
-    /// `(R, states)`: what a policy with memory carries from step to step of its rollouts here; zero before an episode.
+    /// `(R, states)`: the state of a policy with memory during rollouts here; zero before an episode.
     memory: Vec<f32>,
-    /// By 16 environments: whose next step only resets (with next-step resets).
+    /// A bit per environment, 16 to a word: whether its next step only resets (with next-step resets).
     resetting: Vec<u16>,
 }
 
 impl Tile {
-    /// These rows go on without memory.
+    /// These rows continue without memory.
     fn forget(&mut self, rows: impl Fn(usize) -> bool) {
         if self.memory.is_empty() {
             return;
@@ -275,7 +275,7 @@ impl Batch {
         if chosen.is_none() {
             self.remembers = None;
         }
-        // Each restart draws at a step of its own, so that a second one begins other episodes.
+        // Each restart draws at its own step, so that a second one begins other episodes.
         self.step = if seeds.is_some() && chosen.is_none() { 0 } else { self.step + 1 };
         if let Some(seeds) = seeds {
             let own = self.seeds.get_or_insert_with(|| vec![self.seed; self.num_envs]);
@@ -306,7 +306,7 @@ impl Batch {
         Ok(())
     }
 
-    /// The present observations and masks; the rest of `arrays` is left as it is.
+    /// The current observations and masks; the rest of `arrays` is unchanged.
     pub fn observe(&mut self, arrays: Arrays<'_>) -> Result<(), String> {
         let choices = self.choices;
         let scratch = self.scratch[0].get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -408,7 +408,7 @@ impl Batch {
         (self.pool.as_ref(), &mut self.tiles, job)
     }
 
-    /// Everything that the environments remember, whatever the tiles: `(N, words)`.
+    /// The complete state of the environments, independent of the tiles: `(N, words)`.
     pub fn save(&self) -> State {
         let words = running_words(&*self.env);
         let mut all = Vec::new();
@@ -465,7 +465,7 @@ impl Batch {
     }
 }
 
-/// Everything that a batch remembers between steps.
+/// The complete state of a batch between steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
     /// `(N, words)`: state, length and return of the episode.
@@ -551,7 +551,7 @@ impl Scratch {
         stepper.submit(&self.actions[..job.spec.actions.components() * rows], job.step)?;
         stepper.collect(self.stepped(rows))?;
         if !tile.memory.is_empty() {
-            // The step after an end only resets; what it makes a policy remember is of the last episode.
+            // The step after an end only resets; the policy's state after it still belongs to the last episode.
             let (resetting, out) = (std::mem::take(&mut tile.resetting), &self.out);
             let ends = |block: usize| out.terminated[block] | out.truncated[block] | resetting[block];
             tile.forget(|row| ends(row / BLOCK) >> (row % BLOCK) & 1 == 1);
@@ -572,7 +572,7 @@ impl Scratch {
         Ok(self.write_ends(tile.rows, &mut arrays, job))
     }
 
-    /// Writes what ended, and the statistics and last observations of those episodes; returns how many there are.
+    /// Writes the flags, statistics and last observations of ended episodes; returns their number.
     fn write_ends(&self, rows: usize, arrays: &mut Arrays<'_>, job: Job<'_>) -> usize {
         let (count, words) = (arrays.ended.len(), rows / BLOCK);
         let (terminated, truncated) = (&self.out.terminated[..words], &self.out.truncated[..words]);

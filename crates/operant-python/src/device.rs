@@ -1,4 +1,4 @@
-//! `operant._core.DeviceEnvironments` and `DeviceArray`: N environments on a GPU, whose arrays stay there.
+//! `operant._core.DeviceEnvironments` and `DeviceArray`: N environments on a GPU, whose arrays remain in its memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn failed(error: impl Into<LearnError>) -> PyErr {
     }
 }
 
-/// What the arrays of a set share: the stream that writes them, and the end of the last write.
+/// The shared state of a set's arrays: the stream that writes them, and the end of the last write.
 struct Written {
     device: Device,
     stream: Arc<Stream>,
@@ -67,7 +67,7 @@ impl DeviceArray {
         }
     }
 
-    /// The same elements in memory of their own.
+    /// A copy of the elements.
     fn copied(&self) -> Result<Buffer<u8>, CudaError> {
         let copy = self.written.device.alloc(self.bytes.len())?;
         copy.copy_from(&self.written.stream, &self.bytes)?;
@@ -161,7 +161,7 @@ impl DeviceArray {
         })
     }
 
-    /// The same for CuPy, Numba and others: they wait for `stream` themselves.
+    /// The array interface of CuPy, Numba and others, which wait for `stream` themselves.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);
@@ -290,7 +290,7 @@ impl DeviceEnvironments {
         how.set_item("stream", self.envs.stream().handle())?;
         how.set_item("max_version", (1, 0))?;
         let capsule = match actions.call_method("__dlpack__", (), Some(&how)) {
-            // Producers of before 2024 have no `max_version`.
+            // Producers from before 2024 have no `max_version`.
             Err(error) if error.is_instance_of::<PyTypeError>(py) => {
                 how.del_item("max_version")?;
                 actions.call_method("__dlpack__", (), Some(&how))
@@ -337,7 +337,7 @@ fn check_actions(taken: &Taken, spec: &EnvSpec, num_envs: usize) -> PyResult<()>
         )));
     }
     let components = spec.actions.components();
-    // One discrete component has no axis of its own; a box always has one.
+    // A single discrete component has no axis; a box always has one.
     let is_flat = components == 1 && matches!(spec.actions, ActionSpace::Discrete(_));
     let expected = if is_flat { vec![num_envs] } else { vec![num_envs, components] };
     let is_shape =

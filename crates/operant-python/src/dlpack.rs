@@ -25,9 +25,9 @@ pub struct DlDevice {
 
 /// The kind of device of ordinary memory.
 pub const CPU: i32 = 1;
-/// That of a GPU's memory.
+/// `kDLCUDA`: memory of a GPU.
 pub const CUDA: i32 = 2;
-/// That of memory that GPU and CPU share.
+/// `kDLCUDAManaged`: memory that GPU and CPU share.
 pub const CUDA_MANAGED: i32 = 13;
 
 /// The type of an element.
@@ -208,7 +208,7 @@ fn capsule<M: Managed>(py: Python<'_>, given: Given) -> PyResult<Bound<'_, PyAny
     }
 }
 
-/// A capsule of this array, with the version in it or, for consumers of before 2024, without.
+/// A capsule of this array, with the version in it or, for consumers from before 2024, without.
 pub fn give(py: Python<'_>, given: Given, versioned: bool) -> PyResult<Bound<'_, PyAny>> {
     if versioned { capsule::<Versioned>(py, given) } else { capsule::<Unversioned>(py, given) }
 }

@@ -230,7 +230,7 @@ impl Environments {
         self.observe(py, to)
     }
 
-    /// New episodes in the environments that `chosen` names, or in all; with `seeds`, under seeds of their own.
+    /// New episodes in the environments that `chosen` names, or in all; with `seeds`, under their own seeds.
     #[pyo3(signature = (to, chosen=None, seeds=None))]
     fn restart(
         &mut self,
@@ -331,7 +331,7 @@ impl Environments {
         })
     }
 
-    /// A horizon under a policy, into arrays of `(T, N)` rows and `actions`, `(T, N, components)` int64 or float32; `draw` is
+    /// A rollout under a policy, into arrays of `(T, N)` rows and `actions`, `(T, N, components)` int64 or float32; `draw` is
     /// `(seed, step)` of its first sample, none for the most probable actions. Returns how many episodes ended.
     #[pyo3(signature = (policy, steps, to, actions, draw))]
     fn rollout(
@@ -369,7 +369,7 @@ impl Environments {
         })
     }
 
-    /// `(words, seed, seeds, step)`: everything that the environments remember. `words` are uint32.
+    /// `(words, seed, seeds, step)`: the complete state of the environments. `words` are uint32.
     #[allow(clippy::type_complexity)]
     fn get_state<'py>(&mut self, py: Python<'py>) -> (Bound<'py, PyArray1<u32>>, u64, Option<Vec<u64>>, u64) {
         let State { words, seed, seeds, step } = self.batch().save();

@@ -75,7 +75,7 @@ impl Policy {
         Ok(Policy { saved, inference, threads, pool: OnceLock::new(), process: std::process::id() })
     }
 
-    /// What it is: run, checkpoint, steps, options of the environment and warnings.
+    /// Its description: run, checkpoint, steps, options of the environment and warnings.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let info = PyDict::new(py);
         let SavedPolicy { run, path, env_steps, env_options, warnings, policy, .. } = &self.saved;

@@ -150,7 +150,7 @@ pub fn train_task(
     guarded(|| py.detach(train).map_err(|error| train::error(&error)))
 }
 
-/// What Python sees of a sweep while it trains.
+/// The view that Python has of a running sweep.
 struct PythonWatch {
     on_status: Option<Py<PyAny>>,
     last: Instant,

@@ -28,7 +28,7 @@ use pyo3::types::{PyDict, PyList};
 use crate::guarded;
 use crate::world::Asked;
 
-/// Time between two looks for Ctrl-C.
+/// Poll interval for Ctrl-C.
 const SIGNAL_POLL: Duration = Duration::from_millis(20);
 
 /// A message of the engine in Python's words: flags of the command line are keywords here.
@@ -116,7 +116,7 @@ impl Raised {
     }
 }
 
-/// Progress as Python shows it: notes to `logging`, warnings to `warnings`; and between updates Ctrl-C is looked for.
+/// Progress as Python shows it: notes to `logging`, warnings to `warnings`; and Ctrl-C is polled between updates.
 struct PythonProgress {
     shown: Option<Box<dyn Progress>>,
     raised: Raised,

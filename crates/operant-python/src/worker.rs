@@ -10,7 +10,7 @@ use pyo3::exceptions::{PyIndexError, PyOSError, PySystemExit};
 use pyo3::prelude::*;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-/// Time between two looks whether the trainer still runs. The system ends this process with the thread that started it, unless that
+/// Interval between two checks that the trainer still runs. The system ends this process with the thread that started it, unless that
 /// had ended before.
 const LOOK: Duration = Duration::from_secs(1);
 

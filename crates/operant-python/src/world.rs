@@ -185,7 +185,7 @@ impl Recorder {
         Arg(self.0.choose(mask.0, yes.0, no.0))
     }
 
-    /// The values that `rule()` returns where the mask, which is no constant, holds; `before` elsewhere.
+    /// The values that `rule()` returns where the mask (not a constant) holds; `before` elsewhere.
     fn when(
         &self,
         mask: Arg,
@@ -287,7 +287,7 @@ impl RecordedDraws {
         self.draw(recorder, 1, |draws| Arg(draws.below(count).arg()))
     }
 
-    /// The same with a count for each environment.
+    /// Like `below`, with one count per environment.
     fn below_each(&mut self, recorder: &Recorder, count: Arg) -> PyResult<Arg> {
         self.draw(recorder, 1, |draws| Arg(draws.below_each(Value::of(&recorder.0, count.0)).arg()))
     }
@@ -344,7 +344,7 @@ pub fn with_worlds(registry: Registry) -> Registry {
         .fold(registry, |registry, world| registry.with_shared(Shared::clone(world) as Shared<dyn AnyEnv>))
 }
 
-/// The environment that a caller asks for. A world is given itself, because threads may use several of one name at the same time.
+/// The environment that a caller requests. A world is passed as an object, because threads may use several of one name at the same time.
 #[derive(FromPyObject)]
 pub enum Asked {
     /// A world.
@@ -367,7 +367,7 @@ impl Asked {
     }
 }
 
-/// From now on this process finds the world by its name; it replaces another one of that name.
+/// Registers the world under its name in this process, replacing any other of that name.
 #[pyfunction]
 pub fn add_world(world: &World) -> PyResult<()> {
     let name = world.0.spec().name;

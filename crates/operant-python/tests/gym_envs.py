@@ -694,7 +694,7 @@ class Partial(gymnasium.Env):
 
 
 class Duck:
-    """As an environment, but for its spaces, and without a base class."""
+    """As an environment, except its spaces, and without a base class."""
 
     def reset(self, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         return np.zeros(3, np.float32), {}
@@ -707,7 +707,7 @@ NUMBER = 3
 
 
 class Wide(Steady):
-    """So many numbers that their bounds do not fit into an argument of a process."""
+    """A box whose bounds do not fit into a command-line argument."""
 
     observation_space = spaces.Box(-np.inf, np.inf, (20_000,), np.float32)
 

@@ -29,14 +29,14 @@ def forms():
 @pytest.fixture(params=forms().values(), ids=forms().keys())
 def place(request, tmp_path):
     """A directory in which the command runs; what it started there is killed at the end."""
-    made = Place(request.param, tmp_path)
+    made = CommandRunner(request.param, tmp_path)
     yield made
     for pid in made.daemons:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
-class Place:
+class CommandRunner:
     def __init__(self, words, path):
         self.words, self.path, self.daemons = words, path, []
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("OPERANT_")}

@@ -126,7 +126,7 @@ KEPT = []
 
 
 class Actions:
-    """An array of another library on the GPU, written by a stream of its own."""
+    """An array of another library on the GPU, written by its own stream."""
 
     def __init__(self, values, device=(2, 0), kind=Versioned, strides=None, offset=0):
         self.values = np.ascontiguousarray(values)
@@ -166,7 +166,7 @@ class Actions:
 
 
 class OldActions(Actions):
-    """As of a library of before 2024: no versions."""
+    """As of a library from before 2024: no versions."""
 
     def __init__(self, values):
         super().__init__(values, kind=Unversioned)
@@ -181,7 +181,7 @@ def look(capsule, kind=Versioned):
 
 
 def read(array, stream=None, kind=Versioned):
-    """What a consumer sees that reads with a stream of its own."""
+    """What a consumer sees that reads with its own stream."""
     own = driver.stream() if stream is None else stream
     capsule = array.__dlpack__(stream=own, max_version=(1, 1) if kind is Versioned else None)
     tensor = look(capsule, kind).tensor

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from gym_envs import ACTIONS, FAULTS, OBSERVATIONS, OUTSIDE, UNSUPPORTED_ACTIONS, UNSUPPORTED_OBSERVATIONS
 from gym_envs import box, calls, count_of_words, flat_action, unpacked
-from test_command import SMALL, Place
+from test_command import SMALL, CommandRunner
 from test_train import weights
 
 import operant
@@ -45,7 +45,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.setenv("OPERANT_RING_DIR", str(tmp_path / "rings"))
     (tmp_path / "rings").mkdir(mode=0o700)
     monkeypatch.chdir(tmp_path)
-    yield Place([sys.executable, "-m", "operant"], tmp_path)
+    yield CommandRunner([sys.executable, "-m", "operant"], tmp_path)
     until(lambda: not workers(tmp_path), "the worker processes end")
 
 
@@ -447,7 +447,7 @@ ONCE += [("no_reward", "step", 10)]
 ONCE += [(name, "step", 7) for name in ("nan_reward", "inf_reward", "huge_reward")]
 ONCE += [("nan_obs", "step", 10)]
 ONCE += [("unprintable", "step", 7)]
-# Of a process that ends or hangs, nobody knows in which of its environments.
+# If a process ends or hangs, the environment that caused it is unknown.
 UNKNOWN = ("quits", "leaves", "kills_itself", "aborts", "interrupts", "hangs")
 
 
@@ -577,7 +577,7 @@ def test_a_thread_does_not_keep_the_process_that_reads_the_spaces(place):
 
 @contextlib.contextmanager
 def started(place, env, *args):
-    """The command with an endless run, in a process group of its own, as a shell starts it."""
+    """The command with an endless run, in its own process group, as a shell starts it."""
     endless = ["--steps", "1e12", "--name", "x", *SMALL, "--set", "env.workers=2"]
     with place.start("train", env, *endless, *args, start_new_session=True) as process:
         try:

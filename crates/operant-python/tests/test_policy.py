@@ -197,7 +197,7 @@ def test_a_policy_pickles_with_its_draws(policies):
 
 
 def test_a_forked_child_acts(policies):
-    # In a process of its own, where no other package has started threads.
+    # In its own process, where no other package has started threads.
     script = f"""
 import os, numpy, operant
 policy = operant.load({os.fspath(policies["cartpole"].path)!r}, threads=2)
@@ -435,14 +435,14 @@ def test_a_rollout_remembers_within_episodes_and_forgets_between_them(rememberin
         return made, obs
 
     one, _ = envs()
-    # In parts: the memory goes on.
+    # In parts: the memory continues.
     parts = [one.rollout(remembering, steps, deterministic=True) for steps in (7, 1, 600)]
     actions = np.concatenate([part["actions"] for part in parts])
     stepped, obs = envs()
     state, start, ended, episodes = None, np.zeros(37, bool), np.zeros(37, bool), 0
     for expected in actions:
         chosen, state = remembering.predict(obs, state, episode_start=start)
-        # The action of a step that only resets is not looked at.
+        # A step that only resets ignores its action.
         np.testing.assert_array_equal(chosen[~ended], expected[~ended])
         obs, _, terminated, truncated, _ = stepped.step(expected)
         over = terminated | truncated

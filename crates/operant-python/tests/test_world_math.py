@@ -1,4 +1,4 @@
-"""What the rules of worlds compute: every operator and function against NumPy, in environments with numbers of their own."""
+"""What the rules of worlds compute: every operator and function against NumPy, in environments with their own numbers."""
 
 import math
 import operator

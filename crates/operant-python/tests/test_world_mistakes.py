@@ -374,7 +374,7 @@ def test_arrays_that_cannot_be():
 
 
 def without(*names):
-    """The rules of `Fields` but for some, in a class of its own."""
+    """The rules of `Fields` except some, in its own class."""
     members = {name: value for name, value in vars(Fields).items() if not name.startswith("__")}
     kept = {name: value for name, value in members.items() if name not in names}
     return type("Partial", (), {**kept, "__annotations__": inspect.get_annotations(Fields)})

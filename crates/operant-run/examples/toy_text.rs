@@ -1,4 +1,4 @@
-//! The expected return of greedy policies in toy text, beside those of the best policies, all exact:
+//! The exact expected returns of greedy policies in toy text, compared with the optimal ones:
 //! sums over every state, chance and step left.
 //!
 //! `cargo run --release -p operant-run --example toy_text -- [ENV [SETTING=VALUE]..]` trains on five seeds; without an environment it

@@ -246,7 +246,7 @@ fn on_cpu(requested: &Requested, reason: Option<String>) -> Result<(Requested, D
 /// this request, the next device is used instead.
 ///
 /// # Errors
-/// As [`choose`], and those of `make_backend`.
+/// The errors of [`choose`], and those of `make_backend`.
 pub fn start(
     requested: &Requested,
     before: Option<&str>,
@@ -292,7 +292,7 @@ impl EnvFacts {
         EnvFacts { name: spec.name.clone(), preset, options, paths, known }
     }
 
-    /// The same for an environment of the registry, by name or alias.
+    /// Like `of`, for an environment of the registry, by name or alias.
     ///
     /// # Errors
     /// When there is none, with the nearest name.
@@ -317,7 +317,7 @@ pub fn find(registry: &Registry, name: &str) -> Result<Arc<dyn AnyEnv>> {
 /// The environment of a run: the world that its directory keeps, or the one of that name.
 ///
 /// # Errors
-/// As [`find`].
+/// Same as [`find`].
 pub fn find_of_run(registry: &Registry, run: &Path, name: &str) -> Result<Arc<dyn AnyEnv>> {
     match world::of_run(run, name, registry)? {
         Some(env) => Ok(env),
@@ -341,10 +341,10 @@ pub fn backend(env: &Arc<dyn AnyEnv>, requested: &Requested, device: &Device) ->
     backend_in(env, requested, device, &(Arc::new(Alone) as Arc<dyn Group>))
 }
 
-/// The same of a process of a group; see [`cpu::backend_in`].
+/// Like [`backend`], for one process of a group; see [`cpu::backend_in`].
 ///
 /// # Errors
-/// As [`backend`]; and when the processes cannot share the run.
+/// The errors of [`backend`]; and when the processes cannot share the run.
 pub fn backend_in(
     env: &Arc<dyn AnyEnv>,
     requested: &Requested,

@@ -173,7 +173,7 @@ pub(crate) fn replace(path: &Path, content: impl AsRef<[u8]>, durable: bool) -> 
 /// Reads a small file of a run.
 ///
 /// # Errors
-/// As [`operant_metrics::read_file`].
+/// Same as [`operant_metrics::read_file`].
 pub(crate) fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
     operant_metrics::read_file(path, operant_metrics::MAX_SMALL_FILE)
 }

@@ -90,7 +90,7 @@ fn receive(group: &dyn Group, length: usize) -> Result<Vec<u8>, LearnError> {
     Ok(bytes)
 }
 
-/// What a process needs to take part.
+/// The data that a process needs to take part.
 #[derive(Debug, Serialize, Deserialize)]
 struct Setup {
     /// The version of operant.
@@ -125,10 +125,10 @@ impl Drop for Leading {
     }
 }
 
-/// In process 0: builds the backend that all processes share, of which each builds its part. For the closure of [`crate::train`].
+/// In process 0: builds the shared backend, while every process builds its part. For the closure of [`crate::train`].
 ///
 /// # Errors
-/// As [`device::backend_in`], and when another process cannot take part.
+/// The errors of [`device::backend_in`], and when another process cannot take part.
 pub fn lead(
     env: &Arc<dyn AnyEnv>,
     requested: &Requested,
@@ -138,7 +138,7 @@ pub fn lead(
     if group.size() == 1 {
         return device::backend(env, requested, device);
     }
-    // What the others could not know.
+    // Data that only process 0 has.
     if device.is_gpu() && requested.num_envs_is_open() {
         let error = Error::usage("num_envs = \"auto\" is not supported on several GPUs")
             .remedy("set num_envs to a number");
@@ -224,10 +224,10 @@ fn unexpected(group: &Arc<dyn Group>, command: Command) -> Error {
     Error::new(ErrorKind::Device, format!("{} sent an unexpected command, {command:?}", group.describe(0)))
 }
 
-/// Trains on several GPUs of this machine, each in a thread of its own; `train` is process 0.
+/// Trains on several GPUs of this machine, each in its own thread; `train` is process 0.
 ///
 /// # Errors
-/// Those of `train`. Threads may then still wait for a GPU that has failed.
+/// The errors of `train`. Threads may then still wait for a GPU that has failed.
 pub fn on_gpus<R, E>(
     count: usize,
     registry: &Registry,
@@ -273,7 +273,7 @@ fn prepare(setup: &[u8], registry: &Registry, group: &Arc<dyn Group>) -> Result<
         None => device::find(registry, &env)?,
         Some(text) => sent_world(&text, &env, registry)?,
     };
-    // Whatever this machine has.
+    // Any device of this machine.
     let device = if on_gpu { "device=cuda" } else { "device=cpu" };
     let line = CommandLine { set: vec![device.to_owned()], ..CommandLine::default() };
     let facts = EnvFacts::of(&env.spec(), registry);

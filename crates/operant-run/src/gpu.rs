@@ -54,7 +54,7 @@ pub fn count() -> Result<usize> {
     Ok(Cuda::find()?.devices()?.len())
 }
 
-/// The same for a run that requests only this GPU, as `requested` (`device = "cuda"`); the error's remedy includes
+/// Like `find`, for a run that requests only this GPU, as `requested` (`device = "cuda"`); the error's remedy includes
 /// training without it.
 pub(crate) fn find_for(
     requested: &str,

@@ -13,7 +13,7 @@ pub struct Invocation {
 
 static DECLARED: OnceLock<Invocation> = OnceLock::new();
 
-/// Declares how this process was started, for a program that is not a file of its own, such as a Python package: the words before its
+/// Declares how this process was started, for a program that is not a separate file, such as a Python package: the words before its
 /// arguments (`python -m operant`), and the arguments. Only the first declaration counts.
 pub fn declare(program: Vec<OsString>, arguments: Vec<OsString>) {
     let _ = DECLARED.set(Invocation { program, arguments });

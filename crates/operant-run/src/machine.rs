@@ -43,7 +43,7 @@ pub fn plan(run: &RunConfig, num_envs: Option<usize>, gpu: bool) -> Plan {
     shared_plan(run, num_envs, gpu, 1)
 }
 
-/// The same for one of several processes of a run that use the same CPUs; `num_envs` are those of this process.
+/// Like [`plan`], for one of several processes of a run that use the same CPUs; `num_envs` counts this process only.
 pub fn shared_plan(run: &RunConfig, num_envs: Option<usize>, gpu: bool, processes: usize) -> Plan {
     let topology = Topology::read();
     let request = PlanRequest { processes, ..request(run, topology.parallelism, gpu) };

@@ -41,10 +41,10 @@ impl SavedPolicy {
         Self::load_with(registry, parent, what, &CommandLine::default())
     }
 
-    /// The same with options of the environment that the command line sets.
+    /// Like [`SavedPolicy::load`], with options of the environment from the command line.
     ///
     /// # Errors
-    /// As [`SavedPolicy::load`]; also when the policy does not fit the environment with these options.
+    /// The errors of [`SavedPolicy::load`]; also when the policy does not fit the environment with these options.
     pub fn load_with(registry: &Registry, parent: &Path, what: &str, line: &CommandLine) -> Result<Self> {
         let target = EvalTarget::find(parent, what)?;
         let env = target.env(registry)?;

@@ -32,7 +32,7 @@ pub trait Progress: Send {
     fn note(&mut self, line: &str);
     /// A warning about a problem that does not stop training.
     fn warn(&mut self, line: &str);
-    /// Called often while training waits or evaluates: a program looks for its own signals here.
+    /// Called often while training waits or evaluates: a program checks for its own signals here.
     fn poll(&mut self) {}
     /// Training has ended; only notes and warnings follow.
     fn finish(&mut self) {}

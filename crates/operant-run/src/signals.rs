@@ -93,12 +93,12 @@ impl Signals {
         self.stop.store(CALLER_STOP, Ordering::Relaxed);
     }
 
-    /// Requests a stop in the name of SIGINT, for a program that handles the signal itself.
+    /// Requests a stop as SIGINT does, for a program that handles the signal itself.
     pub fn interrupt(&self) {
         self.stop.store(SIGINT as usize, Ordering::Relaxed);
     }
 
-    /// The same in the name of SIGTERM.
+    /// Requests a stop as SIGTERM does.
     pub fn terminate(&self) {
         self.stop.store(SIGTERM as usize, Ordering::Relaxed);
     }

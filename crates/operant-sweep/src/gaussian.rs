@@ -5,7 +5,7 @@ use crate::random::Random;
 
 /// Bounds of a length scale, in units of the inputs' range.
 const LENGTHS: (f64, f64) = (0.05, 10.0);
-/// Bounds of the variance of noise, relative to that of the signal.
+/// Bounds of the noise variance, relative to the signal variance.
 const NOISES: (f64, f64) = (1e-4, 1.0);
 /// Parameters tried at random, and then near the best.
 const TRIES: (usize, usize) = (24, 48);
@@ -39,7 +39,7 @@ impl Kernel {
         (1.0 + r + r * r / 3.0) * (-r).exp()
     }
 
-    /// Parameters between bounds, by their place in `[0, 1]` on a logarithmic scale: the noise comes last.
+    /// Parameters between bounds, by their position in `[0, 1]` on a logarithmic scale: the noise comes last.
     fn between(places: &[f64]) -> Self {
         let at = |place: f64, (low, high): (f64, f64)| low * f64::powf(high / low, place.clamp(0.0, 1.0));
         let (noise, lengths) = places.split_last().expect("the noise");
@@ -49,7 +49,7 @@ impl Kernel {
 }
 
 impl GaussianProcess {
-    /// The process given values at points, with the parameters of greatest marginal likelihood among those tried.
+    /// The process given values at points, with the parameters of largest marginal likelihood among those tried.
     pub fn fit(points: Vec<Vec<f64>>, values: &[f64], random: &mut Random) -> Self {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;

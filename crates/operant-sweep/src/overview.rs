@@ -1,4 +1,4 @@
-//! How far a sweep is and what it has found so far, for monitors: read often, while the sweep goes on.
+//! How far a sweep is and what it has found so far, for monitors: read often, while the sweep continues.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -32,7 +32,7 @@ pub struct Report {
     pub environments: Vec<EnvReport>,
     /// Wall time of a sweep, in seconds.
     pub wall_s: Option<f64>,
-    /// Sum of the runs' wall times, in seconds; copies in a population include the time of what they are copies of.
+    /// Sum of the runs' wall times, in seconds; copies in a population include the time of their originals.
     pub runs_s: f64,
     /// Number of runs that are reported.
     pub runs: usize,
@@ -94,7 +94,7 @@ pub struct SeedGroup {
     pub runs: Vec<Run>,
     /// Interquartile means of the training return over environment steps, of the best few.
     pub by_steps: Vec<(f64, Estimate)>,
-    /// The same over seconds of training.
+    /// Like `by_steps`, over seconds of training.
     pub by_seconds: Vec<(f64, Estimate)>,
 }
 
@@ -145,7 +145,7 @@ impl Run {
     }
 }
 
-/// Whether a directory is that of a sweep.
+/// Whether a directory belongs to a sweep.
 pub fn is_sweep(dir: &Path) -> bool {
     dir.join(crate::table::FILE).is_file()
 }
@@ -166,7 +166,7 @@ impl Report {
             first.entry(row.trial).or_default().entry(row.seed).or_insert(row);
         }
         let is_population = matches!(spec.search.method, Method::Pbt { .. });
-        // Of a population those that were not replaced are shown.
+        // A population shows the members that were not replaced.
         let furthest = trials.iter().map(|row| row.trial.until).max().unwrap_or(0);
         let by_objective = spec.search.objective != Objective::EvalReturn;
         let mut parts = Vec::new();
@@ -359,7 +359,7 @@ impl EnvReport {
     ) -> Self {
         let score = |group: &SeedGroup| group.score.map_or(f64::NEG_INFINITY, |score| score.value);
         groups.sort_by(|a, b| score(b).total_cmp(&score(a)).then(a.train_s.total_cmp(&b.train_s)));
-        // One is on the front if it is faster than all that score at least as high.
+        // A configuration is on the front if it is faster than all others with at least its score.
         let mut fastest = f64::INFINITY;
         for group in groups.iter_mut().filter(|group| group.score.is_some()) {
             group.pareto = group.train_s < fastest;
@@ -440,7 +440,7 @@ impl SeedGroup {
         self.settings.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// Interquartile means of the curves up to `end`, from where every run has a point.
+    /// Interquartile means of the curves up to `end`, starting where every run has a point.
     fn band(&self, end: f64, x: impl Fn(&CurvePoint) -> f64) -> Vec<(f64, Estimate)> {
         let curves: Vec<&Vec<CurvePoint>> =
             self.runs.iter().map(|run| &run.curve).filter(|curve| !curve.is_empty()).collect();

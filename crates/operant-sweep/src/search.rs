@@ -13,15 +13,15 @@ use crate::spec::{Halving, Method, Search};
 /// Steps of a trial that trains to its end.
 pub const WHOLE: u64 = i64::MAX as u64;
 
-/// Trials at random before the first that a model proposes, at least.
+/// Minimum random trials before the first that a model proposes.
 const BAYES_START: usize = 4;
 /// Points among which a model's proposal is chosen: at random, and near the best so far.
 const CANDIDATES: (usize, usize) = (1024, 256);
-/// How often a point that is known is drawn again.
+/// Maximum redraws of a point that was already tried.
 const REDRAWS: usize = 1000;
-/// The model knows at most this number of trials, the latest.
+/// Maximum trials that the model is fitted to, the latest ones.
 const BAYES_MEMORY: usize = 200;
-/// The share of a population that is replaced, and that of those which replace it.
+/// The share of a population that is replaced, equal to the share that replaces it.
 const PBT_SHARE: f64 = 0.25;
 
 /// Settings that a sweep tries with every seed.
@@ -157,7 +157,7 @@ fn halve(halving: &Halving, trials: &[&Trial], steps: u64) -> Decision {
     Decision::End
 }
 
-/// A point of the greatest expected improvement for each expected second.
+/// The point with the largest expected improvement per expected second.
 fn bayes(search: &Search, axes: &[Axis], trials: &[&Trial]) -> (Point, String) {
     let mut random = Random::new(search.seed, trials.len() as u64);
     let known: Vec<(&Trial, TrialResult)> =
@@ -244,7 +244,7 @@ fn pbt(search: &Search, axes: &[Axis], trials: &[&Trial], interval: u64, steps: 
         }
         let replaced = (members.len() as f64 * PBT_SHARE) as usize;
         let kept = members.len() - replaced;
-        // Copies are made before those that they are made of train on.
+        // Copies are made before the copied trials continue to train.
         for place in 0..replaced {
             let Some(copy) = trials.get(begun) else {
                 let from = members[place];
@@ -262,13 +262,13 @@ fn pbt(search: &Search, axes: &[Axis], trials: &[&Trial], interval: u64, steps: 
     Decision::End
 }
 
-/// Values as people write them: `learning_rate=0.001 gamma=0.99`.
+/// Values as a person would write them: `learning_rate=0.001 gamma=0.99`.
 pub fn shown(axes: &[Axis], point: &[Value]) -> String {
     let each = axes.iter().zip(point).map(|(axis, value)| format!("{}={}", axis.key, plain(value)));
     each.collect::<Vec<_>>().join(" ")
 }
 
-/// A value as people write it: without quotes, and without a point where it is whole.
+/// A value as a person would write it: without quotes, and without a decimal point for integers.
 pub fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -94,7 +94,7 @@ pub enum Objective {
 pub struct Halving {
     /// Environment steps after which trials are first compared.
     pub first_steps: u64,
-    /// One of this number of trials continues, for this number of times as many steps.
+    /// One trial in `factor` continues, for `factor` times as many steps.
     #[serde(default = "three")]
     pub factor: u64,
 }
@@ -125,7 +125,7 @@ struct RawSearch {
     interval: Option<u64>,
 }
 
-/// What the command line adds to a specification, or gives in place of one.
+/// Command-line settings that extend or replace a specification.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Given {
     /// Assignments `key=values`, each with the flag that gave it.

@@ -17,7 +17,7 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// Mean of the middle half: a quarter of the numbers, rounded down, is left out at either end. NaN of none.
+/// Mean of the middle half: a quarter of the numbers, rounded down, is omitted at either end. NaN of none.
 pub fn interquartile_mean(numbers: &[f64]) -> f64 {
     let mut sorted = numbers.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -35,7 +35,7 @@ pub fn aggregate(scores: &[Vec<f64>]) -> Estimate {
     aggregate_with(scores, RESAMPLES)
 }
 
-/// The same with another number of resamples.
+/// Like [`aggregate`], with another number of resamples.
 pub fn aggregate_with(scores: &[Vec<f64>], resamples: usize) -> Estimate {
     bootstrap(scores, &[], resamples, |scores, _| interquartile_mean(&scores.concat()))
 }

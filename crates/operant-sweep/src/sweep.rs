@@ -20,7 +20,7 @@ use crate::spec::{Method, Objective, Spec};
 use crate::table::{self, Base, CurvePoint, RunRow, Table, TrialRow};
 use crate::task::{Executor, Finished, Link, Message, Segment, Task, TaskContext, run_name};
 
-/// How often signals are looked at while all threads train.
+/// Poll interval for signals while all threads train.
 const POLL: Duration = Duration::from_millis(20);
 
 /// A second signal after this time ends the process at once; some senders, such as `timeout`, send each signal twice.
@@ -36,7 +36,7 @@ const CLOCK: Duration = Duration::from_secs(5);
 /// Generations of a population, at most.
 const MAX_GENERATIONS: u64 = 10_000;
 
-/// The directory of the runs in that of a sweep.
+/// The directory of the runs within the sweep's directory.
 pub const TRIALS: &str = "trials";
 
 /// A sweep that this process carries out.
@@ -223,7 +223,7 @@ fn worlds_of(sweep: &Path, number: usize) -> PathBuf {
 }
 
 impl Sweep {
-    /// A new sweep in a directory of its own.
+    /// A new sweep in its own directory.
     ///
     /// # Errors
     /// When a setting is not valid, memory is short, or the directory cannot be made; nothing is left then.
@@ -516,7 +516,7 @@ impl Sweep {
     /// Begins a trial.
     fn begin(&mut self, trial: Trial, reason: String, watch: &mut dyn Watch) -> Result<()> {
         let settings = self.environments[trial.env].settings(&self.spec, &trial.point);
-        // Values that do not fit together; their runs fail, and the other trials go on.
+        // Values that do not fit together; their runs fail, and the other trials continue.
         let config = settings.map_or_else(|_| String::new(), |settings| settings.to_saved_toml());
         let (id, until) = (trial.id, trial.until);
         let row = TrialRow { trial, config, reason };
@@ -574,7 +574,7 @@ impl Sweep {
         self.finish(segment, Err(what), &[])
     }
 
-    /// What a thread does: it trains a run and tells the sweep.
+    /// The work of a thread: trains a run and sends the result to the sweep.
     fn work(&self, segment: Segment, link: Link) -> impl FnOnce() + Send + 'static {
         let row = &self.trials[segment.trial];
         let environment = Arc::clone(&self.environments[row.trial.env]);

@@ -52,7 +52,7 @@ pub struct Base {
     pub config: String,
 }
 
-/// A trial as the table has it.
+/// A trial in the table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialRow {
     /// The trial.

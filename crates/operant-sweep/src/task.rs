@@ -42,7 +42,7 @@ pub(crate) fn run_name(trial: usize, seed: u64) -> String {
     format!("{trial:04}-seed{seed}")
 }
 
-/// What a thread tells the sweep.
+/// A message of a thread to the sweep.
 pub(crate) enum Message {
     /// A run warns.
     Warning(Segment, String),
@@ -56,7 +56,7 @@ pub(crate) struct Finished {
     pub curve: Vec<CurvePoint>,
 }
 
-/// All that determines the bits of a segment, but for the environment.
+/// All that determines the bits of a segment, except the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
     /// What to train.
@@ -158,7 +158,7 @@ impl Link {
     pub fn warn(&self, line: &str) {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             let line = format!("{line}; further warnings of this run are not shown");
-            // Nobody receives the warnings of a task without a sweep.
+            // A task without a sweep has no receiver for warnings.
             let _ = self.sender.send(Message::Warning(self.segment, line));
         }
     }

@@ -17,7 +17,7 @@ pub struct Usage {
     pub registers: u32,
     /// Bytes of shared memory a block of the kernel.
     pub shared: u32,
-    /// Bytes of stack a thread: of a kernel at its deepest call, of a called function its own.
+    /// Bytes of stack per thread: for a kernel at its deepest call, for a called function its own frame.
     pub stack: u32,
     /// Bytes a thread that spilled registers are stored in and loaded from.
     pub spills: u32,
@@ -132,7 +132,7 @@ pub fn usages(job: &Job, image: &CompiledProgram) -> Result<Vec<Usage>> {
     Ok(resources.iter().flat_map(|kernel| -> Vec<Usage> { all(kernel) }).collect())
 }
 
-/// What the functions of a kernel are called in the CUBIN: `rollout`, and `$rollout$_Z7forwardPKf` for one that it calls.
+/// The names of a kernel's functions in the CUBIN: `rollout`, and `$rollout$_Z7forwardPKf` for one that it calls.
 fn symbols(kernel: &Resources) -> Vec<String> {
     let callees = kernel.functions.iter().skip(1);
     let callees = callees.map(|function| format!("${}${}", kernel.kernel, function.name));

@@ -129,7 +129,7 @@ fn one(compiler: &Compiler, job: Job) -> Result<Compiled> {
     Ok(Compiled { job, functions })
 }
 
-/// Compares the page that is checked in with what it would be now.
+/// Compares the committed page with a new one.
 fn compare(file: &Path, text: &str, version: Version, programs: usize) -> Result<()> {
     let checked_in = std::fs::read_to_string(file)
         .with_context(|| format!("cannot read {}; `cargo xtask kernels` writes it", file.display()))?;

@@ -113,7 +113,7 @@ pub fn version_line(page: &str) -> Option<&str> {
     page.lines().find(|line| line.starts_with("NVRTC ")).and_then(|line| line.split(',').next())
 }
 
-/// Lines that only one of the pages has; the old and the new row of a function stand together.
+/// Lines that only one of the pages has; the old and the new row of a function are adjacent.
 pub fn differences(old: &str, new: &str) -> Vec<String> {
     let only = |sign: char, these: &str, those: &str| -> Vec<String> {
         let lines = these.lines().filter(|line| those.lines().all(|other| other != *line));

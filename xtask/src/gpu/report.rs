@@ -1,6 +1,6 @@
 //! `cargo xtask gpu --report [DIR]`: the results of a round (round.sh) as the generated part of docs/results/gpu.md.
 //!
-//! A row is identified by its first cells. A row that the round measured replaces the one of before; every other row stays, with the
+//! A row is identified by its first cells. A row that the round measured replaces the previous one; every other row is kept, with the
 //! GPU, date and commit in its last cell.
 
 use anyhow::{Context, Result};
@@ -69,7 +69,7 @@ pub struct Round {
 }
 
 impl Round {
-    /// Reads the files of a round's directory. A line that an interruption cut is left out.
+    /// Reads the files of a round's directory. A line that an interruption cut is omitted.
     ///
     /// # Errors
     /// When there is no round.jsonl with a first line.
@@ -219,7 +219,7 @@ pub fn page(page: &str, round: &Round) -> Result<String> {
 }
 
 impl Table {
-    /// The table with the rows of before that the round did not measure; nothing if there are none at all.
+    /// The table, with the previous rows that the round did not measure; nothing if it has no rows at all.
     fn text(&self, old: &str, round: &Round) -> String {
         let mut rows = if self.key == 0 { Vec::new() } else { self.earlier(old) };
         for mut row in (self.rows)(round) {
@@ -237,7 +237,7 @@ impl Table {
         format!("\n### {}\n\n| {} | measured |\n{rule}|\n{lines}", self.title, self.header)
     }
 
-    /// The rows of this table in the text of before.
+    /// The rows of this table in the previous text.
     fn earlier(&self, old: &str) -> Vec<Cells> {
         let from = old.lines().skip_while(|line| line.strip_prefix("### ") != Some(self.title)).skip(1);
         let lines = from.take_while(|line| !line.starts_with("### ")).filter(|line| line.starts_with("| "));

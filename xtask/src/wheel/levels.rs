@@ -23,7 +23,7 @@ const MODULE: &str = "operant/_core.abi3.so";
 /// Prints hashes of what the engine computes.
 const BITS: &str = "crates/operant-python/tests/bits.py";
 
-/// Builds the wheel into `target/wheels`, installs it into an environment of its own and tests it at each level that this CPU has.
+/// Builds the wheel into `target/wheels`, installs it into its own environment and tests it at each level that this CPU has.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Licences of what the wheel links: the crates, Rust's standard library and zig's runtime.
+//! Licences of the code that the wheel links: the crates, Rust's standard library and zig's runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -58,7 +58,7 @@ pub fn run(args: &[&str]) -> Result<()> {
         return workshop.step(pytest(&installed).args(["-m", "not long", TESTS]));
     }
     workshop.step(pytest(&installed).arg(TESTS))?;
-    // In a process of its own, since a driver stays loaded; with streams that run late.
+    // In its own process, since a driver stays loaded; with streams that run late.
     let Some(directory) = stand_in::plain("arrays on a GPU") else { return Ok(()) };
     let mut on_stand_in = pytest(&installed);
     on_stand_in.envs(stand_in::environment(&directory)).env("OPERANT_HOST_STREAMS", "3");
@@ -81,7 +81,7 @@ pub struct Workshop<'a> {
 }
 
 impl Workshop<'_> {
-    /// Builds a wheel for this machine with the quick profile, and installs it into an environment of its own; returns its Python.
+    /// Builds a wheel for this machine with the quick profile, and installs it into its own environment; returns its Python.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl Workshop<'_> {
         only_entry(out, ".whl")
     }
 
-    /// Installs a wheel into an environment of its own in `dir`, which also sees the packages of the tests; returns its Python.
+    /// Installs a wheel into its own environment in `dir`, which also sees the packages of the tests; returns its Python.
     fn install(&self, wheel: &Path, dir: &Path) -> Result<PathBuf> {
         self.step(Command::new(self.python).args(["-m", "venv", "--without-pip"]).arg(dir))?;
         let packages = |python: &Path| -> Result<PathBuf> {

@@ -38,7 +38,7 @@ impl Sandbox {
         self.dir.path()
     }
 
-    /// Kills a process when this place is dropped, for example when its test fails.
+    /// Kills a process when this sandbox is dropped, for example when its test fails.
     pub fn guard(&self, child: &Child) {
         self.started.borrow_mut().push(pidfd_open(pid_of(child), PidfdFlags::empty()).expect("there"));
     }
@@ -63,7 +63,7 @@ impl Sandbox {
         command
     }
 
-    /// The same in a shell, which runs `script` first.
+    /// Like `command`, in a shell that runs `script` first.
     pub fn shell(&self, script: &str, args: &[&str]) -> Command {
         self.by(&["sh", "-c", &format!("{script} && exec \"$0\" \"$@\"")], args)
     }

@@ -187,7 +187,7 @@ impl BenchDevice {
     /// The number of environments whose random play differs from the scalar CPU's in any bit; None where nothing is to compare.
     ///
     /// # Errors
-    /// As [`BenchDevice::measure`].
+    /// Same as [`BenchDevice::measure`].
     pub fn differing(&self, case: &Case) -> Result<Option<usize>> {
         let (Self::Gpu { device, .. }, Bench::Env) = (self, case.bench) else { return Ok(None) };
         let differing = differing_environments(device, &*case.env, COMPARED[0], COMPARED[1]);
@@ -197,7 +197,7 @@ impl BenchDevice {
     /// Profiles training.
     ///
     /// # Errors
-    /// As [`BenchDevice::measure`].
+    /// Same as [`BenchDevice::measure`].
     pub fn profile(&self, case: &Case, budget: Duration) -> Result<Profile> {
         let Case { config, env, .. } = case;
         let profile = match self {

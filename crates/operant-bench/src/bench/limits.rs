@@ -45,7 +45,7 @@ pub fn flops(device: &BenchDevice, case: &Case, budget: Duration) -> Result<Vec<
 /// Bytes per second read from and written to memory.
 ///
 /// # Errors
-/// As [`flops`].
+/// Same as [`flops`].
 pub fn bandwidth(device: &BenchDevice, case: &Case, budget: Duration) -> Result<Vec<f64>> {
     Ok(match device {
         BenchDevice::Cpu { .. } => on_threads(&threads(case), || {

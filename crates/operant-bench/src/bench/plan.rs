@@ -36,7 +36,7 @@ pub struct Request {
     pub precisions: Vec<String>,
     /// Widths of the hidden layers.
     pub hidden: String,
-    /// What stands between the hidden layers and the heads.
+    /// The layers between the hidden layers and the heads.
     pub core: String,
     /// num_steps (T).
     pub num_steps: String,
@@ -70,7 +70,7 @@ const FLAGS: [(&str, &str); 7] = [
 ];
 
 impl BenchPlan {
-    /// Checks the request and finds the devices; measures nothing yet. `warn` receives what is left out and why.
+    /// Checks the request and finds the devices; measures nothing yet. `warn` receives what is omitted and why.
     ///
     /// # Errors
     /// The first invalid value, with its place and a remedy.
@@ -162,7 +162,7 @@ impl Planner<'_> {
         Ok(devices)
     }
 
-    /// The precisions of a device. If GPUs are measured too, the CPU takes those that it supports, or is left out.
+    /// The precisions of a device. If GPUs are measured too, the CPU takes those that it supports, or is omitted.
     fn precisions(
         &self,
         device: &BenchDevice,
@@ -177,7 +177,7 @@ impl Planner<'_> {
             let is_known = |precision: Precision| unit_for(precision).is_ok();
             precisions.retain(|name| Precision::ALL.iter().any(|it| it.name() == name && is_known(*it)));
             if precisions.is_empty() {
-                warn("the CPU computes in none of these precisions and is left out");
+                warn("the CPU supports none of these precisions and is not measured");
             }
         }
         precisions

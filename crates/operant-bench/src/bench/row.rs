@@ -40,9 +40,9 @@ pub struct Row {
     pub bandwidth: Spread,
     /// Phases of training.
     pub phases: Option<Phases>,
-    /// Launches per horizon or update.
+    /// Launches per rollout or update.
     pub launches: f64,
-    /// Bytes over the bus per horizon or update.
+    /// Bytes over the bus per rollout or update.
     pub bus_bytes: f64,
     /// Additional results.
     pub more: Value,

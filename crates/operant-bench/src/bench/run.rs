@@ -21,7 +21,7 @@ use crate::profile;
 
 /// Maximum series of a case. Each allocates its data again, so the address in memory is part of the spread.
 const SERIES: usize = 4;
-/// A spread is known when the middle half of at least this many repetitions, from [`MIN_SERIES`] series, lies within
+/// A spread is determined when the middle half of at least this many repetitions, from [`MIN_SERIES`] series, lies within
 /// [`MAX_SPREAD`].
 const MIN_REPETITIONS: usize = 12;
 /// See [`MIN_REPETITIONS`].
@@ -182,7 +182,7 @@ fn row(plan: &BenchPlan, entry: &Entry<'_>, bandwidth: Spread) -> Row {
     let network = Network::new(case.architecture.clone());
     let line = if device.is_cpu() { profile::cpu::LINE } else { profile::gpu::SECTOR };
     let (flops_per_step, bytes_per_step) = match case.bench {
-        // The states are read at the start of a horizon and written at its end.
+        // The states are read at the start of a rollout and written at its end.
         Bench::Env => (None, (2 * size_of::<u32>() * case.state_words) as f64 / config.num_steps as f64),
         Bench::Rollout => (Some(network.forward_flops() as f64), rollout_bytes(&case.layout)),
         Bench::Train => (Some(training_flops(&network, config)), training_bytes(&case.layout, config, line)),

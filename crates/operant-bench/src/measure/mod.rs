@@ -38,7 +38,7 @@ impl Spread {
         Self { median: at(values.len() / 2), min: at(0), max: at(values.len().saturating_sub(1)) }
     }
 
-    /// The same in other units.
+    /// The statistics in other units: every value times `factor`.
     #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self { median: self.median * factor, min: self.min * factor, max: self.max * factor }
@@ -86,9 +86,9 @@ pub struct Speed {
     pub reps: usize,
     /// Each repetition, in order, in steps per second.
     pub samples: Vec<f64>,
-    /// Kernel launches per horizon; 0 on a CPU.
+    /// Kernel launches per rollout; 0 on a CPU.
     pub launches: f64,
-    /// Bytes over the bus per horizon, both ways; 0 on a CPU.
+    /// Bytes over the bus per rollout, both ways; 0 on a CPU.
     pub bus_bytes: f64,
 }
 
@@ -116,7 +116,7 @@ impl Speed {
 /// Seconds of an update's phases.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Phases {
-    /// Environments, policy and sampling of a horizon; GAE excluded if its time is known.
+    /// Environments, policy and sampling of a rollout; GAE excluded if its time is known.
     pub rollout: f64,
     /// Advantages; NaN where they are part of the rollout's launch.
     pub gae: f64,

@@ -216,7 +216,7 @@ impl Bytes<'_> {
         let line = (size_of::<u32>() * self.layout.stride).next_multiple_of(LINE) as f64;
         let epochs = self.config.update_epochs as f64;
         match part {
-            // The states are read at the start of a horizon and written at its end.
+            // The states are read at the start of a rollout and written at its end.
             Part::Booking => 2.0 * word * (self.state_words * self.config.num_envs) as f64,
             Part::Storing => samples * sample,
             // Rewards, values and ends are read, advantages written and copied into the samples.

@@ -15,6 +15,6 @@ pub use report::Report;
 pub struct SelftestOptions {
     /// Seconds instead of minutes: fewer sizes, short measurements.
     pub quick: bool,
-    /// Of a GPU's: only compile share K of N of the kernels that the test compiles first.
+    /// For a GPU: only compile share K of N of the kernels that the test compiles first.
     pub compile: Option<[usize; 2]>,
 }

@@ -41,7 +41,7 @@ impl ConfigFile {
         let is_there = |name: &&&str| document.contains_key(name);
         let table = names.iter().find(is_there).or(names.first()).copied().unwrap_or_default().to_owned();
         if document.get(&table).is_some_and(|item| !item.is_table()) {
-            return Err(Error::usage(format!("{table} is written in a line of its own, not as a table"))
+            return Err(Error::usage(format!("{table} is written inline, not as a table"))
                 .at(path.display().to_string())
                 .remedy(format!("begin it with [{table}], or write to another file with --output FILE")));
         }

@@ -16,7 +16,7 @@ use super::file::ConfigFile;
 /// Machine settings that are tried on a CPU, with the value that leaves them to the plan.
 const ON_CPU: [(&str, &str); 4] =
     [("threads", "0"), ("rollout_tile", "0"), ("lane_width", "0"), ("waiting", "\"auto\"")];
-/// The same on a GPU.
+/// Like `ON_CPU`, for a GPU.
 const ON_GPU: [(&str, &str); 1] = [("kernels", "\"auto\"")];
 /// Learning settings that are tried together.
 const GRID: [&str; 2] = ["num_envs", "num_minibatches"];

@@ -13,7 +13,7 @@ use operant_env::Registry;
 use operant_run::Error;
 use serde_json::json;
 
-use super::place::seconds;
+use super::run_args::seconds;
 use crate::bar::Bar;
 use crate::output;
 
@@ -42,10 +42,10 @@ pub struct Args {
     /// Widths of the hidden layers
     #[arg(long, value_name = "WIDTHS", default_value = "64,64")]
     hidden: String,
-    /// What stands between the hidden layers and the heads: mlp (nothing), mingru, gru or lstm
+    /// Layers between the hidden layers and the heads: mlp (none), mingru, gru or lstm
     #[arg(long, value_name = "CORE", default_value = "mlp")]
     core: String,
-    /// Steps of a horizon (num_steps)
+    /// Steps of a rollout (num_steps)
     #[arg(long, value_name = "T", default_value = "128", allow_negative_numbers = true)]
     steps: String,
     /// Samples of a minibatch, as near as whole minibatches allow

@@ -7,7 +7,7 @@ use operant_metrics::{Health, RunState};
 use operant_run::Error;
 use operant_run::runs::{self, LiveRun};
 
-use super::place;
+use super::run_args;
 use crate::output;
 
 /// Request a checkpoint of a live run and print its path; training continues
@@ -18,7 +18,7 @@ pub struct Args {
     #[arg(value_name = "RUN")]
     run: String,
     /// Longest time to wait for the checkpoint, in seconds
-    #[arg(long, value_name = "S", default_value = "60", value_parser = place::seconds)]
+    #[arg(long, value_name = "S", default_value = "60", value_parser = run_args::seconds)]
     timeout: Duration,
     /// Directory that holds the runs [default: runs]
     #[arg(long, value_name = "DIR")]
@@ -33,12 +33,12 @@ A paused run saves a checkpoint too.";
 
 /// Requests the checkpoint, waits, prints the path, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    let parent = place::run_dir(registry, args.run_dir.as_deref())?;
+    let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
     let run = runs::find(&parent, &args.run)?;
     let Some(live) = LiveRun::of(&run)? else {
         let error = Error::usage(format!("run {} is not being trained: {}", run.run, run.health.name()))
             .at(run.dir.display().to_string());
-        let resume = format!("`operant train --resume {}`", place::word(registry, &run.dir));
+        let resume = format!("`operant train --resume {}`", run_args::word(registry, &run.dir));
         let finished = run.health == Health::Reported(RunState::Finished);
         let remedy = match &run.checkpoint {
             Some(path) if finished => format!("its last checkpoint is {}", path.display()),

@@ -6,7 +6,7 @@ use operant_sweep::Report;
 use operant_sweep::html::number;
 use operant_sweep::report::{Comparison, Side, compare, counted};
 
-use super::{place, report, sweep};
+use super::{report, run_args, sweep};
 use crate::output;
 
 /// Compare two sweeps, or two runs: scores, and what differs
@@ -36,7 +36,7 @@ with its 95% interval over seeds.";
 
 /// Prints the comparison, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    let parent = place::run_dir(registry, args.run_dir.as_deref())?;
+    let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
     let paths = sweep::named(&parent, &[args.a.clone(), args.b.clone()])?;
     let [a, b] = [report::of(&paths[..1])?, report::of(&paths[1..])?];
     let found = compare(&a, &b);

@@ -1,4 +1,4 @@
-//! `operant monitor`: watches runs and sweeps in the terminal. The code is that of the slim operant-monitor program; what the list of
+//! `operant monitor`: watches runs and sweeps in the terminal. The code is shared with the small operant-monitor program; what the list of
 //! runs can do to a run is done here, and sweeps are read here.
 
 use std::io::IsTerminal as _;

@@ -9,7 +9,7 @@ use operant_sweep::plot::Plot;
 use operant_sweep::report::{EnvReport, SeedGroup, counted, is_sweep};
 use operant_sweep::{Report, html};
 
-use super::{place, sweep};
+use super::{run_args, sweep};
 use crate::output;
 use crate::table::{self, Column, Row};
 
@@ -57,7 +57,7 @@ rliable. Intervals of fewer than 5 seeds are unreliable.
 
 /// Prints or writes the report, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    let parent = place::run_dir(registry, args.run_dir.as_deref())?;
+    let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
     let report = of(&sweep::named(&parent, &args.runs)?)?;
     if let Some(path) = &args.html {
         write(path, html::page(&report).as_bytes())?;

@@ -12,7 +12,7 @@ use operant_run::{RunResult, path_text};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::place;
+use super::run_args;
 use crate::output;
 use crate::table::{self, Column};
 
@@ -20,10 +20,10 @@ use crate::table::{self, Column};
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Sort by this column; the greatest comes last
+    /// Sort by this column; the largest or best value comes last
     #[arg(long, value_name = "KEY", default_value = "started")]
     sort: Sort,
-    /// Show the greatest first
+    /// Reverse the order
     #[arg(long)]
     reverse: bool,
     /// Show the runs with this text in name, environment, device, state=, seed= or a changed key=value; repeatable
@@ -75,7 +75,7 @@ States:
 
 /// Lists the runs.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    let parent = place::run_dir(registry, args.run_dir.as_deref())?;
+    let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
     let mut shown: Vec<RunRow> =
         runs::list(&parent).into_iter().map(|run| RunRow::of(run, registry)).collect();
     let all = shown.len();
@@ -276,7 +276,7 @@ fn table(runs: &[RunRow]) -> String {
             // To the second, without the letter T.
             run.started.get(..19).unwrap_or("-").replace('T', " "),
             run.pid.map_or_else(|| "-".to_string(), |pid| pid.to_string()),
-            place::near(&run.dir),
+            run_args::near(&run.dir),
         ];
         table::Row { cells, note: plain(&shown.changes().join(", ")) }
     };

@@ -9,7 +9,7 @@ use operant_run::Error;
 use operant_run::path_text::shown;
 use operant_run::runs::{self, LiveRun, Run, StopRequest};
 
-use super::place;
+use super::run_args;
 use crate::output;
 
 /// Stop runs: each finishes its update, saves a checkpoint and ends
@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(long)]
     no_wait: bool,
     /// Longest time to wait for their end, in seconds
-    #[arg(long, value_name = "S", default_value = "60", value_parser = place::seconds)]
+    #[arg(long, value_name = "S", default_value = "60", value_parser = run_args::seconds)]
     timeout: Duration,
     /// Directory that holds the runs [default: runs]
     #[arg(long, value_name = "DIR")]
@@ -46,7 +46,7 @@ Exit codes:
 
 /// Stops the runs, prints how each ended, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    let parent = place::run_dir(registry, args.run_dir.as_deref())?;
+    let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
     // All are looked up before any is stopped, so that a typo stops none.
     let mut found: Vec<Run> = Vec::new();
     for name in &args.runs {
@@ -127,7 +127,7 @@ fn exit_report(run: &Run, registry: &Registry, before: bool) -> (String, u8) {
         let _ = writeln!(text, "  checkpoint  {}", shown(checkpoint));
     }
     if run.health != Health::Reported(RunState::Finished) {
-        let _ = writeln!(text, "  continue    operant train --resume {}", place::word(registry, &run.dir));
+        let _ = writeln!(text, "  continue    operant train --resume {}", run_args::word(registry, &run.dir));
     }
     (text, code)
 }

@@ -15,7 +15,7 @@ use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
 use operant_run::{ExitReason, Job, Log, Outcome, Requested, Resume, Signals, device, gpu, path_text, world};
 
 use super::overrides::Overrides;
-use super::place;
+use super::run_args;
 use crate::daemon::{self, Started};
 use crate::output;
 
@@ -298,10 +298,11 @@ fn summary(outcome: &Outcome, registry: &Registry, threshold: Option<f64>) -> St
         _ => {}
     }
     if let Some(checkpoint) = &result.checkpoint {
-        lines.push(format!("  checkpoint  {}", place::near(Path::new(checkpoint))));
+        lines.push(format!("  checkpoint  {}", run_args::near(Path::new(checkpoint))));
     }
     if let ExitReason::Stopped(_) = outcome.exit_reason {
-        lines.push(format!("  continue    operant train --resume {}", place::word(registry, &outcome.dir)));
+        lines
+            .push(format!("  continue    operant train --resume {}", run_args::word(registry, &outcome.dir)));
     }
     lines.join("\n") + "\n"
 }

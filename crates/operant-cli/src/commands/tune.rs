@@ -14,7 +14,7 @@ use operant_run::config::EnvFacts;
 use operant_run::{CommandLine, device, dir};
 
 use super::overrides::Overrides;
-use super::place::seconds;
+use super::run_args::seconds;
 use crate::bar::Bar;
 use crate::output;
 

@@ -152,7 +152,7 @@ impl LoadedBlas {
     /// The library's description of a status code.
     pub fn explain(&self, code: u32) -> String {
         let say = |ask: Option<StatusText>| {
-            // SAFETY: the function accepts any code; unknown ones have a text of their own.
+            // SAFETY: the function accepts any code; unknown ones have their own text.
             let text = ask.map_or(std::ptr::null(), |ask| unsafe { ask(code) });
             // SAFETY: the library's texts are static and end with a zero.
             (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())

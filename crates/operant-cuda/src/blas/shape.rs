@@ -64,7 +64,7 @@ pub enum Epilogue {
     None,
     /// The vector, n numbers, is added to each row of C.
     Bias,
-    /// The same, followed by ReLU.
+    /// Adds a bias, then applies ReLU.
     ReluBias,
     /// The vector, m numbers, becomes the sums over k of each row of op(A).
     ///

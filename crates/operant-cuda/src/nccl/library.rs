@@ -83,7 +83,7 @@ impl LoadedNccl {
     /// The error for a call that failed during an operation.
     pub fn failure(&self, status: Status, device: &str, doing: &str) -> CudaError {
         let Status { call, code } = status;
-        // SAFETY: the function accepts any code; unknown ones have a text of their own.
+        // SAFETY: the function accepts any code; unknown ones have their own text.
         let text = self.text.map_or(std::ptr::null(), |text| unsafe { text(code) });
         let text = if text.is_null() {
             "unknown error".to_owned()

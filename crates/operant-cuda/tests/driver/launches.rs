@@ -147,7 +147,7 @@ fn meet(device: &Device, blocks: u32) -> Result<Vec<u32>, CudaError> {
     barrier.fill(&stream, 0)?;
     let function = kernel(device, "meet");
     let params = Meet { numbers: numbers.pointer(), sums: sums.pointer(), barrier: barrier.pointer() };
-    // SAFETY: `meet` takes this struct, with one number and one sum a block.
+    // SAFETY: `meet` takes this struct, with one number and one sum per block.
     unsafe { function.launch_cooperative(&stream, grid(blocks, 64, 0), &params) }?;
     sums.read(&stream)
 }

@@ -56,7 +56,7 @@ const OPTIONS: &[&str] =
 const SANITIZERS: &[&str] =
     &["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 
-/// The variable that names the stand-in for a test that runs in a process of its own.
+/// The variable that names the stand-in for a test that runs in its own process.
 const CHILD: &str = "OPERANT_STAND_IN";
 
 /// The directory for `Cuda::find_in`, built if it does not exist; in a process of [`rerun_sanitized`] the sanitized one.
@@ -117,25 +117,25 @@ pub fn sanitizer_environment() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Runs one test of this very binary, by its whole name, in a process of its own.
+/// Runs one test of this very binary, by its whole name, in its own process.
 pub fn rerun(test: &str) -> Option<Output> {
     let directory = plain(test)?;
     Some(run_child(test, &directory, &[]))
 }
 
-/// The same with these additional variables, such as `OPERANT_HOST_STREAMS` (kernels/host/driver.h).
+/// Like `rerun`, with these additional variables, such as `OPERANT_HOST_STREAMS` (kernels/host/driver.h).
 pub fn rerun_with(test: &str, variables: &[(&str, String)]) -> Option<Output> {
     let directory = plain(test)?;
     Some(run_child(test, &directory, variables))
 }
 
-/// The same with the sanitized stand-in.
+/// Like `rerun`, with the sanitized stand-in.
 pub fn rerun_sanitized(test: &str) -> Option<Output> {
     let directory = sanitized(test)?;
     Some(run_child(test, &directory, &sanitizer_environment()))
 }
 
-/// The same with the portable stand-in.
+/// Like `rerun`, with the portable stand-in.
 pub fn rerun_portable(test: &str) -> Option<Output> {
     let directory = portable(test)?;
     Some(run_child(test, &directory, &[]))

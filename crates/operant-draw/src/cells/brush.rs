@@ -12,7 +12,7 @@ use crate::theme::{TONES, Theme, ThemeName};
 /// Characters that distinguish the tones without colour: ground, body, accent, target and faint, then the initials of
 /// the named colours. Grey has a pattern instead, since walls are often grey.
 const LETTERS: [char; TONES] = ['=', '#', 'o', '*', ':', 'R', 'G', 'B', 'P', 'Y', '%'];
-/// The same, as shades that fill a cell.
+/// A shade that fills a cell, for each tone.
 const SHADES: [char; TONES] = ['▒', '█', '▓', '▒', '░', 'R', 'G', 'B', 'P', 'Y', '▓'];
 /// Tones that are named colours: without colour a mark shows the initial.
 const NAMED: std::ops::Range<u8> = 5..10;

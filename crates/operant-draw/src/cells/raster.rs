@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn lines_end_at_the_view_wherever_they_lead() {
-        // A view in the middle of a wide area: nothing may be drawn beside it.
+        // A view in the middle of a wide area: nothing may be drawn outside it.
         for points in [
             [[-100.0, 0.5], [100.0, 0.5]],
             [[0.5, -1e30], [0.5, 1e30]],

@@ -5,7 +5,7 @@
 //! choice between all six actions (`MinAtar/X-v0`) and only those that the game uses (`MinAtar/X-v1`).
 //!
 //! Differences from the package: a new episode starts without a previous action, whereas the package keeps the last one
-//! of the previous episode; and games without a time limit of their own are truncated after 5,000 steps.
+//! of the previous episode; and games without their own time limit are truncated after 5,000 steps.
 
 mod asterix;
 mod breakout;
@@ -60,7 +60,7 @@ fn add<G: Game>(registry: Registry) -> Registry {
 pub struct About {
     /// Name in the package.
     pub title: &'static str,
-    /// The same in snake_case.
+    /// The title in snake_case.
     pub name: &'static str,
     /// One-line summary for lists.
     pub summary: &'static str,

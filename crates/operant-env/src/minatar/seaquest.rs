@@ -525,7 +525,7 @@ impl Game for Seaquest {
     /// first: own bullets (y, x, right), enemy bullets (y, x, right), fish (y, x, right, timer), submarines (y, x,
     /// right, timer, shot_timer), divers (y, x, right, timer). The previous action is not included and starts as 0.
     fn unpack(public: &[f64]) -> Vec<f64> {
-        let (lists, _) = lists(public).expect("the length was asked for");
+        let (lists, _) = lists(public).expect("the length was requested");
         let pair = |list: &[&[f64]]| {
             let word = |record: &&[f64]| {
                 let field = |k: usize| record.get(k).map_or(0, |&value| value as u32);

@@ -66,7 +66,7 @@ pub fn shown<L: Lane>(cell: L::Uint) -> L::Uint {
     (number | (cell & u(0x70)).shl(4)) + closed + locked
 }
 
-/// The same on the host.
+/// Like `shown`, on the host.
 pub fn numbers(cell: u32) -> [u32; 3] {
     let shown = shown::<f32>(core::num::Wrapping(cell)).0;
     [shown & 255, shown >> 8 & 255, shown >> 16]

@@ -64,7 +64,7 @@ bundle! {
 
 /// Ten atoms, each predicate and two arguments as bytes of a word.
 type Atoms<L> = [<L as Lane>::Uint; ATOMS];
-/// The same in eight words, three bytes per atom.
+/// The atoms packed into eight words, three bytes per atom.
 type Packed<L> = [<L as Lane>::Uint; STATE_WORDS];
 
 /// The environment.

@@ -17,7 +17,7 @@ use crate::spec::{EnvSpec, OptionError};
 #[derive(Debug)]
 pub struct WorldEnv {
     world: World,
-    /// What it is compiled to, once that is needed; and without observations, for random play.
+    /// The compiled programs, created on first use: with observations, and without them for random play.
     programs: OnceLock<Arc<Programs>>,
     unobserved: OnceLock<Arc<Programs>>,
 }

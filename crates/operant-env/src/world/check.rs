@@ -13,7 +13,7 @@ use crate::spec::{ActionSpace, ObsSpace};
 #[error("{0}")]
 pub struct Problem(String);
 
-/// Most leaves of a state.
+/// Maximum leaves of a state.
 const MOST_LEAVES: usize = 1 << 16;
 /// Longest name.
 const LONGEST: usize = 64;
@@ -26,7 +26,7 @@ fn problem<T>(what: String) -> Result<T, Problem> {
     Err(Problem(what))
 }
 
-/// Whether a name can be that of an environment or of a field: lower case, as files and CUDA need it.
+/// Whether a name is valid for an environment or a field: lower case, as files and CUDA need it.
 fn is_name(name: &str) -> bool {
     let mut letters = name.chars();
     letters.next().is_some_and(|first| first.is_ascii_lowercase())
@@ -160,7 +160,7 @@ fn fields(leaves: &[Leaf]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What a function may read.
+/// The parameters that a function may read.
 #[derive(Clone, Copy, Default)]
 struct Reads {
     state: bool,
@@ -226,7 +226,7 @@ impl Checked<'_> {
         }
     }
 
-    /// Whether a name is that of a field of the state or, if the type is a memory, of a whole array.
+    /// Whether a name refers to a field of the state or, if the type is a memory, to a whole array.
     fn has_array(&self, name: &str, kind: Type) -> bool {
         let Type::Memory(words) = kind else {
             return self.leaves.iter().any(|leaf| leaf.name == name);

@@ -27,7 +27,7 @@ pub enum LoadError {
     /// It was written by a later version.
     #[error("it has version {0} of the format; this program reads up to {VERSION}, so update operant")]
     Later(u32),
-    /// What it says does not fit together.
+    /// Its content is inconsistent.
     #[error("it is damaged: {0}")]
     Damaged(#[from] Problem),
 }

@@ -1,4 +1,4 @@
-//! Which words an observation space allows. Rules that Python records keep to it; a file can say anything.
+//! The words that an observation space allows. Rules recorded by Python respect it; a file can contain anything.
 
 use crate::spec::{ObsSpace, indices_per_word};
 
@@ -7,7 +7,7 @@ use crate::spec::{ObsSpace, indices_per_word};
 pub(crate) enum Limit {
     /// Only these bits may be set.
     Bits(u32),
-    /// Items of this many bits, the first in the lowest, each below a bound; 0 bounds what lies behind the last item.
+    /// Items of this many bits, the first in the lowest, each below a bound; 0 bounds the bits after the last item.
     Items { bits: u32, below: Vec<u32> },
 }
 

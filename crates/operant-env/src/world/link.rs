@@ -1,11 +1,11 @@
-//! What the parameters and results of a world's functions stand for, and functions that feed each other.
+//! The meaning of the parameters and results of a world's functions, and functions that feed each other.
 
 use operant_lane::Leaf;
 use operant_lane::trace::{Arg, Function, Graph, Literal, Output, Outputs, Type};
 
 use super::DRAWS;
 
-/// What a parameter or a result stands for.
+/// The meaning of a parameter or a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Binding {
     /// A leaf of the state, before (`state.x`) or after (`next.x`).

@@ -16,11 +16,11 @@ use crate::vector::Episode;
 /// The functions of a world, compiled for a lane.
 #[derive(Debug)]
 pub(crate) struct Programs {
-    /// Memory for runs that no stepper uses at the moment. The latest one is the first to be taken, so it is still in a cache.
+    /// Free memory for runs. The most recently returned one is taken first, because it is still in a cache.
     frames: Mutex<Vec<Frames>>,
     /// The world's name, for errors.
     name: String,
-    /// What its observations may be.
+    /// The values that its observations may have.
     limits: Limits,
     /// A step and the observation of its state.
     step: Bound,
@@ -91,7 +91,7 @@ impl Programs {
     }
 }
 
-/// A program with what its parameters and results stand for.
+/// A program, with the meaning of its parameters and results.
 #[derive(Debug)]
 struct Bound {
     program: Program,
@@ -123,7 +123,7 @@ struct Given<'a> {
     /// The first environment and how many.
     column: usize,
     count: usize,
-    /// Of each environment: low and high words of the seed, and its number.
+    /// For each environment: low and high words of the seed, and its number.
     keys: [&'a [u32]; 3],
     step: u64,
     purpose: Purpose,
@@ -291,7 +291,7 @@ impl<L: Packed> WorldStepper<L> {
     }
 }
 
-/// What a program reads of these environments.
+/// The inputs of a program for these environments.
 fn given(running: &Running, column: usize, count: usize, purpose: Purpose) -> Given<'_> {
     Given {
         states: &running.words,
@@ -357,7 +357,7 @@ impl<L: Packed> Stepper for WorldStepper<L> {
             self.count(column, &ended[..count], &mut stepped, &mut starts);
         }
         let Stepped { seen, final_obs, .. } = stepped;
-        // Before episodes begin: these are also the last observations of those that ended.
+        // Before new episodes begin: these are also the last observations of ended episodes.
         programs.check(seen.obs, stride)?;
         self.running.end(&starts, seen.obs, final_obs);
         self.begin(&mut frames.start, Some(seen.obs), Purpose::Reset, Purpose::EvalReset);

@@ -32,7 +32,7 @@ bundle! {
 #[derive(Debug, Clone, Default)]
 pub struct Cards;
 
-/// The same with reals and bytes in the observation.
+/// [`Cards`] with reals and bytes in the observation.
 #[derive(Debug, Clone, Default)]
 pub struct MixedCards;
 

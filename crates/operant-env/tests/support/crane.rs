@@ -1,4 +1,4 @@
-//! Crane: a test-only environment with an odd number of real actions, each with bounds of its own that are not symmetric,
+//! Crane: a test-only environment with an odd number of real actions, each with its own bounds that are not symmetric,
 //! and a time limit so short that it often falls together with a termination. Shared by the suites that need what the
 //! shipped environments, whose real actions are one, do not have.
 
@@ -9,7 +9,7 @@ use operant_lane::{Draws, Float, Lane, bundle};
 const AXES: usize = 3;
 /// Least forces along each axis.
 pub const LOW: [f64; AXES] = [-1.0, -0.25, 0.0];
-/// Greatest.
+/// Maximum.
 pub const HIGH: [f64; AXES] = [0.5, 0.75, 2.0];
 /// Steps to the time limit.
 pub const LIMIT: u32 = 6;
@@ -50,7 +50,7 @@ impl Env for Crane {
     fn step<L: Lane>(&self, s: &State<L>, action: &[L::Float; 3], draws: &mut Draws<L>) -> Step<L, State<L>> {
         let f = L::Float::splat;
         let gust = draws.between(-0.125, 0.125);
-        // Every action component has a price of its own, so that none can be taken for another.
+        // Every action component has its own price, so that none can be taken for another.
         let prices = [1.0, -0.5, 0.25];
         let mut reward = gust;
         let position: [L::Float; AXES] = core::array::from_fn(|axis| {

@@ -3,7 +3,7 @@
 use operant_env::{ActionSpace, Env};
 use operant_lane::{ActionDraws, Bundle, Float, Lane, Mask, Source, Uint};
 
-/// Gives an action its components by the words drawn for them; illegal choices give way to the next legal one.
+/// Sets the components of an action from random words; an illegal choice is replaced by the next legal one.
 pub struct RandomAction<'a, L: Lane> {
     pub space: &'a ActionSpace,
     pub words: Vec<L::Uint>,

@@ -50,7 +50,7 @@ impl Env for Switchboard {
 
     fn step<L: Lane>(&self, s: &State<L>, action: &[L::Uint; 5], draws: &mut Draws<L>) -> Step<L, State<L>> {
         let (u, f) = (L::Uint::splat, L::Float::splat);
-        // Every action component has a price of its own, so that none can be taken for another.
+        // Every action component has its own price, so that none can be taken for another.
         let prices = [0.5, 0.25, 0.125, 0.0625, 0.03125];
         let mut reward = f(-1.0);
         let lamps: [L::Uint; PANELS] = core::array::from_fn(|panel| {

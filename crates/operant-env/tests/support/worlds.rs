@@ -17,7 +17,7 @@ macro_rules! world_tests {
     };
 }
 
-/// A test for each world with rules of its own: `each_world! { #[ignore = "why"] check }`.
+/// A test for each world with its own rules: `each_world! { #[ignore = "why"] check }`.
 #[allow(unused_macros)] // not every suite needs both
 macro_rules! each_world {
     ($($test:tt)*) => {

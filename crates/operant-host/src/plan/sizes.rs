@@ -2,15 +2,15 @@
 
 use super::{PlanRequest, Workload};
 
-/// Pieces of work per worker from which the last ones to finish cost little.
+/// Pieces of work per worker; with as many as this, the wait for the last pieces is short.
 const PIECES: usize = 4;
-/// The same where cores differ in speed: a slow core must not start a piece that all others wait for.
+/// [`PIECES`] where cores differ in speed: a slow core must not start a piece that all others wait for.
 const PIECES_OF_MIXED: usize = 8;
 
 /// Tiles per worker that the simulation assigns one by one; further ones are spread evenly.
 const EVEN_TILES: usize = 64;
 
-/// Environments per worker from which a rollout is spread evenly, over cores of so many kinds.
+/// Environments per worker from which a rollout is spread evenly, by the number of kinds of cores.
 pub(super) fn even_envs(work: &Workload, kinds: usize) -> usize {
     work.tile * if kinds > 1 { PIECES_OF_MIXED } else { PIECES }
 }

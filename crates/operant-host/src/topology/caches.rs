@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::cores;
 
-/// A cache that holds data; instruction caches are left out.
+/// A cache that holds data; instruction caches are omitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
     /// 1 is nearest to the core.

@@ -24,7 +24,7 @@ pub struct Limits {
     pub cpu: Option<Limit<f64>>,
     /// Memory, in bytes.
     pub memory: Option<Limit<u64>>,
-    /// What the fullest of the groups with a limit has left, in bytes; memory that it can drop at once counts as left.
+    /// Bytes left in the fullest of the groups with a limit; memory that can be reclaimed at once counts as left.
     pub memory_left: Option<u64>,
 }
 
@@ -85,7 +85,7 @@ impl Limits {
     }
 }
 
-/// Bytes of files in memory that nobody uses at present, of the group and those below it.
+/// Bytes of inactive file cache, of the group and the groups below it.
 fn file_cache(stat: &str) -> u64 {
     let value = |name: &str| {
         let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

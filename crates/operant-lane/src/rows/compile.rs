@@ -1,10 +1,10 @@
-//! From a function to a program: drafts, places, and kernels for a lane.
+//! From a function to a program: drafts, rows, and kernels for a lane.
 
 use std::collections::HashMap;
 
 use super::draft::{Draft, Drafts, Id, Term, draft};
 use super::kernels::{self, Constants, Instruction, Kernel, Operand};
-use super::slots::{Places, place};
+use super::slots::{RowAllocation, allocate_rows};
 use super::{CACHE_BYTES, CHUNK, Code, Input, MOST_CHUNKS, Program, Result, Source};
 use crate::lane::Packed;
 use crate::trace::{Function, Type};
@@ -13,13 +13,13 @@ impl Program {
     /// Compiles a function for a lane; the lane changes the time, never a result.
     pub fn compile<L: Packed>(function: &Function) -> Self {
         let mut drafts = draft(function);
-        let places = place(&mut drafts);
-        let row_bytes = places.count.max(1) * CHUNK * 4;
+        let allocation = allocate_rows(&mut drafts);
+        let row_bytes = allocation.count.max(1) * CHUNK * 4;
         let stride = (CACHE_BYTES / row_bytes).clamp(1, MOST_CHUNKS);
         let tables =
             function.steps.tables.iter().map(|table| table.iter().map(|entry| entry.word()).collect());
         let constants = Constants { tables: tables.collect(), operands: Vec::new(), stride };
-        let mut assembler = Assembler { places, sizes: &drafts.sizes, constants, code: Vec::new() };
+        let mut assembler = Assembler { allocation, sizes: &drafts.sizes, constants, code: Vec::new() };
         let mut labels = HashMap::new();
         let mut begins = Vec::new();
         for draft in &drafts.code {
@@ -42,12 +42,12 @@ impl Program {
                 *to = labels[to];
             }
         }
-        let Assembler { places, constants, code, .. } = assembler;
+        let Assembler { allocation, constants, code, .. } = assembler;
         let Drafts { parameters, outputs, .. } = &drafts;
         let inputs = parameters.iter().map(|(name, kind, id)| Input {
             name: name.clone(),
             kind: *kind,
-            row: places.rows[*id].expect("parameters are placed"),
+            row: allocation.rows[*id].expect("parameters are placed"),
         });
         let results = function.outputs().iter().zip(outputs).map(|(output, term)| Result {
             place: output.place.clone(),
@@ -55,7 +55,7 @@ impl Program {
             words: match (*term, output.kind) {
                 (Term::Constant(word), _) => vec![Source::Constant(word)],
                 (Term::Value(id), kind) => {
-                    let first = places.rows[id].expect("results are written");
+                    let first = allocation.rows[id].expect("results are written");
                     let words = if let Type::Memory(size) = kind { size } else { 1 };
                     (first..first + words).map(Source::Row).collect()
                 }
@@ -64,7 +64,7 @@ impl Program {
         Program {
             inputs: inputs.collect(),
             outputs: results.collect(),
-            rows: places.count,
+            rows: allocation.count,
             code,
             constants,
             stride,
@@ -73,7 +73,7 @@ impl Program {
 }
 
 struct Assembler<'a> {
-    places: Places,
+    allocation: RowAllocation,
     sizes: &'a [usize],
     constants: Constants,
     code: Vec<Code>,
@@ -82,7 +82,7 @@ struct Assembler<'a> {
 impl Assembler<'_> {
     /// The offset of a value's first row, in chunks.
     fn at(&self, id: Id) -> usize {
-        self.places.rows[id].expect("a value is written before it is read") * self.constants.stride
+        self.allocation.rows[id].expect("a value is written before it is read") * self.constants.stride
     }
 
     fn operand(&self, term: Term) -> Operand {

@@ -46,7 +46,7 @@ pub(super) struct Constants {
     pub(super) stride: usize,
 }
 
-/// `chunks` chunks from `at` on. As cells, because the row of a result may be that of an argument.
+/// `chunks` chunks from `at` on. As cells, because a result may share its row with an argument.
 #[inline(always)]
 fn row(rows: &[Cell<Chunk>], at: usize, chunks: usize) -> &[Cell<Chunk>] {
     &rows[at..at + chunks]

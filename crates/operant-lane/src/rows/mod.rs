@@ -36,7 +36,7 @@ use crate::trace::Type;
 /// Environments of a chunk, the unit in which rows are processed.
 pub const CHUNK: usize = 16;
 
-/// Most chunks of a row.
+/// Maximum chunks of a row.
 const MOST_CHUNKS: usize = 16;
 
 /// Memory that the rows of a program may take, so that they stay in the L1 cache of every common CPU.
@@ -203,7 +203,7 @@ impl Frame {
         self.load_with(input, word, from, |word| if is_mask && word != 0 { u32::MAX } else { word });
     }
 
-    /// The same, with each value converted to a word.
+    /// Like `load`, converting each value to a word.
     #[inline(always)]
     pub fn load_with<T: Copy>(&mut self, input: &Input, word: usize, from: &[T], convert: impl Fn(T) -> u32) {
         let first = (input.row + word) * self.stride;
@@ -226,7 +226,7 @@ impl Frame {
         self.store_with(from, to, |word| word);
     }
 
-    /// The same, with each word converted to a value.
+    /// Like `store`, converting each word to a value.
     #[inline(always)]
     pub fn store_with<T>(&self, from: Source, to: &mut [T], convert: impl Fn(u32) -> T) {
         match from {

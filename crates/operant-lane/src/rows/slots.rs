@@ -1,9 +1,9 @@
-//! Places values in rows by their lifetimes: a row is free again after the last instruction that needs its value.
+//! Allocates rows for values by their lifetimes: a row is free again after the last instruction that needs its value.
 
 use super::draft::{Draft, Drafts, Id, Term};
 
 /// The first row of each value; None if it is never written.
-pub(super) struct Places {
+pub(super) struct RowAllocation {
     pub(super) rows: Vec<Option<usize>>,
     /// Rows that are needed at the same time.
     pub(super) count: usize,
@@ -82,7 +82,7 @@ fn lifetimes(drafts: &Drafts) -> Vec<Option<(usize, usize)>> {
             touch(*id, drafts.code.len());
         }
     }
-    // What a loop needs from before it, it needs in every turn. Inner loops come first.
+    // Values that a loop reads from outside are needed in every iteration. Inner loops come first.
     for (begin, end) in loops {
         for (first, last) in lives.iter_mut().flatten() {
             if *first < begin && (begin..end).contains(last) {
@@ -125,8 +125,8 @@ impl Pool {
     }
 }
 
-/// Places all values, and drops copies of values that are not needed afterwards.
-pub(super) fn place(drafts: &mut Drafts) -> Places {
+/// Allocates rows for all values, and drops copies of values that are not needed afterwards.
+pub(super) fn allocate_rows(drafts: &mut Drafts) -> RowAllocation {
     let lives = lifetimes(drafts);
     let sizes = drafts.sizes.clone();
     let mut rows: Vec<Option<usize>> = vec![None; sizes.len()];
@@ -168,7 +168,7 @@ pub(super) fn place(drafts: &mut Drafts) -> Places {
                 free(&mut pool, &rows);
             }
         }
-        // What nobody reads.
+        // Values that are never read.
         for id in writes.iter().filter(|id| ends(**id, at) && !reads.contains(id)) {
             pool.give(rows[*id].expect("it was written"), sizes[*id]);
         }
@@ -185,5 +185,5 @@ pub(super) fn place(drafts: &mut Drafts) -> Places {
     }
     let nothing = || Draft::Here { label: usize::MAX };
     dropped.into_iter().for_each(|at| drafts.code[at] = nothing());
-    Places { rows, count: pool.is_free.len() }
+    RowAllocation { rows, count: pool.is_free.len() }
 }

@@ -7,11 +7,11 @@ use super::function::{Function, Output};
 use super::graph::{Arg, Item, Literal, Op, Steps, Type};
 use crate::bundle::Kind;
 
-/// Most nodes of a function.
+/// Maximum nodes of a function.
 const MOST_NODES: usize = 1 << 20;
-/// Most words of a memory or entries of a table.
+/// Maximum words of a memory or entries of a table.
 const MOST_WORDS: usize = 1 << 22;
-/// Most nodes that a call may compute, those of loops once a turn.
+/// Maximum nodes that a call may compute, counting loop bodies once per iteration.
 const MOST_COMPUTED: u64 = 1 << 26;
 /// Deepest nesting of cold paths and loops.
 const DEEPEST: usize = 64;
@@ -101,7 +101,7 @@ struct Check<'a> {
     computed: u64,
 }
 
-/// What a loop gives its body.
+/// The inputs of a loop's body.
 struct Turn<'a> {
     index: u32,
     assigned: &'a [(u32, Arg)],

@@ -1,4 +1,4 @@
-//! Prints a recorded graph as the body of a CUDA C++ function: what is dead is left out, a value used once stands where
+//! Prints a recorded graph as the body of a CUDA C++ function: dead nodes are omitted, a value used once is written where
 //! it is used, everything else is a named constant.
 
 use std::collections::{HashMap, HashSet};

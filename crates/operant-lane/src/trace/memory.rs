@@ -1,4 +1,4 @@
-//! Memory of the recording lane: each node stands for the content of the whole array after a write.
+//! Memory of the recording lane: each node represents the content of the whole array after a write.
 
 use super::graph::{Arg, Graph, Literal, Op, Type};
 use super::values::{Trace, Value};

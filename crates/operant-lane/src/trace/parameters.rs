@@ -5,7 +5,7 @@ use super::memory::Recorded;
 use super::values::{Constant, Trace, Value};
 use crate::bundle::Source;
 
-/// Gives a rule its arguments: leaf after leaf, the parameters of the emitted function.
+/// Creates the arguments of a rule: the parameters of the emitted function, one per leaf.
 #[derive(Debug)]
 pub struct Parameters<'g> {
     graph: &'g Graph,

@@ -88,7 +88,7 @@ pub struct StartedBackend {
 /// The CPU backend for `env` on the threads of `options`; they change the time, never a result.
 ///
 /// # Errors
-/// As [`backend`].
+/// Same as [`backend`].
 pub fn backend_with(
     env: Arc<dyn AnyEnv>,
     config: &Config,
@@ -97,11 +97,11 @@ pub fn backend_with(
     backend_in(env, config, options, Arc::new(Alone))
 }
 
-/// The same, of a process of a group, which plays its share of the environments. All processes have to make the same calls in the same
-/// order; every one of them then has the same parameters, statistics and snapshots, those of one process that plays all environments.
+/// Like [`backend_with`], for one process of a group, which plays its share of the environments. All processes have to make the same calls in the same
+/// order; every process then has the parameters, statistics and snapshots of a single process that plays all environments.
 ///
 /// # Errors
-/// As [`backend`], and when the processes cannot have equal shares.
+/// The errors of [`backend`], and when the processes cannot have equal shares.
 pub fn backend_in(
     env: Arc<dyn AnyEnv>,
     config: &Config,

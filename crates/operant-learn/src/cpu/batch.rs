@@ -1,6 +1,6 @@
-//! The samples of one update, packed an array of structs: a shuffled gather touches one or two cache lines a sample.
+//! The samples of one update, packed as an array of structs: a shuffled gather touches one or two cache lines per sample.
 //!
-//! Environments are grouped into blocks of 16; a block's samples lie together, step by step. Sample (block, t, lane) has index
+//! Environments are grouped into blocks of 16; a block's samples are contiguous, step by step. Sample (block, t, lane) has index
 //! `block * T * 16 + t * lanes_of_block + lane`, independent of threads and tiles.
 
 use operant_env::Packing;
@@ -24,7 +24,7 @@ pub struct Batch {
     num_steps: usize,
     /// Steps of a sequence.
     sequence: usize,
-    /// `[environment][sequence][state]`: what layers with memory began each sequence with.
+    /// `[environment][sequence][state]`: the initial state of layers with memory in each sequence.
     states: Vec<f32>,
     /// Starts at a cache line from `start` on.
     words: Vec<u32>,
@@ -56,14 +56,14 @@ impl Batch {
         Self { layout, num_envs, num_steps, sequence: 1, states: Vec::new(), words, start }
     }
 
-    /// With sequences of `sequence` steps, which divide T, and what layers with memory began them with: `states` numbers, zero.
+    /// With sequences of `sequence` steps, which divide T, and `states` numbers of initial state per sequence, zero.
     pub fn with_states(mut self, sequence: usize, states: usize) -> Self {
         self.sequence = sequence;
         self.states = vec![0.0; self.len() / sequence * states];
         self
     }
 
-    /// What layers with memory began sequences with, `(N, sequences of an environment, states)`.
+    /// The initial states of layers with memory, `(N, sequences of an environment, states)`.
     pub fn states_mut(&mut self) -> &mut [f32] {
         &mut self.states
     }
@@ -78,7 +78,7 @@ impl Batch {
         !self.states.is_empty()
     }
 
-    /// Sequences: with memory those of environment 0, then those of environment 1, and so on; without it, samples.
+    /// Sequences: with memory all of environment 0, then all of environment 1, and so on; without memory, samples.
     pub fn sequences(&self) -> usize {
         self.len() / self.sequence
     }
@@ -303,7 +303,7 @@ impl Gathered {
     }
 }
 
-/// What the network sees of V x 16 stored observations: `(words, V)` each.
+/// The network's inputs for V x 16 stored observations: `(words, V)` each.
 pub(crate) fn expand<const V: usize>(packing: &Packing, obs: &[u32x16], input: &mut [u32x16]) {
     (0..V).for_each(|v| packing.expand::<Wide<16>>(obs, input, V, v));
 }

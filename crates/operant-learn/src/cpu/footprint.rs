@@ -11,7 +11,7 @@ use crate::network::{Architecture, Network};
 use crate::sample::SampleLayout;
 
 /// Copies of the parameters: parameters and two moments; the packed weights and their transposes of two policies; the gradient. The rollout's
-/// weights for few samples are counted apart. In bf16, packed weights take half of this; the other half covers the f32 weights that an
+/// weights for few samples are counted separately. In bf16, packed weights take half of this; the other half covers the f32 weights that an
 /// evaluation packs.
 const COPIES: usize = 3 + 4 + 1;
 
@@ -21,17 +21,17 @@ const SAVED: usize = 3 * 2;
 /// Numbers of an environment-step that a tile keeps until its advantages are known.
 const ROWS: usize = 4;
 
-/// Numbers of an environment apart from its observation, state and activations.
+/// Numbers per environment in addition to its observation, state and activations.
 const OTHER: usize = 64;
 
 /// Bytes that a run on the CPU takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footprint {
-    /// Of the network, whatever the number of environments.
+    /// Bytes of the network, independent of the number of environments.
     pub network: u64,
-    /// Of those, what threads keep of the steps of sequences until their gradient.
+    /// The part of them in which threads keep the steps of sequences until their gradient.
     pub sequences: u64,
-    /// Of an environment and its samples.
+    /// Bytes per environment, its samples included.
     pub per_env: u64,
 }
 

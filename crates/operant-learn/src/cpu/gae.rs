@@ -1,4 +1,4 @@
-//! Generalised advantage estimation (Schulman et al. 2016) over the horizons of V x 16 environments.
+//! Generalised advantage estimation (Schulman et al. 2016) over the rollouts of V x 16 environments.
 
 use wide::f32x16;
 

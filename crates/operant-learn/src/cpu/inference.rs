@@ -122,7 +122,7 @@ pub struct Inference {
 pub struct RowBuffers<const V: usize> {
     /// `(words, V x 16)`: observations in the words of their space.
     pub obs: Vec<Row<V>>,
-    /// `(input words, V x 16)`: what the network sees of packed ones.
+    /// `(input words, V x 16)`: the network's inputs if observations are packed.
     seen: Vec<Row<V>>,
     /// `(mask words, V x 16)`: which actions are legal. Empty where the environment has no masks.
     pub legal: Vec<BitRow<V>>,
@@ -130,7 +130,7 @@ pub struct RowBuffers<const V: usize> {
     pub actions: Vec<Row<V>>,
     /// The rows to compute.
     pub active: Lanes<V>,
-    /// `(states, V x 16)`: what layers with memory carry from step to step; zero before an episode.
+    /// `(states, V x 16)`: the state of layers with memory between steps; zero before an episode.
     pub memory: Vec<Row<V>>,
     unclipped: Vec<Row<V>>,
     uniforms: Vec<Row<V>>,
@@ -158,7 +158,7 @@ impl<const V: usize> RowBuffers<V> {
         }
     }
 
-    /// Copies `rows` observations, transposed; the other lanes keep what they have.
+    /// Copies `rows` observations, transposed; the other lanes are unchanged.
     fn read(&mut self, obs: ObsRows<'_>, width: usize) {
         match obs {
             ObsRows::Floats(all) => {
@@ -239,7 +239,7 @@ impl Inference {
         Self { id, trained, policy, obs_norm, clip_obs, narrow, wide }
     }
 
-    /// Its number: no other policy of this process has it.
+    /// A number that is unique among the policies of this process.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -255,7 +255,7 @@ impl Inference {
     }
 
     /// Fills `actions`, `(N, components)`: indices of choices, exact, or real numbers within the bounds. `legal` is
-    /// `(N, choices)`; without it every action is legal. `states`, `(N, S)`, moves on by a step; zeros begin an episode.
+    /// `(N, choices)`; without it every action is legal. `states`, `(N, S)`, advances by one step; zeros begin an episode.
     ///
     /// # Panics
     /// If the lengths do not fit each other.
@@ -378,7 +378,7 @@ impl Inference {
         clip(&self.trained.actions, &block.unclipped, &mut block.actions);
     }
 
-    /// Makes what the network sees: unpacks observations, or normalises them in place.
+    /// Computes the network's inputs: unpacks observations, or normalises them in place.
     fn see<const V: usize>(&self, block: &mut RowBuffers<V>) {
         if let Some(packing) = &self.trained.network.architecture.packing {
             let obs = bytemuck::cast_slice(block.obs.as_flattened());
@@ -422,7 +422,7 @@ impl Inference {
     }
 }
 
-/// What the network sees: the second list, unless it is empty.
+/// The network's inputs: the second list, unless it is empty.
 fn seen<'a, const V: usize>(obs: &'a [Row<V>], seen: &'a [Row<V>]) -> &'a [f32x16] {
     bytemuck::cast_slice(if seen.is_empty() { obs } else { seen }.as_flattened())
 }

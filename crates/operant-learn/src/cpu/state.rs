@@ -22,7 +22,7 @@ impl<const V: usize> CpuBackend<V> {
         self.tiles.iter().flat_map(of_tile).collect()
     }
 
-    /// The inverse of [`Self::environments`]; environments past N keep playing as they were.
+    /// The inverse of [`Self::environments`]; environments past N are unchanged.
     fn set_environments(&mut self, all: &[u32]) -> Result<(), LearnError> {
         let mut next = all.chunks_exact(running_words(&*self.env));
         for tile in &mut self.tiles {

@@ -17,13 +17,13 @@
 //!
 //! All access to shared data is ordered, so the same seed gives the same bits regardless of timing:
 //!
-//! - samples: two buffers in turn. Update k waits for rollout k, which filled the buffer. Rollout k+2, which fills it again, waits
+//! - samples: two buffers, used alternately. Update k waits for rollout k, which filled the buffer. Rollout k+2, which fills it again, waits
 //!   for T of k+1, which `learn` reaches after update k.
-//! - the rollout's copy of the weights: T of k waits for rollout k, the last to read the weights from before; rollout k+1 waits for T
+//! - the rollout's copy of the weights: T of k waits for rollout k, the last to read the previous weights; rollout k+1 waits for T
 //!   of k.
-//! - parameters, moments, gradients, progress, the report: of `learn` alone.
-//! - environments, values, rewards, flags, norms and their scales, episodes, clock, scene: of `play` alone. An update reads samples
-//!   and nothing else of a rollout: advantages are in them.
+//! - parameters, moments, gradients, progress, the report: only `learn` accesses them.
+//! - environments, values, rewards, flags, norms and their scales, episodes, clock, scene: only `play` accesses them. An update reads samples
+//!   and nothing else from a rollout; the samples contain the advantages.
 //! - reports to the host: `play` and `learn` copy episodes, scene and report to a slot on the device, and `side`, which waits for
 //!   the end of the update, from there to pinned memory. A slot is used again once the host has seen the end of that copy, so
 //!   the training streams never wait for it.
@@ -81,11 +81,11 @@ pub fn backend(
     backend_in(env, config, device, options, Arc::new(Alone))
 }
 
-/// The same, of a GPU of a group, which plays its share of the environments. All processes of the group have to make the same calls in the
-/// same order; the sums of all GPUs are made by NCCL, in an order of its own unless `options.deterministic`.
+/// Like [`backend`], for one GPU of a group, which plays its share of the environments. All processes of the group must make the same calls in
+/// the same order. NCCL adds the sums of all GPUs, in an unspecified order unless `options.deterministic`.
 ///
 /// # Errors
-/// As [`backend`], when the GPUs cannot have equal shares, or NCCL is missing.
+/// The errors of [`backend`], when the GPUs cannot have equal shares, or NCCL is missing.
 pub fn backend_in(
     env: Arc<dyn AnyEnv>,
     config: &Config,
@@ -98,7 +98,7 @@ pub fn backend_in(
     check_devices(device, &*group)?;
     let made = CudaBackend::new(env, config, local, (&allocator, device), options, Arc::clone(&group));
     let mut made = agreed(&*group, made)?;
-    // From here on a GPU may wait in a stream for one that fails.
+    // From here on a GPU may wait in a stream for another one that has failed.
     link(device, &*group).and_then(|link| made.ready(link)).inspect_err(|_| group.abandon())?;
     made.how = match made.overlap_without_room()? {
         Some(reason) => format!("{how}; {reason}"),
@@ -107,7 +107,7 @@ pub fn backend_in(
     Ok(Box::new(made))
 }
 
-/// What a GPU of a group trains, and its memory.
+/// The configuration and the memory of one GPU of a group.
 fn prepare(
     env: &dyn AnyEnv,
     config: &Config,
@@ -173,7 +173,7 @@ fn check_options(
     Ok(())
 }
 
-/// Refuses a GPU for two processes, and GPUs of different models: sizes of launches, and so what GPUs exchange, depend on them.
+/// Refuses one GPU for two processes, and GPUs of different models: the launch sizes, and so the exchanged data, depend on the model.
 fn check_devices(device: &Device, group: &dyn Group) -> Result<(), LearnError> {
     const LENGTH: usize = 96;
     if group.size() == 1 {
@@ -206,7 +206,7 @@ fn check_devices(device: &Device, group: &dyn Group) -> Result<(), LearnError> {
     Err(LearnError::Config { key: "device", problem, remedy })
 }
 
-/// Links the GPU with those of the other processes; None if there are none.
+/// Connects the GPU with the GPUs of the other processes; None if there are none.
 fn link(device: &Device, group: &dyn Group) -> Result<Option<Communicator>, LearnError> {
     if group.size() == 1 {
         return Ok(None);
@@ -352,7 +352,7 @@ impl CudaBackend {
         })
     }
 
-    /// Links it with the other GPUs, if there are any, and prepares the updates.
+    /// Connects it with the other GPUs, if any, and prepares the updates.
     fn ready(&mut self, link: Option<Communicator>) -> Result<(), LearnError> {
         let Self { rollout, learner, side, overlap, .. } = self;
         if let Some(link) = &link {
@@ -530,7 +530,7 @@ fn collect<T: Plain>(
 ) -> Result<(), CudaError> {
     match link {
         None => all.copy_from(stream, own),
-        // Of words of eight bytes, whatever they are.
+        // Words of eight bytes, of any type.
         Some(link) => link.gather(stream, &own.cast::<f64>()?, &all.cast::<f64>()?),
     }
 }
@@ -557,7 +557,7 @@ struct OwnState {
 }
 
 impl CudaBackend {
-    /// What all GPUs have, and the environments of this one; waits until all enqueued work is done.
+    /// The state that all GPUs share, and the environments of this one; waits until all enqueued work is done.
     fn own_state(&self) -> Result<(Progress, LearnerState, [RunningNorm; 2], OwnState), LearnError> {
         self.rest()?;
         let learn = self.learn();

@@ -24,17 +24,17 @@ choice! {
     /// The kernels that run a network.
     #[derive(Default)]
     pub enum Kernels {
-        /// Whichever suits its shape.
+        /// Chosen by the shape of the network.
         #[default]
         Auto = "auto",
-        /// One kernel a horizon and one an update, with the network inside.
+        /// One kernel per rollout and one per update, with the network inside.
         Fused = "fused",
         /// Matrix products of cuBLASLt, layer by layer.
         Gemm = "gemm" | "layers",
     }
 }
 
-/// How a network is to run on a GPU.
+/// Options for running a network on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NetworkOptions {
     /// Precision of matrix products; parameters, sums and moments are in single precision.
@@ -60,7 +60,7 @@ pub struct GpuOptions {
     pub threads: usize,
     /// Whether a rollout runs concurrently with the previous update, with weights that are one update old.
     pub overlap: bool,
-    /// Whether a run on several GPUs has the bits of one with any other number of them.
+    /// Whether a run has the same bits on any number of GPUs.
     pub deterministic: bool,
 }
 
@@ -109,7 +109,7 @@ pub fn choose(
     let gemm = |reason: String| KernelChoice { kernels: Kernels::Gemm, reason };
     if kernels == Kernels::Gemm {
         blas()?;
-        return Ok(gemm("asked for".to_owned()));
+        return Ok(gemm("requested".to_owned()));
     }
     let fits = UpdateSpecialisation::new(network, config, precision, limits);
     if kernels == Kernels::Fused {
@@ -119,7 +119,7 @@ pub fn choose(
             }
             other => other,
         })?;
-        return Ok(fused("asked for".to_owned()));
+        return Ok(fused("requested".to_owned()));
     }
     let (widest, deep) = (config.hidden.iter().max().copied().unwrap_or(0), config.hidden.len());
     let large = if widest > WIDEST_FUSED {

@@ -178,7 +178,7 @@ impl Footprint {
     /// Checks that the configuration's environments fit into `fraction` of the free memory, and returns their bytes.
     ///
     /// # Errors
-    /// They do not: how much is needed, how much there is, and the most environments that fit.
+    /// If they do not fit: the bytes needed, the bytes available, and the maximum number of environments.
     pub fn check(&self, device: &Device, fraction: f64) -> Result<usize, LearnError> {
         let (num_envs, devices) = (self.config.num_envs, self.config.devices);
         let (usable, Memory { free, total }) = self.usable(device, fraction)?;
@@ -332,7 +332,7 @@ pub(in crate::cuda) mod tests {
             let of = |n| footprint(&config, overlap).of(n).expect("it fits");
             (of(1 << 20) - of(1 << 19)) / (1 << 19)
         };
-        // A packed sample of 32 bytes, reward, value and flags a step; state, last value and a share of the sums besides.
+        // A packed sample of 32 bytes, reward, value and flags a step; plus state, last value and a share of the sums.
         assert_eq!(each(false), 128 * 41 + 6 * 4 + 4);
         assert_eq!(each(true), each(false) + 128 * 32);
     }

@@ -64,7 +64,7 @@ impl CudaLearner {
         Self::within(&allocator, (device, stream), &kernel_env, network, &config.into(), options.into())
     }
 
-    /// The same with an allocator.
+    /// Like `new`, with memory from `allocator`.
     ///
     /// # Errors
     /// See [`CudaLearner::new`].
@@ -110,12 +110,12 @@ impl CudaLearner {
         }
     }
 
-    /// Connects this learner with those of the run's other devices.
+    /// Connects this learner with the learners of the run's other devices.
     pub(super) fn link(&mut self, link: Communicator) {
         self.link = Some(link);
     }
 
-    /// Exchanges moments and gradients once before the first update, because NCCL connects at the first call of a kind, which the capture
+    /// Exchanges moments and gradients once before the first update, because NCCL connects at the first call of each kind, which the capture
     /// of a graph may not allow. The values are not used.
     ///
     /// # Errors

@@ -87,7 +87,7 @@ impl Policy {
             let policy = GemmPolicy::new(device, stream, kernel_env, of, (sizes, memory), weights)?;
             return Ok((Policy::Gemm(Box::new(policy)), sizes));
         }
-        // By all environments, so that statistics are merged in the same parts for any number of devices.
+        // Determined by all environments, so that statistics are merged in the same parts for any number of devices.
         let specialisation = Specialisation::new(network, &config.whole(), options.precision, limits)?;
         let sizes = sizes(FusedPolicy::blocks(&specialisation, config.num_envs));
         let weights = match followed {
@@ -114,7 +114,7 @@ impl CudaRollout {
         Self::within(&Allocator::of(device), device, &kernel_env, &config.into(), options.into(), None, 1)
     }
 
-    /// The same with an allocator. It uses the weights of a learner of the same precision if `follows` is given, else its own, and
+    /// Like `new`, with memory from `allocator`. It uses the weights of a learner of the same precision if `follows` is given, else its own, and
     /// has `sample_buffers` buffers for samples ([`CudaRollout::fill`]).
     ///
     /// # Errors
@@ -195,7 +195,7 @@ impl CudaRollout {
         self.kernel().map(BlockResources::of).transpose()
     }
 
-    /// The stream that horizons run on.
+    /// The stream that rollouts run on.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
@@ -215,7 +215,7 @@ impl CudaRollout {
     /// Copies the weights of a learner of the same precision, at this point of its stream.
     ///
     /// # Errors
-    /// When the learner is of another network, or the device fails.
+    /// When the learner has a different network, or the device fails.
     pub(super) fn take_weights(&self, stream: &Stream, learner: &CudaLearner) -> Result<(), LearnError> {
         self.params.copy_from(stream, &learner.memory.parameters)?;
         match (&self.policy, learner.weights()?) {
@@ -242,7 +242,7 @@ impl CudaRollout {
         self.turn = turn;
     }
 
-    /// Enqueues a horizon: one launch, and nothing over the bus.
+    /// Enqueues a rollout: one launch, without bus transfers.
     ///
     /// # Errors
     /// When the launch fails.
@@ -268,7 +268,7 @@ impl CudaRollout {
         self.link = Some(link);
     }
 
-    /// The episodes that ended in the last horizon; waits for it.
+    /// The episodes that ended in the last rollout; waits for it.
     ///
     /// # Errors
     /// When the device fails, as in everything below.
@@ -276,7 +276,7 @@ impl CudaRollout {
         Ok(self.memory.totals.read(&self.stream)?[0])
     }
 
-    /// The samples of the last horizon, `(T, N, stride)` words; with memory followed by the states that sequences began with,
+    /// The samples of the last rollout, `(T, N, stride)` words; with memory followed by the states that sequences began with,
     /// `(sequences of an environment, N, states)`.
     ///
     /// # Errors
@@ -316,7 +316,7 @@ impl CudaRollout {
         Ok(())
     }
 
-    /// Running statistics of what is normalised: features, then the discounted return; none without normalisation.
+    /// Running statistics of the normalised quantities: features, then the discounted return; none without normalisation.
     ///
     /// # Errors
     /// See [`CudaRollout::episodes`].
@@ -324,7 +324,7 @@ impl CudaRollout {
         self.memory.norms.as_ref().map_or(Ok(Vec::new()), |norms| Ok(norms.running.read(&self.stream)?))
     }
 
-    /// Sets those statistics, and the frozen `(shift, scale)` of each that horizons use.
+    /// Sets those statistics, and the frozen `(shift, scale)` of each that rollouts use.
     ///
     /// # Errors
     /// When there are not as many, or the device fails.
@@ -379,7 +379,7 @@ impl CudaRollout {
         }
     }
 
-    /// Fills everything that a rollout must write with `byte`, so that a test detects what it does not write.
+    /// Fills every output buffer of a rollout with `byte`, so that a test detects words that it does not write.
     ///
     /// # Errors
     /// See [`CudaRollout::episodes`].
@@ -423,12 +423,12 @@ impl CudaRollout {
         advantages(device, &self.stream, &buffers, size, &self.layout, Discounts::of(config))
     }
 
-    /// Whether environment 0 is recorded in the horizons to come; see [`CudaRollout::scene`].
+    /// Sets whether the next rollouts record environment 0; see [`CudaRollout::scene`].
     pub fn record_scene(&mut self, on: bool) {
         self.recording = on;
     }
 
-    /// Environment 0 before each step of the last horizon, the step's flags and the return after it, `(T, leaves + 4)`; none
+    /// Environment 0 before each step of the last rollout, the step's flags and the return after it, `(T, leaves + 4)`; none
     /// unless recorded.
     ///
     /// # Errors
@@ -437,7 +437,7 @@ impl CudaRollout {
         if self.recording { Ok(Some(self.memory.scene.read(&self.stream)?)) } else { Ok(None) }
     }
 
-    /// The episodes that ended in the last horizon, on the device.
+    /// The episodes that ended in the last rollout, on the device.
     pub(super) fn totals(&self) -> &Buffer<EpisodeTotals> {
         &self.memory.totals
     }

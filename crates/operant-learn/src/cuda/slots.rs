@@ -21,7 +21,7 @@ impl SlotMemory {
     /// Allocates memory for reports of all devices, with a scene of this many words.
     ///
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn new(allocator: &Allocator, devices: usize, scene: usize) -> Result<Self, CudaError> {
         Ok(Self {
             report: allocator.alloc(devices)?,

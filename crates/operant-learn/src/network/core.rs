@@ -32,7 +32,7 @@ impl Cell {
         }
     }
 
-    /// Whether gates also see the state, through weights of their own.
+    /// Whether gates also see the state, through their own weights.
     pub const fn sees_state(self) -> bool {
         !matches!(self, Self::MinGru)
     }
@@ -117,7 +117,7 @@ fn no_core(config: &Config) -> Result<(), LearnError> {
     }
 }
 
-/// A layer with memory: its unit, its width, and where its state lies.
+/// A layer with memory: its unit, its width, and the offset of its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellSpec {
     /// The unit.
@@ -134,7 +134,7 @@ impl CellSpec {
         self.cell.gates() * self.width
     }
 
-    /// Parameters of the gates' view of the state: a matrix `(rows, H)` and `(rows)` biases, or none.
+    /// Parameters from the state to the gates: a matrix `(rows, H)` and `(rows)` biases, or none.
     pub fn state_params(&self) -> usize {
         if self.cell.sees_state() { self.rows() * (self.width + 1) } else { 0 }
     }

@@ -85,7 +85,7 @@ impl Embed {
         Ok(Self { parts, width, pool })
     }
 
-    /// The same with one table for the parts of an image.
+    /// A copy with one shared table for the parts of an image.
     pub fn shared(self, image: Image) -> Self {
         let range = image.first..image.first + image.extents.iter().product::<usize>();
         let mut parts: Vec<EmbedPart> = Vec::new();

@@ -1,5 +1,5 @@
 //! Initial parameters: orthogonal weights with gain sqrt(2) for hidden layers, 0.01 for the policy's output and 1 for
-//! the value's and for layers with memory; normal tables; biases zero but for the update gates of mingru. Computed in f64 from counter-based draws, so the bits depend on the seed alone.
+//! the value's and for layers with memory; normal tables; biases zero except the update gates of mingru. Computed in f64 from counter-based draws, so the bits depend on the seed alone.
 
 use core::num::Wrapping;
 
@@ -90,7 +90,7 @@ fn orthogonal(rows: usize, columns: usize, normals: &mut Normals) -> Vec<f64> {
             }
         }
         let norm = vector.iter().map(|a| a * a).sum::<f64>().sqrt();
-        // A draw inside the span of the earlier ones has probability zero; it is drawn again.
+        // A row inside the span of the earlier ones has probability zero; it is drawn again.
         if norm > 1e-9 {
             vector.iter_mut().for_each(|a| *a /= norm);
             basis.push(vector);

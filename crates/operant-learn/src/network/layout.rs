@@ -50,7 +50,7 @@ pub struct LayerSpec {
     pub activation: Option<Activation>,
 }
 
-/// What the weights of a layer are applied to.
+/// The inputs to which the weights of a layer are applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Form {
     /// All inputs: W is row-major `(outputs, inputs)`.
@@ -128,7 +128,7 @@ impl LayerSpec {
         2 * (self.rows() * self.columns() * self.places()) as u64
     }
 
-    /// The place of all its parameters in the flat vector: W, b, and what sees the state.
+    /// The range of all its parameters in the flat vector: W, b, and the weights of the state.
     pub fn params(&self) -> core::ops::Range<usize> {
         let of_state = match &self.form {
             Form::Cell(cell) => cell.state_params(),
@@ -175,7 +175,7 @@ pub struct Network {
     pub log_std: Option<usize>,
     /// Numbers of state that an environment carries from step to step.
     pub states: usize,
-    /// What multiplies fully connected layers in bf16 on the CPU; None for f32. GPUs have options of their own.
+    /// The unit that multiplies fully connected layers in bf16 on the CPU; None for f32. GPUs have their own options.
     pub bf16: Option<operant_amx::Unit>,
 }
 
@@ -226,7 +226,7 @@ impl Network {
         self.layers().map(LayerSpec::flops).sum()
     }
 
-    /// The same for one forward and one backward pass: every layer's weight gradient, and the input gradient of every
+    /// Like `forward_flops`, for one forward and one backward pass: every layer's weight gradient, and the input gradient of every
     /// layer but the first.
     pub fn forward_backward_flops(&self) -> u64 {
         let first: u64 = self.chains.iter().map(|chain| chain.layers[0].input_flops()).sum();

@@ -94,7 +94,7 @@ impl Head {
 pub struct Architecture {
     /// The input.
     pub input: Input,
-    /// How the input is made from a stored observation; None where it is stored as it is.
+    /// The conversion from a stored observation to the input; None if it is stored unchanged.
     pub packing: Option<Packing>,
     /// Tables of the indices of the input, before all other layers.
     pub embed: Option<Embed>,
@@ -212,7 +212,7 @@ impl Architecture {
     }
 }
 
-/// What of a configuration does not go with a pointer head, and the remedy.
+/// The part of a configuration that is incompatible with a pointer head, and the remedy.
 fn unfit_for_pointer(config: &Config) -> Option<(&'static str, &'static str)> {
     if !config.conv.is_empty() {
         Some(("a pointer head does not support convolutions", "set conv = [], or pointer = false"))

@@ -83,9 +83,9 @@ fn words(bundle: &impl Bundle<f32>, count: usize) -> Vec<u32> {
     words
 }
 
-/// Plays a horizon from lifetime step `start` on and again on the scalar lane, with the actions that the device took:
-/// observations, flags, rewards, states and episodes must be the same, and with zero weights the actions must be those of
-/// the draws. Returns which kinds of flags came up.
+/// Plays one rollout on the device from global step `start`, and repeats it on the scalar lane with the same actions:
+/// observations, flags, rewards, states and episodes must be equal, and with zero weights the actions must equal the
+/// draws. Returns how often each kind of flag occurred.
 fn by_hand<E: Env>(device: &Device, env: &E, config: &Config, start: u64) -> [usize; 4] {
     let spec = env.spec();
     let rollout = CudaRollout::new(device, env, config, Precision::F32).expect("a rollout");
@@ -272,11 +272,11 @@ fn drawn<E: Env>(
     }
 }
 
-/// A lifetime step whose low word wraps around within a horizon, and whose draws are no multiple of four.
+/// A global step whose low word overflows during the rollout and that is not a multiple of four.
 const LATE: u64 = (7 << 32) - 6;
 
 #[test]
-fn horizons_late_in_a_lifetime_are_those_of_the_scalar_lane() {
+fn rollouts_across_a_32_bit_global_step_equal_the_scalar_lane() {
     let Some(device) = device(2) else { return };
     by_hand(&device, &CartPole::default(), &config(17, 9, &[]), LATE - 1);
     by_hand(&device, &Locks, &config(17, 30, &[]), LATE);
@@ -291,7 +291,7 @@ fn horizons_late_in_a_lifetime_are_those_of_the_scalar_lane() {
     }
 }
 
-/// More blocks than a block has threads, and several warps a block: what is merged comes from all of them.
+/// More blocks than a block has threads, and several warps per block: the merged statistics include all of them.
 #[test]
 fn many_blocks_of_many_warps_are_merged() {
     let Some(device) = device(2) else { return };
@@ -309,7 +309,7 @@ fn many_blocks_of_many_warps_are_merged() {
     rollout_agrees(&device, &Crane, &normed, Precision::F32, 8);
 }
 
-/// What random play writes for benchmarks that read it, and the episodes that it counts.
+/// The outputs that random play writes for benchmarks, and its episode counts, equal the scalar lane.
 #[test]
 fn random_play_writes_what_the_scalar_lane_gives() {
     fn check<E: Env>(device: &Device, env: &E) {
@@ -318,7 +318,7 @@ fn random_play_writes_what_the_scalar_lane_gives() {
         let options = PlayOptions { writes: Some(steps), ..PlayOptions::new(seed) };
         let play = CudaPlay::new(device, env, n, options).expect("environments");
         play.play(steps).expect("a horizon");
-        let (obs, rewards, flags) = play.outputs().expect("outputs").expect("that were asked for");
+        let (obs, rewards, flags) = play.outputs().expect("outputs").expect("requested outputs");
         let (obs_words, leaves) = (spec.obs.words(), leaves_of::<f32, E::State<f32>>().len() + 2);
         let (mut returns, mut length) = (Vec::new(), 0.0);
         let running = play.environments().expect("environments");
@@ -372,8 +372,8 @@ fn the_least_draw_takes_a_legal_choice() {
     assert_eq!(choice, 3.0);
 }
 
-/// A broken network must be seen: NaN reaches values and log-probabilities, whatever the arithmetic, and actions stay within
-/// their space. Great weights saturate and stay finite.
+/// A diverged network must be detected: in every precision NaN reaches values and log-probabilities, and actions remain in
+/// their space. Large weights saturate and remain finite.
 #[test]
 fn broken_and_great_weights_are_what_they_are_on_the_cpu() {
     let Some(device) = device(1) else { return };

@@ -1,4 +1,4 @@
-//! A run on several GPUs and a stand-in for NCCL: each GPU in a thread of its own.
+//! A run on several GPUs and a stand-in for NCCL: each GPU in its own thread.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ fn updates(
     Some(train(backend(config, options, group)?.expect("a backend"), from, count))
 }
 
-/// The same on this number of GPUs, all of which must agree.
+/// Like `updates`, on this number of GPUs, all of which must agree.
 fn together(
     config: &Config,
     options: GpuOptions,

@@ -157,7 +157,7 @@ fn the_order_of_streams_changes_no_bit() {
     {
         let Some(device) = device(ordinal) else { return };
         overlap_plays_with_weights_one_update_old(&device, how, times);
-        // Without overlap only the reports have a stream of their own.
+        // Without overlap only the reports have their own stream.
         let runs: Vec<_> = (0..times)
             .map(|_| {
                 let mut backend = backend(&device, how, false);
@@ -186,7 +186,7 @@ fn a_restored_overlap_continues_bit_for_bit() {
         let saved = first.save().expect("a snapshot");
         let mut second = backend(&device, precision, true);
         run(&mut *second, 2);
-        // Nobody asks for its report any more.
+        // Its report is never polled.
         second.enqueue_update().expect("an update");
         second.load(&saved).expect("the same environment and configuration");
         assert_same(&second.save().expect("a snapshot"), &saved, "what was loaded");
@@ -231,7 +231,7 @@ fn overlap_starts_with_the_current_weights_and_changes_no_others() {
 }
 
 #[test]
-fn reports_wait_for_whoever_is_far_ahead() {
+fn seven_enqueued_updates_report_as_seven_polled_ones() {
     let Some(device) = device(1) else { return };
     for overlap in [false, true] {
         let (mut eager, mut reference) =
@@ -248,13 +248,13 @@ fn reports_wait_for_whoever_is_far_ahead() {
 }
 
 #[test]
-fn the_loop_allocates_nothing_and_the_start_what_was_foretold() {
+fn the_loop_allocates_nothing_and_construction_the_predicted_bytes() {
     const PINNED: u64 = 3 * 4;
     use Kernels::{Fused, Gemm};
     use Precision::{Bf16, F32, Tf32};
     if !stand_in::is_child() {
         // By itself: other tests would take memory of the same device.
-        let test = "cuda::training_loop::the_loop_allocates_nothing_and_the_start_what_was_foretold";
+        let test = "cuda::training_loop::the_loop_allocates_nothing_and_construction_the_predicted_bytes";
         let Some(output) = stand_in::rerun(test) else { return };
         return stand_in::must_pass(&output);
     }
@@ -276,15 +276,15 @@ fn the_loop_allocates_nothing_and_the_start_what_was_foretold() {
         let Some(device) = device(ordinal) else { return };
         let network = NetworkOptions { precision, kernels };
         let options = GpuOptions { network, ..options(precision, overlap) };
-        let foretold = Footprint::new(&Locks, config, options, device.properties()).expect("a footprint");
-        let foretold = foretold.of(config.num_envs).expect("kernels for it");
+        let predicted = Footprint::new(&Locks, config, options, device.properties()).expect("a footprint");
+        let predicted = predicted.of(config.num_envs).expect("kernels for it");
         let before = (device.allocations(), device.memory().expect("a size").free);
         let mut backend = cuda::backend(shared(Locks), config, &device, options).expect("a backend");
         let after = (device.allocations(), device.memory().expect("a size").free);
         // Each library for products has memory to work in.
         let (libraries, room) = if kernels == Gemm { (2, 2 << 25) } else { (0, 0) };
         assert_eq!(after.0 - before.0, 1 + PINNED + libraries, "one arena, and where reports arrive");
-        assert_eq!((before.1 - after.1) as usize, foretold + room);
+        assert_eq!((before.1 - after.1) as usize, predicted + room);
         run(&mut *backend, 2);
         backend.scene();
         run(&mut *backend, 3);

@@ -20,7 +20,7 @@ pub fn device(ordinal: usize) -> Option<Device> {
     Some(cuda.open(ordinal).expect("the stand-in has this device"))
 }
 
-/// The device with little memory. Tests that look at its memory run one after the other.
+/// The device with little memory. Tests that read its memory run one after the other.
 pub fn little_device() -> Option<(MutexGuard<'static, ()>, Device)> {
     static MEMORY: Mutex<()> = Mutex::new(());
     let alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);

@@ -146,7 +146,7 @@ pub fn find(run: &str) -> Result<FoundRing, RingError> {
 /// [`find`] in one directory.
 ///
 /// # Errors
-/// As [`find`].
+/// Same as [`find`].
 pub fn find_in(dir: &Path, run: &str) -> Result<FoundRing, RingError> {
     among(rings_in(dir), run)
 }

@@ -18,14 +18,14 @@ pub enum RingError {
         /// The remedy.
         remedy: &'static str,
     },
-    /// It belongs to another user, who does not share it.
+    /// It belongs to another user and is not readable.
     Foreign {
         /// The file.
         path: PathBuf,
         /// Whose it is.
         owner: String,
     },
-    /// The place for rings is not safe or not fit for one.
+    /// The directory for rings is not safe, or not suitable.
     Directory {
         /// The directory.
         path: PathBuf,
@@ -117,7 +117,7 @@ impl RingError {
     }
 }
 
-/// Whose a file is, or the nearest directory above it that can be looked at; none where it is this user's own.
+/// The owner of a file, or of the nearest readable directory above it; none if that is this user.
 fn foreign_owner(path: &Path) -> Option<String> {
     let found = path.ancestors().find_map(|path| std::fs::symlink_metadata(path).ok())?;
     let (uid, own) = (found.uid(), rustix::process::geteuid().as_raw());

@@ -123,7 +123,7 @@ impl Identity {
     }
 }
 
-/// Whether this process leads a session of its own that has no terminal.
+/// Whether this process leads its own session that has no terminal.
 fn is_detached() -> bool {
     let leads = ProcessInfo::this().is_some_and(|process| process.session == std::process::id());
     leads && std::fs::File::open("/dev/tty").is_err()

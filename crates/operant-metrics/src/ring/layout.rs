@@ -281,7 +281,7 @@ mod tests {
     fn a_header_reads_back() {
         let layout = Layout::new(&Capacity::default(), 100, 1000);
         assert_eq!(Layout::read(&ready(&layout), layout.words).unwrap(), layout);
-        // Beside the limit, the size that the documentation names.
+        // Checks the limit, and the size that the documentation states.
         let bytes = layout.words * 8;
         assert!(bytes <= 8_000_000 && (bytes + 50_000) / 100_000 == 75, "{bytes} bytes");
         assert!(layout.sections.iter().all(|section| section.offset % LINE == 0));

@@ -39,7 +39,7 @@ pub enum FileState {
 pub struct Records {
     /// Number of the first row, counted from the first record published.
     pub first: u64,
-    /// One value per metric. Rows that could not be read completely are left out.
+    /// One value per metric. Rows that could not be read completely are skipped.
     pub rows: Vec<Vec<f64>>,
     /// Number of requested records that were overwritten or being written.
     pub skipped: u64,
@@ -170,7 +170,7 @@ impl RingReader {
     }
 
     /// Whether the trainer's clock is that of this process. If not, a run is stalled only when this reader has seen nothing
-    /// change for [`super::STALL`]: a first look cannot tell.
+    /// change for [`super::STALL`]: the first reading cannot tell.
     pub fn shares_clock(&self) -> bool {
         self.watch.shares_clock()
     }
@@ -295,7 +295,7 @@ impl RingReader {
     pub fn freeze(&self) -> RingReader {
         let words = self.words();
         let mut copy: Vec<u64> = words.iter().map(|word| word.load(Ordering::Relaxed)).collect();
-        // Each slot is copied again with the slot protocol: one that is being written is left out.
+        // Each slot is copied again with the slot protocol: one that is being written is skipped.
         let mut settle = |slot: std::ops::Range<usize>| {
             let content = (0..ATTEMPTS).find_map(|_| slot::read(&words[slot.clone()], slot::copy));
             match content {

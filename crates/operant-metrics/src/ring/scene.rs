@@ -81,7 +81,7 @@ impl Shape {
 impl Episode {
     /// Encodes the episode as words of two 32-bit numbers: frames per second, return, view, number of frames; per frame
     /// its number of shapes; per shape its kind, tone, number of points and coordinates. If that takes more
-    /// than `room` words, every second frame is left out, and then the end.
+    /// than `room` words, every second frame is skipped, and then the end.
     pub(super) fn to_words(&self, room: usize) -> Vec<u64> {
         let word = |pair: &[u32]| u64::from(pair[0]) | u64::from(*pair.get(1).unwrap_or(&0)) << 32;
         let (mut stride, mut frames) = (1, self.frames.len());
@@ -117,7 +117,7 @@ impl Episode {
         numbers
     }
 
-    /// Decodes an episode, as far as the words are valid. Unknown shapes are left out.
+    /// Decodes an episode, as far as the words are valid. Unknown shapes are skipped.
     pub(super) fn from_words(number: u64, words: &[u64]) -> Option<Self> {
         let mut numbers = words.iter().flat_map(|word| [*word as u32, (*word >> 32) as u32]);
         let mut real = || numbers.next().map(f32::from_bits);

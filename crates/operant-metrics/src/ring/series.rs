@@ -46,7 +46,7 @@ pub struct MetricSummary {
 }
 
 impl MetricSummary {
-    /// Of values of which each is one update's; NaN stands for nothing reported.
+    /// Summarises values, one per update; NaN means that nothing was reported.
     pub fn of(values: &[f64]) -> Self {
         let mut all =
             MetricSummary { min: f64::NAN, max: f64::NAN, mean: f64::NAN, last: f64::NAN, count: 0 };
@@ -62,7 +62,7 @@ impl MetricSummary {
 }
 
 impl MetricSummary {
-    /// The same with the newest value taken in: no least value is above it and no greatest one below, though a summary may be
+    /// A copy that includes the newest value: the minimum is not above it and the maximum not below, though a summary may be
     /// a little older, and older parts of a run are kept in single precision.
     pub fn with_newest(mut self, value: f64) -> Self {
         if value.is_finite() {
@@ -73,7 +73,7 @@ impl MetricSummary {
     }
 }
 
-/// Where the entries of one resolution lie: level 0 is the ring of records.
+/// The position of the entries of one resolution: level 0 is the ring of records.
 struct Source {
     section: Section,
     /// Numbers of the entries that the ring holds.

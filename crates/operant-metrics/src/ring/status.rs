@@ -55,8 +55,8 @@ impl Watch {
         self.shares_clock
     }
 
-    /// How long ago something happened: the last of `times`, or where the trainer has a clock of its own, the last change of
-    /// any of them that this reader has seen. Each `which` has a memory of its own.
+    /// How long ago something happened: the last of `times`, or where the trainer has its own clock, the last change of
+    /// any of them that this reader has seen. Each `which` has its own memory.
     pub(super) fn since(&self, which: usize, now: u64, times: &[u64]) -> Duration {
         if self.shares_clock {
             return clock::since(now, times.iter().copied().max().unwrap_or(0));

@@ -136,7 +136,7 @@ impl Sections {
     }
 }
 
-/// Publishes records, states and checkpoints with stores into memory, and reads the clock now and then. It never waits;
+/// Publishes records, states and checkpoints with stores into memory, and reads the clock occasionally. It never waits;
 /// only replacing a lost file makes system calls, once, or once a second while no new file can be created.
 pub struct RingWriter {
     identity: Identity,

@@ -1,4 +1,4 @@
-//! A made-up run that looks like one: the same numbers every time, for examples and tests.
+//! A synthetic run that resembles training, with the same numbers every time, for examples and tests.
 
 #![allow(dead_code, reason = "each example and test needs a part of it")]
 
@@ -92,7 +92,7 @@ pub fn record(i: u64, updates: u64, seed: u64) -> Record {
     }
 }
 
-/// The ring, in `dir`, of a run called `long` with a lot behind it that goes on.
+/// The ring, in `dir`, of a live run called `long` with a long history.
 ///
 /// # Errors
 /// When it cannot be made there.

@@ -7,7 +7,7 @@ use crate::layout::PanelKind;
 use crate::ui::{events, losses, metrics};
 
 impl App {
-    /// The focus to the next panel on the screen; while one is expanded, to the next of all.
+    /// Moves the focus to the next panel on the screen; while a panel is expanded, to the next of all panels.
     pub(super) fn turn_focus(&mut self, by: isize) {
         self.metric = None;
         let panels: Vec<PanelKind> = match self.expanded {
@@ -32,7 +32,8 @@ impl App {
         }
     }
 
-    /// The focus to a panel; expanded if its number was pressed just before, or it has no place on this screen.
+    /// Moves the focus to a panel. Also expands the panel, or collapses it, if a panel is expanded, if this one is not on the screen,
+    /// or if its number was also the previous key.
     pub(super) fn go_to(&mut self, panel: PanelKind) {
         let on_screen = self.layout().area_of(panel).is_some();
         self.metric = None;
@@ -63,7 +64,7 @@ impl App {
         run.schema().metrics().get(*matching.get(selected)?).map(|metric| metric.name.clone())
     }
 
-    /// One step back: from a metric to its panel, from an expanded panel to all, from a filter to none.
+    /// Goes back one step: from a metric to its panel, from an expanded panel to all panels, from a filter to no filter.
     pub(super) fn back(&mut self) {
         if self.metric.take().is_some() {
         } else if self.expanded == Some(PanelKind::Metrics) && !self.view.filter.is_empty() {

@@ -115,7 +115,7 @@ impl App {
                 self.runs.overlay(self.list.row);
             }
             KeyCode::Char('s') => {
-                // Numbers are sorted with the greatest first.
+                // Numbers are sorted in descending order.
                 let by = order.by.next();
                 self.keep_row(|app| app.runs.sort(Order { by, reversed: by.is_number() }));
             }
@@ -189,7 +189,7 @@ impl App {
         self.numbered = None;
     }
 
-    /// Whether a single chart has the screen, in which a cursor can be.
+    /// Whether one chart fills the screen, so that it can show a cursor.
     fn shows_one_chart(&self) -> bool {
         let chart = matches!(self.expanded, Some(PanelKind::Returns | PanelKind::Speed | PanelKind::Phases));
         self.metric.is_some() || chart

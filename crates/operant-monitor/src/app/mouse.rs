@@ -67,7 +67,7 @@ impl App {
             return;
         }
         let last = self.runs.shown().map_or(0, |run| run.last_update);
-        // Numbers and border take some cells at the left. At the right edge the newest update stays in view.
+        // Labels and border take some cells at the left. Zooming at the right edge keeps the newest update in view.
         let (left, right) = (area.x + 7, area.right().saturating_sub(2));
         let at = match panel == PanelKind::Losses && self.metric.is_none() || right <= left {
             true => 1.0,

@@ -1,7 +1,7 @@
-//! All runs: those that were found, those on the screen, and those named on the command line that do not exist yet.
+//! All runs: runs that were found, runs on the screen, and runs named on the command line that do not exist yet.
 
+mod locations;
 mod order;
-mod place;
 mod recorded;
 mod run;
 mod source;
@@ -10,8 +10,8 @@ mod stage;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use locations::RunLocations;
 pub use order::{Order, SortBy};
-pub use place::Place;
 pub use recorded::{Recorded, settings};
 pub use run::RunView;
 pub use source::Source;
@@ -20,12 +20,12 @@ pub use stage::Stage;
 
 /// Time between two scans of the directories of rings and of runs.
 const SCAN_PERIOD: Duration = Duration::from_millis(500);
-/// The most directories of runs that one scan opens; the next scans open the rest.
+/// Maximum directories of runs that one scan opens; the next scans open the rest.
 const NEW_DIRS: usize = 100;
 
 /// All runs that the monitor knows of.
 pub struct Runs {
-    place: Place,
+    locations: RunLocations,
     /// Named on the command line and not seen yet.
     wanted: Vec<String>,
     open: Vec<RunView>,
@@ -43,11 +43,11 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// The runs in `place`. The first of `wanted` is shown and the others are drawn in its charts, each as soon as it exists;
+    /// The runs in `locations`. The first of `wanted` is shown and the others are drawn in its charts, each as soon as it exists;
     /// if `wanted` is empty, the newest run is shown.
-    pub fn new(place: Place, wanted: &[String]) -> Self {
+    pub fn new(locations: RunLocations, wanted: &[String]) -> Self {
         Runs {
-            place,
+            locations,
             wanted: wanted.to_vec(),
             open: Vec::new(),
             shown: None,
@@ -62,7 +62,7 @@ impl Runs {
 
     /// Runs that are open already, the first of which is shown.
     pub fn of_views(views: Vec<RunView>) -> Self {
-        let mut runs = Self::new(Place { rings: Some(PathBuf::new()), run_dir: None }, &[]);
+        let mut runs = Self::new(RunLocations { rings: Some(PathBuf::new()), run_dir: None }, &[]);
         runs.shown = views.first().map(|run| run.path().to_path_buf());
         runs.scanned = Some(Duration::MAX);
         runs.open = views;
@@ -89,11 +89,11 @@ impl Runs {
         }
     }
 
-    /// Opens what is new, and forgets what is gone and not on the screen. Directories are looked at where `list` asks for
+    /// Opens new runs, and drops runs that are gone and not on the screen. Directories are scanned if `list` requests
     /// all runs; without, those that are open stay.
     fn scan(&mut self, list: bool) {
-        let found = self.place.rings();
-        let dirs = if list { self.place.run_dirs() } else { Vec::new() };
+        let found = self.locations.rings();
+        let dirs = if list { self.locations.run_dirs() } else { Vec::new() };
         self.broken.clear();
         let kept = |path: &Path| {
             self.shown.as_deref() == Some(path) || self.overlaid.iter().any(|other| other == path)
@@ -107,7 +107,7 @@ impl Runs {
         });
         for ring in &found {
             if !self.is_open(&ring.path) {
-                match place::open_ring(ring) {
+                match locations::open_ring(ring) {
                     Ok(source) => self.add(RunView::of_source(&ring.name, source)),
                     Err(error) => self.broken.push((ring.name.clone(), error.to_string())),
                 }
@@ -136,7 +136,7 @@ impl Runs {
         self.open.iter().any(|run| run.path() == path)
     }
 
-    /// Adds a run. A ring takes the place of the directory of the same run, on the screen too: the run was resumed.
+    /// Adds a run. A ring replaces the directory of the same run, also on the screen: the run was resumed.
     fn add(&mut self, run: RunView) {
         let dir = &run.identity().dir;
         let same = self.open.iter().position(|other| other.is_recorded() && other.path() == dir);
@@ -151,7 +151,7 @@ impl Runs {
     /// Opens those runs of `wanted` that exist by now, and shows them.
     fn open_wanted(&mut self) {
         for name in std::mem::take(&mut self.wanted) {
-            match self.place.open(&name) {
+            match self.locations.open(&name) {
                 Ok((name, source)) => {
                     let path = source.path().to_path_buf();
                     if !self.is_open(&path) {
@@ -201,7 +201,7 @@ impl Runs {
         self.shown.as_deref().and_then(|path| self.open.iter().find(|run| run.path() == path))
     }
 
-    /// The same, to be changed.
+    /// Mutable access to the run that the panels show.
     pub fn shown_mut(&mut self) -> Option<&mut RunView> {
         let path = self.shown.as_deref()?;
         self.open.iter_mut().find(|run| run.path() == path)
@@ -231,7 +231,7 @@ impl Runs {
         }
     }
 
-    /// Draws the run at `index` of [`Runs::all`] with the one shown, or no longer.
+    /// Toggles whether the run at `index` of [`Runs::all`] is drawn with the one shown.
     pub fn overlay(&mut self, index: usize) {
         let Some(path) = self.open.get(index).map(|run| run.path().to_path_buf()) else { return };
         if self.shown.as_deref() == Some(&path) {
@@ -245,7 +245,7 @@ impl Runs {
         }
     }
 
-    /// Freezes the screen: also runs that end or vanish stay as they are.
+    /// Freezes the screen: runs that end or disappear remain as they are.
     pub fn freeze(&mut self) {
         self.frozen = true;
         let (shown, overlaid) = (&self.shown, &self.overlaid);

@@ -59,7 +59,7 @@ impl SortBy {
         Self::ALL[(self as usize + 1) % Self::ALL.len()]
     }
 
-    /// Whether its values are numbers, which are sorted with the greatest first.
+    /// Whether its values are numbers, which are sorted in descending order.
     pub const fn is_number(self) -> bool {
         !matches!(self, SortBy::Name | SortBy::State | SortBy::Env)
     }
@@ -86,12 +86,12 @@ impl SortBy {
 pub struct Order {
     /// By which column.
     pub by: SortBy,
-    /// Whether the greatest comes first.
+    /// Whether the largest comes first.
     pub reversed: bool,
 }
 
 impl Order {
-    /// Sorts; runs that are equal in the column stand by their names.
+    /// Sorts by the column; runs with equal values are sorted by name.
     pub(super) fn sort(self, runs: &mut [RunView]) {
         runs.sort_by(|a, b| {
             let by = self.by.compare(a, b).then_with(|| natural(a.name(), b.name()));

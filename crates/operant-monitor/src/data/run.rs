@@ -1,4 +1,4 @@
-//! One run as the monitor sees it: where it is read from, what was read for this frame, and what is kept when the ring
+//! One run in the monitor: its source, the data read for this frame, and the data kept when the ring
 //! goes away.
 
 use std::cell::RefCell;
@@ -18,16 +18,16 @@ use super::stage::Stage;
 use crate::verdict::{self, Verdict};
 use crate::view::View;
 
-/// How long a summary over the whole run is good for.
+/// Time until a summary over the whole run is computed again.
 const SUMMARY_AGE: Duration = Duration::from_millis(500);
-/// How often a run's directory is looked at.
+/// How often a run's directory is checked.
 const DIRECTORY_AGE: Duration = Duration::from_millis(500);
 
 /// A run that is open.
 pub struct RunView {
     name: String,
     path: PathBuf,
-    /// What is read: the run, or the copy made when the user froze it.
+    /// The source: the run, or the copy made when the user froze it.
     source: Source,
     /// The run while `source` is a copy.
     live: Option<Source>,
@@ -43,14 +43,14 @@ pub struct RunView {
     pub last_update: u64,
     /// [`Source::revision`] of what was read for this frame.
     revision: u64,
-    /// What became of the file.
+    /// The state of the file.
     pub presence: FileState,
-    /// What the user should know of the file; empty while all is well.
+    /// A warning about the file; empty if there is none.
     pub note: String,
-    /// What is playing of the scene.
+    /// The playback of the scene.
     pub stage: Stage,
     now: Duration,
-    /// When a directory was last looked at.
+    /// When a directory was last checked.
     looked: Option<Duration>,
     series: RefCell<HashMap<(usize, usize), CachedSeries>>,
     summaries: RefCell<HashMap<usize, CachedSummary>>,
@@ -105,7 +105,7 @@ impl RunView {
         run
     }
 
-    /// The run's name, or its ring's: with `~2` behind it where two live runs share one.
+    /// The run's name, or its ring's: with `~2` appended if two live runs share one.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -115,12 +115,12 @@ impl RunView {
         &self.path
     }
 
-    /// What is read.
+    /// The source.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Whether it is read from its directory: no picture, no cores, no samples.
+    /// Whether it is read from its directory, without scene, cores and samples.
     pub fn is_recorded(&self) -> bool {
         matches!(self.source, Source::Recorded(_))
     }
@@ -174,7 +174,7 @@ impl RunView {
         }
     }
 
-    /// Follows the name to another file, if there is a good one.
+    /// Opens another valid file of the same name, if there is one.
     fn reopen(&mut self) {
         let opened = match self.presence {
             FileState::Gone => None,
@@ -242,7 +242,7 @@ impl RunView {
         self.position(name).and_then(|i| self.latest.get(i)).copied().unwrap_or(f64::NAN)
     }
 
-    /// The same, or where the newest update had nothing to report the last value that any update did.
+    /// Like `value`; if the newest update did not report the metric, the last reported value.
     pub fn last_reported(&self, name: &str) -> f64 {
         match self.value(name) {
             value if value.is_nan() => self
@@ -252,7 +252,7 @@ impl RunView {
         }
     }
 
-    /// The greatest value over the whole run. The summary is up to half a second old, and no best is below the newest.
+    /// The largest value over the whole run. The summary is up to half a second old, so the newest value is included.
     pub fn best(&self, name: &str) -> f64 {
         self.summary(name).map_or(f64::NAN, |summary| summary.max).max(self.value(name))
     }
@@ -311,7 +311,7 @@ impl RunView {
         self.position(name).map(|y| self.summary_of(y))
     }
 
-    /// The metric at `y` over the whole run: at most half a second old, but for the newest value.
+    /// The metric at `y` over the whole run: the newest value is current, the rest up to half a second old.
     pub fn summary_of(&self, y: usize) -> MetricSummary {
         let newest = self.latest.get(y).copied().unwrap_or(f64::NAN);
         self.recent_summary(y).with_newest(newest)
@@ -320,7 +320,7 @@ impl RunView {
     fn recent_summary(&self, y: usize) -> MetricSummary {
         let mut cache = self.summaries.borrow_mut();
         if let Some(CachedSummary { at, revision, data }) = cache.get(&y) {
-            // A ring grows with every update; a directory is mostly that of a run that has ended.
+            // A ring grows with every update; the run of a directory has usually ended.
             let fresh = match self.is_recorded() {
                 true => *revision == self.revision,
                 false => self.now.saturating_sub(*at) < SUMMARY_AGE,
@@ -334,7 +334,7 @@ impl RunView {
         data
     }
 
-    /// What to say of its state.
+    /// The description of its state.
     pub fn verdict(&self) -> Verdict {
         verdict::of(self.identity(), &self.status, self.value("env_steps"))
     }

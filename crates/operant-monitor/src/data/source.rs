@@ -1,4 +1,4 @@
-//! Where a run is read from: its ring while that exists, else its directory.
+//! The source of a run's data: its ring while that exists, else its directory.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -54,7 +54,7 @@ impl Source {
         }
     }
 
-    /// Its health, the times of its signs of life, and its latest checkpoint.
+    /// Its health, the times of its heartbeats, and its latest checkpoint.
     pub fn status(&self) -> Status {
         match self {
             Source::Ring(ring) => ring.status(),
@@ -108,7 +108,7 @@ impl Source {
         }
     }
 
-    /// The newest utilization; a directory keeps none.
+    /// The newest utilization; none for a directory.
     pub fn sample(&self) -> Option<Sample> {
         match self {
             Source::Ring(ring) => ring.sample(),
@@ -116,7 +116,7 @@ impl Source {
         }
     }
 
-    /// The episode that is shown, if its number is greater than `after`; a directory keeps none.
+    /// The episode that is shown, if its number is greater than `after`; none for a directory.
     pub fn scene(&self, after: u64) -> Option<Episode> {
         match self {
             Source::Ring(ring) => ring.scene(after),
@@ -140,7 +140,7 @@ impl Source {
         }
     }
 
-    /// Records that were left out: damaged, or being written while they were read.
+    /// Records that were skipped: damaged, or being written while they were read.
     pub fn skipped(&self) -> u64 {
         match self {
             Source::Ring(ring) => ring.skipped(),
@@ -148,7 +148,7 @@ impl Source {
         }
     }
 
-    /// Whether the ring's file still exists and is whole. A directory that was deleted is shown as it was.
+    /// Whether the ring's file still exists and is complete. Always true for a directory: its last contents are shown after it is deleted.
     pub fn presence(&self) -> FileState {
         match self {
             Source::Ring(ring) => ring.presence(),

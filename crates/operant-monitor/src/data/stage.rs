@@ -1,4 +1,4 @@
-//! What the scene panel plays: which episode, and which of its frames.
+//! The playback of the scene panel: the current episode and frame.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use operant_draw::cells::Picture;
 /// How long the last frame is shown before the next play-through.
 const CURTAIN: Duration = Duration::from_millis(500);
 
-/// What is being played of the scene, kept from frame to frame. One per run, in [`super::RunView::stage`].
+/// The playback of the scene, kept between frames. One per run, in [`super::RunView::stage`].
 #[derive(Debug, Clone, Default)]
 pub struct Stage {
     playing: Option<Playing>,
@@ -28,11 +28,11 @@ pub(crate) struct Playing {
 }
 
 impl Stage {
-    /// Moves on to the time `now` (since the monitor started; it stands still while frozen), taking a new episode from
+    /// Advances to the time `now` (since the monitor started, without frozen time), taking a new episode from
     /// the ring when it is time for one. Called once a frame while the scene is on the screen.
     ///
-    /// A play-through is never cut: early in training episodes are short and end many times a second, and a picture
-    /// that jumps between them shows none. When it is over the newest episode follows, or the same one again.
+    /// An episode is always played to its end: early in training, episodes are short and end many times a second, too fast
+    /// to follow. After its end the newest episode follows, or the same one again.
     pub fn advance(&mut self, source: &Source, now: Duration) {
         self.advance_with(|after| source.scene(after), now);
     }
@@ -71,7 +71,7 @@ impl Stage {
 }
 
 impl Playing {
-    /// Frames per second; what is not a sensible number plays at 30.
+    /// Frames per second; 30 if the value is not a positive finite number.
     fn fps(&self) -> f64 {
         let fps = f64::from(self.episode.fps);
         if (0.1..=1000.0).contains(&fps) { fps } else { 30.0 }
@@ -79,13 +79,13 @@ impl Playing {
 
     fn is_over(&self, now: Duration) -> bool {
         let length = Duration::from_secs_f64(self.episode.frames.len() as f64 / self.fps()) + CURTAIN;
-        // After a clock that ran backwards the play-through begins again.
+        // If the clock ran backwards, playback restarts.
         now < self.began || now - self.began >= length
     }
 
     fn index_at(&self, now: Duration) -> usize {
         let frames = now.saturating_sub(self.began).as_secs_f64() * self.fps();
-        // The little more makes up for rounding: the frame that is due at 0.3 s is shown at 0.3 s.
+        // The small addition compensates for rounding: the frame due at 0.3 s is shown at 0.3 s.
         ((frames + 1e-6) as usize).min(self.episode.frames.len().saturating_sub(1))
     }
 
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(show(&mut stage, Some(&only), 1099), Some((1, 1)));
         assert_eq!(show(&mut stage, Some(&only), 1100), Some((1, 2)));
         assert_eq!(show(&mut stage, Some(&only), 1300), Some((1, 4)));
-        // The last frame stands, then the play-through begins again.
+        // The last frame is held, then playback restarts.
         assert_eq!(show(&mut stage, Some(&only), 1890), Some((1, 4)));
         assert_eq!(show(&mut stage, Some(&only), 1900), Some((1, 1)));
         assert_eq!(show(&mut stage, Some(&only), 2000), Some((1, 2)));

@@ -1,4 +1,4 @@
-//! Runs for the tests of what shows them: real rings, made in a directory of their own.
+//! Runs for tests of the monitor: real rings, created in a temporary directory.
 
 use std::path::PathBuf;
 
@@ -36,7 +36,7 @@ pub fn run(updates: u64) -> (TempDir, Ring, Source) {
     (dir, ring, reader.into())
 }
 
-/// Update number `update` of a run that learns; in every third no episode ends.
+/// Update number `update` of a learning run; in every third update no episode ends.
 pub fn record(update: u64) -> Record {
     let x = update as f64;
     let ended = !update.is_multiple_of(3);
@@ -101,7 +101,7 @@ pub fn event(number: u64, level: Level, text: &str) -> Event {
     Event { number, unix_ns, level, text: text.to_owned() }
 }
 
-/// What a terminal would show, blanks at the ends of lines left out.
+/// The text that a terminal would show, without trailing blanks.
 pub fn screen(buffer: &Buffer) -> String {
     let area = buffer.area;
     let row = |y| (area.left()..area.right()).map(|x| buffer[(x, y)].symbol()).collect::<String>();

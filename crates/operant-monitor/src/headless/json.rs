@@ -1,7 +1,7 @@
 //! A run as one JSON object on one line.
 //!
-//! `null` stands only where there is no value: a GPU's figures without a GPU, the seconds since an update before the
-//! first one. A gauge that the last update had nothing to say about (no episode ended) shows the last value that any
+//! `null` means that there is no value: a GPU's figures without a GPU, the seconds since an update before the
+//! first one. A gauge that the last update did not report (no episode ended) shows the last value that any
 //! update reported.
 
 use std::time::Duration;
@@ -99,7 +99,7 @@ fn rounded(seconds: f64) -> f64 {
     (seconds * 1e3).round() / 1e3
 }
 
-/// A figure: without a point where it counts whole things, null where there is none.
+/// A number: without a decimal point for counts, null if there is none.
 struct Number {
     value: f64,
     whole: bool,
@@ -135,7 +135,7 @@ impl Serialize for Checkpoint<'_> {
     }
 }
 
-/// What the sampler saw, and when.
+/// The last sample, and its time.
 struct Sampled<'a> {
     age: Duration,
     values: &'a [f64],

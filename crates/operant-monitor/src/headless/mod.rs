@@ -1,4 +1,4 @@
-//! What is printed where there is no terminal: text snapshots and JSON, once or at an interval.
+//! The output without a terminal: text snapshots and JSON, once or at an interval.
 
 mod json;
 mod page;
@@ -25,12 +25,12 @@ use operant_draw::style::Style;
 use wait::{Pause, Signals};
 
 /// Prints the runs that `options` name: one snapshot of each, or one per interval until every run has ended, a signal
-/// comes, or the pipe is closed. Gives the exit code: 0, or 128 and the number of the signal.
+/// comes, or the pipe is closed. Returns the exit code: 0, or 128 and the number of the signal.
 ///
 /// # Errors
 /// When no run is there, its ring cannot be read, or stdout cannot be written.
 pub fn run(options: &Options) -> Result<u8, MonitorError> {
-    let mut runs = select::runs(&options.place(), &options.runs)?;
+    let mut runs = select::runs(&options.locations(), &options.runs)?;
     runs.iter().for_each(select::settle);
     let style = Style::of_stdout(options.theme);
     let print: &dyn Fn(&Reading) -> String = match options.json {
@@ -53,7 +53,7 @@ fn stream(runs: &mut Vec<Source>, printer: &mut Printer, interval: Duration) -> 
     let mut pause = Pause::new(interval);
     loop {
         match printer.all(runs) {
-            // A live run's next update mends its ring: it may be there next time.
+            // A live run repairs its ring with its next update, so try again later.
             Ok(Some(error)) => select::note(&error.to_string()),
             Ok(None) => {}
             Err(error) => return finish(Err(error)),
@@ -76,8 +76,8 @@ struct Printer<'a> {
 }
 
 impl Printer<'_> {
-    /// Prints every run once, in one piece each, and forgets those that have ended: they were shown as they ended.
-    /// Gives the last error of a ring that cannot be read now; the others are printed all the same.
+    /// Prints every run once, each in one write, and drops those that have ended, after their final state was printed.
+    /// Returns the last error of a ring that cannot be read now; the others are printed anyway.
     fn all(&mut self, runs: &mut Vec<Source>) -> io::Result<Option<MonitorError>> {
         let mut out = io::stdout().lock();
         let (mut living, mut refused) = (Vec::with_capacity(runs.len()), None);

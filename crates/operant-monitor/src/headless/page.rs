@@ -1,11 +1,11 @@
-//! Lines of text with roles: cut to the width, without control characters, in colour only where asked for.
+//! Lines of text with roles: cut to the width, without control characters, in colour only if requested.
 
 use ratatui::text::Span;
 
 use operant_draw::style::Style;
 use operant_draw::symbols::Symbols;
 
-/// What a piece of text is.
+/// The role of a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Plain,
@@ -59,7 +59,7 @@ impl<'a> Page<'a> {
         } else if left > 0 {
             let mut kept = take(&text, left - 1).to_owned();
             kept.push_str(self.symbols.ellipsis);
-            // A wide character may leave a column free; nothing may follow in it.
+            // A wide character that does not fit may leave a column free; it stays blank.
             self.column = self.style.width;
             self.line.push((role, kept));
         }
@@ -82,7 +82,7 @@ impl<'a> Page<'a> {
             self.line.pop();
         }
         for (role, text) in self.line.drain(..) {
-            // Blanks carry no style, so that both kinds of output are the same text.
+            // Blanks have no style, so that coloured and plain output have the same text.
             if self.style.colour && !role.code().is_empty() && !text.trim().is_empty() {
                 self.out.extend(["\u{1b}[", role.code(), "m", &text, "\u{1b}[0m"]);
             } else {
@@ -93,7 +93,7 @@ impl<'a> Page<'a> {
         self.column = 0;
     }
 
-    /// Words over as many lines as they need, each beginning at `indent`; the line may have been begun.
+    /// Wraps words over as many lines as needed, each indented to `indent`; continues the current line.
     pub(super) fn wrap(&mut self, role: Role, text: &str, indent: usize) {
         let mut begun = false;
         for word in text.split_whitespace() {
@@ -125,7 +125,7 @@ pub(super) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// The longest beginning that takes at most `columns` columns.
+/// The longest prefix that takes at most `columns` columns.
 fn take(text: &str, columns: usize) -> &str {
     let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
     let end = ends.take_while(|end| width(&text[..*end]) <= columns).last().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! One look at a run: everything that the headless modes print, taken at one moment.
+//! A snapshot of a run: everything that the headless modes print, read at one moment.
 
 use operant_metrics::{
     Event, Health, Identity, MetricInfo, MetricKind, MetricSummary, RunState, Sample, SeriesPoint, Status,
@@ -18,7 +18,7 @@ pub struct Reading {
     pub status: Status,
     /// A figure per metric of the run's own schema.
     pub figures: Vec<Figure>,
-    /// What the sampler saw last.
+    /// The last sample of the machine.
     pub sample: Option<Sample>,
     /// What happened, oldest first.
     pub events: Vec<Event>,
@@ -26,7 +26,7 @@ pub struct Reading {
     pub skipped: u64,
     /// Mean return over the run in a few dozen equal parts at most, NaN where no episode ended.
     pub returns: Vec<f64>,
-    /// The same of the speed.
+    /// Like `returns`, for the speed.
     pub speeds: Vec<f64>,
 }
 
@@ -35,14 +35,14 @@ pub struct Reading {
 pub struct Figure {
     /// Name, unit, kind, group, meaning.
     pub info: MetricInfo,
-    /// The last value that was reported; NaN when none ever was.
+    /// The last reported value; NaN if there is none.
     pub value: f64,
     /// Over the whole run.
     pub history: MetricSummary,
 }
 
 impl Reading {
-    /// Looks at a run. None when its newest record cannot be read, which in a sound ring passes.
+    /// Reads a run. None if its newest record cannot be read, which is temporary if the ring is intact.
     pub fn of(run: &Source) -> Option<Self> {
         let metrics = run.schema().metrics();
         let latest = run.latest()?;
@@ -64,7 +64,7 @@ impl Reading {
         })
     }
 
-    /// The figure of a metric; NaN where there is none.
+    /// The value of a metric; NaN if there is none.
     pub fn value(&self, name: &str) -> f64 {
         self.figure(name).map_or(f64::NAN, |figure| figure.value)
     }
@@ -74,13 +74,13 @@ impl Reading {
         self.figures.iter().find(|figure| figure.info.name == name)
     }
 
-    /// Share of the environment steps taken, 0 to 1; none when the run was given no number of steps.
+    /// Share of the environment steps taken, 0 to 1; none if the run has no number of steps to take.
     pub fn progress(&self) -> Option<f64> {
         let share = self.value("env_steps") / self.identity.total_steps as f64;
         share.is_finite().then(|| share.clamp(0.0, 1.0))
     }
 
-    /// Seconds until every step is taken, at the average speed; none for a run that does not move.
+    /// Seconds until every step is taken, at the average speed; none if the run makes no progress.
     pub fn eta(&self) -> Option<f64> {
         let moves = matches!(self.status.health, Health::Reported(RunState::Running | RunState::Starting));
         let speed =
@@ -94,12 +94,12 @@ impl Reading {
 fn trend(run: &Source, name: &str) -> Vec<f64> {
     let position = |name| run.schema().position(name);
     let (Some(x), Some(y)) = (position("update"), position(name)) else { return Vec::new() };
-    // At least a quarter as many points as are asked for come back.
+    // At least a quarter as many points as are requested come back.
     parts(&run.series(x, y, 0..=run.last_update(), 4 * TREND), TREND)
 }
 
 /// Means over equal parts of the updates behind the points, at most `parts` of them. Points stand for one update or for
-/// many; a part in which none of them ends looks like the one before.
+/// many; a part without the end of a point repeats the previous part.
 fn parts(points: &[SeriesPoint], parts: usize) -> Vec<f64> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     let (parts, span) = (parts.min(points.len()), last.update.saturating_sub(first.update) + 1);
@@ -125,7 +125,7 @@ fn parts(points: &[SeriesPoint], parts: usize) -> Vec<f64> {
     sums.into_iter().map(mean).collect()
 }
 
-/// Whether a metric is a counter of whole things, which is printed without a point.
+/// Whether a metric is an integer counter, which is printed without a decimal point.
 pub fn is_whole(info: &MetricInfo) -> bool {
     info.kind == MetricKind::Counter && info.unit != "s"
 }
@@ -147,7 +147,7 @@ mod tests {
             .map(|(update, mean)| point(update, mean))
             .to_vec();
         assert_eq!(parts(&mixed, 4), [1.0, 2.0, 3.0, 21.0 / 4.0]);
-        // Nothing reported is a gap, nothing read is not.
+        // A part without a reported value is a gap; a part without points is not.
         let gap = [point(0, 1.0), point(25, f64::NAN), point(50, 3.0), point(99, 4.0), point(99, 4.0)];
         let drawn = parts(&gap, 5);
         assert!(drawn[1].is_nan());

@@ -1,4 +1,4 @@
-//! Which runs to print, and when a run that has just begun has something to print.
+//! Selects the runs to print, and waits for the first values of a run that has just started.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -7,21 +7,21 @@ use operant_metrics::{Core, FileState, Health, RingError, RingReader, RunState, 
 
 use super::reading::Reading;
 use crate::MonitorError;
-use crate::data::{Place, Recorded, Source};
+use crate::data::{Recorded, RunLocations, Source};
 
 /// How long a snapshot waits for the first values of a live run.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a damaged ring is waited for: a live trainer makes a new one within a second or two.
+/// How long to wait for a damaged ring: a live trainer makes a new one within a second or two.
 const REPAIR: Duration = Duration::from_secs(3);
 
 /// The runs called `names`; without names all live runs, or the one that ended last.
-pub(super) fn runs(place: &Place, names: &[String]) -> Result<Vec<Source>, MonitorError> {
+pub(super) fn runs(locations: &RunLocations, names: &[String]) -> Result<Vec<Source>, MonitorError> {
     if names.is_empty() {
-        return unnamed(place);
+        return unnamed(locations);
     }
     let mut runs: Vec<Source> = Vec::new();
     for name in names {
-        let (_, run) = place.open(name)?;
+        let (_, run) = locations.open(name)?;
         if runs.iter().all(|other| other.path() != run.path()) {
             runs.push(run);
         }
@@ -29,20 +29,20 @@ pub(super) fn runs(place: &Place, names: &[String]) -> Result<Vec<Source>, Monit
     Ok(runs)
 }
 
-/// Prints a note to stderr, apart from the results. A closed stderr is no reason to panic.
+/// Prints a note to stderr, apart from the results. A closed stderr must not cause a panic.
 pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "note: {text}");
 }
 
 /// All live runs, or the one that ended last. A ring that cannot be read does not hide the others.
-fn unnamed(place: &Place) -> Result<Vec<Source>, MonitorError> {
+fn unnamed(locations: &RunLocations) -> Result<Vec<Source>, MonitorError> {
     let mut refused = 0;
     let mut runs: Vec<Source> = Vec::new();
-    for found in place.rings() {
+    for found in locations.rings() {
         match RingReader::open(&found.path) {
             Ok(ring) => runs.push(ring.into()),
             Err(error) => {
-                note(&format!("{} is left out: {error}", found.name));
+                note(&format!("{} is skipped: {error}", found.name));
                 refused += 1;
             }
         }
@@ -52,7 +52,8 @@ fn unnamed(place: &Place) -> Result<Vec<Source>, MonitorError> {
         return Ok(runs);
     }
     let has_ring = |dir: &Recorded| runs.iter().any(|ring| ring.identity().dir == dir.path());
-    let newest = place.run_dirs().first().and_then(|dir| Recorded::open(dir)).filter(|dir| !has_ring(dir));
+    let newest =
+        locations.run_dirs().first().and_then(|dir| Recorded::open(dir)).filter(|dir| !has_ring(dir));
     runs.extend(newest.map(Source::from));
     let last = runs.into_iter().min_by_key(|run| run.status().since_alive);
     match (last, refused) {
@@ -66,13 +67,13 @@ fn unnamed(place: &Place) -> Result<Vec<Source>, MonitorError> {
 pub(super) fn settle(run: &Source) {
     let Source::Ring(reader) = run else { return };
     let begun = Instant::now();
-    // With another clock than the trainer's, one look cannot tell a stalled run from one that trains.
+    // If the trainer has another clock, one reading cannot distinguish a stalled run from a running one.
     let first = reader.published();
     let moves = || reader.shares_clock() || reader.published() > first || begun.elapsed() > STALL;
     while begun.elapsed() < PATIENCE || !moves() {
         let training =
             matches!(reader.status().health, Health::Reported(RunState::Starting | RunState::Running));
-        // The first sample knows the cores and not yet how busy they are.
+        // The first sample lists the cores, without their utilization.
         let sampled =
             |cores: &[Core]| cores.is_empty() || cores.iter().any(|core| !core.utilization.is_nan());
         let complete = reader.published() > 0 && reader.sample().is_some_and(|sample| sampled(&sample.cores));
@@ -83,8 +84,8 @@ pub(super) fn settle(run: &Source) {
     }
 }
 
-/// Looks at a run. A ring's file that was lost or replaced is followed to the one that the trainer made instead; what is
-/// read from a file that someone has cut short is not believed.
+/// Reads a run. If a ring's file was lost or replaced, the trainer's new file is read instead; data from a truncated file
+/// is discarded.
 pub(super) fn look(run: &mut Source) -> Result<Reading, MonitorError> {
     let until = Instant::now() + REPAIR;
     loop {

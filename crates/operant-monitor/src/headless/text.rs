@@ -65,7 +65,7 @@ fn sentence(reading: &Reading) -> String {
     }
     let up = format!("up {}", format::clock(status.uptime));
     match status.since_update {
-        // Updates come many times a second: below one, an age to the tenth would say nothing.
+        // Updates arrive many times a second, so an age below one second has no decimals.
         Some(since) if since.as_secs() == 0 => {
             format!("{up}; last update {} ago", format::seconds(since.as_secs_f64()))
         }
@@ -152,7 +152,7 @@ fn metrics(reading: &Reading, page: &mut Page) {
             continue;
         }
         page.end();
-        // Down the left column, then down the right one, as a table of contents is read.
+        // Down the left column, then down the right one.
         let rows = figures.len().div_ceil(abreast);
         for row in 0..rows {
             for column in 0..abreast {
@@ -197,7 +197,7 @@ fn cores(reading: &Reading, page: &mut Page) {
         if of_kind.len() <= FEW_CORES {
             let text: Vec<String> = of_kind.iter().map(|core| one_core(core, page.symbols.missing)).collect();
             page.tab(2);
-            // Cores are told apart by their own separator, and never broken over two lines.
+            // Cores are distinguished by their own separator, and never broken over two lines.
             for (i, core) in text.iter().enumerate() {
                 if i > 0 && width(core) + 3 > page.left() {
                     page.end();
@@ -256,7 +256,7 @@ fn events(reading: &Reading, page: &mut Page) {
         let what = if reading.skipped == 1 { "record was" } else { "records were" };
         page.wrap(
             Role::Muted,
-            &format!("{} {what} being written while read, and left out", reading.skipped),
+            &format!("{} {what} being written while read, and skipped", reading.skipped),
             0,
         );
     }

@@ -1,4 +1,4 @@
-//! Waiting for the next line: until it is time, a signal comes, or nobody reads standard output any more.
+//! Waits for the time of the next line, a signal, or the closing of standard output.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::MonitorError;
 /// The wait is cut into pieces of this length, so that a signal between two of them is seen soon.
 const PIECE: Duration = Duration::from_millis(100);
 
-/// Remembers the signal that asks to end.
+/// Stores the signal that requested the end.
 pub(super) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
@@ -26,7 +26,7 @@ impl Signals {
         Ok(Self(number))
     }
 
-    /// Exit code of the signal that came: 128 and its number.
+    /// Exit code of the received signal: 128 plus its number.
     fn exit_code(&self) -> Option<u8> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,
@@ -35,7 +35,7 @@ impl Signals {
     }
 }
 
-/// Keeps an interval without drift; lines that a slow reader missed are left out.
+/// Keeps an interval without drift; lines that a slow reader missed are skipped.
 pub(super) struct Pause {
     interval: Duration,
     next: Instant,
@@ -46,8 +46,8 @@ impl Pause {
         Self { interval, next: Instant::now() }
     }
 
-    /// Waits for the next moment. Gives an exit code when it is time to end instead: a signal came, or the other end of
-    /// standard output is closed, which is a clean end.
+    /// Waits for the time of the next line. Returns an exit code if the program should end instead: after a signal, or if the
+    /// other end of standard output is closed, which is a clean end.
     pub(super) fn wait(&mut self, signals: &Signals) -> Option<u8> {
         self.next += self.interval;
         let now = Instant::now();
@@ -63,11 +63,11 @@ impl Pause {
                 return None;
             }
             let stdout = io::stdout();
-            // No event is asked for: what is reported is that the other end is gone.
+            // No events are requested; poll still reports that the other end is closed.
             let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
             let piece = left.min(PIECE);
             let timeout = Timespec { tv_sec: 0, tv_nsec: piece.as_nanos().min(999_999_999) as _ };
-            // Interrupted by a signal: the loop looks at it.
+            // Interrupted by a signal, which the loop checks.
             let _ = poll(&mut watched, Some(&timeout));
             if watched[0].revents().intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
                 return Some(0);

@@ -1,4 +1,4 @@
-//! The banner: what happened to a run that does not simply run, and what to do about it.
+//! The banner: what happened to a run that is not running normally, and the remedy.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -15,11 +15,11 @@ use operant_draw::theme::Theme;
 pub struct BannerLine {
     /// How it should be taken; none for advice.
     pub tone: Option<Tone>,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
-/// What there is to say of a run on a screen of this width; nothing while all is well.
+/// The banner of a run on a screen of this width; none while the run is healthy.
 pub fn lines(run: &RunView, width: u16) -> Vec<BannerLine> {
     let verdict = run.verdict();
     let mut lines = Vec::new();
@@ -27,7 +27,7 @@ pub fn lines(run: &RunView, width: u16) -> Vec<BannerLine> {
     let wrap = |words: &str| text::wrap(words, usize::from(width.saturating_sub(2).max(1)));
     let mut add = |tone: Option<Tone>, words: &str| {
         let running_on = wrap(words);
-        // A line for each clause, where that takes no more of them: a command to copy is then in one piece.
+        // One line per clause if that takes no more lines, so that a command to copy is on one line.
         let clauses: Vec<String> = words.split("; ").flat_map(wrap).collect();
         let wrapped = if clauses.len() <= running_on.len() { clauses } else { running_on };
         lines.extend(wrapped.into_iter().map(|text| BannerLine { tone, text }));
@@ -62,7 +62,7 @@ pub fn draw(lines: &[BannerLine], theme: &Theme, area: Rect, buffer: &mut Buffer
             usize::from(row.width),
             style,
         );
-        // A command to copy stands out from the words around it.
+        // A command to copy is highlighted.
         if line.tone.is_none()
             && let Some(at) = line.text.find(": operant ")
         {

@@ -44,7 +44,7 @@ pub struct ChartPoint {
 pub struct Curve {
     /// Its points, by growing x.
     pub points: Vec<ChartPoint>,
-    /// Which of the theme's curves it looks like.
+    /// The index of its style among the theme's curves.
     pub number: usize,
     /// Its name in the legend, which is drawn when there are several.
     pub name: String,
@@ -67,11 +67,11 @@ pub struct Chart<'a> {
     /// Its lines; the first is drawn on top and is the only one with a fill.
     pub curves: Vec<Curve>,
     /// A line across. The scale reaches to it, but where it lies so far away that the curves would be squeezed flat:
-    /// there an arrow beside the scale says where it is.
+    /// there an arrow next to the scale points to it.
     pub threshold: Option<f64>,
     /// The left and right ends; by default those of the points.
     pub x: Option<(f64, f64)>,
-    /// What lies along the bottom.
+    /// The horizontal axis.
     pub axis: Axis,
     /// Unit of the values, as the table of metrics names it.
     pub unit: &'a str,
@@ -85,11 +85,11 @@ pub struct Chart<'a> {
     pub from_zero: bool,
     /// Whether a single line takes its colour from its height.
     pub ramp: bool,
-    /// Whether the last point of each line is marked, as on a run that lives.
+    /// Whether the last point of each line is marked, as for a live run.
     pub tip: bool,
-    /// Whether several lines are named above the chart, where it has the room.
+    /// Whether a legend above the chart names several lines, if there is room.
     pub legend: bool,
-    /// Whether each line's newest value stands beside its name, on as many rows as that takes.
+    /// Whether the legend shows each line's newest value next to its name, on as many rows as needed.
     pub values: bool,
     /// Whether the scale leaves out a few values that lie far from all others; a mark says how far they reach.
     pub robust: bool,
@@ -119,7 +119,7 @@ impl Default for Chart<'_> {
     }
 }
 
-/// What a chart is painted with.
+/// The theme and symbols of a chart.
 #[derive(Clone, Copy)]
 pub struct Paint<'a> {
     /// Styles.
@@ -140,7 +140,7 @@ impl Chart<'_> {
         let Some((x, y, values)) = self.scales() else {
             return self.say_why_empty(paint, area, buffer);
         };
-        // The legend has rows of its own: over the curves it would hide the best of them.
+        // The legend has its own rows, because over the curves it would hide the highest ones.
         let legend = Rect { height: self.legend_rows(area), ..area };
         let area = Rect { y: legend.bottom(), height: area.height - legend.height, ..area };
         let labels = if area.height >= 4 && area.width >= 16 { 1 } else { 0 };
@@ -233,9 +233,9 @@ impl Chart<'_> {
     }
 }
 
-/// Whether a threshold lies near enough to values of `low ..= high` to share a scale with them. What an environment pays
-/// before anything is learned often lies far below the threshold and hardly moves; that is worth seeing. But a threshold
-/// many times the size of the values themselves would leave nothing of them.
+/// Whether a threshold is close enough to values of `low ..= high` to share a scale with them. The return before learning
+/// is often far below the threshold and nearly constant, and the distance is worth showing. But a threshold many times
+/// larger than the values would flatten the curve.
 fn is_near(threshold: f64, low: f64, high: f64, log: bool) -> bool {
     let away = |forward: fn(f64) -> f64| {
         let (threshold, low, high) = (forward(threshold), forward(low), forward(high));
@@ -253,7 +253,7 @@ fn is_near(threshold: f64, low: f64, high: f64, log: bool) -> bool {
     }
 }
 
-/// Least and greatest, if there is any.
+/// Minimum and maximum, if there is any.
 fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values.fold(None, |ends, value| match ends {
         None => Some((value, value)),

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::chart::Paint;
-use super::table::{self, GAP, Place};
+use super::table::{self, CellLayout, GAP};
 use super::{popup, text};
 use crate::list::Comparison;
 
@@ -13,7 +13,7 @@ use crate::list::Comparison;
 const VALUE: usize = 40;
 const KEY: usize = 28;
 
-/// Draws it over `screen`, from row `scroll` on where it does not fit.
+/// Draws it over `screen`, from row `scroll` on if it does not fit.
 pub fn draw(paint: Paint, comparison: &Comparison, scroll: usize, screen: Rect, buffer: &mut Buffer) {
     let theme = paint.theme;
     let rows = comparison.rows.len().max(1) as u16;
@@ -28,19 +28,19 @@ pub fn draw(paint: Paint, comparison: &Comparison, scroll: usize, screen: Rect, 
     let names = longest(&mut comparison.names.iter().map(|name| name.chars().count()));
     let room = usize::from(inner.width).saturating_sub(key + 2 * usize::from(GAP)) / 2;
     let value = value.max(names).min(VALUE).min(room.max(4));
-    let places = [key, value, value].map(|width| Place { width: Some(width as u16), right: false });
+    let layouts = [key, value, value].map(|width| CellLayout { width: Some(width as u16), right: false });
     let heads =
         text::distinct(&comparison.names.each_ref().map(String::as_str), value, paint.symbols.ellipsis);
     let mut head = vec![("setting".to_string(), theme.muted)];
     head.extend(heads.into_iter().enumerate().map(|(i, name)| (name, theme.curve(i))));
-    table::row(&head, &places, inner, 0, buffer);
+    table::row(&head, &layouts, inner, 0, buffer);
     let lines = inner.height.saturating_sub(2);
     let first = scroll.min(comparison.rows.len().saturating_sub(usize::from(lines)));
     for ((key, values), at) in comparison.rows.iter().skip(first).zip(1..=lines) {
         let [a, b] = values.each_ref().map(|text| text::cut(&cell(text), value, paint.symbols.ellipsis));
-        let key = text::cut(key, usize::from(places[0].width.unwrap_or(0)), paint.symbols.ellipsis);
+        let key = text::cut(key, usize::from(layouts[0].width.unwrap_or(0)), paint.symbols.ellipsis);
         let cells: [(String, Style); 3] = [(key, theme.text), (a, theme.strong), (b, theme.strong)];
-        table::row(&cells, &places, inner, at, buffer);
+        table::row(&cells, &layouts, inner, at, buffer);
     }
     if inner.height >= 2 {
         let note = match (comparison.rows.len(), comparison.same) {

@@ -10,7 +10,7 @@ use crate::data::RunView;
 use crate::format;
 use crate::view::Window;
 
-/// Metrics that give a curve its band, other than its own least and greatest values.
+/// Metrics that give a curve its band, other than its own minimum and maximum values.
 pub struct Band {
     /// The lower end.
     pub low: &'static str,
@@ -18,9 +18,9 @@ pub struct Band {
     pub high: &'static str,
 }
 
-/// A chart of `metric` for `columns` cells of width, with everything that the view says of it.
+/// A chart of `metric` for `columns` cells of width, with the options of the view.
 pub fn chart<'a>(context: &Context<'a>, metric: &str, band: Option<&Band>, columns: u16) -> Chart<'a> {
-    // A ring gives at least a quarter of what it is asked for: that is one point for each column of dots.
+    // A ring returns at least a quarter of the requested points, which is one point for each column of dots.
     let points = usize::from(columns).max(1) * context.marker.dots().0 * 4;
     let view = context.view;
     let shown = points_of(context.run, context, metric, band, points);
@@ -104,7 +104,7 @@ fn plain(point: &SeriesPoint, counter: bool) -> ChartPoint {
 }
 
 /// Puts the three series of a banded curve together. They were read one after the other from a ring that is being
-/// written: what one has and another has not is left without a band.
+/// written: points that only one of them has get no band.
 fn joined(values: &[SeriesPoint], low: &[SeriesPoint], high: &[SeriesPoint]) -> Vec<ChartPoint> {
     let (mut low, mut high) = (low.iter().peekable(), high.iter().peekable());
     let mut at = |update: u64| {
@@ -121,8 +121,8 @@ fn joined(values: &[SeriesPoint], low: &[SeriesPoint], high: &[SeriesPoint]) -> 
     values.iter().map(point).collect()
 }
 
-/// What another run did between two places along the bottom. Where they lie among its updates is guessed from its
-/// mean pace, with room to spare; the chart cuts off what is too much.
+/// The curve of another run between two positions of the horizontal axis. Their updates are estimated from the run's mean
+/// pace, with a margin; the chart clips the excess.
 fn window_of(
     run: &RunView,
     context: &Context,
@@ -138,7 +138,7 @@ fn window_of(
     }
     let update = |place: f64| place / end * last as f64;
     let room = (update(right) - update(left)) * 0.25 + 16.0;
-    // Casts of what is out of range end at the range's ends.
+    // Casts of values out of range saturate.
     let updates = (update(left) - room).max(0.0) as u64..=((update(right) + room).max(0.0) as u64).min(last);
     let series: Rc<[SeriesPoint]> = run.series_of(x, y, updates, points);
     let inside = |point: &&SeriesPoint| (left..=right).contains(&point.x);

@@ -10,12 +10,12 @@ use super::panel::{self, Context};
 use super::text;
 use crate::date::Date;
 
-/// Columns of the time of day with the blank behind it.
+/// Columns of the time of day and the blank after it.
 const TIME: usize = 9;
 /// Narrower panels leave the time out.
 const TIME_FITS: u16 = 34;
 
-/// One event, or several in a row that differ in their numbers alone.
+/// One event, or several consecutive ones that differ only in their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Folded<'a> {
     /// The newest of them.
@@ -34,7 +34,7 @@ impl Folded<'_> {
     }
 }
 
-/// The events with runs of alike ones folded, oldest first: a checkpoint every few seconds leaves room for others.
+/// The events, oldest first, with consecutive similar ones folded, so that frequent checkpoints do not displace others.
 pub fn folded(events: &[Event]) -> Vec<Folded<'_>> {
     let shape = |event: &Event| -> String { event.text.chars().filter(|c| !c.is_ascii_digit()).collect() };
     let alike = |a: &Event, b: &Event| a.level == b.level && shape(a) == shape(b);

@@ -1,4 +1,4 @@
-//! The last line: what differs from the ordinary view, and the keys that matter here.
+//! The last line: the options that differ from their defaults, and the keys of this view.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

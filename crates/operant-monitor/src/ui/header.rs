@@ -51,13 +51,13 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// State and name, then as much of what it is as there is room for.
+/// State and name, then as many details as fit.
 fn who(context: &Context) -> Vec<Span<'static>> {
     let (theme, run) = (context.theme, context.run);
     let verdict = run.verdict();
     let style = tone_style(theme, verdict.tone);
     let light = if run.status.health.is_alive() { context.symbols.alive } else { context.symbols.ended };
-    // The mark of a run that trains blinks once a second.
+    // The mark of a training run blinks once a second.
     let beats =
         run.status.health == Health::Reported(RunState::Running) && context.now.subsec_millis() >= 500;
     let light_style = if beats { style.add_modifier(Modifier::DIM) } else { style };
@@ -106,7 +106,7 @@ fn share(context: &Context) -> f64 {
     if total == 0 { f64::NAN } else { context.run.value("env_steps") / total as f64 }
 }
 
-/// Percents in tenths, so that a long run is seen to move.
+/// Percent with one decimal, so that the progress of a long run is visible.
 fn percent(share: f64) -> String {
     if share.is_nan() { String::new() } else { format!("{:.1}%", share * 100.0) }
 }
@@ -161,7 +161,7 @@ fn figures(context: &Context, area: Rect, row: u16, buffer: &mut Buffer) {
     let (theme, run) = (context.theme, context.run);
     let known = |text: String| if text.is_empty() { context.symbols.missing.to_owned() } else { text };
     let whole = |value: f64| if value >= 0.0 { format::count(value as u64) } else { String::new() };
-    // What matters most comes first: a narrow screen cuts the rest off.
+    // The most important figures come first, because a narrow screen cuts off the rest.
     let figures = [
         ("sps", known(format::short(run.value("sps"))), true),
         ("return", format::short(run.last_reported("episodic_return")), true),
@@ -180,7 +180,7 @@ fn figures(context: &Context, area: Rect, row: u16, buffer: &mut Buffer) {
             shown.push(i);
         }
     }
-    // On the screen, speed's figures stand together.
+    // On the screen, the figures of the speed are next to each other.
     shown.sort_by_key(|i| [0, 3, 1, 2, 4, 5, 6][*i]);
     let mut spans = Vec::new();
     for i in shown {
@@ -194,7 +194,7 @@ fn figures(context: &Context, area: Rect, row: u16, buffer: &mut Buffer) {
     panel::line(&Line::from(spans), area, row, buffer);
 }
 
-/// Something at the left end and something at the right one; the left is cut where they do not fit.
+/// A left-aligned and a right-aligned text; the left one is cut if they do not fit.
 fn both_ends(left: Vec<Span>, right: Vec<Span>, area: Rect, row: u16, buffer: &mut Buffer) {
     if row >= area.height {
         return;
@@ -212,7 +212,7 @@ fn both_ends(left: Vec<Span>, right: Vec<Span>, area: Rect, row: u16, buffer: &m
     for (i, span) in left.into_iter().enumerate() {
         let length = span.width();
         if length > room {
-            // A name may be cut; the facts behind it are left out whole.
+            // A name may be cut; the details after it are shown in full or omitted.
             if i <= 2 && room > 0 {
                 let cut = text::cut(&span.content, room, "~");
                 buffer.set_stringn(x, area.y + row, cut, room, span.style);

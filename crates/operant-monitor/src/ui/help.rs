@@ -58,7 +58,7 @@ pub const KEYS: [(&str, &[(&str, &str)]); 4] = [
     ),
 ];
 
-/// Draws the help over `screen`, from line `scroll` on where it does not fit.
+/// Draws the help over `screen`, from line `scroll` on if it does not fit.
 pub fn draw(paint: Paint, scroll: usize, screen: Rect, buffer: &mut Buffer) {
     let lines = lines(paint);
     let inner = popup::draw(paint, "help", (70, lines.len() as u16 + 2), screen, buffer);

@@ -1,4 +1,4 @@
-//! Losses and what belongs to them, as small charts side by side.
+//! Losses and related metrics, as small charts side by side.
 
 use operant_metrics::MetricSummary;
 use ratatui::buffer::Buffer;
@@ -21,7 +21,7 @@ pub const SHOWN: [&str; 8] = [
     "learning_rate",
 ];
 
-/// What they are called where there is no room for their names, in the same order.
+/// Their short names, in the same order.
 const SHORT: [&str; 8] = ["policy", "value", "entropy", "kl", "clipfrac", "expl_var", "grad", "lr"];
 
 /// Columns and rows of small charts in a panel of this area, borders included: as many charts as have room at 15 x 3
@@ -41,7 +41,7 @@ pub fn grid(area: Rect) -> (usize, usize) {
     let better = |a: &(usize, usize), b: &(usize, usize)| {
         let held = |(columns, rows): &(usize, usize)| (columns * rows).min(SHOWN.len());
         let by_shape = shape(b).abs().total_cmp(&shape(a).abs());
-        // A grid with empty places wastes room.
+        // A grid with empty cells wastes space.
         let wasted = |(columns, rows): &(usize, usize)| (columns * rows).saturating_sub(SHOWN.len());
         held(a).cmp(&held(b)).then(wasted(b).cmp(&wasted(a))).then(by_shape)
     };
@@ -94,13 +94,13 @@ fn draw_one(context: &Context, metric: &str, number: usize, selected: bool, area
     if let [only] = &mut chart.curves[..] {
         only.number = number;
     }
-    // The colours are those of the other charts, and small ones need their room.
+    // No legend: the colours are the same as in the other charts, and small charts need the space.
     (chart.values, chart.cursor) = (false, None);
     chart.legend = below.width >= 50 && below.height >= 8;
     chart.draw(context.paint(), below, buffer);
 }
 
-/// Least, mean, greatest and last of a metric, for the line under its chart.
+/// Minimum, mean, maximum and last of a metric, for the line under its chart.
 pub fn summary_line<'a>(context: &Context<'a>, summary: &MetricSummary, unit: &str, width: u16) -> Line<'a> {
     let theme = context.theme;
     let figures =

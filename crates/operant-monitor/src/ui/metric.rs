@@ -1,4 +1,4 @@
-//! One metric alone on the screen: its chart, its figures over the whole run, and what it means.
+//! One metric alone on the screen: its chart, its statistics over the whole run, and its meaning.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -1,4 +1,4 @@
-//! Every metric of the ring, as a list to look through and to filter.
+//! Every metric of the ring, as a list that can be scrolled and filtered.
 
 use operant_metrics::MetricKind;
 use ratatui::buffer::Buffer;
@@ -8,7 +8,7 @@ use ratatui::text::Line;
 
 use super::chart::SINGLE_PRECISION;
 use super::panel::{self, Context};
-use super::table::{self, GAP, Place};
+use super::table::{self, CellLayout, GAP};
 use super::text;
 use crate::data::RunView;
 use crate::format;
@@ -30,7 +30,7 @@ pub fn matching(run: &RunView, filter: &str) -> Vec<usize> {
 struct Column {
     title: &'static str,
     width: u16,
-    /// The least width of the panel that has it.
+    /// The minimum width of a panel that shows it.
     from: u16,
     right: bool,
 }
@@ -63,12 +63,12 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     if matching.is_empty() {
         return panel::empty(context, "no metric has that in its name or meaning", inner, buffer);
     }
-    let places = COLUMNS.each_ref().map(|column| Place {
+    let layouts = COLUMNS.each_ref().map(|column| CellLayout {
         width: (inner.width >= column.from).then_some(column.width),
         right: column.right,
     });
     let heads = COLUMNS.each_ref().map(|column| (column.title.to_string(), theme.muted));
-    table::row(&heads, &places, inner, 0, buffer);
+    table::row(&heads, &layouts, inner, 0, buffer);
     let room = usize::from(inner.height) - 1;
     let selected = context.selected.min(matching.len() - 1);
     let first = (selected + 1).saturating_sub(room).max(selected.saturating_sub(room / 2));
@@ -79,7 +79,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
         let at = (line - first) as u16 + 1;
         let summary = context.run.summary_of(*position);
         let last = context.run.latest.get(*position).copied().unwrap_or(f64::NAN);
-        // Units that follow from the name or the meaning only take room.
+        // Other units follow from the name or the meaning, so they are not repeated.
         let unit = match metric.unit.as_str() {
             unit @ ("s" | "B" | "W" | "Hz" | "degC") => unit,
             _ => "1",
@@ -90,7 +90,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
         };
         let name = format!("{}{}", if is_selected { context.symbols.pointer } else { " " }, metric.name);
         let name = text::cut(&name, usize::from(COLUMNS[0].width), context.symbols.ellipsis);
-        // Of a number that only grows a mean says nothing.
+        // The mean of a counter is meaningless.
         let mean = if metric.kind == MetricKind::Counter { f64::NAN } else { summary.mean };
         table::row(
             &[
@@ -102,7 +102,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
                 (String::new(), theme.text),
                 (metric.help.clone(), theme.muted),
             ],
-            &places,
+            &layouts,
             inner,
             at,
             buffer,
@@ -131,7 +131,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// The metric over what the view shows: for each of `width` columns the height of its mean, from 0 (least) to 1 (greatest); NaN
+/// The metric over what the view shows: for each of `width` columns the height of its mean, from 0 (minimum) to 1 (maximum); NaN
 /// where nothing was reported.
 fn shares(context: &Context, metric: &str, width: u16) -> Vec<f64> {
     let width = usize::from(width);

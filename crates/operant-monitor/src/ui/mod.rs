@@ -1,4 +1,4 @@
-//! The screen: one file per panel, and what puts them together.
+//! The screen: one file per panel, and the function that draws them all.
 
 pub mod banner;
 pub mod chart;
@@ -31,7 +31,7 @@ use crate::layout::PanelKind;
 use chart::Paint;
 use panel::Context;
 
-/// Draws a frame over the whole buffer, of the size that the application knows.
+/// Draws a frame over the whole buffer, whose size is the application's screen size.
 pub fn draw(app: &App, buffer: &mut Buffer) {
     let screen = buffer.area;
     if screen.is_empty() {

@@ -1,7 +1,7 @@
-//! What every panel is given, and what every panel shares: its frame, its title, a line of figures.
+//! The context of every panel, and their common parts: frame, title, a line of figures.
 //!
 //! A panel is a function `draw(context, area, buffer)`. It draws inside `area` and nowhere else, at any size down to
-//! nothing, and keeps no state: what it needs from frame to frame lives in the [`RunView`] or in the application.
+//! nothing, and keeps no state: state between frames is in the [`RunView`] or in the application.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::view::View;
 use operant_draw::symbols::{Marker, Symbols};
 use operant_draw::theme::Theme;
 
-/// Everything that a panel may look at.
+/// Everything that a panel may read.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The run shown.
     pub run: &'a RunView,
     /// Further runs drawn into the same charts.
     pub others: &'a [&'a RunView],
-    /// How the user wants charts: zoom in time, axis, scale, smoothing, filter.
+    /// The user's choices for charts: zoom in time, axis, scale, smoothing, filter.
     pub view: &'a View,
     /// Styles by role.
     pub theme: &'a Theme,
@@ -36,14 +36,14 @@ pub struct Context<'a> {
     pub focused: bool,
     /// Whether this panel has the whole screen.
     pub expanded: bool,
-    /// The row or figure that the arrows selected in this panel. It may lie beyond the last one: clamp it. Panels that
+    /// The row or figure that the arrows selected in this panel. It may be past the last one: clamp it. Panels that
     /// scroll count from their newest or first row.
     pub selected: usize,
     /// The number key that leads to this panel, 0 for none.
     pub key: u8,
-    /// Time since the monitor began; it stands still while frozen.
+    /// Time since the monitor started; it stops while the screen is frozen.
     pub now: Duration,
-    /// The wall clock in nanoseconds since 1970; it stands still while frozen.
+    /// The wall clock in nanoseconds since 1970; it stops while the screen is frozen.
     pub unix_ns: u64,
 }
 
@@ -73,13 +73,13 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Draws the border of a panel with its title at the upper left, and gives the area inside. Too small an area gets no
+/// Draws the border of a panel with its title at the upper left, and returns the inner area. Too small an area gets no
 /// border, and is all inside.
 pub fn frame(context: &Context, title: &str, area: Rect, buffer: &mut Buffer) -> Rect {
     frame_with(context, title, Line::default(), area, buffer)
 }
 
-/// The same with `note` at the upper right, where there is room for it: the current value, say.
+/// Like `frame`, with `note` (such as the current value) at the upper right if it fits.
 pub fn frame_with(context: &Context, title: &str, note: Line, area: Rect, buffer: &mut Buffer) -> Rect {
     let area = area.intersection(buffer.area);
     if area.width < 8 || area.height < 3 {
@@ -95,7 +95,7 @@ pub fn frame_with(context: &Context, title: &str, note: Line, area: Rect, buffer
     }
     let title_style = if context.focused { context.theme.accent } else { context.theme.title };
     spans.push(Span::styled(format!("{title} "), title_style));
-    // Styles are laid over those of the border: without a colour of their own they would take its.
+    // Styles are combined with the style of the border: without an explicit colour the text would have the border's.
     let mut write = |x: u16, line: &Line, room: u16| {
         let width = (line.width() as u16).min(room);
         (x..x + width).for_each(|x| buffer[(x, area.y)].reset());

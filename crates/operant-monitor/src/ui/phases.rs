@@ -1,5 +1,5 @@
-//! Where the time of an update goes: the phases of the table's group `time`, as shares of the whole and as time per
-//! update, in the mean over the updates that the charts show.
+//! The phases of an update (the table's group `time`), as shares of the total and as time per update, averaged over
+//! the updates that the charts show.
 
 use operant_metrics::{MetricInfo, SeriesPoint};
 use ratatui::buffer::Buffer;
@@ -17,11 +17,11 @@ use operant_draw::theme::ThemeName;
 /// The group of the table whose metrics are phases, and what their names begin with.
 const GROUP: &str = "time";
 const PREFIX: &str = "time_";
-/// Points that a mean is taken over: whatever their number, it is the mean over all updates in them.
+/// Points for a mean; their number does not change it, because each is weighted by its updates.
 const POINTS: usize = 64;
-/// Rows that the curves of an expanded panel take at least.
+/// Minimum rows of the curves of an expanded panel.
 const LEAST_CHART: u16 = 6;
-/// Fills that tell phases apart where there is no colour.
+/// Fills that distinguish phases where there is no colour.
 const FILLS: [&str; 5] = ["█", "▒", "▓", "░", "·"];
 
 /// One phase.
@@ -54,7 +54,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
         return panel::empty(context, "no update yet", inside, buffer);
     }
     bar(context, &phases, Rect { height: 1, ..inside }, buffer);
-    // A blank line under the bar, if every phase keeps its own.
+    // A blank line under the bar, if all phases still fit.
     let gap = u16::from(usize::from(inside.height) >= phases.len() + 2);
     let rows = inside.height.saturating_sub(1 + gap);
     if rows == 0 {
@@ -111,13 +111,13 @@ fn phases(context: &Context) -> Vec<Phase> {
     phases
 }
 
-/// Mean over all updates behind the points, each of which stands for the updates since the one before it; 0 where
+/// Mean over all updates of the points, each of which covers the updates since the previous one; 0 where
 /// nothing was reported.
 fn mean(points: &[SeriesPoint]) -> f64 {
     let mut before: Option<u64> = None;
     let (mut sum, mut weights) = (0.0, 0.0);
     for (i, point) in points.iter().enumerate() {
-        // What the first point stands for is not said: as much as the second, but no more than there was.
+        // The number of updates in the first point is unknown: it is assumed to equal the second's, up to the updates before it.
         let since = before.unwrap_or_else(|| {
             let step = points.get(i + 1).map_or(1, |next| next.update.saturating_sub(point.update).max(1));
             point.update.saturating_sub(step)
@@ -187,7 +187,7 @@ fn row(context: &Context, number: usize, phase: &Phase, area: Rect, buffer: &mut
     }
 }
 
-/// A share with the precision that its size deserves.
+/// A share, with more decimals for small values.
 fn share(share: f64) -> String {
     let percent = share * 100.0;
     if percent > 0.0 && percent < 9.95 { format!("{percent:.1}%") } else { format!("{percent:.0}%") }
@@ -226,7 +226,7 @@ fn summary(context: &Context, phases: &[Phase], area: Rect, buffer: &mut Buffer)
     }
 }
 
-/// Where words of these widths begin, row after row, two columns apart; as many of them as fit.
+/// The positions of words of these widths, row by row, two columns apart; as many as fit.
 fn flow(widths: &[usize], area: Rect) -> Vec<(u16, u16)> {
     let mut places = Vec::with_capacity(widths.len());
     let (mut x, mut row) = (0, 0);

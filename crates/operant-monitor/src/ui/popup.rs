@@ -1,4 +1,4 @@
-//! Windows above the panels: a frame in the middle of the screen with nothing behind it.
+//! Windows above the panels: a centred frame on a cleared area.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -6,7 +6,7 @@ use ratatui::text::Line;
 
 use super::chart::Paint;
 
-/// Clears an area of at most `width x height` in the middle of `screen`, frames it, and gives the area inside.
+/// Clears an area of at most `width x height` in the middle of `screen`, frames it, and returns the inner area.
 pub fn draw(
     paint: Paint,
     title: &str,
@@ -30,7 +30,7 @@ pub fn draw(
     paint.symbols.border(paint.theme.border_focused, area, buffer);
     let title = Line::styled(format!(" {title} "), paint.theme.accent);
     buffer.set_line(area.x + 2, area.y, &title, width - 4);
-    // A column of air at both sides, where there is room.
+    // A blank column at both sides, if there is room.
     let air = u16::from(width >= 30);
     Rect::new(area.x + 1 + air, area.y + 1, width - 2 - 2 * air, height - 2)
 }

@@ -1,4 +1,4 @@
-//! Episodic return: the mean of each update's episodes with their least and greatest, and the line at which the
+//! Episodic return: the mean of each update's episodes with their minimum and maximum, and the line at which the
 //! environment counts as solved.
 
 use ratatui::buffer::Buffer;

@@ -7,7 +7,7 @@ use ratatui::style::{Modifier, Style};
 
 use super::chart::Paint;
 use super::header::tone_style;
-use super::table::{self, GAP, Place};
+use super::table::{self, CellLayout, GAP};
 use super::{popup, text};
 use crate::data::{RunView, Runs, SortBy};
 use crate::date::Date;
@@ -17,11 +17,11 @@ use crate::list::RunList;
 /// A column of the list: its cells in the order of [`COLUMNS`].
 struct Column {
     title: &'static str,
-    /// Its width; that of a name is what the longest one needs, up to this.
+    /// Its width; for names, the maximum width.
     width: u16,
-    /// Numbers stand to the right.
+    /// Whether it is right-aligned, as numbers are.
     right: bool,
-    /// Where there is no room for all, the columns of the greatest rank are left out first; those of rank 0 never.
+    /// If not all columns fit, those with the highest rank are omitted first; those with rank 0 are always shown.
     rank: u8,
 }
 
@@ -42,9 +42,9 @@ const COLUMNS: [Column; 10] = [
     column("start", 11, true, 6),
 ];
 
-/// Where the names stand.
+/// The index of the column of names.
 const NAME: usize = 2;
-/// The least room for a name that may have to be cut: less where all else but the return is gone.
+/// The minimum width of a name; it may be narrower once only the return is left besides it.
 const LEAST_NAME: [u16; 2] = [20, 12];
 
 type Cells = [(String, Style); COLUMNS.len()];
@@ -82,15 +82,15 @@ pub fn draw(paint: Paint, runs: &Runs, list: &RunList, screen: Rect, buffer: &mu
         false => (column.title.to_string(), theme.muted),
     });
     let widths = widths(&rows, inner.width);
-    let places: [Place; COLUMNS.len()] =
-        std::array::from_fn(|i| Place { width: widths[i], right: COLUMNS[i].right });
-    table::row(&heads, &places, inner, 0, buffer);
+    let layouts: [CellLayout; COLUMNS.len()] =
+        std::array::from_fn(|i| CellLayout { width: widths[i], right: COLUMNS[i].right });
+    table::row(&heads, &layouts, inner, 0, buffer);
     let all: Vec<&str> = runs.all().iter().map(RunView::name).collect();
     let names = text::distinct(&all, usize::from(widths[NAME].unwrap_or(0)), paint.symbols.ellipsis);
     for ((i, mut cells), name) in rows.into_iter().enumerate().zip(names).skip(first).take(room) {
         let at = (i - first) as u16 + 1;
         cells[NAME].0 = name;
-        table::row(&cells, &places, inner, at, buffer);
+        table::row(&cells, &layouts, inner, at, buffer);
         if i == selected {
             let line = Rect { y: inner.y + at, height: 1, ..inner };
             match theme.selection.bg {
@@ -146,16 +146,16 @@ fn started(unix_ns: u64) -> String {
     }
 }
 
-/// How wide each column is in a window of this width; `None` for those that it has no room for.
+/// The width of each column in a window of this width; `None` for columns that do not fit.
 fn widths(rows: &[Cells], room: u16) -> [Option<u16>; COLUMNS.len()] {
     let longest = |i: usize| rows.iter().map(|cells| cells[i].0.chars().count()).max().unwrap_or(0);
     let mut widths: [Option<u16>; COLUMNS.len()] = std::array::from_fn(|i| {
         let Column { title, width, right, .. } = &COLUMNS[i];
         match (*right, longest(i)) {
-            // Nobody has such a number (the speed, where no run trains) or such a mark.
+            // No run has this number (such as the speed if no run trains) or this mark.
             (true, 0) => None,
             (false, 0) if title.is_empty() => None,
-            // A number that changes must not change the width of its column; a name is fixed.
+            // A changing number must not change the width of its column; names do not change.
             (true, _) => Some(*width),
             (false, longest) => Some((longest.max(title.len()) as u16).min(*width)),
         }

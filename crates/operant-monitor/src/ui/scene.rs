@@ -30,7 +30,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// What is playing: `return 498 · 120/498`, shorter where there is less room.
+/// The note on the current episode: `return 498 · 120/498`, shorter where there is less room.
 fn note(context: &Context, playing: &Playing, width: u16) -> Line<'static> {
     let (theme, episode) = (context.theme, &playing.episode);
     let mut spans = Vec::new();
@@ -43,7 +43,7 @@ fn note(context: &Context, playing: &Playing, width: u16) -> Line<'static> {
             spans.push(Span::styled(context.symbols.separator, theme.muted));
         }
         let frames = episode.frames.len();
-        // As wide at the first frame as at the last: a note that changes its width is hard to read.
+        // Padded to the width at the last frame, because a note of changing width is hard to read.
         let digits = frames.to_string().len();
         spans.push(Span::styled(format!("frame {:>digits$}/{frames}", playing.number()), theme.muted));
     }

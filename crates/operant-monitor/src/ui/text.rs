@@ -3,7 +3,7 @@
 use ratatui::text::Span;
 
 /// `text` in lines of at most `width` columns, broken between words, or within a word that is longer than a line. A
-/// character that is wider than a line has one of its own.
+/// character that is wider than a line has a line for itself.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let columns = |text: &str| Span::raw(text).width();
     let mut lines: Vec<String> = Vec::new();
@@ -42,7 +42,7 @@ pub fn cut(text: &str, width: usize, ellipsis: &str) -> String {
     if width == 0 { kept } else { kept + ellipsis }
 }
 
-/// The name of a run in at most `width` characters: cut in its middle, for runs of a kind differ at their ends.
+/// The name of a run in at most `width` characters: cut in its middle, because similar runs differ at their ends.
 pub fn cut_name(name: &str, width: usize, ellipsis: &str) -> String {
     cut_at(name, width / 2, width, ellipsis)
 }

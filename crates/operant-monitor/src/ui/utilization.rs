@@ -1,4 +1,4 @@
-//! How busy the machine is: GPU, cores, memory, bus. What the sampler saw last, a few times a second.
+//! The utilization of the machine: GPU, cores, memory, bus. The last sample, updated a few times a second.
 
 mod cores;
 mod history;
@@ -11,13 +11,13 @@ use self::cores::Cores;
 use super::panel::{self, Context};
 use crate::format;
 
-/// A sample older than this is not the present any more.
+/// Age at which a sample is stale.
 const STALE: std::time::Duration = std::time::Duration::from_secs(2);
-/// Columns of a row's label, and of the percentage behind it.
+/// Columns of a row's label, and of the percentage after it.
 const LABEL: usize = 4;
 const PERCENT: usize = 5;
 
-/// Rows of an expanded panel that its curves take at least.
+/// Minimum rows of the curves in an expanded panel.
 const LEAST_HISTORY: u16 = 6;
 
 /// One row of the panel.
@@ -28,7 +28,7 @@ enum Row {
     Figures(Vec<Figure>),
 }
 
-/// A figure with a word that says what it is.
+/// A figure with its label.
 struct Figure {
     label: &'static str,
     text: String,
@@ -40,7 +40,7 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     let age = run.sample.as_ref().map(|sample| sample.age);
     let note = match age {
         Some(age) if age > STALE => Line::styled(format!("{} ago", format::age(age)), context.theme.warning),
-        // The values of its last update; what each core did is not kept.
+        // The values of its last update; single cores are not recorded.
         None if run.is_recorded() => Line::styled("last update", context.theme.muted),
         _ => Line::default(),
     };
@@ -83,7 +83,7 @@ fn plan<'a>(context: &Context<'a>, area: Rect) -> (Vec<Row>, Option<Cores<'a>>) 
     let cpu = value("cpu_utilization");
     let cores = run.sample.as_ref().map(|sample| Cores::of(&sample.cores)).filter(|cores| !cores.is_empty());
 
-    // Each with its place on the screen; they are taken by importance.
+    // Each with its position on the screen; the most important rows are taken first.
     let mut chosen: Vec<(usize, Row)> = Vec::new();
     let mut take = |place: usize, row: Option<Row>| {
         if let Some(row) = row.filter(|_| chosen.len() < height) {
@@ -198,7 +198,7 @@ fn draw_row(context: &Context, row: &Row, area: Rect, buffer: &mut Buffer) {
                     parts.push(Span::styled(format!("{} ", figure.label), theme.muted));
                 }
                 parts.push(Span::styled(figure.text.clone(), theme.text));
-                // A figure that is cut would be another figure: it is left out whole.
+                // A figure that does not fit is omitted, because a cut one would show another number.
                 let width: usize = spans.iter().chain(&parts).map(Span::width).sum();
                 if width <= usize::from(area.width) {
                     spans.extend(parts);

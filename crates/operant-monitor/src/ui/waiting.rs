@@ -1,4 +1,4 @@
-//! The screen while there is no run to show: what is waited for, and what there is.
+//! The screen while there is no run to show: the runs it waits for, and the existing ones.
 
 use std::time::Duration;
 

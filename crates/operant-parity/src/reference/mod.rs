@@ -18,9 +18,9 @@ pub struct Sample {
     pub obs: Vec<f64>,
     /// One per component.
     pub actions: Vec<f64>,
-    /// Of the actions, when they were taken.
+    /// Log-probability of the actions when they were taken.
     pub logprob: f64,
-    /// Of the observation, when the actions were taken.
+    /// Value of the observation when the actions were taken.
     pub value: f64,
     /// By GAE.
     pub advantage: f64,

@@ -4,7 +4,7 @@ image, before the maximum and the resize.
 1. A reset plays 1 to 30 no-ops, then FIRE (and the third action) where the game waits for it.
 2. A step repeats its action four times; the frame is the maximum of the last two, in grey, 84 x 84.
 3. An observation is the last four frames, (84, 84, 4), the latest last.
-4. In training, the loss of a life ends the episode for the learner, and the next one goes on in the same game.
+4. In training, the loss of a life ends the episode for the learner, and the next one continues in the same game.
 5. In training, the reward is the sign of the score.
 
 Episode statistics and evaluations count whole games and their scores.
@@ -43,7 +43,7 @@ def make(maker: Callable[..., Any], arguments: Mapping[str, Any], evaluation: bo
 
 
 class Atari:
-    """One game. `operant_game` says what happened in the game itself in the last step: the score's change, and whether it is over."""
+    """One game. `operant_game` describes the last step of the game itself: the score's change, and whether it is over."""
 
     def __init__(self, env: Any, evaluation: bool) -> None:
         import cv2

@@ -1,4 +1,4 @@
-"""The `operant` command: everything of the `operant` program, in Python's process. Neither NumPy nor Gymnasium is imported."""
+"""The `operant` command: the whole `operant` program, in Python's process. Neither NumPy nor Gymnasium is imported."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from operant import _core
 
 def main() -> int:
     """Runs the command of this process's arguments and returns its exit code."""
-    # As a program starts that is not Python's: the engine handles SIGINT while it trains, and a limit on file sizes.
+    # As in a program without Python: the engine handles SIGINT while it trains, and limits on file sizes.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Vector environments on a GPU: observations, rewards and flags stay there, and actions come from there by DLPack."""
+"""Vector environments on a GPU: observations, rewards and flags remain in its memory, and actions are read from it by DLPack."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
         self._core.synchronize()
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Frees the environments; arrays that are still referenced stay valid."""
+        """Frees the environments; arrays that are still referenced remain valid."""
         del self._core
 
     def _check_open(self) -> None:

@@ -23,7 +23,7 @@ class Draws:
         self._recording = recording()
         self._draws = draws
         self._made = self._recording.bodies[-1]
-        # The body that draws from it. Reserved draws belong to the first one that does.
+        # The body that draws from it. Reserved draws belong to the first body that uses them.
         self._used = None if is_reserved else self._made
 
     def _draw(self, method: str, *args: Any) -> Any:
@@ -81,7 +81,7 @@ class Draws:
         return Draws(self._draw("reserve", _count("reserve", count)))
 
     def turns(self, turns: int, count: int) -> Turns:
-        """`count` draws for each of the turns of `operant.math.repeat`."""
+        """`count` draws for each iteration of `operant.math.repeat`."""
         return Turns(self._draw("turns", _count("turns", turns), _count("turns", count)))
 
 

@@ -1,4 +1,4 @@
-"""Gymnasium environments for the engine: how they are named and made, and what their spaces are in its terms."""
+"""Gymnasium environments for the engine: their names, their construction, and the conversion of their spaces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 from numpy.typing import NDArray
 
-# Steps after which an episode of an environment without a limit of its own is truncated: an evaluation plays whole episodes.
+# Steps after which an episode of an environment without its own limit is truncated: an evaluation plays whole episodes.
 UNLIMITED = 10_000
 
 # Seconds that an environment has to close.
@@ -51,7 +51,7 @@ def parse(name: str) -> Parsed:
 
 
 def is_gym(name: str) -> bool:
-    """Whether a name has Gymnasium make an environment by its id."""
+    """Whether a name is a Gymnasium id."""
     return name.startswith("gym:")
 
 
@@ -90,7 +90,7 @@ def _registered(id: str) -> str:
 
 
 class Part(NamedTuple):
-    """One array of an observation: where the environment's value has it, and how it becomes words."""
+    """One array of an observation: its position in the environment's value, and its conversion to words."""
 
     path: tuple[Any, ...]
     space: Any
@@ -247,7 +247,7 @@ class Actions(NamedTuple):
 
 
 def actions(space: Any, where: str = "action_space") -> Actions:
-    """How the engine's actions become the environment's."""
+    """Converts the engine's actions to the environment's."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Discrete):
@@ -272,7 +272,7 @@ def actions(space: Any, where: str = "action_space") -> Actions:
             return Actions(spec, low.size, lambda numbers: numbers.reshape(space.shape).copy(), [], _no_masks, [])
 
         def read_box(numbers: NDArray[np.float32]) -> Any:
-            # A bound that is rounded to single precision may be outside.
+            # A bound rounded to single precision may be outside the space.
             return np.asarray(np.clip(numbers.astype(space.dtype).reshape(space.shape), space.low, space.high))
 
         return Actions(spec, low.size, read_box, [], _no_masks, [])
@@ -434,5 +434,5 @@ def _limit(env: Any) -> int | None:
 
 
 def import_from(directory: str) -> None:
-    """From now on modules are looked for first in the directory in which the environment was named."""
+    """From now on modules are searched first in the directory in which the environment was named."""
     sys.path.insert(0, directory)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import os
 
-# What each level of x86-64 adds to the one before, best last, by the names in /proc/cpuinfo.
+# The flags that each level of x86-64 adds to the previous one, best last, by the names in /proc/cpuinfo.
 LEVELS = {
     "v3": "pni ssse3 sse4_1 sse4_2 cx16 lahf_lm popcnt abm avx avx2 bmi1 bmi2 f16c fma movbe xsave",
     "v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
@@ -32,9 +32,9 @@ def directories(package: str) -> list[str]:
 
 
 def choose(built: list[str], cpuinfo: str, asked: str | None) -> str | None:
-    """The best of the levels `built` that the CPU has, or the one that is asked for; None if none was built for a level.
+    """The requested level, else the best of the levels `built` that the CPU supports; None if nothing was built for a level.
 
-    Where the CPU's flags cannot be read, it is taken to have the lowest level, and whichever is asked for."""
+    If the CPU's flags cannot be read, it is assumed to support the lowest level and the requested one."""
     if asked and asked not in LEVELS:
         raise ImportError(f"{VARIABLE}={asked}: expected {' or '.join(LEVELS)}")
     if not built:
@@ -63,6 +63,6 @@ def _flags(cpuinfo: str) -> set[str] | None:
 
 
 def _needed(level: str) -> list[str]:
-    """Every flag of a level and of those below it."""
+    """Every flag of a level and of the levels below it."""
     names = list(LEVELS)
     return " ".join(LEVELS[name] for name in names[: names.index(level) + 1]).split()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-# More than any machine has; each takes memory for its stack.
+# More threads than any machine has; each takes memory for its stack.
 _MAX_THREADS = 1024
 
 
@@ -38,7 +38,7 @@ class _Part(NamedTuple):
         return "obs" if self.name is None else f"obs[{self.name!r}]"
 
     def rows(self, given: Any) -> tuple[Array, bool]:
-        """Observations as `(N, numbers)` in a type that the engine takes, and whether it is one without N."""
+        """Observations as `(N, numbers)` in a type that the engine accepts, and whether it was a single observation without N."""
         array = np.asarray(given)
         is_whole = self.type in ("index", "bytes")
         if array.dtype.kind not in ("iu" if is_whole else "fiub"):
@@ -152,7 +152,7 @@ class Policy:
         deterministic: bool = True,
         action_mask: Any | None = None,
     ) -> tuple[Any, NDArray[np.float32] | None]:
-        """Chooses actions, and moves the state of a policy with memory on by a step.
+        """Chooses actions, and advances the state of a policy with memory by one step.
 
             state, ended = None, None
             for _ in range(1000):
@@ -243,7 +243,7 @@ class Policy:
         envs.rollout(self._core, steps, to, actions, draw)
 
     def _batch(self, obs: Any) -> tuple[list[Array], int, bool]:
-        """An array of each part, how many observations they are, and whether it is one without N."""
+        """An array per part, the number of observations, and whether it was a single observation without N."""
         names = [part.name for part in self._parts if part.name is not None]
         if names and not isinstance(obs, Mapping):
             raise TypeError(f"obs: expected a dictionary of {', '.join(names)}, got {type(obs).__name__}")

@@ -1,4 +1,4 @@
-"""`python -m operant._record NAME FILE`: what `operant train NAME` runs for `module:Class`, `FILE.py:Class` and `gym:ID`. Writes the
+"""`python -m operant._record NAME FILE`: `operant train NAME` runs it for `module:Class`, `FILE.py:Class` and `gym:ID`. Writes the
 recorded world to FILE, or the description of a Gymnasium environment."""
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def object_named(name: str) -> Any:
 
 
 def written(name: str) -> tuple[bytes, list[str]]:
-    """The file of the world or environment of a name, and what to say about it."""
+    """The file of the world or environment of a name, and notes for the user."""
     target = _gym.parse(name).target
     if not _gym.is_gym(target):
         found = object_named(target)
@@ -49,7 +49,7 @@ def written(name: str) -> tuple[bytes, list[str]]:
     try:
         description, notes = _gym.describe(name)
     except Exception as error:
-        # Gymnasium raises an error of its own from it.
+        # Gymnasium raises its own error from it.
         missing = error.__cause__ if type(error).__name__ == "DependencyNotInstalled" else error
         if not isinstance(missing, ModuleNotFoundError) or missing.name is None:
             raise
@@ -67,7 +67,7 @@ def _extra(package: str | None) -> str:
 def _of_file(path: str) -> ModuleType:
     if not os.path.isfile(path):
         raise SystemExit(f"there is no file {path}")
-    # Its neighbours can be imported, as of a script.
+    # Modules next to it can be imported, as from a script.
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     stem = os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(stem, path)
@@ -102,7 +102,7 @@ def main(arguments: list[str]) -> None:
         with open(path, "wb") as file:
             file.write(content)
     except Exception as error:
-        # What the rules do wrong is said by the message; other mistakes need their places.
+        # For errors of the rules the message suffices; other errors need the traceback.
         is_declared = isinstance(error, (TypeError, ValueError)) and _is_ours(error)
         raise SystemExit(str(error) if isinstance(error, _trace.TraceError) or is_declared else _shown(error)) from error
 

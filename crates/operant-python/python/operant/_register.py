@@ -38,7 +38,7 @@ def ids() -> dict[str, dict[str, Any]]:
     for spec in _core.specs():
         # An alias such as `CartPole-v1` or `MinAtar/Breakout-v0`; only one namespace is possible.
         versioned = [alias for alias in spec["aliases"] if re.search(r"-v\d+$", alias)]
-        # An environment that is in no package is version 0 of its name.
+        # An environment without a counterpart in a package is version 0 of its name.
         for alias in versioned or [spec["name"].title().replace("_", "") + "-v0"]:
             found["operant/" + alias.replace("/", "-")] = spec
     return found

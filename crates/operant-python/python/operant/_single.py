@@ -30,7 +30,7 @@ class Env(gymnasium.Env[Obs, Any]):
         self.observation_space = self._vector.single_observation_space
         self.action_space = self._vector.single_action_space
         self._is_discrete = isinstance(self.action_space, gymnasium.spaces.Discrete)
-        # Both sets of outputs are one here: what is returned is copied.
+        # Both sets of outputs are the same here, because the results are copied.
         arrays, buffers = self._vector._sets[0]
         self._core, self._buffers = self._vector._core, buffers
         self._obs, self._mask = _reader(self._vector._obs(arrays)), arrays["mask"][0]
@@ -87,7 +87,7 @@ def _reader(obs: Obs) -> Callable[[], Obs]:
     if isinstance(obs, dict):
         parts = {name: _reader(array) for name, array in obs.items()}
         return lambda: {name: read() for name, read in parts.items()}
-    # A single index is a number, which has no view.
+    # A single index is a number, of which there is no view.
     read: Callable[[], Obs] = obs[0].copy if obs.ndim > 1 else lambda: obs[0]
     return read
 
@@ -118,6 +118,6 @@ def make(
 
 
 def _registered(name: str, render_mode: str | None = None, **kwargs: Any) -> Env:
-    """What `gymnasium.make` calls. Its TimeLimit wrapper truncates, at `max_episode_steps` of the id or of the caller."""
+    """The entry point of `gymnasium.make`. Its TimeLimit wrapper truncates, at `max_episode_steps` of the id or of the caller."""
     check_render_mode(render_mode)
     return make(name, max_episode_steps=-1, **kwargs)

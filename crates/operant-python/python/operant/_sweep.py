@@ -1,4 +1,4 @@
-"""Sweeps: `operant.sweep`, and what they leave."""
+"""Sweeps: `operant.sweep`, and its results."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _seeds(seeds: int | str | Sequence[int] | None) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a specification as JSON has it: NumPy's numbers and arrays, tuples and paths are welcome."""
+    """A value of a specification as JSON; accepts NumPy's numbers and arrays, tuples and paths."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if hasattr(value, "tolist"):

@@ -188,7 +188,7 @@ class ActorCritic(nn.Module):
             hidden[trunk], before = self._hidden(trunk, x, before, after)
         actor, critic = (hidden[trunk] for trunk in self.trunks)
         if self.items:
-            # A query of the state's features scores those of the candidates.
+            # A query of the state's features scores the features of the candidates.
             query, candidates = self.policy(actor[:, 0]), actor[:, 1:]
             outputs = (candidates @ query.unsqueeze(2)).squeeze(2) / math.sqrt(query.shape[1])
             values = self.value(critic[:, 0]).squeeze(1)
@@ -197,7 +197,7 @@ class ActorCritic(nn.Module):
         return (outputs, values, torch.cat(after, 1)) if self.state_size else (outputs, values)
 
     def _hidden(self, trunk: str, x: Tensor, before: Tensor, after: list[Tensor]) -> tuple[Tensor, Tensor]:
-        """What the heads see. The layers take their states from `before`, of which the rest is returned, and add to `after`."""
+        """The inputs of the heads. The layers take their states from `before` and append to `after`; the rest of `before` is returned too."""
         convs, embed, cores, *layers = self.get_submodule(trunk).children()
         x = embed(x)
         for conv in convs.children():
@@ -231,7 +231,7 @@ class ActorCritic(nn.Module):
         action_mask: Tensor | None = None,
         state: Tensor | None = None,
     ) -> list[torch.distributions.Distribution]:
-        """The distribution of each component of the action; of continuous ones a single one over `(N, A)`, not clipped."""
+        """The distribution of each component of the action; for continuous actions one over `(N, A)`, not clipped."""
         return self._distribution(self(obs, state)[0], action_mask)
 
     def _distribution(

@@ -1,4 +1,4 @@
-"""Values of a world while its rules are recorded: they stand for the numbers of every environment, and have none of their own."""
+"""Symbolic values of a world while its rules are recorded: each represents one number in every environment."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fail(what: str) -> NoReturn:
 
 
 class Body:
-    """What a recording puts into a function: the rule itself, or the rule of a `when` or of a loop."""
+    """The body that is being recorded: the rule itself, or the rule of a `when` or of a loop."""
 
     def __init__(self, is_loop: bool = False) -> None:
         self.is_loop = is_loop
@@ -69,7 +69,7 @@ class Recording:
 
     @contextlib.contextmanager
     def body(self, *, is_loop: bool = False) -> Iterator[None]:
-        """What is recorded meanwhile belongs to a body of its own."""
+        """Records the operations inside the `with` block into a separate body."""
         self.bodies.append(Body(is_loop))
         try:
             yield
@@ -78,7 +78,7 @@ class Recording:
 
 
 class _Open(threading.local):
-    """The recordings that this thread has begun, innermost last."""
+    """The active recordings of this thread, innermost last."""
 
     def __init__(self) -> None:
         self.recordings: list[Recording] = []
@@ -138,7 +138,7 @@ class Value:
 
     @property
     def arg(self) -> _core.Arg:
-        """The value as an argument of what is recorded now."""
+        """The value as an argument of the current recording."""
         now = recording()
         if self._recording is not now:
             fail("this value was recorded by another call; keep numbers in the state's fields, not on self")
@@ -164,7 +164,7 @@ class Value:
     __trunc__ = _unknown("math.trunc", "operant.math.to_int")
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **settings: Any) -> Any:
-        """What NumPy calls: for its operators, with one of its numbers on the left side, and for its functions."""
+        """NumPy's hook for its operators, if one of its numbers is on the left side, and for its functions."""
         if function not in _OPERATORS or method != "__call__" or settings:
             fail(f"a NumPy function such as {function.__name__} cannot be recorded; use the function of operant.math")
         a, b = map(plain, inputs)
@@ -388,7 +388,7 @@ _REMEDIES = {
 
 
 def plain(number: Any) -> Any:
-    """A number of NumPy as one of Python; anything else as it is."""
+    """Converts a NumPy number to a Python number; returns anything else unchanged."""
     is_numpy = isinstance(number, np.generic) or (isinstance(number, np.ndarray) and number.ndim == 0)
     return number.item() if is_numpy else number
 
@@ -421,7 +421,7 @@ def _real(number: float) -> float:
 
 
 def as_value(value: Any, kind: str) -> Value:
-    """A value of a kind: a recorded one, or a number of Python."""
+    """A value of a kind: a recorded one, or a Python number."""
     if not isinstance(value, Value):
         if isinstance(value, Array):
             fail(f"{_NAMES[kind]} is expected, got an array; index it")
@@ -438,7 +438,7 @@ def _conversion(kind: str, to: str) -> str:
 
 
 def common_kind(numbers: Sequence[Any]) -> str:
-    """The kind of several numbers: that of the first recorded one, otherwise one that takes all of them."""
+    """The kind of several numbers: the kind of the first recorded one, otherwise one that can represent all of them."""
     for number in numbers:
         if isinstance(number, Value):
             return number.kind
@@ -457,7 +457,7 @@ def _kind_of(number: Any) -> str:
 
 
 def _mixed(a: str, b: str) -> str:
-    """What to do with two values of these kinds."""
+    """A hint for combining two values of these kinds."""
     if "mask" in (a, b):
         return "convert the Bool with operant.math.to_float, to_int or to_uint, or compare the other value, as in x != 0"
     return "convert one of them with operant.math.to_float, to_int or to_uint"
@@ -513,7 +513,7 @@ class Array:
 
     def __init__(self, kind: str, size: int, *, items: list[Value] | None = None, memory: _core.Arg | None = None) -> None:
         self.kind, self.size = kind, size
-        # Either its elements, or a memory, of which an index reads one word.
+        # Either its elements, or a memory from which an index reads one word.
         self._items = items
         self._memory = None if memory is None else Value("memory", memory)
 
@@ -542,7 +542,7 @@ class Array:
 
     @property
     def args(self) -> list[_core.Arg]:
-        """The array as arguments of what is recorded now: its memory, or its elements."""
+        """The array as arguments of the current recording: its memory, or its elements."""
         if self._memory is not None:
             return [self._memory.arg]
         return [item.arg for item in self._elements]
@@ -570,7 +570,7 @@ class Array:
         return f"<array of {self.size}, {_NAMES[self.kind]} each>"
 
     def copy(self) -> Array:
-        """A copy; writing to one of them leaves the other as it is."""
+        """A copy; writing to one of them does not change the other."""
         items = None if self._items is None else list(self._items)
         copy = Array(self.kind, self.size, items=items)
         copy._memory = self._memory
@@ -581,7 +581,7 @@ class Array:
         return Array.from_args(self.kind, self.size, iter(self.args))
 
     def _position(self, index: Any) -> int | None:
-        """An index that is a number of Python, counted from the start; None for a value."""
+        """An index that is a Python number, counted from the start; None for a recorded value."""
         index = plain(index)
         if isinstance(index, bool) or not isinstance(index, int):
             return None
@@ -639,7 +639,7 @@ class Array:
 
 
 def is_memory(kind: str, size: int) -> bool:
-    """Whether an array is kept in memory, of which only the word at an index is read."""
+    """Whether an array is kept in memory, so that only the word at an index is read."""
     if size > _REGISTERS and kind != "uint":
         fail(f"an array of more than {_REGISTERS} elements is one of Uint; this one has {size}, {_NAMES[kind]} each")
     return size > _REGISTERS

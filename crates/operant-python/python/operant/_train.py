@@ -257,7 +257,7 @@ def _run(
 
 @contextlib.contextmanager
 def _signals(control: _core.Control) -> Iterator[None]:
-    """Signals that other programs send to a run reach it, where the program has no handlers of its own."""
+    """Lets signals from other programs reach the run, unless this program has its own handlers."""
     requests = {signal.SIGTERM: control.terminate, signal.SIGUSR1: control.checkpoint, signal.SIGUSR2: control.pause}
     before: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():

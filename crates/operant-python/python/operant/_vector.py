@@ -36,12 +36,12 @@ _MODES: dict[str, AutoresetMode] = {
 _NO_LIMIT = 2**32 - 1
 
 
-# Bytes; JAX shares no memory that starts elsewhere.
+# Alignment in bytes; JAX does not share memory with another alignment.
 _ALIGNMENT = 64
 
 
 class _Set(NamedTuple):
-    """One set of outputs: NumPy's arrays, and the same as the engine writes them."""
+    """One set of outputs: NumPy's arrays, and the engine's views of them."""
 
     arrays: dict[str, Array]
     buffers: _core.Buffers
@@ -127,7 +127,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         self.name: str = spec["name"]
         self.num_envs = int(num_envs)
         limit: int = spec["time_limit"]
-        # An environment without a limit has one that no episode reaches.
+        # Environments without a limit have a limit that no episode reaches.
         self.max_episode_steps = None if limit >= _NO_LIMIT - 1 else limit
         self.metadata = {"autoreset_mode": mode, "render_modes": []}
         self.single_observation_space = _spaces.observation_space(spec)
@@ -173,7 +173,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         mask = reset_mask(options, self.num_envs)
         into = self._next_set()
         if seed is not None and mask is not None and isinstance(seed, (int, np.integer)):
-            # As Gymnasium's vectors number them; operant's own numbering is of all environments.
+            # Numbered as Gymnasium's vectors do; operant itself numbers all environments.
             seed = [int(seed) + i for i in range(self.num_envs)]
         if isinstance(seed, (Sequence, np.ndarray)) and not isinstance(seed, str):
             if len(seed) != self.num_envs:
@@ -254,7 +254,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         """The results of the step that `async_step` began.
 
         Raises:
-            TimeoutError: It takes longer than `timeout` seconds; it goes on, and `wait` may be called again.
+            TimeoutError: It takes longer than `timeout` seconds; it continues, and `wait` may be called again.
         """
         if self._pending is None:
             raise RuntimeError("wait: no step was begun; call async_step first")
@@ -327,7 +327,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         return self._given_horizon(many)
 
     def get_state(self) -> dict[str, Any]:
-        """Everything that the environments remember, to pickle; `set_state` continues from it bit for bit."""
+        """The complete state of the environments, which can be pickled; `set_state` continues from it bit for bit."""
         self._check_usable()
         words, seed, seeds, step = self._core.get_state()
         return {
@@ -399,7 +399,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         self.__dict__.update(rest)
 
     def _kind(self) -> Any:
-        """How `_unpickled` makes one of this class."""
+        """The arguments with which `_unpickled` makes an object of this class."""
         return self._world or self.name
 
     def __repr__(self) -> str:
@@ -443,7 +443,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         return last
 
     def _flat_out(self, out: Mapping[str, Any]) -> dict[str, Any]:
-        """The caller's arrays by the names of ours."""
+        """The caller's arrays under our names."""
         if not isinstance(out, Mapping):
             raise TypeError(f"out: expected a dictionary of arrays, got {type(out).__name__}")
         if unknown := [name for name in out if name not in ("obs", "rewards", "terminated", "truncated")]:
@@ -457,7 +457,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         return given
 
     def _flat(self, name: str, obs: Any) -> dict[str, Any]:
-        """Something of the observations by the names of their arrays: "obs", or of parts "obs.image" and so on."""
+        """A value per array of the observations, by array name: "obs", or for parts "obs.image" and so on."""
         if self._parts is None:
             return {name: obs}
         return {f"{name}.{part}": obs[part] for part in self._parts}
@@ -469,12 +469,12 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         return {part: arrays[f"{name}.{part}"] for part in self._parts}
 
     def _after(self, many: Mapping[str, Array]) -> _core.Buffers:
-        """What a horizon's steps write."""
+        """The outputs of a rollout's steps."""
         arrays = {name: array[1:] if _is_obs(name) else array for name, array in many.items()}
         return self._core.buffers(arrays, len(many["rewards"]) * self.num_envs)
 
     def _horizon(self, steps: int, out: Horizon | None = None) -> dict[str, Array]:
-        """Arrays of a horizon. A rollout's observations have one row more than its steps: the present ones come first."""
+        """Arrays of a rollout. The observations have one row more than there are steps: the current ones come first."""
         like, space = self._sets[0].arrays, self.action_space
         shapes = {name: ((steps + _is_obs(name), *array.shape), array.dtype) for name, array in like.items()}
         shapes["actions"] = ((steps, *(space.shape or ())), np.dtype(np.float32 if self._is_box else np.int64))
@@ -488,7 +488,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         return many
 
     def _given_horizon(self, many: dict[str, Array]) -> Horizon:
-        """A horizon as its caller gets it."""
+        """A rollout in the form that the caller receives."""
         obs = {name: array for name, array in many.items() if _is_obs(name)}
         given = Horizon({name: array for name, array in many.items() if "obs" not in name})
         given["obs"] = self._obs({name: _aligned(array[1:]) for name, array in obs.items()})
@@ -540,7 +540,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
             info["action_mask"] = self._given(into.arrays["mask"])
 
     def _add_ends(self, info: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """What `info` of Gymnasium's vector environments has of ended episodes."""
+        """The entries of `info` for ended episodes, as in Gymnasium's vector environments."""
         ends = self._given(arrays["ended"])
         episode = {}
         if self._episode_stats:
@@ -587,7 +587,7 @@ def _zeros(shape: tuple[int, ...], dtype: Any) -> Array:
 
 
 def _aligned(array: Array) -> Array:
-    """The array, or a copy if its memory starts elsewhere than others can share."""
+    """The array, or a copy if its memory is not aligned for sharing."""
     if array.ctypes.data % _ALIGNMENT == 0:
         return array
     copy = _zeros(array.shape, array.dtype)
@@ -605,7 +605,7 @@ def _copied(obs: Obs) -> Obs:
 
 
 def _names(obs: Any) -> str:
-    """The keys of a dictionary, or the type of what is none."""
+    """The keys of a dictionary, or the type of any other value."""
     return ", ".join(map(str, obs)) if isinstance(obs, Mapping) else type(obs).__name__
 
 
@@ -636,7 +636,7 @@ def checked_mode(given: AutoresetName | AutoresetMode) -> tuple[AutoresetMode, s
 
 
 def checked_seed(seed: int | None) -> int:
-    """A seed from 0 to 2^64 - 1; a random one for none."""
+    """A seed from 0 to 2^64 - 1; a random one for None."""
     if seed is None:
         return secrets.randbits(63)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**64:
@@ -691,7 +691,7 @@ def _registered(
     render_mode: str | None = None,
     **kwargs: Any,
 ) -> VectorEnv:
-    """What `gymnasium.make_vec` calls: with the defaults of Gymnasium's own vectors."""
+    """The entry point of `gymnasium.make_vec`, with the defaults of Gymnasium's own vectors."""
     check_render_mode(render_mode)
     from operant._device import make_vec
 

@@ -1,7 +1,7 @@
 """A worker process: steps some environments of a group for the trainer that started it (`python -m operant._worker ARGUMENT`).
 
 Standard input is the memory that both share. ARGUMENT has, as JSON, the rows of this process and the place of the group's task in the
-memory; the task has how to make the environments and where everything else is (operant-gym's worker.rs and layout.rs)."""
+memory; the task describes how to make the environments and the layout of the memory (operant-gym's worker.rs and layout.rs)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEP, RESET = 1, 2
 
 
 class Failed(Exception):
-    """An environment failed: its row, and the text for people."""
+    """An environment failed: its row, and the message for the user."""
 
 
 class Rows:
@@ -201,7 +201,7 @@ def main(text: str) -> None:
     try:
         rows.close()
     finally:
-        # An environment may have left threads that do not end.
+        # An environment may have started threads that do not end.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()

@@ -213,14 +213,14 @@ def recorded(env: Any) -> World:
 
 
 def registered(env: Any) -> _core.World:
-    """A world as the engine has it. From now on this process finds it by its name, too."""
+    """The engine's object for a world. This also registers the world by its name in this process."""
     world = recorded(env)
     _core.add_world(world._core)
     return world._core
 
 
 class State:
-    """The state of a world: its fields are attributes. Each world has a class of its own, `self.State`."""
+    """The state of a world: its fields are attributes. Each world has its own class, `self.State`."""
 
     _fields: dict[str, FieldType]
 
@@ -252,7 +252,7 @@ class State:
         return type(self)(**{**{name: getattr(self, name) for name in self._fields}, **changes})
 
     def copy(self) -> State:
-        """A copy; assigning to one of them leaves the other as it is."""
+        """A copy; assigning to one of them does not change the other."""
         return self.replace()
 
     def __repr__(self) -> str:
@@ -275,7 +275,7 @@ def _fields(cls: type) -> dict[str, FieldType]:
 
 
 class _Declaration:
-    """What a class says about its world."""
+    """The description of a world from its class."""
 
     def __init__(self, cls: type, spec: dict[str, Any], own: dict[str, Any], view: Any, preset: Any) -> None:
         self._cls, self._spec, self._own, self._view, self._preset = cls, spec, own, view, preset
@@ -438,7 +438,7 @@ class _Declaration:
         return [(f"draw[{k}]", number) for k, number in enumerate(numbers)]
 
 
-#: Names and values of what a function returns.
+#: Names and values of a function's results.
 _Results = list[tuple[str, _core.Arg]]
 
 
@@ -478,7 +478,7 @@ def _obs_words(cls: type, label: str, space: dict[str, Any], values: Any, as_wor
             fail_in(cls, "observe", f"returns {len(values.words)} packed words for {label}; expected {count}")
         packed = [Value("uint", _checked(cls, "observe", label, word, "uint")) for word in values.words]
         if kind != "index" and size % per_word:
-            # What is past the end is no input of the network.
+            # Values past the end are not inputs of the network.
             packed[-1] = packed[-1] & ((1 << 32 // per_word * (size % per_word)) - 1)
         if kind != "index":
             return [word.arg for word in packed]
@@ -499,7 +499,7 @@ def _obs_words(cls: type, label: str, space: dict[str, Any], values: Any, as_wor
                 item = _trace.select(is_set, 1 << k, 0)
             else:
                 item = Value("uint", _checked(cls, "observe", label, number, "uint"))
-                # A larger one would be another input of a network, and its bits those of its neighbour.
+                # A larger value would select another input of the network, or overwrite its neighbour's bits.
                 most = 255 if kind == "bytes" else below[first + k] - 1
                 item = _trace.select(item < most, item, most) << 32 // per_word * k
             word = item if word is None else word | item
@@ -516,7 +516,7 @@ def _box_bounds(space: Any) -> dict[str, Any]:
 
 
 def _obs_space(space: Any, where: str) -> dict[str, Any]:
-    """A space of Gymnasium as the engine has it."""
+    """Converts a Gymnasium space to the engine's."""
     kind = type(space).__name__
     if kind == "Dict":
         if any(type(part).__name__ == "Dict" for part in space.spaces.values()):

@@ -1,4 +1,4 @@
-"""Environments by class, as older programs make them: `operant.envs.CartPole(num_envs=4096, workers=4)`."""
+"""Environments by class, as older programs construct them: `operant.envs.CartPole(num_envs=4096, workers=4)`."""
 
 from __future__ import annotations
 

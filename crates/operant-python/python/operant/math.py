@@ -240,7 +240,7 @@ _Values = Any
 
 def when(condition: Any, rule: Callable[..., _Values], *values: Any) -> Any:
     """`rule(*values)` where the condition holds, and the values elsewhere. The rule costs nothing while no environment needs it,
-    so use it for what is rare. It returns as many values, of the same kinds."""
+    so use it for rare cases. It returns as many values, of the same kinds."""
     mask, form = as_value(condition, "mask"), _Form(values)
     known = mask.arg.value
     if known is not None:

@@ -46,9 +46,9 @@ CONNECT_S = 5
 POLL_S = 0.1
 """How often each run checks whether the sweep is stopping."""
 LOSS_LIMIT = 10
-"""How often a run may lose its machine without a new checkpoint."""
+"""Maximum times that a run may lose its machine without a new checkpoint."""
 LOST = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError)
-"""What Ray raises when the machine of a run is lost, or its result with it."""
+"""The exceptions that Ray raises when the machine of a run, or its result, is lost."""
 
 
 def sweep(
@@ -113,7 +113,7 @@ class Executor:
                 return self._follow(worker, local, link)
             except LOST as error:
                 if getattr(error, "actor_init_failed", False):
-                    # Of no use to other runs either: the sweep ends, and can be resumed.
+                    # Other runs would fail too: the sweep ends, and can be resumed.
                     raise OSError(f"a machine of the cluster cannot train: {_last_line(error)}") from error
                 if link.is_stopping():
                     return False
@@ -129,7 +129,7 @@ class Executor:
         """Waits for the end of a run, and fetches its directory at intervals and at the end."""
         ready = worker.ready.remote()
         while not ray.wait([ready], timeout=POLL_S)[0]:
-            # The cluster may be full for as long as it likes.
+            # No timeout: the cluster may be full for any time.
             if link.is_stopping():
                 return False
         ray.get(ready)
@@ -152,7 +152,7 @@ class Executor:
         except ray.exceptions.RayTaskError as error:
             _clean(worker)
             if isinstance(error.cause, OSError):
-                # Not the disk of the sweep, which would end it.
+                # Not the sweep's own disk: an error there ends the sweep.
                 raise RuntimeError(f"on a machine of the cluster: {error.cause}") from error
             raise error.cause from None
         self._keep(contents, local, link)
@@ -246,7 +246,7 @@ class _Worker:
         """Returns once the actor has started."""
 
     def train(self) -> tuple[bool, bytes]:
-        """Trains: whether the run has reached its steps, and its directory."""
+        """Trains. Returns whether the run has reached its steps, and its directory."""
         finished = _core.train_task(self.task, self.world, os.fspath(self.runs), self.control)
         contents = packed(self.directory)
         assert contents is not None, "a run leaves a checkpoint"
@@ -291,7 +291,7 @@ class Trainable(ray.tune.Trainable):
 
     The configuration has `env`, any setting of docs/configuration.md, and `interval`: the environment steps of an iteration, by default
     50,000. An iteration ends with an evaluation. It reports the result of `operant train --json` so far and the metrics of the
-    last update. A trial that is restored, or that copies another one as PBT does, continues bit for bit with its settings, but for `seed` and
+    last update. A trial that is restored, or that copies another one as PBT does, continues bit for bit with its settings, except `seed` and
     `env_options`, which a copy keeps from its original. Settings that the configuration leaves out come from presets, operant.toml and
     OPERANT_* variables where the trial runs.
     """

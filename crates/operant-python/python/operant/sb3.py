@@ -106,17 +106,17 @@ class VecEnv(Sb3VecEnv):  # type: ignore[misc]
         return [self._known[attr_name] for _ in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: None | int | Iterable[int] = None) -> None:
-        """Refused: what an environment computes is fixed when it is made."""
+        """Not supported: the rules of an environment are fixed when it is made."""
         raise AttributeError(f"{attr_name!r} cannot be set in operant's environments; give options when you make them")
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: None | int | Iterable[int] = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Refused: one call steps all environments, and no object stands for one of them."""
+        """Not supported: one call steps all environments, and there is no object for a single one."""
         raise AttributeError(f"operant's environments have no method {method_name!r} that is called one by one")
 
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: None | int | Iterable[int] = None
     ) -> list[bool]:
-        """True for `Monitor`, whose `info["episode"]` they write themselves; Stable-Baselines3 asks for nothing else."""
+        """True for `Monitor`, whose `info["episode"]` they write themselves; Stable-Baselines3 queries no other wrapper."""
         return [wrapper_class is Monitor for _ in self._get_indices(indices)]

@@ -19,7 +19,7 @@ Point = Sequence[Any]
 
 
 class Shape:
-    """A shape: its outline as the engine has it, its coordinates, and where it is there."""
+    """A shape: its outline in the engine's form, its coordinates, and the condition under which it is present."""
 
     def __init__(self, kind: str, fields: dict[str, Any], tone: str, coordinates: list[Any], where: Any) -> None:
         if tone not in TONES:

@@ -13,7 +13,7 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    /// Of a space that has no parts. A single index, and a list of indices with bounds of their own, are whole numbers as
+    /// The layout of a space without parts. A single index, and a list of indices with their own bounds, are whole numbers as
     /// Gymnasium's Discrete and MultiDiscrete have them; other indices are as small as their bounds allow.
     pub fn of(space: &ObsSpace) -> Self {
         match space {

@@ -1,4 +1,4 @@
-//! A horizon under a trained policy: one thread plays all steps of a tile, policy included, without a barrier per step.
+//! A rollout under a trained policy: one thread plays all steps of a tile, policy included, without a barrier per step.
 
 use operant_env::StepError;
 use operant_learn::cpu::inference::{Choice, Inference, RowBuffers};
@@ -38,7 +38,7 @@ impl Batch {
         steps: Vec<StepArrays<'_>>,
     ) -> Result<usize, String> {
         let count = steps.len() as u64;
-        // A policy with memory goes on where its last rollout ended, if nothing has stepped the environments since.
+        // A policy with memory continues where its last rollout ended, if nothing has stepped the environments since.
         if self.remembers != Some(policy.id()) {
             for tile in &mut self.tiles {
                 tile.memory = vec![0.0; policy.states() * tile.rows];

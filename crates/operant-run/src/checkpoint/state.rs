@@ -77,7 +77,7 @@ struct Header {
 /// A snapshot as bytes, for another process: the length of the header, the header as JSON, the tensors.
 ///
 /// # Errors
-/// As [`encode`].
+/// Same as [`encode`].
 pub fn pack(snapshot: &Snapshot) -> Result<Vec<u8>, CheckpointError> {
     let tensors = snapshot.tensors.iter().map(|tensor| tensor.name.clone()).collect();
     let header = Header { tensors, counters: snapshot.counters.clone() };

@@ -217,7 +217,7 @@ impl Layers {
                         let known = self.facts.known.keys().map(String::as_str);
                         let hint = did_you_mean(&name, known.chain(["env", &self.facts.name]));
                         if hint.is_empty() {
-                            // It may be that of a world, whose name is known only where it is used.
+                            // It may be the table of a world, whose name is not known here.
                             check_names(&inner, &|key| origin(lines.get(&[&name, key])))?;
                             continue;
                         }

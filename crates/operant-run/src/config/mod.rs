@@ -68,7 +68,7 @@ pub fn requested(facts: EnvFacts, line: &CommandLine, resumed: Option<(&str, &st
 /// The configuration without an environment: files and variables over the built-in defaults.
 ///
 /// # Errors
-/// As [`requested()`].
+/// Same as [`requested()`].
 pub fn of_no_environment(known: BTreeMap<String, String>) -> Result<Requested> {
     let facts = EnvFacts { known, ..EnvFacts::default() };
     requested(facts, &CommandLine::default(), None)
@@ -78,7 +78,7 @@ pub fn of_no_environment(known: BTreeMap<String, String>) -> Result<Requested> {
 /// environment is known. `known` is as in [`EnvFacts`].
 ///
 /// # Errors
-/// As [`requested()`].
+/// Same as [`requested()`].
 pub fn run_dir(known: BTreeMap<String, String>, line: &CommandLine) -> Result<PathBuf> {
     let facts = EnvFacts { known, ..EnvFacts::default() };
     let user = user_file(|name| std::env::var_os(name));

@@ -64,7 +64,7 @@ pub struct EnvFacts {
     pub preset: Option<String>,
     /// Its options with their defaults.
     pub options: EnvOptions,
-    /// Those of its options that are paths; a relative path is stored as an absolute one, so that the run works in every directory.
+    /// Its options that are paths; a relative path is stored as an absolute one, so that the run works in every directory.
     pub paths: BTreeSet<String>,
     /// The environments whose tables an `operant.toml` may hold: every name and alias, with the name that it refers to.
     pub known: BTreeMap<String, String>,

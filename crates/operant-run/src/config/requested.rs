@@ -107,10 +107,10 @@ impl Requested {
         }
     }
 
-    /// The same for a GPU: the preset's `[gpu]` table overrides the rest of the preset, and nothing else.
+    /// The request for a GPU: the preset's `[gpu]` table overrides the rest of the preset, and nothing else.
     ///
     /// # Errors
-    /// As [`Layers::build`].
+    /// Same as [`Layers::build`].
     pub fn on_gpu(&self) -> Result<Requested> {
         let mut entries = self.settings.entries.clone();
         for (key, entry) in &self.gpu {
@@ -121,11 +121,11 @@ impl Requested {
         self.with(entries)?.checked()
     }
 
-    /// The same for the CPU. Settings that only GPUs support, or other CPUs, are overridden if a file or variable set them, and
+    /// The request for the CPU. Settings that only GPUs support, or other CPUs, are overridden if a file or variable set them, and
     /// refused if the command line did.
     ///
     /// # Errors
-    /// As [`Layers::build`].
+    /// Same as [`Layers::build`].
     pub fn on_cpu(&self) -> Result<Requested> {
         self.check_for_cpu()?;
         let run = &self.settings.run;
@@ -158,7 +158,7 @@ impl Requested {
         }
     }
 
-    /// The same with the only value that a device supports for each of these keys, and a remark why where it has one.
+    /// A copy in which each of these keys has the only value that the device supports, with a remark why if there is one.
     pub(crate) fn overriding<'a>(
         &self,
         values: impl IntoIterator<Item = (&'static str, Value, Option<&'a str>)>,

@@ -53,7 +53,7 @@ settings! {
     keep_checkpoints: usize [Kind::Count { least: 1, most: 10_000 }] = 3;
     /// Greedy episodes in an evaluation
     eval_episodes: usize [Kind::Count { least: 1, most: 1_000_000 }] = 100;
-    /// Least number of updates from one evaluation for `solved_at` to the next
+    /// Minimum number of updates between two evaluations for `solved_at`
     eval_interval: u64 [Kind::Count { least: 1, most: i64::MAX }] = 10;
     /// Mean greedy return at which the environment counts as solved; the preset's threshold
     solved_at: Option<f64> [Kind::Real(Range::Any)] = None;

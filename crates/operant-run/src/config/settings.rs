@@ -32,7 +32,7 @@ pub struct Settings {
     pub(super) facts: EnvFacts,
     /// Every value with its origin, by key.
     pub(super) entries: Entries,
-    /// The same for environment options.
+    /// Like `entries`, for environment options.
     pub(super) options: BTreeMap<String, Entry>,
 }
 

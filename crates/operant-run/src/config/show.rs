@@ -9,12 +9,12 @@ use super::layers::option_as_toml;
 use super::{EnvFacts, Key, KeyGroup, Layers, Origin, Settings};
 
 impl Settings {
-    /// The effective configuration, one key a line, each with its origin as a comment when `origins`.
+    /// The effective configuration, one key per line, each with its origin as a comment when `origins`.
     pub fn to_toml(&self, origins: bool) -> String {
         self.shown(None, origins)
     }
 
-    /// The same with `num_envs = "auto"` if that was requested.
+    /// Like `to_toml`, with `num_envs = "auto"` if that was requested.
     pub(super) fn shown(&self, auto_envs: Option<&Origin>, origins: bool) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
         let mut group = KeyGroup::Learner;

@@ -76,7 +76,7 @@ fn conv(conv: &Conv) -> Value {
     json!({"first": first, "image": image, "channels": channels, "kernel": kernel, "stride": stride})
 }
 
-/// Tables: of each part its name, its first feature, its positions and the rows of a position.
+/// Tables: for each part its name, its first feature, its positions and the rows of a position.
 fn embed(embed: &Embed) -> Value {
     let part = |part: &EmbedPart| {
         let EmbedPart { name, first, positions, rows, .. } = part;

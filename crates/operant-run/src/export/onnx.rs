@@ -21,7 +21,7 @@ use super::messages::{
     TensorType, Type, UINT8, Value,
 };
 
-/// The version of the file format, and of the operators: old enough for every runtime of the last years.
+/// The version of the file format, and of the operators: old enough for every recent runtime.
 const IR_VERSION: i64 = 8;
 const OPERATORS: i64 = 17;
 
@@ -227,7 +227,7 @@ impl Builder {
         self.node("Reshape", &[&features, &shape], &own("rows"), vec![])
     }
 
-    /// What heads of a trunk see: its outputs, or of items those of the state.
+    /// The inputs of a trunk's heads: its outputs; with items, the outputs of the state.
     fn seen(&mut self, policy: &TrainedPolicy, trunk: &str, hidden: &str) -> String {
         let Some(pointer) = head(policy, trunk) else { return hidden.to_owned() };
         let (items, output) = (format!("{trunk}.items"), format!("{trunk}.state"));
@@ -460,7 +460,7 @@ impl Builder {
         }
     }
 
-    /// Masked logits, and of each component the first of the greatest.
+    /// Masked logits, and the argmax of each component (the first of equal ones).
     fn choices(&mut self, choices: &[usize], masked: bool) {
         let all: usize = choices.iter().sum();
         if masked {

@@ -26,7 +26,7 @@ pub trait Sink: Send {
     /// The file that it writes.
     fn file(&self) -> &Appender;
 
-    /// The same, to be written.
+    /// Mutable access to the file.
     fn file_mut(&mut self) -> &mut Appender;
 
     /// Writes the record of one update. Buffered: the content of the file before [`Sink::flush`] is unspecified.

@@ -32,7 +32,7 @@ impl Manager {
         send(&[NotifyState::Stopping, NotifyState::Status(status)]);
     }
 
-    /// Called a few times a second: pings the watchdog if `pulse` has changed, and sends a status line now and then.
+    /// Called a few times a second: pings the watchdog if `pulse` has changed, and sends a status line occasionally.
     pub fn tick(&mut self, pulse: u64, status: impl FnOnce() -> String) {
         if let Some(patience) = self.watchdog {
             let due = match self.watchdog_pinged {

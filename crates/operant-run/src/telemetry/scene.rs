@@ -3,7 +3,7 @@
 use operant_env::Scene;
 use operant_metrics::Episode;
 
-/// The same episode, without its number, which the ring assigns. The view encloses those of all frames.
+/// Converts an episode; the ring assigns its number. The view encloses the views of all frames.
 #[allow(clippy::cast_possible_truncation)] // a return, to be shown
 pub(super) fn episode(recorded: &operant_learn::EpisodeRecording) -> Episode {
     let frames = &recorded.frames;

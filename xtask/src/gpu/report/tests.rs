@@ -51,7 +51,7 @@ fn an_interrupted_round_replaces_what_it_measured_and_keeps_the_rest() {
         row("| cartpole | 4-64-64-2+1, 128 steps | tf32")
             .ends_with("| 3.60 ms | H100, 2026-11-26, f877457 |")
     );
-    // Bits that agree, bits that do not, and a failure; the torn last line is left out.
+    // Bits that agree, bits that do not, and a failure; the torn last line is omitted.
     assert_eq!(
         row("| cartpole | 64 |"),
         format!("| cartpole | 64 | 12.30 G (12.00 G .. 12.40 G) | yes | {here}")

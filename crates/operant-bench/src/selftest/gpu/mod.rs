@@ -100,7 +100,7 @@ impl Gpu<'_> {
         self.with_options(name, &EnvOptions::new(), run)
     }
 
-    /// The same with options of the environment.
+    /// Like `with`, with options of the environment.
     fn with_options<T>(
         &self,
         name: &str,

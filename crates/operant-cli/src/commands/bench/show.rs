@@ -106,7 +106,7 @@ fn limits(plan: &BenchPlan, rows: &[Row]) -> Vec<String> {
             format!("{} FLOP/s of multiply-adds in {}, ", spread(peak), row.precision)
         });
         lines.push(format!(
-            "{} ({about}{threads}): {flops}{} B/s of memory, measured beside the rows\n",
+            "{} ({about}{threads}): {flops}{} B/s of memory, measured together with the rows\n",
             row.device,
             spread(row.bandwidth)
         ));
@@ -132,7 +132,7 @@ fn together(spreads: &[Spread]) -> Option<Spread> {
 fn profile(row: &Row, profile: &Profile) -> String {
     let threads = row.threads.map_or_else(String::new, |threads| format!(", {threads} threads"));
     let mut text = format!(
-        "\nwhere the time of training goes: {} on {}, {}, {} environments{threads}: {} an update\n",
+        "\nwhere the time of training goes: {} on {}, {}, {} environments{threads}: {} per update\n",
         row.env,
         row.device,
         row.precision,

@@ -41,7 +41,7 @@ impl Page {
         }
     }
 
-    /// Where a library was looked for: few places, or the number of many.
+    /// Where a library was searched for: few places, or the number of many.
     fn searched(&mut self, found: &Found, verbose: bool) {
         let (named, rest) = found.searched.split_at(match found.searched.len() {
             count if verbose || count <= FEW => count,
@@ -56,7 +56,7 @@ impl Page {
         }
     }
 
-    /// A library that only some networks want, with a version of its own.
+    /// A library that only some networks need, with its own version.
     fn optional(&mut self, label: &str, found: &Found, wanted_by: &str, verbose: bool) {
         let version = found.version.as_ref().map_or_else(String::new, |version| format!("{version}, "));
         if let Some(path) = &found.path {
@@ -268,8 +268,8 @@ mod tests {
             page.0.split_off(4)
         };
         let row = |label: &str, text: &str, warns| (label.to_owned(), text.to_owned(), warns);
-        let told = [row("plan", "threads 2: two cores", false), row("", "pinning off: why", false)];
-        assert_eq!(rows(&of), told);
+        let expected = [row("plan", "threads 2: two cores", false), row("", "pinning off: why", false)];
+        assert_eq!(rows(&of), expected);
         of.plan_problem = Some("threads = -1".to_owned());
         let problem = rows(&of).swap_remove(0);
         assert!(problem.0 == "plan" && problem.1.ends_with("threads = -1") && problem.2, "{problem:?}");

@@ -9,7 +9,7 @@ use operant_run::Error;
 pub struct Keyboard {
     /// Keys and their actions, arrows first.
     keys: Vec<(Key, f32)>,
-    /// What the digits do that no arrow does, for the bottom line.
+    /// The actions of the digit keys that have no arrow key, for the bottom line.
     digits: String,
     /// The action while no key is pressed; `None` if every step waits for a key.
     pub idle: Option<f32>,

@@ -1,7 +1,7 @@
 //! A fully connected layer over numbers with bf16 operands and f32 sums (crate operant-amx).
 //!
-//! Between two such layers a hidden layer's outputs are pairs of bf16 numbers, the next product's operand, and nothing else is kept of them;
-//! their gradients are [`Deltas`]. Where another kind of layer stands before or after it, rows of f32 are converted.
+//! Between two such layers a hidden layer's outputs are pairs of bf16 numbers, the next product's operand, and are not kept in another form;
+//! their gradients are [`Deltas`]. Next to a layer of another kind, rows of f32 are converted.
 
 use operant_amx::{Deltas, DeltasView, Floats, Sums, Unit, Weights, Words, pack_pairs, pair_rows};
 use wide::bytemuck::{cast_slice, cast_slice_mut};
@@ -41,7 +41,7 @@ fn pairs(network: &Network, chain: &Chain, k: usize) -> Option<operant_amx::Acti
     })
 }
 
-/// Rows of pairs or deltas that layer `k` leaves; None if its outputs are rows of f32.
+/// Rows of pairs or deltas in the output of layer `k`; None if its outputs are rows of f32.
 pub(crate) fn rows<const V: usize>(network: &Network, chain: &Chain, k: usize) -> Option<usize> {
     let outputs = chain.layers[k].outputs;
     pairs(network, chain, k)?;

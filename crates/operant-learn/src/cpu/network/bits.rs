@@ -1,7 +1,7 @@
 //! The first layer over bit-packed observations: an embedding bag. Each sample sums the weight columns of its set bits,
 //! with lanes along the outputs, and blocks of 16 x 16 are transposed so that the next layer has samples in lanes.
 //!
-//! Bits ascend, so the sums are those of the dense layer over 0/1 inputs, bit for bit.
+//! Bits are added in ascending order, so the sums equal those of the dense layer over 0/1 inputs, bit for bit.
 
 use wide::f32x16;
 
@@ -60,7 +60,7 @@ impl BitWeights {
             }
         }
         for y in y {
-            // Vectors beyond `vectors` too, which nobody reads.
+            // Also the vectors beyond `vectors`, which are never read.
             *y = finish(*y);
         }
     }

@@ -1,6 +1,6 @@
 //! Units with memory: minimal gated recurrent units with a highway gate, gated recurrent units, long short-term memory.
 //!
-//! The products with the inputs of a tile are those of a dense layer over all of its samples. Those with the state follow step by step,
+//! The products with a tile's inputs are a dense layer over all of its samples. The products with the state follow step by step,
 //! and the gates' arithmetic is elementwise. A rollout has one step of V x 16 environments, an update V steps of 16 sequences: a
 //! sample's numbers are computed in the same order in both, so they are equal bit for bit.
 //!
@@ -16,9 +16,9 @@ use crate::cpu::network::tile::{Row, TILE_VECTORS, fma};
 use crate::cpu::network::weight_gradient::WeightGradient;
 use crate::network::{Cell, CellSpec};
 
-/// Most gates of a unit.
+/// Maximum gates of a unit.
 const GATES: usize = 4;
-/// Most numbers of a unit's state.
+/// Maximum numbers of a unit's state.
 const STATES: usize = 2;
 
 /// Rows that a layer keeps for its gradient.
@@ -60,13 +60,13 @@ struct Stepped {
 
 /// The gradient of a unit's step.
 struct Slopes {
-    /// Of the gates before their nonlinearities, with respect to what the inputs add to them.
+    /// The gradients of the gates before their nonlinearities, with respect to the inputs' contribution.
     gates: [f32x16; GATES],
-    /// The last gate's with respect to what the state adds to it, where that differs.
+    /// The gradient of the last gate with respect to the state's contribution, where it differs.
     last_of_state: f32x16,
-    /// Of the state before the step, apart from what it adds to the gates.
+    /// The gradient of the state before the step, without its contribution through the gates.
     before: [f32x16; STATES],
-    /// Of the input that the highway gate lets through.
+    /// The gradient of the input through the highway gate.
     x: f32x16,
 }
 
@@ -75,7 +75,7 @@ trait Unit {
     const CELL: Cell;
     /// `z` and `hz` are what inputs and state add to the gates.
     fn step(z: [f32x16; GATES], hz: [f32x16; GATES], before: [f32x16; STATES], x: f32x16) -> Stepped;
-    /// `after` is the gradient of the state after the step, `dy` that of the output.
+    /// `after` is the gradient of the state after the step, `dy` the gradient of the output.
     fn slopes(
         gates: [f32x16; GATES],
         extra: f32x16,
@@ -247,7 +247,7 @@ impl CellLayer {
         }
     }
 
-    /// The parameters by parts: weights and biases of the inputs, then those of the state.
+    /// The parameters by parts: weights and biases of the inputs, then of the state.
     fn split<'a>(&self, params: &'a [f32]) -> [&'a [f32]; 4] {
         let rows = self.spec.rows();
         let (weight, rest) = params.split_at(rows * self.inputs);
@@ -340,7 +340,7 @@ impl CellLayer {
         let x = numbers(x);
         let (values, rest) = kept.split_at(gates * width);
         let (before, extra) = rest.split_at(states * width);
-        // Gradients of the gates; then the last gate's as the state sees it, or what the highway gate lets through.
+        // Gradients of the gates; then the last gate's gradient with respect to the state, or the gradient through the highway gate.
         let (dz, other) = work[..(gates + 1) * width].split_at_mut(gates * width);
         let state = &mut state[self.spec.states()];
         let (rows, back) = scratch.as_chunks_mut::<1>().0.split_at_mut(if self.of_state.is_some() {

@@ -1,6 +1,6 @@
 //! Convolutions over numbers: the products of a dense layer over patches of an image, one output pixel after the other.
 //!
-//! Each output is `bias + w0 x0 + w1 x1 + ..` over its patch, row by row and channels last. `sparse.rs` has those over packed bits.
+//! Each output is `bias + w0 x0 + w1 x1 + ..` over its patch, row by row and channels last. `sparse.rs` has convolutions over packed bits.
 
 use wide::f32x16;
 
@@ -68,7 +68,7 @@ impl ConvPanels {
         passed.iter_mut().zip(self.conv.passed(x.len())).for_each(|(to, from)| *to = x[from]);
     }
 
-    /// The gradient of the inputs, from that of the sums and of the inputs that skip the layer.
+    /// The gradient of the inputs, from the gradients of the sums and of the inputs that skip the layer.
     pub fn gradient<const V: usize>(&self, dz: &[Row<V>], dx: &mut [Row<V>], scratch: &mut [f32x16]) {
         dx.fill([f32x16::ZERO; V]);
         let patch = &mut scratch.as_chunks_mut::<V>().0[..self.conv.patch()];
@@ -126,7 +126,7 @@ impl LayerKind for ConvPanels {
     }
 }
 
-/// Running sums of the gradient of a convolution's weights: those of a dense layer over the patches of all pixels.
+/// Running sums of the gradient of a convolution's weights, as of a dense layer over the patches of all pixels.
 #[derive(Debug, Clone)]
 pub(crate) struct ConvGradient {
     conv: Conv,

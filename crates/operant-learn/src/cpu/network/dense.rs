@@ -86,7 +86,7 @@ impl Panels {
         self.apply_to::<V, V>(x, y, &finish);
     }
 
-    /// The same for the first `vectors` vectors, 1, 2 or V. The others are neither read nor set.
+    /// Like `apply`, for the first `vectors` vectors (1, 2 or V) only: the others are neither read nor written.
     #[inline(always)]
     pub fn apply_vectors<const V: usize>(
         &self,
@@ -111,7 +111,7 @@ impl Panels {
         finish: &impl Fn(usize, Row<V>) -> Row<V>,
     ) {
         assert_eq!((x.len(), y.len()), (self.inputs, self.outputs));
-        // With one vector a panel has four chains of sums, half of what hides the latency, and with two just enough; if there
+        // With one vector a panel has four chains of sums, half as many as hide the latency; with two vectors it has just enough; if there
         // are enough registers, two panels run side by side.
         let pairs = if A <= 2 && cfg!(target_feature = "avx512f") { y.len() / (2 * PANEL) } else { 0 };
         let (abreast, rest) = y.split_at_mut(2 * PANEL * pairs);

@@ -45,7 +45,7 @@ impl Gradient {
     }
 
     /// Adds one tile. `activations` come from the forward pass of `observation`; `deltas` holds the loss's gradient with
-    /// respect to the outputs in its last layers, and the hidden layers' gradients afterwards. `vectors` are those that the
+    /// respect to the outputs in its last layers, and the hidden layers' gradients afterwards. `vectors` is the number of vectors that the
     /// forward pass computed. Tiles of sequences come last to first; where `keep` is 0 an episode begins.
     pub fn add(
         &mut self,

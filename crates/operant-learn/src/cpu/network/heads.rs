@@ -22,7 +22,7 @@ pub struct PolicyHead<const V: usize> {
     masked: bool,
     /// `[logit]`.
     probs: Vec<Row<V>>,
-    /// `[logit]`; of a Gaussian, `[action]` distances from the mean in standard deviations.
+    /// `[logit]`; for a Gaussian, `[action]` distances from the mean in standard deviations.
     logprobs: Vec<Row<V>>,
     /// `[component]`.
     entropies: Vec<Row<V>>,
@@ -42,7 +42,7 @@ impl<const V: usize> PolicyHead<V> {
         }
     }
 
-    /// Sets which actions are legal from now on, `[word]`: bit k % 32 of word k / 32 is logit k's. Every component needs
+    /// Sets the legal actions for the following calls, `[word]`: bit k % 32 of word k / 32 is logit k's. Every component needs
     /// at least one legal action. A Gaussian head has none to forbid.
     pub fn set_mask(&mut self, words: &[BitRow<V>]) {
         self.masked = !words.is_empty();
@@ -101,7 +101,7 @@ impl<const V: usize> PolicyHead<V> {
         }
     }
 
-    /// The likeliest action of each component, the first of equals; of a Gaussian, its mean.
+    /// The most likely action of each component (the first of equal ones); for a Gaussian, the mean.
     pub fn greedy(&self, outputs: &[Row<V>], actions: &mut [Row<V>]) {
         match &self.head {
             Head::MultiDiscrete(counts) => {
@@ -164,7 +164,7 @@ impl<const V: usize> PolicyHead<V> {
     }
 
     /// After [`PolicyHead::evaluate`]: the gradient of `by_logprob * logprob + by_entropy * entropy` with respect to the
-    /// outputs into `d_outputs`; that of `log_std`, `[action]`, is added to `d_log_std`, lane by lane.
+    /// outputs into `d_outputs`; the gradient of `log_std`, `[action]`, is added to `d_log_std`, lane by lane.
     pub fn gradient(
         &self,
         log_std: &[f32],
@@ -216,7 +216,7 @@ fn mask_logit(logit: f32x16, legal: f32x16) -> f32x16 {
     Float::gt(legal, f32x16::ZERO).select(logit, f32x16::splat(ILLEGAL))
 }
 
-/// Probabilities and log-probabilities of one component, the greatest logit subtracted first.
+/// Probabilities and log-probabilities of one component, the largest logit subtracted first.
 #[inline]
 fn softmax<const V: usize>(
     logits: &[Row<V>],

@@ -39,7 +39,7 @@ pub(crate) enum Memory<'a, const V: usize> {
 }
 
 impl<const V: usize> Memory<'_, V> {
-    /// The same for the next layer.
+    /// A reborrow, to pass to the next layer.
     pub fn reborrow(&mut self) -> Memory<'_, V> {
         match self {
             Self::Step { before, after } => Memory::Step { before, after },
@@ -70,11 +70,11 @@ pub(crate) struct Backward<'a> {
     pub x: Observation<'a, TILE_VECTORS>,
     /// What the forward pass kept.
     pub kept: &'a [Row<TILE_VECTORS>],
-    /// `[output]`: the gradient of the outputs, of a layer with a nonlinearity before it.
+    /// `[output]`: the gradient of the outputs; before the nonlinearity if the layer has one.
     pub dz: &'a [Row<TILE_VECTORS>],
     /// `[input]`: the gradient of the inputs; None for the first layer.
     pub dx: Option<&'a mut [Row<TILE_VECTORS>]>,
-    /// How many of the inputs passed a nonlinearity; those after them are as the layer before found them.
+    /// How many of the inputs passed a nonlinearity; the inputs after them skipped the previous layer.
     pub active: usize,
     /// As many rows as `kept`, to work with.
     pub work: &'a mut [Row<TILE_VECTORS>],
@@ -88,7 +88,7 @@ pub(crate) struct Backward<'a> {
     pub vectors: usize,
 }
 
-/// The gradient of what input `i` was before the nonlinearity, from the input and its gradient.
+/// The gradient of input `i` before the nonlinearity, from the input and its gradient.
 pub(crate) trait Slope: Fn(usize, &Row<TILE_VECTORS>, Row<TILE_VECTORS>) -> Row<TILE_VECTORS> {}
 impl<F: Fn(usize, &Row<TILE_VECTORS>, Row<TILE_VECTORS>) -> Row<TILE_VECTORS>> Slope for F {}
 
@@ -102,7 +102,7 @@ pub(crate) trait LayerKind {
     fn pack_backward(&mut self, params: &[f32]);
     /// The outputs, each through `finish`.
     fn forward<const V: usize>(&self, pass: Forward<'_, V>, finish: impl Fn(Row<V>) -> Row<V>);
-    /// Adds a tile to the parameters' gradient, and sets that of the inputs through `slope`.
+    /// Adds a tile to the parameters' gradient, and sets the inputs' gradient through `slope`.
     fn backward(&self, sums: &mut Self::Sums, pass: Backward<'_>, slope: impl Slope);
     /// Writes the sums in the parameters' order.
     fn finish(&self, sums: &Self::Sums, params: &mut [f32]);
@@ -272,7 +272,7 @@ pub(crate) fn takes_bits(network: &Network, k: usize) -> bool {
     k == 0 && matches!(network.architecture.input, Input::Bits(_))
 }
 
-/// Rows of what layer `k` of a chain leaves for the next, and as many for its gradient: an output each, unless they are pairs of bf16.
+/// Rows of the outputs of layer `k` of a chain, and equally many of their gradient: one per output, unless they are pairs of bf16.
 pub(crate) fn rows<const V: usize>(network: &Network, chain: &Chain, k: usize) -> usize {
     bf16::rows::<V>(network, chain, k).unwrap_or(chain.layers[k].outputs)
 }
@@ -320,7 +320,7 @@ pub(crate) fn scratch<const V: usize>(network: &Network) -> usize {
     layers(network).map(of_layer).max().unwrap_or(0).max(of_network)
 }
 
-/// Words of memory of the tables of a network's layers, and of what a thread's update needs for them, apart from parameters,
+/// Words of memory of the tables of a network's layers, and of a thread's update buffers for them, in addition to parameters,
 /// activations and scratch space.
 pub(crate) fn words(network: &Network) -> [usize; 2] {
     let of_layer = |(layer, bits): (&LayerSpec, bool)| match (&layer.form, sparse_extents(layer, bits)) {

@@ -1,7 +1,7 @@
 //! Normalisation over the features of a sample (Ba et al. 2016), or of each of its items: to mean 0 and variance 1, times a weight,
 //! plus a bias.
 //!
-//! Samples lie in the lanes, so a mean is a sum of rows. Rows that are kept of an item: the normalised features, then the reciprocal deviation.
+//! Samples are in the lanes, so a mean is a sum of rows. Rows kept per item: the normalised features, then the reciprocal deviation.
 
 use operant_lane::Float;
 use wide::f32x16;

@@ -55,7 +55,7 @@ pub(crate) struct Layer {
     pub kind: Kind,
 }
 
-/// The actor-critic with its weights packed. Pack once per horizon or Adam step, then run any number of tiles.
+/// The actor-critic with its weights packed. Pack once per rollout or Adam step, then run any number of tiles.
 #[derive(Debug, Clone)]
 pub struct Policy {
     network: Network,
@@ -106,7 +106,7 @@ impl<const V: usize> Activations<V> {
         }
     }
 
-    /// Those of steps of sequences, whose state and scratch space are elsewhere.
+    /// The activations of steps of sequences, whose state and scratch space are stored elsewhere.
     pub(crate) fn of_sequence(network: &Network) -> Self {
         Self { after: Vec::new(), scratch: Vec::new(), ..Self::new(network) }
     }
@@ -231,7 +231,7 @@ impl Policy {
     }
 
     /// Policy outputs and value of the first `count` samples of a tile, and all that their gradient needs. Returns how many vectors of
-    /// the tile were computed; in the others the outputs are those of the last sample.
+    /// the tile were computed; in the others the outputs repeat the last sample.
     pub(crate) fn tile(
         &self,
         observation: Observation<'_, TILE_VECTORS>,
@@ -252,7 +252,7 @@ impl Policy {
         vectors
     }
 
-    /// The forward pass over V steps of 16 sequences, whose `state` it moves on; where `keep` is 0 an episode begins.
+    /// The forward pass over V steps of 16 sequences, whose `state` it advances; where `keep` is 0 an episode begins.
     pub(crate) fn sequence<const V: usize>(
         &self,
         observation: Observation<'_, V>,

@@ -1,7 +1,7 @@
 //! Layers over packed bits that share weights between places: convolutions, and embeddings, whose indices are one-hot bits.
 //!
-//! Each set bit adds rows of weights, which lie along the lanes, to the sums of the places that it belongs to. Bits ascend, so a
-//! convolution's sums are those over 0/1 inputs, bit for bit. No bit becomes a float, but for those that skip the layer.
+//! Each set bit adds rows of weights, which are along the lanes, to the sums of the places that it belongs to. Bits are added in ascending order, so a
+//! convolution's sums equal those over 0/1 inputs, bit for bit. No bit becomes a float, except those that skip the layer.
 
 use wide::{f32x16, u32x16};
 
@@ -26,9 +26,9 @@ struct Taps {
     params: Params,
     /// Outputs of a place.
     channels: usize,
-    /// Vectors of a place's outputs. The slots of a sample are those of all places.
+    /// Vectors of a place's outputs. The slots of a sample are the vectors of all places.
     vectors: usize,
-    /// Places with outputs of their own.
+    /// Places with their own outputs.
     places: usize,
     /// Rows of weights.
     rows: usize,
@@ -169,7 +169,7 @@ pub(crate) fn scratch(places: usize, channels: usize) -> usize {
     LANES * places * channels.div_ceil(LANES)
 }
 
-/// Words of memory of a layer's table and of what its gradient needs, apart from parameters, activations and scratch space.
+/// Words of memory of a layer's table and of its gradient's buffers, in addition to parameters, activations and scratch space.
 pub(crate) fn words(inputs: usize, taps: usize, places: usize, channels: usize) -> [usize; 2] {
     let table = 2 * taps + inputs;
     [table, LANES * scratch(places, channels)]

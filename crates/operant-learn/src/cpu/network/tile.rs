@@ -20,7 +20,7 @@ pub type Row<const V: usize> = [f32x16; V];
 /// One word of packed bits of V x 16 samples.
 pub type BitRow<const V: usize> = [u32x16; V];
 
-/// Which of V x 16 samples have to be computed, a bit each. The outputs of the others are unspecified: computed, or what they were.
+/// The samples among V x 16 that must be computed, one bit each. The outputs of the others are unspecified: computed or unchanged.
 pub type Lanes<const V: usize> = [u16; V];
 /// All samples.
 pub const fn all_lanes<const V: usize>() -> Lanes<V> {

@@ -6,7 +6,7 @@
 //! | outer | many weights | `dW[j][i..i+16] += dz[j][s] x[s][i..i+16]`, samples ascending, inputs transposed into lanes |
 //! | bits | packed inputs | `dW[..][bit] += dz[..][s]` for the set bits of each sample, outputs transposed into lanes |
 //!
-//! The form depends on the layer's shape alone, and with it the order of every sum.
+//! The form, and with it the order of every sum, depends only on the layer's shape.
 
 use wide::f32x16;
 
@@ -188,7 +188,7 @@ pub(crate) fn add_up(vectors: &[f32x16], out: &mut [f32]) {
     }
 }
 
-/// Sets `to` to the first elements of the vectors, which are at least as many.
+/// Sets `to` to the first elements of the vectors, which have at least `to.len()` elements.
 #[inline(always)]
 fn copy(to: &mut [f32], vectors: &[f32x16]) {
     // Copies of constant size are inlined.

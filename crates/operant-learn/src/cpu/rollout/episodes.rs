@@ -1,4 +1,4 @@
-//! Statistics of the episodes that ended during a horizon, gathered by 16 environments and merged in their order.
+//! Statistics of the episodes that ended during a rollout, gathered by 16 environments and merged in their order.
 
 /// Count, sums and extremes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,7 +31,7 @@ impl EpisodeStats {
         });
     }
 
-    /// As numbers, to be sent.
+    /// The statistics as numbers, for the exchange between processes.
     pub fn numbers(&self) -> [f64; 6] {
         [self.count as f64, self.sum, self.squares, self.min, self.max, self.length as f64]
     }

@@ -52,11 +52,11 @@ pub struct Tile<const V: usize> {
     pub stepper: Box<dyn Stepper>,
     /// Discounted return of each environment, for reward normalisation.
     pub discounted: Row<V>,
-    /// Sums of this horizon's observations, by 16 environments.
+    /// Sums of this rollout's observations, by 16 environments.
     pub obs_sums: Vec<NormSums>,
-    /// Sums of this horizon's discounted returns, by 16 environments.
+    /// Sums of this rollout's discounted returns, by 16 environments.
     pub reward_sums: Vec<NormSums>,
-    /// Episodes that ended in this horizon, by 16 environments.
+    /// Episodes that ended in this rollout, by 16 environments.
     pub episodes: [EpisodeStats; V],
     /// Seconds spent in GAE.
     pub gae_seconds: f64,
@@ -71,7 +71,7 @@ pub struct Tile<const V: usize> {
     /// `(words, V)`: the observations to act on next, as they are stored.
     obs: Vec<f32x16>,
     final_obs: Vec<f32x16>,
-    /// `(input words, V)`: what the network sees of them, where that differs.
+    /// `(input words, V)`: the network's inputs, if they differ.
     seen: Vec<f32x16>,
     packing: Option<Packing>,
     draws: Vec<ActionDraws<Wide<16>>>,
@@ -105,7 +105,7 @@ struct Ends<const V: usize> {
 }
 
 impl<const V: usize> Tile<V> {
-    /// Blocks of 16 environments that it plays, the last perhaps in part: as many in all tiles together for any width of tiles.
+    /// Blocks of 16 environments that it plays, the last possibly partial. Their total over all tiles does not depend on the tile size.
     pub fn blocks(&self) -> usize {
         self.count.div_ceil(LANES)
     }
@@ -208,7 +208,7 @@ impl<const V: usize> Tile<V> {
         self.observe()
     }
 
-    /// Plays one horizon and writes its samples.
+    /// Plays one rollout and writes its samples.
     ///
     /// # Errors
     /// When an environment failed.
@@ -236,7 +236,7 @@ impl<const V: usize> Tile<V> {
         Ok(())
     }
 
-    /// Forward pass and sampling; the step of the environments begins, and the sample's fields that are known by then are stored.
+    /// Forward pass and sampling; starts the environments' step, and stores the fields of the sample that are already known.
     fn decide(
         &mut self,
         horizon: &Horizon<'_>,
@@ -245,7 +245,7 @@ impl<const V: usize> Tile<V> {
     ) -> Result<(), LearnError> {
         let layout = batch.layout;
         self.prepare_inputs(horizon, true);
-        // Samples hold what the network sees, unless it is packed.
+        // Samples hold the network's inputs, unless they are packed.
         let stored = if horizon.obs_norm.is_empty() { &self.obs } else { &self.seen };
         for (word, row) in stored.as_chunks::<V>().0.iter().enumerate() {
             batch.put(t, layout.obs + word, row);
@@ -334,7 +334,7 @@ impl<const V: usize> Tile<V> {
         Ok(())
     }
 
-    /// Scales rewards by the deviation of the discounted return, as it stood before this horizon.
+    /// Scales rewards by the deviation of the discounted return, as it was before this rollout.
     fn scale_rewards(&mut self, horizon: &Horizon<'_>, rewards: &mut Row<V>, done: &Row<V>) {
         if !horizon.config.norm_reward {
             return;
@@ -414,8 +414,8 @@ impl<const V: usize> Tile<V> {
         self.packing.is_some() || !horizon.obs_norm.is_empty()
     }
 
-    /// Computes the network's inputs from the observations: unpacks them, or normalises them by the statistics of this horizon. With
-    /// `count`, the observations also enter the statistics of the next horizon.
+    /// Computes the network's inputs from the observations: unpacks them, or normalises them with the statistics of this rollout. With
+    /// `count`, the observations also enter the statistics of the next rollout.
     fn prepare_inputs(&mut self, horizon: &Horizon<'_>, count: bool) {
         if let Some(packing) = &self.packing {
             let input = bytemuck::cast_slice_mut(&mut self.seen);

@@ -45,11 +45,11 @@ pub struct CpuOptions {
     pub rollout_tile: usize,
     /// Environments per SIMD lane: one of [`LANE_WIDTHS`], or 0 for the widest that the processor supports.
     pub lane_width: usize,
-    /// What multiplies fully connected layers in bf16; None for products in f32. See [`unit_for`].
+    /// The unit that multiplies fully connected layers in bf16; None for products in f32. See [`unit_for`].
     pub bf16: Option<Unit>,
 }
 
-/// What multiplies in a precision on this CPU: None for f32, which needs no unit.
+/// The unit for a precision on this CPU: None for f32, which needs no unit.
 ///
 /// # Errors
 /// Why this CPU does not compute in that precision, in one line.
@@ -84,7 +84,7 @@ impl CpuOptions {
     }
 }
 
-/// A pool of `count` unbound threads; 0 is as many as the process may run at once.
+/// A pool of `count` unbound threads; 0 means as many as the process may run at once.
 ///
 /// # Errors
 /// When the system gives none.

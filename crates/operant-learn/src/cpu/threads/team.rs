@@ -30,7 +30,7 @@ pub(crate) struct WorkerTeam<'a, J> {
     failed: AtomicBool,
 }
 
-/// Runs `lead`, which may call [`WorkerTeam::round`] any number of times; `work(job, item)` does one item of a round. The threads
+/// Runs `lead`, which may call [`WorkerTeam::round`] any number of times; `work(job, item)` processes one item of a round. The threads
 /// of the current rayon pool wait for rounds as `waiting` says; with [`WaitStrategy::Sleep`] each round is a parallel loop. With
 /// None the leader does all items.
 pub(crate) fn lead<J: Send + Sync, R>(
@@ -58,7 +58,7 @@ pub(crate) fn lead<J: Send + Sync, R>(
 }
 
 impl<J: Send + Sync> WorkerTeam<'_, J> {
-    /// Changes the job by `change`, then does items `0 .. count` of it, in any order, on all threads; returns when all are
+    /// Changes the job with `change`, then processes items `0 .. count` of it, in any order, on all threads; returns when all are
     /// done.
     pub fn round(&self, count: usize, change: impl FnOnce(&mut J)) {
         {
@@ -70,7 +70,7 @@ impl<J: Send + Sync> WorkerTeam<'_, J> {
             self.done.store(0, Ordering::Relaxed);
         }
         if self.spins.is_some() {
-            // The leader does a single item itself. A late helper of the previous round may still take it, so the leader waits
+            // The leader processes a single item itself. A late helper of the previous round may still take it, so the leader waits
             // for its end.
             if count > 1 {
                 self.round.fetch_add(1, Ordering::Release);
@@ -191,7 +191,7 @@ mod tests {
                 let total = pool.install(|| {
                     leader.store(rayon::current_thread_index().unwrap(), Ordering::Relaxed);
                     lead(waiting, 0, &work, |team| {
-                        // Rounds of one item stand between larger ones: a late helper must not leave the leader early.
+                        // Rounds of one item alternate with larger ones: a late helper must not leave the leader early.
                         for round in 1..=ROUNDS {
                             let before: usize = sums.iter().map(|sum| sum.load(Ordering::Relaxed)).sum();
                             team.round(items(round), |job| *job = round);

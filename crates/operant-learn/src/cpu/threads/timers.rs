@@ -112,7 +112,7 @@ impl PhaseTimer {
         }
     }
 
-    /// The same for a part that several threads did together.
+    /// Like `end`, for a part that several threads computed together.
     #[inline(always)]
     pub fn end_on(&mut self, part: Part, threads: usize) {
         if self.on {

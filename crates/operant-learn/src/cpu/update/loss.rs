@@ -83,7 +83,7 @@ pub(crate) struct LossSums {
 }
 
 impl LossSums {
-    /// As numbers, to be sent.
+    /// The sums as numbers, for the exchange between processes.
     pub fn numbers(&self) -> [f64; 5] {
         [self.policy, self.value, self.entropy, self.kl, self.clipped]
     }
@@ -107,8 +107,8 @@ impl core::ops::Add for LossSums {
     }
 }
 
-/// The loss of a tile, `policy - ent_coef entropy + vf_coef value`, each averaged over the minibatch: its gradient
-/// with respect to the outputs goes into the last layers of `deltas`, that of log_std is added to `d_log_std`.
+/// The loss of a tile, `policy - ent_coef entropy + vf_coef value`, each averaged over the minibatch. Its gradient
+/// with respect to the outputs is written to the last layers of `deltas`; its gradient with respect to log_std is added to `d_log_std`.
 pub(crate) fn tile_loss(
     coefficients: &LossCoefficients,
     input: &LossInput,
@@ -134,7 +134,7 @@ pub(crate) fn tile_loss(
         kl[v] = weight * ((ratio - f32x16::ONE) - log_ratio);
         let outside = Float::abs(ratio - f32x16::ONE);
         clipped[v] = Float::gt(outside, f32x16::splat(coefficients.clip_coef)).select(weight, f32x16::ZERO);
-        // Where the bounded one is greater it is constant; where they are equal the ratio is inside or the gradient 0.
+        // Where the clipped objective is selected, it is constant; where both are equal, the ratio is in range or the gradient is 0.
         by_logprob[v] = Float::lt(plain, bounded).select(f32x16::ZERO, plain) * (weight * scale);
         by_entropy[v] = f32x16::splat(-coefficients.ent_coef) * (weight * scale);
     }

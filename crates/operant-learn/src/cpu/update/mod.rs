@@ -162,7 +162,7 @@ impl Learner {
         Self { waiting, ..self }
     }
 
-    /// Trains together with other processes, each of which has a batch of as many neighbouring blocks.
+    /// Trains together with other processes; each has a batch with the same number of neighbouring blocks.
     pub fn in_group(self, group: Arc<dyn Group>) -> Self {
         Self { group, ..self }
     }
@@ -208,7 +208,7 @@ impl Learner {
             batch.len() <= self.config.num_envs * self.config.num_steps,
             "the batch is larger than planned"
         );
-        // One more than the pool has, for a caller outside of it.
+        // One more than the pool has, for a caller outside the pool.
         while self.workers.len() <= rayon::current_num_threads() {
             self.workers.push(Mutex::new(Worker::new(
                 &self.network,
@@ -394,7 +394,7 @@ pub(crate) fn largest_minibatch(config: &Config) -> usize {
     sequences.div_ceil(config.num_minibatches.max(1)) * config.sequence()
 }
 
-/// What a chunk of a minibatch is made of: tiles of 64 samples, or groups of 16 sequences.
+/// The parts of a chunk of a minibatch: tiles of 64 samples, or groups of 16 sequences.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Units {
     /// Tiles.

@@ -155,7 +155,7 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// As numbers, to be sent.
+    /// The sums as numbers, for the exchange between processes.
     pub fn numbers(&self) -> [f64; 3] {
         [self.count, self.mean, self.squares]
     }

@@ -37,7 +37,7 @@ pub(crate) struct Minibatch<'a> {
 /// The scratch space of one thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    /// Tiles that are kept until their gradient: one, or those of a group of sequences.
+    /// Tiles that are kept until their gradient: one, or the tiles of a group of sequences.
     tiles: Vec<Tile>,
     /// The prefetched samples of the next tile.
     next: [u32; TILE],

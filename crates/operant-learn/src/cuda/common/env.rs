@@ -5,7 +5,7 @@ use operant_env::{AnyEnv, EnvSpec};
 
 use crate::LearnError;
 
-/// An environment's rules as CUDA text, and the sizes that go with them.
+/// An environment's rules as CUDA text, and their sizes.
 #[derive(Debug, Clone)]
 pub struct KernelEnv {
     /// Name, spaces, limits.

@@ -13,7 +13,7 @@ use crate::sample::SampleLayout;
 /// Initial count of a running statistic, as in Gymnasium.
 const FIRST_COUNT: f64 = 1e-4;
 
-/// Sizes of a horizon.
+/// Sizes of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HorizonSizes {
     /// N.
@@ -87,7 +87,7 @@ pub fn norms_of(network: &Network, config: &Config) -> usize {
 }
 
 operant_cuda::params! {
-    /// Normalisation of observations and rewards by statistics that are frozen during a horizon.
+    /// Normalisation of observations and rewards by statistics that are frozen during a rollout.
     pub struct Normaliser<'a>(of: HorizonSizes) for [], blocks of.blocks, {
         /// (norms): shift and scale; the normalised value is (x - shift) scale, clipped.
         scales: writes_any [f32 as float2; 2 * of.norms],
@@ -151,7 +151,7 @@ pub struct NormMemory {
     pub scales: Buffer<f32>,
     pub running: Buffer<RunningNorm>,
     pub partials: Buffer<f64>,
-    /// Those of all devices, if there are several.
+    /// The statistics of all devices, if there are several.
     pub all_partials: Option<Buffer<f64>>,
     pub discounted: Option<Buffer<f32>>,
 }
@@ -160,7 +160,7 @@ pub struct NormMemory {
 #[derive(Debug)]
 pub struct HorizonMemory {
     pub environments: Buffer<u32>,
-    /// One buffer, or several that rollouts fill in turn.
+    /// One buffer, or several that rollouts fill alternately.
     pub samples: Vec<Buffer<u32>>,
     pub rewards: Buffer<f32>,
     pub values: Buffer<f32>,
@@ -178,7 +178,7 @@ impl HorizonMemory {
     /// Allocates the memory, with `sample_buffers` buffers for samples.
     ///
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn new(allocator: &Allocator, of: &HorizonSizes, sample_buffers: usize) -> Result<Self, CudaError> {
         let (n, steps) = (of.num_envs, of.steps());
         let norms = match of.norms {

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use crate::config::{Config, CoreKind, MAX_ENV_BLOCKS, ShuffleKind};
 
-/// Parts in which the norm of a gradient is summed with `shuffle = "blocks"`, at most: as many for any number of devices.
+/// Maximum parts in which the norm of a gradient is summed with `shuffle = "blocks"`, equal for any number of devices.
 const NORM_PARTS: usize = 64;
 
 /// Parameters of such a part, at least.
@@ -33,7 +33,7 @@ impl From<&Config> for Local {
 }
 
 impl Local {
-    /// The part of device `rank` of several, whose number divides that of blocks.
+    /// The part of device `rank`. The number of devices divides the number of blocks.
     pub fn of(config: &Config, rank: usize, devices: usize, deterministic: bool) -> Self {
         let blocks = (config.shuffle == ShuffleKind::Blocks).then(|| config.blocks() / devices);
         let mut own = Config { num_envs: config.num_envs / devices, ..config.clone() };
@@ -44,7 +44,7 @@ impl Local {
         Self { config: own, rank, devices, blocks, deterministic }
     }
 
-    /// The same with another number of environments on this device.
+    /// A copy with another number of environments on this device.
     pub fn with_envs(&self, num_envs: usize) -> Self {
         let whole = Config { num_envs: num_envs.saturating_mul(self.devices), ..self.config.clone() };
         let blocks = self.blocks.map(|_| (whole.blocks() / self.devices).max(1));
@@ -101,7 +101,7 @@ mod tests {
     fn blocks_of_threads_are_divided_among_blocks_of_environments() {
         let config = Config { num_envs: 4096, shuffle: ShuffleKind::Blocks, ..Config::default() };
         assert_eq!(config.blocks(), 16);
-        // As many as are resident, but none without 64 samples.
+        // As many blocks as are resident, each with at least 64 samples.
         let blocks = |samples: usize| samples.div_ceil(64).min(132);
         let of = |devices, deterministic, minibatch| {
             let local = Local::of(&config, 0, devices, deterministic);

@@ -41,7 +41,7 @@ impl Allocator {
     /// Allocates `len` elements, whose contents are undefined.
     ///
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn alloc<T: Plain>(&self, len: usize) -> Result<Buffer<T>, CudaError> {
         match &self.0 {
             Kind::Device(device) => device.alloc(len),

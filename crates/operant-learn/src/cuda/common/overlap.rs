@@ -1,4 +1,4 @@
-//! Whether a rollout can overlap an update: whether the update's blocks leave enough resources for those of the rollout.
+//! Whether a rollout can overlap an update: the update's blocks must leave enough resources for the rollout's blocks.
 
 use operant_cuda::{CudaError, DeviceProperties, Function, LaunchConfig};
 

@@ -28,15 +28,15 @@ plain_struct! {
         norms: f64,
         /// Minibatches that the sums are over.
         minibatches: f64,
-        /// Sum of the advantages and of their squares; without blocks about the first advantage.
+        /// Sums of the advantages and of their squares; without blocks, relative to the first advantage.
         errors: [f64; 2],
-        /// The same for returns.
+        /// Like `errors`, for returns.
         returns: [f64; 2],
         /// Adam's step size.
         learning_rate: f64,
         /// Minibatches skipped, over all epochs.
         nonfinite: u64,
-        /// Epochs done; fewer than update_epochs if target_kl stopped them.
+        /// Epochs completed; fewer than update_epochs if target_kl stopped the update.
         epochs: u64,
     }
 }
@@ -59,7 +59,7 @@ plain_struct! {
         update: u64,
         /// Steps of Adam.
         adam_steps: u64,
-        /// Updates with a skipped minibatch, one after another up to the last.
+        /// Consecutive updates with a skipped minibatch, up to the last update.
         nonfinite_in_a_row: u64,
         /// 1 once `target_kl` has ended this update's epochs.
         stopped: u32,
@@ -104,9 +104,9 @@ pub struct UpdateSizes {
     pub parameters: usize,
     /// B.
     pub num_samples: usize,
-    /// Steps of a sequence, of which minibatches are made; 1 without memory.
+    /// Steps of a sequence, the unit of minibatches; 1 without memory.
     pub sequence: usize,
-    /// Minibatches an epoch, at least 1 and at most the number of sequences.
+    /// Minibatches per epoch, at least 1 and at most the number of sequences.
     pub num_minibatches: usize,
     /// Words of a sample.
     pub sample_stride: usize,
@@ -155,7 +155,7 @@ impl UpdateSizes {
         self.num_samples / self.sequence / self.env_blocks.unwrap_or(1)
     }
 
-    /// Parts of a minibatch whose advantages are summed apart: blocks of environments, or so that all blocks of threads have work.
+    /// Parts of a minibatch whose advantages are summed separately: the blocks of environments, or enough parts to occupy all blocks of threads.
     pub fn segments(&self) -> usize {
         self.env_blocks.unwrap_or_else(|| (self.blocks / self.num_minibatches).max(1))
     }
@@ -225,13 +225,13 @@ operant_cuda::params! {
         minibatch_rest: value [u32],
         /// Parts in which the norm of the gradient is summed.
         norm_parts: value [u32],
-        /// Parts of a minibatch whose advantages are summed apart.
+        /// Parts of a minibatch whose advantages are summed separately.
         segments: value [u32],
         /// Blocks of every launch.
         blocks: value [u32],
         /// Epoch of a phase that is launched alone.
         epoch: value [u32],
-        /// The same: minibatch.
+        /// Like `epoch`: the minibatch.
         minibatch: value [u32],
         /// 1: advantages are normalised per minibatch.
         norm_adv: value [u32],
@@ -245,7 +245,7 @@ operant_cuda::params! {
 }
 
 impl UpdateParams<'_> {
-    /// The same in a phase of one minibatch.
+    /// A copy for the phase of one minibatch.
     pub fn at(self, epoch: usize, minibatch: usize) -> Self {
         Self { epoch: epoch as u32, minibatch: minibatch as u32, ..self }
     }
@@ -274,7 +274,7 @@ pub struct UpdateMemory {
 
 impl UpdateMemory {
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn new(allocator: &Allocator, of: &UpdateSizes) -> Result<Self, CudaError> {
         Ok(Self {
             parameters: allocator.alloc(of.parameters)?,
@@ -360,7 +360,7 @@ impl UpdateMemory {
     }
 }
 
-/// What devices exchange in an update; nothing if there is one.
+/// The exchange between devices in an update; none for one device.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchange<'a> {
     pub memory: &'a UpdateMemory,
@@ -393,9 +393,9 @@ impl Exchange<'_> {
 /// The kernels that make a minibatch's gradient, and its norm, of parts.
 #[derive(Debug)]
 enum Reduction {
-    /// Of blocks of threads, in one step.
+    /// By blocks of threads, in one step.
     Whole(Function),
-    /// Of blocks of environments, on several devices.
+    /// By blocks of environments, on several devices.
     Blocks { sum: Function, add: Function, norm: Function },
 }
 

@@ -13,7 +13,7 @@ use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
-/// `rollout.cu`: a horizon with the policy.
+/// `rollout.cu`: a rollout with the policy.
 pub const ROLLOUT: KernelText = kernel_text!("rollout", "fused/rollout.cu", [RolloutParams]);
 /// `pack.cu`: parameters into the form that kernels read.
 pub const PACK: KernelText = kernel_text!("pack", "fused/pack.cu", [PackParams]);
@@ -103,7 +103,7 @@ impl FusedPolicy {
     /// Memory for weights of its own.
     ///
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn own_weights(
         allocator: &Allocator,
         specialisation: &Specialisation,
@@ -152,7 +152,7 @@ impl FusedPolicy {
         self.pack.run(stream, LaunchConfig::covering(packed_words, 256), &params, &sizes)
     }
 
-    /// Plays a horizon.
+    /// Plays a rollout.
     ///
     /// # Errors
     /// When a buffer has another length, or the launch fails.
@@ -167,7 +167,7 @@ impl FusedPolicy {
         function.run(stream, grid, &RolloutParams { weights: &self.weights, horizon }, &sizes)
     }
 
-    /// Merges what the rollouts of all devices have added up for the running statistics.
+    /// Merges the sums of all devices' rollouts into the running statistics.
     ///
     /// # Errors
     /// When a buffer has another length, or the launch fails.

@@ -1,5 +1,5 @@
-//! From a network and a device to a specialised kernel: how weights are packed, where they live while a horizon runs, how many
-//! warps share them, and the defines that say so. Twin of `kernels/common/packing.cuh`; the kernels assert that both count alike.
+//! From a network and a device to a specialised kernel: how weights are packed, where they are stored during a rollout, how many
+//! warps share them, and the resulting defines. Twin of `kernels/common/packing.cuh`; the kernels assert that both count alike.
 
 use operant_cuda::DeviceProperties;
 

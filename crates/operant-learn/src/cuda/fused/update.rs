@@ -14,7 +14,7 @@ use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
-/// `ppo_update.cu`: all epochs and minibatches over a horizon.
+/// `ppo_update.cu`: all epochs and minibatches over a rollout.
 pub const UPDATE: KernelText =
     kernel_text!("ppo_update", "fused/ppo_update.cu", [FusedUpdateParams, FusedWeightParams]);
 
@@ -107,7 +107,7 @@ pub struct FusedMemory {
 
 impl FusedMemory {
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn new(allocator: &Allocator, of: &FusedUpdateSizes) -> Result<Self, CudaError> {
         Ok(Self {
             packed: allocator.alloc(of.packed_words)?,

@@ -61,7 +61,7 @@ pub struct Layer {
     pub outputs: usize,
     /// The nonlinearity applies to the first `active` outputs.
     pub active: usize,
-    /// Whether the outputs are f32 and not the element type of products: those of the last layer.
+    /// Whether the outputs are f32 and not the element type of products: true for the last layer.
     pub wide: bool,
     /// What it computes.
     pub operation: Operation,
@@ -146,12 +146,12 @@ impl Layer {
         }
     }
 
-    /// Numbers from a row of what a product reads to the next.
+    /// Stride, in numbers, between rows of the input.
     pub fn row(&self, product: &Product) -> usize {
         if matches!(self.operation, Operation::Pointer(..)) { self.inputs } else { product.inputs }
     }
 
-    /// Whether a product is that of a layer's state, of which each step's depends on the step before.
+    /// Whether the product multiplies a layer's state, so that each step depends on the previous one.
     pub fn is_of_state(&self, product: &Product) -> bool {
         matches!(&self.operation, Operation::Cell(cell) if cell.of_state.as_ref() == Some(product))
     }
@@ -373,7 +373,7 @@ impl GemmLayout {
         [last(&self.chains[0]), last(&self.chains[self.chains.len() - 1])]
     }
 
-    /// Where the value lies in a row of policy outputs; None where the critic is a chain of its own.
+    /// The position of the value in a row of policy outputs; None where the critic is a separate chain.
     pub fn value_at(&self) -> Option<usize> {
         (self.chains.len() == 1).then_some(self.outputs)
     }
@@ -393,7 +393,7 @@ impl GemmLayout {
         (2 * 8 + self.outputs.next_multiple_of(4)) * 4 * (THREADS / WARP)
     }
 
-    /// Bytes of shared memory of the rollout's last kernel: what a warp merges.
+    /// Bytes of shared memory of the rollout's last kernel, for the statistics that a warp merges.
     pub fn rollout_shared(&self, norms: usize) -> usize {
         (40 + 8 * (2 * norms).max(1) + 8).next_multiple_of(16) * (THREADS / WARP)
     }
@@ -504,7 +504,7 @@ impl GemmLayout {
     }
 }
 
-/// Ranges of features that are no indices, as {first, count}; of a network without embeddings, none.
+/// Ranges of features that are not indices, as {first, count}; empty for a network without embeddings.
 fn passed(network: &Network) -> String {
     let of = |layer: &LayerSpec| match &layer.form {
         Form::Embed(embed) => Some(embed.passed(layer.inputs).collect()),

@@ -1,5 +1,5 @@
 //! Layers whose weights serve several places of a sample: convolutions and items. Each is a matrix product over rows of
-//! places; tables of indices say which numbers of a row become which of another, and one kernel (`gemm_map`) follows them.
+//! places; tables of indices map the numbers of one row to the numbers of another, and one kernel (`gemm_map`) applies them.
 
 use super::layout::{PAD, Product};
 use crate::network::Conv;
@@ -9,7 +9,7 @@ const NONE: u32 = u32::MAX;
 /// Marks an index into the biases; the same as BIAS_BIT in `gemm/math.cu`.
 const BIAS: u32 = 1 << 31;
 
-/// For each element of a row, the elements of another row that it is the sum of (CSR form).
+/// For each element of a row, the elements of another row whose sum it is (CSR form).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Map {
     /// Number j is the sum of the input's numbers `uses[starts[j]..starts[j + 1]]`.
@@ -48,9 +48,9 @@ pub struct Mapped {
     pub place: Map,
     /// Outputs that it makes, with the nonlinearity if the layer has any; the others passed the layer.
     pub made: usize,
-    /// From the gradient of the outputs to that of the product's results.
+    /// From the gradient of the outputs to the gradient of the product's results.
     pub split: Map,
-    /// col2im: from the gradient of the patches, and that of copied inputs, to the gradient of the layer's inputs.
+    /// col2im: from the gradients of the patches and of copied inputs to the gradient of the layer's inputs.
     pub fold: Map,
 }
 

@@ -71,7 +71,7 @@ struct MapSizes {
 }
 
 operant_cuda::params! {
-    /// Parameters of gemm_map: of `rows` rows it reads what the tables name, and writes `columns` numbers of `out`.
+    /// Parameters of gemm_map: for each of `rows` rows it reads the numbers that the tables name, and writes `columns` numbers of `out`.
     struct GemmMapParams<'a>(of: MapSizes) for ["gemm_map"], blocks usize::MAX, {
         /// (columns + 1).
         starts: reads [u32; of.columns + 1],
@@ -107,7 +107,7 @@ struct NormSizes {
 }
 
 operant_cuda::params! {
-    /// Parameters of the normalisation of `rows` x `items` items, a warp each.
+    /// Parameters of the normalisation of `rows` x `items` items, one warp per item.
     struct GemmNormParams<'a>(of: NormSizes) for ["gemm_norm", "gemm_norm_back"], blocks usize::MAX, {
         /// (rows, row).
         input: reads [f32; of.numbers],
@@ -180,7 +180,7 @@ impl MapTables {
     /// Memory for them; [`MapTables::write`] sets it.
     ///
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn new(allocator: &Allocator, map: &Map) -> Result<Self, CudaError> {
         Ok(Self {
             starts: allocator.alloc(map.starts.len())?,
@@ -229,13 +229,13 @@ pub struct Score<'a> {
 pub enum ScoreStep<'a> {
     /// Scores and value, in f32.
     Forward { scores: &'a Buffer<f32> },
-    /// From the gradient of scores and value, that of the query.
+    /// The gradient of the query, from the gradients of the scores and the value.
     Query { delta: &'a Buffer<f32>, out: &'a Buffer<f32> },
-    /// From the same and the f32 gradient of the state's features, that of the items.
+    /// The gradient of the items, from the gradients of the scores, the value and (in f32) the state's features.
     Items { delta: &'a Buffer<f32>, of_state: &'a Buffer<f32>, out: Rows<'a>, active: usize },
 }
 
-/// What a map is followed with; the fields are those of the kernel's parameters.
+/// The inputs and outputs of a map, with the field names of the kernel's parameters.
 #[derive(Debug, Clone, Copy)]
 pub struct Follow<'a> {
     pub rows: usize,
@@ -257,9 +257,9 @@ pub struct GemmMath {
     map: Function,
     norms: [Function; 2],
     pointers: [Function; 3],
-    /// Of networks with memory.
+    /// For networks with memory.
     cells: Option<CellKernels>,
-    /// Of networks with embeddings.
+    /// For networks with embeddings.
     lookup: Option<LookupKernels>,
     gemm_layout: GemmLayout,
 }
@@ -304,10 +304,10 @@ impl GemmMath {
     }
 
     /// `out = activation(input + bias)` of f32 numbers `(rows, columns)`, for the next product to read, with the nonlinearity in the first
-    /// `active` columns; of an output layer (None) `input + bias` in f32.
+    /// `active` columns; for an output layer (None) it is `input + bias` in f32.
     ///
     /// # Errors
-    /// When a buffer is of another length, or the launch fails.
+    /// When a buffer has the wrong length, or the launch fails.
     pub fn activate(
         &self,
         stream: &Stream,
@@ -337,11 +337,11 @@ impl GemmMath {
         self.activate.run(stream, Self::grid(count), &params, &sizes)
     }
 
-    /// `out = (input + added) * slope(activated)` in the first `active` columns, else `input + added`: these two in f32, the others as
-    /// products read them.
+    /// `out = (input + added) * slope(activated)` in the first `active` columns, else `input + added`: `input` and `added` in f32, the others in
+    /// the element type of products.
     ///
     /// # Errors
-    /// When a buffer is of another length, or the launch fails.
+    /// When a buffer has the wrong length, or the launch fails.
     pub fn slope(
         &self,
         stream: &Stream,
@@ -372,7 +372,7 @@ impl GemmMath {
     /// `out (columns)` = the sums of `input` over its rows; the input as products read it, or f32 if `wide`.
     ///
     /// # Errors
-    /// When a buffer is of another length, or the launch fails.
+    /// When a buffer has the wrong length, or the launch fails.
     pub fn bias_sums(
         &self,
         stream: &Stream,
@@ -401,11 +401,11 @@ impl GemmMath {
         self.bias_sums.run(stream, grid, &params, &sizes)
     }
 
-    /// Normalises the items of `rows` rows; with `back`, from the gradient before the nonlinearity that of the input, and shares of those of
-    /// weights and biases.
+    /// Normalises the items of `rows` rows. With `back`, computes the gradient of the input, and partial gradients of weights and biases, from
+    /// the gradient before the nonlinearity.
     ///
     /// # Errors
-    /// When a buffer is of another length, or the launch fails.
+    /// When a buffer has the wrong length, or the launch fails.
     pub fn norm(
         &self,
         stream: &Stream,
@@ -441,7 +441,7 @@ impl GemmMath {
     /// One of the kernels of a pointer head: scores, or gradients of the query or of the items.
     ///
     /// # Errors
-    /// When a buffer is of another length, or the launch fails.
+    /// When a buffer has the wrong length, or the launch fails.
     pub fn pointer(&self, stream: &Stream, of: Score<'_>) -> Result<(), CudaError> {
         let Score { rows, pointer, items, query, step, out_row } = of;
         let words = |count| self.gemm_layout.words(count);
@@ -490,7 +490,7 @@ impl GemmMath {
     /// Follows a map of `columns` columns.
     ///
     /// # Errors
-    /// When a buffer is of another length, or the launch fails.
+    /// When a buffer has the wrong length, or the launch fails.
     pub fn map(&self, stream: &Stream, tables: &MapTables, of: Follow<'_>) -> Result<(), CudaError> {
         let columns = tables.others.len();
         let words = |rows: Rows<'_>| {

@@ -59,7 +59,7 @@ impl Weights {
         })
     }
 
-    /// The same, all zero, as padding must be.
+    /// Like `new`, initialised to zero, which padding requires.
     pub fn zeros(
         allocator: &Allocator,
         gemm_layout: &GemmLayout,
@@ -82,7 +82,7 @@ impl Weights {
         self.biases.copy_from(stream, &from.biases)
     }
 
-    /// The same memory.
+    /// Another handle to the same memory.
     pub fn share(&self) -> Result<Self, CudaError> {
         let all = |buffer: &Buffer<f32>| buffer.part(0..buffer.len());
         Ok(Self { matrices: all(&self.matrices)?, biases: all(&self.biases)? })
@@ -128,7 +128,7 @@ fn tables<T>(
     gemm_layout.chains.iter().map(|chain| chain.iter().map(layer).collect()).collect()
 }
 
-/// Most numbers that a product over places, or of a pointer head, reads and makes of a sample.
+/// Maximum numbers per sample that a product over places, or of a pointer head, reads and writes.
 fn most_of_places<'a>(layers: impl Iterator<Item = &'a Layer>) -> [usize; 2] {
     let mapped =
         layers.filter(|layer| matches!(layer.operation, Operation::Mapped(_) | Operation::Pointer(..)));
@@ -137,7 +137,7 @@ fn most_of_places<'a>(layers: impl Iterator<Item = &'a Layer>) -> [usize; 2] {
     })
 }
 
-/// What a network reads of M samples.
+/// The network's inputs for M samples.
 #[derive(Debug, Clone, Copy)]
 pub struct Inputs<'a> {
     /// (M, row): features; with embeddings those that are no indices.
@@ -167,7 +167,7 @@ pub struct ForwardMemory {
     patches: Option<GemmMatrix>,
     /// The query and the value of each chain that ends in a pointer head.
     queries: Vec<Option<Buffer<f32>>>,
-    /// Of layers with memory, `[chain][layer]`, and (steps, sequences, states) after each step.
+    /// The states of layers with memory, `[chain][layer]`: (steps, sequences, states), after each step.
     cells: Vec<Vec<Option<CellMemory>>>,
     after: Option<Buffer<f32>>,
     tables: Vec<Vec<Option<Tables>>>,

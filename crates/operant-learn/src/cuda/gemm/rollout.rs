@@ -89,7 +89,7 @@ operant_cuda::params! {
         "gemm_begin", "gemm_step", "gemm_carry", "gemm_bootstrap", "gemm_finish", "gemm_norms"
     ], blocks of.horizon.blocks.max(of.states.div_ceil(THREADS)), {
         horizon: part [HorizonParams, &of.horizon],
-        /// (N): episodes of this horizon so far.
+        /// (N): episodes of this rollout so far.
         episodes: writes [u32; EPISODE_WORDS * of.horizon.num_envs],
         /// (N): sums of what is normalised.
         sums: writes [f32; of.sum_words() * of.horizon.num_envs],
@@ -145,7 +145,7 @@ pub struct GemmPolicyMemory {
 
 impl GemmPolicyMemory {
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn new(
         allocator: &Allocator,
         kernel_env: &KernelEnv,
@@ -271,7 +271,7 @@ impl GemmPolicy {
         Ok(made)
     }
 
-    /// What the network reads of the next step.
+    /// The network's inputs at the next step.
     fn inputs(&self) -> Inputs<'_> {
         let indices = self.indices.as_ref().map(|[indices, _]| indices);
         Inputs { obs: &self.obs, indices, recall: recall(self.state()) }
@@ -292,7 +292,7 @@ impl GemmPolicy {
         self.pack.run(stream, LaunchConfig::covering(self.parameters, THREADS as u32), &params, &sizes)
     }
 
-    /// Enqueues a horizon.
+    /// Enqueues a rollout.
     ///
     /// # Errors
     /// When a launch fails.
@@ -301,7 +301,7 @@ impl GemmPolicy {
         self.graphs.launch(stream, &of, |stream| self.capture(stream, horizon))
     }
 
-    /// Merges what the rollouts of all devices have added up for the running statistics.
+    /// Merges the sums of all devices' rollouts into the running statistics.
     ///
     /// # Errors
     /// When a buffer has another length, or the launch fails.

@@ -194,7 +194,7 @@ pub struct GemmUpdateMemory {
 
 impl GemmUpdateMemory {
     /// # Errors
-    /// When memory does not suffice.
+    /// If there is not enough memory.
     pub fn new(
         allocator: &Allocator,
         gemm_layout: &GemmLayout,
@@ -230,7 +230,7 @@ pub struct GemmUpdate {
     backward: Backward,
     pub weights: Weights,
     obs: GemmMatrix,
-    /// What sequences begin with, and where steps begin episodes.
+    /// The initial states of sequences, and which steps begin episodes.
     recall: Option<[Buffer<f32>; 2]>,
     indices: Option<Buffer<u32>>,
     log_std_shares: Option<Buffer<f32>>,
@@ -305,7 +305,7 @@ impl GemmUpdate {
         self.backward.run(stream, &self.math, &self.weights, &self.forward, self.inputs())
     }
 
-    /// What the network reads of a minibatch.
+    /// The network's inputs for a minibatch.
     fn inputs(&self) -> Inputs<'_> {
         let recall = self.recall.as_ref().map(|[initial, keep]| Recall { initial, keep: Some(keep) });
         Inputs { obs: &self.obs, indices: self.indices.as_ref(), recall }

@@ -1,4 +1,4 @@
-//! Environments on a GPU without a policy: horizons of uniformly random actions, for benchmarks and bit parity.
+//! Environments on a GPU without a policy: rollouts of uniformly random actions, for benchmarks and bit parity.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::cuda::common::env::{KernelEnv, words_of};
 use crate::cuda::common::structs::{EpisodeTotals, Seed};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 
-/// `random_play.cu`: first states, and horizons of random actions.
+/// `random_play.cu`: first states, and rollouts of random actions.
 pub const RANDOM_PLAY: KernelText =
     kernel_text!("random_play", "play/random_play.cu", [StartParams, RandomPlayParams]);
 
@@ -109,7 +109,7 @@ impl PlayOptions {
     }
 }
 
-/// Outputs of a horizon.
+/// Outputs of a rollout.
 struct Outputs {
     obs: Buffer<u32>,
     rewards: Buffer<f32>,
@@ -180,7 +180,7 @@ impl CudaPlay {
         Ok(made)
     }
 
-    /// The stream that horizons run on.
+    /// The stream that rollouts run on.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
@@ -211,7 +211,7 @@ impl CudaPlay {
         Ok(self.kernels.play.run(&self.stream, grid, &params, &sizes)?)
     }
 
-    /// The episodes that ended in the last horizon; waits for it.
+    /// The episodes that ended in the last rollout; waits for it.
     ///
     /// # Errors
     /// When the device fails, as in everything below.
@@ -235,7 +235,7 @@ impl CudaPlay {
         Ok(self.environments.read(&self.stream)?)
     }
 
-    /// Observations `(T, words, N)`, rewards and flags `(T, N)` of the last horizon; None unless requested.
+    /// Observations `(T, words, N)`, rewards and flags `(T, N)` of the last rollout; None unless requested.
     ///
     /// # Errors
     /// See [`CudaPlay::episodes`].

@@ -331,7 +331,7 @@ impl CudaEnvs {
     /// # Errors
     /// When the launch fails, or there are not N flags.
     pub fn restart(&mut self, chosen: Option<&[bool]>, to: &EnvArrays) -> Result<(), LearnError> {
-        // Each restart draws at a step of its own, so that a second one begins other episodes.
+        // Each restart draws at its own step, so that a second one begins other episodes.
         self.time += 1;
         let Some(chosen) = chosen else { return self.begin(None, to) };
         let flags: Vec<u8> = chosen.iter().map(|&chosen| chosen.into()).collect();
@@ -357,7 +357,7 @@ impl CudaEnvs {
         Ok(self.reset.run(&self.stream, self.grid(), &params, &self.sizes)?)
     }
 
-    /// Enqueues one step of all environments. An action that is none is stepped as 0; [`CudaEnvs::bad_action`] reports it.
+    /// Enqueues one step of all environments. An invalid action is replaced by 0; [`CudaEnvs::bad_action`] reports it.
     ///
     /// # Errors
     /// Actions of another length, and a launch that fails.

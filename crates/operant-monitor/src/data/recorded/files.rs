@@ -1,5 +1,5 @@
 //! The small files of a run's directory: `run.json`, `config.toml`, the end of `operant.log`, the names of its checkpoints.
-//! Anyone may have written them: each is read up to a limit, and what cannot be read is as if it were not there.
+//! They are untrusted: each is read up to a limit, and an unreadable file counts as missing.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -15,12 +15,12 @@ const MAX_EVENTS: usize = 200;
 /// Settings that are compared at most.
 const MAX_SETTINGS: usize = 1000;
 
-/// When a file was last written; none where it cannot be asked for.
+/// When a file was last written; none if that cannot be read.
 pub(super) fn modified(path: &Path) -> Option<SystemTime> {
     path.metadata().ok()?.modified().ok()
 }
 
-/// How long ago a moment was, zero for one that is still to come.
+/// The age of a moment; zero for a future one.
 pub(super) fn ago(moment: SystemTime) -> Duration {
     moment.elapsed().unwrap_or_default()
 }
@@ -50,7 +50,7 @@ pub fn settings(dir: &Path) -> Vec<(String, String)> {
 }
 
 /// The last lines of `operant.log`, oldest first. A line that does not begin with a time and a level continues the one
-/// before it and is left out.
+/// before it and is skipped.
 pub(super) fn events(dir: &Path) -> Vec<Event> {
     let tail = || -> Option<Vec<u8>> {
         let mut file = open_file(&dir.join("operant.log")).ok()?;

@@ -1,5 +1,5 @@
-//! A run as its directory keeps it: what can be shown once its ring is gone. `metrics.csv` has its curves, `run.json` its
-//! state, `operant.log` its events. The picture and the cores are not kept.
+//! A run read from its directory, after its ring is gone. `metrics.csv` has its curves, `run.json` its state, `operant.log`
+//! its events. The scene and the utilization of the cores are not stored.
 
 mod files;
 mod table;
@@ -21,8 +21,8 @@ use table::{Header, Table, Tail};
 
 use crate::date::Date;
 
-/// A run's directory, open for reading. The rows of `metrics.csv` are read when a curve is first asked for: a list of many
-/// runs needs only the newest row of each.
+/// A run's directory, open for reading. The rows of `metrics.csv` are read when a curve is first requested: a
+/// list of many runs needs only the newest row of each.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     dir: PathBuf,
@@ -44,7 +44,7 @@ pub fn is_run(dir: &Path) -> bool {
 }
 
 impl Recorded {
-    /// Opens the run in `dir`; none where there is no run. Files that cannot be read are left out.
+    /// Opens the run in `dir`; none where there is no run. Files that cannot be read are skipped.
     pub fn open(dir: &Path) -> Option<Self> {
         if !is_run(dir) {
             return None;
@@ -117,7 +117,7 @@ impl Recorded {
         }
     }
 
-    /// The state that the trainer reported last; if that is not a final one, whether the trainer is still running.
+    /// The last state that the trainer reported; if that is not final, also whether the trainer is still running.
     fn health(&self) -> Health {
         match self.file.state() {
             Some(state) if state.is_final() => Health::Reported(state),
@@ -138,7 +138,7 @@ impl Recorded {
         matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock))
     }
 
-    /// The ring that `run.json` names, if it is still there and of the same process and directory: this may be a copy.
+    /// The ring that `run.json` names, if it still exists and has the same process and directory (this directory may be a copy).
     pub fn ring(&self) -> Option<RingReader> {
         let ring = RingReader::open(self.file.ring.as_deref()?).ok()?;
         self.is_of(ring.identity()).then_some(ring)
@@ -197,7 +197,7 @@ impl Recorded {
         files::events(&self.dir)
     }
 
-    /// How it stands. Times are those of its files.
+    /// Its health; times are the modification times of its files.
     pub fn status(&self) -> Status {
         let [file, rows] = self.seen;
         let written = file.max(rows);
@@ -232,7 +232,7 @@ impl Recorded {
         self.with_table(|table| table.summary(y))
     }
 
-    /// Rows that were left out because they were cut or damaged.
+    /// Rows skipped because they were incomplete or damaged.
     pub fn skipped(&self) -> u64 {
         self.with_table(|table| table.skipped)
     }
@@ -241,14 +241,14 @@ impl Recorded {
     fn with_table<T>(&self, look: impl FnOnce(&Table) -> T) -> T {
         let mut table = self.table.borrow_mut();
         if table.last_update() < self.tail.update {
-            // A file that has just been replaced is read at the next look.
+            // If the file has just been replaced, the next call reads it.
             let _ = table.follow(&self.dir.join("metrics.csv"), &self.header);
         }
         look(&table)
     }
 }
 
-/// The last part of a path, fit for a terminal.
+/// The last part of a path, safe to print on a terminal.
 fn name_of(dir: &Path) -> String {
     let name = dir.file_name().unwrap_or(dir.as_os_str());
     operant_metrics::plain(&name.to_string_lossy())

@@ -1,5 +1,5 @@
 //! The rows of a run's `metrics.csv`, column by column. The file may have been written by another version, may still be
-//! growing, and may be cut anywhere: a row that is not whole is left out and counted, and there are limits to everything.
+//! growing, and may be truncated anywhere: an incomplete row is skipped and counted, and all sizes are limited.
 
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::ops::RangeInclusive;
@@ -17,10 +17,10 @@ const MAX_LINE: u64 = 64 << 10;
 const MAX_VALUES: usize = 16 << 20;
 /// Bytes of a file that are read at most.
 const MAX_BYTES: u64 = 1 << 29;
-/// Bytes at the end of the file in which the newest row is looked for.
+/// Bytes at the end of the file in which the newest row is searched for.
 const TAIL: u64 = 64 << 10;
 
-/// What the header of a file says, and where its rows begin.
+/// The columns in the header of a file, and the position of its first row.
 #[derive(Debug, Clone)]
 pub(super) struct Header {
     /// A metric per column.
@@ -38,7 +38,7 @@ pub(super) struct Table {
     columns: Vec<Vec<f64>>,
     /// The update of each row, growing.
     updates: Vec<u64>,
-    /// Rows that were left out: cut, not numbers, or not in the order of their updates.
+    /// Rows that were skipped: incomplete, not numbers, or not in the order of their updates.
     pub skipped: u64,
     /// Device and inode of the file, and the end of the last line read.
     file: (u64, u64),
@@ -56,7 +56,7 @@ pub(super) struct Tail {
 }
 
 impl Header {
-    /// Of a file that is not there.
+    /// The table of a file that does not exist.
     pub fn empty() -> Self {
         Header { schema: Schema::new(Vec::new()), update: None, bytes: 0 }
     }
@@ -70,7 +70,7 @@ impl Header {
         let mut metrics: Vec<MetricInfo> = Vec::new();
         for name in text.trim_end_matches('\r').split(',').take(MAX_COLUMNS) {
             let mut metric = MetricInfo::named(&name.chars().take(MAX_NAME).collect::<String>());
-            // Two columns of one name are two metrics all the same.
+            // Two columns with the same name remain two metrics.
             while metrics.iter().any(|other| other.name == metric.name) {
                 metric.name.push('\'');
             }
@@ -142,7 +142,7 @@ impl Table {
             line.clear();
             let read = lines.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)?;
             if read == 0 || (line.last() != Some(&b'\n') && (read as u64) < MAX_LINE) {
-                // The end, or a row that is still being written: it is read when its newline is there.
+                // The end, or a row that is still being written, which is read once it has its newline.
                 break;
             }
             self.end += read as u64;
@@ -227,7 +227,7 @@ mod tests {
         let novelty = table.series(0, 2, 0..=2, 100);
         assert_eq!(novelty.iter().map(|point| point.mean).collect::<Vec<_>>(), [0.5, 0.25]);
         assert_eq!(table.summary(1).count, 1);
-        // The newest row reports no speed; the last that was reported is known all the same.
+        // The newest row reports no speed; the last reported one is still available.
         assert!(tail.latest[1].is_nan());
         assert_eq!((tail.reported[1], tail.update), (10.0, 2));
     }

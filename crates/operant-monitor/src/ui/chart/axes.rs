@@ -1,4 +1,4 @@
-//! The numbers beside and below a chart.
+//! The axis labels to the left of and below a chart.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -55,7 +55,7 @@ impl Chart<'_> {
             Axis::Time => "",
             axis => axis.label(),
         };
-        // The unit stands at the right end, where no number reaches.
+        // The unit is at the right end, which no label reaches.
         let unit_width = if usize::from(plot.area.width) > unit.len() + 20 { unit.len() as u16 } else { 0 };
         let mut free = area.x;
         let last = plot.area.right() - unit_width.min(plot.area.width);

@@ -3,22 +3,22 @@
 
 use super::ChartPoint;
 
-/// Share of the values that may be left out at either end.
+/// Share of the values that may be omitted at either end.
 const TAIL: f64 = 0.01;
-/// How many times the range of all others a value must lie beyond them to be left out.
+/// How many times the range of all others a value must lie beyond them to be omitted.
 const FAR: f64 = 3.0;
 /// Fewer values than these are all shown.
 const LEAST: usize = 60;
-/// The last part of the width, whose values are always shown: what happens now is never left out.
+/// The last part of the width, whose values are always shown, because they are the newest.
 const RECENT: f64 = 0.03;
 
 /// The ends of the values in view.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Extent {
-    /// The least and the greatest value that the scale must hold.
+    /// The minimum and maximum value that the scale must hold.
     pub low: f64,
     pub high: f64,
-    /// The greatest value of a line among them.
+    /// The largest value of a line among them.
     pub peak: f64,
     /// What lies beyond them: where along the bottom, and the value.
     pub above: Option<(f64, f64)>,
@@ -26,7 +26,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Of points within `left ..= right`, with their bands where `banded`. On a log scale values that are not positive do
+    /// The extent of the points within `left ..= right`, with their bands if `banded`. On a log scale values that are not positive do
     /// not count. None where no value is left.
     pub fn of<'a>(
         points: impl Iterator<Item = &'a ChartPoint>,
@@ -61,7 +61,7 @@ impl Extent {
         let forward = |value: f64| if log { value.log10() } else { value };
         let (p, q) = (values[out].0, values[values.len() - 1 - out].0);
         let (range, mut robust) = (forward(q) - forward(p), all);
-        // Of values that hardly move, rounding is no spike.
+        // If values hardly change, a rounding difference is not a spike.
         let range = range.max(forward(q).abs().max(forward(p).abs()) * super::SINGLE_PRECISION);
         if forward(most.0) - forward(q) > FAR * range && range > 0.0 {
             (robust.high, robust.above) = (q.max(kept.1), Some((most.1, most.0)));

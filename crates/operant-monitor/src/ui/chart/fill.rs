@@ -1,4 +1,4 @@
-//! The area at a line: a band around it, or everything below it.
+//! The filled area of a line: a band around it, or everything below it.
 
 use ratatui::style::{Color, Modifier};
 
@@ -16,7 +16,7 @@ pub(super) fn cover(plot: &Plot, curve: &Curve, fill: Fill, columns: usize) -> V
             Fill::Below => (0.0, value),
             _ => (plot.y.share(point.low), plot.y.share(point.high)),
         };
-        // On a logarithmic scale a band may begin below all that is shown.
+        // On a logarithmic scale a band may begin below the visible range.
         let low = if low.is_nan() && high.is_finite() { 0.0 } else { low };
         let x = plot.x.share(point.x) * columns as f64;
         if !(value.is_finite() && low.is_finite() && high.is_finite() && x.is_finite()) {
@@ -33,7 +33,7 @@ pub(super) fn cover(plot: &Plot, curve: &Curve, fill: Fill, columns: usize) -> V
             let entry = &mut cover[column as usize];
             // `min` and `max` of numbers pass over a NaN.
             *entry = match fill {
-                // Below a line, the mean of what a column holds is smoother than its peak.
+                // Below a line, the mean of a column is smoother than its maximum.
                 Fill::Below if !entry.1.is_nan() => (0.0, (entry.1 + b) / 2.0),
                 _ => (entry.0.min(a), entry.1.max(b)),
             };
@@ -44,7 +44,7 @@ pub(super) fn cover(plot: &Plot, curve: &Curve, fill: Fill, columns: usize) -> V
     cover
 }
 
-/// Fills the part of a cell that lies in `span`, to an eighth of its height where it has no dots of its own.
+/// Fills the part of a cell within `span`, in steps of an eighth of its height if the cell has no dots.
 #[expect(clippy::too_many_arguments, reason = "one cell of the loop over them, apart for its length")]
 pub(super) fn fill_cell(
     cell: &mut ratatui::buffer::Cell,
@@ -65,7 +65,7 @@ pub(super) fn fill_cell(
     let top = (high * rows as f64 - floor).clamp(0.0, 1.0);
     let covered = top - bottom;
     let Some(tint) = tint.filter(|_| paint.symbols.unicode && paint.marker != Marker::Ascii) else {
-        // Without tints a fill below a line would only be noise.
+        // Without tints, a fill below a line would be distracting.
         if free && covered >= 0.5 && fill == Fill::Band {
             let symbol = match paint.marker {
                 Marker::Ascii => ":",

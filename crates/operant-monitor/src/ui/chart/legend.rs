@@ -1,5 +1,5 @@
-//! Which line is which: the names of several curves above a chart with a value of each, and the numbers at their ends where
-//! colour does not tell them apart.
+//! The legend: the names of several curves above a chart with a value of each, and the numbers at their ends where
+//! colour does not distinguish them.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -10,14 +10,14 @@ use crate::ui::text;
 use operant_draw::symbols::Marker;
 use operant_draw::theme::ThemeName;
 
-/// Of a name that was cut, as much as still tells it from another.
+/// The minimum length of a name that is cut, so that names remain distinct.
 const LEAST: usize = 8;
-/// The sample before a name and the space after it; the two spaces behind an entry.
+/// The sample before a name and the space after it; the two spaces after an entry.
 const SAMPLE: usize = 3;
 const GAP: usize = 2;
 
 impl Chart<'_> {
-    /// Whether lines end in a number, since neither colour nor dots tell them apart.
+    /// Whether lines end in a number, since neither colour nor dots distinguish them.
     pub(super) fn is_numbered(&self, paint: Paint) -> bool {
         let alike = paint.theme.name == ThemeName::None || paint.marker == Marker::Ascii;
         self.curves.len() > 1 && alike
@@ -38,7 +38,7 @@ impl Chart<'_> {
         }
     }
 
-    /// The width of the names and of the values, and how many entries stand beside one another: names are cut only where
+    /// The width of the names and of the values, and how many entries stand side by side: names are cut only where
     /// fewer rows are left than the entries need.
     fn entries(&self, values: &[String], width: usize) -> (usize, usize, usize) {
         let longest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0);
@@ -59,7 +59,7 @@ impl Chart<'_> {
         if self.values {
             return self.draw_entries(paint, &readings, area, buffer);
         }
-        // On one row, and the longest names are cut; where even that is not enough the last ones are counted.
+        // On one row; the longest names are cut, and if that is not enough, the last entries are replaced by their number.
         let beside = SAMPLE + GAP;
         let room = usize::from(area.width);
         let width = |most: usize| -> usize {
@@ -155,7 +155,7 @@ impl Chart<'_> {
     }
 }
 
-/// What a curve is at a place.
+/// The value of a curve at a position.
 struct Reading {
     /// Where the point is that was read.
     x: Option<f64>,
@@ -165,7 +165,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// Of the point with a value that is nearest to `at`, if the curve reaches there; without a place, of the last one.
+    /// The value of the point nearest to `at`, if the curve reaches that far; without a position, of the last point.
     fn of(curve: &Curve, at: Option<f64>) -> Self {
         let finite = || curve.points.iter().filter(|point| point.value.is_finite());
         let (first, last) = (finite().next(), finite().next_back());

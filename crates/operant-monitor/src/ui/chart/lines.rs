@@ -41,7 +41,7 @@ impl Chart<'_> {
             };
             let raw = curve.points.iter().map(|point| (point.x, point.value));
             let last = if self.smoothing > 0.0 {
-                // The raw line would only hide the smoothed ones of other runs.
+                // The raw line would hide the smoothed lines of other runs.
                 if i == 0 {
                     let faint = match paint.theme.name {
                         ThemeName::None => paint.theme.faint,
@@ -73,7 +73,7 @@ impl Chart<'_> {
                         (Marker::Ascii, LAYER_RAW) => '.',
                         _ => symbol,
                     };
-                    // Over a grid line or a band only the background stays.
+                    // Over a grid line or a band, only the background is kept.
                     (cell.fg, cell.modifier) = (Color::Reset, Modifier::empty());
                     cell.set_char(symbol).set_style(style);
                 }
@@ -102,7 +102,7 @@ impl Chart<'_> {
     }
 }
 
-/// Draws a line through points, broken at gaps, and gives where its last point lies, in dots.
+/// Draws a line through points, broken at gaps, and returns the position of its last point, in dots.
 fn draw_line(
     raster: &mut Raster,
     plot: &Plot,

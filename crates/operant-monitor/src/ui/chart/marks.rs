@@ -1,4 +1,4 @@
-//! What is drawn over the curves: how far values reach that the scale leaves out, and the cursor.
+//! The marks over the curves: the extent of values outside the scale, and the cursor.
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Color, Modifier};
@@ -8,7 +8,7 @@ use super::plot::Plot;
 use super::{Chart, Paint};
 
 impl Chart<'_> {
-    /// Says how far the values reach that the scale leaves out, at the upper and the lower edge, near where they are.
+    /// Marks the extreme values outside the scale, at the upper and the lower edge, near their positions.
     pub(super) fn mark_clipped(&self, paint: Paint, plot: &Plot, values: &Extent, buffer: &mut Buffer) {
         let rows = [plot.area.y, plot.area.bottom() - 1];
         let ends = [values.above, values.below];
@@ -24,7 +24,7 @@ impl Chart<'_> {
         }
     }
 
-    /// A line down at the cursor, and where it is under it.
+    /// A vertical line at the cursor, with its position below.
     pub(super) fn draw_cursor(
         &self,
         paint: Paint,
@@ -46,7 +46,7 @@ impl Chart<'_> {
             let width = (text.chars().count() as u16).min(plot.area.width);
             let x = column.saturating_sub(width / 2).clamp(plot.area.x, plot.area.right() - width);
             let row = plot.area.bottom();
-            // A number of the axis that it would hide in part goes whole.
+            // An axis label that it would partly hide is removed.
             let is_blank = |buffer: &Buffer, x: u16| buffer[(x, row)].symbol() == " ";
             let (mut left, mut right) = (x, x + width);
             while left > plot.area.x && !is_blank(buffer, left - 1) {

@@ -1,4 +1,4 @@
-//! Where the dots of a chart go: its cells, its scales, and from a value to a place.
+//! The geometry of a chart: its cells, its scales, and the mapping from values to positions.
 
 use ratatui::layout::Rect;
 
@@ -23,7 +23,7 @@ impl Plot {
         self.area.y + (row.max(0.0) as u16).min(self.area.height.saturating_sub(1))
     }
 
-    /// The cursor's column of cells and its place along the bottom; it is brought back into the chart if it lies beyond.
+    /// The cursor's column of cells and its position on the horizontal axis, clamped to the chart.
     pub(super) fn cursor(&self, chart: &Chart) -> Option<(u16, f64)> {
         let (cell, last) = (chart.cursor?, self.area.width.checked_sub(1)?);
         let back = cell.get()?.min(last);

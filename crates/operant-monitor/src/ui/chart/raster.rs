@@ -4,7 +4,7 @@ use ratatui::style::Style;
 
 use operant_draw::symbols::{BRAILLE, Marker};
 
-/// What a cell shows of its highest layer.
+/// The visible content of a cell: its highest layer.
 #[derive(Debug, Clone, Copy)]
 struct Cell {
     dots: u8,
@@ -72,7 +72,7 @@ impl Raster {
             return;
         }
         for column in start as i64..=end as i64 {
-            // The piece of the line inside this column of dots.
+            // The part of the line inside this column of dots.
             let (left, right) = ((column as f64).max(from.0), (column as f64 + 1.0).min(to.0));
             let (a, b) = match to.0 > from.0 {
                 true => (from.1 + (left - from.0) * slope, from.1 + (right - from.0) * slope),
@@ -89,7 +89,7 @@ impl Raster {
         }
     }
 
-    /// What the cell at `column`, `row` shows, if it has a dot.
+    /// The content of the cell at `column`, `row`, if it has a dot.
     pub fn symbol(&self, column: usize, row: usize) -> Option<(char, u8, Style)> {
         let cell = self.cells[row * self.columns + column];
         let symbol = match (self.marker, cell.dots) {

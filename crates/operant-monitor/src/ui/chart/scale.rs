@@ -1,4 +1,4 @@
-//! Scales: from values to a share of the chart's height or width, and the round numbers to write beside it.
+//! Scales: map values to a share of the chart's height or width, and choose the round numbers of the axis labels.
 
 use crate::format;
 use crate::view::Axis;
@@ -19,7 +19,7 @@ impl Scale {
     /// logarithmic scale both must be positive.
     pub fn around(low: f64, high: f64, log: bool) -> Self {
         let (mut a, mut b) = if log { (low.log10(), high.log10()) } else { (low, high) };
-        // The archives hold single precision: differences that it cannot tell apart are no range.
+        // The archives hold single precision: differences below its resolution are not a range.
         let size = a.abs().max(b.abs());
         if b - a <= size * SINGLE_PRECISION {
             let room = if log {
@@ -45,7 +45,7 @@ impl Scale {
         }
     }
 
-    /// The same with `low` as its lower end.
+    /// A copy whose lower end is `low`.
     pub fn from(self, low: f64) -> Self {
         match self.log || low >= self.high {
             true => self,
@@ -53,8 +53,8 @@ impl Scale {
         }
     }
 
-    /// The same, reaching as much further up as it takes that `threshold` and `value` lie in different rows of cells, on a
-    /// chart of `dots` dots up with `down` of them to a row: a curve above a threshold is then seen to be above it.
+    /// A copy extended upwards until `threshold` and `value` are in different rows of cells, on a chart of `dots` dots
+    /// height with `down` dots per row, so that a curve above a threshold is visibly above it.
     pub fn apart(self, threshold: f64, value: f64, dots: usize, down: usize) -> Self {
         let (range, steps) = (self.high - self.low, dots as f64 - 1.0);
         let row = |share: f64| (((1.0 - share) * steps + 0.5) / down as f64).floor();
@@ -63,7 +63,7 @@ impl Scale {
         if !(inside(a) && inside(b)) || row(a) != row(b) || (a - b).abs() < 1e-4 || dots < 4 * down {
             return self;
         }
-        // Half way between the two lies the edge of a row: the first for which the scale has to grow.
+        // The edge of a row is half way between the two: the first row for which the scale has to grow.
         let between = self.low + (a + b) / 2.0 * range;
         let highs = (1..dots / down).map(|k| {
             let above = (k as f64 * down as f64 - 0.5) / steps;
@@ -73,8 +73,8 @@ impl Scale {
         high.filter(|high| *high < self.high + range).map_or(self, |high| Scale { high, ..self })
     }
 
-    /// Where a value lies: 0 at the lower end, 1 at the upper one, beyond them outside. NaN where the scale has no place
-    /// for it: not finite, or not positive on a logarithmic scale.
+    /// The position of a value: 0 at the lower end, 1 at the upper end, outside this range for values beyond them. NaN for
+    /// values that are not finite, or not positive on a logarithmic scale.
     pub fn share(&self, value: f64) -> f64 {
         let value = if self.log && value <= 0.0 { f64::NAN } else { self.forward(value) };
         let range = self.high - self.low;
@@ -129,7 +129,7 @@ impl Scale {
         let (first, last) = (self.low.ceil() as i64, self.high.floor() as i64);
         let decades = (last - first + 1).max(0) as usize;
         let every = decades.div_ceil(most).max(1);
-        // From the first one on: of few decades on a low chart at least two are named.
+        // Counted from the first one, so that at least two of few decades have labels on a low chart.
         let powers = (first..=last).step_by(every);
         if decades * 3 <= most || decades < 2 {
             let all =
@@ -140,7 +140,7 @@ impl Scale {
     }
 }
 
-/// How the numbers beside a scale are written.
+/// The format of axis labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Label<'a> {
     /// Values of this unit, as the table of metrics names it.
@@ -187,7 +187,7 @@ fn tick(value: f64, step: f64) -> String {
     }
 }
 
-/// The least of 1, 2 and 5 times a power of ten that is not below `least`.
+/// The smallest of 1, 2 and 5 times a power of ten that is not below `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0, 10.0]
@@ -197,7 +197,7 @@ fn round_step(least: f64) -> f64 {
         .unwrap_or(10.0 * power)
 }
 
-/// The same in steps that clocks have.
+/// Like `round_step`, in steps of clock time: 1 s to 6 h, then multiples of 12 h.
 fn time_step(least: f64) -> f64 {
     const STEPS: [f64; 15] = [
         1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 21_600.0,

@@ -2,7 +2,7 @@
 
 use super::{ChartPoint, Scale};
 
-/// At most one point for each column of dots: the mean of what falls into it, in a band from its least to its greatest.
+/// At most one point per column of dots: the mean of its points, with a band from their minimum to their maximum.
 /// Where a column has several points of which some are gaps, the others count.
 pub(super) fn binned(points: &[ChartPoint], x: &Scale, columns: usize) -> Vec<ChartPoint> {
     let column = |point: &ChartPoint| (x.share(point.x) * columns as f64).floor();
@@ -30,7 +30,7 @@ pub(super) fn binned(points: &[ChartPoint], x: &Scale, columns: usize) -> Vec<Ch
     bins
 }
 
-/// Exponential smoothing with a memory of `memory` along x, without a bias toward the first value. Gaps stay gaps.
+/// Exponential smoothing with a memory of `memory` along x, without a bias toward the first value. Gaps remain gaps.
 pub(super) fn smoothed(
     points: impl Iterator<Item = (f64, f64)>,
     memory: f64,
@@ -44,7 +44,7 @@ pub(super) fn smoothed(
             step if step >= 0.0 && memory > 0.0 => (-step / memory).exp(),
             _ => 0.0,
         };
-        // Two points at the same place count alike, and the first of all counts whole.
+        // Two points at the same position have equal weight, and the very first point has weight 1.
         let fresh = (1.0 - keep).max(1e-6);
         (sum, weight, before) = (sum * keep + value * fresh, weight * keep + fresh, x);
         (x, sum / weight)

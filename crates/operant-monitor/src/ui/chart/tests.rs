@@ -284,7 +284,7 @@ fn one_spike_does_not_flatten_a_chart_and_is_marked() {
     let all = Chart { robust: false, ..chart.clone() };
     assert!(all.scales().expect("there are points").1.at(1.0) > 4e6);
     assert!(!text(&drawn(&all, Marker::Braille, 60, 12)).concat().contains('↑'));
-    // What is happening now is no spike.
+    // The newest values are not a spike.
     let mut now = values.clone();
     (now[50], now[199]) = (1.0, 4e6);
     let chart = Chart { curves: vec![curve(points(&now))], robust: true, ..Chart::default() };

@@ -266,7 +266,7 @@ fn any_area_will_do() {
     }
 }
 
-/// Draws into a part of a larger buffer, and looks whether it stayed there.
+/// Draws into a part of a larger buffer, and checks that nothing else changed.
 fn draws_inside(context: &Context, area: Rect) {
     let mut buffer = Buffer::filled(Rect::new(0, 0, 40, 20), ratatui::buffer::Cell::new("~"));
     draw(context, area, &mut buffer);

@@ -12,9 +12,9 @@ use crate::ui::panel::{self, Context};
 /// Narrowest bar with its label and number, and the blank to the next one.
 const BAR_WIDTH: u16 = 15;
 
-/// The cores of a machine, those of a kind together.
+/// The cores of a machine, grouped by kind.
 pub(super) struct Cores<'a> {
-    /// Fast ones, frugal ones, those of a machine with one kind; never an empty list.
+    /// Performance cores, efficiency cores, or the cores of a machine with one kind; never an empty list.
     kinds: Vec<(CoreKind, Vec<&'a Core>)>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Cores<'a> {
         }
     }
 
-    /// A bar for each, so many beside one another, numbered down.
+    /// A bar per core, in several columns, numbered from top to bottom.
     fn bars(&self, context: &Context, abreast: usize, area: Rect, buffer: &mut Buffer) {
         let theme = context.theme;
         let rows = self.count().div_ceil(abreast);
@@ -84,7 +84,7 @@ impl<'a> Cores<'a> {
     /// A column of one cell for each, or for several.
     fn columns(&self, context: &Context, area: Rect, buffer: &mut Buffer) {
         let height = usize::from(area.height);
-        // A kind has its letter before its first row; with too few rows for every kind they run on.
+        // The first row of a kind begins with its letter; if there are fewer rows than kinds, the kinds share rows.
         let apart = self.kinds.len() > 1 && height >= self.kinds.len() && area.width > 4;
         let indent = if apart { 2 } else { 0 };
         let width = usize::from(area.width) - indent;
@@ -95,7 +95,7 @@ impl<'a> Cores<'a> {
         let rows = |each: usize| -> usize {
             groups.iter().map(|(_, cores)| cores.len().div_ceil(each).div_ceil(width)).sum()
         };
-        // What a column stands for is said where a row can be had to say it.
+        // A legend for the columns, if a row is free.
         let note = usize::from(height > groups.len());
         let fits = |each: &usize| rows(*each) + if *each > 1 { note } else { 0 } <= height;
         let each = (1..=self.count()).find(fits).unwrap_or(self.count());
@@ -128,7 +128,7 @@ fn mean(cores: &[&Core]) -> f64 {
     if count > 0 { sum / f64::from(count) } else { 0.0 }
 }
 
-/// A column of this height. An idle core keeps the lowest one, so that it is seen to be there.
+/// A column of this height. An idle core has the lowest visible one.
 fn column(context: &Context, share: f64) -> &'static str {
     let spark = context.symbols.spark;
     let steps = (spark.len() - 1) as f64;

@@ -9,7 +9,7 @@ use crate::ui::chart::Fill;
 use crate::ui::curves;
 use crate::ui::panel::{self, Context};
 
-/// What is shown, by importance, and how it is called.
+/// The metrics, most important first, with their labels.
 const SHOWN: [(&str, &str); 6] = [
     ("cpu_utilization", "CPU"),
     ("resident_memory", "RSS"),

@@ -58,7 +58,7 @@ pub struct BackwardMemory {
     split: Option<GemmMatrix>,
     /// Shares of the gradients of weights and biases of a normalisation.
     shares: Option<[Buffer<f32>; 2]>,
-    /// Of layers with memory, one after the other.
+    /// Gradients of layers with memory, one after the other.
     pub(super) cells: Option<CellBack>,
     /// Shares of the gradient of a table that indices look up.
     pub(super) lookups: Option<Buffer<f32>>,

@@ -69,7 +69,7 @@ operant_cuda::params! {
         d_of_state: may_write [f32; of.gate_words],
         /// (S, states of the layer): the gradient of the state between two launches.
         d_state: may_write [f32; of.carried],
-        /// (S, out_row): what the gates of the step after add to that of h.
+        /// (S, out_row): the contribution of the next step's gates to the gradient of h.
         back: may_read [f32; of.back],
         /// (length, S, input_row): the gradient of inputs that the highway gate lets through, for mingru.
         through: may_write [f32; of.inputs],
@@ -143,7 +143,7 @@ impl CellMemory {
     }
 }
 
-/// Memory of the gradient of layers with memory, which are all alike but for the inputs of the first.
+/// Memory of the gradient of layers with memory, which differ only in the inputs of the first.
 #[derive(Debug)]
 pub struct CellBack {
     /// (L, S, gate_row): as [`GemmCellParams`] has them.
@@ -186,7 +186,7 @@ impl CellBack {
     }
 }
 
-/// A launch's parameters but for the steps, and the sizes of its buffers.
+/// A launch's parameters except the steps, and the sizes of its buffers.
 fn params<'a>(
     gemm_layout: &GemmLayout,
     (extent, layer, cell): (Extent, &Layer, &CellProducts),

@@ -167,7 +167,7 @@ pub fn lookup_shares(
 }
 
 impl Backward {
-    /// The gradient of a table, from that of the layer's outputs.
+    /// The gradient of a table, from the gradient of the layer's outputs.
     pub(super) fn lookup(
         &self,
         stream: &Stream,

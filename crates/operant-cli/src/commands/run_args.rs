@@ -1,4 +1,4 @@
-//! Shared by the commands that act on runs: the directory of runs, and times on the command line.
+//! Shared by the commands that act on runs: the directory of runs, paths as they are printed, and times on the command line.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

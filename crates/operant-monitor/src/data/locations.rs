@@ -1,4 +1,4 @@
-//! Where runs are looked for: rings in shared memory, and the directory that holds the runs' own directories.
+//! Where the monitor looks for runs: the directory of rings in shared memory, and the directory with one directory per run.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -9,16 +9,16 @@ use super::recorded::{Recorded, is_run};
 use super::source::Source;
 use crate::MonitorError;
 
-/// Where runs are looked for.
+/// Where the monitor looks for runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Place {
-    /// The directory of rings; by default where trainers put them on this machine.
+pub struct RunLocations {
+    /// The directory of rings; `None` means the one that trainers on this machine use by default.
     pub rings: Option<PathBuf>,
-    /// The directory that holds a directory per run; none is looked at by default.
+    /// The directory with one directory per run; `None` means rings only.
     pub run_dir: Option<PathBuf>,
 }
 
-impl Place {
+impl RunLocations {
     /// The rings there, by name.
     pub fn rings(&self) -> Vec<FoundRing> {
         match &self.rings {
@@ -27,7 +27,7 @@ impl Place {
         }
     }
 
-    /// The directories of runs, the one that was written to last first.
+    /// The directories of runs, most recently written first.
     pub fn run_dirs(&self) -> Vec<PathBuf> {
         let Some(parent) = &self.run_dir else { return Vec::new() };
         let parent = std::fs::canonicalize(parent).unwrap_or_else(|_| parent.clone());
@@ -43,11 +43,11 @@ impl Place {
         dirs.into_iter().map(|(_, path)| path).collect()
     }
 
-    /// Opens the run of this name or path: a ring's file, a run's directory, a name in the directory of runs, the name
-    /// of a ring. A run whose ring still exists is read from it. Gives its name too.
+    /// Opens a run and returns its name too. `run` is a ring's file, a run's directory, a name in the directory of runs,
+    /// or the name of a ring. If the run's ring still exists, it is read from the ring.
     ///
     /// # Errors
-    /// When there is none, or it cannot be read; the message suggests what there is.
+    /// If there is no such run (the message suggests existing ones), or it cannot be read.
     pub fn open(&self, run: &str) -> Result<(String, Source), MonitorError> {
         let path = Path::new(run);
         let open = |found: FoundRing| match RingReader::open(&found.path) {
@@ -59,7 +59,7 @@ impl Place {
         let dirs = named.into_iter().chain((!run.is_empty()).then(|| path.to_path_buf()));
         if is_ring_file {
             let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            // A file in a directory of another user cannot be looked at, which is no reason to say that it is not there.
+            // If another user's directory forbids the look-up, try to open the file: the error is then about permissions.
             if path.try_exists().unwrap_or(true) {
                 return open(FoundRing { name, path: path.to_path_buf() });
             }
