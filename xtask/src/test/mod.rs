@@ -203,7 +203,7 @@ pub fn run(args: &[&str]) -> Result<()> {
         _ => {}
     }
     // Asked before a step builds this program again, in the same place.
-    let xtask = std::env::current_exe().context("cannot find this program")?;
+    let xtask = times::this_program()?;
     let begin = Instant::now();
     let mut skipped: BTreeSet<String> = BTreeSet::new();
     for (index, step) in steps.iter().enumerate() {
@@ -214,7 +214,7 @@ pub fn run(args: &[&str]) -> Result<()> {
             continue;
         }
         let start = Instant::now();
-        let run = || step.run(&metadata, &xtask, &log, &tools);
+        let run = || step.run(&metadata, xtask, &log, &tools);
         skipped.extend(times::step(&log, step.name, run)?);
         eprintln!("{number}: good, {:.1} s", start.elapsed().as_secs_f64());
     }

@@ -9,6 +9,7 @@ use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -54,9 +55,15 @@ pub fn wrapped() -> Option<Result<ExitCode>> {
     is_command.then(|| wrap(log.as_ref(), &program, std::env::args_os().skip(2).collect()))
 }
 
+/// The path of this program, looked up at the first call: later a step may have built it again, in the same place.
+pub fn this_program() -> Result<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    PROGRAM.get_or_init(|| std::env::current_exe().ok()).as_deref().context("cannot find this program")
+}
+
 /// This program as a wrapper whose row has this name; the command follows as arguments.
 pub fn timed(log: &Path, name: &str) -> Result<Command> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new(this_program()?);
     command.env(LOG, log).env(NAME, name);
     Ok(command)
 }
@@ -64,7 +71,7 @@ pub fn timed(log: &Path, name: &str) -> Result<Command> {
 /// Has cargo's compilations measured, unless the user has a wrapper of the compiler.
 pub fn time_compilations(cargo: &mut Command, log: &Path) -> Result<()> {
     if std::env::var_os("RUSTC_WRAPPER").is_none() {
-        cargo.env("RUSTC_WRAPPER", std::env::current_exe()?).env(LOG, log);
+        cargo.env("RUSTC_WRAPPER", this_program()?).env(LOG, log);
     }
     Ok(())
 }

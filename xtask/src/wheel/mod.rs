@@ -69,7 +69,9 @@ pub fn run(args: &[&str]) -> Result<()> {
 /// Tests of the package in the environment of this Python.
 fn pytest(installed: &Path) -> Command {
     let mut command = Command::new(installed);
-    command.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider"]).args(WITHOUT_CLIENTS);
+    command
+        .args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "--durations=40", "--durations-min=2"])
+        .args(WITHOUT_CLIENTS);
     command
 }
 
