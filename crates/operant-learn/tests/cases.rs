@@ -1,6 +1,8 @@
 //! The shapes that the learner's tests run through: every head, masks, packed observations, both trunks, both
 //! nonlinearities, awkward sizes; and batches of random samples for them.
 
+use std::sync::LazyLock;
+
 use operant_learn::cpu::batch::Batch;
 use operant_learn::network::{
     Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Network, Pool, init_params,
@@ -11,6 +13,7 @@ use operant_parity::reference;
 use wide::f32x16;
 
 /// A configuration and what it trains on.
+#[derive(Clone)]
 pub struct Case {
     pub name: &'static str,
     pub config: Config,
@@ -387,8 +390,13 @@ fn pointers() -> Vec<Case> {
     ]
 }
 
-/// Every shape.
+/// Every shape. Their samples follow from the reference, once in a program.
 pub fn all() -> Vec<Case> {
+    static ALL: LazyLock<Vec<Case>> = LazyLock::new(make);
+    ALL.clone()
+}
+
+fn make() -> Vec<Case> {
     let discrete = |counts: &[usize]| Head::MultiDiscrete(counts.to_vec());
     let with = |mut config: Config, change: &dyn Fn(&mut Config)| {
         change(&mut config);
