@@ -14,6 +14,7 @@ fn selftest(args: &[&str], cuda_libraries: &std::path::Path) -> Output {
 }
 
 #[test]
+#[ignore = "cargo xtask test --all"]
 fn the_gpu_test_passes_on_the_stand_in_and_writes_its_result() {
     let Some(libraries) = crate::stand_in::directory("the GPU's self-test") else { return };
     let place = tempfile::tempdir().expect("a directory");
