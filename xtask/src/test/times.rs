@@ -15,10 +15,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 /// Names the file to which rows are appended.
-const LOG: &str = "OPERANT_TEST_TIMES";
+const LOG: &str = "XTASK_TIMES";
 
 /// What a program that is not a compiler is called in its row.
-const NAME: &str = "OPERANT_TEST_TIMES_NAME";
+const NAME: &str = "XTASK_TIMES_NAME";
 
 /// A step, a compilation or a test program: `KIND NAME`, and its seconds.
 struct Row {
@@ -93,7 +93,7 @@ fn wrap(log: &Path, program: &OsStr, args: Vec<OsString>) -> Result<ExitCode> {
     let mut command = Command::new(program);
     command.args(&args);
     let name = std::env::var(NAME).ok().or_else(|| compilation(program, &args));
-    command.env_remove(NAME); // of this process alone
+    command.env_remove(NAME).env_remove(LOG); // of this process alone
     let start = Instant::now();
     let status = command.status().with_context(|| format!("cannot start {}", program.display()))?;
     if let Some(name) = name {
