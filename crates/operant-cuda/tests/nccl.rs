@@ -1,5 +1,8 @@
 //! Sums and exchanges between devices, on the stand-in for NCCL.
 
+#[path = "support/stand_in.rs"]
+mod stand_in;
+
 use std::path::Path;
 
 use operant_cuda::{Communicator, Cuda, CudaError, Device, SearchPaths, Stream, Summable, inspect_at};
@@ -8,15 +11,15 @@ use operant_cuda::{Communicator, Cuda, CudaError, Device, SearchPaths, Stream, S
 const DEVICES: usize = 3;
 
 fn cuda(directory: &Path) -> Cuda {
-    Cuda::find_in(Some(directory)).expect("the stand-in").cached_in(Some(&crate::stand_in::cache(directory)))
+    Cuda::find_in(Some(directory)).expect("the stand-in").cached_in(Some(&stand_in::cache(directory)))
 }
 
-/// What `work` returns on each of `size` devices, each in its own thread. None without the stand-in.
+/// What `work` returns on each of `size` devices, each in a thread of its own. None without the stand-in.
 fn on_all<R: Send>(
     size: usize,
     work: impl Fn(usize, &Device, &Stream, &Communicator) -> R + Sync,
 ) -> Option<Vec<R>> {
-    let cuda = cuda(&crate::stand_in::directory("NCCL")?);
+    let cuda = cuda(&stand_in::directory("NCCL")?);
     let id = cuda.communicator_id().expect("an id");
     Some(std::thread::scope(|scope| {
         let (cuda, work) = (&cuda, &work);
@@ -103,7 +106,7 @@ fn a_graph_repeats_a_sum() {
 
 #[test]
 fn what_the_library_refuses_is_an_error() {
-    let Some(directory) = crate::stand_in::directory("NCCL") else { return };
+    let Some(directory) = stand_in::directory("NCCL") else { return };
     let cuda = cuda(&directory);
     let id = cuda.communicator_id().expect("an id");
     let (one, other) = (cuda.open(0).expect("a device"), cuda.open(0).expect("the same"));
@@ -134,7 +137,7 @@ fn what_the_library_refuses_is_an_error() {
 
 #[test]
 fn without_the_library_all_else_works() {
-    let Some(directory) = crate::stand_in::directory("NCCL") else { return };
+    let Some(directory) = stand_in::directory("NCCL") else { return };
     let place = tempfile::tempdir().expect("a temporary directory");
     for name in ["libcuda.so", "libnvrtc.so"] {
         std::os::unix::fs::symlink(directory.join(name), place.path().join(name)).expect("a link");
@@ -153,10 +156,10 @@ fn without_the_library_all_else_works() {
 
 #[test]
 fn an_old_library_is_refused() {
-    if !crate::stand_in::is_machine("an_old_library_is_refused", &[("OPERANT_HOST_NCCL_VERSION", "2804")]) {
+    if !stand_in::is_machine("an_old_library_is_refused", &[("OPERANT_HOST_NCCL_VERSION", "2804")]) {
         return;
     }
-    let Some(directory) = crate::stand_in::directory("NCCL") else { return };
+    let Some(directory) = stand_in::directory("NCCL") else { return };
     let (problem, _) = cuda(&directory).communicator_id().expect_err("too old").parts();
     assert!(problem.contains("is NCCL 2.8; the minimum is 2.10"), "{problem}");
 }

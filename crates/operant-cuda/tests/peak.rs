@@ -2,13 +2,16 @@
 
 #![cfg(target_os = "linux")]
 
+#[path = "support/stand_in.rs"]
+mod stand_in;
+
 use operant_cuda::{Cuda, Device, Multiplier, Peak, SearchPaths, Stream};
 
 /// A device of the stand-in, its kernels and a stream; None without a C++ compiler.
 fn device(ordinal: usize) -> Option<(Device, Peak, Stream)> {
-    let directory = crate::stand_in::directory("the tests of limits")?;
+    let directory = stand_in::directory("the tests of limits")?;
     let cuda = Cuda::find_at(&SearchPaths::only(&[&directory])).unwrap_or_else(|error| panic!("{error}"));
-    let device = cuda.cached_in(Some(&crate::stand_in::cache(&directory))).open(ordinal).expect("a device");
+    let device = cuda.cached_in(Some(&stand_in::cache(&directory))).open(ordinal).expect("a device");
     let module = device.load(&Peak::program()).unwrap_or_else(|error| panic!("{error}"));
     let (peak, stream) = (Peak::new(&module).expect("its kernels"), device.stream().expect("a stream"));
     Some((device, peak, stream))
@@ -73,10 +76,8 @@ fn buffers_that_do_not_fit_are_refused() {
 #[test]
 #[ignore = "cargo xtask test --nightly"]
 fn nightly_they_stay_within_their_memory() {
-    for test in
-        ["peak::multiply_adds_are_all_done_and_counted", "peak::a_copy_copies_everything_and_nothing_more"]
-    {
-        let Some(child) = crate::stand_in::rerun_sanitized(test) else { return };
-        crate::stand_in::must_pass(&child);
+    for test in ["multiply_adds_are_all_done_and_counted", "a_copy_copies_everything_and_nothing_more"] {
+        let Some(child) = stand_in::rerun_sanitized(test) else { return };
+        stand_in::must_pass(&child);
     }
 }

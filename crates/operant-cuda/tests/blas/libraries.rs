@@ -7,9 +7,8 @@ use operant_cuda::{
 };
 use tempfile::TempDir;
 
-use crate::blas::case::{Case, EPILOGUES, shape};
-use crate::blas::{cuda, device, directory};
-use crate::stand_in;
+use crate::case::{Case, EPILOGUES, shape};
+use crate::{cuda, device, directory, stand_in};
 
 #[test]
 fn without_an_epilogue() {

@@ -2,9 +2,8 @@
 
 use operant_cuda::{Element, Epilogue, GemmShape, InputPrecision, Transfers};
 
-use crate::blas::case::{Case, EPILOGUES, Kind, near, shape, transposed};
-use crate::blas::device;
-use crate::stand_in;
+use crate::case::{Case, EPILOGUES, Kind, near, shape, transposed};
+use crate::{device, stand_in};
 
 #[test]
 fn products_of_every_kind_are_right() {
@@ -43,8 +42,7 @@ fn products_of_every_kind_are_right() {
 #[test]
 fn they_are_right_in_streams_that_run_behind() {
     let streams = [("OPERANT_HOST_STREAMS", "7".to_owned())];
-    let Some(output) = stand_in::rerun_with("blas::products::products_of_every_kind_are_right", &streams)
-    else {
+    let Some(output) = stand_in::rerun_with("products::products_of_every_kind_are_right", &streams) else {
         return;
     };
     stand_in::must_pass(&output);
@@ -53,7 +51,7 @@ fn they_are_right_in_streams_that_run_behind() {
 #[test]
 #[ignore = "cargo xtask test --nightly"]
 fn nightly_they_stay_within_their_memory() {
-    let Some(output) = stand_in::rerun_sanitized("blas::products::products_of_every_kind_are_right") else {
+    let Some(output) = stand_in::rerun_sanitized("products::products_of_every_kind_are_right") else {
         return;
     };
     stand_in::must_pass(&output);
@@ -76,7 +74,7 @@ fn a_long_sum_has_the_same_bits_each_time_and_with_any_plan() {
     }
     case.check(&stream);
     // Another handle, on a device with a small workspace.
-    let Some((small, blas, stream)) = crate::blas::device(3) else { return };
+    let Some((small, blas, stream)) = crate::device(3) else { return };
     let gemm = blas.gemm(shape).expect("planned").expect("an algorithm");
     let case = Case::new(&small, &stream, shape);
     case.launch(&gemm, &stream).expect("launched");

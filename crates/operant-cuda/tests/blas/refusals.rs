@@ -2,9 +2,8 @@
 
 use operant_cuda::{CudaError, Element, Epilogue, GemmShape, InputPrecision};
 
-use crate::blas::case::{Case, shape};
-use crate::blas::device;
-use crate::stand_in;
+use crate::case::{Case, shape};
+use crate::{device, stand_in};
 
 #[test]
 fn a_product_of_nothing_or_of_crooked_rows_is_refused() {
@@ -73,7 +72,7 @@ fn what_does_not_fit_the_plan_is_refused() {
     let expected = CudaError::Length { what: "the vector of a matrix product", given: 6, expected: 5 };
     assert_eq!(given, Err(expected));
 
-    let Some((other, _, other_stream)) = crate::blas::device(1) else { return };
+    let Some((other, _, other_stream)) = crate::device(1) else { return };
     let far = other.alloc::<u16>(30).expect("a buffer");
     let given = gemm.launch(&stream, (&far).into(), (&b).into(), (&c).into(), Some(&vector));
     assert!(text(given).contains("use a stream of the same device"));

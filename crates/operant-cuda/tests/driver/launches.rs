@@ -2,7 +2,7 @@
 
 use operant_cuda::{CudaError, Device, Function, LaunchConfig, Plain, Program, Transfers};
 
-use crate::driver::{Scale, cuda, device, needs_stand_in, program, search_paths};
+use crate::{Scale, cuda, device, needs_stand_in, program, search_paths};
 
 fn kernel(device: &Device, name: &str) -> Function {
     device.load(&program()).unwrap_or_else(|error| panic!("{error}")).function(name).expect("a kernel")
@@ -147,7 +147,7 @@ fn meet(device: &Device, blocks: u32) -> Result<Vec<u32>, CudaError> {
     barrier.fill(&stream, 0)?;
     let function = kernel(device, "meet");
     let params = Meet { numbers: numbers.pointer(), sums: sums.pointer(), barrier: barrier.pointer() };
-    // SAFETY: `meet` takes this struct, with one number and one sum per block.
+    // SAFETY: `meet` takes this struct, with one number and one sum a block.
     unsafe { function.launch_cooperative(&stream, grid(blocks, 64, 0), &params) }?;
     sums.read(&stream)
 }

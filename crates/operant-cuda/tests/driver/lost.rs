@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use operant_cuda::{CudaError, LaunchConfig};
 
-use crate::driver::{Scale, device, needs_stand_in, program};
+use crate::{Scale, device, needs_stand_in, program};
 
 /// Does the work in a thread, so that a hang fails the test instead of holding it.
 fn without_a_hang(work: impl FnOnce() + Send + 'static) {
@@ -102,7 +102,7 @@ fn a_lost_device_answers_every_call_with_an_error() {
         arena.take::<f32>(1).expect("a buffer");
 
         // Opened again it is still lost, as the driver reports.
-        if let Ok(again) = crate::driver::cuda().open(5) {
+        if let Ok(again) = crate::cuda().open(5) {
             let error = again.synchronize().expect_err("still lost");
             assert!(error.is_lost(), "{error}");
         }

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use operant_cuda::{Cuda, CudaError, SearchPaths, Version, inspect, inspect_at};
 
-use crate::driver::{cuda, needs_stand_in, program, search_paths};
-use crate::stand_in;
+use crate::{cuda, needs_stand_in, program, search_paths, stand_in};
 
 #[test]
 fn everything_is_found_and_reported() {
@@ -55,7 +54,7 @@ fn a_device_that_does_not_exist_is_named() {
 }
 
 fn directory() -> &'static Path {
-    crate::driver::directory().expect("the stand-in")
+    crate::directory().expect("the stand-in")
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use operant_cuda::{Arena, Buffer, CudaError, Plain, Transfers};
 
-use crate::driver::{device, needs_stand_in};
+use crate::{device, needs_stand_in};
 
 /// Held by tests of the device whose memory they count.
 pub fn little_memory() -> MutexGuard<'static, ()> {

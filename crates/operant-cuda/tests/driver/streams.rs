@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use operant_cuda::{CudaError, LaunchConfig, Transfers};
 
-use crate::driver::{Scale, device, needs_stand_in, program};
+use crate::{Scale, device, needs_stand_in, program};
 
 #[test]
 fn events_measure_time_and_say_when_they_are_over() {
@@ -82,7 +82,7 @@ fn a_graph_repeats_what_was_captured_and_keeps_what_it_needs() {
 #[test]
 fn a_dropped_graph_frees_its_memory() {
     needs_stand_in!();
-    let _alone = crate::driver::memory::little_memory();
+    let _alone = crate::memory::little_memory();
     let device = device(3);
     let free = || device.memory().expect("a size").free;
     let stream = device.stream().expect("a stream");
@@ -251,13 +251,13 @@ fn deferred_streams_run_in_any_order_that_events_allow() {
     if !crate::stand_in::is_child() {
         let streams = [("OPERANT_HOST_STREAMS", "1".to_owned())];
         for test in [
-            "driver::streams::deferred_streams_run_in_any_order_that_events_allow",
-            "driver::streams::a_graph_repeats_what_was_captured_and_keeps_what_it_needs",
-            "driver::streams::a_second_stream_joins_a_capture_by_events",
-            "driver::streams::a_graph_is_launched_from_several_threads",
-            "driver::streams::a_capture_refuses_synchronous_work_and_continues",
-            "driver::memory::pinned_memory_begins_as_zeros_and_is_copied_both_ways",
-            "driver::memory::a_buffer_is_filled_from_another_without_the_bus",
+            "streams::deferred_streams_run_in_any_order_that_events_allow",
+            "streams::a_graph_repeats_what_was_captured_and_keeps_what_it_needs",
+            "streams::a_second_stream_joins_a_capture_by_events",
+            "streams::a_graph_is_launched_from_several_threads",
+            "streams::a_capture_refuses_synchronous_work_and_continues",
+            "memory::pinned_memory_begins_as_zeros_and_is_copied_both_ways",
+            "memory::a_buffer_is_filled_from_another_without_the_bus",
         ] {
             let Some(output) = crate::stand_in::rerun_with(test, &streams) else { return };
             crate::stand_in::must_pass(&output);

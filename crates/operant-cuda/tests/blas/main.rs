@@ -6,6 +6,8 @@ mod case;
 mod libraries;
 mod products;
 mod refusals;
+#[path = "../support/stand_in.rs"]
+mod stand_in;
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -15,7 +17,7 @@ use operant_cuda::{Blas, Cuda, Device, SearchPaths, Stream};
 /// The stand-in's directory; None, with a message, without a C++ compiler.
 fn directory() -> Option<&'static PathBuf> {
     static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();
-    DIRECTORY.get_or_init(|| crate::stand_in::directory("the tests of matrix products")).as_ref()
+    DIRECTORY.get_or_init(|| stand_in::directory("the tests of matrix products")).as_ref()
 }
 
 fn cuda(directory: &Path) -> Cuda {

@@ -8,6 +8,8 @@ mod lost;
 mod machine;
 mod memory;
 mod nightly_sanitized;
+#[path = "../support/stand_in.rs"]
+mod stand_in;
 mod streams;
 
 use std::path::PathBuf;
@@ -18,13 +20,13 @@ use operant_cuda::{Cuda, Device, Plain, Program, SearchPaths};
 /// The stand-in's directory; None, with a message, without a C++ compiler.
 fn directory() -> Option<&'static PathBuf> {
     static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();
-    DIRECTORY.get_or_init(|| crate::stand_in::directory("the tests of devices")).as_ref()
+    DIRECTORY.get_or_init(|| stand_in::directory("the tests of devices")).as_ref()
 }
 
 /// Ends a test early if the stand-in cannot be built.
 macro_rules! needs_stand_in {
     () => {
-        if crate::driver::directory().is_none() {
+        if crate::directory().is_none() {
             return;
         }
     };
@@ -41,7 +43,7 @@ fn cuda() -> Cuda {
     static FOUND: OnceLock<Cuda> = OnceLock::new();
     let find = || {
         let cuda = Cuda::find_at(&search_paths()).unwrap_or_else(|error| panic!("{error}"));
-        cuda.cached_in(Some(&crate::stand_in::cache(directory().expect("the stand-in"))))
+        cuda.cached_in(Some(&stand_in::cache(directory().expect("the stand-in"))))
     };
     FOUND.get_or_init(find).clone()
 }

@@ -4,6 +4,9 @@
 #![cfg(target_os = "linux")]
 #![allow(unsafe_code)] // launches
 
+#[path = "support/stand_in.rs"]
+mod stand_in;
+
 use std::ffi::c_void;
 use std::path::Path;
 
@@ -148,7 +151,7 @@ struct Host {
 
 fn cuda(directory: &Path) -> Cuda {
     let cuda = Cuda::find_in(Some(directory)).expect("the stand-in's libraries");
-    cuda.cached_in(Some(&crate::stand_in::cache(directory)))
+    cuda.cached_in(Some(&stand_in::cache(directory)))
 }
 
 fn program(source: &str) -> Program {
@@ -162,7 +165,7 @@ fn program(source: &str) -> Program {
 
 /// The stand-in's device of that number with the kernels above; None where it cannot be built.
 fn host(ordinal: usize) -> Option<Host> {
-    let directory = crate::stand_in::directory("tests of the stand-in")?;
+    let directory = stand_in::directory("tests of the stand-in")?;
     let device = cuda(&directory).open(ordinal).expect("a device of the stand-in");
     let stream = device.stream().expect("a stream");
     let module = device.load(&program(KERNELS)).expect("the kernels compile");
@@ -187,7 +190,7 @@ impl Host {
         out.fill(&self.stream, 0)?;
         let params = Params { out: out.pointer(), count, padding: 0 };
         let kernel = self.kernel(kernel);
-        // SAFETY: `Params` is what the kernels take; those that leave `out` do so in their own process.
+        // SAFETY: `Params` is what the kernels take; those that leave `out` do so in a process of their own.
         unsafe {
             if together {
                 kernel.launch_cooperative(&self.stream, grid, &params)?;
@@ -347,7 +350,7 @@ fn devices_lack_what_their_names_say() {
 
 #[test]
 fn errors_of_a_kernels_text_name_its_line() {
-    let Some(directory) = crate::stand_in::directory("errors of a kernel's text") else { return };
+    let Some(directory) = stand_in::directory("errors of a kernel's text") else { return };
     let device = cuda(&directory).open(0).expect("device 0");
     let broken = program("\nKERNEL(broken, Params, 32, 1) { params.out[0] = missing; }\n");
     let error = device.load(&broken).expect_err("it does not compile").to_string();
@@ -366,7 +369,7 @@ fn the_driver_checks_its_arguments() {
     const INVALID_CONTEXT: u32 = 201;
     const INVALID_HANDLE: u32 = 400;
 
-    let Some(directory) = crate::stand_in::directory("the driver's checks") else { return };
+    let Some(directory) = stand_in::directory("the driver's checks") else { return };
     let _started = cuda(&directory);
     // SAFETY: the library is the stand-in, and the types are those of its calls.
     unsafe {
@@ -396,15 +399,15 @@ fn the_driver_checks_its_arguments() {
     }
 }
 
-/// A faulty kernel that ends its process with a message; run in its own process.
+/// A faulty kernel that ends its process with a message; run in a process of its own.
 macro_rules! fault {
     ($(#[$tier:meta])? $name:ident, $rerun:path, $threads:expr, $count:expr, $words:expr) => {
         #[test]
         $(#[$tier])?
         fn $name() {
-            if !crate::stand_in::is_child() {
-                let Some(child) = $rerun(concat!("simulation::", stringify!($name))) else { return };
-                return crate::stand_in::must_fail(&child, &$words);
+            if !stand_in::is_child() {
+                let Some(child) = $rerun(stringify!($name)) else { return };
+                return stand_in::must_fail(&child, &$words);
             }
             let Some(host) = host(0) else { return };
             let kernel = stringify!($name).trim_start_matches("nightly_").trim_start_matches("fault_");
@@ -416,31 +419,31 @@ macro_rules! fault {
 
 fault!(
     fault_barrier_in_a_branch,
-    crate::stand_in::rerun,
+    stand_in::rerun,
     64,
     0,
     ["warp 1 of block 0", "thread 32 waits at __syncthreads (test.cu:", "thread 40 has ended"]
 );
 fault!(
     fault_parted,
-    crate::stand_in::rerun,
+    stand_in::rerun,
     32,
     0,
     ["kernel parted", "waits at a shuffle (test.cu:", "waits at a vote"]
 );
-fault!(fault_part_of_the_warp, crate::stand_in::rerun, 32, 0, ["does not name all 32 lanes (test.cu:"]);
+fault!(fault_part_of_the_warp, stand_in::rerun, 32, 0, ["does not name all 32 lanes (test.cu:"]);
 fault!(
     fault_warps_parted,
-    crate::stand_in::rerun,
+    stand_in::rerun,
     64,
     0,
     ["threads wait for ever", "waits at __syncthreads", "has ended"]
 );
-fault!(fault_together, crate::stand_in::rerun, 64, 0, ["GRID_BARRIER", "in an ordinary launch"]);
+fault!(fault_together, stand_in::rerun, 64, 0, ["GRID_BARRIER", "in an ordinary launch"]);
 fault!(
     #[ignore = "cargo xtask test --nightly"]
     nightly_fault_beyond_shared,
-    crate::stand_in::rerun_sanitized,
+    stand_in::rerun_sanitized,
     32,
     1,
     ["AddressSanitizer: heap-buffer-overflow", "test.cu:"]
@@ -448,7 +451,7 @@ fault!(
 fault!(
     #[ignore = "cargo xtask test --nightly"]
     nightly_fault_beyond_memory,
-    crate::stand_in::rerun_sanitized,
+    stand_in::rerun_sanitized,
     32,
     1,
     ["AddressSanitizer: heap-buffer-overflow", "test.cu:"]
@@ -456,7 +459,7 @@ fault!(
 fault!(
     #[ignore = "cargo xtask test --nightly"]
     nightly_fault_shift_too_far,
-    crate::stand_in::rerun_sanitized,
+    stand_in::rerun_sanitized,
     32,
     1,
     ["shift exponent 32 is too large"]
@@ -464,12 +467,11 @@ fault!(
 
 #[test]
 fn the_portable_switch_of_threads_does_the_same() {
-    for test in [
-        "simulation::collectives_are_right_in_every_order",
-        "simulation::all_blocks_of_a_cooperative_launch_wait_for_each_other",
-    ] {
-        let Some(child) = crate::stand_in::rerun_portable(test) else { return };
-        crate::stand_in::must_pass(&child);
+    for test in
+        ["collectives_are_right_in_every_order", "all_blocks_of_a_cooperative_launch_wait_for_each_other"]
+    {
+        let Some(child) = stand_in::rerun_portable(test) else { return };
+        stand_in::must_pass(&child);
     }
 }
 
@@ -477,15 +479,15 @@ fn the_portable_switch_of_threads_does_the_same() {
 #[ignore = "cargo xtask test --nightly"]
 fn nightly_sanitizers_find_nothing_in_good_kernels() {
     for test in [
-        "simulation::collectives_are_right_in_every_order",
-        "simulation::all_blocks_of_a_cooperative_launch_wait_for_each_other",
-        "simulation::a_warps_instruction_may_work_in_place",
-        "simulation::a_graph_replays_its_launches_and_copies",
-        "simulation::several_host_threads_launch_at_once",
-        "simulation::the_driver_checks_its_arguments",
+        "collectives_are_right_in_every_order",
+        "all_blocks_of_a_cooperative_launch_wait_for_each_other",
+        "a_warps_instruction_may_work_in_place",
+        "a_graph_replays_its_launches_and_copies",
+        "several_host_threads_launch_at_once",
+        "the_driver_checks_its_arguments",
     ] {
-        let Some(child) = crate::stand_in::rerun_sanitized(test) else { return };
-        crate::stand_in::must_pass(&child);
+        let Some(child) = stand_in::rerun_sanitized(test) else { return };
+        stand_in::must_pass(&child);
     }
 }
 
