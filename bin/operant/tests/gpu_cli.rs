@@ -457,7 +457,7 @@ fn a_policy_with_memory_trains_and_resumes_on_a_gpu() {
     assert_eq!(first["eval_return_mean"], resumed["eval_return_mean"]);
     // The fused kernels do not support a core.
     let refused = operant.run(&[&["train"], &small[..], &["--set", "kernels=fused"]].concat(), "");
-    refused.assert_error(2, &["kernels", "layers"]);
+    refused.assert_error(2, &["kernels", "gemm"]);
 }
 
 #[test]

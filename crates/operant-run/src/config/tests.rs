@@ -721,7 +721,11 @@ fn every_choice_reads_back_as_written() {
         assert_eq!(requested.settings.run.kernels, kernels);
         assert!(requested.to_toml(false).contains(&format!("\nkernels = \"{kernels}\"\n")));
     }
-    assert!(error_of(&set(&["kernels=cublas"])).remedy.expect("a remedy").contains("auto, fused, layers"));
+    assert!(error_of(&set(&["kernels=cublas"])).remedy.expect("a remedy").contains("auto, fused, gemm"));
+    // The word of earlier versions.
+    let requested = with_files("", "kernels = \"layers\"", &set(&[]), &[]).expect("still read");
+    assert_eq!(requested.settings.run.kernels, Kernels::Gemm);
+    assert!(requested.to_toml(false).contains("\nkernels = \"gemm\"\n"));
     for device in ["auto", "cpu", "cuda:3", "cuda:1,cuda:0,cpu"] {
         assert_eq!(device.parse::<DeviceRequest>().map(|device| device.to_string()).as_deref(), Ok(device));
     }
