@@ -18,13 +18,15 @@ const CORE: &[&str] = &[
     "kernels",
 ];
 
-/// The most lines of code without tests and emitted text.
+/// The most lines of code, with the unit tests in its files, without tests/ and emitted text.
 pub const BUDGET: usize = 130_000;
 
 /// Lines of one room.
 #[derive(Clone, Copy, Default)]
 struct Lines {
     code: usize,
+    /// In the files of the code.
+    unit_tests: usize,
     tests: usize,
     /// Text that environments emit.
     emitted: usize,
@@ -34,14 +36,15 @@ struct Lines {
 
 impl Lines {
     fn row(self, name: &str) -> String {
-        let Lines { code, tests, emitted, data } = self;
-        format!("{name:<26} {code:>8} {tests:>8} {emitted:>8} {data:>8}\n")
+        let Lines { code, unit_tests, tests, emitted, data } = self;
+        format!("{name:<26} {code:>8} {unit_tests:>10} {tests:>8} {emitted:>8} {data:>8}\n")
     }
 }
 
 impl std::ops::AddAssign for Lines {
     fn add_assign(&mut self, other: Lines) {
         self.code += other.code;
+        self.unit_tests += other.unit_tests;
         self.tests += other.tests;
         self.emitted += other.emitted;
         self.data += other.data;
@@ -56,7 +59,7 @@ impl std::ops::AddAssign for Lines {
 pub fn run() -> Result<()> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     let rooms = rooms(metadata.workspace_root.as_std_path())?;
-    println!("{:<26} {:>8} {:>8} {:>8} {:>8}", "", "code", "tests", "emitted", "data");
+    println!("{:<26} {:>8} {:>10} {:>8} {:>8} {:>8}", "", "code", "unit tests", "tests", "emitted", "data");
     let (mut core, mut shell) = (Lines::default(), Lines::default());
     for (room, lines) in &rooms {
         print!("{}", lines.row(room));
@@ -65,7 +68,11 @@ pub fn run() -> Result<()> {
     let mut all = core;
     all += shell;
     print!("{}{}{}", core.row("core"), shell.row("shell"), all.row("all"));
-    println!("shell to core {:.2}; budget of code {BUDGET}", shell.code as f64 / core.code as f64);
+    println!(
+        "shell to core {:.2}; code with unit tests {} of {BUDGET}",
+        shell.code as f64 / core.code as f64,
+        all.code + all.unit_tests
+    );
     Ok(())
 }
 
@@ -92,7 +99,8 @@ fn rooms(root: &Path) -> Result<BTreeMap<String, Lines>> {
 fn lines(root: &Path, file: &str) -> Result<Option<Lines>> {
     let Some((_, ending)) = file.rsplit_once('.') else { return Ok(None) };
     let is_code = ["rs", "py", "cu", "cuh", "cpp", "h"].contains(&ending);
-    let is_test = file.split('/').any(|part| ["tests", "tests.rs", "run_tests.rs"].contains(&part));
+    let is_test = file.split('/').any(|part| part == "tests");
+    let is_unit_test = file.ends_with("tests.rs");
     let is_data = !is_code && (is_test || file.starts_with("docs/results/") && ending != "md");
     // A link, or a file that is deleted but not committed yet, has no text of its own.
     if !is_code && !is_data || !root.join(file).is_file() {
@@ -107,7 +115,7 @@ fn lines(root: &Path, file: &str) -> Result<Option<Lines>> {
         .find("\n#[cfg(test)]\nmod tests {")
         .filter(|_| !is_test)
         .map_or(0, |at| count(&text.as_bytes()[at..]));
-    lines.tests = unit_tests;
+    lines.unit_tests = unit_tests;
     let count = count(text.as_bytes()) - unit_tests;
     *(if is_data {
         &mut lines.data
@@ -115,6 +123,8 @@ fn lines(root: &Path, file: &str) -> Result<Option<Lines>> {
         &mut lines.emitted
     } else if is_test {
         &mut lines.tests
+    } else if is_unit_test {
+        &mut lines.unit_tests
     } else {
         &mut lines.code
     }) += count;
