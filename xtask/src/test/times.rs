@@ -145,7 +145,7 @@ pub fn print(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The table as text, with at most so many compilations and as many programs.
+/// The table as text, with at most `most` compilations and at most `most` programs.
 pub fn table(log: &Path, most: usize) -> Result<String> {
     let text = std::fs::read_to_string(log)
         .with_context(|| format!("cannot read {}: `cargo xtask test` writes it", log.display()))?;
