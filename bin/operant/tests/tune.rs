@@ -86,7 +86,7 @@ fn every_setting_is_tried_unless_it_is_given() {
     let found = report(&tune(&place, &[&["--dry-run"], &BRIEF[..]].concat()));
     assert!(found["file"].is_null() && !place.path().join("operant.toml").exists(), "nothing is written");
     let all = tried(&found).join(" ");
-    for key in ["rollout_tile", "lane_width", "waiting"] {
+    for key in ["rollout_tile", "waiting"] {
         assert!(all.contains(key), "{key} was not tried: {all}");
     }
     assert!(!place.path().join("runs").exists(), "no run is left behind");

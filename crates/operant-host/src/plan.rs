@@ -59,8 +59,6 @@ pub struct PlanRequest {
     pub waiting: Option<Waiting>,
     /// Environments of a rollout's tile.
     pub rollout_tile: Option<usize>,
-    /// Environments of a lane.
-    pub lane_width: Option<usize>,
     /// Whether a GPU trains.
     pub gpu: bool,
     /// Processes of the run that use these CPUs, this one included.
@@ -75,7 +73,6 @@ impl Default for PlanRequest {
             pin: None,
             waiting: None,
             rollout_tile: None,
-            lane_width: None,
             gpu: false,
             processes: 1,
         }
@@ -143,7 +140,7 @@ impl Plan {
         set("waiting", waiting.to_string(), reason);
 
         let even = sizes::even_envs(work, kinds(&cores));
-        let (lane_width, lanes) = sizes::lane_width(request, work);
+        let (lane_width, lanes) = sizes::lane_width(work);
         let (rollout_tile, tiles) = sizes::rollout_tile(request, work, &speeds(&cores, &order, threads));
         // They do not apply where a GPU trains.
         if !request.gpu {

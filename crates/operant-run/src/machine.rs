@@ -69,7 +69,6 @@ fn request(run: &RunConfig, usable: usize, gpu: bool) -> PlanRequest {
             WaitingRequest::Sleep => Some(Waiting::Sleep),
         },
         rollout_tile: (run.rollout_tile > 0).then_some(run.rollout_tile),
-        lane_width: (run.lane_width > 0).then_some(run.lane_width),
         gpu,
         ..PlanRequest::default()
     }
@@ -246,12 +245,12 @@ mod tests {
     #[test]
     fn keys_override_the_plan_with_and_without_optimization() {
         for optimize in ["optimize_perf=true", "optimize_perf=false"] {
-            let requested = ["threads=3", "waiting=sleep", "pin=true", "rollout_tile=32", "lane_width=8"];
+            let requested = ["threads=3", "waiting=sleep", "pin=true", "rollout_tile=32"];
             let settings = with(&[&[optimize], &requested[..]].concat());
             let (plan, applied) = planned(&settings, false);
             assert_eq!((plan.threads, plan.waiting), (3, Waiting::Sleep));
-            let CpuOptions { waiting, rollout_tile, lane_width, .. } = cpu_options(&plan);
-            assert_eq!((waiting, rollout_tile, lane_width), (cpu::WaitStrategy::Sleep, 32, 8));
+            let CpuOptions { waiting, rollout_tile, .. } = cpu_options(&plan);
+            assert_eq!((waiting, rollout_tile), (cpu::WaitStrategy::Sleep, 32));
             assert!(applied.note.contains("3 threads (requested)"), "{}", applied.note);
             assert!(applied.note.contains("waiting: sleep (requested)"), "{}", applied.note);
             assert!(applied.note.contains("pinning: off (this system"), "{}", applied.note);
@@ -259,6 +258,10 @@ mod tests {
         let (plan, applied) =
             planned(&with(&["optimize_perf=false", "threads=0", "waiting=auto", "pin=false"]), false);
         assert_eq!(CpuOptions { lane_width: 0, ..cpu_options(&plan) }, CpuOptions::new(4));
+        // A build has one width of vectors; the log never claims another.
+        for requested in ["lane_width=8", "lane_width=16"] {
+            assert_eq!(planned(&with(&[requested]), false).0.lane_width, plan.lane_width, "{requested}");
+        }
         assert!(
             applied.note.contains("not adapted to the machine (optimize_perf = false)"),
             "{}",

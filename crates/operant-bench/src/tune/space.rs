@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use operant_env::AnyEnv;
 use operant_host::Topology;
-use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
+use operant_learn::cpu::ROLLOUT_TILES;
 use operant_run::config::{self, EnvFacts, Key, KeyGroup, Layers, Origin, Requested};
 use operant_run::{CommandLine, Result, Settings, device, machine};
 
@@ -14,8 +14,7 @@ use super::choice::Choice;
 use super::file::ConfigFile;
 
 /// Machine settings that are tried on a CPU, with the value that leaves them to the plan.
-const ON_CPU: [(&str, &str); 4] =
-    [("threads", "0"), ("rollout_tile", "0"), ("lane_width", "0"), ("waiting", "\"auto\"")];
+const ON_CPU: [(&str, &str); 3] = [("threads", "0"), ("rollout_tile", "0"), ("waiting", "\"auto\"")];
 /// Like `ON_CPU`, for a GPU.
 const ON_GPU: [(&str, &str); 1] = [("kernels", "\"auto\"")];
 /// Learning settings that are tried together.
@@ -276,7 +275,6 @@ fn machine_values(key: &str, base: &Settings) -> Vec<String> {
             besides(&powers.chain([cpus]).collect::<Vec<_>>(), plan.threads)
         }
         "rollout_tile" => besides(&ROLLOUT_TILES, plan.rollout_tile.unwrap_or(0)),
-        "lane_width" => besides(&LANE_WIDTHS, plan.lane_width),
         "waiting" => words(["spin", "yield", "sleep"], plan.waiting.name()),
         _ => ["\"fused\"", "\"gemm\""].map(str::to_owned).into(),
     }
@@ -318,7 +316,7 @@ mod tests {
         let base = space.requested(&Choice::new()).expect("valid").settings;
         assert_eq!((base.learner.num_envs, base.learner.num_minibatches, base.run.threads), (16, 4, 0));
         let keys: Vec<&str> = space.machine.iter().map(|knob| knob.key).collect();
-        assert!(keys.ends_with(&["rollout_tile", "lane_width", "waiting"]), "{keys:?}");
+        assert!(keys.ends_with(&["rollout_tile", "waiting"]), "{keys:?}");
         for knob in &space.machine {
             assert!(!knob.values.is_empty());
             for value in &knob.values {
@@ -341,7 +339,7 @@ mod tests {
         let base = space.requested(&Choice::new()).expect("valid").settings;
         assert_eq!((base.learner.num_envs, base.run.threads, base.run.rollout_tile), (32, 1, 16));
         let keys: Vec<&str> = space.machine.iter().map(|knob| knob.key).collect();
-        assert_eq!(keys, ["lane_width", "waiting"]);
+        assert_eq!(keys, ["waiting"]);
         assert!(!space.learning.is_empty());
         assert!(space.learning.iter().all(|choice| choice.keys().eq(["num_minibatches"].iter())));
         // The number that the device chooses.
@@ -362,7 +360,7 @@ mod tests {
         let written = space.to_write(&found);
         assert_eq!((written["num_envs"].as_str(), written["device"].as_str()), ("32", "\"cpu\""));
         assert_eq!((written["update_epochs"].as_str(), written.get("seed")), ("3", None));
-        let of_the_machine = Choice::from([("lane_width", "8".to_owned())]);
+        let of_the_machine = Choice::from([("rollout_tile", "32".to_owned())]);
         assert_eq!(space.to_write(&of_the_machine), of_the_machine);
     }
 

@@ -54,7 +54,7 @@ Examples:
   operant tune pendulum --envs 32    keep the number of environments
 
 Tries settings in turn, each against the best so far, in several rounds:
-  the machine   threads, rollout_tile, lane_width, waiting; on a GPU kernels.
+  the machine   threads, rollout_tile, waiting; on a GPU kernels.
                 On a CPU no result depends on them.
   learning      num_envs and num_minibatches; on a GPU precision and overlap.
                 They change what is learned: one is taken only if training still

@@ -26,10 +26,7 @@ pub(super) fn envs_per_worker(work: &Workload, threads: usize, even: usize) -> (
 }
 
 /// Environments of a lane, and the reason: as many as a vector holds, or the narrowest lane that exists.
-pub(super) fn lane_width(request: &PlanRequest, work: &Workload) -> (usize, String) {
-    if let Some(asked) = request.lane_width {
-        return (asked, "requested".to_owned());
-    }
+pub(super) fn lane_width(work: &Workload) -> (usize, String) {
     let (vector, instructions) = compiled_vectors();
     let fits = work.lane_widths.iter().rev().find(|&&lanes| lanes <= vector);
     let lanes = fits.or(work.lane_widths.first()).copied().unwrap_or(vector);
