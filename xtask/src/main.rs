@@ -45,9 +45,10 @@ Chores:
           Runs of several processes, with the MPI libraries of this machine: Open MPI, MPICH. Not part of `test`:
           run it before a change to operant-mpi or operant-run's distributed.rs goes in.
   python  Makes the Python environment of the tests in target/venv, from requirements-test.txt.
-  wheel [--test]
+  wheel [--test [--all]]
           Builds the Python package for x86-64-v3 and v4 into target/wheels as one wheel for Linux with glibc 2.28
-          or newer, and tests it; with --test one that is quick to build, for this machine alone.
+          or newer, and tests it; with --test one that is quick to build, for this machine alone, by its quick tests,
+          or with --all by the whole suite and on the simulated GPU.
   metrics-doc
           Writes docs/metrics.md from the table of metrics.
   config-doc
