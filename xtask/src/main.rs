@@ -28,7 +28,7 @@ Chores:
           that repeats it. What needs a C++ compiler, Python or NVRTC is skipped by name where that is missing;
           with --no-skips it is an error. Prints what each step took.
           --all adds what must hold before a change goes in: longer tests, doc tests, kernels of all architectures,
-          documentation, other instruction sets, the whole suite of the Python package. .ci/run runs it.
+          documentation, other instruction sets, the whole suite of the Python package.
           --nightly runs the longest tests alone: every world on the simulated GPU in three orders of threads,
           and kernels under sanitizers.
   lines   Lines of code, tests and data of each room, beside the budget of docs/architecture.md.

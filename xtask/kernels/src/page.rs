@@ -44,7 +44,7 @@ pub fn page(compiled: &[Compiled], version: Version) -> String {
     let mut text = format!(
         "# What the kernels use
 
-Written by `cargo xtask kernels`, which needs no GPU; `cargo xtask test` compares it. Do not edit.
+Written by `cargo xtask kernels`, which needs no GPU; `cargo xtask test --all` compares it. Do not edit.
 
 NVRTC {version}, {} programs, specialised for {NUM_ENVS} environments.
 
