@@ -69,7 +69,7 @@ fn measured(device: &Device, env: &dyn AnyEnv) -> Result<(), LearnError> {
 
 /// Steps per second of the environment on one core, random actions.
 fn core_rate(env: &dyn AnyEnv) -> Result<Spread, LearnError> {
-    let mut play = env.random_play(1, 0, ENVIRONMENTS, LaneWidth::Sixteen)?;
+    let mut play = env.random_play(1, 0, ENVIRONMENTS, LaneWidth::WIDEST)?;
     play.play(HORIZON as u64)?;
     let mut rates = Vec::new();
     for _ in 0..7 {

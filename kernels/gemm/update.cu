@@ -4,7 +4,7 @@
 //   update_gather  rows of observations of a minibatch's samples, as the first product reads them
 //   update_loss    losses and the gradients of the outputs, one thread per sample
 //
-// Between the two run the forward products, after them the backward ones, whose results are gradients in the layout of layers.cuh.
+// Between the two run the forward products, after them the backward ones, whose results are gradients in the layout of gemm/layout.cuh.
 // A minibatch that is shorter than the longest by a sample, or with memory by a sequence, has rows whose weight is zero. Worked example: 32,768 samples a
 // minibatch, 264 blocks of 128 threads take one sample or none a thread.
 #define ONE_SAMPLE_A_THREAD

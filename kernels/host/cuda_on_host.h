@@ -1,5 +1,5 @@
 // Definitions for compiling a kernel's text as C++17 for the host: the CUDA names beyond intrinsics.h, and the host versions of
-// the macros of kernels/common.cuh. The stand-in for NVRTC includes it before every kernel (-include); engine.cpp runs the
+// the macros of kernels/common/common.cuh. The stand-in for NVRTC includes it before every kernel (-include); engine.cpp runs the
 // result, every thread a fiber.
 #pragma once
 #define OPERANT_HOST 1

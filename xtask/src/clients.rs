@@ -46,7 +46,7 @@ pub const RAY: Clients = Clients {
 ///
 /// A package cannot be installed, or the first step that fails.
 pub fn run(clients: &Clients) -> Result<()> {
-    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
+    let metadata = tools::workspace()?;
     let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
     let begin = Instant::now();
     let python = tools::environment(&target.join(clients.environment), &root.join(clients.requirements))?;

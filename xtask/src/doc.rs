@@ -14,10 +14,7 @@ pub const PYTHON_TYPES: &str = "crates/operant-python/python/operant/_settings.p
 ///
 /// A workspace that cargo cannot read, a package that does not build, or a file that cannot be written.
 pub fn run(path: &str, package: &str, example: &str) -> Result<()> {
-    let metadata = cargo_metadata::MetadataCommand::new()
-        .no_deps()
-        .exec()
-        .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
+    let metadata = crate::tools::workspace()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let args = ["run", "--quiet", "--package", package, "--example", example];
     let printed = Command::new(cargo)

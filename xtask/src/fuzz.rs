@@ -23,10 +23,7 @@ pub fn run(args: &[&str]) -> Result<()> {
             .with_context(|| format!("--runs {number}: give a whole number of inputs, such as {RUNS}"))?,
         _ => bail!("`fuzz {}` is not understood; use: cargo xtask fuzz [--runs N]", args.join(" ")),
     };
-    let metadata = cargo_metadata::MetadataCommand::new()
-        .no_deps()
-        .exec()
-        .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
+    let metadata = crate::tools::workspace()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let installed = Command::new(&cargo)
         .args(["fuzz", "--version"])

@@ -29,10 +29,7 @@ const PEER: [&str; 3] = ["ppo_jax.py", "cartpole_jax.py", "worker.py"];
 ///
 /// A build or a self-test that fails, or results that cannot be read.
 pub fn run(args: &[&str]) -> Result<()> {
-    let metadata = cargo_metadata::MetadataCommand::new()
-        .no_deps()
-        .exec()
-        .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
+    let metadata = crate::tools::workspace()?;
     let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
     let folder = target.join("gpu-round");
     match args {

@@ -1,4 +1,4 @@
-//! `cargo xtask lines`: how many lines the project has, by room; docs/architecture.md holds the budget.
+//! `cargo xtask lines`: how many lines the project has, per crate and top-level directory; [`BUDGET`] is the budget.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ const CORE: &[&str] = &[
 ];
 
 /// The most lines of code, with the unit tests in its files, without tests/ and emitted text.
-pub const BUDGET: usize = 130_000;
+const BUDGET: usize = 130_000;
 
 /// Lines of one room.
 #[derive(Clone, Copy, Default)]
@@ -57,7 +57,7 @@ impl std::ops::AddAssign for Lines {
 ///
 /// No git, or a file that cannot be read.
 pub fn run() -> Result<()> {
-    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
+    let metadata = crate::tools::workspace()?;
     let rooms = rooms(metadata.workspace_root.as_std_path())?;
     println!("{:<26} {:>8} {:>10} {:>8} {:>8} {:>8}", "", "code", "unit tests", "tests", "emitted", "data");
     let (mut core, mut shell) = (Lines::default(), Lines::default());

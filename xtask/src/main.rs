@@ -25,15 +25,12 @@ Usage: cargo xtask <CHORE>
 Chores:
   test [--all | --nightly] [--no-skips]
           Format, lints, tests, and the Python package. Stops at the first step that fails and prints the command
-          that repeats it. What needs a C++ compiler, Python or NVRTC is skipped by name where that is missing;
-          with --no-skips it is an error. Prints what each step took.
+          that repeats it. Tests that need a missing C++ compiler, Python or NVRTC are listed as SKIPPED; with
+          --no-skips a skip is an error. Prints the time of each step.
           --all adds what must hold before a change goes in: longer tests, doc tests, kernels of all architectures,
           documentation, other instruction sets, the whole suite of the Python package.
           --nightly runs the longest tests alone: every world on the simulated GPU in three orders of threads,
           and kernels under sanitizers.
-  lines   Lines of code, tests and data of each room, beside the budget of docs/architecture.md.
-  times [FILE]
-          Where the time of the last `test` went: each step, compilation and test program, wall and CPU seconds.
   test --clients
           The Python package under what needs PyTorch: Stable-Baselines3, TorchRL and the examples. Makes
           target/clients-venv from requirements-clients.txt, 3 GB to download. Not part of `test`: run it before a
@@ -44,18 +41,21 @@ Chores:
   test --mpi
           Runs of several processes, with the MPI libraries of this machine: Open MPI, MPICH. Not part of `test`:
           run it before a change to operant-mpi or operant-run's distributed.rs goes in.
+  lines   Counts lines of code, unit tests, tests and data per crate, and compares them with the budget.
+  times [FILE]
+          Prints the wall and CPU seconds of each step, compilation and test program of the last `test`.
   python  Makes the Python environment of the tests in target/venv, from requirements-test.txt.
   wheel [--test [--all]]
           Builds the Python package for x86-64-v3 and v4 into target/wheels as one wheel for Linux with glibc 2.28
-          or newer, and tests it; with --test one that is quick to build, for this machine alone, by its quick tests,
-          or with --all by the whole suite and on the simulated GPU.
+          or newer, and tests it. --test builds a quick wheel for this machine only and runs the quick tests;
+          --test --all runs the whole suite, and arrays on the simulated GPU.
   metrics-doc
           Writes docs/metrics.md from the table of metrics.
   config-doc
           Writes the tables of docs/configuration.md from the rows of the settings.
   worlds [--diff NAME]
           After a change of environments: formats them and writes docs/worlds.md, kernels/envs and the list of
-          worlds that tests walk. --diff shows what NAME emits otherwise than at the last commit.
+          worlds that tests walk. --diff NAME shows how the CUDA text of NAME differs from the last commit.
   learning [--gpu-presets] [--seeds A..B] [--set KEY=VALUE].. [ENV]..
           Trains every environment with its preset, seeds 1-10 and 101-110, and prints the table of
           docs/results/learning-cpu.md; with --gpu-presets on the CPU with the settings for GPUs, and the table of
@@ -106,9 +106,9 @@ fn main() -> ExitCode {
         ["wheel", ref args @ ..] => wheel::run(args),
         ["test", ref args @ ..] => test::run(args),
         ["times", ref args @ ..] => test::times::print(args),
-        ["worlds", ref args @ ..] => worlds::worlds(args),
+        ["worlds", ref args @ ..] => worlds::run(args),
         _ => {
-            eprintln!("error: `cargo xtask {}` is no chore\n\n{HELP}", args.join(" "));
+            eprintln!("error: there is no `cargo xtask {}`\n\n{HELP}", args.join(" "));
             return ExitCode::from(2);
         }
     };

@@ -20,10 +20,7 @@ impl Operant {
     ///
     /// A workspace that cargo cannot read, or an operant that does not build.
     pub fn build(name: &str) -> Result<Self> {
-        let metadata = cargo_metadata::MetadataCommand::new()
-            .no_deps()
-            .exec()
-            .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
+        let metadata = crate::tools::workspace()?;
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo)
             .current_dir(&metadata.workspace_root)

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use cargo_metadata::{Metadata, MetadataCommand};
 
 /// The Python of the tests; `cargo xtask test` sets it where [`install`] has made one.
 const PYTHON: &str = "OPERANT_TEST_PYTHON";
@@ -13,6 +14,16 @@ const PYTHON: &str = "OPERANT_TEST_PYTHON";
 const NVRTC: &str = "OPERANT_NVRTC_DIR";
 
 const REQUIREMENTS: &str = "requirements-test.txt";
+
+/// Where the workspace is, and its members.
+///
+/// # Errors
+///
+/// A workspace that cargo cannot read.
+pub fn workspace() -> Result<Metadata> {
+    let metadata = MetadataCommand::new().no_deps().exec();
+    metadata.context("cannot read the workspace; run this inside it, where `cargo metadata` works")
+}
 
 /// What was found, and what was not.
 #[derive(Debug, Default)]
@@ -89,7 +100,7 @@ pub fn python(target: &Path) -> Option<PathBuf> {
 ///
 /// No Python, or a package that cannot be installed.
 pub fn install() -> Result<()> {
-    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
+    let metadata = workspace()?;
     let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
     let python = environment(&target.join("venv"), &root.join(REQUIREMENTS))?;
     println!("{}", python.display());
@@ -130,7 +141,7 @@ pub fn pip_install(python: &Path, requirements: &Path) -> Result<()> {
 ///
 /// It does not compile, or fails.
 pub fn kernels(args: &[&str]) -> Result<()> {
-    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
+    let metadata = workspace()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.args(["build", "--quiet", "--workspace", "--profile", "quick", "--bin", "xtask-kernels"]);

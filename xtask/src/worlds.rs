@@ -10,7 +10,7 @@ const EXAMPLE: [&str; 8] =
     ["run", "--quiet", "--profile", "quick", "--package", "operant-env", "--example", "worlds"];
 
 /// Runs a program in `place`; returns what it prints where `is_kept`.
-fn run(place: &Path, program: &str, args: &[&str], is_kept: bool) -> Result<Vec<u8>> {
+fn execute(place: &Path, program: &str, args: &[&str], is_kept: bool) -> Result<Vec<u8>> {
     let shell = format!("{program} {}", args.join(" "));
     let output = if is_kept { Stdio::piped() } else { Stdio::inherit() };
     let done = Command::new(program)
@@ -24,14 +24,13 @@ fn run(place: &Path, program: &str, args: &[&str], is_kept: bool) -> Result<Vec<
     Ok(done.stdout)
 }
 
+/// Writes what lists the environments, or shows how the CUDA text of one differs from the last commit.
+///
 /// # Errors
 ///
 /// A workspace that cargo cannot read, environments that do not compile, or a file that cannot be written.
-pub fn worlds(args: &[&str]) -> Result<()> {
-    let metadata = cargo_metadata::MetadataCommand::new()
-        .no_deps()
-        .exec()
-        .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
+pub fn run(args: &[&str]) -> Result<()> {
+    let metadata = crate::tools::workspace()?;
     let root = metadata.workspace_root.as_std_path();
     match args {
         [] => write(root),
@@ -54,8 +53,8 @@ fn write(root: &Path) -> Result<()> {
     }
     let files: Vec<&str> =
         ["--edition", "2024"].into_iter().chain(files.iter().map(String::as_str)).collect();
-    run(root, "rustfmt", &files, false)?;
-    run(root, "cargo", &EXAMPLE, false).map(drop)
+    execute(root, "rustfmt", &files, false)?;
+    execute(root, "cargo", &EXAMPLE, false).map(drop)
 }
 
 fn subdirectories(source: &Path) -> Result<Vec<std::path::PathBuf>> {
@@ -68,17 +67,17 @@ fn difference(root: &Path, target: &Path, name: &str) -> Result<()> {
     let (before, emitted) = (target.join("last-commit"), target.join("emitted"));
     let checkout = before.to_str().context("the target directory is not UTF-8")?;
     if before.exists() {
-        let commit = String::from_utf8(run(root, "git", &["rev-parse", "HEAD"], true)?)?;
-        run(&before, "git", &["checkout", "--quiet", "--force", "--detach", commit.trim()], false)?;
+        let commit = String::from_utf8(execute(root, "git", &["rev-parse", "HEAD"], true)?)?;
+        execute(&before, "git", &["checkout", "--quiet", "--force", "--detach", commit.trim()], false)?;
     } else {
-        run(root, "git", &["worktree", "prune"], false)?;
-        run(root, "git", &["worktree", "add", "--quiet", "--detach", checkout], false)?;
+        execute(root, "git", &["worktree", "prune"], false)?;
+        execute(root, "git", &["worktree", "add", "--quiet", "--detach", checkout], false)?;
     }
     std::fs::create_dir_all(&emitted)?;
     let example: Vec<&str> = EXAMPLE.into_iter().chain(["--", name]).collect();
     let [old, new] = [format!("{name}.last-commit.cuh"), format!("{name}.cuh")];
     for (place, file) in [(before.as_path(), &old), (root, &new)] {
-        std::fs::write(emitted.join(file), run(place, "cargo", &example, true)?)?;
+        std::fs::write(emitted.join(file), execute(place, "cargo", &example, true)?)?;
     }
     // Exit code 1: they differ.
     let status = Command::new("git")

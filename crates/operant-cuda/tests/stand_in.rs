@@ -449,8 +449,8 @@ fault!(
     ["AddressSanitizer: heap-buffer-overflow", "test.cu:"]
 );
 fault!(
-    #[ignore = "cargo xtask test --nightly"]
-    nightly_fault_beyond_memory,
+    #[ignore = "cargo xtask test --all"]
+    fault_beyond_memory,
     stand_in::rerun_sanitized,
     32,
     1,

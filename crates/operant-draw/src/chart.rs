@@ -62,7 +62,7 @@ pub struct Chart<'a> {
     pub marks: Vec<(Rgb, Mark)>,
 }
 
-/// A colour of 99 that are easy to tell apart.
+/// One of 99 easily distinguished colours.
 pub fn colour(number: usize) -> Rgb {
     Palette99::COLORS[number % Palette99::COLORS.len()]
 }

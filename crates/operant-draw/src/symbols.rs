@@ -37,7 +37,7 @@ impl Marker {
         }
     }
 
-    /// The one after it, for the key that goes round.
+    /// The next one; the last is followed by the first.
     pub const fn next(self) -> Self {
         match self {
             Marker::Braille => Marker::Block,

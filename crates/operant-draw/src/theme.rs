@@ -33,7 +33,7 @@ impl ThemeName {
         }
     }
 
-    /// The one after it, for the key that goes round.
+    /// The next one; the last is followed by the first.
     pub const fn next(self) -> Self {
         match self {
             ThemeName::Auto | ThemeName::None => ThemeName::Dark,
@@ -192,7 +192,7 @@ pub struct Theme {
     pub strong: Style,
     /// Labels and units.
     pub muted: Style,
-    /// Grid lines and whatever may be overlooked.
+    /// Grid lines and other minor text.
     pub faint: Style,
     /// Borders of panels.
     pub border: Style,

@@ -18,8 +18,8 @@ use crate::stepper::LaneStepper;
 use crate::vector::Autoreset;
 use crate::world::World;
 
-/// How many environments one instruction steps. It changes the time, never a result. A build compiles every environment for the scalar
-/// lane and for its widest vectors, which both kinds of vectors then are; with the feature `every-lane` it compiles all three.
+/// Environments per instruction. It affects speed, never results. A build compiles the scalar lane and one width of vectors, so `Eight` and
+/// `Sixteen` are the same there. The feature `every-lane` compiles both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaneWidth {
     /// Scalar: the reference.

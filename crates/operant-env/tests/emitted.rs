@@ -128,6 +128,22 @@ fn agrees(env: &dyn AnyEnv, walk: Walk) {
 }
 
 /// Variants have the rules of their base with another size, action set or layout: these stand for them.
+fn variants_agree(walk: Walk) {
+    for name in ["minatar_breakout_minimal", "minigrid_doorkey_16x16", "minigrid_memory_s13_random"] {
+        agrees(&**builtin().find(name).expect("a world"), walk);
+    }
+}
+
+fn masks_and_parts_agree(walk: Walk) {
+    agrees(&locks::Locks, walk);
+    agrees(&cards::Cards, walk);
+    agrees(&cards::MixedCards, walk);
+}
+
+fn worlds_from_python_agree(walk: Walk) {
+    python_worlds::NAMES.into_iter().for_each(|name| agrees(&python_worlds::load(name), walk));
+}
+
 mod briefly {
     use super::*;
 
@@ -139,20 +155,17 @@ mod briefly {
 
     #[test]
     fn variants() {
-        let names = ["minatar_breakout_minimal", "minigrid_doorkey_16x16", "minigrid_memory_s13_random"];
-        names.into_iter().for_each(check);
+        variants_agree(SHORT);
     }
 
     #[test]
     fn worlds_with_masks_and_parts() {
-        agrees(&locks::Locks, SHORT);
-        agrees(&cards::Cards, SHORT);
-        agrees(&cards::MixedCards, SHORT);
+        masks_and_parts_agree(SHORT);
     }
 
     #[test]
     fn worlds_recorded_from_python() {
-        python_worlds::NAMES.into_iter().for_each(|name| agrees(&python_worlds::load(name), SHORT));
+        worlds_from_python_agree(SHORT);
     }
 }
 
@@ -168,6 +181,24 @@ mod at_length {
     }
 
     each_world! { #[ignore = "cargo xtask test --all"] check }
+
+    #[test]
+    #[ignore = "cargo xtask test --all"]
+    fn variants() {
+        variants_agree(LONG);
+    }
+
+    #[test]
+    #[ignore = "cargo xtask test --all"]
+    fn worlds_with_masks_and_parts() {
+        masks_and_parts_agree(LONG);
+    }
+
+    #[test]
+    #[ignore = "cargo xtask test --all"]
+    fn worlds_recorded_from_python() {
+        worlds_from_python_agree(LONG);
+    }
 }
 
 #[test]

@@ -27,8 +27,9 @@ pub const SHORT: Walk = Walk { environments: 17, steps: 1024 };
 /// What `cargo xtask test --all` plays.
 pub const LONG: Walk = Walk { environments: 65, steps: 4096 };
 
-/// Environments of a tile, and of one that all fit into.
+/// Environments of a tile.
 const ROWS: usize = 16;
+/// Environments of a tile that holds a whole walk.
 const ALL_ROWS: usize = 80;
 
 /// The lanes that are compiled, each once: the scalar first, the widest last.
@@ -95,7 +96,7 @@ fn agrees(env: &dyn AnyEnv, walk: Walk) {
     let name = env.spec().name;
     let expected = on(env, LaneWidth::One, walk, ROWS);
     let distinct: std::collections::HashSet<&u64> = expected.iter().collect();
-    assert_eq!(distinct.len(), expected.len(), "{name}: every environment plays a game of its own");
+    assert_eq!(distinct.len(), expected.len(), "{name}: every environment plays a different game");
     for width in &widths()[1..] {
         assert_eq!(on(env, *width, walk, ROWS), expected, "{name} on Wide<{}>", width.compiled());
     }
@@ -122,6 +123,12 @@ fn other_vectors() {
     agrees_on_others(&operant_env::game_2048::Game2048);
     agrees_on_others(&operant_env::toy_text::taxi::Taxi::default());
     agrees_on_others(&cards::MixedCards);
+}
+
+#[test]
+#[cfg(feature = "every-lane")]
+fn every_lane_is_compiled() {
+    assert_eq!(widths().len(), 3);
 }
 
 mod briefly {

@@ -116,8 +116,6 @@ pub struct Plan {
     pub lane_width: usize,
     /// Environments of a rollout's tile; None while their number is not fixed.
     pub rollout_tile: Option<usize>,
-    /// Environments per worker from which a rollout is spread evenly.
-    pub envs_per_worker: usize,
     /// All values with reasons, for logs and messages.
     pub settings: Vec<PlannedSetting>,
 }
@@ -139,7 +137,6 @@ impl Plan {
         let (waiting, reason) = waiting(topology, request, hardware_threads(&cores), threads);
         set("waiting", waiting.to_string(), reason);
 
-        let even = sizes::even_envs(work, kinds(&cores));
         let (lane_width, lanes) = sizes::lane_width(work);
         let (rollout_tile, tiles) = sizes::rollout_tile(request, work, &speeds(&cores, &order, threads));
         // They do not apply where a GPU trains.
@@ -149,10 +146,8 @@ impl Plan {
             set("rollout_tile", tile, tiles);
             let reason = "a constant of the program, because it decides results".to_owned();
             set("tile", format!("{} samples", work.tile), reason);
-            let (envs, reason) = sizes::envs_per_worker(work, threads, even);
-            set("envs_per_worker", envs.to_string(), reason);
         }
-        Plan { threads, pin, waiting, lane_width, rollout_tile, envs_per_worker: even, settings }
+        Plan { threads, pin, waiting, lane_width, rollout_tile, settings }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Replays the fuzz target's corpus, on any toolchain. `OPERANT_WRITE_GOLDENS=1 cargo test -p operant-metrics --test corpus`
+//! Replays the fuzz target's corpus, on any toolchain. `OPERANT_WRITE_GOLDENS=1 cargo test -p operant-metrics --test tests corpus::`
 //! rewrites the inputs that are generated here; inputs that `cargo xtask fuzz` found are named `found-*`.
 
 use std::fs;

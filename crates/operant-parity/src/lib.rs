@@ -17,7 +17,7 @@ use operant_learn::cpu::network::tile::LANES;
 use operant_learn::cpu::{CpuOptions, Instrumented, backend_with};
 use operant_learn::cuda::RunningNorm as DeviceNorm;
 use operant_learn::cuda::{CudaPlay, CudaRollout, HASH, NetworkOptions, PlayOptions, Returns};
-use operant_learn::network::{Head, Network};
+use operant_learn::network::{Form, Head, Network};
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Config, LearnError, Precision};
 
@@ -114,12 +114,18 @@ impl Norm {
     }
 }
 
-/// ||got - expected|| / ||expected||.
-pub fn distance<A: Copy + Into<f64>, B: Copy + Into<f64>>(got: &[A], expected: &[B]) -> f64 {
+/// The norm of the difference of two lists.
+fn norm_of<A: Copy + Into<f64>, B: Copy + Into<f64>>(got: &[A], expected: &[B]) -> Norm {
     assert_eq!(got.len(), expected.len());
     let mut norm = Norm::default();
     got.iter().zip(expected).for_each(|(&got, &expected)| norm.add(got.into(), expected.into()));
-    norm.relative()
+    norm
+}
+
+/// ||got - expected|| / ||expected||; NaN if `expected` is zero, since then nothing is compared.
+pub fn distance<A: Copy + Into<f64>, B: Copy + Into<f64>>(got: &[A], expected: &[B]) -> f64 {
+    let norm = norm_of(got, expected);
+    (norm.difference / norm.reference).sqrt()
 }
 
 /// The result of a teacher-forced comparison.
@@ -203,14 +209,16 @@ pub fn compare_rollout(
     let mut reference = Stepwise::new(env, &config, gpu.network(), params)?;
     let mut found = RolloutParity::default();
     for step in 0..steps {
-        gpu.set_environments(&reference.environments(), step)?;
+        let before = reference.environments();
+        let elapsed = &before[before.len() - 2 * config.num_envs..][..config.num_envs];
+        gpu.set_environments(&before, step)?;
         let (norms, scales) = reference.norms();
         gpu.set_running_norms(&norms, &scales)?;
         gpu.set_memory(&reference.backend.memory())?;
         gpu.poison(0xff)?;
         gpu.roll()?;
         let expected = reference.step()?;
-        let samples = Samples { got: &gpu.samples()?, expected: &expected, layout: gpu.layout() };
+        let samples = Samples { got: &gpu.samples()?, expected: &expected, elapsed, layout: gpu.layout() };
         let (got_states, states) = (gpu.environments()?, reference.environments());
         for n in 0..config.num_envs {
             let agrees = found.compare_sample(&samples, n, &reference, step, precision);
@@ -241,6 +249,8 @@ pub fn compare_rollout(
 struct Samples<'a> {
     got: &'a [u32],
     expected: &'a [u32],
+    /// Steps of each environment's episode before this one.
+    elapsed: &'a [u32],
     layout: &'a SampleLayout,
 }
 
@@ -261,8 +271,12 @@ impl RolloutParity {
         self.samples += 1;
 
         let tail = layout.mask..layout.stride;
-        // A rollout of one step begins no episode on the device; the CPU's remembers one that the step before began.
-        let keeps = layout.keep.is_none_or(|keep| float(&got, keep) == 1.0);
+        // The word that keeps the state of memory. A rollout of one step begins no episode on the device, so it is 1 there; the CPU's
+        // remembers the step before, which began an episode where the episode has no steps yet.
+        let began = step > 0 && samples.elapsed[n] == 0;
+        let keeps = layout.keep.is_none_or(|keep| {
+            float(&got, keep) == 1.0 && float(&expected, keep) == f64::from(u8::from(!began))
+        });
         let same_obs = if reference.config.norm_obs {
             (0..layout.obs_words).all(|k| (float(&got, k) - float(&expected, k)).abs() <= 1e-5)
         } else {
@@ -350,7 +364,8 @@ impl<'a> Stepwise<'a> {
     }
 
     /// Whether a draw is so near a boundary of the distribution that rounding decides: recomputed in f64, component by
-    /// component, for the choices that differ. Networks with memory are not recomputed: each choice that differs counts as an error.
+    /// component, for the choices that differ. Only networks of dense layers and embeddings have ties: in others each choice that differs
+    /// counts as an error.
     fn near_tie(
         &self,
         sample: &[u32],
@@ -362,7 +377,7 @@ impl<'a> Stepwise<'a> {
     ) -> bool {
         let layout = self.backend.batch().layout();
         let Head::MultiDiscrete(counts) = &self.network.architecture.head else { return false };
-        if self.network.states > 0 {
+        if self.network.layers().any(|layer| !matches!(layer.form, Form::Dense | Form::Embed(_))) {
             return false;
         }
         let logits = reference::logits(self.network, self.params, &sample[..layout.obs_words]);

@@ -9,7 +9,7 @@ use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};
 use operant_learn::network::{Form, init_params};
 use operant_learn::{Config, LearnError, Precision};
 
-use super::{distance, tolerance};
+use super::{norm_of, tolerance};
 
 /// Tolerance of parameters after the first update in single precision; each further update adds three times as much. Moments
 /// may differ by twenty times as much, because Adam does not normalise them.
@@ -138,7 +138,7 @@ pub fn compare_update(
             ("first moments", &got.exp_avg, &state.exp_avg, 20.0 * most),
             ("second moments", &got.exp_avg_sq, &state.exp_avg_sq, 20.0 * most),
         ] {
-            let distance = distance(got, expected);
+            let distance = norm_of(got, expected).relative();
             if !within(distance, most) {
                 problems
                     .push(format!("update {update}: {name} differ by {distance:.2e}, more than {most:.0e}"));
@@ -206,7 +206,7 @@ pub fn compare_gradient(
     let is_connected = network.layers().all(|layer| layer.form == Form::Dense);
     let most = tolerance(precision) * if is_connected { 1.0 } else { 3.0 };
     let mut problems = Vec::new();
-    let whole = distance(&got, &expected);
+    let whole = norm_of(&got, &expected).relative();
     if !within(whole, most) {
         problems.push(format!("the gradient differs by {whole:.2e}, more than {most:.0e}"));
     }
@@ -214,7 +214,7 @@ pub fn compare_gradient(
         problems.push("the gradient was not computed in another precision".to_owned());
     }
     for tensor in network.tensors.iter().filter(|tensor| tensor.shape.len() == 2) {
-        let distance = distance(&got[tensor.range()], &expected[tensor.range()]);
+        let distance = norm_of(&got[tensor.range()], &expected[tensor.range()]).relative();
         if !within(distance, 3.0 * most) {
             problems.push(format!("the gradient of {} differs by {distance:.2e}", tensor.name));
         }

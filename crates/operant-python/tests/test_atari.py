@@ -84,6 +84,7 @@ def test_other_arguments_and_spaces():
     assert description["spec"]["obs"] == {"bytes": {"shape": [84, 84, 4]}}
 
 
+@pytest.mark.long
 def test_the_preset_trains(place):  # noqa: F811
     sizes = {"num_envs": 2, "num_steps": 8, "num_minibatches": 1, "update_epochs": 1, "total_timesteps": 32}
     # A game of Freeway has 2,048 decisions, and a point needs a crossing.

@@ -189,12 +189,14 @@ def test_the_older_packages_names():
 
 
 @pytest.mark.parametrize(("example", "result"), [("cem_cartpole.py", "solved"), ("jax_dlpack.py", "learned")])
+@pytest.mark.long
 def test_the_examples_solve_cartpole(example, result):
     path = Path(__file__).parents[3] / "examples" / example
     assert result in subprocess.run([sys.executable, path], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/your-own-world.md"])
+@pytest.mark.long
 def test_the_code_of_the_pages_runs(page, tmp_path):
     text = (Path(__file__).parents[3] / page).read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

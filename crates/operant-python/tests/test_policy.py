@@ -211,6 +211,7 @@ assert os.waitpid(child, 0)[1] == 0
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+@pytest.mark.long
 def test_a_good_policy_is_good_in_gymnasium(tmp_path):
     import gymnasium
 

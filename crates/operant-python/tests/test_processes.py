@@ -94,6 +94,7 @@ def test_a_second_interpreter_is_refused():
     assert result.stdout.startswith("refused:") and "interpreter" in result.stdout
 
 
+@pytest.mark.long
 def test_a_thousand_environments_leave_nothing_behind():
     def resident():
         with open("/proc/self/statm") as file:

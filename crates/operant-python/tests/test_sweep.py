@@ -34,6 +34,7 @@ def test_a_sweep_has_the_bits_of_the_command_and_of_single_runs(tmp_path):
     assert sum(len(group["runs"]) for group in groups) == 4
 
 
+@pytest.mark.long
 def test_a_sweep_that_was_stopped_continues(tmp_path):
     long = {"env": "cartpole", "seeds": 2, "set": {"total_timesteps": 5_000_000, "eval_episodes": 4}}
     stop = "import os, signal; operant.sweep.__globals__['_show'] = lambda *_: os.kill(os.getpid(), signal.SIGINT)"

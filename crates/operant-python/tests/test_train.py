@@ -363,6 +363,7 @@ def test_results_are_json():
     assert json.loads((run.dir / "result.json").read_text()) == run.result
 
 
+@pytest.mark.long
 def test_the_example_trains_plays_and_exports(place):
     example = Path(__file__).parents[3] / "examples" / "train_cartpole.py"
     ran = subprocess.run([sys.executable, example], capture_output=True, text=True, check=True)

@@ -44,7 +44,7 @@ const TABLES: [Table; 7] = [
         rows: Round::runs,
     },
     Table {
-        title: "CartPole beside PPO in one jit of JAX",
+        title: "CartPole: operant and PPO in JAX (one jit)",
         header: "environments | precision | operant | JAX | ratio",
         key: 2,
         rows: Round::peers,

@@ -4,7 +4,7 @@
 #     sh round.sh [DIRECTORY [STEP]]
 #
 # writes DIRECTORY/round.jsonl, a line after each step, and what each step prints in DIRECTORY/STEP.jsonl and STEP.log; with STEP it
-# only runs that step's command. It needs the files beside it, a driver and NVRTC; the steps jax-* need a Python with jax[cuda13].
+# only runs that step's command. It needs the files in its directory, a driver and NVRTC; the steps jax-* need a Python with jax[cuda13].
 set -uf
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/results} step=${2:-}

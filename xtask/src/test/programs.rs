@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -14,6 +14,9 @@ use super::times;
 
 /// The packages whose tests take longest, in this order: they begin first, so that no long program is left for the end.
 const FIRST: &[&str] = &["operant", "operant-learn", "operant-env", "operant-cuda"];
+
+/// Variables that name what was found on the machine.
+type Variables = [(&'static str, std::ffi::OsString)];
 
 /// A compiled test program.
 struct Program {
@@ -30,27 +33,20 @@ impl Program {
         format!("{} {}", self.package, self.target)
     }
 
-    /// Runs it and returns what it printed, and whether it passed.
-    fn run(
-        &self,
-        arguments: &[&str],
-        log: &Path,
-        variables: &[(&'static str, std::ffi::OsString)],
-    ) -> Result<(bool, Vec<u8>)> {
+    /// Runs it to its end.
+    fn run(&self, arguments: &[&str], log: &Path, variables: &Variables) -> Result<Output> {
         let mut command = times::timed(log, &format!("run {}", self.name()))?;
         command.arg(&self.executable).args(arguments).current_dir(&self.directory).stdin(Stdio::null());
-        command
-            .env("CARGO_MANIFEST_DIR", &self.directory)
-            .envs(variables.iter().map(|(name, value)| (name, value)));
-        // One pipe for both streams, so that their lines stay in order.
-        let (mut reader, writer) = std::io::pipe()?;
-        command.stdout(writer.try_clone()?).stderr(writer);
-        let mut child =
-            command.spawn().with_context(|| format!("cannot start {}", self.executable.display()))?;
-        drop(command); // it holds the writing ends
-        let mut printed = Vec::new();
-        std::io::Read::read_to_end(&mut reader, &mut printed)?;
-        Ok((child.wait()?.success(), printed))
+        command.env("CARGO_MANIFEST_DIR", &self.directory);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        command.output().with_context(|| format!("cannot start {}", self.executable.display()))
+    }
+
+    /// Whether it has a test that these arguments select.
+    fn has(&self, arguments: &[&str]) -> Result<bool> {
+        let mut command = Command::new(&self.executable);
+        let output = command.args(arguments).arg("--list").current_dir(&self.directory).output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).lines().any(|line| line.ends_with(": test")))
     }
 }
 
@@ -95,6 +91,13 @@ pub fn behind_dashes(arguments: &[&str]) -> String {
     if all.is_empty() { all } else { format!(" --{all}") }
 }
 
+/// The parts of tests' names among such arguments.
+fn names<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    let before = std::iter::once("").chain(arguments.iter().copied());
+    let pairs = arguments.iter().zip(before);
+    pairs.filter(|(it, before)| !it.starts_with('-') && *before != "--skip").map(|(it, _)| *it).collect()
+}
+
 /// Builds the programs that `cargo test` with these arguments selects, and runs them side by side; returns the lines that say what was skipped.
 ///
 /// # Errors
@@ -105,9 +108,16 @@ pub fn run(
     cargo: &mut Command,
     arguments: &[&str],
     log: &Path,
-    variables: &[(&'static str, std::ffi::OsString)],
+    variables: &Variables,
 ) -> Result<Vec<String>> {
     let programs = build(metadata, cargo)?;
+    for name in names(arguments) {
+        let found: Vec<bool> = programs.iter().map(|program| program.has(&[name])).collect::<Result<_>>()?;
+        ensure!(
+            found.contains(&true),
+            "no test has a name with `{name}` in it: its tests were renamed or not built"
+        );
+    }
     let (count, begin) = (programs.len(), Instant::now());
     let queue = Mutex::new(VecDeque::from(programs));
     let (failed, skipped) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
@@ -120,32 +130,25 @@ pub fn run(
                     let next = queue.lock().expect("no worker panics").pop_front();
                     let Some(program) = next else { return };
                     let start = Instant::now();
-                    let (is_good, printed) = program
-                        .run(arguments, log, variables)
-                        .unwrap_or_else(|error| (false, format!("{error:#}\n").into_bytes()));
-                    let printed = String::from_utf8_lossy(&printed);
-                    let lines = || printed.lines();
-                    // On one thread the test's name stands before it.
+                    let (is_good, printed, said) = match program.run(arguments, log, variables) {
+                        Ok(Output { status, stdout, stderr }) => {
+                            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                            (status.success(), text(&stdout), text(&stderr))
+                        }
+                        Err(error) => (false, String::new(), format!("{error:#}\n")),
+                    };
                     let of_tests =
-                        lines().filter_map(|line| line.find("SKIPPED ").map(|at| line[at..].to_owned()));
+                        said.lines().filter(|line| line.starts_with("SKIPPED ")).map(str::to_owned);
                     skipped.lock().expect("no worker panics").extend(of_tests);
-                    let result = lines()
-                        .rfind(|line| line.starts_with("test result: "))
-                        .unwrap_or("no result of tests");
-                    let result = result
-                        .trim_start_matches("test result: ")
-                        .split("; finished")
-                        .next()
-                        .unwrap_or_default();
+                    // A program that ends without its result has not run all of its tests.
+                    let result = printed.lines().rfind(|line| line.starts_with("test result: ok."));
                     let (name, seconds) = (program.name(), start.elapsed().as_secs_f64());
-                    // Arguments that select tests must select some.
-                    let is_empty = result.starts_with("ok. 0 passed") && result.ends_with("filtered out");
-                    let selects = arguments.iter().any(|argument| argument.ends_with("::"));
-                    if is_good && !(selects && is_empty) {
-                        eprintln!("{seconds:7.1} s  {name}: {result}");
-                    } else {
-                        eprintln!("{printed}{seconds:7.1} s  {name}: FAILED");
-                        failed.lock().expect("no worker panics").push(name);
+                    match result.and_then(|line| line["test result: ".len()..].split("; finished").next()) {
+                        Some(result) if is_good => eprintln!("{seconds:7.1} s  {name}: {result}"),
+                        _ => {
+                            eprintln!("{printed}{said}{seconds:7.1} s  {name}: FAILED");
+                            failed.lock().expect("no worker panics").push(name);
+                        }
                     }
                 }
             });

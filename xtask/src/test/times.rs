@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 /// Names the file to which rows are appended.
 const LOG: &str = "XTASK_TIMES";
 
-/// What a program that is not a compiler is called in its row.
+/// The name of a test program in its row.
 const NAME: &str = "XTASK_TIMES_NAME";
 
 /// A step, a compilation or a test program: `KIND NAME`, and its seconds.
@@ -47,7 +47,7 @@ pub fn log_of(target: &Path) -> PathBuf {
     target.join("test-times.tsv")
 }
 
-/// The command with which this program's caller wants to be measured, if there is one: a chore is a word without a slash.
+/// Measures a command if cargo or the runner of tests started this program as a wrapper: `rustc`, or a path. Chores have no slash.
 pub fn wrapped() -> Option<Result<ExitCode>> {
     let log = std::env::var_os(LOG)?;
     let program = std::env::args_os().nth(1)?;
@@ -68,7 +68,7 @@ pub fn timed(log: &Path, name: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// Has cargo's compilations measured, unless the user has a wrapper of the compiler.
+/// Makes cargo measure its compilations, unless RUSTC_WRAPPER is already set.
 pub fn time_compilations(cargo: &mut Command, log: &Path) -> Result<()> {
     if std::env::var_os("RUSTC_WRAPPER").is_none() {
         cargo.env("RUSTC_WRAPPER", this_program()?).env(LOG, log);
@@ -134,10 +134,7 @@ fn compilation(program: &OsStr, args: &[OsString]) -> Option<String> {
 /// No such file.
 pub fn print(args: &[&str]) -> Result<()> {
     let (log, most) = match *args {
-        [] => (
-            log_of(cargo_metadata::MetadataCommand::new().no_deps().exec()?.target_directory.as_std_path()),
-            40,
-        ),
+        [] => (log_of(crate::tools::workspace()?.target_directory.as_std_path()), 40),
         [file] => (PathBuf::from(file), usize::MAX),
         _ => bail!("give nothing, or one file"),
     };

@@ -42,7 +42,7 @@ pub fn run(args: &[&str]) -> Result<()> {
         ["--test", "--all"] => (true, true),
         other => bail!("`{}` is not understood; give nothing, --test or --test --all", other.join(" ")),
     };
-    let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
+    let metadata = tools::workspace()?;
     let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
     let python = tools::python(target).context("there is no Python for it: cargo xtask python makes one")?;
     let workshop = Workshop { root, target, python: &python };

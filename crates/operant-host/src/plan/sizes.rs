@@ -2,28 +2,8 @@
 
 use super::{PlanRequest, Workload};
 
-/// Pieces of work per worker; with as many as this, the wait for the last pieces is short.
-const PIECES: usize = 4;
-/// [`PIECES`] where cores differ in speed: a slow core must not start a piece that all others wait for.
-const PIECES_OF_MIXED: usize = 8;
-
 /// Tiles per worker that the simulation assigns one by one; further ones are spread evenly.
 const EVEN_TILES: usize = 64;
-
-/// Environments per worker from which a rollout is spread evenly, by the number of kinds of cores.
-pub(super) fn even_envs(work: &Workload, kinds: usize) -> usize {
-    work.tile * if kinds > 1 { PIECES_OF_MIXED } else { PIECES }
-}
-
-/// Environments per worker, and the reason: how many there are, or how many suit the machine.
-pub(super) fn envs_per_worker(work: &Workload, threads: usize, even: usize) -> (usize, String) {
-    match work.num_envs {
-        Some(num_envs) => {
-            (num_envs.div_ceil(threads), format!("from {even} per worker a rollout is spread evenly"))
-        }
-        None => (even, format!("a recommendation: num_envs = {} spreads a rollout evenly", even * threads)),
-    }
-}
 
 /// Environments of a lane, and the reason: as many as a vector holds, or the narrowest lane that exists.
 pub(super) fn lane_width(work: &Workload) -> (usize, String) {

@@ -427,9 +427,10 @@ fn corners_of_every_kind() {
     by_hand(&device, &Switchboard, &config(6_337, 6, &[]), LATE);
 }
 
+/// The one run of sanitizers in `--all`; the others are in `--nightly`.
 #[test]
-#[ignore = "cargo xtask test --nightly"]
-fn nightly_corners_stay_within_their_memory_and_the_language() {
+#[ignore = "cargo xtask test --all"]
+fn corners_stay_within_their_memory_and_the_language() {
     sanitized(&[
         "cuda::corners::corners_of_every_kind",
         "cuda::corners::the_least_draw_takes_a_legal_choice",

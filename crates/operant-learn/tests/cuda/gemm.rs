@@ -46,6 +46,10 @@ mod steps_follow_the_cpu {
     representatives! { world_tests! super::steps_in_one_order: }
 }
 
+mod steps_of_each_kind_follow_the_cpu {
+    other_kinds! { world_tests! #[ignore = "cargo xtask test --all"] super::steps_in_one_order: }
+}
+
 mod nightly_steps_follow_the_cpu {
     nightly_tests!(super::steps_in_every_order);
 }

@@ -100,6 +100,9 @@ fn kernels_compile_without_a_warning() {
 fn rare_kernels_compile_without_a_warning() {
     let mut all = programs(&*world("minatar_breakout"), &[], Precision::Bf16);
     all.extend(programs(&*world("cartpole"), &[64, 64], Precision::Bf16));
+    // Both heads as matrix products in lower precision, and normalisation of observations and rewards.
+    all.extend(programs(&*world("pendulum"), &[64, 64], Precision::Bf16));
+    all.extend(programs(&*world("minatar_breakout"), &[64, 64], Precision::Tf32));
     // Few one-hot inputs.
     all.extend(programs(&*world("t_maze"), &[64, 64], Precision::Bf16));
     all.extend(programs(&*world("t_maze"), &[], Precision::Tf32));

@@ -19,14 +19,30 @@ fn random_play_agrees(ordinal: usize, env: &dyn AnyEnv) {
     assert!(differing.is_empty(), "{}: environments {differing:?}", env.spec().name);
 }
 
-/// That the emitted text is the scalar lane is the matter of operant-env's `emitted.rs`; here, that the kernels play it.
+/// Checks that kernels play the emitted text; operant-env's `emitted.rs` checks that text against the scalar lane.
 fn random_play_is_that_of_the_scalar_lane(name: &str) {
+    random_play_agrees(ORDERS[number(name) % 3], &*world(name));
+}
+
+fn random_play_of_masks_and_parts(name: &str) {
     random_play_agrees(0, &*world(name));
+}
+
+fn random_play_with_every_option(name: &str) {
+    let env = world(name);
+    for options in env.spec().variants() {
+        random_play_agrees(ORDERS[number(name) % 3], &*env.with_options(&options).expect("known options"));
+    }
 }
 
 mod random_play {
     representatives! { world_tests! super::random_play_is_that_of_the_scalar_lane: }
-    world_tests! { super::random_play_is_that_of_the_scalar_lane: locks cards }
+    world_tests! { super::random_play_of_masks_and_parts: locks cards }
+}
+
+mod random_play_of_each_kind {
+    representatives! { world_tests! #[ignore = "cargo xtask test --all"] super::random_play_with_every_option: }
+    other_kinds! { world_tests! #[ignore = "cargo xtask test --all"] super::random_play_with_every_option: }
 }
 
 fn random_play_with_every_option_in_every_order(name: &str) {
@@ -51,6 +67,10 @@ fn steps_agree(name: &str, ordinal: usize, precision: Precision) {
 mod steps_follow_the_cpu {
     representatives! { world_tests! super::steps_in_one_order: }
     world_tests! { super::steps_in_every_order: locks }
+}
+
+mod steps_of_each_kind_follow_the_cpu {
+    other_kinds! { world_tests! #[ignore = "cargo xtask test --all"] super::steps_in_one_order: }
 }
 
 fn steps_in_one_order(name: &str) {

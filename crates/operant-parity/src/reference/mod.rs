@@ -102,7 +102,7 @@ pub fn sequences(network: &Network, batch: &Batch, sequences: impl Iterator<Item
 
 /// A layer named by its tensors, as all products that it consists of.
 struct Layer {
-    /// Input, output and parameter of each weight's every use.
+    /// Input, output and parameter index of each product.
     products: Vec<[usize; 3]>,
     /// The parameter that is added to each output.
     biases: Vec<usize>,
