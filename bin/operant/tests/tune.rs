@@ -50,8 +50,17 @@ fn the_result_is_written_and_used_by_training() {
     let file = place.path().join("operant.toml");
     std::fs::write(&file, mine).expect("written");
     place.write("slow.toml", "num_envs = 1\nnum_steps = 16\nupdate_epochs = 1\n");
-    let args = [&["--config", "slow.toml", "--set", "num_minibatches=4"], &MACHINE[..], &BRIEF].concat();
-    let found = report(&tune(&place, &args));
+    let with = |budget| {
+        let slow = ["--config", "slow.toml", "--set", "num_minibatches=4", "--budget", budget];
+        report(&tune(&place, &[&slow, &MACHINE[..], &BRIEF[2..]].concat()))
+    };
+    // On a busy machine two seconds may not show it.
+    let mut found = with("2");
+    for budget in ["10", "60"] {
+        if found["verdict"] != "faster" {
+            found = with(budget);
+        }
+    }
     assert_eq!((&found["for"], &found["device"]), (&"sps".into(), &"cpu".into()));
     assert_eq!(found["verdict"], "faster", "{found}");
     assert!(found["gain"]["min"].as_f64().expect("a number") > 1.0, "{found}");

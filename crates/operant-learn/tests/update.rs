@@ -10,6 +10,7 @@ use rayon::ThreadPoolBuilder;
 use wide::f32x16;
 
 use crate::cases::{self, Case, Random};
+use crate::support::parts::Part;
 
 fn run(case: &Case, updates: u64, threads: usize) -> (LearnerState, UpdateLosses) {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -21,9 +22,10 @@ fn run(case: &Case, updates: u64, threads: usize) -> (LearnerState, UpdateLosses
     (state, losses)
 }
 
-#[test]
-fn reference_gradient_matches_finite_differences() {
-    for case in cases::all() {
+in_parts! { reference_gradient_matches_finite_differences, threads_never_change_a_bit }
+
+fn reference_gradient_matches_finite_differences(part: Part) {
+    for case in part.of(4, cases::all()) {
         let params: Vec<f64> = case.params.iter().map(|&p| f64::from(p)).collect();
         let count = case.batch.sequences().min(60 / case.batch.sequence());
         let samples = reference::sequences(&case.network, &case.batch, 0..count);
@@ -120,20 +122,14 @@ fn annealing_reaches_the_last_update() {
     assert_eq!(rate(10), 0.0);
 }
 
-#[test]
-fn threads_never_change_a_bit() {
+fn threads_never_change_a_bit(part: Part) {
     let mut cases = cases::all();
     // Enough tiles for several chunks of several tiles.
     let config = cases::config(256, 64, 2);
     let input = operant_learn::network::Input::Dense(4);
-    cases.push(Case::new(
-        "many tiles",
-        config,
-        input,
-        operant_learn::network::Head::MultiDiscrete(vec![3]),
-        false,
-    ));
-    for case in cases {
+    let head = operant_learn::network::Head::MultiDiscrete(vec![3]);
+    cases.insert(0, Case::new("many tiles", config, input, head, false));
+    for case in part.of(3, cases) {
         let (one, one_losses) = run(&case, 2, 1);
         assert!(one.params.iter().all(|p| p.is_finite()));
         assert_ne!(one.params, case.params);

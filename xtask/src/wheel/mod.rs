@@ -66,11 +66,12 @@ pub fn run(args: &[&str]) -> Result<()> {
     workshop.step(&mut on_stand_in)
 }
 
-/// Tests of the package in the environment of this Python.
+/// Tests of the package in the environment of this Python, as many at a time as there are cores.
 fn pytest(installed: &Path) -> Command {
     let mut command = Command::new(installed);
     command
         .args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "--durations=40", "--durations-min=2"])
+        .args(["--numprocesses=auto", "--dist=worksteal"])
         .args(WITHOUT_CLIENTS);
     command
 }

@@ -232,6 +232,8 @@ pub const SMALL: &[&str] = &[
     "--set",
     "num_minibatches=2",
     "--set",
+    "hidden=[32]",
+    "--set",
     "anneal_lr=false",
     "--set",
     "eval_episodes=5",

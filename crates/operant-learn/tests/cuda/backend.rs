@@ -9,6 +9,7 @@ use operant_learn::{Backend, Config, CoreKind, EvalActions, LearnError, cpu, cud
 
 use crate::support::gpu::{device, little_device, stand_in};
 use crate::support::locks::Locks;
+use crate::support::parts::Part;
 use crate::support::{assert_same, run, shared, world};
 
 fn config() -> Config {
@@ -34,24 +35,15 @@ fn with(core: CoreKind) -> Config {
     Config { core, sequence_length, ..config() }
 }
 
-fn restored_backends_continue(cores: [CoreKind; 2]) {
+in_parts! { a_restored_backend_continues_bit_for_bit }
+
+fn a_restored_backend_continues_bit_for_bit(part: Part) {
     let Some(device) = device(2) else { return };
-    for core in cores {
-        for overlap in [false, true] {
-            continues_bit_for_bit(&device, &with(core), overlap);
-        }
+    let cores = [CoreKind::Mlp, CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm];
+    let cases = cores.into_iter().flat_map(|core| [false, true].map(|overlap| (core, overlap)));
+    for (core, overlap) in part.of(3, cases) {
+        continues_bit_for_bit(&device, &with(core), overlap);
     }
-}
-
-#[test]
-fn a_restored_backend_continues_bit_for_bit() {
-    restored_backends_continue([CoreKind::Mlp, CoreKind::Lstm]);
-}
-
-#[test]
-#[ignore = "cargo xtask test --all"]
-fn a_restored_backend_with_other_memory_continues_bit_for_bit() {
-    restored_backends_continue([CoreKind::MinGru, CoreKind::Gru]);
 }
 
 fn continues_bit_for_bit(device: &Device, config: &Config, overlap: bool) {

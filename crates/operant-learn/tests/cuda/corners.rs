@@ -16,12 +16,14 @@ use crate::support::cards::{Cards, MixedCards};
 use crate::support::crane::{Crane, HIGH, LOW};
 use crate::support::gpu::{config, device, params, rollout_agrees, sanitized};
 use crate::support::locks::Locks;
+use crate::support::parts::Part;
 use crate::support::random_play;
 use crate::support::switchboard::Switchboard;
 
-#[test]
-fn odd_and_many_actions_follow_the_cpu() {
-    for (ordinal, precision) in Precision::ALL.into_iter().enumerate() {
+in_parts! { odd_and_many_actions_follow_the_cpu }
+
+fn odd_and_many_actions_follow_the_cpu(part: Part) {
+    for (ordinal, precision) in part.of(3, Precision::ALL.into_iter().enumerate()) {
         let Some(device) = device(ordinal) else { return };
         // Bounds of normalised values so near that values are clipped.
         let near = Config {

@@ -14,6 +14,7 @@ use crate::support::gpu::{
     config, device, gemm, gradient_agrees, params, rollout_agrees, sanitized, stand_in, updates_agree,
 };
 use crate::support::locks::Locks;
+use crate::support::parts::Part;
 use crate::support::world;
 use crate::support::worlds::number;
 
@@ -87,7 +88,7 @@ fn with_layers() -> Config {
 
 /// Declares settings with layers of every kind and environments for them, and tests of each.
 macro_rules! kinds {
-    ($($kind:ident: $world:literal, $config:expr;)*) => {
+    ($($(#[$attribute:meta])* $kind:ident: $world:literal, $config:expr;)*) => {
         /// What the setting is called, its world and itself.
         fn kinds() -> Vec<(&'static str, &'static str, Config)> {
             vec![$((stringify!($kind), $world, $config)),*]
@@ -96,6 +97,7 @@ macro_rules! kinds {
         mod other_layers_follow_the_cpu {
             $(
                 #[test]
+                $(#[$attribute])*
                 fn $kind() {
                     super::layers_agree(stringify!($kind), super::Share::One);
                 }
@@ -122,7 +124,9 @@ kinds! {
     mean_of_tables: "minigrid_empty_8x8", Config { encoder: Encoder::EmbedMean, embed_width: 9, ..with_layers() };
     sum_of_tables: "taxi", Config { encoder: Encoder::EmbedSum, shared_trunk: false, ..with_layers() };
     layer_norm: "cartpole", Config { hidden: vec![20, 33], layer_norm: true, ..with_layers() };
+    #[ignore = "cargo xtask test --all"]
     pointer: "prover", Config { pointer: true, encoder: Encoder::Embed, embed_width: 4, ..with_layers() };
+    #[ignore = "cargo xtask test --all"]
     pointer_normalised: "prover",
             Config { pointer: true, shared_trunk: false, layer_norm: true, hidden: vec![12, 9], ..with_layers() };
     mingru: "cartpole_no_velocity",
@@ -139,6 +143,7 @@ kinds! {
                 ..with_layers()
             };
     // Indices among reals, bits and bytes.
+    #[ignore = "cargo xtask test --all"]
     tables_among_numbers: "mixed_cards", Config { encoder: Encoder::Embed, ..with_layers() };
     sums_among_numbers: "mixed_cards", Config { encoder: Encoder::EmbedSum, ..with_layers() };
 }
@@ -198,11 +203,12 @@ fn a_horizon_is_its_steps_in_other_precisions() {
     horizons_are_their_steps(Share::Others);
 }
 
-#[test]
-fn updates_follow_the_cpu() {
+in_parts! { updates_follow_the_cpu, the_order_of_threads_changes_no_bit }
+
+fn updates_follow_the_cpu(part: Part) {
     let Some(device) = device(2) else { return };
     let base = |envs: usize, steps: usize, hidden: &[usize]| config(envs, steps, hidden);
-    for (name, updates, config) in [
+    let cases = [
         ("cartpole", 10, base(16, 16, &[64, 64])),
         ("cartpole", 2, Config { num_minibatches: 3, clip_vloss: false, ..base(17, 9, &[64, 64]) }),
         ("pendulum", 2, Config { shared_trunk: false, norm_adv: false, ..base(16, 16, &[32]) }),
@@ -213,7 +219,8 @@ fn updates_follow_the_cpu() {
         ("locks", 2, Config { target_kl: 1e-4, max_grad_norm: 0.01, ..base(65, 4, &[128, 32, 16]) }),
         ("cards", 2, base(17, 8, &[20])),
         ("mixed_cards", 2, base(17, 8, &[20])),
-    ] {
+    ];
+    for (name, updates, config) in part.of(3, cases) {
         updates_agree(&device, &*world(name), &config, updates, UpdatePath::Gemm);
     }
 }
@@ -239,14 +246,13 @@ fn gradients_on_tensor_cores_are_those_of_single_precision() {
     }
 }
 
-#[test]
-fn the_order_of_threads_changes_no_bit() {
+fn the_order_of_threads_changes_no_bit(part: Part) {
     let others = ["conv_over_tables", "pointer_normalised", "mingru", "gru", "lstm"].map(|kind| {
         let (_, name, config) = kinds().into_iter().find(|it| it.0 == kind).expect("a kind");
         let sequence_length = config.sequence_length / 4;
         (name, Config { num_envs: 5, num_steps: 4, sequence_length, ..config })
     });
-    for (name, config) in [("locks", config(33, 8, &[64, 32]))].into_iter().chain(others) {
+    for (name, config) in part.of(3, [("locks", config(33, 8, &[64, 32]))].into_iter().chain(others)) {
         let env = world(name);
         let mut states = Vec::new();
         for ordinal in ORDERS {
@@ -327,5 +333,6 @@ fn unfused_operations_follow_their_products() {
 #[test]
 #[ignore = "cargo xtask test --nightly"]
 fn nightly_products_stay_within_their_memory_and_the_language() {
-    sanitized(&["cuda::gemm::the_order_of_threads_changes_no_bit"]);
+    let test = |cases| format!("cuda::gemm::{cases}::the_order_of_threads_changes_no_bit");
+    sanitized(&[&test("few_cases"), &test("other_cases")]);
 }

@@ -8,6 +8,7 @@ use operant_learn::{Alone, Backend, Config, CoreKind, Group, LearnError, Precisi
 
 use crate::support::gpu::device;
 use crate::support::locks::Locks;
+use crate::support::parts::Part;
 use crate::support::{Trained, train};
 
 /// Devices of the stand-in that train; they differ in the order of their threads.
@@ -105,11 +106,12 @@ fn any_number_of_gpus_has_the_bits_of_one() {
     }
 }
 
-#[test]
-fn nccls_own_sums_give_the_same_weights_but_for_rounding() {
-    for (kernels, core) in
-        [(Kernels::Fused, CoreKind::Mlp), (Kernels::Gemm, CoreKind::Mlp), (Kernels::Gemm, CoreKind::Gru)]
-    {
+in_parts! { nccls_own_sums_give_the_same_weights_but_for_rounding, a_minibatch_of_all_blocks_is_one_of_all_samples }
+
+fn nccls_own_sums_give_the_same_weights_but_for_rounding(part: Part) {
+    let kinds =
+        [(Kernels::Fused, CoreKind::Mlp), (Kernels::Gemm, CoreKind::Mlp), (Kernels::Gemm, CoreKind::Gru)];
+    for (kernels, core) in part.of(3, kinds) {
         let sequence_length = if core == CoreKind::Mlp { 0 } else { 8 };
         let config = Config { core, sequence_length, num_minibatches: 1, ..config() };
         let options = options(false, kernels);
@@ -120,13 +122,12 @@ fn nccls_own_sums_give_the_same_weights_but_for_rounding() {
     }
 }
 
-#[test]
-fn a_minibatch_of_all_blocks_is_one_of_all_samples() {
+fn a_minibatch_of_all_blocks_is_one_of_all_samples(part: Part) {
     let blocks = Config { num_minibatches: 1, update_epochs: 1, ..config() };
     let samples = Config { shuffle: ShuffleKind::Samples, ..blocks.clone() };
-    for (kernels, core) in
-        [(Kernels::Fused, CoreKind::Mlp), (Kernels::Gemm, CoreKind::Mlp), (Kernels::Gemm, CoreKind::MinGru)]
-    {
+    let kinds =
+        [(Kernels::Fused, CoreKind::Mlp), (Kernels::Gemm, CoreKind::Mlp), (Kernels::Gemm, CoreKind::MinGru)];
+    for (kernels, core) in part.of(3, kinds) {
         let sequence_length = if core == CoreKind::Mlp { 0 } else { 8 };
         let [blocks, samples] =
             [&blocks, &samples].map(|config| Config { core, sequence_length, ..config.clone() });
@@ -140,6 +141,7 @@ fn a_minibatch_of_all_blocks_is_one_of_all_samples() {
 }
 
 #[test]
+#[ignore = "cargo xtask test --all"]
 fn a_run_continues_on_another_number_of_gpus() {
     let (config, options) = (config(), options(true, Kernels::Fused));
     let Some((_, whole)) = updates(&config, options, Arc::new(Alone), None, 4) else { return };

@@ -10,6 +10,7 @@ use operant_learn::{Backend, Config, LearnError, Precision, Snapshot, UpdateStat
 
 use crate::support::gpu::{device, gemm, little_device, stand_in};
 use crate::support::locks::Locks;
+use crate::support::parts::Part;
 use crate::support::{self, assert_same, run, shared};
 
 fn options(network: impl Into<NetworkOptions>, overlap: bool) -> GpuOptions {
@@ -141,12 +142,13 @@ fn with_overlap_a_rollout_plays_with_weights_one_update_old() {
     overlap_plays_with_weights_one_update_old(&device, gemm(Precision::Bf16), 1);
 }
 
-#[test]
-fn the_order_of_streams_changes_no_bit() {
+in_parts! { the_order_of_streams_changes_no_bit, the_loop_allocates_nothing_and_construction_the_predicted_bytes }
+
+fn the_order_of_streams_changes_no_bit(part: Part) {
     if !stand_in::is_child() {
-        for seed in ["1", "2", "3"] {
+        for seed in part.of(3, ["1", "2", "3"]) {
             let streams = [("OPERANT_HOST_STREAMS", seed.to_owned())];
-            let test = "cuda::training_loop::the_order_of_streams_changes_no_bit";
+            let test = "cuda::training_loop::few_cases::the_order_of_streams_changes_no_bit";
             let Some(output) = stand_in::rerun_with(test, &streams) else { return };
             stand_in::must_pass(&output);
         }
@@ -247,15 +249,15 @@ fn seven_enqueued_updates_report_as_seven_polled_ones() {
     }
 }
 
-#[test]
-fn the_loop_allocates_nothing_and_construction_the_predicted_bytes() {
+fn the_loop_allocates_nothing_and_construction_the_predicted_bytes(part: Part) {
     const PINNED: u64 = 3 * 4;
     use Kernels::{Fused, Gemm};
     use Precision::{Bf16, F32, Tf32};
     if !stand_in::is_child() {
         // By itself: other tests would take memory of the same device.
-        let test = "cuda::training_loop::the_loop_allocates_nothing_and_construction_the_predicted_bytes";
-        let Some(output) = stand_in::rerun(test) else { return };
+        let cases = if part == Part::Few { "few_cases" } else { "other_cases" };
+        let test = "the_loop_allocates_nothing_and_construction_the_predicted_bytes";
+        let Some(output) = stand_in::rerun(&format!("cuda::training_loop::{cases}::{test}")) else { return };
         return stand_in::must_pass(&output);
     }
     let plain = config();
@@ -263,7 +265,7 @@ fn the_loop_allocates_nothing_and_construction_the_predicted_bytes() {
         Config { norm_obs: false, norm_reward: false, shared_trunk: false, hidden: vec![], ..config() };
     let wide = Config { num_envs: 300, num_minibatches: 1, hidden: vec![64, 64], ..config() };
     let apart = Config { shared_trunk: false, norm_obs: false, ..wide.clone() };
-    for (ordinal, config, kernels, precision, overlap) in [
+    let cases = [
         (0, &plain, Fused, F32, false),
         (4, &plain, Fused, F32, true),
         (0, &plain, Fused, Bf16, true),
@@ -272,7 +274,8 @@ fn the_loop_allocates_nothing_and_construction_the_predicted_bytes() {
         (0, &wide, Fused, Bf16, true),
         (0, &plain, Gemm, F32, false),
         (0, &apart, Gemm, Bf16, true),
-    ] {
+    ];
+    for (ordinal, config, kernels, precision, overlap) in part.of(3, cases) {
         let Some(device) = device(ordinal) else { return };
         let network = NetworkOptions { precision, kernels };
         let options = GpuOptions { network, ..options(precision, overlap) };

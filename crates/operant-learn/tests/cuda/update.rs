@@ -6,16 +6,23 @@ use operant_learn::network::init_params;
 use operant_learn::{Activation, Config, Encoder, Precision};
 use operant_parity::UpdatePath;
 
-use super::{ORDERS, Share, precisions};
+use super::{ORDERS, precisions};
 use crate::support::gpu::{config, device, gradient_agrees, sanitized, updates_agree};
 use crate::support::locks::Locks;
+use crate::support::parts::Part;
 use crate::support::world;
 
-#[test]
-fn updates_follow_the_cpu() {
+in_parts! {
+    updates_follow_the_cpu,
+    embeddings_follow_the_cpu,
+    gradients_on_tensor_cores_are_those_of_single_precision,
+    orders_of_threads_and_ways_of_launching_give_the_same_bits,
+}
+
+fn updates_follow_the_cpu(part: Part) {
     let Some(device) = device(0) else { return };
     let base = |envs: usize, steps: usize, hidden: &[usize]| config(envs, steps, hidden);
-    for (name, config) in [
+    let cases = [
         ("cartpole", base(16, 16, &[64, 64])),
         ("cartpole", Config { num_minibatches: 3, clip_vloss: false, ..base(17, 9, &[64, 64]) }),
         ("pendulum", Config { shared_trunk: false, norm_adv: false, ..base(16, 16, &[32]) }),
@@ -25,7 +32,8 @@ fn updates_follow_the_cpu() {
         ("locks", Config { target_kl: 1e-4, max_grad_norm: 0.01, ..base(65, 4, &[128, 32]) }),
         ("cards", base(17, 8, &[20])),
         ("mixed_cards", base(17, 8, &[20])),
-    ] {
+    ];
+    for (name, config) in part.of(3, cases) {
         updates_agree(&device, &*world(name), &config, 2, UpdatePath::Fused);
     }
 }
@@ -48,31 +56,19 @@ fn with_tables() -> [(&'static str, Config); 8] {
 }
 
 /// Updates in single precision, gradients in others.
-fn embeddings_agree(share: Share) {
-    for (case, (name, config)) in with_tables().into_iter().enumerate() {
-        for (ordinal, precision) in share.of(precisions(), case) {
-            let Some(device) = device(ordinal) else { return };
-            if precision == Precision::F32 {
-                updates_agree(&device, &*world(name), &config, 10, UpdatePath::Fused);
-            } else {
-                gradient_agrees(&device, &*world(name), &config, precision);
-            }
+fn embeddings_follow_the_cpu(part: Part) {
+    let cases = with_tables().into_iter().flat_map(|case| precisions().map(|how| (case.clone(), how)));
+    for ((name, config), (ordinal, precision)) in part.of(10, cases) {
+        let Some(device) = device(ordinal) else { return };
+        if precision == Precision::F32 {
+            updates_agree(&device, &*world(name), &config, 10, UpdatePath::Fused);
+        } else {
+            gradient_agrees(&device, &*world(name), &config, precision);
         }
     }
 }
 
-#[test]
-fn embeddings_follow_the_cpu() {
-    embeddings_agree(Share::One);
-}
-
-#[test]
-#[ignore = "cargo xtask test --all"]
-fn embeddings_follow_the_cpu_in_other_precisions() {
-    embeddings_agree(Share::Others);
-}
-
-fn gradients_on_tensor_cores_agree(share: Share) {
+fn gradients_on_tensor_cores_are_those_of_single_precision(part: Part) {
     let base = |hidden: &[usize]| config(17, 9, hidden);
     let cases = [
         ("cartpole", base(&[64, 64])),
@@ -86,23 +82,12 @@ fn gradients_on_tensor_cores_agree(share: Share) {
         ("cards", base(&[20])),
         ("mixed_cards", base(&[20])),
     ];
-    for (case, (name, config)) in cases.into_iter().enumerate() {
-        for (ordinal, precision) in share.of([(0, Precision::Bf16), (2, Precision::Tf32)], case) {
-            let Some(device) = device(ordinal) else { return };
-            gradient_agrees(&device, &*world(name), &config, precision);
-        }
+    let cores = [(0, Precision::Bf16), (2, Precision::Tf32)];
+    let cases = cases.into_iter().flat_map(|case| cores.map(|how| (case.clone(), how)));
+    for ((name, config), (ordinal, precision)) in part.of(7, cases) {
+        let Some(device) = device(ordinal) else { return };
+        gradient_agrees(&device, &*world(name), &config, precision);
     }
-}
-
-#[test]
-fn gradients_on_tensor_cores_are_those_of_single_precision() {
-    gradients_on_tensor_cores_agree(Share::One);
-}
-
-#[test]
-#[ignore = "cargo xtask test --all"]
-fn gradients_on_other_tensor_cores_are_those_of_single_precision() {
-    gradients_on_tensor_cores_agree(Share::Others);
 }
 
 #[test]
@@ -141,11 +126,10 @@ fn ten_updates_in_a_row_follow_the_cpu() {
     updates_agree(&device, &*world("cartpole"), &config, 10, UpdatePath::Fused);
 }
 
-#[test]
-fn orders_of_threads_and_ways_of_launching_give_the_same_bits() {
+fn orders_of_threads_and_ways_of_launching_give_the_same_bits(part: Part) {
     let (whole, phases) = (UpdatePath::Fused, UpdatePath::Phases);
     let [tables, _, _, _, apart, ..] = with_tables();
-    for (name, config) in [("locks", config(33, 8, &[32, 32])), tables, apart] {
+    for (name, config) in part.of(3, [("locks", config(33, 8, &[32, 32])), tables, apart]) {
         let mut states = Vec::new();
         for (ordinal, how) in [(0, whole), (1, whole), (2, whole), (0, phases), (4, whole)] {
             let Some(device) = device(ordinal) else { return };
@@ -186,6 +170,7 @@ fn nightly_the_update_stays_within_its_memory_and_the_language() {
     sanitized(&[
         "cuda::update::a_minibatch_that_is_not_finite_is_skipped_and_counted",
         "cuda::update::the_order_of_threads_changes_no_bit_on_tensor_cores",
-        "cuda::update::orders_of_threads_and_ways_of_launching_give_the_same_bits",
+        "cuda::update::few_cases::orders_of_threads_and_ways_of_launching_give_the_same_bits",
+        "cuda::update::other_cases::orders_of_threads_and_ways_of_launching_give_the_same_bits",
     ]);
 }

@@ -2,6 +2,8 @@
 
 #[macro_use]
 pub mod worlds;
+#[macro_use]
+pub mod parts;
 
 #[path = "../../../operant-env/tests/support/cards.rs"]
 pub mod cards;

@@ -4,37 +4,36 @@ use std::collections::BTreeMap;
 
 /// The line of each key of a document, by its path.
 #[derive(Default)]
-pub(super) struct Lines(BTreeMap<Vec<String>, usize>);
+pub(super) struct Lines {
+    text: String,
+    /// Where each key's path begins, in bytes.
+    starts: BTreeMap<Vec<String>, usize>,
+}
 
 impl Lines {
     /// The lines of a document; empty if it is not TOML.
     pub fn of(text: &str) -> Self {
-        fn walk(
-            text: &str,
-            table: &toml::de::DeTable<'_>,
-            path: &[String],
-            lines: &mut BTreeMap<Vec<String>, usize>,
-        ) {
+        fn walk(table: &toml::de::DeTable<'_>, path: &[String], starts: &mut BTreeMap<Vec<String>, usize>) {
             for (key, value) in table {
                 let mut path = path.to_vec();
                 path.push(key.get_ref().to_string());
                 if let Some(inner) = value.get_ref().as_table() {
-                    walk(text, inner, &path, lines);
+                    walk(inner, &path, starts);
                 }
-                lines.insert(path, line_of(text, key.span().start));
+                starts.insert(path, key.span().start);
             }
         }
-        let mut lines = BTreeMap::new();
+        let mut starts = BTreeMap::new();
         if let Ok(document) = toml::de::DeTable::parse(text) {
-            walk(text, document.get_ref(), &[], &mut lines);
+            walk(document.get_ref(), &[], &mut starts);
         }
-        Lines(lines)
+        Lines { text: text.to_owned(), starts }
     }
 
     /// The line of the key at this path.
     pub fn get(&self, path: &[&str]) -> Option<usize> {
         let path: Vec<String> = path.iter().map(ToString::to_string).collect();
-        self.0.get(&path).copied()
+        self.starts.get(&path).map(|start| line_of(&self.text, *start))
     }
 }
 
