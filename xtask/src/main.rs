@@ -30,7 +30,7 @@ Chores:
           --all adds what must hold before a change goes in: longer tests, doc tests, kernels of all architectures,
           documentation, other instruction sets, the whole suite of the Python package.
           --nightly runs the longest tests alone: every world on the simulated GPU in three orders of threads,
-          and kernels under sanitizers.
+          kernels under sanitizers, and every width of lanes.
   test --clients
           The Python package under what needs PyTorch: Stable-Baselines3, TorchRL and the examples. Makes
           target/clients-venv from requirements-clients.txt, 3 GB to download. Not part of `test`: run it before a

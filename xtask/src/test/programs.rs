@@ -1,6 +1,6 @@
 //! The test programs of the workspace: built by one cargo command, run as many at a time as there are cores.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -102,13 +102,14 @@ fn names<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
 ///
 /// # Errors
 ///
-/// Tests that do not compile, or every program that failed, with the commands that repeat them.
+/// Tests that do not compile, or every program that failed, with the commands that repeat them: what `repeat` says of a program's name.
 pub fn run(
     metadata: &Metadata,
     cargo: &mut Command,
     arguments: &[&str],
     log: &Path,
     variables: &Variables,
+    repeat: impl Fn(&str) -> String,
 ) -> Result<Vec<String>> {
     let programs = build(metadata, cargo)?;
     for name in names(arguments) {
@@ -157,12 +158,8 @@ pub fn run(
     eprintln!("{count} test programs ran in {:.0} s", begin.elapsed().as_secs_f64());
     let failed = failed.into_inner().expect("no worker panics");
     if !failed.is_empty() {
-        let commands: Vec<String> = failed
-            .iter()
-            .map(|name| {
-                format!("    cargo test --profile quick --package {name}{}", behind_dashes(arguments))
-            })
-            .collect();
+        let commands: BTreeSet<String> = failed.iter().map(|name| format!("    {}", repeat(name))).collect();
+        let commands: Vec<String> = commands.into_iter().collect();
         bail!(
             "{} of {count} test programs failed; to repeat only these:\n\n{}\n",
             failed.len(),
