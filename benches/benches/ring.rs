@@ -1,6 +1,6 @@
 //! The cost of the metrics ring: publishing a record, compared with a plain copy of its words; attaching to a run of a million
-//! updates; and in steps per second of `operant train cartpole`, without a ring, with one, and with eight monitors.
-//! `cargo bench -p benches --bench ring [-- publish | attach | train]`
+//! updates; a monitor beside a live run; and in steps per second of `operant train cartpole`, without a ring, with one, and with eight
+//! monitors. `cargo bench -p benches --bench ring [-- publish | attach | live | train]`
 //!
 //! Times are medians of repetitions that alternate, with their extremes. Nothing is asserted about them.
 
@@ -12,10 +12,14 @@ use anyhow::{Result, bail};
 mod attach;
 #[path = "ring/cores.rs"]
 mod cores;
+#[path = "ring/live.rs"]
+mod live;
 #[path = "ring/monitors.rs"]
 mod monitors;
 #[path = "ring/publish.rs"]
 mod publish;
+#[path = "../../crates/operant-monitor/examples/synthetic/mod.rs"]
+mod synthetic;
 #[path = "ring/training.rs"]
 mod training;
 
@@ -43,13 +47,13 @@ fn exit_code(result: Result<()>) -> ExitCode {
 type Part = fn() -> Result<()>;
 
 /// The measurements, in order, each with its name.
-const PARTS: [(&str, Part); 3] =
-    [("publish", publish::run), ("attach", attach::run), ("train", training::run)];
+const PARTS: [(&str, Part); 4] =
+    [("publish", publish::run), ("attach", attach::run), ("live", live::run), ("train", training::run)];
 
 fn run(asked: &[String]) -> Result<()> {
     if let Some(unknown) = asked.iter().find(|name| PARTS.iter().all(|(part, _)| part != name)) {
         bail!(
-            "there is no part `{unknown}`; use: cargo bench -p benches --bench ring [-- publish | attach | train]"
+            "there is no part `{unknown}`; use: cargo bench -p benches --bench ring [-- publish | attach | live | train]"
         );
     }
     println!("{} cores; medians of repetitions (min .. max)", cores::allowed()?.len());

@@ -12,8 +12,6 @@ inline int __syncthreads_count(int value, OPERANT_PLACE) {
     return (int)operant_host::engine->sync_threads(operant_host::lane(), value != 0,
                                                    {operant_host::SyncPoint::SyncThreads, line, file});
 }
-inline int __syncthreads_or(int value, OPERANT_PLACE) { return __syncthreads_count(value != 0, file, line) > 0; }
-inline int __syncthreads_and(int value, OPERANT_PLACE) { return __syncthreads_count(value == 0, file, line) == 0; }
 
 namespace operant_host {
 
@@ -67,12 +65,6 @@ inline T __shfl_down_sync(unsigned mask, T value, unsigned lanes, int width = 32
     const unsigned from = lane + lanes > (lane | (unsigned)(width - 1)) ? lane : lane + lanes;
     return operant_host::shuffle(mask, value, from, {operant_host::SyncPoint::Shuffle, line, file});
 }
-template <class T>
-inline T __shfl_up_sync(unsigned mask, T value, unsigned lanes, int width = 32, OPERANT_PLACE) {
-    const unsigned lane = operant_host::lane()->lane;
-    const unsigned from = (lane & (unsigned)(width - 1)) < lanes ? lane : lane - lanes;
-    return operant_host::shuffle(mask, value, from, {operant_host::SyncPoint::Shuffle, line, file});
-}
 
 inline unsigned __ballot_sync(unsigned mask, int value, OPERANT_PLACE) {
     return operant_host::vote(mask, value != 0, {operant_host::SyncPoint::Vote, line, file});
@@ -81,30 +73,6 @@ inline int __any_sync(unsigned mask, int value, OPERANT_PLACE) { return __ballot
 inline int __all_sync(unsigned mask, int value, OPERANT_PLACE) {
     return __ballot_sync(mask, value, file, line) == 0xffffffffu;
 }
-
-// redux.sync, of sm_80 and newer: 32-bit integers only.
-#define OPERANT_REDUCE(NAME, TYPE, STEP)                                                              \
-    inline TYPE NAME(unsigned mask, TYPE value, OPERANT_PLACE) {                                      \
-        const operant_host::ThreadPosition place = {operant_host::SyncPoint::Reduce, line, file};                \
-        operant_host::whole_warp(mask, place);                                                        \
-        const uint64_t* values = operant_host::engine->gather(operant_host::lane(), (unsigned)value, place); \
-        unsigned sum = (unsigned)values[0];                                                           \
-        for (int i = 1; i < 32; ++i) {                                                                \
-            const TYPE a = (TYPE)sum, b = (TYPE)(unsigned)values[i];                                  \
-            sum = (unsigned)(STEP);                                                                   \
-        }                                                                                             \
-        return (TYPE)sum;                                                                             \
-    }
-OPERANT_REDUCE(__reduce_add_sync, unsigned, a + b)
-OPERANT_REDUCE(__reduce_add_sync, int, (unsigned)a + (unsigned)b)
-OPERANT_REDUCE(__reduce_min_sync, unsigned, a < b ? a : b)
-OPERANT_REDUCE(__reduce_min_sync, int, a < b ? a : b)
-OPERANT_REDUCE(__reduce_max_sync, unsigned, a > b ? a : b)
-OPERANT_REDUCE(__reduce_max_sync, int, a > b ? a : b)
-OPERANT_REDUCE(__reduce_and_sync, unsigned, a & b)
-OPERANT_REDUCE(__reduce_or_sync, unsigned, a | b)
-OPERANT_REDUCE(__reduce_xor_sync, unsigned, a ^ b)
-#undef OPERANT_REDUCE
 
 // The twin of an instruction that a whole warp executes (mma, ldmatrix): every lane brings `in` and takes `out`; `compute`,
 // which captures nothing, sees all 32 of both. `in` is copied before, so `out` may be the same memory.

@@ -48,13 +48,6 @@ CUresult copy(void* to, const void* from, size_t size, Stream* stream) {
     });
 }
 
-// The stream of a copy that the host waits for.
-CUresult waiting_stream(Stream*& stream) {
-    Device* device;
-    TRY(current_device_outside_captures(device));
-    return stream_of(nullptr, stream);
-}
-
 void* host_pointer(CUdeviceptr pointer) { return reinterpret_cast<void*>((uintptr_t)pointer); }
 
 }  // namespace
@@ -143,20 +136,6 @@ EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t si
     return copy(host_pointer(to), host_pointer(from), size, stream);
 }
 
-EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr to, const void* from, size_t size) {
-    Stream* stream;
-    TRY(waiting_stream(stream));
-    TRY(cuMemcpyHtoDAsync_v2(to, from, size, stream));
-    return settle(*stream);
-}
-
-EXPORT CUresult cuMemcpyDtoH_v2(void* to, CUdeviceptr from, size_t size) {
-    Stream* stream;
-    TRY(waiting_stream(stream));
-    TRY(cuMemcpyDtoHAsync_v2(to, from, size, stream));
-    return settle(*stream);
-}
-
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t size, CUstream handle) {
     Stream* stream;
     TRY(stream_of(handle, stream));
@@ -164,17 +143,6 @@ EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t size,
     void* memory = host_pointer(to);
     return submit(*stream, [=] {
         memset(memory, byte, size);
-        return CUDA_SUCCESS;
-    });
-}
-
-EXPORT CUresult cuMemsetD32Async(CUdeviceptr to, unsigned word, size_t count, CUstream handle) {
-    Stream* stream;
-    TRY(stream_of(handle, stream));
-    if (to % 4 != 0 || !is_live(to, 4 * count)) return CUDA_ERROR_INVALID_VALUE;
-    unsigned* memory = static_cast<unsigned*>(host_pointer(to));
-    return submit(*stream, [=] {
-        for (size_t i = 0; i < count; ++i) memory[i] = word;
         return CUDA_SUCCESS;
     });
 }

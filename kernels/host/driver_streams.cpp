@@ -229,21 +229,6 @@ EXPORT CUresult cuStreamSynchronize(CUstream handle) {
     return current_device(device);
 }
 
-EXPORT CUresult cuStreamQuery(CUstream handle) {
-    Stream* stream;
-    TRY(stream_of(handle, stream));
-    if (const auto capture = capture_of(*stream)) return spoil(*capture);
-    if (deferred()) {
-        // Repeated queries eventually succeed.
-        bool asked = false;
-        TRY(advance(*stream->device, [&] { return stream->steps.empty() || std::exchange(asked, true); }));
-        const std::lock_guard<std::mutex> lock(driver().mutex);
-        return stream->steps.empty() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-    }
-    const std::unique_lock<std::mutex> free(stream->running, std::try_to_lock);
-    return free.owns_lock() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-}
-
 EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent waited, unsigned flags) {
     Stream* stream;
     Event* event;
@@ -387,15 +372,6 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph* graph) {
     if (!capture->unjoined.empty()) return CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     *graph = new Graph{stream->device, std::move(capture->commands)};
     driver().graphs.insert(*graph);
-    return CUDA_SUCCESS;
-}
-
-EXPORT CUresult cuStreamIsCapturing(CUstream handle, unsigned* status) {
-    Stream* stream;
-    TRY(stream_of(handle, stream));
-    if (!status) return CUDA_ERROR_INVALID_VALUE;
-    const auto capture = capture_of(*stream);
-    *status = !capture ? 0 : capture->invalid ? 2 : 1;
     return CUDA_SUCCESS;
 }
 

@@ -36,7 +36,6 @@ enum class SyncPoint : unsigned {
     SyncWarp,
     Shuffle,
     Vote,
-    Reduce,
     HostWarp,
     SyncThreads,
     GridBarrier,

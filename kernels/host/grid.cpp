@@ -13,7 +13,6 @@ static const char* name_of(SyncPoint sync_point) {
         case SyncPoint::SyncWarp: return "__syncwarp";
         case SyncPoint::Shuffle: return "a shuffle";
         case SyncPoint::Vote: return "a vote (any, all, ballot)";
-        case SyncPoint::Reduce: return "a __reduce";
         case SyncPoint::HostWarp: return "a host_warp";
         case SyncPoint::SyncThreads: return "__syncthreads";
         case SyncPoint::GridBarrier: return "GRID_BARRIER";

@@ -41,10 +41,6 @@ pub const RAY: Clients = Clients {
 };
 
 /// Makes the environment, installs the package by itself, and runs the tests and the examples.
-///
-/// # Errors
-///
-/// A package cannot be installed, or the first step that fails.
 pub fn run(clients: &Clients) -> Result<()> {
     let metadata = tools::workspace()?;
     let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());

@@ -9,10 +9,6 @@ use anyhow::{Context, Result, ensure};
 pub const PYTHON_TYPES: &str = "crates/operant-python/python/operant/_settings.py";
 
 /// Writes to the file `path` what the example of that package prints.
-///
-/// # Errors
-///
-/// A workspace that cargo cannot read, a package that does not build, or a file that cannot be written.
 pub fn run(path: &str, package: &str, example: &str) -> Result<()> {
     let metadata = crate::tools::workspace()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -9,10 +9,6 @@ const FUZZ: &str = "crates/operant-metrics/fuzz";
 const TARGET: &str = "reader";
 
 /// Runs the fuzz target; new inputs are kept below the target directory, those that fail in the fuzz crate's `artifacts`.
-///
-/// # Errors
-///
-/// Arguments that are none, a missing cargo-fuzz, or an input at which the reader fails.
 pub fn run(args: &[&str]) -> Result<()> {
     let runs: u64 = match *args {
         [] => RUNS,

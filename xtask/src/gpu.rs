@@ -22,12 +22,8 @@ const MOST_BYTES: u64 = 40_000_000;
 const ROUND: &str = include_str!("gpu/round.sh");
 const PEER: [&str; 3] = ["ppo_jax.py", "cartpole_jax.py", "worker.py"];
 
-/// Builds the binary. With a GPU, runs the self-test and stores its result under docs/results; without one, prints the files to
-/// copy to a machine that has one. With `--round` the same with a round, whose results `--report` turns into docs/results/gpu.md.
-///
-/// # Errors
-///
-/// A build or a self-test that fails, or results that cannot be read.
+/// Builds the binary. With a GPU, runs the self-test; without one, prints the files to copy to a machine that has one. With
+/// `--round` the same with a round, whose results `--report` turns into docs/results/gpu.md.
 pub fn run(args: &[&str]) -> Result<()> {
     let metadata = crate::tools::workspace()?;
     let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
@@ -122,22 +118,10 @@ fn selftest(root: &Path, target: &Path, quick: bool) -> Result<()> {
         );
         return Ok(());
     }
-    let result = target.join("portable").join("gpu.json");
-    // What an earlier run left is no result of this one.
-    if result.exists() {
-        std::fs::remove_file(&result).with_context(|| format!("{} cannot be removed", result.display()))?;
-    }
     let mut command = Command::new(&binary);
-    command.args(["selftest", "gpu", "--out"]).arg(&result).args(quick.then_some("--quick"));
+    command.args(["selftest", "gpu"]).args(quick.then_some("--quick"));
     let status = command.status().with_context(|| format!("cannot start {}", binary.display()))?;
-    let text = std::fs::read_to_string(&result).unwrap_or_default();
-    let value: Value = serde_json::from_str(&text).context("the self-test left no result")?;
-    ensure!(status.success(), "the self-test failed ({status}); {} says where", result.display());
-    if !quick {
-        let kept = root.join("docs/results").join(format!("gpu-{}.json", slug(&value)));
-        std::fs::write(&kept, text).with_context(|| format!("{} cannot be written", kept.display()))?;
-        println!("{}", kept.display());
-    }
+    ensure!(status.success(), "the self-test failed ({status})");
     Ok(())
 }
 
@@ -149,22 +133,4 @@ fn commit(root: &Path) -> String {
         .output();
     let text = git.ok().filter(|output| output.status.success());
     text.map_or("unknown".to_owned(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-/// The device's name as part of a file's name: `nvidia-h200`.
-fn slug(result: &Value) -> String {
-    let name = result["gpu"]["name"].as_str().unwrap_or("unknown").to_lowercase();
-    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    words.collect::<Vec<_>>().join("-")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_device_names_its_file() {
-        let result = serde_json::json!({"gpu": {"name": "NVIDIA H200 (SXM)"}});
-        assert_eq!(slug(&result), "nvidia-h200-sxm");
-    }
 }

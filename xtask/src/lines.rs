@@ -52,10 +52,6 @@ impl std::ops::AddAssign for Lines {
 }
 
 /// Prints the table.
-///
-/// # Errors
-///
-/// No git, or a file that cannot be read.
 pub fn run() -> Result<()> {
     let metadata = crate::tools::workspace()?;
     let rooms = rooms(metadata.workspace_root.as_std_path())?;

@@ -66,7 +66,7 @@ Chores:
           environment with every network for every architecture, for spills and warnings alone.
   gpu [--quick]
           Builds a binary for any x86-64-v3 machine and runs `operant selftest gpu` with it, if there is a GPU
-          here; the result is kept under docs/results.
+          here.
   gpu --round
           Builds the same binary and puts it into target/gpu-round, with a script that checks and measures a GPU
           in eight minutes; runs it if there is a GPU here. The folder can be copied to another machine.

@@ -67,10 +67,6 @@ impl Library {
 }
 
 /// Tests with every library that is installed.
-///
-/// # Errors
-///
-/// There is none, or a test fails.
 pub fn run() -> Result<()> {
     let (missing, found): (Vec<_>, Vec<_>) = LIBRARIES.iter().partition(|library| library.is_missing());
     for library in &missing {

@@ -15,10 +15,6 @@ pub struct Operant {
 
 impl Operant {
     /// Builds the release binary. Runs are kept under the target directory, in a folder called `name`.
-    ///
-    /// # Errors
-    ///
-    /// A workspace that cargo cannot read, or an operant that does not build.
     pub fn build(name: &str) -> Result<Self> {
         let metadata = crate::tools::workspace()?;
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -35,19 +31,11 @@ impl Operant {
     }
 
     /// Runs `operant train` with `args`, and reads its result.
-    ///
-    /// # Errors
-    ///
-    /// A run that fails, with its own words.
     pub fn train(&self, args: &[&str]) -> Result<Value> {
         self.json("train", &[args, &["--quiet"]].concat())
     }
 
     /// Runs `operant eval` with `args`, and reads its result.
-    ///
-    /// # Errors
-    ///
-    /// An evaluation that fails, with its message.
     pub fn eval(&self, args: &[&str]) -> Result<Value> {
         self.json("eval", args)
     }
@@ -62,10 +50,6 @@ impl Operant {
     }
 
     /// Starts `operant train` with `args`; its result is on its stdout, its stderr is inherited.
-    ///
-    /// # Errors
-    ///
-    /// A binary that cannot be started.
     pub fn start(&self, args: &[&str]) -> Result<Child> {
         let mut command = Command::new(&self.binary);
         command.arg("train").args(args).args(["--json", "--quiet", "--run-dir"]).arg(&self.runs);
@@ -73,10 +57,6 @@ impl Operant {
     }
 
     /// The names of all environments.
-    ///
-    /// # Errors
-    ///
-    /// A binary that cannot be started, or prints something else.
     pub fn envs(&self) -> Result<Vec<String>> {
         let output = Command::new(&self.binary).args(["envs", "--json"]).output()?;
         let text = String::from_utf8(output.stdout)?;
@@ -88,10 +68,6 @@ impl Operant {
     }
 
     /// The output of `operant config` with `args`.
-    ///
-    /// # Errors
-    ///
-    /// A configuration that it refuses, with its own words.
     pub fn config(&self, args: &[&str]) -> Result<String> {
         let output = Command::new(&self.binary).arg("config").args(args).output();
         let output = output.context("cannot start operant")?;

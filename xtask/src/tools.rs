@@ -16,10 +16,6 @@ const NVRTC: &str = "OPERANT_NVRTC_DIR";
 const REQUIREMENTS: &str = "requirements-test.txt";
 
 /// Where the workspace is, and its members.
-///
-/// # Errors
-///
-/// A workspace that cargo cannot read.
 pub fn workspace() -> Result<Metadata> {
     let metadata = MetadataCommand::new().no_deps().exec();
     metadata.context("cannot read the workspace; run this inside it, where `cargo metadata` works")
@@ -95,10 +91,6 @@ pub fn python(target: &Path) -> Option<PathBuf> {
 }
 
 /// Makes the Python environment of the tests in `target/venv`, or brings it up to date.
-///
-/// # Errors
-///
-/// No Python, or a package that cannot be installed.
 pub fn install() -> Result<()> {
     let metadata = workspace()?;
     let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
@@ -108,10 +100,6 @@ pub fn install() -> Result<()> {
 }
 
 /// Makes a Python environment with the packages of a file, or brings it up to date; returns its Python.
-///
-/// # Errors
-///
-/// No Python, or a package that cannot be installed.
 pub fn environment(venv: &Path, requirements: &Path) -> Result<PathBuf> {
     let python = venv.join("bin/python");
     if !runs(Command::new(&python).args(["-m", "pip", "--version"])) {
@@ -124,10 +112,6 @@ pub fn environment(venv: &Path, requirements: &Path) -> Result<PathBuf> {
 }
 
 /// Installs the packages of a file of requirements.
-///
-/// # Errors
-///
-/// A package that cannot be installed.
 pub fn pip_install(python: &Path, requirements: &Path) -> Result<()> {
     let mut pip = Command::new(python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]).arg(requirements);
@@ -136,10 +120,6 @@ pub fn pip_install(python: &Path, requirements: &Path) -> Result<()> {
 }
 
 /// Builds and runs `xtask-kernels`, with the features of the whole workspace, so that it shares what the tests compile.
-///
-/// # Errors
-///
-/// It does not compile, or fails.
 pub fn kernels(args: &[&str]) -> Result<()> {
     let metadata = workspace()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -25,10 +25,6 @@ fn execute(place: &Path, program: &str, args: &[&str], is_kept: bool) -> Result<
 }
 
 /// Writes what lists the environments, or shows how the CUDA text of one differs from the last commit.
-///
-/// # Errors
-///
-/// A workspace that cargo cannot read, environments that do not compile, or a file that cannot be written.
 pub fn run(args: &[&str]) -> Result<()> {
     let metadata = crate::tools::workspace()?;
     let root = metadata.workspace_root.as_std_path();

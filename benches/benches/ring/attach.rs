@@ -26,9 +26,6 @@ const METRICS: [&str; 10] = [
 ];
 
 /// Measures and prints.
-///
-/// # Errors
-/// When no ring can be made or read.
 pub fn run() -> Result<()> {
     let dir = tempfile::tempdir_in("/dev/shm").context("cannot make a directory in /dev/shm")?;
     let mut ring = create_in(dir.path(), &Identity::of_this_process("bench", "none"), &Default::default())?;

@@ -30,3 +30,10 @@ pub fn processor_seconds(process: u32) -> Option<f64> {
     let ticks = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
     Some(ticks / rustix::param::clock_ticks_per_second() as f64)
 }
+
+/// Most bytes that a process has had resident.
+pub fn peak_memory(process: u32) -> Option<f64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(peak.trim().trim_end_matches("kB").trim_end().parse::<f64>().ok()? * 1024.0)
+}

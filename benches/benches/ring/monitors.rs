@@ -22,18 +22,24 @@ pub struct Monitor {
     drain: JoinHandle<Vec<u8>>,
     drawn: Arc<AtomicU64>,
     begin: Instant,
+    /// Processor seconds and bytes drawn at `begin`.
+    before: (f64, u64),
 }
 
 /// The load of a monitor.
 pub struct MonitorLoad {
     /// Share of a core that it took.
     pub load: f64,
+    /// Most bytes that it had resident.
+    pub peak_memory: f64,
+    /// Bytes to the terminal per second.
+    pub bytes_per_second: f64,
 }
 
 impl Monitor {
-    /// Starts `operant monitor RUN` at ten frames a second, on the cores of this thread.
-    pub fn start(operant: &Path, run: &str, rings: &Path) -> Result<Self> {
-        let size = PtySize { rows: 40, cols: 120, pixel_width: 0, pixel_height: 0 };
+    /// Starts `operant monitor RUN` at ten frames a second, on the cores of this thread and a terminal of this size.
+    pub fn start(operant: &Path, run: &str, rings: &Path, (cols, rows): (u16, u16)) -> Result<Self> {
+        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).context("cannot make a pseudo terminal")?;
         let mut command = CommandBuilder::new(operant);
         command.args(["monitor", run, "--interval", "0.1"]);
@@ -53,7 +59,17 @@ impl Monitor {
             }
             tail
         });
-        Ok(Monitor { child, terminal: pair.master, drain, drawn, begin: Instant::now() })
+        Ok(Monitor { child, terminal: pair.master, drain, drawn, begin: Instant::now(), before: (0.0, 0) })
+    }
+
+    /// Measures from now on, instead of from the start.
+    pub fn restart_measurement(&mut self) {
+        self.begin = Instant::now();
+        self.before = (self.processor_seconds(), self.drawn.load(Ordering::Relaxed));
+    }
+
+    fn processor_seconds(&self) -> f64 {
+        self.child.process_id().and_then(cores::processor_seconds).unwrap_or(f64::NAN)
     }
 
     /// Ends it, and returns its CPU load.
@@ -63,7 +79,9 @@ impl Monitor {
     pub fn stop(mut self) -> Result<MonitorLoad> {
         let ended = self.child.try_wait()?;
         let (seconds, watched) =
-            (self.child.process_id().and_then(cores::processor_seconds), self.begin.elapsed());
+            (self.processor_seconds() - self.before.0, self.begin.elapsed().as_secs_f64());
+        let peak_memory = self.child.process_id().and_then(cores::peak_memory).unwrap_or(f64::NAN);
+        let bytes_per_second = (self.drawn.load(Ordering::Relaxed) - self.before.1) as f64 / watched;
         let mut keys = self.terminal.take_writer()?;
         let _ = keys.write_all(b"q");
         let begin = Instant::now();
@@ -78,6 +96,6 @@ impl Monitor {
         ensure!(ended.is_none(), "a monitor ended by itself ({ended:?}); its last words: {said}");
         let drawn = self.drawn.load(Ordering::Relaxed);
         ensure!(drawn > SCREEN, "a monitor drew {drawn} bytes only: {said}");
-        Ok(MonitorLoad { load: seconds.unwrap_or(f64::NAN) / watched.as_secs_f64() })
+        Ok(MonitorLoad { load: seconds / watched, peak_memory, bytes_per_second })
     }
 }

@@ -152,9 +152,6 @@ fn watch(reader: &RingReader) {
 }
 
 /// Measures and prints.
-///
-/// # Errors
-/// When no ring can be made, or the readers do not start.
 pub fn run() -> Result<()> {
     let dir = tempfile::tempdir_in("/dev/shm").context("cannot make a directory in /dev/shm")?;
     let mut ring = create_in(dir.path(), &Identity::of_this_process("bench", "none"), &Default::default())?;

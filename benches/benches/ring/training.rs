@@ -85,7 +85,7 @@ impl Bench<'_> {
             std::thread::sleep(Duration::from_millis(2));
         }
         let monitors: Result<Vec<Monitor>> =
-            (0..arm.monitors).map(|_| Monitor::start(&self.operant, &name, &rings)).collect();
+            (0..arm.monitors).map(|_| Monitor::start(&self.operant, &name, &rings, (120, 40))).collect();
         // A process that has ended but was not waited for still reports its processor time.
         let id = WaitId::Pid(Pid::from_child(&child));
         waitid(id, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT).context("cannot wait for operant")?;
@@ -187,7 +187,7 @@ fn interval(values: &[f64]) -> (f64, f64) {
 }
 
 /// The program, built as this measurement was: in the same profile, below the same target directory.
-fn operant() -> Result<PathBuf> {
+pub fn operant() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let profile_dir = own.ancestors().nth(2).context("this program lies in no target directory")?;
     let path = profile_dir.join("operant");
@@ -207,9 +207,6 @@ fn operant() -> Result<PathBuf> {
 }
 
 /// Measures and prints.
-///
-/// # Errors
-/// When the program does not build, or a run or monitor fails.
 pub fn run() -> Result<()> {
     let operant = operant()?;
     println!("operant train cartpole, {}:", operant.display());

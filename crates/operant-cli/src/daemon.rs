@@ -59,10 +59,6 @@ pub fn leave_session() {
 }
 
 /// Starts this command again as a daemon and waits until it trains.
-///
-/// # Errors
-/// When it cannot be started. When it fails before training, its error is on stderr and its exit code is returned as
-/// `Err` of the inner result.
 pub fn start() -> anyhow::Result<Result<Started, u8>> {
     let mut command = invocation::this_program().map_err(|error| refused(&error))?;
     let arguments = invocation::arguments();

@@ -61,49 +61,27 @@ Exit codes:
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Train an agent, or continue a run
     Train(commands::train::Args),
-    /// Train many runs: over seeds, and over settings that vary
     Sweep(commands::sweep::Args),
-    /// Summarize a sweep, or a set of runs, with intervals over seeds
     Report(commands::report::Args),
-    /// Compare two sweeps, or two runs: scores, and what differs
     Compare(commands::compare::Args),
-    /// Watch runs in the terminal
     Monitor(commands::monitor::Args),
-    /// List the runs, live and ended
     Runs(commands::runs::Args),
-    /// Stop runs: each finishes its update, saves a checkpoint and ends
     Stop(commands::stop::Args),
-    /// Request a checkpoint of a live run and print its path
     Checkpoint(commands::checkpoint::Args),
-    /// Play episodes with a trained agent and print their mean return
     Eval(commands::eval::Args),
-    /// Show an agent, or play yourself
     Play(commands::play::Args),
-    /// Write a trained policy as ONNX or safetensors
     Export(commands::export::Args),
-    /// List the environments, or show one
     Envs(commands::envs::Args),
-    /// Print the effective configuration as TOML, each value with its origin
     Config(commands::config::Args),
-    /// Show this machine's devices, what is missing, and how to get it
     Info(commands::info::Args),
-    /// Play given actions from given states, without auto-reset
     Replay(commands::replay::Args),
-    /// Check and measure this machine: lanes, kernels, learning
     Selftest(commands::selftest::Args),
-    /// Measure environments, rollout and training on this machine
     Bench(commands::bench::Args),
-    /// Find the best settings for an environment on this machine, and write them to operant.toml
     Tune(commands::tune::Args),
-    /// Print the CUDA source generated from an environment
     Emit(commands::emit::Args),
-    /// Write a crate with an environment of your own, and the operant command that trains it
     New(commands::new::Args),
-    /// Print the completions for a shell
     Completions(commands::shell::Completions),
-    /// Print the manual page, or write one for each command
     Man(commands::shell::Man),
 }
 

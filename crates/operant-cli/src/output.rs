@@ -3,9 +3,6 @@
 use std::io::{self, Write};
 
 /// Writes text to stdout. A closed pipe counts as written.
-///
-/// # Errors
-/// When writing fails for any other reason, such as a full disk.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

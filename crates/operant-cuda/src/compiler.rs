@@ -22,7 +22,6 @@ use crate::table::Status;
 /// those.
 const OPTIONS: &[&str] = &["--std=c++17", "--ptxas-options=-v"];
 
-/// A compiled program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompiledProgram {
     /// The CUBIN.
@@ -138,7 +137,6 @@ impl Compiler {
         next.is_some()
     }
 
-    /// Its version.
     pub fn version(&self) -> Version {
         self.library().version
     }

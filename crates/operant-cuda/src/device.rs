@@ -60,7 +60,6 @@ impl Cuda {
 }
 
 impl Device {
-    /// The GPU's properties.
     pub fn properties(&self) -> &DeviceProperties {
         &self.context.properties
     }
@@ -71,9 +70,6 @@ impl Device {
     }
 
     /// Its free and total memory.
-    ///
-    /// # Errors
-    /// A driver error.
     pub fn memory(&self) -> Result<Memory, CudaError> {
         let (mut free, mut total) = (0, 0);
         self.context.call(format_args!("asking for its free memory"), |driver| {
@@ -84,17 +80,11 @@ impl Device {
     }
 
     /// A new stream: its work runs in order, and independently of other streams.
-    ///
-    /// # Errors
-    /// A driver error.
     pub fn stream(&self) -> Result<Stream, CudaError> {
         Stream::new(&self.context)
     }
 
     /// A new event that is not recorded yet.
-    ///
-    /// # Errors
-    /// A driver error.
     pub fn event(&self) -> Result<Event, CudaError> {
         Event::new(&self.context)
     }

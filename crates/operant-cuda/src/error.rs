@@ -32,7 +32,6 @@ pub enum CudaError {
     NoDriver {
         /// Where the library was searched, or why the one found is unusable.
         problem: String,
-        /// What to do.
         remedy: String,
     },
     /// The driver is older than [`crate::MINIMUM_DRIVER`].
@@ -41,19 +40,16 @@ pub enum CudaError {
         path: PathBuf,
         /// The CUDA version that it supports.
         found: Version,
-        /// The minimum version.
         needed: Version,
     },
     /// There is a driver, but it does not start or sees no GPU.
     NoDevice {
         /// The driver's message.
         problem: String,
-        /// What to do.
         remedy: String,
     },
     /// There is no GPU with that ordinal.
     NoSuchDevice {
-        /// The requested ordinal.
         ordinal: usize,
         /// Number of GPUs.
         count: usize,
@@ -62,35 +58,30 @@ pub enum CudaError {
     NoCompiler {
         /// Where the library was searched, or why the one found is unusable.
         problem: String,
-        /// What to do.
         remedy: String,
     },
     /// No library for matrix products (cuBLASLt) that could be used was found.
     NoBlas {
         /// Where the library was searched, or why the one found is unusable.
         problem: String,
-        /// What to do.
         remedy: String,
     },
     /// The library for matrix products (cuBLASLt) failed.
     Blas {
         /// The failed call and its error.
         problem: String,
-        /// What to do.
         remedy: String,
     },
     /// No library for sums between GPUs (NCCL) that could be used was found.
     NoNccl {
         /// Where the library was searched, or why the one found is unusable.
         problem: String,
-        /// What to do.
         remedy: String,
     },
     /// The library for sums between GPUs (NCCL) failed.
     Nccl {
         /// The failed call and its error.
         problem: String,
-        /// What to do.
         remedy: String,
     },
     /// The compiler does not support this architecture.
@@ -99,32 +90,27 @@ pub enum CudaError {
         architecture: u32,
         /// The compiler and the architectures that it supports.
         problem: String,
-        /// What to do.
         remedy: String,
     },
     /// A program does not compile.
     Compile {
-        /// The program's name.
         program: String,
         /// The architecture it was compiled for.
         architecture: u32,
         /// The compiler's error code.
         problem: String,
-        /// The compiler's log.
         log: String,
     },
     /// The compiler failed for a reason other than the program.
     Compiler {
         /// The failed call and its error.
         problem: String,
-        /// What to do.
         remedy: String,
     },
     /// A driver call failed.
     Call {
         /// The call and its code.
         failure: Box<Failure>,
-        /// The device.
         device: String,
         /// The operation.
         doing: String,
@@ -133,7 +119,6 @@ pub enum CudaError {
     Lost {
         /// The call that failed first.
         failure: Box<Failure>,
-        /// The device.
         device: String,
         /// The operation of the first failure.
         earlier: String,
@@ -142,7 +127,6 @@ pub enum CudaError {
     },
     /// Not enough device or pinned memory.
     OutOfMemory {
-        /// The device.
         device: String,
         /// `device` or `pinned host`.
         kind: &'static str,
@@ -172,17 +156,11 @@ pub enum CudaError {
         expected: usize,
     },
     /// A module has no kernel of this name.
-    NoKernel {
-        /// The program's name.
-        program: String,
-        /// The kernel's name.
-        kernel: String,
-    },
+    NoKernel { program: String, kernel: String },
     /// A call that this device, or its current state, does not allow.
     Refused {
         /// What was requested, and why it is refused.
         problem: String,
-        /// What to do.
         remedy: String,
     },
 }
@@ -264,7 +242,6 @@ impl CudaError {
         )
     }
 
-    /// What to do.
     pub fn remedy(&self) -> String {
         match self {
             CudaError::NoDriver { remedy, .. }

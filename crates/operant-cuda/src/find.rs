@@ -81,9 +81,6 @@ impl Cuda {
     }
 
     /// The GPUs that the driver shows, in its order.
-    ///
-    /// # Errors
-    /// A driver error.
     pub fn devices(&self) -> Result<Vec<DeviceProperties>, CudaError> {
         devices(&self.driver)
     }

@@ -22,6 +22,7 @@
 //! ```
 
 #![allow(unsafe_code)] // Foreign functions and device pointers; every block has a SAFETY comment.
+#![allow(missing_docs)] // documented where that says more than the name
 
 mod blas;
 mod cache;

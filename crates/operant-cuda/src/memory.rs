@@ -80,17 +80,14 @@ impl<T: Plain> Buffer<T> {
         Ok(Buffer { context: None, block: None, pointer: 0, len, of: PhantomData })
     }
 
-    /// How many elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many bytes.
     pub fn bytes(&self) -> usize {
         self.len * size_of::<T>()
     }
@@ -241,9 +238,6 @@ impl<T: Plain> Buffer<T> {
     }
 
     /// Sets every byte, asynchronously.
-    ///
-    /// # Errors
-    /// A driver error.
     pub fn fill(&self, stream: &Stream, byte: u8) -> Result<(), CudaError> {
         let Some(context) = self.check(stream)? else { return Ok(()) };
         let bytes = self.bytes();

@@ -16,7 +16,6 @@ use crate::transfers::Transfers;
 /// A launch configuration: blocks of threads, in one dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LaunchConfig {
-    /// Blocks.
     pub blocks: u32,
     /// Threads per block.
     pub threads: u32,
@@ -118,7 +117,6 @@ pub struct Function {
 }
 
 impl Function {
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -148,17 +146,11 @@ impl Function {
     }
 
     /// Registers per thread.
-    ///
-    /// # Errors
-    /// A driver error.
     pub fn registers(&self) -> Result<u32, CudaError> {
         self.attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)
     }
 
     /// Bytes of local memory per thread: spilled registers, and arrays that are indexed by variables.
-    ///
-    /// # Errors
-    /// A driver error.
     pub fn local_bytes(&self) -> Result<u32, CudaError> {
         self.attribute(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)
     }
@@ -173,9 +165,6 @@ impl Function {
     }
 
     /// How many blocks of `threads` threads, each with `shared` bytes of dynamic shared memory, fit on a multiprocessor.
-    ///
-    /// # Errors
-    /// A driver error.
     pub fn blocks_per_multiprocessor(&self, threads: u32, shared: usize) -> Result<u32, CudaError> {
         let mut blocks: c_int = 0;
         let requested = c_int::try_from(threads).unwrap_or(c_int::MAX);

@@ -337,7 +337,6 @@ mod tests {
     use super::*;
 
     crate::plain_struct! {
-        /// A pair.
         struct Pair {
             /// Both.
             numbers: [f32; 2],

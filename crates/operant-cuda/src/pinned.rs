@@ -30,12 +30,10 @@ impl<T: Plain> Pinned<T> {
         Ok(Pinned { block: PinnedBlock::new(context, bytes_of::<T>(len)?)?, len, of: PhantomData })
     }
 
-    /// How many elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -112,7 +110,6 @@ pub(crate) struct PinnedBlock {
     last: Mutex<LastCopy>,
 }
 
-/// The last copy.
 #[derive(Debug, Default)]
 pub(crate) struct LastCopy {
     /// The number of its stream, while it may still run.

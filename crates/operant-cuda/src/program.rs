@@ -1,6 +1,5 @@
 //! A program to compile: text, headers and macros.
 
-/// A program to compile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Program {
     /// Its name in messages: `rollout.cu`.

@@ -30,7 +30,6 @@ pub struct DeviceProperties {
     pub registers_per_multiprocessor: u32,
     /// Bytes of the level-2 cache.
     pub l2_bytes: usize,
-    /// Bytes of device memory.
     pub memory_bytes: u64,
     /// The highest clock of the multiprocessors, in kHz.
     pub clock_khz: u32,

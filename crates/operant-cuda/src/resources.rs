@@ -3,7 +3,6 @@
 /// The resources of a kernel, as the assembler reports them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// The kernel's name.
     pub kernel: String,
     /// Registers per thread, those of called functions included.
     pub registers: u32,

@@ -108,7 +108,7 @@ impl SearchPaths {
     }
 
     /// The searched locations for a message: the existing directories, a few of them by name.
-    pub(crate) fn describe(&self, directories: &[PathBuf]) -> String {
+    fn describe(&self, directories: &[PathBuf]) -> String {
         const NAMED: usize = 4;
         let first = self.first.iter().map(|first| format!("not in {}", first.display()));
         let loader = self.by_name.then(|| "not found by the loader".to_owned());
@@ -129,15 +129,8 @@ impl SearchPaths {
         self.describe(&self.driver)
     }
 
+    /// The same for the compiler, cuBLASLt and NCCL.
     pub(crate) fn describe_compilers(&self) -> String {
-        self.describe(&self.compiler)
-    }
-
-    pub(crate) fn describe_blas(&self) -> String {
-        self.describe(&self.compiler)
-    }
-
-    pub(crate) fn describe_nccl(&self) -> String {
         self.describe(&self.compiler)
     }
 

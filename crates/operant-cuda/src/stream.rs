@@ -75,9 +75,6 @@ impl Stream {
     /// Makes later work of the stream wait for the event. The host does not wait.
     ///
     /// If the event was recorded in a capture, this stream joins the capture until its end.
-    ///
-    /// # Errors
-    /// A driver error.
     pub fn wait(&self, event: &Event) -> Result<(), CudaError> {
         self.context.call(format_args!("waiting for an event"), |driver| {
             // SAFETY: both are the driver's own.

@@ -52,9 +52,7 @@ pub struct Look {
     pub legend: (bool, i32, f64),
 }
 
-/// A chart.
 pub struct Chart<'a> {
-    /// How it looks.
     pub look: Look,
     /// The axes: the horizontal and the vertical one.
     pub axes: [Axis<'a>; 2],

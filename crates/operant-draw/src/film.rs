@@ -44,7 +44,6 @@ impl Film {
         Film { title: title.to_owned(), fps, view: ([0.0; 2], [1.0; 2]), shots: Vec::new() }
     }
 
-    /// Frames per second.
     pub fn fps(&self) -> f32 {
         self.fps
     }

@@ -2,6 +2,7 @@
 //! numbers as SVG and pixels ([`chart`]), with one set of colours ([`theme`]) and glyphs ([`symbols`]).
 
 #![forbid(unsafe_code)]
+#![allow(missing_docs)] // documented where that says more than the name
 
 pub mod canvas;
 pub mod cells;

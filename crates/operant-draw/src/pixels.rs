@@ -41,7 +41,6 @@ pub(crate) fn text_pixels(text: &str, size: RasterHeight) -> impl Iterator<Item 
     })
 }
 
-/// A picture.
 pub(crate) struct Picture(Pixmap);
 
 type Drawn<T = ()> = Result<T, DrawingErrorKind<Infallible>>;
@@ -53,7 +52,6 @@ impl Picture {
         Self(pixels)
     }
 
-    /// The picture as PNG.
     pub(crate) fn png(&self) -> Vec<u8> {
         self.0.encode_png().expect("memory takes every picture")
     }

@@ -47,7 +47,6 @@ impl ThemeName {
 /// How many colours a terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
-    /// None.
     None,
     /// The 16 of ANSI.
     Ansi,
@@ -60,7 +59,6 @@ pub enum Depth {
 /// The terminal's colours according to the environment variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detected {
-    /// How many.
     pub depth: Depth,
     /// Whether the background is light.
     pub light: bool,
@@ -312,7 +310,6 @@ impl Theme {
         }
     }
 
-    /// No colour at all.
     pub fn none() -> Self {
         let plain = Style::new();
         let [bold, dim, reversed] =
@@ -341,7 +338,6 @@ impl Theme {
         }
     }
 
-    /// The style of the curve with this number.
     pub fn curve(&self, number: usize) -> Style {
         self.curves[number % CURVES]
     }

@@ -10,7 +10,6 @@ use crate::cores::{CoreKind, CpuCore};
 pub struct CoreSample {
     /// Its number in the system.
     pub number: u32,
-    /// What kind.
     pub kind: CoreKind,
     /// Share of the time in which it was busy, with any process, 0 to 1; NaN where not known yet.
     pub utilization: f32,
@@ -21,9 +20,7 @@ pub struct CoreSample {
 pub(crate) struct CpuSummary {
     /// All usable cores.
     pub all: f64,
-    /// Performance cores alone.
     pub performance: f64,
-    /// Efficiency cores alone.
     pub efficiency: f64,
     /// Efficiency over performance; NaN also where the performance cores are idle.
     pub balance: f64,

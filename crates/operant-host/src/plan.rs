@@ -51,7 +51,6 @@ impl fmt::Display for Waiting {
 pub struct PlanRequest {
     /// Whether to adapt to the machine; otherwise fixed defaults are used.
     pub optimize: bool,
-    /// Worker threads.
     pub threads: Option<usize>,
     /// Whether to bind worker threads to CPUs.
     pub pin: Option<bool>,
@@ -97,7 +96,6 @@ pub struct Workload {
 pub struct PlannedSetting {
     /// Its name, the configuration's key where there is one.
     pub name: &'static str,
-    /// Its value.
     pub value: String,
     /// Why.
     pub reason: String,

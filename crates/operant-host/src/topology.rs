@@ -25,7 +25,6 @@ pub struct Core {
     pub package: u32,
     /// Its NUMA node; 0 if there is only one or the system does not report it.
     pub node: u32,
-    /// What kind.
     pub kind: CoreKind,
     /// Its speed relative to the machine's fastest core, which has 1024.
     pub capacity: Option<u64>,
@@ -45,7 +44,6 @@ pub struct NumaNode {
 /// The machine, and the part of it that this process may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Topology {
-    /// The processor's vendor.
     pub vendor: Vendor,
     /// The processor's name, where the system reports it.
     pub processor: Option<String>,

@@ -13,6 +13,7 @@ use crate::data::{RunLocations, Runs};
 use crate::input::Event;
 use crate::layout::{Layout, PanelKind};
 use crate::list::{Comparison, RunList};
+use crate::terminal::signal_code;
 use crate::ui::banner;
 use crate::view::View;
 use operant_draw::symbols::{ASCII, Marker, Symbols, UNICODE};
@@ -23,7 +24,6 @@ use operant_draw::theme::{Detected, Theme};
 pub enum Overlay {
     /// Nothing.
     None,
-    /// The help.
     Help,
     /// The list of runs.
     Runs,
@@ -33,7 +33,6 @@ pub enum Overlay {
 
 /// Everything that a frame is drawn from.
 pub struct App {
-    /// The runs.
     pub runs: Runs,
     /// How charts are drawn.
     pub view: View,
@@ -59,7 +58,6 @@ pub struct App {
     pub clock: Duration,
     /// The wall clock in nanoseconds since 1970; it stops while the screen is frozen.
     pub unix_ns: u64,
-    /// The list of runs.
     pub list: RunList,
     /// What the two runs compared last differ in.
     pub comparison: Comparison,
@@ -159,7 +157,6 @@ impl App {
         self.selected[panel as usize]
     }
 
-    /// Handles an event.
     pub fn handle(&mut self, event: Event) {
         match event {
             Event::Key(key) => self.key(key),
@@ -168,7 +165,7 @@ impl App {
                 self.mouse(mouse);
             }
             Event::Resize(width, height) => self.resize(Rect::new(0, 0, width, height)),
-            Event::Signal(number) => self.leave = Some(u8::try_from(128 + number).unwrap_or(u8::MAX)),
+            Event::Signal(number) => self.leave = Some(signal_code(number)),
             Event::Suspend => self.suspend = true,
             // The terminal is taken back by the loop.
             Event::Continue | Event::Tick => {}

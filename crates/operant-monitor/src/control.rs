@@ -18,7 +18,6 @@ pub trait Control: fmt::Debug + Send + Sync {
     fn pause(&self, dir: &Path) -> Result<String, String>;
 }
 
-/// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// [`Control::stop`].
@@ -28,7 +27,6 @@ pub enum Action {
 }
 
 impl Action {
-    /// The key for it.
     pub const fn key(self) -> char {
         match self {
             Action::Stop => 'X',

@@ -2,91 +2,49 @@
 
 use std::fmt;
 
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
 /// A moment of the calendar, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Date {
-    year: u64,
-    month: u64,
-    day: u64,
-    hour: u64,
-    minute: u64,
-    second: u64,
-    millisecond: u64,
-}
+pub struct Date(OffsetDateTime);
 
 impl Date {
     /// The date and time `unix_ns` nanoseconds after the beginning of 1970.
     pub fn of_unix_ns(unix_ns: u64) -> Self {
-        let milliseconds = unix_ns / 1_000_000;
-        let seconds = milliseconds / 1000;
-        // Days are counted from 1 March of the year 0, so that a leap day ends its year: 400 years are 146,097 days.
-        let days = seconds / 86_400 + 719_468;
-        let (era, of_era) = (days / 146_097, days % 146_097);
-        let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        // From March on, months have 31, 30, 31, 30, 31 days repeatedly: 153 days in five.
-        let march_month = (5 * of_year + 2) / 153;
-        let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-        Date {
-            year: era * 400 + year_of_era + u64::from(month <= 2),
-            month,
-            day: of_year - (153 * march_month + 2) / 5 + 1,
-            hour: seconds / 3600 % 24,
-            minute: seconds / 60 % 60,
-            second: seconds % 60,
-            millisecond: milliseconds % 1000,
-        }
+        // The last of them is in 2554, which the calendar has.
+        let moment = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ns));
+        Date(moment.unwrap_or(OffsetDateTime::UNIX_EPOCH))
     }
 
-    /// Nanoseconds since 1970 of a moment in UTC such as `2026-11-21T14:02:06.123Z`; none for any other text, and for
-    /// moments before 1970.
+    /// Nanoseconds since 1970 of a moment as RFC 3339 has it, such as `2026-11-21T14:02:06.123Z`; none for any other text, and
+    /// for moments before 1970.
     pub fn unix_ns_of(text: &str) -> Option<u64> {
-        let (day, time) = text.strip_suffix('Z')?.split_once('T')?;
-        let (clock, fraction) = time.split_once('.').unwrap_or((time, ""));
-        let numbers = |text: &str, separator: char| -> Option<[u64; 3]> {
-            let parsed: Vec<u64> =
-                text.split(separator).map(|part| part.parse().ok()).collect::<Option<_>>()?;
-            parsed.try_into().ok()
-        };
-        let ([year, month, day], [hour, minute, second]) = (numbers(day, '-')?, numbers(clock, ':')?);
-        let possible = (1970..2500).contains(&year)
-            && (1..=12).contains(&month)
-            && (1..=31).contains(&day)
-            && hour < 24
-            && minute < 60
-            && second <= 60;
-        let nanoseconds: u64 = match fraction.len() {
-            0 => 0,
-            digits @ 1..=9 => fraction.parse::<u64>().ok()? * 10u64.pow(9 - digits as u32),
-            _ => return None,
-        };
-        if !possible {
-            return None;
-        }
-        // The inverse of `of_unix_ns`.
-        let year = year - u64::from(month <= 2);
-        let (era, of_era) = (year / 400, year % 400);
-        let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-        let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
-        Some((days * 86_400 + hour * 3600 + minute * 60 + second) * 1_000_000_000 + nanoseconds)
+        let moment = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+        u64::try_from(moment.unix_timestamp_nanos()).ok()
     }
 
     /// As RFC 3339 has it: `2026-11-21T14:02:06.123Z`.
     pub fn rfc3339(&self) -> String {
-        let Date { year, month, day, hour, minute, second, millisecond } = self;
-        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z")
+        format!("{}T{}.{:03}Z", self.day(), self.time_of_day(), self.0.millisecond())
     }
 
     /// The time of day: `14:02:06`.
     pub fn time_of_day(&self) -> String {
-        format!("{:02}:{:02}:{:02}", self.hour, self.minute, self.second)
+        let (hour, minute, second) = self.0.to_hms();
+        format!("{hour:02}:{minute:02}:{second:02}")
+    }
+
+    fn day(&self) -> String {
+        let (year, month, day) = self.0.to_calendar_date();
+        format!("{year:04}-{:02}-{day:02}", u8::from(month))
     }
 }
 
 /// To the second: `2026-11-21 14:02:06 UTC`.
 impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:02}-{:02} {} UTC", self.year, self.month, self.day, self.time_of_day())
+        write!(f, "{} {} UTC", self.day(), self.time_of_day())
     }
 }
 

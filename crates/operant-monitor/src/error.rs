@@ -13,33 +13,24 @@ pub enum MonitorError {
     Unreadable {
         /// Its name, or the path that was given.
         run: String,
-        /// Why not.
         error: RingError,
     },
     /// An operation on the terminal failed.
     Terminal {
         /// What failed: `set up`, `draw on`, `read from`.
         doing: &'static str,
-        /// The system's error.
         source: io::Error,
     },
     /// Standard output cannot be written.
-    Output {
-        /// The system's error.
-        source: io::Error,
-    },
+    Output { source: io::Error },
     /// A signal handler cannot be installed.
-    Signals {
-        /// The system's error.
-        source: io::Error,
-    },
+    Signals { source: io::Error },
     /// No run of this name or path.
     NoSuchRun {
         /// What was requested.
         run: String,
         /// The nearest name, if any.
         hint: String,
-        /// What to do.
         remedy: String,
     },
     /// No run to show.
@@ -85,7 +76,6 @@ impl MonitorError {
         }
     }
 
-    /// What to do.
     pub fn remedy(&self) -> &str {
         match self {
             MonitorError::Ring(error) | MonitorError::Unreadable { error, .. } => error.remedy(),
@@ -107,19 +97,7 @@ impl fmt::Display for MonitorError {
     }
 }
 
-impl std::error::Error for MonitorError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            MonitorError::Ring(error) | MonitorError::Unreadable { error, .. } => Some(error),
-            MonitorError::Terminal { source, .. }
-            | MonitorError::Output { source }
-            | MonitorError::Signals { source } => Some(source),
-            MonitorError::NoRun { .. } | MonitorError::NoSuchRun { .. } | MonitorError::Interval { .. } => {
-                None
-            }
-        }
-    }
-}
+impl std::error::Error for MonitorError {}
 
 impl From<RingError> for MonitorError {
     fn from(error: RingError) -> Self {

@@ -24,7 +24,6 @@ pub enum PanelKind {
 }
 
 impl PanelKind {
-    /// All of them.
     pub const ALL: [PanelKind; 8] = [
         PanelKind::Returns,
         PanelKind::Speed,
@@ -41,7 +40,6 @@ impl PanelKind {
         self as u8 + 1
     }
 
-    /// The panel of a number key.
     pub fn of_key(key: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|panel| panel.key() == key)
     }

@@ -6,6 +6,7 @@
 //! loop, `headless` prints where there is no terminal, `control` lets the embedding program act on a run.
 
 #![forbid(unsafe_code)]
+#![allow(missing_docs)] // documented where that says more than the name
 
 pub mod app;
 mod control;

@@ -13,7 +13,6 @@ use crate::verdict;
 /// The state of the list, without the runs themselves.
 #[derive(Debug, Default)]
 pub struct RunList {
-    /// The selected row.
     pub row: usize,
     /// Paths of the runs to compare, at most two.
     pub marked: Vec<PathBuf>,
@@ -31,9 +30,7 @@ pub struct RunList {
 pub struct Asked {
     /// What to do.
     pub action: Action,
-    /// The run's name.
     pub name: String,
-    /// Its directory.
     pub dir: PathBuf,
     /// Whether it is paused, so that the key continues it.
     pub is_paused: bool,

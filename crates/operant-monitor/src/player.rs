@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span};
 
 use crate::MonitorError;
 use crate::input::{Event, Input};
-use crate::terminal::Screen;
+use crate::terminal::{Screen, full_screen, signal_code};
 use operant_draw::cells::{Brush, Picture};
 use operant_draw::symbols::{self, Marker, Symbols};
 use operant_draw::theme::{Depth, Detected, Theme, ThemeName};
@@ -23,20 +23,14 @@ const FPS: std::ops::RangeInclusive<f32> = 1.0..=60.0;
 /// A key that selects an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// Arrow left.
     Left,
-    /// Arrow right.
     Right,
-    /// Arrow up.
     Up,
-    /// Arrow down.
     Down,
-    /// A digit.
     Digit(u8),
 }
 
 impl Key {
-    /// The label of the key.
     pub fn label(self, unicode: bool) -> String {
         match self {
             Key::Digit(digit) => digit.to_string(),
@@ -73,7 +67,6 @@ pub enum Progress {
 
 /// The source of the frames that the window shows.
 pub trait Show {
-    /// Frames per second.
     fn fps(&self) -> f32;
     /// The title of the window: environment and agent.
     fn title(&self) -> String;
@@ -121,18 +114,7 @@ pub fn play(show: &mut dyn Show) -> Result<u8, MonitorError> {
         Theme::new(ThemeName::Auto, Detected::from_environment()),
         if unicode { &symbols::UNICODE } else { &symbols::ASCII },
     );
-    let mut screen = Screen::open()?;
-    let outcome = window.run(&mut screen, &mut input);
-    let closed = screen.close();
-    match (outcome, input.signal()) {
-        // After a hangup there is no terminal on which an error could be reported.
-        (Err(_), Some(number)) => Ok(u8::try_from(128 + number).unwrap_or(u8::MAX)),
-        (outcome, _) => {
-            let code = outcome?;
-            closed?;
-            Ok(code)
-        }
-    }
+    full_screen(&mut input, |screen, input| window.run(screen, input))
 }
 
 /// The frame rate within the allowed range; 30 if it is not a positive finite number.
@@ -165,7 +147,7 @@ impl<'a> Window<'a> {
             match input.next_event().map_err(reading)? {
                 Event::Key(key) => self.press(key),
                 Event::Tick => self.tick(),
-                Event::Signal(number) => self.leave = u8::try_from(128 + number).ok(),
+                Event::Signal(number) => self.leave = Some(signal_code(number)),
                 Event::Suspend => self.suspend = true,
                 Event::Continue => screen.retake()?,
                 Event::Mouse(_) | Event::Resize(..) => {}

@@ -14,7 +14,7 @@ use ratatui::widgets::Widget as _;
 use ratatui::widgets::canvas::{Canvas, Points};
 
 use crate::input::{Event, Input};
-use crate::terminal::Screen;
+use crate::terminal::{Screen, full_screen, signal_code};
 use crate::ui::panel;
 use crate::ui::table::{self, CellLayout};
 use crate::{MonitorError, Options, format};
@@ -64,6 +64,12 @@ enum Left {
     For(Vec<String>),
 }
 
+impl From<u8> for Left {
+    fn from(code: u8) -> Self {
+        Left::With(code)
+    }
+}
+
 struct Window<'a> {
     source: &'a mut dyn SweepSource,
     state: SweepState,
@@ -84,18 +90,7 @@ impl<'a> Window<'a> {
 
     fn show(&mut self, options: &Options) -> Result<Left, MonitorError> {
         let mut input = Input::new(options.frame_period())?;
-        let mut screen = Screen::open()?;
-        let outcome = self.run(&mut screen, &mut input);
-        let closed = screen.close();
-        match (outcome, input.signal()) {
-            // After a hangup there is no terminal on which an error could be reported.
-            (Err(_), Some(number)) => Ok(Left::With(u8::try_from(128 + number).unwrap_or(u8::MAX))),
-            (outcome, _) => {
-                let left = outcome?;
-                closed?;
-                Ok(left)
-            }
-        }
+        full_screen(&mut input, |screen, input| self.run(screen, input))
     }
 
     fn run(&mut self, screen: &mut Screen, input: &mut Input) -> Result<Left, MonitorError> {
@@ -111,9 +106,7 @@ impl<'a> Window<'a> {
                         return Ok(left);
                     }
                 }
-                Event::Signal(number) => {
-                    return Ok(Left::With(u8::try_from(128 + number).unwrap_or(u8::MAX)));
-                }
+                Event::Signal(number) => return Ok(signal_code(number).into()),
                 Event::Suspend => screen.suspend()?,
                 Event::Continue => screen.retake()?,
                 Event::Tick | Event::Mouse(_) | Event::Resize(..) => {}

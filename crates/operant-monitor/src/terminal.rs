@@ -27,19 +27,27 @@ pub(crate) fn run(options: &Options) -> Result<u8, MonitorError> {
     let mut input = Input::new(options.frame_period())?;
     let mut app =
         App::new(options, options.locations(), Detected::from_environment(), symbols::locale_is_utf8());
+    full_screen(&mut input, |screen, input| watch(&mut app, screen, input))
+}
+
+/// Runs a loop on the whole terminal, which is restored at its end. After a signal, errors of the terminal do not count: after a
+/// hangup there is none on which they could be reported. The exit code is then 128 and the number of the signal.
+pub(crate) fn full_screen<T: From<u8>>(
+    input: &mut Input,
+    run: impl FnOnce(&mut Screen, &mut Input) -> Result<T, MonitorError>,
+) -> Result<T, MonitorError> {
     let mut screen = Screen::open()?;
-    let outcome = watch(&mut app, &mut screen, &mut input);
+    let outcome = run(&mut screen, input);
     let closed = screen.close();
-    match (outcome, input.signal()) {
-        // After a hangup there is no terminal on which an error could be reported.
-        (Err(_), Some(number)) => Ok(u8::try_from(128 + number).unwrap_or(u8::MAX)),
-        (Ok(code), _) if code > 128 => Ok(code),
-        (outcome, _) => {
-            let code = outcome?;
-            closed?;
-            Ok(code)
-        }
+    match (outcome.and_then(|left| closed.map(|()| left)), input.signal()) {
+        (Err(_), Some(number)) => Ok(signal_code(number).into()),
+        (outcome, _) => outcome,
     }
+}
+
+/// The exit code after a signal.
+pub(crate) fn signal_code(number: i32) -> u8 {
+    u8::try_from(128 + number).unwrap_or(u8::MAX)
 }
 
 fn watch(app: &mut App, screen: &mut Screen, input: &mut Input) -> Result<u8, MonitorError> {

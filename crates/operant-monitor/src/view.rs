@@ -48,7 +48,6 @@ pub enum Axis {
     Steps,
     /// Wall time of training.
     Time,
-    /// Updates.
     Updates,
 }
 

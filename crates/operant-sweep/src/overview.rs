@@ -14,9 +14,6 @@ use crate::table::{RunRow, Table};
 use crate::task::run_name;
 
 /// The sweep in this directory.
-///
-/// # Errors
-/// When its table cannot be read.
 pub fn overview(dir: &Path) -> Result<SweepState> {
     let (table, spec) = Table::open(dir, false)?;
     let (rows, results) = (table.trials(&spec)?, table.results()?);

@@ -43,7 +43,6 @@ pub enum Plot {
 }
 
 impl Plot {
-    /// All of them.
     pub const ALL: [Plot; 4] = [Plot::Scores, Plot::Steps, Plot::Seconds, Plot::Pareto];
 
     /// Its name in file names.
@@ -56,7 +55,6 @@ impl Plot {
         }
     }
 
-    /// Its title.
     pub fn title(self) -> &'static str {
         match self {
             Plot::Scores => "Score: interquartile mean over seeds, 95% interval",

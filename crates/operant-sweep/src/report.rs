@@ -101,7 +101,6 @@ pub struct SeedGroup {
 /// The result of a run, and its curve.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Run {
-    /// Seed.
     pub seed: u64,
     /// Mean return of the last evaluation; None if it failed.
     pub score: Option<f64>,
@@ -117,7 +116,6 @@ pub struct Run {
     pub solved_at_s: Option<f64>,
     /// Why it failed.
     pub error: Option<String>,
-    /// Its directory.
     pub dir: PathBuf,
     #[serde(skip)]
     trial: usize,
@@ -152,9 +150,6 @@ pub fn is_sweep(dir: &Path) -> bool {
 
 impl Report {
     /// The report of a sweep, finished or not.
-    ///
-    /// # Errors
-    /// When its table cannot be read.
     pub fn of_sweep(dir: &Path) -> Result<Self> {
         let (table, spec) = Table::open(dir, false)?;
         let (trials, results, bases) = (table.trials(&spec)?, table.results()?, table.bases()?);
@@ -470,7 +465,6 @@ fn interpolated(curve: &[CurvePoint], at: f64, x: impl Fn(&CurvePoint) -> f64) -
 /// The best configurations of two reports in one environment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The environment.
     pub env: String,
     /// The best configuration of the first.
     pub a: Side,

@@ -8,7 +8,6 @@ use crate::random::Random;
 /// Values of one setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Values {
-    /// One of these.
     List(Vec<Value>),
     /// A number between bounds.
     Range {
@@ -26,7 +25,6 @@ pub enum Values {
 pub struct Axis {
     /// Name of the setting, as in `--set`.
     pub key: String,
-    /// Its values.
     pub values: Values,
 }
 
@@ -110,7 +108,6 @@ impl Values {
     }
 }
 
-/// The number of a value.
 pub fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(n) => Some(*n as f64),

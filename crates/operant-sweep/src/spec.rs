@@ -47,11 +47,9 @@ pub struct Spec {
 /// How to search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Search {
-    /// The method.
     pub method: Method,
     /// Number of trials of one environment; the population of `pbt`.
     pub trials: usize,
-    /// Seed of the search.
     pub seed: u64,
     /// What the search maximises.
     pub objective: Objective,
@@ -157,9 +155,6 @@ impl Spec {
     }
 
     /// The specification of a text; `at` names it.
-    ///
-    /// # Errors
-    /// When it is not valid.
     pub fn parse(text: &str, at: &str, given: &Given) -> Result<Self> {
         let raw: Raw = toml::from_str(text).map_err(|error| {
             let line = error.span().map(|span| 1 + text[..span.start.min(text.len())].matches('\n').count());
@@ -177,9 +172,6 @@ impl Spec {
     }
 
     /// The specification of a JSON object with the same tables.
-    ///
-    /// # Errors
-    /// When it is not valid.
     pub fn parse_json(text: &str, given: &Given) -> Result<Self> {
         let raw: Raw = serde_json::from_str(text).map_err(|error| {
             Error::usage(format!("the specification is not valid: {error}"))
@@ -189,9 +181,6 @@ impl Spec {
     }
 
     /// The specification of a command line.
-    ///
-    /// # Errors
-    /// When it is not valid.
     pub fn of_environment(env: &str, given: &Given) -> Result<Self> {
         Self::checked(Raw { env: Some(Value::from(env)), ..Raw::default() }, given)
     }

@@ -9,7 +9,6 @@ pub const RESAMPLES: usize = 20_000;
 /// An estimate with its 95% interval.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Estimate {
-    /// The estimate.
     pub value: f64,
     /// Lower end of the interval; equal to the estimate if there is one seed only.
     pub low: f64,

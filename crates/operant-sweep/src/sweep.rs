@@ -340,12 +340,10 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// The directory.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// The name.
     pub fn name(&self) -> &str {
         self.dir.name()
     }

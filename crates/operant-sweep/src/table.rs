@@ -55,7 +55,6 @@ pub struct Base {
 /// A trial in the table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialRow {
-    /// The trial.
     pub trial: Trial,
     /// The effective configuration of its runs, as TOML; the seed does not matter.
     pub config: String,
@@ -66,9 +65,7 @@ pub struct TrialRow {
 /// The result of a run of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRow {
-    /// Number of the trial.
     pub trial: usize,
-    /// Seed.
     pub seed: u64,
     /// Steps, as decided.
     pub until: u64,
@@ -163,9 +160,6 @@ impl Table {
     }
 
     /// Adds a trial and the decision to train it.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn begin(&mut self, spec: &Spec, row: &TrialRow) -> Result<()> {
         let TrialRow { trial, config, reason } = row;
         let env = &spec.environments[trial.env];
@@ -187,9 +181,6 @@ impl Table {
     }
 
     /// Adds the decision to continue a trial.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn proceed(&mut self, trial: usize, until: u64) -> Result<()> {
         let written = self
             .connection
@@ -198,9 +189,6 @@ impl Table {
     }
 
     /// Adds the result of a run and its whole curve; `wall_s` is the time of the whole sweep.
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn finish(&mut self, row: &RunRow, curve: &[CurvePoint], wall_s: f64) -> Result<()> {
         let write = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
@@ -246,40 +234,23 @@ impl Table {
     }
 
     /// The environments, in the order of the specification.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     pub fn bases(&self) -> Result<Vec<Base>> {
-        let read = || {
-            let mut query =
-                self.connection.prepare("SELECT env, name, config FROM environments ORDER BY number")?;
-            let rows = query
-                .query_map([], |row| Ok(Base { env: row.get(0)?, name: row.get(1)?, config: row.get(2)? }))?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        read().map_err(self.failed("environments cannot be read"))
+        self.rows("environments", "SELECT env, name, config FROM environments ORDER BY number", [], |row| {
+            Ok(Base { env: row.get(0)?, name: row.get(1)?, config: row.get(2)? })
+        })
     }
 
     /// Seconds that the sweep has taken.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn wall_s(&self) -> Result<f64> {
         Ok(self.fact("wall_s")?.parse().unwrap_or(0.0))
     }
 
     /// Sets the seconds that the sweep has taken.
-    ///
-    /// # Errors
-    /// When they cannot be written.
     pub fn set_wall_s(&mut self, wall_s: f64) -> Result<()> {
         self.set_fact("wall_s", &wall_s.to_string())
     }
 
     /// Notes which process carries the sweep out.
-    ///
-    /// # Errors
-    /// When that cannot be written.
     pub fn begin_process(&mut self) -> Result<()> {
         self.set_fact("pid", &std::process::id().to_string())
     }
@@ -290,9 +261,6 @@ impl Table {
     }
 
     /// A fact about the sweep: `machine`, `version`, `pid`.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn fact(&self, key: &str) -> Result<String> {
         let query = "SELECT value FROM sweep WHERE key = ?";
         let read = self.connection.query_row(query, [key], |row| row.get(0)).optional();
@@ -300,83 +268,58 @@ impl Table {
     }
 
     /// All decisions, in their order: trial and steps.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     pub fn decisions(&self) -> Result<Vec<(usize, u64)>> {
-        let read = || {
-            let mut query =
-                self.connection.prepare("SELECT trial, until FROM decisions ORDER BY decision")?;
-            let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        read().map_err(self.failed("decisions cannot be read"))
+        let query = "SELECT trial, until FROM decisions ORDER BY decision";
+        self.rows("decisions", query, [], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     /// All results, by trial, seed and steps.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     pub fn results(&self) -> Result<Vec<RunRow>> {
-        let read = || {
-            let mut query = self.connection.prepare("SELECT * FROM results ORDER BY trial, seed, until")?;
-            let rows = query.query_map([], |row| {
-                let error: Option<String> = row.get("error")?;
-                let seed = row.get::<_, u64>("seed")?;
-                let result = match error {
-                    Some(error) => Err(error),
-                    None => Ok(RunResult {
-                        seed,
-                        env_steps: row.get("env_steps")?,
-                        updates: row.get("updates")?,
-                        eval_return_mean: row.get("eval_return_mean")?,
-                        eval_return_std: row.get("eval_return_std")?,
-                        eval_episodes: row.get("eval_episodes")?,
-                        solved_at_step: row.get("solved_at_step")?,
-                        solved_at_s: row.get("solved_at_s")?,
-                        wall_s: row.get("wall_s")?,
-                        train_s: row.get("train_s")?,
-                        sps: row.get("sps")?,
-                        ..RunResult::default()
-                    }),
-                };
-                Ok(RunRow { trial: row.get("trial")?, seed, until: row.get("until")?, result })
-            })?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        read().map_err(self.failed("results cannot be read"))
+        self.rows("results", "SELECT * FROM results ORDER BY trial, seed, until", [], |row| {
+            let error: Option<String> = row.get("error")?;
+            let seed = row.get::<_, u64>("seed")?;
+            let result = match error {
+                Some(error) => Err(error),
+                None => Ok(RunResult {
+                    seed,
+                    env_steps: row.get("env_steps")?,
+                    updates: row.get("updates")?,
+                    eval_return_mean: row.get("eval_return_mean")?,
+                    eval_return_std: row.get("eval_return_std")?,
+                    eval_episodes: row.get("eval_episodes")?,
+                    solved_at_step: row.get("solved_at_step")?,
+                    solved_at_s: row.get("solved_at_s")?,
+                    wall_s: row.get("wall_s")?,
+                    train_s: row.get("train_s")?,
+                    sps: row.get("sps")?,
+                    ..RunResult::default()
+                }),
+            };
+            Ok(RunRow { trial: row.get("trial")?, seed, until: row.get("until")?, result })
+        })
     }
 
     /// All trials with their results, by number.
-    ///
-    /// # Errors
-    /// When they cannot be read.
     pub fn trials(&self, spec: &Spec) -> Result<Vec<TrialRow>> {
-        let read = || {
-            let mut query = self.connection.prepare(
-                "SELECT *, (SELECT MAX(until) FROM decisions WHERE decisions.trial = trials.trial) AS until \
-                 FROM trials ORDER BY trial",
-            )?;
-            let rows = query.query_map([], |row| {
-                let (env, settings): (String, String) = (row.get("env")?, row.get("settings")?);
-                let env = spec.environments.iter().position(|name| *name == env).unwrap_or(0);
-                let mut values: serde_json::Map<String, serde_json::Value> =
-                    serde_json::from_str(&settings).unwrap_or_default();
-                let value = |key: &str| serde_json::from_value(values.remove(key)?).ok();
-                let point = spec.axes.iter().map(|axis| axis.key.as_str()).filter_map(value).collect();
-                let trial = Trial {
-                    id: row.get("trial")?,
-                    env,
-                    point,
-                    parent: row.get("parent")?,
-                    until: row.get("until")?,
-                    results: Vec::new(),
-                };
-                Ok(TrialRow { trial, config: row.get("config")?, reason: row.get("reason")? })
-            })?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        let mut trials = read().map_err(self.failed("trials cannot be read"))?;
+        let query = "SELECT *, (SELECT MAX(until) FROM decisions WHERE decisions.trial = trials.trial) AS until \
+                     FROM trials ORDER BY trial";
+        let mut trials = self.rows("trials", query, [], |row| {
+            let (env, settings): (String, String) = (row.get("env")?, row.get("settings")?);
+            let env = spec.environments.iter().position(|name| *name == env).unwrap_or(0);
+            let mut values: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_str(&settings).unwrap_or_default();
+            let value = |key: &str| serde_json::from_value(values.remove(key)?).ok();
+            let point = spec.axes.iter().map(|axis| axis.key.as_str()).filter_map(value).collect();
+            let trial = Trial {
+                id: row.get("trial")?,
+                env,
+                point,
+                parent: row.get("parent")?,
+                until: row.get("until")?,
+                results: Vec::new(),
+            };
+            Ok(TrialRow { trial, config: row.get("config")?, reason: row.get("reason")? })
+        })?;
         let results = self.results()?;
         let mut of_trial: BTreeMap<usize, Vec<&RunRow>> = BTreeMap::new();
         for row in &results {
@@ -395,20 +338,25 @@ impl Table {
     }
 
     /// The curve of a run.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn curve(&self, trial: usize, seed: u64) -> Result<Vec<CurvePoint>> {
-        let read = || {
-            let mut query = self.connection.prepare_cached(
-                "SELECT env_steps, train_s, episodic_return FROM curves WHERE trial = ? AND seed = ? ORDER BY env_steps",
-            )?;
-            let rows = query.query_map(params![trial, seed], |row| {
-                Ok(CurvePoint { env_steps: row.get(0)?, train_s: row.get(1)?, episodic_return: row.get(2)? })
-            })?;
-            rows.collect::<rusqlite::Result<Vec<_>>>()
+        let query = "SELECT env_steps, train_s, episodic_return FROM curves WHERE trial = ? AND seed = ? ORDER BY env_steps";
+        self.rows("a curve", query, params![trial, seed], |row| {
+            Ok(CurvePoint { env_steps: row.get(0)?, train_s: row.get(1)?, episodic_return: row.get(2)? })
+        })
+    }
+
+    /// The rows of a query; `what` names them in an error.
+    fn rows<T>(
+        &self,
+        what: &str,
+        query: &str,
+        params: impl rusqlite::Params,
+        row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        let read = || -> rusqlite::Result<Vec<T>> {
+            self.connection.prepare_cached(query)?.query_map(params, row)?.collect()
         };
-        read().map_err(self.failed("a curve cannot be read"))
+        read().map_err(self.failed(&format!("{what} cannot be read")))
     }
 }
 

@@ -22,7 +22,6 @@ const CURVE_POINTS: u64 = 512;
 /// A run of a trial, up to some steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
-    /// Number of the trial.
     pub trial: usize,
     /// Seed of the run.
     pub seed: u64,
@@ -88,15 +87,11 @@ pub trait Executor: Send + Sync {
     fn is_local(&self) -> bool;
 
     /// Trains a task. Its run is in `place.runs` afterwards, and may be there before. False if it was stopped, with a checkpoint.
-    ///
-    /// # Errors
-    /// When the run fails.
     fn train(&self, task: &Task, place: &TaskContext<'_>, link: &Link) -> Result<bool>;
 }
 
 /// What a task needs from its sweep: the environment, and where its run goes.
 pub struct TaskContext<'a> {
-    /// The environment.
     pub env: &'a Arc<dyn AnyEnv>,
     /// What configurations need to know of it.
     pub facts: &'a EnvFacts,
@@ -166,9 +161,6 @@ impl Link {
 
 impl Task {
     /// Trains in this process, as [`Executor::train`].
-    ///
-    /// # Errors
-    /// When the run fails.
     pub fn train(&self, place: &TaskContext<'_>, link: &Link) -> Result<bool> {
         let Segment { seed, until, .. } = self.segment;
         let name = self.segment.run();
@@ -204,9 +196,6 @@ impl Task {
     }
 
     /// What a trained run left.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub(crate) fn finished(&self, runs: &Path) -> Result<Finished> {
         let dir = runs.join(self.segment.run());
         let result = RunResult::read(&dir).ok_or_else(|| {

@@ -70,9 +70,6 @@ pub struct Round {
 
 impl Round {
     /// Reads the files of a round's directory. A line that an interruption cut is omitted.
-    ///
-    /// # Errors
-    /// When there is no round.jsonl with a first line.
     pub fn read(file: &dyn Fn(&str) -> Option<String>) -> Result<Round> {
         let lines = |name: &str| -> Vec<Value> {
             let text = file(name).unwrap_or_default();
@@ -208,9 +205,6 @@ fn amount(value: &Value) -> String {
 }
 
 /// The page with a new generated part.
-///
-/// # Errors
-/// When the page lacks the lines around the generated part.
 pub fn page(page: &str, round: &Round) -> Result<String> {
     let parts = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?)));
     let (before, (old, after)) = parts.with_context(|| format!("the page lacks {BEGIN} or {END}"))?;

@@ -128,10 +128,6 @@ fn compilation(program: &OsStr, args: &[OsString]) -> Option<String> {
 }
 
 /// Prints a file of rows: the steps, the sums of each kind, and the dearest compilations and programs.
-///
-/// # Errors
-///
-/// No such file.
 pub fn print(args: &[&str]) -> Result<()> {
     let (log, most) = match *args {
         [] => (log_of(crate::tools::workspace()?.target_directory.as_std_path()), 40),

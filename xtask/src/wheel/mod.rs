@@ -31,10 +31,6 @@ const EXAMPLES: [&str; 7] = [
 
 /// Builds the wheel into `target/wheels` and tests each of its levels; with `--test`, one of this machine's level that is quick to build:
 /// its quick tests, or with `--all` the whole suite and arrays on the simulated GPU.
-///
-/// # Errors
-///
-/// The Python environment of the tests is missing, or a step fails.
 pub fn run(args: &[&str]) -> Result<()> {
     let (is_test, is_all) = match args {
         [] => (false, true),
@@ -85,10 +81,6 @@ pub struct Workshop<'a> {
 
 impl Workshop<'_> {
     /// Builds a wheel for this machine with the quick profile, and installs it into its own environment; returns its Python.
-    ///
-    /// # Errors
-    ///
-    /// The first step that fails.
     pub fn install_quickly(&self) -> Result<PathBuf> {
         let out = self.emptied("tmp/python")?;
         // With the features of the workspace's tests, nothing but the package itself is compiled again.
@@ -136,10 +128,6 @@ impl Workshop<'_> {
     }
 
     /// Runs a command to its end.
-    ///
-    /// # Errors
-    ///
-    /// It cannot be started, or fails.
     pub fn step(&self, command: &mut Command) -> Result<()> {
         let status =
             command.current_dir(self.root).status().with_context(|| format!("cannot start {command:?}"))?;

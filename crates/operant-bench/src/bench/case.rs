@@ -15,7 +15,6 @@ use super::Bench;
 /// A case to measure.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// The bench.
     pub bench: Bench,
     /// The environment, with its options.
     pub env: Arc<dyn AnyEnv>,
@@ -33,7 +32,6 @@ pub struct Case {
     pub options: EnvOptions,
     /// The network's shape.
     pub architecture: Architecture,
-    /// The layout of a sample.
     pub layout: SampleLayout,
     /// Words per environment's state.
     pub state_words: usize,

@@ -25,11 +25,9 @@ pub enum BenchDevice {
         /// Its name.
         about: String,
     },
-    /// A GPU.
     Gpu {
         /// `cuda:K`.
         name: String,
-        /// The open device.
         device: Device,
     },
 }
@@ -44,7 +42,6 @@ pub struct Series {
     pub speed: Speed,
     /// Phases of training.
     pub phases: Option<Phases>,
-    /// Additional results.
     pub more: Value,
 }
 
@@ -132,7 +129,7 @@ impl BenchDevice {
                 trained(measure::cpu::training(env, config, &threads(case), effort)?)
             }
             (BenchDevice::Gpu { device, .. }, Bench::Env) => {
-                alone(measure::gpu::environments(device, &**env, shape, false, effort.budget)?)
+                alone(measure::gpu::environments(device, &**env, shape, effort.budget)?)
             }
             (BenchDevice::Gpu { device, .. }, Bench::Rollout) => {
                 let measured = measure::gpu::rollout(device, &**env, config, case.network, effort.budget)?;
@@ -215,7 +212,6 @@ impl BenchDevice {
     }
 }
 
-/// The error of a case.
 fn of_case(case: &Case, error: LearnError) -> Error {
     let (bench, env) = (case.bench, &case.name);
     let error = Error::from(error);

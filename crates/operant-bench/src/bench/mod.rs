@@ -14,7 +14,6 @@ use std::fmt;
 
 use operant_run::{Error, Result, error};
 
-/// A bench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Bench {
     /// Environments alone: random actions, auto-reset, time limit.

@@ -19,30 +19,41 @@ use super::Bench;
 use super::case::Case;
 use super::device::BenchDevice;
 
-/// The command line's request, as typed; lists are empty if an option is not given.
-#[derive(Debug, Clone)]
+/// What to measure, as typed on the command line; lists are empty if an option is not given.
+#[derive(Debug, Clone, clap::Args)]
 pub struct Request {
-    /// Names of benches.
+    /// What to measure: env, rollout, train [default: all three]
+    #[arg(value_name = "BENCH")]
     pub benches: Vec<String>,
-    /// Environments, or `all`.
+    /// Environments as of `operant train`, or all
+    #[arg(long = "env", value_name = "NAME,..", value_delimiter = ',', default_value = "cartpole")]
     pub envs: Vec<String>,
-    /// Values of num_envs (N).
+    /// Environments stepped in parallel; several sweep [default: 8192]
+    #[arg(long = "envs", value_name = "N,..", value_delimiter = ',', allow_negative_numbers = true)]
     pub num_envs: Vec<String>,
-    /// CPU threads; 0 is all.
+    /// Threads of the CPU; several sweep; 0 takes all [default: as configured]
+    #[arg(long, value_name = "N,..", value_delimiter = ',', allow_negative_numbers = true)]
     pub threads: Vec<String>,
-    /// Devices.
+    /// auto, cpu, cuda or cuda:K, or several; auto takes a GPU where one is usable [default: as configured]
+    #[arg(long = "device", value_name = "DEVICE,..", value_delimiter = ',')]
     pub devices: Vec<String>,
-    /// Precisions.
+    /// What the network's matrix products are computed in: f32, on a GPU tf32 or bf16, on some CPUs bf16, or several
+    #[arg(long = "precision", value_name = "PRECISION,..", value_delimiter = ',')]
     pub precisions: Vec<String>,
-    /// Widths of the hidden layers.
+    /// Widths of the hidden layers
+    #[arg(long, value_name = "WIDTHS", default_value = "64,64")]
     pub hidden: String,
-    /// The layers between the hidden layers and the heads.
+    /// Layers between the hidden layers and the heads: mlp (none), mingru, gru or lstm
+    #[arg(long, value_name = "CORE", default_value = "mlp")]
     pub core: String,
-    /// num_steps (T).
+    /// Steps of a rollout (num_steps)
+    #[arg(long = "steps", value_name = "T", default_value = "128", allow_negative_numbers = true)]
     pub num_steps: String,
-    /// Samples per minibatch; rounded so that minibatches are equal.
-    pub minibatch: usize,
-    /// `key=value` settings.
+    /// Samples of a minibatch, as near as whole minibatches allow
+    #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = clap::value_parser!(u32).range(1..))]
+    pub minibatch: u32,
+    /// Set any other key of the configuration; repeatable (env.NAME=VALUE sets an option of the environment)
+    #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
 
@@ -51,7 +62,6 @@ pub struct Request {
 pub struct BenchPlan {
     /// In the order in which rows are printed.
     pub cases: Vec<Case>,
-    /// The devices.
     pub devices: Vec<BenchDevice>,
 }
 
@@ -207,7 +217,7 @@ impl Planner<'_> {
             let config = self.hyperparameters(&one)?;
             // With memory, of whole sequences.
             let (length, samples) = (config.sequence(), config.num_envs * config.num_steps);
-            let count = minibatches((samples / length).max(1), self.minibatch / length);
+            let count = minibatches((samples / length).max(1), self.minibatch as usize / length);
             flags.push(("num_minibatches", "--minibatch", count.to_string()));
         }
         let config = self.hyperparameters(&flags)?;

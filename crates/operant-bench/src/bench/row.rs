@@ -10,9 +10,7 @@ use crate::profile::Profile;
 /// The results of a case.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// The bench.
     pub bench: Bench,
-    /// Environment.
     pub env: String,
     /// `cpu` or `cuda:K`.
     pub device: String,
@@ -44,7 +42,6 @@ pub struct Row {
     pub launches: f64,
     /// Bytes over the bus per rollout or update.
     pub bus_bytes: f64,
-    /// Additional results.
     pub more: Value,
     /// The profile, if requested.
     pub profile: Option<Profile>,

@@ -16,7 +16,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Its printed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Faster => "faster",
@@ -42,7 +41,6 @@ impl Verdict {
 /// The comparison of a row with an earlier one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// The verdict.
     pub verdict: Verdict,
     /// The earlier one's median, minimum and maximum.
     pub before: Option<[f64; 3]>,

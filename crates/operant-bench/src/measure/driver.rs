@@ -9,7 +9,6 @@ use super::{Phases, RepetitionBudget};
 /// A finished update.
 #[derive(Debug, Clone)]
 pub struct Update {
-    /// Its statistics.
     pub stats: UpdateStats,
     /// Seconds that [`Driver::update`] waited for it: the time between reports, if the caller does nothing in between.
     pub seconds: f64,
@@ -45,26 +44,17 @@ impl<B: Backend + ?Sized> Driver<B> {
     }
 
     /// Waits for the next update.
-    ///
-    /// # Errors
-    /// When the device fails.
     pub fn update(&mut self) -> Result<Update, LearnError> {
         self.take(self.updates - self.collected)
     }
 
     /// Waits for the updates in flight, after which the device is idle.
-    ///
-    /// # Errors
-    /// When the device fails.
     pub fn drain(&mut self) -> Result<Vec<Update>, LearnError> {
         (0..self.in_flight.count()).map(|_| self.take(0)).collect()
     }
 
     /// Trains until `effort`, counted from `begin`, is spent. Returns the seconds per update, each the mean of `together` updates,
     /// and the phases of every update.
-    ///
-    /// # Errors
-    /// When the device fails.
     pub fn measure(
         &mut self,
         together: usize,

@@ -1,5 +1,5 @@
 //! Speeds on a GPU: environments alone and the rollout by CUDA events, training by the host's clock; and the device's limits.
-//! Benches, `operant bench` and `operant selftest gpu` call these.
+//! `operant bench` and the benches call these.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -146,8 +146,7 @@ pub(crate) fn bus_seconds(device: &Device, size: usize, budget: Duration) -> Res
     Ok(Spread::of(seconds).median)
 }
 
-/// Environments alone: N of them, T uniformly random actions per launch, auto-reset and time limit. With `writes` every
-/// step's observation, reward and flags are written to memory, as a policy outside the kernel would need them.
+/// Environments alone: N of them, T uniformly random actions per launch, auto-reset and time limit.
 ///
 /// # Errors
 /// When the device has no room or fails.
@@ -155,11 +154,9 @@ pub fn environments(
     device: &Device,
     env: &dyn AnyEnv,
     [num_steps, num_envs]: [usize; 2],
-    writes: bool,
     budget: Duration,
 ) -> Result<Speed, LearnError> {
-    let options = PlayOptions { writes: writes.then_some(num_steps), ..PlayOptions::new(1) };
-    let play = CudaPlay::new(device, env, num_envs, options)?;
+    let play = CudaPlay::new(device, env, num_envs, PlayOptions::new(1))?;
     timed(device, play.stream(), num_envs * num_steps, budget, || play.play(num_steps))
 }
 
@@ -174,10 +171,8 @@ pub struct RolloutKernel {
     pub blocks_per_multiprocessor: u32,
 }
 
-/// The speed of a rollout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RolloutSpeed {
-    /// Its speed.
     pub speed: Speed,
     /// The fused kernel; None on the GEMM path.
     pub kernel: Option<RolloutKernel>,

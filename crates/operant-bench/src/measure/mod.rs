@@ -22,11 +22,8 @@ pub fn time(work: impl FnOnce()) -> f64 {
 /// Median, minimum and maximum of repetitions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// Median.
     pub median: f64,
-    /// Minimum.
     pub min: f64,
-    /// Maximum.
     pub max: f64,
 }
 
@@ -130,19 +127,16 @@ impl Phases {
         Self { rollout: stats.time_rollout, gae: stats.time_gae, update: stats.time_update }
     }
 
-    /// Their sum.
     pub fn sum(&self) -> f64 {
         self.rollout + self.update + if self.gae.is_nan() { 0.0 } else { self.gae }
     }
 
-    /// The median of each phase.
     pub fn median(all: &[Phases]) -> Self {
         let of = |phase: fn(&Phases) -> f64| Spread::of(all.iter().map(phase).collect()).median;
         Self { rollout: of(|p| p.rollout), gae: of(|p| p.gae), update: of(|p| p.update) }
     }
 }
 
-/// The speed of training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainingSpeed {
     /// Speed by the host's clock, from one report to the next.

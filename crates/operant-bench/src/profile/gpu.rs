@@ -30,7 +30,7 @@ pub fn profile(
 ) -> Result<Profile, LearnError> {
     let options = options.into();
     let measured = training(device, env, config, options, budget / 2)?;
-    let alone = environments(device, &**env, [config.num_steps, config.num_envs], false, budget / 4)?;
+    let alone = environments(device, &**env, [config.num_steps, config.num_envs], budget / 4)?;
     let samples = (config.num_envs * config.num_steps) as f64;
     let (period, phases) = (samples / measured.speed.sps_median, measured.phases);
     let environment = (samples / alone.sps_median).min(phases.rollout);

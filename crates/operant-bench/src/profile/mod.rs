@@ -8,7 +8,6 @@ use crate::measure::Phases;
 /// A phase of an update, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// The rollout.
     Rollout,
     /// Advantages.
     Gae,
@@ -19,7 +18,6 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Its printed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rollout => "rollout",
@@ -63,7 +61,6 @@ impl OperationKind {
         Self::Update,
     ];
 
-    /// Its printed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Environment => "environment",
@@ -110,7 +107,6 @@ pub enum TimingMethod {
 }
 
 impl TimingMethod {
-    /// Its printed name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Timers => "timers",
@@ -138,9 +134,7 @@ impl TimingMethod {
 /// An operation's share of an update.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operation {
-    /// Its phase.
     pub phase: Phase,
-    /// Its name.
     pub name: &'static str,
     /// Its kind of work.
     pub kind: OperationKind,

@@ -1,18 +1,14 @@
-//! The CPU's self-test: wide lanes against scalar ones, bf16 against its exact twin, CartPole learned, and speeds.
+//! The CPU's self-test: wide lanes against scalar ones, bf16 against its exact twin, and CartPole learned.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use operant_env::{AnyEnv, LaneWidth, Registry, StepError};
 use operant_learn::cpu::{CpuOptions, Unit, backend_with};
 use operant_learn::{Activation, Config, LearnError, Snapshot};
-use serde_json::{Value, json};
 
 use super::SelftestOptions;
 use super::child::train;
-use super::report::{Report, Row};
-use crate::measure::RepetitionBudget;
-use crate::measure::cpu::environments;
+use super::report::Report;
 
 /// Runs the CPU's self-test.
 pub fn check_cpu(report: &mut Report, registry: &Registry, extent: SelftestOptions) {
@@ -23,26 +19,13 @@ pub fn check_cpu(report: &mut Report, registry: &Registry, extent: SelftestOptio
         });
     }
     bf16(report, registry, extent);
-    let budget = Duration::from_secs_f64(if extent.quick { 0.1 } else { 1.0 });
-    for env in registry.envs() {
-        match speed(&**env, budget) {
-            Ok(row) => report.row(row),
-            Err(error) => {
-                report.check("cpu", format!("{}: speed", env.spec().name), || Err(error.to_string()))
-            }
-        }
-    }
     let seeds: &[u64] = if extent.quick { &[1] } else { &[1, 2, 3] };
     for &seed in seeds {
-        let mut result = Value::Null;
         report.check("cpu", format!("cartpole is learned with seed {seed}"), || {
-            result = train(&["cartpole", "--device", "cpu", "--seed", &seed.to_string()])?;
+            let result = train(&["cartpole", "--device", "cpu", "--seed", &seed.to_string()])?;
             let mean = result["eval_return_mean"].as_f64().unwrap_or(f64::NAN);
             Ok(if mean >= 475.0 { Vec::new() } else { vec![format!("it reached {mean}, less than 475")] })
         });
-        if let Some(sps) = result["sps"].as_f64() {
-            report.row(trained(sps, &result, seed));
-        }
     }
 }
 
@@ -100,47 +83,4 @@ fn lanes(env: &dyn AnyEnv, steps: u64) -> Result<Vec<String>, StepError> {
     let totals = |lanes| env.random_play(7, 0, 64, lanes)?.play(steps);
     let (scalar, wide) = (totals(LaneWidth::One)?, totals(LaneWidth::WIDEST)?);
     Ok(if scalar == wide { Vec::new() } else { vec![format!("scalar {scalar:?}, wide {wide:?}")] })
-}
-
-/// Environment steps per second of one core.
-fn speed(env: &dyn AnyEnv, budget: Duration) -> Result<Row, LearnError> {
-    let (envs, steps) = (8_192, 16);
-    let speed = environments(
-        env,
-        [steps, envs],
-        &CpuOptions::new(1),
-        RepetitionBudget { budget, min_repetitions: 5 },
-    )?;
-    Ok(Row {
-        bench: "env",
-        env: env.spec().name,
-        device: "cpu".to_owned(),
-        precision: "f32",
-        envs,
-        what: "random actions, one core".to_owned(),
-        threads: Some(1),
-        sps: [speed.sps_median, speed.sps_min, speed.sps_max],
-        reps: speed.reps,
-        flops_per_step: None,
-        peak_flops: None,
-        more: Value::Null,
-    })
-}
-
-/// The row of a training run.
-fn trained(sps: f64, result: &Value, seed: u64) -> Row {
-    Row {
-        bench: "train",
-        env: "cartpole".to_owned(),
-        device: "cpu".to_owned(),
-        precision: "f32",
-        envs: 16,
-        what: "its preset".to_owned(),
-        threads: None,
-        sps: [sps; 3],
-        reps: 1,
-        flops_per_step: None,
-        peak_flops: None,
-        more: json!({"solved_at_s": result["solved_at_s"], "wall_s": result["wall_s"], "seed": seed}),
-    }
 }

@@ -1,10 +1,9 @@
-//! `operant selftest`: checks that pass or fail, and speeds, on this machine and without a toolchain.
+//! `operant selftest`: checks that pass or fail, on this machine and without a toolchain.
 
 mod child;
 mod cpu;
 mod gpu;
 mod report;
-mod watch;
 
 pub use cpu::check_cpu;
 pub use gpu::check_gpu;
@@ -13,7 +12,7 @@ pub use report::Report;
 /// The extent of a self-test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SelftestOptions {
-    /// Seconds instead of minutes: fewer sizes, short measurements.
+    /// Seconds instead of minutes: fewer and smaller sizes.
     pub quick: bool,
     /// For a GPU: only compile share K of N of the kernels that the test compiles first.
     pub compile: Option<[usize; 2]>,

@@ -68,7 +68,6 @@ impl ConfigFile {
         table.and_then(|table| table.get(key)).and_then(Item::as_value).is_some_and(is_ours)
     }
 
-    /// The file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }

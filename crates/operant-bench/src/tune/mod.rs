@@ -53,7 +53,6 @@ impl fmt::Display for Goal {
     }
 }
 
-/// The outcome of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TrialOutcome {
     /// The reference of all comparisons.
@@ -70,7 +69,6 @@ pub enum TrialOutcome {
     Refused(String),
 }
 
-/// Tried settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TriedSettings {
     /// The changed settings.
@@ -83,24 +81,19 @@ pub struct TriedSettings {
     pub ratios: Vec<f64>,
     /// Seeds that solved the environment; 0 if no learning setting was changed.
     pub solved: usize,
-    /// Its outcome.
     pub outcome: TrialOutcome,
 }
 
 /// The result of tuning.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// The environment.
     pub env: String,
     /// The device that trained.
     pub device: String,
     /// A description of the device.
     pub machine: String,
-    /// The goal.
     pub goal: Goal,
-    /// The time budget.
     pub budget: Duration,
-    /// The time spent.
     pub spent: Duration,
     /// The automatic settings in the last comparison.
     pub automatic: Spread,

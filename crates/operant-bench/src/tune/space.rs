@@ -30,7 +30,6 @@ const MIN_UPDATES: u64 = 10;
 /// A machine setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TunableSetting {
-    /// Its key.
     pub key: &'static str,
     /// The values other than the automatic one.
     pub values: Vec<String>,
@@ -39,7 +38,6 @@ pub struct TunableSetting {
 /// The search space.
 #[derive(Debug)]
 pub struct Space {
-    /// The environment.
     pub env: Arc<dyn AnyEnv>,
     facts: EnvFacts,
     line: CommandLine,

@@ -21,39 +21,8 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// What to measure: env, rollout, train [default: all three]
-    #[arg(value_name = "BENCH")]
-    benches: Vec<String>,
-    /// Environments as of `operant train`, or all
-    #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_value = "cartpole")]
-    env: Vec<String>,
-    /// Environments stepped in parallel; several sweep [default: 8192]
-    #[arg(long, value_name = "N,..", value_delimiter = ',', allow_negative_numbers = true)]
-    envs: Vec<String>,
-    /// Threads of the CPU; several sweep; 0 takes all [default: as configured]
-    #[arg(long, value_name = "N,..", value_delimiter = ',', allow_negative_numbers = true)]
-    threads: Vec<String>,
-    /// auto, cpu, cuda or cuda:K, or several; auto takes a GPU where one is usable [default: as configured]
-    #[arg(long, value_name = "DEVICE,..", value_delimiter = ',')]
-    device: Vec<String>,
-    /// What the network's matrix products are computed in: f32, on a GPU tf32 or bf16, on some CPUs bf16, or several
-    #[arg(long, value_name = "PRECISION,..", value_delimiter = ',')]
-    precision: Vec<String>,
-    /// Widths of the hidden layers
-    #[arg(long, value_name = "WIDTHS", default_value = "64,64")]
-    hidden: String,
-    /// Layers between the hidden layers and the heads: mlp (none), mingru, gru or lstm
-    #[arg(long, value_name = "CORE", default_value = "mlp")]
-    core: String,
-    /// Steps of a rollout (num_steps)
-    #[arg(long, value_name = "T", default_value = "128", allow_negative_numbers = true)]
-    steps: String,
-    /// Samples of a minibatch, as near as whole minibatches allow
-    #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = clap::value_parser!(u32).range(1..))]
-    minibatch: u32,
-    /// Set any other key of the configuration; repeatable (env.NAME=VALUE sets an option of the environment)
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    #[command(flatten)]
+    request: Request,
     /// Approximate total time in seconds
     #[arg(long, value_name = "SECONDS", default_value = "50", value_parser = seconds)]
     budget: Duration,
@@ -157,20 +126,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
                 .remedy("name a file in a directory that you can write to")
         })?;
     }
-    let request = Request {
-        benches: args.benches.clone(),
-        envs: args.env.clone(),
-        num_envs: args.envs.clone(),
-        threads: args.threads.clone(),
-        devices: args.device.clone(),
-        precisions: args.precision.clone(),
-        hidden: args.hidden.clone(),
-        core: args.core.clone(),
-        num_steps: args.steps.clone(),
-        minibatch: args.minibatch as usize,
-        set: args.set.clone(),
-    };
-    let plan = BenchPlan::new(registry, &request, &mut |note| output::note(note))?;
+    let plan = BenchPlan::new(registry, &args.request, &mut |note| output::note(note))?;
     if let Some(share) = args.compile {
         return Ok(compile(&plan, share, args.bits));
     }

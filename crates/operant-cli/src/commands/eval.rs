@@ -9,7 +9,7 @@ use operant_run::evaluate::EvalSummary;
 use super::overrides::RunFlags;
 use crate::output;
 
-/// Play episodes with a trained agent
+/// Play episodes with a trained agent and print their mean return
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

@@ -31,9 +31,6 @@ pub struct RunFlags {
 
 impl RunFlags {
     /// The command line's part of the configuration.
-    ///
-    /// # Errors
-    /// When `--set` names something else than an option of the environment.
     pub fn command_line(&self) -> Result<CommandLine, Error> {
         if let Some(set) = self.set.iter().find(|set| !set.starts_with("env.")) {
             let error = Error::usage(format!("--set {set} is not an environment option"));

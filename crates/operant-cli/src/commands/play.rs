@@ -27,7 +27,7 @@ use crate::output;
 /// Number of episodes that --best and --worst choose from.
 const CANDIDATES: u32 = 100;
 
-/// Show an agent playing, or play with the keyboard
+/// Show an agent, or play yourself
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

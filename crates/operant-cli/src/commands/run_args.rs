@@ -8,9 +8,6 @@ use operant_run::config;
 use operant_run::{CommandLine, Result, path_text};
 
 /// The directory that holds the runs: the flag's, or the configuration's.
-///
-/// # Errors
-/// When a layer of the configuration is invalid.
 pub fn run_dir(registry: &Registry, flag: Option<&str>) -> Result<PathBuf> {
     let mut line = CommandLine::default();
     if let Some(dir) = flag {
@@ -32,9 +29,6 @@ pub fn near(path: &Path) -> String {
 }
 
 /// A time in seconds, for clap.
-///
-/// # Errors
-/// Why it is not a valid time.
 pub fn seconds(text: &str) -> std::result::Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "give a number of seconds, such as 30".to_string())?;
     if !(0.0..=1e9).contains(&seconds) {

@@ -1,4 +1,4 @@
-//! `operant selftest`: checks this machine's CPU and GPU against each other and measures them, without a toolchain.
+//! `operant selftest`: checks this machine's CPU and GPU against each other, without a toolchain.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use operant_run::Error;
 
 use crate::output;
 
-/// Check and measure this machine: lanes, kernels, learning
+/// Check this machine: lanes, kernels, learning
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -23,7 +23,7 @@ pub struct Args {
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
-    /// Fewer sizes and short measurements: seconds instead of minutes
+    /// Fewer and smaller sizes: seconds instead of minutes
     #[arg(long)]
     quick: bool,
     /// Only compile share K of N of the kernels; the self-test starts processes with it
@@ -39,15 +39,12 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Checks that lanes and kernels compute what the scalar CPU does (environments,
-rollouts, updates, replay) and that the presets learn, and measures speeds. On
-a GPU also: what the ring and eight monitors cost, utilization and power, the
-time from process start to CartPole solved, and each goal next to the measured
-value. A missed goal fails no check. Only kernels are compiled: a binary copied
-to a GPU machine is enough. The speeds that --quick measures are not
-meaningful.
+rollouts, updates, replay) and that the presets learn. Only kernels are
+compiled: a binary copied to a GPU machine is enough. `operant bench` measures
+speeds.
 
 Examples:
-  operant selftest gpu --out h200.json    parity and speed of the first GPU
+  operant selftest gpu --out h200.json    the first GPU
   operant selftest gpu --env cartpole     the same with one environment
   operant selftest cpu --quick            a few seconds
 
@@ -55,7 +52,7 @@ Exit codes: 0 all good, 1 a check failed or there is no such GPU, 2 bad usage";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Target {
-    /// Lanes, learning and speed on this CPU
+    /// Lanes and learning on this CPU
     Cpu,
     /// Kernels on a GPU, against the CPU
     Gpu,
@@ -102,11 +99,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     if args.json {
         output::print(&format!("{value}\n"))?;
     } else {
-        output::print(&format!(
-            "{} checks, {failed} failed; {} speeds measured\n",
-            report.checks.len(),
-            report.rows.len()
-        ))?;
+        output::print(&format!("{} checks, {failed} failed\n", report.checks.len()))?;
     }
     Ok(u8::from(!report.good()))
 }

@@ -301,9 +301,6 @@ impl Drop for Bar {
 }
 
 /// Paths of sweeps and runs that a command was given.
-///
-/// # Errors
-/// When one is neither.
 pub fn named(parent: &Path, names: &[String]) -> operant_run::Result<Vec<PathBuf>> {
     let of = |name: &String| match sweep::locate(parent, name) {
         Some(path) => Ok(path),

@@ -137,7 +137,7 @@ impl LoadedBlas {
         }
         complaints.dedup();
         let problem = if complaints.is_empty() {
-            format!("no cuBLASLt here: {} is {}", BLAS[0].1, paths.describe_blas())
+            format!("no cuBLASLt here: {} is {}", BLAS[0].1, paths.describe_compilers())
         } else {
             format!("no usable cuBLASLt: {}", complaints.join(", "))
         };

@@ -18,7 +18,6 @@ pub enum Element {
 }
 
 impl Element {
-    /// Bytes of an element.
     pub fn bytes(self) -> usize {
         match self {
             Element::F32 => 4,
@@ -111,7 +110,6 @@ pub struct GemmShape {
     pub epilogue: Epilogue,
 }
 
-/// A matrix as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredMatrix {
     pub name: &'static str,

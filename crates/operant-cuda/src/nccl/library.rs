@@ -65,7 +65,7 @@ impl LoadedNccl {
         }
         complaints.dedup();
         let problem = if complaints.is_empty() {
-            format!("no NCCL here: {NCCL} is {}", paths.describe_nccl())
+            format!("no NCCL here: {NCCL} is {}", paths.describe_compilers())
         } else {
             format!("no usable NCCL: {}", complaints.join(", "))
         };

@@ -50,7 +50,6 @@ enum Part {
     Squares([std::ops::Range<usize>; 2]),
     /// A shape within one square: its column and row.
     Mark([usize; 2]),
-    /// Text.
     Text,
 }
 

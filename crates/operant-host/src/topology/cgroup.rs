@@ -11,7 +11,6 @@ use std::path::{Component, Path, PathBuf};
 /// A limit, and the file that sets it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limit<T> {
-    /// Its value.
     pub value: T,
     /// The file, as the process sees it.
     pub file: PathBuf,

@@ -5,14 +5,10 @@ use std::path::Path;
 
 use crate::machine;
 
-/// The processor's vendor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Vendor {
-    /// Intel.
     Intel,
-    /// AMD.
     Amd,
-    /// Apple.
     Apple,
     /// Another ARM processor, by the implementer code of its main identification register (MIDR_EL1).
     Arm(u8),

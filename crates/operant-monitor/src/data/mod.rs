@@ -175,7 +175,6 @@ impl Runs {
         }
     }
 
-    /// The order of the runs.
     pub fn order(&self) -> Order {
         self.order
     }

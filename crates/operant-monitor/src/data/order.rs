@@ -12,7 +12,6 @@ pub enum SortBy {
     /// Name, numbers in it by their value.
     #[default]
     Name,
-    /// State.
     State,
     /// Environment.
     Env,
@@ -22,7 +21,6 @@ pub enum SortBy {
     Steps,
     /// Steps per second.
     Speed,
-    /// Return.
     Return,
     /// When it began.
     Started,

@@ -43,7 +43,6 @@ pub struct RunView {
     pub last_update: u64,
     /// [`Source::revision`] of what was read for this frame.
     revision: u64,
-    /// The state of the file.
     pub presence: FileState,
     /// A warning about the file; empty if there is none.
     pub note: String,
@@ -115,7 +114,6 @@ impl RunView {
         &self.path
     }
 
-    /// The source.
     pub fn source(&self) -> &Source {
         &self.source
     }
@@ -130,7 +128,6 @@ impl RunView {
         self.source.identity()
     }
 
-    /// Its metrics.
     pub fn schema(&self) -> &Schema {
         self.source.schema()
     }

@@ -11,7 +11,6 @@ use super::recorded::Recorded;
 
 /// A run that can be read.
 pub enum Source {
-    /// Its ring.
     Ring(RingReader),
     /// Its directory.
     Recorded(Recorded),
@@ -46,7 +45,6 @@ impl Source {
         }
     }
 
-    /// The metrics.
     pub fn schema(&self) -> &Schema {
         match self {
             Source::Ring(ring) => ring.schema(),

@@ -14,7 +14,6 @@ pub const TREND: usize = 36;
 pub struct Reading {
     /// Who runs what.
     pub identity: Identity,
-    /// How it is.
     pub status: Status,
     /// A figure per metric of the run's own schema.
     pub figures: Vec<Figure>,

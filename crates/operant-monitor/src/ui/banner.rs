@@ -10,12 +10,10 @@ use crate::data::RunView;
 use crate::verdict::Tone;
 use operant_draw::theme::Theme;
 
-/// A line of the banner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BannerLine {
     /// How it should be taken; none for advice.
     pub tone: Option<Tone>,
-    /// Its text.
     pub text: String,
 }
 

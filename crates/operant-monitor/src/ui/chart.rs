@@ -61,7 +61,6 @@ pub enum Fill {
     Below,
 }
 
-/// A chart.
 #[derive(Debug, Clone)]
 pub struct Chart<'a> {
     /// Its lines; the first is drawn on top and is the only one with a fill.

@@ -20,7 +20,6 @@ const TIME_FITS: u16 = 34;
 pub struct Folded<'a> {
     /// The newest of them.
     pub event: &'a Event,
-    /// How many.
     pub count: usize,
 }
 

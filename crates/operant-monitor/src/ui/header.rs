@@ -100,12 +100,6 @@ fn time_left(context: &Context) -> Option<Duration> {
     (0.0..1e10).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// Share of the steps taken; NaN where it is not known.
-fn share(context: &Context) -> f64 {
-    let total = context.run.identity().total_steps;
-    if total == 0 { f64::NAN } else { context.run.value("env_steps") / total as f64 }
-}
-
 /// Percent with one decimal, so that the progress of a long run is visible.
 fn percent(share: f64) -> String {
     if share.is_nan() { String::new() } else { format!("{:.1}%", share * 100.0) }
@@ -113,7 +107,7 @@ fn percent(share: f64) -> String {
 
 fn short_progress(context: &Context) -> Vec<Span<'static>> {
     let sps = format::short(context.run.value("sps"));
-    let mut spans = vec![Span::styled(percent(share(context)), context.theme.strong)];
+    let mut spans = vec![Span::styled(percent(context.run.done()), context.theme.strong)];
     if !sps.is_empty() {
         spans.push(Span::styled(format!(" {sps}/s"), context.theme.muted));
     }
@@ -123,7 +117,7 @@ fn short_progress(context: &Context) -> Vec<Span<'static>> {
 /// The bar and what it means.
 fn progress(context: &Context, area: Rect, row: u16, buffer: &mut Buffer) {
     let theme = context.theme;
-    let share = share(context);
+    let share = context.run.done();
     let steps = format::steps(context.run.value("env_steps"));
     let total = context.run.identity().total_steps;
     let of = match total {

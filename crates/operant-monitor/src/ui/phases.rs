@@ -24,7 +24,6 @@ const LEAST_CHART: u16 = 6;
 /// Fills that distinguish phases where there is no colour.
 const FILLS: [&str; 5] = ["█", "▒", "▓", "░", "·"];
 
-/// One phase.
 #[derive(Debug, Clone, PartialEq)]
 struct Phase {
     /// `rollout`, `gae`...

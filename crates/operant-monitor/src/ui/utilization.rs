@@ -23,8 +23,10 @@ const LEAST_HISTORY: u16 = 6;
 /// One row of the panel.
 enum Row {
     /// A share, as a number and as a bar.
-    Share { label: &'static str, share: f64 },
-    /// Figures.
+    Share {
+        label: &'static str,
+        share: f64,
+    },
     Figures(Vec<Figure>),
 }
 

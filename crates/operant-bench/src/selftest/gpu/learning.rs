@@ -13,7 +13,7 @@ const PRECISIONS: [Precision; 2] = [Precision::F32, Precision::Bf16];
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 
 /// A small run for tests without a GPU; it does not learn.
-pub const SMALL: [&str; 10] = [
+const SMALL: [&str; 10] = [
     "--steps",
     "1024",
     "--set",
@@ -26,15 +26,9 @@ pub const SMALL: [&str; 10] = [
     "eval_episodes=4",
 ];
 
-/// The result of training with the presets.
-pub struct Learning {
-    /// Runs that reached their threshold, and all runs.
-    pub solved: (usize, usize),
-}
-
 impl Gpu<'_> {
     /// Trains all of them.
-    pub fn learning(&self, report: &mut Report) -> Learning {
+    pub fn learning(&self, report: &mut Report) {
         let quick = self.extent.quick;
         let (environments, precisions) = if quick { (1, 1) } else { (usize::MAX, PRECISIONS.len()) };
         let mut rows = Vec::new();
@@ -57,13 +51,11 @@ impl Gpu<'_> {
                 }
             }
         }
-        let solved = (rows.iter().filter(|row| row["solved"] == true).count(), rows.len());
-        let line = format!("{} of {} runs reached their threshold", solved.0, solved.1);
+        let solved = rows.iter().filter(|row| row["solved"] == true).count();
+        let line = format!("{solved} of {} runs reached their threshold", rows.len());
         report.part("learning", Value::Array(rows), &line);
-        Learning { solved }
     }
 
-    /// The return from which on the environment counts as solved.
     /// The trained environments with their thresholds. MinAtar would take minutes instead of seconds.
     fn learned(&self) -> Vec<(String, f64)> {
         let numbers = |spec: &EnvSpec| spec.obs.is_real();

@@ -1,23 +1,16 @@
-//! The GPU's self-test: every kernel against the CPU, training with the presets, and speeds compared with the goals.
+//! The GPU's self-test: every kernel against the CPU, and training with the presets.
 
 mod learning;
 mod parity;
 mod prepare;
-mod speed;
-mod starting;
-mod telemetry;
-mod training;
-mod verdict;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use operant_cuda::{Cuda, CudaError, Device};
 use operant_env::{AnyEnv, EnvOptions, EnvSpec, Registry};
-use operant_learn::{Config, LearnError, Precision};
+use operant_learn::{Config, LearnError};
 use serde_json::json;
 
-use self::verdict::Measurements;
 use super::SelftestOptions;
 use super::report::Report;
 
@@ -55,12 +48,7 @@ pub fn check_gpu(
     }
     gpu.prepare(report);
     gpu.parity(report);
-    gpu.speeds(report);
-    let training = gpu.training(report);
-    gpu.telemetry(report, training.of(Precision::F32).map(|goal| goal.sps));
-    let starting = gpu.starting(report);
-    let learning = gpu.learning(report);
-    gpu.verdict(report, &Measurements { training, starting, learning });
+    gpu.learning(report);
     Ok(())
 }
 
@@ -74,11 +62,6 @@ struct Gpu<'a> {
 }
 
 impl Gpu<'_> {
-    /// Time for measuring a speed.
-    fn budget(&self) -> Duration {
-        Duration::from_secs_f64(if self.extent.quick { 0.02 } else { 1.0 })
-    }
-
     /// The environments.
     fn specs(&self) -> Vec<EnvSpec> {
         let mut specs = self.registry.specs();
@@ -86,7 +69,6 @@ impl Gpu<'_> {
         specs
     }
 
-    /// Their names.
     fn names(&self) -> Vec<String> {
         self.specs().into_iter().map(|spec| spec.name).collect()
     }

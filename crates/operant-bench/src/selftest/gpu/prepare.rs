@@ -68,12 +68,7 @@ impl Gpu<'_> {
             for name in self.names() {
                 jobs.push((name, config(17, 1, &[64, 64]), precision));
             }
-            let [goal_envs, _] = self.goal_shape();
-            let sizes: &[usize] = if self.extent.quick { &[goal_envs] } else { &[1_024, goal_envs] };
-            for &envs in sizes {
-                jobs.push(("cartpole".to_owned(), config(envs, 1, &[64, 64]), precision));
-                jobs.push(("cartpole".to_owned(), config(envs, 1, &[128, 128]), precision));
-            }
+            jobs.push(("cartpole".to_owned(), config(65, 1, &[128, 128]), precision));
             if self.extent.quick {
                 continue;
             }

@@ -32,9 +32,6 @@ struct Series<'a> {
 }
 
 /// Draws rows into an SVG file.
-///
-/// # Errors
-/// When the file cannot be written.
 pub fn draw(path: &Path, rows: &[Row]) -> Result<()> {
     let svg = svg(rows).map_err(|problem| Error::new(operant_run::ErrorKind::Disk, problem))?;
     std::fs::write(path, svg).map_err(|error| Error::disk("the plot cannot be written", path, &error))

@@ -89,7 +89,6 @@ impl Page {
     }
 }
 
-/// The page.
 pub fn text(info: &Info, verbose: bool) -> String {
     let mut page = Page::default();
     let target = &info.target;

@@ -76,9 +76,6 @@ pub struct Tile<'a> {
 
 impl<'a> Tile<'a> {
     /// The episodes with the numbers `first` and up, before the first step: the same as those of `operant eval`.
-    ///
-    /// # Errors
-    /// When the environments cannot be created.
     pub fn new(env: &'a dyn AnyEnv, seed: u64, first: u32, agent: &'a Agent) -> Result<Self, StepError> {
         let spec = env.spec();
         let lanes = LaneWidth::WIDEST;
@@ -104,9 +101,6 @@ impl<'a> Tile<'a> {
     }
 
     /// Steps all rows. `own` replaces the action of the first row.
-    ///
-    /// # Errors
-    /// When an environment failed.
     pub fn step(&mut self, own: Option<f32>) -> Result<(), StepError> {
         self.act();
         if let Some(action) = own {
@@ -187,9 +181,6 @@ impl<'a> Tile<'a> {
 }
 
 /// Plays the first `count` episodes to the end.
-///
-/// # Errors
-/// When an environment failed.
 pub fn play(cast: &Cast, count: u32) -> Result<Vec<Outcome>, StepError> {
     let mut outcomes = Vec::new();
     for first in (0..count).step_by(ROWS) {

@@ -17,9 +17,6 @@ pub enum Format {
 
 impl Format {
     /// The format of a file. Called before anything is played.
-    ///
-    /// # Errors
-    /// When the extension is unknown, the directory does not exist, or ffmpeg is not installed.
     pub fn of(path: &Path) -> Result<Self, Error> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         let format = match ending.as_deref() {
@@ -55,9 +52,6 @@ impl Format {
 }
 
 /// Writes the film and returns a message about what was written.
-///
-/// # Errors
-/// When the file cannot be written, or ffmpeg fails.
 pub fn write(film: &Film, format: Format, path: &Path) -> Result<String, Error> {
     let (layout, frames) = (film.layout(), film.count());
     let failed = |error: &io::Error| {

@@ -31,9 +31,6 @@ impl Keyboard {
     ///
     /// A digit selects the action with that number. The arrow keys, and the action while no key is pressed, follow from
     /// the names of the actions ([`EnvSpec::action_names`]).
-    ///
-    /// # Errors
-    /// When the keyboard cannot select the actions of the environment.
     pub fn of(spec: &EnvSpec) -> Result<Self, Error> {
         let refused = |what: String| {
             Err(Error::usage(format!("{} cannot be played with the keyboard: {what}", spec.name))

@@ -66,9 +66,6 @@ impl<'a> Window<'a> {
     }
 
     /// Shows the episodes in the terminal. Returns the exit code.
-    ///
-    /// # Errors
-    /// When the terminal or an environment failed.
     pub fn show(&mut self) -> Result<u8, Error> {
         let code = player::play(self).map_err(|error| {
             Error::new(ErrorKind::Disk, error.what())
@@ -79,9 +76,6 @@ impl<'a> Window<'a> {
     }
 
     /// Plays all episodes without a terminal. Returns the exit code.
-    ///
-    /// # Errors
-    /// When an environment failed.
     pub fn play_all(&mut self) -> Result<u8, Error> {
         loop {
             let progress = match self.step(None) {
