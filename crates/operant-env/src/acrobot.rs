@@ -95,7 +95,6 @@ impl Env for Acrobot {
                     until the end swings above one link over the joint."
                 .into(),
             reference: "Identical to Gymnasium's Acrobot-v1 up to float rounding.".into(),
-            variant_of: None,
             obs: ObsSpace::symmetric(&[1.0, 1.0, 1.0, 1.0, MAX_SPEED[0], MAX_SPEED[1]]),
             obs_names: names([
                 "cosine of the first link's angle from hanging",
@@ -109,8 +108,8 @@ impl Env for Acrobot {
             action_names: names(["left", "none", "right"]),
             time_limit: 500,
             fps: 15.0,
-            options: Vec::new(),
             preset: Some(include_str!("../presets/acrobot.toml").into()),
+            ..EnvSpec::default()
         }
     }
 

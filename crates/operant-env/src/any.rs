@@ -43,7 +43,6 @@ impl LaneWidth {
     }
 }
 
-/// The widest lane of this build.
 pub(crate) type Widest = Wide<{ LaneWidth::WIDEST as usize }>;
 /// The lane of [`LaneWidth::Eight`].
 pub(crate) type Wide8 = Wide<{ LaneWidth::Eight.compiled() }>;

@@ -3,12 +3,10 @@
 //! After Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult learning control problems"
 //! (1983), with the constants and the explicit Euler step of Gymnasium's CartPole-v1.
 
-use std::sync::Arc;
-
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
-use crate::spec::{OptionError, OptionValue, names};
-use crate::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Shape, Step, hidden};
+use crate::spec::names;
+use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step, hidden};
 
 /// Gravity, m/s^2.
 const GRAVITY: f64 = 9.8;
@@ -79,14 +77,7 @@ impl Env for CartPole {
         }
     }
 
-    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
-        self.hides_velocity = hidden::hides(&Env::spec(self), name, value)?;
-        Ok(())
-    }
-
-    fn resolve(self) -> Arc<dyn AnyEnv> {
-        hidden::resolve(self.hides_velocity, self, [0, 2])
-    }
+    hidden::hides_velocity!([0, 2]);
 
     #[inline(always)]
     fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {

@@ -29,6 +29,25 @@ pub(crate) fn hides(spec: &EnvSpec, name: &str, value: &OptionValue) -> Result<b
     Ok(value.text() == VELOCITY)
 }
 
+/// The methods of an [`Env`] with the option and a field `hides_velocity`; `seen` are the numbers that remain.
+macro_rules! hides_velocity {
+    ($seen:expr) => {
+        fn set_option(
+            &mut self,
+            name: &str,
+            value: &$crate::OptionValue,
+        ) -> Result<(), $crate::OptionError> {
+            self.hides_velocity = $crate::hidden::hides(&$crate::Env::spec(self), name, value)?;
+            Ok(())
+        }
+
+        fn resolve(self) -> std::sync::Arc<dyn $crate::AnyEnv> {
+            $crate::hidden::resolve(self.hides_velocity, self, $seen)
+        }
+    };
+}
+pub(crate) use hides_velocity;
+
 /// The environment, or, if `hides`, the environment whose observations have only the numbers `seen`.
 pub(crate) fn resolve<E: Env, const N: usize>(hides: bool, base: E, seen: [usize; N]) -> Arc<dyn AnyEnv> {
     if hides { Arc::new(Hidden { base, seen }) } else { Arc::new(base) }

@@ -3,12 +3,10 @@
 //! After Moore, "Efficient memory-based learning for robot control" (1990), with the constants of Gymnasium's
 //! MountainCar-v0.
 
-use std::sync::Arc;
-
 use operant_lane::{Draws, Float, Int, Lane, Mask, Uint, bundle};
 
-use crate::spec::{OptionError, OptionValue, names};
-use crate::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Point, Scene, Shape, Step, hidden};
+use crate::spec::names;
+use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Point, Scene, Shape, Step, hidden};
 
 /// Left wall.
 pub(crate) const MIN_POSITION: f64 = -1.2;
@@ -104,14 +102,7 @@ impl Env for MountainCar {
         }
     }
 
-    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
-        self.hides_velocity = hidden::hides(&Env::spec(self), name, value)?;
-        Ok(())
-    }
-
-    fn resolve(self) -> Arc<dyn AnyEnv> {
-        hidden::resolve(self.hides_velocity, self, [0])
-    }
+    hidden::hides_velocity!([0]);
 
     #[inline(always)]
     fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {

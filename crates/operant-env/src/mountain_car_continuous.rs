@@ -2,14 +2,11 @@
 //!
 //! The constants of Gymnasium's MountainCarContinuous-v0.
 
-use std::sync::Arc;
-
 use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
 use crate::mountain_car::{MAX_POSITION, MAX_SPEED, MIN_POSITION, State, picture, roll, valley};
 use crate::spec::names;
-use crate::spec::{OptionError, OptionValue};
-use crate::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Step, hidden};
+use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Step, hidden};
 
 /// Velocity that full throttle gives per step.
 const POWER: f64 = 0.0015;
@@ -50,26 +47,18 @@ impl Env for MountainCarContinuous {
                     flag at 0.45 gives 100; force costs 0.1 times its square."
                 .into(),
             reference: "Identical to Gymnasium's MountainCarContinuous-v0 up to float rounding.".into(),
-            variant_of: None,
             obs: ObsSpace::Box { low: vec![MIN_POSITION, -MAX_SPEED], high: vec![MAX_POSITION, MAX_SPEED] },
             obs_names: names(["position", "velocity per step"]),
             actions: ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
-            action_names: Vec::new(),
             time_limit: 999,
             fps: 30.0,
             options: vec![hidden::option()],
             preset: Some(include_str!("../presets/mountain_car_continuous.toml").into()),
+            ..EnvSpec::default()
         }
     }
 
-    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
-        self.hides_velocity = hidden::hides(&Env::spec(self), name, value)?;
-        Ok(())
-    }
-
-    fn resolve(self) -> Arc<dyn AnyEnv> {
-        hidden::resolve(self.hides_velocity, self, [0])
-    }
+    hidden::hides_velocity!([0]);
 
     #[inline(always)]
     fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {

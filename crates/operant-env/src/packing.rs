@@ -25,13 +25,11 @@ pub struct Packing {
 /// Items of one kind that are stored consecutively.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Field {
-    /// First word.
     word: usize,
     /// Bits per item: 1, 8, 16 or 32.
     bits: u32,
     /// Number of items.
     count: usize,
-    /// First feature.
     feature: usize,
     /// Number of features of each item; the list repeats.
     below: Vec<u32>,

@@ -3,13 +3,10 @@
 //! The constants of Gymnasium's Pendulum-v1.
 
 use core::f64::consts::PI;
-use std::sync::Arc;
-
 use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
 use crate::spec::names;
-use crate::spec::{OptionError, OptionValue};
-use crate::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Shape, Step, hidden};
+use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step, hidden};
 
 /// Gravity, m/s^2.
 const GRAVITY: f64 = 10.0;
@@ -71,26 +68,18 @@ impl Env for Pendulum {
                     Each step costs its angle, speed and torque, squared and weighted."
                 .into(),
             reference: "Identical to Gymnasium's Pendulum-v1 up to float rounding.".into(),
-            variant_of: None,
             obs: ObsSpace::symmetric(&[1.0, 1.0, MAX_SPEED]),
             obs_names: names(["cosine of the angle from upright", "its sine", "angular velocity (rad/s)"]),
             actions: ActionSpace::Box { low: vec![-MAX_TORQUE], high: vec![MAX_TORQUE] },
-            action_names: Vec::new(),
             time_limit: 200,
             fps: 30.0,
             options: vec![hidden::option()],
             preset: Some(include_str!("../presets/pendulum.toml").into()),
+            ..EnvSpec::default()
         }
     }
 
-    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
-        self.hides_velocity = hidden::hides(&Env::spec(self), name, value)?;
-        Ok(())
-    }
-
-    fn resolve(self) -> Arc<dyn AnyEnv> {
-        hidden::resolve(self.hides_velocity, self, [0, 1])
-    }
+    hidden::hides_velocity!([0, 1]);
 
     #[inline(always)]
     fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {

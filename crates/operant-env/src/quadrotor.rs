@@ -303,7 +303,6 @@ impl<const O: usize> Env for Quadrotor<O> {
         high.resize(O, 2.0 * FURTHEST + 2.0 * SIZE);
         EnvSpec {
             name: name.into(),
-            aliases: Vec::new(),
             family: "flight".into(),
             summary: summary.into(),
             rules: format!(
@@ -312,15 +311,14 @@ impl<const O: usize> Env for Quadrotor<O> {
             ),
             reference: "A Crazyflie 2 with published mass, inertia, thrust, drag and motor lag; tests compare with a second implementation in double precision."
                 .into(),
-            variant_of: None,
             obs: ObsSpace::symmetric(&high),
             obs_names: names(OBSERVED)[..if Self::FOLLOWS { 7 } else { 5 }].to_vec(),
             actions: ActionSpace::Box { low: vec![-1.0; 4], high: vec![1.0; 4] },
-            action_names: Vec::new(),
             time_limit: if Self::FOLLOWS { 1100 } else { 500 },
             fps: 50.0,
             options,
             preset: Some(preset.into()),
+            ..EnvSpec::default()
         }
     }
 

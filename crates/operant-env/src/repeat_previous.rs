@@ -60,7 +60,6 @@ impl Env for RepeatPrevious {
         let delay = EnvOption::whole("k", 4, 1, LONGEST as u32, "how many steps ago the symbol was shown");
         EnvSpec {
             name: "repeat_previous".into(),
-            aliases: Vec::new(),
             family: "memory".into(),
             summary: "name the symbol shown k steps ago; maximum 64, random policy 16".into(),
             rules: "Each step shows one of four symbols, drawn uniformly; the action names the one shown k steps ago, for a \
@@ -68,7 +67,6 @@ impl Env for RepeatPrevious {
                     with memory."
                 .into(),
             reference: "POPGym's RepeatPrevious, but symbols are drawn independently and wrong answers have no penalty.".into(),
-            variant_of: None,
             obs: ObsSpace::index(SYMBOLS),
             obs_names: names(["the symbol"]),
             actions: ActionSpace::Discrete(vec![SYMBOLS as usize]),
@@ -77,6 +75,7 @@ impl Env for RepeatPrevious {
             fps: 4.0,
             options: vec![delay],
             preset: Some(include_str!("../presets/repeat_previous.toml").into()),
+            ..EnvSpec::default()
         }
     }
 

@@ -48,17 +48,14 @@ pub struct Outcome {
 
 /// A case that cannot be replayed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields are")]
 pub enum CaseError {
     /// The environment cannot be put into a given state.
     #[error("{env} cannot be put into a given state")]
-    Unsupported {
-        /// Environment.
-        env: String,
-    },
+    Unsupported { env: String },
     /// Wrong number of state entries.
     #[error("`state` has {}", counted(*got, "number"))]
     State {
-        /// Environment.
         env: String,
         /// Numbers given.
         got: usize,
@@ -68,11 +65,8 @@ pub enum CaseError {
     /// A number that its place in the state cannot hold.
     #[error("`state[{index}]` = {value}")]
     Entry {
-        /// Environment.
         env: String,
-        /// Index in the state.
         index: usize,
-        /// The number.
         value: f64,
         /// The values that are allowed there.
         what: String,
@@ -80,7 +74,6 @@ pub enum CaseError {
     /// Wrong number of action components, or a choice that does not exist.
     #[error("`actions[{index}]` = {got:?}")]
     Action {
-        /// Which action.
         index: usize,
         /// The action given.
         got: Vec<f64>,
@@ -92,13 +85,11 @@ pub enum CaseError {
     DrawsCount {
         /// Lists given.
         got: usize,
-        /// Actions.
         expected: usize,
     },
     /// The draws of a step are not those that the rules make.
     #[error("`draws[{index}]` = {got:?}")]
     Draws {
-        /// Which step.
         index: usize,
         /// The numbers given.
         got: Vec<f64>,
@@ -110,16 +101,10 @@ pub enum CaseError {
     DrawsOnDevice,
     /// A recorded world computes in single precision alone.
     #[error("{env} was recorded in single precision")]
-    Precision {
-        /// Environment.
-        env: String,
-    },
+    Precision { env: String },
     /// A recorded world draws its own random numbers.
     #[error("{env} was recorded, so it draws its own random numbers")]
-    DrawsOfWorld {
-        /// Environment.
-        env: String,
-    },
+    DrawsOfWorld { env: String },
 }
 
 /// Such as `1 list` or `2 lists`.

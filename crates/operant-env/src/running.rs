@@ -44,12 +44,10 @@ impl Running {
         }
     }
 
-    /// The purpose of a draw.
     pub(crate) fn purpose(&self, training: Purpose, evaluation: Purpose) -> Purpose {
         if self.tile.evaluation { evaluation } else { training }
     }
 
-    /// Begins a step.
     pub(crate) fn submit(&mut self, actions: &[f32], step: u64) {
         self.actions.copy_from_slice(actions);
         self.step = step;

@@ -339,7 +339,6 @@ impl std::fmt::Display for ActionSpace {
     }
 }
 
-/// The names of actions.
 pub fn names<const N: usize>(names: [&str; N]) -> Vec<String> {
     names.map(str::to_owned).to_vec()
 }
@@ -531,11 +530,11 @@ impl std::fmt::Display for OptionValues {
 
 /// An environment cannot be made with these options.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields are")]
 pub enum OptionError {
     /// There is no such option.
     #[error("{env} has no option `{name}`")]
     Unknown {
-        /// Environment.
         env: String,
         /// The requested option.
         name: String,
@@ -545,11 +544,8 @@ pub enum OptionError {
     /// The option does not allow the value.
     #[error("{env}: option `{name}` = {value} {problem}")]
     Value {
-        /// Environment.
         env: String,
-        /// The option.
         name: String,
-        /// The requested value.
         value: OptionValue,
         /// Why the value is rejected.
         problem: String,
@@ -558,12 +554,7 @@ pub enum OptionError {
     },
     /// The specification of the environment is invalid.
     #[error("{env}: {problem}")]
-    Spec {
-        /// Environment.
-        env: String,
-        /// The problem.
-        problem: String,
-    },
+    Spec { env: String, problem: String },
 }
 
 impl OptionError {

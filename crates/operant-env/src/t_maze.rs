@@ -53,14 +53,12 @@ impl Env for TMaze {
         let length = EnvOption::whole("length", 10, 2, 1000, "cells from the start to the junction");
         EnvSpec {
             name: "t_maze".into(),
-            aliases: Vec::new(),
             family: "memory".into(),
             summary: "recall a cue from the start at the end of a corridor; 4 for the correct turn".into(),
             rules: "The first cell shows a cue. At the junction at the far end, the cued turn gives 4 and the other \
                     -0.1; both end the episode. A step that does not move costs 0.1. Solving it requires a policy with memory."
                 .into(),
             reference: "Bakker (2001), but observations are indices instead of bit vectors; truncated after 10 steps per cell.".into(),
-            variant_of: None,
             obs: ObsSpace::index(4),
             obs_names: names(["0 or 1 for the cue (north, south), 2 in the corridor, 3 at the junction"]),
             actions: ActionSpace::Discrete(vec![4]),
@@ -69,6 +67,7 @@ impl Env for TMaze {
             fps: 10.0,
             options: vec![length],
             preset: Some(include_str!("../presets/t_maze.toml").into()),
+            ..EnvSpec::default()
         }
     }
 

@@ -35,7 +35,6 @@ pub struct Description {
     pub(crate) atari: bool,
     /// Name, spaces, time limit.
     pub(crate) spec: EnvSpec,
-    /// The Python of the workers.
     #[serde(skip)]
     pub(crate) python: PathBuf,
 }

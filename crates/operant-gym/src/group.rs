@@ -39,9 +39,6 @@ pub(crate) struct WorkerGroup {
 
 impl WorkerGroup {
     /// Starts the workers.
-    ///
-    /// # Errors
-    /// When the system has no memory or starts no process.
     pub(crate) fn start(description: &Description, setup: Setup) -> io::Result<Self> {
         let workers = setup.workers.clamp(1, setup.count);
         let spec = &description.spec;
@@ -76,9 +73,6 @@ impl WorkerGroup {
     }
 
     /// Replaces a worker by a new process.
-    ///
-    /// # Errors
-    /// When the system starts none.
     pub(crate) fn replace(&mut self, description: &Description, number: usize) -> io::Result<()> {
         self.workers[number].end(false);
         let rows = self.workers[number].rows.clone();

@@ -22,7 +22,6 @@ pub(crate) struct Control {
     pub(crate) close: usize,
     /// 0, or 1 + the row that failed.
     pub(crate) failed: usize,
-    /// Bytes of the text of the failure.
     pub(crate) text_bytes: usize,
     /// Its text, UTF-8.
     pub(crate) text: usize,
@@ -125,7 +124,6 @@ impl Layout {
         }
     }
 
-    /// The words of a worker.
     pub(crate) fn control(&self, worker: usize) -> Control {
         Control::of(worker)
     }

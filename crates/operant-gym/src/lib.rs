@@ -31,7 +31,6 @@ pub struct GymEnv {
     running: Arc<Running>,
 }
 
-/// Values of the options.
 #[derive(Debug, Clone, Copy)]
 struct Options {
     /// Worker processes of a group.

@@ -97,9 +97,6 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Starts a process. Its words become those before its first turn.
-    ///
-    /// # Errors
-    /// When the system starts none.
     pub(crate) fn start(
         python: &Path,
         (shared, file): (&SharedWords, &File),
@@ -133,7 +130,6 @@ impl Worker {
         Ok(Self { child: command.spawn()?, rows, control, turn, has_answered: false })
     }
 
-    /// Begins a turn.
     pub(crate) fn begin(&mut self, shared: &SharedWords) {
         self.turn = self.turn.wrapping_add(1);
         post(&shared.words()[self.control.turn]);

@@ -11,12 +11,12 @@ use crate::group::Failure;
 use crate::snapshot::Snapshot;
 
 /// The number of an enqueued update, from zero in the order of enqueueing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
 /// Statistics of a finished update. Returns and lengths are over the episodes that ended during the update's rollout;
 /// NaN if there were none.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct UpdateStats {
     /// The update's number.
     pub ticket: Ticket,
@@ -34,24 +34,8 @@ pub struct UpdateStats {
     pub episodic_return_std: f64,
     /// Mean length in steps.
     pub episodic_length_mean: f64,
-    /// Clipped policy objective, mean over the last epoch's minibatches (as every loss here).
-    pub policy_loss: f64,
-    /// Value loss, before its weight.
-    pub value_loss: f64,
-    /// Mean entropy of the policy.
-    pub entropy: f64,
-    /// Mean of (ratio - 1) - ln ratio.
-    pub approx_kl: f64,
-    /// Share of samples whose ratio was clipped.
-    pub clipfrac: f64,
-    /// 1 - Var(returns - values) / Var(returns).
-    pub explained_variance: f64,
-    /// Global gradient norm before clipping.
-    pub grad_norm: f64,
-    /// Adam's step size in this update.
-    pub learning_rate: f64,
-    /// Minibatches skipped in this update for a non-finite loss or gradient.
-    pub nonfinite: u64,
+    /// Losses of its epochs.
+    pub losses: UpdateLosses,
     /// Consecutive updates, this one included, with such a minibatch.
     pub nonfinite_in_a_row: u64,
     /// Seconds of wall time in the rollout, without GAE.
@@ -64,6 +48,31 @@ pub struct UpdateStats {
     pub bytes_h2d: u64,
     /// Bytes copied from the device to the host.
     pub bytes_d2h: u64,
+}
+
+/// Losses and statistics of an update: means over the last epoch's minibatches, without skipped ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct UpdateLosses {
+    /// Clipped policy objective.
+    pub policy_loss: f64,
+    /// Value loss, before its weight.
+    pub value_loss: f64,
+    /// Mean entropy of the policy.
+    pub entropy: f64,
+    /// Mean of (ratio - 1) - ln ratio.
+    pub approx_kl: f64,
+    /// Share of samples whose ratio was outside the clipping range.
+    pub clipfrac: f64,
+    /// Global gradient norm before clipping.
+    pub grad_norm: f64,
+    /// 1 - Var(returns - values) / Var(returns), of the values that the rollout saw; NaN if all returns are equal.
+    pub explained_variance: f64,
+    /// Adam's step size.
+    pub learning_rate: f64,
+    /// Minibatches skipped for a non-finite loss or gradient, over all epochs.
+    pub nonfinite: u64,
+    /// Epochs done; fewer than `update_epochs` if `target_kl` stopped them.
+    pub epochs: usize,
 }
 
 /// A recorded episode of environment 0.
@@ -88,8 +97,8 @@ pub struct Evaluation {
     pub traces: Vec<u64>,
 }
 
-/// An error of training.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages show what the fields are")]
 pub enum LearnError {
     /// The configuration cannot be trained.
     #[error("{key}: {problem}; {remedy}")]
@@ -98,10 +107,8 @@ pub enum LearnError {
         key: &'static str,
         /// The problem, with the value.
         problem: String,
-        /// The remedy.
         remedy: String,
     },
-    /// An environment failed.
     #[error(transparent)]
     Environment(#[from] operant_env::StepError),
     /// A snapshot does not fit the environment or network.

@@ -16,7 +16,6 @@ use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{LANES, splat};
 use crate::cpu::rollout::{PULSE_STEPS, clip, draw_uniforms, normalised, observation};
 
-/// The inputs of an evaluation.
 pub struct EvalInputs<'a> {
     pub env: &'a dyn AnyEnv,
     pub policy: &'a Policy,

@@ -7,7 +7,6 @@ use crate::backend::EpisodeRecording;
 /// Maximum recorded states of an episode.
 const MAX_FRAMES: usize = 2048;
 
-/// The state of the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 enum RecorderState {
     /// No episode is requested.
@@ -53,7 +52,6 @@ impl Recorder {
         }
     }
 
-    /// Ends the environment's episode.
     pub fn episode_ended(&mut self, episodic_return: f32) {
         match self.phase {
             RecorderState::Armed => {

@@ -66,29 +66,14 @@ impl SampleLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Activation;
+    use crate::config::Config;
     use crate::network::{Head, Input};
 
     #[test]
     fn cartpole_takes_half_a_cache_line() {
-        let layout = SampleLayout::new(&architecture(4, Head::MultiDiscrete(vec![2])), false);
+        let head = Head::MultiDiscrete(vec![2]);
+        let architecture = Architecture::new(&Config::default(), Input::Dense(4), head);
+        let layout = SampleLayout::new(&architecture, false);
         assert_eq!((layout.advantage, layout.stride), (7, 8));
-    }
-
-    fn architecture(features: usize, head: Head) -> Architecture {
-        Architecture {
-            input: Input::Dense(features),
-            packing: None,
-            conv: vec![],
-            hidden: vec![],
-            embed: None,
-            items: None,
-            layer_norm: false,
-            core: None,
-            activation: Activation::Tanh,
-            shared_trunk: true,
-            head,
-            log_std_init: 0.0,
-        }
     }
 }

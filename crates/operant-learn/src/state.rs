@@ -46,7 +46,6 @@ pub(crate) struct BackendState {
     pub discounted: Vec<f32>,
     /// `(N, states)`: the state of layers with memory.
     pub memory: Vec<f32>,
-    /// Updates done.
     pub updates: u64,
     /// Consecutive updates with a non-finite minibatch, up to the last.
     pub nonfinite_in_a_row: u64,

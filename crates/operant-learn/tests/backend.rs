@@ -220,7 +220,9 @@ fn cartpole_is_learned() {
     while last < config.total_timesteps {
         let stats = update(&mut *backend);
         assert!(
-            stats.policy_loss.is_finite() && stats.value_loss.is_finite() && stats.entropy >= 0.0,
+            stats.losses.policy_loss.is_finite()
+                && stats.losses.value_loss.is_finite()
+                && stats.losses.entropy >= 0.0,
             "{stats:?}"
         );
         last = stats.env_steps;

@@ -38,8 +38,8 @@ fn after(mut backend: Box<dyn Backend>) -> (Snapshot, Vec<[u64; 6]>) {
             stats.episodic_return_mean,
             stats.episodic_return_std,
             stats.episodic_length_mean,
-            stats.policy_loss,
-            stats.explained_variance,
+            stats.losses.policy_loss,
+            stats.losses.explained_variance,
         ];
         let [a, b, c, d, e] = reals.map(f64::to_bits);
         reports.push([stats.episodes, a, b, c, d, e]);

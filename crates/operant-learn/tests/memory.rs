@@ -95,8 +95,13 @@ fn ratios_are_one_before_the_first_step() {
             let mut backend = backend(env.clone(), &config, 2).expect("a good configuration");
             for _ in 0..3 {
                 let stats = update(&mut *backend);
-                assert_eq!((stats.approx_kl, stats.clipfrac), (0.0, 0.0), "{core}, {}", env.spec().name);
-                assert!(stats.grad_norm > 0.0 && stats.nonfinite == 0);
+                assert_eq!(
+                    (stats.losses.approx_kl, stats.losses.clipfrac),
+                    (0.0, 0.0),
+                    "{core}, {}",
+                    env.spec().name
+                );
+                assert!(stats.losses.grad_norm > 0.0 && stats.losses.nonfinite == 0);
             }
         }
     }

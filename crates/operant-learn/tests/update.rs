@@ -2,9 +2,10 @@
 
 use operant_learn::Config;
 use operant_learn::LearnerState;
+use operant_learn::UpdateLosses;
 use operant_learn::cpu::gae::gae;
 use operant_learn::cpu::network::tile::Row;
-use operant_learn::cpu::update::{Learner, UpdateLosses};
+use operant_learn::cpu::update::Learner;
 use operant_parity::{distance, reference};
 use rayon::ThreadPoolBuilder;
 use wide::f32x16;

@@ -235,7 +235,6 @@ impl World {
         [with_clock, best]
     }
 
-    /// The words of a state's observation.
     fn observation(&self, state: &[f64]) -> u32 {
         let number = |place: usize| state[place] as u32;
         if state.len() < 7 {

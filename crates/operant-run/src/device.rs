@@ -405,7 +405,6 @@ fn on_cuda(
     Ok(Built { backend, settings, applied, world: None })
 }
 
-/// The environment with the options from the settings.
 pub(crate) fn with_options(env: &dyn AnyEnv, settings: &Settings) -> Result<Arc<dyn AnyEnv>> {
     env.with_options(&settings.env_options).map_err(|error| match settings.option_origin(error.option()) {
         Some(origin) => Error::from(&error).at(origin.to_string()),
@@ -416,16 +415,12 @@ pub(crate) fn with_options(env: &dyn AnyEnv, settings: &Settings) -> Result<Arc<
 /// The learner's error, at the origin of the invalid key.
 pub(crate) fn learn_error(error: LearnError, origin: impl FnOnce(&str) -> Option<Origin>) -> Error {
     let origin = match &error {
-        LearnError::Config { key, .. } => origin(key).map(|origin| origin.to_string()),
-        LearnError::Environment(_)
-        | LearnError::Snapshot(_)
-        | LearnError::Process(_)
-        | LearnError::Refused(_)
-        | LearnError::Cuda(_) => None,
+        LearnError::Config { key, .. } => origin(key),
+        _ => None,
     };
     let error = Error::from(error);
     match origin {
-        Some(origin) => error.at(origin),
+        Some(origin) => error.at(origin.to_string()),
         None => error,
     }
 }

@@ -32,11 +32,9 @@ use crate::world;
 /// What process 0 has the others do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Command {
-    /// End.
     End,
     /// Build a backend; a [`Setup`] of this many bytes follows.
     Start(usize),
-    /// One update.
     Update,
     /// Take part in a snapshot.
     Save,
@@ -93,7 +91,6 @@ fn receive(group: &dyn Group, length: usize) -> Result<Vec<u8>, LearnError> {
 /// The data that a process needs to take part.
 #[derive(Debug, Serialize, Deserialize)]
 struct Setup {
-    /// The version of operant.
     operant: String,
     /// The name that the environment gives itself.
     env: String,
@@ -285,7 +282,6 @@ fn prepare(setup: &[u8], registry: &Registry, group: &Arc<dyn Group>) -> Result<
     Ok(Prepared { env, requested, device })
 }
 
-/// The environment of a world's text.
 fn sent_world(text: &str, name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
     let failed = |path: &Path, error: &std::io::Error| {
         Error::disk("the world of process 0 cannot be written to a temporary file", path, error)

@@ -81,6 +81,23 @@ fn carry_out(
     Run { outcome, calls, notes }
 }
 
+/// Calls `action` after update `number`.
+fn at(number: u64, action: fn(&Signals)) -> impl FnOnce(&mut Quadratic, &Signals) {
+    move |backend, signals| {
+        let signals = signals.clone();
+        backend.after = Box::new(move |update| {
+            if update == number {
+                action(&signals);
+            }
+        });
+    }
+}
+
+/// The evaluations among the calls.
+fn evaluations(calls: &[String]) -> Vec<String> {
+    calls.iter().filter(|call| call.starts_with("evaluate")).cloned().collect()
+}
+
 fn latest(runs: &Path, name: &str) -> (PathBuf, Checkpoint) {
     let loaded = checkpoint::load_latest(&runs.join(name).join("checkpoints")).expect("a checkpoint");
     (loaded.path, loaded.checkpoint)
@@ -173,33 +190,20 @@ fn an_interrupted_and_resumed_run_ends_in_the_same_bits() {
         (straight.outcome.expect("finished").result, resumed.outcome.expect("finished").result);
     assert_eq!(straight_result.eval_return_mean, resumed_result.eval_return_mean);
     assert_eq!(straight_result.solved_at_step, resumed_result.solved_at_step);
-    let later = |calls: &[String]| -> Vec<String> {
-        calls.iter().filter(|call| call.starts_with("evaluate")).cloned().collect()
-    };
-    assert!(later(&straight.calls).ends_with(&later(&resumed.calls)));
+    assert!(evaluations(&straight.calls).ends_with(&evaluations(&resumed.calls)));
 }
 
 #[test]
 fn an_evaluation_that_a_stop_prevented_comes_first() {
     let runs = tempfile::tempdir().expect("a temporary directory");
-    let attempts = |calls: &[String]| -> Vec<String> {
-        calls.iter().filter(|call| call.starts_with("evaluate")).cloned().collect()
-    };
     let straight = carry_out(runs.path(), None, &["name=straight"], |_, _| {});
-    let first = attempts(&straight.calls)[0].clone();
+    let first = evaluations(&straight.calls)[0].clone();
     let update: u64 = first.rsplit(' ').next().and_then(|text| text.parse().ok()).expect("an update");
-    let stopped = carry_out(runs.path(), None, &["name=stopped"], |backend, signals| {
-        let signals = signals.clone();
-        backend.after = Box::new(move |after| {
-            if after == update {
-                signals.stop();
-            }
-        });
-    });
-    assert_eq!(attempts(&stopped.calls), [""; 0]);
+    let stopped = carry_out(runs.path(), None, &["name=stopped"], at(update, Signals::stop));
+    assert_eq!(evaluations(&stopped.calls), [""; 0]);
     assert_eq!(latest(runs.path(), "stopped").1.updates, update);
     let resumed = carry_out(runs.path(), Some("stopped"), &[], |_, _| {});
-    assert_eq!(attempts(&resumed.calls), attempts(&straight.calls));
+    assert_eq!(evaluations(&resumed.calls), evaluations(&straight.calls));
     let [a, b] = [straight, resumed].map(|run| run.outcome.expect("finished").result);
     assert_eq!((a.solved_at_step, a.eval_return_mean), (b.solved_at_step, b.eval_return_mean));
 }
@@ -220,13 +224,8 @@ fn an_asynchronous_device_is_kept_busy_and_drained_when_needed() {
     assert_eq!(csv(runs.path(), "plain"), csv(runs.path(), "lagging"));
 
     let stopped = carry_out(runs.path(), None, &["name=stopped"], |backend, signals| {
-        let signals = signals.clone();
         backend.lags = true;
-        backend.after = Box::new(move |update| {
-            if update == 10 {
-                signals.stop()
-            }
-        });
+        at(10, Signals::stop)(backend, signals);
     });
     let updates = stopped.outcome.expect("stopped cleanly").result.updates;
     assert_eq!(latest(runs.path(), "stopped").1.updates, updates);
@@ -254,14 +253,7 @@ fn a_run_killed_before_its_first_checkpoint_starts_over() {
 fn a_stop_saves_and_resumes() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     carry_out(runs.path(), None, &["name=straight"], |_, _| {}).outcome.expect("finished");
-    let stopped = carry_out(runs.path(), None, &["name=stopped"], |backend, signals| {
-        let signals = signals.clone();
-        backend.after = Box::new(move |update| {
-            if update == 10 {
-                signals.stop();
-            }
-        });
-    });
+    let stopped = carry_out(runs.path(), None, &["name=stopped"], at(10, Signals::stop));
     let outcome = stopped.outcome.expect("stopped cleanly");
     assert_eq!((outcome.exit_reason, outcome.exit_code()), (ExitReason::Stopped("the program"), 75));
     assert_eq!((outcome.result.updates, outcome.result.eval_return_mean), (10, None));
@@ -273,14 +265,7 @@ fn a_stop_saves_and_resumes() {
 #[test]
 fn training_continues_after_a_requested_checkpoint() {
     let runs = tempfile::tempdir().expect("a temporary directory");
-    let run = carry_out(runs.path(), None, &["checkpoint_interval=0"], |backend, signals| {
-        let signals = signals.clone();
-        backend.after = Box::new(move |update| {
-            if update == 2 {
-                signals.checkpoint();
-            }
-        });
-    });
+    let run = carry_out(runs.path(), None, &["checkpoint_interval=0"], at(2, Signals::checkpoint));
     assert_eq!(run.outcome.expect("finished").result.updates, 60);
     assert_eq!(run.calls.iter().filter(|call| *call == "save after 2").count(), 1);
 }
@@ -439,15 +424,7 @@ fn the_ring_has_a_runs_events_and_final_state() {
 #[test]
 fn a_resumed_runs_ring_begins_at_its_first_update() {
     let runs = tempfile::tempdir().expect("a temporary directory");
-    let stop = |backend: &mut Quadratic, signals: &Signals| {
-        let signals = signals.clone();
-        backend.after = Box::new(move |update| {
-            if update == 25 {
-                signals.stop();
-            }
-        });
-    };
-    carry_out(runs.path(), None, &["name=a"], stop).outcome.expect("stopped");
+    carry_out(runs.path(), None, &["name=a"], at(25, Signals::stop)).outcome.expect("stopped");
     carry_out(runs.path(), Some("a"), &["ring=true"], |_, _| {}).outcome.expect("finished");
     let ring = ring(runs.path(), "a");
     let update = ring.schema().position("update").expect("a metric");
@@ -514,15 +491,11 @@ fn a_pause_holds_training_and_costs_no_training_time() {
 #[test]
 fn a_stop_ends_a_pause() {
     let runs = tempfile::tempdir().expect("a temporary directory");
-    let run = carry_out(runs.path(), None, &["name=a"], |backend, signals| {
-        let signals = signals.clone();
-        backend.after = Box::new(move |update| {
-            if update == 3 {
-                signals.pause();
-                signals.stop();
-            }
-        });
-    });
+    let pause_and_stop = |signals: &Signals| {
+        signals.pause();
+        signals.stop();
+    };
+    let run = carry_out(runs.path(), None, &["name=a"], at(3, pause_and_stop));
     let outcome = run.outcome.expect("stopped");
     assert_eq!((outcome.exit_reason, outcome.result.updates), (ExitReason::Stopped("the program"), 3));
 }
@@ -555,12 +528,7 @@ fn run_json_records_how_each_run_ended() {
     );
     assert!(whole.checkpoint.is_some_and(|path| path.is_absolute() && path.is_dir()));
     assert!(whole.sps.is_some_and(|sps| sps > 0.0) && whole.started.ends_with('Z'));
-    carry_out(runs.path(), None, &["name=stopped"], |backend, signals| {
-        let signals = signals.clone();
-        backend.after = Box::new(move |_| signals.stop());
-    })
-    .outcome
-    .expect("stopped");
+    carry_out(runs.path(), None, &["name=stopped"], at(1, Signals::stop)).outcome.expect("stopped");
     assert_eq!(
         (file("stopped").state.as_str(), file("stopped").reason.as_str()),
         ("preempted", "the program")

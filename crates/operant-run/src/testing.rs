@@ -16,28 +16,12 @@ use operant_learn::{
 pub fn stats(ticket: u64, episodes: u64, mean: f64) -> UpdateStats {
     UpdateStats {
         ticket: Ticket(ticket),
-        env_steps: 0,
         episodes,
         episodic_return_mean: mean,
         episodic_return_min: mean,
         episodic_return_max: mean,
-        episodic_return_std: 0.0,
         episodic_length_mean: 1.0,
-        policy_loss: 0.0,
-        value_loss: 0.0,
-        entropy: 0.0,
-        approx_kl: 0.0,
-        clipfrac: 0.0,
-        explained_variance: 0.0,
-        grad_norm: 0.0,
-        learning_rate: 0.0,
-        nonfinite: 0,
-        nonfinite_in_a_row: 0,
-        time_rollout: 0.0,
-        time_gae: 0.0,
-        time_update: 0.0,
-        bytes_h2d: 0,
-        bytes_d2h: 0,
+        ..UpdateStats::default()
     }
 }
 
@@ -103,8 +87,8 @@ impl Backend for Quadratic {
         let mut stats = stats(self.updates - 1, 40, self.episodic_return());
         if self.updates >= self.nan_from {
             self.in_a_row += 1;
-            (stats.nonfinite, stats.nonfinite_in_a_row) = (1, self.in_a_row);
-            stats.policy_loss = f64::NAN;
+            (stats.losses.nonfinite, stats.nonfinite_in_a_row) = (1, self.in_a_row);
+            stats.losses.policy_loss = f64::NAN;
         } else {
             self.x -= 0.1 * (self.x - 1.0) + 0.01 * (noise(self.updates) - 0.5);
         }

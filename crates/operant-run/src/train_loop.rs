@@ -272,7 +272,7 @@ impl Training<'_> {
     /// The record of one update, without an evaluation after it.
     #[allow(clippy::cast_precision_loss)] // counts shown as reals
     fn record(&self, stats: &UpdateStats, times: &Times) -> Record {
-        let state = &self.state;
+        let (state, losses) = (&self.state, &stats.losses);
         let own_steps = (state.env_steps - self.clocks.first_steps) as f64;
         let sps_average = own_steps / (state.train_s - self.clocks.first_train_s);
         Record {
@@ -287,14 +287,14 @@ impl Training<'_> {
             episodic_return_max: stats.episodic_return_max,
             episodic_return_std: stats.episodic_return_std,
             episodic_length: stats.episodic_length_mean,
-            learning_rate: stats.learning_rate,
-            policy_loss: stats.policy_loss,
-            value_loss: stats.value_loss,
-            entropy: stats.entropy,
-            approx_kl: stats.approx_kl,
-            clipfrac: stats.clipfrac,
-            explained_variance: stats.explained_variance,
-            grad_norm: stats.grad_norm,
+            learning_rate: losses.learning_rate,
+            policy_loss: losses.policy_loss,
+            value_loss: losses.value_loss,
+            entropy: losses.entropy,
+            approx_kl: losses.approx_kl,
+            clipfrac: losses.clipfrac,
+            explained_variance: losses.explained_variance,
+            grad_norm: losses.grad_norm,
             nonfinite_updates: state.nonfinite_updates as f64,
             time_rollout: stats.time_rollout,
             time_gae: stats.time_gae,
@@ -344,7 +344,7 @@ impl Training<'_> {
 
     /// Reports skipped updates, and ends training when there were too many in a row.
     fn guard(&mut self, stats: &UpdateStats) -> Result<()> {
-        if stats.nonfinite == 0 {
+        if stats.losses.nonfinite == 0 {
             return Ok(());
         }
         self.clocks.warned_nonfinite += 1;
@@ -355,7 +355,7 @@ impl Training<'_> {
                 "update {}: {} minibatches skipped for a non-finite loss or gradient ({} updates in a row; training \
                  stops at {})",
                 self.state.updates,
-                stats.nonfinite,
+                stats.losses.nonfinite,
                 stats.nonfinite_in_a_row,
                 self.settings.learner.max_nonfinite_updates
             ));

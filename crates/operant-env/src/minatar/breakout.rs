@@ -31,7 +31,6 @@ bundle! {
     pub struct State {
         /// Row of the ball, 0 at the top.
         ball_y: Uint,
-        /// Column of the ball.
         ball_x: Uint,
         /// Direction of the ball, 0 .. 3.
         ball_dir: Uint,

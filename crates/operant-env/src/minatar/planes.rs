@@ -39,7 +39,6 @@ pub fn cell<L: Lane>(exists: L::Mask, x: L::Uint, y: L::Uint) -> [L::Uint; 8] {
     })
 }
 
-/// The members of a list that are in a cell.
 #[inline(always)]
 pub fn in_cell<U: Uint, const N: usize>(list: &[U; N], cell: &[U; 8]) -> U {
     let differs = (X..RIGHTWARDS).fold(U::splat(0), |differs, k| differs | (list[k] ^ cell[k]));

@@ -187,7 +187,6 @@ fn in_order<L: Lane>(things: [L::Uint; 2]) -> [L::Uint; 2] {
 
 /// Objects and events that the parts of a step share.
 struct Events<L: Lane> {
-    /// The submarine's cell.
     submarine: [L::Uint; 8],
     /// The cells of the own bullets.
     bullets: [[L::Uint; 8]; 2],

@@ -21,7 +21,6 @@ pub struct Board<L: Lane, const W: usize> {
     pub width: u32,
     /// Rows of the grid.
     pub height: u32,
-    /// The state.
     pub state: State<L, W>,
 }
 
@@ -131,7 +130,6 @@ impl<L: Lane, const W: usize> Board<L, W> {
         self.state.dir = draws.below(4);
     }
 
-    /// The position of the agent.
     pub fn agent(&self) -> At<L> {
         (self.state.x, self.state.y)
     }

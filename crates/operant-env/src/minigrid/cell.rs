@@ -38,7 +38,6 @@ pub const fn of(thing: u32, colour: u32) -> u32 {
     thing | colour << 4
 }
 
-/// An object of this colour.
 #[inline(always)]
 pub fn coloured<U: Uint>(thing: u32, colour: U) -> U {
     colour.shl(4) | U::splat(thing)
@@ -50,7 +49,6 @@ pub fn kind<U: Uint>(cell: U) -> U {
     cell & U::splat(KIND)
 }
 
-/// The colour of a cell.
 #[inline(always)]
 pub fn colour<U: Uint>(cell: U) -> U {
     cell.shr(4) & U::splat(7)

@@ -120,7 +120,6 @@ fn words(cells: &[u32], count: usize) -> Vec<u32> {
     (0..count).map(|word| (0..4).fold(0, |all, k| all | cell(4 * word + k) << (8 * k))).collect()
 }
 
-/// Unpacks cells.
 fn unpacked(words: impl Iterator<Item = u32>, count: usize) -> Vec<u32> {
     words.flat_map(|word| (0..4).map(move |k| word >> (8 * k) & 255)).take(count).collect()
 }

@@ -66,13 +66,13 @@ const fn obstacles(balls: usize) -> Kind {
     Kind::DynamicObstacles { balls }
 }
 
-/// All tasks.
 pub static TASKS: [Task; 37] = {
     use Kind::*;
     const FIXED: Kind = Empty { random: false };
     const MEMORY: Kind = Memory { random: false };
     const LAVA: Kind = Crossing { lava: true };
     const WALLS: Kind = Crossing { lava: false };
+    const OBSTACLES: &str = "dynamic_obstacles_8x8";
     [
         task("empty_5x5", "Empty-5x5-v0", FIXED, [5, 5], 100, "empty_8x8"),
         task("empty_8x8", "Empty-8x8-v0", FIXED, [8, 8], 256, ""),
@@ -103,23 +103,9 @@ pub static TASKS: [Task; 37] = {
         task("memory_s11", "MemoryS11-v0", MEMORY, [11, 11], 605, "memory_s13"),
         task("memory_s13", "MemoryS13-v0", MEMORY, [13, 13], 845, ""),
         task("memory_s13_random", "MemoryS13Random-v0", Memory { random: true }, [13, 13], 845, "memory_s13"),
-        task(
-            "dynamic_obstacles_5x5",
-            "Dynamic-Obstacles-5x5-v0",
-            obstacles(2),
-            [5, 5],
-            100,
-            "dynamic_obstacles_8x8",
-        ),
-        task(
-            "dynamic_obstacles_6x6",
-            "Dynamic-Obstacles-6x6-v0",
-            obstacles(3),
-            [6, 6],
-            144,
-            "dynamic_obstacles_8x8",
-        ),
-        task("dynamic_obstacles_8x8", "Dynamic-Obstacles-8x8-v0", obstacles(4), [8, 8], 256, ""),
+        task("dynamic_obstacles_5x5", "Dynamic-Obstacles-5x5-v0", obstacles(2), [5, 5], 100, OBSTACLES),
+        task("dynamic_obstacles_6x6", "Dynamic-Obstacles-6x6-v0", obstacles(3), [6, 6], 144, OBSTACLES),
+        task(OBSTACLES, "Dynamic-Obstacles-8x8-v0", obstacles(4), [8, 8], 256, ""),
         task("redbluedoors_6x6", "RedBlueDoors-6x6-v0", RedBlueDoors, [12, 6], 720, ""),
         task("gotodoor_5x5", "GoToDoor-5x5-v0", GoToDoor, [5, 5], 100, ""),
         task("fetch_5x5_n2", "Fetch-5x5-N2-v0", Fetch, [5, 5], 125, ""),

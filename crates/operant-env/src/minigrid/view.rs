@@ -30,7 +30,6 @@ impl<L: Lane, const O: usize> Words<L, O> {
         Self { words: [L::Uint::splat(0); O], count: 0 }
     }
 
-    /// Appends a word.
     #[inline(always)]
     pub fn push(&mut self, word: L::Uint) {
         self.words[self.count] = word;

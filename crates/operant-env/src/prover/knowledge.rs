@@ -43,7 +43,6 @@ fn problem<T>(line: usize, what: &str, remedy: &str) -> Result<T, Problem> {
     Err(Problem { what: format!("has in line {line}: {what}"), remedy: remedy.to_owned() })
 }
 
-/// An argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Term {
     /// Number of a constant, from 1.
@@ -134,7 +133,6 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, Problem> {
     Ok(tokens)
 }
 
-/// The parser of clauses.
 struct Parser {
     tokens: std::iter::Peekable<std::vec::IntoIter<(usize, Token)>>,
     line: usize,
@@ -276,12 +274,10 @@ impl Knowledge {
         Ok(())
     }
 
-    /// Number of constants.
     pub fn constants(&self) -> u32 {
         self.constants.len() as u32
     }
 
-    /// Number of predicates.
     pub fn predicates(&self) -> u32 {
         self.predicates.len() as u32
     }
@@ -359,7 +355,6 @@ impl Knowledge {
         questions.into_iter().collect()
     }
 
-    /// The text of an atom.
     pub fn atom(&self, atom: u32) -> String {
         let Some((name, arity)) = self.predicates.get((atom as usize & 255).wrapping_sub(1)) else {
             return String::new();

@@ -51,7 +51,6 @@ bundle! {
 }
 
 bundle! {
-    /// The successors of a conjunction.
     struct Successors {
         /// Their atoms.
         choices: (Memory CHOICE_WORDS),
@@ -81,7 +80,6 @@ pub struct Prover {
     asked: Arc<OnceLock<Vec<u32>>>,
 }
 
-/// Which queries are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Queries {
     Train,
@@ -201,7 +199,6 @@ impl<U: Uint> Bindings<U> {
 }
 
 impl Prover {
-    /// Whether a term is a variable.
     #[inline(always)]
     fn is_variable<U: Uint>(&self, term: U) -> U::Mask {
         U::splat(self.knowledge.constants()).lt(term)
@@ -322,7 +319,6 @@ impl Prover {
         L::repeat_while(most, (none, begin), more, turn).0
     }
 
-    /// The state of a conjunction.
     #[inline(always)]
     fn state<L: Lane>(&self, atoms: Packed<L>, steps: L::Uint) -> State<L> {
         let Successors { choices, count, cut } = self.successors::<L>(&atoms, self.tables.longest);
@@ -403,7 +399,6 @@ impl Prover {
         all.iter().enumerate().filter(|(place, _)| wanted(*place)).map(|(_, &atom)| atom).collect()
     }
 
-    /// The text of a conjunction.
     fn text(&self, atoms: &Packed<f32>) -> String {
         let atoms = unpack::<f32>(atoms).map(|atom| atom.0);
         let texts: Vec<String> =
@@ -425,7 +420,6 @@ impl Env for Prover {
         let conjunctions = |shape: Vec<usize>| ObsSpace::Index { shape, below: below.clone() };
         EnvSpec {
             name: "prover".into(),
-            aliases: Vec::new(),
             family: "reasoning".into(),
             summary: "prove a query by backward chaining; +1 for a proof".into(),
             rules: "The state is a conjunction of atoms. An action selects a fact or rule whose head unifies with the first atom; the \
@@ -437,7 +431,6 @@ impl Env for Prover {
                         match, in the order of the file. A knowledge base has at most 200 constants, 100 predicates with at most 2 \
                         arguments, and 4,000 facts and rules with at most 4 atoms after `:-`."
                 .into(),
-            variant_of: None,
             obs: ObsSpace::Parts(vec![
                 ("state".into(), conjunctions(vec![ATOMS, 3])),
                 ("successors".into(), conjunctions(vec![CHOICES, ATOMS, 3])),
@@ -448,7 +441,6 @@ impl Env for Prover {
                 "arguments: 0 for none, then the constants in the order of their first use, then 20 variables",
             ]),
             actions: ActionSpace::Discrete(vec![CHOICES]),
-            action_names: Vec::new(),
             time_limit: 101,
             fps: 1.0,
             options: vec![
@@ -458,6 +450,7 @@ impl Env for Prover {
                 EnvOption::flag("unprovable", true, "with 1, up to half of the queries have no proof; with 0, none if any query has one"),
             ],
             preset: Some(include_str!("../../presets/prover.toml").into()),
+            ..EnvSpec::default()
         }
     }
 

@@ -63,13 +63,11 @@ impl Default for Taxi {
     }
 }
 
-/// The cell of a stand.
 #[inline(always)]
 fn stand<U: Uint>(number: U) -> U {
     U::splat(STANDS).shr_by(number.shl(3)) & U::splat(255)
 }
 
-/// The cell that a move leads to.
 #[inline(always)]
 fn moved<U: Uint>(cell: U, way: U) -> U {
     let u = U::splat;

@@ -14,7 +14,6 @@ pub(crate) enum Binding {
     Action(usize),
     /// One of [`DRAWS`].
     Draw(usize),
-    /// The reward.
     Reward,
     /// Whether the rules end the episode.
     Terminated,

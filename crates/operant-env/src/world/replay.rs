@@ -15,7 +15,6 @@ use crate::vector::Autoreset;
 const ROWS: usize = 16;
 
 impl World {
-    /// The state of a case as words.
     fn state_words(&self, case: &Case) -> Result<Vec<u32>, CaseError> {
         let World { spec, leaves, .. } = self;
         if case.state.len() != leaves.len() {

@@ -321,7 +321,7 @@ fn integers(words: &[u32; TILE]) -> BitRow<{ TILE / LANES }> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Activation;
+    use crate::config::Config;
     use crate::network::Head;
 
     #[test]
@@ -359,19 +359,6 @@ mod tests {
     }
 
     fn architecture(features: usize, head: Head) -> Architecture {
-        Architecture {
-            input: Input::Dense(features),
-            packing: None,
-            conv: vec![],
-            hidden: vec![],
-            embed: None,
-            items: None,
-            layer_norm: false,
-            core: None,
-            activation: Activation::Tanh,
-            shared_trunk: true,
-            head,
-            log_std_init: 0.0,
-        }
+        Architecture::new(&Config::default(), Input::Dense(features), head)
     }
 }

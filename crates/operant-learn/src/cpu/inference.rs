@@ -436,7 +436,7 @@ mod tests {
     use operant_env::{ActionSpace, ObsSpace};
 
     use super::*;
-    use crate::config::Activation;
+    use crate::config::Config;
     use crate::network::{Architecture, Head, Input, Network, init_params};
     use crate::trained::ObsNorm;
 
@@ -449,21 +449,10 @@ mod tests {
             ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
             ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
         };
-        let architecture = Architecture {
-            input,
-            packing: obs.packing(),
-            conv: vec![],
-            hidden: vec![32, 20],
-            embed: None,
-            items: None,
-            layer_norm: false,
-            core: None,
-            activation: Activation::Tanh,
-            shared_trunk: false,
-            head,
-            log_std_init: -1.0,
-        };
-        let network = Network::new(architecture);
+        let config =
+            Config { hidden: vec![32, 20], shared_trunk: false, log_std_init: -1.0, ..Config::default() };
+        let plain = Architecture::new(&config, input, head);
+        let network = Network::new(Architecture { packing: obs.packing(), ..plain });
         // The policy's last layer is small at the start; these logits differ.
         let params = init_params(&network, 5).iter().map(|x| x * 2.0).collect();
         let masked = matches!(actions, ActionSpace::Discrete(_));

@@ -53,7 +53,9 @@ use super::learner::CudaLearner;
 use super::rollout::CudaRollout;
 use super::slots::{SLOTS, Slot};
 use crate::LearnerState;
-use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
+use crate::backend::{
+    Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateLosses, UpdateStats,
+};
 use crate::config::{Config, ShuffleKind};
 use crate::cpu::network::policy::Policy;
 use crate::cpu::threads::pool;
@@ -486,15 +488,18 @@ impl CudaBackend {
             episodic_return_max: known(f64::from(episodes.max)),
             episodic_return_std: known((episodes.squares / episodes.count - mean * mean).max(0.0).sqrt()),
             episodic_length_mean: known(episodes.length / episodes.count),
-            policy_loss: report.policy / n,
-            value_loss: report.value / n,
-            entropy: report.entropy / n,
-            approx_kl: report.kl / n,
-            clipfrac: report.clipped / n,
-            explained_variance: if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns },
-            grad_norm: report.norms / n,
-            learning_rate: report.learning_rate,
-            nonfinite: report.nonfinite,
+            losses: UpdateLosses {
+                policy_loss: report.policy / n,
+                value_loss: report.value / n,
+                entropy: report.entropy / n,
+                approx_kl: report.kl / n,
+                clipfrac: report.clipped / n,
+                explained_variance: if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns },
+                grad_norm: report.norms / n,
+                learning_rate: report.learning_rate,
+                nonfinite: report.nonfinite,
+                epochs: report.epochs as usize,
+            },
             nonfinite_in_a_row: self.nonfinite_in_a_row,
             time_rollout: seconds(&slot.rolled, &slot.started)?,
             // GAE runs inside the rollout's launch: its own time is not known.

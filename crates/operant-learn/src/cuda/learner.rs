@@ -65,9 +65,6 @@ impl CudaLearner {
     }
 
     /// Like `new`, with memory from `allocator`.
-    ///
-    /// # Errors
-    /// See [`CudaLearner::new`].
     pub(super) fn within(
         allocator: &Allocator,
         (device, stream): (&Device, &Stream),
@@ -200,9 +197,6 @@ impl CudaLearner {
     }
 
     /// Prepares updates over `samples` (captures the graph), so that the first one does not have to.
-    ///
-    /// # Errors
-    /// When the device fails.
     pub(super) fn prepare(&self, stream: &Stream, samples: &Buffer<u32>) -> Result<(), LearnError> {
         if self.is_one_launch() {
             return Ok(());
@@ -230,7 +224,7 @@ impl CudaLearner {
                 let packed = &update.memory.packed;
                 LearnerWeights::Fused(packed.part(0..packed.len())?)
             }
-            Engine::Gemm(update) => LearnerWeights::Gemm(update.weights.share()?),
+            Engine::Gemm(update) => LearnerWeights::Gemm(update.memory.weights.share()?),
         })
     }
 }

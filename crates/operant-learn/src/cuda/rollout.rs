@@ -116,9 +116,6 @@ impl CudaRollout {
 
     /// Like `new`, with memory from `allocator`. It uses the weights of a learner of the same precision if `follows` is given, else its own, and
     /// has `sample_buffers` buffers for samples ([`CudaRollout::fill`]).
-    ///
-    /// # Errors
-    /// See [`CudaRollout::new`].
     pub(super) fn within(
         allocator: &Allocator,
         device: &Device,

@@ -19,9 +19,6 @@ pub struct SlotMemory {
 
 impl SlotMemory {
     /// Allocates memory for reports of all devices, with a scene of this many words.
-    ///
-    /// # Errors
-    /// If there is not enough memory.
     pub fn new(allocator: &Allocator, devices: usize, scene: usize) -> Result<Self, CudaError> {
         Ok(Self {
             report: allocator.alloc(devices)?,
@@ -48,9 +45,6 @@ pub struct Slot {
 
 impl Slot {
     /// Allocates memory for reports of all devices, with a scene of this many words.
-    ///
-    /// # Errors
-    /// When the device has no room or fails.
     pub fn new(
         allocator: &Allocator,
         device: &Device,

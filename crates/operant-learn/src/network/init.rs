@@ -141,25 +141,14 @@ impl Normals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Activation;
+    use crate::config::Config;
     use crate::network::{Architecture, Head, Input};
 
     #[test]
     fn rows_or_columns_are_orthonormal_times_gain() {
-        let network = Network::new(Architecture {
-            input: Input::Dense(4),
-            packing: None,
-            conv: vec![],
-            hidden: vec![64, 33],
-            embed: None,
-            items: None,
-            layer_norm: false,
-            core: None,
-            activation: Activation::Tanh,
-            shared_trunk: false,
-            head: Head::MultiDiscrete(vec![3, 2]),
-            log_std_init: 0.0,
-        });
+        let config = Config { hidden: vec![64, 33], shared_trunk: false, ..Config::default() };
+        let head = Head::MultiDiscrete(vec![3, 2]);
+        let network = Network::new(Architecture::new(&config, Input::Dense(4), head));
         let params = init_params(&network, 7);
         for tensor in network.tensors.iter().filter(|t| t.shape.len() == 2) {
             let (rows, columns) = (tensor.shape[0], tensor.shape[1]);

@@ -357,24 +357,12 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
     use crate::network::{Image, Input};
 
     fn architecture(shared_trunk: bool, hidden: Vec<usize>, head: Head) -> Architecture {
-        let activation = Activation::Tanh;
-        Architecture {
-            input: Input::Dense(4),
-            packing: None,
-            conv: vec![],
-            hidden,
-            embed: None,
-            items: None,
-            layer_norm: false,
-            core: None,
-            activation,
-            shared_trunk,
-            head,
-            log_std_init: 0.0,
-        }
+        let config = Config { hidden, shared_trunk, log_std_init: 0.0, ..Config::default() };
+        Architecture::new(&config, Input::Dense(4), head)
     }
 
     #[test]

@@ -107,13 +107,13 @@ fn early_updates_report_what_the_cpu_reports() {
     let mut cpu = cpu::backend(env, &config, 1).expect("a CPU");
     for (gpu, cpu) in run(&mut *gpu, 4).iter().zip(run(&mut *cpu, 4)) {
         for (what, gpu, cpu) in [
-            ("policy_loss", gpu.policy_loss, cpu.policy_loss),
-            ("value_loss", gpu.value_loss, cpu.value_loss),
-            ("entropy", gpu.entropy, cpu.entropy),
-            ("approx_kl", gpu.approx_kl, cpu.approx_kl),
-            ("grad_norm", gpu.grad_norm, cpu.grad_norm),
-            ("explained_variance", gpu.explained_variance, cpu.explained_variance),
-            ("learning_rate", gpu.learning_rate, cpu.learning_rate),
+            ("policy_loss", gpu.losses.policy_loss, cpu.losses.policy_loss),
+            ("value_loss", gpu.losses.value_loss, cpu.losses.value_loss),
+            ("entropy", gpu.losses.entropy, cpu.losses.entropy),
+            ("approx_kl", gpu.losses.approx_kl, cpu.losses.approx_kl),
+            ("grad_norm", gpu.losses.grad_norm, cpu.losses.grad_norm),
+            ("explained_variance", gpu.losses.explained_variance, cpu.losses.explained_variance),
+            ("learning_rate", gpu.losses.learning_rate, cpu.losses.learning_rate),
             ("episodes", gpu.episodes as f64, cpu.episodes as f64),
             ("return", gpu.episodic_return_mean, cpu.episodic_return_mean),
             ("length", gpu.episodic_length_mean, cpu.episodic_length_mean),

@@ -47,9 +47,9 @@ fn params(snapshot: &Snapshot) -> Vec<u8> {
 fn assert_same_reports(a: &[UpdateStats], b: &[UpdateStats]) {
     let numbers = |stats: &UpdateStats| {
         [
-            stats.policy_loss,
-            stats.value_loss,
-            stats.grad_norm,
+            stats.losses.policy_loss,
+            stats.losses.value_loss,
+            stats.losses.grad_norm,
             stats.episodic_return_mean,
             stats.episodic_length_mean,
         ]

@@ -86,11 +86,11 @@ pub fn train(mut backend: Box<dyn Backend>, from: Option<&Snapshot>, updates: us
             stats.env_steps as f64,
             stats.episodes as f64,
             if stats.episodes > 0 { stats.episodic_return_mean } else { 0.0 },
-            stats.policy_loss,
-            stats.value_loss,
-            stats.approx_kl,
-            stats.explained_variance,
-            stats.grad_norm,
+            stats.losses.policy_loss,
+            stats.losses.value_loss,
+            stats.losses.approx_kl,
+            stats.losses.explained_variance,
+            stats.losses.grad_norm,
         ]
     };
     let stats = (0..updates).map(|_| numbers(update(&mut *backend))).collect();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A ring that cannot be used.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the messages show what the fields are")]
 pub enum RingError {
     /// A file operation failed.
     Io {
@@ -13,36 +14,28 @@ pub enum RingError {
         what: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The system's error.
         error: std::io::Error,
-        /// The remedy.
         remedy: &'static str,
     },
     /// It belongs to another user and is not readable.
     Foreign {
-        /// The file.
         path: PathBuf,
         /// Whose it is.
         owner: String,
     },
     /// The directory for rings is not safe, or not suitable.
     Directory {
-        /// The directory.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
-        /// The remedy.
         remedy: &'static str,
     },
-    /// Not an operant ring.
     NotARing(String),
     /// The trainer has not finished writing the header.
     NotReady,
     /// A layout version that this version cannot read.
     Version {
-        /// Its major version.
         major: u64,
-        /// Its minor version.
         minor: u64,
     },
     /// The content is inconsistent.
@@ -53,7 +46,6 @@ pub enum RingError {
         run: String,
         /// The nearest name, if any.
         hint: String,
-        /// The remedy.
         remedy: String,
     },
     /// The process has too many rings mapped.

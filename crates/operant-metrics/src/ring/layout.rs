@@ -59,7 +59,6 @@ pub const EVENT_WORDS: usize = 32;
 /// Updates per entry of each archive.
 pub const FACTORS: [u64; 4] = [16, 256, 4096, 65_536];
 
-/// Kinds of sections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum SectionKind {
@@ -73,11 +72,9 @@ pub enum SectionKind {
     Records = 4,
     /// Ring of summaries of `factor` updates each.
     Archive = 5,
-    /// Ring of events.
     Events = 6,
     /// Slot of the utilization sampler.
     Sample = 7,
-    /// Slot of the scene.
     Scene = 8,
 }
 

@@ -20,6 +20,14 @@ fn ring(dir: &Path) -> Ring {
     create_in(dir, &identity("mine"), &options()).unwrap()
 }
 
+/// A ring in a new directory, and its reader.
+fn opened() -> (tempfile::TempDir, Ring, RingReader) {
+    let dir = tempfile::tempdir().unwrap();
+    let ring = ring(dir.path());
+    let reader = RingReader::open(ring.writer.path()).unwrap();
+    (dir, ring, reader)
+}
+
 fn record(update: u64) -> Record {
     Record {
         update: update as f64,
@@ -36,9 +44,7 @@ fn at(name: &str) -> usize {
 
 #[test]
 fn a_published_record_is_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut ring = ring(dir.path());
-    let reader = RingReader::open(ring.writer.path()).unwrap();
+    let (_dir, mut ring, reader) = opened();
     assert_eq!(reader.identity(), &identity("mine").started(reader.identity().started_unix_ns));
     assert_eq!(reader.schema().len(), COUNT);
     let before = reader.latest().unwrap();
@@ -67,9 +73,7 @@ impl Identity {
 
 #[test]
 fn overwritten_records_are_counted_and_never_shown() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut ring = ring(dir.path());
-    let reader = RingReader::open(ring.writer.path()).unwrap();
+    let (_dir, mut ring, reader) = opened();
     (1..=100).for_each(|update| ring.writer.publish(&record(update)));
     let records = reader.records(0);
     assert_eq!((records.first, records.rows.len(), records.skipped), (36, 64, 36));
@@ -97,9 +101,7 @@ fn assert_covers(reader: &RingReader, points: usize, last: u64) {
 
 #[test]
 fn a_series_covers_the_whole_run_once_at_every_length() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut ring = ring(dir.path());
-    let reader = RingReader::open(ring.writer.path()).unwrap();
+    let (_dir, mut ring, reader) = opened();
     for update in 1..=20_000 {
         ring.writer.publish(&record(update));
         if update < 300 || update % 97 == 0 {
@@ -118,9 +120,7 @@ fn a_series_covers_the_whole_run_once_at_every_length() {
 
 #[test]
 fn a_summary_is_of_all_updates() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut ring = ring(dir.path());
-    let reader = RingReader::open(ring.writer.path()).unwrap();
+    let (_dir, mut ring, reader) = opened();
     assert!(reader.summary(at("sps")).mean.is_nan());
     (1..=5_001).for_each(|update| ring.writer.publish(&record(update)));
     let sps = reader.summary(at("sps"));
@@ -133,9 +133,7 @@ fn a_summary_is_of_all_updates() {
 
 #[test]
 fn refilled_history_is_drawn_and_does_not_count_as_progress() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut ring = ring(dir.path());
-    let reader = RingReader::open(ring.writer.path()).unwrap();
+    let (_dir, mut ring, reader) = opened();
     (1..=1000).filter(|update| update % 4 == 0).for_each(|update| ring.writer.refill(&record(update)));
     assert_eq!(reader.status().since_update, None);
     (1001..=1010).for_each(|update| ring.writer.publish(&record(update)));
@@ -147,9 +145,7 @@ fn refilled_history_is_drawn_and_does_not_count_as_progress() {
 
 #[test]
 fn states_reasons_and_checkpoints_are_read() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut ring = ring(dir.path());
-    let reader = RingReader::open(ring.writer.path()).unwrap();
+    let (_dir, mut ring, reader) = opened();
     assert_eq!(reader.status().health, Health::Reported(RunState::Starting));
     for state in RunState::ALL {
         let reason = if state.is_final() { "it was\ntime" } else { "" };
@@ -171,9 +167,7 @@ fn states_reasons_and_checkpoints_are_read() {
 
 #[test]
 fn a_long_reason_or_path_stays_in_its_slot() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut ring = ring(dir.path());
-    let reader = RingReader::open(ring.writer.path()).unwrap();
+    let (_dir, mut ring, reader) = opened();
     ring.writer.set_state(RunState::Failed, &"é".repeat(1000));
     ring.writer.set_checkpoint(1, Path::new(&format!("{}/step_1", "é".repeat(2000))));
     let status = reader.status();
@@ -184,9 +178,7 @@ fn a_long_reason_or_path_stays_in_its_slot() {
 
 #[test]
 fn samples_override_the_record_and_events_keep_their_order() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut ring = ring(dir.path());
-    let reader = RingReader::open(ring.writer.path()).unwrap();
+    let (_dir, mut ring, reader) = opened();
     assert_eq!(reader.sample(), None);
     ring.writer.publish(&Record { resident_memory: 1.0, ..record(1) });
     let mut values = [f64::NAN; COUNT];
@@ -209,9 +201,7 @@ fn samples_override_the_record_and_events_keep_their_order() {
 
 #[test]
 fn the_newest_episode_is_shown() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut ring = ring(dir.path());
-    let reader = RingReader::open(ring.writer.path()).unwrap();
+    let (_dir, mut ring, reader) = opened();
     assert_eq!(reader.scene(0), None);
     let frame = vec![Shape::Circle { center: [0.0, 1.0], radius: 2.0, tone: 3 }];
     let episode = Episode { fps: 50.0, frames: vec![frame; 3], ..Episode::default() };
@@ -223,9 +213,7 @@ fn the_newest_episode_is_shown() {
 
 #[test]
 fn a_frozen_copy_does_not_change() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut ring = ring(dir.path());
-    let reader = RingReader::open(ring.writer.path()).unwrap();
+    let (_dir, mut ring, reader) = opened();
     (1..=500).for_each(|update| ring.writer.publish(&record(update)));
     ring.side.event(Level::Info, "one");
     let frozen = reader.freeze();
@@ -361,9 +349,7 @@ fn damage_that_training_detects_first_is_repaired_and_reported_once() {
 
 #[test]
 fn a_run_that_is_older_than_the_boot_has_ages_too() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut ring = ring(dir.path());
-    let reader = RingReader::open(ring.writer.path()).unwrap();
+    let (_dir, mut ring, reader) = opened();
     ring.writer.set_state(RunState::Running, "");
     for update in 1..=40 {
         ring.writer.publish(&Record { time: 1e9 + update as f64 * 1e-6, ..record(update) });

@@ -107,7 +107,6 @@ impl Shared {
 /// Nanoseconds between attempts to replace a lost file.
 const ATTEMPT_PERIOD: u64 = 1_000_000_000;
 
-/// Whole nanoseconds of seconds.
 fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9) as u64
 }

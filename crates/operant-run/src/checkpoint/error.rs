@@ -8,6 +8,7 @@ use crate::sinks::io_remedy;
 
 /// A checkpoint that could not be saved or loaded.
 #[derive(Debug)]
+#[allow(missing_docs, reason = "the messages show what the fields are")]
 pub enum CheckpointError {
     /// A file operation failed.
     Io {
@@ -22,7 +23,6 @@ pub enum CheckpointError {
     Missing(PathBuf),
     /// A file of the checkpoint is damaged.
     Damaged {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
@@ -31,14 +31,12 @@ pub enum CheckpointError {
     Newer {
         /// The checkpoint's metadata.
         path: PathBuf,
-        /// Its schema.
         found: u32,
         /// The version that wrote it.
         operant: String,
     },
     /// The checkpoint is of another environment.
     WrongEnv {
-        /// The checkpoint.
         path: PathBuf,
         /// The environment of the checkpoint.
         found: String,

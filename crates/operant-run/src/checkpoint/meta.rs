@@ -20,7 +20,6 @@ pub struct Meta {
     pub train_s: f64,
     pub eval_mean: Option<f64>,
     pub totals: Totals,
-    /// The snapshot's counters.
     pub counters: BTreeMap<String, u64>,
     /// Names of the snapshot's tensors in their order, which safetensors does not keep.
     pub tensors: Vec<String>,

@@ -17,7 +17,6 @@ pub fn config(env: &str, config: String) -> String {
     }
 }
 
-/// The totals of such a map.
 pub fn totals(map: &BTreeMap<String, u64>) -> Totals {
     let count = |name: &str| map.get(name).copied();
     let real = |name: &str| count(name).map(f64::from_bits);

@@ -328,7 +328,6 @@ pub fn option_value(name: &str, text: &str) -> Result<OptionValue> {
     Ok(option_of_toml(&value).expect("a number or a word"))
 }
 
-/// An option's value as TOML.
 pub(super) fn option_as_toml(value: &OptionValue) -> Value {
     match value {
         OptionValue::Number(number) => Value::Float(*number),

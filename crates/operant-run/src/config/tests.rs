@@ -39,6 +39,14 @@ fn set(assignments: &[&str]) -> CommandLine {
     CommandLine { set: assignments.iter().map(ToString::to_string).collect(), ..CommandLine::default() }
 }
 
+fn valid(assignments: &[&str]) -> Requested {
+    with_files("", "", &set(assignments), &[]).expect("valid")
+}
+
+fn in_file(here: &str) -> Result<Requested> {
+    with_files("", here, &CommandLine::default(), &[])
+}
+
 fn error_of(line: &CommandLine) -> Error {
     let error = with_files("", "", line, &[]).expect_err("this configuration must be refused");
     assert_eq!(error.kind, ErrorKind::Usage);
@@ -50,7 +58,7 @@ fn error_of(line: &CommandLine) -> Error {
 #[test]
 fn every_layer_overrides_the_one_below() {
     let nothing = CommandLine::default();
-    let preset = with_files("", "", &nothing, &[]).expect("valid");
+    let preset = valid(&[]);
     assert_eq!(preset.origin("learning_rate"), Some(&Origin::Preset("cartpole".into())));
     assert_eq!(preset.origin("adam_eps"), Some(&Origin::Default));
     assert_eq!(preset.settings.run.solved_at, Some(475.0));
@@ -146,30 +154,27 @@ fn a_resumed_runs_configuration_overrides_all_but_flags() {
 #[test]
 fn an_environments_table_overrides_its_file_for_that_environment_only() {
     let file = "[pendulum]\ngamma = 0.1\n[\"CartPole-v1\"]\ngamma = 0.2\n[CartPole-v1.env]\nlength = 2\n";
-    let requested =
-        with_files("", &format!("gamma = 0.3\n{file}"), &CommandLine::default(), &[]).expect("valid");
+    let requested = in_file(&format!("gamma = 0.3\n{file}")).expect("valid");
     assert_eq!(requested.settings.learner.gamma, 0.2);
     assert_eq!(requested.settings.env_options.get("length"), Some(&2.0.into()));
 
-    let error =
-        with_files("", "[pendulun]\ngamma = 0.1", &CommandLine::default(), &[]).expect_err("no such table");
+    let error = in_file("[pendulun]\ngamma = 0.1").expect_err("no such table");
     assert!(error.what.contains("did you mean \"pendulum\""), "{error}");
-    let error =
-        with_files("", "[pendulum]\ngama = 0.1", &CommandLine::default(), &[]).expect_err("no such key");
+    let error = in_file("[pendulum]\ngama = 0.1").expect_err("no such key");
     assert!(error.what.contains("did you mean \"gamma\""), "{error}");
     assert!(error.place.expect("a place").ends_with("operant.toml:2"));
     // A table of a world, whose name is known only where it is used: its keys are checked, and nothing of it applies.
     let file = "gamma = 0.3\n[treasure_hunt]\ngamma = 0.1\n";
-    let requested = with_files("", file, &CommandLine::default(), &[]).expect("it may be a world's");
+    let requested = in_file(file).expect("it may be a world's");
     assert_eq!(requested.settings.learner.gamma, 0.3);
     let file = "[treasure_hunt]\ngama = 0.1";
-    let error = with_files("", file, &CommandLine::default(), &[]).expect_err("no such key");
+    let error = in_file(file).expect_err("no such key");
     assert!(error.what.contains("did you mean \"gamma\""), "{error}");
     let known = EnvFacts { options: [("length".to_owned(), 10.0.into())].into(), ..facts() };
     let missing = &nowhere();
     let error = layered(known, &set(&["length=5"]), None, None, missing, []).expect_err("an option");
     assert!(error.to_string().contains("write env.length"), "{error}");
-    let error = with_files("", "length = 5", &CommandLine::default(), &[]).expect_err("not a key");
+    let error = in_file("length = 5").expect_err("not a key");
     assert!(error.to_string().contains("are written env.NAME"), "{error}");
 }
 
@@ -204,56 +209,37 @@ fn unknown_keys_name_their_place_and_the_nearest_key() {
 
 #[test]
 fn values_out_of_range_are_refused() {
-    for bad in [
-        "num_envs=0",
-        "num_envs=-1",
-        "num_envs=many",
-        "num_envs=1.5",
-        "num_steps=0",
-        "num_minibatches=0",
-        "learning_rate=nan",
-        "learning_rate=-0.1",
-        "learning_rate=inf",
-        "learning_rate=0",
-        "learning_rate=big",
-        "gamma=1.01",
-        "gamma=-0.1",
-        "gamma=nan",
-        "gae_lambda=2",
-        "clip_coef=0",
-        "clip_coef=-1",
-        "hidden=[64, 0]",
-        "hidden=[]",
-        "hidden=wide",
-        "conv=16",
-        "conv=[[16, 3]]",
-        "conv=[[16, 3, 0]]",
-        "conv=[[16, 100, 1]]",
-        "conv=[[0, 3, 1], [16, 3, 1]]",
-        "activation=sigmoid",
-        "anneal_lr=1",
-        "update_epochs=0",
-        "max_grad_norm=0",
-        "total_timesteps=0",
-        "seed=-1",
-        "eval_episodes=0",
-        "device=gpu",
-        "device=cuda:",
-        "device=cuda:x",
-        "device=cuda0",
-        "device=cuda:-1",
-        "device=cuda:99999999999999999999",
-        "precision=f16",
-        "name=../x",
-        "name=",
-        "adam_beta1=1.0",
-        "threads=-2",
-        "solved_at=nan",
-    ] {
-        let error = error_of(&set(&[bad]));
-        let key = bad.split('=').next().expect("a key");
-        assert!(error.what.contains(key), "{bad}: {error}");
-        assert_eq!(error.place.as_deref(), Some("--set"), "{bad}: {error}");
+    let refused: &[(&str, &[&str])] = &[
+        ("num_envs", &["0", "-1", "many", "1.5"]),
+        ("num_steps", &["0"]),
+        ("num_minibatches", &["0"]),
+        ("learning_rate", &["nan", "-0.1", "inf", "0", "big"]),
+        ("gamma", &["1.01", "-0.1", "nan"]),
+        ("gae_lambda", &["2"]),
+        ("clip_coef", &["0", "-1"]),
+        ("hidden", &["[64, 0]", "[]", "wide"]),
+        ("conv", &["16", "[[16, 3]]", "[[16, 3, 0]]", "[[16, 100, 1]]", "[[0, 3, 1], [16, 3, 1]]"]),
+        ("activation", &["sigmoid"]),
+        ("anneal_lr", &["1"]),
+        ("update_epochs", &["0"]),
+        ("max_grad_norm", &["0"]),
+        ("total_timesteps", &["0"]),
+        ("seed", &["-1"]),
+        ("eval_episodes", &["0"]),
+        ("device", &["gpu", "cuda:", "cuda:x", "cuda0", "cuda:-1", "cuda:99999999999999999999"]),
+        ("precision", &["f16"]),
+        ("name", &["../x", ""]),
+        ("adam_beta1", &["1.0"]),
+        ("threads", &["-2"]),
+        ("solved_at", &["nan"]),
+    ];
+    for (key, values) in refused {
+        for value in *values {
+            let bad = format!("{key}={value}");
+            let error = error_of(&set(&[&bad]));
+            assert!(error.what.contains(key), "{bad}: {error}");
+            assert_eq!(error.place.as_deref(), Some("--set"), "{bad}: {error}");
+        }
     }
 }
 
@@ -298,7 +284,7 @@ fn lenient_spellings_are_accepted() {
     assert_eq!((requested.settings.learner.gamma, requested.settings.learner.num_envs), (1.0, 16));
     assert_eq!(requested.settings.learner.hidden, [32, 16]);
     for one in ["conv=[16, 3, 1]", "conv=[[16,3,1]]"] {
-        let conv = with_files("", "", &set(&[one]), &[]).expect("valid").settings.learner.conv;
+        let conv = valid(&[one]).settings.learner.conv;
         assert_eq!(conv, [[16, 3, 1]]);
     }
 }
@@ -335,8 +321,7 @@ fn the_shown_configuration_reads_back_as_itself() {
 
 #[test]
 fn broken_files_are_refused_with_their_line() {
-    let error =
-        with_files("", "seed = 1\nlearning_rate = ", &CommandLine::default(), &[]).expect_err("truncated");
+    let error = in_file("seed = 1\nlearning_rate = ").expect_err("truncated");
     assert!(error.what.contains("not valid TOML"), "{error}");
     assert!(error.place.expect("a place").ends_with("operant.toml:2"));
     let line = CommandLine { config: Some(nowhere()), ..CommandLine::default() };
@@ -425,7 +410,7 @@ fn a_preset_s_embed_width_does_not_apply_without_tables() {
 fn the_gpu_table_overrides_the_preset_and_nothing_else() {
     let table = Origin::PresetGpu("cartpole".into());
     assert_eq!(table.to_string(), "preset cartpole [gpu]");
-    let on_cpu = with_files("", "", &set(&["device=cpu"]), &[]).expect("valid");
+    let on_cpu = valid(&["device=cpu"]);
     assert_eq!(on_cpu.origin("num_envs"), Some(&Origin::Preset("cartpole".into())));
 
     // Each way to request a GPU applies it, and changes nothing else of the preset.
@@ -435,7 +420,7 @@ fn the_gpu_table_overrides_the_preset_and_nothing_else() {
     for requested in [
         with_files("", "", &set(&["device=cuda"]), &[]),
         with_files("device = \"cuda\"", "", &nothing, &[]),
-        with_files("", "[cartpole]\ndevice = \"cuda:0\"", &nothing, &[]),
+        in_file("[cartpole]\ndevice = \"cuda:0\""),
         with_files("", "", &nothing, &by_variable),
         with_files("device = \"cpu\"", "", &flag, &by_variable),
     ] {
@@ -470,7 +455,7 @@ fn an_unknown_key_in_the_gpu_table_is_refused() {
 
 #[test]
 fn a_resumed_run_keeps_its_own_configuration_on_any_device() {
-    let saved = with_files("", "", &set(&["device=cpu"]), &[]).expect("valid").settings.to_saved_toml();
+    let saved = valid(&["device=cpu"]).settings.to_saved_toml();
     for device in ["cuda", "auto"] {
         let line = set(&[&format!("device={device}")]);
         let resumed = layered(facts(), &line, Some(("old", &saved)), None, &nowhere(), [])
@@ -503,11 +488,11 @@ fn the_users_file_follows_xdg() {
 #[test]
 fn the_number_of_environments_may_be_left_to_the_device() {
     let nothing = CommandLine::default();
-    let preset = with_files("", "", &nothing, &[]).expect("valid").settings.learner.num_envs;
+    let preset = valid(&[]).settings.learner.num_envs;
     let flag = CommandLine { flags: vec![("num_envs", "--envs", "auto".into())], ..nothing.clone() };
     for (requested, origin) in [
         (with_files("num_envs = \"auto\"", "", &nothing, &[]), "user.toml:1"),
-        (with_files("", "[cartpole]\nnum_envs = \"auto\"", &nothing, &[]), "operant.toml:2"),
+        (in_file("[cartpole]\nnum_envs = \"auto\""), "operant.toml:2"),
         (with_files("", "", &nothing, &[("OPERANT_NUM_ENVS", "auto")]), "OPERANT_NUM_ENVS"),
         (with_files("", "", &set(&["num_envs=auto"]), &[]), "--set"),
         (with_files("", "", &flag, &[]), "--envs"),
@@ -531,7 +516,7 @@ fn the_number_of_environments_may_be_left_to_the_device() {
         assert!(saved.contains("\nnum_envs = 4224\n"), "{saved}");
     }
     // If a number is given, the device does not choose.
-    let fixed = with_files("", "", &set(&["num_envs=64"]), &[]).expect("valid");
+    let fixed = valid(&["num_envs=64"]);
     assert_eq!(fixed.resolve(Some((1, "why".into()))).expect("valid").learner.num_envs, 64);
     // A batch that does not divide is detected once there is a number.
     let line = set(&["num_envs=auto", "num_minibatches=7"]);
@@ -565,7 +550,7 @@ fn overlap_needs_a_gpu() {
         let requested = requested.expect("a GPU may be there");
         assert!(requested.settings.run.overlap && requested.on_cpu().is_err());
     }
-    assert!(!with_files("", "", &CommandLine::default(), &[]).expect("valid").settings.run.overlap);
+    assert!(!valid(&[]).settings.run.overlap);
 }
 
 #[test]
@@ -672,7 +657,7 @@ fn only_available_sizes_are_accepted() {
 #[test]
 fn machine_settings_have_keys_a_flag_and_two_variables() {
     let nothing = CommandLine::default();
-    let default = with_files("", "", &nothing, &[]).expect("valid");
+    let default = valid(&[]);
     assert!(default.settings.run.optimize_perf && !default.settings.run.pin);
     assert_eq!((default.settings.run.threads, default.settings.run.waiting), (0, WaitingRequest::Auto));
 
@@ -717,7 +702,7 @@ fn a_variable_is_a_key_or_one_that_something_else_reads() {
 #[test]
 fn every_choice_reads_back_as_written() {
     for kernels in Kernels::ALL {
-        let requested = with_files("", "", &set(&[&format!("kernels={kernels}")]), &[]).expect("valid");
+        let requested = valid(&[&format!("kernels={kernels}")]);
         assert_eq!(requested.settings.run.kernels, kernels);
         assert!(requested.to_toml(false).contains(&format!("\nkernels = \"{kernels}\"\n")));
     }

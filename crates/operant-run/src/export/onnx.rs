@@ -78,6 +78,11 @@ impl Builder {
         output.to_owned()
     }
 
+    /// A node over the features: axis 1.
+    fn along(&mut self, op: &str, inputs: &[&str], output: &str) -> String {
+        self.node(op, inputs, output, vec![Attribute::int("axis", 1)])
+    }
+
     fn floats(&mut self, name: &str, shape: &[usize], values: &[f32]) -> String {
         let data = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         self.tensor(name, FLOAT, shape, data)
@@ -118,7 +123,7 @@ impl Builder {
             [one] => one.clone(),
             many => {
                 let inputs: Vec<&str> = many.iter().map(String::as_str).collect();
-                self.node("Concat", &inputs, "obs_features", vec![Attribute::int("axis", 1)])
+                self.along("Concat", &inputs, "obs_features")
             }
         };
         if let Some(norm) = &policy.obs_norm {
@@ -137,8 +142,7 @@ impl Builder {
         let floats = |of: &mut Self| {
             of.node("Cast", &[name], &own("float"), vec![Attribute::int("to", i64::from(FLOAT))])
         };
-        let flat =
-            |of: &mut Self, x: &str| of.node("Flatten", &[x], &own("flat"), vec![Attribute::int("axis", 1)]);
+        let flat = |of: &mut Self, x: &str| of.along("Flatten", &[x], &own("flat"));
         match space {
             ObsSpace::Box { low, .. } => {
                 self.input(name, FLOAT, &[low.len()]);
@@ -170,7 +174,7 @@ impl Builder {
                 let columns: Vec<usize> =
                     columns.flat_map(|(k, below)| k * depth..k * depth + below as usize).collect();
                 let columns = self.ints(&own("columns"), &columns);
-                self.node("Gather", &[&x, &columns], &own("features"), vec![Attribute::int("axis", 1)])
+                self.along("Gather", &[&x, &columns], &own("features"))
             }
             ObsSpace::Parts(_) => unreachable!("parts have no parts"),
         }
@@ -187,10 +191,9 @@ impl Builder {
         let Form::Conv(conv) = &layer.form else { return };
         let name = &layer.name;
         let own = |what: &str| format!("{name}.{what}");
-        let axis = vec![Attribute::int("axis", 1)];
         let image = conv.first..conv.first + conv.image_len();
         let columns = self.ints(&own("image_columns"), &image.collect::<Vec<_>>());
-        let flat = self.node("Gather", &[x, &columns], &own("image"), axis.clone());
+        let flat = self.along("Gather", &[x, &columns], &own("image"));
         // 0 keeps the batch.
         let shape = self.ints(&own("shape"), &[&[0], &conv.image[..]].concat());
         let image = self.node("Reshape", &[&flat, &shape], &own("pixels"), vec![]);
@@ -205,13 +208,13 @@ impl Builder {
         let sums = turned(self, &sums, &[0, 2, 3, 1], "channels_last");
         let passed: Vec<usize> = conv.passed(layer.inputs).collect();
         if passed.is_empty() {
-            self.node("Flatten", &[&sums], output, axis);
+            self.along("Flatten", &[&sums], output);
             return;
         }
-        let made = self.node("Flatten", &[&sums], &own("made"), axis.clone());
+        let made = self.along("Flatten", &[&sums], &own("made"));
         let columns = self.ints(&own("passed_columns"), &passed);
-        let passed = self.node("Gather", &[x, &columns], &own("passed"), axis.clone());
-        self.node("Concat", &[&made, &passed], output, axis);
+        let passed = self.along("Gather", &[x, &columns], &own("passed"));
+        self.along("Concat", &[&made, &passed], output);
     }
 
     /// The inputs of a layer: of the first over items, a row for each item.
@@ -222,7 +225,7 @@ impl Builder {
         let own = |what: &str| format!("{}.{what}", layer.name);
         let range = conv.first..conv.first + conv.image_len();
         let columns = self.ints(&own("columns"), &range.collect::<Vec<_>>());
-        let features = self.node("Gather", &[x, &columns], &own("items"), vec![Attribute::int("axis", 1)]);
+        let features = self.along("Gather", &[x, &columns], &own("items"));
         let shape = self.sizes(&own("shape"), &[-1, conv.image[2] as i64]);
         self.node("Reshape", &[&features, &shape], &own("rows"), vec![])
     }
@@ -238,13 +241,8 @@ impl Builder {
             );
             self.node("Reshape", &[hidden, &shape], &items, vec![]);
             let first = self.ints(&format!("{trunk}.state_item"), &[0]);
-            let state = self.node(
-                "Gather",
-                &[&items, &first],
-                &format!("{trunk}.state_row"),
-                vec![Attribute::int("axis", 1)],
-            );
-            self.node("Flatten", &[&state], &output, vec![Attribute::int("axis", 1)]);
+            let state = self.along("Gather", &[&items, &first], &format!("{trunk}.state_row"));
+            self.along("Flatten", &[&state], &output);
         }
         output
     }
@@ -261,17 +259,15 @@ impl Builder {
         let query = self.node("Reshape", &[&query, &column], "query_column", vec![]);
         let others = self.ints("candidates.items", &(1..=pointer.choices).collect::<Vec<_>>());
         let items = format!("{trunk}.items");
-        let candidates =
-            self.node("Gather", &[&items, &others], "candidates", vec![Attribute::int("axis", 1)]);
+        let candidates = self.along("Gather", &[&items, &others], "candidates");
         let scores = self.node("MatMul", &[&candidates, &query], "scores", vec![]);
-        let scores = self.node("Flatten", &[&scores], "scores_row", vec![Attribute::int("axis", 1)]);
+        let scores = self.along("Flatten", &[&scores], "scores_row");
         let scale = self.floats("scores.scale", &[], &[pointer.scale()]);
         self.node("Mul", &[&scores, &scale], output, vec![]);
     }
 
     /// Rows of tables, as products of one-hot features; then the other features.
     fn embed(&mut self, layer: &LayerSpec, embed: &Embed, x: &str, output: &str) {
-        let axis = vec![Attribute::int("axis", 1)];
         let mut made = Vec::new();
         for part in &embed.parts {
             let dot = if part.name.is_empty() { "" } else { "." };
@@ -279,14 +275,14 @@ impl Builder {
             let own = |what: &str| format!("{name}.{what}");
             let features = part.first..part.first + part.positions * part.rows;
             let columns = self.ints(&own("columns"), &features.collect::<Vec<_>>());
-            let ones = self.node("Gather", &[x, &columns], &own("features"), axis.clone());
+            let ones = self.along("Gather", &[x, &columns], &own("features"));
             // 0 keeps the batch.
             let shape = self.ints(&own("shape"), &[0, part.positions, part.rows]);
             let ones = self.node("Reshape", &[&ones, &shape], &own("one_hot"), vec![]);
             let rows = self.node("MatMul", &[&ones, &own("weight")], &own("rows"), vec![]);
             let pooled = own("pooled");
             made.push(match embed.pool {
-                Pool::Concat => self.node("Flatten", &[&rows], &pooled, axis.clone()),
+                Pool::Concat => self.along("Flatten", &[&rows], &pooled),
                 Pool::Sum | Pool::Mean => {
                     let sizes = self.ints(&own("sizes"), &[0, embed.width]);
                     let axes = self.ints(&own("axes"), &[1]);
@@ -307,10 +303,10 @@ impl Builder {
         let passed: Vec<usize> = embed.passed(layer.inputs).collect();
         if !passed.is_empty() {
             let columns = self.ints(&format!("{}.passed_columns", layer.name), &passed);
-            made.push(self.node("Gather", &[x, &columns], &format!("{}.passed", layer.name), axis.clone()));
+            made.push(self.along("Gather", &[x, &columns], &format!("{}.passed", layer.name)));
         }
         let made: Vec<&str> = made.iter().map(String::as_str).collect();
-        self.node("Concat", &made, output, axis);
+        self.along("Concat", &made, output);
     }
 
     /// The outputs of units with memory, and their next state as `LAYER.next`.
@@ -387,7 +383,7 @@ impl Builder {
         let cell = two(self, "Add", &keeps, &takes, "cell");
         let bounded = one(self, "Tanh", &cell, "bounded");
         self.node("Mul", &[&out, &bounded], output, vec![]);
-        self.node("Concat", &[output, &cell], &own("next"), vec![Attribute::int("axis", 1)]);
+        self.along("Concat", &[output, &cell], &own("next"));
     }
 
     /// The state after the step, of all layers with memory.
@@ -396,7 +392,7 @@ impl Builder {
         let parts: Vec<String> = cells.map(|layer| format!("{}.next", layer.name)).collect();
         if !parts.is_empty() {
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-            self.node("Concat", &parts, "next_core_state", vec![Attribute::int("axis", 1)]);
+            self.along("Concat", &parts, "next_core_state");
             self.output("next_core_state", FLOAT, &[policy.network.states]);
         }
     }
@@ -423,8 +419,7 @@ impl Builder {
                         if let Form::Norm(_) = layer.form {
                             let own = |what: &str| format!("{}.{what}", layer.name);
                             let (weight, bias) = (own("weight"), own("bias"));
-                            let axis = vec![Attribute::int("axis", 1)];
-                            self.node("LayerNormalization", &[&x, &weight, &bias], &sum, axis);
+                            self.along("LayerNormalization", &[&x, &weight, &bias], &sum);
                         } else {
                             let x = self.items(layer, &x);
                             self.dense(&layer.name, &x, &sum);
@@ -485,7 +480,7 @@ impl Builder {
                 parts.push(self.node("ArgMax", &[&part], &format!("component.{k}.action"), argmax(1)));
             }
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-            self.node("Concat", &parts, "action", vec![Attribute::int("axis", 1)]);
+            self.along("Concat", &parts, "action");
             self.output("action", INT64, &[choices.len()]);
         }
         self.output("logits", FLOAT, &[all]);

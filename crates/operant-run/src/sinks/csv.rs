@@ -146,7 +146,6 @@ fn header() -> String {
     names.join(",") + "\n"
 }
 
-/// Replaces the line with a record's row.
 fn push_row(line: &mut String, record: &Record) {
     line.clear();
     for (i, value) in record.values().into_iter().enumerate() {

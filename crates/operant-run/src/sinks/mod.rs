@@ -155,7 +155,6 @@ impl Sinks {
 }
 
 impl Slot {
-    /// The event of an action that failed.
     fn work(&mut self, action: impl FnOnce(&mut dyn Sink) -> Result<(), SinkError>) -> Option<SinkEvent> {
         let error = action(self.sink.as_mut()).err()?;
         self.lost = Some(Outage { after: self.flushed, tried: Instant::now() });

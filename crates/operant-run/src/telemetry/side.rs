@@ -136,7 +136,6 @@ impl Drop for SideHandle {
     }
 }
 
-/// The state of the thread.
 struct SideThread {
     ring: Option<SideWriter>,
     shared: Arc<SharedState>,

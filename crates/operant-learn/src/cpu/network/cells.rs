@@ -70,7 +70,6 @@ struct Slopes {
     x: f32x16,
 }
 
-/// The arithmetic of a unit.
 trait Unit {
     const CELL: Cell;
     /// `z` and `hz` are what inputs and state add to the gates.
@@ -403,7 +402,6 @@ impl CellLayer {
     }
 }
 
-/// Inputs that are numbers.
 fn numbers<const V: usize>(x: Observation<'_, V>) -> &[Row<V>] {
     match x {
         Observation::Dense(x) => x,

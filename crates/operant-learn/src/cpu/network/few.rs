@@ -26,7 +26,6 @@ const SAMPLE_COST: usize = 20;
 /// The layers at the end of a chain that are all fully connected over numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Tail {
-    /// The first of them.
     first: usize,
     layers: Vec<OutputLanes>,
     /// Time that a sample takes in this form, and 16 samples in lanes, in multiply-adds of a vector.
@@ -163,7 +162,6 @@ impl OutputLanes {
         if self.activation == Some(Activation::Tanh) { TANH_COST } else { 1 }
     }
 
-    /// Vectors of outputs.
     fn vectors(&self) -> usize {
         self.outputs.div_ceil(LANES)
     }

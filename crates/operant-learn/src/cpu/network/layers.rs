@@ -26,7 +26,6 @@ pub(crate) enum Memory<'a, const V: usize> {
     Step {
         /// State before the step.
         before: &'a [Row<V>],
-        /// State after it.
         after: &'a mut [Row<V>],
     },
     /// The samples are V steps, one after the other, of 16 sequences.
@@ -50,7 +49,6 @@ impl<const V: usize> Memory<'_, V> {
 
 /// A layer's forward pass over V x 16 samples.
 pub(crate) struct Forward<'a, const V: usize> {
-    /// The inputs.
     pub x: Observation<'a, V>,
     /// `[output]`.
     pub y: &'a mut [Row<V>],
@@ -58,7 +56,6 @@ pub(crate) struct Forward<'a, const V: usize> {
     pub kept: &'a mut [Row<V>],
     /// The state of all layers.
     pub memory: Memory<'a, V>,
-    /// Scratch space.
     pub scratch: &'a mut [f32x16],
     /// Vectors that contain samples: 1, 2 or V; V where layers cannot leave vectors out, see [`supports_partial_tiles`].
     pub vectors: usize,
@@ -66,7 +63,6 @@ pub(crate) struct Forward<'a, const V: usize> {
 
 /// A layer's backward pass over a tile.
 pub(crate) struct Backward<'a> {
-    /// The inputs.
     pub x: Observation<'a, TILE_VECTORS>,
     /// What the forward pass kept.
     pub kept: &'a [Row<TILE_VECTORS>],
@@ -82,7 +78,6 @@ pub(crate) struct Backward<'a> {
     pub state: &'a mut [Row<1>],
     /// 0 where a step begins an episode.
     pub keep: &'a Row<TILE_VECTORS>,
-    /// Scratch space.
     pub scratch: &'a mut [f32x16],
     /// As of [`Forward`].
     pub vectors: usize,
@@ -161,7 +156,6 @@ macro_rules! kinds {
                 match self { $(Self::$kind(layer) => layer.pack_backward(params),)+ }
             }
 
-            /// The outputs.
             pub fn forward<const V: usize>(&self, pass: Forward<'_, V>, activation: Option<Activation>) {
                 match self {
                     $(Self::$kind(layer) => {
@@ -332,7 +326,6 @@ pub(crate) fn words(network: &Network) -> [usize; 2] {
     layers(network).map(of_layer).fold([0, 0], |[a, b], [c, d]| [a + c, b + d])
 }
 
-/// The nonlinearities.
 pub(crate) mod outputs {
     use super::*;
 

@@ -20,7 +20,6 @@ pub enum Observation<'a, const V: usize> {
 }
 
 impl<'a, const V: usize> Observation<'a, V> {
-    /// The rows of numbers.
     pub(crate) fn numbers(self) -> &'a [Row<V>] {
         match self {
             Self::Dense(rows) => rows,
@@ -74,7 +73,6 @@ pub struct Activations<const V: usize> {
     pub(crate) chains: Vec<Vec<Values<V>>>,
     /// State after a step, of all layers with memory.
     after: Vec<Row<V>>,
-    /// Scratch space.
     pub(crate) scratch: Vec<f32x16>,
     policy_outputs: usize,
 }

@@ -30,7 +30,6 @@ struct Taps {
     vectors: usize,
     /// Places with their own outputs.
     places: usize,
-    /// Rows of weights.
     rows: usize,
     /// `taps[starts[b]..starts[b + 1]]` belong to bit b: the first slot of each place that it adds to, and the row of weights.
     taps: Vec<[u32; 2]>,
@@ -105,7 +104,6 @@ impl Taps {
         &self.taps[self.starts[bit] as usize..self.starts[bit + 1] as usize]
     }
 
-    /// The outputs that belong to a slot.
     fn outputs_of(&self, slot: usize) -> core::ops::Range<usize> {
         let (place, vector) = (slot / self.vectors, slot % self.vectors);
         let first = place * self.channels;

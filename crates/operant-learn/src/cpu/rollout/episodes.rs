@@ -56,7 +56,6 @@ impl EpisodeStats {
         if self.count == 0 { f64::NAN } else { x }
     }
 
-    /// Mean return.
     pub fn mean(&self) -> f64 {
         self.known(self.sum / self.count as f64)
     }

@@ -58,11 +58,9 @@ pub struct Tile<const V: usize> {
     pub reward_sums: Vec<NormSums>,
     /// Episodes that ended in this rollout, by 16 environments.
     pub episodes: [EpisodeStats; V],
-    /// Seconds spent in GAE.
     pub gae_seconds: f64,
     /// Records the first environment on demand.
     pub recorder: Recorder,
-    /// The phase timer.
     pub timer: PhaseTimer,
     /// The result of a step.
     ends: Ends<V>,

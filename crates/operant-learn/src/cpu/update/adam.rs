@@ -30,7 +30,6 @@ pub(crate) fn is_parallel(gradient: &[f32]) -> bool {
     gradient.len() >= PARALLEL
 }
 
-/// Global norm of a gradient.
 pub(crate) fn norm(gradient: &[f32]) -> f64 {
     let block = |block: &[f32]| {
         let mut sums = [0.0f64; LANES];

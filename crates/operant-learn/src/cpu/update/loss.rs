@@ -11,7 +11,6 @@ use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, row_sum, splat};
 /// A row of a tile.
 type TileRow = Row<TILE_VECTORS>;
 
-/// The coefficients of the loss.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LossCoefficients {
     clip_coef: f32,
@@ -72,9 +71,7 @@ impl LossInput {
 pub(crate) struct LossSums {
     /// Clipped policy objective.
     pub policy: f64,
-    /// Value loss.
     pub value: f64,
-    /// Entropy.
     pub entropy: f64,
     /// (ratio - 1) - ln ratio.
     pub kl: f64,

@@ -22,7 +22,7 @@ use wide::f32x16;
 
 use self::adam::learning_rate;
 use crate::LearnerState;
-use crate::backend::LearnError;
+use crate::backend::{LearnError, UpdateLosses};
 use crate::config::Config;
 use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
@@ -57,31 +57,6 @@ const TRIED_SAMPLES: usize = 512;
 /// Up to this many parameters threads stay awake (see [`AWAKE_SAMPLES`]). For a larger network rayon distributes sums and optimiser steps
 /// over the same cores, so threads must not poll then.
 const AWAKE_PARAMS: usize = 1 << 16;
-
-/// Losses and statistics of an update: means over the last epoch's minibatches, without skipped ones.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct UpdateLosses {
-    /// Clipped policy objective.
-    pub policy_loss: f64,
-    /// Value loss, before its weight.
-    pub value_loss: f64,
-    /// Mean entropy of the policy.
-    pub entropy: f64,
-    /// Mean of (ratio - 1) - ln ratio.
-    pub approx_kl: f64,
-    /// Share of samples whose ratio was outside the clipping range.
-    pub clipfrac: f64,
-    /// Global gradient norm before clipping.
-    pub grad_norm: f64,
-    /// 1 - Var(returns - values) / Var(returns), of the values that the rollout saw; NaN if all returns are equal.
-    pub explained_variance: f64,
-    /// Adam's step size.
-    pub learning_rate: f64,
-    /// Minibatches skipped for a non-finite loss or gradient, over all epochs.
-    pub nonfinite: u64,
-    /// Epochs done; fewer than `update_epochs` if `target_kl` stopped them.
-    pub epochs: usize,
-}
 
 /// The update and everything it needs, allocated once.
 #[derive(Debug)]
@@ -349,9 +324,7 @@ struct Blocks {
     own: usize,
     /// The number of the first of them.
     first: usize,
-    /// Processes.
     processes: usize,
-    /// Sequences of a block.
     sequences: usize,
 }
 
@@ -397,7 +370,6 @@ pub(crate) fn largest_minibatch(config: &Config) -> usize {
 /// The parts of a chunk of a minibatch: tiles of 64 samples, or groups of 16 sequences.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Units {
-    /// Tiles.
     Tiles,
     /// Groups of sequences of this many steps.
     Groups(usize),
@@ -559,7 +531,7 @@ impl Means {
             };
     }
 
-    /// NaN if every minibatch was skipped.
+    /// The means, NaN if every minibatch was skipped; other fields are 0.
     fn losses(&self) -> UpdateLosses {
         let n = self.minibatches;
         UpdateLosses {
@@ -569,10 +541,7 @@ impl Means {
             approx_kl: self.sums.kl / n,
             clipfrac: self.sums.clipped / n,
             grad_norm: self.norms / n,
-            explained_variance: f64::NAN,
-            learning_rate: f64::NAN,
-            nonfinite: 0,
-            epochs: 0,
+            ..UpdateLosses::default()
         }
     }
 }

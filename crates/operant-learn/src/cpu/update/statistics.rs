@@ -101,7 +101,6 @@ pub(crate) struct EnvBlock {
     pub number: usize,
     /// Its first sequence in this batch.
     pub first: usize,
-    /// Its sequences.
     pub sequences: usize,
 }
 

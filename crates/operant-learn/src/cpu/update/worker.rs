@@ -19,12 +19,10 @@ use crate::sample::SampleLayout;
 /// Tiles between two increments of the progress counter.
 const PULSE_TILES: usize = 8;
 
-/// One minibatch.
 #[derive(Debug, Clone)]
 pub(crate) struct Minibatch<'a> {
     /// The batch that holds its samples.
     pub batch: &'a Batch,
-    /// The epoch's order.
     pub order: Order,
     /// Position of its first sample in the epoch's order.
     pub first: usize,
@@ -48,7 +46,6 @@ pub(crate) struct Worker {
     head: PolicyHead<TILE_VECTORS>,
     gradient: Gradient,
     pulse: Arc<AtomicU64>,
-    /// The phase timer.
     pub timer: PhaseTimer,
 }
 

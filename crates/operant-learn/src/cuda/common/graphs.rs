@@ -12,9 +12,6 @@ pub struct Graphs(RefCell<Vec<(Vec<u64>, Graph)>>);
 
 impl Graphs {
     /// Captures `work` unless there is a graph for these addresses.
-    ///
-    /// # Errors
-    /// Errors of `work`, and device errors.
     pub fn prepare(
         &self,
         stream: &Stream,
@@ -30,9 +27,6 @@ impl Graphs {
     }
 
     /// Launches the graph of `work` for these addresses, which is captured at the first call.
-    ///
-    /// # Errors
-    /// Errors of `work`, and device errors.
     pub fn launch(
         &self,
         stream: &Stream,

@@ -176,9 +176,6 @@ pub struct HorizonMemory {
 
 impl HorizonMemory {
     /// Allocates the memory, with `sample_buffers` buffers for samples.
-    ///
-    /// # Errors
-    /// If there is not enough memory.
     pub fn new(allocator: &Allocator, of: &HorizonSizes, sample_buffers: usize) -> Result<Self, CudaError> {
         let (n, steps) = (of.num_envs, of.steps());
         let norms = match of.norms {
@@ -213,9 +210,6 @@ impl HorizonMemory {
     }
 
     /// Sets statistics, clock and ticket to their initial values.
-    ///
-    /// # Errors
-    /// When the device fails.
     pub fn begin(&self, stream: &Stream, norms: usize) -> Result<(), CudaError> {
         if let Some(own) = &self.norms {
             let first = RunningNorm { mean: 0.0, var: 1.0, count: FIRST_COUNT };

@@ -22,9 +22,6 @@ impl Allocator {
     }
 
     /// Allocates from an arena of `bytes` bytes.
-    ///
-    /// # Errors
-    /// When the device has no room.
     pub fn arena(device: &Device, bytes: usize) -> Result<Self, CudaError> {
         Ok(Self(Kind::Arena(device.clone(), RefCell::new(device.arena(bytes)?))))
     }
@@ -39,9 +36,6 @@ impl Allocator {
     }
 
     /// Allocates `len` elements, whose contents are undefined.
-    ///
-    /// # Errors
-    /// If there is not enough memory.
     pub fn alloc<T: Plain>(&self, len: usize) -> Result<Buffer<T>, CudaError> {
         match &self.0 {
             Kind::Device(device) => device.alloc(len),

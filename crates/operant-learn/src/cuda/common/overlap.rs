@@ -16,9 +16,6 @@ pub struct BlockResources {
 
 impl BlockResources {
     /// The resources of a kernel's launch.
-    ///
-    /// # Errors
-    /// When the device fails.
     pub fn of((function, grid): (&Function, LaunchConfig)) -> Result<Self, CudaError> {
         let a_warp = function.registers()?.next_multiple_of(8) as usize * 32;
         let threads = grid.threads as usize;

@@ -414,9 +414,6 @@ pub struct Phases {
 
 impl Phases {
     /// Loads the kernels for launches with this configuration.
-    ///
-    /// # Errors
-    /// When the module lacks a kernel, or the device refuses that much shared memory.
     pub fn new(module: &Module, grid: LaunchConfig, of: &UpdateSizes) -> Result<Self, CudaError> {
         let function = |name: &str| with_shared(module, name, grid);
         let reduction = match of.env_blocks {
@@ -445,9 +442,6 @@ impl Phases {
     }
 
     /// Runs an update: `params` are those of a phase of an epoch's minibatch, and `gradient` forms that minibatch's gradient.
-    ///
-    /// # Errors
-    /// When a buffer has another length, or a launch fails.
     pub fn run<P: Params, E: From<CudaError>>(
         &self,
         stream: &Stream,

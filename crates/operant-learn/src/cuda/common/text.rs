@@ -3,6 +3,7 @@
 use operant_cuda::{Declarations, Program};
 
 use super::env::KernelEnv;
+use crate::network::{Input, Network};
 
 /// A kernel file.
 #[derive(Debug, Clone, Copy)]
@@ -115,6 +116,29 @@ impl ProgramText<'_> {
             defines: self.defines.clone(),
         }
     }
+}
+
+/// Defines as programs take them.
+pub fn owned(
+    defines: impl IntoIterator<Item = (&'static str, String)>,
+) -> impl Iterator<Item = (String, String)> {
+    defines.into_iter().map(|(name, value)| (name.to_owned(), value))
+}
+
+/// The defines of a network's shape, which the fused kernels and those of the GEMM path begin with.
+pub fn shape_defines(network: &Network) -> Vec<(String, String)> {
+    let architecture = &network.architecture;
+    let widths = std::iter::once(architecture.input.features()).chain(architecture.hidden.iter().copied());
+    let widths: Vec<String> = widths.map(|width| format!("{width}u")).collect();
+    let bits = u8::from(matches!(architecture.input, Input::Bits(_)));
+    owned([
+        ("WIDTHS", format!("{{{}}}", widths.join(", "))),
+        ("LAYERS", format!("{}u", architecture.hidden.len())),
+        ("OUTPUTS", format!("{}u", architecture.head.outputs())),
+        ("CHAINS", format!("{}u", network.chains.len())),
+        ("OBS_BITS", bits.to_string()),
+    ])
+    .collect()
 }
 
 /// The names in `#include "..."` lines.

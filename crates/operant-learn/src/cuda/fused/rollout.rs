@@ -101,9 +101,6 @@ impl FusedPolicy {
     }
 
     /// Memory for weights of its own.
-    ///
-    /// # Errors
-    /// If there is not enough memory.
     pub fn own_weights(
         allocator: &Allocator,
         specialisation: &Specialisation,
@@ -142,9 +139,6 @@ impl FusedPolicy {
     }
 
     /// Packs `parameters` (P) into its weights.
-    ///
-    /// # Errors
-    /// When there are not P, or the launch fails.
     pub fn pack(&self, stream: &Stream, parameters: &Buffer<f32>) -> Result<(), CudaError> {
         let packed_words = self.specialisation.packed_words;
         let sizes = PackSizes { parameters: self.parameters, packed_words };
@@ -153,9 +147,6 @@ impl FusedPolicy {
     }
 
     /// Plays a rollout.
-    ///
-    /// # Errors
-    /// When a buffer has another length, or the launch fails.
     pub fn roll(
         &self,
         stream: &Stream,
@@ -168,9 +159,6 @@ impl FusedPolicy {
     }
 
     /// Merges the sums of all devices' rollouts into the running statistics.
-    ///
-    /// # Errors
-    /// When a buffer has another length, or the launch fails.
     pub fn merge_norms(
         &self,
         stream: &Stream,

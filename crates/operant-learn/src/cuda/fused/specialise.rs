@@ -5,6 +5,7 @@ use operant_cuda::DeviceProperties;
 
 use crate::LearnError;
 use crate::config::{Activation, Config};
+use crate::cuda::common::text::{owned, shape_defines};
 use crate::cuda::fused::tables::{self, run_layers, runs_fused};
 use crate::network::{Input, Network};
 use crate::precision::Precision;
@@ -209,12 +210,6 @@ impl Specialisation {
         config: &Config,
         layout: &SampleLayout,
     ) -> Vec<(String, String)> {
-        let architecture = &network.architecture;
-        let widths: Vec<String> = [architecture.input.features()]
-            .iter()
-            .chain(&architecture.hidden)
-            .map(|width| format!("{width}u"))
-            .collect();
         let flag = |on: bool| u8::from(on).to_string();
         let unsigned = |count: usize| format!("{count}u");
         let precision = match self.precision {
@@ -227,13 +222,8 @@ impl Specialisation {
             WeightPlacement::Shared => "1u",
             WeightPlacement::Registers => "2u",
         };
-        [
-            ("WIDTHS", format!("{{{}}}", widths.join(", "))),
-            ("LAYERS", unsigned(architecture.hidden.len())),
-            ("OUTPUTS", unsigned(architecture.head.outputs())),
-            ("CHAINS", unsigned(network.chains.len())),
-            ("OBS_BITS", flag(matches!(architecture.input, Input::Bits(_)))),
-            ("ACTIVATION_RELU", flag(architecture.activation == Activation::Relu)),
+        let own = [
+            ("ACTIVATION_RELU", flag(network.architecture.activation == Activation::Relu)),
             ("PRECISION", precision.to_owned()),
             ("WEIGHTS_AT", weights_at.to_owned()),
             ("THREADS", self.threads().to_string()),
@@ -242,11 +232,8 @@ impl Specialisation {
             ("SAMPLE_STRIDE", unsigned(layout.stride)),
             ("NORM_OBS", flag(config.norm_obs)),
             ("NORM_REWARD", flag(config.norm_reward)),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into_iter()
-        .chain(tables::defines(network))
-        .collect()
+        ];
+        shape_defines(network).into_iter().chain(owned(own)).chain(tables::defines(network)).collect()
     }
 }
 
@@ -430,14 +417,13 @@ impl UpdateSpecialisation {
                 _ => {}
             }
         }
-        for (name, count) in [
+        let counts = [
             ("BLOCK_BYTES", self.shared),
             ("EXPECTED_PARAMETERS", network.len()),
             ("EXPECTED_PARTIAL", tables::partial_len(network)),
             ("EXPECTED_TRANSPOSED_WORDS", self.transposed_words),
-        ] {
-            defines.push((name.to_owned(), format!("{count}u")));
-        }
+        ];
+        defines.extend(owned(counts.map(|(name, count)| (name, format!("{count}u")))));
         defines
     }
 }

@@ -113,11 +113,9 @@ impl FusedMemory {
             packed: allocator.alloc(of.packed_words)?,
             transposed: allocator.alloc(of.transposed_words)?,
             partials: allocator.alloc(of.partial.saturating_mul(of.update.blocks))?,
-            first_gradient: if of.first_gradient > 0 {
-                Some(allocator.alloc(of.first_gradient)?)
-            } else {
-                None
-            },
+            first_gradient: (of.first_gradient > 0)
+                .then(|| allocator.alloc(of.first_gradient))
+                .transpose()?,
         })
     }
 
@@ -215,9 +213,6 @@ impl FusedUpdate {
     }
 
     /// Packs parameters that were set from outside.
-    ///
-    /// # Errors
-    /// When there are not P, or the device fails.
     pub fn pack(&self, stream: &Stream, parameters: &Buffer<f32>) -> Result<(), CudaError> {
         // Padding is zero.
         self.memory.packed.fill(stream, 0)?;
@@ -236,9 +231,6 @@ impl FusedUpdate {
     }
 
     /// Runs an update as it is launched.
-    ///
-    /// # Errors
-    /// When a buffer has another length, or a launch fails.
     pub fn run(
         &self,
         stream: &Stream,

@@ -4,7 +4,8 @@ use operant_cuda::{Element, InputPrecision};
 
 use super::maps::Mapped;
 use crate::config::{Activation, Config};
-use crate::network::{Cell, CellSpec, Embed, Form, Input, LayerSpec, Network, Pointer, Pool};
+use crate::cuda::common::text::{owned, shape_defines};
+use crate::network::{Cell, CellSpec, Embed, Form, LayerSpec, Network, Pointer, Pool};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
 
@@ -400,19 +401,7 @@ impl GemmLayout {
 
     /// Defines of every program.
     fn common(&self, network: &Network, config: &Config) -> Vec<(String, String)> {
-        let architecture = &network.architecture;
-        let widths: Vec<String> = [architecture.input.features()]
-            .iter()
-            .chain(&architecture.hidden)
-            .map(|width| format!("{width}u"))
-            .collect();
-        let flag = |on: bool| u8::from(on).to_string();
-        [
-            ("WIDTHS", format!("{{{}}}", widths.join(", "))),
-            ("LAYERS", format!("{}u", architecture.hidden.len())),
-            ("OUTPUTS", format!("{}u", architecture.head.outputs())),
-            ("CHAINS", format!("{}u", network.chains.len())),
-            ("OBS_BITS", flag(matches!(architecture.input, Input::Bits(_)))),
+        let own = [
             ("PRECISION", self.precision_define()),
             ("THREADS", THREADS.to_string()),
             ("BLOCKS", format!("{{{}}}", self.blocks())),
@@ -430,9 +419,8 @@ impl GemmLayout {
                 format!("{}u", if self.states > 0 { config.num_steps / config.sequence() } else { 1 }),
             ),
             ("FLAT_LOG_STD", format!("{}u", network.log_std.unwrap_or(network.len()))),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .to_vec()
+        ];
+        shape_defines(network).into_iter().chain(owned(own)).collect()
     }
 
     fn precision_define(&self) -> String {
@@ -474,14 +462,12 @@ impl GemmLayout {
         norms: usize,
     ) -> Vec<(String, String)> {
         let mut defines = self.common(network, config);
-        for (name, value) in [
+        defines.extend(owned([
             ("SAMPLE_STRIDE", format!("{}u", layout.stride)),
             ("NORM_OBS", u8::from(config.norm_obs).to_string()),
             ("NORM_REWARD", u8::from(config.norm_reward).to_string()),
             ("BLOCK_BYTES", format!("{}u", self.rollout_shared(norms))),
-        ] {
-            defines.push((name.to_owned(), value));
-        }
+        ]));
         defines
     }
 
@@ -493,13 +479,12 @@ impl GemmLayout {
         layout: &SampleLayout,
     ) -> Vec<(String, String)> {
         let mut defines = self.common(network, config);
-        for (name, count) in [
+        let counts = [
             ("SAMPLE_STRIDE", layout.stride),
             ("BLOCK_BYTES", self.update_shared()),
             ("EXPECTED_PARAMETERS", network.len()),
-        ] {
-            defines.push((name.to_owned(), format!("{count}u")));
-        }
+        ];
+        defines.extend(owned(counts.map(|(name, count)| (name, format!("{count}u")))));
         defines
     }
 }
@@ -519,7 +504,7 @@ fn passed(network: &Network) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{Architecture, Head};
+    use crate::network::{Architecture, Head, Input};
 
     #[test]
     fn the_worked_example_of_the_kernels_holds() {

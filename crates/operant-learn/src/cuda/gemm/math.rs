@@ -59,6 +59,24 @@ operant_cuda::params! {
     }
 }
 
+impl<'a> GemmMathParams<'a> {
+    fn of(input: &'a Buffer<f32>, out: &'a Buffer<f32>, [rows, columns]: [usize; 2]) -> Self {
+        let (rows, columns, hidden) = (rows as u64, columns as u32, 1);
+        Self {
+            input,
+            activated: None,
+            added: None,
+            bias: None,
+            out,
+            rows,
+            columns,
+            hidden,
+            active: 0,
+            wide: 0,
+        }
+    }
+}
+
 /// Elements of each buffer of a launch that follows a map.
 #[derive(Debug, Clone, Copy)]
 struct MapSizes {
@@ -178,9 +196,6 @@ pub struct MapTables {
 
 impl MapTables {
     /// Memory for them; [`MapTables::write`] sets it.
-    ///
-    /// # Errors
-    /// If there is not enough memory.
     pub fn new(allocator: &Allocator, map: &Map) -> Result<Self, CudaError> {
         Ok(Self {
             starts: allocator.alloc(map.starts.len())?,
@@ -190,9 +205,6 @@ impl MapTables {
     }
 
     /// Copies the tables of the same map.
-    ///
-    /// # Errors
-    /// When the device fails.
     pub fn write(&self, stream: &Stream, map: &Map) -> Result<(), CudaError> {
         self.starts.write(stream, &map.starts)?;
         self.uses.write(stream, &map.uses)?;
@@ -266,9 +278,6 @@ pub struct GemmMath {
 
 impl GemmMath {
     /// Loads the kernels for a network.
-    ///
-    /// # Errors
-    /// When the kernels do not compile.
     pub fn new(device: &Device, gemm_layout: &GemmLayout) -> Result<Self, LearnError> {
         let module = device.load(&gemm_math_program(gemm_layout))?;
         Ok(Self {
@@ -305,9 +314,6 @@ impl GemmMath {
 
     /// `out = activation(input + bias)` of f32 numbers `(rows, columns)`, for the next product to read, with the nonlinearity in the first
     /// `active` columns; for an output layer (None) it is `input + bias` in f32.
-    ///
-    /// # Errors
-    /// When a buffer has the wrong length, or the launch fails.
     pub fn activate(
         &self,
         stream: &Stream,
@@ -320,28 +326,17 @@ impl GemmMath {
         let count = rows * columns;
         let written = if active.is_some() { self.gemm_layout.words(count) } else { count };
         let sizes = MathSizes { input: count, activated: 0, columns, out: written };
-        let (rows, columns, hidden) = (rows as u64, columns as u32, u32::from(active.is_some()));
-        let (activated, active) = (None, active.unwrap_or(0) as u32);
         let params = GemmMathParams {
-            input,
-            activated,
-            added: None,
             bias,
-            out,
-            rows,
-            columns,
-            hidden,
-            active,
-            wide: 0,
+            hidden: u32::from(active.is_some()),
+            active: active.unwrap_or(0) as u32,
+            ..GemmMathParams::of(input, out, [rows, columns])
         };
         self.activate.run(stream, Self::grid(count), &params, &sizes)
     }
 
     /// `out = (input + added) * slope(activated)` in the first `active` columns, else `input + added`: `input` and `added` in f32, the others in
     /// the element type of products.
-    ///
-    /// # Errors
-    /// When a buffer has the wrong length, or the launch fails.
     pub fn slope(
         &self,
         stream: &Stream,
@@ -352,27 +347,16 @@ impl GemmMath {
     ) -> Result<(), CudaError> {
         let (count, words) = (rows * columns, self.gemm_layout.words(rows * columns));
         let sizes = MathSizes { input: count, activated: words, columns, out: words };
-        let (rows, columns) = (rows as u64, columns as u32);
-        let (activated, active) = (Some(activated), active as u32);
         let params = GemmMathParams {
-            input,
-            activated,
+            activated: Some(activated),
             added,
-            bias: None,
-            out,
-            rows,
-            columns,
-            hidden: 1,
-            active,
-            wide: 0,
+            active: active as u32,
+            ..GemmMathParams::of(input, out, [rows, columns])
         };
         self.slope.run(stream, Self::grid(count), &params, &sizes)
     }
 
     /// `out (columns)` = the sums of `input` over its rows; the input as products read it, or f32 if `wide`.
-    ///
-    /// # Errors
-    /// When a buffer has the wrong length, or the launch fails.
     pub fn bias_sums(
         &self,
         stream: &Stream,
@@ -385,27 +369,13 @@ impl GemmMath {
         let sizes = MathSizes { input: read, activated: 0, columns, out: columns };
         let grid =
             LaunchConfig { threads: THREADS, shared: 4 * THREADS, ..LaunchConfig::covering(columns, 32) };
-        let (rows, columns) = (rows as u64, columns as u32);
-        let params = GemmMathParams {
-            input,
-            activated: None,
-            added: None,
-            bias: None,
-            out,
-            rows,
-            columns,
-            hidden: 1,
-            active: 0,
-            wide: u32::from(wide),
-        };
+        let params =
+            GemmMathParams { wide: u32::from(wide), ..GemmMathParams::of(input, out, [rows, columns]) };
         self.bias_sums.run(stream, grid, &params, &sizes)
     }
 
     /// Normalises the items of `rows` rows. With `back`, computes the gradient of the input, and partial gradients of weights and biases, from
     /// the gradient before the nonlinearity.
-    ///
-    /// # Errors
-    /// When a buffer has the wrong length, or the launch fails.
     pub fn norm(
         &self,
         stream: &Stream,
@@ -439,9 +409,6 @@ impl GemmMath {
     }
 
     /// One of the kernels of a pointer head: scores, or gradients of the query or of the items.
-    ///
-    /// # Errors
-    /// When a buffer has the wrong length, or the launch fails.
     pub fn pointer(&self, stream: &Stream, of: Score<'_>) -> Result<(), CudaError> {
         let Score { rows, pointer, items, query, step, out_row } = of;
         let words = |count| self.gemm_layout.words(count);
@@ -488,9 +455,6 @@ impl GemmMath {
     }
 
     /// Follows a map of `columns` columns.
-    ///
-    /// # Errors
-    /// When a buffer has the wrong length, or the launch fails.
     pub fn map(&self, stream: &Stream, tables: &MapTables, of: Follow<'_>) -> Result<(), CudaError> {
         let columns = tables.others.len();
         let words = |rows: Rows<'_>| {

@@ -138,25 +138,25 @@ pub struct GemmPolicyMemory {
     truncated_at: Buffer<u32>,
     episodes: Buffer<u32>,
     sums: Buffer<f32>,
+    /// With memory: (N, states) before the next step, and (max_truncations, N, states) with the final observations.
     states: Option<[Buffer<f32>; 2]>,
+    /// With embeddings: (N, indices) of the next step, and (max_truncations, N, indices) of final observations.
     indices: Option<[Buffer<u32>; 2]>,
-    forward: ForwardMemory,
 }
 
 impl GemmPolicyMemory {
-    /// # Errors
-    /// If there is not enough memory.
+    /// The memory, and that of the forward pass.
     pub fn new(
         allocator: &Allocator,
         kernel_env: &KernelEnv,
         config: &Config,
         gemm_layout: &GemmLayout,
         horizon: HorizonSizes,
-    ) -> Result<Self, CudaError> {
+    ) -> Result<(Self, ForwardMemory), CudaError> {
         let (n, of) = (config.num_envs, GemmRolloutSizes::new(kernel_env, config, gemm_layout, horizon));
         let indices = || Ok([allocator.alloc(of.indices)?, allocator.alloc(of.final_indices())?]);
         let states = || Ok([allocator.alloc(of.states)?, allocator.alloc(of.final_states())?]);
-        Ok(Self {
+        let own = Self {
             obs: GemmMatrix::new(allocator, gemm_layout, n.saturating_mul(gemm_layout.obs_row()))?,
             final_obs: allocator.alloc((of.max_truncations * of.obs_words).saturating_mul(n))?,
             truncated_at: allocator.alloc(of.max_truncations.saturating_mul(n))?,
@@ -164,8 +164,8 @@ impl GemmPolicyMemory {
             sums: allocator.alloc(of.sum_words().saturating_mul(n))?,
             states: if of.states > 0 { Some(states()?) } else { None },
             indices: if of.indices > 0 { Some(indices()?) } else { None },
-            forward: ForwardMemory::new(allocator, gemm_layout, Extent { sequences: n, steps: 1 })?,
-        })
+        };
+        Ok((own, ForwardMemory::new(allocator, gemm_layout, Extent { sequences: n, steps: 1 })?))
     }
 }
 
@@ -185,18 +185,10 @@ pub struct GemmPolicy {
     parameters: usize,
     forward: Forward,
     pub weights: Weights,
-    obs: GemmMatrix,
-    final_obs: Buffer<f32>,
+    memory: GemmPolicyMemory,
     /// Final observations, for each possible truncation of an environment in a rollout.
     truncations: Vec<GemmMatrix>,
-    truncated_at: Buffer<u32>,
-    episodes: Buffer<u32>,
-    sums: Buffer<f32>,
     carry: Option<Function>,
-    /// With memory: (N, states) before the next step, and (max_truncations, N, states) with the final observations.
-    states: Option<[Buffer<f32>; 2]>,
-    /// With embeddings: (N, indices) of the next step, and (max_truncations, N, indices) of final observations.
-    indices: Option<[Buffer<u32>; 2]>,
     graphs: Graphs,
 }
 
@@ -215,26 +207,25 @@ impl GemmPolicy {
         stream: &Stream,
         kernel_env: &KernelEnv,
         (network, config, gemm_layout): (&Network, &Local, GemmLayout),
-        (horizon, memory): (HorizonSizes, GemmPolicyMemory),
+        (horizon, (memory, forward)): (HorizonSizes, (GemmPolicyMemory, ForwardMemory)),
         weights: Weights,
     ) -> Result<Self, LearnError> {
         let n = config.num_envs;
         let module =
             device.load(&gemm_rollout_program(kernel_env, network, config, &gemm_layout, horizon.norms))?;
         let sizes = GemmRolloutSizes::new(kernel_env, config, &gemm_layout, horizon);
-        let GemmPolicyMemory { obs, final_obs, truncated_at, episodes, sums, states, indices, forward } =
-            memory;
-        for states in states.iter().flatten() {
+        for states in memory.states.iter().flatten() {
             states.fill(stream, 0)?;
         }
         // Forward passes also read rows that no observation has been written to.
-        for indices in indices.iter().flatten() {
+        for indices in memory.indices.iter().flatten() {
             indices.fill(stream, 0)?;
         }
         let words = n * sizes.obs_words;
         let truncations = (0..sizes.max_truncations)
             .map(|truncation| {
-                GemmMatrix::of(final_obs.part(truncation * words..(truncation + 1) * words)?, &gemm_layout)
+                let range = truncation * words..(truncation + 1) * words;
+                GemmMatrix::of(memory.final_obs.part(range)?, &gemm_layout)
             })
             .collect::<Result<_, _>>()?;
         let made = Self {
@@ -255,15 +246,9 @@ impl GemmPolicy {
             )?,
             gemm_layout,
             weights,
-            obs,
-            final_obs,
             truncations,
-            truncated_at,
-            episodes,
-            sums,
-            indices,
-            carry: states.is_some().then(|| module.function("gemm_carry")).transpose()?,
-            states,
+            carry: memory.states.is_some().then(|| module.function("gemm_carry")).transpose()?,
+            memory,
             graphs: Graphs::default(),
         };
         // Makes the library load its kernels before the capture; the results are not used.
@@ -273,19 +258,16 @@ impl GemmPolicy {
 
     /// The network's inputs at the next step.
     fn inputs(&self) -> Inputs<'_> {
-        let indices = self.indices.as_ref().map(|[indices, _]| indices);
-        Inputs { obs: &self.obs, indices, recall: recall(self.state()) }
+        let indices = self.memory.indices.as_ref().map(|[indices, _]| indices);
+        Inputs { obs: &self.memory.obs, indices, recall: recall(self.state()) }
     }
 
     /// The state of layers with memory, (N, states).
     pub fn state(&self) -> Option<&Buffer<f32>> {
-        self.states.as_ref().map(|[state, _]| state)
+        self.memory.states.as_ref().map(|[state, _]| state)
     }
 
     /// Copies parameters.
-    ///
-    /// # Errors
-    /// When the device fails.
     pub fn pack(&self, stream: &Stream, parameters: &Buffer<f32>) -> Result<(), CudaError> {
         let sizes = GemmWeightSizes::new(self.parameters, &self.gemm_layout);
         let params = GemmWeightParams::new(parameters, &self.weights);
@@ -293,18 +275,12 @@ impl GemmPolicy {
     }
 
     /// Enqueues a rollout.
-    ///
-    /// # Errors
-    /// When a launch fails.
     pub fn roll(&self, stream: &Stream, horizon: HorizonParams<'_>) -> Result<(), LearnError> {
         let of = [horizon.samples.pointer(), horizon.scene.map_or(0, Buffer::pointer)];
         self.graphs.launch(stream, &of, |stream| self.capture(stream, horizon))
     }
 
     /// Merges the sums of all devices' rollouts into the running statistics.
-    ///
-    /// # Errors
-    /// When a buffer has another length, or the launch fails.
     pub fn merge_norms(&self, stream: &Stream, horizon: HorizonParams<'_>) -> Result<(), CudaError> {
         let Some(norms) = &self.norms else { return Ok(()) };
         let grid = LaunchConfig { blocks: 1, threads: THREADS as u32, shared: 0 };
@@ -313,16 +289,16 @@ impl GemmPolicy {
 
     /// The parameters of the first step's kernels.
     fn params<'a>(&'a self, horizon: HorizonParams<'a>) -> GemmRolloutParams<'a> {
-        let (sizes, [policy, values]) = (&self.sizes, self.forward.outputs());
+        let (sizes, memory, [policy, values]) = (&self.sizes, &self.memory, self.forward.outputs());
         GemmRolloutParams {
             horizon,
-            episodes: &self.episodes,
-            sums: &self.sums,
-            obs: &self.obs.words,
-            final_obs: &self.final_obs,
-            indices: self.indices.as_ref().map(|[indices, _]| indices),
-            final_indices: self.indices.as_ref().map(|[_, final_indices]| final_indices),
-            truncated_at: &self.truncated_at,
+            episodes: &memory.episodes,
+            sums: &memory.sums,
+            obs: &memory.obs.words,
+            final_obs: &memory.final_obs,
+            indices: memory.indices.as_ref().map(|[indices, _]| indices),
+            final_indices: memory.indices.as_ref().map(|[_, final_indices]| final_indices),
+            truncated_at: &memory.truncated_at,
             policy,
             values,
             policy_row: sizes.rows[0] as u32,
@@ -330,7 +306,7 @@ impl GemmPolicy {
             value_at: self.gemm_layout.value_at().unwrap_or(0) as u32,
             state: self.state(),
             after: self.forward.after(),
-            final_states: self.states.as_ref().map(|[_, final_states]| final_states),
+            final_states: memory.states.as_ref().map(|[_, final_states]| final_states),
             max_truncations: sizes.max_truncations as u32,
             step: 0,
             truncation: 0,

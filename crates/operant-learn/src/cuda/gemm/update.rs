@@ -183,36 +183,34 @@ operant_cuda::params! {
 /// Memory of an update of products.
 #[derive(Debug)]
 pub struct GemmUpdateMemory {
-    weights: Weights,
+    pub weights: Weights,
     obs: GemmMatrix,
+    /// The initial states of sequences, and which steps begin episodes.
     recall: Option<[Buffer<f32>; 2]>,
     indices: Option<Buffer<u32>>,
     log_std_shares: Option<Buffer<f32>>,
-    forward: ForwardMemory,
-    backward: BackwardMemory,
 }
 
 impl GemmUpdateMemory {
-    /// # Errors
-    /// If there is not enough memory.
+    /// The memory, and that of the two passes.
     pub fn new(
         allocator: &Allocator,
         gemm_layout: &GemmLayout,
         of: &GemmUpdateSizes,
-    ) -> Result<Self, CudaError> {
+    ) -> Result<(Self, ForwardMemory, BackwardMemory), CudaError> {
         let rows = of.update.minibatch();
         let shares = of.log_std * of.update.blocks;
         let indices = rows.saturating_mul(of.indices);
         let recall = || Ok([allocator.alloc(of.initial())?, allocator.alloc(of.keep())?]);
-        Ok(Self {
+        let own = Self {
             weights: Weights::new(allocator, gemm_layout)?,
             obs: GemmMatrix::new(allocator, gemm_layout, rows.saturating_mul(gemm_layout.obs_row()))?,
             indices: if indices > 0 { Some(allocator.alloc(indices)?) } else { None },
             recall: if of.states > 0 { Some(recall()?) } else { None },
             log_std_shares: if shares > 0 { Some(allocator.alloc(shares)?) } else { None },
-            forward: ForwardMemory::new(allocator, gemm_layout, of.extent())?,
-            backward: BackwardMemory::new(allocator, gemm_layout, of.extent())?,
-        })
+        };
+        let forward = ForwardMemory::new(allocator, gemm_layout, of.extent())?;
+        Ok((own, forward, BackwardMemory::new(allocator, gemm_layout, of.extent())?))
     }
 }
 
@@ -228,12 +226,7 @@ pub struct GemmUpdate {
     phases: Phases,
     forward: Forward,
     backward: Backward,
-    pub weights: Weights,
-    obs: GemmMatrix,
-    /// The initial states of sequences, and which steps begin episodes.
-    recall: Option<[Buffer<f32>; 2]>,
-    indices: Option<Buffer<u32>>,
-    log_std_shares: Option<Buffer<f32>>,
+    pub memory: GemmUpdateMemory,
 }
 
 impl GemmUpdate {
@@ -257,8 +250,7 @@ impl GemmUpdate {
             threads: THREADS as u32,
             shared: gemm_layout.update_shared() as u32,
         };
-        let GemmUpdateMemory { weights, obs, recall, indices, log_std_shares, forward, backward } =
-            GemmUpdateMemory::new(allocator, &gemm_layout, &sizes)?;
+        let (memory, forward, backward) = GemmUpdateMemory::new(allocator, &gemm_layout, &sizes)?;
         Ok(Self {
             math: GemmMath::new(device, &gemm_layout)?,
             gather: with_shared(&module, "update_gather", grid)?,
@@ -269,52 +261,42 @@ impl GemmUpdate {
             backward: Backward::new((&blas, stream), &gemm_layout, extent, backward)?,
             gemm_layout,
             sizes,
-            weights,
-            obs,
-            recall,
-            indices,
-            log_std_shares,
+            memory,
         })
     }
 
     /// Packs parameters that were set from outside.
-    ///
-    /// # Errors
-    /// When there are not P, or the device fails.
     pub fn pack(&self, stream: &Stream, parameters: &Buffer<f32>) -> Result<(), CudaError> {
         // Padding is zero.
-        self.weights.clear(stream)?;
-        let params = GemmWeightParams::new(parameters, &self.weights);
-        self.pack.run(
-            stream,
-            LaunchConfig::covering(parameters.len(), THREADS as u32),
-            &params,
-            &self.sizes.weights,
-        )
+        self.memory.weights.clear(stream)?;
+        let params = GemmWeightParams::new(parameters, &self.memory.weights);
+        let grid = LaunchConfig::covering(parameters.len(), THREADS as u32);
+        self.pack.run(stream, grid, &params, &self.sizes.weights)
     }
 
     /// Makes the library load its kernels before the capture; the results are not used.
-    ///
-    /// # Errors
-    /// When a launch fails.
     pub fn warm(&self, stream: &Stream) -> Result<(), LearnError> {
-        if let Some(indices) = &self.indices {
+        if let Some(indices) = &self.memory.indices {
             indices.fill(stream, 0)?;
         }
-        self.forward.run(stream, &self.math, &self.weights, self.inputs(), 0)?;
-        self.backward.run(stream, &self.math, &self.weights, &self.forward, self.inputs())
+        self.passes(stream, || Ok(()))
     }
 
-    /// The network's inputs for a minibatch.
-    fn inputs(&self) -> Inputs<'_> {
-        let recall = self.recall.as_ref().map(|[initial, keep]| Recall { initial, keep: Some(keep) });
-        Inputs { obs: &self.obs, indices: self.indices.as_ref(), recall }
+    /// The two passes of a minibatch, with the loss between them.
+    fn passes(
+        &self,
+        stream: &Stream,
+        loss: impl FnOnce() -> Result<(), CudaError>,
+    ) -> Result<(), LearnError> {
+        let GemmUpdateMemory { weights, obs, recall, indices, .. } = &self.memory;
+        let recall = recall.as_ref().map(|[initial, keep]| Recall { initial, keep: Some(keep) });
+        let inputs = Inputs { obs, indices: indices.as_ref(), recall };
+        self.forward.run(stream, &self.math, weights, inputs, 0)?;
+        loss()?;
+        self.backward.run(stream, &self.math, weights, &self.forward, inputs)
     }
 
     /// Enqueues an update in a stream that is being captured.
-    ///
-    /// # Errors
-    /// When a launch fails.
     pub fn run(
         &self,
         stream: &Stream,
@@ -323,28 +305,26 @@ impl GemmUpdate {
         exchange: Exchange<'_>,
     ) -> Result<(), LearnError> {
         let ([policy, values], gradients) = (self.forward.outputs(), &self.backward.memory.outputs);
-        let (grid, sizes) = (self.phases.grid(), &self.sizes);
+        let (grid, sizes, memory) = (self.phases.grid(), &self.sizes, &self.memory);
         let at = |epoch, minibatch| GemmUpdateParams {
             update: update.at(epoch, minibatch),
-            weights: GemmWeights::of(&self.weights),
-            obs: &self.obs.words,
-            indices: self.indices.as_ref(),
-            keep: self.recall.as_ref().map(|[_, keep]| keep),
-            initial: self.recall.as_ref().map(|[initial, _]| initial),
+            weights: GemmWeights::of(&memory.weights),
+            obs: &memory.obs.words,
+            indices: memory.indices.as_ref(),
+            keep: memory.recall.as_ref().map(|[_, keep]| keep),
+            initial: memory.recall.as_ref().map(|[initial, _]| initial),
             policy,
             values,
             policy_gradient: &gradients[0].words,
             value_gradient: &gradients[gradients.len() - 1].words,
             products: &self.backward.memory.gradient,
-            log_std_shares: self.log_std_shares.as_ref(),
+            log_std_shares: memory.log_std_shares.as_ref(),
             rows: sizes.update.minibatch() as u32,
             value_at: self.gemm_layout.value_at().unwrap_or(0) as u32,
         };
         self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, |params| {
             self.gather.run(stream, grid, params, sizes)?;
-            self.forward.run(stream, &self.math, &self.weights, self.inputs(), 0)?;
-            self.loss.run(stream, grid, params, sizes)?;
-            self.backward.run(stream, &self.math, &self.weights, &self.forward, self.inputs())
+            self.passes(stream, || self.loss.run(stream, grid, params, sizes))
         })
     }
 }

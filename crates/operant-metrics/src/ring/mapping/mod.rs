@@ -50,7 +50,6 @@ impl Mapping {
         Self { words: Words::Owned(words) }
     }
 
-    /// All words.
     #[inline(always)]
     pub fn words(&self) -> &[AtomicU64] {
         match &self.words {
@@ -67,7 +66,6 @@ impl Mapping {
         }
     }
 
-    /// The mapped file.
     pub fn file(&self) -> Option<&File> {
         match &self.words {
             Words::Mapped { file, .. } => Some(file),

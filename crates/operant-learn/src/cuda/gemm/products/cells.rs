@@ -98,9 +98,6 @@ pub struct CellKernels {
 
 impl CellKernels {
     /// Loads the kernels; None without memory.
-    ///
-    /// # Errors
-    /// When the kernels do not compile.
     pub fn new(device: &Device, gemm_layout: &GemmLayout) -> Result<Option<Self>, LearnError> {
         let Some(program) = gemm_cells_program(gemm_layout) else { return Ok(None) };
         let module = device.load(&program)?;

@@ -78,9 +78,6 @@ pub struct LookupKernels {
 
 impl LookupKernels {
     /// Loads the kernels; None without embeddings.
-    ///
-    /// # Errors
-    /// When the kernels do not compile.
     pub fn new(device: &Device, gemm_layout: &GemmLayout) -> Result<Option<Self>, LearnError> {
         let Some(program) = gemm_lookup_program(gemm_layout) else { return Ok(None) };
         let module = device.load(&program)?;
