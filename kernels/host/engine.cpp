@@ -1,7 +1,7 @@
 // Runs a grid: every thread is a fiber that runs until a synchronisation point. The lanes of a warp run one after another until each
 // is parked at the same synchronisation point; a warp that waits for its block or for the grid goes back to the scheduler, which runs
-// the warps that are ready, round after round. In an ordinary launch blocks run one after another; in a cooperative
-// launch all blocks are alive at once.
+// the warps that are ready, round after round. In a cooperative launch all blocks are alive at once; in an ordinary one they run one
+// after another, on a shuffled device two at a time.
 //
 // Example: 64 threads, `if (threadIdx.x == 0) arena[0] = 7; __syncthreads(); x = __shfl_sync(~0u, arena[0], 5);`
 //   round 1: lanes 0..31 of warp 0 park at __syncthreads, then those of warp 1; all are there, so both become ready
@@ -194,7 +194,9 @@ void begin_block(Grid& grid, Team& team, unsigned index, const std::vector<void*
 
 // Runs the warps that are ready, in rounds, until all have ended.
 void run_rounds(Grid& grid) {
-    grid.done = grid.arrived = 0;
+    grid.arrived = 0;
+    grid.done = (unsigned)std::count_if(grid.warps.begin(), grid.warps.end(),
+                                        [](const Warp& warp) { return warp.state == State::Done; });
     while (grid.done < grid.warps.size()) {
         grid.round.clear();
         for (Warp& warp : grid.warps) {
@@ -202,7 +204,11 @@ void run_rounds(Grid& grid) {
         }
         if (grid.round.empty()) stuck(grid);
         if (grid.launch->order == Order::Reverse) std::reverse(grid.round.begin(), grid.round.end());
-        if (grid.launch->order == Order::Shuffled) grid.shuffle(grid.round.data(), grid.round.size());
+        if (grid.launch->order == Order::Shuffled) {
+            grid.shuffle(grid.round.data(), grid.round.size());
+            // Some wait for a later round: a block may be far ahead of another one.
+            grid.round.resize(1 + grid.below((unsigned)grid.round.size()));
+        }
         for (Warp* warp : grid.round) {
             Thread& thread = warp->threads[warp->order[0]];
             grid.last = &grid.host;
@@ -284,7 +290,10 @@ const Engine* engine_table() {
 }
 
 void run_grid(const Launch& launch) {
-    const unsigned alive = launch.cooperative ? launch.blocks : 1;
+    // A shuffled device has two blocks of an ordinary launch at once, others one after another.
+    const unsigned alive = launch.cooperative                ? launch.blocks
+                           : launch.order == Order::Shuffled ? std::min(launch.blocks, 2u)
+                                                             : 1;
     const unsigned warps = launch.threads / WARP;
     Grid grid;
     grid.launch = &launch;
@@ -323,8 +332,9 @@ void run_grid(const Launch& launch) {
             blocks[b] = launch.order == Order::Reverse ? launch.blocks - 1 - b : b;
         }
         if (launch.order == Order::Shuffled) grid.shuffle(blocks.data(), blocks.size());
-        for (const unsigned b : blocks) {
-            begin_block(grid, grid.teams[0], b, stacks);
+        for (unsigned first = 0; first < launch.blocks; first += alive) {
+            const unsigned count = std::min(alive, launch.blocks - first);
+            for (unsigned t = 0; t < count; ++t) begin_block(grid, grid.teams[t], blocks[first + t], stacks);
             run_rounds(grid);
         }
     }

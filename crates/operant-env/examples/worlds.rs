@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use operant_env::{Registry, builtin};
+use operant_env::{AnyEnv, Registry, builtin};
 
 /// The directory of the emitted CUDA.
 pub const EMITTED: &str = "kernels/envs";
@@ -12,11 +12,10 @@ pub const HASHES: &str = "kernels/envs/hashes.txt";
 /// Environments whose text is kept, to be read; of the others the hash is.
 const READ: [&str; 6] = ["cartpole", "pendulum", "acrobot", "t_maze", "taxi", "minatar_breakout"];
 
-/// The environments that have their own rules, in order of their names, with the CUDA that each emits.
+/// All environments in order of their names, with the CUDA that each emits.
 pub fn emitted(registry: &Registry) -> Vec<(String, String)> {
-    let own = registry.envs().iter().filter(|env| env.spec().variant_of.is_none());
-    let mut all: Vec<_> =
-        own.map(|env| (env.spec().name, env.emit().expect("built-in environments emit CUDA"))).collect();
+    let text = |env: &dyn AnyEnv| (env.spec().name, env.emit().expect("built-in environments emit CUDA"));
+    let mut all: Vec<_> = registry.envs().iter().map(|env| text(&**env)).collect();
     all.sort();
     all
 }
