@@ -32,11 +32,7 @@ pub(crate) fn hides(spec: &EnvSpec, name: &str, value: &OptionValue) -> Result<b
 /// The methods of an [`Env`] with the option and a field `hides_velocity`; `seen` are the numbers that remain.
 macro_rules! hides_velocity {
     ($seen:expr) => {
-        fn set_option(
-            &mut self,
-            name: &str,
-            value: &$crate::OptionValue,
-        ) -> Result<(), $crate::OptionError> {
+        fn set_option(&mut self, name: &str, value: &$crate::OptionValue) -> Result<(), $crate::OptionError> {
             self.hides_velocity = $crate::hidden::hides(&$crate::Env::spec(self), name, value)?;
             Ok(())
         }
