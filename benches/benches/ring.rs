@@ -1,5 +1,5 @@
 //! The cost of the metrics ring: publishing a record, compared with a plain copy of its words; attaching to a run of a million
-//! updates; a monitor beside a live run; and in steps per second of `operant train cartpole`, without a ring, with one, and with eight
+//! updates; a monitor that shows a live run; and in steps per second of `operant train cartpole`, without a ring, with one, and with eight
 //! monitors. `cargo bench -p benches --bench ring [-- publish | attach | live | train]`
 //!
 //! Times are medians of repetitions that alternate, with their extremes. Nothing is asserted about them.

@@ -205,7 +205,8 @@ std::vector<std::string> compiler() {
 // Compiles the header once for all programs and processes. Where that fails, the compiler reads the text again for every program.
 void precompile_header() {
     const files::path text = include_directory() / "cuda_on_host.h", all = text.string() + ".gch";
-    const files::path one = all / std::to_string(own_version()), mine = all / ("." + std::to_string(getpid()));
+    const files::path one = all / std::to_string(own_version());
+    const files::path mine = text.string() + ".of-" + std::to_string(getpid());  // not in `all`, where the compiler would find it unfinished
     std::error_code error;
     if (files::exists(one, error)) return;
     files::create_directory(all, error);

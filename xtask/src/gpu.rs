@@ -22,8 +22,8 @@ const MOST_BYTES: u64 = 40_000_000;
 const ROUND: &str = include_str!("gpu/round.sh");
 const PEER: [&str; 3] = ["ppo_jax.py", "cartpole_jax.py", "worker.py"];
 
-/// Builds the binary. With a GPU, runs the self-test; without one, prints the files to copy to a machine that has one. With
-/// `--round` the same with a round, whose results `--report` turns into docs/results/gpu.md.
+/// Builds the binary. With a GPU, runs the self-test; without one, prints the files to copy to a machine that has one. `--round`
+/// does the same with the script of a round; `--report` turns its results into docs/results/gpu.md.
 pub fn run(args: &[&str]) -> Result<()> {
     let metadata = crate::tools::workspace()?;
     let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());

@@ -21,7 +21,7 @@ const CORE: &[&str] = &[
 /// The most lines of code, with the unit tests in its files, without tests/ and emitted text.
 const BUDGET: usize = 130_000;
 
-/// Lines of one room.
+/// Lines of one crate or directory.
 #[derive(Clone, Copy, Default)]
 struct Lines {
     code: usize,
@@ -72,7 +72,7 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// The lines of each room: a crate, a program, or a directory of the root.
+/// The lines of each crate, program, or directory of the root.
 fn rooms(root: &Path) -> Result<BTreeMap<String, Lines>> {
     let listed =
         Command::new("git").args(["ls-files", "-z"]).current_dir(root).output().context("git is needed")?;

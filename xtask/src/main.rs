@@ -1,4 +1,4 @@
-//! The chores of the workspace: `cargo xtask NAME`, one file for each.
+//! The commands for developers: `cargo xtask NAME`, one file for each.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -18,29 +18,29 @@ mod wheel;
 mod worlds;
 
 const HELP: &str = "\
-Chores of the operant workspace.
+Commands for developers of operant.
 
-Usage: cargo xtask <CHORE>
+Usage: cargo xtask <COMMAND>
 
-Chores:
+Commands:
   test [--all | --nightly] [--no-skips]
           Format, lints, tests, and the Python package. Stops at the first step that fails and prints the command
           that repeats it. Tests that need a missing C++ compiler, Python or NVRTC are listed as SKIPPED; with
           --no-skips a skip is an error. Prints the time of each step.
-          --all adds what must hold before a change goes in: longer tests, doc tests, kernels of all architectures,
-          documentation, other instruction sets, the whole suite of the Python package.
-          --nightly runs the longest tests alone: every world on the simulated GPU in three orders of threads,
+          --all adds what must pass before a change is merged: longer tests, doc tests, kernels for each generation of
+          GPUs, documentation, other instruction sets, the whole suite of the Python package.
+          --nightly runs only the longest tests: every world on the simulated GPU in three orders of threads,
           kernels under sanitizers, and every width of lanes.
   test --clients
-          The Python package under what needs PyTorch: Stable-Baselines3, TorchRL and the examples. Makes
+          Tests the Python package with clients that need PyTorch: Stable-Baselines3, TorchRL and the examples. Makes
           target/clients-venv from requirements-clients.txt, 3 GB to download. Not part of `test`: run it before a
-          change to the package goes in.
+          change to the package is merged.
   test --ray
-          The Python package on a Ray cluster of three nodes on this machine. Makes target/ray-venv from
-          requirements-ray.txt. Not part of `test` either: run it before a change to operant.ray goes in.
+          Tests the Python package on a Ray cluster of three nodes on this machine. Makes target/ray-venv from
+          requirements-ray.txt. Not part of `test`: run it before a change to operant.ray is merged.
   test --mpi
           Runs of several processes, with the MPI libraries of this machine: Open MPI, MPICH. Not part of `test`:
-          run it before a change to operant-mpi or operant-run's distributed.rs goes in.
+          run it before a change to operant-mpi or operant-run's distributed.rs is merged.
   lines   Counts lines of code, unit tests, tests and data per crate, and compares them with the budget.
   times [FILE]
           Prints the wall and CPU seconds of each step, compilation and test program of the last `test`.
@@ -55,15 +55,15 @@ Chores:
           Writes the tables of docs/configuration.md from the rows of the settings.
   worlds [--diff NAME]
           After a change of environments: formats them and writes docs/worlds.md, kernels/envs and the list of
-          worlds that tests walk. --diff NAME shows how the CUDA text of NAME differs from the last commit.
+          environments that tests play. --diff NAME shows how the CUDA text of NAME differs from the last commit.
   learning [--gpu-presets] [--seeds A..B] [--set KEY=VALUE].. [ENV]..
           Trains every environment with its preset, seeds 1-10 and 101-110, and prints the table of
-          docs/results/learning-cpu.md; with --gpu-presets on the CPU with the settings for GPUs, and the table of
-          docs/results/learning-gpu-presets.md.
+          docs/results/learning-cpu.md. --gpu-presets trains with the GPU presets, on the CPU, and prints the table
+          of docs/results/learning-gpu-presets.md.
   kernels [--check | --all]
           Compiles every kernel, with NVRTC and without a GPU, and writes docs/results/kernels.md: registers,
           shared memory, stack and spills of every function. --check compares instead; --all checks every
-          environment with every network for every architecture, for spills and warnings alone.
+          environment with every network for every architecture, only for spills and warnings.
   gpu [--quick]
           Builds a binary for any x86-64-v3 machine and runs `operant selftest gpu` with it, if there is a GPU
           here.
@@ -74,7 +74,7 @@ Chores:
           Writes the tables of docs/results/gpu.md from the results of a round.
   fuzz [--runs N]
           Gives the ring's reader a million random inputs, or N; needs cargo-fuzz.
-  soak    10 M steps at 512, 2,048 and 8,192 environments: every value finite, memory flat.
+  soak    Trains 10 M steps at 512, 2,048 and 8,192 environments: values stay finite, memory does not grow.
   soak gpu [--minutes M] [FLAG]..
           The same on a GPU for ten minutes or M, then SIGTERM; the flags are those of `operant train`.
   help    This text.

@@ -1,4 +1,4 @@
-//! The release binary, for chores that run it: built once, its JSON results read.
+//! The release binary, for the commands that run it: built once, its JSON results read.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -24,7 +24,7 @@ fn execute(place: &Path, program: &str, args: &[&str], is_kept: bool) -> Result<
     Ok(done.stdout)
 }
 
-/// Writes what lists the environments, or shows how the CUDA text of one differs from the last commit.
+/// Writes the files that list the environments, or shows how the CUDA text of one differs from the last commit.
 pub fn run(args: &[&str]) -> Result<()> {
     let metadata = crate::tools::workspace()?;
     let root = metadata.workspace_root.as_std_path();

@@ -1,5 +1,5 @@
-//! Share of a core and memory that a monitor takes on its own terminal at ten frames a second, while a run that has a million
-//! updates behind it continues.
+//! Share of a core and memory that a monitor takes on its own terminal at ten frames a second, while it shows a live run with a
+//! million updates of history.
 
 use std::time::{Duration, Instant};
 

@@ -2,7 +2,7 @@
 //! a machine. All training goes through one [`measure::driver`]. operant-cli parses the command line and formats tables.
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs)] // documented where that says more than the name
+#![allow(missing_docs)] // an internal crate: documented only where the name is not enough
 
 pub mod bench;
 pub mod measure;

@@ -22,7 +22,7 @@
 //! ```
 
 #![allow(unsafe_code)] // Foreign functions and device pointers; every block has a SAFETY comment.
-#![allow(missing_docs)] // documented where that says more than the name
+#![allow(missing_docs)] // an internal crate: documented only where the name is not enough
 
 mod blas;
 mod cache;

@@ -2,7 +2,7 @@
 //! numbers as SVG and pixels ([`chart`]), with one set of colours ([`theme`]) and glyphs ([`symbols`]).
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs)] // documented where that says more than the name
+#![allow(missing_docs)] // an internal crate: documented only where the name is not enough
 
 pub mod canvas;
 pub mod cells;

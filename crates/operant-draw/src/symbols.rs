@@ -37,7 +37,7 @@ impl Marker {
         }
     }
 
-    /// The next one; the last is followed by the first.
+    /// The next one, in a cycle.
     pub const fn next(self) -> Self {
         match self {
             Marker::Braille => Marker::Block,

@@ -33,7 +33,7 @@ impl ThemeName {
         }
     }
 
-    /// The next one; the last is followed by the first.
+    /// The next one, in a cycle.
     pub const fn next(self) -> Self {
         match self {
             ThemeName::Auto | ThemeName::None => ThemeName::Dark,

@@ -19,7 +19,7 @@ use crate::vector::Autoreset;
 use crate::world::World;
 
 /// Environments per instruction. It affects speed, never results. A build compiles the scalar lane and one width of vectors, so `Eight` and
-/// `Sixteen` are the same there. The feature `every-lane` compiles both.
+/// `Sixteen` are equivalent in that build. The feature `every-lane` compiles both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaneWidth {
     /// Scalar: the reference.

@@ -12,7 +12,7 @@
 //! it compiles, and the values are NaN or empty.
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs)] // documented where that says more than the name
+#![allow(missing_docs)] // an internal crate: documented only where the name is not enough
 
 pub mod cores;
 mod cpu;

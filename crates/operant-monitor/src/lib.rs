@@ -6,7 +6,7 @@
 //! loop, `headless` prints where there is no terminal, `control` lets the embedding program act on a run.
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs)] // documented where that says more than the name
+#![allow(missing_docs)] // an internal crate: documented only where the name is not enough
 
 pub mod app;
 mod control;

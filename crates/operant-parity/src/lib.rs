@@ -271,8 +271,8 @@ impl RolloutParity {
         self.samples += 1;
 
         let tail = layout.mask..layout.stride;
-        // The word that keeps the state of memory. A rollout of one step begins no episode on the device, so it is 1 there; the CPU's
-        // remembers the step before, which began an episode where the episode has no steps yet.
+        // The keep flag of a recurrent state. A rollout of one step begins no episode on the device, so there it is 1; on the CPU it is 0 if
+        // the step before ended an episode.
         let began = step > 0 && samples.elapsed[n] == 0;
         let keeps = layout.keep.is_none_or(|keep| {
             float(&got, keep) == 1.0 && float(&expected, keep) == f64::from(u8::from(!began))

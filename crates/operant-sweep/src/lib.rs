@@ -2,7 +2,7 @@
 //! written to ([`table`]), the sweep itself ([`sweep`]), and reports with intervals over seeds ([`report`]).
 
 #![forbid(unsafe_code)]
-#![allow(missing_docs)] // documented where that says more than the name
+#![allow(missing_docs)] // an internal crate: documented only where the name is not enough
 
 mod gaussian;
 pub mod html;

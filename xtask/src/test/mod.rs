@@ -20,7 +20,7 @@ pub mod times;
 enum Tier {
     /// `cargo xtask test`: run while working.
     Quick,
-    /// `--all`: what must hold before a change goes in.
+    /// `--all`: what must pass before a change is merged.
     All,
     /// `--nightly`: only the tests whose names contain `nightly_`, and every lane.
     Nightly,

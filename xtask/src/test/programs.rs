@@ -102,7 +102,7 @@ fn names<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
 ///
 /// # Errors
 ///
-/// Tests that do not compile, or every program that failed, with the commands that repeat them: what `repeat` says of a program's name.
+/// Tests that do not compile, or every program that failed; `repeat` maps a program's name to the command that runs it again.
 pub fn run(
     metadata: &Metadata,
     cargo: &mut Command,
@@ -114,10 +114,7 @@ pub fn run(
     let programs = build(metadata, cargo)?;
     for name in names(arguments) {
         let found: Vec<bool> = programs.iter().map(|program| program.has(&[name])).collect::<Result<_>>()?;
-        ensure!(
-            found.contains(&true),
-            "no test has a name with `{name}` in it: its tests were renamed or not built"
-        );
+        ensure!(found.contains(&true), "no test name contains `{name}`; were tests renamed, or not built?");
     }
     let (count, begin) = (programs.len(), Instant::now());
     let queue = Mutex::new(VecDeque::from(programs));

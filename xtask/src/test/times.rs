@@ -47,7 +47,7 @@ pub fn log_of(target: &Path) -> PathBuf {
     target.join("test-times.tsv")
 }
 
-/// Measures a command if cargo or the runner of tests started this program as a wrapper: `rustc`, or a path. Chores have no slash.
+/// Measures a command if cargo or the runner of tests started this program as a wrapper: `rustc`, or a path. Names of commands have no slash.
 pub fn wrapped() -> Option<Result<ExitCode>> {
     let log = std::env::var_os(LOG)?;
     let program = std::env::args_os().nth(1)?;

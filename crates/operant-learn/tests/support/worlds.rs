@@ -1,4 +1,4 @@
-//! Which worlds are walked on the simulated GPU: six by default, one of each kind in `--all`, all of them in `--nightly`.
+//! Which worlds are played on the simulated GPU: six by default, one of each kind in `--all`, all of them in `--nightly`.
 
 /// Appends the names of the six to the arguments of a macro: `representatives! { world_tests! check: }`.
 macro_rules! representatives {
@@ -29,7 +29,7 @@ macro_rules! nightly_tests {
     };
 }
 
-/// The number of one of these worlds, which gives each another order of threads and another precision.
+/// The index of a world, by which tests vary the order of threads and the precision between worlds.
 pub fn number(world: &str) -> usize {
     let (six, others) = (representatives!(names!), other_kinds!(names!));
     six.iter().chain(&others).position(|it| *it == world).expect("walked in --all")

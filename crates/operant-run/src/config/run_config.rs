@@ -33,8 +33,7 @@ settings! {
     threads: usize [Kind::Count { least: 0, most: 4096 }] = 0;
     /// Environments that a thread steps together; 0 leaves it to the plan, which minimizes the time of the slowest thread
     rollout_tile: usize [Kind::Size(&ROLLOUT_TILES)] = 0;
-    /// SIMD lanes: environments per vector instruction. Without effect: a build uses the full width of its vectors. Kept for configurations
-    /// of earlier versions
+    /// Has no effect: a build uses the full width of its vectors. Accepted so that existing configuration files stay valid
     lane_width: usize [Kind::Size(&LANE_WIDTHS)] = 0;
     /// How threads wait for their next job; `auto` leaves it to the plan
     waiting: WaitingRequest = WaitingRequest::Auto;

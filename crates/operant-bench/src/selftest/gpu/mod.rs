@@ -1,4 +1,4 @@
-//! The GPU's self-test: every kernel against the CPU, and training with the presets.
+//! The GPU's self-test: environments and the fused kernels against the CPU, and training with the presets.
 
 mod learning;
 mod parity;
