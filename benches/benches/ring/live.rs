@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::monitors::Monitor;
 use crate::{synthetic, training};
@@ -11,8 +11,10 @@ use crate::{synthetic, training};
 const UPDATES: u64 = 1_000_000;
 /// Updates per second.
 const RATE: f64 = 73.0;
-/// Time to attach and to draw the first screen, before the measurement begins.
-const ATTACH: Duration = Duration::from_secs(2);
+/// How long the first screen may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Time after the first screen, before the measurement begins.
+const SETTLE: Duration = Duration::from_secs(2);
 const MEASURED: Duration = Duration::from_secs(10);
 
 /// Measures and prints.
@@ -43,7 +45,12 @@ pub fn run() -> Result<()> {
     };
     for (columns, rows) in [(80, 24), (250, 80)] {
         let mut monitor = Monitor::start(&operant, "long", dir.path(), (columns, rows))?;
-        publish(ATTACH);
+        let started = Instant::now();
+        while !monitor.has_drawn() {
+            ensure!(started.elapsed() < PATIENCE, "the monitor draws nothing");
+            publish(Duration::from_millis(100));
+        }
+        publish(SETTLE);
         monitor.restart_measurement();
         publish(MEASURED);
         let load = monitor.stop()?;

@@ -45,6 +45,7 @@ impl Monitor {
         command.args(["monitor", run, "--interval", "0.1"]);
         command.env("OPERANT_RING_DIR", rings);
         command.env("TERM", "xterm-256color");
+        command.env("COLORTERM", "truecolor");
         command.env("LC_ALL", "C.UTF-8");
         command.cwd(rings);
         let child = pair.slave.spawn_command(command).context("cannot start `operant monitor`")?;
@@ -60,6 +61,11 @@ impl Monitor {
             tail
         });
         Ok(Monitor { child, terminal: pair.master, drain, drawn, begin: Instant::now(), before: (0.0, 0) })
+    }
+
+    /// Whether it has drawn a screen.
+    pub fn has_drawn(&self) -> bool {
+        self.drawn.load(Ordering::Relaxed) > SCREEN / 5
     }
 
     /// Measures from now on, instead of from the start.

@@ -9,8 +9,7 @@ use serde_json::Value;
 const BRIEF: [&str; 5] = ["--budget", "2", "--device", "cpu", "--json"];
 
 /// Machine settings that are fixed, so that only learning settings are varied.
-const MACHINE: [&str; 8] =
-    ["--set", "threads=1", "--set", "rollout_tile=16", "--set", "lane_width=8", "--set", "waiting=sleep"];
+const MACHINE: [&str; 6] = ["--set", "threads=1", "--set", "rollout_tile=16", "--set", "waiting=sleep"];
 
 fn tune(place: &Sandbox, args: &[&str]) -> Finished {
     place.operant(&[&["tune", "cartpole"], args].concat())

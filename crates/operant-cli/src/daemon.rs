@@ -58,7 +58,8 @@ pub fn leave_session() {
     let _ = rustix::process::setsid();
 }
 
-/// Starts this command again as a daemon and waits until it trains.
+/// Starts this command again as a daemon and waits until it trains. The inner error is the exit code of one that failed before; it has
+/// printed why.
 pub fn start() -> anyhow::Result<Result<Started, u8>> {
     let mut command = invocation::this_program().map_err(|error| refused(&error))?;
     let arguments = invocation::arguments();

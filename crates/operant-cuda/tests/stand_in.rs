@@ -57,6 +57,13 @@ KERNEL(collectives, Params, 128, 1) {
     out[5] = (unsigned)odd;
 }
 
+// The first word counts the blocks that are running, the second has the most that there were.
+KERNEL(side_by_side, Params, 64, 1) {
+    if (threadIdx.x == 0u) atomicMax(params.out + 1, atomicAdd(params.out, 1u) + 1u);
+    __syncthreads();
+    if (threadIdx.x == 0u) atomicAdd(params.out, 0xffffffffu);
+}
+
 // Reads what the thread across wrote, without waiting for it.
 KERNEL(impatient, Params, 64, 1) {
     SHARED_ARENA(arena);
@@ -234,6 +241,15 @@ fn a_missing_barrier_shows_between_the_orders() {
         // Without a barrier in between, two warps have no third order.
         let third = results[2] != results[0] && results[2] != results[1];
         assert!(third || kernel == "impatient", "{kernel}: shuffled");
+    }
+}
+
+#[test]
+fn only_a_shuffled_device_runs_two_blocks_of_an_ordinary_launch_at_once() {
+    for (ordinal, most) in [(0, 1), (1, 1), (2, 2)] {
+        let Some(host) = host(ordinal) else { return };
+        let out = host.run("side_by_side", grid(33, 64, 0), 2, 0, false).expect("it runs");
+        assert_eq!(out, [0, most], "device {ordinal}");
     }
 }
 

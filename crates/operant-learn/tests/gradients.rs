@@ -222,7 +222,7 @@ fn gradients_are_those_of_automatic_differentiation(part: Part) {
     assert!(made.iter().any(|case| case.network.architecture.items.is_some()), "candidates were drawn");
     let cores: std::collections::BTreeSet<&str> = made.iter().map(|case| case.config.core.name()).collect();
     assert_eq!(cores.len(), 4, "every core was drawn");
-    let made: Vec<Case> = part.of(5, made).collect();
+    let made = part.of(5, made);
     let expected = by_jax(Path::new(&python), &made);
     let mut worst = 0.0f64;
     for ((case, expected), description) in made.iter().zip(&expected).zip(part.of(5, &descriptions)) {

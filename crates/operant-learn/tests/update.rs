@@ -26,7 +26,9 @@ fn run(case: &Case, updates: u64, threads: usize) -> (LearnerState, UpdateLosses
 in_parts! { reference_gradient_matches_finite_differences, threads_never_change_a_bit }
 
 fn reference_gradient_matches_finite_differences(part: Part) {
-    for case in part.of(4, cases::all()) {
+    let mut cases = cases::all();
+    cases.swap(2, 4); // the first with a Gaussian head is one of the few
+    for case in part.of(4, cases) {
         let params: Vec<f64> = case.params.iter().map(|&p| f64::from(p)).collect();
         let count = case.batch.sequences().min(60 / case.batch.sequence());
         let samples = reference::sequences(&case.network, &case.batch, 0..count);

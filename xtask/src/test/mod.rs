@@ -167,6 +167,7 @@ fn steps(target: &Path, tools: &Tools, tier: Tier) -> Vec<Step> {
 
 /// The tests whose results may depend on the width of lanes: of the learner on the CPU, then of environments.
 const OF_LANES: &[&str] = &[
+    "--include-ignored",
     "--skip",
     "nightly_",
     "--skip",

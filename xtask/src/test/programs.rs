@@ -45,7 +45,10 @@ impl Program {
     /// Whether it has a test that these arguments select.
     fn has(&self, arguments: &[&str]) -> Result<bool> {
         let mut command = Command::new(&self.executable);
-        let output = command.args(arguments).arg("--list").current_dir(&self.directory).output()?;
+        command.args(arguments).arg("--list").current_dir(&self.directory).stdin(Stdio::null());
+        let output =
+            command.output().with_context(|| format!("cannot start {}", self.executable.display()))?;
+        ensure!(output.status.success(), "{} --list failed ({})", self.name(), output.status);
         Ok(String::from_utf8_lossy(&output.stdout).lines().any(|line| line.ends_with(": test")))
     }
 }
@@ -98,6 +101,11 @@ fn names<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     pairs.filter(|(it, before)| !it.starts_with('-') && *before != "--skip").map(|(it, _)| *it).collect()
 }
 
+/// The names that such arguments skip, with `--skip` before each.
+fn skips<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    arguments.windows(2).filter(|pair| pair[0] == "--skip").flatten().copied().collect()
+}
+
 /// Builds the programs that `cargo test` with these arguments selects, and runs them side by side; returns the lines that say what was skipped.
 ///
 /// # Errors
@@ -113,7 +121,8 @@ pub fn run(
 ) -> Result<Vec<String>> {
     let programs = build(metadata, cargo)?;
     for name in names(arguments) {
-        let found: Vec<bool> = programs.iter().map(|program| program.has(&[name])).collect::<Result<_>>()?;
+        let alone = [&[name], &skips(arguments)[..]].concat();
+        let found: Vec<bool> = programs.iter().map(|program| program.has(&alone)).collect::<Result<_>>()?;
         ensure!(found.contains(&true), "no test name contains `{name}`; were tests renamed, or not built?");
     }
     let (count, begin) = (programs.len(), Instant::now());

@@ -1,5 +1,5 @@
 //! Speeds on a GPU: environments alone and the rollout by CUDA events, training by the host's clock; and the device's limits.
-//! `operant bench` and the benches call these.
+//! `operant bench` calls these.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -10,7 +10,7 @@ use operant_run::runs::{self, LiveRun};
 use super::run_args;
 use crate::output;
 
-/// Request a checkpoint of a live run and print its path
+/// Request a checkpoint of a live run and print its path; training continues
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

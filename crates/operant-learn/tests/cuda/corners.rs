@@ -429,7 +429,7 @@ fn corners_of_every_kind() {
     by_hand(&device, &Switchboard, &config(6_337, 6, &[]), LATE);
 }
 
-/// The one run of sanitizers in `--all`; the others are in `--nightly`.
+/// The only kernels of the learner that `--all` runs under sanitizers; the others are in `--nightly`.
 #[test]
 #[ignore = "cargo xtask test --all"]
 fn corners_stay_within_their_memory_and_the_language() {

@@ -211,8 +211,8 @@ fn updates_follow_the_cpu(part: Part) {
     let cases = [
         ("cartpole", 10, base(16, 16, &[64, 64])),
         ("cartpole", 2, Config { num_minibatches: 3, clip_vloss: false, ..base(17, 9, &[64, 64]) }),
-        ("pendulum", 2, Config { shared_trunk: false, norm_adv: false, ..base(16, 16, &[32]) }),
         ("minatar_breakout", 2, Config { activation: Activation::Relu, ..base(16, 8, &[64]) }),
+        ("pendulum", 2, Config { shared_trunk: false, norm_adv: false, ..base(16, 16, &[32]) }),
         ("acrobot", 2, Config { num_minibatches: 1, anneal_lr: false, ..base(1, 65, &[]) }),
         ("cartpole", 2, Config { activation: Activation::Relu, ..base(8, 8, &[600]) }),
         ("locks", 2, Config { shared_trunk: false, ent_coef: 0.1, ..base(33, 8, &[20, 40]) }),

@@ -25,8 +25,8 @@ fn updates_follow_the_cpu(part: Part) {
     let cases = [
         ("cartpole", base(16, 16, &[64, 64])),
         ("cartpole", Config { num_minibatches: 3, clip_vloss: false, ..base(17, 9, &[64, 64]) }),
-        ("pendulum", Config { shared_trunk: false, norm_adv: false, ..base(16, 16, &[32]) }),
         ("minatar_breakout", Config { activation: Activation::Relu, ..base(16, 8, &[64]) }),
+        ("pendulum", Config { shared_trunk: false, norm_adv: false, ..base(16, 16, &[32]) }),
         ("acrobot", Config { num_minibatches: 1, anneal_lr: false, ..base(1, 65, &[]) }),
         ("locks", Config { shared_trunk: false, ent_coef: 0.1, ..base(33, 8, &[20, 40]) }),
         ("locks", Config { target_kl: 1e-4, max_grad_norm: 0.01, ..base(65, 4, &[128, 32]) }),
@@ -75,8 +75,8 @@ fn gradients_on_tensor_cores_are_those_of_single_precision(part: Part) {
         // A minibatch for blocks of eight warps, of whose tiles the last is short.
         ("cartpole", Config { num_minibatches: 1, ..config(601, 29, &[64, 64]) }),
         ("cartpole", base(&[])),
-        ("acrobot", Config { shared_trunk: false, ..base(&[33, 20]) }),
         ("pendulum", base(&[32])),
+        ("acrobot", Config { shared_trunk: false, ..base(&[33, 20]) }),
         ("minatar_breakout", Config { activation: Activation::Relu, ..base(&[40, 32]) }),
         ("locks", base(&[20, 40])),
         ("cards", base(&[20])),

@@ -9,9 +9,12 @@ pub enum Part {
 
 impl Part {
     /// The first of every `stride` cases, or all others.
-    pub fn of<T>(self, stride: usize, cases: impl IntoIterator<Item = T>) -> impl Iterator<Item = T> {
-        let is_mine = move |k: usize| k.is_multiple_of(stride) == (self == Part::Few);
-        cases.into_iter().enumerate().filter(move |(k, _)| is_mine(*k)).map(|(_, case)| case)
+    pub fn of<T>(self, stride: usize, cases: impl IntoIterator<Item = T>) -> Vec<T> {
+        let is_mine = |k: usize| k.is_multiple_of(stride) == (self == Part::Few);
+        let cases: Vec<T> =
+            cases.into_iter().enumerate().filter(|(k, _)| is_mine(*k)).map(|(_, case)| case).collect();
+        assert!(!cases.is_empty(), "a test without cases");
+        cases
     }
 }
 

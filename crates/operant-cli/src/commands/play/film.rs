@@ -16,7 +16,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of a file. Called before anything is played.
+    /// The format of a file, whose directory must exist; some need ffmpeg. Called before anything is played.
     pub fn of(path: &Path) -> Result<Self, Error> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         let format = match ending.as_deref() {

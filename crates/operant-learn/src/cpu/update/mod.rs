@@ -531,7 +531,7 @@ impl Means {
             };
     }
 
-    /// The means, NaN if every minibatch was skipped; other fields are 0.
+    /// The means, NaN if every minibatch was skipped; the caller sets the other fields.
     fn losses(&self) -> UpdateLosses {
         let n = self.minibatches;
         UpdateLosses {
@@ -541,7 +541,10 @@ impl Means {
             approx_kl: self.sums.kl / n,
             clipfrac: self.sums.clipped / n,
             grad_norm: self.norms / n,
-            ..UpdateLosses::default()
+            explained_variance: f64::NAN,
+            learning_rate: f64::NAN,
+            nonfinite: 0,
+            epochs: 0,
         }
     }
 }

@@ -265,7 +265,7 @@ impl GemmUpdate {
         })
     }
 
-    /// Packs parameters that were set from outside.
+    /// Packs parameters that were set from outside; fails unless there are P.
     pub fn pack(&self, stream: &Stream, parameters: &Buffer<f32>) -> Result<(), CudaError> {
         // Padding is zero.
         self.memory.weights.clear(stream)?;
