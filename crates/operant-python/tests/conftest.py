@@ -5,7 +5,7 @@ import signal
 import pytest
 
 #: How many cases of one parametrised test `cargo xtask test` runs, evenly chosen; all of them run in `cargo xtask test --all`.
-FEW = 4
+FEW = 2
 
 
 def pytest_configure(config):

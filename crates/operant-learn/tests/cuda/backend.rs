@@ -41,7 +41,7 @@ fn a_restored_backend_continues_bit_for_bit(part: Part) {
     let Some(device) = device(2) else { return };
     let cores = [CoreKind::Mlp, CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm];
     let cases = cores.into_iter().flat_map(|core| [false, true].map(|overlap| (core, overlap)));
-    for (core, overlap) in part.of(3, cases) {
+    for (core, overlap) in part.of(5, cases) {
         continues_bit_for_bit(&device, &with(core), overlap);
     }
 }

@@ -220,7 +220,7 @@ fn updates_follow_the_cpu(part: Part) {
         ("cards", 2, base(17, 8, &[20])),
         ("mixed_cards", 2, base(17, 8, &[20])),
     ];
-    for (name, updates, config) in part.of(3, cases) {
+    for (name, updates, config) in part.of(4, cases) {
         updates_agree(&device, &*world(name), &config, updates, UpdatePath::Gemm);
     }
 }

@@ -33,7 +33,7 @@ fn updates_follow_the_cpu(part: Part) {
         ("cards", base(17, 8, &[20])),
         ("mixed_cards", base(17, 8, &[20])),
     ];
-    for (name, config) in part.of(3, cases) {
+    for (name, config) in part.of(5, cases) {
         updates_agree(&device, &*world(name), &config, 2, UpdatePath::Fused);
     }
 }
@@ -58,7 +58,7 @@ fn with_tables() -> [(&'static str, Config); 8] {
 /// Updates in single precision, gradients in others.
 fn embeddings_follow_the_cpu(part: Part) {
     let cases = with_tables().into_iter().flat_map(|case| precisions().map(|how| (case.clone(), how)));
-    for ((name, config), (ordinal, precision)) in part.of(10, cases) {
+    for ((name, config), (ordinal, precision)) in part.of(16, cases) {
         let Some(device) = device(ordinal) else { return };
         if precision == Precision::F32 {
             updates_agree(&device, &*world(name), &config, 10, UpdatePath::Fused);
@@ -84,7 +84,7 @@ fn gradients_on_tensor_cores_are_those_of_single_precision(part: Part) {
     ];
     let cores = [(0, Precision::Bf16), (2, Precision::Tf32)];
     let cases = cases.into_iter().flat_map(|case| cores.map(|how| (case.clone(), how)));
-    for ((name, config), (ordinal, precision)) in part.of(7, cases) {
+    for ((name, config), (ordinal, precision)) in part.of(9, cases) {
         let Some(device) = device(ordinal) else { return };
         gradient_agrees(&device, &*world(name), &config, precision);
     }
