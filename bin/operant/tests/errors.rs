@@ -1,6 +1,7 @@
 //! Invalid input gives one clear error with its location and remedy and the right exit code, and changes nothing.
 
 use crate::common::{SMALL, Sandbox};
+use crate::terminal::Terminal;
 
 /// A short run with several checkpoints.
 const SHORT: &[&str] = &["--set", "total_timesteps=1280", "--set", "checkpoint_interval=2", "--quiet"];
@@ -183,4 +184,33 @@ fn a_build_without_mpi_says_once_what_to_install() {
         assert_eq!((output.status.code(), output.stderr.len()), (Some(2), 0), "{variable}");
     }
     assert!(!place.path().join("runs").exists());
+}
+
+#[test]
+fn slips_in_names_of_runs_directories_and_filters_are_refused() {
+    let place = Sandbox::new();
+    trained(&place, "cartpole", "first");
+    for command in [&["runs"][..], &["monitor", "--once"], &["stop", "first"], &["compare", "first", "first"]]
+    {
+        let refused = place.operant(&[command, &["--run-dir", "nope"]].concat());
+        refused.assert_error(2, &["there is no directory nope", "--run-dir"]);
+    }
+    place
+        .operant(&["runs", "--filter", "learning_rte=1"])
+        .assert_error(2, &["\"learning_rte\" (did you mean \"learning_rate\"?)", "--filter"]);
+    for filter in ["state=finished", "rate=0.5", "seed=1", "first"] {
+        assert_eq!(place.operant(&["runs", "--filter", filter]).code, Some(0), "{filter}");
+    }
+    // On a terminal it waits for a run that begins later, but not for a slip.
+    let mut slip = Terminal::start(&place.command(&["monitor", "frist"]), &[], (80, 24));
+    slip.wait_for(&["there is no run \"frist\" (did you mean \"first\"?)"]);
+    assert_eq!(slip.finish().code, 2);
+    for (words, hint) in [
+        (&["train", "cartpole", "pendulum"][..], "operant sweep SPEC.toml"),
+        (&["train", "cartpole", "--seeds", "3"], "operant sweep ENV --seeds 10"),
+        (&["watch", "first"], "operant monitor RUN"),
+    ] {
+        let refused = place.operant(words);
+        assert!(refused.code == Some(2) && refused.stderr.contains(hint), "{refused:#?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Hints for unknown flags: settings are keys of `--set`, and flags of other libraries have counterparts.
+//! Hints for unknown flags and commands: settings are keys of `--set`, and flags and commands of other programs have counterparts.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use operant_run::config;
@@ -24,17 +24,38 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "metrics.csv and a TensorBoard file are written by default; see the run's directory",
     ),
     (&["workers", "num-workers"], "worker threads are a setting: --set threads=N"),
+    (&["seeds"], "one run has one --seed; `operant sweep ENV --seeds 10` trains with several"),
 ];
 
-/// Adds a hint to the error of an unknown flag, if there is one; returns other errors unchanged.
+/// Commands of other programs, and what to use instead.
+const COMMANDS: &[(&[&str], &str)] = &[
+    (&["list", "ls", "ps", "status"], "`operant runs` lists the runs, `operant envs` the environments"),
+    (&["watch", "top", "attach", "logs", "tensorboard"], "`operant monitor RUN` watches a run"),
+    (&["resume", "continue", "restart"], "`operant train --resume RUN` continues a run"),
+    (
+        &["pause", "unpause"],
+        "p in the list of `operant monitor` pauses a run and continues it; so does kill -USR2 PID",
+    ),
+    (&["rm", "remove", "delete"], "a run is a directory: `rm -r runs/RUN` removes it once it has ended"),
+    (&["kill", "cancel"], "`operant stop RUN` ends a run, with a checkpoint"),
+    (
+        &["test", "evaluate", "enjoy", "predict"],
+        "`operant eval RUN` plays episodes, `operant play RUN` shows them",
+    ),
+    (&["hpo", "search", "optimize", "grid"], "`operant sweep ENV --set KEY=A,B` searches settings"),
+];
+
+/// Adds a hint to the error of an unknown flag or command, if there is one; returns other errors unchanged.
 pub fn explain(error: clap::Error) -> clap::Error {
-    if error.kind() != ErrorKind::UnknownArgument {
-        return error;
-    }
-    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return error };
-    let Some(hint) = hint(given) else { return error };
-    let mut explained = clap::Error::new(ErrorKind::UnknownArgument);
-    explained.insert(ContextKind::InvalidArg, ContextValue::String(given.clone()));
+    let (given, hint) = match error.kind() {
+        ErrorKind::UnknownArgument => (ContextKind::InvalidArg, hint as fn(&str) -> Option<String>),
+        ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, command as fn(&str) -> _),
+        _ => return error,
+    };
+    let Some(text @ ContextValue::String(word)) = error.get(given) else { return error };
+    let Some(hint) = hint(word) else { return error };
+    let mut explained = clap::Error::new(error.kind());
+    explained.insert(given, text.clone());
     explained.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     if let Some(usage) = error.get(ContextKind::Usage) {
         explained.insert(ContextKind::Usage, usage.clone());
@@ -42,8 +63,17 @@ pub fn explain(error: clap::Error) -> clap::Error {
     explained
 }
 
-/// The hint for this flag.
+fn command(given: &str) -> Option<String> {
+    COMMANDS.iter().find(|(names, _)| names.contains(&given)).map(|(_, hint)| (*hint).to_string())
+}
+
+/// The hint for this flag, or for an argument too many.
 fn hint(given: &str) -> Option<String> {
+    if !given.starts_with('-') {
+        let several =
+            "several environments are a list in a file, env = [\"a\", \"b\"]: operant sweep SPEC.toml";
+        return Some(format!("options and settings are --set KEY=VALUE; {several}"));
+    }
     let name = given.trim_start_matches('-').split('=').next()?;
     let elsewhere =
         ELSEWHERE.iter().find(|(names, _)| names.contains(&name)).map(|(_, hint)| (*hint).to_string());
@@ -72,5 +102,19 @@ mod tests {
             assert!(hint(flag).is_some_and(|hint| hint.contains(part)), "{flag}: {:?}", hint(flag));
         }
         assert_eq!(hint("--nonsense"), None);
+        assert!(hint("pendulum").is_some_and(|hint| hint.contains("SPEC.toml")));
+    }
+
+    #[test]
+    fn commands_of_other_programs_have_a_hint_and_are_none_of_ours() {
+        let ours = <crate::Cli as clap::CommandFactory>::command();
+        for (name, hint) in
+            COMMANDS.iter().flat_map(|(names, hint)| names.iter().map(move |name| (name, hint)))
+        {
+            assert!(ours.find_subcommand(name).is_none(), "{name}");
+            let error =
+                explain(<crate::Cli as clap::Parser>::try_parse_from(["operant", name]).expect_err("none"));
+            assert!(error.to_string().contains(hint), "{error}");
+        }
     }
 }

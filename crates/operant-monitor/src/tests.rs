@@ -359,7 +359,7 @@ fn without_a_run_it_waits_and_says_for_what() {
 #[test]
 fn no_size_panics() {
     for health in [running(), Health::Killed] {
-        let mut it = fixture(2, 300, health);
+        let mut it = fixture(2, 130, health);
         it.app.runs.overlay(1);
         for width in 0..60 {
             for height in 0..30 {

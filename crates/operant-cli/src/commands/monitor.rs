@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use operant_env::Registry;
 use operant_metrics::{Health, RunState, SweepState};
-use operant_monitor::Control;
 use operant_monitor::sweep::SweepSource;
+use operant_monitor::{Control, MonitorError};
 use operant_run::runs::{self, LiveRun, StopRequest};
 use operant_run::{Error, ErrorKind, config};
 use operant_sweep::{Report, overview, sweep};
 
-use super::report;
+use super::{report, run_args};
 use crate::output;
 
 /// Watch runs in the terminal
@@ -26,6 +26,9 @@ pub struct Args {
 /// Watches, and gives the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut options = args.options.clone();
+    if let Some(dir) = &options.run_dir {
+        run_args::must_exist(dir)?;
+    }
     options.run_dir.get_or_insert_with(|| config::default_run_dir(registry.known()));
     options.control = Some(Arc::new(Signals));
     let parent = options.run_dir.clone().unwrap_or_default();
@@ -35,14 +38,20 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
                 return once(&sweep, options.json);
             }
             Some(sweep) => operant_monitor::sweep::watch(&mut Sweep(sweep), &options),
-            None => operant_monitor::run(&options),
+            None => watch(&parent, &options)?,
         },
-        _ => operant_monitor::run(&options),
+        _ => watch(&parent, &options)?,
     };
     shown.map_err(|error| {
         let kind = if error.exit_code() == 2 { ErrorKind::Usage } else { ErrorKind::Disk };
         Error::new(kind, error.what()).remedy(error.remedy()).into()
     })
+}
+
+/// Watches runs. On a terminal it waits for those that begin later.
+fn watch(parent: &Path, options: &operant_monitor::Options) -> operant_run::Result<Result<u8, MonitorError>> {
+    options.runs.iter().try_for_each(|name| runs::refuse_slip(parent, name))?;
+    Ok(operant_monitor::run(options))
 }
 
 /// Prints a sweep where there is no terminal.

@@ -5,15 +5,29 @@ use std::time::Duration;
 
 use operant_env::Registry;
 use operant_run::config;
-use operant_run::{CommandLine, Result, path_text};
+use operant_run::{CommandLine, Error, Result, path_text};
 
 /// The directory that holds the runs: the flag's, or the configuration's.
+///
+/// # Errors
+/// When it cannot be used, or the flag names none that exists.
 pub fn run_dir(registry: &Registry, flag: Option<&str>) -> Result<PathBuf> {
     let mut line = CommandLine::default();
     if let Some(dir) = flag {
+        must_exist(Path::new(dir))?;
         line.flags.push(("run_dir", "--run-dir", dir.to_string()));
     }
     config::run_dir(registry.known(), &line)
+}
+
+/// Refuses a directory that does not exist where runs are only read.
+pub fn must_exist(dir: &Path) -> Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    Err(Error::usage(format!("there is no directory {}", dir.display())).at("--run-dir").remedy(
+        "give the directory that holds the runs; without the flag it is ./runs, or that of operant.toml",
+    ))
 }
 
 /// The run in this directory as an argument of `--resume`, quoted for a shell in the working directory.

@@ -6,9 +6,10 @@ use std::path::Path;
 use operant_env::Registry;
 use operant_metrics::{natural, plain};
 use operant_run::config::{self, EnvFacts};
+use operant_run::error::did_you_mean;
 use operant_run::progress::short;
 use operant_run::runs::{self, Run};
-use operant_run::{RunResult, path_text};
+use operant_run::{Error, RunResult, path_text};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -79,6 +80,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut shown: Vec<RunRow> =
         runs::list(&parent).into_iter().map(|run| RunRow::of(run, registry)).collect();
     let all = shown.len();
+    args.filter.iter().try_for_each(|filter| known_key(filter, &shown, registry))?;
     shown.retain(|run| run.matches(&args.filter));
     // Runs are ordered by start, which a stable sort keeps among equal ones.
     shown.sort_by(|a, b| a.order(b, args.sort));
@@ -96,6 +98,23 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     };
     output::print(&text)?;
     Ok(0)
+}
+
+/// Refuses `KEY=VALUE` whose key no run can have.
+fn known_key(filter: &str, runs: &[RunRow], registry: &Registry) -> operant_run::Result<()> {
+    let Some((key, _)) = filter.split_once('=') else { return Ok(()) };
+    let options = registry.specs().into_iter().flat_map(|spec| spec.options);
+    let mut keys: Vec<String> = options.map(|option| format!("env.{}", option.name)).collect();
+    keys.extend(config::keys().map(|key| key.name.to_string()).chain(["state".to_string()]));
+    keys.extend(runs.iter().flat_map(|run| run.changed.iter().map(|(key, _)| key.clone())));
+    // A part of a key is a text like any other.
+    if keys.iter().any(|known| known.ends_with(key)) {
+        return Ok(());
+    }
+    let hint = did_you_mean(key, keys.iter().map(String::as_str));
+    Err(Error::usage(format!("no run has a setting \"{key}\"{hint}"))
+        .at(format!("--filter {filter}"))
+        .remedy("give state=, seed=, a setting of `operant config`, or a text without ="))
 }
 
 /// A run, with its result and configuration.

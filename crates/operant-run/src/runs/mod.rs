@@ -7,5 +7,5 @@ mod report;
 mod state_file;
 
 pub use control::{LiveRun, StopRequest};
-pub use report::{Run, config, find, list, live_namesakes};
+pub use report::{Run, config, find, list, live_namesakes, refuse_slip};
 pub(crate) use state_file::{FinalCounts, StateFile, starting};

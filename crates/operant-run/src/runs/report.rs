@@ -7,7 +7,7 @@ use operant_metrics::{Health, RUN_FILE, RingReader, RunFile, RunState, plain};
 use super::starting;
 use crate::checkpoint;
 use crate::dir;
-use crate::error::{Error, Result, did_you_mean};
+use crate::error::{Error, Result, did_you_mean, nearest};
 use crate::sinks;
 
 /// A run, live or ended.
@@ -84,13 +84,26 @@ pub fn find(parent: &Path, run: &str) -> Result<Run> {
         let dir = ring.identity().dir.clone();
         return Ok(of_dir(&dir, std::slice::from_ref(&ring)));
     }
-    let live = rings.iter().filter(|ring| ring.status().health.is_alive());
-    let live: Vec<&str> = live.map(|ring| ring.identity().run.as_str()).collect();
-    let own = dir::names(parent);
-    let hint = did_you_mean(run, own.iter().map(String::as_str).chain(live));
+    let names = names(parent, &rings);
+    let hint = did_you_mean(run, names.iter().map(String::as_str));
     Err(Error::usage(format!("there is no run \"{run}\"{hint}"))
         .at(parent.display().to_string())
         .remedy("`operant runs` lists the runs; --run-dir looks elsewhere"))
+}
+
+/// The error of [`find`] if there is no such run and another one has nearly this name: a slip rather than a run that begins later.
+///
+/// # Errors
+/// Usage, with that name.
+pub fn refuse_slip(parent: &Path, run: &str) -> Result<()> {
+    let is_near = || nearest(run, names(parent, &open_rings()).iter().map(String::as_str)).is_some();
+    find(parent, run).map(|_| ()).or_else(|error| if is_near() { Err(error) } else { Ok(()) })
+}
+
+/// The names of the runs in `parent`, and of live ones elsewhere.
+fn names(parent: &Path, rings: &[RingReader]) -> Vec<String> {
+    let live = rings.iter().filter(|ring| ring.status().health.is_alive());
+    dir::names(parent).into_iter().chain(live.map(|ring| ring.identity().run.clone())).collect()
 }
 
 /// The live runs of this name in any directory. A path names one run.
