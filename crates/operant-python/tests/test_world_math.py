@@ -149,15 +149,12 @@ def test_floats():
     )  # fmt: skip
     assert_computes(
         lambda x, y: {
-            "floordiv": x // y, "mod": x % y, "number mod": 7.5 % x, "number floordiv": 7.5 // x, "divmod": divmod(x, y)[1],
             "pow": x**3, "sqrt": om.sqrt(x), "floor": om.floor(x), "round": om.round(x), "builtin": abs(-x),
             "minimum": om.minimum(x, y), "maximum": om.maximum(x, y), "minimum number": om.minimum(1, x),
             "clip": om.clip(x, -1, 2.5), "where": om.where(x < y, x, 7), "where numbers": om.where(x < y, 1.5, 2),
             "to_float": om.to_float(x), "to_int": om.to_int(x), "to_uint": om.to_uint(x), "constant": om.to_float(3) + x * 0,
         },
         lambda x, y: {
-            "floordiv": np.floor(x / y), "mod": x - np.floor(x / y) * y, "number mod": f(7.5) - np.floor(f(7.5) / x) * x,
-            "number floordiv": np.floor(f(7.5) / x), "divmod": x - np.floor(x / y) * y,
             "pow": x * x * x, "sqrt": np.sqrt(x), "floor": np.floor(x), "round": np.rint(x), "builtin": abs(x),
             "minimum": np.where(x < y, x, y), "maximum": np.where(x > y, x, y), "minimum number": np.where(f(1) < x, f(1), x),
             "clip": np.where(np.isnan(x), x, np.clip(x, f(-1), f(2.5))), "where": np.where(x < y, x, f(7)),
@@ -169,6 +166,49 @@ def test_floats():
     )  # fmt: skip
 
 
+def nearest(exact):
+    """The float32 next to a Fraction; of two the even one."""
+    near = np.float32(float(exact))
+    around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
+    return min(around, key=lambda number: (abs(Fraction(float(number)) - exact), number.view(np.uint32) & 1))
+
+
+def test_remainders_and_quotients_of_floats_are_those_of_python():
+    wide = (RNG.standard_normal(4000) * 10.0 ** RNG.integers(-42, 38, 4000)).astype(np.float32).reshape(2, -1)
+    near = np.array([[1e9, 7.0], [62.831852, 6.2831853], [28.8, 0.1], [-1e-9, 6.2831855], [3e38, 1e-45], [180, 0.1]], np.float32).T
+    x, y = (np.concatenate(columns) for columns in zip((X, Y), wide, near, strict=True))
+    found = computed(
+        lambda x, y: {"//": x // y, "%": x % y, "divmod": divmod(x, y)[1], "7.5 //": 7.5 // x, "7.5 %": 7.5 % x, "// 0.1": x // 0.1, "% 6.28": x % 6.28},
+        x=x,
+        y=y,
+    )  # fmt: skip
+    f = np.float32
+    of = {"//": (x, y), "%": (x, y), "divmod": (x, y), "7.5 //": (f(7.5), x), "7.5 %": (f(7.5), x), "// 0.1": (x, f(0.1)), "% 6.28": (x, f(6.28))}
+    checked = 0
+    for name, (a, b) in of.items():
+        a, b = np.broadcast_arrays(a, b)
+        with np.errstate(all="ignore"):
+            special = ~np.isfinite(a) | ~np.isfinite(b) | (b == 0)
+            theirs = np.floor_divide(a, b) if "//" in name else np.remainder(a, b)
+        # Python's sum of a tiny negative number and an infinite b would be b.
+        below = np.where(theirs == b, np.nextafter(b, f(0)), theirs)
+        np.testing.assert_array_equal(found[name][special], (theirs if "//" in name else below)[special], name)
+        for one, other, ours in zip(a[~special], b[~special], found[name][~special], strict=True):
+            exact_a, exact_b = Fraction(float(one)), Fraction(float(other))
+            quotient = exact_a // exact_b
+            if "//" in name:
+                slack = abs(quotient) / 2**23 if abs(quotient) >= 2**24 else 0
+                is_near = abs(quotient) > 3e38 if np.isinf(ours) else abs(Fraction(float(ours)) - quotient) <= slack
+                assert is_near, (one, other, ours)
+                assert quotient or np.signbit(ours) == (np.signbit(one) != np.signbit(other))
+            else:
+                rest = nearest(exact_a - quotient * exact_b)
+                assert ours == (np.nextafter(other, f(0)) if rest == other else rest), (one, other, ours)
+                assert abs(ours) < abs(other) and np.signbit(ours) == np.signbit(other), (one, other, ours)
+            checked += 1
+    assert checked > 10_000
+
+
 def whole(x):
     """A float without its fraction, within the range of int32, and 0 for NaN."""
     return np.clip(np.trunc(np.nan_to_num(x.astype(np.float64), nan=0)), -(2**31), 2**31 - 1).astype(np.int64).astype(np.int32)
@@ -178,11 +218,6 @@ def test_fused_multiply_add_rounds_once():
     x, y, z = ((RNG.standard_normal(500) * 10.0 ** RNG.integers(-3, 3, 500)).astype(np.float32) for _ in range(3))
     # Products that nearly cancel show a second rounding.
     z[:250] = -(x * y)[:250]
-
-    def nearest(exact):
-        near = np.float32(float(exact))
-        around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
-        return min(around, key=lambda number: (abs(Fraction(float(number)) - exact), number.view(np.uint32) & 1))
 
     def expected(x, y, z):
         exact = [Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)) for a, b, c in zip(x, y, z, strict=True)]

@@ -1,9 +1,13 @@
 """Mistakes in worlds: each is an error that names the line of the rule and what to write instead."""
 
+import functools
 import inspect
 import math
 import operator
+import random
 import re
+import time
+import uuid
 
 import gymnasium
 import numpy as np
@@ -15,6 +19,10 @@ from operant import shapes
 
 spaces = gymnasium.spaces
 REAL = spaces.Box(-np.inf, np.inf, (1,))
+
+
+def kept():
+    """Its attributes are values of another call, in a place where no recording looks for changes."""
 
 
 class Fields:
@@ -35,7 +43,7 @@ class Fields:
         return self.State(**{"x": 0.5, "n": 3, "i": -1, "b": True, "few": [0] * 4, "many": [0] * 40, **changes})
 
     def reset(self, draws):
-        self.kept, self.draws, self.kept_state = draws.uniform(), draws, self.first()
+        kept.value, kept.draws, kept.state = draws.uniform(), draws, self.first()
         return self.first()
 
     def step(self, s, action, draws):
@@ -109,7 +117,7 @@ OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call
         (lambda s, a, d: np.ones(3) * s.few, "NumPy function such as multiply.*elements"),
         (lambda s, a, d: s.x * np.ones(3), "a Float is expected, got array"),
         # One number is no list.
-        (lambda s, a, d: a[0], "an index: a Uint is one number in each environment"),
+        (lambda s, a, d: a[0], "an index: an Int is one number in each environment"),
         (lambda s, a, d: list(s.x), "iterating: a Float is one number.*is an array"),
         (lambda s, a, d: len(s.x), r"len\(\): a Float is one number"),
         # Kinds.
@@ -229,22 +237,22 @@ def test_a_loop_of_python():
 
 def test_values_of_other_calls():
     def computes(self, s, action, draws):
-        s.x = om.sqrt(self.kept)
+        s.x = om.sqrt(kept.value)
         return s, 0.0, False
 
     def multiplies(self, s, action, draws):
-        return s, self.kept * 2, False
+        return s, kept.value * 2, False
 
     def assigns(self, s, action, draws):
-        s.x = self.kept
+        s.x = kept.value
         return s, 0.0, False
 
     def adds(self, s, action, draws):
-        s.x = s.x + self.kept
+        s.x = s.x + kept.value
         return s, 0.0, False
 
     def draws(self, s, action, draws):
-        s.x = self.draws.uniform()
+        s.x = kept.draws.uniform()
         return s, 0.0, False
 
     for step in (computes, multiplies, adds):
@@ -255,9 +263,9 @@ def test_values_of_other_calls():
     with pytest.raises(operant.TraceError, match=line_of(draws, 1) + "these draws belong to another call"):
         operant.make_vec(made(step=draws))
     with pytest.raises(operant.TraceError, match=f"step returns a state whose x .*{KEPT}"):
-        operant.make_vec(made(step=lambda self, s, a, d: (self.kept_state, 0.0, False)))
+        operant.make_vec(made(step=lambda self, s, a, d: (kept.state, 0.0, False)))
     with pytest.raises(operant.TraceError, match=f"step returns .* for the reward: .*{KEPT}"):
-        operant.make_vec(made(step=lambda self, s, a, d: (s, self.kept, False)))
+        operant.make_vec(made(step=lambda self, s, a, d: (s, kept.value, False)))
     with pytest.raises(operant.TraceError, match="can be used only while the rules of a world are recorded"):
         om.sqrt(2.0)
 
@@ -452,10 +460,10 @@ def test_declarations(settings, error, says):
 def test_a_field_assigned_inside_a_rule_is_not_assigned_everywhere():
     def step(self, s, action, draws):
         def rule(n):
-            s.x = self.other
+            s.x = other
             return n
 
-        self.other = s.x + 1.0
+        other = s.x + 1.0
         s.n = operant.math.when(s.n == 1, rule, s.n)
         return s, 0.0, False
 
@@ -498,3 +506,159 @@ def test_what_is_no_world():
 def test_an_empty_view():
     with pytest.raises(ValueError, match=r"the view from .* is empty"):
         operant.make_vec(operant.world(view=((0, 0), (0, 1)))(type("Wrong", (Fields,), {"draw": lambda self, s: []})))
+
+
+COUNT, HISTORY, RNG = 0, [], np.random.default_rng(5)
+
+
+class Settings:
+    count = 0
+
+
+def assigns_to_a_global(s):
+    global COUNT
+    COUNT += 1
+
+
+def outside():
+    """Rules that keep something outside of the state: the offset of the line that does, and what the error calls it."""
+    count, box = 0, {"last": 0.0}
+
+    def on_self(self, s, a, d):
+        self.last = s.x
+        return s, 0.0, False
+
+    def counts_on_self(self, s, a, d):
+        s.x = s.x + self.first_count
+        self.first_count += 1
+        return s, 0.0, False
+
+    def on_the_class(self, s, a, d):
+        type(self).turns = 3
+        return s, 0.0, False
+
+    def deletes(self, s, a, d):
+        del self.size
+        return s, 0.0, False
+
+    def in_a_list_of_self(self, s, a, d):
+        self.seen.append(1)
+        return s, 0.0, False
+
+    def in_a_nested_object(self, s, a, d):
+        self.inner.count = 4
+        return s, 0.0, False
+
+    def in_an_array(self, s, a, d):
+        self.array[1] += 1
+        return s, 0.0, False
+
+    def in_a_helper(self, s, a, d):
+        assigns_to_a_global(s)
+        return s, 0.0, False
+
+    def in_a_global_list(self, s, a, d):
+        HISTORY.append(s.x)
+        return s, 0.0, False
+
+    def in_another_class(self, s, a, d):
+        Settings.count += 1
+        return s, 0.0, False
+
+    def in_a_closure(self, s, a, d):
+        nonlocal count
+        count += 1
+        return s, 0.0, False
+
+    def in_a_dictionary(self, s, a, d):
+        box["last"] = s.x
+        return s, 0.0, False
+
+    def of_a_generator(self, s, a, d):
+        s.x = RNG.uniform()
+        return s, 0.0, False
+
+    return [
+        (on_self, 1, "self.last"), (counts_on_self, 2, "self.first_count"), (on_the_class, 1, "Wrong.turns"), (deletes, 1, "self.size"),
+        (in_a_list_of_self, 1, "self.seen"), (in_a_nested_object, 1, "self.inner"), (in_an_array, 1, "self.array"),
+        (in_a_helper, None, "COUNT"), (in_a_global_list, 1, "HISTORY"), (in_another_class, 1, "Settings"), (in_a_closure, 2, "count"),
+        (in_a_dictionary, 1, "box"), (of_a_generator, 1, "RNG"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "offset", "name"), outside(), ids=lambda it: getattr(it, "__name__", None))
+def test_rules_that_change_what_is_not_in_the_state(step, offset, name):
+    def init(self):
+        self.size, self.seen, self.array, self.inner, self.first_count = 3, [], np.zeros(3), Settings(), 1
+
+    place = line_of(step, offset) if offset else line_of(assigns_to_a_global, 2)
+    says = f"{place}step changes {re.escape(name)}, which is not in the state.*make it a field"
+    with pytest.raises(operant.TraceError, match=says):
+        operant.make_vec(made(step=step, __init__=init))
+
+
+def test_rules_may_read_what_is_not_in_the_state():
+    class Reads(Fields):
+        def __init__(self):
+            self.factor, self.table = 2.0, np.arange(4)
+
+        @functools.cached_property
+        def made_once(self):
+            return float(self.table.sum())
+
+        def step(self, s, action, draws):
+            local = [s.x]
+            local.append(s.x * self.factor * self.made_once)
+            s.x = local[-1] + Settings.count + len(HISTORY) + np.random.default_rng(3).uniform()
+            return s, 0.0, False
+
+    operant.make_vec(operant.world(Reads))
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        lambda: np.random.uniform(), lambda: random.random(), lambda: time.time(), lambda: time.perf_counter(), lambda: next(NUMBERS),
+        lambda: float(uuid.uuid4().int % 1000), lambda: float(np.random.default_rng().integers(10**6)),
+    ],
+)  # fmt: skip
+def test_numbers_that_differ_each_time(number):
+    def in_step(self, s, a, d):
+        s.x = s.x * 2
+        s.x = s.x + number()
+        return s, 0.0, False
+
+    def in_a_table(self, s, a, d):
+        s.x = om.table([1.0, number()])[s.n]
+        return s, 0.0, False
+
+    def chooses(self, s, a, d):
+        wide = number() * 1e6 % 2 < 1
+        s.x = s.x * 2 if wide else s.x * 3
+        return s, 0.0, False
+
+    for step, offset in ((in_step, 2), (in_a_table, 1), (chooses, 2)):
+        says = line_of(step, offset) + "the rules compute something else each time that they are recorded .*draw from the argument `draws`"
+        for _ in range(40):  # two choices are the same half of the time
+            try:
+                operant.make_vec(made(step=step))
+            except operant.TraceError as error:
+                assert re.match(says, str(error)), error
+                break
+        else:
+            raise AssertionError("nothing was refused")
+    for method in ("reset", "observe"):
+        rules = {"reset": lambda self, draws: self.first(x=number()), "observe": lambda self, s: [s.x + number()]}
+        with pytest.raises(operant.TraceError, match=line_of(rules[method]) + ".*each time that they are recorded"):
+            operant.make_vec(made(**{method: rules[method]}))
+
+
+def test_recording_leaves_the_random_numbers_of_the_program_alone():
+    random.seed(3), np.random.seed(3)
+    operant.make_vec(made())
+    drawn = random.random(), np.random.random()
+    random.seed(3), np.random.seed(3)
+    assert drawn == (random.random(), np.random.random())
+
+
+NUMBERS = iter(range(10**9))

@@ -8,14 +8,20 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
 from operant import _core
 
+if TYPE_CHECKING:
+    from operant._outside import Script
+
 # Errors name the line that calls into these.
 _PACKAGES = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (__file__, np.__file__))
+
+# The numbers of a Uint.
+_ANY = (0, 2**32 - 1)
 
 # How errors name the kinds.
 _NAMES = {"float": "a Float", "uint": "a Uint", "int": "an Int", "mask": "a Bool"}
@@ -63,9 +69,15 @@ class Recording:
         bodies: The bodies that are open, innermost last.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, script: Script | None = None) -> None:
         self.core = _core.Recorder()
         self.bodies = [Body()]
+        self._script = script
+
+    def note(self, arg: _core.Arg) -> None:
+        """Adds a value to the script."""
+        if self._script is not None:
+            self._script.add(self.core.shown(arg))
 
     @contextlib.contextmanager
     def body(self, *, is_loop: bool = False) -> Iterator[None]:
@@ -88,9 +100,9 @@ _open = _Open()
 
 
 @contextlib.contextmanager
-def begin() -> Iterator[Recording]:
+def begin(script: Script | None = None) -> Iterator[Recording]:
     """Begins a recording; `recording()` finds it."""
-    _open.recordings.append(Recording())
+    _open.recordings.append(Recording(script))
     try:
         yield _open.recordings[-1]
     finally:
@@ -124,17 +136,20 @@ def _single(python: str) -> Callable[..., NoReturn]:
 class Value:
     """A number of every environment: a Float (real), Uint or Int (32 bits, wrapping), or Bool.
 
-    Python's operators record what they compute: `+ - *`, `/` between Floats, `//` and `%` between Floats and of a Uint by a
+    Python's operators record what they compute: `+ - *`, `/` between Floats, `//` and `%` between Floats and of a Uint or an action by a
     constant, `& | ^ ~ << >>` on whole numbers, `& | ^ ~` on Bools, and comparisons, which give Bools. Python numbers are
     converted to the kind of the other operand.
     """
 
-    __slots__ = ("_arg", "_body", "_recording", "kind")
+    __slots__ = ("_arg", "_body", "_recording", "kind", "span")
 
-    def __init__(self, kind: str, arg: _core.Arg) -> None:
+    def __init__(self, kind: str, arg: _core.Arg, span: tuple[int, int] = _ANY) -> None:
         self._recording = recording()
         self._body = self._recording.bodies[-1]
         self.kind, self._arg = kind, arg
+        # Of a Uint: the least and the greatest number that it would be if arithmetic did not wrap.
+        self.span = span
+        self._recording.note(arg)
 
     @property
     def arg(self) -> _core.Arg:
@@ -183,9 +198,15 @@ class Value:
         a, b = pair(self, other)
         if a.kind not in by_kind:
             fail(f"{sign} is not defined for {_NAMES[a.kind]}{_REMEDIES.get((sign, a.kind), '')}")
+        if isinstance(a, Natural) and isinstance(b, Natural) and sign != "-":
+            made = a.unsigned._binary(b.unsigned, sign, by_kind, result, swap)
+            return Natural(made) if made.kind == "uint" else made
         if swap:
             a, b = b, a
-        return a._apply(by_kind[a.kind], result or a.kind, b)
+        made = a._apply(by_kind[a.kind], result or a.kind, b)
+        if made.kind == "uint" and sign in _SPANS:
+            made.span = _SPANS[sign](*a.span, *b.span)
+        return made
 
     def __add__(self, other: Any) -> Value:
         return self._binary(other, "+", _ADD)
@@ -213,26 +234,41 @@ class Value:
 
     def __floordiv__(self, other: Any) -> Value:
         if self.kind == "uint":
-            return _divide(self, _divisor(other, "//"))
-        return _floor(self._binary(other, "//", _DIV))
+            divisor = _divisor(other, "//")
+            refuse_below_zero(self, "//")
+            made = _divide(self, divisor)
+            made.span = (self.span[0] // divisor, self.span[1] // divisor)
+            return made
+        return _divided(*self._floats(other, "//"))[0]
 
     def __rfloordiv__(self, other: Any) -> Value:
         if self.kind == "uint":
             return as_value(other, "uint") // self
-        return _floor(self._binary(other, "//", _DIV, swap=True))
+        return _divided(*reversed(self._floats(other, "//")))[0]
 
     def __mod__(self, other: Any) -> Value:
         if self.kind == "uint":
             divisor = _divisor(other, "%")
             if divisor & (divisor - 1) == 0:
+                # Wrapping changes no low bit.
                 return self & (divisor - 1)
-            return self - _divide(self, divisor) * divisor
-        return self - _floor(self._binary(other, "%", _DIV))._binary(other, "*", _MUL)
+            refuse_below_zero(self, "%")
+            made = self - _divide(self, divisor) * divisor
+            made.span = (0, min(self.span[1], divisor - 1))
+            return made
+        return _divided(*self._floats(other, "%"))[1]
 
     def __rmod__(self, other: Any) -> Value:
         if self.kind == "uint":
             return as_value(other, "uint") % self
-        return as_value(other, "float") % self
+        return _divided(*reversed(self._floats(other, "%")))[1]
+
+    def _floats(self, other: Any, sign: str) -> tuple[Value, Value]:
+        """This Float and another one."""
+        a, b = pair(self, other)
+        if a.kind != "float":
+            fail(f"{sign} is not defined for {_NAMES[a.kind]}{_REMEDIES.get((sign, a.kind), '')}")
+        return a, b
 
     def __divmod__(self, other: Any) -> tuple[Value, Value]:
         return self // other, self % other
@@ -292,7 +328,10 @@ class Value:
         if known is not None:
             if known > 31:
                 fail(f"{sign} {known}: numbers have 32 bits, so a shift is at most 31")
-            return self._apply(("Uint" if self.kind == "uint" else "Int") + name, self.kind, by)
+            made = self._apply(("Uint" if self.kind == "uint" else "Int") + name, self.kind, by)
+            if name == "Shr" and self.kind == "uint" and self.span[0] >= 0:
+                made.span = (self.span[0] >> int(known), self.span[1] >> int(known))
+            return made
         if self.kind == "int":
             fail(f"{sign} of an Int takes a constant; if x is not negative, use operant.math.to_uint(x) {sign} n")
         return self._apply(f"Uint{name}By", "uint", by)
@@ -313,30 +352,65 @@ class Value:
         fail(f"abs is not defined for {_NAMES[self.kind]}, which has no sign")
 
     def __lt__(self, other: Any) -> Value:
+        _refuse_never(self, "<", other)
         return self._binary(other, "<", _LT, "mask")
 
     def __gt__(self, other: Any) -> Value:
+        _refuse_never(self, ">", other)
         return self._binary(other, ">", _LT, "mask", swap=True)
 
     def __le__(self, other: Any) -> Value:
+        _refuse_never(self, "<=", other)
         if self.kind == "float":
             return self._binary(other, "<=", _LE, "mask")
         return ~self._binary(other, "<=", _LT, "mask", swap=True)
 
     def __ge__(self, other: Any) -> Value:
+        _refuse_never(self, ">=", other)
         if self.kind == "float":
             return self._binary(other, ">=", _LE, "mask", swap=True)
         return ~self._binary(other, ">=", _LT, "mask")
 
     def __eq__(self, other: object) -> Any:
+        _refuse_never(self, "==", other)
         if self.kind == "mask":
             return ~self._binary(other, "==", _XOR)
         return self._binary(other, "==", _EQ, "mask")
 
     def __ne__(self, other: object) -> Any:
+        _refuse_never(self, "!=", other)
         if self.kind == "mask":
             return self._binary(other, "!=", _XOR)
         return ~self._binary(other, "!=", _EQ, "mask")
+
+
+class Natural(Value):
+    """An Int that is never negative, such as an action: with a Uint it computes as one, and what is subtracted from it makes it an Int."""
+
+    __slots__ = ("choices", "unsigned")
+
+    def __init__(self, unsigned: Value, choices: int | None = None) -> None:
+        super().__init__("int", unsigned._arg, unsigned.span)
+        self.unsigned = unsigned
+        # Of an action: how many there are.
+        self.choices = choices
+
+    @property
+    def arg(self) -> _core.Arg:
+        return self.unsigned._apply("UintToInt", "int")._arg
+
+    def __floordiv__(self, other: Any) -> Value:
+        return Natural(self.unsigned // other)
+
+    def __mod__(self, other: Any) -> Value:
+        return Natural(self.unsigned % other)
+
+    def _shift(self, amount: Any, sign: str, name: str) -> Value:
+        return Natural(self.unsigned._shift(amount, sign, name))
+
+    def __abs__(self) -> Value:
+        return self
+
 
 
 _ADD = {"float": "FloatAdd", "uint": "UintAdd", "int": "IntAdd"}
@@ -349,6 +423,16 @@ _XOR = {"uint": "UintXor", "int": "IntXor", "mask": "MaskXor"}
 _LT = {"float": "FloatLt", "uint": "UintLt", "int": "IntLt"}
 _LE = {"float": "FloatLe"}
 _EQ = {"float": "FloatEq", "uint": "UintEq", "int": "IntEq"}
+
+_Span = tuple[int, int]
+
+# What operators make of the spans of their operands; others can make any number.
+_SPANS: dict[str, Callable[[int, int, int, int], _Span]] = {
+    "+": lambda a, b, c, d: (a + c, b + d),
+    "-": lambda a, b, c, d: (a - d, b - c),
+    "*": lambda a, b, c, d: (min(a * c, a * d, b * c), max(a * c, a * d, b * d)),
+    "&": lambda a, b, c, d: (0, min(most for least, most in ((a, b), (c, d), _ANY) if least >= 0)),
+}
 
 _OPERATORS: dict[Any, Callable[..., Any]] = {
     np.add: operator.add,
@@ -387,6 +471,37 @@ _REMEDIES = {
 }
 
 
+def refuse_below_zero(value: Value, does: str) -> None:
+    """An error for a Uint that may have wrapped around below 0, where its size matters."""
+    if value.kind == "uint" and value.span[0] < 0:
+        fail(
+            f"{does} of a Uint that may be {value.span[0]}: below 0 it wraps around, so -1 is {2**32 - 1}. Subtract after the conversion, "
+            "as in operant.math.to_float(a) - operant.math.to_float(b), add before you subtract, as in (x + size - 1) % size, or, if "
+            f"the number is right as an Int, convert it with operant.math.to_int first"
+        )
+
+
+def _refuse_never(value: Value, sign: str, other: Any) -> None:
+    """An error for a comparison with a constant that is the same for every number that the value can be."""
+    number = _known(other)
+    if number is None or value.kind not in ("uint", "int"):
+        return
+    choices = value.choices if isinstance(value, Natural) else None
+    if choices is not None and number not in range(choices) and not (sign in ("<", ">=") and number == choices):
+        fail(f"the action is from 0 to {choices - 1}, so `{sign} {number}` is the same for all actions; compare it with one of these numbers")
+    if value.kind == "uint" and sign in ("<", ">=") and number == 0:
+        fail(
+            f"a Uint is never below 0, so `{sign} 0` is the same for all numbers: 0 - 1 is {2**32 - 1}; use a field of operant.Int, or convert "
+            "the numbers with operant.math.to_int before you subtract"
+        )
+
+
+def _known(number: Any) -> int | None:
+    """A whole number that is known while recording."""
+    number = number.arg.value if isinstance(number, Value) else plain(number)
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
+
+
 def plain(number: Any) -> Any:
     """Converts a NumPy number to a Python number; returns anything else unchanged."""
     is_numpy = isinstance(number, np.generic) or (isinstance(number, np.ndarray) and number.ndim == 0)
@@ -410,7 +525,7 @@ def constant(kind: str, number: Any) -> Value:
         low, high = (0, 2**32) if kind == "uint" else (-(2**31), 2**31)
         if not low <= number < high:
             fail(f"{number!r} does not fit {_NAMES[kind]}, which goes from {low} to {high - 1}")
-    return Value(kind, _core.Arg.literal(kind, number))
+    return Value(kind, _core.Arg.literal(kind, number), (number, number) if kind == "uint" else _ANY)
 
 
 def _real(number: float) -> float:
@@ -426,6 +541,8 @@ def as_value(value: Any, kind: str) -> Value:
         if isinstance(value, Array):
             fail(f"{_NAMES[kind]} is expected, got an array; index it")
         return constant(kind, value)
+    if isinstance(value, Natural) and kind == "uint":
+        return value.unsigned
     if value.kind != kind:
         fail(f"{_NAMES[kind]} is expected, got {_NAMES[value.kind]}{_conversion(value.kind, kind)}")
     return value
@@ -465,6 +582,10 @@ def _mixed(a: str, b: str) -> str:
 
 def pair(a: Any, b: Any) -> tuple[Value, Value]:
     """Two values of one kind."""
+    if isinstance(a, Natural) or isinstance(b, Natural):
+        if "uint" in (getattr(a, "kind", None), getattr(b, "kind", None)):
+            return as_value(a, "uint"), as_value(b, "uint")
+        a, b = (Natural(constant("uint", it)) if type(plain(it)) is int and it >= 0 else it for it in (a, b))
     if isinstance(a, Value) and isinstance(b, Value) and a.kind != b.kind:
         fail(f"{_NAMES[a.kind]} and {_NAMES[b.kind]} do not mix; {_mixed(a.kind, b.kind)}")
     kind = common_kind([a, b])
@@ -474,12 +595,72 @@ def pair(a: Any, b: Any) -> tuple[Value, Value]:
 def select(mask: Value, yes: Any, no: Any) -> Value:
     """The number `yes` where `mask` holds, `no` elsewhere."""
     yes, no = pair(yes, no)
+    if isinstance(yes, Natural) and isinstance(no, Natural):
+        return Natural(select(mask, yes.unsigned, no.unsigned))
     name = {"float": "Float", "uint": "Uint", "int": "Int", "mask": "Mask"}[yes.kind]
-    return mask._apply(f"{name}Select", yes.kind, yes, no)
+    made = mask._apply(f"{name}Select", yes.kind, yes, no)
+    made.span = (min(yes.span[0], no.span[0]), max(yes.span[1], no.span[1]))
+    return made
 
 
 def _floor(value: Value) -> Value:
     return value._apply("FloatFloor", "float")
+
+
+# Bits of a quotient that one turn of a long division finds, and the turns that the largest quotient of two Floats needs.
+_QUOTIENT_BITS, _TURNS = 23, 13
+
+
+def _divided(x: Value, y: Value) -> tuple[Value, Value]:
+    """`x // y` and `x % y` of Floats, as Python has them: the remainder is exact and has the sign of y."""
+    a, b = abs(x), abs(y)
+    quotient = a / b
+    whole = _floor(quotient)
+    # Below 2^24 the rounded quotient is at most one too large, and its product with b leaves an exact rest.
+    rest = _rest(a, b, whole)
+    whole = select(rest < 0, whole - 1, whole)
+    rest = select(rest < 0, rest + b, rest)
+    rest = select(a < b, a, _long_rest(a, b, quotient >= 2.0**24, rest))
+    whole = select(a < b, 0.0, whole)
+    differ = (x._apply("FloatToBits", "uint") ^ y._apply("FloatToBits", "uint")) >= 1 << 31
+    has_rest = rest > 0
+    # Rounding could make it b.
+    below = (b._apply("FloatToBits", "uint") - 1)._apply("FloatFromBits", "float")
+    size = select(differ & has_rest, select(b - rest < b, b - rest, below), rest)
+    whole = select(differ, -select(has_rest, whole + 1, whole), whole)
+    # As NumPy: an infinite x gives no number, a y of 0 an infinite one.
+    whole = select((a == float("inf")) & (b > 0), float("nan"), whole)
+    return whole, select(y < 0, -size, size)
+
+
+def _rest(a: Value, b: Value, times: Value) -> Value:
+    return (-times)._apply("FloatMulAdd", "float", b, a)
+
+
+def _long_rest(a: Value, b: Value, is_long: Value, rest: Value) -> Value:
+    """The rest of a division whose quotient has more than 24 bits, where one is: found from the highest bits on; elsewhere `rest`."""
+    now = recording()
+    known = is_long.arg.value
+    if known is False:
+        return rest
+
+    def turn(index: _core.Arg, carried: Sequence[_core.Arg]) -> list[_core.Arg]:
+        with now.body(is_loop=True):
+            left, scaled, at = Value("float", carried[0]), b, Value("uint", index)
+            for factor in range(3):
+                # 2^(23 k) for k = 12 .. 0 as a product of three numbers.
+                bits = [max(0, min(127, _QUOTIENT_BITS * k - 127 * factor)) for k in reversed(range(_TURNS))]
+                power = now.core.look_up("float", [2.0**n for n in bits], at.arg)
+                scaled = scaled * Value("float", power)
+            after = _rest(left, scaled, _floor(left / scaled))
+            after = select(after < 0, after + scaled, after)
+            return [select(left < scaled, left, after).arg]
+
+    def long() -> list[_core.Arg]:
+        with now.body():
+            return now.core.repeat(_TURNS, [a.arg], ["rest"], turn)
+
+    return Value("float", long()[0] if known else now.core.when(is_long.arg, [rest.arg], ["rest"], long)[0])
 
 
 def _divisor(divisor: Any, sign: str) -> int:
