@@ -616,3 +616,73 @@ def test_constants_of_python_and_numpy():
         x=np.arange(5, dtype=np.float32),
         u=np.arange(5, dtype=np.uint32),
     )  # fmt: skip
+
+
+def test_actions_are_signed():
+    """Differences of actions are negative, and with a Uint they are one."""
+
+    def results(a, b, n, where, to_float):
+        return [
+            to_float(a - 1), to_float(1 - a), to_float(-a), to_float(a % 2 - 1), to_float(a // 2), to_float(a * 3 - b), to_float(a + b),
+            to_float(abs(a - 3)), to_float((a - 2) * (a - 2)), to_float(n + a), to_float(n * b), to_float(a << 2), to_float(1 << a), to_float(a & 1),
+            to_float(a >> 1), where(a - 2 < 0, 1.0, 2.0), where(a == 4, 1.0, 2.0), where(a < b, 1.0, 2.0), where(a <= n, 1.0, 2.0),
+            to_float(where(a > 2, a, 0)), to_float(where(a > 2, a, n)), to_float(where(a > 2, a, -5)), to_float(a | 8), to_float(a ^ b),
+        ]  # fmt: skip
+
+    count = len(results(0, 0, 0, lambda c, x, y: x if c else y, float))
+
+    @operant.world(observation_space=spaces.Box(-99, 99, (count + 3,)), action_space=spaces.MultiDiscrete([5, 4]), max_episode_steps=9)
+    class SignedActions:
+        seen: operant.Float[24]
+        last: operant.Uint
+        cells: operant.Uint[5]
+
+        def reset(self, draws):
+            return self.State(seen=[0.0] * count, last=7, cells=[0, 1, 4, 9, 16])
+
+        def step(self, s, action, draws):
+            a, b = action
+            s.seen = results(a, b, s.last * 0 + 7, om.where, om.to_float)
+            s.last = om.minimum(a, b)
+            s.cells[a] = a
+            return s, om.to_float(om.table([1.5, 2.5, 3.5, 4.5, 5.5])[a]), False
+
+        def observe(self, s):
+            return [*s.seen, om.to_float(s.last), om.to_float(s.cells[4]), om.to_float(om.clip(s.last, 1, 2) - 1)]
+
+    assert count == 24
+    pairs = [(a, b) for a in range(5) for b in range(4)]
+    envs = operant.make_vec(SignedActions, len(pairs), threads=1)
+    envs.reset(seed=1)
+    obs, rewards, *_ = envs.step(np.array(pairs))
+    for (a, b), row, reward in zip(pairs, obs, rewards, strict=True):
+        ours = results(a, b, 7, lambda c, x, y: x if c else y, float)
+        assert row.tolist() == [*ours, min(a, b), 4 if a == 4 else 16, max(1, min(2, min(a, b))) - 1], (a, b)
+        assert reward == a + 1.5
+
+
+def test_differences_that_cannot_be_negative_become_floats():
+    def rule(u):
+        top = om.minimum(u, 9)
+        return {
+            "from the top": om.to_float(9 - top), "one below": om.to_float(om.maximum(u, 1) - 1), "added first": om.to_float((top + 4) % 5),
+            "wrapping": om.to_float((u - 1) % 8), "masked": om.to_float(15 - (u & 15)), "shifted": om.to_float(15 - (u >> 28)),
+            "of a Bool": om.to_float(1 - om.to_uint(u < 5)), "as an Int": om.to_float(om.to_int(top - 5)), "modulo": om.to_float(6 - u % 7),
+        }  # fmt: skip
+
+    def expected(u):
+        u = u.astype(np.int64)
+        top = np.minimum(u, 9)
+        of = [9 - top, np.maximum(u, 1) - 1, (top + 4) % 5, (u - 1) % 8, 15 - u % 16, 15 - u // 2**28, 1 - (u < 5), top - 5, 6 - u % 7]
+        return dict(zip(rule_names, (array.astype(np.float32) for array in of), strict=True))
+
+    rule_names = ["from the top", "one below", "added first", "wrapping", "masked", "shifted", "of a Bool", "as an Int", "modulo"]
+    assert_computes(rule, expected, u=U)
+
+
+def test_sine_and_cosine_of_large_numbers_are_no_numbers():
+    x = np.array([1e6, 2.0**20, -(2.0**20), 1.0000001 * 2**20, 1e7, 1e8, -1e30, np.inf, np.nan], np.float32)
+    found = computed(lambda x: {"sin": om.sin(x), "cos": om.cos(x), "both": om.sin_cos(x)[0]}, x=x)
+    for name, exact in (("sin", np.sin), ("cos", np.cos), ("both", np.sin)):
+        np.testing.assert_allclose(found[name][:3], exact(x[:3].astype(np.float64)), atol=1.2e-7)
+        assert np.isnan(found[name][3:]).all()

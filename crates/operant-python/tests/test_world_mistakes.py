@@ -136,6 +136,23 @@ OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call
         (lambda s, a, d: om.where(s.b, True, 1), "a Bool is expected, got 1"),
         (lambda s, a, d: om.sqrt(s.n), r"a Float is expected, got a Uint; convert it with operant\.math\.to_float"),
         (lambda s, a, d: om.count_ones(s.i), r"operant\.math\.to_uint"),
+        # Numbers below 0, which no Uint is.
+        (lambda s, a, d: om.to_float(s.n - 1), r"to_float of a Uint that may be -1: below 0 it wraps around.*to_float\(a\) - .*to_int first"),
+        (lambda s, a, d: om.to_float(4 - s.n), "to_float of a Uint that may be -4294967291"),
+        (lambda s, a, d: om.to_float(s.n - a), "to_float of a Uint that may be -2"),
+        (lambda s, a, d: om.to_float(om.where(s.b, s.n - 1, 3)), "to_float of a Uint that may be -1"),
+        (lambda s, a, d: om.to_float(2 * (d.integer(5) - 2) + 1), "to_float of a Uint that may be -3"),
+        (lambda s, a, d: (s.n - 1) % 5, r"% of a Uint that may be -1.*\(x \+ size - 1\) % size"),
+        (lambda s, a, d: (s.n - 1) // 2, "// of a Uint that may be -1"),
+        (lambda s, a, d: s.n < 0, "a Uint is never below 0, so `< 0` is the same for all numbers.*operant.Int"),
+        (lambda s, a, d: s.n - 1 >= 0, "a Uint is never below 0, so `>= 0` is the same"),
+        (lambda s, a, d: 0 > s.n - 1, "a Uint is never below 0, so `< 0` is the same"),
+        (lambda s, a, d: a == 3, "the action is from 0 to 2: `== 3` is the same for all actions"),
+        (lambda s, a, d: a != -1, "the action is from 0 to 2: `!= -1` is the same"),
+        (lambda s, a, d: a < 0, "the action is from 0 to 2: `< 0` is the same"),
+        (lambda s, a, d: 2 < a, "the action is from 0 to 2: `> 2` is the same"),
+        (lambda s, a, d: a >= 3, "the action is from 0 to 2: `>= 3` is the same"),
+        (lambda s, a, d: s.i // a, r"// is not defined for an Int"),
         # Operators.
         (lambda s, a, d: s.n / s.n, r"/ is not defined for a Uint; use // or >> with a constant, or operant\.math\.to_float"),
         (lambda s, a, d: s.n // s.n, r"// of a Uint takes a constant; otherwise convert both sides.*to_float"),
@@ -633,7 +650,7 @@ def test_numbers_that_differ_each_time(number):
         return s, 0.0, False
 
     def chooses(self, s, a, d):
-        wide = number() * 1e6 % 2 < 1
+        wide = int(number() * 1e7) // 7 % 2 == 1
         s.x = s.x * 2 if wide else s.x * 3
         return s, 0.0, False
 

@@ -390,10 +390,12 @@ class Natural(Value):
     __slots__ = ("choices", "unsigned")
 
     def __init__(self, unsigned: Value, choices: int | None = None) -> None:
-        super().__init__("int", unsigned._arg, unsigned.span)
+        super().__init__("int", unsigned._arg)
         self.unsigned = unsigned
         # Of an action: how many there are.
         self.choices = choices
+        if choices is not None:
+            unsigned.span = (0, choices - 1)
 
     @property
     def arg(self) -> _core.Arg:
@@ -487,8 +489,11 @@ def _refuse_never(value: Value, sign: str, other: Any) -> None:
     if number is None or value.kind not in ("uint", "int"):
         return
     choices = value.choices if isinstance(value, Natural) else None
-    if choices is not None and number not in range(choices) and not (sign in ("<", ">=") and number == choices):
-        fail(f"the action is from 0 to {choices - 1}, so `{sign} {number}` is the same for all actions; compare it with one of these numbers")
+    if choices is not None:
+        # The actions for which it holds; a constant that no action has is never equal.
+        holds = {"<": number > 0, ">": number < choices - 1, "<=": number >= 0, ">=": number < choices}
+        if not holds.get(sign, number in range(choices)):
+            fail(f"the action is from 0 to {choices - 1}: `{sign} {number}` is the same for all actions; compare it with one that there is")
     if value.kind == "uint" and sign in ("<", ">=") and number == 0:
         fail(
             f"a Uint is never below 0, so `{sign} 0` is the same for all numbers: 0 - 1 is {2**32 - 1}; use a field of operant.Int, or convert "
