@@ -6,12 +6,9 @@ from urllib.parse import urlencode
 
 import gym_envs
 import numpy as np
-import onnx
-import onnxruntime
 import pytest
 import test_gym
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
-from safetensors import safe_open
 from test_gym import QUICK, short
 
 import operant
@@ -85,6 +82,9 @@ def test_actions_are_those_of_the_engine_in_every_way_out(number):
 
 def in_onnx(policy, many, masks, actions):
     """The exported model computes the same from the same arrays."""
+    import onnx
+    import onnxruntime
+
     policy.export_onnx("policy.onnx")
     model = onnx.load("policy.onnx")
     onnx.checker.check_model(model, full_check=True)
@@ -94,7 +94,8 @@ def in_onnx(policy, many, masks, actions):
     session = onnxruntime.InferenceSession("policy.onnx")
     spaces = policy.metadata["spaces"]
     arrays = list(_translate.taken_apart(spaces["observation"], many, "obs")) + ([masks] if masks is not None else [])
-    found = dict(zip([it.name for it in session.get_outputs()], session.run(None, dict(zip([it.name for it in session.get_inputs()], arrays, strict=True))), strict=True))
+    feed = dict(zip([it.name for it in session.get_inputs()], arrays, strict=True))
+    found = dict(zip([it.name for it in session.get_outputs()], session.run(None, feed), strict=True))
     theirs = [found[name] for name in found if name.split(".")[0] == "action"]
     assert_same(tuple(theirs), tuple(_translate.taken_apart(spaces["action"], actions, "actions")), exact=False)
     np.testing.assert_allclose(found["value"], policy.evaluate(many)[1], atol=1e-4)
@@ -102,6 +103,8 @@ def in_onnx(policy, many, masks, actions):
 
 def with_files(policy):
     """Files describe the spaces."""
+    from safetensors import safe_open
+
     policy.export_safetensors("policy.safetensors")
     with safe_open("policy.safetensors", "numpy") as file:
         assert file.metadata()["operant"] == policy._core.metadata()

@@ -7,6 +7,7 @@ import operator
 import random
 import re
 import time
+import types
 import uuid
 
 import gymnasium
@@ -525,7 +526,8 @@ def test_an_empty_view():
         operant.make_vec(operant.world(view=((0, 0), (0, 1)))(type("Wrong", (Fields,), {"draw": lambda self, s: []})))
 
 
-COUNT, HISTORY, RNG = 0, [], np.random.default_rng(5)
+COUNT, HISTORY, RNG, SETTINGS = 0, [], np.random.default_rng(5), types.ModuleType("settings")
+SETTINGS.count = 1
 
 
 class Settings:
@@ -582,6 +584,10 @@ def outside():
         Settings.count += 1
         return s, 0.0, False
 
+    def in_a_module(self, s, a, d):
+        SETTINGS.count = s.n
+        return s, 0.0, False
+
     def in_a_closure(self, s, a, d):
         nonlocal count
         count += 1
@@ -598,7 +604,8 @@ def outside():
     return [
         (on_self, 1, "self.last"), (counts_on_self, 2, "self.first_count"), (on_the_class, 1, "Wrong.turns"), (deletes, 1, "self.size"),
         (in_a_list_of_self, 1, "self.seen"), (in_a_nested_object, 1, "self.inner"), (in_an_array, 1, "self.array"),
-        (in_a_helper, None, "COUNT"), (in_a_global_list, 1, "HISTORY"), (in_another_class, 1, "Settings"), (in_a_closure, 2, "count"),
+        (in_a_helper, None, "COUNT"), (in_a_global_list, 1, "HISTORY"), (in_another_class, 1, "Settings"),
+        (in_a_module, 1, "SETTINGS.count"), (in_a_closure, 2, "count"),
         (in_a_dictionary, 1, "box"), (of_a_generator, 1, "RNG"),
     ]  # fmt: skip
 

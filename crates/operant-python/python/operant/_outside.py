@@ -10,7 +10,7 @@ import inspect
 import random
 from collections import deque
 from collections.abc import Iterator, Mapping
-from types import CodeType, FunctionType, SimpleNamespace
+from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -33,7 +33,8 @@ class Outside(NamedTuple):
 
 def seen(world: Any, method: str) -> Outside:
     """What the rule `method` of a world reads: attributes, globals, and names of the functions around it."""
-    cls, found = type(world), {}
+    cls = type(world)
+    found: dict[str, Any] = {}
     for base in cls.__mro__:
         found |= {f"{base.__name__}.{name}": value for name, value in vars(base).items() if not _is_code(name, value)}
     cached = {name for base in cls.__mro__ for name, value in vars(base).items() if isinstance(value, functools.cached_property)}
@@ -45,6 +46,9 @@ def seen(world: Any, method: str) -> Outside:
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             with contextlib.suppress(ValueError):  # not assigned yet
                 named[name] = cell.cell_contents
+        for name, module in [pair for pair in named.items() if isinstance(pair[1], ModuleType)]:
+            inside = {attribute: vars(module)[attribute] for attribute in names if attribute in vars(module)}
+            found |= {f"{name}.{attribute}": value for attribute, value in inside.items() if not callable(value)}
         found |= {name: value for name, value in named.items() if _function_of(value) is None}
         called = [*named.values(), *(inspect.getattr_static(cls, name, None) for name in names)]
         functions += [inner for inner in dict.fromkeys(map(_function_of, called)) if inner and inner not in functions]
