@@ -9,7 +9,7 @@ import functools
 import inspect
 import random
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
@@ -31,7 +31,22 @@ class Outside(NamedTuple):
     values: list[Any]
 
 
-def seen(world: Any, method: str) -> Outside:
+#: What surrounds the recording of a rule.
+Watch = Callable[[Any, str], contextlib.AbstractContextManager[None]]
+
+
+@contextlib.contextmanager
+def refused(world: Any, method: str) -> Iterator[None]:
+    """Inside, a rule runs; afterwards an error at the line in which it changed something outside of the state."""
+    before = _seen(world, method)
+    yield
+    after = _seen(world, method)
+    for name in dict.fromkeys([*before.contents, *after.contents]):
+        if before.contents.get(name, _ABSENT) != after.contents.get(name, _ABSENT):
+            _refuse(method, name, after.functions)
+
+
+def _seen(world: Any, method: str) -> Outside:
     """What the rule `method` of a world reads: attributes, globals, and names of the functions around it."""
     cls = type(world)
     found: dict[str, Any] = {}
@@ -55,13 +70,6 @@ def seen(world: Any, method: str) -> Outside:
     own = {function.__module__ for function in functions}
     values: list[Any] = []
     return Outside(functions, {name: _content(value, own, values, ()) for name, value in found.items()}, values)
-
-
-def refuse_changes(method: str, before: Outside, after: Outside) -> None:
-    """An error at the line of a rule that changed something outside of the state."""
-    for name in dict.fromkeys([*before.contents, *after.contents]):
-        if before.contents.get(name, _ABSENT) != after.contents.get(name, _ABSENT):
-            _refuse(method, name, after.functions)
 
 
 def _refuse(method: str, name: str, functions: list[FunctionType]) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import math
@@ -303,17 +304,19 @@ class _Declaration:
 
     def record(self, world: Any) -> bytes:
         """The text of a file: the rules of an object of the class, recorded twice to find numbers that are not the same each time."""
-        content = self._recorded(world)
+        content = self._recorded(world, _outside.refused)
         with _outside.other_chance():
             if self._recorded(world) != content:
                 script = _outside.Script()
-                self._recorded(world, script)
+                self._recorded(world, script=script)
                 script.compare()
-                self._recorded(world, script)
+                self._recorded(world, script=script)
                 fail_in(type(world), "step", f"or another rule: {_outside.UNSTEADY}; {_outside.DRAWN}")
         return content
 
-    def _recorded(self, world: Any, script: _outside.Script | None = None) -> bytes:
+    def _recorded(
+        self, world: Any, watch: _outside.Watch = lambda *_: contextlib.nullcontext(), script: _outside.Script | None = None
+    ) -> bytes:
         cls = type(world)
         added = [name for name in _fields(cls) if name not in self.fields]
         if added:
@@ -340,11 +343,8 @@ class _Declaration:
         is_several = type(spaces[1]).__name__ == "MultiDiscrete"
 
         def function(method: str, rule: Callable[[_core.Recorder], _Results]) -> str:
-            before = _outside.seen(world, method)
-            with _trace.begin(script) as recording:
-                text = recording.core.finish(rule(recording.core))
-            _outside.refuse_changes(method, before, _outside.seen(world, method))
-            return text
+            with watch(world, method), _trace.begin(script) as recording:
+                return recording.core.finish(rule(recording.core))
 
         functions = {
             "reset": function("reset", lambda recorder: self._reset(world, recorder)),
