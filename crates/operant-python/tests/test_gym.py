@@ -323,42 +323,6 @@ def test_vector_environments_name_their_environments():
     assert operant.train(envs, env_options={"workers": 1}, **settings).result["config"]["num_envs"] == 6
     with pytest.raises(ValueError, match="give a function that returns one environment"):
         short(gymnasium.vector.SyncVectorEnv([gym_envs.Steady] * 2))
-    spec = gymnasium.wrappers.ClipAction(gymnasium.make("Pendulum-v1")).spec
-    for wrapped in ({"id": "CartPole-v1", "wrappers": [gym_envs.Masker]}, {"id": spec}):
-        with pytest.raises(ValueError, match="the wrappers of .* cannot be given to worker processes; give a function"):
-            short(gymnasium.make_vec(num_envs=2, vectorization_mode="sync", **wrapped))
-    limited = gymnasium.wrappers.TimeLimit(gymnasium.make("CartPole-v1"), 7).spec
-    for envs in (gymnasium.make_vec(limited, num_envs=2), gymnasium.make_vec("CartPole-v1", num_envs=2, max_episode_steps=7)):
-        assert _register.of_vector(envs).name == "gym:CartPole-v1?max_episode_steps=7"
-
-
-def of_keyword(value):
-    gymnasium.register("operant_tests/Keyword-v0", entry_point="gym_envs:Keyword")
-    try:
-        envs = gymnasium.make_vec("operant_tests/Keyword-v0", num_envs=2, vectorization_mode="sync", value=value)
-        return _gym.parse(_register.of_vector(envs).name).arguments["value"]
-    finally:
-        del gymnasium.registry["operant_tests/Keyword-v0"]
-
-
-@pytest.mark.parametrize("value", ["2", "true", "null", "a b&c=d?", '"q"', "[1]", "é", "", 2, 2.5, 1e300, True, None, [1, "2"], {"a": {"b": [True]}}])
-def test_arguments_of_vector_environments_arrive_as_they_are(value):
-    assert repr(of_keyword(value)) == repr(value)
-
-
-@pytest.mark.parametrize("value", [(1, 2), [(1,)], {1: 2}, b"x", {3}, np.zeros(2), print])
-def test_arguments_that_cannot_be_carried_are_refused(value):
-    with pytest.raises(ValueError, match="env: the argument value of operant_tests/Keyword-v0 .*; give a function at the top of a module"):
-        of_keyword(value)
-
-
-def test_vector_environments_of_the_engine_keep_their_options():
-    envs = gymnasium.make_vec("operant/MinAtar-Breakout-v0", num_envs=16, sticky_action_prob=0.5, threads=1, copy=False)
-    assert _register.of_vector(envs) == ("minatar_breakout", 16, {"sticky_action_prob": 0.5})
-    run = operant.train(envs, **{key: value for key, value in QUICK.items() if key != "num_envs"})
-    assert run.policy.env_options == {"sticky_action_prob": 0.5}
-    with pytest.raises(ValueError, match="max_episode_steps=7 of operant/CartPole-v1 cannot be trained"):
-        operant.train(gymnasium.make_vec("operant/CartPole-v1", num_envs=4, max_episode_steps=7))
 
 
 @pytest.mark.parametrize(("arguments", "name"), [
@@ -677,8 +641,6 @@ def test_workers_that_import_end_with_the_trainer(place, is_killed):
 
 
 # --- Errors before the start
-
-
 
 
 @pytest.mark.parametrize(("env", "says"), [

@@ -4,7 +4,9 @@ import pickle
 from pathlib import Path
 from urllib.parse import urlencode
 
+import echo_envs
 import gym_envs
+import gymnasium
 import numpy as np
 import pytest
 import test_gym
@@ -12,18 +14,18 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 from test_gym import QUICK, short
 
 import operant
-from operant import _translate
+from operant import _gym, _register, _translate
 
 place = test_gym.place
 # The others run in `cargo xtask test --all`.
 FEW = (0, 1, 2)
-NUMBERS = [pytest.param(k, marks=() if k in FEW else pytest.mark.long) for k in range(len(gym_envs.ECHOES))]
+NUMBERS = [pytest.param(k, marks=() if k in FEW else pytest.mark.long) for k in range(len(echo_envs.ECHOES))]
 
 
 def played(number):
     """A short run with these spaces, and what its environments showed and were given in an evaluation: observations, masks, actions."""
     log = Path("log").absolute()
-    run = short(f"gym_envs:Echoes?{urlencode({'number': number, 'log': str(log)})}", options={"restarts": 0}, total_timesteps=256)
+    run = short(f"echo_envs:Echoes?{urlencode({'number': number, 'log': str(log)})}", options={"restarts": 0}, total_timesteps=256)
     log.unlink()
     run.eval(2)
     records = []
@@ -55,7 +57,7 @@ def assert_same(ours, theirs, *, exact=True):
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_actions_are_those_of_the_engine_in_every_way_out(number):
-    obs_space, action_space = gym_envs.ECHOES[number]
+    obs_space, action_space = echo_envs.ECHOES[number]
     run, records = played(number)
     policy = run.policy
     masked = policy.metadata["action_mask"]
@@ -162,12 +164,12 @@ def shared(tmp_path_factory):
 )
 def test_masks_of_environments_that_are_none(kind, says):
     with pytest.raises((RuntimeError, ValueError), match=says):
-        short(f"gym_envs:Masks?kind={kind}", options={"restarts": 0 if kind == "none_legal" else 16})
+        short(f"echo_envs:Masks?kind={kind}", options={"restarts": 0 if kind == "none_legal" else 16})
 
 
 @pytest.mark.parametrize("kind", ["at_the_end", "board"])
 def test_masks_of_environments_that_are_some(kind):
-    assert short(f"gym_envs:Masks?kind={kind}", options={"restarts": 0}).state == "finished"
+    assert short(f"echo_envs:Masks?kind={kind}", options={"restarts": 0}).state == "finished"
 
 
 def test_a_run_of_an_earlier_version_is_warned_about():
@@ -178,3 +180,45 @@ def test_a_run_of_an_earlier_version_is_warned_about():
     path.write_text(before + after[after.index('"atari"') :])
     with pytest.warns(UserWarning, match="an earlier version trained it and did not write the environment's own spaces"):
         assert operant.load(run.dir)(np.zeros(3, np.float32)) in range(3)
+
+
+# --- Vector environments that are trained
+
+
+def test_wrappers_are_refused_and_limits_kept():
+    spec = gymnasium.wrappers.ClipAction(gymnasium.make("Pendulum-v1")).spec
+    for wrapped in ({"id": "CartPole-v1", "wrappers": [gym_envs.Masker]}, {"id": spec}):
+        with pytest.raises(ValueError, match="the wrappers of .* cannot be given to worker processes; give a function"):
+            short(gymnasium.make_vec(num_envs=2, vectorization_mode="sync", **wrapped))
+    limited = gymnasium.wrappers.TimeLimit(gymnasium.make("CartPole-v1"), 7).spec
+    for envs in (gymnasium.make_vec(limited, num_envs=2), gymnasium.make_vec("CartPole-v1", num_envs=2, max_episode_steps=7)):
+        assert _register.of_vector(envs).name == "gym:CartPole-v1?max_episode_steps=7"
+
+
+def of_keyword(value):
+    gymnasium.register("operant_tests/Keyword-v0", entry_point="echo_envs:Keyword")
+    try:
+        envs = gymnasium.make_vec("operant_tests/Keyword-v0", num_envs=2, vectorization_mode="sync", value=value)
+        return _gym.parse(_register.of_vector(envs).name).arguments["value"]
+    finally:
+        del gymnasium.registry["operant_tests/Keyword-v0"]
+
+
+@pytest.mark.parametrize("value", ["2", "true", "null", "a b&c=d?", '"q"', "[1]", "é", "", 2, 2.5, 1e300, True, None, [1, "2"], {"a": {"b": [True]}}])
+def test_arguments_of_vector_environments_arrive_as_they_are(value):
+    assert repr(of_keyword(value)) == repr(value)
+
+
+@pytest.mark.parametrize("value", [(1, 2), [(1,)], {1: 2}, b"x", {3}, np.zeros(2), print])
+def test_arguments_that_cannot_be_carried_are_refused(value):
+    with pytest.raises(ValueError, match="env: the argument value of operant_tests/Keyword-v0 .*; give a function at the top of a module"):
+        of_keyword(value)
+
+
+def test_vector_environments_of_the_engine_keep_their_options():
+    envs = gymnasium.make_vec("operant/MinAtar-Breakout-v0", num_envs=16, sticky_action_prob=0.5, threads=1, copy=False)
+    assert _register.of_vector(envs) == ("minatar_breakout", 16, {"sticky_action_prob": 0.5})
+    run = operant.train(envs, **{key: value for key, value in QUICK.items() if key != "num_envs"})
+    assert run.policy.env_options == {"sticky_action_prob": 0.5}
+    with pytest.raises(ValueError, match="max_episode_steps=7 of operant/CartPole-v1 cannot be trained"):
+        operant.train(gymnasium.make_vec("operant/CartPole-v1", num_envs=4, max_episode_steps=7))

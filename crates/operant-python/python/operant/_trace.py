@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PACKAGES = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (__file__, np.__file__))
 
 # The numbers of a Uint.
-_ANY = (0, 2**32 - 1)
+ANY = (0, 2**32 - 1)
 
 # How errors name the kinds.
 _NAMES = {"float": "a Float", "uint": "a Uint", "int": "an Int", "mask": "a Bool"}
@@ -143,7 +143,7 @@ class Value:
 
     __slots__ = ("_arg", "_body", "_recording", "kind", "span")
 
-    def __init__(self, kind: str, arg: _core.Arg, span: tuple[int, int] = _ANY) -> None:
+    def __init__(self, kind: str, arg: _core.Arg, span: tuple[int, int] = ANY) -> None:
         self._recording = recording()
         self._body = self._recording.bodies[-1]
         self.kind, self._arg = kind, arg
@@ -204,8 +204,8 @@ class Value:
         if swap:
             a, b = b, a
         made = a._apply(by_kind[a.kind], result or a.kind, b)
-        if made.kind == "uint" and sign in _SPANS:
-            made.span = _SPANS[sign](*a.span, *b.span)
+        if made.kind == "uint" and sign in _numbers.SPANS:
+            made.span = _numbers.SPANS[sign](*a.span, *b.span)
         return made
 
     def __add__(self, other: Any) -> Value:
@@ -234,34 +234,34 @@ class Value:
 
     def __floordiv__(self, other: Any) -> Value:
         if self.kind == "uint":
-            divisor = _divisor(other, "//")
-            refuse_below_zero(self, "//")
-            made = _divide(self, divisor)
+            divisor = _division.divisor(other, "//")
+            _numbers.refuse_below_zero(self, "//")
+            made = _division.by_constant(self, divisor)
             made.span = (self.span[0] // divisor, self.span[1] // divisor)
             return made
-        return _divided(*self._floats(other, "//"))[0]
+        return _division.of_floats(*self._floats(other, "//"))[0]
 
     def __rfloordiv__(self, other: Any) -> Value:
         if self.kind == "uint":
             return as_value(other, "uint") // self
-        return _divided(*reversed(self._floats(other, "//")))[0]
+        return _division.of_floats(*reversed(self._floats(other, "//")))[0]
 
     def __mod__(self, other: Any) -> Value:
         if self.kind == "uint":
-            divisor = _divisor(other, "%")
+            divisor = _division.divisor(other, "%")
             if divisor & (divisor - 1) == 0:
                 # Wrapping changes no low bit.
                 return self & (divisor - 1)
-            refuse_below_zero(self, "%")
-            made = self - _divide(self, divisor) * divisor
+            _numbers.refuse_below_zero(self, "%")
+            made = self - _division.by_constant(self, divisor) * divisor
             made.span = (0, min(self.span[1], divisor - 1))
             return made
-        return _divided(*self._floats(other, "%"))[1]
+        return _division.of_floats(*self._floats(other, "%"))[1]
 
     def __rmod__(self, other: Any) -> Value:
         if self.kind == "uint":
             return as_value(other, "uint") % self
-        return _divided(*reversed(self._floats(other, "%")))[1]
+        return _division.of_floats(*reversed(self._floats(other, "%")))[1]
 
     def _floats(self, other: Any, sign: str) -> tuple[Value, Value]:
         """This Float and another one."""
@@ -352,33 +352,33 @@ class Value:
         fail(f"abs is not defined for {_NAMES[self.kind]}, which has no sign")
 
     def __lt__(self, other: Any) -> Value:
-        _refuse_never(self, "<", other)
+        _numbers.refuse_never(self, "<", other)
         return self._binary(other, "<", _LT, "mask")
 
     def __gt__(self, other: Any) -> Value:
-        _refuse_never(self, ">", other)
+        _numbers.refuse_never(self, ">", other)
         return self._binary(other, ">", _LT, "mask", swap=True)
 
     def __le__(self, other: Any) -> Value:
-        _refuse_never(self, "<=", other)
+        _numbers.refuse_never(self, "<=", other)
         if self.kind == "float":
             return self._binary(other, "<=", _LE, "mask")
         return ~self._binary(other, "<=", _LT, "mask", swap=True)
 
     def __ge__(self, other: Any) -> Value:
-        _refuse_never(self, ">=", other)
+        _numbers.refuse_never(self, ">=", other)
         if self.kind == "float":
             return self._binary(other, ">=", _LE, "mask", swap=True)
         return ~self._binary(other, ">=", _LT, "mask")
 
     def __eq__(self, other: object) -> Any:
-        _refuse_never(self, "==", other)
+        _numbers.refuse_never(self, "==", other)
         if self.kind == "mask":
             return ~self._binary(other, "==", _XOR)
         return self._binary(other, "==", _EQ, "mask")
 
     def __ne__(self, other: object) -> Any:
-        _refuse_never(self, "!=", other)
+        _numbers.refuse_never(self, "!=", other)
         if self.kind == "mask":
             return self._binary(other, "!=", _XOR)
         return ~self._binary(other, "!=", _EQ, "mask")
@@ -426,16 +426,6 @@ _LT = {"float": "FloatLt", "uint": "UintLt", "int": "IntLt"}
 _LE = {"float": "FloatLe"}
 _EQ = {"float": "FloatEq", "uint": "UintEq", "int": "IntEq"}
 
-_Span = tuple[int, int]
-
-# What operators make of the spans of their operands; others can make any number.
-_SPANS: dict[str, Callable[[int, int, int, int], _Span]] = {
-    "+": lambda a, b, c, d: (a + c, b + d),
-    "-": lambda a, b, c, d: (a - d, b - c),
-    "*": lambda a, b, c, d: (min(a * c, a * d, b * c), max(a * c, a * d, b * d)),
-    "&": lambda a, b, c, d: (0, min(most for least, most in ((a, b), (c, d), _ANY) if least >= 0)),
-}
-
 _OPERATORS: dict[Any, Callable[..., Any]] = {
     np.add: operator.add,
     np.subtract: operator.sub,
@@ -473,40 +463,6 @@ _REMEDIES = {
 }
 
 
-def refuse_below_zero(value: Value, does: str) -> None:
-    """An error for a Uint that may have wrapped around below 0, where its size matters."""
-    if value.kind == "uint" and value.span[0] < 0:
-        fail(
-            f"{does} of a Uint that may be {value.span[0]}: below 0 it wraps around, so -1 is {2**32 - 1}. Subtract after the conversion, "
-            "as in operant.math.to_float(a) - operant.math.to_float(b), add before you subtract, as in (x + size - 1) % size, or, if "
-            f"the number is right as an Int, convert it with operant.math.to_int first"
-        )
-
-
-def _refuse_never(value: Value, sign: str, other: Any) -> None:
-    """An error for a comparison with a constant that is the same for every number that the value can be."""
-    number = _known(other)
-    if number is None or value.kind not in ("uint", "int"):
-        return
-    choices = value.choices if isinstance(value, Natural) else None
-    if choices is not None:
-        # The actions for which it holds; a constant that no action has is never equal.
-        holds = {"<": number > 0, ">": number < choices - 1, "<=": number >= 0, ">=": number < choices}
-        if not holds.get(sign, number in range(choices)):
-            fail(f"the action is from 0 to {choices - 1}: `{sign} {number}` is the same for all actions; compare it with one that there is")
-    if value.kind == "uint" and sign in ("<", ">=") and number == 0:
-        fail(
-            f"a Uint is never below 0, so `{sign} 0` is the same for all numbers: 0 - 1 is {2**32 - 1}; use a field of operant.Int, or convert "
-            "the numbers with operant.math.to_int before you subtract"
-        )
-
-
-def _known(number: Any) -> int | None:
-    """A whole number that is known while recording."""
-    number = number.arg.value if isinstance(number, Value) else plain(number)
-    return number if isinstance(number, int) and not isinstance(number, bool) else None
-
-
 def plain(number: Any) -> Any:
     """Converts a NumPy number to a Python number; returns anything else unchanged."""
     is_numpy = isinstance(number, np.generic) or (isinstance(number, np.ndarray) and number.ndim == 0)
@@ -530,7 +486,7 @@ def constant(kind: str, number: Any) -> Value:
         low, high = (0, 2**32) if kind == "uint" else (-(2**31), 2**31)
         if not low <= number < high:
             fail(f"{number!r} does not fit {_NAMES[kind]}, which goes from {low} to {high - 1}")
-    return Value(kind, _core.Arg.literal(kind, number), (number, number) if kind == "uint" else _ANY)
+    return Value(kind, _core.Arg.literal(kind, number), (number, number) if kind == "uint" else ANY)
 
 
 def _real(number: float) -> float:
@@ -606,88 +562,6 @@ def select(mask: Value, yes: Any, no: Any) -> Value:
     made = mask._apply(f"{name}Select", yes.kind, yes, no)
     made.span = (min(yes.span[0], no.span[0]), max(yes.span[1], no.span[1]))
     return made
-
-
-def _floor(value: Value) -> Value:
-    return value._apply("FloatFloor", "float")
-
-
-# Bits of a quotient that one turn of a long division finds, and the turns that the largest quotient of two Floats needs.
-_QUOTIENT_BITS, _TURNS = 23, 13
-
-
-def _divided(x: Value, y: Value) -> tuple[Value, Value]:
-    """`x // y` and `x % y` of Floats, as Python has them: the remainder is exact and has the sign of y."""
-    a, b = abs(x), abs(y)
-    quotient = a / b
-    whole = _floor(quotient)
-    # Below 2^24 the rounded quotient is at most one too large, and its product with b leaves an exact rest.
-    rest = _rest(a, b, whole)
-    whole = select(rest < 0, whole - 1, whole)
-    rest = select(rest < 0, rest + b, rest)
-    rest = select(a < b, a, _long_rest(a, b, quotient >= 2.0**24, rest))
-    whole = select(a < b, 0.0, whole)
-    differ = (x._apply("FloatToBits", "uint") ^ y._apply("FloatToBits", "uint")) >= 1 << 31
-    has_rest = rest > 0
-    # Rounding could make it b.
-    below = (b._apply("FloatToBits", "uint") - 1)._apply("FloatFromBits", "float")
-    size = select(differ & has_rest, select(b - rest < b, b - rest, below), rest)
-    whole = select(differ, -select(has_rest, whole + 1, whole), whole)
-    # As NumPy: an infinite x gives no number, a y of 0 an infinite one.
-    whole = select((a == float("inf")) & (b > 0), float("nan"), whole)
-    return whole, select(y < 0, -size, size)
-
-
-def _rest(a: Value, b: Value, times: Value) -> Value:
-    return (-times)._apply("FloatMulAdd", "float", b, a)
-
-
-def _long_rest(a: Value, b: Value, is_long: Value, rest: Value) -> Value:
-    """The rest of a division whose quotient has more than 24 bits, where one is: found from the highest bits on; elsewhere `rest`."""
-    now = recording()
-    known = is_long.arg.value
-    if known is False:
-        return rest
-
-    def turn(index: _core.Arg, carried: Sequence[_core.Arg]) -> list[_core.Arg]:
-        with now.body(is_loop=True):
-            left, scaled, at = Value("float", carried[0]), b, Value("uint", index)
-            for factor in range(3):
-                # 2^(23 k) for k = 12 .. 0 as a product of three numbers.
-                bits = [max(0, min(127, _QUOTIENT_BITS * k - 127 * factor)) for k in reversed(range(_TURNS))]
-                power = now.core.look_up("float", [2.0**n for n in bits], at.arg)
-                scaled = scaled * Value("float", power)
-            after = _rest(left, scaled, _floor(left / scaled))
-            after = select(after < 0, after + scaled, after)
-            return [select(left < scaled, left, after).arg]
-
-    def long() -> list[_core.Arg]:
-        with now.body():
-            return now.core.repeat(_TURNS, [a.arg], ["rest"], turn)
-
-    return Value("float", long()[0] if known else now.core.when(is_long.arg, [rest.arg], ["rest"], long)[0])
-
-
-def _divisor(divisor: Any, sign: str) -> int:
-    if isinstance(divisor, Value):
-        known = divisor.arg.value
-        if known is None:
-            fail(f"{sign} of a Uint takes a constant; otherwise convert both sides with operant.math.to_float")
-        divisor = known
-    divisor = plain(divisor)
-    if isinstance(divisor, bool) or not isinstance(divisor, int) or not 1 <= divisor < 2**32:
-        fail(f"{sign} of a Uint takes a constant from 1 to {2**32 - 1}, got {divisor!r}")
-    return divisor
-
-
-def _divide(number: Value, divisor: int) -> Value:
-    """Exact division by a constant: by a shift, or by a multiplication (Granlund and Montgomery, 1994)."""
-    bits = (divisor - 1).bit_length()
-    if divisor == 1 << bits:
-        return number >> bits if bits else number
-    factor = constant("uint", (2**32 * (2**bits - divisor)) // divisor + 1)
-    high = factor._apply("UintMulHigh", "uint", number)
-    return (high + ((number - high) >> 1)) >> (bits - 1)
 
 
 class Array:
@@ -888,3 +762,7 @@ def flattened(values: Any) -> list[Any]:
     if isinstance(values, (list, tuple, Array, np.ndarray)):
         return [number for value in values for number in flattened(value)]
     fail(f"numbers are expected, got {values!r}")
+
+
+# At the end, because they use what is above.
+from operant import _division, _numbers  # noqa: E402

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from operant import _numbers
 from operant._trace import (
     Array,
     Natural,
@@ -24,7 +25,6 @@ from operant._trace import (
     pair,
     plain,
     recording,
-    refuse_below_zero,
     select,
 )
 
@@ -162,7 +162,7 @@ def to_float(x: Any) -> Value:
     value = as_value(x, "float") if is_number else _any(x)
     if value.kind == "mask":
         return select(value, 1.0, 0.0)
-    refuse_below_zero(value, "to_float")
+    _numbers.refuse_below_zero(value, "to_float")
     return value if value.kind == "float" else value._apply("FloatFromUint" if value.kind == "uint" else "FloatFromInt", "float")
 
 
