@@ -75,7 +75,9 @@ impl OwnSpace {
             OwnSpace::Dict { spaces } => {
                 spaces.iter().flat_map(|(key, space)| space.arrays_below(key.clone())).collect()
             }
-            OwnSpace::Tuple { spaces } => (0..).zip(spaces).flat_map(|(k, it)| it.arrays_below(k.into())).collect(),
+            OwnSpace::Tuple { spaces } => {
+                (0..).zip(spaces).flat_map(|(k, it)| it.arrays_below(k.into())).collect()
+            }
             OwnSpace::Box(array)
             | OwnSpace::Discrete(array)
             | OwnSpace::MultiDiscrete(array)
@@ -104,9 +106,13 @@ mod tests {
             [7,{"type":"MultiBinary","shape":[2,2],"dtype":"int8"}]]}"#;
         let space: OwnSpace = serde_json::from_str(text).expect("a space");
         let arrays = space.arrays();
-        let paths: Vec<String> = arrays.iter().map(|(path, _)| Value::from(path.clone()).to_string()).collect();
+        let paths: Vec<String> =
+            arrays.iter().map(|(path, _)| Value::from(path.clone()).to_string()).collect();
         assert_eq!(paths, [r#"["arm",0]"#, r#"["arm",1]"#, "[7]"]);
-        assert_eq!((arrays[0].1.start[0], arrays[1].1.low[0], arrays[2].1.size()), (-1, f64::NEG_INFINITY, 4));
+        assert_eq!(
+            (arrays[0].1.start[0], arrays[1].1.low[0], arrays[2].1.size()),
+            (-1, f64::NEG_INFINITY, 4)
+        );
         let again = serde_json::to_string(&space).expect("numbers and texts");
         assert_eq!(serde_json::from_str::<OwnSpace>(&again).expect("a space"), space);
     }

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use operant_env::{
-    AnyEnv, EnvCounters, EnvOption, EnvOptions, EnvSpec, OptionError, OptionValue, OwnSpaces, Scene, StepError, Stepper,
-    TileSpec,
+    AnyEnv, EnvCounters, EnvOption, EnvOptions, EnvSpec, OptionError, OptionValue, OwnSpaces, Scene,
+    StepError, Stepper, TileSpec,
 };
 use operant_lane::Leaf;
 

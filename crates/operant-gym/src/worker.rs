@@ -178,7 +178,8 @@ impl Worker {
         match words[self.control.failed].load(Ordering::Relaxed) {
             0 => Ok(()),
             word => {
-                let row = Some((word & !FINAL).wrapping_sub(1) as usize).filter(|row| self.rows.contains(row));
+                let row =
+                    Some((word & !FINAL).wrapping_sub(1) as usize).filter(|row| self.rows.contains(row));
                 Err(Failure { row, what: self.text(shared), is_final: word & FINAL != 0 })
             }
         }

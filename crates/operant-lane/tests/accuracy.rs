@@ -78,7 +78,8 @@ fn sine_and_cosine_are_right_or_nan() {
             continue;
         }
         assert!(sin.abs() <= 1.0 && cos.abs() <= 1.0, "{x}: {sin}, {cos}");
-        let error = (f64::from(sin) - f64::from(x).sin()).abs().max((f64::from(cos) - f64::from(x).cos()).abs());
+        let error =
+            (f64::from(sin) - f64::from(x).sin()).abs().max((f64::from(cos) - f64::from(x).cos()).abs());
         assert!(error <= 1.2e-7, "{x}: {sin}, {cos}");
     }
     for most in [1_048_576.0f32, -1_048_576.0] {
@@ -99,9 +100,9 @@ fn sine_and_cosine_keep_their_bits() {
     // FNV-1a over both results of every 97th float up to 10,000.
     let hash = both(1e-6, 1e4).fold(0xcbf2_9ce4_8422_2325_u64, |hash, x| {
         let (sin, cos) = Float::sin_cos(x);
-        [sin, cos].iter().fold(hash, |hash, y| {
-            (hash ^ u64::from(y.to_bits())).wrapping_mul(0x0000_0100_0000_01b3)
-        })
+        [sin, cos]
+            .iter()
+            .fold(hash, |hash, y| (hash ^ u64::from(y.to_bits())).wrapping_mul(0x0000_0100_0000_01b3))
     });
     assert_eq!(hash, 0xdbe3_405f_4dfd_4bed, "{hash:#x}");
 }

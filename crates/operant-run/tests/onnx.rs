@@ -140,12 +140,11 @@ fn compare(python: &Path, saved: &SavedPolicy) {
     let dir = tempfile::tempdir().expect("a directory");
     let at = |name: &str| dir.path().join(name);
     let outputs = saved.policy.network.policy_outputs();
-    let words =
-        observations(&saved.policy.obs, |name, bytes| {
-            let is_other = ["action", "value"].contains(&name);
-            let file = if is_other { at(&format!("obs.{name}")) } else { at(name) };
-            std::fs::write(file, bytes).expect("written");
-        });
+    let words = observations(&saved.policy.obs, |name, bytes| {
+        let is_other = ["action", "value"].contains(&name);
+        let file = if is_other { at(&format!("obs.{name}")) } else { at(name) };
+        std::fs::write(file, bytes).expect("written");
+    });
     let obs = ObsRows::Words(&words);
     // At least one choice of each component is legal: every third and every fifth.
     let legal: Vec<i8> = (0..ROWS * outputs)

@@ -128,7 +128,8 @@ impl Builder {
 
     /// The graph, in which no inner result has the name of an input or output.
     fn finish(mut self) -> Graph {
-        let mut public: HashSet<String> = self.graph.output.iter().map(|output| output.name.clone()).collect();
+        let mut public: HashSet<String> =
+            self.graph.output.iter().map(|output| output.name.clone()).collect();
         public.extend(["action_mask", STATE].map(str::to_owned));
         let rename = |name: &mut String| {
             if let Some(input) = name.strip_prefix(INPUT) {
@@ -149,8 +150,9 @@ impl Builder {
     fn observations(&mut self, policy: &TrainedPolicy, own: Option<&OwnSpaces>) -> String {
         let mut own = own.map(|own| own.observation.arrays()).unwrap_or_default().into_iter();
         let parts = policy.obs.parts().into_iter();
-        let features: Vec<_> =
-            parts.map(|(name, space)| self.features(name, space, own.next().map(|(_, array)| array))).collect();
+        let features: Vec<_> = parts
+            .map(|(name, space)| self.features(name, space, own.next().map(|(_, array)| array)))
+            .collect();
         let mut obs = match &features[..] {
             [one] => one.clone(),
             many => {
@@ -565,7 +567,8 @@ impl Builder {
                 let start = self.tensor(&own("start"), INT64, &[array.size()], data);
                 x = self.node("Add", &[&x, &start], &own("from_start"), vec![]);
             }
-            let extents: Vec<i64> = std::iter::once(-1).chain(array.shape.iter().map(|&n| n as i64)).collect();
+            let extents: Vec<i64> =
+                std::iter::once(-1).chain(array.shape.iter().map(|&n| n as i64)).collect();
             let extents = self.sizes(&own("shape"), &extents);
             x = self.node("Reshape", &[&x, &extents], &own("shaped"), vec![]);
             let to = element(&array.dtype);

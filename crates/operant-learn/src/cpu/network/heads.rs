@@ -67,7 +67,9 @@ impl<const V: usize> PolicyHead<V> {
         for &choices in counts.iter().filter(|_| self.masked) {
             let (of_component, after) = rest.split_at(choices);
             rest = after;
-            let legal = of_component.iter().fold(splat::<V>(0.0), |sum, row| core::array::from_fn(|v| sum[v] + row[v]));
+            let legal = of_component
+                .iter()
+                .fold(splat::<V>(0.0), |sum, row| core::array::from_fn(|v| sum[v] + row[v]));
             let is_stuck = |&row: &usize| legal[row / LANES].as_array()[row % LANES] == 0.0;
             first = (0..count.min(first.unwrap_or(count))).find(is_stuck).or(first);
         }
