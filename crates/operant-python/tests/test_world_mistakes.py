@@ -399,6 +399,12 @@ def test_arrays_that_cannot_be():
     assert not lines
 
 
+def test_parts_may_have_the_names_of_other_inputs_and_outputs():
+    names = ("action", "value", "logits", "action_mask", "pose_one_hot", "pose")
+    world = made(observation_space=spaces.Dict(dict.fromkeys(names, REAL)), observe=lambda self, s: dict.fromkeys(names, [s.x]))
+    assert set(operant.make_vec(world, 2).reset(seed=1)[0]) == set(names)
+
+
 def without(*names):
     """The rules of `Fields` except some, in its own class."""
     members = {name: value for name, value in vars(Fields).items() if not name.startswith("__")}
@@ -432,13 +438,12 @@ def test_a_missing_limit():
         (spaces.Box(1, 5, (2,), np.uint8), ValueError, "a Box of uint8 must have low=0"),
         (spaces.Dict(a=spaces.Dict(b=REAL)), TypeError, "nested Dict spaces are not supported"),
         (spaces.Dict(a=spaces.Text(3)), TypeError, "observation_space, a: expected a Box"),
-        (spaces.Dict(action=REAL), ValueError, "reserved"),
         (spaces.Discrete(70_000), ValueError, "70000 is not from 1 to 65536"),
     ],
 )
 def test_observation_spaces_that_are_not_supported(space, error, says):
     with pytest.raises(error, match=f"Wrong: .*{says}"):
-        operant.make_vec(made(observation_space=space, observe=lambda self, s: {"action": s.x} if says == "reserved" else s.n))
+        operant.make_vec(made(observation_space=space, observe=lambda self, s: s.n))
 
 
 @pytest.mark.parametrize(
