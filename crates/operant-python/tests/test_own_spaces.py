@@ -219,6 +219,6 @@ def test_vector_environments_of_the_engine_keep_their_options():
     envs = gymnasium.make_vec("operant/MinAtar-Breakout-v0", num_envs=16, sticky_action_prob=0.5, threads=1, copy=False)
     assert _register.of_vector(envs) == ("minatar_breakout", 16, {"sticky_action_prob": 0.5})
     run = operant.train(envs, **{key: value for key, value in QUICK.items() if key != "num_envs"})
-    assert run.policy.env_options == {"sticky_action_prob": 0.5}
+    assert run.policy.env_options["sticky_action_prob"] == 0.5
     with pytest.raises(ValueError, match="max_episode_steps=7 of operant/CartPole-v1 cannot be trained"):
         operant.train(gymnasium.make_vec("operant/CartPole-v1", num_envs=4, max_episode_steps=7))

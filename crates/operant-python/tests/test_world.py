@@ -202,7 +202,7 @@ def test_a_state_without_a_legal_action_is_an_error(tmp_path):
             return [s.t < 3, False, s.t < 3]
 
     settings = {"run_dir": tmp_path, "ring": False, "seed": 1, "num_envs": 16, "num_steps": 16, "total_timesteps": 512, "eval_episodes": 2}
-    with pytest.raises(RuntimeError, match="stuck: no action is legal in environment 0, whose episode has not ended.*`legal`"):
+    with pytest.raises(RuntimeError, match="(?s)stuck: no action is legal in environment 0, whose episode has not ended.*`legal`"):
         operant.train(Stuck(5), **settings)
     # An episode may end in such a state.
     run = operant.train(Stuck(3), **settings)

@@ -313,7 +313,11 @@ impl Graph {
                 };
                 let args: Vec<String> = node.args.iter().map(arg).collect();
                 let table = match node.op {
-                    Op::Table(table) => format!(" {:?}", inner.steps.tables[table]),
+                    Op::Table(table) => {
+                        let entries = inner.steps.tables[table].iter();
+                        let entries: Vec<String> = entries.map(|entry| self.shown(Arg::Literal(*entry))).collect();
+                        format!(" [{}]", entries.join(", "))
+                    }
                     _ => String::new(),
                 };
                 format!("{:?}{table} of {}", node.op, args.join(", "))

@@ -8,6 +8,7 @@ import dis
 import functools
 import inspect
 import random
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
@@ -65,6 +66,9 @@ def _seen(world: Any, method: str) -> Outside:
             inside = {attribute: vars(module)[attribute] for attribute in names if attribute in vars(module)}
             found |= {f"{name}.{attribute}": value for attribute, value in inside.items() if not callable(value)}
         found |= {name: value for name, value in named.items() if _function_of(value) is None}
+        if any(_draws(value, names) for value in named.values()):
+            # A choice that one number makes may be the same in two recordings.
+            found |= {"random": random.getstate(), "np.random": np.random.get_state()}
         called = [*named.values(), *(inspect.getattr_static(cls, name, None) for name in names)]
         functions += [inner for inner in dict.fromkeys(map(_function_of, called)) if inner and inner not in functions]
     own = {function.__module__ for function in functions}
@@ -109,6 +113,12 @@ def _function_of(value: Any) -> FunctionType | None:
     return value if is_own else None
 
 
+def _draws(value: Any, names: list[str]) -> bool:
+    """Whether a function that uses this value can draw from the generators that programs share."""
+    of = type(getattr(value, "__self__", None))
+    return value is random or value is np.random or (value is np and "random" in names) or of in (random.Random, np.random.RandomState)
+
+
 def _is_code(name: str, value: Any) -> bool:
     return name.startswith("__") or name in ("_operant", "State") or callable(value) or hasattr(value, "__get__")
 
@@ -133,11 +143,11 @@ def _content(value: Any, own: set[str], values: list[Any], around: tuple[int, ..
     if isinstance(value, np.ndarray) and value.dtype != object:
         return value.shape, value.dtype.str, value.tobytes()
     if isinstance(value, np.random.Generator):
-        return repr(value.bit_generator.state)
-    if isinstance(value, np.random.RandomState):
-        return repr(value.get_state())
-    if isinstance(value, random.Random):
-        return value.getstate()
+        value = value.bit_generator.state
+    elif isinstance(value, np.random.RandomState):
+        value = value.get_state()
+    elif isinstance(value, random.Random):
+        value = value.getstate()
     values.append(value)
     if id(value) in around:
         return id(value)
@@ -172,7 +182,7 @@ class Script:
         before = self._steps[self._next] if self._next < len(self._steps) else "nothing"
         self._next += 1
         if step != before:
-            _trace.fail(f"{UNSTEADY} (first {before}, then {step}); {DRAWN}")
+            _trace.fail(f"{UNSTEADY} (first {before[:60]}, then {step[:60]}); {DRAWN}")
 
 
 UNSTEADY = "the rules compute something else each time that they are recorded"
@@ -180,6 +190,10 @@ DRAWN = (
     "random numbers, the time and other values that Python gives while recording would be one constant for all environments and steps: draw "
     "from the argument `draws`, keep what changes in a field, and compute constants in __init__"
 )
+
+
+#: One recording at a time: the generators of `random` and `numpy.random` are those of all threads.
+ONE_AT_A_TIME = threading.RLock()
 
 
 @contextlib.contextmanager

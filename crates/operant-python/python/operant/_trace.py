@@ -74,10 +74,10 @@ class Recording:
         self.bodies = [Body()]
         self._script = script
 
-    def note(self, arg: _core.Arg) -> None:
-        """Adds a value to the script."""
+    def note(self, step: _core.Arg | float) -> None:
+        """Adds a value, or a number of Python before it is rounded, to the script."""
         if self._script is not None:
-            self._script.add(self.core.shown(arg))
+            self._script.add(repr(step) if isinstance(step, float) else self.core.shown(step))
 
     @contextlib.contextmanager
     def body(self, *, is_loop: bool = False) -> Iterator[None]:
@@ -480,6 +480,7 @@ def constant(kind: str, number: Any) -> Value:
         fail(f"{_NAMES[kind]} is expected, got {number!r}")
     elif kind == "float":
         number = _real(number)
+        recording().note(number)
     elif isinstance(number, float):
         fail(f"{number!r} is a real number where {_NAMES[kind]} is expected; convert the other side with operant.math.to_float")
     else:

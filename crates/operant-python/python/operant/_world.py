@@ -304,18 +304,17 @@ class _Declaration:
 
     def record(self, world: Any) -> bytes:
         """The text of a file: the rules of an object of the class, recorded twice to find numbers that are not the same each time."""
-        content = self._recorded(world, _outside.refused)
-        with _outside.other_chance():
-            if self._recorded(world) != content:
-                script = _outside.Script()
-                self._recorded(world, script=script)
-                script.compare()
-                self._recorded(world, script=script)
-                fail_in(type(world), "step", f"or another rule: {_outside.UNSTEADY}; {_outside.DRAWN}")
+        with _outside.ONE_AT_A_TIME:
+            script = _outside.Script()
+            content = self._recorded(world, script, _outside.refused)
+            script.compare()
+            with _outside.other_chance():
+                if self._recorded(world, script) != content:
+                    fail_in(type(world), "step", f"or another rule: {_outside.UNSTEADY}; {_outside.DRAWN}")
         return content
 
     def _recorded(
-        self, world: Any, watch: _outside.Watch = lambda *_: contextlib.nullcontext(), script: _outside.Script | None = None
+        self, world: Any, script: _outside.Script, watch: _outside.Watch = lambda *_: contextlib.nullcontext()
     ) -> bytes:
         cls = type(world)
         added = [name for name in _fields(cls) if name not in self.fields]

@@ -212,6 +212,8 @@ class Table:
 
     def __init__(self, kind: str, entries: list[Any]) -> None:
         self._kind, self._entries = kind, entries
+        # For the comparison of two recordings, before the entries are rounded.
+        self._mark = float(hash(tuple(entries)))
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -219,6 +221,7 @@ class Table:
     def __getitem__(self, index: Any) -> Value:
         if isinstance(index, Value) and index.kind == "int":
             index = to_uint(index)
+        recording().note(self._mark)
         found = recording().core.look_up(self._kind, self._entries, as_value(index, "uint").arg)
         return Value(self._kind, found) if self._kind == "float" else Value(self._kind, found, (min(self._entries), max(self._entries)))
 
