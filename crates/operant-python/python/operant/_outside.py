@@ -78,12 +78,14 @@ def _seen(world: Any, method: str) -> Outside:
 
 def _refuse(method: str, name: str, functions: list[FunctionType]) -> NoReturn:
     last = name.rpartition(".")[2]
-    raise _trace.TraceError(
-        _place(functions, last),
+    what = (
         f"{method} changes {name}, which is not in the state. Rules run once, while they are recorded: {name} would be one constant for all "
-        f"environments and steps; make it a field (`{last}: operant.Float` in the class) and assign s.{last}, compute it in __init__ if it "
-        "never changes, or draw random numbers from `draws`",
-    ) from None
+        f"environments and steps; make it a field (`{last}: operant.Float` in the class) and assign s.{last}, or compute it in __init__ if it "
+        "never changes"
+    )
+    if last == "random":
+        what = f"{method} draws from {name}. Rules run once, while they are recorded: its numbers {DRAWN}"
+    raise _trace.TraceError(_place(functions, last), what) from None
 
 
 def _place(functions: list[FunctionType], name: str) -> str:
@@ -182,13 +184,13 @@ class Script:
         before = self._steps[self._next] if self._next < len(self._steps) else "nothing"
         self._next += 1
         if step != before:
-            _trace.fail(f"{UNSTEADY} (first {before[:60]}, then {step[:60]}); {DRAWN}")
+            _trace.fail(f"{UNSTEADY} (first {before[:60]}, then {step[:60]}); they {DRAWN}")
 
 
 UNSTEADY = "the rules compute something else each time that they are recorded"
 DRAWN = (
-    "random numbers, the time and other values that Python gives while recording would be one constant for all environments and steps: draw "
-    "from the argument `draws`, keep what changes in a field, and compute constants in __init__"
+    "would be one constant for all environments and steps: draw from the argument `draws`, keep what changes in a field, and compute constants "
+    "in __init__"
 )
 
 

@@ -145,7 +145,7 @@ class EnvSlot:
             got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
             raise ValueError(f"step() returned {got}, not (observation, reward, terminated, truncated, info)")
         obs, reward, terminated, truncated, info = result
-        reward = float(reward)
+        reward = float(reward.item() if isinstance(reward, np.ndarray) else reward)
         self.length += 1
         whole = True
         if self.game is None:

@@ -310,7 +310,7 @@ class _Declaration:
             script.compare()
             with _outside.other_chance():
                 if self._recorded(world, script) != content:
-                    fail_in(type(world), "step", f"or another rule: {_outside.UNSTEADY}; {_outside.DRAWN}")
+                    fail_in(type(world), "step", f"or another rule: {_outside.UNSTEADY}; they {_outside.DRAWN}")
         return content
 
     def _recorded(
