@@ -69,28 +69,29 @@ __device__ __forceinline__ void env_step(
     unsigned seed_low, unsigned seed_high, unsigned environment, unsigned step_low, unsigned step_high, unsigned purpose,
     EnvState& next, float& reward, bool& terminated) {
     const float force = (action[0] == 1u) ? 10.0f : (-10.0f);
-    const float t1 = rintf(__fmul_rn(state.theta, 0.63661975f));
-    const float t2 = __fmaf_rn(t1, 1.7151245e-15f, __fmaf_rn(t1, 4.371139e-8f, __fmaf_rn(t1, -1.5707964f, state.theta)));
-    const float t3 = __fmul_rn(t2, t2);
-    const float t4 = __fmaf_rn(__fmul_rn(t2, t3), __fmaf_rn(__fmaf_rn(-0.00019515296f, t3, 0.008332161f), t3, -0.16666655f), t2);
-    const float t5 = __fmaf_rn(__fmul_rn(t3, t3), __fmaf_rn(__fmaf_rn(2.4433157e-5f, t3, -0.0013887316f), t3, 0.041666646f), __fmaf_rn(t3, -0.5f, 1.0f));
-    const int t6 = __float2int_rz(t1);
-    const bool t7 = !((t6 & 1) == 0);
-    const float t8 = t7 ? t5 : t4;
-    const float t9 = t7 ? t4 : t5;
-    const float sin = (!((t6 & 2) == 0)) ? (-t8) : t8;
-    const float cos = (!((((int)((unsigned)t6 + (unsigned)1)) & 2) == 0)) ? (-t9) : t9;
+    const float t1 = (fabsf(state.theta) <= 1048576.0f) ? state.theta : __uint_as_float(0x7fc00000u);
+    const float t2 = rintf(__fmul_rn(t1, 0.63661975f));
+    const float t3 = __fmaf_rn(t2, 1.7151245e-15f, __fmaf_rn(t2, 4.371139e-8f, __fmaf_rn(t2, -1.5707964f, t1)));
+    const float t4 = __fmul_rn(t3, t3);
+    const float t5 = __fmaf_rn(__fmul_rn(t3, t4), __fmaf_rn(__fmaf_rn(-0.00019515296f, t4, 0.008332161f), t4, -0.16666655f), t3);
+    const float t6 = __fmaf_rn(__fmul_rn(t4, t4), __fmaf_rn(__fmaf_rn(2.4433157e-5f, t4, -0.0013887316f), t4, 0.041666646f), __fmaf_rn(t4, -0.5f, 1.0f));
+    const int t7 = __float2int_rz(t2);
+    const bool t8 = !((t7 & 1) == 0);
+    const float t9 = t8 ? t6 : t5;
+    const float t10 = t8 ? t5 : t6;
+    const float sin = (!((t7 & 2) == 0)) ? (-t9) : t9;
+    const float cos = (!((((int)((unsigned)t7 + (unsigned)1)) & 2) == 0)) ? (-t10) : t10;
     const float temp = __fmul_rn(__fmaf_rn(__fmul_rn(__fmul_rn(state.theta_dot, state.theta_dot), 0.05f), sin, force), 0.90909094f);
     const float theta_acc = __fdiv_rn(__fmaf_rn(sin, 9.8f, -__fmul_rn(cos, temp)), __fmaf_rn(__fmul_rn(cos, cos), -0.045454547f, 0.6666667f));
     const float x_acc = __fmaf_rn(__fmul_rn(theta_acc, cos), -0.045454547f, temp);
-    const float t10 = __fmaf_rn(state.x_dot, 0.02f, state.x);
-    const float t11 = __fmaf_rn(state.theta_dot, 0.02f, state.theta);
-    next.x = t10;
+    const float t11 = __fmaf_rn(state.x_dot, 0.02f, state.x);
+    const float t12 = __fmaf_rn(state.theta_dot, 0.02f, state.theta);
+    next.x = t11;
     next.x_dot = __fmaf_rn(x_acc, 0.02f, state.x_dot);
-    next.theta = t11;
+    next.theta = t12;
     next.theta_dot = __fmaf_rn(theta_acc, 0.02f, state.theta_dot);
     reward = 1.0f;
-    terminated = (2.4f < fabsf(t10)) || (0.20943952f < fabsf(t11));
+    terminated = (2.4f < fabsf(t11)) || (0.20943952f < fabsf(t12));
 }
 
 __device__ __forceinline__ void env_observe(

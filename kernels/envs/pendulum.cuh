@@ -66,16 +66,17 @@ __device__ __forceinline__ void env_step(
     const float u = (2.0f < t1) ? 2.0f : t1;
     const float angle = __fmaf_rn(floorf(__fmul_rn(__fadd_rn(state.theta, 3.1415927f), 0.15915494f)), -6.2831855f, state.theta);
     const float cost = __fmaf_rn(__fmul_rn(u, u), 0.001f, __fmaf_rn(__fmul_rn(state.theta_dot, state.theta_dot), 0.1f, __fmul_rn(angle, angle)));
-    const float t2 = rintf(__fmul_rn(state.theta, 0.63661975f));
-    const float t3 = __fmaf_rn(t2, 1.7151245e-15f, __fmaf_rn(t2, 4.371139e-8f, __fmaf_rn(t2, -1.5707964f, state.theta)));
-    const float t4 = __fmul_rn(t3, t3);
-    const float t5 = __fmaf_rn(__fmul_rn(t3, t4), __fmaf_rn(__fmaf_rn(-0.00019515296f, t4, 0.008332161f), t4, -0.16666655f), t3);
-    const float t6 = __fmaf_rn(__fmul_rn(t4, t4), __fmaf_rn(__fmaf_rn(2.4433157e-5f, t4, -0.0013887316f), t4, 0.041666646f), __fmaf_rn(t4, -0.5f, 1.0f));
-    const int t7 = __float2int_rz(t2);
-    const float t8 = (!((t7 & 1) == 0)) ? t6 : t5;
-    const float t9 = __fmaf_rn(__fmaf_rn(u, 3.0f, __fmul_rn((!((t7 & 2) == 0)) ? (-t8) : t8, 15.0f)), 0.05f, state.theta_dot);
-    const float t10 = (t9 < (-8.0f)) ? (-8.0f) : t9;
-    const float theta_dot = (8.0f < t10) ? 8.0f : t10;
+    const float t2 = (fabsf(state.theta) <= 1048576.0f) ? state.theta : __uint_as_float(0x7fc00000u);
+    const float t3 = rintf(__fmul_rn(t2, 0.63661975f));
+    const float t4 = __fmaf_rn(t3, 1.7151245e-15f, __fmaf_rn(t3, 4.371139e-8f, __fmaf_rn(t3, -1.5707964f, t2)));
+    const float t5 = __fmul_rn(t4, t4);
+    const float t6 = __fmaf_rn(__fmul_rn(t4, t5), __fmaf_rn(__fmaf_rn(-0.00019515296f, t5, 0.008332161f), t5, -0.16666655f), t4);
+    const float t7 = __fmaf_rn(__fmul_rn(t5, t5), __fmaf_rn(__fmaf_rn(2.4433157e-5f, t5, -0.0013887316f), t5, 0.041666646f), __fmaf_rn(t5, -0.5f, 1.0f));
+    const int t8 = __float2int_rz(t3);
+    const float t9 = (!((t8 & 1) == 0)) ? t7 : t6;
+    const float t10 = __fmaf_rn(__fmaf_rn(u, 3.0f, __fmul_rn((!((t8 & 2) == 0)) ? (-t9) : t9, 15.0f)), 0.05f, state.theta_dot);
+    const float t11 = (t10 < (-8.0f)) ? (-8.0f) : t10;
+    const float theta_dot = (8.0f < t11) ? 8.0f : t11;
     next.theta = __fmaf_rn(theta_dot, 0.05f, state.theta);
     next.theta_dot = theta_dot;
     reward = -cost;
@@ -84,16 +85,17 @@ __device__ __forceinline__ void env_step(
 
 __device__ __forceinline__ void env_observe(
     const EnvState& state, float* obs) {
-    const float t1 = rintf(__fmul_rn(state.theta, 0.63661975f));
-    const float t2 = __fmaf_rn(t1, 1.7151245e-15f, __fmaf_rn(t1, 4.371139e-8f, __fmaf_rn(t1, -1.5707964f, state.theta)));
-    const float t3 = __fmul_rn(t2, t2);
-    const float t4 = __fmaf_rn(__fmul_rn(t2, t3), __fmaf_rn(__fmaf_rn(-0.00019515296f, t3, 0.008332161f), t3, -0.16666655f), t2);
-    const float t5 = __fmaf_rn(__fmul_rn(t3, t3), __fmaf_rn(__fmaf_rn(2.4433157e-5f, t3, -0.0013887316f), t3, 0.041666646f), __fmaf_rn(t3, -0.5f, 1.0f));
-    const int t6 = __float2int_rz(t1);
-    const bool t7 = !((t6 & 1) == 0);
-    const float t8 = t7 ? t5 : t4;
-    const float t9 = t7 ? t4 : t5;
-    obs[0] = (!((((int)((unsigned)t6 + (unsigned)1)) & 2) == 0)) ? (-t9) : t9;
-    obs[1] = (!((t6 & 2) == 0)) ? (-t8) : t8;
+    const float t1 = (fabsf(state.theta) <= 1048576.0f) ? state.theta : __uint_as_float(0x7fc00000u);
+    const float t2 = rintf(__fmul_rn(t1, 0.63661975f));
+    const float t3 = __fmaf_rn(t2, 1.7151245e-15f, __fmaf_rn(t2, 4.371139e-8f, __fmaf_rn(t2, -1.5707964f, t1)));
+    const float t4 = __fmul_rn(t3, t3);
+    const float t5 = __fmaf_rn(__fmul_rn(t3, t4), __fmaf_rn(__fmaf_rn(-0.00019515296f, t4, 0.008332161f), t4, -0.16666655f), t3);
+    const float t6 = __fmaf_rn(__fmul_rn(t4, t4), __fmaf_rn(__fmaf_rn(2.4433157e-5f, t4, -0.0013887316f), t4, 0.041666646f), __fmaf_rn(t4, -0.5f, 1.0f));
+    const int t7 = __float2int_rz(t2);
+    const bool t8 = !((t7 & 1) == 0);
+    const float t9 = t8 ? t6 : t5;
+    const float t10 = t8 ? t5 : t6;
+    obs[0] = (!((((int)((unsigned)t7 + (unsigned)1)) & 2) == 0)) ? (-t10) : t10;
+    obs[1] = (!((t7 & 2) == 0)) ? (-t9) : t9;
     obs[2] = state.theta_dot;
 }

@@ -8,6 +8,7 @@ use operant_lane::bundle::leaves_of;
 use operant_lane::{Leaf, Wide};
 
 use crate::env::{Env, spec_of};
+use crate::own::OwnSpaces;
 use crate::play::{LanePlay, Play, StepperPlay};
 use crate::registry::EnvOptions;
 use crate::replay::{self, Arithmetic, Case, CaseError, CaseWords, Outcome, StepWords};
@@ -99,6 +100,17 @@ pub struct StepError {
     pub what: String,
     /// The remedy; empty if there is none beyond what happened.
     pub remedy: &'static str,
+}
+
+impl StepError {
+    /// The error where no action is legal although one has to be taken, in the environment of this number.
+    pub fn no_legal_action(env: &str, number: usize) -> Self {
+        StepError {
+            env: env.to_owned(),
+            what: format!("no action is legal in environment {number}, whose episode has not ended"),
+            remedy: "let `legal` allow at least one choice of each component, or end the episode in such a state",
+        }
+    }
 }
 
 /// Counters of environments in worker processes.
@@ -240,6 +252,11 @@ pub trait AnyEnv: Send + Sync + 'static {
     /// The environment as CUDA C++; None if it runs only on a CPU.
     fn emit(&self) -> Option<String> {
         self.world().map(|world| world.emit())
+    }
+
+    /// The spaces as the environment declares them; None if they are those of the specification.
+    fn own_spaces(&self) -> Option<OwnSpaces> {
+        None
     }
 
     /// Warnings of environments since the last call, such as the restart of a worker process.

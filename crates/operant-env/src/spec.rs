@@ -73,7 +73,7 @@ impl Default for EnvSpec {
 }
 
 /// Bounds in files: numbers, or words for values that JSON numbers cannot express.
-mod bounds {
+pub(crate) mod bounds {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
     #[derive(Serialize, Deserialize)]
@@ -83,7 +83,7 @@ mod bounds {
         Word(std::borrow::Cow<'a, str>),
     }
 
-    pub(super) fn serialize<S: Serializer>(bounds: &[f64], to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(bounds: &[f64], to: S) -> Result<S::Ok, S::Error> {
         let bound = |bound: &f64| match bound {
             bound if bound.is_finite() => Bound::Number(*bound),
             bound => Bound::Word(if *bound > 0.0 { "inf" } else { "-inf" }.into()),
@@ -91,7 +91,7 @@ mod bounds {
         to.collect_seq(bounds.iter().map(bound))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
         let bound = |bound: Bound<'_>| match &bound {
             Bound::Number(bound) => Ok(*bound),
             Bound::Word(word) => match &**word {
@@ -106,10 +106,6 @@ mod bounds {
 
 /// The maximum of an index bound: an index takes at most 16 bits.
 const MAX_BELOW: u32 = 1 << 16;
-
-/// Names that parts of an observation cannot have: other inputs and outputs of exported networks.
-const RESERVED_NAMES: [&str; 8] =
-    ["action", "logits", "value", "mean", "log_std", "action_mask", "core_state", "next_core_state"];
 
 /// Observations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -199,9 +195,6 @@ impl ObsSpace {
                     let problem = match part {
                         _ if name.is_empty() => Some("has no name".to_owned()),
                         _ if name.contains('.') => Some("has a name with a dot".to_owned()),
-                        _ if RESERVED_NAMES.contains(&name.as_str()) => {
-                            Some("has a reserved name".to_owned())
-                        }
                         _ if parts[..place].iter().any(|(other, _)| other == name) => {
                             Some("has the name of another part".to_owned())
                         }

@@ -205,7 +205,6 @@ fn invalid_spaces_are_refused_with_the_reason() {
             "indices of shape [2, 3] have 2 bounds; give one, one per element of the last axis, or one per index",
         ),
         (parts(&[]), "the observation has no parts"),
-        (parts(&[part("value", one())]), "the part \"value\" has a reserved name"),
         (parts(&[part("a.b", one())]), "the part \"a.b\" has a name with a dot"),
         (parts(&[part("", one())]), "the part \"\" has no name"),
         (parts(&[part("a", one()), part("a", one())]), "the part \"a\" has the name of another part"),

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use operant_env::{ActionSpace, EnvSpec, ObsSpace};
+use operant_env::{ActionSpace, EnvSpec, ObsSpace, OwnSpaces};
 use serde::{Deserialize, Serialize};
 
 /// The version of the format.
@@ -31,6 +31,9 @@ pub struct Description {
     pub(crate) masked: bool,
     /// `start` of each discrete component of an action.
     pub(crate) starts: Vec<i64>,
+    /// The environment's own spaces; none in descriptions of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) spaces: Option<OwnSpaces>,
     /// Whether it is an Atari game with the preprocessing of `--preset atari`.
     pub(crate) atari: bool,
     /// Name, spaces, time limit.

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use operant_env::{
-    AnyEnv, EnvCounters, EnvOption, EnvOptions, EnvSpec, OptionError, OptionValue, Scene, StepError, Stepper,
-    TileSpec,
+    AnyEnv, EnvCounters, EnvOption, EnvOptions, EnvSpec, OptionError, OptionValue, OwnSpaces, Scene,
+    StepError, Stepper, TileSpec,
 };
 use operant_lane::Leaf;
 
@@ -215,6 +215,10 @@ impl AnyEnv for GymEnv {
 
     fn picture(&self, _: &[u32]) -> Scene {
         Scene { low: [0.0, 0.0], high: [1.0, 1.0], shapes: Vec::new() }
+    }
+
+    fn own_spaces(&self) -> Option<OwnSpaces> {
+        self.running.description.spaces.clone()
     }
 
     fn messages(&self) -> Vec<String> {

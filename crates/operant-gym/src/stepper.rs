@@ -112,7 +112,8 @@ impl GymStepper {
         for row in worker.rows.clone() {
             let reward = double(words, layout.rewards + 2 * row);
             if !(reward as f32).is_finite() {
-                return Err(Failure { row: Some(row), what: format!("its reward is {reward:?}") });
+                let what = format!("its reward is {reward:?}");
+                return Err(Failure { row: Some(row), what, is_final: false });
             }
             let ended = words[layout.ends + row].load(Ordering::Relaxed) != 0;
             let obs = layout.obs_of(worker.turn, row);
@@ -122,7 +123,7 @@ impl GymStepper {
                     if let Some(at) = range.clone().find(|at| !is_finite(first + at)) {
                         let value = f32::from_bits(words[first + at].load(Ordering::Relaxed));
                         let what = format!("its observation contains {value} (32-bit word {at})");
-                        return Err(Failure { row: Some(row), what });
+                        return Err(Failure { row: Some(row), what, is_final: false });
                     }
                 }
             }
@@ -159,6 +160,9 @@ impl GymStepper {
     /// Replaces a worker after a failure; its environments begin new episodes.
     fn replace(&mut self, number: usize, mut failure: Failure) -> Result<(), StepError> {
         loop {
+            if failure.is_final {
+                return Err(self.give_up(number, &failure, ""));
+            }
             let (failed, most) = (self.running.count_failure(), self.running.options.restarts);
             if failed > u64::from(most) {
                 let count = format!("\nfailure {failed} exceeds the limit of {most} restarts (env.restarts)");

@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use operant_env::{ActionSpace, ObsSpace};
+use operant_env::{ActionSpace, ObsSpace, OwnSpaces};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::Serialize;
@@ -32,7 +32,12 @@ pub(crate) struct Failure {
     pub(crate) row: Option<usize>,
     /// What happened, with the traceback if there is one.
     pub(crate) what: String,
+    /// Whether it contradicts how the run was started, so that a new worker cannot help.
+    pub(crate) is_final: bool,
 }
+
+/// The bit of a failed row's number that says so.
+const FINAL: u32 = 1 << 31;
 
 /// The data that all workers of a group need, as JSON in the shared memory: bounds of large spaces would be too long for an argument.
 #[derive(Serialize)]
@@ -43,6 +48,7 @@ struct Task<'a> {
     obs: &'a ObsSpace,
     actions: &'a ActionSpace,
     starts: &'a [i64],
+    spaces: Option<&'a OwnSpaces>,
     evaluation: bool,
     time_limit: u32,
     text_bytes: usize,
@@ -55,7 +61,7 @@ pub(crate) fn task(
     (time_limit, evaluation): (u32, bool),
     layout: &Layout,
 ) -> String {
-    let Description { make, directory, masked, starts, spec, .. } = description;
+    let Description { make, directory, masked, starts, spaces, spec, .. } = description;
     let task = Task {
         make,
         directory,
@@ -63,6 +69,7 @@ pub(crate) fn task(
         obs: &spec.obs,
         actions: &spec.actions,
         starts,
+        spaces: spaces.as_ref(),
         evaluation,
         time_limit,
         text_bytes: TEXT_BYTES,
@@ -154,7 +161,7 @@ impl Worker {
             }
             // It may have answered and ended between the two looks, so the word is read once more.
             if let Some(status) = ended {
-                return Err(Failure { row: None, what: exit_message(status) });
+                return Err(Failure { row: None, what: exit_message(status), is_final: false });
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if wait(done, seen, left.min(LOOK)) != seen {
@@ -162,7 +169,7 @@ impl Worker {
             }
             if left.is_zero() {
                 let what = format!("no answer within {timeout} s (env.timeout)");
-                return Err(Failure { row: None, what });
+                return Err(Failure { row: None, what, is_final: false });
             }
             ended = self.child.try_wait().ok().flatten();
         }
@@ -170,9 +177,10 @@ impl Worker {
         let words = shared.words();
         match words[self.control.failed].load(Ordering::Relaxed) {
             0 => Ok(()),
-            row => {
-                let row = Some(row as usize - 1).filter(|row| self.rows.contains(row));
-                Err(Failure { row, what: self.text(shared) })
+            word => {
+                let row =
+                    Some((word & !FINAL).wrapping_sub(1) as usize).filter(|row| self.rows.contains(row));
+                Err(Failure { row, what: self.text(shared), is_final: word & FINAL != 0 })
             }
         }
     }

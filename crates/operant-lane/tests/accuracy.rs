@@ -69,6 +69,45 @@ fn double_precision_errors_are_as_documented() {
 }
 
 #[test]
+fn sine_and_cosine_are_right_or_nan() {
+    for x in both(1e-6, f32::INFINITY) {
+        let (sin, cos) = Float::sin_cos(x);
+        assert_eq!((sin.to_bits(), cos.to_bits()), (Float::sin(x).to_bits(), Float::cos(x).to_bits()));
+        if x.abs() > 1_048_576.0 {
+            assert!(sin.is_nan() && cos.is_nan(), "{x}: {sin}, {cos}");
+            continue;
+        }
+        assert!(sin.abs() <= 1.0 && cos.abs() <= 1.0, "{x}: {sin}, {cos}");
+        let error =
+            (f64::from(sin) - f64::from(x).sin()).abs().max((f64::from(cos) - f64::from(x).cos()).abs());
+        assert!(error <= 1.2e-7, "{x}: {sin}, {cos}");
+    }
+    for most in [1_048_576.0f32, -1_048_576.0] {
+        assert!(!Float::sin(most).is_nan() && Float::sin(most * (1.0 + f32::EPSILON)).is_nan());
+    }
+    assert!(Float::cos(f32::INFINITY).is_nan() && Float::cos(f32::NAN).is_nan());
+    let mut x = 1.0f64;
+    while x < 1e300 {
+        let (sin, cos) = Float::sin_cos(x);
+        assert_eq!(sin.is_nan() && cos.is_nan(), x > 2_147_483_648.0, "{x}: {sin}, {cos}");
+        assert!(sin.is_nan() || (sin - f64::sin(x)).abs().max((cos - f64::cos(x)).abs()) <= 1e-15, "{x}");
+        x *= 1.001;
+    }
+}
+
+#[test]
+fn sine_and_cosine_keep_their_bits() {
+    // FNV-1a over both results of every 97th float up to 10,000.
+    let hash = both(1e-6, 1e4).fold(0xcbf2_9ce4_8422_2325_u64, |hash, x| {
+        let (sin, cos) = Float::sin_cos(x);
+        [sin, cos]
+            .iter()
+            .fold(hash, |hash, y| (hash ^ u64::from(y.to_bits())).wrapping_mul(0x0000_0100_0000_01b3))
+    });
+    assert_eq!(hash, 0xdbe3_405f_4dfd_4bed, "{hash:#x}");
+}
+
+#[test]
 fn edges_are_as_documented() {
     assert_eq!(Float::exp(f32::NEG_INFINITY), 0.0);
     assert_eq!(Float::exp(200.0f32), f32::INFINITY);

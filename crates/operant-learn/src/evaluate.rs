@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use operant_env::play::Outputs;
-use operant_env::{AnyEnv, TileSpec, numbers};
+use operant_env::{AnyEnv, StepError, TileSpec, numbers};
 use operant_lane::{ActionDraws, Purpose, Wide};
 use rayon::prelude::*;
 use wide::{bytemuck, f32x16, u32x16};
@@ -109,6 +109,9 @@ fn up_to_sixteen(
         memory.copy_from_slice(activations.after());
         bytemuck::cast_slice_mut::<_, u32>(mask.as_flattened_mut()).copy_from_slice(&outputs.legal);
         policy_head.set_mask(&mask);
+        if let Some(row) = policy_head.stuck(count) {
+            return Err(StepError::no_legal_action(&spec.name, first as usize + row).into());
+        }
         match inputs.actions {
             EvalActions::Greedy => policy_head.greedy(activations.policy(), &mut actions),
             EvalActions::Sampled => {

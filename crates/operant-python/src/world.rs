@@ -220,6 +220,11 @@ impl Recorder {
         raised.map_or(Ok(after.into_iter().map(Arg).collect()), Err)
     }
 
+    /// A value as a text, to compare two recordings by.
+    fn shown(&self, arg: Arg) -> String {
+        self.0.shown(arg.0)
+    }
+
     /// Names a value in emitted code.
     fn name(&self, arg: Arg, name: &str) {
         if let trace::Arg::Node(id) = arg.0 {

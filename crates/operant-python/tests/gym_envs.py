@@ -148,13 +148,6 @@ def reserved_part() -> Steady:
     return env
 
 
-def equal_parts() -> Steady:
-    """Two parts whose flattened names are equal."""
-    env = Steady()
-    env.observation_space = spaces.Dict({"a": spaces.Dict(b=spaces.Discrete(2)), "a_b": spaces.Discrete(2)})
-    return env
-
-
 class Named(Steady):
     """Observations and actions of nested spaces."""
 
@@ -529,7 +522,7 @@ FAULTS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "real_obs": (replaced(0, 2.5), "an observation had elements of type float64, not whole numbers"),
     "no_mask": (replaced(4, {}), 'no action mask (info["action_mask"] or action_masks())'),
     "empty_mask": (replaced(4, {"action_mask": np.zeros(3, np.int8)}), "the action mask allows no action"),
-    "wide_mask": (replaced(4, {"action_mask": np.ones(4, np.int8)}), "mask has 4 elements; the policy has 3 choices"),
+    "wide_mask": (replaced(4, {"action_mask": np.ones(4, np.int8)}), "the action mask has the shape (4,); expected (3,)"),
     "four_values": (lambda env, result: result[:4], "step() returned 4 values, not (observation, reward, terminated,"),
     "no_values": (lambda env, result: None, "step() returned NoneType, not (observation"),
     "only_obs": (lambda env, result: result[0], "reset() returned ndarray, not (observation, info)"),

@@ -180,6 +180,39 @@ def test_the_documented_world_trains():
     assert run.state == "finished" and run.result["env"] == "treasure"
 
 
+def test_a_state_without_a_legal_action_is_an_error(tmp_path):
+    @operant.world(name="stuck", observation_space=spaces.Box(0, 9, (1,)), action_space=spaces.Discrete(3), max_episode_steps=8)
+    class Stuck:
+        t: operant.Uint
+
+        def __init__(self, end):
+            self.end = end
+
+        def reset(self, draws):
+            return self.State(t=0)
+
+        def step(self, s, action, draws):
+            s.t = s.t + 1
+            return s, om.to_float(action), s.t == self.end
+
+        def observe(self, s):
+            return [om.to_float(s.t)]
+
+        def legal(self, s):
+            return [s.t < 3, False, s.t < 3]
+
+    settings = {"run_dir": tmp_path, "ring": False, "seed": 1, "num_envs": 16, "num_steps": 16, "total_timesteps": 512, "eval_episodes": 2}
+    with pytest.raises(RuntimeError, match="(?s)stuck: no action is legal in environment 0, whose episode has not ended.*`legal`"):
+        operant.train(Stuck(5), **settings)
+    # An episode may end in such a state.
+    run = operant.train(Stuck(3), **settings)
+    assert run.result["eval_return_mean"] in (0, 2, 4, 6)
+    envs = operant.make_vec(Stuck(5), 40, seed=1, threads=1)
+    envs.reset()
+    with pytest.raises(RuntimeError, match="no action is legal in environment 0"):
+        envs.rollout(run.policy, 6)
+
+
 # --- Files
 
 

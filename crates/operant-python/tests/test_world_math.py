@@ -149,15 +149,12 @@ def test_floats():
     )  # fmt: skip
     assert_computes(
         lambda x, y: {
-            "floordiv": x // y, "mod": x % y, "number mod": 7.5 % x, "number floordiv": 7.5 // x, "divmod": divmod(x, y)[1],
             "pow": x**3, "sqrt": om.sqrt(x), "floor": om.floor(x), "round": om.round(x), "builtin": abs(-x),
             "minimum": om.minimum(x, y), "maximum": om.maximum(x, y), "minimum number": om.minimum(1, x),
             "clip": om.clip(x, -1, 2.5), "where": om.where(x < y, x, 7), "where numbers": om.where(x < y, 1.5, 2),
             "to_float": om.to_float(x), "to_int": om.to_int(x), "to_uint": om.to_uint(x), "constant": om.to_float(3) + x * 0,
         },
         lambda x, y: {
-            "floordiv": np.floor(x / y), "mod": x - np.floor(x / y) * y, "number mod": f(7.5) - np.floor(f(7.5) / x) * x,
-            "number floordiv": np.floor(f(7.5) / x), "divmod": x - np.floor(x / y) * y,
             "pow": x * x * x, "sqrt": np.sqrt(x), "floor": np.floor(x), "round": np.rint(x), "builtin": abs(x),
             "minimum": np.where(x < y, x, y), "maximum": np.where(x > y, x, y), "minimum number": np.where(f(1) < x, f(1), x),
             "clip": np.where(np.isnan(x), x, np.clip(x, f(-1), f(2.5))), "where": np.where(x < y, x, f(7)),
@@ -169,6 +166,49 @@ def test_floats():
     )  # fmt: skip
 
 
+def nearest(exact):
+    """The float32 next to a Fraction; of two the even one."""
+    near = np.float32(float(exact))
+    around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
+    return min(around, key=lambda number: (abs(Fraction(float(number)) - exact), number.view(np.uint32) & 1))
+
+
+def test_remainders_and_quotients_of_floats_are_those_of_python():
+    wide = (RNG.standard_normal(4000) * 10.0 ** RNG.integers(-42, 38, 4000)).astype(np.float32).reshape(2, -1)
+    near = np.array([[1e9, 7.0], [62.831852, 6.2831853], [28.8, 0.1], [-1e-9, 6.2831855], [3e38, 1e-45], [180, 0.1]], np.float32).T
+    x, y = (np.concatenate(columns) for columns in zip((X, Y), wide, near, strict=True))
+    found = computed(
+        lambda x, y: {"//": x // y, "%": x % y, "divmod": divmod(x, y)[1], "7.5 //": 7.5 // x, "7.5 %": 7.5 % x, "// 0.1": x // 0.1, "% 6.28": x % 6.28},
+        x=x,
+        y=y,
+    )  # fmt: skip
+    f = np.float32
+    of = {"//": (x, y), "%": (x, y), "divmod": (x, y), "7.5 //": (f(7.5), x), "7.5 %": (f(7.5), x), "// 0.1": (x, f(0.1)), "% 6.28": (x, f(6.28))}
+    checked = 0
+    for name, (a, b) in of.items():
+        a, b = np.broadcast_arrays(a, b)
+        with np.errstate(all="ignore"):
+            special = ~np.isfinite(a) | ~np.isfinite(b) | (b == 0)
+            theirs = np.floor_divide(a, b) if "//" in name else np.remainder(a, b)
+        # Python's sum of a tiny negative number and an infinite b would be b.
+        below = np.where(theirs == b, np.nextafter(b, f(0)), theirs)
+        np.testing.assert_array_equal(found[name][special], (theirs if "//" in name else below)[special], name)
+        for one, other, ours in zip(a[~special], b[~special], found[name][~special], strict=True):
+            exact_a, exact_b = Fraction(float(one)), Fraction(float(other))
+            quotient = exact_a // exact_b
+            if "//" in name:
+                slack = abs(quotient) / 2**23 if abs(quotient) >= 2**24 else 0
+                is_near = abs(quotient) > 3e38 if np.isinf(ours) else abs(Fraction(float(ours)) - quotient) <= slack
+                assert is_near, (one, other, ours)
+                assert quotient or np.signbit(ours) == (np.signbit(one) != np.signbit(other))
+            else:
+                rest = nearest(exact_a - quotient * exact_b)
+                assert ours == (np.nextafter(other, f(0)) if rest == other else rest), (one, other, ours)
+                assert abs(ours) < abs(other) and np.signbit(ours) == np.signbit(other), (one, other, ours)
+            checked += 1
+    assert checked > 10_000
+
+
 def whole(x):
     """A float without its fraction, within the range of int32, and 0 for NaN."""
     return np.clip(np.trunc(np.nan_to_num(x.astype(np.float64), nan=0)), -(2**31), 2**31 - 1).astype(np.int64).astype(np.int32)
@@ -178,11 +218,6 @@ def test_fused_multiply_add_rounds_once():
     x, y, z = ((RNG.standard_normal(500) * 10.0 ** RNG.integers(-3, 3, 500)).astype(np.float32) for _ in range(3))
     # Products that nearly cancel show a second rounding.
     z[:250] = -(x * y)[:250]
-
-    def nearest(exact):
-        near = np.float32(float(exact))
-        around = [np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf))]
-        return min(around, key=lambda number: (abs(Fraction(float(number)) - exact), number.view(np.uint32) & 1))
 
     def expected(x, y, z):
         exact = [Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)) for a, b, c in zip(x, y, z, strict=True)]
@@ -581,3 +616,73 @@ def test_constants_of_python_and_numpy():
         x=np.arange(5, dtype=np.float32),
         u=np.arange(5, dtype=np.uint32),
     )  # fmt: skip
+
+
+def test_actions_are_signed():
+    """Differences of actions are negative, and with a Uint they are one."""
+
+    def results(a, b, n, where, to_float):
+        return [
+            to_float(a - 1), to_float(1 - a), to_float(-a), to_float(a % 2 - 1), to_float(a // 2), to_float(a * 3 - b), to_float(a + b),
+            to_float(abs(a - 3)), to_float((a - 2) * (a - 2)), to_float(n + a), to_float(n * b), to_float(a << 2), to_float(1 << a), to_float(a & 1),
+            to_float(a >> 1), where(a - 2 < 0, 1.0, 2.0), where(a == 4, 1.0, 2.0), where(a < b, 1.0, 2.0), where(a <= n, 1.0, 2.0),
+            to_float(where(a > 2, a, 0)), to_float(where(a > 2, a, n)), to_float(where(a > 2, a, -5)), to_float(a | 8), to_float(a ^ b),
+        ]  # fmt: skip
+
+    count = len(results(0, 0, 0, lambda c, x, y: x if c else y, float))
+
+    @operant.world(observation_space=spaces.Box(-99, 99, (count + 3,)), action_space=spaces.MultiDiscrete([5, 4]), max_episode_steps=9)
+    class SignedActions:
+        seen: operant.Float[24]
+        last: operant.Uint
+        cells: operant.Uint[5]
+
+        def reset(self, draws):
+            return self.State(seen=[0.0] * count, last=7, cells=[0, 1, 4, 9, 16])
+
+        def step(self, s, action, draws):
+            a, b = action
+            s.seen = results(a, b, s.last * 0 + 7, om.where, om.to_float)
+            s.last = om.minimum(a, b)
+            s.cells[a] = a
+            return s, om.to_float(om.table([1.5, 2.5, 3.5, 4.5, 5.5])[a]), False
+
+        def observe(self, s):
+            return [*s.seen, om.to_float(s.last), om.to_float(s.cells[4]), om.to_float(om.clip(s.last, 1, 2) - 1)]
+
+    assert count == 24
+    pairs = [(a, b) for a in range(5) for b in range(4)]
+    envs = operant.make_vec(SignedActions, len(pairs), threads=1)
+    envs.reset(seed=1)
+    obs, rewards, *_ = envs.step(np.array(pairs))
+    for (a, b), row, reward in zip(pairs, obs, rewards, strict=True):
+        ours = results(a, b, 7, lambda c, x, y: x if c else y, float)
+        assert row.tolist() == [*ours, min(a, b), 4 if a == 4 else 16, max(1, min(2, min(a, b))) - 1], (a, b)
+        assert reward == a + 1.5
+
+
+def test_differences_that_cannot_be_negative_become_floats():
+    def rule(u):
+        top = om.minimum(u, 9)
+        return {
+            "from the top": om.to_float(9 - top), "one below": om.to_float(om.maximum(u, 1) - 1), "added first": om.to_float((top + 4) % 5),
+            "wrapping": om.to_float((u - 1) % 8), "masked": om.to_float(15 - (u & 15)), "shifted": om.to_float(15 - (u >> 28)),
+            "of a Bool": om.to_float(1 - om.to_uint(u < 5)), "as an Int": om.to_float(om.to_int(top - 5)), "modulo": om.to_float(6 - u % 7),
+        }  # fmt: skip
+
+    def expected(u):
+        u = u.astype(np.int64)
+        top = np.minimum(u, 9)
+        of = [9 - top, np.maximum(u, 1) - 1, (top + 4) % 5, (u - 1) % 8, 15 - u % 16, 15 - u // 2**28, 1 - (u < 5), top - 5, 6 - u % 7]
+        return dict(zip(rule_names, (array.astype(np.float32) for array in of), strict=True))
+
+    rule_names = ["from the top", "one below", "added first", "wrapping", "masked", "shifted", "of a Bool", "as an Int", "modulo"]
+    assert_computes(rule, expected, u=U)
+
+
+def test_sine_and_cosine_of_large_numbers_are_no_numbers():
+    x = np.array([1e6, 2.0**20, -(2.0**20), 1.0000001 * 2**20, 1e7, 1e8, -1e30, np.inf, np.nan], np.float32)
+    found = computed(lambda x: {"sin": om.sin(x), "cos": om.cos(x), "both": om.sin_cos(x)[0]}, x=x)
+    for name, exact in (("sin", np.sin), ("cos", np.cos), ("both", np.sin)):
+        np.testing.assert_allclose(found[name][:3], exact(x[:3].astype(np.float64)), atol=1.2e-7)
+        assert np.isnan(found[name][3:]).all()

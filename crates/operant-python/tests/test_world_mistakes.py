@@ -1,9 +1,14 @@
 """Mistakes in worlds: each is an error that names the line of the rule and what to write instead."""
 
+import functools
 import inspect
 import math
 import operator
+import random
 import re
+import time
+import types
+import uuid
 
 import gymnasium
 import numpy as np
@@ -15,6 +20,10 @@ from operant import shapes
 
 spaces = gymnasium.spaces
 REAL = spaces.Box(-np.inf, np.inf, (1,))
+
+
+def kept():
+    """Its attributes are values of another call, in a place where no recording looks for changes."""
 
 
 class Fields:
@@ -35,7 +44,7 @@ class Fields:
         return self.State(**{"x": 0.5, "n": 3, "i": -1, "b": True, "few": [0] * 4, "many": [0] * 40, **changes})
 
     def reset(self, draws):
-        self.kept, self.draws, self.kept_state = draws.uniform(), draws, self.first()
+        kept.value, kept.draws, kept.state = draws.uniform(), draws, self.first()
         return self.first()
 
     def step(self, s, action, draws):
@@ -109,7 +118,7 @@ OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call
         (lambda s, a, d: np.ones(3) * s.few, "NumPy function such as multiply.*elements"),
         (lambda s, a, d: s.x * np.ones(3), "a Float is expected, got array"),
         # One number is no list.
-        (lambda s, a, d: a[0], "an index: a Uint is one number in each environment"),
+        (lambda s, a, d: a[0], "an index: an Int is one number in each environment"),
         (lambda s, a, d: list(s.x), "iterating: a Float is one number.*is an array"),
         (lambda s, a, d: len(s.x), r"len\(\): a Float is one number"),
         # Kinds.
@@ -128,6 +137,23 @@ OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call
         (lambda s, a, d: om.where(s.b, True, 1), "a Bool is expected, got 1"),
         (lambda s, a, d: om.sqrt(s.n), r"a Float is expected, got a Uint; convert it with operant\.math\.to_float"),
         (lambda s, a, d: om.count_ones(s.i), r"operant\.math\.to_uint"),
+        # Numbers below 0, which no Uint is.
+        (lambda s, a, d: om.to_float(s.n - 1), r"to_float of a Uint that may be -1: below 0 it wraps around.*to_float\(a\) - .*to_int first"),
+        (lambda s, a, d: om.to_float(4 - s.n), "to_float of a Uint that may be -4294967291"),
+        (lambda s, a, d: om.to_float(s.n - a), "to_float of a Uint that may be -2"),
+        (lambda s, a, d: om.to_float(om.where(s.b, s.n - 1, 3)), "to_float of a Uint that may be -1"),
+        (lambda s, a, d: om.to_float(2 * (d.integer(5) - 2) + 1), "to_float of a Uint that may be -3"),
+        (lambda s, a, d: (s.n - 1) % 5, r"% of a Uint that may be -1.*\(x \+ size - 1\) % size"),
+        (lambda s, a, d: (s.n - 1) // 2, "// of a Uint that may be -1"),
+        (lambda s, a, d: s.n < 0, "a Uint is never below 0, so `< 0` is the same for all numbers.*operant.Int"),
+        (lambda s, a, d: s.n - 1 >= 0, "a Uint is never below 0, so `>= 0` is the same"),
+        (lambda s, a, d: 0 > s.n - 1, "a Uint is never below 0, so `< 0` is the same"),
+        (lambda s, a, d: a == 3, "the action is from 0 to 2: `== 3` is the same for all actions"),
+        (lambda s, a, d: a != -1, "the action is from 0 to 2: `!= -1` is the same"),
+        (lambda s, a, d: a < 0, "the action is from 0 to 2: `< 0` is the same"),
+        (lambda s, a, d: 2 < a, "the action is from 0 to 2: `> 2` is the same"),
+        (lambda s, a, d: a >= 3, "the action is from 0 to 2: `>= 3` is the same"),
+        (lambda s, a, d: s.i // a, r"// is not defined for an Int"),
         # Operators.
         (lambda s, a, d: s.n / s.n, r"/ is not defined for a Uint; use // or >> with a constant, or operant\.math\.to_float"),
         (lambda s, a, d: s.n // s.n, r"// of a Uint takes a constant; otherwise convert both sides.*to_float"),
@@ -229,22 +255,22 @@ def test_a_loop_of_python():
 
 def test_values_of_other_calls():
     def computes(self, s, action, draws):
-        s.x = om.sqrt(self.kept)
+        s.x = om.sqrt(kept.value)
         return s, 0.0, False
 
     def multiplies(self, s, action, draws):
-        return s, self.kept * 2, False
+        return s, kept.value * 2, False
 
     def assigns(self, s, action, draws):
-        s.x = self.kept
+        s.x = kept.value
         return s, 0.0, False
 
     def adds(self, s, action, draws):
-        s.x = s.x + self.kept
+        s.x = s.x + kept.value
         return s, 0.0, False
 
     def draws(self, s, action, draws):
-        s.x = self.draws.uniform()
+        s.x = kept.draws.uniform()
         return s, 0.0, False
 
     for step in (computes, multiplies, adds):
@@ -255,9 +281,9 @@ def test_values_of_other_calls():
     with pytest.raises(operant.TraceError, match=line_of(draws, 1) + "these draws belong to another call"):
         operant.make_vec(made(step=draws))
     with pytest.raises(operant.TraceError, match=f"step returns a state whose x .*{KEPT}"):
-        operant.make_vec(made(step=lambda self, s, a, d: (self.kept_state, 0.0, False)))
+        operant.make_vec(made(step=lambda self, s, a, d: (kept.state, 0.0, False)))
     with pytest.raises(operant.TraceError, match=f"step returns .* for the reward: .*{KEPT}"):
-        operant.make_vec(made(step=lambda self, s, a, d: (s, self.kept, False)))
+        operant.make_vec(made(step=lambda self, s, a, d: (s, kept.value, False)))
     with pytest.raises(operant.TraceError, match="can be used only while the rules of a world are recorded"):
         om.sqrt(2.0)
 
@@ -373,6 +399,12 @@ def test_arrays_that_cannot_be():
     assert not lines
 
 
+def test_parts_may_have_the_names_of_other_inputs_and_outputs():
+    names = ("action", "value", "logits", "action_mask", "pose_one_hot", "pose")
+    world = made(observation_space=spaces.Dict(dict.fromkeys(names, REAL)), observe=lambda self, s: dict.fromkeys(names, [s.x]))
+    assert set(operant.make_vec(world, 2).reset(seed=1)[0]) == set(names)
+
+
 def without(*names):
     """The rules of `Fields` except some, in its own class."""
     members = {name: value for name, value in vars(Fields).items() if not name.startswith("__")}
@@ -406,13 +438,12 @@ def test_a_missing_limit():
         (spaces.Box(1, 5, (2,), np.uint8), ValueError, "a Box of uint8 must have low=0"),
         (spaces.Dict(a=spaces.Dict(b=REAL)), TypeError, "nested Dict spaces are not supported"),
         (spaces.Dict(a=spaces.Text(3)), TypeError, "observation_space, a: expected a Box"),
-        (spaces.Dict(action=REAL), ValueError, "reserved"),
         (spaces.Discrete(70_000), ValueError, "70000 is not from 1 to 65536"),
     ],
 )
 def test_observation_spaces_that_are_not_supported(space, error, says):
     with pytest.raises(error, match=f"Wrong: .*{says}"):
-        operant.make_vec(made(observation_space=space, observe=lambda self, s: {"action": s.x} if says == "reserved" else s.n))
+        operant.make_vec(made(observation_space=space, observe=lambda self, s: s.n))
 
 
 @pytest.mark.parametrize(
@@ -452,10 +483,10 @@ def test_declarations(settings, error, says):
 def test_a_field_assigned_inside_a_rule_is_not_assigned_everywhere():
     def step(self, s, action, draws):
         def rule(n):
-            s.x = self.other
+            s.x = other
             return n
 
-        self.other = s.x + 1.0
+        other = s.x + 1.0
         s.n = operant.math.when(s.n == 1, rule, s.n)
         return s, 0.0, False
 
@@ -498,3 +529,175 @@ def test_what_is_no_world():
 def test_an_empty_view():
     with pytest.raises(ValueError, match=r"the view from .* is empty"):
         operant.make_vec(operant.world(view=((0, 0), (0, 1)))(type("Wrong", (Fields,), {"draw": lambda self, s: []})))
+
+
+COUNT, HISTORY, RNG, SETTINGS = 0, [], np.random.default_rng(5), types.ModuleType("settings")
+SETTINGS.count = 1
+
+
+class Settings:
+    count = 0
+
+
+def assigns_to_a_global(s):
+    global COUNT
+    COUNT += 1
+
+
+def outside():
+    """Rules that keep something outside of the state: the offset of the line that does, and what the error calls it."""
+    count, box = 0, {"last": 0.0}
+
+    def on_self(self, s, a, d):
+        self.last = s.x
+        return s, 0.0, False
+
+    def counts_on_self(self, s, a, d):
+        s.x = s.x + self.first_count
+        self.first_count += 1
+        return s, 0.0, False
+
+    def on_the_class(self, s, a, d):
+        type(self).turns = 3
+        return s, 0.0, False
+
+    def deletes(self, s, a, d):
+        del self.size
+        return s, 0.0, False
+
+    def in_a_list_of_self(self, s, a, d):
+        self.seen.append(1)
+        return s, 0.0, False
+
+    def in_a_nested_object(self, s, a, d):
+        self.inner.count = 4
+        return s, 0.0, False
+
+    def in_an_array(self, s, a, d):
+        self.array[1] += 1
+        return s, 0.0, False
+
+    def in_a_helper(self, s, a, d):
+        assigns_to_a_global(s)
+        return s, 0.0, False
+
+    def in_a_global_list(self, s, a, d):
+        HISTORY.append(s.x)
+        return s, 0.0, False
+
+    def in_another_class(self, s, a, d):
+        Settings.count += 1
+        return s, 0.0, False
+
+    def in_a_module(self, s, a, d):
+        SETTINGS.count = s.n
+        return s, 0.0, False
+
+    def in_a_closure(self, s, a, d):
+        nonlocal count
+        count += 1
+        return s, 0.0, False
+
+    def in_a_dictionary(self, s, a, d):
+        box["last"] = s.x
+        return s, 0.0, False
+
+    def of_a_generator(self, s, a, d):
+        s.x = RNG.uniform()
+        return s, 0.0, False
+
+    return [
+        (on_self, 1, "self.last"), (counts_on_self, 2, "self.first_count"), (on_the_class, 1, "Wrong.turns"), (deletes, 1, "self.size"),
+        (in_a_list_of_self, 1, "self.seen"), (in_a_nested_object, 1, "self.inner"), (in_an_array, 1, "self.array"),
+        (in_a_helper, None, "COUNT"), (in_a_global_list, 1, "HISTORY"), (in_another_class, 1, "Settings"),
+        (in_a_module, 1, "SETTINGS.count"), (in_a_closure, 2, "count"),
+        (in_a_dictionary, 1, "box"), (of_a_generator, 1, "RNG"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("step", "offset", "name"), outside(), ids=lambda it: getattr(it, "__name__", None))
+def test_rules_that_change_what_is_not_in_the_state(step, offset, name):
+    def init(self):
+        self.size, self.seen, self.array, self.inner, self.first_count = 3, [], np.zeros(3), Settings(), 1
+
+    place = line_of(step, offset) if offset else line_of(assigns_to_a_global, 2)
+    says = f"{place}step changes {re.escape(name)}, which is not in the state.*make it a field"
+    with pytest.raises(operant.TraceError, match=says):
+        operant.make_vec(made(step=step, __init__=init))
+
+
+def test_rules_may_read_what_is_not_in_the_state():
+    class Reads(Fields):
+        def __init__(self):
+            self.factor, self.table = 2.0, np.arange(4)
+
+        @functools.cached_property
+        def made_once(self):
+            return float(self.table.sum())
+
+        def step(self, s, action, draws):
+            local = [s.x]
+            local.append(s.x * self.factor * self.made_once)
+            s.x = local[-1] + Settings.count + len(HISTORY) + np.random.default_rng(3).uniform()
+            return s, 0.0, False
+
+    operant.make_vec(operant.world(Reads))
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        lambda: time.time(), lambda: time.perf_counter(), lambda: next(NUMBERS), lambda: float(uuid.uuid4().int % 1000),
+        lambda: float(np.random.default_rng().integers(10**6)),
+    ],
+)  # fmt: skip
+def test_numbers_that_differ_each_time(number):
+    def in_step(self, s, a, d):
+        s.x = s.x * 2
+        s.x = s.x + number()
+        return s, 0.0, False
+
+    def in_a_table(self, s, a, d):
+        s.x = om.table([1.0, number()])[s.n]
+        return s, 0.0, False
+
+    def chooses(self, s, a, d):
+        power = int(number() * 1e7) // 7 % 13 + 2
+        s.x = s.x**power
+        return s, 0.0, False
+
+    rules = [("step", in_step, 2), ("step", in_a_table, 1), ("reset", lambda self, draws: self.first(x=om.to_float(number())), 0)]
+    rules += [("observe", lambda self, s: [s.x + number()], 0), ("step", chooses, 2)]
+    for method, rule, offset in rules:
+        says = line_of(rule, offset) + "the rules compute something else each time that they are recorded .*draw from the argument `draws`"
+        with pytest.raises(operant.TraceError, match=says):
+            operant.make_vec(made(**{method: rule}))
+
+
+@pytest.mark.parametrize(("number", "name"), [(np.random.uniform, "np.random"), (random.random, "random"), (lambda: np.random.randint(2), "np.random")])
+def test_random_numbers_of_python(number, name):
+    def step(self, s, a, d):
+        s.x = s.x + 1 if number() < 0.5 else s.x
+        return s, 0.0, False
+
+    with pytest.raises(operant.TraceError, match=rf"step draws from {name}\. .* one constant for all environments.*draw from the argument `draws`"):
+        operant.make_vec(made(step=step))
+
+    def mentions(self, s, a, d):
+        s.x = s.x * 2
+        s.x = s.x + np.random.uniform() + random.random()
+        return s, 0.0, False
+
+    with pytest.raises(operant.TraceError, match=line_of(mentions, 2) + r"step draws from (np\.)?random"):
+        operant.make_vec(made(step=mentions))
+
+
+def test_recording_leaves_the_random_numbers_of_the_program_alone():
+    random.seed(3), np.random.seed(3)
+    operant.make_vec(made())
+    drawn = random.random(), np.random.random()
+    random.seed(3), np.random.seed(3)
+    assert drawn == (random.random(), np.random.random())
+
+
+NUMBERS = iter(range(10**9))

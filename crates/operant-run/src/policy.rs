@@ -48,7 +48,14 @@ impl SavedPolicy {
     pub fn load_with(registry: &Registry, parent: &Path, what: &str, line: &CommandLine) -> Result<Self> {
         let target = EvalTarget::find(parent, what)?;
         let env = target.env(registry)?;
-        let EvalTarget { run, path, checkpoint, warnings } = target;
+        let EvalTarget { run, path, checkpoint, mut warnings } = target;
+        if env.spec().family == "Gymnasium" && env.own_spaces().is_none() {
+            warnings.push(format!(
+                "{}: an earlier version trained it and did not write the environment's own spaces: observations are given and actions \
+                 returned in the engine's shapes, whole numbers from 0 on",
+                path.display()
+            ));
+        }
         let at = |error: Error| Error { place: Some(path.display().to_string()), ..error };
         let facts = EnvFacts::of(&env.spec(), registry);
         let requested = config::requested(facts, line, Some((&run, &checkpoint.config)))?;

@@ -19,7 +19,10 @@ const ROWS: usize = 100;
 /// Checks the model in the working directory, and writes its outputs for the inputs there.
 const SCRIPT: &str = "
 import numpy as np, onnx, onnxruntime, sys
-onnx.checker.check_model(onnx.load('m.onnx'), full_check=True)
+model = onnx.load('m.onnx')
+onnx.checker.check_model(model, full_check=True)
+names = [x.name for x in [*model.graph.input, *model.graph.initializer]] + [x for node in model.graph.node for x in node.output]
+assert len(names) == len(set(names)), 'a name is assigned twice'
 session = onnxruntime.InferenceSession('m.onnx')
 feed = {i.name: np.fromfile(i.name, {'tensor(float)': 'f4', 'tensor(bool)': '?', 'tensor(int64)': 'i8', 'tensor(uint8)': 'u1'}[i.type])
         .reshape(-1, *i.shape[1:]) for i in session.get_inputs()}
@@ -137,8 +140,11 @@ fn compare(python: &Path, saved: &SavedPolicy) {
     let dir = tempfile::tempdir().expect("a directory");
     let at = |name: &str| dir.path().join(name);
     let outputs = saved.policy.network.policy_outputs();
-    let words =
-        observations(&saved.policy.obs, |name, bytes| std::fs::write(at(name), bytes).expect("written"));
+    let words = observations(&saved.policy.obs, |name, bytes| {
+        let is_other = ["action", "value"].contains(&name);
+        let file = if is_other { at(&format!("obs.{name}")) } else { at(name) };
+        std::fs::write(file, bytes).expect("written");
+    });
     let obs = ObsRows::Words(&words);
     // At least one choice of each component is legal: every third and every fifth.
     let legal: Vec<i8> = (0..ROWS * outputs)
@@ -217,6 +223,15 @@ fn onnxruntime_computes_what_the_engine_does() {
     ]);
     let symbols = parts(&[("cells", &cells), ("flags", &bits)]);
     let numbers = parts(&[("speed", &floats), ("position", &floats)]);
+    // Names of other inputs and outputs, and of inner results.
+    let others = parts(&[
+        ("action", &index(&[], &[4])),
+        ("value", &bits),
+        ("pose_one_hot", &cells),
+        ("pose", &index(&[2], &[3])),
+        ("obs_features", &floats),
+        ("logits_of_all", &image),
+    ]);
     let four = || ActionSpace::Discrete(vec![4]);
     for (obs, actions, masked, shared_trunk) in [
         (index(&[], &[500]), four(), false, true),
@@ -226,6 +241,7 @@ fn onnxruntime_computes_what_the_engine_does() {
         (all, four(), true, false),
         (symbols, four(), false, false),
         (numbers, bounds.clone(), false, true),
+        (others, four(), true, false),
         (floats.clone(), ActionSpace::Discrete(vec![4]), false, true),
         (floats.clone(), ActionSpace::Discrete(vec![6]), true, false),
         (bits, ActionSpace::Discrete(vec![3, 6, 4]), true, true),

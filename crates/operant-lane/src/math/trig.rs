@@ -1,11 +1,15 @@
-//! Sine and cosine: reduction to abs(r) <= pi/4 by a multiple of pi/2 held in three parts, then the series.
+//! Sine and cosine: reduction to abs(r) <= pi/4 by a multiple of pi/2 held in three parts, then the series. NaN where the reduction does not
+//! hold.
 
 use super::polynomial;
 use crate::lane::{Float, Int, Mask};
 
-/// Sine and cosine of `x` in radians.
+/// Sine and cosine of `x` in radians: NaN beyond abs(x) = 2^20 in single precision and 2^31 in double precision.
 #[inline(always)]
 pub fn sin_cos<F: Float>(x: F) -> (F, F) {
+    // Beyond it rounding moves the multiple of pi/2 by more than a tenth, or it does not fit an Int.
+    let most = if F::DOUBLE { 2_147_483_648.0 } else { 1_048_576.0 };
+    let x = x.abs().le(F::splat(most)).select(x, F::splat(f64::NAN));
     let turns = (x * F::splat(core::f64::consts::FRAC_2_PI)).round();
     // pi/2 as a sum of three numbers of the lane's precision: a fused product with each loses nothing.
     let [high, middle, low] = if F::DOUBLE {

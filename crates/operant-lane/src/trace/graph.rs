@@ -297,6 +297,34 @@ impl Graph {
         }
     }
 
+    /// A constant, or a node by its operation and arguments: a text to compare two recordings by.
+    pub fn shown(&self, arg: Arg) -> String {
+        match arg {
+            Arg::Literal(Literal::Float(bits)) => format!("{:?}", f32::from_bits(bits)),
+            Arg::Literal(Literal::Uint(value)) => value.to_string(),
+            Arg::Literal(Literal::Int(value)) => value.to_string(),
+            Arg::Literal(Literal::Mask(value)) => value.to_string(),
+            Arg::Node(id) => {
+                let inner = self.0.borrow();
+                let node = &inner.steps.nodes[id as usize];
+                let arg = |arg: &Arg| match *arg {
+                    Arg::Node(id) => format!("value {id}"),
+                    literal => self.shown(literal),
+                };
+                let args: Vec<String> = node.args.iter().map(arg).collect();
+                let table = match node.op {
+                    Op::Table(table) => {
+                        let entries = inner.steps.tables[table].iter();
+                        let entries: Vec<String> = entries.map(|entry| self.shown(Arg::Literal(*entry))).collect();
+                        format!(" [{}]", entries.join(", "))
+                    }
+                    _ => String::new(),
+                };
+                format!("{:?}{table} of {}", node.op, args.join(", "))
+            }
+        }
+    }
+
     /// An argument of the function, by its text in CUDA.
     pub fn parameter(&self, name: &str, kind: Type) -> Arg {
         Arg::Node(self.record(Op::Parameter(name.to_owned()), Vec::new(), kind))

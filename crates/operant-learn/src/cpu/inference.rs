@@ -202,6 +202,11 @@ impl<const V: usize> RowBuffers<V> {
         }
     }
 
+    /// The first of `count` rows whose last action had a component without a legal choice.
+    pub fn stuck(&self, count: usize) -> Option<usize> {
+        self.head.stuck(count)
+    }
+
     /// Copies the masks of some rows, `(rows, choices)`, nonzero where a choice is legal.
     fn read_legal(&mut self, legal: &[i8], choices: usize) {
         for (row, legal) in legal.chunks_exact(choices).enumerate() {

@@ -69,7 +69,7 @@ class Draws:
                 fail(f"integer takes whole numbers, got {bound!r}")
         if not 0 <= low < high <= 2**32 - 1:
             fail(f"integer: expected 0 <= low < high <= {2**32 - 1}, got low {low} and high {high}")
-        drawn = Value("uint", self._draw("below", int(high - low)))
+        drawn = Value("uint", self._draw("below", int(high - low)), (0, int(high - low) - 1))
         return drawn + int(low) if low else drawn
 
     def bits(self) -> Value:

@@ -8,12 +8,14 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 import numpy as np
 from numpy.typing import NDArray
+
+from operant import _translate
 
 # Steps after which an episode of an environment without its own limit is truncated: an evaluation plays whole episodes.
 UNLIMITED = 10_000
@@ -40,14 +42,19 @@ def parse(name: str) -> Parsed:
     target, _, query = name.partition("?")
     arguments: dict[str, Any] = {}
     for key, value in parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)):
-        try:
-            arguments[key] = json.loads(value)
-        except ValueError:
-            arguments[key] = value
+        arguments[key] = argument(value)
     preset = arguments.pop("preset", None)
     if preset not in (None, "atari"):
         raise ValueError(f"unknown preset {preset}; available: atari")
     return Parsed(target, arguments, preset)
+
+
+def argument(text: str) -> Any:
+    """The value of an argument: JSON, or else a text as it is."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def is_gym(name: str) -> bool:
@@ -121,7 +128,49 @@ def parts(space: Any) -> list[Part]:
     visit(space, ())
     if not found:
         raise ValueError(f"observation_space: {space} has no arrays")
+    if isinstance(space, spaces.Dict) and "action_mask" in space.spaces:
+        raise ValueError('observation_space: an action mask is no observation; return it as info["action_mask"]')
+    # Keys that differ in other characters only.
+    names: set[str] = set()
+    for k, part in enumerate(found):
+        others = (f"{part.name}_{number}" for number in range(2, len(found) + 2))
+        name = part.name if part.name not in names else next(other for other in others if other not in names)
+        names.add(name)
+        found[k] = part._replace(name=name)
     return found
+
+
+def own_space(space: Any, where: str, *, is_action: bool = False) -> dict[str, Any]:
+    """The environment's own space, as `_translate` has it."""
+    from gymnasium import spaces
+
+    if isinstance(space, (spaces.Dict, spaces.Tuple)):
+        items = list(space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces))
+        for key, _ in items:
+            if isinstance(key, bool) or not isinstance(key, (str, int)):
+                raise ValueError(f"{where}: the key {key!r} is neither a text nor a whole number")
+        inner = [own_space(one, f"{where}[{key!r}]", is_action=is_action) for key, one in items]
+        if isinstance(space, spaces.Tuple):
+            return {"type": "Tuple", "spaces": inner}
+        return {"type": "Dict", "spaces": [[key, one] for (key, _), one in zip(items, inner, strict=True)]}
+    shape = list(space.shape or ())
+    size = int(np.prod(shape, dtype=np.int64))
+    of: dict[str, Any] = {"type": next(name for name in _ARRAYS if isinstance(space, getattr(spaces, name)))}
+    of |= {"shape": shape, "dtype": str(np.dtype(space.dtype))}
+    if of["type"] in ("Discrete", "MultiDiscrete"):
+        of["n"] = np.ravel(space.n if of["type"] == "Discrete" else space.nvec).astype(np.int64).tolist()
+        start = np.broadcast_to(getattr(space, "start", 0), shape).ravel().astype(np.int64).tolist()
+        if any(start):
+            of["start"] = start
+    elif of["type"] == "MultiBinary" and is_action:
+        of["n"] = [2] * size
+    elif is_action:
+        of |= {name: [_bound(x) for x in np.ravel(getattr(space, name)).astype(np.float64)] for name in ("low", "high")}
+    return of
+
+
+#: The spaces of arrays, the more special ones first.
+_ARRAYS = ("Discrete", "MultiDiscrete", "MultiBinary", "Box")
 
 
 def obs_spec(parts: Sequence[Part]) -> dict[str, Any]:
@@ -240,8 +289,6 @@ class Actions(NamedTuple):
     read: Callable[[NDArray[np.float32]], Any]
     # Choices of each component; empty for real numbers.
     choices: list[int]
-    # The arrays of a mask, in the order of the components.
-    masks: Callable[[Any], list[NDArray[Any]]]
     # The environment's number of the first choice of each component.
     starts: list[int]
 
@@ -269,13 +316,13 @@ def actions(space: Any, where: str = "action_space") -> Actions:
         low, high = (np.broadcast_to(bound, space.shape).astype(np.float64).ravel() for bound in (space.low, space.high))
         spec = {"box": {"low": [_bound(x) for x in low], "high": [_bound(x) for x in high]}}
         if space.dtype == np.float32:
-            return Actions(spec, low.size, lambda numbers: numbers.reshape(space.shape).copy(), [], _no_masks, [])
+            return Actions(spec, low.size, lambda numbers: numbers.reshape(space.shape).copy(), [], [])
 
         def read_box(numbers: NDArray[np.float32]) -> Any:
             # A bound rounded to single precision may be outside the space.
             return np.asarray(np.clip(numbers.astype(space.dtype).reshape(space.shape), space.low, space.high))
 
-        return Actions(spec, low.size, read_box, [], _no_masks, [])
+        return Actions(spec, low.size, read_box, [], [])
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
         return _composed(space, where)
     raise ValueError(
@@ -288,18 +335,7 @@ def _discrete(
 ) -> Actions:
     if not choices:
         raise ValueError(f"{where}: an action has no components")
-    return Actions({"discrete": choices}, len(choices), read, choices, _arrays, starts)
-
-
-def _no_masks(mask: Any) -> list[NDArray[Any]]:
-    return []
-
-
-def _arrays(mask: Any) -> list[NDArray[Any]]:
-    """The arrays of a mask: one, or one for each component in a list or a tuple."""
-    if isinstance(mask, (list, tuple)) and any(np.ndim(one) > 0 for one in mask):
-        return [np.ravel(one) for one in mask]
-    return [np.ravel(mask)]
+    return Actions({"discrete": choices}, len(choices), read, choices, starts)
 
 
 def _composed(space: Any, where: str) -> Actions:
@@ -317,24 +353,13 @@ def _composed(space: Any, where: str) -> Actions:
         values = [one.read(numbers[first:end]) for one, first, end in zip(inner, starts, ends, strict=True)]
         return dict(zip(keys, values, strict=True)) if is_dict else tuple(values)
 
-    def masks(mask: Any) -> list[NDArray[Any]]:
-        if isinstance(mask, Mapping):
-            absent = [key for key in keys if key not in mask]
-            if absent:
-                raise ValueError(f"the action mask has nothing for {absent[0]!r}")
-            mask = [mask[key] for key in keys]
-        elif not isinstance(mask, (list, tuple)) or len(mask) != len(inner):
-            # All choices in one array.
-            return [np.ravel(mask)]
-        return [array for one, given in zip(inner, mask, strict=True) for array in one.masks(given)]
-
     kinds = {"discrete" if one.choices else "box" for one in inner}
     if kinds == {"discrete"}:
         choices = [n for one in inner for n in one.choices]
-        return Actions({"discrete": choices}, len(choices), read, choices, masks, [n for one in inner for n in one.starts])
+        return Actions({"discrete": choices}, len(choices), read, choices, [n for one in inner for n in one.starts])
     if kinds == {"box"}:
         low, high = ([x for one in inner for x in one.spec["box"][bound]] for bound in ("low", "high"))
-        return Actions({"box": {"low": low, "high": high}}, len(low), read, [], _no_masks, [])
+        return Actions({"box": {"low": low, "high": high}}, len(low), read, [], [])
     raise ValueError(f"{where}: {space} mixes discrete and continuous actions; a policy has one kind")
 
 
@@ -351,18 +376,28 @@ def mask_of(env: Any, info: Any) -> Any:
     return None
 
 
-def mask_words(mask: Any, actions: Actions, words: Words) -> None:
-    """Packs the legal choices of all components, one after the other."""
-    legal = np.concatenate(actions.masks(mask)).astype(bool)
-    if legal.size != sum(actions.choices):
-        raise ValueError(f"the action mask has {legal.size} elements; the policy has {sum(actions.choices)} choices")
-    legal_of_each = np.add.reduceat(legal, np.cumsum([0, *actions.choices[:-1]]), dtype=np.intp)
-    if not legal_of_each.all():
-        component = "" if len(actions.choices) == 1 else f" of component {int(np.argmin(legal_of_each))}"
-        raise ValueError(f"the action mask allows no action{component}")
+class Contradiction(ValueError):
+    """The environment does what its first reset said it would not, so that a new worker process cannot help."""
+
+
+def mask_words(mask: Any, space: dict[str, Any], words: Words) -> None:
+    """Packs the legal choices of all components of an action space, one after the other."""
+    legal = _translate.legal_choices(space, mask)
+    if legal.ndim == 2:
+        if len(legal) != 1:
+            raise ValueError(f"the action mask has {len(legal)} rows; one environment has one mask")
+        legal = legal[0]
     packed = np.packbits(legal, bitorder="little")
     words[:] = 0
     words.view(np.uint8)[: packed.size] = packed
+
+
+def own_spaces(env: Any) -> dict[str, Any]:
+    """The environment's own spaces."""
+    return {
+        "observation": own_space(env.observation_space, "observation_space"),
+        "action": own_space(env.action_space, "action_space", is_action=True),
+    }
 
 
 def describe(name: str) -> tuple[dict[str, Any], list[str]]:
@@ -380,10 +415,13 @@ def describe(name: str) -> tuple[dict[str, Any], list[str]]:
             if not hasattr(env, attribute):
                 raise ValueError(f"{type(env).__name__} has no {attribute}: it is not a Gymnasium environment")
         obs, acts = parts(env.observation_space), actions(env.action_space)
+        spaces = own_spaces(env)
         result = env.reset(seed=0)
         if not isinstance(result, tuple) or len(result) != 2:
             raise ValueError(f"reset() returned {type(result).__name__}, not (observation, info)")
-        is_masked = bool(acts.choices) and mask_of(env, result[1]) is not None
+        mask = mask_of(env, result[1]) if acts.choices else None
+        if mask is not None:
+            _translate.legal_choices(spaces["action"], mask)
         limit, notes = _limit(env), []
         if limit is None:
             limit = UNLIMITED
@@ -404,8 +442,9 @@ def describe(name: str) -> tuple[dict[str, Any], list[str]]:
         "operant_gym": 1,
         "make": name,
         "directory": directory,
-        "masked": is_masked,
+        "masked": mask is not None,
         "starts": acts.starts,
+        "spaces": spaces,
         "atari": preset == "atari",
         "spec": spec,
     }

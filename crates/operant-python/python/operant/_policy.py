@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import warnings
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from operant import _core
+from operant import _core, _translate
 
 if TYPE_CHECKING:
     from operant._torch import ActorCritic
@@ -27,15 +26,15 @@ _MAX_THREADS = 1024
 
 
 class _Part(NamedTuple):
-    """A part of the observations; a space without parts is one without a name."""
+    """A part of the observations: the array that an environment gives for it; a space without parts is one."""
 
-    name: str | None
+    label: str
     type: str
     shape: tuple[int, ...]
-
-    @property
-    def label(self) -> str:
-        return "obs" if self.name is None else f"obs[{self.name!r}]"
+    # Numbers of an observation, and the first and the last value of indices where they are not from 0 on.
+    size: int
+    first: Array | None
+    last: Array | None
 
     def rows(self, given: Any) -> tuple[Array, bool]:
         """Observations as `(N, numbers)` in a type that the engine accepts, and whether it was a single observation without N."""
@@ -49,12 +48,37 @@ class _Part(NamedTuple):
             raise ValueError(f"{self.label}: expected shape {one} or {many}, got {array.shape}")
         if self.type == "binary" and array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
             raise ValueError(f"{self.label}: expected bits, 0 or 1, got other numbers")
+        if self.first is not None and self.last is not None:
+            array = array.astype(np.int64)
+            outside = (array < self.first) | (array > self.last)
+            if outside.any():
+                at = np.unravel_index(int(outside.argmax()), array.shape)[array.ndim - len(self.shape) :]
+                raise ValueError(f"{self.label}: expected whole numbers from {self.first[at]} to {self.last[at]}, got {array[outside][0]}")
+            array = array - self.first
         dtype: Any = {"float": np.float32, "binary": np.bool_}.get(self.type, np.int64)
         if is_whole and array.dtype in (np.uint8, np.uint16):
             dtype = array.dtype
         with np.errstate(over="ignore"):
             # A number past the range of single precision is infinite.
-            return np.ascontiguousarray(array, dtype).reshape(-1, int(np.prod(self.shape))), is_one
+            return np.ascontiguousarray(array, dtype).reshape(-1, self.size), is_one
+
+
+def _labels(space: _translate.Space, label: str) -> list[str]:
+    """What errors call the arrays of a space."""
+    keys = _translate.keys_of(space)
+    if keys is None:
+        return [label]
+    inner = zip(keys, _translate.spaces_in(space), strict=True)
+    return [found for key, one in inner for found in _labels(one, f"{label}[{key!r}]")]
+
+
+def _part(part: dict[str, Any], space: _translate.Space, label: str) -> _Part:
+    """A part as metadata describe it, whose array has this space."""
+    shape, first, last = tuple(space["shape"]), None, None
+    if space.get("start"):
+        first = np.array(space["start"], np.int64).reshape(shape)
+        last = first + np.array(space["n"], np.int64).reshape(shape) - 1
+    return _Part(label, part["type"], shape, _translate.size_of(space), first, last)
 
 
 class Policy:
@@ -107,14 +131,9 @@ class Policy:
         for warning in info["warnings"]:
             warnings.warn(warning, stacklevel=2)
         self._seed, self._threads, self._draws = seed, threads, 0
-        self._parts = [
-            _Part(part.get("name"), part["type"], tuple(part["shape"])) for part in self.metadata["observation"]
-        ]
-        self._action_shape: tuple[int, ...] = (len(self.metadata["action_sizes"]),)
-        if self.metadata["action_type"] == "continuous":
-            self._action_shape = tuple(self.metadata["action_sizes"])
-        elif self._action_shape == (1,):
-            self._action_shape = ()
+        self._obs_space, self._action_space = _translate.spaces_of(self.metadata)
+        arrays = zip(_translate.arrays_of(self._obs_space), _labels(self._obs_space, "obs"), strict=True)
+        self._parts = [_part(part, *array) for part, array in zip(self.metadata["observation"], arrays, strict=True)]
 
     @property
     def state_size(self) -> int:
@@ -127,13 +146,16 @@ class Policy:
         """Chooses actions. A policy with memory needs `predict`.
 
         Args:
-            obs: One observation, or `(N, ...)`; of parts a dictionary of them, as the environment gives it.
+            obs: One observation as the environment gives it, or several as a vector environment does: `(N, ...)`, or dictionaries and
+                tuples of such arrays.
             deterministic: True returns the most probable action (the mean of a continuous one); False draws from the policy.
-            action_mask: `(N, choices)`, nonzero where a choice is legal: `info["action_mask"]` of environments that have it.
+            action_mask: `(N, choices)`, 1 where a choice is legal and 0 elsewhere, or an array for each component as the environment gives
+                it: `info["action_mask"]` of environments that have it.
 
         Returns:
-            int64 `(N,)` of a Discrete space or `(N, components)` of a MultiDiscrete one, or float32 `(N, A)` within the
-            bounds; without N for one observation.
+            Actions as the environment takes them: int64 `(N,)` of a Discrete space or `(N, components)` of a MultiDiscrete one, float32
+            `(N, A)` within the bounds of a Box, or dictionaries and tuples of arrays; without N for one observation. A Gymnasium environment's
+            have the shape, type and first number of its space.
 
         Raises:
             ValueError: A shape is wrong, an observation has NaN or an index out of bounds, or an action mask is missing.
@@ -179,9 +201,13 @@ class Policy:
         mask = self._mask(action_mask, count)
         states = self._states(state, episode_start, count)
         draw = None if deterministic else self._draw(1)
-        actions = self._core.act(batch, mask, draw, states.reshape(-1)).reshape(count, *self._action_shape)
+        components = sum(map(_translate.size_of, _translate.arrays_of(self._action_space)))
+        numbers = self._core.act(batch, mask, draw, states.reshape(-1)).reshape(count, components)
+        actions = _translate.own_actions(self._action_space, numbers)
         after = states if self.state_size else None
-        return (actions[0], None if after is None else after[0]) if is_one else (actions, after)
+        if not is_one:
+            return actions, after
+        return _translate.row_of(self._action_space, actions, 0), None if after is None else after[0]
 
     def evaluate(self, obs: Any, state: Any | None = None, episode_start: Any | None = None) -> tuple[Array, Array]:
         """What the network computes: float32 logits of discrete actions or means of continuous ones, `(N, A)`, and
@@ -244,18 +270,11 @@ class Policy:
 
     def _batch(self, obs: Any) -> tuple[list[Array], int, bool]:
         """An array per part, the number of observations, and whether it was a single observation without N."""
-        names = [part.name for part in self._parts if part.name is not None]
-        if names and not isinstance(obs, Mapping):
-            raise TypeError(f"obs: expected a dictionary of {', '.join(names)}, got {type(obs).__name__}")
-        if names and set(obs) != set(names):
-            raise ValueError(f"obs: expected a dictionary of {', '.join(names)}, got {', '.join(map(str, obs))}")
-        batch, counts = [], set()
-        for part in self._parts:
-            rows, is_one = part.rows(obs[part.name] if names else obs)
-            batch.append(rows)
-            counts.add((len(rows), is_one))
+        given = _translate.taken_apart(self._obs_space, obs, "obs")
+        rows = [part.rows(value) for part, value in zip(self._parts, given, strict=True)]
+        batch, counts = [array for array, _ in rows], {(len(array), is_one) for array, is_one in rows}
         if len(counts) > 1:
-            found = ", ".join(f"{name} {len(rows)}" for name, rows in zip(names, batch, strict=True))
+            found = ", ".join(f"{part.label} {len(array)}" for part, array in zip(self._parts, batch, strict=True))
             raise ValueError(f"obs: expected as many rows in each part, got {found}")
         return batch, *counts.pop()
 
@@ -285,10 +304,13 @@ class Policy:
             return None
         if not self.metadata["action_mask"]:
             raise ValueError(f"action_mask: all actions of {self.env} are legal; leave it out")
-        array = np.asarray(mask)
+        try:
+            array = _translate.legal_choices(self._action_space, mask)
+        except ValueError as error:
+            raise ValueError(f"action_mask: {error}") from None
         if array.shape != (count, choices) and not (count == 1 and array.shape == (choices,)):
             raise ValueError(f"action_mask: expected shape ({count}, {choices}), got {array.shape}")
-        return np.ascontiguousarray(array != 0, np.int8).reshape(count, choices)
+        return np.ascontiguousarray(array, np.int8).reshape(count, choices)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (os.fspath(self.path), self._seed, self._threads, self._draws)

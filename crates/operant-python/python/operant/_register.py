@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Sequence
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from operant import _core
@@ -63,8 +63,25 @@ def is_env_maker(value: Any) -> bool:
     return is_class or isinstance(value, FunctionType)
 
 
-def of_vector(envs: Any) -> tuple[str, int] | None:
-    """The name and the number of the environments of a vector environment that `gymnasium.make_vec` made; None for other values."""
+class OfVector(NamedTuple):
+    """What a vector environment trains as: a name, the default of `num_envs`, and options of a built-in environment."""
+
+    name: str
+    num_envs: int
+    options: dict[str, Any]
+
+
+# Arguments of `make_vec` that say how environments are stepped, not which.
+_STEPPING = ("num_envs", "vectorization_mode", "vector_kwargs", "max_episode_steps")
+_OWN_STEPPING = ("name", "autoreset_mode", "copy", "device", "episode_stats", "final_obs", "render_mode", "reward_dtype", "seed", "threads")
+
+
+def of_vector(envs: Any) -> OfVector | None:
+    """The environments of a vector environment that `gymnasium.make_vec` made, with the same arguments; None for other values.
+
+    Raises:
+        ValueError: Something of it cannot be carried over exactly.
+    """
     if not (hasattr(envs, "num_envs") and hasattr(envs, "single_observation_space")):
         return None
     import gymnasium
@@ -75,18 +92,44 @@ def of_vector(envs: Any) -> tuple[str, int] | None:
             "env: this vector environment is wrapped or has no spec, so that workers cannot make its environments again; "
             "give a function that returns one environment, or the name of a registered one, gym:ID"
         )
-    if spec.id.startswith("operant/"):
-        return spec.kwargs["name"], int(envs.num_envs)
-    own = ("num_envs", "vectorization_mode", "vector_kwargs", "max_episode_steps")
-    kwargs = {key: value for key, value in spec.kwargs.items() if key not in own}
+    wrappers = [*spec.additional_wrappers, *spec.kwargs.get("wrappers", ())]
+    if wrappers:
+        names = ", ".join(str(getattr(wrapper, "name", wrapper)) for wrapper in wrappers)
+        raise ValueError(
+            f"env: the wrappers of {spec.id} ({names}) cannot be given to worker processes; give a function at the top of a module that "
+            "returns one wrapped environment"
+        )
+    kwargs = {key: value for key, value in spec.kwargs.items() if key not in _STEPPING}
     limit = spec.kwargs.get("max_episode_steps", spec.max_episode_steps)
-    if limit != gymnasium.spec(spec.id).max_episode_steps:
+    is_usual = limit == gymnasium.spec(spec.id).max_episode_steps
+    count = int(envs.num_envs)
+    if spec.id.startswith("operant/"):
+        if not is_usual:
+            raise ValueError(f"env: max_episode_steps={limit} of {spec.id} cannot be trained: training has the environment's own time limit")
+        return OfVector(spec.kwargs["name"], count, {key: value for key, value in kwargs.items() if key not in _OWN_STEPPING})
+    if not is_usual:
         kwargs["max_episode_steps"] = limit
+    if "preset" in kwargs:
+        raise ValueError(f"env: an argument called preset, as of {spec.id}, cannot be given to worker processes; {_BY_FUNCTION}")
+    query = urlencode({key: _argument(f"{key} of {spec.id}", value) for key, value in kwargs.items()})
+    return OfVector(f"gym:{spec.id}{'?' if query else ''}{query}", count, {})
+
+
+def _argument(label: str, value: Any) -> str:
+    """An argument as a text from which `_gym.parse` makes the same value."""
+    from operant import _gym, _trace
+
+    value = _trace.plain(value)
     try:
-        query = urlencode({key: value if isinstance(value, str) else json.dumps(value) for key, value in kwargs.items()})
-    except TypeError as error:
-        raise ValueError(f"env: an argument of {spec.id} cannot be given to worker processes: {error}") from None
-    return f"gym:{spec.id}{'?' if query else ''}{query}", int(envs.num_envs)
+        text = value if isinstance(value, str) and _gym.argument(value) == value else json.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"env: the argument {label} cannot be given to worker processes: {error}; {_BY_FUNCTION}") from None
+    if repr(_gym.argument(text)) != repr(value):
+        raise ValueError(f"env: the argument {label} would arrive in worker processes as {_gym.argument(text)!r}, not as {value!r}; {_BY_FUNCTION}")
+    return text
+
+
+_BY_FUNCTION = "give a function at the top of a module that makes the environment"
 
 
 def _importable(value: Any) -> str:

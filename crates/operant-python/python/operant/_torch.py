@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from operant import _translate
 
 # The logit of an illegal action, as in training.
 _ILLEGAL = -1e8
@@ -31,10 +33,13 @@ class ObsNorm(nn.Module):
 class Part(nn.Module):
     """The features `(N, features)` of one part of the observations, as metadata describe it."""
 
-    def __init__(self, part: dict[str, Any]) -> None:
+    def __init__(self, part: dict[str, Any], space: _translate.Space) -> None:
         super().__init__()
-        self.name, self.type, self.ndim = part.get("name"), part["type"], 1 + len(part["shape"])
+        self.type, self.ndim = part["type"], 1 + len(space["shape"])
         self.features = math.prod(part["shape"])
+        self.register_buffer("start", None, persistent=False)
+        if space.get("start"):
+            self.start = torch.tensor(space["start"])
         if self.type == "index":
             # The bounds repeat over the indices; an index below n is n features, of which one is 1.
             below = torch.from_numpy(np.resize(np.array(part["below"], np.int64), math.prod(part["shape"])))
@@ -46,7 +51,8 @@ class Part(nn.Module):
             raise ValueError(f"obs: expected a batch of observations, got shape {tuple(x.shape)}")
         x = x.reshape(x.shape[0], -1)
         if self.type == "index":
-            ones = x.long() + self.get_buffer("first")
+            x = x.long() if self.start is None else x.long() - self.start
+            ones = x + self.get_buffer("first")
             return torch.zeros(x.shape[0], self.features, dtype=dtype, device=x.device).scatter(1, ones, 1.0)
         return x.to(dtype) / 255 if self.type == "bytes" else x.to(dtype)
 
@@ -132,8 +138,8 @@ def _cell(shape: dict[str, Any], inputs: int) -> nn.Module:
 class ActorCritic(nn.Module):
     """The network of a policy, its normalisation and its bounds. `operant.load(...).to_torch()` makes it.
 
-    `forward(obs)` returns logits of discrete actions or means of continuous ones, `(N, A)`, and values, `(N,)`. Observations of
-    parts are a dictionary of tensors. With memory, `forward(obs, state)` also returns the state after the step, `(N, state_size)`;
+    `forward(obs)` returns logits of discrete actions or means of continuous ones, `(N, A)`, and values, `(N,)`. Observations are tensors, or
+    dictionaries and tuples of tensors, as the environment has them. With memory, `forward(obs, state)` also returns the state after the step, `(N, state_size)`;
     a state of zeros, or None, begins an episode.
     """
 
@@ -142,7 +148,10 @@ class ActorCritic(nn.Module):
         self.is_discrete = metadata["action_type"] == "discrete"
         self.choices: list[int] = list(metadata["action_sizes"])
         self.activation = {"tanh": torch.tanh, "relu": torch.relu}[metadata["activation"]]
-        self.parts = nn.ModuleList(Part(part) for part in metadata["observation"])
+        self.masked: bool = metadata["action_mask"]
+        self.obs_space, self.action_space = _translate.spaces_of(metadata)
+        arrays_seen = zip(metadata["observation"], _translate.arrays_of(self.obs_space), strict=True)
+        self.parts = nn.ModuleList(Part(part, space) for part, space in arrays_seen)
         self.obs_norm: nn.Module = nn.Identity()
         if metadata["clip_obs"] is not None:
             shift, scale = (torch.from_numpy(arrays[f"obs_norm.{name}"]) for name in ("shift", "scale"))
@@ -177,9 +186,9 @@ class ActorCritic(nn.Module):
                 self.register_buffer(name, torch.from_numpy(arrays[name]))
         self.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
 
-    def forward(self, obs: Tensor | Mapping[str, Tensor], state: Tensor | None = None) -> tuple[Tensor, ...]:
+    def forward(self, obs: Any, state: Tensor | None = None) -> tuple[Tensor, ...]:
         dtype = self.policy.weight.dtype
-        given = [obs if isinstance(obs, Tensor) else obs[str(part.name)] for part in self.parts]
+        given = _translate.taken_apart(self.obs_space, obs, "obs")
         x = self.obs_norm(torch.cat([part(x, dtype) for part, x in zip(self.parts, given, strict=True)], 1))
         before = x.new_zeros(len(x), self.state_size) if state is None else state
         after: list[Tensor] = []
@@ -227,7 +236,7 @@ class ActorCritic(nn.Module):
 
     def distribution(
         self,
-        obs: Tensor | Mapping[str, Tensor],
+        obs: Any,
         action_mask: Tensor | None = None,
         state: Tensor | None = None,
     ) -> list[torch.distributions.Distribution]:
@@ -239,25 +248,51 @@ class ActorCritic(nn.Module):
     ) -> list[torch.distributions.Distribution]:
         if not self.is_discrete:
             return [torch.distributions.Normal(outputs, self.log_std.exp(), validate_args=False)]
+        if self.masked != (action_mask is not None):
+            says = "the environment has illegal actions; give info['action_mask']" if self.masked else "all actions are legal; leave it out"
+            raise ValueError(f"action_mask: {says}")
         if action_mask is not None:
+            if action_mask.shape != outputs.shape or ((action_mask != 0) & (action_mask != 1)).any():
+                raise ValueError(f"action_mask: expected {tuple(outputs.shape)}, 1 where a choice is legal and 0 elsewhere, got {action_mask}")
+            if not all(part.any(1).all() for part in action_mask.split(self.choices, 1)):
+                raise ValueError("action_mask: a component has no legal choice")
             outputs = torch.where(action_mask.bool(), outputs, _ILLEGAL)
         parts = outputs.split(self.choices, 1)
         return [torch.distributions.Categorical(logits=part, validate_args=False) for part in parts]
 
     def act(
         self,
-        obs: Tensor | Mapping[str, Tensor],
+        obs: Any,
         action_mask: Tensor | None = None,
         *,
         state: Tensor | None = None,
         deterministic: bool = True,
     ) -> Any:
-        """Actions: int64 `(N,)` or `(N, components)`, or floats `(N, A)` within the bounds; with memory `(actions, state)`. Without
-        gradients."""
+        """Actions as the environment takes them, in tensors: int64 `(N,)` or `(N, components)`, floats `(N, A)` within the bounds, or dictionaries
+        and tuples of such tensors; with memory `(actions, state)`. Without gradients. `action_mask` is `(N, choices)`."""
         with torch.no_grad():
             outputs, _, *after = self(obs, state)
             parts = [part.mode if deterministic else part.sample() for part in self._distribution(outputs, action_mask)]
-        actions = parts[0] if len(parts) == 1 else torch.stack(parts, 1)
+        numbers = torch.stack(parts, 1) if self.is_discrete else parts[0]
         if not self.is_discrete:
-            actions = torch.minimum(torch.maximum(actions, self.get_buffer("action_low")), self.get_buffer("action_high"))
+            numbers = torch.minimum(torch.maximum(numbers, self.get_buffer("action_low")), self.get_buffer("action_high"))
+        actions = self._own_actions(numbers)
         return (actions, after[0]) if self.state_size else actions
+
+    def _own_actions(self, numbers: Tensor) -> Any:
+        """As `_translate.own_actions`, of tensors."""
+        first, values = 0, []
+        for array in _translate.arrays_of(self.action_space):
+            end = first + _translate.size_of(array)
+            own = numbers[:, first:end]
+            if array.get("start"):
+                own = own + torch.tensor(array["start"], device=own.device)
+            own = own.reshape(len(own), *array["shape"])
+            if array["type"] != "Box":
+                own = own.to(getattr(torch, array["dtype"]))
+            elif array["dtype"] != "float32":
+                low, high = (torch.from_numpy(bound.astype(np.float64)).to(own.device) for bound in _translate.bounds_of(array))
+                own = torch.minimum(torch.maximum(own.double(), low), high).to(getattr(torch, array["dtype"]))
+            values.append(own)
+            first = end
+        return _translate.put_together(self.action_space, iter(values))

@@ -8,14 +8,20 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 
 from operant import _core
 
+if TYPE_CHECKING:
+    from operant._outside import Script
+
 # Errors name the line that calls into these.
 _PACKAGES = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (__file__, np.__file__))
+
+# The numbers of a Uint.
+ANY = (0, 2**32 - 1)
 
 # How errors name the kinds.
 _NAMES = {"float": "a Float", "uint": "a Uint", "int": "an Int", "mask": "a Bool"}
@@ -63,9 +69,15 @@ class Recording:
         bodies: The bodies that are open, innermost last.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, script: Script | None = None) -> None:
         self.core = _core.Recorder()
         self.bodies = [Body()]
+        self._script = script
+
+    def note(self, step: _core.Arg | float) -> None:
+        """Adds a value, or a number of Python before it is rounded, to the script."""
+        if self._script is not None:
+            self._script.add(repr(step) if isinstance(step, float) else self.core.shown(step))
 
     @contextlib.contextmanager
     def body(self, *, is_loop: bool = False) -> Iterator[None]:
@@ -88,9 +100,9 @@ _open = _Open()
 
 
 @contextlib.contextmanager
-def begin() -> Iterator[Recording]:
+def begin(script: Script | None = None) -> Iterator[Recording]:
     """Begins a recording; `recording()` finds it."""
-    _open.recordings.append(Recording())
+    _open.recordings.append(Recording(script))
     try:
         yield _open.recordings[-1]
     finally:
@@ -124,17 +136,20 @@ def _single(python: str) -> Callable[..., NoReturn]:
 class Value:
     """A number of every environment: a Float (real), Uint or Int (32 bits, wrapping), or Bool.
 
-    Python's operators record what they compute: `+ - *`, `/` between Floats, `//` and `%` between Floats and of a Uint by a
+    Python's operators record what they compute: `+ - *`, `/` between Floats, `//` and `%` between Floats and of a Uint or an action by a
     constant, `& | ^ ~ << >>` on whole numbers, `& | ^ ~` on Bools, and comparisons, which give Bools. Python numbers are
     converted to the kind of the other operand.
     """
 
-    __slots__ = ("_arg", "_body", "_recording", "kind")
+    __slots__ = ("_arg", "_body", "_recording", "kind", "span")
 
-    def __init__(self, kind: str, arg: _core.Arg) -> None:
+    def __init__(self, kind: str, arg: _core.Arg, span: tuple[int, int] = ANY) -> None:
         self._recording = recording()
         self._body = self._recording.bodies[-1]
         self.kind, self._arg = kind, arg
+        # Of a Uint: the least and the greatest number that it would be if arithmetic did not wrap.
+        self.span = span
+        self._recording.note(arg)
 
     @property
     def arg(self) -> _core.Arg:
@@ -183,9 +198,15 @@ class Value:
         a, b = pair(self, other)
         if a.kind not in by_kind:
             fail(f"{sign} is not defined for {_NAMES[a.kind]}{_REMEDIES.get((sign, a.kind), '')}")
+        if isinstance(a, Natural) and isinstance(b, Natural) and sign != "-":
+            made = a.unsigned._binary(b.unsigned, sign, by_kind, result, swap)
+            return Natural(made) if made.kind == "uint" else made
         if swap:
             a, b = b, a
-        return a._apply(by_kind[a.kind], result or a.kind, b)
+        made = a._apply(by_kind[a.kind], result or a.kind, b)
+        if made.kind == "uint" and sign in _numbers.SPANS:
+            made.span = _numbers.SPANS[sign](*a.span, *b.span)
+        return made
 
     def __add__(self, other: Any) -> Value:
         return self._binary(other, "+", _ADD)
@@ -213,26 +234,41 @@ class Value:
 
     def __floordiv__(self, other: Any) -> Value:
         if self.kind == "uint":
-            return _divide(self, _divisor(other, "//"))
-        return _floor(self._binary(other, "//", _DIV))
+            divisor = _division.divisor(other, "//")
+            _numbers.refuse_below_zero(self, "//")
+            made = _division.by_constant(self, divisor)
+            made.span = (self.span[0] // divisor, self.span[1] // divisor)
+            return made
+        return _division.of_floats(*self._floats(other, "//"))[0]
 
     def __rfloordiv__(self, other: Any) -> Value:
         if self.kind == "uint":
             return as_value(other, "uint") // self
-        return _floor(self._binary(other, "//", _DIV, swap=True))
+        return _division.of_floats(*reversed(self._floats(other, "//")))[0]
 
     def __mod__(self, other: Any) -> Value:
         if self.kind == "uint":
-            divisor = _divisor(other, "%")
+            divisor = _division.divisor(other, "%")
             if divisor & (divisor - 1) == 0:
+                # Wrapping changes no low bit.
                 return self & (divisor - 1)
-            return self - _divide(self, divisor) * divisor
-        return self - _floor(self._binary(other, "%", _DIV))._binary(other, "*", _MUL)
+            _numbers.refuse_below_zero(self, "%")
+            made = self - _division.by_constant(self, divisor) * divisor
+            made.span = (0, min(self.span[1], divisor - 1))
+            return made
+        return _division.of_floats(*self._floats(other, "%"))[1]
 
     def __rmod__(self, other: Any) -> Value:
         if self.kind == "uint":
             return as_value(other, "uint") % self
-        return as_value(other, "float") % self
+        return _division.of_floats(*reversed(self._floats(other, "%")))[1]
+
+    def _floats(self, other: Any, sign: str) -> tuple[Value, Value]:
+        """This Float and another one."""
+        a, b = pair(self, other)
+        if a.kind != "float":
+            fail(f"{sign} is not defined for {_NAMES[a.kind]}{_REMEDIES.get((sign, a.kind), '')}")
+        return a, b
 
     def __divmod__(self, other: Any) -> tuple[Value, Value]:
         return self // other, self % other
@@ -292,7 +328,10 @@ class Value:
         if known is not None:
             if known > 31:
                 fail(f"{sign} {known}: numbers have 32 bits, so a shift is at most 31")
-            return self._apply(("Uint" if self.kind == "uint" else "Int") + name, self.kind, by)
+            made = self._apply(("Uint" if self.kind == "uint" else "Int") + name, self.kind, by)
+            if name == "Shr" and self.kind == "uint" and self.span[0] >= 0:
+                made.span = (self.span[0] >> int(known), self.span[1] >> int(known))
+            return made
         if self.kind == "int":
             fail(f"{sign} of an Int takes a constant; if x is not negative, use operant.math.to_uint(x) {sign} n")
         return self._apply(f"Uint{name}By", "uint", by)
@@ -313,30 +352,67 @@ class Value:
         fail(f"abs is not defined for {_NAMES[self.kind]}, which has no sign")
 
     def __lt__(self, other: Any) -> Value:
+        _numbers.refuse_never(self, "<", other)
         return self._binary(other, "<", _LT, "mask")
 
     def __gt__(self, other: Any) -> Value:
+        _numbers.refuse_never(self, ">", other)
         return self._binary(other, ">", _LT, "mask", swap=True)
 
     def __le__(self, other: Any) -> Value:
+        _numbers.refuse_never(self, "<=", other)
         if self.kind == "float":
             return self._binary(other, "<=", _LE, "mask")
         return ~self._binary(other, "<=", _LT, "mask", swap=True)
 
     def __ge__(self, other: Any) -> Value:
+        _numbers.refuse_never(self, ">=", other)
         if self.kind == "float":
             return self._binary(other, ">=", _LE, "mask", swap=True)
         return ~self._binary(other, ">=", _LT, "mask")
 
     def __eq__(self, other: object) -> Any:
+        _numbers.refuse_never(self, "==", other)
         if self.kind == "mask":
             return ~self._binary(other, "==", _XOR)
         return self._binary(other, "==", _EQ, "mask")
 
     def __ne__(self, other: object) -> Any:
+        _numbers.refuse_never(self, "!=", other)
         if self.kind == "mask":
             return self._binary(other, "!=", _XOR)
         return ~self._binary(other, "!=", _EQ, "mask")
+
+
+class Natural(Value):
+    """An Int that is never negative, such as an action: with a Uint it computes as one, and what is subtracted from it makes it an Int."""
+
+    __slots__ = ("choices", "unsigned")
+
+    def __init__(self, unsigned: Value, choices: int | None = None) -> None:
+        super().__init__("int", unsigned._arg)
+        self.unsigned = unsigned
+        # Of an action: how many there are.
+        self.choices = choices
+        if choices is not None:
+            unsigned.span = (0, choices - 1)
+
+    @property
+    def arg(self) -> _core.Arg:
+        return self.unsigned._apply("UintToInt", "int")._arg
+
+    def __floordiv__(self, other: Any) -> Value:
+        return Natural(self.unsigned // other)
+
+    def __mod__(self, other: Any) -> Value:
+        return Natural(self.unsigned % other)
+
+    def _shift(self, amount: Any, sign: str, name: str) -> Value:
+        return Natural(self.unsigned._shift(amount, sign, name))
+
+    def __abs__(self) -> Value:
+        return self
+
 
 
 _ADD = {"float": "FloatAdd", "uint": "UintAdd", "int": "IntAdd"}
@@ -404,13 +480,14 @@ def constant(kind: str, number: Any) -> Value:
         fail(f"{_NAMES[kind]} is expected, got {number!r}")
     elif kind == "float":
         number = _real(number)
+        recording().note(number)
     elif isinstance(number, float):
         fail(f"{number!r} is a real number where {_NAMES[kind]} is expected; convert the other side with operant.math.to_float")
     else:
         low, high = (0, 2**32) if kind == "uint" else (-(2**31), 2**31)
         if not low <= number < high:
             fail(f"{number!r} does not fit {_NAMES[kind]}, which goes from {low} to {high - 1}")
-    return Value(kind, _core.Arg.literal(kind, number))
+    return Value(kind, _core.Arg.literal(kind, number), (number, number) if kind == "uint" else ANY)
 
 
 def _real(number: float) -> float:
@@ -426,6 +503,8 @@ def as_value(value: Any, kind: str) -> Value:
         if isinstance(value, Array):
             fail(f"{_NAMES[kind]} is expected, got an array; index it")
         return constant(kind, value)
+    if isinstance(value, Natural) and kind == "uint":
+        return value.unsigned
     if value.kind != kind:
         fail(f"{_NAMES[kind]} is expected, got {_NAMES[value.kind]}{_conversion(value.kind, kind)}")
     return value
@@ -465,6 +544,10 @@ def _mixed(a: str, b: str) -> str:
 
 def pair(a: Any, b: Any) -> tuple[Value, Value]:
     """Two values of one kind."""
+    if isinstance(a, Natural) or isinstance(b, Natural):
+        if "uint" in (getattr(a, "kind", None), getattr(b, "kind", None)):
+            return as_value(a, "uint"), as_value(b, "uint")
+        a, b = (Natural(constant("uint", it)) if type(plain(it)) is int and it >= 0 else it for it in (a, b))
     if isinstance(a, Value) and isinstance(b, Value) and a.kind != b.kind:
         fail(f"{_NAMES[a.kind]} and {_NAMES[b.kind]} do not mix; {_mixed(a.kind, b.kind)}")
     kind = common_kind([a, b])
@@ -474,34 +557,12 @@ def pair(a: Any, b: Any) -> tuple[Value, Value]:
 def select(mask: Value, yes: Any, no: Any) -> Value:
     """The number `yes` where `mask` holds, `no` elsewhere."""
     yes, no = pair(yes, no)
+    if isinstance(yes, Natural) and isinstance(no, Natural):
+        return Natural(select(mask, yes.unsigned, no.unsigned))
     name = {"float": "Float", "uint": "Uint", "int": "Int", "mask": "Mask"}[yes.kind]
-    return mask._apply(f"{name}Select", yes.kind, yes, no)
-
-
-def _floor(value: Value) -> Value:
-    return value._apply("FloatFloor", "float")
-
-
-def _divisor(divisor: Any, sign: str) -> int:
-    if isinstance(divisor, Value):
-        known = divisor.arg.value
-        if known is None:
-            fail(f"{sign} of a Uint takes a constant; otherwise convert both sides with operant.math.to_float")
-        divisor = known
-    divisor = plain(divisor)
-    if isinstance(divisor, bool) or not isinstance(divisor, int) or not 1 <= divisor < 2**32:
-        fail(f"{sign} of a Uint takes a constant from 1 to {2**32 - 1}, got {divisor!r}")
-    return divisor
-
-
-def _divide(number: Value, divisor: int) -> Value:
-    """Exact division by a constant: by a shift, or by a multiplication (Granlund and Montgomery, 1994)."""
-    bits = (divisor - 1).bit_length()
-    if divisor == 1 << bits:
-        return number >> bits if bits else number
-    factor = constant("uint", (2**32 * (2**bits - divisor)) // divisor + 1)
-    high = factor._apply("UintMulHigh", "uint", number)
-    return (high + ((number - high) >> 1)) >> (bits - 1)
+    made = mask._apply(f"{name}Select", yes.kind, yes, no)
+    made.span = (min(yes.span[0], no.span[0]), max(yes.span[1], no.span[1]))
+    return made
 
 
 class Array:
@@ -702,3 +763,7 @@ def flattened(values: Any) -> list[Any]:
     if isinstance(values, (list, tuple, Array, np.ndarray)):
         return [number for value in values for number in flattened(value)]
     fail(f"numbers are expected, got {values!r}")
+
+
+# At the end, because they use what is above.
+from operant import _division, _numbers  # noqa: E402

@@ -173,8 +173,9 @@ def train(
     """
     vector = None if isinstance(env, str) else of_vector(env)
     if vector is not None:
-        env, count = vector
-        settings.setdefault("num_envs", count)
+        env = vector.name
+        settings.setdefault("num_envs", vector.num_envs)
+        env_options = {**vector.options, **(env_options or {})}
     if not isinstance(env, str) and not is_world(env) and not is_env_maker(env):
         raise TypeError(
             f"env: expected the name of an environment, such as 'cartpole', a world, a class of Gymnasium environments (not an object), or a "

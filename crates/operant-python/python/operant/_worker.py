@@ -23,8 +23,12 @@ from operant import _core, _gym, _register
 STEP, RESET = 1, 2
 
 
+# Marks the row of a failure that would repeat in a new process (operant-gym's worker.rs).
+FINAL = 1 << 31
+
+
 class Failed(Exception):
-    """An environment failed: its row, and the message for the user."""
+    """An environment failed: its row, with FINAL or not, and the message for the user."""
 
 
 class Rows:
@@ -63,7 +67,8 @@ class Rows:
                         env = self.envs[row] = EnvSlot(self, row)
                     env.reset(int(self.seeds[row]), obs[row])
             except Exception as error:
-                raise Failed(row, shown(error)) from error
+                is_final = isinstance(error, _gym.Contradiction)
+                raise Failed(row + 1 + (FINAL if is_final else 0), str(error) if is_final else shown(error)) from error
 
     def close(self) -> None:
         for env in self.envs.values():
@@ -79,7 +84,8 @@ class EnvSlot:
         self.rows, self.row = rows, row
         self.limit = task["time_limit"]
         self.actions = _gym.actions(env.action_space)
-        self.masked = task["masked"]
+        spaces = _gym.own_spaces(env)
+        self.masked, self.space = task["masked"], spaces["action"]
         # The true score and end of a game, where the policy sees clipped rewards and lost lives.
         self.game = env if hasattr(env, "operant_game") else None
         self.episodic_return, self.length, self.seed = 0.0, 0, 0
@@ -87,9 +93,12 @@ class EnvSlot:
         for space, now, then in [
             ("observation_space", _gym.obs_spec(parts), task["obs"]),
             ("action_space", [self.actions.spec, self.actions.starts], [task["actions"], task["starts"]]),
+            # Earlier versions of operant did not write the own spaces.
+            ("observation_space", spaces["observation"], (task["spaces"] or spaces)["observation"]),
+            ("action_space", spaces["action"], (task["spaces"] or spaces)["action"]),
         ]:
             if now != then:
-                raise ValueError(f"{space}: {getattr(env, space)} is not the space that the run was started with")
+                raise _gym.Contradiction(f"{space}: {getattr(env, space)} is not the space that the run was started with")
         first, self.parts = 0, []
         for part in parts:
             self.parts.append((part.path, slice(first, first + part.words), part.write))
@@ -112,11 +121,16 @@ class EnvSlot:
 
     def mask(self, info: Any) -> None:
         if not self.masked:
+            if self.actions.choices and isinstance(info, dict) and info.get("action_mask") is not None:
+                raise _gym.Contradiction('info["action_mask"] is there, but the first reset gave none; return it from every reset, too')
             return
         mask = _gym.mask_of(self.env, info)
         if mask is None:
-            raise ValueError('no action mask (info["action_mask"] or action_masks()), although the run started with one')
-        _gym.mask_words(mask, self.actions, self.rows.legal[self.row])
+            raise ValueError(
+                'no action mask (info["action_mask"] or action_masks()), although the first reset gave one; return it from every reset '
+                "and step, with 1 everywhere where all actions are legal"
+            )
+        _gym.mask_words(mask, self.space, self.rows.legal[self.row])
 
     def reset(self, seed: int, words: NDArray[np.uint32]) -> None:
         self.episodic_return, self.length = 0.0, 0
@@ -131,7 +145,7 @@ class EnvSlot:
             got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
             raise ValueError(f"step() returned {got}, not (observation, reward, terminated, truncated, info)")
         obs, reward, terminated, truncated, info = result
-        reward = float(reward)
+        reward = float(reward.item() if isinstance(reward, np.ndarray) else reward)
         self.length += 1
         whole = True
         if self.game is None:
@@ -194,7 +208,7 @@ def main(text: str) -> None:
             rows.turn(turn & 1)
         except Failed as failed:
             row, message = failed.args
-            fail(words, task, row + 1, message)
+            fail(words, task, row, message)
             channel.post(control["done"])
             break
         channel.post(control["done"])

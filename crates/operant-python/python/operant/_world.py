@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import math
@@ -13,9 +14,9 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from operant import _core, _trace
+from operant import _core, _outside, _trace
 from operant._draws import Draws
-from operant._trace import Array, FieldType, Packed, TraceError, Value, as_value, fail, flattened, recording
+from operant._trace import Array, FieldType, Natural, Packed, TraceError, Value, as_value, fail, flattened, recording
 from operant.shapes import Shape
 
 C = TypeVar("C", bound=type)
@@ -70,7 +71,7 @@ def world(
 
     - `reset(self, draws)` returns the initial state of an episode.
     - `step(self, s, action, draws)` returns the state after a step, the reward (a Float) and whether the episode terminated (a Bool).
-      `action` is a Uint for Discrete, a list of Uints for MultiDiscrete, and a list of Floats for Box.
+      `action` is an Int from 0 on for Discrete, a list of such Ints for MultiDiscrete, and a list of Floats for Box.
     - `observe(self, s)` returns the numbers of the observation, in the space's order; for a Dict, a dictionary of them. A whole number
       above the bounds of its space is clipped to the largest allowed value.
     - `legal(self, s)`, if choices can be illegal, returns a Bool for every choice.
@@ -302,7 +303,19 @@ class _Declaration:
         return getattr(world, name, None) if value is None else value
 
     def record(self, world: Any) -> bytes:
-        """The text of a file: the rules of an object of the class, recorded."""
+        """The text of a file: the rules of an object of the class, recorded twice to find numbers that are not the same each time."""
+        with _outside.ONE_AT_A_TIME:
+            script = _outside.Script()
+            content = self._recorded(world, script, _outside.refused)
+            script.compare()
+            with _outside.other_chance():
+                if self._recorded(world, script) != content:
+                    fail_in(type(world), "step", f"or another rule: {_outside.UNSTEADY}; they {_outside.DRAWN}")
+        return content
+
+    def _recorded(
+        self, world: Any, script: _outside.Script, watch: _outside.Watch = lambda *_: contextlib.nullcontext()
+    ) -> bytes:
         cls = type(world)
         added = [name for name in _fields(cls) if name not in self.fields]
         if added:
@@ -327,16 +340,21 @@ class _Declaration:
         if self._preset is not None:
             spec["preset"] = self._preset if isinstance(self._preset, str) else _toml(self._preset)
         is_several = type(spaces[1]).__name__ == "MultiDiscrete"
+
+        def function(method: str, rule: Callable[[_core.Recorder], _Results]) -> str:
+            with watch(world, method), _trace.begin(script) as recording:
+                return recording.core.finish(rule(recording.core))
+
         functions = {
-            "reset": self._function(lambda recorder: self._reset(world, recorder)),
-            "step": self._function(lambda recorder: self._step(world, recorder, actions, is_several)),
-            "observe": self._function(lambda recorder: self._observe(world, recorder, obs)),
+            "reset": function("reset", lambda recorder: self._reset(world, recorder)),
+            "step": function("step", lambda recorder: self._step(world, recorder, actions, is_several)),
+            "observe": function("observe", lambda recorder: self._observe(world, recorder, obs)),
         }
         if callable(getattr(world, "legal", None)):
-            functions["legal"] = self._function(lambda recorder: self._legal(world, recorder, actions))
+            functions["legal"] = function("legal", lambda recorder: self._legal(world, recorder, actions))
         if callable(getattr(world, "draw", None)):
             outlines: list[Any] = []
-            numbers = self._function(lambda recorder: self._draw(world, recorder, outlines))
+            numbers = function("draw", lambda recorder: self._draw(world, recorder, outlines))
             low, high = self._view
             drawing = {"low": list(map(float, low)), "high": list(map(float, high)), "shapes": outlines}
             functions["draw"] = json.dumps(drawing)[:-1] + f', "numbers": {numbers}}}'
@@ -348,10 +366,6 @@ class _Declaration:
         for name, field in self.fields.items():
             names = [name] if field.size is None else [f"{name}[{k}]" for k in range(field.size)]
             yield from ({"name": leaf, "kind": field.kind} for leaf in names)
-
-    def _function(self, rule: Callable[[_core.Recorder], _Results]) -> str:
-        with _trace.begin() as recording:
-            return recording.core.finish(rule(recording.core))
 
     def _given_state(self, recorder: _core.Recorder) -> State:
         """The state as parameters."""
@@ -389,7 +403,10 @@ class _Declaration:
     def _step(self, world: Any, recorder: _core.Recorder, actions: dict[str, Any], is_several: bool) -> _Results:
         state = self._given_state(recorder)
         kind, size = ("uint", len(actions["discrete"])) if "discrete" in actions else ("float", len(actions["box"]["low"]))
-        components = [Value(kind, recorder.parameter(f"action[{k}]", kind)) for k in range(size)]
+        components: list[Value] = [Value(kind, recorder.parameter(f"action[{k}]", kind)) for k in range(size)]
+        if kind == "uint":
+            # A difference of actions can be negative.
+            components = [Natural(action, choices) for action, choices in zip(components, actions["discrete"], strict=True)]
         action: Any = components if is_several or kind == "float" else components[0]
         returned = world.step(state, action, Draws(recorder.draws(), is_reserved=False))
         cls = type(world)

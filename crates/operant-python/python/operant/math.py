@@ -5,13 +5,28 @@ Arguments are Floats, Uints, Ints, Bools, or numbers of Python.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from operant._trace import Array, Packed, Value, as_value, common_kind, constant, fail, pair, plain, recording, select
+from operant import _numbers
+from operant._trace import (
+    Array,
+    Natural,
+    Packed,
+    Value,
+    as_value,
+    common_kind,
+    constant,
+    fail,
+    pair,
+    plain,
+    recording,
+    select,
+)
 
 __all__ = [
     "all",
@@ -54,14 +69,21 @@ def where(condition: Any, yes: Any, no: Any) -> Any:
 
 def minimum(a: Any, b: Any) -> Value:
     """The smaller one: `a if a < b else b`."""
-    a, b = pair(a, b)
-    return select(a < b, a, b)
+    return _chosen(a, b, operator.lt, min)
 
 
 def maximum(a: Any, b: Any) -> Value:
     """The larger one: `a if a > b else b`."""
+    return _chosen(a, b, operator.gt, max)
+
+
+def _chosen(a: Any, b: Any, compare: Callable[[Any, Any], Any], of: Callable[[int, int], int]) -> Value:
     a, b = pair(a, b)
-    return select(a > b, a, b)
+    if isinstance(a, Natural) and isinstance(b, Natural):
+        return Natural(_chosen(a.unsigned, b.unsigned, compare, of))
+    chosen = select(compare(a, b), a, b)
+    chosen.span = (of(a.span[0], b.span[0]), of(a.span[1], b.span[1]))
+    return chosen
 
 
 def clip(x: Any, low: Any, high: Any) -> Value:
@@ -135,11 +157,12 @@ def _any(x: Any) -> Value:
 
 
 def to_float(x: Any) -> Value:
-    """A whole number as a Float; a Bool as 1.0 or 0.0."""
+    """A whole number as a Float; a Bool as 1.0 or 0.0. A Uint that may have wrapped around below 0 is an error."""
     is_number = not isinstance(x, Value) and not isinstance(plain(x), bool)
     value = as_value(x, "float") if is_number else _any(x)
     if value.kind == "mask":
         return select(value, 1.0, 0.0)
+    _numbers.refuse_below_zero(value, "to_float")
     return value if value.kind == "float" else value._apply("FloatFromUint" if value.kind == "uint" else "FloatFromInt", "float")
 
 
@@ -155,6 +178,8 @@ def to_uint(x: Any) -> Value:
     """A Float is converted with `to_int` first, so at most 2147483647 is returned; a negative Int wraps (-1 becomes 4294967295);
     a Bool becomes 1 or 0."""
     value = _any(x)
+    if isinstance(value, Natural):
+        return value.unsigned
     if value.kind == "mask":
         return select(value, 1, 0)
     return value if value.kind == "uint" else to_int(value)._apply("IntToUint", "uint")
@@ -162,7 +187,7 @@ def to_uint(x: Any) -> Value:
 
 def count_ones(x: Any) -> Value:
     """How many bits of a Uint are set."""
-    return Value("uint", recording().core.count_ones(as_value(x, "uint").arg))
+    return Value("uint", recording().core.count_ones(as_value(x, "uint").arg), (0, 32))
 
 
 def any(conditions: Iterable[Any]) -> Value:
@@ -187,6 +212,8 @@ class Table:
 
     def __init__(self, kind: str, entries: list[Any]) -> None:
         self._kind, self._entries = kind, entries
+        # For the comparison of two recordings, before the entries are rounded.
+        self._mark = float(hash(tuple(entries)))
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -194,7 +221,9 @@ class Table:
     def __getitem__(self, index: Any) -> Value:
         if isinstance(index, Value) and index.kind == "int":
             index = to_uint(index)
-        return Value(self._kind, recording().core.look_up(self._kind, self._entries, as_value(index, "uint").arg))
+        recording().note(self._mark)
+        found = recording().core.look_up(self._kind, self._entries, as_value(index, "uint").arg)
+        return Value(self._kind, found) if self._kind == "float" else Value(self._kind, found, (min(self._entries), max(self._entries)))
 
 
 def table(entries: Any) -> Table:

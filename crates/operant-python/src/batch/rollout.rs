@@ -98,13 +98,16 @@ impl Horizon<'_> {
             let choice = self.choice.from_row(tile.first as u32).at_step(t);
             let mut row = 0;
             while row < tile.rows {
-                if row + WIDE * BLOCK <= tile.rows {
-                    scratch.decide(tile, row, self.policy, &mut wide, choice);
-                    row += WIDE * BLOCK;
+                let stuck = if row + WIDE * BLOCK <= tile.rows {
+                    scratch.decide(tile, row, self.policy, &mut wide, choice)
                 } else {
-                    scratch.decide(tile, row, self.policy, &mut narrow, choice);
-                    row += BLOCK;
+                    scratch.decide(tile, row, self.policy, &mut narrow, choice)
+                };
+                // In other modes the action after an end means nothing.
+                if let Some(stuck) = stuck.filter(|_| self.job.same_step) {
+                    return Err(StepError::no_legal_action(&self.job.spec.name, tile.first + stuck));
                 }
+                row += if row + WIDE * BLOCK <= tile.rows { WIDE * BLOCK } else { BLOCK };
             }
             scratch.write_taken(tile.rows, taken, self.job.spec.actions.components());
             let job = Job { step: self.job.step + t, ..self.job };
@@ -115,7 +118,7 @@ impl Horizon<'_> {
 }
 
 impl Scratch {
-    /// Chooses the actions of the V x 16 rows from `row` on.
+    /// Chooses the actions of the V x 16 rows from `row` on; returns the first row that has no legal one.
     fn decide<const V: usize>(
         &mut self,
         tile: &mut Tile,
@@ -123,7 +126,7 @@ impl Scratch {
         policy: &Inference,
         block: &mut RowBuffers<V>,
         choice: Choice,
-    ) {
+    ) -> Option<usize> {
         let (rows, columns) = (tile.rows, row..row + V * BLOCK);
         for (to, from) in block.memory.iter_mut().zip(tile.memory.chunks_exact(rows)) {
             bytemuck::cast_slice_mut::<_, f32>(to).copy_from_slice(&from[columns.clone()]);
@@ -142,6 +145,7 @@ impl Scratch {
         for (from, to) in block.actions.iter().zip(self.actions.chunks_exact_mut(rows)) {
             to[columns.clone()].copy_from_slice(bytemuck::cast_slice(from));
         }
+        block.stuck(tile.count.saturating_sub(row)).map(|stuck| row + stuck)
     }
 
     /// Writes the actions here to the caller's rows.

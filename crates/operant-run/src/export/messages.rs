@@ -7,6 +7,25 @@ pub const FLOAT: i32 = 1;
 pub const UINT8: i32 = 2;
 pub const INT64: i32 = 7;
 pub const BOOL: i32 = 9;
+pub const DOUBLE: i32 = 11;
+
+/// The element type of NumPy's name of it.
+pub fn element(dtype: &str) -> i32 {
+    match dtype {
+        "uint8" => UINT8,
+        "int8" => 3,
+        "uint16" => 4,
+        "int16" => 5,
+        "int32" => 6,
+        "int64" => INT64,
+        "bool" => BOOL,
+        "float16" => 10,
+        "float64" => DOUBLE,
+        "uint32" => 12,
+        "uint64" => 13,
+        _ => FLOAT,
+    }
+}
 
 /// Types of attributes.
 const INT: i32 = 2;

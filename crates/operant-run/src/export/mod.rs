@@ -6,7 +6,7 @@ mod onnx;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use operant_env::{ActionSpace, ObsSpace};
+use operant_env::{ActionSpace, ObsSpace, OwnSpaces};
 use operant_learn::TrainedPolicy;
 use operant_learn::network::{Conv, Core, Embed, EmbedPart, Image};
 use safetensors::tensor::{self, Dtype, TensorView};
@@ -24,7 +24,7 @@ const METADATA: &str = "operant";
 /// # Errors
 /// When the file cannot be written.
 pub fn write_onnx(saved: &SavedPolicy, path: &Path) -> Result<()> {
-    write(path, onnx::encode(&saved.policy, &metadata(saved)))
+    write(path, onnx::encode(&saved.policy, saved.env.own_spaces().as_ref(), &metadata(saved)))
 }
 
 /// Writes the policy's tensors as a safetensors file under the names of PyTorch's `state_dict`. A file of this name is
@@ -53,6 +53,14 @@ fn write(path: &Path, content: Vec<u8>) -> Result<()> {
         Error::disk("the policy cannot be written", path, &error)
             .remedy("name a file in a directory that exists and has space")
     })
+}
+
+/// The parts of the observations; where the environment has spaces of its own, with the keys and positions that lead to each.
+fn parts(obs: &ObsSpace, own: Option<&OwnSpaces>) -> Vec<Value> {
+    let mut parts: Vec<Value> = obs.parts().into_iter().map(part).collect();
+    let paths = own.map(|own| own.observation.arrays()).unwrap_or_default();
+    parts.iter_mut().zip(paths).for_each(|(part, (path, _))| part["path"] = path.into());
+    parts
 }
 
 /// A part of the observations: its name if it has one, type and shape, and of indices the bounds, which repeat over them.
@@ -90,17 +98,19 @@ fn embed(embed: &Embed) -> Value {
 pub fn metadata(saved: &SavedPolicy) -> String {
     let TrainedPolicy { env, obs, actions, masked, network, obs_norm, .. } = &saved.policy;
     let architecture = &network.architecture;
+    let own = saved.env.own_spaces();
     json!({
         "environment": env,
         "run": saved.run,
         "env_steps": saved.env_steps,
-        "observation": obs.parts().into_iter().map(part).collect::<Vec<_>>(),
+        "observation": parts(obs, own.as_ref()),
         "action_type": match actions { ActionSpace::Box { .. } => "continuous", ActionSpace::Discrete(_) => "discrete" },
         "action_sizes": match actions {
             ActionSpace::Box { low, .. } => vec![low.len()],
             ActionSpace::Discrete(choices) => choices.clone(),
         },
         "action_mask": masked,
+        "spaces": own,
         "embed": architecture.embed.as_ref().map(embed),
         "conv": architecture.conv.iter().map(conv).collect::<Vec<_>>(),
         "items": architecture.items.map(|Image { first, extents: [count, _, features] }| {

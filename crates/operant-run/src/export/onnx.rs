@@ -2,23 +2,27 @@
 //!
 //! ```text
 //! inputs    obs          of real numbers (batch, O) float, bits (batch, shape) bool, bytes (batch, shape) uint8 or indices
-//!                        (batch, shape) int64; observations of parts are an input for each, with the name of the part
+//!                        (batch, shape) int64; observations of parts are an input for each, with the name of the part, or `obs.NAME` if
+//!                        that is the name of another input or output. Where the environment has spaces of its own, their shapes and types
 //!           action_mask  (batch, A) bool, true where a choice is legal; only in environments with masks
 //!           core_state   (batch, S) float, of policies with memory: zeros where an episode begins, else the last next_core_state
-//! outputs   action       greedy: (batch) or (batch, components) int64, or (batch, A) float within the bounds
+//! outputs   action       greedy: (batch) or (batch, components) int64, or (batch, A) float within the bounds; in the environment's own
+//!                        shape, type and numbers if it has any, and `action.KEY` for each array of a Dict or Tuple
 //!           logits       (batch, A), illegal choices at -1e8; of a continuous policy `mean` (batch, A) and `log_std` (A)
 //!           value        (batch)
 //!           next_core_state (batch, S), of policies with memory
 //! ```
 
-use operant_env::{ActionSpace, ObsSpace};
+use std::collections::HashSet;
+
+use operant_env::{ActionSpace, ObsSpace, OwnArray, OwnSpace, OwnSpaces};
 use operant_learn::network::{Cell, CellSpec, Embed, Form, LayerSpec, Pointer, Pool};
 use operant_learn::{Activation, TrainedPolicy};
 use prost::Message;
 
 use super::messages::{
-    Attribute, BOOL, Dimension, FLOAT, Graph, INT64, Model, Node, OperatorSet, Property, Shape, Tensor,
-    TensorType, Type, UINT8, Value,
+    Attribute, BOOL, DOUBLE, Dimension, FLOAT, Graph, INT64, Model, Node, OperatorSet, Property, Shape,
+    Tensor, TensorType, Type, UINT8, Value, element,
 };
 
 /// The version of the file format, and of the operators: old enough for every recent runtime.
@@ -31,22 +35,31 @@ const LOG_STD: &str = "log_std.parameter";
 /// The input with the state of a policy with memory.
 const STATE: &str = "core_state";
 
+/// Inputs and outputs whose names parts of an observation cannot have.
+const OTHERS: [&str; 8] =
+    ["action", "logits", "value", "mean", "log_std", "action_mask", STATE, "next_core_state"];
+
+/// How the builder marks names of inputs that hold observations, and what [`Builder::finish`] puts before names of inner results. No part has a
+/// name with a dot.
+const INPUT: &str = "input:";
+const INNER: &str = "inner.";
+
 /// Logit of an illegal choice, as in training.
 const ILLEGAL: f32 = -1e8;
 
 /// The model's bytes, with `metadata` as its property `operant`.
-pub fn encode(policy: &TrainedPolicy, metadata: &str) -> Vec<u8> {
+pub fn encode(policy: &TrainedPolicy, own: Option<&OwnSpaces>, metadata: &str) -> Vec<u8> {
     let mut builder = Builder::default();
     for tensor in policy.tensors() {
         // An output has its name.
         let name = if tensor.name == "log_std" { LOG_STD } else { &tensor.name };
         builder.floats(name, &tensor.shape, &tensor.values);
     }
-    let obs = builder.observations(policy);
+    let obs = builder.observations(policy, own);
     if policy.network.states > 0 {
         builder.input(STATE, FLOAT, &[policy.network.states]);
     }
-    builder.actor(policy, &obs);
+    builder.actor(policy, own, &obs);
     builder.critic(policy, &obs);
     builder.next_state(policy);
     let property = Property { key: super::METADATA.to_owned(), value: metadata.to_owned() };
@@ -54,7 +67,7 @@ pub fn encode(policy: &TrainedPolicy, metadata: &str) -> Vec<u8> {
         ir_version: IR_VERSION,
         producer_name: "operant".to_owned(),
         producer_version: env!("CARGO_PKG_VERSION").to_owned(),
-        graph: Some(Graph { name: policy.env.clone(), ..builder.graph }),
+        graph: Some(Graph { name: policy.env.clone(), ..builder.finish() }),
         opset_import: vec![OperatorSet { domain: String::new(), version: OPERATORS }],
         metadata_props: vec![property],
     }
@@ -113,11 +126,32 @@ impl Builder {
         self.graph.output.push(batched(name, elem_type, extents));
     }
 
+    /// The graph, in which no inner result has the name of an input or output.
+    fn finish(mut self) -> Graph {
+        let mut public: HashSet<String> =
+            self.graph.output.iter().map(|output| output.name.clone()).collect();
+        public.extend(["action_mask", STATE].map(str::to_owned));
+        let rename = |name: &mut String| {
+            if let Some(input) = name.strip_prefix(INPUT) {
+                *name = input.to_owned();
+            } else if !public.contains(name) {
+                name.insert_str(0, INNER);
+            }
+        };
+        for node in &mut self.graph.node {
+            node.input.iter_mut().chain(&mut node.output).for_each(rename);
+            node.name.clone_from(&node.output[0]);
+        }
+        self.graph.initializer.iter_mut().for_each(|tensor| rename(&mut tensor.name));
+        self.graph
+    }
+
     /// The observations as the first layer sees them: `(batch, O)` floats, normalised.
-    fn observations(&mut self, policy: &TrainedPolicy) -> String {
+    fn observations(&mut self, policy: &TrainedPolicy, own: Option<&OwnSpaces>) -> String {
+        let mut own = own.map(|own| own.observation.arrays()).unwrap_or_default().into_iter();
         let parts = policy.obs.parts().into_iter();
         let features: Vec<_> = parts
-            .map(|(name, space)| self.features(if name.is_empty() { "obs" } else { name }, space))
+            .map(|(name, space)| self.features(name, space, own.next().map(|(_, array)| array)))
             .collect();
         let mut obs = match &features[..] {
             [one] => one.clone(),
@@ -137,47 +171,60 @@ impl Builder {
     }
 
     /// The features of the part `name`, an input of the model: `(batch, features)` floats.
-    fn features(&mut self, name: &str, space: &ObsSpace) -> String {
-        let own = |what: &str| format!("{name}_{what}");
-        let floats = |of: &mut Self| {
-            of.node("Cast", &[name], &own("float"), vec![Attribute::int("to", i64::from(FLOAT))])
+    fn features(&mut self, name: &str, space: &ObsSpace, own_array: Option<&OwnArray>) -> String {
+        let public = match name {
+            "" => "obs".to_owned(),
+            name if OTHERS.contains(&name) => format!("obs.{name}"),
+            name => name.to_owned(),
         };
+        let own = |what: &str| format!("obs/{name}.{what}");
+        let (kind, shape) = match (own_array, space) {
+            (Some(own), _) => (element(&own.dtype), own.shape.clone()),
+            (None, ObsSpace::Box { low, .. }) => (FLOAT, vec![low.len()]),
+            (None, ObsSpace::Binary { shape }) => (BOOL, shape.clone()),
+            (None, ObsSpace::Bytes { shape }) => (UINT8, shape.clone()),
+            (None, ObsSpace::Index { shape, .. }) => (INT64, shape.clone()),
+            (None, ObsSpace::Parts(_)) => unreachable!("parts have no parts"),
+        };
+        self.input(&public, kind, &shape);
+        let x = format!("{INPUT}{public}");
         let flat = |of: &mut Self, x: &str| of.along("Flatten", &[x], &own("flat"));
-        match space {
-            ObsSpace::Box { low, .. } => {
-                self.input(name, FLOAT, &[low.len()]);
-                name.to_owned()
+        if let ObsSpace::Index { below, .. } = space {
+            let mut x = self.cast(&x, (kind, INT64), &own("index"));
+            if let Some(own_array) = own_array.filter(|array| !array.start.is_empty()) {
+                let data = own_array.start.iter().flat_map(|x| x.to_le_bytes()).collect();
+                let start = self.tensor(&own("start"), INT64, &own_array.shape, data);
+                x = self.node("Sub", &[&x, &start], &own("from_zero"), vec![]);
             }
-            ObsSpace::Binary { shape } => {
-                self.input(name, BOOL, shape);
-                let x = floats(self);
-                flat(self, &x)
+            let depth = below.iter().copied().max().unwrap_or(1) as usize;
+            let counts = self.ints(&own("depth"), &[depth]);
+            let values = self.floats(&own("values"), &[2], &[0.0, 1.0]);
+            let x = self.node("OneHot", &[&x, &counts, &values], &own("one_hot"), vec![]);
+            let x = flat(self, &x);
+            if below.iter().all(|&below| below as usize == depth) {
+                return x;
             }
-            ObsSpace::Bytes { shape } => {
-                self.input(name, UINT8, shape);
-                let (x, most) = (floats(self), self.floats(&own("most"), &[], &[255.0]));
-                let x = self.node("Div", &[&x, &most], &own("scaled"), vec![]);
-                flat(self, &x)
-            }
-            ObsSpace::Index { shape, below } => {
-                self.input(name, INT64, shape);
-                let depth = below.iter().copied().max().unwrap_or(1) as usize;
-                let counts = self.ints(&own("depth"), &[depth]);
-                let values = self.floats(&own("values"), &[2], &[0.0, 1.0]);
-                let x = self.node("OneHot", &[name, &counts, &values], &own("one_hot"), vec![]);
-                let x = flat(self, &x);
-                if below.iter().all(|&below| below as usize == depth) {
-                    return x;
-                }
-                // Without the columns that an index with a smaller bound never sets.
-                let columns = space.bounds().enumerate();
-                let columns: Vec<usize> =
-                    columns.flat_map(|(k, below)| k * depth..k * depth + below as usize).collect();
-                let columns = self.ints(&own("columns"), &columns);
-                self.along("Gather", &[&x, &columns], &own("features"))
-            }
-            ObsSpace::Parts(_) => unreachable!("parts have no parts"),
+            // Without the columns that an index with a smaller bound never sets.
+            let columns = space.bounds().enumerate();
+            let columns: Vec<usize> =
+                columns.flat_map(|(k, below)| k * depth..k * depth + below as usize).collect();
+            let columns = self.ints(&own("columns"), &columns);
+            return self.along("Gather", &[&x, &columns], &own("features"));
         }
+        let mut x = self.cast(&x, (kind, FLOAT), &own("float"));
+        if let ObsSpace::Bytes { .. } = space {
+            let most = self.floats(&own("most"), &[], &[255.0]);
+            x = self.node("Div", &[&x, &most], &own("scaled"), vec![]);
+        }
+        if shape.len() == 1 { x } else { flat(self, &x) }
+    }
+
+    /// The numbers in another element type.
+    fn cast(&mut self, x: &str, (from, to): (i32, i32), output: &str) -> String {
+        if from == to {
+            return x.to_owned();
+        }
+        self.node("Cast", &[x], output, vec![Attribute::int("to", i64::from(to))])
     }
 
     /// `W x + b` of the layer whose parameters have this name.
@@ -434,21 +481,26 @@ impl Builder {
         x
     }
 
-    fn actor(&mut self, policy: &TrainedPolicy, obs: &str) {
+    fn actor(&mut self, policy: &TrainedPolicy, own: Option<&OwnSpaces>, obs: &str) {
         let trunk = if policy.network.architecture.shared_trunk { "trunk" } else { "actor" };
         let hidden = self.hidden(policy, trunk, obs);
+        let own = own.map(|own| &own.action);
         match &policy.actions {
             ActionSpace::Discrete(choices) => {
                 let output = if policy.masked { "logits_of_all" } else { "logits" };
                 self.logits(policy, trunk, &hidden, output);
-                self.choices(choices, policy.masked);
+                self.choices(choices, policy.masked, own);
             }
             ActionSpace::Box { low, .. } => {
                 let mean = self.dense("policy", &hidden, "mean");
                 let above = self.node("Max", &[&mean, "action_low"], "action_above", vec![]);
-                self.node("Min", &[&above, "action_high"], "action", vec![]);
+                let output = if own.is_some() { "action_within" } else { "action" };
+                let action = self.node("Min", &[&above, "action_high"], output, vec![]);
+                match own {
+                    Some(own) => self.own_actions(own, &action, FLOAT),
+                    None => self.output("action", FLOAT, &[low.len()]),
+                }
                 self.node("Identity", &[LOG_STD], "log_std", vec![]);
-                self.output("action", FLOAT, &[low.len()]);
                 self.output("mean", FLOAT, &[low.len()]);
                 self.graph.output.push(value("log_std", FLOAT, vec![extent(low.len())]));
             }
@@ -456,7 +508,7 @@ impl Builder {
     }
 
     /// Masked logits, and the argmax of each component (the first of equal ones).
-    fn choices(&mut self, choices: &[usize], masked: bool) {
+    fn choices(&mut self, choices: &[usize], masked: bool, own: Option<&OwnSpace>) {
         let all: usize = choices.iter().sum();
         if masked {
             self.input("action_mask", BOOL, &[all]);
@@ -464,7 +516,7 @@ impl Builder {
             self.node("Where", &["action_mask", "logits_of_all", &illegal], "logits", vec![]);
         }
         let argmax = |keep| vec![Attribute::int("axis", 1), Attribute::int("keepdims", keep)];
-        if let [_] = choices {
+        if let ([_], None) = (choices, own) {
             self.node("ArgMax", &["logits"], "action", argmax(0));
             self.output("action", INT64, &[]);
         } else {
@@ -480,10 +532,58 @@ impl Builder {
                 parts.push(self.node("ArgMax", &[&part], &format!("component.{k}.action"), argmax(1)));
             }
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-            self.along("Concat", &parts, "action");
-            self.output("action", INT64, &[choices.len()]);
+            match own {
+                Some(own) => {
+                    let all = self.along("Concat", &parts, "action_indices");
+                    self.own_actions(own, &all, INT64);
+                }
+                None => {
+                    self.along("Concat", &parts, "action");
+                    self.output("action", INT64, &[choices.len()]);
+                }
+            }
         }
         self.output("logits", FLOAT, &[all]);
+    }
+
+    /// The actions `all`, `(batch, numbers)` of type `from`, as the environment takes them: an output for each array of its space.
+    fn own_actions(&mut self, own: &OwnSpace, all: &str, from: i32) {
+        let arrays = own.arrays();
+        let mut first = 0;
+        for (path, array) in &arrays {
+            let mut label = "action".to_owned();
+            for key in path {
+                label = format!("{label}.{}", key.as_str().map_or_else(|| key.to_string(), str::to_owned));
+            }
+            while self.graph.output.iter().any(|output| output.name == label) {
+                label.push('_');
+            }
+            let own = |what: &str| format!("{label}/{what}");
+            let columns = self.ints(&own("columns"), &(first..first + array.size()).collect::<Vec<_>>());
+            first += array.size();
+            let mut x = self.along("Gather", &[all, &columns], &own("numbers"));
+            if !array.start.is_empty() {
+                let data = array.start.iter().flat_map(|x| x.to_le_bytes()).collect();
+                let start = self.tensor(&own("start"), INT64, &[array.size()], data);
+                x = self.node("Add", &[&x, &start], &own("from_start"), vec![]);
+            }
+            let extents: Vec<i64> =
+                std::iter::once(-1).chain(array.shape.iter().map(|&n| n as i64)).collect();
+            let extents = self.sizes(&own("shape"), &extents);
+            x = self.node("Reshape", &[&x, &extents], &own("shaped"), vec![]);
+            let to = element(&array.dtype);
+            x = self.cast(&x, (from, to), &own("cast"));
+            if to == DOUBLE {
+                // A bound rounded to single precision may be outside the space.
+                for (op, bounds) in [("Max", &array.low), ("Min", &array.high)] {
+                    let data = bounds.iter().flat_map(|x| x.to_le_bytes()).collect();
+                    let bound = self.tensor(&own(&format!("{op}_bound")), DOUBLE, &array.shape, data);
+                    x = self.node(op, &[&x, &bound], &own(op), vec![]);
+                }
+            }
+            self.node("Identity", &[&x], &label, vec![]);
+            self.output(&label, to, &array.shape);
+        }
     }
 
     fn critic(&mut self, policy: &TrainedPolicy, obs: &str) {

@@ -7,7 +7,7 @@ use core::f32::consts::{PI, TAU};
 use operant_lane::{Float, Mask};
 use wide::{f32x16, u32x16};
 
-use crate::cpu::network::tile::{BitRow, Row, fma, splat};
+use crate::cpu::network::tile::{BitRow, LANES, Row, fma, splat};
 use crate::network::Head;
 
 /// Logit given to an illegal action; its probability is exactly zero.
@@ -57,6 +57,23 @@ impl<const V: usize> PolicyHead<V> {
                 f32x16::new(core::array::from_fn(|l| bits[l] as f32))
             });
         }
+    }
+
+    /// The first of `count` rows in which a component has no legal action.
+    pub fn stuck(&self, count: usize) -> Option<usize> {
+        let Head::MultiDiscrete(counts) = &self.head else { return None };
+        let (mut rest, mut first) = (&self.legal[..], None);
+        let count = count.min(V * LANES);
+        for &choices in counts.iter().filter(|_| self.masked) {
+            let (of_component, after) = rest.split_at(choices);
+            rest = after;
+            let legal = of_component
+                .iter()
+                .fold(splat::<V>(0.0), |sum, row| core::array::from_fn(|v| sum[v] + row[v]));
+            let is_stuck = |&row: &usize| legal[row / LANES].as_array()[row % LANES] == 0.0;
+            first = (0..count.min(first.unwrap_or(count))).find(is_stuck).or(first);
+        }
+        first
     }
 
     /// Draws actions, `[component]`, from the distribution whose parameters are `outputs`, `[logit or mean]`, and
@@ -305,6 +322,21 @@ mod tests {
         core::array::from_fn(|v| {
             f32x16::new(core::array::from_fn(|l| ((step * 64 + v * 16 + l) as f32 + 0.5) / 6_400.0))
         })
+    }
+
+    #[test]
+    fn rows_without_a_legal_action_are_found() {
+        let mut policy = PolicyHead::<4>::new(&Head::MultiDiscrete(vec![4, 2]));
+        assert_eq!(policy.stuck(64), None, "without masks all actions are legal");
+        let mut mask = [[u32x16::splat(0b10_0001); 4]];
+        policy.set_mask(&mask);
+        assert_eq!(policy.stuck(64), None);
+        mask[0][2].as_mut_array()[5] = 0b00_1111;
+        policy.set_mask(&mask);
+        assert_eq!((policy.stuck(64), policy.stuck(37)), (Some(37), None));
+        mask[0][1].as_mut_array()[15] = 0b11_0000;
+        policy.set_mask(&mask);
+        assert_eq!(policy.stuck(64), Some(31));
     }
 
     #[test]

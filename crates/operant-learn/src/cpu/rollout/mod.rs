@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use operant_env::{
-    ActionSpace, AnyEnv, EnvSpec, LaneWidth, Packing, Seen, Stepped, Stepper, TileSpec, numbers,
+    ActionSpace, AnyEnv, EnvSpec, LaneWidth, Packing, Seen, StepError, Stepped, Stepper, TileSpec, numbers,
 };
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Float, Mask, Packed, Purpose, Wide};
@@ -62,6 +62,8 @@ pub struct Tile<const V: usize> {
     /// Records the first environment on demand.
     pub recorder: Recorder,
     pub timer: PhaseTimer,
+    /// The environment's name, and the number of the first one.
+    place: (String, u32),
     /// The result of a step.
     ends: Ends<V>,
     /// The state of the first environment.
@@ -122,7 +124,7 @@ impl<const V: usize> Tile<V> {
     ) -> Result<Self, LearnError> {
         let network = policy.network();
         let head = &network.architecture.head;
-        let EnvSpec { obs: space, .. } = env.spec();
+        let EnvSpec { obs: space, name, .. } = env.spec();
         let (words, steps) = (space.words(), config.num_steps);
         let features = if space.is_real() { words } else { 0 };
         let stepper =
@@ -148,6 +150,7 @@ impl<const V: usize> Tile<V> {
             gae_seconds: 0.0,
             recorder: Recorder::default(),
             timer: PhaseTimer::default(),
+            place: (name, first),
             ends: Ends {
                 terminated: [0; V],
                 truncated: [0; V],
@@ -269,6 +272,10 @@ impl<const V: usize> Tile<V> {
         let step = horizon.step + t as u64;
         draw_uniforms(&mut self.draws, step, &mut self.uniforms);
         self.head.set_mask(&self.mask);
+        if let Some(row) = self.head.stuck(self.count) {
+            let (name, first) = &self.place;
+            return Err(StepError::no_legal_action(name, *first as usize + row).into());
+        }
         let log_std = horizon.policy.log_std();
         let logprob =
             self.head.sample(self.activations.policy(), log_std, &self.uniforms, &mut self.action_rows);
