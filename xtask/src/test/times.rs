@@ -112,7 +112,7 @@ fn children_cpu() -> Result<f64> {
     Ok(ticks.sum::<Result<f64, _>>()? / 100.0) // USER_HZ is 100 on every Linux
 }
 
-/// `compile CRATE KIND` or `check CRATE KIND`; nothing for a question to the compiler.
+/// `compile PACKAGE CRATE KIND` or `check PACKAGE CRATE KIND`; nothing for a question to the compiler.
 fn compilation(program: &OsStr, args: &[OsString]) -> Option<String> {
     let text = |arg: &'_ OsString| arg.to_str().map(str::to_owned);
     let of = |flag: &str| args.iter().position(|arg| arg == flag).and_then(|at| text(args.get(at + 1)?));
@@ -124,7 +124,8 @@ fn compilation(program: &OsStr, args: &[OsString]) -> Option<String> {
     };
     let is_check = program.as_encoded_bytes().ends_with(b"clippy-driver")
         || args.iter().filter_map(text).any(|arg| arg.starts_with("--emit=") && !arg.contains("link"));
-    Some(format!("{} {name} {kind}", if is_check { "check" } else { "compile" }))
+    let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default(); // set by cargo
+    Some(format!("{} {package} {name} {kind}", if is_check { "check" } else { "compile" }))
 }
 
 /// Prints a file of rows: the steps, the sums of each kind, and the dearest compilations and programs.
