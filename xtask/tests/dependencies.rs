@@ -13,7 +13,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-metrics", &[]),
     ("operant-host", &[]),
     ("operant-env", &[&["operant-lane", "operant-metrics"]]),
-    ("operant-gym", &[&["operant-env", "operant-lane"]]),
+    ("operant-gym", &[&["operant-env", "operant-lane", "operant-metrics"]]),
     ("operant-amx", &[]),
     ("operant-learn", &[&["operant-env", "operant-lane", "operant-cuda", "operant-amx"]]),
     ("operant-mpi", &[&["operant-learn", "operant-host"]]),

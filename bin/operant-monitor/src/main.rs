@@ -28,7 +28,8 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             // A closed stderr must not cause a panic.
-            let _ = writeln!(std::io::stderr(), "error: {}\n  remedy: {}", error.what(), error.remedy());
+            let text = format!("error: {}\n  remedy: {}", error.what(), error.remedy());
+            let _ = writeln!(std::io::stderr(), "{}", operant_monitor::printable(&text));
             ExitCode::from(error.exit_code())
         }
     }

@@ -48,3 +48,27 @@ fn nothing_is_written_where_something_is_wrong() {
     place.operant(&["export", "mine", "--safetensors", "runs"]).assert_error(1, &["where: runs"]);
     assert!(!place.path().join("m.onnx").exists());
 }
+
+#[test]
+fn links_pipes_and_devices_stay_what_they_are() {
+    let place = Sandbox::new();
+    trained(&place);
+    let at = |name: &str| place.path().join(name);
+    for (link, to) in [("out", "/dev/stdout"), ("null", "/dev/null"), ("link.onnx", "file.onnx")] {
+        std::os::unix::fs::symlink(to, at(link)).expect("linked");
+    }
+    assert!(std::process::Command::new("mkfifo").arg(at("pipe")).status().expect("mkfifo").success());
+    let pipe = at("pipe");
+    let reader = std::thread::spawn(move || std::fs::read(pipe).expect("read"));
+    for file in ["link.onnx", "null", "pipe"] {
+        let exported = place.operant(&["export", "mine", "--onnx", file]);
+        assert_eq!(exported.code, Some(0), "{exported:#?}");
+    }
+    let onnx = std::fs::read(at("file.onnx")).expect("the link's file is made");
+    assert!(reader.join().expect("ended") == onnx);
+    let exported = place.command(&["export", "mine", "--onnx", "out"]).output().expect("started");
+    assert!(exported.status.success() && exported.stdout.starts_with(&onnx), "{:?}", exported.status);
+    for link in ["out", "null", "link.onnx"] {
+        assert!(std::fs::symlink_metadata(at(link)).expect("there").is_symlink(), "{link}");
+    }
+}

@@ -147,3 +147,47 @@ fn a_run_in_the_default_directory_is_named_by_its_name() {
     assert!(stopped.stdout.contains("operant train --resume mine\n"), "{stopped:#?}");
     finish(child);
 }
+
+#[test]
+fn control_characters_in_results_and_worlds_never_reach_a_terminal() {
+    let place = Sandbox::new();
+    let evil = "x\u{1b}]0;title\u{7}\u{202e}\u{9b}31m\nforged";
+    let quoted = serde_json::to_string(evil).expect("JSON");
+    for name in ["a", "b"] {
+        let args = ["train", "cartpole", "--name", name, "--steps", "1280", "--quiet"];
+        assert_eq!(place.operant(&[&args[..], SMALL].concat()).code, Some(0));
+        let file = place.path().join("runs").join(name).join("result.json");
+        let mut result: serde_json::Value =
+            serde_json::from_str(&std::fs::read_to_string(&file).expect("a result")).expect("JSON");
+        (result["env"], result["run"]) = (evil.into(), evil.into());
+        result["config"]["gamma"] = format!("{evil}{name}").into();
+        std::fs::write(file, result.to_string()).expect("written");
+        let config = place.path().join("runs").join(name).join("config.toml");
+        let text = std::fs::read_to_string(&config).expect("a configuration");
+        std::fs::write(config, text.replacen("cartpole", "\u{202e}", 1)).expect("written");
+    }
+    let world = std::fs::read_to_string(format!(
+        "{}/../../crates/operant-env/tests/data/cartpole.world",
+        env!("CARGO_MANIFEST_DIR")
+    ));
+    let world =
+        world.expect("a fixture").replacen("Balance a pole on a cart", &quoted[1..quoted.len() - 1], 1);
+    place.write("evil.world", &world);
+    for args in [
+        &["report", "a", "b"][..],
+        &["report", "a", "b", "--json"],
+        &["compare", "a", "b"],
+        &["compare", "a", "b", "--json"],
+        &["monitor", "a", "--once"],
+        &["monitor", "a", "--once", "--json"],
+        &["envs", "evil.world"],
+        &["envs", "evil.world", "--json"],
+        &["runs"],
+    ] {
+        let output = place.operant(args);
+        let text = output.stdout.clone() + &output.stderr;
+        let obeyed = text.chars().find(|c| operant_metrics::is_obeyed(*c) && !matches!(c, '\n' | '\t'));
+        assert!(obeyed.is_none() && !text.is_empty(), "{args:?}: {output:#?}");
+        assert!(!text.lines().any(|line| line.starts_with("forged")), "{args:?}: {output:#?}");
+    }
+}

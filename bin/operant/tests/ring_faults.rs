@@ -206,3 +206,17 @@ fn a_ring_directory_of_another_user_is_refused() {
     assert_eq!(std::fs::read_dir(place.rings()).expect("read").count(), 0);
     assert!(Path::new(&place.run_file("mine")["checkpoint"].as_str().expect("a path")).exists());
 }
+
+#[test]
+fn with_few_descriptors_a_run_ends() {
+    let place = Sandbox::new();
+    for limit in [6, 7, 8, 9, 10, 12] {
+        let name = format!("with{limit}");
+        let args = ["train", "cartpole", "--name", &name, "--steps", "1280", "--quiet"];
+        let mut command = place.shell(&format!("ulimit -n {limit}"), &[&args[..], SMALL].concat());
+        let mut child = command.stderr(std::process::Stdio::null()).spawn().expect("started");
+        place.guard(&child);
+        // It may train without a ring, or report what it cannot open.
+        wait_for("the end", || child.try_wait().expect("waited for"));
+    }
+}

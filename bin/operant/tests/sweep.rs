@@ -461,3 +461,39 @@ fn reports_are_written_and_runs_compared() {
     place.operant(&["report", "nothing"]).assert_error(2, &["there is no sweep or run \"nothing\""]);
     place.operant(&["compare", "s", "ss"]).assert_error(2, &["did you mean \"s\"?"]);
 }
+
+#[test]
+fn plots_of_a_strangers_result_stay_in_their_directory() {
+    let place = Sandbox::new();
+    let train = [&["train", "cartpole", "--name", "theirs", "--quiet"], &BRIEF[..]].concat();
+    assert_eq!(place.operant(&train).code, Some(0));
+    let file = place.path().join("runs/theirs/result.json");
+    let text = std::fs::read_to_string(&file).expect("a result");
+    std::fs::write(&file, text.replacen("\"env\":\"cartpole\"", "\"env\":\"../../outside\"", 1))
+        .expect("written");
+    let written = place.operant(&["report", "theirs", "--plots", "some/plots"]);
+    assert_eq!(written.code, Some(0), "{written:#?}");
+    assert!(place.path().join("some/plots/_._.._outside-scores.svg").is_file());
+    let entries =
+        std::fs::read_dir(place.path()).expect("read").map(|entry| entry.expect("there").file_name());
+    let outside: Vec<_> = entries.filter(|name| name.to_string_lossy().contains("outside")).collect();
+    assert!(outside.is_empty(), "{outside:?}");
+}
+
+#[test]
+fn specifications_are_regular_files() {
+    let place = Sandbox::new();
+    std::os::unix::fs::symlink("/dev/zero", place.path().join("zero.toml")).expect("linked");
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(place.path().join("pipe.toml"))
+            .status()
+            .expect("mkfifo")
+            .success()
+    );
+    for file in ["zero.toml", "pipe.toml"] {
+        place.operant(&["sweep", file]).assert_error(2, &["not a regular file", file]);
+    }
+    let knowledge = ["train", "prover", "--set", "env.knowledge=zero.toml"];
+    place.operant(&knowledge).assert_error(2, &["not a regular file", "zero.toml"]);
+}

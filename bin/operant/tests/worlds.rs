@@ -54,6 +54,8 @@ fn files_that_are_no_worlds_are_refused() {
     let text = std::fs::read_to_string(fixture("cartpole")).expect("a fixture");
     place.write("later.world", &text.replacen("\"operant_world\": 1", "\"operant_world\": 9", 1));
     place.operant(&["envs", "later.world"]).assert_error(2, &["version 9", "update operant"]);
+    place.write("own.world", &text.replacen("solved_at = 475.0", "run_dir = 'there'", 1));
+    place.operant(&["train", "own.world"]).assert_error(2, &["preset sets run_dir", "own.world"]);
     place.write("taken.world", &text.replacen("my_cartpole", "cartpole", 1));
     place
         .operant(&["train", "taken.world"])
@@ -65,7 +67,7 @@ fn files_that_are_no_worlds_are_refused() {
 fn classes_are_recorded_by_the_active_python() {
     let place = Sandbox::new();
     let copy = format!(
-        "echo printed by the module; [ \"$2\" = operant._record ] && cp {} \"$4\"",
+        "echo printed by the module; [ \"$3\" = operant._record ] && cp {} \"$5\"",
         fixture("cartpole")
     );
     let shown = with_python(&place, &copy, &["emit", "mine.py:CartPole"]);
@@ -99,17 +101,24 @@ const DESCRIPTION: &str = r#"{"operant_gym":1,"make":"gym:Mine-v0","directory":"
 
 /// A Python that records this description, and does something else as a worker.
 fn records(description: &str, worker: &str) -> String {
-    format!("if [ \"$2\" = operant._record ]; then echo '{description}' > \"$4\"; else {worker}; fi")
+    format!("if [ \"$3\" = operant._record ]; then echo '{description}' > \"$5\"; else {worker}; fi")
 }
 
 #[test]
 fn workers_that_end_before_training_leave_nothing() {
     let place = Sandbox::new();
-    for (worker, says) in [("exit 7", "ended with exit code 7"), ("kill -9 $$", "was killed by signal 9")] {
+    for (worker, says) in [
+        ("echo hello; printf 'error: \\033[2Jthere\\n' >&2; exit 7", "ended with exit code 7"),
+        ("kill -9 $$", "was killed by signal 9"),
+    ] {
         let train = ["train", "gym:Mine-v0", "--envs", "4", "--set", "env.workers=2", "--quiet"];
         let ended = with_python(&place, &records(DESCRIPTION, worker), &train);
         ended.assert_error(1, &["environment mine_v0: environments 0 to 1: the worker process", says]);
         assert!(!ended.stderr.contains("restart"), "a failure in the first reset is final: {}", ended.stderr);
+        // What workers print is marked as theirs.
+        let is_shown = ended.stderr.contains("\nmine_v0 worker: hello\n")
+            && ended.stderr.contains("\nmine_v0 worker: error:  [2Jthere\n");
+        assert!(is_shown == worker.starts_with("echo"), "{}", ended.stderr);
     }
     assert!(!place.path().join("runs").exists(), "nothing was trained");
 }
@@ -123,7 +132,7 @@ fn descriptions_of_environments_are_checked() {
     train(&DESCRIPTION.replacen("[2]", "[]", 1)).assert_error(2, &["action_space", "no choices"]);
     train(&DESCRIPTION.replacen("\"masked\"", "\"mask\"", 1))
         .assert_error(2, &["not a valid description", "mask"]);
-    with_python(&place, "[ \"$2\" = operant._record ]", &["train", "gym:Mine-v0"])
+    with_python(&place, "[ \"$3\" = operant._record ]", &["train", "gym:Mine-v0"])
         .assert_error(2, &["exited without recording gym:Mine-v0", "ends the process"]);
     let file = place.path().join("mine.world");
     std::fs::write(&file, DESCRIPTION).expect("written");
@@ -133,4 +142,72 @@ fn descriptions_of_environments_are_checked() {
     place
         .operant(&["train", "cartpole", "--preset", "atari"])
         .assert_error(2, &["cartpole is not a Gymnasium environment", "--preset"]);
+}
+
+/// Replaces what makes the environment in the file of a run.
+fn made_by(run: &Path, make: &str) {
+    let text = DESCRIPTION.replacen("gym:Mine-v0", make, 1);
+    std::fs::write(run.join("env.world"), text).expect("written");
+}
+
+#[test]
+fn a_strangers_run_starts_no_program_until_it_is_trusted() {
+    let place = Sandbox::new();
+    // Killed before its first checkpoint, so nothing but the file says what it trains.
+    let run = place.path().join("runs/theirs");
+    std::fs::create_dir_all(&run).expect("made");
+    place.write("runs/theirs/config.toml", "environment = \"mine_v0\"\nnum_envs = 4\n[env]\nworkers = 2\n");
+    let evil = "os:system?command=touch evil";
+    made_by(&run, evil);
+    let started = || std::fs::remove_file(place.path().join("started")).is_ok();
+    let resume = |run: &str, more: &[&str]| {
+        with_python(&place, "touch started; exit 7", &[&["train", "--resume", run], more].concat())
+    };
+    let refused = resume("theirs", &[]);
+    refused
+        .assert_error(2, &[&format!("{evil:?}"), "modules from \"/\"", "runs/theirs/env.world", "--trust"]);
+    assert!(!started() && !run.join("env.mark").exists(), "{}", refused.stderr);
+
+    resume("theirs", &["--trust"]).assert_error(1, &["ended with exit code 7"]);
+    assert!(started());
+    // It has this user's mark now, and so has a copy.
+    resume("theirs", &[]).assert_error(1, &["ended with exit code 7"]);
+    let copied =
+        std::process::Command::new("cp").arg("-r").arg(&run).arg(place.path().join("runs/copy")).status();
+    assert!(copied.expect("cp").success());
+    resume("copy", &[]).assert_error(1, &["ended with exit code 7"]);
+    assert!(started());
+
+    // The mark is of this program and of this user.
+    made_by(&place.path().join("runs/copy"), "os:system?command=touch evil2");
+    resume("copy", &[]).assert_error(2, &["touch evil2", "--trust"]);
+    std::fs::remove_dir_all(place.path().join(".cache")).expect("the key is there");
+    resume("theirs", &[]).assert_error(2, &["touch evil", "--trust"]);
+    assert!(!started());
+}
+
+#[test]
+fn the_environment_is_compared_with_the_checkpoint_before_a_worker_starts() {
+    let place = Sandbox::new();
+    std::fs::copy(fixture("cartpole"), place.path().join("mine.world")).expect("copied");
+    let short = ["--set", "total_timesteps=1280", "--set", "eval_episodes=2", "--quiet"];
+    let train = [&["train", "./mine.world", "--name", "first"][..], SMALL, &short[..]].concat();
+    assert_eq!(place.operant(&train).code, Some(0));
+    let text = DESCRIPTION.replacen("mine_v0", "my_cartpole", 1);
+    std::fs::write(place.path().join("runs/first/env.world"), text).expect("written");
+    for command in [&["eval", "first", "--trust"][..], &["train", "--resume", "first", "--trust"]] {
+        with_python(&place, "touch started", command).assert_error(2, &["its file or rules have changed"]);
+    }
+    assert!(!place.path().join("started").exists());
+}
+
+#[test]
+fn files_of_worlds_are_regular_and_bounded() {
+    let place = Sandbox::new();
+    std::os::unix::fs::symlink("/dev/zero", place.path().join("zero.world")).expect("linked");
+    let pipe = std::process::Command::new("mkfifo").arg(place.path().join("pipe.world")).status();
+    assert!(pipe.expect("mkfifo").success());
+    for file in ["zero.world", "pipe.world"] {
+        place.operant(&["envs", file]).assert_error(2, &["not a regular file", file]);
+    }
 }

@@ -2,8 +2,15 @@
 
 use std::io::{self, Write};
 
-/// Writes text to stdout. A closed pipe counts as written.
+use operant_metrics::printable;
+
+/// Writes text to stdout, without the characters that a terminal obeys: some of it comes from files. A closed pipe counts as written.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    print_coloured(&printable(text))
+}
+
+/// Writes text that has escape sequences for colours, and is [`printable`] otherwise.
+pub fn print_coloured(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -15,10 +22,10 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 
 /// Prints a warning to stderr; errors are ignored.
 pub fn warn(text: &str) {
-    let _ = writeln!(io::stderr(), "warning: {text}");
+    let _ = writeln!(io::stderr(), "warning: {}", printable(text));
 }
 
 /// Prints a note to stderr; errors are ignored.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", printable(text));
 }

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use operant_metrics::printable;
+
 /// Exit code of a bug in operant (EX_SOFTWARE of sysexits.h).
 const BUG: i32 = 70;
 
@@ -11,19 +13,14 @@ pub fn report(error: &anyhow::Error) -> u8 {
     let mut stderr = std::io::stderr();
     match error.downcast_ref::<operant_run::Error>() {
         Some(known) => {
-            let _ = writeln!(stderr, "error: {}", lines(&known.to_string()));
+            let _ = writeln!(stderr, "error: {}", printable(&known.to_string()));
             known.exit_code()
         }
         None => {
-            let _ = writeln!(stderr, "error: {}", lines(&format!("{error:#}")));
+            let _ = writeln!(stderr, "error: {}", printable(&format!("{error:#}")));
             1
         }
     }
-}
-
-/// Makes lines safe for a terminal: they may contain file names and file contents.
-fn lines(text: &str) -> String {
-    text.lines().map(operant_metrics::plain).collect::<Vec<_>>().join("\n")
 }
 
 /// Turns a panic into a bug message and exit code 70.

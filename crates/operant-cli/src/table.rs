@@ -4,6 +4,7 @@
 use std::io::IsTerminal as _;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use operant_metrics::{plain, printable};
 
 /// Width of a terminal that does not say how wide it is.
 const DEFAULT_WIDTH: usize = 80;
@@ -39,9 +40,17 @@ pub struct Row {
 
 /// The table as standard output takes it; `note` is the header of the notes.
 pub fn text(columns: &[Column], note: &str, rows: &[Row]) -> String {
+    // A cell from a file must not look like several.
+    let rows: Vec<Row> = rows
+        .iter()
+        .map(|row| Row {
+            cells: row.cells.iter().map(|cell| plain(cell)).collect(),
+            note: printable(&row.note),
+        })
+        .collect();
     match width() {
-        Some(width) => fitted(columns, rows, width),
-        None => tabs(columns, note, rows),
+        Some(width) => fitted(columns, &rows, width),
+        None => tabs(columns, note, &rows),
     }
 }
 

@@ -17,8 +17,8 @@ const MAGIC: &[u8; 16] = b"operant cubin 1\n";
 /// Bytes before the log: the magic, the checksum of all that follows it, the key, and the lengths of log and code.
 const HEAD: usize = 16 + 32 + 32 + 8 + 8;
 
-/// `$OPERANT_CACHE_DIR`, else `$XDG_CACHE_HOME/operant`, else `~/.cache/operant`.
-pub(crate) fn default_directory() -> Option<PathBuf> {
+/// The user's cache directory: `$OPERANT_CACHE_DIR`, else `$XDG_CACHE_HOME/operant`, else `~/.cache/operant`; None without these variables.
+pub fn default_directory() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("OPERANT_CACHE_DIR")
         .or_else(|| variable("XDG_CACHE_HOME").map(|cache| cache.join("operant")))

@@ -51,6 +51,7 @@ mod table;
 mod transfers;
 
 pub use blas::{Blas, Element, Epilogue, Gemm, GemmShape, InputPrecision, Operand, SYMBOLS as BLAS_SYMBOLS};
+pub use cache::default_directory as cache_directory;
 pub use compiler::{CompiledProgram, Compiler};
 pub use device::{Device, MINIMUM_CAPABILITY, Memory};
 pub use driver::SYMBOLS as DRIVER_SYMBOLS;

@@ -2,6 +2,8 @@
 
 use std::io::IsTerminal;
 
+use operant_metrics::is_obeyed;
+
 use crate::symbols::{ASCII, Symbols, UNICODE, locale_is_utf8};
 use crate::theme::{Depth, Detected, Theme, ThemeName};
 
@@ -40,11 +42,7 @@ impl Style {
     /// Text without control characters and changes of direction, which a terminal would interpret. A ring is a file that
     /// anyone may have written.
     pub fn clean(&self, text: &str) -> String {
-        let obeyed = |c: char| {
-            c.is_control()
-                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        };
-        text.chars().map(|c| if obeyed(c) || (self.ascii && !c.is_ascii()) { '?' } else { c }).collect()
+        text.chars().map(|c| if is_obeyed(c) || (self.ascii && !c.is_ascii()) { '?' } else { c }).collect()
     }
 }
 

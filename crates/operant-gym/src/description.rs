@@ -25,7 +25,7 @@ pub struct Description {
     operant_gym: u32,
     /// How workers make it: `gym:ID`, `module:Class` or `/path/to/file.py:Class`, with keyword arguments after a question mark.
     pub(crate) make: String,
-    /// The directory in which modules are searched first.
+    /// The directory in which modules are searched last.
     pub(crate) directory: String,
     /// Whether it provides action masks.
     pub(crate) masked: bool,
@@ -40,6 +40,9 @@ pub struct Description {
     pub(crate) spec: EnvSpec,
     #[serde(skip)]
     pub(crate) python: PathBuf,
+    /// Whether workers may be started.
+    #[serde(skip)]
+    pub(crate) may_run: bool,
 }
 
 /// A description is invalid.
@@ -62,7 +65,8 @@ impl Description {
         text.starts_with(b"{\"operant_gym\"")
     }
 
-    /// Reads a text that [`Description::to_json`] or Python wrote, for workers in `python`.
+    /// Reads a text that [`Description::to_json`] or Python wrote, for workers in `python`. No worker starts before
+    /// [`Description::allow`]: the text may be a stranger's.
     ///
     /// # Errors
     /// When it is none.
@@ -78,12 +82,31 @@ impl Description {
         let mut description: Self = serde_json::from_slice(text)?;
         description.python = python.to_owned();
         let spec = &mut description.spec;
+        // It becomes a part of file names.
+        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        if spec.name.is_empty() || !spec.name.bytes().all(fits) {
+            let what = format!(
+                "the environment has the name {:?}, not one of lower-case letters, digits and _",
+                spec.name
+            );
+            return Err(DescriptionError::Spec(what));
+        }
         let of = |space: &str, problem: String| DescriptionError::Spec(format!("{space}: {problem}"));
         spec.obs.check().map_err(|problem| of("observation_space", problem))?;
         check_actions(&spec.actions).map_err(|problem| of("action_space", problem))?;
         "Gymnasium".clone_into(&mut spec.family);
         spec.preset = Some(preset(spec, description.atari));
         Ok(description)
+    }
+
+    /// Lets workers run the [`Description::program`].
+    pub fn allow(&mut self) {
+        self.may_run = true;
+    }
+
+    /// What workers run: the name that makes the environment, with its arguments, and the directory in which modules are searched last.
+    pub fn program(&self) -> [&str; 2] {
+        [&self.make, &self.directory]
     }
 
     /// The text of a file.
@@ -181,6 +204,19 @@ mod tests {
     }
 
     #[test]
+    fn no_worker_starts_of_a_description_that_was_only_read() {
+        use operant_env::{AnyEnv, TileSpec};
+        let mut description = described(r#"{"binary":{"shape":[3]}}"#, r#"{"discrete":[2]}"#).expect("valid");
+        description.python = "/bin/false".into();
+        let env = crate::GymEnv::new(description.clone())
+            .with_options(&[("workers".to_owned(), 1.0.into())].into());
+        let error = env.expect("valid").stepper(TileSpec::new(1, 0, 16)).err().expect("it is refused");
+        assert!(error.what.contains("not started"), "{error}");
+        description.allow();
+        crate::GymEnv::new(description).stepper(TileSpec::new(1, 0, 16)).expect("its workers start");
+    }
+
+    #[test]
     fn a_description_reads_back_and_damaged_ones_are_refused() {
         let description = described(r#"{"binary":{"shape":[3]}}"#, r#"{"discrete":[2]}"#).expect("valid");
         let text = description.to_json();
@@ -193,6 +229,10 @@ mod tests {
         assert!(error.to_string().contains("update operant"), "{error}");
         for damaged in ["", "{}", "[1]", &text[..text.len() / 2], &text.replace("make", "made")] {
             assert!(Description::from_json(damaged.as_bytes(), Path::new("python3")).is_err(), "{damaged}");
+        }
+        for name in ["../../x", "a/b", ""] {
+            let error = Description::from_json(text.replace("x_v0", name).as_bytes(), Path::new("python3"));
+            assert!(error.expect_err("no name").to_string().contains("has the name"), "{name}");
         }
         for actions in [r#"{"discrete":[]}"#, r#"{"discrete":[0]}"#, r#"{"box":{"low":[1.0],"high":[1.0]}}"#]
         {

@@ -1,7 +1,7 @@
 //! A group: the environments of a tile, and the worker processes that step them.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, PipeWriter};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -34,12 +34,14 @@ pub(crate) struct WorkerGroup {
     pub(crate) workers: Vec<Worker>,
     /// First word and bytes of the text that all workers read.
     task: (usize, usize),
+    /// Where they print.
+    output: PipeWriter,
     deadline: Instant,
 }
 
 impl WorkerGroup {
     /// Starts the workers.
-    pub(crate) fn start(description: &Description, setup: Setup) -> io::Result<Self> {
+    pub(crate) fn start(description: &Description, setup: Setup, output: PipeWriter) -> io::Result<Self> {
         let workers = setup.workers.clamp(1, setup.count);
         let spec = &description.spec;
         let mask_words = if description.masked { spec.actions.mask_words() } else { 0 };
@@ -53,7 +55,7 @@ impl WorkerGroup {
         }
         let task = (layout.total, text.len());
         let mut group =
-            Self { shared, file, layout, setup, workers: Vec::new(), task, deadline: Instant::now() };
+            Self { shared, file, layout, setup, workers: Vec::new(), task, output, deadline: Instant::now() };
         for number in 0..workers {
             let rows = number * setup.count / workers..(number + 1) * setup.count / workers;
             let worker = group.start_worker(description, number, rows)?;
@@ -69,7 +71,8 @@ impl WorkerGroup {
         rows: Range<usize>,
     ) -> io::Result<Worker> {
         let control = self.layout.control(number);
-        Worker::start(&description.python, (&self.shared, &self.file), self.task, control, rows)
+        let memory = (&self.shared, &self.file);
+        Worker::start(&description.python, memory, self.task, control, rows, &self.output)
     }
 
     /// Replaces a worker by a new process.

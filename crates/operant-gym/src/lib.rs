@@ -5,11 +5,13 @@
 mod description;
 mod group;
 mod layout;
+mod output;
+pub mod python;
 pub mod shared;
 mod stepper;
 mod worker;
 
-use std::io;
+use std::io::{self, PipeWriter};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,6 +25,7 @@ use operant_lane::Leaf;
 pub use description::{Description, DescriptionError};
 
 use crate::group::{Setup, WorkerGroup};
+use crate::output::Output;
 use crate::stepper::GymStepper;
 
 /// A Gymnasium environment.
@@ -53,6 +56,8 @@ struct Running {
     failures: AtomicU64,
     waited_ns: AtomicU64,
     messages: Mutex<Vec<String>>,
+    /// Dropped after all groups, whose last lines it waits for.
+    output: Mutex<Option<Output>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -68,6 +73,7 @@ impl Running {
             failures: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
             messages: Mutex::default(),
+            output: Mutex::default(),
         }
     }
 
@@ -99,7 +105,17 @@ impl Running {
         }
         let Options { workers, timeout, time_limit, .. } = self.options;
         let setup = Setup { rows, count, workers, evaluation, time_limit, timeout };
-        WorkerGroup::start(&self.description, setup).map_err(|error| self.cannot_start(&error))
+        let started = self.output().and_then(|output| WorkerGroup::start(&self.description, setup, output));
+        started.map_err(|error| self.cannot_start(&error))
+    }
+
+    /// Where workers print.
+    fn output(&self) -> io::Result<PipeWriter> {
+        let mut output = locked(&self.output);
+        match &*output {
+            Some(output) => output.writer(),
+            None => output.insert(Output::start(&self.description.spec.name)?).writer(),
+        }
     }
 
     /// Takes a group back for the next evaluation.

@@ -1,12 +1,11 @@
 //! One worker process: how it is started, waited for, and ended.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, PipeWriter};
 use std::ops::Range;
-use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -17,6 +16,7 @@ use serde::Serialize;
 
 use crate::description::Description;
 use crate::layout::{Control, Layout, TEXT_BYTES};
+use crate::python;
 use crate::shared::{SharedWords, post, wait};
 
 /// How often a silent worker is checked for exit.
@@ -110,6 +110,7 @@ impl Worker {
         task: (usize, usize),
         control: Control,
         rows: Range<usize>,
+        output: &PipeWriter,
     ) -> io::Result<Self> {
         let words = shared.words();
         let turn = words[control.turn].load(Ordering::Relaxed);
@@ -120,14 +121,15 @@ impl Worker {
         let argument =
             Argument { parent: std::process::id(), first: rows.start, end: rows.end, control, task };
         let argument = serde_json::to_string(&argument).expect("numbers");
-        let mut command = Command::new(python);
+        let mut command = python::module(python, "operant._worker");
         command
-            .args(["-m", "operant._worker", &argument])
+            .arg(&argument)
             // Keeps Ctrl-C in a terminal from workers: the trainer ends them.
             .process_group(0)
             .stdin(Stdio::from(file.try_clone()?))
-            // Environments print to stderr; stdout is for results.
-            .stdout(Stdio::from(io::stderr().as_fd().try_clone_to_owned()?));
+            // stdout is for results.
+            .stdout(output.try_clone()?)
+            .stderr(output.try_clone()?);
         // Worker processes already share the cores.
         for threads in ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"] {
             if std::env::var_os(threads).is_none() {

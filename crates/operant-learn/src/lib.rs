@@ -31,5 +31,5 @@ pub use group::{Alone, Group};
 pub use in_flight::InFlight;
 pub use precision::Precision;
 pub use snapshot::{Dtype, Snapshot, Tensor};
-pub use state::LearnerState;
+pub use state::{LearnerState, check_content};
 pub use trained::{ObsNorm, PolicyTensor, TrainedPolicy};

@@ -116,7 +116,7 @@ fn counter(snapshot: &Snapshot, name: &str) -> Result<u64, LearnError> {
 ///
 /// # Errors
 /// When the files differ.
-pub(crate) fn check_content(snapshot: &Snapshot, env: &dyn AnyEnv) -> Result<(), LearnError> {
+pub fn check_content(snapshot: &Snapshot, env: &dyn AnyEnv) -> Result<(), LearnError> {
     if snapshot.counters.get(CONTENT).copied() == env.content() {
         return Ok(());
     }

@@ -30,6 +30,7 @@ pub mod view;
 
 pub use control::{Action, Control};
 pub use error::MonitorError;
+pub use operant_metrics::printable;
 pub use options::Options;
 
 use std::io::IsTerminal;

@@ -60,7 +60,9 @@ mod _core {
     #[pymodule_export]
     use crate::worker::WorkerChannel;
     #[pymodule_export]
-    use crate::world::{Arg, RecordedDraws, RecordedTurns, Recorder, World, add_world};
+    use crate::world::{
+        Arg, RecordedDraws, RecordedTurns, Recorder, World, add_world, read_world, write_output,
+    };
 }
 
 /// An error in any but the first interpreter of this process that imports this: its classes belong to that one.

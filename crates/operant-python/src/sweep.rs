@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use operant_cli::ray::Resources;
 use operant_run::config::{self, EnvFacts};
-use operant_run::{CommandLine, Error, ErrorKind, Result, device, world};
+use operant_run::{CommandLine, Error, ErrorKind, Result, Trust, device, world};
 use operant_sweep::task::{self, Task, TaskContext};
 use operant_sweep::{Ended, Executor, Given, Local, Report, Spec, Status, Sweep, Watch};
 use pyo3::exceptions::{PyOSError, PyUserWarning, PyValueError};
@@ -82,9 +82,14 @@ impl Executor for PythonExecutor {
         let text = serde_json::to_string(task).expect("a task is JSON");
         let directory = place.runs.join(task.segment.run());
         Python::attach(|py| {
-            let world = place.env.file().map(|file| PyBytes::new(py, file.as_bytes()));
-            let arguments = (text, world, directory, Link(link.clone()));
+            let file = place.env.file();
+            let world = file.as_ref().map(|file| PyBytes::new(py, file.as_bytes()));
+            let arguments = (text, world, &directory, Link(link.clone()));
             let trained = self.object.call_method1(py, "train", arguments).and_then(|done| done.extract(py));
+            // The run comes from a machine that may have another user's key.
+            if let Some(file) = &file {
+                world::mark(file, &directory);
+            }
             trained.map_err(|raised| in_rust(py, &raised))
         })
     }
@@ -138,10 +143,10 @@ pub fn train_task(
             None => device::find(&registry, &task.env)?,
             Some(file) => {
                 let own = runs.join("worlds").join(task.segment.run());
-                std::fs::create_dir_all(&own)
-                    .and_then(|()| std::fs::write(own.join(world::FILE), file))
-                    .map_err(|error| Error::disk("the environment cannot be kept", &own, &error))?;
-                device::find_of_run(&registry, &own, &task.env)?
+                let text = String::from_utf8_lossy(&file);
+                world::keep(&text, &own)?;
+                // The process of the sweep has checked it.
+                device::find_of_run(&registry, &own, &task.env, None, Trust::All)?
             }
         };
         let facts = EnvFacts::of(&env.spec(), &registry);
@@ -195,12 +200,13 @@ impl Watch for PythonWatch {
 ///
 /// Returns the sweep's directory and the name of the signal that stopped it.
 #[pyfunction]
-#[pyo3(signature = (target, *, resume, seeds, search, trials, interval, name, run_dir, jobs, executor, on_status, control))]
+#[pyo3(signature = (target, *, resume, trust, seeds, search, trials, interval, name, run_dir, jobs, executor, on_status, control))]
 #[allow(clippy::too_many_arguments)] // the keywords of operant.sweep
 pub fn sweep(
     py: Python<'_>,
     target: Option<String>,
     resume: Option<String>,
+    trust: bool,
     seeds: Option<String>,
     search: Option<String>,
     trials: Option<usize>,
@@ -223,7 +229,8 @@ pub fn sweep(
         line.flags.extend(run_dir.map(|dir| ("run_dir", "run_dir", dir)));
         let parent = config::run_dir(registry.known(), &line)?;
         if let Some(resume) = resume {
-            return Sweep::resume(&registry, &operant_sweep::sweep::find(&parent, &resume)?, jobs, executor);
+            let path = operant_sweep::sweep::find(&parent, &resume)?;
+            return Sweep::resume(&registry, &path, jobs, executor, Trust::of_flag(trust));
         }
         let target = target.unwrap_or_default();
         let spec = match &target {

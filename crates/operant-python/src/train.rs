@@ -15,8 +15,8 @@ use operant_run::error::did_you_mean;
 use operant_run::eval::{self, EvalTarget};
 use operant_run::progress::{Announcer, Bar, Lines, Progress, Tick};
 use operant_run::{
-    CommandLine, Device, ErrorKind, ExitReason, Job, Log, Outcome, Resume, RunResult, Signals, device, runs,
-    sinks,
+    CommandLine, Device, ErrorKind, ExitReason, Job, Log, Outcome, Resume, RunResult, Signals, Trust, device,
+    runs, sinks,
 };
 use pyo3::exceptions::{
     PyException, PyFileNotFoundError, PyFloatingPointError, PyKeyboardInterrupt, PyOSError, PyRuntimeError,
@@ -42,6 +42,7 @@ fn in_python(text: &str) -> String {
         ("--set env.", "env_options: ".to_owned()),
         ("`operant train --resume ", "`operant.resume: ".to_owned()),
         ("--resume", "operant.resume".to_owned()),
+        ("--trust", "trust=True".to_owned()),
     ]);
     // A flag may begin with another one.
     flags.sort_by_key(|(flag, _)| std::cmp::Reverse(flag.len()));
@@ -82,13 +83,14 @@ fn configure(
     registry: &Registry,
     env: Option<&str>,
     resume: Option<&str>,
+    trust: bool,
     line: &CommandLine,
 ) -> operant_run::Result<(Arc<dyn AnyEnv>, Option<Resume>, Requested)> {
     let resume =
         resume.map(|run| Resume::open(&config::run_dir(registry.known(), line)?, run)).transpose()?;
     let env = match (env, &resume) {
         (Some(name), _) => device::find(registry, name)?,
-        (None, Some(resume)) => resume.env(registry)?,
+        (None, Some(resume)) => resume.env(registry, Trust::of_flag(trust))?,
         (None, None) => device::find(registry, "")?,
     };
     let facts = EnvFacts::of(&env.spec(), registry);
@@ -268,7 +270,7 @@ impl Control {
 ///
 /// Returns the run's directory and the name of the signal that stopped it, or raises what stopped it, once its checkpoint is saved.
 #[pyfunction]
-#[pyo3(signature = (env, settings, *, env_options, config, resume, on_update, progress, control, until=None))]
+#[pyo3(signature = (env, settings, *, env_options, config, resume, on_update, progress, control, until=None, trust=false))]
 #[allow(clippy::too_many_arguments)] // the keywords of operant.train
 pub fn train(
     py: Python<'_>,
@@ -281,6 +283,7 @@ pub fn train(
     progress: Option<&str>,
     control: &Control,
     until: Option<u64>,
+    trust: bool,
 ) -> PyResult<(PathBuf, Option<&'static str>)> {
     let started = Instant::now();
     let (registry, env) = match env.map(Asked::find) {
@@ -288,8 +291,9 @@ pub fn train(
         None => (crate::registry(), None),
     };
     let line = command_line(settings, env_options, config)?;
-    let (env, resume, requested) =
-        guarded(|| configure(&registry, env.as_deref(), resume.as_deref(), &line).map_err(|e| error(&e)))?;
+    let (env, resume, requested) = guarded(|| {
+        configure(&registry, env.as_deref(), resume.as_deref(), trust, &line).map_err(|e| error(&e))
+    })?;
     let (signals, raised) = (control.0.clone(), Raised::default());
     let shown: Option<Box<dyn Progress>> = match progress {
         Some("bar") => Some(Box::new(Bar::new(requested.settings.steps()))),
@@ -415,13 +419,19 @@ pub fn list_runs<'py>(
 
 /// Plays episodes of a run's latest checkpoint, as `operant eval` does; JSON text.
 #[pyfunction]
-#[pyo3(signature = (run, episodes, deterministic))]
-pub fn evaluate(py: Python<'_>, run: String, episodes: usize, deterministic: bool) -> PyResult<String> {
+#[pyo3(signature = (run, episodes, deterministic, trust))]
+pub fn evaluate(
+    py: Python<'_>,
+    run: String,
+    episodes: usize,
+    deterministic: bool,
+    trust: bool,
+) -> PyResult<String> {
     let actions = if deterministic { EvalActions::Greedy } else { EvalActions::Sampled };
     let registry = crate::registry();
     let played = || {
         let target = EvalTarget::find(Path::new("runs"), &run)?;
-        let env = target.env(&registry)?;
+        let env = target.env(&registry, Trust::of_flag(trust))?;
         let facts = EnvFacts::of(&env.spec(), &registry);
         let mut line = CommandLine::default();
         line.flags.push(("eval_episodes", "episodes", episodes.to_string()));

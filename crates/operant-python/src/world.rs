@@ -1,6 +1,8 @@
 //! Worlds: `Recorder` records rules that are written in Python, and `World` is what it records, checked.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc as Shared, Mutex, OnceLock, PoisonError};
 
 use operant_env::lane::trace::{self, Graph, Literal, Operation, Outputs, Type, Value};
@@ -383,6 +385,24 @@ pub fn add_world(world: &World) -> PyResult<()> {
     }
     WORLDS.lock().unwrap_or_else(PoisonError::into_inner).insert(name, Shared::clone(&world.0));
     Ok(())
+}
+
+/// The error of a file, with its path.
+fn of_file(path: &Path, error: &io::Error) -> PyErr {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display())).into()
+}
+
+/// The bytes of the file of a world.
+#[pyfunction]
+pub fn read_world(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyBytes>> {
+    let read = py.detach(|| operant_metrics::read_file(&path, world::MAX_FILE));
+    Ok(PyBytes::new(py, &read.map_err(|error| of_file(&path, &error))?))
+}
+
+/// Writes a file that the user names: a regular one is replaced as a whole, others are written to.
+#[pyfunction]
+pub fn write_output(py: Python<'_>, path: PathBuf, content: Vec<u8>) -> PyResult<()> {
+    py.detach(|| operant_run::dir::write_output(&path, content)).map_err(|error| of_file(&path, &error))
 }
 
 #[pymethods]

@@ -42,6 +42,8 @@ def place(tmp_path, monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("OPERANT_CACHE_DIR", raising=False)
     monkeypatch.setenv("OPERANT_RING_DIR", str(tmp_path / "rings"))
     (tmp_path / "rings").mkdir(mode=0o700)
     monkeypatch.chdir(tmp_path)
@@ -395,6 +397,30 @@ def test_the_directory_of_a_run_is_that_in_which_it_was_started(place):
     assert json.loads((run.dir / "env.world").read_text())["directory"] == str(place.path)
 
 
+def test_the_run_of_another_user_needs_trust(place, monkeypatch):
+    run, more = short("gym_envs:Steady", name="x"), {"total_timesteps": 1024, "progress": False}
+    assert run.eval(1)["eval_episodes"] == 1
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place.path / "other"))
+    says = r'import and call "gym_envs:Steady", with modules from.*trust=True'
+    with pytest.raises(ValueError, match=f"(?s){says}"):
+        run.eval(1)
+    with pytest.raises(ValueError, match=f"(?s){says}"):
+        operant.resume(run, **more)
+    # Weights are data.
+    assert run.policy(np.zeros(run.policy.metadata["observation"][0]["shape"], np.float32)) is not None
+    assert operant.resume(run, trust=True, **more).result["env_steps"] == 1024
+    assert run.eval(1)["eval_episodes"] == 1
+
+
+def test_modules_of_the_working_directory_replace_no_package(place):
+    # The command itself, which searches the directory first here, imports neither.
+    for name in ("numpy", "gymnasium"):
+        (place.path / f"{name}.py").write_text("open('evil', 'w')\n")
+    (place.path / "own_envs.py").write_text(OWN)
+    code, _, err = place.run("train", "own_envs:Own", *X)
+    assert code == 0 and not Path("evil").exists(), err
+
+
 @pytest.mark.parametrize("changed", [
     "observation_space = gymnasium.spaces.Box(0, 1, (4,))",
     "action_space = gymnasium.spaces.Discrete(2, start=5)",
@@ -676,7 +702,9 @@ def test_names_that_are_no_environments(place, env, says):
 def test_a_missing_package_is_named(place, module, env, says):
     Path("own_envs.py").write_text("def Own():\n    import made_by_me\n")
     # As if it were not installed.
-    Path(f"{module}.py").write_text(f"raise ModuleNotFoundError('No module named {module}', name='{module}')\n")
+    Path("absent").mkdir()
+    Path(f"absent/{module}.py").write_text(f"raise ModuleNotFoundError('No module named {module}', name='{module}')\n")
+    place.env["PYTHONPATH"] = f"{place.path}/absent{os.pathsep}{place.env['PYTHONPATH']}"
     code, out, err = place.run("train", env, *X)
     assert (code, out) == (2, "") and f"needs the package {module}" in err and says in err, err
 

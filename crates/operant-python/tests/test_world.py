@@ -234,7 +234,18 @@ def test_files_hold_the_world():
     Path("taken.world").mkdir()
     with pytest.raises(OSError, match="taken"):
         Walk.save("taken.world")
-    assert not list(Path().glob("*.partial"))
+    assert sorted(path.name for path in Path().glob(".*")) == []
+
+
+def test_special_files_stay_and_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    os.symlink("/dev/zero", tmp_path / "zero")
+    for name in ("pipe", "zero"):
+        with pytest.raises(OSError, match=f"{name}: it is not a regular file"):
+            operant.load_world(tmp_path / name)
+    os.symlink("/dev/null", tmp_path / "null")
+    Walk.save(tmp_path / "null")
+    assert (tmp_path / "null").is_symlink()
 
 
 def changed(**changes):
@@ -570,7 +581,11 @@ def test_presets_of_a_world_apply():
     config = trained({"learning_rate": 1e-5, "hidden": [np.int64(16), 8], "anneal_lr": False, "gpu": {"num_envs": 64}})
     assert (config["learning_rate"], config["hidden"], config["anneal_lr"]) == (1e-5, [16, 8], False)
     assert trained('learning_rate = 0.5\nactivation = "relu"\n', learning_rate=0.25)["learning_rate"] == 0.25
-    for wrong, says in [({"learnin_rate": 1}, '"learnin_rate" is not a configuration key'), ("a = = 3", "not valid TOML")]:
+    for wrong, says in [
+        ({"learnin_rate": 1}, '"learnin_rate" is not a configuration key'),
+        ({"run_dir": "there"}, "preset sets run_dir, which is not a hyperparameter"),
+        ("a = = 3", "not valid TOML"),
+    ]:
         with pytest.raises(ValueError, match=says):
             trained(wrong)
 

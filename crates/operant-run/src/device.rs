@@ -9,12 +9,13 @@ use operant_learn::cpu::CpuOptions;
 use operant_learn::cuda::{self, GpuOptions, KernelChoice, NetworkOptions};
 use operant_learn::group::agreed;
 use operant_learn::network::{Architecture, Network};
-use operant_learn::{Alone, Backend, Group, LearnError, Precision, cpu};
+use operant_learn::{Alone, Backend, Group, LearnError, Precision, Snapshot, cpu};
 
 use crate::config::{DeviceName, DeviceRequest, EnvFacts, Origin, Requested, RunConfig, Settings};
 use crate::error::{Error, Result};
 use crate::gpu;
 use crate::machine::{self, AppliedPlan};
+use crate::trust::Trust;
 use crate::world;
 
 /// The compute capability from which tensor cores multiply tf32 and bf16.
@@ -289,7 +290,8 @@ impl EnvFacts {
         let preset = spec.preset.clone().or_else(base);
         let paths = spec.options.iter().filter(|option| option.values == OptionValues::Path);
         let paths = paths.map(|option| option.name.clone()).collect();
-        EnvFacts { name: spec.name.clone(), preset, options, paths, known }
+        let is_foreign = spec.family.is_empty();
+        EnvFacts { name: spec.name.clone(), preset, is_foreign, options, paths, known }
     }
 
     /// Like `of`, for an environment of the registry, by name or alias.
@@ -314,12 +316,19 @@ pub fn find(registry: &Registry, name: &str) -> Result<Arc<dyn AnyEnv>> {
     }
 }
 
-/// The environment of a run: the world that its directory keeps, or the one of that name.
+/// The environment of a run: the world that its directory keeps, or the one of that name in the registry. `trained` and `trust` are those of
+/// [`world::of_run`].
 ///
 /// # Errors
-/// Same as [`find`].
-pub fn find_of_run(registry: &Registry, run: &Path, name: &str) -> Result<Arc<dyn AnyEnv>> {
-    match world::of_run(run, name, registry)? {
+/// When there is none, or [`world::of_run`] refuses it.
+pub fn find_of_run(
+    registry: &Registry,
+    run: &Path,
+    name: &str,
+    trained: Option<&Snapshot>,
+    trust: Trust,
+) -> Result<Arc<dyn AnyEnv>> {
+    match world::of_run(run, name, registry, trained, trust)? {
         Some(env) => Ok(env),
         None => registry.find(name).map(Arc::clone).map_err(|unknown| unknown_env(&unknown)),
     }

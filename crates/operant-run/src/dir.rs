@@ -9,7 +9,7 @@
 //!   .stop             lock of a process that stops it
 //! ```
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::config::check_run_name;
 use crate::error::{Error, Result, did_you_mean};
+use crate::path_text;
 
 /// The file that carries the run's lock.
 const LOG: &str = "operant.log";
@@ -59,7 +60,7 @@ impl RunDir {
                 check_run_name(name).map_err(|error| error.at("--name"))?;
                 name.to_string()
             }
-            None => format!("{environment}-{seed}-{}", stamp(SystemTime::now())),
+            None => path_text::file_name(&format!("{environment}-{seed}-{}", stamp(SystemTime::now()))),
         };
         for attempt in 1u32.. {
             let own = if attempt == 1 { stem.clone() } else { format!("{stem}-{attempt}") };
@@ -154,20 +155,69 @@ impl RunDir {
     }
 }
 
-/// Writes a whole file: a reader sees the old one or the new one, never a part. A durable one also survives a crash of
-/// the machine.
+/// Writes a whole file of a run: a reader sees the old one or the new one, never a part. A durable one also survives a crash of
+/// the machine. A link is replaced and not followed: a stranger's directory may have one.
+///
+/// # Errors
+/// When the file cannot be written; what was there is unchanged then.
 pub(crate) fn replace(path: &Path, content: impl AsRef<[u8]>, durable: bool) -> std::io::Result<()> {
+    replace_with(path, content.as_ref(), durable, None)
+}
+
+fn replace_with(
+    path: &Path,
+    content: &[u8],
+    durable: bool,
+    permissions: Option<Permissions>,
+) -> std::io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.tmp"));
     let write = || {
-        let mut out = File::create(&temporary)?;
-        out.write_all(content.as_ref())?;
+        let mut out = new_file(&temporary)?;
+        out.write_all(content)?;
+        permissions.map_or(Ok(()), |permissions| out.set_permissions(permissions))?;
         if durable {
             out.sync_all()?;
         }
-        std::fs::rename(&temporary, path)
+        std::fs::rename(&temporary, path)?;
+        match path.parent().filter(|_| durable) {
+            Some(parent) if parent.as_os_str().is_empty() => sync_dir(Path::new(".")),
+            Some(parent) => sync_dir(parent),
+            None => Ok(()),
+        }
     };
     write().inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+}
+
+/// A new file in place of what a killed process left, or of a link.
+pub(crate) fn new_file(path: &Path) -> std::io::Result<File> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => File::create_new(path),
+    }
+}
+
+/// Waits until the directory's entries are on the disk.
+pub(crate) fn sync_dir(dir: &Path) -> std::io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Writes a file that the user names. A regular file is replaced as a whole; a link stays and leads to what is written. Anything else,
+/// such as a pipe or /dev/stdout, is written to.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_output(path: &Path, content: impl AsRef<[u8]>) -> std::io::Result<()> {
+    let content = content.as_ref();
+    // There, a regular file is one that is open already.
+    let is_open = ["/dev", "/proc"].iter().any(|special| path.starts_with(special));
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() && !is_open => {
+            replace_with(&std::fs::canonicalize(path)?, content, true, Some(found.permissions()))
+        }
+        Err(_) if std::fs::symlink_metadata(path).is_err() => replace_with(path, content, true, None),
+        _ => File::create(path)?.write_all(content),
+    }
 }
 
 /// Reads a small file of a run.
@@ -176,6 +226,15 @@ pub(crate) fn replace(path: &Path, content: impl AsRef<[u8]>, durable: bool) -> 
 /// Same as [`operant_metrics::read_file`].
 pub(crate) fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
     operant_metrics::read_file(path, operant_metrics::MAX_SMALL_FILE)
+}
+
+/// Reads a small text file that a user names, or that may be a stranger's: a regular one, of at most
+/// [`operant_metrics::MAX_SMALL_FILE`] bytes.
+///
+/// # Errors
+/// When it cannot be read, is not such a file, or is not UTF-8.
+pub fn read_text(path: &Path) -> std::io::Result<String> {
+    String::from_utf8(read_small(path)?).map_err(|_| std::io::Error::other("it is not UTF-8 text"))
 }
 
 /// operant.log of the run in `path`, which carries its lock.
@@ -270,16 +329,16 @@ pub fn copy_run(from: &Path, to: &Path) -> Result<()> {
             let entry = entry?;
             durable(&entry.path(), &checkpoint.join(entry.file_name()))?;
         }
-        for file in ["config.toml", "metrics.csv", crate::world::FILE] {
+        for file in ["config.toml", "metrics.csv", crate::world::FILE, crate::trust::MARK] {
             if from.join(file).is_file() {
                 durable(&from.join(file), &temporary.join(file))?;
             }
         }
         for dir in [&checkpoint, &checkpoints, &temporary] {
-            File::open(dir)?.sync_all()?;
+            sync_dir(dir)?;
         }
         std::fs::rename(&temporary, to)?;
-        to.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+        to.parent().map_or(Ok(()), sync_dir)
     };
     copy().map_err(|error| Error::disk("the run cannot be copied", to, &error))
 }
@@ -338,7 +397,52 @@ fn date(day: u64) -> (u64, u64, u64) {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use std::os::unix::fs::{PermissionsExt, symlink};
     use std::time::Duration;
+
+    #[test]
+    fn a_file_of_a_run_replaces_links_and_leaves_what_they_lead_to() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let (own, file) = (dir.path().join("own"), dir.path().join("config.toml"));
+        std::fs::write(&own, "own").expect("written");
+        for link in ["config.toml", ".config.toml.tmp"] {
+            symlink(&own, dir.path().join(link)).expect("linked");
+        }
+        replace(&file, "new", true).expect("written");
+        assert_eq!(std::fs::read_to_string(&own).expect("there"), "own");
+        assert!(std::fs::symlink_metadata(&file).expect("there").is_file());
+        assert_eq!(std::fs::read_to_string(&file).expect("there"), "new");
+        assert_eq!(std::fs::read_dir(dir.path()).expect("read").count(), 2);
+    }
+
+    #[test]
+    fn an_output_is_written_where_the_user_says() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let at = |name: &str| dir.path().join(name);
+        let text = |name: &str| std::fs::read_to_string(at(name)).expect("there");
+        write_output(&at("file"), "new").expect("written");
+        std::fs::set_permissions(at("file"), Permissions::from_mode(0o640)).expect("changed");
+        symlink("file", at("link")).expect("linked");
+        write_output(&at("link"), "through a link").expect("written");
+        assert_eq!((text("file"), text("link")), ("through a link".to_owned(), "through a link".to_owned()));
+        assert!(std::fs::symlink_metadata(at("link")).expect("there").is_symlink());
+        assert_eq!(std::fs::metadata(at("file")).expect("there").permissions().mode() & 0o777, 0o640);
+        symlink("absent", at("dangling")).expect("linked");
+        write_output(&at("dangling"), "made").expect("written");
+        assert_eq!(text("absent"), "made");
+
+        // Special files stay: a device, also behind a link, and a pipe.
+        symlink("/dev/null", at("null")).expect("linked");
+        write_output(&at("null"), "nothing").expect("written");
+        assert!(std::fs::symlink_metadata(at("null")).expect("there").is_symlink());
+        let made = std::process::Command::new("mkfifo").arg(at("pipe")).status().expect("mkfifo");
+        assert!(made.success());
+        let pipe = at("pipe");
+        let reader = std::thread::spawn(move || std::fs::read_to_string(pipe).expect("read"));
+        write_output(&at("pipe"), "through a pipe").expect("written");
+        assert_eq!(reader.join().expect("ended"), "through a pipe");
+        write_output(&at("absent/file"), "x").expect_err("no directory");
+    }
 
     #[test]
     fn dates_are_gregorian() {

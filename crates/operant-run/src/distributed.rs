@@ -21,12 +21,14 @@ use operant_learn::group::{agreed, threads};
 use operant_learn::{
     Backend, EpisodeRecording, EvalActions, Evaluation, Group, LearnError, Snapshot, Ticket, UpdateStats,
 };
+use operant_metrics::printable;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint;
 use crate::config::{self, CommandLine, EnvFacts, Requested};
 use crate::device::{self, Built, Device};
 use crate::error::{Error, ErrorKind, Result};
+use crate::trust::Trust;
 use crate::world;
 
 /// What process 0 has the others do.
@@ -196,12 +198,13 @@ fn repeat(mut backend: Box<dyn Backend>, group: &Arc<dyn Group>) -> Result<()> {
                 let updated = backend.enqueue_update().and_then(|_| backend.poll(false));
                 if let Err(error @ LearnError::Cuda(_)) = &updated {
                     // The other GPUs wait for this one, which process 0 cannot know.
+                    let error = printable(&error.to_string());
                     eprintln!("error: {}: {error}", group.describe(group.rank()));
                     std::process::exit(1);
                 }
                 // Other errors are those of all processes.
                 for message in backend.messages() {
-                    eprintln!("warning: {}: {message}", group.describe(group.rank()));
+                    eprintln!("warning: {}: {}", group.describe(group.rank()), printable(&message));
                 }
             }
             Command::Save => drop(backend.save()),
@@ -289,7 +292,8 @@ fn sent_world(text: &str, name: &str, registry: &Registry) -> Result<Arc<dyn Any
     let scratch = tempfile::tempdir().map_err(|error| failed(&std::env::temp_dir(), &error))?;
     let path = scratch.path().join(world::FILE);
     std::fs::write(&path, text).map_err(|error| failed(&path, &error))?;
-    device::find_of_run(registry, scratch.path(), name)
+    // Process 0 has checked it.
+    device::find_of_run(registry, scratch.path(), name, None, Trust::All)
 }
 
 /// The backend of all processes, in process 0.

@@ -49,6 +49,7 @@ mod telemetry;
 #[cfg(test)]
 mod testing;
 mod train_loop;
+pub mod trust;
 pub mod world;
 
 pub use config::{CommandLine, EnvFacts, Requested, Settings};
@@ -61,3 +62,4 @@ pub use resume::Resume;
 pub use run::{Job, OnReady, OnRecord, Outcome, Ready, train};
 pub use signals::Signals;
 pub use train_loop::ExitReason;
+pub use trust::Trust;

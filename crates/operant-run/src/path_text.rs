@@ -43,6 +43,21 @@ pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
+/// Longest file name that [`file_name`] makes, in bytes; endings may follow.
+const MAX_NAME: usize = 200;
+
+/// The file name for a name from a file or from a user, such as that of an environment: one part of a path, whatever the name contains.
+pub fn file_name(name: &str) -> String {
+    let mut name = plain(name).replace(['/', '\\'], "_");
+    if name.is_empty() || name.starts_with('.') {
+        name.replace_range(..name.len().min(1), "_");
+    }
+    while name.len() > MAX_NAME {
+        name.pop();
+    }
+    name
+}
+
 /// The run in `dir` as an argument of a command, quoted for a shell: its name if it is in `parent`, the default
 /// directory that holds the runs, or else its directory.
 pub fn run_word(dir: &Path, parent: &Path) -> String {
@@ -65,6 +80,17 @@ mod tests {
     fn words_are_quoted_where_a_shell_would_split_them() {
         let words = ["mine", "a b", "it's", "", "$x", "a\u{1b}b"].map(quoted);
         assert_eq!(words, ["mine", "'a b'", r"'it'\''s'", "''", "'$x'", "'a b'"]);
+    }
+
+    #[test]
+    fn a_name_is_one_part_of_a_path() {
+        let names = ["cartpole", "../../x", "/etc/passwd", "..", ".", "", "a\0b\nc", "a b"].map(file_name);
+        assert_eq!(names, ["cartpole", "_._.._x", "_etc_passwd", "_.", "_", "_", "a b c", "a b"]);
+        let long = file_name(&"é".repeat(300));
+        assert!(long.len() <= MAX_NAME && long.chars().all(|c| c == 'é'));
+        for name in names.iter().chain([&long]) {
+            assert_eq!(Path::new("dir").join(name).parent(), Some(Path::new("dir")), "{name}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::config::{self, CommandLine, EnvFacts};
 use crate::device;
 use crate::error::{Error, Result};
 use crate::eval::EvalTarget;
+use crate::trust::Trust;
 
 /// The policy of a checkpoint.
 #[derive(Debug, Clone)]
@@ -22,7 +23,7 @@ pub struct SavedPolicy {
     pub env_steps: u64,
     /// The policy.
     pub policy: TrainedPolicy,
-    /// The environment, with the options that the run was trained with.
+    /// The environment, with the options that the run was trained with. A Gymnasium environment cannot be stepped.
     pub env: Arc<dyn AnyEnv>,
     /// Those options.
     pub env_options: operant_env::EnvOptions,
@@ -47,7 +48,8 @@ impl SavedPolicy {
     /// The errors of [`SavedPolicy::load`]; also when the policy does not fit the environment with these options.
     pub fn load_with(registry: &Registry, parent: &Path, what: &str, line: &CommandLine) -> Result<Self> {
         let target = EvalTarget::find(parent, what)?;
-        let env = target.env(registry)?;
+        // It is never stepped.
+        let env = target.env(registry, Trust::Nothing)?;
         let EvalTarget { run, path, checkpoint, mut warnings } = target;
         if env.spec().family == "Gymnasium" && env.own_spaces().is_none() {
             warnings.push(format!(

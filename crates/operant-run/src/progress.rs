@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use operant_metrics::printable;
 
 /// Progress of training.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -173,7 +174,8 @@ impl Progress for Bar {
 
 /// A closed standard error must not end training.
 fn write_line(out: &mut impl Write, line: &str) {
-    let _ = writeln!(out, "{line}");
+    // A message may have text of files and of environments.
+    let _ = writeln!(out, "{}", printable(line));
 }
 
 /// A count in three figures or so: `950`, `12.3k`, `1.24M`.

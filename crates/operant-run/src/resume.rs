@@ -10,6 +10,7 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::device;
 use crate::dir::{self, RunDir};
 use crate::error::{Error, Result};
+use crate::trust::Trust;
 
 /// An existing run, locked by this process to continue it.
 #[derive(Debug)]
@@ -44,10 +45,7 @@ impl Resume {
             });
         }
         let file = path.join("config.toml");
-        let text = crate::dir::read_small(&file).and_then(|bytes| {
-            String::from_utf8(bytes).map_err(|_| std::io::Error::other("it is not UTF-8 text"))
-        });
-        let config = text.map_err(|error| {
+        let config = dir::read_text(&file).map_err(|error| {
             Error::usage(format!("run {run} has no checkpoint and no configuration: {error}"))
                 .at(file.display().to_string())
                 .remedy("start a new run")
@@ -74,12 +72,16 @@ impl Resume {
         &self.environment
     }
 
-    /// The environment, as the run has it.
+    /// The environment, as the run has it. If it is a program, `trust` says whether it may be started.
     ///
     /// # Errors
-    /// When it is not there any more.
-    pub fn env(&self, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
-        device::find_of_run(registry, self.dir.path(), &self.environment)
+    /// When it is not there any more, is not that of the checkpoint, or is not trusted.
+    pub fn env(&self, registry: &Registry, trust: Trust) -> Result<Arc<dyn AnyEnv>> {
+        let trained = self.checkpoint.as_ref().map(|(_, checkpoint)| &checkpoint.snapshot);
+        device::find_of_run(registry, self.dir.path(), &self.environment, trained, trust).map_err(|error| {
+            let path = self.checkpoint.as_ref().map(|(path, _)| path.display().to_string());
+            Error { place: error.place.or(path), ..error }
+        })
     }
 
     /// Refuses to train another environment than the run's own.

@@ -95,7 +95,7 @@ impl OpenRun {
         let store = Store::open(dir.checkpoints(), settings.run.keep_checkpoints)?;
         dir.write("config.toml", saved_config)?;
         if let Some(world) = world {
-            dir.write(world::FILE, world)?;
+            world::keep(world, dir.path())?;
         }
         let mut sinks = Sinks::new();
         if settings.run.csv {

@@ -1,14 +1,20 @@
 //! Worlds from outside the program: files that `save` wrote, classes in Python, Gymnasium environments, and the worlds that runs keep.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, OnceLock};
 
-use operant_env::world::{World, WorldEnv};
+use operant_env::world::{LoadError, MAX_FILE, World, WorldEnv};
 use operant_env::{AnyEnv, Registry};
+pub use operant_gym::python;
 use operant_gym::{Description, DescriptionError, GymEnv};
+use operant_learn::{Snapshot, check_content};
+use operant_metrics::plain;
 
+use crate::config;
+use crate::dir;
 use crate::error::{Error, Result};
+use crate::trust::{self, Trust};
 
 /// The file of a run that trains a world, in its directory.
 pub const FILE: &str = "env.world";
@@ -52,63 +58,117 @@ pub fn with_preset(name: &str, preset: &str) -> Result<String> {
 /// # Errors
 /// When it cannot be read, or is not a world.
 pub fn load(path: &Path, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
-    let at = || path.display().to_string();
-    if std::fs::read(path).is_ok_and(|text| Description::is_meant(&text)) {
-        return Err(Error::usage("this file only describes a Gymnasium environment; train it by name")
-            .at(at())
-            .remedy("give gym:ID or module:Class; `operant train --resume RUN` continues a run"));
+    match read(path)? {
+        text if Description::is_meant(&text) => {
+            Err(Error::usage("this file only describes a Gymnasium environment; train it by name")
+                .at(path.display().to_string())
+                .remedy("give gym:ID or module:Class; `operant train --resume RUN` continues a run"))
+        }
+        text => world_of(&text, path, registry),
     }
-    let world = World::load(path).map_err(|error| {
-        Error::usage(format!("the world cannot be used: {error}"))
-            .at(at())
-            .remedy("check the path; `CLASS.save(path)` writes such a file: docs/your-own-world.md")
-    })?;
+}
+
+/// The bytes of the file of a world.
+fn read(path: &Path) -> Result<Vec<u8>> {
+    operant_metrics::read_file(path, MAX_FILE).map_err(|error| unusable(&LoadError::Unreadable(error), path))
+}
+
+fn unusable(error: &LoadError, path: &Path) -> Error {
+    Error::usage(format!("the world cannot be used: {error}"))
+        .at(path.display().to_string())
+        .remedy("check the path; `CLASS.save(path)` writes such a file: docs/your-own-world.md")
+}
+
+/// The world of a file's text.
+fn world_of(text: &[u8], path: &Path, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
+    let world = World::from_json(text).map_err(|error| unusable(&error, path))?;
+    // Invalid TOML is reported with its line when it is used.
+    if let Some(Ok(preset)) = world.spec.preset.as_ref().map(|preset| preset.parse()) {
+        config::check_foreign_preset(&preset).map_err(|error| error.at(path.display().to_string()))?;
+    }
     let name = &world.spec.name;
     // A process that trained the world may know it already.
     let is_built_in = |env: &Arc<dyn AnyEnv>| env.file().is_none();
     if let Some(known) = registry.find(name).ok().filter(|env| is_built_in(env)).map(|env| env.spec().name) {
         return Err(Error::usage(format!("the world has the name of the built-in environment {known}"))
-            .at(at())
+            .at(path.display().to_string())
             .remedy(format!("give it another name, such as @operant.world(name=\"my_{name}\")")));
     }
     Ok(Arc::new(WorldEnv::new(world)))
 }
 
-/// The world that a run keeps in its directory; None if it trains a built-in environment.
+/// The world that a run keeps in its directory; None if it trains a built-in environment. `trained` is the checkpoint's snapshot, if there
+/// is one: the file must be that of the training. Workers of a Gymnasium environment can only be started as `trust` says.
 ///
 /// # Errors
-/// When it cannot be read, or is another environment than `name`.
-pub fn of_run(run: &Path, name: &str, registry: &Registry) -> Result<Option<Arc<dyn AnyEnv>>> {
+/// When it cannot be read, is another environment than `name` or than that of the snapshot, or is a program that is not trusted.
+pub fn of_run(
+    run: &Path,
+    name: &str,
+    registry: &Registry,
+    trained: Option<&Snapshot>,
+    trust: Trust,
+) -> Result<Option<Arc<dyn AnyEnv>>> {
+    const REMEDY: &str = "restore the file that the run was trained with";
     let path = run.join(FILE);
-    if !path.is_file() {
+    if std::fs::symlink_metadata(&path).is_err() {
         return Ok(None);
     }
+    let text = read(&path)?;
     let at = path.display().to_string();
-    let env = load_any(&path, registry, (&at, "restore the file that the run was trained with"))?;
-    let found = env.spec().name;
-    if found != name {
-        return Err(Error::usage(format!("the run was trained with {name}, but this file contains {found}"))
-            .at(path.display().to_string())
-            .remedy("restore the file that the run was trained with"));
+    let checked = |env: Arc<dyn AnyEnv>| {
+        let found = env.spec().name;
+        if found != name {
+            let what = format!("the run was trained with {name}, but this file contains {found}");
+            return Err(Error::usage(what).at(&at).remedy(REMEDY));
+        }
+        trained.map_or(Ok(()), |snapshot| check_content(snapshot, &*env))?;
+        Ok(env)
+    };
+    if !Description::is_meant(&text) {
+        return world_of(&text, &path, registry).and_then(checked).map(Some);
     }
-    Ok(Some(env))
+    let mut description = description_of(&text, (&at, REMEDY))?;
+    // What it would run is only shown if it is what was trained.
+    checked(Arc::new(GymEnv::new(description.clone())))?;
+    trust::check(&mut description, run, trust)?;
+    Ok(Some(Arc::new(GymEnv::new(description))))
 }
 
-/// The world or the Gymnasium environment of a file that a run keeps, or that was just recorded, with the place and the remedy of an
-/// environment that cannot be used.
-fn load_any(path: &Path, registry: &Registry, (at, remedy): (&str, &str)) -> Result<Arc<dyn AnyEnv>> {
-    let Ok(text) = std::fs::read(path) else { return load(path, registry) };
-    if !Description::is_meant(&text) {
-        return load(path, registry);
+/// Keeps the text of an environment from outside the program in the directory of its run, with this user's mark if it is a program.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn keep(text: &str, run: &Path) -> Result<()> {
+    let path = run.join(FILE);
+    let written = std::fs::create_dir_all(run).and_then(|()| dir::replace(&path, text, true));
+    written.map_err(|error| {
+        Error::disk("the environment cannot be kept", &path, &error)
+            .remedy("free some space, or choose another directory with --run-dir DIR")
+    })?;
+    mark(text, run);
+    Ok(())
+}
+
+/// Marks a run as this user's, if the text of its environment is a program. Without a mark it needs `--trust` later.
+pub fn mark(text: &str, run: &Path) {
+    if Description::is_meant(text.as_bytes())
+        && let Ok(description) = description_of(text.as_bytes(), ("", ""))
+        && let Err(error) = trust::mark(&description, run)
+    {
+        tracing::warn!("the run has no mark of this user, and needs --trust later: {error}");
     }
-    let description = Description::from_json(&text, &interpreter()).map_err(|error| {
+}
+
+/// The Gymnasium environment of a text, with the place and the remedy of one that cannot be used.
+fn description_of(text: &[u8], (at, remedy): (&str, &str)) -> Result<Description> {
+    Description::from_json(text, &interpreter()).map_err(|error| {
         let remedy = match &error {
             DescriptionError::Spec(_) => remedy,
             _ => "install the same version of operant in this Python as of the program",
         };
         Error::usage(format!("the environment cannot be used: {error}")).at(at).remedy(remedy)
-    })?;
-    Ok(Arc::new(GymEnv::new(description)))
+    })
 }
 
 /// Records what a name means in Python: a class with `@operant.world`, or the spaces of a Gymnasium environment. The Python is the one of
@@ -123,9 +183,9 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
     })?;
     let path = scratch.path().join(FILE);
     let doing = if name.starts_with("gym:") { "reading the spaces of" } else { "recording" };
-    eprintln!("{doing} {name} with {}", python.display());
-    let output = Command::new(&python)
-        .args(["-m", "operant._record", name])
+    eprintln!("{}", plain(&format!("{doing} {name} with {}", python.display())));
+    let output = python::module(&python, "operant._record")
+        .arg(name)
         .arg(&path)
         .stdin(Stdio::null())
         // What the module prints is not a result of this program.
@@ -160,9 +220,18 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
             .remedy("check whether the module or the environment's constructor ends the process"));
     }
     // Notes, and warnings of the module.
-    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    for line in String::from_utf8_lossy(&output.stderr).lines() {
+        eprintln!("{}", plain(&format!("{name}: {line}")));
+    }
+    let text = read(&path)?;
+    if !Description::is_meant(&text) {
+        return world_of(&text, &path, registry);
+    }
     let remedy = "correct its spaces, for example with gymnasium.wrappers.TransformObservation";
-    load_any(&path, registry, (name, remedy))
+    let mut description = description_of(&text, (name, remedy))?;
+    // The user has named it.
+    description.allow();
+    Ok(Arc::new(GymEnv::new(description)))
 }
 
 /// The Python of this process, where one runs in it.

@@ -152,7 +152,7 @@ impl Report {
     /// The report of a sweep, finished or not.
     pub fn of_sweep(dir: &Path) -> Result<Self> {
         let (table, spec) = Table::open(dir, false)?;
-        let (trials, results, bases) = (table.trials(&spec)?, table.results()?, table.bases()?);
+        let (trials, results, bases) = (table.trials(&spec)?, table.results()?, table.bases(&spec)?);
         // Results come in the order of seeds and steps, so the last one of a seed stays.
         let mut last: BTreeMap<usize, BTreeMap<u64, &RunRow>> = BTreeMap::new();
         let mut first: BTreeMap<usize, BTreeMap<u64, &RunRow>> = BTreeMap::new();

@@ -97,6 +97,12 @@ pub struct Halving {
     pub factor: u64,
 }
 
+impl Halving {
+    fn is_valid(&self) -> bool {
+        self.first_steps > 0 && self.factor >= 2
+    }
+}
+
 fn three() -> u64 {
     3
 }
@@ -146,7 +152,7 @@ impl Spec {
     /// # Errors
     /// When it cannot be read or is not valid.
     pub fn read(path: &Path, given: &Given) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = operant_run::dir::read_text(path).map_err(|error| {
             Error::usage(format!("the specification cannot be read: {error}"))
                 .at(path.display().to_string())
                 .remedy("name a TOML file: docs/sweep.md, or `operant sweep ENV --set key=value,value`")
@@ -225,13 +231,42 @@ impl Spec {
             spec.add(assignment, flag)?;
         }
         spec.search = spec.searching(raw.search, given)?;
-        let runs =
-            (spec.search.trials).saturating_mul(spec.seeds.len()).saturating_mul(spec.environments.len());
-        if runs > MAX_RUNS {
-            return Err(Error::usage(format!("the sweep has {runs} runs, more than {MAX_RUNS}"))
+        if spec.planned() > MAX_RUNS {
+            return Err(Error::usage(format!("the sweep has {} runs, more than {MAX_RUNS}", spec.planned()))
                 .remedy("use fewer values or seeds, or method = \"random\" and trials = N in [search]"));
         }
         Ok(spec)
+    }
+
+    /// Checks what searches rely on: a stored specification may be damaged, or a stranger's.
+    ///
+    /// # Errors
+    /// The first problem.
+    pub(crate) fn check_stored(&self) -> std::result::Result<(), String> {
+        let Search { method, trials, halving, .. } = &self.search;
+        let has_values = |axis: &Axis| match axis.values {
+            Values::List(ref list) => !list.is_empty(),
+            Values::Range { bounds: [low, high], log, .. } => is_range(low, high, log),
+        };
+        if self.environments.is_empty() || self.seeds.is_empty() || *trials == 0 {
+            return Err("it has no environment, no seed or no trial".to_owned());
+        }
+        if self.planned() > MAX_RUNS {
+            return Err(format!("it has {} runs, more than {MAX_RUNS}", self.planned()));
+        }
+        if let Some(axis) = self.axes.iter().find(|axis| !has_values(axis)) {
+            return Err(format!("{} has no values", axis.key));
+        }
+        let fits = match method {
+            Method::Grid => space::grid_size(&self.axes) == Some(*trials),
+            Method::Random | Method::Bayes => true,
+            Method::Pbt { interval } => *interval > 0 && *trials >= 4 && self.environments.len() == 1,
+        };
+        if !fits || halving.is_some_and(|halving| !halving.is_valid()) {
+            return Err("its search does not fit its trials".to_owned());
+        }
+        let mut keys = self.set.iter().map(|(key, _)| key).chain(self.axes.iter().map(|axis| &axis.key));
+        keys.try_for_each(|key| check_key(key, key)).map_err(|error| error.what)
     }
 
     /// Adds `key=value` or `key=value,value` of a flag; a key of the specification is replaced.
@@ -284,7 +319,7 @@ impl Spec {
 
     /// Results that are planned: those of a search that stops no trial early.
     pub fn planned(&self) -> usize {
-        self.search.trials * self.seeds.len() * self.environments.len()
+        self.search.trials.saturating_mul(self.seeds.len()).saturating_mul(self.environments.len())
     }
 
     fn searching(&self, raw: RawSearch, given: &Given) -> Result<Search> {
@@ -367,7 +402,7 @@ impl Spec {
             }
         }
         if let Some(halving) = raw.halving
-            && (halving.first_steps == 0 || halving.factor < 2)
+            && !halving.is_valid()
         {
             return Err(at(Error::usage(
                 "halving needs first_steps of at least 1 and a factor of at least 2",
@@ -480,6 +515,10 @@ fn seeds(value: &Value) -> Result<Vec<u64>> {
     Ok(seeds)
 }
 
+fn is_range(low: f64, high: f64, log: bool) -> bool {
+    low < high && low.is_finite() && high.is_finite() && (!log || low > 0.0)
+}
+
 /// A list, `{ uniform = [low, high] }` or `{ log_uniform = [low, high] }`; `at` says where it was given.
 fn values(key: &str, value: &Value, at: &str) -> Result<Values> {
     let remedy = "give a list, { uniform = [0.9, 0.999] } or { log_uniform = [1e-4, 1e-2] }";
@@ -517,7 +556,7 @@ fn values(key: &str, value: &Value, at: &str) -> Result<Values> {
     let Some([low, high]) = numbers.and_then(|numbers| <[f64; 2]>::try_from(numbers).ok()) else {
         return Err(wrong(format!("{key}: {kind} = {bounds} is not a pair of numbers")).remedy(remedy));
     };
-    if !(low < high && low.is_finite() && high.is_finite()) || (log && low <= 0.0) {
+    if !is_range(low, high, log) {
         let what = format!("{key}: {kind} = {bounds} is not a range");
         let remedy =
             if log { "the lower bound comes first and is above 0" } else { "the lower bound comes first" };

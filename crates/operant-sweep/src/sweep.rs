@@ -12,7 +12,10 @@ use std::time::{Duration, Instant};
 use operant_env::{AnyEnv, Registry};
 use operant_run::config::{self, EnvFacts};
 use operant_run::dir::{RunDir, is_held};
-use operant_run::{CommandLine, Error, ErrorKind, Result, RunResult, Settings, Signals, machine, world};
+use operant_run::{
+    CommandLine, Error, ErrorKind, Result, RunResult, Settings, Signals, Trust, device, machine, path_text,
+    world,
+};
 use toml::Value;
 
 use crate::search::{self, Decision, Trial, plain};
@@ -117,17 +120,7 @@ impl Watch for Unwatched {
 }
 
 impl Environment {
-    fn find(
-        registry: &Registry,
-        name: &str,
-        spec: &Spec,
-        env: Option<Arc<dyn AnyEnv>>,
-        device: &str,
-    ) -> Result<Self> {
-        let env = match env {
-            Some(env) => env,
-            None => operant_run::device::find(registry, name)?,
-        };
+    fn of(registry: &Registry, name: &str, spec: &Spec, env: Arc<dyn AnyEnv>, device: &str) -> Result<Self> {
         let facts = EnvFacts::of(&env.spec(), registry);
         let assignments = spec.set.iter().map(|(key, value)| assignment(key, value));
         let set = DEFAULTS.iter().map(ToString::to_string).chain(assignments);
@@ -235,8 +228,10 @@ impl Sweep {
         jobs: Option<usize>,
         executor: Arc<dyn Executor>,
     ) -> Result<Self> {
-        let find =
-            |name: &String| Environment::find(registry, name, &spec, None, executor.device()).map(Arc::new);
+        let find = |name: &String| {
+            let env = device::find(registry, name)?;
+            Environment::of(registry, name, &spec, env, executor.device()).map(Arc::new)
+        };
         let environments = spec.environments.iter().map(find).collect::<Result<Vec<_>>>()?;
         let (jobs, threads) = share_cores(&spec, jobs, &*executor);
         for environment in &environments {
@@ -245,17 +240,14 @@ impl Sweep {
         }
         let bases: Vec<Base> = environments.iter().map(|environment| environment.base()).collect();
         if let Some(name) = name {
-            remove_unborn(&parent.join(name));
+            remove_unborn(&parent.join(path_text::file_name(name)));
         }
         let generated = format!("sweep-{}", environments[0].facts.name);
         let dir = RunDir::create(parent, name, &generated, spec.search.seed)?;
         let write = || {
             for (number, environment) in environments.iter().enumerate() {
                 if let Some(text) = environment.env.file() {
-                    let own = worlds_of(dir.path(), number);
-                    std::fs::create_dir_all(&own)
-                        .and_then(|()| std::fs::write(own.join(world::FILE), text))
-                        .map_err(|error| Error::disk("the environment cannot be kept", &own, &error))?;
+                    world::keep(&text, &worlds_of(dir.path(), number))?;
                 }
             }
             Table::create(dir.path(), &spec, &bases)
@@ -279,15 +271,16 @@ impl Sweep {
         })
     }
 
-    /// Continues a sweep.
+    /// Continues a sweep. If its environments are programs, `trust` says whether they may be started.
     ///
     /// # Errors
-    /// When it is not there, another process carries it out, or the configuration has changed.
+    /// When it is not there, another process carries it out, the configuration has changed, or an environment is not trusted.
     pub fn resume(
         registry: &Registry,
         path: &Path,
         jobs: Option<usize>,
         executor: Arc<dyn Executor>,
+        trust: Trust,
     ) -> Result<Self> {
         let dir = RunDir::open(path).map_err(|error| match is_held(path) {
             true => running(path),
@@ -295,9 +288,10 @@ impl Sweep {
         })?;
         let (table, spec) = Table::open(path, true)?;
         let mut environments = Vec::new();
-        for (number, before) in table.bases()?.into_iter().enumerate() {
-            let env = world::of_run(&worlds_of(path, number), &before.name, registry)?;
-            let environment = Environment::find(registry, &before.env, &spec, env, executor.device())?;
+        for (number, before) in table.bases(&spec)?.into_iter().enumerate() {
+            // The table may be a stranger's, so a name in it is looked up, never recorded.
+            let env = device::find_of_run(registry, &worlds_of(path, number), &before.name, None, trust)?;
+            let environment = Environment::of(registry, &before.env, &spec, env, executor.device())?;
             let now = &environment.config;
             if *now != before.config {
                 let changed = now.lines().find(|line| !before.config.lines().any(|old| old == *line));
@@ -335,6 +329,10 @@ impl Sweep {
             started: Instant::now(),
         };
         for (trial, until) in sweep.table.decisions()? {
+            if trial >= sweep.trials.len() {
+                let what = format!("it has a decision on trial {trial}, which does not exist");
+                return Err(sweep.table.damaged(&what));
+            }
             sweep.enqueue(trial, until, &mut Unwatched)?;
         }
         Ok(sweep)
@@ -666,8 +664,7 @@ fn running(dir: &Path) -> Error {
 
 /// Runs side by side, and threads of each: one thread each, or more if there are fewer runs than cores.
 fn share_cores(spec: &Spec, jobs: Option<usize>, executor: &dyn Executor) -> (usize, usize) {
-    let runs = spec.search.trials * spec.seeds.len() * spec.environments.len();
-    let jobs = jobs.unwrap_or_else(|| executor.slots()).clamp(1, runs.max(1));
+    let jobs = jobs.unwrap_or_else(|| executor.slots()).clamp(1, spec.planned().max(1));
     (jobs, executor.threads(jobs))
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use operant_run::{Error, ErrorKind, Result, RunResult};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 use crate::search::{Trial, TrialResult};
@@ -136,6 +137,10 @@ impl Table {
         let flags = if write { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
         let problem = failed("the table of the sweep cannot be read", &path);
         let connection = Connection::open_with_flags(&path, flags).map_err(&problem)?;
+        guard(&connection).map_err(&problem)?;
+        if let Some(what) = strange_table(&connection).map_err(&problem)? {
+            return Err(damaged(&what, &path));
+        }
         let connection = if write { prepared(connection).map_err(&problem)? } else { connection };
         let get = |key: &str| {
             connection
@@ -151,11 +156,9 @@ impl Table {
                 .remedy("use the version of operant that began the sweep"));
         }
         let text = get("spec").map_err(&problem)?.unwrap_or_default();
-        let spec = serde_json::from_str(&text).map_err(|error| {
-            Error::usage(format!("the specification in the table cannot be read: {error}"))
-                .at(path.display().to_string())
-                .remedy("start the sweep again")
-        })?;
+        let unreadable = |problem: String| damaged(&format!("its specification: {problem}"), &path);
+        let spec: Spec = serde_json::from_str(&text).map_err(|error| unreadable(error.to_string()))?;
+        spec.check_stored().map_err(unreadable)?;
         Ok((Self { connection, path }, spec))
     }
 
@@ -234,10 +237,20 @@ impl Table {
     }
 
     /// The environments, in the order of the specification.
-    pub fn bases(&self) -> Result<Vec<Base>> {
-        self.rows("environments", "SELECT env, name, config FROM environments ORDER BY number", [], |row| {
+    pub fn bases(&self, spec: &Spec) -> Result<Vec<Base>> {
+        let query = "SELECT env, name, config FROM environments ORDER BY number";
+        let bases = self.rows("environments", query, [], |row| {
             Ok(Base { env: row.get(0)?, name: row.get(1)?, config: row.get(2)? })
-        })
+        })?;
+        if !bases.iter().map(|base| &base.env).eq(&spec.environments) {
+            return Err(self.damaged("its environments are not those of its specification"));
+        }
+        Ok(bases)
+    }
+
+    /// The error for a table whose content is inconsistent.
+    pub(crate) fn damaged(&self, what: &str) -> Error {
+        damaged(what, &self.path)
     }
 
     /// Seconds that the sweep has taken.
@@ -305,7 +318,8 @@ impl Table {
                      FROM trials ORDER BY trial";
         let mut trials = self.rows("trials", query, [], |row| {
             let (env, settings): (String, String) = (row.get("env")?, row.get("settings")?);
-            let env = spec.environments.iter().position(|name| *name == env).unwrap_or(0);
+            let environments = &spec.environments;
+            let env = environments.iter().position(|name| *name == env).unwrap_or(environments.len());
             let mut values: serde_json::Map<String, serde_json::Value> =
                 serde_json::from_str(&settings).unwrap_or_default();
             let value = |key: &str| serde_json::from_value(values.remove(key)?).ok();
@@ -320,6 +334,16 @@ impl Table {
             };
             Ok(TrialRow { trial, config: row.get("config")?, reason: row.get("reason")? })
         })?;
+        // Searches find trials by their numbers.
+        let is_sound = |(number, TrialRow { trial, .. }): (usize, &TrialRow)| {
+            trial.id == number
+                && trial.env < spec.environments.len()
+                && trial.point.len() == spec.axes.len()
+                && trial.parent.is_none_or(|parent| parent < number)
+        };
+        if let Some(wrong) = trials.iter().enumerate().position(|row| !is_sound(row)) {
+            return Err(self.damaged(&format!("trial {wrong} is missing, or does not fit the specification")));
+        }
         let results = self.results()?;
         let mut of_trial: BTreeMap<usize, Vec<&RunRow>> = BTreeMap::new();
         for row in &results {
@@ -379,9 +403,43 @@ pub(crate) fn objective(objective: Objective, row: &RunRow) -> f64 {
         Objective::EvalReturn => {
             result.eval_return_mean.filter(|mean| mean.is_finite()).unwrap_or(f64::NEG_INFINITY)
         }
-        Objective::SolvedAtStep => -(result.solved_at_step.unwrap_or(2 * result.env_steps) as f64),
+        Objective::SolvedAtStep => {
+            -(result.solved_at_step.map_or(2.0 * result.env_steps as f64, |step| step as f64))
+        }
         Objective::SolvedAtS => -result.solved_at_s.unwrap_or(2.0 * result.wall_s),
     }
+}
+
+/// A table may be a stranger's: its schema runs no functions with side effects, and changes to it go through SQL alone.
+fn guard(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    Ok(())
+}
+
+/// What the database has that operant does not make: views or virtual tables in place of tables, and triggers.
+fn strange_table(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let mut kinds: BTreeMap<String, String> = BTreeMap::new();
+    let mut query = connection.prepare("SELECT name, type FROM pragma_table_list WHERE schema = 'main'")?;
+    for row in query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))? {
+        let (name, kind) = row?;
+        kinds.insert(name, kind);
+    }
+    let own = TABLES.split("CREATE TABLE ").skip(1).filter_map(|table| table.split([' ', '(']).next());
+    for name in own {
+        if let Some(kind) = kinds.get(name).filter(|kind| *kind != "table") {
+            return Ok(Some(format!("{name} is a {kind}, not a table")));
+        }
+    }
+    let query = "SELECT name FROM sqlite_schema WHERE type = 'trigger' LIMIT 1";
+    let trigger: Option<String> = connection.query_row(query, [], |row| row.get(0)).optional()?;
+    Ok(trigger.map(|name| format!("it has a trigger, {name}")))
+}
+
+fn damaged(what: &str, path: &Path) -> Error {
+    Error::usage(format!("the table of the sweep is damaged: {what}"))
+        .at(path.display().to_string())
+        .remedy("restore sweep.db from a backup, or start a new sweep")
 }
 
 /// A connection whose transactions survive a crash of the machine.

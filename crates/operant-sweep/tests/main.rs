@@ -1,4 +1,5 @@
-//! Searches and statistics of sweeps: one test program.
+//! Searches, statistics and tables of sweeps: one test program.
 
 mod search;
 mod statistics;
+mod table;

@@ -57,6 +57,7 @@ impl Sandbox {
             }
         }
         command.env("HOME", self.path()).env("XDG_CONFIG_HOME", self.path().join("xdg"));
+        command.env_remove("XDG_CACHE_HOME");
         command.env("OPERANT_RING_DIR", self.rings());
         // Behaves the same with and without a GPU; a test of devices sets its own.
         command.env("OPERANT_DEVICE", "cpu");

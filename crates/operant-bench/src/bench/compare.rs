@@ -37,11 +37,9 @@ impl Baseline {
     pub fn read(path: &Path) -> Result<Self> {
         let place = format!("--compare {}", path.display());
         let remedy = "write one with `operant bench --json > FILE`";
-        let text = std::fs::read(path).map_err(|error| {
+        let text = operant_run::dir::read_text(path).map_err(|error| {
             Error::usage(format!("the earlier run cannot be read: {error}")).at(&place).remedy(remedy)
         })?;
-        let text = String::from_utf8(text)
-            .map_err(|_| Error::usage("the earlier run is not UTF-8 text").at(&place).remedy(remedy))?;
         Self::parse(&text).map_err(|(line, problem)| {
             Error::usage(problem)
                 .at(line.map_or(place.clone(), |line| format!("{place}:{line}")))

@@ -1,9 +1,9 @@
 //! The operant.toml that tuning writes: it changes the environment's table and leaves everything else as it is.
 
-use std::io::{ErrorKind as Io, Write as _};
+use std::io::ErrorKind as Io;
 use std::path::{Path, PathBuf};
 
-use operant_run::{Error, Result};
+use operant_run::{Error, Result, dir};
 use toml_edit::{DocumentMut, Item, Table};
 
 use super::choice::Choice;
@@ -28,7 +28,7 @@ impl ConfigFile {
     /// # Errors
     /// When it is not valid TOML.
     pub fn read(path: &Path, names: &[&str]) -> Result<Self> {
-        let text = match std::fs::read_to_string(path) {
+        let text = match dir::read_text(path) {
             Ok(text) => text,
             Err(error) if error.kind() == Io::NotFound => String::new(),
             Err(error) => return Err(cannot("read", path, &error)),
@@ -112,15 +112,8 @@ impl ConfigFile {
         // An empty table is still written, with the comment; one in dotted keys becomes a table.
         table.set_implicit(false);
         table.set_dotted(false);
-        let written = temporary_sibling(&self.path).and_then(|mut file| {
-            file.write_all(self.document.to_string().as_bytes())?;
-            file.as_file().sync_all()?;
-            if let Ok(old) = std::fs::metadata(&self.path) {
-                file.as_file().set_permissions(old.permissions())?;
-            }
-            file.persist(&self.path).map(drop).map_err(|error| error.error)
-        });
-        written.map_err(|error| cannot("written", &self.path, &error))
+        dir::write_output(&self.path, self.document.to_string())
+            .map_err(|error| cannot("written", &self.path, &error))
     }
 }
 

@@ -1,6 +1,7 @@
 //! `operant compare`: scores of two sweeps or runs, and the settings that differ.
 
 use operant_env::Registry;
+use operant_metrics::plain;
 use operant_run::Error;
 use operant_sweep::Report;
 use operant_sweep::html::number;
@@ -66,15 +67,16 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
 }
 
 fn text(of: &Comparison) -> String {
-    let mut text = format!("{}\n", of.env);
+    let mut text = format!("{}\n", plain(&of.env));
     for (name, Side { label, score, seeds }) in [("A", &of.a), ("B", &of.b)] {
         let interval = match seeds {
             1 => String::new(),
             _ => format!(" ({} to {})", number(score.low), number(score.high)),
         };
         text.push_str(&format!(
-            "  {name}  {}{interval}  {label}, {}\n",
+            "  {name}  {}{interval}  {}, {}\n",
             number(score.value),
+            plain(label),
             counted(*seeds, "seed")
         ));
     }
@@ -85,7 +87,7 @@ fn text(of: &Comparison) -> String {
         ));
     }
     for (key, a, b) in &of.differences {
-        text.push_str(&format!("  {key}: {a} -> {b}\n"));
+        text.push_str(&format!("  {}\n", plain(&format!("{key}: {a} -> {b}"))));
     }
     text
 }

@@ -63,7 +63,9 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         listed.iter().map(|env| format!("{}\n", to_json(env))).collect()
     } else if let Some(env) = one {
         let asked = args.what.as_deref().unwrap_or_default();
-        one::text(&*env, &listed[0], &registry.specs(), table::width().unwrap_or(80), asked)
+        let text = one::text(&*env, &listed[0], &registry.specs(), table::width().unwrap_or(80), asked);
+        output::print_coloured(&text)?;
+        return Ok(0);
     } else {
         match table::width() {
             Some(width) => by_family(&listed, width),

@@ -2,6 +2,7 @@
 
 use operant_env::Registry;
 use operant_learn::EvalActions;
+use operant_run::Trust;
 use operant_run::config::{self, EnvFacts};
 use operant_run::eval::{self, EvalResult, EvalTarget};
 use operant_run::evaluate::EvalSummary;
@@ -23,6 +24,10 @@ pub struct Args {
     /// probable one
     #[arg(long)]
     sample: bool,
+    /// Start the run's environment although it is a program that this user has
+    /// not started before
+    #[arg(long)]
+    trust: bool,
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
@@ -36,7 +41,11 @@ Examples:
   operant eval runs/mine/checkpoints/step_000000204800 --episodes 1000 --json
 
 Without --sample the episodes are those of a run's final evaluation: with the
-same number, a finished run's result is reproduced exactly.";
+same number, a finished run's result is reproduced exactly.
+
+A run of a Gymnasium environment is a program: Python imports and calls what its
+env.world names. A run that this user did not start needs --trust once; the error
+without it shows the program.";
 
 /// Evaluates, prints the result, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
@@ -47,7 +56,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     for warning in &target.warnings {
         output::warn(warning);
     }
-    let env = target.env(registry)?;
+    let env = target.env(registry, Trust::of_flag(args.trust))?;
     let facts = EnvFacts::of(&env.spec(), registry);
     let requested = config::requested(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
     let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };

@@ -46,7 +46,11 @@ Search paths:
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let info = Info::gather(registry);
     let text = if args.json { serde_json::to_string(&info)? + "\n" } else { show::text(&info, args.verbose) };
-    output::print(&text)?;
+    if args.json {
+        output::print(&text)?
+    } else {
+        output::print_coloured(&text)?
+    }
     Ok(0)
 }
 

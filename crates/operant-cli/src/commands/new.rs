@@ -65,10 +65,25 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+/// Names that cargo refuses for a program, and those of Rust's own crates.
+const RESERVED: &str = "abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if \
+    impl in let loop macro match mod move mut override priv pub ref return self static struct super trait true try type typeof unsafe \
+    unsized use virtual where while yield alloc core proc_macro proc-macro std test build deps examples incremental";
+
 /// The directory's last part, if it is a valid package name.
 fn crate_name(dir: &Path) -> Result<String, Error> {
     let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let starts = name.starts_with(|c: char| c.is_ascii_alphabetic());
+    // This library and its crates, which the new one depends on.
+    let is_own =
+        name.strip_prefix("operant").is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']));
+    if is_own || RESERVED.split_whitespace().any(|word| word == name) {
+        return Err(Error::usage(format!(
+            "\"{name}\" is a word of Rust, or the name of one of its crates or of operant's"
+        ))
+        .at(dir.display().to_string())
+        .remedy(format!("give another name, such as my-{name}")));
+    }
     if starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_') {
         return Ok(name.to_owned());
     }
@@ -101,5 +116,24 @@ mod tests {
             let error = crate_name(Path::new(bad)).expect_err(bad);
             assert!(error.remedy.is_some_and(|remedy| remedy.contains("letter first")), "{bad}");
         }
+        for taken in [
+            "fn",
+            "self",
+            "std",
+            "core",
+            "proc_macro",
+            "test",
+            "build",
+            "operant",
+            "operant-cli",
+            "a/operant_env",
+        ] {
+            let error = crate_name(Path::new(taken)).expect_err(taken);
+            assert!(
+                error.remedy.is_some_and(|remedy| remedy.starts_with("give another name, such as my-")),
+                "{taken}"
+            );
+        }
+        crate_name(Path::new("operants")).expect("another word");
     }
 }

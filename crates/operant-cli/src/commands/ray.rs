@@ -1,10 +1,9 @@
 //! `operant sweep --ray`: Ray is a Python package, so Python's process connects to it.
 
 use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
-use operant_run::{Error, Result, invocation, world};
+use operant_run::{Error, Result, invocation, world, world::python};
 use operant_sweep::Executor;
 
 /// A cluster, and what each run takes of it.
@@ -43,8 +42,7 @@ pub fn connect(resources: &Resources) -> Result<Arc<dyn Executor>> {
         )
     };
     let check = "import ray, operant; print(operant.__version__)";
-    let found = Command::new(&python)
-        .args(["-c", check])
+    let found = python::code(&python, check)
         .output()
         .map_err(|error| missing(format!("{} cannot be started: {error}", python.display())))?;
     if !found.status.success() {
@@ -56,6 +54,6 @@ pub fn connect(resources: &Resources) -> Result<Arc<dyn Executor>> {
     if version.trim() != own {
         return Err(missing(format!("{} has operant {}, not {own}", python.display(), version.trim())));
     }
-    let error = Command::new(&python).args(["-m", "operant"]).args(invocation::arguments()).exec();
+    let error = python::module(&python, "operant").args(invocation::arguments()).exec();
     Err(missing(format!("{} cannot be started: {error}", python.display())))
 }

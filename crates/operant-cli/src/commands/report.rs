@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use operant_env::Registry;
+use operant_metrics::plain;
 use operant_run::progress::short;
-use operant_run::{Error, ErrorKind};
+use operant_run::{Error, ErrorKind, dir, path_text};
 use operant_sweep::plot::Plot;
 use operant_sweep::report::{EnvReport, SeedGroup, counted, is_sweep};
 use operant_sweep::{Report, html};
@@ -68,7 +69,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             .map_err(|error| Error::disk("the directory of the plots cannot be made", dir, &error))?;
         for part in &report.environments {
             for plot in Plot::ALL {
-                let file = |ending: &str| dir.join(format!("{}-{}.{ending}", part.env, plot.name()));
+                let name = path_text::file_name(&part.env);
+                let file = |ending: &str| dir.join(format!("{name}-{}.{ending}", plot.name()));
                 if let (Some(svg), Some(png)) = (plot.svg(part), plot.png(part)) {
                     write(&file("svg"), svg.as_bytes())?;
                     write(&file("png"), &png)?;
@@ -98,7 +100,7 @@ pub fn of(paths: &[PathBuf]) -> operant_run::Result<Report> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> operant_run::Result<()> {
-    std::fs::write(path, bytes).map_err(|error| {
+    dir::write_output(path, bytes).map_err(|error| {
         Error::new(ErrorKind::Disk, format!("the report cannot be written: {error}"))
             .at(path.display().to_string())
             .remedy("choose a path that can be written")
@@ -107,12 +109,12 @@ fn write(path: &Path, bytes: &[u8]) -> operant_run::Result<()> {
 
 /// The report for a terminal, with at most `top` configurations of each environment.
 pub fn text(report: &Report, top: usize) -> String {
-    let mut text = format!("{}: {}\n", report.title, report.summary());
+    let mut text = format!("{}: {}\n", plain(&report.title), plain(&report.summary()));
     for part in &report.environments {
         if part.groups.is_empty() {
             continue;
         }
-        text.push_str(&format!("\n{}\n{}", part.env, configurations(part, top)));
+        text.push_str(&format!("\n{}\n{}", plain(&part.env), configurations(part, top)));
         if part.groups.len() > top {
             text.push_str(&format!("and {} more\n", counted(part.groups.len() - top, "configuration")));
         }
@@ -125,13 +127,17 @@ pub fn text(report: &Report, top: usize) -> String {
         if !part.importance.is_empty() {
             let shares =
                 part.importance.iter().map(|(key, share)| format!("{key} {}", html::percent(*share)));
-            text.push_str(&format!("variance explained: {}\n", shares.collect::<Vec<_>>().join(", ")));
+            text.push_str(&format!(
+                "variance explained: {}\n",
+                plain(&shares.collect::<Vec<_>>().join(", "))
+            ));
         }
         let errors = part.groups.iter().flat_map(|group| &group.runs).filter_map(|run| run.error.as_deref());
         if let Some(first) = errors.clone().next() {
             text.push_str(&format!(
-                "{} failed, the first because: {first}\n",
-                counted(errors.count(), "run")
+                "{} failed, the first because: {}\n",
+                counted(errors.count(), "run"),
+                plain(first)
             ));
         }
     }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::path::Path;
 
 use operant_env::Registry;
-use operant_metrics::{natural, plain};
+use operant_metrics::natural;
 use operant_run::config::{self, EnvFacts};
 use operant_run::error::did_you_mean;
 use operant_run::progress::short;
@@ -284,8 +284,8 @@ fn table(runs: &[RunRow]) -> String {
             (None, None) => "-".to_string(),
         };
         let cells = vec![
-            plain(&run.run),
-            plain(&run.env),
+            run.run.clone(),
+            run.env.clone(),
             run.health.name().to_string(),
             steps,
             mean,
@@ -297,7 +297,7 @@ fn table(runs: &[RunRow]) -> String {
             run.pid.map_or_else(|| "-".to_string(), |pid| pid.to_string()),
             run_args::near(&run.dir),
         ];
-        table::Row { cells, note: plain(&shown.changes().join(", ")) }
+        table::Row { cells, note: shown.changes().join(", ") }
     };
     table::text(&columns, "changed", &runs.iter().map(row).collect::<Vec<_>>())
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use operant_bench::selftest::{Report, SelftestOptions, check_cpu, check_gpu};
 use operant_env::Registry;
-use operant_run::Error;
+use operant_run::{Error, dir};
 
 use crate::output;
 
@@ -93,7 +93,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let value = report.to_json();
     if let Some(path) = &args.out {
         let text = format!("{:#}\n", value);
-        fs::write(path, text).map_err(|error| Error::disk("the result cannot be written", path, &error))?;
+        dir::write_output(path, text)
+            .map_err(|error| Error::disk("the result cannot be written", path, &error))?;
     }
     let failed = report.checks.iter().filter(|check| !check.problems.is_empty()).count();
     if args.json {

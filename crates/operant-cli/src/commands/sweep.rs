@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use operant_env::Registry;
 use operant_run::progress::short;
-use operant_run::{CommandLine, Error, Signals, config};
+use operant_run::{CommandLine, Error, Signals, Trust, config};
 use operant_sweep::report::counted;
 use operant_sweep::spec::Objective;
 use operant_sweep::{Ended, Executor, Given, Local, Report, Spec, Status, Sweep, Watch, sweep};
@@ -34,6 +34,9 @@ pub struct Args {
     /// Continue the sweep of this name or path
     #[arg(long, value_name = "SWEEP", conflicts_with_all = ["target", "seeds", "search", "trials"])]
     resume: Option<String>,
+    /// With --resume: start the sweep's environments although they are programs that this user has not started before
+    #[arg(long, requires = "resume")]
+    trust: bool,
     /// Seeds of each trial: a number (10 is 1 to 10), a range 1..10 with both ends included, or a list 1,5,9 [default: 1]
     #[arg(long, value_name = "SEEDS")]
     seeds: Option<String>,
@@ -136,7 +139,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
                     .remedy("leave the settings out, or start a new sweep")
                     .into());
             }
-            Sweep::resume(registry, &sweep::find(&parent, name)?, jobs, executor)?
+            let path = sweep::find(&parent, name)?;
+            Sweep::resume(registry, &path, jobs, executor, Trust::of_flag(args.trust))?
         }
         (None, target) => {
             let target = target.as_deref().unwrap_or_default();

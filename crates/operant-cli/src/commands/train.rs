@@ -12,7 +12,9 @@ use operant_run::config::{self, EnvFacts};
 use operant_run::distributed::{self, Leading};
 use operant_run::evaluate::EvalSummary;
 use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
-use operant_run::{ExitReason, Job, Log, Outcome, Requested, Resume, Signals, device, gpu, path_text, world};
+use operant_run::{
+    ExitReason, Job, Log, Outcome, Requested, Resume, Signals, Trust, device, gpu, path_text, world,
+};
 
 use super::overrides::Overrides;
 use super::run_args;
@@ -29,6 +31,9 @@ pub struct Args {
     /// Continue the run of this name or path from its latest checkpoint; on the same device bit for bit
     #[arg(long, value_name = "RUN", conflicts_with = "name")]
     resume: Option<String>,
+    /// With --resume: start the run's environment although it is a program that this user has not started before
+    #[arg(long, requires = "resume")]
+    trust: bool,
     /// Preset of Gymnasium environments; atari: preprocessing and hyperparameters after CleanRL's ppo_atari.py
     #[arg(long, value_name = "PRESET", value_parser = ["atari"], requires = "env")]
     preset: Option<String>,
@@ -216,7 +221,7 @@ fn configure(
     };
     let env = match (asked, &resume) {
         (Some(env), _) => env,
-        (None, Some(resume)) => resume.env(registry)?,
+        (None, Some(resume)) => resume.env(registry, Trust::of_flag(args.trust))?,
         (None, None) => {
             return Err(operant_run::Error::usage("train needs an environment, or a run to resume")
                 .remedy("`operant train cartpole`, or `operant train --resume RUN`; `operant envs` lists environments"));

@@ -5,6 +5,7 @@
 
 use core::num::Wrapping;
 use std::collections::HashSet;
+use std::io;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use operant_lane::{Draws, Float, Lane, Mask, Memory, Uint, bundle};
@@ -463,9 +464,11 @@ impl Env for Prover {
             }
             "knowledge" => {
                 let refuse = |problem: &str, remedy: &str| spec.refuse_option(name, value, problem, remedy);
-                let text = std::fs::read_to_string(value.text()).map_err(|error| {
-                    refuse(&format!("cannot be read: {error}"), "give the path of a text file")
-                })?;
+                let text = operant_metrics::read_file(value.text().as_ref(), operant_metrics::MAX_SMALL_FILE)
+                    .and_then(|text| String::from_utf8(text).map_err(|_| io::Error::other("it is not UTF-8 text")))
+                    .map_err(|error| {
+                        refuse(&format!("cannot be read: {error}"), "give the path of a text file")
+                    })?;
                 let knowledge =
                     Knowledge::parse(&text).map_err(|error| refuse(&error.what, &error.remedy))?;
                 self.tables = Arc::new(knowledge.tables());

@@ -9,8 +9,8 @@ use super::{Problem, World};
 /// The version of the format.
 pub const VERSION: u32 = 1;
 
-/// Largest file that is read.
-const MOST_BYTES: u64 = 256 << 20;
+/// Size limit of a file.
+pub const MAX_FILE: u64 = 256 << 20;
 
 /// A world cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -18,9 +18,6 @@ pub enum LoadError {
     /// The file cannot be read.
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] std::io::Error),
-    /// It is too large.
-    #[error("it has {0} bytes; at most {MOST_BYTES} are read")]
-    TooLarge(u64),
     /// It is not of this format, or damaged.
     #[error("it is not a world: {0}")]
     NoWorld(#[from] serde_json::Error),
@@ -71,11 +68,7 @@ impl World {
     /// # Errors
     /// When it cannot be read, or is not a world.
     pub fn load(path: &Path) -> Result<Self, LoadError> {
-        let size = std::fs::metadata(path)?.len();
-        if size > MOST_BYTES {
-            return Err(LoadError::TooLarge(size));
-        }
-        Self::from_json(&std::fs::read(path)?)
+        Self::from_json(&operant_metrics::read_file(path, MAX_FILE)?)
     }
 
     /// A hash of what the world computes, which checkpoints hold (FNV-1a). Names and descriptions do not count.

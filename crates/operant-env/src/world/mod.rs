@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use any::WorldEnv;
 pub use check::Problem;
 pub use drawing::{Drawing, Outline};
-pub use file::{LoadError, VERSION};
+pub use file::{LoadError, MAX_FILE, VERSION};
 
 use crate::env::Env;
 use crate::spec::{ActionSpace, EnvSpec};

@@ -60,8 +60,8 @@ pub fn make(
     lock_with_timeout(&lock, patience);
 
     let path = match own {
-        Some((path, file)) if names(path, file) || !is_live(path) => path.to_owned(),
-        _ => free_path(dir, &identity.run),
+        Some((path, file)) if names(path, file) || is_ended(path) => path.to_owned(),
+        _ => free_path(dir, &identity.run)?,
     };
     let temporary = dir.join(format!(".{}.{TEMPORARY}", std::process::id()));
     let made = fill(&temporary, identity, options).and_then(|(mapping, layout)| {
@@ -85,14 +85,18 @@ fn lock_with_timeout(lock: &File, patience: Duration) {
 }
 
 /// The first of `run.ring`, `run~2.ring`, ... that no live trainer holds.
-fn free_path(dir: &Path, run: &str) -> PathBuf {
+fn free_path(dir: &Path, run: &str) -> Result<PathBuf, RingError> {
     let numbered = (2..).map(|number: u32| format!("{run}~{number}"));
-    let mut names = std::iter::once(run.to_owned()).chain(numbered);
-    let free = names.find_map(|name| {
+    for name in std::iter::once(run.to_owned()).chain(numbered) {
         let path = dir.join(format!("{name}.{EXTENSION}"));
-        (!is_live(&path)).then_some(path)
-    });
-    free.unwrap_or_else(|| dir.join(format!("{run}.{EXTENSION}")))
+        match is_live(&path) {
+            Ok(true) => {}
+            Ok(false) => return Ok(path),
+            // Without free descriptors, no name can be tested.
+            Err(error) => return Err(RingError::io("cannot open", &path, error)),
+        }
+    }
+    unreachable!("some number is free")
 }
 
 /// Opens a file for reading without blocking, in case it is a pipe.
@@ -100,12 +104,25 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
-/// Whether a trainer holds the lock of the ring at `path`. If the lock cannot be tested, the ring counts as held.
-pub fn is_live(path: &Path) -> bool {
+/// Whether a trainer holds the lock of the ring at `path`. A ring that this user may not read, or whose lock cannot be tested, counts as
+/// held.
+///
+/// # Errors
+/// When the file cannot be opened for another reason, such as a lack of descriptors.
+pub fn is_live(path: &Path) -> io::Result<bool> {
     match open(path) {
-        Ok(file) => lock::is_held(&file).unwrap_or(true),
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
+        Ok(file) => Ok(lock::is_held(&file).unwrap_or(true)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound => Ok(false),
+            io::ErrorKind::PermissionDenied => Ok(true),
+            _ => Err(error),
+        },
     }
+}
+
+/// Whether certainly no trainer holds it.
+fn is_ended(path: &Path) -> bool {
+    is_live(path).is_ok_and(|is_live| !is_live)
 }
 
 fn fill(path: &Path, identity: &Identity, options: &RingOptions) -> Result<(Mapping, Layout), RingError> {
@@ -155,7 +172,7 @@ fn allocate(file: &File, bytes: u64) -> io::Result<()> {
 
 /// Removes rings of ended runs, oldest first, down to [`KEEP_ENDED`], and incomplete temporary files.
 fn drop_old(dir: &Path) {
-    let ended = rings_in(dir).into_iter().filter(|found| !is_live(&found.path));
+    let ended = rings_in(dir).into_iter().filter(|found| is_ended(&found.path));
     let mut ended: Vec<_> = ended
         .filter_map(|found| Some((fs::metadata(&found.path).ok()?.modified().ok()?, found.path)))
         .collect();
@@ -163,7 +180,7 @@ fn drop_old(dir: &Path) {
     let surplus = ended.len().saturating_sub(KEEP_ENDED);
     let files = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let half_made = files.filter(|path| path.extension().is_some_and(|extension| extension == TEMPORARY));
-    let half_made = half_made.filter(|path| !is_live(path));
+    let half_made = half_made.filter(|path| is_ended(path));
     for path in ended.drain(..surplus).map(|(_, path)| path).chain(half_made) {
         let _ = fs::remove_file(path);
     }
@@ -174,5 +191,19 @@ pub fn names(path: &Path, file: &File) -> bool {
     match (fs::metadata(path), file.metadata()) {
         (Ok(there), Ok(own)) => (there.dev(), there.ino()) == (own.dev(), own.ino()),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_cannot_be_tested_is_an_error_and_not_a_search_without_end() {
+        let dir = tempfile::tempdir().unwrap();
+        // No file can have such a name, as none can be opened without free descriptors.
+        let error = free_path(dir.path(), &"x".repeat(300)).unwrap_err().to_string();
+        assert!(error.contains("cannot open"), "{error}");
+        assert_eq!(free_path(dir.path(), "mine").unwrap(), dir.path().join("mine.ring"));
     }
 }

@@ -45,7 +45,7 @@ pub use series::{MetricSummary, SeriesPoint};
 pub use side::{Damage, SideWriter};
 pub use state::{Health, RunState, STALL};
 pub use status::{SavedCheckpoint, Status};
-pub use text::plain;
+pub use text::{is_obeyed, plain, printable};
 pub use writer::{Ring, RingWriter, create, create_in};
 
 /// Options of a new ring.

@@ -31,10 +31,31 @@ pub fn read_section(section: &[AtomicU64]) -> String {
     from_words(&words.map(|word| word.load(Ordering::Relaxed)).collect::<Vec<_>>(), bytes)
 }
 
-/// Makes text from a file safe for a terminal: control characters and bidirectional overrides become spaces.
+/// Whether a terminal obeys a character instead of showing it: a control character, an invisible one, or a change of direction.
+pub fn is_obeyed(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Makes text from a file safe for a line of a terminal: characters that it obeys become spaces.
 pub fn plain(text: &str) -> String {
-    let turns = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.replace(|c: char| c.is_control() || turns(c), " ")
+    text.replace(is_obeyed, " ")
+}
+
+/// Like [`plain`], for an output of lines and tabs. In a line that is a JSON object such characters are escaped, which keeps its meaning.
+pub fn printable(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        for c in line.chars() {
+            match c {
+                '\n' | '\t' => safe.push(c),
+                c if !is_obeyed(c) => safe.push(c),
+                c if line.starts_with('{') => safe.push_str(&format!("\\u{:04x}", u32::from(c))),
+                _ => safe.push(' '),
+            }
+        }
+    }
+    safe
 }
 
 /// One line of at most `bytes` bytes, shortened between characters and marked if it was shortened.
@@ -66,6 +87,8 @@ mod tests {
     #[test]
     fn no_text_contains_control_characters() {
         assert_eq!(plain("a\u{1b}]0;x\u{7}b\u{202e}c\u{9b}d é"), "a ]0;x b c d é");
+        let lines = "a\tb\u{1b}[2J\r\n{\"a\":\"\u{202e}\u{9b}é\"}\nc\u{200f}";
+        assert_eq!(printable(lines), "a\tb [2J \n{\"a\":\"\\u202e\\u009bé\"}\nc ");
     }
 
     #[test]

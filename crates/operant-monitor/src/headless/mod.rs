@@ -22,6 +22,7 @@ use std::time::Duration;
 use crate::data::Source;
 use crate::{MonitorError, Options};
 use operant_draw::style::Style;
+use operant_metrics::printable;
 use wait::{Pause, Signals};
 
 /// Prints the runs that `options` name: one snapshot of each, or one per interval until every run has ended, a signal
@@ -34,7 +35,7 @@ pub fn run(options: &Options) -> Result<u8, MonitorError> {
     runs.iter().for_each(select::settle);
     let style = Style::of_stdout(options.theme);
     let print: &dyn Fn(&Reading) -> String = match options.json {
-        true => &|reading| line(reading) + "\n",
+        true => &|reading| printable(&line(reading)) + "\n",
         false => &|reading| snapshot(reading, &style),
     };
     let mut printer = Printer { print, gap: if options.json { "" } else { "\n" }, begun: false };

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use operant_metrics::{Core, FileState, Health, RingError, RingReader, RunState, STALL};
+use operant_metrics::{Core, FileState, Health, RingError, RingReader, RunState, STALL, printable};
 
 use super::reading::Reading;
 use crate::MonitorError;
@@ -31,7 +31,7 @@ pub(super) fn runs(locations: &RunLocations, names: &[String]) -> Result<Vec<Sou
 
 /// Prints a note to stderr, apart from the results. A closed stderr must not cause a panic.
 pub(super) fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "note: {text}");
+    let _ = writeln!(io::stderr(), "note: {}", printable(text));
 }
 
 /// All live runs, or the one that ended last. A ring that cannot be read does not hide the others.

@@ -473,5 +473,6 @@ def _limit(env: Any) -> int | None:
 
 
 def import_from(directory: str) -> None:
-    """From now on modules are searched first in the directory in which the environment was named."""
-    sys.path.insert(0, directory)
+    """From now on modules are also searched in the directory in which the environment was named: last, so that a file there cannot replace
+    a package of this Python."""
+    sys.path.append(directory)

@@ -17,7 +17,7 @@ from operant import _gym, _register, _trace, _world
 
 
 def object_named(name: str) -> Any:
-    """The object of `package.module:Class`, found from the working directory on, or of `path/to/file.py:Class`."""
+    """The object of `package.module:Class`, searched in the working directory last, or of `path/to/file.py:Class`."""
     module_name, _, attribute = name.rpartition(":")
     if not module_name or not attribute:
         raise SystemExit(f"expected module:Class or path/to/file.py:Class, got {name}")
@@ -85,7 +85,7 @@ def _of_name(name: str) -> ModuleType:
         # The module itself or a package of it; not what it imports.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
-        place = f"in {sys.path[0]} or in this Python"
+        place = f"in this Python or in {os.getcwd()}"
         raise SystemExit(f"there is no module {name} {place}; a file is given as path/to/file.py:Class") from None
 
 

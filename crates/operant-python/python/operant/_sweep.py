@@ -53,6 +53,7 @@ def sweep(
     spec: str | os.PathLike[str] | Mapping[str, Any] | None = None,
     *,
     resume: str | os.PathLike[str] | Sweep | None = None,
+    trust: bool = False,
     seeds: int | str | Sequence[int] | None = None,
     search: str | None = None,
     trials: int | None = None,
@@ -74,6 +75,7 @@ def sweep(
         spec: A specification (docs/sweep.md): the path of a TOML file, or a dictionary with the same tables. Or the name of an
             environment, whose preset is then trained.
         resume: Instead of `spec`: the name or the directory of a sweep to continue.
+        trust: Whether to start Gymnasium environments of a resumed sweep that this user has not started before: they are programs.
         seeds: Of each trial: a number of seeds, a range "1..10", or a list.
         search: "grid", "random", "bayes" or "pbt".
         trials: Number of trials, or the population of pbt.
@@ -101,6 +103,7 @@ def sweep(
         directory, stopped_by = _core.sweep(
             target,
             resume=os.fspath(resume.dir if isinstance(resume, Sweep) else resume) if resume is not None else None,
+            trust=trust,
             seeds=_seeds(seeds),
             search=search,
             trials=trials,

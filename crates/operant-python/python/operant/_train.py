@@ -118,14 +118,15 @@ class Run:
         dtype = np.dtype([(name, np.float64) for name in names])
         return values.view(dtype).reshape(-1)
 
-    def eval(self, episodes: int = 100, *, deterministic: bool = True) -> Evaluation:
+    def eval(self, episodes: int = 100, *, deterministic: bool = True, trust: bool = False) -> Evaluation:
         """Plays episodes with the latest checkpoint; the same ones as `operant eval` with as many episodes.
 
-        With `deterministic=False` actions are drawn from the policy (`operant eval --sample`).
+        With `deterministic=False` actions are drawn from the policy (`operant eval --sample`). With `trust=True` a Gymnasium
+        environment is started that this user has not started before: it is a program.
         """
         if isinstance(episodes, bool) or not isinstance(episodes, (int, np.integer)) or not 1 <= episodes < 2**31:
             raise ValueError(f"episodes: expected a whole number of at least 1, got {episodes!r}")
-        evaluation: Evaluation = json.loads(_core.evaluate(os.fspath(self.dir), episodes, deterministic))
+        evaluation: Evaluation = json.loads(_core.evaluate(os.fspath(self.dir), episodes, deterministic, trust))
         return evaluation
 
     def __repr__(self) -> str:
@@ -194,6 +195,7 @@ def resume(
     *,
     on_update: OnUpdate | None = None,
     progress: bool | None = None,
+    trust: bool = False,
     **settings: Unpack[Settings],
 ) -> Run:
     """Continues a run from its latest checkpoint; on the same device bit for bit.
@@ -202,6 +204,7 @@ def resume(
         run: Its name, its directory, or a `Run`.
         on_update: As in `train`.
         progress: As in `train`.
+        trust: Whether to start a Gymnasium environment that this user has not started before: it is a program.
         **settings: Settings to change, such as `total_timesteps`.
 
     Raises:
@@ -211,7 +214,7 @@ def resume(
         if key in settings:
             raise ValueError(f"{key}: a resumed run keeps its own; leave it out")
     name = os.fspath(run.dir if isinstance(run, Run) else run)
-    return _run(None, name, on_update, progress, None, None, dict(settings))
+    return _run(None, name, on_update, progress, None, None, dict(settings), trust)
 
 
 def runs(run_dir: str | os.PathLike[str] | None = None) -> list[Run]:
@@ -227,6 +230,7 @@ def _run(
     config: str | os.PathLike[str] | None,
     env_options: Mapping[str, float | str | os.PathLike[str]] | None,
     settings: dict[str, Any],
+    trust: bool = False,
 ) -> Run:
     refuse_while_importing()
     if on_update is not None and not callable(on_update):
@@ -249,6 +253,7 @@ def _run(
             on_update=on_update,
             progress=_shown(progress),
             control=control,
+            trust=trust,
         )
     if stopped_by == "SIGTERM":
         # The exit code of `operant train`; a notebook's process survives it.

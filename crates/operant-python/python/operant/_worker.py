@@ -6,6 +6,7 @@ memory; the task describes how to make the environments and the layout of the me
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import mmap
 import os
@@ -190,6 +191,9 @@ def main(text: str) -> None:
     channel = _core.WorkerChannel(argument["parent"])
     # Environments read nothing from the memory.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    # The trainer shows what is printed, line by line.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
     # A thread that is bound to a core starts this process; it may use those of the trainer.
     os.sched_setaffinity(0, os.sched_getaffinity(argument["parent"]))
     words = np.frombuffer(memory, dtype=np.uint32)

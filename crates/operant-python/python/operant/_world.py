@@ -9,7 +9,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -157,7 +156,7 @@ def load_world(path: str | os.PathLike[str]) -> World:
         OSError: The file cannot be read.
         ValueError: It is not a world, or damaged.
     """
-    text = Path(path).read_bytes()
+    text = _core.read_world(os.fspath(path))
     try:
         return World(text)
     except ValueError as error:
@@ -166,14 +165,7 @@ def load_world(path: str | os.PathLike[str]) -> World:
 
 def save(world: Any, path: str | os.PathLike[str]) -> None:
     """Records the world and writes it to a file, for `operant train ./FILE`."""
-    content = recorded(world).content
-    partial = Path(f"{os.fspath(path)}.partial")
-    try:
-        partial.write_bytes(content)
-        os.replace(partial, path)
-    except OSError:
-        partial.unlink(missing_ok=True)
-        raise
+    _core.write_output(os.fspath(path), recorded(world).content)
 
 
 def emit(world: Any) -> str:

@@ -337,6 +337,8 @@ class Trainable(ray.tune.Trainable):
             progress=None,
             control=_core.Control(),
             until=self.steps + self.interval,
+            # A trial that moved here from another machine has the mark of that machine's user.
+            trust=resumed,
         )
         run = Run(self.directory)
         result = run.result

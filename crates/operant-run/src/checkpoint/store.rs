@@ -8,6 +8,7 @@ use super::checksums::{self, CHECKSUMS, Files};
 use super::load::{self, name};
 use super::meta::Meta;
 use super::{CONFIG, Checkpoint, CheckpointError, META, STATE, state, swap};
+use crate::dir::sync_dir;
 
 /// Prefix of a directory that is being written or removed.
 const TEMPORARY: &str = ".tmp_step_";
@@ -29,7 +30,7 @@ impl Store {
         let store = Self { dir: dir.into(), keep_last: keep_last.max(1) };
         fs::create_dir_all(&store.dir).map_err(CheckpointError::io("create", &store.dir))?;
         // The new directory's entry should survive a crash too, if its parent can be opened.
-        let _ = store.dir.parent().map(swap::sync_dir);
+        let _ = store.dir.parent().map(sync_dir);
         for old in store.entries(swap::OLD)? {
             swap::restore(&old).map_err(CheckpointError::io("restore", &old))?;
         }
@@ -82,9 +83,9 @@ impl Store {
             let path = temporary.join(name);
             write_file(&path, bytes).map_err(CheckpointError::io("write", &path))?;
         }
-        swap::sync_dir(temporary).map_err(CheckpointError::io("sync", temporary))?;
+        sync_dir(temporary).map_err(CheckpointError::io("sync", temporary))?;
         swap::replace(temporary, target).map_err(CheckpointError::io("rename into place", target))?;
-        swap::sync_dir(&self.dir).map_err(CheckpointError::io("sync", &self.dir))
+        sync_dir(&self.dir).map_err(CheckpointError::io("sync", &self.dir))
     }
 
     /// Renames the checkpoints past `env_steps`.

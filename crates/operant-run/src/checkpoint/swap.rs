@@ -1,6 +1,6 @@
 //! Replaces a directory so that a crash leaves the old one or the new one.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -54,11 +54,6 @@ pub fn remove_if_there(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         result => result,
     }
-}
-
-/// Waits until the directory's entries are on the disk.
-pub fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
 }
 
 fn old_name(target: &Path) -> PathBuf {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use operant_env::OptionValue;
 use operant_learn::Config;
 use operant_learn::presets::GPU_TABLE;
-use operant_learn::setting::{Key, Refusal};
+use operant_learn::setting::{Key, KeyGroup, Refusal};
 use toml::{Table, Value};
 
 use super::RunConfig;
@@ -44,6 +44,9 @@ const OTHER_VARIABLES: &[&str] = &[
     "OPERANT_HOST_STREAMS",
     "OPERANT_HOST_LAUNCHES",
 ];
+
+/// Keys of a run that the preset of an environment from outside the program may set, besides hyperparameters.
+const THRESHOLDS: [&str; 3] = ["solved_at", "eval_episodes", "eval_interval"];
 
 /// The variable that may be given without `OPERANT_`, and its key; the full name has precedence.
 const SHORT: (&str, &str) = ("OPTIMIZE_PERF", "optimize_perf");
@@ -86,6 +89,10 @@ impl Layers {
     /// A preset. Its `[gpu]` table is kept separately until the device is known.
     pub(super) fn preset(&mut self, text: &str, name: &str) -> Result<()> {
         let mut table = parsed(text, &|_| Origin::Preset(name.to_string()))?;
+        if self.facts.is_foreign {
+            check_foreign_preset(&table)
+                .map_err(|error| error.at(Origin::Preset(name.to_string()).to_string()))?;
+        }
         let gpu = table.remove(GPU_TABLE);
         self.table(table, &Lines::default(), &|_| Origin::Preset(name.to_string()))?;
         for (key, value) in gpu.as_ref().and_then(Value::as_table).into_iter().flatten() {
@@ -98,15 +105,10 @@ impl Layers {
 
     /// A file that must exist, such as `--config` names.
     pub fn file(&mut self, path: &Path) -> Result<()> {
-        let bytes = crate::dir::read_small(path).map_err(|error| {
+        let text = crate::dir::read_text(path).map_err(|error| {
             Error::usage(format!("the configuration file cannot be read: {error}"))
                 .at(path.display().to_string())
                 .remedy("name a TOML file; `operant config ENV > FILE` writes one to start from")
-        })?;
-        let text = String::from_utf8(bytes).map_err(|_| {
-            Error::usage("the configuration file is not UTF-8 text")
-                .at(path.display().to_string())
-                .remedy("give a TOML file; `operant config ENV > FILE` writes one to start from")
         })?;
         self.text(&text, &|line| Origin::File(path.to_path_buf(), line))
     }
@@ -137,7 +139,16 @@ impl Layers {
                 self.entries.insert(key.name, Entry { value: value.clone(), origin: Origin::Default });
             }
         }
-        self.text(text, &|_| Origin::Resumed(run.to_string()))
+        let origin = |_: Option<usize>| Origin::Resumed(run.to_string());
+        let mut table = parsed(text, &origin)?;
+        // A stranger's may have some.
+        table.retain(|key, value| {
+            if let Value::Table(inner) = value {
+                inner.retain(|key, _| !is_local(key));
+            }
+            !is_local(key)
+        });
+        self.table(table, &Lines::of(text), &origin)
     }
 
     /// The `OPERANT_*` variables among `variables`, and `OPTIMIZE_PERF`. `OPERANT_ENV_X` sets the environment option `x`; empty
@@ -381,6 +392,28 @@ fn unknown_key(name: &str, origin: &Origin) -> Error {
     Error::usage(format!("\"{name}\" is not a configuration key{hint}"))
         .at(origin.to_string())
         .remedy("`operant config ENV` prints every key; options of an environment are written env.NAME")
+}
+
+/// Refuses keys about the machine and the user's files in the preset of an environment from outside the program, which may be a stranger's.
+///
+/// # Errors
+/// Usage with the first such key.
+pub(crate) fn check_foreign_preset(preset: &Table) -> Result<()> {
+    let tables = preset.values().filter_map(Value::as_table);
+    let mut found =
+        std::iter::once(preset).chain(tables).flat_map(Table::keys).filter_map(|key| keys::find(key));
+    match found.find(|key| key.group == KeyGroup::Run && !THRESHOLDS.contains(&key.name)) {
+        None => Ok(()),
+        Some(Key { name, .. }) => {
+            let what =
+                format!("the environment's preset sets {name}, which is not a hyperparameter or a threshold");
+            let remedy = format!(
+                "remove it from the preset; set {name} in an operant.toml or on the command line (a preset may also set {})",
+                THRESHOLDS.join(", ")
+            );
+            Err(Error::usage(what).remedy(remedy))
+        }
+    }
 }
 
 /// Tables of other environments must contain valid keys too, so that a typo is reported at once.

@@ -33,6 +33,7 @@ use std::path::{Path, PathBuf};
 pub use device_request::{DeviceName, DeviceRequest};
 pub use doc::{insert_tables, python_types, tables};
 pub use keys::{find, is_whole, keys, parsed};
+pub(crate) use layers::check_foreign_preset;
 pub use layers::{Layers, accepted_value, option_value};
 pub use operant_learn::setting::{Flag, Key, KeyGroup, Kind};
 pub use origin::{Entry, EnvFacts, Origin};

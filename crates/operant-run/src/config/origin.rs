@@ -62,6 +62,8 @@ pub struct EnvFacts {
     pub name: String,
     /// Its preset as TOML text, if it has one.
     pub preset: Option<String>,
+    /// Whether it is from outside the program: its preset may only set hyperparameters and thresholds.
+    pub is_foreign: bool,
     /// Its options with their defaults.
     pub options: EnvOptions,
     /// Its options that are paths; a relative path is stored as an absolute one, so that the run works in every directory.

@@ -407,6 +407,41 @@ fn a_preset_s_embed_width_does_not_apply_without_tables() {
 }
 
 #[test]
+fn a_preset_from_outside_the_program_sets_hyperparameters_and_thresholds() {
+    let of = |preset: &str, is_foreign| {
+        let facts = EnvFacts { preset: Some(preset.into()), is_foreign, ..facts() };
+        layered(facts, &CommandLine::default(), None, None, &nowhere(), [])
+    };
+    let fits = "gamma = 0.5\nsolved_at = 1.0\neval_interval = 2\neval_episodes = 3\n[gpu]\nnum_envs = 64\n";
+    assert_eq!(of(fits, true).expect("valid").settings.learner.gamma, 0.5);
+    for key in ["run_dir", "cache_dir", "name", "device"] {
+        for preset in [format!("{key} = \"cpu\""), format!("[cartpole]\n{key} = \"cpu\"")] {
+            let error = of(&preset, true).expect_err("refused");
+            assert!(error.what.contains(&format!("preset sets {key},")), "{error}");
+            assert!(error.place.is_some_and(|place| place.contains("cartpole")) && error.remedy.is_some());
+            of(&preset, false).expect("the program's own");
+        }
+    }
+    for preset in ["ring_group = true", "[gpu]\nthreads = 4096", "csv = false"] {
+        of(preset, true).expect_err(preset);
+    }
+}
+
+#[test]
+fn the_configuration_of_a_resumed_run_names_no_directories() {
+    for text in [
+        "run_dir = \"there\"\ncache_dir = \"there\"\ngamma = 0.5",
+        "gamma = 0.5\n[cartpole]\nrun_dir = \"there\"",
+    ] {
+        let settings =
+            layered(facts(), &CommandLine::default(), Some(("theirs", text)), None, &nowhere(), []);
+        let settings = settings.expect("valid").settings;
+        assert_eq!((settings.run.run_dir, settings.run.cache_dir), ("runs".into(), None));
+        assert_eq!(settings.learner.gamma, 0.5);
+    }
+}
+
+#[test]
 fn the_gpu_table_overrides_the_preset_and_nothing_else() {
     let table = Origin::PresetGpu("cartpole".into());
     assert_eq!(table.to_string(), "preset cartpole [gpu]");

@@ -49,7 +49,7 @@ fn bytes_of(tensor: operant_learn::PolicyTensor) -> (String, (Vec<usize>, Vec<u8
 }
 
 fn write(path: &Path, content: Vec<u8>) -> Result<()> {
-    dir::replace(path, content, false).map_err(|error| {
+    dir::write_output(path, content).map_err(|error| {
         Error::disk("the policy cannot be written", path, &error)
             .remedy("name a file in a directory that exists and has space")
     })

@@ -42,7 +42,12 @@ impl Appender {
 
     fn open(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let file = options.open(path)?;
-        let whole = file.metadata()?.len();
+        let found = file.metadata()?;
+        // A stranger's directory may have one, to a file of the user's.
+        if found.is_file() && std::fs::symlink_metadata(path)?.is_symlink() {
+            return Err(io::Error::other("it is a link to another file"));
+        }
+        let whole = found.len();
         Ok(Appender { path: path.to_owned(), file, buffer: Vec::with_capacity(BUFFER), whole })
     }
 

@@ -6,7 +6,7 @@
 //! its cells and its newline, so an incomplete last line is detected and dropped on resume.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +14,7 @@ use operant_metrics::{METRICS, Record, open_file, position};
 
 use super::appender::Appender;
 use super::{Sink, SinkError, stride::stride};
+use crate::dir::new_file;
 
 /// Rows after which every second one is dropped.
 pub const MAX_ROWS: u64 = 100_000;
@@ -118,13 +119,18 @@ pub fn each_row(path: &Path, env_steps: u64, mut take: impl FnMut(&Record)) -> i
     let Some(columns) = columns(path)? else { return Ok(()) };
     let mut file = BufReader::new(open_file(path)?);
     let mut line = Vec::new();
-    while file.read_until(b'\n', &mut line)? > 0 {
+    while next_line(&mut file, &mut line)? {
         if let Some(row) = parse(&line, &columns).filter(|row| row.env_steps <= env_steps as f64) {
             take(&row);
         }
-        line.clear();
     }
     Ok(())
+}
+
+/// Reads the next line, or a part of one that is longer than any row; false at the end.
+fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    Ok(file.by_ref().take(MAX_HEADER).read_until(b'\n', line)? > 0)
 }
 
 /// The last complete row; none if there is none, or the file has unknown columns.
@@ -201,15 +207,11 @@ fn rewrite(path: &Path, keep: impl Fn(&Record) -> bool) -> io::Result<()> {
     let temporary = path.with_extension("csv.tmp");
     let write = || {
         let mut from = BufReader::new(open_file(path)?);
-        let mut to = BufWriter::new(File::create(&temporary)?);
+        let mut to = BufWriter::new(new_file(&temporary)?);
         let (mut line, mut row) = (Vec::new(), String::new());
-        from.read_until(b'\n', &mut line)?;
+        next_line(&mut from, &mut line)?;
         to.write_all(header().as_bytes())?;
-        loop {
-            line.clear();
-            if from.read_until(b'\n', &mut line)? == 0 {
-                break;
-            }
+        while next_line(&mut from, &mut line)? {
             if let Some(record) = parse(&line, &columns).filter(&keep) {
                 push_row(&mut row, &record);
                 to.write_all(row.as_bytes())?;

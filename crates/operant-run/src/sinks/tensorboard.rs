@@ -109,7 +109,12 @@ fn now() -> f64 {
 fn event_files(dir: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(dir)? {
-        let name = entry?.file_name();
+        let entry = entry?;
+        // A link may lead out of the directory.
+        if !entry.file_type()?.is_file() {
+            continue;
+        }
+        let name = entry.file_name();
         names.extend(name.to_str().filter(|name| name.starts_with(PREFIX)).map(str::to_owned));
     }
     names.sort();

@@ -5,7 +5,7 @@ use std::path::Path;
 use operant_bench::bench::row::Row;
 use operant_draw::chart::{self, Chart, Look, Mark};
 use operant_draw::theme::Rgb;
-use operant_run::{Error, Result};
+use operant_run::{Error, Result, dir};
 
 const LOOK: Look = Look {
     size: (960, 600),
@@ -34,7 +34,7 @@ struct Series<'a> {
 /// Draws rows into an SVG file.
 pub fn draw(path: &Path, rows: &[Row]) -> Result<()> {
     let svg = svg(rows).map_err(|problem| Error::new(operant_run::ErrorKind::Disk, problem))?;
-    std::fs::write(path, svg).map_err(|error| Error::disk("the plot cannot be written", path, &error))
+    dir::write_output(path, svg).map_err(|error| Error::disk("the plot cannot be written", path, &error))
 }
 
 fn axis(rows: &[Row]) -> Axis {

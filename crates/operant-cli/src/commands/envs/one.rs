@@ -1,6 +1,7 @@
 //! Prints one environment in full.
 
 use operant_env::{AnyEnv, EnvOption, EnvSpec, LaneWidth, TileSpec};
+use operant_metrics::printable;
 use operant_run::Requested;
 use operant_run::config::{Origin, keys};
 use toml::Value;
@@ -14,7 +15,8 @@ const COLUMN: usize = 16;
 /// Indentation of the picture.
 const INDENT: usize = 2;
 
-/// The description of an environment; `specs` are all specifications of the registry, and `asked` is how the user named it.
+/// The description of an environment, as [`crate::output::print_coloured`] takes it; `specs` are all specifications of the registry, and
+/// `asked` is how the user named it.
 pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize, asked: &str) -> String {
     let spec = &listed.spec;
     let mut text = hanging(&spec.name, COLUMN.max(spec.name.chars().count() + 2), &spec.summary, width);
@@ -57,6 +59,8 @@ pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize, 
     if let Some(gpu) = listed.requested.has_gpu_preset().then(|| listed.requested.on_gpu().ok()).flatten() {
         line("on a GPU", &preset(&gpu, |origin| matches!(origin, Origin::PresetGpu(_))));
     }
+    // The picture may have colours.
+    let mut text = printable(&text);
     if let Some(picture) = first_state(env) {
         text.push_str(&format!("\nA first state:\n\n{picture}"));
     }
@@ -69,7 +73,7 @@ pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize, 
     } else {
         format!("Play it:   operant play {name}{keyboard}\n")
     };
-    text + &train + &play
+    text + &printable(&(train + &play))
 }
 
 /// The settings from these origins that differ from the defaults.

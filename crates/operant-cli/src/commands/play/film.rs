@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use operant_draw::film::{Film, LAST_FRAME};
-use operant_run::{Error, ErrorKind};
+use operant_run::{Error, ErrorKind, dir};
 
 /// A file format, chosen by the file extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,13 +60,13 @@ pub fn write(film: &Film, format: Format, path: &Path) -> Result<String, Error> 
     let (width, height) = match format {
         Format::Gif => {
             let bytes = film.gif().map_err(|error| failed(&io::Error::other(error)))?;
-            std::fs::write(path, bytes).map_err(|error| failed(&error))?;
+            dir::write_output(path, bytes).map_err(|error| failed(&error))?;
             (layout.width, layout.height)
         }
         Format::Png => {
             let sheet = film.sheet();
             let bytes = sheet.encode_png().map_err(|error| failed(&io::Error::other(error)))?;
-            std::fs::write(path, bytes).map_err(|error| failed(&error))?;
+            dir::write_output(path, bytes).map_err(|error| failed(&error))?;
             (sheet.width(), sheet.height())
         }
         Format::Mp4 => {

@@ -1,0 +1,109 @@
+//! Tables of sweeps that are damaged, or a stranger's: one error each, and no panic.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use operant_run::{Error, Signals, Trust};
+use operant_sweep::{Given, Local, Report, Spec, Status, Sweep, Watch, overview};
+use rusqlite::Connection;
+
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn status(&mut self, _: &Status) {}
+
+    fn warn(&mut self, line: &str) {
+        panic!("{line}");
+    }
+}
+
+/// A finished sweep of two trials.
+fn swept(parent: &Path) -> PathBuf {
+    let set = ["num_envs=16", "num_steps=16", "total_timesteps=256", "eval_episodes=2", "gamma=0.9,0.99"];
+    let set = set.map(|assignment| (assignment.to_owned(), "--set".to_owned())).into();
+    let spec = Spec::of_environment("cartpole", &Given { set, ..Given::default() }).expect("valid");
+    let registry = operant_env::builtin();
+    let mut sweep =
+        Sweep::new(spec, &registry, parent, Some("rates"), Some(1), Arc::new(Local)).expect("made");
+    sweep.run(&Signals::none(), &mut Unwatched).expect("trained");
+    sweep.dir().to_owned()
+}
+
+/// The error of continuing a sweep after changes to its table.
+fn resumed(dir: &Path, changes: &str) -> Result<(), Error> {
+    let table = Connection::open(dir.join("sweep.db")).expect("a table");
+    table.execute_batch(&format!("PRAGMA foreign_keys = OFF; {changes}")).expect(changes);
+    table.close().expect("closed");
+    Sweep::resume(&operant_env::builtin(), dir, Some(1), Arc::new(Local), Trust::All).map(drop)
+}
+
+#[test]
+fn a_damaged_table_is_one_error() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = swept(place.path());
+    let whole = std::fs::read(dir.join("sweep.db")).expect("a table");
+    resumed(&dir, "").expect("it continues");
+    let trials = |count: &str| {
+        format!(
+            "UPDATE sweep SET value = replace(value, '\"trials\":2', '\"trials\":{count}') WHERE key = 'spec'"
+        )
+    };
+    for (changes, what) in [
+        (
+            "INSERT INTO decisions (trial, until) VALUES (99, 256)",
+            "decision on trial 99, which does not exist",
+        ),
+        ("UPDATE trials SET trial = 7 WHERE trial = 1", "trial 1 is missing"),
+        ("UPDATE trials SET settings = '{}'", "trial 0 is missing, or does not fit"),
+        ("UPDATE trials SET env = 'pendulum'", "trial 0 is missing, or does not fit"),
+        ("UPDATE trials SET parent = 5 WHERE trial = 0", "trial 0 is missing, or does not fit"),
+        ("DELETE FROM environments", "its environments are not those"),
+        (&trials("18446744073709551615"), "runs, more than"),
+        (&trials("0"), "no trial"),
+        (&trials("3"), "its search does not fit"),
+        ("UPDATE sweep SET value = '{' WHERE key = 'spec'", "its specification: "),
+        (
+            "UPDATE sweep SET value = replace(value, '\"gamma\"', '\"run_dir\"') WHERE key = 'spec'",
+            "a sweep sets run_dir itself",
+        ),
+        ("ALTER TABLE curves RENAME TO c; CREATE VIEW curves AS SELECT * FROM c", "curves is a view"),
+        ("CREATE TRIGGER t AFTER UPDATE ON sweep BEGIN DELETE FROM results; END", "it has a trigger, t"),
+    ] {
+        let error = resumed(&dir, changes).expect_err(changes);
+        assert!(error.what.contains("damaged: ") && error.what.contains(what), "{changes}: {error}");
+        assert!(error.place.is_some_and(|place| place.ends_with("sweep.db")) && error.remedy.is_some());
+        // What only reads it neither panics nor lasts.
+        let _ = (Report::of_sweep(&dir), overview(&dir));
+        for ending in ["-wal", "-shm"] {
+            let _ = std::fs::remove_file(dir.join(format!("sweep.db{ending}")));
+        }
+        std::fs::write(dir.join("sweep.db"), &whole).expect("restored");
+    }
+    let error = resumed(&dir, "UPDATE results SET env_steps = -1").expect_err("no number of steps");
+    assert!(error.what.contains("results cannot be read"), "{error}");
+}
+
+#[test]
+fn a_name_in_a_table_is_looked_up_and_never_recorded() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = swept(place.path());
+    let mark = place.path().join("started");
+    operant_run::world::set_interpreter(script(place.path(), &format!("touch {}", mark.display())));
+    let program = "os:system?command=true";
+    let changes = format!(
+        "UPDATE environments SET env = '{program}', name = '{program}'; UPDATE trials SET env = '{program}';
+         UPDATE sweep SET value = replace(value, 'cartpole', '{program}') WHERE key = 'spec'"
+    );
+    let error = resumed(&dir, &changes).expect_err("no environment");
+    assert!(error.what.contains(program) && error.remedy.is_some(), "{error}");
+    assert!(!mark.exists());
+}
+
+/// A Python that runs a line of shell.
+fn script(dir: &Path, line: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = dir.join("python");
+    std::fs::write(&path, format!("#!/bin/sh\n{line}\n")).expect("written");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("executable");
+    path
+}
