@@ -465,7 +465,9 @@ impl Env for Prover {
             "knowledge" => {
                 let refuse = |problem: &str, remedy: &str| spec.refuse_option(name, value, problem, remedy);
                 let text = operant_metrics::read_file(value.text().as_ref(), operant_metrics::MAX_SMALL_FILE)
-                    .and_then(|text| String::from_utf8(text).map_err(|_| io::Error::other("it is not UTF-8 text")))
+                    .and_then(|text| {
+                        String::from_utf8(text).map_err(|_| io::Error::other("it is not UTF-8 text"))
+                    })
                     .map_err(|error| {
                         refuse(&format!("cannot be read: {error}"), "give the path of a text file")
                     })?;

@@ -315,7 +315,8 @@ impl Graph {
                 let table = match node.op {
                     Op::Table(table) => {
                         let entries = inner.steps.tables[table].iter();
-                        let entries: Vec<String> = entries.map(|entry| self.shown(Arg::Literal(*entry))).collect();
+                        let entries: Vec<String> =
+                            entries.map(|entry| self.shown(Arg::Literal(*entry))).collect();
                         format!(" [{}]", entries.join(", "))
                     }
                     _ => String::new(),
