@@ -108,7 +108,7 @@ fn records(description: &str, worker: &str) -> String {
 fn workers_that_end_before_training_leave_nothing() {
     let place = Sandbox::new();
     for (worker, says) in [
-        ("echo hello; printf 'error: \\033[2Jthere\\n' >&2; exit 7", "ended with exit code 7"),
+        ("echo hello; printf 'wrong: \\033[2Jthere\\n' >&2; exit 7", "ended with exit code 7"),
         ("kill -9 $$", "was killed by signal 9"),
     ] {
         let train = ["train", "gym:Mine-v0", "--envs", "4", "--set", "env.workers=2", "--quiet"];
@@ -117,7 +117,7 @@ fn workers_that_end_before_training_leave_nothing() {
         assert!(!ended.stderr.contains("restart"), "a failure in the first reset is final: {}", ended.stderr);
         // What workers print is marked as theirs.
         let is_shown = ended.stderr.contains("\nmine_v0 worker: hello\n")
-            && ended.stderr.contains("\nmine_v0 worker: error:  [2Jthere\n");
+            && ended.stderr.contains("\nmine_v0 worker: wrong:  [2Jthere\n");
         assert!(is_shown == worker.starts_with("echo"), "{}", ended.stderr);
     }
     assert!(!place.path().join("runs").exists(), "nothing was trained");
@@ -156,7 +156,10 @@ fn a_strangers_run_starts_no_program_until_it_is_trusted() {
     // Killed before its first checkpoint, so nothing but the file says what it trains.
     let run = place.path().join("runs/theirs");
     std::fs::create_dir_all(&run).expect("made");
-    place.write("runs/theirs/config.toml", "environment = \"mine_v0\"\nnum_envs = 4\n[env]\nworkers = 2\n");
+    place.write(
+        "runs/theirs/config.toml",
+        "environment = \"mine_v0\"\ndevice = \"cpu\"\nnum_envs = 4\n[env]\nworkers = 2\n",
+    );
     let evil = "os:system?command=touch evil";
     made_by(&run, evil);
     let started = || std::fs::remove_file(place.path().join("started")).is_ok();

@@ -53,7 +53,10 @@ fn a_damaged_table_is_one_error() {
             "INSERT INTO decisions (trial, until) VALUES (99, 256)",
             "decision on trial 99, which does not exist",
         ),
-        ("UPDATE trials SET trial = 7 WHERE trial = 1", "trial 1 is missing"),
+        (
+            "UPDATE trials SET trial = 7 WHERE trial = 1; UPDATE decisions SET trial = 7 WHERE trial = 1",
+            "trial 1 is missing",
+        ),
         ("UPDATE trials SET settings = '{}'", "trial 0 is missing, or does not fit"),
         ("UPDATE trials SET env = 'pendulum'", "trial 0 is missing, or does not fit"),
         ("UPDATE trials SET parent = 5 WHERE trial = 0", "trial 0 is missing, or does not fit"),
@@ -79,8 +82,14 @@ fn a_damaged_table_is_one_error() {
         }
         std::fs::write(dir.join("sweep.db"), &whole).expect("restored");
     }
-    let error = resumed(&dir, "UPDATE results SET env_steps = -1").expect_err("no number of steps");
-    assert!(error.what.contains("results cannot be read"), "{error}");
+    for (changes, what) in [
+        ("UPDATE results SET env_steps = -1", "results cannot be read"),
+        ("DELETE FROM decisions", "trials cannot be read"),
+    ] {
+        let error = resumed(&dir, changes).expect_err(changes);
+        assert!(error.what.contains(what) && error.remedy.is_some(), "{changes}: {error}");
+        std::fs::write(dir.join("sweep.db"), &whole).expect("restored");
+    }
 }
 
 #[test]

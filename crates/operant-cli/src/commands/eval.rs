@@ -43,9 +43,9 @@ Examples:
 Without --sample the episodes are those of a run's final evaluation: with the
 same number, a finished run's result is reproduced exactly.
 
-A run of a Gymnasium environment is a program: Python imports and calls what its
-env.world names. A run that this user did not start needs --trust once; the error
-without it shows the program.";
+A run of a Gymnasium environment is a program: Python imports and calls what
+its env.world names. A run that this user did not start needs --trust once;
+the error without it shows the program.";
 
 /// Evaluates, prints the result, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
