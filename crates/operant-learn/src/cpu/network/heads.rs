@@ -70,6 +70,11 @@ impl<const V: usize> PolicyHead<V> {
             let legal = of_component
                 .iter()
                 .fold(splat::<V>(0.0), |sum, row| core::array::from_fn(|v| sum[v] + row[v]));
+            // All lanes at once, since nearly always there is none.
+            let has_none = |row: &f32x16| row.as_array().iter().fold(false, |any, &sum| any | (sum == 0.0));
+            if !legal.iter().any(has_none) {
+                continue;
+            }
             let is_stuck = |&row: &usize| legal[row / LANES].as_array()[row % LANES] == 0.0;
             first = (0..count.min(first.unwrap_or(count))).find(is_stuck).or(first);
         }
