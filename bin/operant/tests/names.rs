@@ -152,7 +152,6 @@ fn a_run_in_the_default_directory_is_named_by_its_name() {
 fn control_characters_in_results_and_worlds_never_reach_a_terminal() {
     let place = Sandbox::new();
     let evil = "x\u{1b}]0;title\u{7}\u{202e}\u{9b}31m\nforged";
-    let quoted = serde_json::to_string(evil).expect("JSON");
     for name in ["a", "b"] {
         let args = ["train", "cartpole", "--name", name, "--steps", "1280", "--quiet"];
         assert_eq!(place.operant(&[&args[..], SMALL].concat()).code, Some(0));
@@ -170,8 +169,7 @@ fn control_characters_in_results_and_worlds_never_reach_a_terminal() {
         "{}/../../crates/operant-env/tests/data/cartpole.world",
         env!("CARGO_MANIFEST_DIR")
     ));
-    let world =
-        world.expect("a fixture").replacen("Balance a pole on a cart", &quoted[1..quoted.len() - 1], 1);
+    let world = world.expect("a fixture").replacen("Balance a pole on a cart", "\u{202e}\u{2066}forged", 1);
     place.write("evil.world", &world);
     for args in [
         &["report", "a", "b"][..],
@@ -187,7 +185,7 @@ fn control_characters_in_results_and_worlds_never_reach_a_terminal() {
         let output = place.operant(args);
         let text = output.stdout.clone() + &output.stderr;
         let obeyed = text.chars().find(|c| operant_metrics::is_obeyed(*c) && !matches!(c, '\n' | '\t'));
-        assert!(obeyed.is_none() && !text.is_empty(), "{args:?}: {output:#?}");
+        assert!(obeyed.is_none() && output.code == Some(0), "{args:?}: {output:#?}");
         assert!(!text.lines().any(|line| line.starts_with("forged")), "{args:?}: {output:#?}");
     }
 }

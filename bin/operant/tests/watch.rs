@@ -199,8 +199,10 @@ fn the_json_of_live_killed_and_finished_runs_is_complete() {
 #[test]
 fn a_monitor_may_start_before_the_run_and_after_its_end() {
     let place = Sandbox::new();
-    let mut early = Terminal::start(&place.command(&["monitor", "later"]), &[], (80, 24));
-    early.wait_for(&["waiting for run later"]);
+    // A name that differs in its number alone is no slip.
+    assert_eq!(finish(place.start(&to_steps("later-1", "12800"))).code, Some(0));
+    let mut early = Terminal::start(&place.command(&["monitor", "later-2"]), &[], (80, 24));
+    early.wait_for(&["waiting for run later-2"]);
     assert_eq!(finish(place.start(&to_steps("later", "12800"))).code, Some(0));
     early.wait_for(&["finished", "later"]);
     let mut late = Terminal::start(&place.command(&["monitor", "later"]), &[], (80, 24));

@@ -140,7 +140,7 @@ pub fn ready(ready: &Ready) {
         let _ = output::print(&(line + "\n"));
     }
     let output = output_file(&dir);
-    if let Ok(file) = File::options().create(true).append(true).open(output).or_else(|_| null()) {
+    if let Ok(file) = operant_run::dir::open_own(&output).or_else(|_| null()) {
         let _ = rustix::stdio::dup2_stdout(&file);
         let _ = rustix::stdio::dup2_stderr(&file);
     }

@@ -72,7 +72,7 @@ fn hint(given: &str) -> Option<String> {
     if !given.starts_with('-') {
         let several =
             "several environments are a list in a file, env = [\"a\", \"b\"]: operant sweep SPEC.toml";
-        return Some(format!("options and settings are --set KEY=VALUE; {several}"));
+        return Some(format!("settings are --set KEY=VALUE, and {several}"));
     }
     let name = given.trim_start_matches('-').split('=').next()?;
     let elsewhere =

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import logging
 import math
 import operator
 import random
@@ -9,6 +10,7 @@ import re
 import time
 import types
 import uuid
+from re import fullmatch
 
 import gymnasium
 import numpy as np
@@ -642,6 +644,38 @@ def test_rules_may_read_what_is_not_in_the_state():
             return s, 0.0, False
 
     operant.make_vec(operant.world(Reads))
+
+
+class Cell:
+    """Knows its neighbours, which know it."""
+
+    def __init__(self):
+        self.neighbours = []
+
+    @functools.cached_property
+    def degree(self):
+        return float(len(self.neighbours))
+
+
+def test_what_rules_read_may_be_large_connected_and_made_when_it_is_first_used():
+    class Connected(Fields):
+        def __init__(self):
+            grid = [[Cell() for _ in range(12)] for _ in range(12)]
+            for y, row in enumerate(grid):
+                for x, cell in enumerate(row):
+                    cell.neighbours = [grid[v][u] for v in range(max(0, y - 1), min(12, y + 2)) for u in range(max(0, x - 1), min(12, x + 2))]
+            self.cells, self.data = grid, np.zeros(1_000_000)
+
+        def step(self, s, action, draws):
+            logging.info("recorded")
+            fullmatch("a", "a")
+            waves = float(np.polynomial.Polynomial([1.0, 2.0])(3.0)) * self.cells[0][0].degree
+            s.x = om.table([float("nan"), 1.0])[s.n % 2] + waves
+            for _ in range(30):
+                s.n = s.n * s.n + 1
+            return s, 0.0, False
+
+    operant.make_vec(operant.world(Connected))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ const LOG: &str = "operant.log";
 
 /// Follows no symbolic link, since others may write to the directory, and does not block on a pipe.
 #[allow(clippy::cast_possible_wrap)] // as the system takes it
-const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK).bits() as i32;
+pub(crate) const NOFOLLOW: i32 =
+    rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK).bits() as i32;
 
 /// Longest time for which a probe holds the lock.
 const LOCK_PROBE: Duration = Duration::from_millis(100);
@@ -91,12 +92,7 @@ impl RunDir {
 
     fn hold(name: String, path: PathBuf) -> Result<Self> {
         let file = log_of(&path);
-        let log = OpenOptions::new().create(true).append(true).custom_flags(NOFOLLOW).open(&file);
-        let log = log.and_then(|log| match log.metadata()?.is_file() {
-            true => Ok(log),
-            false => Err(std::io::Error::other("it is not a regular file")),
-        });
-        let log = log.map_err(|error| {
+        let log = open_own(&file).map_err(|error| {
             let strange = std::fs::symlink_metadata(&file).is_ok_and(|found| !found.is_file());
             let remedy = match strange {
                 true => "remove what is in the place of operant.log",
@@ -200,6 +196,19 @@ pub(crate) fn new_file(path: &Path) -> std::io::Result<File> {
 /// Waits until the directory's entries are on the disk.
 pub(crate) fn sync_dir(dir: &Path) -> std::io::Result<()> {
     File::open(dir)?.sync_all()
+}
+
+/// Opens a file of a run to add to it; it is made if it is missing. A stranger's directory may have a link to a file of the user's in its
+/// place, which is not followed.
+///
+/// # Errors
+/// When it cannot be opened, or is not a regular file.
+pub fn open_own(path: &Path) -> std::io::Result<File> {
+    let file = OpenOptions::new().create(true).append(true).custom_flags(NOFOLLOW).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::other("it is not a regular file")),
+    }
 }
 
 /// Writes a file that the user names. A regular file is replaced as a whole; a link stays and leads to what is written. Anything else,

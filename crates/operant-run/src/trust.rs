@@ -1,9 +1,9 @@
 //! Whose program a Gymnasium environment is. Workers import and call what the file of a run names, so a stranger's run is a stranger's
 //! program. A run that this user started has a mark: the hash of that program under a random key that only this user can read.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use operant_gym::Description;
@@ -56,8 +56,9 @@ pub(crate) fn check(description: &mut Description, dir: &Path, trust: Trust) -> 
         if trust == Trust::Own {
             return Err(stranger(description, dir, key.err()));
         }
-        // The directory may be read-only; the user is asked again then.
-        let _ = key.and_then(|key| write(description, dir, &key));
+        if let Err(error) = key.and_then(|key| write(description, dir, &key)) {
+            tracing::warn!("the run has no mark of this user, and needs --trust again: {error}");
+        }
     }
     description.allow();
     Ok(())
@@ -90,7 +91,7 @@ fn stranger(description: &Description, dir: &Path, no_key: Option<io::Error>) ->
     let why = no_key.map_or_else(String::new, |error| format!("\n  this user's key cannot be used: {error}"));
     Error::usage(what + &why)
         .at(dir.join(crate::world::FILE).display().to_string())
-        .remedy("check what that is, and add --trust if you trust it; runs of other users, machines and earlier versions of operant need it once")
+        .remedy("check what that is, and add --trust if you trust it and whoever can change its files; runs of other users, machines and earlier versions of operant need it once")
 }
 
 /// This user's key, which is made if there is none.
@@ -108,7 +109,7 @@ fn key_in(dir: &Path) -> io::Result<[u8; blake3::KEY_LEN]> {
     }
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let mut key = [0; blake3::KEY_LEN];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut key)?;
+    File::open("/dev/urandom")?.read_exact(&mut key)?;
     // Its mode is 0600. The key appears whole, and of two processes that make one, the first wins.
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
     file.write_all(&key)?;
@@ -124,16 +125,20 @@ fn key_in(dir: &Path) -> io::Result<[u8; blake3::KEY_LEN]> {
 
 /// The key in a file; None if there is no file.
 fn read_key(path: &Path) -> io::Result<Option<[u8; blake3::KEY_LEN]>> {
-    let mut file = match operant_metrics::open_file(path) {
+    let mut file = match File::options().read(true).custom_flags(dir::NOFOLLOW).open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
     let found = file.metadata()?;
+    // Another file of the user's, in a directory that others can write to, may begin with bytes that they know.
+    if !found.is_file() || found.len() != blake3::KEY_LEN as u64 || found.nlink() != 1 {
+        return Err(io::Error::other("it is damaged; remove it for a new key"));
+    }
     if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o077 != 0 {
         return Err(io::Error::other("other users can read or write it; remove it for a new key"));
     }
     let mut key = [0; blake3::KEY_LEN];
-    file.read_exact(&mut key).map_err(|_| io::Error::other("it is damaged; remove it for a new key"))?;
+    file.read_exact(&mut key)?;
     Ok(Some(key))
 }
 
@@ -167,7 +172,18 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).expect("changed");
         assert!(refused().contains("other users"), "{}", refused());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("changed");
-        std::fs::write(&path, "short").expect("written");
-        assert!(refused().contains("damaged"), "{}", refused());
+        for other in ["short", "a text of the user's that is longer than a key"] {
+            std::fs::write(&path, other).expect("written");
+            assert!(refused().contains("damaged"), "{}", refused());
+        }
+        std::fs::remove_file(&path).expect("removed");
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::write(&elsewhere, [7; blake3::KEY_LEN]).expect("written");
+        std::fs::set_permissions(&elsewhere, std::fs::Permissions::from_mode(0o600)).expect("changed");
+        std::os::unix::fs::symlink(&elsewhere, &path).expect("linked");
+        refused();
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::hard_link(&elsewhere, &path).expect("linked");
+        refused();
     }
 }

@@ -79,7 +79,7 @@ fn crate_name(dir: &Path) -> Result<String, Error> {
         name.strip_prefix("operant").is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', '_']));
     if is_own || RESERVED.split_whitespace().any(|word| word == name) {
         return Err(Error::usage(format!(
-            "\"{name}\" is a word of Rust, or the name of one of its crates or of operant's"
+            "\"{name}\" cannot be the name of a crate: Rust, cargo or operant uses it"
         ))
         .at(dir.display().to_string())
         .remedy(format!("give another name, such as my-{name}")));

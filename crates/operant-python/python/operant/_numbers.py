@@ -9,6 +9,9 @@ from operant._trace import ANY, Natural, Value, fail, plain
 
 Span = tuple[int, int]
 
+# Bounds of larger numbers say no more, and would grow with each product.
+MOST = 2**64
+
 # What operators make of the spans of their operands; others can make any number.
 SPANS: dict[str, Callable[[int, int, int, int], Span]] = {
     "+": lambda a, b, c, d: (a + c, b + d),

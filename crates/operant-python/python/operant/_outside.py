@@ -6,8 +6,10 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import hashlib
 import inspect
 import random
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -53,9 +55,8 @@ def _seen(world: Any, method: str) -> Outside:
     found: dict[str, Any] = {}
     for base in cls.__mro__:
         found |= {f"{base.__name__}.{name}": value for name, value in vars(base).items() if not _is_code(name, value)}
-    cached = {name for base in cls.__mro__ for name, value in vars(base).items() if isinstance(value, functools.cached_property)}
-    found |= {f"self.{name}": value for name, value in _attributes(world).items() if name not in cached}
-    functions = [plain for plain in [_function_of(getattr(cls, method))] if plain]
+    found |= {f"self.{name}": value for name, value in _attributes(world).items()}
+    functions = [plain for plain in [_function_of(getattr(world, method))] if plain]
     for function in functions:  # which grows
         names = [name for code in _codes(function) for name in code.co_names]
         named = {name: function.__globals__[name] for name in names if name in function.__globals__}
@@ -64,7 +65,7 @@ def _seen(world: Any, method: str) -> Outside:
                 named[name] = cell.cell_contents
         for name, module in [pair for pair in named.items() if isinstance(pair[1], ModuleType)]:
             inside = {attribute: vars(module)[attribute] for attribute in names if attribute in vars(module)}
-            found |= {f"{name}.{attribute}": value for attribute, value in inside.items() if not callable(value)}
+            found |= {f"{name}.{attribute}": value for attribute, value in inside.items() if not _is_library(value)}
         found |= {name: value for name, value in named.items() if _function_of(value) is None}
         if any(_draws(value, names) for value in named.values()):
             # A choice that one number makes may be the same in two recordings.
@@ -73,7 +74,8 @@ def _seen(world: Any, method: str) -> Outside:
         functions += [inner for inner in dict.fromkeys(map(_function_of, called)) if inner and inner not in functions]
     own = {function.__module__ for function in functions}
     values: list[Any] = []
-    return Outside(functions, {name: _content(value, own, values, ()) for name, value in found.items()}, values)
+    seen: set[int] = set()
+    return Outside(functions, {name: _content(value, own, values, seen) for name, value in found.items()}, values)
 
 
 def _refuse(method: str, name: str, functions: list[FunctionType]) -> NoReturn:
@@ -90,6 +92,8 @@ def _refuse(method: str, name: str, functions: list[FunctionType]) -> NoReturn:
 
 def _place(functions: list[FunctionType], name: str) -> str:
     """Where a name is assigned, or else the first place where it is mentioned."""
+    if not functions:
+        return "the rules"
     mentioned = f"{functions[0].__code__.co_filename}:{functions[0].__code__.co_firstlineno}"
     is_found = False
     for code in (code for function in functions for code in _codes(function)):
@@ -111,8 +115,13 @@ def _function_of(value: Any) -> FunctionType | None:
     """A function of the user's, also of a method of a class or a property."""
     for attribute in ("__func__", "fget", "func", "__wrapped__"):
         value = getattr(value, attribute, value) if not isinstance(value, type) else value
-    is_own = isinstance(value, FunctionType) and value.__module__.partition(".")[0] not in _OTHERS
-    return value if is_own else None
+    return value if isinstance(value, FunctionType) and not _is_installed(value) else None
+
+
+def _is_installed(function: FunctionType) -> bool:
+    """Whether a function is of Python's library or of one of these packages, whose caches are not of a world."""
+    package = function.__module__.partition(".")[0]
+    return package in _OTHERS or package in sys.stdlib_module_names - {"__main__"}
 
 
 def _draws(value: Any, names: list[str]) -> bool:
@@ -125,6 +134,15 @@ def _is_code(name: str, value: Any) -> bool:
     return name.startswith("__") or name in ("_operant", "State") or callable(value) or hasattr(value, "__get__")
 
 
+def _is_library(value: Any) -> bool:
+    # Modules inside a package may be imported when they are first used.
+    return callable(value) or isinstance(value, ModuleType)
+
+
+def _is_cached(cls: type, name: str) -> bool:
+    return isinstance(inspect.getattr_static(cls, name, None), functools.cached_property)
+
+
 def _codes(function: FunctionType) -> Iterator[CodeType]:
     """The code of a function and of those inside it."""
     inside = [function.__code__]
@@ -135,15 +153,16 @@ def _codes(function: FunctionType) -> Iterator[CodeType]:
 
 def _attributes(value: Any) -> dict[str, Any]:
     slots = [name for base in type(value).__mro__ for name in getattr(base, "__slots__", ()) if hasattr(value, name)]
-    return {name: getattr(value, name) for name in slots if name not in ("__dict__", "__weakref__")} | getattr(value, "__dict__", {})
+    found = {name: getattr(value, name) for name in slots if name not in ("__dict__", "__weakref__")} | getattr(value, "__dict__", {})
+    return {name: it for name, it in found.items() if not _is_cached(type(value), name)}
 
 
-def _content(value: Any, own: set[str], values: list[Any], around: tuple[int, ...]) -> Any:
+def _content(value: Any, own: set[str], values: list[Any], seen: set[int]) -> Any:
     """Numbers, texts and containers by what they hold, random number generators by their state, other objects by their identity."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):
         return type(value), repr(value)
     if isinstance(value, np.ndarray) and value.dtype != object:
-        return value.shape, value.dtype.str, value.tobytes()
+        return value.shape, value.dtype.str, hashlib.blake2b(np.ascontiguousarray(value)).digest()
     if isinstance(value, np.random.Generator):
         value = value.bit_generator.state
     elif isinstance(value, np.random.RandomState):
@@ -151,17 +170,17 @@ def _content(value: Any, own: set[str], values: list[Any], around: tuple[int, ..
     elif isinstance(value, random.Random):
         value = value.getstate()
     values.append(value)
-    if id(value) in around:
+    if id(value) in seen:
         return id(value)
-    around = (*around, id(value))
+    seen.add(id(value))
     if isinstance(value, Mapping):
-        return [(_content(key, own, values, around), _content(item, own, values, around)) for key, item in value.items()]
+        return [(_content(key, own, values, seen), _content(item, own, values, seen)) for key, item in value.items()]
     if isinstance(value, (list, tuple, deque, set, frozenset, np.ndarray)):
-        return type(value), [_content(item, own, values, around) for item in value]
+        return type(value), [_content(item, own, values, seen) for item in value]
     kind = value if isinstance(value, type) else type(value)
     if (kind.__module__ in own or kind is SimpleNamespace) and not isinstance(value, FunctionType):
         inside = {name: it for name, it in vars(value).items() if not _is_code(name, it)} if kind is value else _attributes(value)
-        return id(value), [(name, _content(item, own, values, around)) for name, item in inside.items()]
+        return id(value), [(name, _content(item, own, values, seen)) for name, item in inside.items()]
     return id(value)
 
 

@@ -205,7 +205,8 @@ class Value:
             a, b = b, a
         made = a._apply(by_kind[a.kind], result or a.kind, b)
         if made.kind == "uint" and sign in _numbers.SPANS:
-            made.span = _numbers.SPANS[sign](*a.span, *b.span)
+            low, high = _numbers.SPANS[sign](*a.span, *b.span)
+            made.span = max(low, -_numbers.MOST), min(high, _numbers.MOST)
         return made
 
     def __add__(self, other: Any) -> Value:

@@ -213,7 +213,7 @@ class Table:
     def __init__(self, kind: str, entries: list[Any]) -> None:
         self._kind, self._entries = kind, entries
         # For the comparison of two recordings, before the entries are rounded.
-        self._mark = float(hash(tuple(entries)))
+        self._mark = float(hash(repr(entries)))
 
     def __len__(self) -> int:
         return len(self._entries)

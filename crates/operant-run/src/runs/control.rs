@@ -109,7 +109,7 @@ impl LiveRun {
     /// waited for.
     fn stop_lock(&self) -> Option<File> {
         let path = self.run.dir.join(STOP_LOCK);
-        let file = File::options().create(true).truncate(false).write(true).open(path).ok()?;
+        let file = crate::dir::open_own(&path).ok()?;
         let deadline = Instant::now() + 2 * ACK_TIMEOUT;
         while file.try_lock().is_err() && Instant::now() < deadline && !self.process.wait(POLL) {}
         Some(file)

@@ -91,12 +91,18 @@ pub fn find(parent: &Path, run: &str) -> Result<Run> {
         .remedy("`operant runs` lists the runs; --run-dir looks elsewhere"))
 }
 
-/// The error of [`find`] if there is no such run and another one has nearly this name: a slip rather than a run that begins later.
+/// The error of [`find`] if there is no such run and another one has nearly this name: a slip rather than a run that begins later. A name
+/// that differs in its numbers alone is no slip: seed-2 follows seed-1.
 ///
 /// # Errors
 /// Usage, with that name.
 pub fn refuse_slip(parent: &Path, run: &str) -> Result<()> {
-    let is_near = || nearest(run, names(parent, &open_rings()).iter().map(String::as_str)).is_some();
+    let without_digits = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
+    let is_near = || {
+        let names = names(parent, &open_rings());
+        let near = nearest(run, names.iter().map(String::as_str));
+        near.is_some_and(|near| without_digits(near) != without_digits(run))
+    };
     find(parent, run).map(|_| ()).or_else(|error| if is_near() { Err(error) } else { Ok(()) })
 }
 
