@@ -16,6 +16,13 @@ fn output(place: &Sandbox) -> String {
     std::fs::read_to_string(place.path().join("runs/night/daemon.out")).unwrap_or_default()
 }
 
+/// Stops it and waits for its end.
+fn stop(place: &Sandbox, daemon: &Daemon) {
+    let stopped = place.operant(&["stop", "night"]);
+    assert_eq!(stopped.code, Some(0), "{stopped:#?}");
+    daemon.wait();
+}
+
 #[test]
 fn returns_when_training_begins_and_names_the_run() {
     let place = Sandbox::new();
@@ -70,6 +77,26 @@ fn the_daemon_is_in_a_session_of_its_own_and_holds_no_pipe() {
     // stderr is redirected last, just after the parent has its line.
     wait_for("the output to be redirected", || links(2).ends_with("night/daemon.out").then_some(()));
     assert!(links(1).ends_with("night/daemon.out"), "{}", links(1));
+}
+
+#[test]
+fn output_never_goes_to_what_a_link_names() {
+    let place = Sandbox::new();
+    stop(&place, &start(&place, &[]));
+    for name in ["own", "absent"] {
+        let file = place.path().join("runs/night/daemon.out");
+        std::fs::remove_file(&file).expect("removed");
+        std::os::unix::fs::symlink(place.path().join(name), &file).expect("linked");
+        let resumed = place.operant(&["train", "--resume", "night", "--detach", "--json"]);
+        assert_eq!(resumed.code, Some(0), "{resumed:#?}");
+        let daemon = Daemon(resumed.json());
+        let stderr = format!("/proc/{}/fd/2", daemon.pid().as_raw_pid());
+        let redirected =
+            || std::fs::read_link(&stderr).is_ok_and(|to| to.ends_with("dev/null")).then_some(());
+        wait_for("the output to be redirected", redirected);
+        assert!(!place.path().join(name).exists());
+        stop(&place, &daemon);
+    }
 }
 
 #[test]

@@ -64,15 +64,19 @@ pub fn explain(error: clap::Error) -> clap::Error {
 }
 
 fn command(given: &str) -> Option<String> {
-    COMMANDS.iter().find(|(names, _)| names.contains(&given)).map(|(_, hint)| (*hint).to_string())
+    let elsewhere =
+        COMMANDS.iter().find(|(names, _)| names.contains(&given)).map(|(_, hint)| (*hint).to_string());
+    elsewhere.or_else(|| {
+        operant_env::builtin().find(given).ok().map(|_| format!("`operant train {given}` trains it"))
+    })
 }
 
-/// The hint for this flag, or for an argument too many.
+/// The hint for this flag, or for an unexpected argument.
 fn hint(given: &str) -> Option<String> {
     if !given.starts_with('-') {
-        let several =
-            "several environments are a list in a file, env = [\"a\", \"b\"]: operant sweep SPEC.toml";
-        return Some(format!("settings are --set KEY=VALUE, and {several}"));
+        let is_env = operant_env::builtin().find(given).is_ok();
+        let hint = "to train several environments, list them in a file (env = [\"a\", \"b\"]) and run `operant sweep SPEC.toml`";
+        return is_env.then(|| hint.to_string());
     }
     let name = given.trim_start_matches('-').split('=').next()?;
     let elsewhere =
@@ -103,6 +107,8 @@ mod tests {
         }
         assert_eq!(hint("--nonsense"), None);
         assert!(hint("pendulum").is_some_and(|hint| hint.contains("SPEC.toml")));
+        assert_eq!(hint("second"), None, "a run too many is no environment");
+        assert!(command("pendulum").is_some_and(|hint| hint.contains("operant train pendulum")));
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn known_key(filter: &str, runs: &[RunRow], registry: &Registry) -> operant_run:
     let mut keys: Vec<String> = options.map(|option| format!("env.{}", option.name)).collect();
     keys.extend(config::keys().map(|key| key.name.to_string()).chain(["state".to_string()]));
     keys.extend(runs.iter().flat_map(|run| run.changed.iter().map(|(key, _)| key.clone())));
-    // A part of a key is a text like any other.
+    // The end of a key is enough: `rate` finds learning_rate.
     if keys.iter().any(|known| known.ends_with(key)) {
         return Ok(());
     }

@@ -41,7 +41,7 @@ def refuse_never(value: Value, sign: str, other: Any) -> None:
         # The actions for which it holds; a constant that no action has is never equal.
         holds = {"<": number > 0, ">": number < choices - 1, "<=": number >= 0, ">=": number < choices}
         if not holds.get(sign, number in range(choices)):
-            fail(f"the action is from 0 to {choices - 1}: `{sign} {number}` is the same for all actions; compare it with one that there is")
+            fail(f"the action is from 0 to {choices - 1}: `{sign} {number}` is the same for all actions; compare it with an action of the space")
     if value.kind == "uint" and number == 0 and (sign == "<" or sign == ">=" and value.span[0] < 0):
         fail(
             f"a Uint is never below 0, so `{sign} 0` is the same for all numbers: 0 - 1 is {2**32 - 1}; use a field of operant.Int, or convert "

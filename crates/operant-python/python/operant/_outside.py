@@ -81,12 +81,12 @@ def _seen(world: Any, method: str) -> Outside:
 def _refuse(method: str, name: str, functions: list[FunctionType]) -> NoReturn:
     last = name.rpartition(".")[2]
     what = (
-        f"{method} changes {name}, which is not in the state. Rules run once, while they are recorded: {name} would be one constant for all "
+        f"{method} changes {name}, which is not in the state. Rules run only while they are recorded: {name} would be one constant for all "
         f"environments and steps; make it a field (`{last}: operant.Float` in the class) and assign s.{last}, or compute it in __init__ if it "
         "never changes"
     )
     if last == "random":
-        what = f"{method} draws from {name}. Rules run once, while they are recorded: its numbers {DRAWN}"
+        what = f"{method} draws from {name}. Rules run only while they are recorded: its numbers {DRAWN}"
     raise _trace.TraceError(_place(functions, last), what) from None
 
 
@@ -162,7 +162,7 @@ def _content(value: Any, own: set[str], values: list[Any], seen: set[int]) -> An
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):
         return type(value), repr(value)
     if isinstance(value, np.ndarray) and value.dtype != object:
-        return value.shape, value.dtype.str, hashlib.blake2b(np.ascontiguousarray(value)).digest()
+        return value.shape, value.dtype.str, hashlib.blake2b(value.tobytes()).digest()
     if isinstance(value, np.random.Generator):
         value = value.bit_generator.state
     elif isinstance(value, np.random.RandomState):

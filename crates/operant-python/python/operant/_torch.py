@@ -253,7 +253,7 @@ class ActorCritic(nn.Module):
             raise ValueError(f"action_mask: {says}")
         if action_mask is not None:
             if action_mask.shape != outputs.shape or ((action_mask != 0) & (action_mask != 1)).any():
-                raise ValueError(f"action_mask: expected {tuple(outputs.shape)}, 1 where a choice is legal and 0 elsewhere, got {action_mask}")
+                raise ValueError(f"action_mask: expected {tuple(outputs.shape)}, 1 where a choice is legal and 0 elsewhere, got {tuple(action_mask.shape)}")
             if not all(part.any(1).all() for part in action_mask.split(self.choices, 1)):
                 raise ValueError("action_mask: a component has no legal choice")
             outputs = torch.where(action_mask.bool(), outputs, _ILLEGAL)

@@ -111,23 +111,23 @@ def _function(name: str, x: Any) -> Value:
 
 
 def sin(x: Any) -> Value:
-    """Sine."""
+    """Sine; NaN beyond abs(x) = 2^20."""
     return _function("sin", x)
 
 
 def cos(x: Any) -> Value:
-    """Cosine."""
+    """Cosine; NaN beyond abs(x) = 2^20."""
     return _function("cos", x)
 
 
 def sin_cos(x: Any) -> tuple[Value, Value]:
-    """Sine and cosine, for little more than the cost of one."""
+    """Sine and cosine, for little more than the cost of one; NaN beyond abs(x) = 2^20."""
     sine, cosine = recording().core.sin_cos(as_value(x, "float").arg)
     return Value("float", sine), Value("float", cosine)
 
 
 def tan(x: Any) -> Value:
-    """Tangent."""
+    """Tangent; NaN beyond abs(x) = 2^20."""
     sine, cosine = sin_cos(x)
     return sine / cosine
 
