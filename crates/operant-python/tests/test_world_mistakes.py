@@ -681,8 +681,8 @@ def test_what_rules_read_may_be_large_connected_and_made_when_it_is_first_used()
 @pytest.mark.parametrize(
     "number",
     [
-        lambda: time.time(), lambda: time.perf_counter(), lambda: next(NUMBERS), lambda: float(uuid.uuid4().int % 1000),
-        lambda: float(np.random.default_rng().integers(10**6)),
+        lambda: time.time(), lambda: time.perf_counter(), lambda: next(NUMBERS), lambda: float(uuid.uuid4().int % 10**9),
+        lambda: float(np.random.default_rng().integers(10**9)),
     ],
 )  # fmt: skip
 def test_numbers_that_differ_each_time(number):
@@ -696,12 +696,13 @@ def test_numbers_that_differ_each_time(number):
         return s, 0.0, False
 
     def chooses(self, s, a, d):
-        power = int(number() * 1e7) // 7 % 13 + 2
-        s.x = s.x**power
+        bits = hash(repr(number()))  # 40 choices, so that two numbers do not make the same ones
+        for k in range(40):
+            s.x = s.x * 2 if bits >> k & 1 else s.x + 1
         return s, 0.0, False
 
     rules = [("step", in_step, 2), ("step", in_a_table, 1), ("reset", lambda self, draws: self.first(x=om.to_float(number())), 0)]
-    rules += [("observe", lambda self, s: [s.x + number()], 0), ("step", chooses, 2)]
+    rules += [("observe", lambda self, s: [s.x + number()], 0), ("step", chooses, 3)]
     for method, rule, offset in rules:
         says = line_of(rule, offset) + "the rules compute something else each time that they are recorded .*draw from the argument `draws`"
         with pytest.raises(operant.TraceError, match=says):
