@@ -21,8 +21,8 @@ fn invalid_requests_are_refused_and_nothing_is_written() {
     for (args, what) in [
         (vec!["new", "there"], "it exists already"),
         (vec!["new", "2d"], "not a valid crate name"),
-        (vec!["new", "fn"], "a word of Rust"),
-        (vec!["new", "operant"], "or of operant's"),
+        (vec!["new", "fn"], "\"fn\" cannot be the name of a crate"),
+        (vec!["new", "operant"], "\"operant\" cannot be the name of a crate"),
         (
             vec!["new", "mine", "--operant", nowhere.to_str().expect("UTF-8")],
             "sources of operant are not found",
