@@ -28,6 +28,21 @@ fn names_are_suggested() {
 }
 
 #[test]
+fn a_program_of_another_name_gives_commands_with_its_own() {
+    let place = Sandbox::new();
+    let renamed = place.path().join("learner");
+    std::os::unix::fs::symlink(place.command(&[]).get_program(), &renamed).expect("linked");
+    let said = |args: &[&str]| {
+        let output = std::process::Command::new(&renamed).args(args).current_dir(place.path()).output();
+        String::from_utf8(output.expect("started").stderr).expect("UTF-8")
+    };
+    let unknown = said(&["eval", "nothing"]);
+    assert!(unknown.contains("`learner train ENV`") && !unknown.contains("operant"), "{unknown}");
+    let elsewhere = said(&["cartpole"]);
+    assert!(elsewhere.contains("learner train cartpole"), "{elsewhere}");
+}
+
+#[test]
 fn usage_errors_exit_with_two() {
     let place = Sandbox::new();
     for args in [&["trian", "cartpole"][..], &["train"], &["train", "cartpole", "--evns", "3"], &[]] {

@@ -129,7 +129,7 @@ fn an_mp4_goes_through_ffmpeg() {
     // The last state is shown for a second, 15 frames.
     assert_eq!(written, bytes * (steps(&stdout) as u64 + 15), "{stdout}");
 
-    place.write("ffmpeg", "#!/bin/sh\n[ \"$1\" = -version ] && exit 0\necho no such codec >&2\nexit 3\n");
+    place.write("ffmpeg", "#!/bin/sh\n[ \"$1\" = -version ] && exit 0\nhead -c 200000 /dev/zero | tr '\\0' x >&2\necho no such codec >&2\ncat > /dev/null\nexit 3\n");
     let failed = place.command(&play).env("PATH", &path).output().expect("started");
     let said = String::from_utf8_lossy(&failed.stderr).into_owned();
     assert!(failed.status.code() == Some(1) && said.contains("no such codec"), "{said}");

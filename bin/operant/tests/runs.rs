@@ -118,6 +118,24 @@ fn an_evaluation_reproduces_the_runs_own() {
     place
         .operant(&["eval", "mine", "--episodes", "0"])
         .assert_error(2, &["eval_episodes = 0", "where: --episodes"]);
+    assert_eq!(by_name["changed_options"], serde_json::json!({}));
+}
+
+#[test]
+fn an_evaluation_under_other_rules_names_them_and_solves_nothing() {
+    let place = Sandbox::new();
+    let small = ["--envs", "16", "--steps", "2048", "--set", "solved_at=-100", "--quiet"];
+    place.operant(&[&["train", "breakout", "--name", "mine"], &small[..]].concat());
+    let changed = ["eval", "mine", "--episodes", "5", "--set", "env.sticky_action_prob=0.5"];
+    let evaluated = place.operant(&[&changed[..], &["--json"]].concat()).json();
+    assert_eq!(evaluated["changed_options"], serde_json::json!({"sticky_action_prob": 0.5}));
+    assert_eq!(evaluated["solved"], serde_json::Value::Null);
+    let human = place.operant(&changed);
+    let named = "changed     env.sticky_action_prob = 0.5: not the rules it was trained with";
+    assert!(human.stdout.contains(named) && !human.stdout.contains("solved"), "{human:#?}");
+    // The same value as in training is no change.
+    let same = ["eval", "mine", "--episodes", "5", "--set", "env.sticky_action_prob=0.1"];
+    assert!(place.operant(&same).stdout.contains("solved (at -100)"));
 }
 
 #[test]

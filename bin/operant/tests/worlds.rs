@@ -205,6 +205,20 @@ fn the_environment_is_compared_with_the_checkpoint_before_a_worker_starts() {
 }
 
 #[test]
+fn a_strangers_sweep_starts_no_program_until_it_is_trusted() {
+    let place = Sandbox::new();
+    std::fs::copy(fixture("cartpole"), place.path().join("mine.world")).expect("copied");
+    let settings = ["--set", "total_timesteps=1280", "--set", "eval_episodes=2", "--seeds", "1", "--quiet"];
+    let sweep = [&["sweep", "./mine.world", "--name", "theirs"][..], &settings[..]].concat();
+    assert_eq!(place.operant(&sweep).code, Some(0));
+    let text = DESCRIPTION.replacen("mine_v0", "my_cartpole", 1).replacen("gym:Mine-v0", "os:system?command=x", 1);
+    std::fs::write(place.path().join("runs/theirs/worlds/0/env.world"), text).expect("written");
+    with_python(&place, "touch started", &["sweep", "--resume", "theirs"])
+        .assert_error(2, &["os:system?command=x", "--trust"]);
+    assert!(!place.path().join("started").exists());
+}
+
+#[test]
 fn files_of_worlds_are_regular_and_bounded() {
     let place = Sandbox::new();
     std::os::unix::fs::symlink("/dev/zero", place.path().join("zero.world")).expect("linked");

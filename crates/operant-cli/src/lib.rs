@@ -11,7 +11,7 @@ mod output;
 mod report;
 mod table;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -114,6 +114,7 @@ fn run(registry: &Registry, words: Vec<OsString>) -> u8 {
         daemon::leave_session();
     }
     report::install_panic_hook();
+    output::started_by(words.first().map_or(OsStr::new("operant"), OsString::as_os_str));
     if let Some(warning) = speed_warning(BUILT_FOR_LANES) {
         output::warn(warning);
     }
@@ -122,7 +123,11 @@ fn run(registry: &Registry, words: Vec<OsString>) -> u8 {
         Err(error) => {
             // Help and version are errors of clap too, with code 0. A closed pipe is not a failure.
             let error = hints::explain(error);
-            let _ = error.print();
+            if output::is_operant() || !error.use_stderr() {
+                let _ = error.print();
+            } else {
+                output::note(error.to_string().trim_end());
+            }
             return u8::try_from(error.exit_code()).unwrap_or(2);
         }
     };

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use operant_metrics::printable;
+use crate::output::message;
 
 /// Exit code of a bug in operant (EX_SOFTWARE of sysexits.h).
 const BUG: i32 = 70;
@@ -13,11 +13,11 @@ pub fn report(error: &anyhow::Error) -> u8 {
     let mut stderr = std::io::stderr();
     match error.downcast_ref::<operant_run::Error>() {
         Some(known) => {
-            let _ = writeln!(stderr, "error: {}", printable(&known.to_string()));
+            let _ = writeln!(stderr, "error: {}", message(&known.to_string()));
             known.exit_code()
         }
         None => {
-            let _ = writeln!(stderr, "error: {}", printable(&format!("{error:#}")));
+            let _ = writeln!(stderr, "error: {}", message(&format!("{error:#}")));
             1
         }
     }

@@ -74,7 +74,11 @@ impl Detected {
     pub fn from(get: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name| get(name).filter(|value| !value.is_empty());
         let term = set("TERM").unwrap_or_default();
-        let depth = if set("NO_COLOR").is_some() || term == "dumb" || term.starts_with("vt") {
+        let depth = if set("NO_COLOR").is_some()
+            || term == "dumb"
+            || term.starts_with("vt")
+            || term.ends_with("-mono")
+        {
             Depth::None
         } else if set("COLORTERM").is_some_and(|value| value == "truecolor" || value == "24bit")
             || term.ends_with("-direct")
@@ -444,6 +448,7 @@ mod tests {
         assert_eq!(detect(&[("TERM", "xterm-256color")]).depth, Depth::Indexed);
         assert_eq!(detect(&[("TERM", "xterm-256color"), ("COLORTERM", "truecolor")]).depth, Depth::True);
         assert_eq!(detect(&[("TERM", "linux")]).depth, Depth::Ansi);
+        assert_eq!(detect(&[("TERM", "xterm-mono")]).depth, Depth::None);
         assert_eq!(detect(&[("TERM", "xterm-256color"), ("NO_COLOR", "1")]).depth, Depth::None);
         assert_eq!(detect(&[("TERM", "xterm-256color"), ("NO_COLOR", "")]).depth, Depth::Indexed);
         assert_eq!(detect(&[("TERM", "dumb")]).depth, Depth::None);

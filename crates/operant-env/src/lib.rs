@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod any;
+mod checked;
 mod doc;
 mod emit;
 mod env;
@@ -50,6 +51,7 @@ registry::environments! {
 pub use operant_lane as lane;
 
 pub use any::{AnyEnv, EnvCounters, LaneWidth, Seen, StepError, Stepped, Stepper, TileSpec, running_words};
+pub use checked::{Checks, checked};
 pub use doc::markdown;
 pub use env::{Env, Step};
 pub use own::{OwnArray, OwnSpace, OwnSpaces};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use operant_env::{EnvCounters, Scene};
 
@@ -114,6 +114,9 @@ pub enum LearnError {
     /// A snapshot does not fit the environment or network.
     #[error("the snapshot does not fit: {0}")]
     Snapshot(String),
+    /// An evaluation was ended by [`Backend::stop_evaluations`].
+    #[error("the evaluation was stopped")]
+    Stopped,
     /// Another process of the run failed, or was lost.
     #[error("{0}")]
     Process(String),
@@ -130,7 +133,7 @@ impl Failure for LearnError {
     fn is_refusal(&self) -> bool {
         match self {
             LearnError::Config { .. } | LearnError::Snapshot(_) | LearnError::Refused(_) => true,
-            LearnError::Environment(_) | LearnError::Process(_) => false,
+            LearnError::Environment(_) | LearnError::Process(_) | LearnError::Stopped => false,
             #[cfg(feature = "cuda")]
             LearnError::Cuda(error) => error.is_of_the_machine(),
         }
@@ -172,6 +175,11 @@ pub trait Backend: Send {
         round: u64,
         actions: EvalActions,
     ) -> Result<Evaluation, LearnError>;
+    /// From now on evaluations end with [`LearnError::Stopped`] soon after `stop` is not 0. Without it, an episode that does not end
+    /// could not be interrupted.
+    fn stop_evaluations(&mut self, stop: Arc<AtomicUsize>) {
+        let _ = stop;
+    }
     /// The choices made for the device, in one line; None if there were none.
     fn how(&self) -> Option<String> {
         None

@@ -1,10 +1,10 @@
 //! Evaluation: one episode from a fresh state in each of many environments, with greedy or sampled actions.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use operant_env::play::Outputs;
-use operant_env::{AnyEnv, StepError, TileSpec, numbers};
+use operant_env::{AnyEnv, Checks, StepError, TileSpec, checked, numbers};
 use operant_lane::{ActionDraws, Purpose, Wide};
 use rayon::prelude::*;
 use wide::{bytemuck, f32x16, u32x16};
@@ -24,13 +24,15 @@ pub struct EvalInputs<'a> {
     pub obs_norm: &'a [(f32, f32)],
     pub clip_obs: f64,
     pub pulse: &'a AtomicU64,
+    /// Not 0 where the evaluation is to end.
+    pub stop: &'a AtomicUsize,
     pub actions: EvalActions,
 }
 
 /// Plays the episodes with these numbers; `round` selects the random streams, which differ between evaluations.
 ///
 /// # Errors
-/// When an environment failed.
+/// When an environment failed, or the evaluation was stopped.
 pub fn evaluate(
     inputs: &EvalInputs<'_>,
     episodes: Range<usize>,
@@ -68,7 +70,7 @@ fn up_to_sixteen(
     let spec = env.spec();
     let start = round << 32;
     let tile = TileSpec { step: start, evaluation: true, count, ..TileSpec::new(inputs.seed, first, LANES) };
-    let mut stepper = env.stepper(tile)?;
+    let mut stepper = checked(env, tile, Checks::Finite)?;
     let head = &network.architecture.head;
     let mut activations = Activations::<1>::new(network);
     let mut memory = activations.after().to_vec();
@@ -86,10 +88,13 @@ fn up_to_sixteen(
     let mut playing = u16::MAX >> (LANES - count);
 
     stepper.observe(outputs.seen())?;
-    // Every episode ends by itself, at the latest by its time limit.
+    // Every episode ends by itself, at the latest by its time limit, if there is one.
     for step in 0.. {
         if step % PULSE_STEPS == 0 {
             inputs.pulse.fetch_add(1, Ordering::Relaxed);
+            if inputs.stop.load(Ordering::Relaxed) != 0 {
+                return Err(LearnError::Stopped);
+            }
         }
         for (i, outcome) in outcomes.iter_mut().enumerate().filter(|(i, _)| playing >> i & 1 == 1) {
             for word in outputs.obs.iter().skip(i).step_by(LANES) {

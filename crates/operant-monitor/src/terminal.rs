@@ -1,6 +1,7 @@
 //! The terminal: set up at the start, restored on every exit, and the loop in between.
 
 use std::io::{self, BufWriter, Stdout, Write};
+use std::mem::ManuallyDrop;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crossterm::event::{DisableMouseCapture, EnableMouseCapture};
@@ -86,7 +87,8 @@ fn new_terminal() -> io::Result<FrameTerminal> {
 
 /// The terminal while the monitor uses it; restored when dropped.
 pub(crate) struct Screen {
-    terminal: FrameTerminal,
+    /// Never dropped: where the terminal is gone, ratatui's destructor panics, since it can neither show the cursor nor say so.
+    terminal: ManuallyDrop<FrameTerminal>,
     open: bool,
 }
 
@@ -100,7 +102,7 @@ impl Screen {
             hook(info);
         }));
         match enter().and_then(|()| new_terminal()) {
-            Ok(terminal) => Ok(Screen { terminal, open: true }),
+            Ok(terminal) => Ok(Screen { terminal: ManuallyDrop::new(terminal), open: true }),
             Err(source) => {
                 let _ = restore();
                 Err(setting_up(source))
@@ -140,7 +142,7 @@ impl Screen {
         let failed = |source| MonitorError::Terminal { doing: "set up", source };
         // Not `Terminal::clear`: it queries the cursor position, and the answer would be read as keys.
         let cleared = enter().and_then(|()| execute!(io::stdout(), Clear(ClearType::All)));
-        self.terminal = cleared.and_then(|()| new_terminal()).map_err(failed)?;
+        self.terminal = ManuallyDrop::new(cleared.and_then(|()| new_terminal()).map_err(failed)?);
         Ok(())
     }
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use operant_env::play::Outputs;
 use operant_env::{
-    ActionSpace, AnyEnv, Autoreset, ENDED, EnvSpec, ObsSpace, Seen, StepError, Stepped, Stepper, TileSpec,
-    running_words, set_rows,
+    ActionSpace, AnyEnv, Autoreset, Checks, ENDED, EnvSpec, ObsSpace, Seen, StepError, Stepped, Stepper,
+    TileSpec, checked, running_words, set_rows,
 };
 
 use self::obs::{Obs, bits, spread};
@@ -140,6 +140,8 @@ pub struct Batch {
     pool: Option<rayon::ThreadPool>,
     /// The policy whose memory the tiles hold.
     remembers: Option<u64>,
+    /// Whether each step is checked.
+    checks: bool,
 }
 
 struct Tile {
@@ -193,7 +195,7 @@ impl Scratch {
 
 impl Batch {
     /// N environments at the start of their first episodes. `threads` = 0 takes all that the process may use; `time_limit` None is
-    /// the environment's own.
+    /// the environment's own. With `checks`, a step fails if the environment returned what it may not.
     pub fn new(
         env: Arc<dyn AnyEnv>,
         num_envs: usize,
@@ -201,6 +203,7 @@ impl Batch {
         seed: u64,
         autoreset: Autoreset,
         time_limit: Option<u32>,
+        checks: bool,
     ) -> Result<Self, String> {
         let mut spec = env.spec();
         spec.time_limit = time_limit.unwrap_or(spec.time_limit);
@@ -231,6 +234,7 @@ impl Batch {
             tiles: Vec::new(),
             pool,
             remembers: None,
+            checks,
         };
         batch.start()?;
         Ok(batch)
@@ -249,7 +253,11 @@ impl Batch {
             let rows = count.next_multiple_of(BLOCK);
             let (autoreset, time_limit) = (self.autoreset, Some(self.spec.time_limit));
             let tile = TileSpec { autoreset, time_limit, ..TileSpec::new(self.seed, first as u32, rows) };
-            let stepper = self.env.stepper(tile)?;
+            let tile = TileSpec { count, ..tile };
+            let stepper = match self.checks {
+                true => checked(&*self.env, tile, Checks::All)?,
+                false => self.env.stepper(tile)?,
+            };
             Ok(Tile { first, count, rows, stepper, memory: Vec::new(), resetting: vec![0; rows / BLOCK] })
         };
         let tiles: Result<_, StepError> = (0..self.num_envs).step_by(rows).map(tile).collect();

@@ -184,7 +184,7 @@ impl Environments {
     /// `autoreset` is `same_step`, `next_step` or `disabled`; `threads` = 0 takes all CPUs that the process may use; `time_limit`
     /// is in steps, the environment's own for none.
     #[new]
-    #[pyo3(signature = (name, num_envs, *, threads, seed, autoreset, time_limit, options))]
+    #[pyo3(signature = (name, num_envs, *, threads, seed, autoreset, time_limit, options, check))]
     #[allow(clippy::too_many_arguments)]
     fn new(
         name: Asked,
@@ -194,13 +194,15 @@ impl Environments {
         autoreset: &str,
         time_limit: Option<u32>,
         options: BTreeMap<String, PyOption>,
+        check: bool,
     ) -> PyResult<Self> {
         let autoreset = autoreset_of(autoreset)?;
         guarded(|| {
             let (registry, name) = name.find();
             let env = made(&registry, &name, num_envs, &named(options))?;
             check_memory(&*env, num_envs)?;
-            let batch = Batch::new(env, num_envs, threads, seed, autoreset, time_limit).map_err(failed)?;
+            let batch =
+                Batch::new(env, num_envs, threads, seed, autoreset, time_limit, check).map_err(failed)?;
             Ok(Environments { batch: Mutex::new(batch) })
         })
     }

@@ -204,7 +204,7 @@ pub(crate) fn sync_dir(dir: &Path) -> std::io::Result<()> {
 /// # Errors
 /// When it cannot be opened, or is not a regular file.
 pub fn open_own(path: &Path) -> std::io::Result<File> {
-    let file = OpenOptions::new().create(true).append(true).custom_flags(NOFOLLOW).open(path)?;
+    let file = OpenOptions::new().create(true).read(true).append(true).custom_flags(NOFOLLOW).open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(std::io::Error::other("it is not a regular file")),

@@ -11,10 +11,11 @@
 //!
 //! Only process 0 evaluates, writes files, and handles signals.
 
+use std::io::{Write, stderr};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use operant_env::{AnyEnv, EnvCounters, Registry};
 use operant_learn::group::{agreed, threads};
@@ -199,12 +200,17 @@ fn repeat(mut backend: Box<dyn Backend>, group: &Arc<dyn Group>) -> Result<()> {
                 if let Err(error @ LearnError::Cuda(_)) = &updated {
                     // The other GPUs wait for this one, which process 0 cannot know.
                     let error = printable(&error.to_string());
-                    eprintln!("error: {}: {error}", group.describe(group.rank()));
+                    let _ = writeln!(stderr(), "error: {}: {error}", group.describe(group.rank()));
                     std::process::exit(1);
                 }
                 // Other errors are those of all processes.
                 for message in backend.messages() {
-                    eprintln!("warning: {}: {}", group.describe(group.rank()), printable(&message));
+                    let _ = writeln!(
+                        stderr(),
+                        "warning: {}: {}",
+                        group.describe(group.rank()),
+                        printable(&message)
+                    );
                 }
             }
             Command::Save => drop(backend.save()),
@@ -341,6 +347,10 @@ impl Backend for Leader {
         actions: EvalActions,
     ) -> Result<Evaluation, LearnError> {
         self.backend.evaluate(episodes, round, actions)
+    }
+
+    fn stop_evaluations(&mut self, stop: Arc<AtomicUsize>) {
+        self.backend.stop_evaluations(stop);
     }
 
     fn how(&self) -> Option<String> {

@@ -114,6 +114,7 @@ impl From<LearnError> for Error {
                 let failed = Error::new(ErrorKind::Device, error.to_string());
                 if error.remedy.is_empty() { failed } else { failed.remedy(error.remedy) }
             }
+            stopped @ LearnError::Stopped => Error::new(ErrorKind::Device, stopped.to_string()),
             LearnError::Process(what) => Error::new(ErrorKind::Device, what),
             LearnError::Refused(what) => Error::usage(what),
             LearnError::Cuda(error) => error.into(),

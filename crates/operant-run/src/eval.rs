@@ -102,7 +102,10 @@ pub struct EvalResult {
     pub eval_episodes: usize,
     /// Distinct episodes among them.
     pub eval_distinct: usize,
-    /// Whether the mean of greedy episodes reaches the environment's threshold; null if it has none, or if actions were sampled.
+    /// The environment's options that differ from those of training, by name.
+    pub changed_options: toml::Table,
+    /// Whether the mean of greedy episodes reaches the environment's threshold; null if it has none, if actions were sampled, or
+    /// under other options than those of training.
     pub solved: Option<bool>,
 }
 
@@ -122,6 +125,8 @@ pub fn evaluate(
     let place = || target.path.display().to_string();
     backend.load(&target.checkpoint.snapshot).map_err(|error| Error::from(error).at(place()))?;
     let summary = EvalSummary::of(&backend.evaluate(0..episodes, FINAL_ROUND, actions)?);
+    let changed_options = settings.changed_options(&target.checkpoint.config);
+    let has_threshold = actions == EvalActions::Greedy && changed_options.is_empty();
     Ok(EvalResult {
         run: target.run.clone(),
         env: target.checkpoint.env.clone(),
@@ -135,7 +140,7 @@ pub fn evaluate(
         eval_actions: actions.to_string(),
         eval_episodes: summary.episodes,
         eval_distinct: summary.distinct,
-        solved: (settings.run.solved_at.filter(|_| actions == EvalActions::Greedy))
-            .map(|threshold| summary.mean >= threshold),
+        solved: settings.run.solved_at.filter(|_| has_threshold).map(|threshold| summary.mean >= threshold),
+        changed_options,
     })
 }

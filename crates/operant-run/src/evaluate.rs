@@ -3,7 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use operant_learn::{Backend, EvalActions, Evaluation, UpdateStats};
+use operant_learn::{Backend, EvalActions, Evaluation, LearnError, UpdateStats};
 use operant_metrics::Record;
 use serde::{Deserialize, Serialize};
 
@@ -78,7 +78,8 @@ const FIRST_BLOCK: usize = 256;
 /// Blocks that take longer than this do not grow.
 const BLOCK_TIME: Duration = Duration::from_millis(100);
 
-/// Plays `episodes` greedy episodes in blocks and checks `stop` between blocks; None if it ended the evaluation. The
+/// Plays `episodes` greedy episodes in blocks and checks `stop` between blocks; None if it or [`Backend::stop_evaluations`] ended
+/// the evaluation. The
 /// block sizes depend on timing, the result does not.
 ///
 /// # Errors
@@ -96,7 +97,10 @@ pub(crate) fn play(
             return Ok(None);
         }
         let (first, begun) = (all.returns.len(), Instant::now());
-        let block = backend.evaluate(first..episodes.min(first + size), round, EvalActions::Greedy)?;
+        let block = match backend.evaluate(first..episodes.min(first + size), round, EvalActions::Greedy) {
+            Err(LearnError::Stopped) => return Ok(None),
+            block => block?,
+        };
         all.returns.extend(block.returns);
         all.lengths.extend(block.lengths);
         all.traces.extend(block.traces);

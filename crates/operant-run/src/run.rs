@@ -18,7 +18,7 @@ use crate::runs::{FinalCounts, StateFile};
 use crate::signals::Signals;
 use crate::sinks;
 use crate::start::{Notice, OpenRun, RunOutputs, Start};
-use crate::train_loop::{Clocks, ExitReason, FINAL_ROUND, Training};
+use crate::train_loop::{Clocks, ExitReason, FINAL_ROUND, Training, diverged_advice};
 
 /// A run to carry out.
 pub struct Job {
@@ -149,6 +149,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     );
 
     let resumed_at = home.resumed_at();
+    backend.stop_evaluations(signals.stop_flag());
     let mut training = Training {
         backend: &mut *backend,
         settings: &settings,
@@ -285,7 +286,7 @@ fn finish(
         let what = format!("training diverged: all {updates} updates had a non-finite loss or gradient");
         return Err(Error::new(ErrorKind::Diverged, what)
             .at(dir.path().display().to_string())
-            .remedy("lower learning_rate or max_grad_norm, or set norm_obs and norm_reward"));
+            .remedy(diverged_advice(training.settings)));
     }
     let (mut exit_reason, mut summary, mut unsaved) = (exit_reason, None, None);
     if !matches!(exit_reason, ExitReason::Stopped(_)) {

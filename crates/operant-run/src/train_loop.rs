@@ -7,7 +7,7 @@ use operant_learn::{Backend, InFlight, LearnError, UpdateStats};
 use operant_metrics::{Level, Record, RunState};
 
 use crate::checkpoint::{Checkpoint, Store};
-use crate::config::Settings;
+use crate::config::{DeviceName, DeviceRequest, Settings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::{self, EvalSummary};
 use crate::progress::{Progress, Tick};
@@ -16,6 +16,15 @@ use crate::signals::{CALLER, Signals};
 use crate::sinks::SinkEvent;
 use crate::state::State;
 use crate::telemetry::Publisher;
+
+/// What to do when losses are not finite. A CPU checks what environments return, so there it is never their fault.
+pub(crate) fn diverged_advice(settings: &Settings) -> String {
+    let of_gpu = match settings.run.device {
+        DeviceRequest::Only(DeviceName::Cpu) => "",
+        _ => "; on a GPU, also train with --device cpu, which names an environment that returns NaN or infinity",
+    };
+    format!("lower learning_rate or max_grad_norm, or set norm_obs and norm_reward{of_gpu}")
+}
 
 /// Poll interval for signals while training is paused.
 const PAUSE_POLL: Duration = Duration::from_millis(20);
@@ -370,7 +379,7 @@ impl Training<'_> {
             "training diverged: {} updates in a row had a non-finite loss or gradient",
             stats.nonfinite_in_a_row
         );
-        let advice = "lower learning_rate or max_grad_norm, or set norm_obs and norm_reward";
+        let advice = diverged_advice(self.settings);
         let error = Error::new(ErrorKind::Diverged, what).at(format!("update {}", self.state.updates));
         Err(match &self.last_checkpoint {
             Some(path) => error.remedy(format!("{advice}; the last good checkpoint is {}", path.display())),

@@ -1,5 +1,6 @@
 //! Worlds from outside the program: files that `save` wrote, classes in Python, Gymnasium environments, and the worlds that runs keep.
 
+use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, OnceLock};
@@ -183,7 +184,7 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
     })?;
     let path = scratch.path().join(FILE);
     let doing = if name.starts_with("gym:") { "reading the spaces of" } else { "recording" };
-    eprintln!("{}", plain(&format!("{doing} {name} with {}", python.display())));
+    let _ = writeln!(stderr(), "{}", plain(&format!("{doing} {name} with {}", python.display())));
     let output = python::module(&python, "operant._record")
         .arg(name)
         .arg(&path)
@@ -221,7 +222,7 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
     }
     // Notes, and warnings of the module.
     for line in String::from_utf8_lossy(&output.stderr).lines() {
-        eprintln!("{}", plain(&format!("{name}: {line}")));
+        let _ = writeln!(stderr(), "{}", plain(&format!("{name}: {line}")));
     }
     let text = read(&path)?;
     if !Description::is_meant(&text) {

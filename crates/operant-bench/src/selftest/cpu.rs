@@ -1,5 +1,6 @@
 //! The CPU's self-test: wide lanes against scalar ones, bf16 against its exact twin, and CartPole learned.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use operant_env::{AnyEnv, LaneWidth, Registry, StepError};
@@ -32,7 +33,7 @@ pub fn check_cpu(report: &mut Report, registry: &Registry, extent: SelftestOptio
 /// What multiplies in bf16 against its twin, bit for bit: layers of random sizes, and whole updates.
 fn bf16(report: &mut Report, registry: &Registry, extent: SelftestOptions) {
     if let Err(reason) = Unit::amx() {
-        eprintln!("cpu: AMX is not checked: {reason}");
+        let _ = writeln!(std::io::stderr(), "cpu: AMX is not checked: {reason}");
     }
     for unit in Unit::all() {
         let rounds = if extent.quick { 100 } else { 1_000 };

@@ -1,6 +1,7 @@
 //! The report of a self-test: lines on stderr during the run, and one JSON object.
 
 use std::collections::BTreeMap;
+use std::io::{Write, stderr};
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -39,16 +40,16 @@ impl Report {
         let problems = check().unwrap_or_else(|error| vec![error]);
         let seconds = start.elapsed().as_secs_f64();
         let verdict = if problems.is_empty() { "good" } else { "FAILED" };
-        eprintln!("{target}: {name}: {verdict} ({seconds:.1} s)");
+        let _ = writeln!(stderr(), "{target}: {name}: {verdict} ({seconds:.1} s)");
         for problem in &problems {
-            eprintln!("    {problem}");
+            let _ = writeln!(stderr(), "    {problem}");
         }
         self.checks.push(Check { target, name, problems, seconds });
     }
 
     /// Adds a part of the result and prints a summary on stderr.
     pub fn part(&mut self, name: &'static str, value: Value, line: &str) {
-        eprintln!("{name}: {line}");
+        let _ = writeln!(stderr(), "{name}: {line}");
         self.parts.insert(name, value);
     }
 

@@ -83,8 +83,14 @@ fn summary(result: &EvalResult, actions: EvalActions, threshold: Option<f64>) ->
         (Some(false), Some(threshold)) => format!(", not solved (at {threshold})"),
         _ => String::new(),
     };
+    let changed: Vec<String> =
+        result.changed_options.iter().map(|(name, value)| format!("env.{name} = {value}")).collect();
+    let changed = match changed.is_empty() {
+        true => String::new(),
+        false => format!("  changed     {}: not the rules it was trained with\n", changed.join(", ")),
+    };
     format!(
-        "run {} ({}) at {} steps\n  return      {}, {:.2} to {:.2}{verdict}\n  \
+        "run {} ({}) at {} steps\n{changed}  return      {}, {:.2} to {:.2}{verdict}\n  \
          length      {:.1}\n  checkpoint  {}\n",
         result.run,
         result.env,

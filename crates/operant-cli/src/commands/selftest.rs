@@ -86,7 +86,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
                 let error = Error::new(operant_run::ErrorKind::Device, problem).at(place);
                 return Err(error.remedy(remedy).into());
             }
-            Err(error) => eprintln!("gpu: not tested: {error}"),
+            Err(error) => output::warn(&format!("gpu: not tested: {error}")),
             Ok(()) => {}
         }
     }

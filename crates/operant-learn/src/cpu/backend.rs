@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Instant;
 
 use operant_env::{ActionSpace, AnyEnv, EnvCounters};
@@ -142,6 +142,8 @@ pub(super) struct CpuBackend<const V: usize> {
     pub(super) nonfinite_in_a_row: u64,
     finished: std::collections::VecDeque<UpdateStats>,
     pulse: Arc<AtomicU64>,
+    /// Not 0 where evaluations are to end.
+    stop: Arc<AtomicUsize>,
     pub(super) group: Arc<dyn Group>,
     /// Dropped after the tiles: the system ends worker processes of environments together with the thread that started them.
     pool: Arc<rayon::ThreadPool>,
@@ -188,6 +190,7 @@ impl<const V: usize> CpuBackend<V> {
             policy,
             batch,
             pulse: Arc::clone(learner.pulse()),
+            stop: Arc::default(),
             learner,
             state,
             obs_norm: RunningNorm::new(features),
@@ -330,9 +333,14 @@ impl<const V: usize> Backend for CpuBackend<V> {
             obs_norm: &obs_norm,
             clip_obs: self.config.clip_obs,
             pulse: &self.pulse,
+            stop: &self.stop,
             actions,
         };
         self.pool.install(|| evaluate(&inputs, episodes, round))
+    }
+
+    fn stop_evaluations(&mut self, stop: Arc<AtomicUsize>) {
+        self.stop = stop;
     }
 
     fn pulse(&self) -> Arc<AtomicU64> {

@@ -33,7 +33,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use operant_cuda::{
     Buffer, Communicator, CommunicatorId, CudaError, Device, DeviceProperties, Event, Plain, Stream,
@@ -295,6 +295,8 @@ struct CudaBackend {
     nonfinite_in_a_row: u64,
     recorder: Recorder,
     pulse: Arc<AtomicU64>,
+    /// Not 0 where evaluations are to end.
+    stop: Arc<AtomicUsize>,
 }
 
 impl CudaBackend {
@@ -351,6 +353,7 @@ impl CudaBackend {
             nonfinite_in_a_row: 0,
             recorder: Recorder::default(),
             pulse: Arc::default(),
+            stop: Arc::default(),
         })
     }
 
@@ -618,6 +621,7 @@ impl Backend for CudaBackend {
             obs_norm: &obs_norm,
             clip_obs: self.config.clip_obs,
             pulse: &self.pulse,
+            stop: &self.stop,
             actions,
         };
         self.pool.install(|| evaluate(&inputs, episodes, round))
@@ -625,6 +629,10 @@ impl Backend for CudaBackend {
 
     fn how(&self) -> Option<String> {
         Some(self.how.clone())
+    }
+
+    fn stop_evaluations(&mut self, stop: Arc<AtomicUsize>) {
+        self.stop = stop;
     }
 
     fn pulse(&self) -> Arc<AtomicU64> {

@@ -18,7 +18,7 @@ pub struct Status {
     pub reason: String,
     /// Time since the last record was published; none before the first of this process.
     pub since_update: Option<Duration>,
-    /// Time since training last made progress: a tile of a rollout or of a minibatch.
+    /// Time since training last made progress: a tile of a rollout or of a minibatch; for a paused run, since it was paused.
     pub since_progress: Duration,
     /// Time since the last sign of life; for an ended run, about the time since its end.
     pub since_alive: Duration,
@@ -102,7 +102,12 @@ pub(super) fn of(reader: &RingReader) -> Status {
         [state::PUBLISHED_AT, state::CHANGED_AT, state::CREATED_AT].map(load);
     let last_progress = published_at.max(progress_at).max(changed_at);
     let last_sign = last_progress.max(sampled_at);
-    let since_progress = reader.watch.since(0, now, &[published_at, progress_at, changed_at]);
+    // The heartbeat goes on while training is paused.
+    let progress: &[u64] = match reported {
+        Some(RunState::Paused) => &[changed_at],
+        _ => &[published_at, progress_at, changed_at],
+    };
+    let since_progress = reader.watch.since(0, now, progress);
     let since_alive = reader.watch.since(1, now, &[published_at, progress_at, changed_at, sampled_at]);
 
     let health = match reported {

@@ -348,6 +348,20 @@ fn damage_that_training_detects_first_is_repaired_and_reported_once() {
 }
 
 #[test]
+fn a_pause_is_as_old_as_its_beginning_while_the_heartbeat_goes_on() {
+    let (_dir, mut ring, reader) = opened();
+    ring.writer.set_state(RunState::Paused, "");
+    let paused = std::time::Instant::now();
+    let mut pulse = 0;
+    while paused.elapsed() < Duration::from_millis(50) {
+        pulse += 1;
+        ring.side.sample(&[0.0; COUNT], &[], pulse);
+    }
+    let before = paused.elapsed();
+    assert!(reader.status().since_progress >= before, "{:?}", reader.status());
+}
+
+#[test]
 fn a_run_that_is_older_than_the_boot_has_ages_too() {
     let (_dir, mut ring, reader) = opened();
     ring.writer.set_state(RunState::Running, "");

@@ -71,9 +71,7 @@ impl SortBy {
             SortBy::Done => numbers((a.done(), b.done())),
             SortBy::Steps => numbers(value("env_steps")),
             SortBy::Speed => numbers(value("sps")),
-            SortBy::Return => {
-                numbers((a.last_reported("episodic_return"), b.last_reported("episodic_return")))
-            }
+            SortBy::Return => numbers((a.mean_return().0, b.mean_return().0)),
             SortBy::Started => a.identity().started_unix_ns.cmp(&b.identity().started_unix_ns),
         }
     }

@@ -249,6 +249,14 @@ impl RunView {
         }
     }
 
+    /// The mean return of the last evaluation, or before the first one of the last training episodes; and whether it was evaluated.
+    pub fn mean_return(&self) -> (f64, bool) {
+        match self.last_reported("eval_return") {
+            mean if mean.is_nan() => (self.last_reported("episodic_return"), false),
+            mean => (mean, true),
+        }
+    }
+
     /// The largest value over the whole run. The summary is up to half a second old, so the newest value is included.
     pub fn best(&self, name: &str) -> f64 {
         self.summary(name).map_or(f64::NAN, |summary| summary.max).max(self.value(name))

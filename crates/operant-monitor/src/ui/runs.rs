@@ -38,7 +38,7 @@ const COLUMNS: [Column; 10] = [
     column("done", 4, true, 2),
     column("steps", 7, true, 5),
     column("sps", 6, true, 4),
-    column("return", 6, true, 1),
+    column("return", 7, true, 1),
     column("start", 11, true, 6),
 ];
 
@@ -133,9 +133,16 @@ fn cells(paint: Paint, run: &RunView, letter: &'static str, curve: Option<usize>
         (format::percent(run.done()), theme.text),
         (format::steps(steps), theme.text),
         (if trains { format::short(run.value("sps")) } else { String::new() }, theme.text),
-        (format::short(run.last_reported("episodic_return")), theme.text),
+        (mean_return(run), theme.text),
         (started(run.identity().started_unix_ns), theme.muted),
     ]
+}
+
+/// As `operant runs` shows it: the mean of the last evaluation, or of training with a `~`.
+fn mean_return(run: &RunView) -> String {
+    let (value, is_evaluated) = run.mean_return();
+    let mark = if is_evaluated || value.is_nan() { "" } else { "~" };
+    format!("{mark}{}", format::short(value))
 }
 
 /// When a run began: `11-21 14:02`, in UTC; empty where that is not known.

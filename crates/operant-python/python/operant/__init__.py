@@ -27,6 +27,7 @@ from operant import _register
 from operant._core import build_info
 
 if TYPE_CHECKING:
+    from operant._check import check_world as check_world
     from operant._core import DeviceArray as DeviceArray
     from operant._device import DeviceVectorEnv as DeviceVectorEnv
     from operant._device import make_vec as make_vec
@@ -65,6 +66,7 @@ __all__ = [
     "VectorEnv",
     "World",
     "build_info",
+    "check_world",
     "envs",
     "load",
     "load_world",
@@ -83,6 +85,7 @@ __version__: str = build_info()["version"]
 # Modules that are imported when one of their names is used, because they import Gymnasium or take time.
 _MODULES = {
     "_single": ["Env", "make"],
+    "_check": ["check_world"],
     "_core": ["DeviceArray"],
     "_device": ["DeviceVectorEnv", "make_vec"],
     "_vector": ["VectorEnv"],

@@ -66,6 +66,7 @@ class Evaluation(TypedDict):
     eval_actions: Literal["greedy", "sampled"]
     eval_episodes: int
     eval_distinct: int
+    changed_options: dict[str, float | str]
     solved: bool | None
 
 

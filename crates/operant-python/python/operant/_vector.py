@@ -73,6 +73,8 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         episode_stats: Whether `info["episode"]` has the return and length of each episode that ended. Gymnasium's
             RecordEpisodeStatistics writes the same key, so it needs False.
         max_episode_steps: Steps after which an episode is truncated: None for the environment's own limit, -1 for no limit.
+        check: Whether a step raises RuntimeError where the environment returns a reward that is not finite, an observation outside
+            its space, or a mask without a legal action; the error shows the state before. `operant.check_world` plays so.
         **options: The environment's own options, such as `sticky_action_prob`: numbers, words or paths.
 
     Attributes:
@@ -101,6 +103,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         final_obs: Literal["object", "dense"] = "object",
         episode_stats: bool = True,
         max_episode_steps: int | None = None,
+        check: bool = False,
         **options: float | str,
     ) -> None:
         mode, mode_name = checked_mode(autoreset_mode)
@@ -122,7 +125,9 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
             autoreset=mode_name,
             time_limit=_time_limit(max_episode_steps),
             options=option_values(options),
+            check=check,
         )
+        self._check = check
         spec = self._core.spec()
         self.name: str = spec["name"]
         self.num_envs = int(num_envs)
@@ -377,6 +382,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         settings = {
+            "check": self._check,
             "autoreset_mode": self._mode_name,
             "copy": self.copy,
             "reward_dtype": self._dtype.str,

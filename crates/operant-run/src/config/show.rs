@@ -114,6 +114,19 @@ pub fn differences(facts: &EnvFacts, saved: &toml::Table) -> Vec<(String, Value)
     keys.chain(options).collect()
 }
 
+impl Settings {
+    /// The environment's options that differ from those of a saved configuration.
+    pub fn changed_options(&self, saved: &str) -> toml::Table {
+        let saved: toml::Table = saved.parse().unwrap_or_default();
+        let saved = saved.get("env").and_then(Value::as_table);
+        let options = self.options.iter().filter(|(name, entry)| {
+            let default = || self.facts.options.get(*name).map(option_as_toml);
+            saved.and_then(|saved| saved.get(*name)).cloned().or_else(default).as_ref() != Some(&entry.value)
+        });
+        options.map(|(name, entry)| (name.clone(), entry.value.clone())).collect()
+    }
+}
+
 /// Settings of a run that affect its result.
 const COMPARED: &[&str] = &["precision", "overlap", "eval_episodes", "solved_at", "stop_when_solved"];
 

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use operant_draw::film::{Film, LAST_FRAME};
 use operant_run::{Error, ErrorKind, dir};
@@ -97,18 +98,23 @@ fn mp4(film: &Film, (width, height): (u32, u32), path: &Path) -> Result<(), Erro
         .spawn()
         .map_err(|error| failed(format!("ffmpeg cannot be started: {error}")))?;
     let mut input = child.stdin.take().expect("a pipe");
-    // If ffmpeg ends early, its error output gives the reason.
+    // What it says is read while frames are written: it stops when nobody reads, and if it ends early, that gives the reason.
     let seconds = f32::from(LAST_FRAME) / 100.0;
-    let _ = film.frames().try_for_each(|(pixels, is_last)| {
-        let times = if is_last { (seconds * film.fps()).round().max(1.0) as usize } else { 1 };
-        (0..times).try_for_each(|_| input.write_all(pixels.data()))
+    let output = thread::scope(|scope| {
+        scope.spawn(move || {
+            film.frames().try_for_each(|(pixels, is_last)| {
+                let times = if is_last { (seconds * film.fps()).round().max(1.0) as usize } else { 1 };
+                (0..times).try_for_each(|_| input.write_all(pixels.data()))
+            })
+        });
+        child.wait_with_output()
     });
-    drop(input);
-    let output = child.wait_with_output().map_err(|error| failed(format!("ffmpeg: {error}")))?;
+    let output = output.map_err(|error| failed(format!("ffmpeg: {error}")))?;
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
+    let last = &output.stderr[output.stderr.len().saturating_sub(2000)..];
+    let said = String::from_utf8_lossy(last);
     Err(failed(format!("ffmpeg failed ({}): {}", output.status, said.trim())))
 }
 

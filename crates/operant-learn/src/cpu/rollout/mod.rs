@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use operant_env::{
-    ActionSpace, AnyEnv, EnvSpec, LaneWidth, Packing, Seen, StepError, Stepped, Stepper, TileSpec, numbers,
+    ActionSpace, AnyEnv, Checks, EnvSpec, LaneWidth, Packing, Seen, StepError, Stepped, Stepper, TileSpec,
+    checked, numbers,
 };
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Float, Mask, Packed, Purpose, Wide};
@@ -127,8 +128,8 @@ impl<const V: usize> Tile<V> {
         let EnvSpec { obs: space, name, .. } = env.spec();
         let (words, steps) = (space.words(), config.num_steps);
         let features = if space.is_real() { words } else { 0 };
-        let stepper =
-            env.stepper(TileSpec { lanes, count, ..TileSpec::new(config.seed, first, V * LANES) })?;
+        let spec = TileSpec { lanes, count, ..TileSpec::new(config.seed, first, V * LANES) };
+        let stepper = checked(env, spec, Checks::Finite)?;
         let draws = (0..V)
             .map(|v| {
                 ActionDraws::new(
