@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import os
 import pickle
+import zlib
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gym_envs import Steady, box
+from gym_envs import Steady, box, flat_action
 from gymnasium import spaces
 
 ECHOES: list[tuple[Any, Any]] = [
@@ -62,6 +65,21 @@ class Echoes(Steady):
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         result = super().step(action)
         return *result[:4], {"action_mask": self.last[1]} if self.masked else {}
+
+
+class Judged(Echoes):
+    """The same observations and masks in every episode, and rewards that depend on each number of an action."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, os.devnull)
+        self.observation_space = copy.deepcopy(self.observation_space)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        return super().reset(seed=7)
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        obs, _, *rest = super().step(action)
+        return obs, zlib.crc32(repr(flat_action(self.action_space, action).tolist()).encode()) % 1024 / 1024, *rest
 
 
 class Keyword(Steady):

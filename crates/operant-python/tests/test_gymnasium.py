@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -193,14 +192,3 @@ def test_the_older_packages_names():
 def test_the_examples_solve_cartpole(example, result):
     path = Path(__file__).parents[3] / "examples" / example
     assert result in subprocess.run([sys.executable, path], capture_output=True, text=True, check=True).stdout
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/your-own-world.md"])
-@pytest.mark.long
-def test_the_code_of_the_pages_runs(page, tmp_path):
-    text = (Path(__file__).parents[3] / page).read_text()
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert blocks
-    for block in blocks:
-        # In order: a block may load what an earlier one trained.
-        subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=True, cwd=tmp_path)

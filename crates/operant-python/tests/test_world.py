@@ -170,16 +170,6 @@ def test_pictures_equal_those_of_the_built_in_environments(world, name):
     assert picture("shown.world") == picture(name)
 
 
-def test_the_documented_world_trains():
-    text = (ROOT / "docs" / "your-own-world.md").read_text()
-    blocks = [block.split("\n```")[0] for block in text.split("```python\n")[1:]]
-    Path("treasure.py").write_text(next(block for block in blocks if "class Treasure" in block))
-    module = importlib.util.module_from_spec(spec := importlib.util.spec_from_file_location("treasure", "treasure.py"))
-    spec.loader.exec_module(module)
-    run = operant.train(module.Treasure, seed=1, total_timesteps=2048, num_envs=16, num_steps=64, eval_episodes=1)
-    assert run.state == "finished" and run.result["env"] == "treasure"
-
-
 def test_a_state_without_a_legal_action_is_an_error(tmp_path):
     @operant.world(name="stuck", observation_space=spaces.Box(0, 9, (1,)), action_space=spaces.Discrete(3), max_episode_steps=8)
     class Stuck:
