@@ -1,31 +1,7 @@
 //! Hints for unknown flags and commands: settings are keys of `--set`, and flags and commands of other programs have counterparts.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use operant_run::config;
-
-/// Flags of other libraries, and what to use instead.
-const ELSEWHERE: &[(&[&str], &str)] = &[
-    (&["lr"], "the step size is a setting: --set learning_rate=VALUE"),
-    (&["algo", "algorithm"], "operant trains with PPO only; leave it out"),
-    (
-        &["render", "render-mode", "video", "capture-video"],
-        "`operant monitor RUN` draws the environment while it trains",
-    ),
-    (
-        &["record", "record-video"],
-        "there is no video; `operant monitor RUN` draws the environment, and `operant eval RUN` plays it",
-    ),
-    (&["gpu", "cuda"], "--device cuda trains on a GPU"),
-    (&["cpu"], "--device cpu trains on the CPU"),
-    (&["env-id", "env"], "the environment is an argument without a flag: operant train cartpole"),
-    (&["timesteps", "n-timesteps"], "--steps N sets the environment steps"),
-    (
-        &["tensorboard", "track", "log"],
-        "metrics.csv and a TensorBoard file are written by default; see the run's directory",
-    ),
-    (&["workers", "num-workers"], "worker threads are a setting: --set threads=N"),
-    (&["seeds"], "one run has one --seed; `operant sweep ENV --seeds 10` trains with several"),
-];
+use operant_run::config::{self, Counterpart};
 
 /// Commands of other programs, and what to use instead.
 const COMMANDS: &[(&[&str], &str)] = &[
@@ -79,14 +55,16 @@ fn hint(given: &str) -> Option<String> {
         return is_env.then(|| hint.to_string());
     }
     let name = given.trim_start_matches('-').split('=').next()?;
-    let elsewhere =
-        ELSEWHERE.iter().find(|(names, _)| names.contains(&name)).map(|(_, hint)| (*hint).to_string());
-    let key = name.replace('-', "_");
-    let setting = config::keys().find(|known| known.name == key).map(|key| match key.flag {
-        Some(flag) => format!("{} sets {}", flag.name(), key.name),
-        None => format!("{0} is a setting: --set {0}=VALUE", key.name),
-    });
-    elsewhere.or(setting)
+    let (key, note) = match config::elsewhere(name) {
+        Some(Counterpart::Advice(advice)) => return Some(advice.to_owned()),
+        Some(Counterpart::Key(key, note)) => (key.to_owned(), note),
+        None => (name.replace('-', "_"), ""),
+    };
+    let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+    config::find(&key).map(|key| match key.flag {
+        Some(flag) => format!("{} sets {}{note}", flag.name(), key.name),
+        None => format!("{0} is a setting: --set {0}=VALUE{note}", key.name),
+    })
 }
 
 #[cfg(test)]
@@ -100,6 +78,7 @@ mod tests {
             ("--learning-rate", "--set learning_rate=VALUE"),
             ("--num-envs", "--envs sets num_envs"),
             ("--algo", "PPO only"),
+            ("--batch-size", "--set num_minibatches=VALUE (a minibatch has"),
             ("--render", "operant monitor RUN"),
             ("--record", "operant monitor RUN"),
         ] {

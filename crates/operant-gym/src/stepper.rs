@@ -32,7 +32,7 @@ impl GymStepper {
     pub(crate) fn new(running: Arc<Running>, tile: TileSpec) -> Result<Self, StepError> {
         if !running.description.may_run {
             let what = "its file is not this user's, so its program is not started".to_owned();
-            return Err(running.error(what, "trust the run (--trust, trust=True) if you know the program"));
+            return Err(running.error(what, "add --trust if you know the program"));
         }
         if tile.autoreset != Autoreset::SameStep {
             let what = "Gymnasium environments support same-step autoreset only".to_owned();

@@ -96,7 +96,9 @@ pub fn made(
     registry.make(name, options).map_err(|error| {
         let remedy = match &error {
             EnvError::Option(error) => error.remedy(),
-            EnvError::Unknown(_) => "operant.envs.names() lists them".to_owned(),
+            EnvError::Unknown(_) => {
+                "operant.envs.names() lists them; gymnasium.make_vec makes those of Gymnasium".to_owned()
+            }
         };
         PyValueError::new_err(format!("{error}; {remedy}"))
     })

@@ -56,7 +56,7 @@ mod _core {
     #[pymodule_export]
     use crate::sweep::{Link, report, sweep, train_task};
     #[pymodule_export]
-    use crate::train::{Control, evaluate, list_runs, metrics, result, train};
+    use crate::train::{Control, check_setting, did_you_mean, evaluate, list_runs, metrics, result, train};
     #[pymodule_export]
     use crate::worker::WorkerChannel;
     #[pymodule_export]

@@ -188,7 +188,7 @@ impl Watch for PythonWatch {
     }
 
     fn warn(&mut self, line: &str) {
-        let line = line.to_owned();
+        let line = config::in_python(line);
         self.call(|py| {
             let (category, stacklevel) = (py.get_type::<PyUserWarning>(), 3);
             py.import("warnings")?.call_method1("warn", (line, category, stacklevel)).map(drop)

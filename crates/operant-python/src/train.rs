@@ -11,7 +11,6 @@ use operant_env::{AnyEnv, Registry};
 use operant_learn::EvalActions;
 use operant_metrics::{METRICS, Record};
 use operant_run::config::{self, EnvFacts, Requested};
-use operant_run::error::did_you_mean;
 use operant_run::eval::{self, EvalTarget};
 use operant_run::progress::{Announcer, Bar, Lines, Progress, Tick};
 use operant_run::{
@@ -31,33 +30,35 @@ use crate::world::Asked;
 /// Poll interval for Ctrl-C.
 const SIGNAL_POLL: Duration = Duration::from_millis(20);
 
-/// A message of the engine in Python's words: flags of the command line are keywords here.
-fn in_python(text: &str) -> String {
-    let mut flags: Vec<_> =
-        config::keys().filter_map(|key| Some((key.flag?.name(), key.name.to_owned()))).collect();
-    flags.extend([
-        ("`operant envs`", "operant.envs.names()".to_owned()),
-        ("`operant runs`", "operant.runs()".to_owned()),
-        ("--config FILE", "config".to_owned()),
-        ("--set env.", "env_options: ".to_owned()),
-        ("`operant train --resume ", "`operant.resume: ".to_owned()),
-        ("--resume", "operant.resume".to_owned()),
-        ("--trust", "trust=True".to_owned()),
-    ]);
-    // A flag may begin with another one.
-    flags.sort_by_key(|(flag, _)| std::cmp::Reverse(flag.len()));
-    flags.iter().fold(text.to_owned(), |text, (flag, keyword)| text.replace(flag, keyword))
-}
-
 /// The exception for an error of a run.
 pub fn error(error: &operant_run::Error) -> PyErr {
-    let text = in_python(&error.to_string());
+    let text = config::in_python(&error.to_string());
     match error.kind {
         ErrorKind::Usage => PyValueError::new_err(text),
         ErrorKind::Disk => PyOSError::new_err(text),
         ErrorKind::Diverged => PyFloatingPointError::new_err(text),
         ErrorKind::Device => PyRuntimeError::new_err(text),
     }
+}
+
+/// The key of a name.
+fn setting(name: &str) -> PyResult<&'static config::Key> {
+    config::find(name).ok_or_else(|| {
+        let text = format!("there is no setting {name}{}", config::key_hint(name));
+        PyTypeError::new_err(config::in_python(&text))
+    })
+}
+
+/// Refuses a name that is no setting's.
+#[pyfunction]
+pub fn check_setting(name: &str) -> PyResult<()> {
+    setting(name).map(drop)
+}
+
+/// ` (did you mean "x"?)` for the candidate nearest to a name, or nothing.
+#[pyfunction]
+pub fn did_you_mean(name: &str, candidates: Vec<String>) -> String {
+    operant_run::error::did_you_mean(name, candidates.iter().map(String::as_str))
 }
 
 /// Settings as the command line has them: `(key, value)` each, and `(name, value)` of the environment's options.
@@ -68,11 +69,8 @@ fn command_line(
 ) -> PyResult<CommandLine> {
     let mut line = CommandLine { config, ..CommandLine::default() };
     for (name, value) in settings {
-        let key = config::find(&name).ok_or_else(|| {
-            let near = did_you_mean(&name, config::keys().map(|key| key.name));
-            PyTypeError::new_err(format!("there is no setting {name}{near}"))
-        })?;
-        line.flags.push((key.name, key.name, value));
+        let key = setting(&name)?.name;
+        line.flags.push((key, key, value));
     }
     line.set = env_options.into_iter().map(|(name, value)| format!("env.{name}={value}")).collect();
     Ok(line)
@@ -154,7 +152,7 @@ impl Progress for PythonProgress {
     fn note(&mut self, line: &str) {
         self.call(|py| {
             let logger = py.import("logging")?.call_method1("getLogger", ("operant",))?;
-            logger.call_method1("info", ("%s", line)).map(drop)
+            logger.call_method1("info", ("%s", config::in_python(line))).map(drop)
         });
     }
 
@@ -162,7 +160,7 @@ impl Progress for PythonProgress {
         self.call(|py| {
             // At the caller of operant.train or operant.resume.
             let (category, stacklevel) = (py.get_type::<PyUserWarning>(), 3);
-            let arguments = (in_python(line), category, stacklevel);
+            let arguments = (config::in_python(line), category, stacklevel);
             py.import("warnings")?.call_method1("warn", arguments).map(drop)
         });
     }

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pickle
+import re
 import shutil
 import signal
 import subprocess
@@ -340,16 +341,69 @@ def test_a_child_that_was_forked_meanwhile_does_not_keep_the_run(place):
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
-def test_remedies_name_keywords():
+def said_by(call, *arguments, **keywords):
+    """The error of a call, in which no flag of the command line is named."""
+    with pytest.raises((ValueError, TypeError, OSError, RuntimeError)) as raised:
+        call(*arguments, **keywords)
+    text = str(raised.value)
+    assert not re.search(r"(?<![\w`])--[a-z]", text), text
+    return text
+
+
+def test_names_of_other_libraries_have_their_counterpart():
+    for name, value, says in [
+        ("callback", print, r"on_update=FUNCTION\) calls a function"),
+        ("verbose", 1, "progress=False shows no progress"),
+        ("policy", "MlpPolicy", 'it is "hidden" here: the widths of the layers'),
+        ("policy_kwargs", {}, '"hidden" here'),
+        ("n_steps", 128, '"num_steps" here'),
+        ("batch_size", 64, r'"num_minibatches" here: a minibatch has num_envs \* num_steps / num_minibatches samples'),
+        ("n_epochs", 4, '"update_epochs" here'),
+        ("clip_range", lambda _: 0.2, '"clip_coef" here'),
+        ("timesteps", 512, '"total_timesteps" here'),
+        ("env_kwargs", {}, 'env_options={"NAME": VALUE} sets an option'),
+        ("buffer_size", 512, "PPO only, which does not have it"),
+        ("resume", "x", r"`operant.resume\(RUN\)` continues a run"),
+        ("gpu", True, 'device="cuda" trains on a GPU'),
+    ]:
+        assert re.search(f"^there is no setting {name}.*{says}", said_by(short, **{name: value})), name
+    assert '"update_epochs" here' in said_by(operant.sweep, {"env": "cartpole", "set": {"n_epochs": 4}})
+    for call in (lambda: operant.train("cartpole", 512), lambda: operant.resume("x", 512), lambda: operant.train("MlpPolicy", "CartPole-v1")):
+        assert "settings are keywords, such as total_timesteps=100_000" in said_by(call)
+
+
+def test_remedies_name_keywords(place):
     short(name="same")
-    with pytest.raises(ValueError, match="choose another name, or continue it with operant.resume same"):
-        short(name="same")
-    with pytest.raises(ValueError, match="name: a resumed run keeps its own"):
-        operant.resume("same", name="other")
-    with pytest.raises(TypeError, match="env: expected the name of an environment"):
-        operant.train(3)
-    with pytest.raises(ValueError, match="episodes: expected a whole number"):
-        operant.Run("runs/same").eval(0)
+    shutil.rmtree(short(name="empty").dir / "checkpoints")
+    resume, load, sweep = operant.resume, operant.load, operant.sweep
+    for says, call, arguments, keywords in [
+        (r'choose another name, or continue it with operant.resume\("same"\)', short, [], {"name": "same"}),
+        ("name: a resumed run keeps its own", resume, ["same"], {"name": "other"}),
+        ("runs here: .*; run_dir looks elsewhere", resume, ["absent"], {}),
+        (r'saves one now; otherwise `operant.resume\("empty"\)` starts it again', load, ["empty"], {}),
+        ("run_dir=DIR", short, [], {"run_dir": "/proc/no"}),
+        ("where: name", short, [], {"name": "a/b"}),
+        ("where: env_options", short, [], {"env_options": {"hide": "x"}}),
+        ('device="cpu"', short, [], {"device": "cuda"}),
+        ("env: expected the name of an environment", operant.train, [3], {}),
+        ("episodes: expected a whole number", operant.Run("runs/same").eval, [0], {}),
+        ("where: seeds", sweep, ["cartpole"], {"seeds": "x"}),
+        ("give trials=20", sweep, ["cartpole"], {"search": "random"}),
+        ("give interval=50000", sweep, ["cartpole"], {"search": "pbt", "trials": 4}),
+        ("vary a setting: learning_rate=1e-4,1e-3", sweep, ["cartpole"], {"search": "random", "trials": 4}),
+        ("run_dir looks elsewhere", sweep, [], {"resume": "absent"}),
+        *((says, sweep, [{"env": "cartpole", "set": {key: 1}}], {}) for key, says in [
+            ("seed", 'seeds="3..3" for seed 3 alone'),
+            ("name", "give the sweep's name with name"),
+            ("run_dir", "directory of the sweep with run_dir"),
+            ("threads", "jobs sets the number of parallel runs"),
+            ("device", r'`operant.train\(device="cuda"\)` trains on a GPU'),
+        ]),
+    ]:
+        text = said_by(call, *arguments, **keywords)
+        assert re.search(says, text), text
+    with pytest.warns(UserWarning, match="total_timesteps=N with a larger N continues it"):
+        operant.resume("same")
     assert operant.train("operant/CartPole-v1", name="other", total_timesteps=1024, eval_episodes=1).name == "other"
 
 

@@ -60,7 +60,7 @@ impl EvalTarget {
             return Err(Error::usage(format!("run {what} has no checkpoint yet"))
                 .at(checkpoints.display().to_string())
                 .remedy(format!(
-                    "if it is training, save one now: operant checkpoint {what}; otherwise start it again from step 0: operant train --resume {what}"
+                    "if it is training, `operant checkpoint {what}` saves one now; otherwise `operant train --resume {what}` starts it again from step 0"
                 )));
         }
         let loaded = checkpoint::load_latest(&checkpoints)?;

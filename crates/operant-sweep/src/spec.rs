@@ -436,7 +436,7 @@ fn check_key(key: &str, at: &str) -> Result<()> {
     if key.starts_with("env.") || config::find(key).is_some() {
         return Ok(());
     }
-    let hint = did_you_mean(key, config::keys().map(|key| key.name));
+    let hint = config::key_hint(key);
     Err(Error::usage(format!("{key} is not a configuration key{hint}"))
         .at(at)
         .remedy("`operant config ENV` lists the keys; options of the environment are env.NAME"))

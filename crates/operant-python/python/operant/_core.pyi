@@ -13,6 +13,12 @@ def build_info() -> dict[str, Any]:
 def main(program: Sequence[str], arguments: Sequence[str]) -> int:
     """Runs the `operant` command with these arguments and returns its exit code. `program` starts it again."""
 
+def check_setting(name: str) -> None:
+    """Raises TypeError, with its name here, for a name that is no setting's."""
+
+def did_you_mean(name: str, candidates: Sequence[str]) -> str:
+    """` (did you mean "x"?)` for the candidate nearest to a name, or nothing."""
+
 def specs() -> list[dict[str, Any]]:
     """The environments that there are: a dictionary each."""
 

@@ -12,8 +12,8 @@ from gymnasium.vector.utils import batch_space
 
 from operant import _core, _spaces
 from operant._core import DeviceArray
-from operant._register import asked
-from operant._vector import AutoresetName, VectorEnv, checked_mode, checked_seed, option_values, reset_mask
+from operant._register import asked, refuse_others
+from operant._vector import AutoresetName, VectorEnv, check_keywords, checked_mode, checked_seed, option_values, reset_mask
 from operant._world import World
 
 Step = tuple[DeviceArray, DeviceArray, DeviceArray, DeviceArray, dict[str, Any]]
@@ -58,6 +58,8 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
     ) -> None:
         mode, mode_name = checked_mode(autoreset_mode)
         seed = checked_seed(seed)
+        refuse_others(id)
+        check_keywords(type(self), options)
         self._core = _core.DeviceEnvironments(
             asked(id), num_envs, device=device, autoreset=mode_name, options=option_values(options)
         )

@@ -57,6 +57,29 @@ def asked(id: Any) -> str | _core.World:
     return spec["name"] if spec else id.removeprefix("operant/")
 
 
+def refuse_others(id: Any) -> None:
+    """An error for environments that this package trains on but does not step in this process."""
+    if isinstance(id, str):
+        says = None
+        if id.startswith("gym:"):
+            says = f'gymnasium.make_vec("{id[4:]}", num_envs=N) makes such environments; operant.train("{id}") trains with them'
+        elif id.endswith(".world"):
+            says = f'operant.load_world("{id}") reads a world from its file'
+        elif ":" in id and not id.startswith("operant:"):
+            says = "import the class and give it here, if it is a world; Gymnasium makes its own environments"
+        if says:
+            raise ValueError(f"id: {id!r} is not a name of a built-in environment: {says}")
+        return
+    import gymnasium
+
+    kinds = (gymnasium.Env, gymnasium.vector.VectorEnv)
+    if isinstance(id, kinds) or (isinstance(id, type) and issubclass(id, kinds)):
+        raise TypeError(
+            f"id: Gymnasium steps its environments itself, with gymnasium.vector.SyncVectorEnv or AsyncVectorEnv; operant.train takes "
+            f"a class or a function that makes one; got {id!r}"
+        )
+
+
 def is_env_maker(value: Any) -> bool:
     """Whether a value makes Gymnasium environments: a class with their methods, or a function."""
     is_class = isinstance(value, type) and callable(getattr(value, "reset", None)) and callable(getattr(value, "step", None))
@@ -101,13 +124,13 @@ def of_vector(envs: Any) -> OfVector | None:
         )
     kwargs = {key: value for key, value in spec.kwargs.items() if key not in _STEPPING}
     limit = spec.kwargs.get("max_episode_steps", spec.max_episode_steps)
-    is_usual = limit == gymnasium.spec(spec.id).max_episode_steps
+    is_default_limit = limit == gymnasium.spec(spec.id).max_episode_steps
     count = int(envs.num_envs)
     if spec.id.startswith("operant/"):
-        if not is_usual:
+        if not is_default_limit:
             raise ValueError(f"env: max_episode_steps={limit} of {spec.id} cannot be trained: training has the environment's own time limit")
         return OfVector(spec.kwargs["name"], count, {key: value for key, value in kwargs.items() if key not in _OWN_STEPPING})
-    if not is_usual:
+    if not is_default_limit:
         kwargs["max_episode_steps"] = limit
     if "preset" in kwargs:
         raise ValueError(f"env: an argument called preset, as of {spec.id}, cannot be given to worker processes; {_BY_FUNCTION}")

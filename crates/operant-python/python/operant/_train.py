@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,7 +136,7 @@ class Run:
 
 def train(
     env: str | World | type | Callable[[], Any] | VectorEnv[Any, Any, Any],
-    *,
+    *others: NoReturn,
     on_update: OnUpdate | None = None,
     progress: bool | None = None,
     config: str | os.PathLike[str] | None = None,
@@ -173,6 +173,7 @@ def train(
         FloatingPointError: Training diverged.
         RuntimeError: The device or the environment failed.
     """
+    _refuse_positional(others)
     vector = None if isinstance(env, str) else of_vector(env)
     if vector is not None:
         env = vector.name
@@ -193,7 +194,7 @@ def train(
 
 def resume(
     run: str | os.PathLike[str] | Run,
-    *,
+    *others: NoReturn,
     on_update: OnUpdate | None = None,
     progress: bool | None = None,
     trust: bool = False,
@@ -211,6 +212,7 @@ def resume(
     Raises:
         ValueError: There is no such run, another process trains it, or a setting cannot change.
     """
+    _refuse_positional(others)
     for key in ("name", "env_options", "config"):
         if key in settings:
             raise ValueError(f"{key}: a resumed run keeps its own; leave it out")
@@ -221,6 +223,12 @@ def resume(
 def runs(run_dir: str | os.PathLike[str] | None = None) -> list[Run]:
     """The runs in a directory (by default ./runs), and those in progress elsewhere, in the order of their start."""
     return [Run(run["dir"]) for run in _core.list_runs(None, None if run_dir is None else os.fspath(run_dir))]
+
+
+def _refuse_positional(others: tuple[Any, ...]) -> None:
+    if others:
+        given = ", ".join(map(repr, others))
+        raise TypeError(f"expected one argument without a name, and also got {given}; settings are keywords, such as total_timesteps=100_000")
 
 
 def _run(
@@ -243,6 +251,8 @@ def _run(
     for name in env_options or {}:
         if not isinstance(name, str) or not name.isidentifier():
             raise ValueError(f"env_options: expected names of options as keys, got {name!r}")
+    for name in settings:
+        _core.check_setting(name)
     control = _core.Control()
     with _signals(control):
         directory, stopped_by = _core.train(

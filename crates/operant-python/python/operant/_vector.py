@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import secrets
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from operant import _core, _spaces
 from operant._policy import Policy
-from operant._register import asked
+from operant._register import asked, refuse_others
 from operant._world import World, recorded
 
 Array = NDArray[Any]
@@ -116,6 +117,8 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
                 raise ValueError(f"{label}: expected a whole number that is not negative, got {value!r}")
         seed = checked_seed(seed)
         # A world is sent to other processes whole.
+        refuse_others(id)
+        check_keywords(type(self), options)
         self._world = None if isinstance(id, str) else recorded(id)
         self._core = _core.Environments(
             asked(self._world or id),
@@ -623,12 +626,23 @@ def rows_of(obs: Obs, rows: NDArray[np.intp]) -> Iterator[Obs]:
     return ({name: array[row] for name, array in taken.items()} for row in range(len(rows)))
 
 
+def check_keywords(cls: type, options: Mapping[str, Any]) -> None:
+    """An error for what is no option of any environment, but nearly a keyword of the class."""
+    check_render_mode(options.get("render_mode"))
+    known = {name for spec in _core.specs() for name in spec["options"]} if options else set()
+    keywords = [name for name in inspect.signature(cls).parameters if name != "options"]
+    for name in options:
+        if name not in known and (hint := _core.did_you_mean(name, keywords)):
+            raise TypeError(f"there is no option {name}{hint}")
+
+
 def option_values(options: Mapping[str, Any]) -> dict[str, float | str]:
     """Options as the engine takes them."""
     values: dict[str, float | str] = {}
     for name, value in options.items():
         if not isinstance(value, (str, os.PathLike, int, float, np.number, np.bool_)):
-            raise TypeError(f"{name}: expected a number, a word or a path, got {value!r}")
+            hint = "; options are keywords: **{...}" if isinstance(value, Mapping) else ""
+            raise TypeError(f"{name}: expected a number, a word or a path, got {value!r}{hint}")
         values[name] = os.fspath(value) if isinstance(value, os.PathLike) else value  # type: ignore[assignment]
     return values
 

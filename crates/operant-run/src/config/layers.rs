@@ -11,6 +11,7 @@ use operant_learn::setting::{Key, KeyGroup, Refusal};
 use toml::{Table, Value};
 
 use super::RunConfig;
+use super::elsewhere::key_hint;
 use super::keys::{self, AUTO, keys};
 use super::lines::{Lines, line_of};
 use super::origin::{Entries, Entry, EnvFacts, Origin};
@@ -388,7 +389,7 @@ fn parsed(text: &str, origin: &dyn Fn(Option<usize>) -> Origin) -> Result<Table>
 }
 
 fn unknown_key(name: &str, origin: &Origin) -> Error {
-    let hint = did_you_mean(name, keys().map(|key| key.name));
+    let hint = key_hint(name);
     Error::usage(format!("\"{name}\" is not a configuration key{hint}"))
         .at(origin.to_string())
         .remedy("`operant config ENV` prints every key; options of an environment are written env.NAME")

@@ -15,6 +15,8 @@
 
 mod device_request;
 mod doc;
+mod elsewhere;
+mod in_python;
 mod keys;
 mod layers;
 mod lines;
@@ -32,6 +34,8 @@ use std::path::{Path, PathBuf};
 
 pub use device_request::{DeviceName, DeviceRequest};
 pub use doc::{insert_tables, python_types, tables};
+pub use elsewhere::{Counterpart, elsewhere, key_hint};
+pub use in_python::in_python;
 pub use keys::{find, is_whole, keys, parsed};
 pub(crate) use layers::check_foreign_preset;
 pub use layers::{Layers, accepted_value, option_value};
