@@ -119,6 +119,15 @@ OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call
         (lambda s, a, d: np.ones(3) * s.x, r"NumPy array cannot be combined with a recorded value.*operant\.math\.table"),
         (lambda s, a, d: np.ones(3) * s.few, "NumPy function such as multiply.*elements"),
         (lambda s, a, d: s.x * np.ones(3), "a Float is expected, got array"),
+        # Names that there are not.
+        (lambda s, a, d: d.normal(), r"`draws` has no normal; use operant\.math\.sqrt\(.*draws\.uniform"),
+        (lambda s, a, d: d.integres(3), r'`draws` has no integres \(did you mean "integer"\?\)'),
+        (lambda s, a, d: d.zipf(3), "`draws` has no zipf; it has uniform, integer, bits, reserve, turns"),
+        (lambda s, a, d: om.max(s.x, 1.0), r"operant\.math has no max; use operant\.math\.maximum\(a, b\)"),
+        (lambda s, a, d: om.minimun(s.x, 1.0), 'operant.math has no minimun .did you mean "minimum"'),
+        (lambda s, a, d: om.erf(s.x), "operant.math has no erf; it has all, any, array"),
+        (lambda s, a, d: s.x.clip(0, 1), r"a Float has no clip; use operant\.math\.clip"),
+        (lambda s, a, d: s.few.append(1), r"an array has no append; use a\[k\] = value"),
         # One number is no list.
         (lambda s, a, d: a[0], "an index: an Int is one number in each environment"),
         (lambda s, a, d: list(s.x), "iterating: a Float is one number.*is an array"),
@@ -127,7 +136,8 @@ OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call
         (lambda s, a, d: s.x + s.n, r"a Float and a Uint do not mix; convert one of them with operant\.math\.to_float"),
         (lambda s, a, d: s.i < s.n, r"an Int and a Uint do not mix.*to_int or to_uint"),
         (lambda s, a, d: s.b * s.x, r"a Bool and a Float do not mix; convert the Bool with .*, or compare the other value, as in x != 0"),
-        (lambda s, a, d: s.n + 0.5, r"0\.5 is a real number where a Uint is expected; convert the other side.*to_float"),
+        (lambda s, a, d: s.n + 0.5, r"0\.5 is a real number where a Uint is expected; convert the whole number first, as in operant\.math\.to_float\(a\) \* 0\.5, or make the field an operant\.Float"),
+        (lambda s, a, d: a * 2.0, r"2\.0 is a real number where an Int is expected; .*to_float\(a\) \* 2\.0"),
         (lambda s, a, d: s.n - -1, r"-1 does not fit a Uint, which goes from 0 to 4294967295"),
         (lambda s, a, d: s.i * 2**31, "2147483648 does not fit an Int"),
         (lambda s, a, d: s.x + 10**400, "more than 300 digits does not fit a Float"),
@@ -736,3 +746,28 @@ def test_recording_leaves_the_random_numbers_of_the_program_alone():
 
 
 NUMBERS = iter(range(10**9))
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ({"step": lambda self, s, action: (s, 0.0, False)}, r"step has the parameters \(self, s, action\); declare it as def step\(self, s, action, draws\)"),
+        ({"reset": lambda self: self.first()}, r"reset has the parameters \(self\); declare it as def reset\(self, draws\)"),
+        ({"observe": lambda self, s, draws: [s.x]}, r"observe has the parameters \(self, s, draws\); .* def observe\(self, s\)"),
+        ({"legal": lambda self: []}, r".*declare it as def legal\(self, s\)"),
+    ],
+)
+def test_rules_with_other_parameters(rules, says):
+    (rule,) = rules.values()
+    with pytest.raises(operant.TraceError, match=f"^{line_of(rule)}{says}"):
+        made(**rules).emit()
+
+
+def test_missing_names_are_attribute_errors_too():
+    assert not hasattr(om, "max") and getattr(om, "max", None) is None
+
+    def step(self, s, action, draws):
+        assert not hasattr(draws, "normal") and not hasattr(s.x, "clip") and not hasattr(s.few, "append")
+        return s, 0.0, False
+
+    made(step=step).emit()

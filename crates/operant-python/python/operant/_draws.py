@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from operant import _core
-from operant._trace import Value, as_value, fail, plain, recording
+from operant._trace import Value, as_value, fail, missing, plain, recording
 
 # Draws that a call has.
 _MOST_DRAWS = 2**26
+
+
+# Names of NumPy and Python, and what to write.
+_BOX_MULLER = "operant.math.sqrt(-2.0 * operant.math.log(1.0 - draws.uniform())) * operant.math.cos(6.2831855 * draws.uniform())"
+_INSTEAD = {
+    **dict.fromkeys(("normal", "standard_normal", "gauss", "randn", "normalvariate"), f"{_BOX_MULLER}, which has mean 0 and deviation 1"),
+    **dict.fromkeys(("random", "rand"), "draws.uniform()"),
+    **dict.fromkeys(("integers", "randint", "randrange"), "draws.integer(low, high), which excludes high, or draws.integer(n)"),
+    "choice": "operant.math.table(numbers)[draws.integer(len(numbers))]",
+    "exponential": "-operant.math.log(1.0 - draws.uniform())",
+    **dict.fromkeys(("bernoulli", "binomial"), "draws.uniform() < p"),
+}
 
 
 class Draws:
@@ -25,6 +37,9 @@ class Draws:
         self._made = self._recording.bodies[-1]
         # The body that draws from it. Reserved draws belong to the first body that uses them.
         self._used = None if is_reserved else self._made
+
+    def __getattr__(self, name: str) -> NoReturn:
+        missing("`draws`", name, ("uniform", "integer", "bits", "reserve", "turns"), _INSTEAD)
 
     def _draw(self, method: str, *args: Any) -> Any:
         now = recording()

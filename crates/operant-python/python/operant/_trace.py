@@ -7,7 +7,7 @@ import operator
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
@@ -46,12 +46,25 @@ class TraceError(TypeError):
         return f"{self.place}: {self.what}"
 
 
-def fail(what: str) -> NoReturn:
+class MissingError(TraceError, AttributeError):
+    """A name that there is not; `hasattr` and `getattr` with a default work."""
+
+
+def fail(what: str, kind: type[TraceError] = TraceError) -> NoReturn:
     """Raises a TraceError at the innermost line outside this package and NumPy."""
     frame = sys._getframe(1)
     while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(_PACKAGES):
         frame = frame.f_back
-    raise TraceError(f"{frame.f_code.co_filename}:{frame.f_lineno}", what) from None
+    raise kind(f"{frame.f_code.co_filename}:{frame.f_lineno}", what) from None
+
+
+def missing(owner: str, name: str, known: Iterable[str], instead: Mapping[str, str]) -> NoReturn:
+    """The error for an attribute that there is not: what to use instead of this name, the nearest one, or all."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    known = list(known)
+    hint = f"; use {instead[name]}" if name in instead else _core.did_you_mean(name, known) or f"; it has {', '.join(known)}"
+    fail(f"{owner} has no {name}{hint}", MissingError)
 
 
 class Body:
@@ -177,6 +190,9 @@ class Value:
     __floor__ = _unknown("math.floor", "operant.math.floor")
     __ceil__ = _unknown("math.ceil", "-operant.math.floor(-x)")
     __trunc__ = _unknown("math.trunc", "operant.math.to_int")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        missing(_NAMES[self.kind], name, _METHODS, _METHODS)
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **settings: Any) -> Any:
         """NumPy's hook for its operators, if one of its numbers is on the left side, and for its functions."""
@@ -449,6 +465,15 @@ _OPERATORS: dict[Any, Callable[..., Any]] = {
     np.not_equal: operator.ne,
 }
 
+# Methods of NumPy's numbers, and what rules use.
+_METHODS = {
+    "clip": "operant.math.clip(x, low, high)",
+    "astype": "operant.math.to_float, to_int or to_uint",
+    "item": "the value itself",
+    "round": "operant.math.round(x)",
+    "sum": "Python's sum, or +",
+}
+
 _TO_FLOAT = "; convert it with operant.math.to_float first"
 _TO_NUMBER = "; choose numbers with operant.math.where(condition, 1, 0)"
 _REMEDIES = {
@@ -483,7 +508,10 @@ def constant(kind: str, number: Any) -> Value:
         number = _real(number)
         recording().note(number)
     elif isinstance(number, float):
-        fail(f"{number!r} is a real number where {_NAMES[kind]} is expected; convert the other side with operant.math.to_float")
+        fail(
+            f"{number!r} is a real number where {_NAMES[kind]} is expected; convert the whole number first, as in "
+            f"operant.math.to_float(a) * {number!r}, or make the field an operant.Float"
+        )
     else:
         low, high = (0, 2**32) if kind == "uint" else (-(2**31), 2**31)
         if not low <= number < high:
@@ -613,6 +641,9 @@ class Array:
     def _elements(self) -> list[Value]:
         assert self._items is not None
         return self._items
+
+    def __getattr__(self, name: str) -> NoReturn:
+        missing("an array", name, ("put", "copy", "kind", "size"), {"append": "a[k] = value, with the number of elements in a field", "shape": "len(a)"})
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **settings: Any) -> NoReturn:
         fail(f"a NumPy function such as {function.__name__} cannot be recorded; compute with the elements of an array")

@@ -390,7 +390,7 @@ class _Declaration:
         return results
 
     def _reset(self, world: Any, recorder: _core.Recorder) -> _Results:
-        return self._returned_state(type(world), "reset", world.reset(Draws(recorder.draws(), is_reserved=False)))
+        return self._returned_state(type(world), "reset", _called(world, "reset", Draws(recorder.draws(), is_reserved=False)))
 
     def _step(self, world: Any, recorder: _core.Recorder, actions: dict[str, Any], is_several: bool) -> _Results:
         state = self._given_state(recorder)
@@ -400,7 +400,7 @@ class _Declaration:
             # A difference of actions can be negative.
             components = [Natural(action, choices) for action, choices in zip(components, actions["discrete"], strict=True)]
         action: Any = components if is_several or kind == "float" else components[0]
-        returned = world.step(state, action, Draws(recorder.draws(), is_reserved=False))
+        returned = _called(world, "step", state, action, Draws(recorder.draws(), is_reserved=False))
         cls = type(world)
         if not isinstance(returned, tuple) or len(returned) != 3:
             fail_in(cls, "step", f"returns {returned!r}; it returns a state, the reward and whether the episode terminated")
@@ -411,7 +411,7 @@ class _Declaration:
         return results
 
     def _observe(self, world: Any, recorder: _core.Recorder, space: dict[str, Any]) -> _Results:
-        cls, observed = type(world), world.observe(self._given_state(recorder))
+        cls, observed = type(world), _called(world, "observe", self._given_state(recorder))
         parts = space.get("parts", [(None, space)])
         as_words = not all("box" in part for _, part in parts)
         words: list[_core.Arg] = []
@@ -428,14 +428,14 @@ class _Declaration:
         cls = type(world)
         if "discrete" not in actions:
             fail_in(cls, "legal", "is for Discrete and MultiDiscrete actions")
-        masks = _flattened(cls, "legal", "", world.legal(self._given_state(recorder)))
+        masks = _flattened(cls, "legal", "", _called(world, "legal", self._given_state(recorder)))
         count = sum(actions["discrete"])
         if len(masks) != count:
             fail_in(cls, "legal", f"returns {len(masks)} values; there are {count} choices")
         return [(f"legal[{k}]", _checked(cls, "legal", f"choice {k}", mask, "mask")) for k, mask in enumerate(masks)]
 
     def _draw(self, world: Any, recorder: _core.Recorder, outlines: list[Any]) -> _Results:
-        cls, shapes = type(world), world.draw(self._given_state(recorder))
+        cls, shapes = type(world), _called(world, "draw", self._given_state(recorder))
         if not isinstance(shapes, (list, tuple)) or not all(isinstance(shape, Shape) for shape in shapes):
             fail_in(cls, "draw", f"returns {shapes!r}; it returns a list of operant.shapes")
         numbers: list[_core.Arg] = []
@@ -445,6 +445,21 @@ class _Declaration:
             numbers.append(_trace.select(is_there, 1.0, 0.0).arg)
             numbers.extend(_checked(cls, "draw", "a coordinate", number, "float") for number in shape.coordinates)
         return [(f"draw[{k}]", number) for k, number in enumerate(numbers)]
+
+
+# The parameters of rules.
+_PARAMETERS = {"reset": "self, draws", "step": "self, s, action, draws", "observe": "self, s", "legal": "self, s", "draw": "self, s"}
+
+
+def _called(world: Any, method: str, *arguments: Any) -> Any:
+    """What a rule returns."""
+    rule = getattr(world, method)
+    try:
+        inspect.signature(rule).bind(*arguments)
+    except TypeError:
+        names = ", ".join(["self", *map(str, inspect.signature(rule).parameters.values())])
+        fail_in(type(world), method, f"has the parameters ({names}); declare it as def {method}({_PARAMETERS[method]})")
+    return rule(*arguments)
 
 
 #: Names and values of a function's results.

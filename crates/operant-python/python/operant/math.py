@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from operant._trace import (
     common_kind,
     constant,
     fail,
+    missing,
     pair,
     plain,
     recording,
@@ -58,6 +59,32 @@ __all__ = [
     "when",
     "where",
 ]
+
+
+# Names of Python's math and NumPy, and what to write.
+_INSTEAD = {
+    **dict.fromkeys(("max", "amax", "fmax"), "operant.math.maximum(a, b)"),
+    **dict.fromkeys(("min", "amin", "fmin"), "operant.math.minimum(a, b)"),
+    **dict.fromkeys(("abs", "fabs", "absolute"), "abs(x)"),
+    **dict.fromkeys(("select", "if_", "cond", "ifelse"), "operant.math.where(condition, a, b)"),
+    "clamp": "operant.math.clip(x, low, high)",
+    **dict.fromkeys(("pow", "power", "square"), "x ** 2"),
+    **dict.fromkeys(("mod", "fmod", "remainder"), "a % b"),
+    **dict.fromkeys(("logical_and", "logical_or", "logical_not"), "a & b, a | b and ~a"),
+    **dict.fromkeys(("float", "float32"), "operant.math.to_float(x)"),
+    **dict.fromkeys(("int", "int32", "trunc"), "operant.math.to_int(x)"),
+    **dict.fromkeys(("arctan2", "atan2", "arctan", "atan", "arcsin", "asin", "arccos", "acos"), "components of directions instead of angles; there are no inverse functions"),
+    "ceil": "-operant.math.floor(-x)",
+    "hypot": "operant.math.sqrt(x * x + y * y)",
+    "sign": "operant.math.where(x < 0, -1.0, 1.0)",
+    "sum": "Python's sum, or +",
+    "pi": "math.pi of Python",
+    "inf": "math.inf of Python",
+}
+
+
+def __getattr__(name: str) -> NoReturn:
+    missing("operant.math", name, __all__, _INSTEAD)
 
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
