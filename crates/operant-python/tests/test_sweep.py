@@ -7,8 +7,11 @@ import sys
 import warnings
 from pathlib import Path
 
+import gym_envs
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 
 import operant
 
@@ -72,9 +75,68 @@ def test_an_executor_of_ones_own_trains_the_runs(tmp_path):
     assert [state(run.dir) for run in there.runs] == [state(run.dir) for run in here.runs]
 
 
+@operant.world(observation_space=Box(-9, 9, (1,)), action_space=Discrete(2), max_episode_steps=9, preset={"total_timesteps": 512, "num_envs": 16, "num_steps": 16})
+class Line:
+    x: operant.Float
+
+    def __init__(self, size=3, *, step=1.0):
+        self.size, self.step_size = size, step
+
+    def reset(self, draws):
+        return self.State(x=0.0)
+
+    def step(self, s, action, draws):
+        s.x = s.x + operant.math.where(action == 1, self.step_size, 0.0)
+        return s, s.x, s.x >= self.size
+
+    def observe(self, s):
+        return [s.x]
+
+
+def swept(spec, tmp_path, **keywords):
+    sweep = operant.sweep(spec, run_dir=tmp_path, **keywords)
+    return [each["env"] for each in sweep.report()["environments"]], sweep
+
+
+def test_worlds_are_swept_and_so_are_arguments_of_their_constructors(tmp_path):
+    brief = {"eval_episodes": 4}
+    assert swept(Line(size=4), tmp_path / "object")[0] == ["line"]
+    vary = {"env.size": (2, 5), "learning_rate": [1e-3, 1e-2]}
+    names, sweep = swept({"env": Line, "set": {**brief, "env.step": 0.5}, "vary": vary}, tmp_path / "vary")
+    assert names == ["line_size_2", "line_size_5"] and len(sweep.runs) == 4
+    alone = operant.train(Line(size=5, step=0.5), run_dir=tmp_path, name="alone", learning_rate=1e-3, **brief)
+    (of_five,) = [run for run in sweep.runs if run.info()["env"] == "line_size_5" and run.result["config"]["learning_rate"] == 1e-3]
+    assert of_five.result["eval_return_mean"] == alone.result["eval_return_mean"]
+    assert of_five.policy.state_dict()["policy.weight"].tobytes() == alone.policy.state_dict()["policy.weight"].tobytes()
+    again = operant.sweep(resume=sweep)
+    assert len(again.runs) == 4
+    both = {"env": [Line, "cartpole"], "set": {**BRIEF, "total_timesteps": 512}}
+    assert swept(both, tmp_path / "both")[0] == ["line", "cartpole"]
+
+
+def test_gymnasium_environments_are_swept(tmp_path):
+    envs = gymnasium.make_vec("operant/MinAtar-Breakout-v0", num_envs=16, sticky_action_prob=0.5)
+    names, sweep = swept({"env": envs, "set": {"num_steps": 16, "total_timesteps": 512, "eval_episodes": 1}}, tmp_path)
+    (run,) = sweep.runs
+    assert names == ["minatar_breakout"] and run.result["config"]["num_envs"] == 16
+    assert run.policy.env_options["sticky_action_prob"] == 0.5
+
+
+@pytest.mark.long
+def test_classes_of_gymnasium_environments_are_swept(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert swept({"env": gym_envs.Steady, "set": {**BRIEF, "total_timesteps": 512, "env.workers": 1}}, tmp_path / "runs")[0] == ["steady"]
+
+
 @pytest.mark.parametrize(
     ("spec", "error", "text"),
     [
+        ({"env": [Line(3), Line(4)]}, ValueError, "line is there twice; vary the argument of its constructor"),
+        ({"env": Line, "vary": {"env.size": {"uniform": [1, 2]}}}, ValueError, "env.size: the argument of a world's constructor is varied by a list"),
+        ({"env": Line, "set": {"env.sise": 3}}, TypeError, "unexpected keyword argument 'sise'"),
+        ({"env": Line(3), "vary": {"env.size": [3, 4]}}, ValueError, "line has no option `size`"),
+        ({"env": object}, TypeError, "env: expected the name of an environment, a world, or a class"),
+        ({"env": "cartpole", "set": {"hidden": object()}}, TypeError, "the specification has <object"),
         ({"env": "cartpol"}, ValueError, 'did you mean "cartpole"'),
         ({"env": "cartpole", "vary": {"learning_rate": []}}, ValueError, "has no values"),
         ({"env": "cartpole", "sets": {}}, ValueError, "unknown field `sets`"),

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from operant import _core
-from operant._register import refuse_while_importing
+from operant._register import asked, is_env_maker, of_vector, refuse_while_importing
 from operant._train import Run, _signals
+from operant._world import World, is_world, recorded, registered
 
 if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
     from operant._core import Executor
 
 
@@ -50,7 +56,7 @@ class Sweep:
 
 
 def sweep(
-    spec: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    spec: str | os.PathLike[str] | Mapping[str, Any] | World | type | Callable[[], Any] | VectorEnv[Any, Any, Any] | None = None,
     *,
     resume: str | os.PathLike[str] | Sweep | None = None,
     trust: bool = False,
@@ -72,8 +78,10 @@ def sweep(
     Ctrl-C stops it with checkpoints and raises KeyboardInterrupt; SIGTERM does the same and raises SystemExit(75).
 
     Args:
-        spec: A specification (docs/sweep.md): the path of a TOML file, or a dictionary with the same tables. Or the name of an
-            environment, whose preset is then trained.
+        spec: A specification (docs/sweep.md): the path of a TOML file, or a dictionary with the same tables. Or an environment,
+            whose preset is then trained: its name, or whatever else `operant.train` takes. `env` in a dictionary may be such, or a list of them.
+            "env.NAME" in `set` and `vary` are arguments of the constructor for the class of a world; each combination of those in `vary` is an
+            environment of the sweep, such as walk_size_5.
         resume: Instead of `spec`: the name or the directory of a sweep to continue.
         trust: Whether to start Gymnasium environments of a resumed sweep that this user has not started before: they are programs.
         seeds: Of each trial: a number of seeds, a range "1..10", or a list.
@@ -95,7 +103,9 @@ def sweep(
         raise TypeError("sweep: expected a specification or resume=, one of the two")
     if resume is not None and any(value is not None for value in (seeds, search, trials, interval, name)):
         raise TypeError("sweep: a sweep continues with the settings that it began with; leave out seeds, search, trials, interval and name")
-    target = None if spec is None else json.dumps(_plain(spec)) if isinstance(spec, Mapping) else os.fspath(spec)
+    if spec is not None and not isinstance(spec, (str, os.PathLike)):
+        spec = json.dumps(_plain(_with_names(spec if isinstance(spec, Mapping) else {"env": spec})))
+    target = None if spec is None else os.fspath(spec)
     if progress is None:
         progress = sys.stderr is not None and sys.stderr.isatty()
     control = _core.Control()
@@ -122,6 +132,57 @@ def sweep(
     return Sweep(directory)
 
 
+def _with_names(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A specification that names its environments; worlds are recorded and registered."""
+    tables = {name: dict(value) if isinstance(value, Mapping) else value for name, value in spec.items()}
+    given = tables.get("env")
+    envs = list(given) if isinstance(given, (list, tuple)) else [given]
+    if all(isinstance(env, str) for env in envs):
+        return tables
+    names: list[str] = []
+    for env in envs:
+        if isinstance(env, type) and is_world(env):
+            names += _of_class(env, tables, is_alone=len(envs) == 1)
+        elif (vector := None if isinstance(env, str) else of_vector(env)) is not None:
+            names.append(vector.name)
+            options = {f"env.{key}": value for key, value in vector.options.items()}
+            tables["set"] = {"num_envs": vector.num_envs, **options, **tables.get("set", {})}
+        elif isinstance(env, str) or is_world(env) or is_env_maker(env):
+            name = asked(env)
+            names.append(name if isinstance(name, str) else name.spec()["name"])
+        else:
+            raise TypeError(f"env: expected the name of an environment, a world, or a class or function of Gymnasium environments, got {env!r}")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(
+            f'env: {twice} is there twice; vary the argument of its constructor instead, as in {{"env": World, "vary": {{"env.size": [3, 5]}}}}'
+        )
+    return {**tables, "env": names}
+
+
+def _of_class(cls: type, tables: dict[str, Any], is_alone: bool) -> list[str]:
+    """The names of the worlds of a class, one for each combination of the arguments of its constructor in `vary`, which are taken out of
+    the tables."""
+    fixed, varied = (_options_taken(tables.get(table, {})) if is_alone else {} for table in ("set", "vary"))
+    for option, values in varied.items():
+        if isinstance(values, (str, Mapping)) or not isinstance(values, (Sequence, np.ndarray)):
+            raise ValueError(f"env.{option}: the argument of a world's constructor is varied by a list of values, got {values!r}")
+    names = []
+    for combination in itertools.product(*varied.values()):
+        options = dict(zip(varied, combination, strict=True))
+        base = cls._operant._spec["name"]  # type: ignore[attr-defined]
+        text = "_".join(f"{option}_{value}" for option, value in options.items()).lower()
+        name = f"{base}_{re.sub('[^a-z0-9]+', '_', text).strip('_')}" if options else None
+        names.append(registered(recorded(cls(**fixed, **options), name)).spec()["name"])
+    return names
+
+
+def _options_taken(table: dict[str, Any]) -> dict[str, Any]:
+    """The options of the environment in a table, which then lacks them."""
+    inner = table.pop("env", {})
+    return {**inner, **{key[4:]: table.pop(key) for key in list(table) if key.startswith("env.")}}
+
+
 def _seeds(seeds: int | str | Sequence[int] | None) -> str | None:
     if seeds is None or isinstance(seeds, str):
         return seeds
@@ -140,7 +201,11 @@ def _plain(value: Any) -> Any:
         return _plain(value.tolist())
     if isinstance(value, (list, tuple, range)):
         return [_plain(item) for item in value]
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"the specification has {value!r}; expected numbers, texts, lists and dictionaries")
 
 
 def _show(done: int, planned: int, running: int, failed: int, env_steps: int) -> None:

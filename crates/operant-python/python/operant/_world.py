@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import json
 import math
@@ -190,13 +191,16 @@ def is_world(env: Any) -> bool:
     return isinstance(env, World) or hasattr(env, "_operant")
 
 
-def recorded(env: Any) -> World:
-    """The world of a class with `@operant.world`, of an object of it, or itself."""
+def recorded(env: Any, name: str | None = None) -> World:
+    """The world of a class with `@operant.world`, of an object of it, or itself; a class or an object may get another name."""
     if isinstance(env, World):
         return env
     declaration = getattr(env, "_operant", None)
     if declaration is None:
         raise TypeError(f"a world is expected: a class with @operant.world, or what operant.load_world returns; got {env!r}")
+    if name is not None:
+        declaration = copy.copy(declaration)
+        declaration._spec = {**declaration._spec, "name": name}
     instance = env() if isinstance(env, type) else env
     content = declaration.record(instance)
     try:
