@@ -656,6 +656,26 @@ def test_rules_may_read_what_is_not_in_the_state():
     operant.make_vec(operant.world(Reads))
 
 
+def test_caches_of_installed_packages_are_not_of_the_world(tmp_path, monkeypatch):
+    """But those of the package that has the world are."""
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    package = "CACHE, COUNT = {}, 0\ndef double(x):\n    global COUNT\n    COUNT += 1\n    return CACHE.setdefault(x, 2 * x)\n"
+    (packages / "cached_package.py").write_text(package)
+    monkeypatch.syspath_prepend(packages)
+    import cached_package
+    from cached_package import double
+
+    @step_of
+    def step(s, action, draws):
+        s.x = s.x * double(3.0) + cached_package.double(5.0) + cached_package.COUNT * 0.0
+
+    made(step=step).emit()
+    assert cached_package.CACHE == {3.0: 6.0, 5.0: 10.0}
+    with pytest.raises(operant.TraceError, match="step changes .*COUNT, which is not in the state"):
+        made(step=step, __module__="cached_package").emit()
+
+
 class Cell:
     """Knows its neighbours, which know it."""
 

@@ -25,8 +25,8 @@ def of_floats(x: Value, y: Value) -> tuple[Value, Value]:
     whole = select(a < b, 0.0, whole)
     differ = (x._apply("FloatToBits", "uint") ^ y._apply("FloatToBits", "uint")) >= 1 << 31
     has_rest = rest > 0
-    # Rounding could make it b.
-    below = (b._apply("FloatToBits", "uint") - 1)._apply("FloatFromBits", "float")
+    # Rounding could make it b, of which this is the number below; infinity stays, as in Python.
+    below = b * (1 - 2.0**-24)
     size = select(differ & has_rest, select(b - rest < b, b - rest, below), rest)
     whole = select(differ, -select(has_rest, whole + 1, whole), whole)
     # As NumPy: an infinite x gives no number, a y of 0 an infinite one.

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import PurePath
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
@@ -22,6 +23,9 @@ from operant import _trace
 
 # Packages whose functions and objects keep nothing of a world.
 _OTHERS = ("operant", "numpy", "gymnasium", "builtins")
+
+# Directories of installed packages.
+_SITES = {"site-packages", "dist-packages"}
 
 
 class Outside(NamedTuple):
@@ -56,22 +60,23 @@ def _seen(world: Any, method: str) -> Outside:
     for base in cls.__mro__:
         found |= {f"{base.__name__}.{name}": value for name, value in vars(base).items() if not _is_code(name, value)}
     found |= {f"self.{name}": value for name, value in _attributes(world).items()}
-    functions = [plain for plain in [_function_of(getattr(world, method))] if plain]
+    home = cls.__module__.partition(".")[0]
+    functions = [plain for plain in [_function_of(getattr(world, method), home)] if plain]
     for function in functions:  # which grows
         names = [name for code in _codes(function) for name in code.co_names]
         named = {name: function.__globals__[name] for name in names if name in function.__globals__}
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             with contextlib.suppress(ValueError):  # not assigned yet
                 named[name] = cell.cell_contents
-        for name, module in [pair for pair in named.items() if isinstance(pair[1], ModuleType)]:
+        for name, module in [pair for pair in named.items() if isinstance(pair[1], ModuleType) and not _is_installed(pair[1], home)]:
             inside = {attribute: vars(module)[attribute] for attribute in names if attribute in vars(module)}
             found |= {f"{name}.{attribute}": value for attribute, value in inside.items() if not _is_library(value)}
-        found |= {name: value for name, value in named.items() if _function_of(value) is None}
+        found |= {name: value for name, value in named.items() if _function_of(value, home) is None}
         if any(_draws(value, names) for value in named.values()):
             # A choice that one number makes may be the same in two recordings.
             found |= {"random": random.getstate(), "np.random": np.random.get_state()}
         called = [*named.values(), *(inspect.getattr_static(cls, name, None) for name in names)]
-        functions += [inner for inner in dict.fromkeys(map(_function_of, called)) if inner and inner not in functions]
+        functions += [inner for inner in dict.fromkeys(_function_of(it, home) for it in called) if inner and inner not in functions]
     own = {function.__module__ for function in functions}
     values: list[Any] = []
     seen: set[int] = set()
@@ -111,17 +116,20 @@ def _place(functions: list[FunctionType], name: str) -> str:
 _ABSENT = object()
 
 
-def _function_of(value: Any) -> FunctionType | None:
+def _function_of(value: Any, home: str) -> FunctionType | None:
     """A function of the user's, also of a method of a class or a property."""
     for attribute in ("__func__", "fget", "func", "__wrapped__"):
         value = getattr(value, attribute, value) if not isinstance(value, type) else value
-    return value if isinstance(value, FunctionType) and not _is_installed(value) else None
+    return value if isinstance(value, FunctionType) and not _is_installed(value, home) else None
 
 
-def _is_installed(function: FunctionType) -> bool:
-    """Whether a function is of Python's library or of one of these packages, whose caches are not of a world."""
-    package = function.__module__.partition(".")[0]
-    return package in _OTHERS or package in sys.stdlib_module_names - {"__main__"}
+def _is_installed(of: FunctionType | ModuleType, home: str) -> bool:
+    """Whether a function or module is of Python's library or of an installed package, whose caches are not of a world; but the package of the
+    world itself, `home`, is the user's."""
+    file, name = (getattr(of, "__file__", None), of.__name__) if isinstance(of, ModuleType) else (of.__code__.co_filename, of.__module__)
+    package = name.partition(".")[0]
+    is_package = package != home and not _SITES.isdisjoint(PurePath(file or "").parts)
+    return is_package or package in _OTHERS or package in sys.stdlib_module_names - {"__main__"}
 
 
 def _draws(value: Any, names: list[str]) -> bool:
