@@ -390,7 +390,8 @@ fn ray_needs_python_with_operant_and_ray() {
     ] {
         std::fs::write(&python, format!("#!/bin/sh\n{script}\n")).expect("written");
         std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).expect("set");
-        sweep().assert_error(2, &[part, "--ray", "pip install '.[ray]'"]);
+        // The line before it waits says for what.
+        sweep().assert_error(2, &["looking for Ray and operant with", part, "--ray", "pip install '.[ray]'"]);
     }
     let alone = place.operant(&["sweep", "cartpole", "--cpus-per-run", "2"]);
     assert!(alone.code == Some(2) && alone.stderr.contains("--ray"), "{alone:#?}");

@@ -134,6 +134,10 @@ fn descriptions_of_environments_are_checked() {
         .assert_error(2, &["not a valid description", "mask"]);
     with_python(&place, "[ \"$3\" = operant._record ]", &["train", "gym:Mine-v0"])
         .assert_error(2, &["exited without recording gym:Mine-v0", "ends the process"]);
+    with_python(&place, "kill -9 $$", &["train", "gym:Mine-v0"])
+        .assert_error(2, &["was killed by signal 9 while it recorded", "too little memory"]);
+    with_python(&place, "exit 3", &["train", "gym:Mine-v0"])
+        .assert_error(2, &["ended (exit status: 3) without recording the environment"]);
     let file = place.path().join("mine.world");
     std::fs::write(&file, DESCRIPTION).expect("written");
     place

@@ -1,6 +1,7 @@
 //! Worlds from outside the program: files that `save` wrote, classes in Python, Gymnasium environments, and the worlds that runs keep.
 
 use std::io::{Write, stderr};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, OnceLock};
@@ -207,10 +208,25 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
         let error = Error::usage(if lacks {
             format!("{} has no package operant", python.display())
         } else {
-            text.trim_end().to_owned()
+            let said = text.trim_end();
+            match output.status.signal() {
+                Some(signal) => format!(
+                    "{} was killed by signal {signal} while it recorded the environment{}{said}",
+                    python.display(),
+                    if said.is_empty() { "" } else { ": " }
+                ),
+                None if said.is_empty() => format!(
+                    "{} ended ({}) without recording the environment",
+                    python.display(),
+                    output.status
+                ),
+                None => said.to_owned(),
+            }
         });
         return Err(error.at(name.to_owned()).remedy(if lacks {
             "install it there: pip install operant-rl; or activate the environment that has it"
+        } else if output.status.signal().is_some() {
+            "signal 9 often means too little memory, 11 a fault of a package that the module imports"
         } else {
             "correct the name or the class; docs/your-own-world.md has examples"
         }));
