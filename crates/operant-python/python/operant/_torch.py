@@ -44,17 +44,32 @@ class Part(nn.Module):
             # The bounds repeat over the indices; an index below n is n features, of which one is 1.
             below = torch.from_numpy(np.resize(np.array(part["below"], np.int64), math.prod(part["shape"])))
             self.features = int(below.sum())
+            self.register_buffer("below", below, persistent=False)
             self.register_buffer("first", below.cumsum(0) - below, persistent=False)
 
     def forward(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        if x.ndim < self.ndim:
-            raise ValueError(f"obs: expected a batch of observations, got shape {tuple(x.shape)}")
-        x = x.reshape(x.shape[0], -1)
+        x = self._rows(x)
         if self.type == "index":
-            x = x.long() if self.start is None else x.long() - self.start
             ones = x + self.get_buffer("first")
             return torch.zeros(x.shape[0], self.features, dtype=dtype, device=x.device).scatter(1, ones, 1.0)
         return x.to(dtype) / 255 if self.type == "bytes" else x.to(dtype)
+
+    def check(self, x: Tensor) -> None:
+        """An error for an index outside of its space, which would select the feature of another."""
+        if self.type == "index":
+            x = self._rows(x)
+            wrong = x[(x < 0) | (x >= self.get_buffer("below"))]
+            if wrong.numel():
+                raise ValueError(f"obs: expected whole numbers within their space, got number {int(wrong[0])}, counted from its first")
+
+    def _rows(self, x: Tensor) -> Tensor:
+        """One row for each observation; indices from 0 on."""
+        if x.ndim < self.ndim:
+            raise ValueError(f"obs: expected a batch of observations, got shape {tuple(x.shape)}")
+        x = x.reshape(x.shape[0], -1)
+        if self.type != "index":
+            return x
+        return x.long() if self.start is None else x.long() - self.start
 
 
 class Conv(nn.Module):
@@ -269,7 +284,11 @@ class ActorCritic(nn.Module):
         deterministic: bool = True,
     ) -> Any:
         """Actions as the environment takes them, in tensors: int64 `(N,)` or `(N, components)`, floats `(N, A)` within the bounds, or dictionaries
-        and tuples of such tensors; with memory `(actions, state)`. Without gradients. `action_mask` is `(N, choices)`."""
+        and tuples of such tensors; with memory `(actions, state)`. Without gradients. `action_mask` is `(N, choices)`. An index
+        outside of its space raises ValueError."""
+        for part, given in zip(self.parts, _translate.taken_apart(self.obs_space, obs, "obs"), strict=True):
+            assert isinstance(part, Part)
+            part.check(given)
         with torch.no_grad():
             outputs, _, *after = self(obs, state)
             parts = [part.mode if deterministic else part.sample() for part in self._distribution(outputs, action_mask)]

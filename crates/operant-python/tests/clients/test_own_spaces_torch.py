@@ -31,6 +31,12 @@ def test_actions_of_a_module_are_those_of_the_policy(number):
     assert_same(mapped(lambda it: it.numpy(), module.act(tensors, mask)), policy(many, action_mask=masks), exact=False)
     drawn = mapped(lambda it: it.numpy(), module.act(tensors, mask, deterministic=False))
     assert _translate.row_of(spaces["action"], drawn, 0) in echo_envs.ECHOES[number][1]
+    for part in module.parts:
+        if part.type == "index":
+            first = torch.zeros(part.get_buffer("below").shape, dtype=torch.int64) if part.start is None else part.start
+            for outside in (first - 1, first + part.get_buffer("below")):
+                with pytest.raises(ValueError, match="obs: expected whole numbers within their space"):
+                    part.check(outside.reshape(1, *[1] * (part.ndim - 2), -1) if part.ndim > 1 else outside)
     for wrong in [None, torch.zeros_like(mask), mask * 2, mask[:, 1:]] if mask is not None else [torch.ones(len(records), 3)]:
         with pytest.raises(ValueError, match="action_mask: "):
             module.act(tensors, wrong)
