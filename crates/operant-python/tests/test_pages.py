@@ -71,7 +71,7 @@ def indented(text: str) -> str:
     return "".join(f"    {line}" for line in text.splitlines(keepends=True))
 
 
-@pytest.mark.parametrize("page", sorted({page for page, _ in BLOCKS}, key=lambda page: page != "README.md"))
+@pytest.mark.parametrize("page", sorted({page for page, _ in BLOCKS}, key=lambda page: (page != "README.md", page)))
 def test_the_code_of_the_pages_runs(page, monkeypatch):
     """In order: a block may use what an earlier one made."""
     for name, value in {"TOTAL_TIMESTEPS": 512, "EVAL_EPISODES": 2, "NUM_ENVS": 16, "NUM_STEPS": 16, "THREADS": 1}.items():

@@ -368,6 +368,8 @@ def test_names_of_other_libraries_have_their_counterpart():
     ]:
         assert re.search(f"^there is no setting {name}.*{says}", said_by(short, **{name: value})), name
     assert '"update_epochs" here' in said_by(operant.sweep, {"env": "cartpole", "set": {"n_epochs": 4}})
+    assert '{"env": ..., "set": {"num_envs": ...}}' in said_by(operant.sweep, "cartpole", num_envs=4)
+    assert '"num_envs" here' in said_by(operant.sweep, "cartpole", n_envs=4)
     for call in (lambda: operant.train("cartpole", 512), lambda: operant.resume("x", 512), lambda: operant.train("MlpPolicy", "CartPole-v1")):
         assert "settings are keywords, such as total_timesteps=100_000" in said_by(call)
 

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -69,6 +69,7 @@ def sweep(
     jobs: int | None = None,
     progress: bool | None = None,
     executor: Executor | None = None,
+    **settings: NoReturn,
 ) -> Sweep:
     """Trains many runs in parallel: the engine of `operant sweep`, with the same table and bits.
 
@@ -99,6 +100,9 @@ def sweep(
         OSError: A file cannot be written.
     """
     refuse_while_importing()
+    for key in settings:
+        _core.check_setting(key)
+        raise TypeError(f'{key}: settings of the runs are in the specification: {{"env": ..., "set": {{"{key}": ...}}}}')
     if (spec is None) == (resume is None):
         raise TypeError("sweep: expected a specification or resume=, one of the two")
     if resume is not None and any(value is not None for value in (seeds, search, trials, interval, name)):
