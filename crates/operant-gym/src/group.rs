@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::description::Description;
 use crate::layout::{Layout, Order};
 use crate::shared::SharedWords;
-use crate::worker::{Failure, Worker, task};
+use crate::worker::{Failure, Worker, end, task};
 
 /// How the workers of a group are started.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +77,7 @@ impl WorkerGroup {
 
     /// Replaces a worker by a new process.
     pub(crate) fn replace(&mut self, description: &Description, number: usize) -> io::Result<()> {
-        self.workers[number].end(false);
+        end(&mut self.workers[number..=number], false);
         let rows = self.workers[number].rows.clone();
         self.workers[number] = self.start_worker(description, number, rows)?;
         Ok(())
@@ -132,7 +132,6 @@ impl Drop for WorkerGroup {
     fn drop(&mut self) {
         // All close their environments at the same time.
         self.workers.iter_mut().for_each(|worker| worker.close(&self.shared));
-        // One that has never answered has no environment to close; it may still import its modules.
-        self.workers.iter_mut().for_each(|worker| worker.end(worker.has_answered));
+        end(&mut self.workers, true);
     }
 }

@@ -1,8 +1,25 @@
 //! Python processes. They do not search the working directory for modules first, as Python does by default: it may be a stranger's, and
 //! hold a module that is named as one of Python's packages.
 
+use std::collections::HashSet;
+use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+/// How often an interruption is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How long processes that an environment started have to end after SIGTERM, before they are killed.
+const ENDING: Duration = Duration::from_secs(2);
+
+/// How often they are checked for exit.
+const TICK: Duration = Duration::from_millis(10);
 
 /// What `-P` does from Python 3.11 on.
 const SAFE_PATH: &str = "import sys\nif sys.path[:1] == ['']: del sys.path[0]\n";
@@ -23,6 +40,56 @@ pub fn module(python: &Path, module: &str) -> Command {
     let mut command = code(python, RUN_MODULE);
     command.arg(module);
     command
+}
+
+/// Runs a process in its own process group until it ends or `interrupted`, and ends what it leaves there.
+///
+/// # Errors
+/// When it cannot be started, or was interrupted.
+pub fn status(command: &mut Command, interrupted: fn() -> bool) -> io::Result<ExitStatus> {
+    let mut child = command.process_group(0).spawn()?;
+    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+    let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+    let mut is_interrupted = false;
+    while !is_interrupted && poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&look)) != Ok(1) {
+        is_interrupted = interrupted();
+    }
+    if is_interrupted {
+        child.kill()?;
+    }
+    let status = child.wait();
+    end_groups([Pid::from_child(&child)]);
+    if is_interrupted { Err(io::ErrorKind::Interrupted.into()) } else { status }
+}
+
+/// Ends the processes of groups whose first process has ended.
+pub(crate) fn end_groups(groups: impl IntoIterator<Item = Pid>) {
+    // While a group has processes, the system does not give its number to another one.
+    let asked = groups.into_iter().filter(|group| kill_process_group(*group, Signal::TERM).is_ok());
+    let (mut left, deadline): (Vec<Pid>, _) = (asked.collect(), Instant::now() + ENDING);
+    while !left.is_empty() && Instant::now() < deadline {
+        let living = living_groups();
+        left.retain(|group| living.contains(&group.as_raw_nonzero().get()));
+        if !left.is_empty() {
+            thread::sleep(TICK);
+        }
+    }
+    for group in left {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// The process groups with a process that has not ended. One that has ended may stay as a zombie: not every first process of a container
+/// waits for it.
+fn living_groups() -> HashSet<i32> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let group = |stat: String| {
+        // PID (NAME) STATE PARENT GROUP
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let is_alive = !matches!(fields.next()?, "Z" | "X");
+        fields.nth(1)?.parse().ok().filter(|_| is_alive)
+    };
+    processes.filter_map(|entry| group(std::fs::read_to_string(entry.path().join("stat")).ok()?)).collect()
 }
 
 #[cfg(test)]

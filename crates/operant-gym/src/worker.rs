@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::description::Description;
 use crate::layout::{Control, Layout, TEXT_BYTES};
-use crate::python;
+use crate::python::{self, end_groups};
 use crate::shared::{SharedWords, post, wait};
 
 /// How often a silent worker is checked for exit.
@@ -124,7 +124,7 @@ impl Worker {
         let mut command = python::module(python, "operant._worker");
         command
             .arg(&argument)
-            // Keeps Ctrl-C in a terminal from workers: the trainer ends them.
+            // Keeps Ctrl-C in a terminal from workers: the trainer ends them, with the processes that their environments start.
             .process_group(0)
             .stdin(Stdio::from(file.try_clone()?))
             // stdout is for results.
@@ -210,15 +210,28 @@ impl Worker {
         post(&shared.words()[self.control.turn]);
     }
 
-    /// Ends the process, at once or after it had time to close its environments.
-    pub(crate) fn end(&mut self, graceful: bool) {
-        if graceful && let Ok(process) = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()) {
-            let timeout = Timespec { tv_sec: CLOSING.as_secs() as i64, tv_nsec: 0 };
+    /// Ends the process: at `deadline` if it closes its environments, else at once.
+    fn end(&mut self, deadline: Option<Instant>) {
+        if let Some(deadline) = deadline
+            && let Ok(process) = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())
+        {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
             let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout));
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Ends workers, at once or after those that have answered had time to close their environments; and the processes that those started.
+pub(crate) fn end(workers: &mut [Worker], graceful: bool) {
+    let deadline = Instant::now() + CLOSING;
+    for worker in workers.iter_mut() {
+        // One that has never answered has no environment to close; it may still import its modules.
+        worker.end((graceful && worker.has_answered).then_some(deadline));
+    }
+    end_groups(workers.iter().map(|worker| Pid::from_child(&worker.child)));
 }
 
 /// How a process ended.

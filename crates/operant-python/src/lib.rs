@@ -15,6 +15,7 @@ mod train;
 mod worker;
 mod world;
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
@@ -34,7 +35,7 @@ mod _core {
         // Worker processes of environments run in the Python of this process.
         let executable: Option<String> = module.py().import("sys")?.getattr("executable")?.extract()?;
         if let Some(executable) = executable.filter(|path| !path.is_empty()) {
-            operant_run::world::set_interpreter(executable.into());
+            operant_run::world::set_interpreter(executable.into(), crate::interrupted);
         }
         Ok(())
     }
@@ -58,7 +59,7 @@ mod _core {
     #[pymodule_export]
     use crate::train::{Control, check_setting, did_you_mean, evaluate, list_runs, metrics, result, train};
     #[pymodule_export]
-    use crate::worker::WorkerChannel;
+    use crate::worker::{WorkerChannel, end_with};
     #[pymodule_export]
     use crate::world::{
         Arg, RecordedDraws, RecordedTurns, Recorder, World, add_world, read_world, write_output,
@@ -103,6 +104,16 @@ fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     info.set_item("instructions", instructions)?;
     info.set_item("lanes", operant_env::LaneWidth::WIDEST as usize)?;
     Ok(info)
+}
+
+thread_local! {
+    /// What a handler of this program raised while an environment was recorded.
+    static RAISED: Cell<Option<PyErr>> = const { Cell::new(None) };
+}
+
+/// Whether the handler of a signal raised something, such as KeyboardInterrupt.
+fn interrupted() -> bool {
+    Python::attach(|py| py.check_signals()).map_err(|raised| RAISED.set(Some(raised))).is_err()
 }
 
 /// Turns a panic into an exception: none crosses into Python.

@@ -32,6 +32,9 @@ const SIGNAL_POLL: Duration = Duration::from_millis(20);
 
 /// The exception for an error of a run.
 pub fn error(error: &operant_run::Error) -> PyErr {
+    if let Some(raised) = crate::RAISED.take() {
+        return raised;
+    }
     let text = config::in_python(&error.to_string());
     match error.kind {
         ErrorKind::Usage => PyValueError::new_err(text),

@@ -1,4 +1,6 @@
-//! A worker process's side of the memory that it shares with its trainer: `operant._worker` waits and answers with it.
+//! A worker process's side of the memory that it shares with its trainer: `operant._worker` waits and answers with it. And its signals.
+
+#![allow(unsafe_code)]
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -8,11 +10,16 @@ use std::time::Duration;
 use operant_gym::shared::{self, SharedWords};
 use pyo3::exceptions::{PyIndexError, PyOSError, PySystemExit};
 use pyo3::prelude::*;
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::process::{
+    Signal, getpgrp, getpid, getppid, kill_current_process_group, set_parent_process_death_signal,
+};
+use signal_hook::low_level::{emulate_default_handler, register};
 
-/// Interval between two checks that the trainer still runs. The system ends this process with the thread that started it, unless that
-/// had ended before.
+/// Interval between two checks that the trainer still runs, for environments that replace the handler of [`PARENT_ENDED`].
 const LOOK: Duration = Duration::from_secs(1);
+
+/// The signal when the thread that started this process has ended. Nothing else uses it.
+const PARENT_ENDED: Signal = Signal::STKFLT;
 
 /// The shared memory, by standard input.
 #[pyclass(module = "operant._core", frozen)]
@@ -25,13 +32,47 @@ impl WorkerChannel {
     fn word(&self, word: usize) -> PyResult<&AtomicU32> {
         self.words.words().get(word).ok_or_else(|| PyIndexError::new_err(format!("there is no word {word}")))
     }
+}
 
-    fn check_parent(&self) -> PyResult<()> {
-        match getppid() {
-            Some(parent) if parent.as_raw_nonzero().get() == self.parent => Ok(()),
-            _ => Err(PySystemExit::new_err("the trainer has ended")),
-        }
+fn has_parent(parent: i32) -> bool {
+    getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent)
+}
+
+/// Ends this process and its process group, if its parent has ended.
+fn check(parent: i32) -> PyResult<()> {
+    if has_parent(parent) {
+        return Ok(());
     }
+    end_group();
+    Err(PySystemExit::new_err("the trainer has ended"))
+}
+
+/// Ends this process and its process group as soon as its parent has ended.
+#[pyfunction]
+pub fn end_with(parent: i32) -> PyResult<()> {
+    handle(PARENT_ENDED.as_raw(), move || {
+        if !has_parent(parent) {
+            end_group();
+        }
+    })?;
+    set_parent_process_death_signal(Some(PARENT_ENDED))
+        .map_err(|error| PyOSError::new_err(error.to_string()))?;
+    check(parent)
+}
+
+/// Ends this process and those that its environments started, which are in its process group.
+fn end_group() {
+    // A process that was forked from a worker does not lead the group.
+    if getpgrp() == getpid() {
+        let _ = kill_current_process_group(Signal::KILL);
+    }
+}
+
+/// Installs a handler.
+fn handle(signal: i32, handler: impl Fn() + Send + Sync + 'static) -> PyResult<()> {
+    // SAFETY: the handlers of this file make system calls only, which a signal may interrupt anything for; they neither allocate, nor
+    // lock, nor panic.
+    unsafe { register(signal, handler) }.map(drop).map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
 #[pymethods]
@@ -41,11 +82,20 @@ impl WorkerChannel {
         let failed = |error: std::io::Error| {
             PyOSError::new_err(format!("standard input is not memory of a trainer: {error}"))
         };
-        set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| failed(error.into()))?;
+        end_with(parent)?;
         let file = File::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
-        let channel = Self { words: SharedWords::open(&file).map_err(failed)?, parent };
-        channel.check_parent()?;
-        Ok(channel)
+        Ok(Self { words: SharedWords::open(&file).map_err(failed)?, parent })
+    }
+
+    /// From now on a signal does not end this process. Processes that are forked from it, and programs that they run, have the default.
+    #[staticmethod]
+    fn survive(signal: i32) -> PyResult<()> {
+        let worker = getpid();
+        handle(signal, move || {
+            if getpid() != worker {
+                let _ = emulate_default_handler(signal);
+            }
+        })
     }
 
     /// Waits until a word is no longer `seen`, and returns it. The process ends if its trainer has ended.
@@ -56,7 +106,7 @@ impl WorkerChannel {
             if now != seen {
                 return Ok(now);
             }
-            self.check_parent()?;
+            check(self.parent)?;
         }
     }
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -644,6 +645,33 @@ class Odd(Steady):
             threading.Event().wait()
 
 
+class Owner(Steady):
+    """Has a process of its own, which ends with `close`, is `left`, ignores SIGTERM, or is forked. It writes what happened to a log."""
+
+    def __init__(self, log: str, how: str) -> None:
+        super().__init__()
+        self.log, self.how = log, how
+        if how == "forked":
+            self.pid = os.fork()
+            if self.pid == 0:
+                signal.pause()
+                os._exit(0)
+        else:
+            deaf = "trap '' TERM; " if how == "deaf" else ""
+            self.pid = subprocess.Popen(["sh", "-c", f"{deaf}exec sleep 300"]).pid
+        self.write(self.pid)
+
+    def write(self, what: Any) -> None:
+        with open(self.log, "a") as log:
+            log.write(f"{what}\n")
+
+    def close(self) -> None:
+        if self.how in ("ended", "forked"):
+            os.kill(self.pid, signal.SIGTERM)
+            os.waitpid(self.pid, 0)
+            self.write("closed")
+
+
 class Waiting(Steady):
     """Makes a file, and waits forever: in a worker's constructor, or in a step."""
 
@@ -653,7 +681,7 @@ class Waiting(Steady):
         self.wait("init")
 
     def wait(self, call: str) -> None:
-        if IS_WORKER and call == self.call:
+        if IS_WORKER and call == self.call or self.call == "record":
             first_time(self.marker)
             threading.Event().wait()
 

@@ -51,14 +51,14 @@ def place(tmp_path, monkeypatch):
     until(lambda: not workers(tmp_path), "the worker processes end")
 
 
-def workers(place):
+def workers(place, module="operant._worker"):
     """Worker processes of runs in a directory."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):
             words = Path("/proc", pid, "cmdline").read_bytes().decode(errors="replace")
             # They have the working directory of their trainer.
-            if "operant._worker" in words and Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(place):
+            if module in words and Path(os.readlink(f"/proc/{pid}/cwd")).is_relative_to(place):
                 found.append(int(pid))
     return found
 
@@ -621,6 +621,36 @@ def test_ctrl_c_and_exceptions_in_python_end_the_workers(place):
     assert not workers(place.path)
 
 
+def owned():
+    """Living processes that environments of `Owner` started, and all lines of their log."""
+    log, alive = Path("log").read_text().split() if Path("log").exists() else [], []
+    for pid in filter(str.isdigit, log):
+        with contextlib.suppress(OSError):
+            if Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z":
+                alive.append(pid)
+    return alive, log
+
+
+@pytest.mark.parametrize("how", ["ended", "deaf", "forked", "left"])
+def test_processes_of_environments_end_with_the_run(place, how):
+    env = f"gym_envs:Owner?log={place.path}/log&how={how}"
+    code, _, err = place.run("train", env, *X, "--set", "env.workers=2")
+    assert code == 0 and "warning" not in err, err
+    alive, log = owned()
+    # Those of four environments, of an evaluation and of the process that read the spaces.
+    assert len([line for line in log if line.isdigit()]) == 6
+    assert log.count("closed") == (6 if how in ("ended", "forked") else 0)
+    until(lambda: not owned()[0], f"the end of {alive}")
+
+
+@pytest.mark.long
+def test_processes_of_environments_end_when_the_trainer_is_killed(place):
+    with started(place, f"gym_envs:Owner?log={place.path}/log&how=left") as process:
+        until(lambda: len(owned()[0]) == 4, "the environments have begun")
+        process.kill()
+    until(lambda: not owned()[0], "the end of the processes")
+
+
 @pytest.mark.parametrize(("call", "number", "code"), [
     ("init", signal.SIGINT, 130), ("init", signal.SIGKILL, -9),
     ("step", signal.SIGINT, 130), ("step", signal.SIGKILL, -9),
@@ -637,6 +667,19 @@ def test_workers_that_wait_end_with_the_trainer(place, call, number, code):
         _, err = process.communicate(timeout=60)
     assert process.returncode == code and "Traceback" not in err, err
     assert call == "step" or not list(place.path.glob("runs/*"))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9), (signal.SIGINT, -2)])
+def test_reading_the_spaces_ends_with_the_program(place, number, code):
+    marker = place.path / "marker"
+    env = f"gym_envs:Waiting?marker={marker}&call=record"
+    program = ["-m", "operant", "train", env] if code != -2 else ["-c", f"import operant; operant.train({env!r})"]
+    with subprocess.Popen([sys.executable, *program], stderr=subprocess.PIPE, text=True) as process:
+        until(marker.exists, "the environment is made")
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == code and ("KeyboardInterrupt" in err) == (code == -2), err
+    until(lambda: not workers(place.path, "operant._record"), "its end")
 
 
 def test_ctrl_c_while_an_environment_hangs_ends_after_its_timeout(place):

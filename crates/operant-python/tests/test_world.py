@@ -689,7 +689,7 @@ def test_what_cannot_be_recorded(files, name, says):
 
 
 def test_recording_needs_a_file_to_write(files):
-    assert record("worlds_here:Tiny") == (1, "usage: python -m operant._record NAME FILE")
+    assert record("worlds_here:Tiny") == (1, "usage: python -m operant._record NAME FILE [PARENT]")
     code, error = record("worlds_here:Tiny", "absent/out.world")
     assert code == 1 and "FileNotFoundError" in error and "Traceback" not in error
 

@@ -1,5 +1,6 @@
 //! Worlds from outside the program: files that `save` wrote, classes in Python, Gymnasium environments, and the worlds that runs keep.
 
+use std::fs::File;
 use std::io::{Write, stderr};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -186,30 +187,32 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
     let path = scratch.path().join(FILE);
     let doing = if name.starts_with("gym:") { "reading the spaces of" } else { "recording" };
     let _ = writeln!(stderr(), "{}", plain(&format!("{doing} {name} with {}", python.display())));
-    let output = python::module(&python, "operant._record")
-        .arg(name)
-        .arg(&path)
-        .stdin(Stdio::null())
+    // A file: processes that the environment starts may keep a pipe open.
+    let printed = scratch.path().join("stderr");
+    let status = File::create(&printed).and_then(|file| {
+        let mut command = python::module(&python, "operant._record");
+        command.arg(name).arg(&path).arg(std::process::id().to_string());
         // What the module prints is not a result of this program.
-        .stdout(std::io::stderr())
-        .stderr(Stdio::piped())
-        .output()
-        .map_err(|error| {
-            Error::usage(format!(
-                "{name} is an environment in Python, and {} cannot be started: {error}",
-                python.display()
-            ))
-            .remedy("activate the Python environment that has operant-rl, or give a file that `save` wrote")
-        })?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
+        let command = command.stdin(Stdio::null()).stdout(std::io::stderr()).stderr(file);
+        python::status(command, INTERPRETER.get().map_or(|| false, |(_, interrupted)| *interrupted))
+    });
+    let status = status.map_err(|error| {
+        Error::usage(format!(
+            "{name} is an environment in Python, and {} cannot be started: {error}",
+            python.display()
+        ))
+        .remedy("activate the Python environment that has operant-rl, or give a file that `save` wrote")
+    })?;
+    let text = std::fs::read(&printed).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    if !status.success() {
         // Python's own message, whether it lacks the package or has an older one.
         let lacks = text.contains("operant._record") && text.contains("No module named");
         let error = Error::usage(if lacks {
             format!("{} has no package operant", python.display())
         } else {
             let said = text.trim_end();
-            match output.status.signal() {
+            match status.signal() {
                 Some(signal) => format!(
                     "{} was killed by signal {signal} while it recorded the environment{}{said}",
                     python.display(),
@@ -218,14 +221,14 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
                 None if said.is_empty() => format!(
                     "{} ended ({}) without recording the environment",
                     python.display(),
-                    output.status
+                    status
                 ),
                 None => said.to_owned(),
             }
         });
         return Err(error.at(name.to_owned()).remedy(if lacks {
             "install it there: pip install operant-rl; or activate the environment that has it"
-        } else if output.status.signal().is_some() {
+        } else if status.signal().is_some() {
             "signal 9 often means too little memory, 11 a fault of a package that the module imports"
         } else {
             "correct the name or the class; docs/your-own-world.md has examples"
@@ -237,31 +240,31 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
             .remedy("check whether the module or the environment's constructor ends the process"));
     }
     // Notes, and warnings of the module.
-    for line in String::from_utf8_lossy(&output.stderr).lines() {
+    for line in text.lines() {
         let _ = writeln!(stderr(), "{}", plain(&format!("{name}: {line}")));
     }
-    let text = read(&path)?;
-    if !Description::is_meant(&text) {
-        return world_of(&text, &path, registry);
+    let recorded = read(&path)?;
+    if !Description::is_meant(&recorded) {
+        return world_of(&recorded, &path, registry);
     }
     let remedy = "correct its spaces, for example with gymnasium.wrappers.TransformObservation";
-    let mut description = description_of(&text, (name, remedy))?;
+    let mut description = description_of(&recorded, (name, remedy))?;
     // The user has named it.
     description.allow();
     Ok(Arc::new(GymEnv::new(description)))
 }
 
-/// The Python of this process, where one runs in it.
-static INTERPRETER: OnceLock<PathBuf> = OnceLock::new();
+/// The Python of this process, where one runs in it, and whether one of its signal handlers raised something.
+static INTERPRETER: OnceLock<(PathBuf, fn() -> bool)> = OnceLock::new();
 
-/// Sets the interpreter of environments in Python; later calls have no effect.
-pub fn set_interpreter(python: PathBuf) {
-    let _ = INTERPRETER.set(python);
+/// Sets the interpreter of environments in Python, and what ends a recording; later calls have no effect.
+pub fn set_interpreter(python: PathBuf, interrupted: fn() -> bool) {
+    let _ = INTERPRETER.set((python, interrupted));
 }
 
 /// The Python that runs modules of the user: that of this process, that of `$VIRTUAL_ENV`, or the first `python3`.
 pub fn interpreter() -> PathBuf {
-    if let Some(python) = INTERPRETER.get() {
+    if let Some((python, _)) = INTERPRETER.get() {
         return python.clone();
     }
     match std::env::var_os("VIRTUAL_ENV") {

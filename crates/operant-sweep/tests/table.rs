@@ -97,7 +97,7 @@ fn a_name_in_a_table_is_looked_up_and_never_recorded() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let dir = swept(place.path());
     let mark = place.path().join("started");
-    operant_run::world::set_interpreter(script(place.path(), &format!("touch {}", mark.display())));
+    operant_run::world::set_interpreter(script(place.path(), &format!("touch {}", mark.display())), || false);
     let program = "os:system?command=true";
     let changes = format!(
         "UPDATE environments SET env = '{program}', name = '{program}'; UPDATE trials SET env = '{program}';

@@ -1,5 +1,5 @@
-"""`python -m operant._record NAME FILE`: `operant train NAME` runs it for `module:Class`, `FILE.py:Class` and `gym:ID`. Writes the
-recorded world to FILE, or the description of a Gymnasium environment."""
+"""`python -m operant._record NAME FILE [PARENT]`: `operant train NAME` runs it for `module:Class`, `FILE.py:Class` and `gym:ID`. Writes the
+recorded world to FILE, or the description of a Gymnasium environment. Ends with the process PARENT."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import traceback
 from types import ModuleType
 from typing import Any
 
-from operant import _gym, _register, _trace, _world
+from operant import _core, _gym, _register, _trace, _world
 
 
 def object_named(name: str) -> Any:
@@ -90,9 +90,11 @@ def _of_name(name: str) -> ModuleType:
 
 
 def main(arguments: list[str]) -> None:
-    if len(arguments) != 2:
-        raise SystemExit("usage: python -m operant._record NAME FILE")
-    name, path = arguments
+    if len(arguments) not in (2, 3):
+        raise SystemExit("usage: python -m operant._record NAME FILE [PARENT]")
+    name, path = arguments[:2]
+    if arguments[2:]:
+        _core.end_with(int(arguments[2]))
     _register.is_importing = True
     _gym.import_from(os.getcwd())
     try:

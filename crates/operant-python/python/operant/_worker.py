@@ -184,9 +184,11 @@ def shown(error: BaseException) -> str:
 
 def main(text: str) -> None:
     argument = json.loads(text)
-    # On Ctrl-C and `operant stop` the trainer saves first, and then ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    # On these the trainer saves first, and then ends this process. Processes that environments start do not ignore them.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+            _core.WorkerChannel.survive(number)
     memory = mmap.mmap(0, 0)
     channel = _core.WorkerChannel(argument["parent"])
     # Environments read nothing from the memory.
