@@ -34,7 +34,7 @@ fn assert_resumes_to_the_same_bits(place: &Sandbox, name: &str, steps: u64) {
 
 #[test]
 fn sigint_saves_and_exits_with_75_and_the_run_resumes() {
-    for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM")] {
+    for (signal, name) in [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM"), (Signal::HUP, "SIGHUP")] {
         let place = Sandbox::new();
         let mut child = start(&place, "stopped", &["--steps", "1e12"]);
         read_until(&mut child, "env_steps");
@@ -55,7 +55,7 @@ fn a_second_signal_ends_the_process_at_once() {
     let place = Sandbox::new();
     // An update that takes far longer than this test.
     let more = ["--set", "update_epochs=10000", "--set", "num_envs=4096", "--set", "num_steps=256"];
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let name = format!("slow-{code}");
         let mut child = start(&place, &name, &more);
         wait_for_health(&place.ring(&name), Health::Reported(RunState::Running));
@@ -85,12 +85,33 @@ fn a_signal_before_training_ends_the_process_and_leaves_nothing() {
     }
 }
 
+#[test]
+fn a_hangup_that_is_ignored_at_the_start_stays_ignored() {
+    let place = Sandbox::new();
+    let train = [&["train", "cartpole", "--name", "kept", "--steps", "1e12", "--json"], SMALL].concat();
+    // As nohup starts it.
+    let mut command = place.shell("trap '' HUP", &train);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut child = child.expect("started");
+    read_until(&mut child, "env_steps");
+    assert!(in_mask(&child, "SigIgn:", Signal::HUP) && !handles(&child, Signal::HUP));
+    send(&child, Signal::HUP);
+    send(&child, Signal::TERM);
+    let stopped = finish(child);
+    assert!(stopped.code == Some(75) && stopped.stderr.contains("SIGTERM"), "{stopped:#?}");
+}
+
 /// Whether a process has installed a handler for this signal.
 fn handles(child: &Child, signal: Signal) -> bool {
+    in_mask(child, "SigCgt:", signal)
+}
+
+/// Whether a signal is in one of the masks of a process's status.
+fn in_mask(child: &Child, mask: &str, signal: Signal) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("alive");
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("a mask");
-    let caught = u64::from_str_radix(caught.trim(), 16).expect("hexadecimal");
-    caught & 1 << (signal.as_raw() - 1) != 0
+    let mask = status.lines().find_map(|line| line.strip_prefix(mask)).expect("a mask");
+    let mask = u64::from_str_radix(mask.trim(), 16).expect("hexadecimal");
+    mask & 1 << (signal.as_raw() - 1) != 0
 }
 
 #[test]

@@ -256,6 +256,11 @@ impl Control {
         self.0.terminate();
     }
 
+    /// Stops the run after its update, as SIGHUP does.
+    fn hang_up(&self) {
+        self.0.hang_up();
+    }
+
     /// Saves a checkpoint, as SIGUSR1 does.
     fn checkpoint(&self) {
         self.0.checkpoint();

@@ -1,8 +1,9 @@
 //! Signals as flags that the training loop reads between updates.
 //!
-//! Before training begins, SIGTERM or SIGINT ends the process at once (143, 130). During training, the first one
+//! Before training begins, SIGTERM, SIGINT or SIGHUP ends the process at once (143, 130, 129). During training, the first one
 //! requests that the loop finish its update, save a checkpoint and end (exit code 75); a later one ends the process at
-//! once. SIGUSR1 requests a checkpoint; training continues. SIGUSR2 pauses training between two updates, and the next
+//! once. SIGHUP, the signal of a terminal that has been closed, has no effect on a daemon, nor where it was ignored at the start
+//! (`nohup`). SIGUSR1 requests a checkpoint; training continues. SIGUSR2 pauses training between two updates, and the next
 //! SIGUSR2 continues it; several within one update count as one.
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ pub struct Signals {
     stop: Arc<AtomicUsize>,
     checkpoint: Arc<AtomicBool>,
     pause: Arc<AtomicBool>,
-    /// Whether the next SIGTERM or SIGINT ends the process at once.
+    /// Whether the next SIGTERM, SIGINT or SIGHUP ends the process at once.
     armed: Arc<AtomicBool>,
 }
 
@@ -36,16 +37,21 @@ impl Signals {
         Signals::default()
     }
 
-    /// Handles SIGTERM, SIGINT, SIGUSR1 and SIGUSR2 from now on, for the life of the process.
+    /// Handles SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and, unless this process is a daemon, SIGHUP from now on, for the life of the process.
     ///
     /// # Errors
     /// When a handler cannot be installed.
-    pub fn listen() -> Result<Self> {
+    pub fn listen(is_daemon: bool) -> Result<Self> {
         let signals = Signals { armed: Arc::new(AtomicBool::new(true)), ..Signals::default() };
         let register = || -> std::io::Result<()> {
-            for (signal, name) in [(SIGTERM, SIGTERM as usize), (SIGINT, SIGINT as usize)] {
+            let hangup = (!is_daemon && !is_ignored(SIGHUP)).then_some(SIGHUP);
+            for signal in [SIGTERM, SIGINT].into_iter().chain(hangup) {
                 flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&signals.armed))?;
-                flag::register_usize(signal, Arc::clone(&signals.stop), name)?;
+                flag::register_usize(signal, Arc::clone(&signals.stop), signal as usize)?;
+            }
+            if is_daemon {
+                // An empty handler, since ignoring the signal would need unsafe code.
+                flag::register(SIGHUP, Arc::default())?;
             }
             flag::register(SIGUSR1, Arc::clone(&signals.checkpoint))?;
             flag::register(SIGUSR2, Arc::clone(&signals.pause))?;
@@ -57,15 +63,6 @@ impl Signals {
         Ok(signals)
     }
 
-    /// From now on a closed terminal (SIGHUP) does not end the process.
-    ///
-    /// # Errors
-    /// When a handler cannot be installed.
-    pub fn ignore_hangup(&self) -> Result<()> {
-        // An empty handler, since ignoring the signal would need unsafe code.
-        flag::register(SIGHUP, Arc::default()).map(drop).map_err(|error| refused(&error))
-    }
-
     /// Not 0 once a stop was requested.
     pub(crate) fn stop_flag(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.stop)
@@ -74,20 +71,22 @@ impl Signals {
     /// The name of the signal that requested a stop, if one did.
     pub fn stopped_by(&self) -> Option<&'static str> {
         const INTERRUPTED: usize = SIGINT as usize;
+        const HUNG_UP: usize = SIGHUP as usize;
         match self.stop.load(Ordering::Relaxed) {
             0 => None,
             INTERRUPTED => Some("SIGINT"),
+            HUNG_UP => Some("SIGHUP"),
             CALLER_STOP => Some(CALLER),
             _ => Some("SIGTERM"),
         }
     }
 
-    /// Training begins: a first SIGTERM or SIGINT no longer ends the process at once.
+    /// Training begins: a first SIGTERM, SIGINT or SIGHUP no longer ends the process at once.
     pub fn begin(&self) {
         self.armed.store(false, Ordering::Relaxed);
     }
 
-    /// From now on a further SIGTERM or SIGINT ends the process at once. Not from the first one on: some senders, such as
+    /// From now on a further SIGTERM, SIGINT or SIGHUP ends the process at once. Not from the first one on: some senders, such as
     /// `timeout`, send each signal twice, to the process and to its group.
     pub fn arm(&self) {
         self.armed.store(true, Ordering::Relaxed);
@@ -106,6 +105,11 @@ impl Signals {
     /// Requests a stop as SIGTERM does.
     pub fn terminate(&self) {
         self.stop.store(SIGTERM as usize, Ordering::Relaxed);
+    }
+
+    /// Requests a stop as SIGHUP does.
+    pub fn hang_up(&self) {
+        self.stop.store(SIGHUP as usize, Ordering::Relaxed);
     }
 
     /// Requests a checkpoint, as SIGUSR1 does.
@@ -127,6 +131,15 @@ impl Signals {
     pub(crate) fn take_checkpoint(&self) -> bool {
         self.checkpoint.swap(false, Ordering::Relaxed)
     }
+}
+
+/// Whether this process ignores a signal, as one that `nohup` started does SIGHUP.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 fn refused(error: &std::io::Error) -> Error {

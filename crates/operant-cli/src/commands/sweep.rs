@@ -107,7 +107,7 @@ killed; by default runs save no periodic checkpoints, so a killed run starts
 again.
 
 Exit codes: 0 finished; 1 every run failed, or the sweep did; 2 bad usage;
-75 stopped by SIGINT or SIGTERM, with checkpoints saved";
+75 stopped by SIGINT, SIGTERM or SIGHUP, with checkpoints saved";
 
 /// Carries out a sweep, prints its report, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
@@ -129,7 +129,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         }
     };
     // After Ray, which handles signals itself.
-    let signals = Signals::listen()?;
+    let signals = Signals::listen(false)?;
     let mut sweep = match (&args.resume, &args.target) {
         (Some(name), _) => {
             let is_set = !line.set.is_empty() || line.config.is_some();

@@ -89,11 +89,12 @@ Steps: a run trains for whole updates of num_envs x num_steps environment steps,
 so --steps is rounded up to the next of them.
 
 Signals (`operant stop` and `operant checkpoint` send them by a run's name):
-  SIGINT, SIGTERM  finish the update, save a checkpoint, exit 75; a second one
-                   ends the process at once (130, 143)
+  SIGINT, SIGTERM, finish the update, save a checkpoint, exit 75; a second one
+  SIGHUP           ends the process at once (130, 143, 129)
   SIGUSR1          save a checkpoint and continue
   SIGUSR2          pause after the update; a second one continues
-  SIGHUP           ends the process, unless it is detached
+A closed terminal sends SIGHUP. It has no effect on a run that is detached or
+started with nohup.
 
 A daemon inherits every open descriptor of its parent, including locks: 9>&-
 closes one.
@@ -101,8 +102,8 @@ closes one.
 Exit codes:
   0    finished                       75        stopped by a signal with a
   1    failed                                   checkpoint saved
-  2    bad usage or configuration     130, 143  ended at once by a second
-  70   a bug in operant                         SIGINT, SIGTERM
+  2    bad usage or configuration     129, 130, ended at once by a second
+  70   a bug in operant               143       SIGHUP, SIGINT, SIGTERM
   With --detach: 0 when training has begun; else the daemon's exit code.
 
 A run leaves in runs/NAME: config.toml, checkpoints/, metrics.csv, a TensorBoard
@@ -128,7 +129,7 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
     if args.detach && !daemon::is_daemon() {
         return detach(args, registry);
     }
-    let signals = Signals::listen()?;
+    let signals = Signals::listen(daemon::is_daemon())?;
     let group = match args.distributed {
         None => Arc::new(Alone) as Arc<dyn Group>,
         Some(Distributed::Nccl) => {
@@ -173,7 +174,6 @@ fn train(
     };
     let mut job = Job { resume, started, progress, log: Log::install(), ..Job::new(requested) };
     if daemon::is_daemon() {
-        signals.ignore_hangup()?;
         job.ready = Some(Box::new(daemon::ready));
     }
     job.signals = signals;

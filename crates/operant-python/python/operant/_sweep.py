@@ -76,7 +76,7 @@ def sweep(
         sweep = operant.sweep({"env": "cartpole", "seeds": 10, "vary": {"learning_rate": [1e-3, 1e-2]}})
         print(sweep.report()["environments"][0]["groups"][0]["score"])
 
-    Ctrl-C stops it with checkpoints and raises KeyboardInterrupt; SIGTERM does the same and raises SystemExit(75).
+    Ctrl-C stops it with checkpoints and raises KeyboardInterrupt; SIGTERM and SIGHUP do the same and raise SystemExit(75).
 
     Args:
         spec: A specification (docs/sweep.md): the path of a TOML file, or a dictionary with the same tables. Or an environment,
@@ -131,7 +131,7 @@ def sweep(
         )
     if progress:
         print(file=sys.stderr)
-    if stopped_by == "SIGTERM":
+    if stopped_by in ("SIGTERM", "SIGHUP"):
         raise SystemExit(75)
     return Sweep(directory)
 

@@ -149,8 +149,8 @@ def train(
         run = operant.train("cartpole", seed=1, total_timesteps=200_000, learning_rate=1e-3)
         print(run.result["eval_return_mean"])
 
-    Ctrl-C finishes the update, saves a checkpoint and raises KeyboardInterrupt; SIGTERM, which `operant stop` sends, does the
-    same and raises SystemExit(75). `operant.resume` continues. On other threads than the main one Python receives no signals.
+    Ctrl-C finishes the update, saves a checkpoint and raises KeyboardInterrupt; SIGTERM, which `operant stop` sends, and SIGHUP
+    do the same and raise SystemExit(75). `operant.resume` continues. On other threads than the main one Python receives no signals.
 
     Args:
         env: "cartpole", "CartPole-v1" or "operant/CartPole-v1"; `operant.envs.names()` lists them. Or a world: a class with
@@ -266,7 +266,7 @@ def _run(
             control=control,
             trust=trust,
         )
-    if stopped_by == "SIGTERM":
+    if stopped_by in ("SIGTERM", "SIGHUP"):
         # The exit code of `operant train`; a notebook's process survives it.
         raise SystemExit(75)
     return Run(directory)
@@ -275,7 +275,8 @@ def _run(
 @contextlib.contextmanager
 def _signals(control: _core.Control) -> Iterator[None]:
     """Lets signals from other programs reach the run, unless this program has its own handlers."""
-    requests = {signal.SIGTERM: control.terminate, signal.SIGUSR1: control.checkpoint, signal.SIGUSR2: control.pause}
+    requests = {signal.SIGTERM: control.terminate, signal.SIGHUP: control.hang_up}
+    requests |= {signal.SIGUSR1: control.checkpoint, signal.SIGUSR2: control.pause}
     before: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():
         for number, request in requests.items():
