@@ -116,7 +116,7 @@ impl Settings {
         usize::try_from(by_samples.min(MAX_ENVS as u64)).unwrap_or(usize::MAX)
     }
 
-    /// Refuses a batch that is too large or that the minibatches do not divide.
+    /// Refuses a batch that is too large, that the minibatches do not divide, or that they divide into single samples.
     pub(super) fn check_minibatches(&self) -> Result<()> {
         let (n, t) = (self.learner.num_envs as u64, self.learner.num_steps as u64);
         let (batch, minibatches) = (self.batch(), self.learner.num_minibatches as u64);
@@ -142,7 +142,14 @@ impl Settings {
         let parts = t / length;
         let count = n * parts;
         if count.is_multiple_of(minibatches) {
-            return Ok(());
+            if batch > minibatches || !self.learner.norm_adv {
+                return Ok(());
+            }
+            let what = format!(
+                "num_minibatches = {minibatches} makes minibatches of one sample, whose advantage norm_adv makes 0, so nothing is learned"
+            );
+            let error = Error::usage(what).remedy("lower num_minibatches, or set norm_adv = false");
+            return Err(at(error, "num_minibatches"));
         }
         let divisors = divisors_of_product(n, parts);
         let below = divisors.iter().rev().find(|divisor| **divisor < minibatches);

@@ -271,6 +271,15 @@ fn minibatches_that_do_not_divide_are_refused_with_the_nearest_that_do() {
 }
 
 #[test]
+fn minibatches_of_one_sample_are_refused_where_their_advantage_would_be_0() {
+    let single = ["num_envs=2", "num_steps=8", "num_minibatches=16"];
+    let error = error_of(&set(&single));
+    assert!(error.what.contains("one sample") && error.place.as_deref() == Some("--set"), "{error}");
+    valid(&[&single[..], &["norm_adv=false"]].concat());
+    valid(&[&single[..2], &["num_minibatches=8"]].concat());
+}
+
+#[test]
 fn batches_beyond_any_memory_are_refused() {
     let error = error_of(&set(&["num_envs=4194304", "num_steps=1048576"]));
     assert!(error.what.contains("too many"), "{error}");
