@@ -43,6 +43,9 @@ pub struct Description {
     /// Whether workers may be started.
     #[serde(skip)]
     pub(crate) may_run: bool,
+    /// Whether only evaluations step it.
+    #[serde(skip)]
+    pub(crate) only_evaluates: bool,
 }
 
 /// A description is invalid.
@@ -102,6 +105,11 @@ impl Description {
     /// Lets workers run the [`Description::program`].
     pub fn allow(&mut self) {
         self.may_run = true;
+    }
+
+    /// Makes environments for evaluations only: those of training have no workers, and observations of zeros.
+    pub fn only_evaluate(&mut self) {
+        self.only_evaluates = true;
     }
 
     /// What workers run: the name that makes the environment, with its arguments, and the directory in which modules are searched last.

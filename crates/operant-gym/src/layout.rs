@@ -75,7 +75,7 @@ pub(crate) struct Layout {
     pub(crate) ends: usize,
     /// `(R, 2)`: returns of the episodes that ended, in double precision.
     pub(crate) returns: usize,
-    /// `(R)`: their lengths; 0 where the game continues after a lost life.
+    /// `(R)`: steps of the episode; where it ended, its length, or 0 where the game continues after a lost life.
     pub(crate) lengths: usize,
     /// Words of all.
     pub(crate) total: usize,

@@ -17,14 +17,14 @@ pub(crate) struct GymStepper {
     running: Arc<Running>,
     tile: TileSpec,
     count: usize,
-    /// None after a final failure.
+    /// None after a final failure, and for environments that are not stepped.
     group: Option<WorkerGroup>,
     /// `(R)`: how often a row began an episode with its own seed.
     seeded: Vec<u32>,
     /// Whether all rows begin new episodes before the next observation.
     begins: bool,
-    /// Words of an observation that are floats.
-    floats: Vec<Range<usize>>,
+    /// Words of an observation that are floats, by the names of their parts.
+    floats: Vec<(String, Range<usize>)>,
     masked: bool,
 }
 
@@ -39,12 +39,13 @@ impl GymStepper {
             return Err(running.error(what, "use gymnasium.make_vec for other modes of autoreset"));
         }
         let count = tile.count.min(tile.rows);
-        let group = running.take_group(tile.rows, count, tile.evaluation)?;
-        let mut floats: Vec<Range<usize>> = Vec::new();
+        let is_stepped = tile.evaluation || !running.description.only_evaluates;
+        let group = is_stepped.then(|| running.take_group(tile.rows, count, tile.evaluation)).transpose()?;
+        let mut floats = Vec::new();
         let mut first = 0;
-        for (_, part) in running.description.spec.obs.parts() {
+        for (name, part) in running.description.spec.obs.parts() {
             if matches!(part, ObsSpace::Box { .. }) {
-                floats.push(first..first + part.words());
+                floats.push((name.to_owned(), first..first + part.words()));
             }
             first += part.words();
         }
@@ -53,27 +54,12 @@ impl GymStepper {
             running,
             tile,
             count,
-            group: Some(group),
+            group,
             seeded: vec![0; tile.rows],
-            begins: true,
+            begins: is_stepped,
             floats,
             masked,
         })
-    }
-
-    /// The seed of the next episode of a row that gets one. The first episodes of a run have seeds as in Gymnasium's vector
-    /// environments: the run's seed plus the environment's number.
-    fn seed(&self, row: usize) -> u32 {
-        let number = self.tile.first + row as u32;
-        let nth = self.seeded[row];
-        if nth == 0 && !self.tile.evaluation {
-            return (self.tile.seed as u32).wrapping_add(number) & (u32::MAX >> 1);
-        }
-        let mut mixed = self.tile.seed ^ if self.tile.evaluation { 0x5bd1_e995_0000_0000 } else { 0 };
-        for word in [u64::from(number), self.tile.step, u64::from(nth)] {
-            mixed = mix(mixed ^ word);
-        }
-        (mixed >> 33) as u32
     }
 
     fn group(&mut self) -> &mut WorkerGroup {
@@ -82,7 +68,7 @@ impl GymStepper {
 
     /// Sets a row to begin an episode with a seed in the next turn.
     fn reset(&mut self, row: usize) {
-        let seed = self.seed(row);
+        let seed = seed(&self.tile, self.tile.first + row as u32, self.seeded[row]);
         self.seeded[row] += 1;
         self.group().reset(row, seed);
     }
@@ -114,19 +100,26 @@ impl GymStepper {
             bits & 0x7f80_0000 != 0x7f80_0000
         };
         for row in worker.rows.clone() {
+            let ended = words[layout.ends + row].load(Ordering::Relaxed) != 0;
+            let stepped = match words[layout.lengths + row].load(Ordering::Relaxed) {
+                0 => "a reset".to_owned(),
+                step => format!("step {step} of its episode"),
+            };
             let reward = double(words, layout.rewards + 2 * row);
             if !(reward as f32).is_finite() {
-                let what = format!("its reward is {reward:?}");
+                let what = format!("after {stepped}: its reward is {reward:?}");
                 return Err(Failure { row: Some(row), what, is_final: false });
             }
-            let ended = words[layout.ends + row].load(Ordering::Relaxed) != 0;
-            let obs = layout.obs_of(worker.turn, row);
-            let last = layout.final_obs + row * layout.words;
-            for first in [Some(obs), ended.then_some(last)].into_iter().flatten() {
-                for range in &self.floats {
+            let obs = (layout.obs_of(worker.turn, row), if ended { "a reset" } else { &stepped });
+            let last = ended.then(|| (layout.final_obs + row * layout.words, stepped.as_str()));
+            for (first, after) in [Some(obs), last].into_iter().flatten() {
+                for (name, range) in &self.floats {
                     if let Some(at) = range.clone().find(|at| !is_finite(first + at)) {
                         let value = f32::from_bits(words[first + at].load(Ordering::Relaxed));
-                        let what = format!("its observation contains {value} (32-bit word {at})");
+                        let of = if name.is_empty() { String::new() } else { format!(" of {name:?}") };
+                        let at = at - range.start;
+                        let what =
+                            format!("after {after}: its observation contains {value} (number {at}{of})");
                         return Err(Failure { row: Some(row), what, is_final: false });
                     }
                 }
@@ -265,6 +258,20 @@ fn set_bits(stepped: &mut Stepped<'_>, row: usize, ends: u32) {
     }
 }
 
+/// The seed of an environment's episode, below 2^31; `nth` counts those with a seed. The first episodes of a run have seeds as in
+/// Gymnasium's vector environments, the run's seed plus the environment's number, if that is below 2^31.
+fn seed(tile: &TileSpec, number: u32, nth: u32) -> u32 {
+    let sum = tile.seed.saturating_add(u64::from(number));
+    if nth == 0 && !tile.evaluation && sum >> 31 == 0 {
+        return sum as u32;
+    }
+    let mut mixed = tile.seed ^ if tile.evaluation { 0x5bd1_e995_0000_0000 } else { 0 };
+    for word in [u64::from(number), tile.step, u64::from(nth)] {
+        mixed = mix(mixed ^ word);
+    }
+    (mixed >> 33) as u32
+}
+
 /// The finaliser of SplitMix64: a bijection that spreads every bit.
 fn mix(word: u64) -> u64 {
     let mut word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -279,6 +286,11 @@ impl Stepper for GymStepper {
             self.begin_all()?;
         }
         seen.obs.fill(0);
+        if self.group.is_none() {
+            // Its observations are never used.
+            seen.legal.fill(u32::MAX);
+            return Ok(());
+        }
         for number in 0..self.group().workers.len() {
             self.write_seen(number, &mut seen);
         }
@@ -333,7 +345,7 @@ impl Stepper for GymStepper {
 
     fn load(&mut self, words: &[u32]) -> Result<(), StepError> {
         self.seeded.copy_from_slice(&words[..self.tile.rows]);
-        self.begins = true;
+        self.begins = self.group.is_some();
         Ok(())
     }
 
@@ -350,5 +362,25 @@ impl Drop for GymStepper {
         if let Some(group) = self.group.take() {
             self.running.give_group(group);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_seed_of_64_bits_repeats_the_episodes_of_another() {
+        let begun = |of_run: u64| -> Vec<u32> {
+            (0..4).map(|number| seed(&TileSpec::new(of_run, 0, 16), number, 0)).collect()
+        };
+        assert_eq!(begun(5), [5, 6, 7, 8]);
+        assert_eq!(begun((1 << 31) - 2)[..2], [(1 << 31) - 2, (1 << 31) - 1]);
+        let runs = [5, 5 + (1 << 31), 5 + (1 << 32), 5 + (1 << 63), u64::MAX];
+        let mut all: Vec<u32> = runs.into_iter().flat_map(begun).collect();
+        assert!(all.iter().all(|seed| seed >> 31 == 0), "{all:?}");
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 5 * 4);
     }
 }

@@ -201,10 +201,10 @@ impl Policy {
                 let array: PyReadonlyArrayDyn<'py, f32> = typed(array, "obs")?;
                 let obs = Obs::Floats(array);
                 if let ObsRows::Floats(all) = obs.rows()?
-                    && all.iter().fold(false, |any, x| any | x.is_nan())
+                    && all.iter().fold(false, |any, x| any | !x.is_finite())
                 {
-                    let index = all.iter().position(|x| x.is_nan()).unwrap_or_default();
-                    return Err(nan("obs", index / low.len(), index % low.len()));
+                    let index = all.iter().position(|x| !x.is_finite()).unwrap_or_default();
+                    return Err(not_finite("obs", all[index], index / low.len(), index % low.len()));
                 }
                 let count = obs.rows()?.rows(space);
                 Ok((obs, count))
@@ -280,8 +280,10 @@ fn typed<'py, T: Element>(array: &Bound<'py, PyAny>, label: &str) -> PyResult<Py
     Ok(array.try_readonly()?)
 }
 
-fn nan(label: &str, row: usize, item: usize) -> PyErr {
-    PyValueError::new_err(format!("{label}: expected numbers, got NaN in row {row}, feature {item}"))
+fn not_finite(label: &str, value: f32, row: usize, item: usize) -> PyErr {
+    PyValueError::new_err(format!(
+        "{label}: expected finite numbers, got {value} in row {row}, feature {item}"
+    ))
 }
 
 /// Observations in words, from an array `(N, numbers)` of each part; and how many they are.
@@ -301,8 +303,8 @@ fn pack<'py>(space: &ObsSpace, given: &[Bound<'py, PyAny>]) -> PyResult<(Obs<'py
         match part {
             ObsSpace::Box { .. } => {
                 let given = typed::<f32>(array, &label)?;
-                let packed = to.pack::<_, 32>(&given, |_, x| (!x.is_nan()).then(|| x.to_bits()))?;
-                packed.map_err(|(row, item, _)| nan(&label, row, item))?;
+                let packed = to.pack::<_, 32>(&given, |_, x| x.is_finite().then(|| x.to_bits()))?;
+                packed.map_err(|(row, item, value)| not_finite(&label, value, row, item))?;
             }
             ObsSpace::Binary { .. } => {
                 // No bit is refused.

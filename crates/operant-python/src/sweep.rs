@@ -146,7 +146,7 @@ pub fn train_task(
                 let text = String::from_utf8_lossy(&file);
                 world::keep(&text, &own)?;
                 // The process of the sweep has checked it.
-                device::find_of_run(&registry, &own, &task.env, None, Trust::All)?
+                device::find_of_run(&registry, &own, &task.env, None, Trust::All, false)?
             }
         };
         let facts = EnvFacts::of(&env.spec(), &registry);

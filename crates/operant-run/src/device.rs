@@ -316,8 +316,8 @@ pub fn find(registry: &Registry, name: &str) -> Result<Arc<dyn AnyEnv>> {
     }
 }
 
-/// The environment of a run: the world that its directory keeps, or the one of that name in the registry. `trained` and `trust` are those of
-/// [`world::of_run`].
+/// The environment of a run: the world that its directory keeps, or the one of that name in the registry. `trained`, `trust` and
+/// `only_evaluates` are those of [`world::of_run`].
 ///
 /// # Errors
 /// When there is none, or [`world::of_run`] refuses it.
@@ -327,8 +327,9 @@ pub fn find_of_run(
     name: &str,
     trained: Option<&Snapshot>,
     trust: Trust,
+    only_evaluates: bool,
 ) -> Result<Arc<dyn AnyEnv>> {
-    match world::of_run(run, name, registry, trained, trust)? {
+    match world::of_run(run, name, registry, trained, trust, only_evaluates)? {
         Some(env) => Ok(env),
         None => registry.find(name).map(Arc::clone).map_err(|unknown| unknown_env(&unknown)),
     }

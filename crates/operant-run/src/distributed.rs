@@ -299,7 +299,7 @@ fn sent_world(text: &str, name: &str, registry: &Registry) -> Result<Arc<dyn Any
     let path = scratch.path().join(world::FILE);
     std::fs::write(&path, text).map_err(|error| failed(&path, &error))?;
     // Process 0 has checked it.
-    device::find_of_run(registry, scratch.path(), name, None, Trust::All)
+    device::find_of_run(registry, scratch.path(), name, None, Trust::All, false)
 }
 
 /// The backend of all processes, in process 0.

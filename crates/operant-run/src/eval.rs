@@ -30,14 +30,14 @@ pub struct EvalTarget {
 }
 
 impl EvalTarget {
-    /// The environment that the checkpoint was trained in. If it is a program, `trust` says whether it may be started.
+    /// The environment that the checkpoint was trained in, for evaluations only. If it is a program, `trust` says whether it may be started.
     ///
     /// # Errors
     /// When it is not there any more, is not that of the checkpoint, or is not trusted.
     pub fn env(&self, registry: &Registry, trust: Trust) -> Result<Arc<dyn AnyEnv>> {
         // RUN/checkpoints/step_N
         let run = self.path.parent().and_then(Path::parent).unwrap_or(Path::new(""));
-        device::find_of_run(registry, run, &self.checkpoint.env, Some(&self.checkpoint.snapshot), trust)
+        device::find_of_run(registry, run, &self.checkpoint.env, Some(&self.checkpoint.snapshot), trust, true)
             .map_err(|error| Error { place: error.place.or(Some(self.path.display().to_string())), ..error })
     }
 }

@@ -78,10 +78,12 @@ impl Resume {
     /// When it is not there any more, is not that of the checkpoint, or is not trusted.
     pub fn env(&self, registry: &Registry, trust: Trust) -> Result<Arc<dyn AnyEnv>> {
         let trained = self.checkpoint.as_ref().map(|(_, checkpoint)| &checkpoint.snapshot);
-        device::find_of_run(registry, self.dir.path(), &self.environment, trained, trust).map_err(|error| {
-            let path = self.checkpoint.as_ref().map(|(path, _)| path.display().to_string());
-            Error { place: error.place.or(path), ..error }
-        })
+        device::find_of_run(registry, self.dir.path(), &self.environment, trained, trust, false).map_err(
+            |error| {
+                let path = self.checkpoint.as_ref().map(|(path, _)| path.display().to_string());
+                Error { place: error.place.or(path), ..error }
+            },
+        )
     }
 
     /// Refuses to train another environment than the run's own.

@@ -101,7 +101,8 @@ fn world_of(text: &[u8], path: &Path, registry: &Registry) -> Result<Arc<dyn Any
 }
 
 /// The world that a run keeps in its directory; None if it trains a built-in environment. `trained` is the checkpoint's snapshot, if there
-/// is one: the file must be that of the training. Workers of a Gymnasium environment can only be started as `trust` says.
+/// is one: the file must be that of the training. Workers of a Gymnasium environment can only be started as `trust` says, and with
+/// `only_evaluates` for evaluations only.
 ///
 /// # Errors
 /// When it cannot be read, is another environment than `name` or than that of the snapshot, or is a program that is not trusted.
@@ -111,6 +112,7 @@ pub fn of_run(
     registry: &Registry,
     trained: Option<&Snapshot>,
     trust: Trust,
+    only_evaluates: bool,
 ) -> Result<Option<Arc<dyn AnyEnv>>> {
     const REMEDY: &str = "restore the file that the run was trained with";
     let path = run.join(FILE);
@@ -135,6 +137,9 @@ pub fn of_run(
     // What it would run is only shown if it is what was trained.
     checked(Arc::new(GymEnv::new(description.clone())))?;
     trust::check(&mut description, run, trust)?;
+    if only_evaluates {
+        description.only_evaluate();
+    }
     Ok(Some(Arc::new(GymEnv::new(description))))
 }
 

@@ -290,7 +290,8 @@ impl Sweep {
         let mut environments = Vec::new();
         for (number, before) in table.bases(&spec)?.into_iter().enumerate() {
             // The table may be a stranger's, so a name in it is looked up, never recorded.
-            let env = device::find_of_run(registry, &worlds_of(path, number), &before.name, None, trust)?;
+            let env =
+                device::find_of_run(registry, &worlds_of(path, number), &before.name, None, trust, false)?;
             let environment = Environment::of(registry, &before.env, &spec, env, executor.device())?;
             let now = &environment.config;
             if *now != before.config {

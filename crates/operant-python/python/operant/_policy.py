@@ -158,7 +158,7 @@ class Policy:
             have the shape, type and first number of its space.
 
         Raises:
-            ValueError: A shape is wrong, an observation has NaN or an index out of bounds, or an action mask is missing.
+            ValueError: A shape is wrong, an observation has NaN, an infinity or an index out of bounds, or an action mask is missing.
             TypeError: A dtype is wrong.
         """
         if self.state_size:

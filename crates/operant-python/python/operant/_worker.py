@@ -136,7 +136,7 @@ class EnvSlot:
     def reset(self, seed: int, words: NDArray[np.uint32]) -> None:
         self.episodic_return, self.length = 0.0, 0
         # What a failed step left.
-        self.rows.rewards[self.row] = self.rows.ends[self.row] = 0
+        self.rows.rewards[self.row] = self.rows.ends[self.row] = self.rows.lengths[self.row] = 0
         self.begin(seed, words)
 
     def step(self, words: NDArray[np.uint32]) -> None:
@@ -158,7 +158,7 @@ class EnvSlot:
             truncated = whole = True
         rows.rewards[row] = reward
         if not (terminated or truncated):
-            rows.ends[row] = 0
+            rows.ends[row], rows.lengths[row] = 0, self.length
             self.write(obs, words)
             self.mask(info)
             return
