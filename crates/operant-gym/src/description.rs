@@ -29,6 +29,9 @@ pub struct Description {
     pub(crate) directory: String,
     /// Whether it provides action masks.
     pub(crate) masked: bool,
+    /// Whether it truncates its episodes itself, after the time limit of `spec`.
+    #[serde(default)]
+    pub(crate) limited: bool,
     /// `start` of each discrete component of an action.
     pub(crate) starts: Vec<i64>,
     /// The environment's own spaces; none in descriptions of earlier versions.
@@ -117,6 +120,27 @@ impl Description {
         [&self.make, &self.directory]
     }
 
+    /// What a user may not expect of training with these spaces.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let is_large = |shape: &Vec<usize>| shape.iter().filter(|side| **side >= SMALLEST_IMAGE).count() > 1;
+        if !has_image(&self.spec.obs) && images(&self.spec.obs).iter().any(is_large) {
+            notes.push(format!(
+                "observation_space: an image gets fully connected layers; convolutions need one image, of shape (H, W) or (H, W, C) from \
+                 {SMALLEST_IMAGE} x {SMALLEST_IMAGE} on: transpose it, or stack several, with gymnasium.wrappers.TransformObservation"
+            ));
+        }
+        if let ActionSpace::Box { low, high } = &self.spec.actions
+            && let Some((low, high)) = low.iter().zip(high).find(|(low, high)| is_far(**low, **high))
+        {
+            notes.push(format!(
+                "action_space: the policy begins with numbers around 0, of standard deviation 1, and clips them to the bounds, here {low} and \
+                 {high}: give gymnasium.wrappers.RescaleAction(env, -1.0, 1.0)"
+            ));
+        }
+        notes
+    }
+
     /// The text of a file.
     pub fn to_json(&self) -> String {
         let mut written = self.clone();
@@ -151,17 +175,26 @@ fn preset(spec: &EnvSpec, atari: bool) -> String {
     text
 }
 
+/// Whether the numbers of an initial policy rarely reach other actions than a bound, or a small part of the actions only.
+fn is_far(low: f64, high: f64) -> bool {
+    // Two standard deviations around 0. Some bounds are the greatest number of a type.
+    let (reached, all) = (high.min(2.0) - low.max(-2.0), high - low);
+    all < 1e30 && reached < all / 10.0
+}
+
+/// The shapes of parts of bytes that are images.
+fn images(obs: &ObsSpace) -> Vec<Vec<usize>> {
+    let parts = obs.parts().into_iter();
+    let shape = |(_, part): (&str, &ObsSpace)| match part {
+        ObsSpace::Bytes { shape } if matches!(shape.len(), 2 | 3) => Some(shape.clone()),
+        _ => None,
+    };
+    parts.filter_map(shape).collect()
+}
+
 /// Whether one part, and only one, is an image that is large enough for convolutions, its channels last.
 fn has_image(obs: &ObsSpace) -> bool {
-    let images: Vec<_> = obs
-        .parts()
-        .into_iter()
-        .filter_map(|(_, part)| match part {
-            ObsSpace::Bytes { shape } if matches!(shape.len(), 2 | 3) => Some(shape.clone()),
-            _ => None,
-        })
-        .collect();
-    matches!(&images[..], [shape] if shape[0].min(shape[1]) >= SMALLEST_IMAGE
+    matches!(&images(obs)[..], [shape] if shape[0].min(shape[1]) >= SMALLEST_IMAGE
         && shape.get(2).is_none_or(|&channels| channels < SMALLEST_IMAGE))
 }
 
@@ -209,6 +242,44 @@ mod tests {
             preset(box_of, r#"{"box":{"low":[-1.0],"high":[1.0]}}"#),
             preset(box_of, r#"{"discrete":[2]}"#)
         );
+    }
+
+    #[test]
+    fn what_may_surprise_is_noted() {
+        let notes = |obs, actions| described(obs, actions).expect("valid").notes().join("\n");
+        let (flat, discrete) = (r#"{"binary":{"shape":[3]}}"#, r#"{"discrete":[2]}"#);
+        for (actions, is_noted) in [
+            (r#"{"box":{"low":[-1.0],"high":[1.0]}}"#, false),
+            (r#"{"box":{"low":[0.0],"high":["inf"]}}"#, false),
+            (r#"{"box":{"low":[-3.4e38],"high":[3.4e38]}}"#, false),
+            (r#"{"box":{"low":[-1.0,100.0],"high":[1.0,200.0]}}"#, true),
+            (r#"{"box":{"low":[-100.0],"high":[100.0]}}"#, true),
+        ] {
+            assert_eq!(notes(flat, actions).contains("RescaleAction"), is_noted, "{actions}");
+        }
+        for (obs, is_noted) in [
+            (r#"{"bytes":{"shape":[48,48,3]}}"#, false),
+            (r#"{"bytes":{"shape":[7,7,3]}}"#, false),
+            (r#"{"bytes":{"shape":[3,48,48]}}"#, true),
+            (r#"{"parts":[["a",{"bytes":{"shape":[48,48]}}],["b",{"bytes":{"shape":[48,48]}}]]}"#, true),
+        ] {
+            assert_eq!(notes(obs, discrete).contains("convolutions"), is_noted, "{obs}");
+        }
+    }
+
+    #[test]
+    fn a_time_limit_above_the_environments_own_is_refused() {
+        use operant_env::AnyEnv;
+        let mut description = described(r#"{"binary":{"shape":[3]}}"#, r#"{"discrete":[2]}"#).expect("valid");
+        let with = |description: &Description, steps: f64| {
+            let options = [("max_episode_steps".to_owned(), steps.into())].into();
+            crate::GymEnv::new(description.clone()).with_options(&options).map(|env| env.spec().time_limit)
+        };
+        assert_eq!(with(&description, 11.0).expect("it has none of its own"), 11);
+        description.limited = true;
+        assert_eq!(with(&description, 10.0).expect("the same"), 10);
+        let error = format!("{:?}", with(&description, 11.0).expect_err("it would end at 10"));
+        assert!(error.contains("gym:X-v0?max_episode_steps=11"), "{error}");
     }
 
     #[test]

@@ -139,6 +139,26 @@ impl Running {
     }
 }
 
+/// Refuses a time limit above that of the environment, which ends its episodes first.
+fn check_limit(description: &Description, name: &str, value: &OptionValue) -> Result<(), OptionError> {
+    let spec = &description.spec;
+    match *value {
+        OptionValue::Number(steps) if description.limited && steps > f64::from(spec.time_limit) => {
+            let problem = format!("is above the environment's own limit of {} steps", spec.time_limit);
+            let remedy = match description.make.split_once('?') {
+                _ if description.atari || !description.make.starts_with("gym:") => {
+                    "raise the limit in the environment".to_owned()
+                }
+                Some(_) => format!("train {}&max_episode_steps={steps}", description.make),
+                None => format!("train {}?max_episode_steps={steps}", description.make),
+            };
+            let (env, name) = (spec.name.clone(), name.to_owned());
+            Err(OptionError::Value { env, name, value: value.clone(), problem, remedy })
+        }
+        _ => Ok(()),
+    }
+}
+
 impl GymEnv {
     /// The environment of a description.
     pub fn new(mut description: Description) -> Self {
@@ -213,7 +233,10 @@ impl AnyEnv for GymEnv {
                 "workers" if whole > 0 => options.workers = whole as usize,
                 "timeout" => options.timeout = number,
                 "restarts" => options.restarts = whole,
-                "max_episode_steps" if whole > 0 => options.time_limit = whole,
+                "max_episode_steps" if whole > 0 => {
+                    check_limit(&description, name, value)?;
+                    options.time_limit = whole;
+                }
                 _ => {}
             }
         }

@@ -64,6 +64,35 @@ def make_steady(length: int = 5) -> Steady:
     return Steady(length)
 
 
+class OldReset(Steady):
+    """The interface of gym before 0.26."""
+
+    def reset(self) -> Any:  # type: ignore[override]
+        return super().reset()[0]
+
+
+class Agents:
+    """As PettingZoo has environments."""
+
+    possible_agents = ("a", "b")
+
+    def observation_space(self, agent: str) -> Any:
+        return spaces.Discrete(2)
+
+    action_space = observation_space
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        return dict.fromkeys(self.possible_agents, 0), {}
+
+    def step(self, actions: Any) -> Any:
+        raise NotImplementedError
+
+
+def make_vector() -> Any:
+    """Several environments in one."""
+    return gymnasium.vector.SyncVectorEnv([Steady] * 2)
+
+
 class Unlimited(Steady):
     """No time limit of its own, and no end."""
 
@@ -673,7 +702,7 @@ class Owner(Steady):
 
 
 class Waiting(Steady):
-    """Makes a file, and waits forever: in a worker's constructor, or in a step."""
+    """Makes a file, and waits forever: in a worker's constructor, in a step, or while its spaces are read."""
 
     def __init__(self, marker: str, call: str) -> None:
         super().__init__()

@@ -721,7 +721,12 @@ def test_workers_that_import_end_with_the_trainer(place, is_killed):
 
 
 @pytest.mark.parametrize(("env", "says"), [
-    ("gym:CartPol-v1", ["CartPol", "Did you mean: `CartPole`"]),
+    ("gym:CartPol-v1", ["CartPol", "Did you mean: `CartPole`", "write gym:MODULE:CartPol-v1"]),
+    ("gym:mine/Level-v0", ["mine", "write gym:MODULE:mine/Level-v0"]),
+    ("gym_envs:OldReset", ["reset()", "'seed'", "write reset(self, *, seed=None, options=None)", _gym.PORT]),
+    ("gym_envs:Broken?where=no_tuple", ["reset() returned ndarray, not (observation, info)", _gym.PORT]),
+    ("gym_envs:Agents", ["Agents has several agents", "for one agent"]),
+    ("gym_envs:make_vector", ["SyncVectorEnv is a vector environment"]),
     ("gym:CartPole-v7", ["v7", "v1"]), ("gym:CartPole-v1?gravity", ["gravity"]),
     ("gym:CartPole-v1?gravity=3", ["unexpected keyword argument 'gravity'"]),
     ("absent_module:Own", ["there is no module absent_module", "path/to/file.py:Class"]),
@@ -758,6 +763,23 @@ def test_a_missing_package_is_named(place, module, env, says):
     place.env["PYTHONPATH"] = f"{place.path}/absent{os.pathsep}{place.env['PYTHONPATH']}"
     code, out, err = place.run("train", env, *X)
     assert (code, out) == (2, "") and f"needs the package {module}" in err and says in err, err
+
+
+@pytest.mark.parametrize(("installed", "says"), [(True, "observation_space: Box is of the package gym"), (False, "No module named 'gym'")])
+def test_environments_of_the_package_gym_are_refused(place, installed, says):
+    if installed:
+        Path("gym").mkdir()
+        Path("gym/__init__.py").write_text("import gymnasium\nclass Env: pass\nclass Box(gymnasium.spaces.Box): pass\n")
+    body = "observation_space = action_space = gym.Box(0, 1)\n    def reset(self): pass\n    def step(self, action): pass\n"
+    Path("old.py").write_text(f"import gym\nclass Old(gym.Env):\n    {body}")
+    code, out, err = place.run("train", "old.py:Old", *X)
+    assert (code, out) == (2, "") and says in err and _gym.PORT in err and "Traceback" not in err, err
+
+
+def test_bytes_that_are_few_are_noted():
+    few, image = (_gym.parts(spaces.Box(0, most, (4,), np.uint8))[0] for most in (3, 255))
+    (note,) = _gym._note(few)
+    assert "from 0 to 3" in note and "MultiDiscrete" in note and not [*_gym._note(image)]
 
 
 def test_python_says_the_same():

@@ -256,6 +256,9 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
     let mut description = description_of(&recorded, (name, remedy))?;
     // The user has named it.
     description.allow();
+    for note in description.notes() {
+        eprintln!("{}", plain(&format!("{name}: note: {note}")));
+    }
     Ok(Arc::new(GymEnv::new(description)))
 }
 

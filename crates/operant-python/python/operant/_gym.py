@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -22,6 +22,9 @@ UNLIMITED = 10_000
 
 # Seconds that an environment has to close.
 CLOSING = 2.0
+
+# Bytes below this are more likely categories than brightnesses.
+FEW_BYTES = 32
 
 # The largest index that the engine has a feature for.
 MOST_CHOICES = 1 << 16
@@ -69,7 +72,15 @@ def make(name: str, *, evaluation: bool = False) -> Any:
     target, arguments, preset = parse(name)
     if is_gym(target):
         id = target.removeprefix("gym:")
-        maker: Callable[..., Any] = lambda **arguments: gymnasium.make(_registered(id), **arguments)  # noqa: E731
+        def maker(**arguments: Any) -> Any:
+            try:
+                return gymnasium.make(_registered(id), **arguments)
+            except (gymnasium.error.NameNotFound, gymnasium.error.NamespaceNotFound) as error:
+                raise ValueError(
+                    f"{error} Worker processes do not run your script: for an environment that a module registers, write gym:MODULE:{id}, or "
+                    "give its class, or a function at the top of a module that makes it"
+                ) from None
+
     else:
         from operant import _record
 
@@ -411,20 +422,15 @@ def describe(name: str) -> tuple[dict[str, Any], list[str]]:
         name = f"{os.path.abspath(path)}:{attribute}{name[len(target) :]}"
     env = make(name)
     try:
-        for attribute in ("observation_space", "action_space", "reset", "step"):
-            if not hasattr(env, attribute):
-                raise ValueError(f"{type(env).__name__} has no {attribute}: it is not a Gymnasium environment")
+        _check_interface(env)
         obs, acts = parts(env.observation_space), actions(env.action_space)
         spaces = own_spaces(env)
-        result = env.reset(seed=0)
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise ValueError(f"reset() returned {type(result).__name__}, not (observation, info)")
-        mask = mask_of(env, result[1]) if acts.choices else None
+        mask = mask_of(env, reset(env, 0)[1]) if acts.choices else None
         if mask is not None:
             _translate.legal_choices(spaces["action"], mask)
-        limit, notes = _limit(env), []
-        if limit is None:
-            limit = UNLIMITED
+        own_limit, notes = _limit(env), [note for part in obs for note in _note(part)]
+        limit = own_limit or UNLIMITED
+        if own_limit is None:
             notes.append(f"{target} has no time limit; the default is {limit} steps (option env.max_episode_steps)")
         id = target.removeprefix("gym:") if is_gym(target) else target.rpartition(":")[2]
         spec = {
@@ -444,11 +450,55 @@ def describe(name: str) -> tuple[dict[str, Any], list[str]]:
         "directory": directory,
         "masked": mask is not None,
         "starts": acts.starts,
+        "limited": own_limit is not None,
         "spaces": spaces,
         "atari": preset == "atari",
         "spec": spec,
     }
     return description, notes
+
+
+#: What environments of gym before 0.26 have to change.
+PORT = "port it from the package gym to Gymnasium: https://gymnasium.farama.org/introduction/migration_guide"
+
+
+def _check_interface(env: Any) -> None:
+    """Refuses what has another interface than Gymnasium's environments."""
+    name = type(env).__name__
+    if hasattr(env, "possible_agents") or callable(getattr(env, "observation_space", None)):
+        raise ValueError(
+            f"{name} has several agents, as PettingZoo's environments; operant trains one: write a gymnasium.Env that plays for one agent"
+        )
+    if hasattr(env, "single_observation_space"):
+        raise ValueError(f"{name} is a vector environment; give what makes one environment, workers make {name} of it")
+    for attribute in ("observation_space", "action_space", "reset", "step"):
+        if getattr(env, attribute, None) is None:
+            raise ValueError(f"{name} has no {attribute}: it is not a Gymnasium environment")
+    for attribute in ("observation_space", "action_space"):
+        space = type(getattr(env, attribute))
+        if space.__module__.partition(".")[0] == "gym":
+            raise ValueError(f"{attribute}: {space.__name__} is of the package gym; {PORT}")
+
+
+def reset(env: Any, seed: int | None) -> tuple[Any, Any]:
+    """The first observation of an episode and its info."""
+    try:
+        result = env.reset(seed=seed) if seed is not None else env.reset()
+    except TypeError as error:
+        if "unexpected keyword argument 'seed'" not in str(error):
+            raise
+        raise ValueError(f"{error}: write reset(self, *, seed=None, options=None), or {PORT}") from error
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ValueError(f"reset() returned {type(result).__name__}, not (observation, info); {PORT}")
+    return result
+
+
+def _note(part: Part) -> Iterator[str]:
+    """What a user may not expect of how the policy sees a part."""
+    most = int(part.space.high.max(initial=0)) if "bytes" in part.spec else 255
+    if most < FEW_BYTES:
+        where = f"observation_space{''.join(f'[{key!r}]' for key in part.path)}"
+        yield f"{where}: numbers from 0 to {most} of type uint8 are divided by 255; a MultiDiscrete space gives each of them a feature"
 
 
 def _close(env: Any) -> None:

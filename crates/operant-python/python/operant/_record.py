@@ -106,6 +106,8 @@ def main(arguments: list[str]) -> None:
     except Exception as error:
         # For errors of the rules the message suffices; other errors need the traceback.
         is_declared = isinstance(error, (TypeError, ValueError)) and _is_ours(error)
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "gym":
+            raise SystemExit(f"{_shown(error)}\n{_gym.PORT}") from error
         raise SystemExit(str(error) if isinstance(error, _trace.TraceError) or is_declared else _shown(error)) from error
 
 

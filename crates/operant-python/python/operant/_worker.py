@@ -113,10 +113,7 @@ class EnvSlot:
             write(value, words[place])
 
     def begin(self, seed: int | None, words: NDArray[np.uint32]) -> None:
-        result = self.env.reset(seed=seed) if seed is not None else self.env.reset()
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise ValueError(f"reset() returned {type(result).__name__}, not (observation, info)")
-        obs, info = result
+        obs, info = _gym.reset(self.env, seed)
         self.write(obs, words)
         self.mask(info)
 
@@ -144,7 +141,7 @@ class EnvSlot:
         result = self.env.step(self.actions.read(rows.actions[row]))
         if not isinstance(result, tuple) or len(result) != 5:
             got = f"{len(result)} values" if isinstance(result, tuple) else type(result).__name__
-            raise ValueError(f"step() returned {got}, not (observation, reward, terminated, truncated, info)")
+            raise ValueError(f"step() returned {got}, not (observation, reward, terminated, truncated, info); {_gym.PORT}")
         obs, reward, terminated, truncated, info = result
         reward = float(reward.item() if isinstance(reward, np.ndarray) else reward)
         self.length += 1
