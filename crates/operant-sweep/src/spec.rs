@@ -188,6 +188,7 @@ impl Spec {
 
     /// The specification of a command line.
     pub fn of_environment(env: &str, given: &Given) -> Result<Self> {
+        config::check_format(Path::new(env))?;
         Self::checked(Raw { env: Some(Value::from(env)), ..Raw::default() }, given)
     }
 

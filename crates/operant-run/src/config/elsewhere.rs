@@ -96,7 +96,7 @@ const ELSEWHERE: &[(&[&str], Counterpart)] = &[
     (&["env_id", "env"], Advice("the environment is an argument without a name: `operant train cartpole`")),
     (&["env_kwargs", "env_config"], Advice("--set env.NAME=VALUE sets an option of the environment")),
     (
-        &["wrapper_class", "env_wrapper", "wrappers", "frame_stack"],
+        &["wrapper_class", "env_wrapper", "vec_env_wrapper", "wrappers", "frame_stack"],
         Advice("give a function that returns one wrapped environment"),
     ),
     (

@@ -106,6 +106,7 @@ impl Layers {
 
     /// A file that must exist, such as `--config` names.
     pub fn file(&mut self, path: &Path) -> Result<()> {
+        check_format(path)?;
         let text = crate::dir::read_text(path).map_err(|error| {
             Error::usage(format!("the configuration file cannot be read: {error}"))
                 .at(path.display().to_string())
@@ -386,6 +387,21 @@ fn parsed(text: &str, origin: &dyn Fn(Option<usize>) -> Origin) -> Result<Table>
             .at(origin(line).to_string())
             .remedy("correct or remove that line; `operant config ENV` prints a valid file")
     })
+}
+
+/// Refuses files that are meant to be YAML or JSON, such as those of Stable-Baselines3's zoo.
+///
+/// # Errors
+/// Usage, with how to write TOML.
+pub fn check_format(path: &Path) -> Result<()> {
+    let ending = path.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
+    if !matches!(ending.as_str(), "yaml" | "yml" | "json") {
+        return Ok(());
+    }
+    Err(Error::usage(format!("{} is read as TOML only", path.display())).at(path.display().to_string()).remedy(
+        "write learning_rate = 3e-4 for learning_rate: 3e-4, true and false for True and False, and a table [NAME] for an environment; \
+         `operant config ENV > FILE.toml` writes a file to start from, docs/sweep.md has a specification",
+    ))
 }
 
 fn unknown_key(name: &str, origin: &Origin) -> Error {

@@ -38,7 +38,7 @@ pub use elsewhere::{Counterpart, elsewhere, key_hint};
 pub use in_python::in_python;
 pub use keys::{find, is_whole, keys, parsed};
 pub(crate) use layers::check_foreign_preset;
-pub use layers::{Layers, accepted_value, option_value};
+pub use layers::{Layers, accepted_value, check_format, option_value};
 pub use operant_learn::setting::{Flag, Key, KeyGroup, Kind};
 pub use origin::{Entry, EnvFacts, Origin};
 pub use requested::Requested;

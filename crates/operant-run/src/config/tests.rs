@@ -208,6 +208,16 @@ fn unknown_keys_name_their_place_and_the_nearest_key() {
 }
 
 #[test]
+fn files_of_other_libraries_have_an_error_of_their_own() {
+    let place = tempfile::tempdir().expect("a directory");
+    let zoo = place.path().join("ppo.yml");
+    std::fs::write(&zoo, "CartPole-v1:\n  n_envs: 8\n").expect("written");
+    let line = CommandLine { config: Some(zoo), ..CommandLine::default() };
+    let error = error_of(&line);
+    assert!(error.what.contains("TOML") && error.remedy.expect("one").contains("learning_rate = 3e-4"));
+}
+
+#[test]
 fn values_out_of_range_are_refused() {
     let refused: &[(&str, &[&str])] = &[
         ("num_envs", &["0", "-1", "many", "1.5"]),
