@@ -78,6 +78,12 @@ pub trait Env: Clone + Send + Sync + 'static {
         leaves.to_vec()
     }
 
+    /// The steps of the episode that a state in its public form counts; 0 if it counts none. `operant replay` applies the time limit to
+    /// them.
+    fn elapsed(&self, _public: &[f64]) -> u64 {
+        0
+    }
+
     /// The length of the public form that starts with `public`. It is constant unless the public form contains the
     /// lengths of lists.
     ///

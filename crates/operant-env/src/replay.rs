@@ -40,7 +40,7 @@ pub struct Outcome {
     pub reward: Vec<f64>,
     /// Whether the rules ended the episode.
     pub terminated: Vec<bool>,
-    /// Whether the time limit, counted from the start of the case, ended it.
+    /// Whether the time limit ended it, counted from the start of the case, or in the state if that counts steps.
     pub truncated: Vec<bool>,
     /// States in the public order.
     pub state: Vec<Vec<f64>>,
@@ -243,20 +243,24 @@ pub(crate) fn to_words<E: Env>(env: &E, case: &Case) -> Result<CaseWords, CaseEr
         E::Action::<f32>::load(&mut Splat(action.iter())).store(&mut RowsMut::new(&mut words, 1, 0));
         words
     };
-    Ok(CaseWords { state: words, actions: case.actions.iter().map(action).collect() })
+    // The device counts from the start of the case.
+    let left = u64::from(spec_of(env).time_limit).saturating_sub(env.elapsed(&case.state)).max(1);
+    let left = usize::try_from(left).unwrap_or(usize::MAX);
+    Ok(CaseWords { state: words, actions: case.actions.iter().take(left).map(action).collect() })
 }
 
 /// The outcome of a case from a device's results, step by step.
 pub(crate) fn from_words<E: Env>(env: &E, steps: &[StepWords<'_>]) -> Outcome {
-    let space = spec_of(env).obs;
+    let EnvSpec { obs: space, time_limit, .. } = spec_of(env);
     let mut outcome = Outcome::default();
     for step in steps {
         outcome.obs.push(space.unpack(step.obs));
         outcome.reward.push(f64::from(step.reward));
         outcome.terminated.push(step.ended[0]);
-        outcome.truncated.push(step.ended[1]);
         let state = E::State::<f32>::load(&mut Rows::new(step.state, 1, 0));
-        outcome.state.push(env.pack(&numbers::<f32, _>(&state)));
+        let state = env.pack(&numbers::<f32, _>(&state));
+        outcome.truncated.push(step.ended[1] || env.elapsed(&state) >= u64::from(time_limit));
+        outcome.state.push(state);
     }
     outcome
 }
@@ -290,7 +294,8 @@ fn run<E: Env, L: Readable>(env: &E, case: &Case) -> Result<Outcome, CaseError> 
         let Step { state: next, reward, terminated } = step::<E, L>(env, &state, case, index)?;
         state = next;
         let terminated = L::mask(terminated);
-        let truncated = index as u64 + 1 >= u64::from(spec.time_limit);
+        let public = env.pack(&numbers::<L, _>(&state));
+        let truncated = env.elapsed(&public).max(index as u64 + 1) >= u64::from(spec.time_limit);
         // Observations are single precision, as in Gymnasium.
         let mut words = ObsWords(Vec::new());
         env.observe(&state).store(&mut words);
@@ -298,7 +303,7 @@ fn run<E: Env, L: Readable>(env: &E, case: &Case) -> Result<Outcome, CaseError> 
         outcome.reward.push(L::float(reward));
         outcome.terminated.push(terminated);
         outcome.truncated.push(truncated);
-        outcome.state.push(env.pack(&numbers::<L, _>(&state)));
+        outcome.state.push(public);
         if terminated || truncated {
             break;
         }

@@ -242,3 +242,34 @@ fn layouts_are_as_frequent_as_in_the_package() {
     println!("{} environments: at most {largest:.2} standard deviations apart", all.len());
     assert_eq!(all.len(), 37);
 }
+
+/// The limit is that of the state, as in the package, whose `step_count` the reward uses too.
+#[test]
+fn a_replay_from_the_middle_of_an_episode_is_truncated_when_its_state_says_so() {
+    let env = builtin().find("MiniGrid-Empty-5x5-v0").expect("an id").clone();
+    let limit = f64::from(env.spec().time_limit);
+    // Walls around an empty room; the agent at (1, 1) turns.
+    let cell = |k: usize| match (k % 5, k / 5) {
+        (3, 3) => [8.0, 1.0, 0.0],
+        (0 | 4, _) | (_, 0 | 4) => [2.0, 5.0, 0.0],
+        _ => [1.0, 0.0, 0.0],
+    };
+    let state = |steps: f64| {
+        let cells = (0..25).flat_map(cell);
+        [5.0, 5.0].into_iter().chain(cells).chain([1.0, 1.0, 0.0, 0.0, 0.0, steps]).collect::<Vec<f64>>()
+    };
+    for (steps, expected) in [(limit - 2.0, 2), (limit - 1.0, 1), (limit, 1), (limit - 9.0, 5)] {
+        let case = Case { state: state(steps), actions: vec![vec![0.0]; 5], draws: None };
+        for arithmetic in [Arithmetic::F64, Arithmetic::F32, Arithmetic::Wide] {
+            let outcome = env.replay(arithmetic, &case).expect("a state of the task");
+            assert_eq!(outcome.truncated.len(), expected, "{steps} of {limit}, {arithmetic:?}");
+            assert_eq!(outcome.truncated.last(), Some(&(expected < 5)), "{steps} of {limit}, {arithmetic:?}");
+        }
+        // A device counts from the start of the case: it gets no action beyond the limit.
+        let words = env.case_words(&case).expect("a state of the task");
+        assert_eq!(words.actions.len(), expected);
+        let obs = vec![0; env.spec().obs.words()];
+        let last = StepWords { obs: &obs, reward: 0.0, ended: [false; 2], state: &words.state };
+        assert_eq!(env.outcome(&[last]).truncated, [steps >= limit]);
+    }
+}

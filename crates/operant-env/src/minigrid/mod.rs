@@ -270,6 +270,10 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
         leaves.into_iter().map(f64::from).collect()
     }
 
+    fn elapsed(&self, public: &[f64]) -> u64 {
+        public[2 + 3 * self.task.cells() + 5] as u64
+    }
+
     /// The length is constant; refuses numbers that no grid of the task has.
     fn public_len(&self, public: &[f64]) -> Result<usize, CaseError> {
         let Task { width, height, .. } = *self.task;
