@@ -95,9 +95,19 @@ fn actions(space: &ActionSpace, is_masked: bool) -> String {
     text
 }
 
+/// Components whose values are a chain of conditions, which the compiler folds. It compiles long chains in quadratic time.
+const CHAINED: usize = 64;
+
 /// A function from the number of a component to its value.
 fn by_component(kind: &str, name: &str, values: &[String]) -> String {
     let (last, others) = values.split_last().expect("an action has a component");
+    if others.len() >= CHAINED {
+        let (count, values) = (values.len(), values.join(", "));
+        return format!(
+            "static __device__ const {kind} {name}_table[{count}] = {{{values}}};\n\
+             __device__ __forceinline__ {kind} {name}(unsigned component) {{ return {name}_table[component]; }}\n"
+        );
+    }
     let chain: String =
         others.iter().enumerate().map(|(k, value)| format!("component == {k}u ? {value} : ")).collect();
     let parameter = if others.is_empty() { "unsigned" } else { "unsigned component" };
@@ -146,7 +156,7 @@ fn fields(leaves: &[Leaf]) -> String {
             continue;
         }
         let same = |other: &&Leaf| other.name.split_once('[').is_some_and(|(n, _)| n == name);
-        let length = leaves[index..].iter().filter(same).count();
+        let length = leaves[index..].iter().take_while(same).count();
         let kind = kind_name(leaf.kind);
         let length = if place.is_empty() { String::new() } else { format!("[{length}]") };
         writeln!(text, "    {kind} {name}{length};").expect("writing to a string");

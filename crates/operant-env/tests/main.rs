@@ -10,6 +10,7 @@ mod doc;
 mod emitted;
 mod flight;
 mod lanes;
+mod large;
 mod memory;
 mod minigrid;
 mod prover;

@@ -1,11 +1,13 @@
 //! Checks that the parts of a world fit together: every parameter and result is one that the environment has, of the right
 //! type, and every result is there once.
 
+use std::collections::HashMap;
+
 use operant_lane::trace::{Function, KEYWORDS, Type};
 use operant_lane::{Kind, Leaf};
 
 use super::World;
-use super::link::Binding;
+use super::link::{Binding, Places};
 use crate::spec::{ActionSpace, ObsSpace};
 
 /// What does not fit together in a world.
@@ -17,6 +19,9 @@ pub struct Problem(String);
 const MOST_LEAVES: usize = 1 << 16;
 /// Longest name.
 const LONGEST: usize = 64;
+
+/// Possible speeds at which a person watches it.
+const FPS: std::ops::RangeInclusive<f32> = 0.1..=1000.0;
 
 /// What names may be.
 const NAMES: &str =
@@ -40,18 +45,29 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
     if !is_name(&spec.name) {
         return problem(format!("the environment has the name \"{}\"; {NAMES}", spec.name));
     }
-    let texts = [&spec.summary, &spec.rules].into_iter().chain(&spec.obs_names).chain(&spec.action_names);
+    let texts = [&spec.summary, &spec.rules]
+        .into_iter()
+        .chain(&spec.aliases)
+        .chain(&spec.obs_names)
+        .chain(&spec.action_names);
     if let Some(text) = texts.into_iter().find(|text| text.contains(char::is_control)) {
         return problem(format!("the text {text:?} is not one line"));
     }
     sizes(&spec.obs)?;
     spec.obs.check().map_err(Problem)?;
     actions(&spec.actions)?;
+    if let Some(alias) = spec.aliases.iter().find(|alias| alias.is_empty() || alias.len() > LONGEST) {
+        return problem(format!("the alias {alias:?} has not 1 to {LONGEST} characters"));
+    }
+    if !FPS.contains(&spec.fps) {
+        let (low, high) = (FPS.start(), FPS.end());
+        return problem(format!("fps is {:?}; {low} to {high} are possible", spec.fps));
+    }
     if spec.time_limit == 0 {
         return problem("the time limit is 0 steps".to_owned());
     }
     fields(leaves)?;
-    let check = Checked { leaves, actions: &spec.actions };
+    let check = Checked { leaves, places: Places::of(leaves), actions: &spec.actions };
     let state: Vec<(Binding, Kind)> =
         leaves.iter().enumerate().map(|(leaf, Leaf { kind, .. })| (Binding::State(leaf), *kind)).collect();
     check.function("reset", reset, Reads { draws: true, ..Reads::default() }, &state)?;
@@ -122,10 +138,13 @@ fn actions(space: &ActionSpace) -> Result<(), Problem> {
             }
         }
         ActionSpace::Box { low, high } => {
-            let is_range = |(low, high): (&f64, &f64)| low.is_finite() && high.is_finite() && low < high;
+            let is_range = |(low, high): (&f64, &f64)| {
+                let (low, high) = (*low as f32, *high as f32);
+                low.is_finite() && high.is_finite() && low < high
+            };
             if low.is_empty() || low.len() != high.len() || !low.iter().zip(high).all(is_range) {
                 return problem(
-                    "each component of the action needs finite bounds with low < high".to_owned(),
+                    "each component of the action needs bounds with low < high that are finite in single precision".to_owned(),
                 );
             }
         }
@@ -170,6 +189,7 @@ struct Reads {
 
 struct Checked<'a> {
     leaves: &'a [Leaf],
+    places: Places<'a>,
     actions: &'a ActionSpace,
 }
 
@@ -186,10 +206,12 @@ impl Checked<'_> {
                 .map_err(|Problem(what)| Problem(format!("{name}: the parameter {parameter}: {what}")))?;
         }
         let mut found = vec![false; results.len()];
+        let positions: HashMap<Binding, usize> =
+            results.iter().enumerate().map(|(position, (result, _))| (*result, position)).collect();
         for output in function.outputs() {
-            let place = Binding::of(&output.place, self.leaves);
+            let place = self.places.find(&output.place);
             let is_next = output.place.starts_with("next.") || !output.place.starts_with("state.");
-            let first = results.iter().position(|(result, _)| Some(*result) == place).filter(|_| is_next);
+            let first = place.and_then(|place| positions.get(&place).copied()).filter(|_| is_next);
             let (words, kind) = match output.kind {
                 Type::Scalar(kind) => (1, kind),
                 Type::Memory(words) => (words, Kind::Uint),
@@ -229,15 +251,17 @@ impl Checked<'_> {
     /// Whether a name refers to a field of the state or, if the type is a memory, to a whole array.
     fn has_array(&self, name: &str, kind: Type) -> bool {
         let Type::Memory(words) = kind else {
-            return self.leaves.iter().any(|leaf| leaf.name == name);
+            return self.places.leaf(name).is_some_and(|leaf| self.leaves[leaf].name == name);
         };
         let array = format!("{name}[");
         let is_word = |leaf: &&Leaf| leaf.name.starts_with(&array) && leaf.kind == Kind::Uint;
-        self.leaves.iter().filter(is_word).count() == words
+        let first = self.places.leaf(name).filter(|leaf| self.leaves[*leaf].name != name);
+        // The words of an array are in order.
+        first.is_some_and(|first| self.leaves[first..].iter().take_while(is_word).count() == words)
     }
 
     fn parameter(&self, name: &str, kind: Type, reads: Reads) -> Result<(), Problem> {
-        let is_right = match Binding::of(name, self.leaves) {
+        let is_right = match self.places.find(name) {
             Some(Binding::State(leaf)) if name.starts_with("state.") && reads.state => match kind {
                 Type::Scalar(kind) => self.leaves[leaf].kind == kind && name[6..] == self.leaves[leaf].name,
                 memory @ Type::Memory(_) => self.has_array(&name[6..], memory),

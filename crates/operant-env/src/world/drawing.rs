@@ -3,7 +3,7 @@
 use operant_lane::trace::Function;
 use serde::{Deserialize, Serialize};
 
-use super::link::Binding;
+use super::link::{Binding, Places};
 use crate::{Point, Scene, Shape};
 use operant_lane::Leaf;
 
@@ -92,7 +92,8 @@ impl Drawing {
 
     /// The picture of a state, `(leaves)`.
     pub(super) fn scene(&self, leaves: &[Leaf], state: &[u32]) -> Scene {
-        let words = self.numbers.call(&mut |name| match Binding::of(name, leaves) {
+        let places = Places::of(leaves);
+        let words = self.numbers.call(&mut |name| match places.find(name) {
             Some(Binding::State(leaf)) => state[leaf..].to_vec(),
             _ => unreachable!("the world was checked"),
         });

@@ -1,12 +1,14 @@
 //! The meaning of the parameters and results of a world's functions, and functions that feed each other.
 
+use std::collections::HashMap;
+
 use operant_lane::Leaf;
 use operant_lane::trace::{Arg, Function, Graph, Literal, Output, Outputs, Type};
 
 use super::DRAWS;
 
 /// The meaning of a parameter or a result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Binding {
     /// A leaf of the state, before (`state.x`) or after (`next.x`).
     State(usize),
@@ -25,12 +27,27 @@ pub(crate) enum Binding {
     Number(usize),
 }
 
-impl Binding {
-    /// The place that a text of a function means, in a world with these leaves. A memory is at its first word.
-    pub(crate) fn of(text: &str, leaves: &[Leaf]) -> Option<Self> {
+/// The leaves of a world by their names; an array is at its first word.
+pub(crate) struct Places<'a>(HashMap<&'a str, usize>);
+
+impl<'a> Places<'a> {
+    pub(crate) fn of(leaves: &'a [Leaf]) -> Self {
+        let names = |(leaf, Leaf { name, .. }): (usize, &'a Leaf)| {
+            let array = name.strip_suffix("[0]");
+            std::iter::once(name.as_str()).chain(array).map(move |name| (name, leaf))
+        };
+        Places(leaves.iter().enumerate().flat_map(names).collect())
+    }
+
+    /// The leaf of a name, or the first of an array.
+    pub(crate) fn leaf(&self, name: &str) -> Option<usize> {
+        self.0.get(name).copied()
+    }
+
+    /// The place that a text of a function means. A memory is at its first word.
+    pub(crate) fn find(&self, text: &str) -> Option<Binding> {
         if let Some(name) = text.strip_prefix("state.").or(text.strip_prefix("next.")) {
-            let is_leaf = |leaf: &Leaf| leaf.name == name || leaf.name.strip_suffix("[0]") == Some(name);
-            return leaves.iter().position(is_leaf).map(Binding::State);
+            return self.leaf(name).map(Binding::State);
         }
         if let Some(draw) = DRAWS.iter().position(|draw| *draw == text) {
             return Some(Binding::Draw(draw));
@@ -45,7 +62,9 @@ impl Binding {
             _ => None,
         }
     }
+}
 
+impl Binding {
     /// The place of a word of a memory that begins here.
     pub(crate) fn after(self, words: usize) -> Self {
         match self {
@@ -76,9 +95,10 @@ fn element(text: &str) -> Option<(&str, usize)> {
 pub(crate) fn observed(function: &Function, observe: &Function) -> Function {
     let (graph, mut outputs) = (Graph::new(), Outputs::new());
     let results = function.inline(&graph, &mut |name, kind| graph.parameter(name, kind));
+    let values = results.iter().map(|result| (result.place.as_str(), result.value)).collect();
     let obs = observe.inline(&graph, &mut |name, kind| {
         let leaf = name.strip_prefix("state.").expect("the world was checked");
-        state_of(&graph, &results, leaf, kind)
+        state_of(&graph, &values, leaf, kind)
     });
     for Output { place, kind, value } in results.iter().chain(&obs) {
         outputs.put(place.clone(), *kind, *value);
@@ -86,9 +106,9 @@ pub(crate) fn observed(function: &Function, observe: &Function) -> Function {
     graph.finish(outputs)
 }
 
-/// The value of a leaf among the results of a function.
-fn state_of(graph: &Graph, results: &[Output], leaf: &str, kind: Type) -> Arg {
-    let find = |place: String| results.iter().find(|result| result.place == place).map(|result| result.value);
+/// The value of a leaf among the results of a function, by their places.
+fn state_of(graph: &Graph, results: &HashMap<&str, Arg>, leaf: &str, kind: Type) -> Arg {
+    let find = |place: String| results.get(place.as_str()).copied();
     match (find(format!("next.{leaf}")), kind) {
         (Some(value), _) => value,
         // A memory of constants is returned word by word.

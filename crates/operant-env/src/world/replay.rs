@@ -2,7 +2,7 @@
 
 use operant_lane::{Kind, Leaf, Purpose};
 
-use super::link::Binding;
+use super::link::{Binding, Places};
 use super::stepper::{Programs, WorldStepper};
 use super::{DRAWS, World};
 use crate::any::{Stepper, TileSpec, Widest};
@@ -86,11 +86,14 @@ impl World {
     fn replay_scalar(&self, case: &CaseWords) -> Outcome {
         let mut outcome = Outcome::default();
         let mut state = case.state.clone();
+        let places = Places::of(&self.leaves);
+        let place = |text: &str| places.find(text).expect("the world was checked");
         for (index, action) in case.actions.iter().enumerate() {
             let (mut next, mut reward, mut terminated) = (state.clone(), 0.0, false);
-            let results = self.step.call(&mut |name| self.parameter(name, &state, action, index));
+            let results =
+                self.step.call(&mut |name| self.parameter(place(name), name, &state, action, index));
             for (output, words) in self.step.outputs().iter().zip(results) {
-                match self.place(&output.place) {
+                match place(&output.place) {
                     Binding::State(leaf) => next[leaf..leaf + words.len()].copy_from_slice(&words),
                     Binding::Reward => reward = f32::from_bits(words[0]),
                     _ => terminated = words[0] != 0,
@@ -98,9 +101,10 @@ impl World {
             }
             state = next;
             let mut obs = vec![0; self.spec.obs.words()];
-            let results = self.observe.call(&mut |name| self.parameter(name, &state, &[], index));
+            let results =
+                self.observe.call(&mut |name| self.parameter(place(name), name, &state, &[], index));
             for (output, words) in self.observe.outputs().iter().zip(results) {
-                if let Binding::Obs(word) = self.place(&output.place) {
+                if let Binding::Obs(word) = place(&output.place) {
                     obs[word..word + words.len()].copy_from_slice(&words);
                 }
             }
@@ -114,13 +118,9 @@ impl World {
         outcome
     }
 
-    fn place(&self, text: &str) -> Binding {
-        Binding::of(text, &self.leaves).expect("the world was checked")
-    }
-
     /// The words of a parameter; chance draws from seed 0, environment 0.
-    fn parameter(&self, name: &str, state: &[u32], action: &[u32], step: usize) -> Vec<u32> {
-        match self.place(name) {
+    fn parameter(&self, place: Binding, name: &str, state: &[u32], action: &[u32], step: usize) -> Vec<u32> {
+        match place {
             Binding::State(leaf) => {
                 // A memory takes as many words as it has.
                 let array = format!("{}[", &name["state.".len()..]);

@@ -7,7 +7,7 @@ use operant_lane::trace::{Function, Type};
 use operant_lane::{Kind, Packed, Purpose};
 
 use super::limits::Limits;
-use super::link::Binding;
+use super::link::{Binding, Places};
 use super::{World, link};
 use crate::any::{Seen, StepError, Stepped, Stepper, TileSpec};
 use crate::running::{BLOCK, MAX_ROWS, Running};
@@ -101,7 +101,8 @@ struct Bound {
 
 impl Bound {
     fn new(program: Program, world: &World) -> Self {
-        let place = |text: &str| Binding::of(text, &world.leaves).expect("the world was checked");
+        let places = Places::of(&world.leaves);
+        let place = |text: &str| places.find(text).expect("the world was checked");
         let inputs = program.inputs().iter().map(|input| (input.clone(), place(&input.name))).collect();
         let outputs = program
             .outputs()

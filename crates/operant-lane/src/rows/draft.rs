@@ -1,15 +1,15 @@
 //! From the nodes of a function to a list of instructions over values, each with as many rows as it needs. Unused
 //! nodes are removed, and conversions that keep all bits emit no instruction.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use crate::trace::{Arg, Function, Item, Op, Operation, Steps, Type};
+use crate::trace::{Arg, Assignment, Function, Item, Op, Operation, Steps, Type};
 
 /// The number of a value: rows that are not placed yet.
 pub(super) type Id = usize;
 
 /// An argument: a value, or a constant by its bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Term {
     Value(Id),
     Constant(u32),
@@ -99,7 +99,7 @@ pub(super) struct Drafts {
 
 pub(super) fn draft(function: &Function) -> Drafts {
     let steps = &function.steps;
-    let mut is_live = Live { steps, nodes: vec![false; steps.nodes.len()], assigns: assigns(steps) };
+    let mut is_live = Live { steps, nodes: vec![false; steps.nodes.len()], assignments: steps.assignments() };
     function.outputs.iter().for_each(|output| is_live.mark(output.value));
     let mut writer = Writer {
         steps,
@@ -114,25 +114,11 @@ pub(super) fn draft(function: &Function) -> Drafts {
     writer.drafts
 }
 
-/// Which step assigns a variable, and to what.
-fn assigns(steps: &Steps) -> HashMap<u32, (Option<Arg>, Arg)> {
-    let mut found = HashMap::new();
-    for item in steps.regions.iter().flatten() {
-        let (condition, assigned) = match item {
-            Item::Node(_) => continue,
-            Item::When { condition, assigned, .. } => (Some(*condition), assigned),
-            Item::Repeat { assigned, .. } => (None, assigned),
-        };
-        found.extend(assigned.iter().map(|(id, result)| (*id, (condition, *result))));
-    }
-    found
-}
-
 /// Finds the nodes that the outputs need.
 struct Live<'a> {
     steps: &'a Steps,
     nodes: Vec<bool>,
-    assigns: HashMap<u32, (Option<Arg>, Arg)>,
+    assignments: HashMap<u32, Assignment>,
 }
 
 impl Live<'_> {
@@ -144,7 +130,7 @@ impl Live<'_> {
                 continue;
             }
             waiting.extend(&self.steps.nodes[id as usize].args);
-            if let Some((condition, result)) = self.assigns.get(&id) {
+            if let Some(Assignment { condition, result, .. }) = self.assignments.get(&id) {
                 waiting.extend(condition);
                 waiting.push(*result);
             }
@@ -260,6 +246,7 @@ impl Writer<'_> {
         self.region(body, leaves);
         // A result that is a variable's value from before must be read before that variable is assigned.
         let variables: Vec<Term> = assigned.iter().map(|(id, _)| self.values[id]).collect();
+        let known: HashSet<Term> = variables.iter().copied().collect();
         let mut moves = Vec::new();
         for ((_, result), &variable) in assigned.iter().zip(&variables) {
             let mut from = self.term(*result);
@@ -267,7 +254,7 @@ impl Writer<'_> {
             if from == variable {
                 continue;
             }
-            if variables.contains(&from) {
+            if known.contains(&from) {
                 let saved = self.fresh(self.drafts.sizes[to]);
                 self.push(Draft::Copy { to: saved, from });
                 from = Term::Value(saved);
@@ -294,20 +281,22 @@ impl Writer<'_> {
             }
         }
         let Some((condition, inner)) = cold else { return false };
+        let inner: HashSet<u32> = inner.iter().map(|(id, _)| *id).collect();
         let keeps = |(variable, result): &(u32, Arg)| {
             let Arg::Node(result) = result else { return false };
             let carried = nodes[*result as usize].args.first();
-            inner.iter().any(|(id, _)| id == result)
+            inner.contains(result)
                 && matches!(carried, Some(Arg::Node(carried)) if nodes[*carried as usize].op == Op::Carried(*variable))
         };
+        // Only values of the body depend on the index.
         let mut waiting = vec![condition];
-        let mut known = std::collections::HashSet::new();
+        let mut known = HashSet::new();
         while let Some(arg) = waiting.pop() {
             let Arg::Node(id) = arg else { continue };
             if id == index {
                 return false;
             }
-            if known.insert(id) {
+            if nodes[id as usize].region == body && known.insert(id) {
                 waiting.extend(&nodes[id as usize].args);
             }
         }

@@ -1,5 +1,7 @@
 //! Allocates rows for values by their lifetimes: a row is free again after the last instruction that needs its value.
 
+use std::collections::{BTreeMap, HashMap};
+
 use super::draft::{Draft, Drafts, Id, Term};
 
 /// The first row of each value; None if it is never written.
@@ -82,11 +84,21 @@ fn lifetimes(drafts: &Drafts) -> Vec<Option<(usize, usize)>> {
             touch(*id, drafts.code.len());
         }
     }
-    // Values that a loop reads from outside are needed in every iteration. Inner loops come first.
+    // Values that a loop reads from outside are needed in every iteration. Inner loops come first; what lives inside of one lives
+    // inside of the loops around it.
+    let mut by_last: BTreeMap<usize, Vec<Id>> = BTreeMap::new();
+    for (id, life) in lives.iter().enumerate() {
+        by_last.entry(life.map_or(usize::MAX, |(_, last)| last)).or_default().push(id);
+    }
     for (begin, end) in loops {
-        for (first, last) in lives.iter_mut().flatten() {
-            if *first < begin && (begin..end).contains(last) {
+        let inside: Vec<usize> = by_last.range(begin..end).map(|(last, _)| *last).collect();
+        let inside: Vec<Id> = inside.iter().filter_map(|last| by_last.remove(last)).flatten().collect();
+        for id in inside {
+            if let Some((first, last)) = &mut lives[id]
+                && *first < begin
+            {
                 *last = end;
+                by_last.entry(end).or_default().push(id);
             }
         }
     }
@@ -96,18 +108,21 @@ fn lifetimes(drafts: &Drafts) -> Vec<Option<(usize, usize)>> {
 /// Free rows, in order.
 struct Pool {
     is_free: Vec<bool>,
+    /// No row before this one is free.
+    lowest: usize,
 }
 
 impl Pool {
     /// The first place with `count` free rows in a sequence.
     fn take(&mut self, count: usize) -> usize {
         let mut run = 0;
-        let found = self.is_free.iter().position(|is_free| {
+        self.lowest += self.is_free[self.lowest..].iter().take_while(|is_free| !**is_free).count();
+        let found = self.is_free[self.lowest..].iter().position(|is_free| {
             run = if *is_free { run + 1 } else { 0 };
             run == count
         });
         let first = match found {
-            Some(last) => last + 1 - count,
+            Some(last) => self.lowest + last + 1 - count,
             None => {
                 // Free rows at the end become part of it.
                 let free = self.is_free.iter().rev().take_while(|is_free| **is_free).count();
@@ -122,6 +137,7 @@ impl Pool {
 
     fn give(&mut self, first: usize, count: usize) {
         self.is_free[first..first + count].fill(true);
+        self.lowest = self.lowest.min(first);
     }
 }
 
@@ -130,9 +146,18 @@ pub(super) fn allocate_rows(drafts: &mut Drafts) -> RowAllocation {
     let lives = lifetimes(drafts);
     let sizes = drafts.sizes.clone();
     let mut rows: Vec<Option<usize>> = vec![None; sizes.len()];
-    let mut pool = Pool { is_free: Vec::new() };
+    let mut pool = Pool { is_free: Vec::new(), lowest: 0 };
     for (_, _, id) in &drafts.parameters {
         rows[*id] = Some(pool.take(sizes[*id]));
+    }
+    // Values that loops keep until their ends.
+    let mut kept: HashMap<usize, Vec<Id>> = HashMap::new();
+    for (id, life) in lives.iter().enumerate() {
+        if let Some((_, last)) = life
+            && matches!(drafts.code.get(*last), Some(Draft::End { .. }))
+        {
+            kept.entry(*last).or_default().push(id);
+        }
     }
     let ends = |id: Id, at: usize| lives[id].is_some_and(|(_, last)| last == at);
     let mut dropped = Vec::new();
@@ -173,11 +198,8 @@ pub(super) fn allocate_rows(drafts: &mut Drafts) -> RowAllocation {
             pool.give(rows[*id].expect("it was written"), sizes[*id]);
         }
         if let Draft::End { .. } = draft {
-            // Values that loops kept until here.
-            for (id, life) in lives.iter().enumerate() {
-                if let (Some((_, last)), Some(row)) = (life, rows[id])
-                    && *last == at
-                {
+            for id in kept.remove(&at).into_iter().flatten() {
+                if let Some(row) = rows[id] {
                     pool.give(row, sizes[id]);
                 }
             }

@@ -11,6 +11,8 @@ use crate::bundle::Kind;
 const MOST_NODES: usize = 1 << 20;
 /// Maximum words of a memory or entries of a table.
 const MOST_WORDS: usize = 1 << 22;
+/// Maximum words of all memories of a function: a program has a row for each that is in use.
+const MOST_MEMORY: usize = 1 << 22;
 /// Maximum nodes that a call may compute, counting loop bodies once per iteration.
 const MOST_COMPUTED: u64 = 1 << 26;
 /// Deepest nesting of cold paths and loops.
@@ -40,8 +42,10 @@ impl Unchecked {
             scopes: vec![None; nodes],
             regions: vec![false; self.steps.regions.len()],
             is_visible: vec![false; nodes],
+            bodies: vec![None; nodes],
             turns: 1,
             computed: 0,
+            words: 0,
         };
         if self.steps.regions.is_empty() {
             return invalid("no regions".to_owned());
@@ -95,16 +99,14 @@ struct Check<'a> {
     regions: Vec<bool>,
     /// Whether a node's value is known at this place.
     is_visible: Vec<bool>,
+    /// The body whose step assigns a variable, once it was met.
+    bodies: Vec<Option<usize>>,
     /// How often this place is reached in a call.
     turns: u64,
     /// Nodes computed in a call.
     computed: u64,
-}
-
-/// The inputs of a loop's body.
-struct Turn<'a> {
-    index: u32,
-    assigned: &'a [(u32, Arg)],
+    /// Words of the memories that were met.
+    words: usize,
 }
 
 impl Check<'_> {
@@ -112,7 +114,7 @@ impl Check<'_> {
         &mut self,
         region: usize,
         results: &[(u32, Arg)],
-        turn: Option<Turn<'_>>,
+        index: Option<u32>,
         depth: usize,
     ) -> Result<(), Invalid> {
         match self.regions.get_mut(region) {
@@ -128,9 +130,9 @@ impl Check<'_> {
         // Variables that the next step has to assign.
         let mut waiting = Vec::new();
         for item in &steps.regions[region] {
-            let (assigned, index, body) = match item {
+            let (assigned, inner, body) = match item {
                 Item::Node(id) => {
-                    self.node(*id, region, turn.as_ref())?;
+                    self.node(*id, region, index)?;
                     if matches!(steps.nodes[*id as usize].op, Op::Variable(_)) {
                         waiting.push(*id);
                     } else if waiting.is_empty() {
@@ -156,11 +158,13 @@ impl Check<'_> {
             if let Item::Repeat { count, .. } = item {
                 self.turns = self.turns.saturating_mul(u64::from(*count));
             }
-            self.compute(1 + assigned.len())?;
-            let turn = index.map(|index| Turn { index, assigned });
-            self.region(body, assigned, turn, depth + 1)?;
+            self.compute(
+                assigned.iter().map(|(id, _)| steps.nodes[*id as usize].kind.words()).sum::<usize>() + 1,
+            )?;
+            assigned.iter().for_each(|(id, _)| self.bodies[*id as usize] = Some(body));
+            self.region(body, assigned, inner, depth + 1)?;
             self.turns = turns;
-            if let Some(index) = index {
+            if let Some(index) = inner {
                 let node = steps.nodes.get(index as usize);
                 let is_own = self.scopes.get(index as usize) == Some(&Some(body));
                 if !is_own || !node.is_some_and(|node| matches!(node.op, Op::Index(_))) {
@@ -198,14 +202,14 @@ impl Check<'_> {
         if found == kind { Ok(()) } else { invalid(format!("{kind:?} is expected, not {found:?}")) }
     }
 
-    fn node(&mut self, id: u32, region: usize, turn: Option<&Turn<'_>>) -> Result<(), Invalid> {
+    fn node(&mut self, id: u32, region: usize, index: Option<u32>) -> Result<(), Invalid> {
         let Some(node) = self.steps.nodes.get(id as usize) else {
             return invalid(format!("there is no node {id}"));
         };
         if self.scopes[id as usize].replace(region).is_some() {
             return invalid(format!("node {id} is computed twice"));
         }
-        self.compute(if let Type::Memory(size) = node.kind { size } else { 1 })?;
+        self.compute(node.kind.words())?;
         let in_node = |Invalid(what)| Invalid(format!("node {id}: {what}"));
         let (uint, mask) = (Type::Scalar(Kind::Uint), Type::Scalar(Kind::Mask));
         let memory = node.kind;
@@ -213,9 +217,15 @@ impl Check<'_> {
             Type::Memory(size) if size == 0 || size > MOST_WORDS => {
                 return invalid(format!("node {id}: a memory of {size} words"));
             }
-            Type::Memory(size) => Some(size),
+            Type::Memory(size) => {
+                self.words += size;
+                Some(size)
+            }
             Type::Scalar(_) => None,
         };
+        if self.words > MOST_MEMORY {
+            return invalid(format!("the memories have more than {MOST_MEMORY} words in all"));
+        }
         let table = |number: &usize| {
             let table = self.steps.tables.get(*number);
             table.ok_or_else(|| Invalid(format!("node {id}: there is no table {number}")))
@@ -246,14 +256,12 @@ impl Check<'_> {
                 true
             }
             Op::Carried(variable) => {
-                let assigned = turn.map_or(&[][..], |turn| turn.assigned);
                 node.args == [Arg::Node(*variable)]
-                    && assigned.iter().any(|(id, _)| id == variable)
+                    && index.is_some()
+                    && self.bodies.get(*variable as usize) == Some(&Some(region))
                     && self.steps.nodes[*variable as usize].kind == node.kind
             }
-            Op::Index(_) => {
-                turn.is_some_and(|turn| turn.index == id) && node.args.is_empty() && node.kind == uint
-            }
+            Op::Index(_) => index == Some(id) && node.args.is_empty() && node.kind == uint,
             Op::Memory(number) => {
                 let table = table(number)?;
                 node.args.is_empty() && size == Some(table.len()) && table[0].kind() == Kind::Uint

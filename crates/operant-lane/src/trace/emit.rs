@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 use super::function::{Function, Output};
-use super::graph::{Arg, Item, Literal, Node, Op, Steps, Type};
+use super::graph::{Arg, Assignment, Item, Literal, Node, Op, Steps, Type};
+use super::operation::Operation;
 use crate::bundle::Kind;
 
 /// A line longer than this is broken by naming a part of it.
@@ -18,7 +19,7 @@ const CONSTANT_ENTRIES: usize = 1024;
 const UNROLLED: u32 = 16;
 
 /// Words that C++ keeps for itself.
-pub const KEYWORDS: &str = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const \
+pub const KEYWORDS: &str = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const \
     consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double \
     dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable namespace new \
     noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires return short \
@@ -44,6 +45,16 @@ const RESERVED: [&str; 16] = [
     "word",
     "min",
 ];
+
+/// Longest name of a value, before its number.
+const LONGEST: usize = 96;
+
+/// The functions that emitted text calls.
+fn called() -> impl Iterator<Item = &'static str> {
+    let words =
+        |operation: &Operation| operation.cuda().split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    Operation::ALL.iter().flat_map(words).filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase()))
+}
 
 impl Function {
     /// The tables of the function, each a line at file scope; `prefix` keeps the names of two functions apart.
@@ -115,6 +126,7 @@ fn copy(to: &str, from: &str, size: usize) -> String {
 struct Printer<'a> {
     steps: &'a Steps,
     prefix: &'a str,
+    assignments: HashMap<u32, Assignment>,
     /// How often each live node is used, and in which region if only in one.
     uses: HashMap<u32, (usize, usize)>,
     /// The last node that uses a node; `None` if its value is used at the end of a region.
@@ -122,62 +134,56 @@ struct Printer<'a> {
     /// The text of a node, and whether it binds tighter than any operator.
     texts: HashMap<u32, (String, bool)>,
     names: HashSet<String>,
+    /// The next number for each name that is taken.
+    numbers: HashMap<String, u32>,
     temporaries: usize,
     out: String,
 }
 
 impl<'a> Printer<'a> {
     fn new(steps: &'a Steps, outputs: &[Output], prefix: &'a str) -> Self {
-        let names = RESERVED.iter().copied().chain(KEYWORDS.split_whitespace()).map(str::to_owned).collect();
+        let names = RESERVED.iter().copied().chain(KEYWORDS.split_whitespace()).chain(called());
+        let names = names.map(str::to_owned).collect();
         let mut printer = Self {
             steps,
+            assignments: steps.assignments(),
             prefix,
             uses: HashMap::new(),
             last_use: HashMap::new(),
             texts: HashMap::new(),
             names,
+            numbers: HashMap::new(),
             temporaries: 0,
             out: String::new(),
         };
         for output in outputs {
-            printer.use_in(output.value, 0, None);
+            printer.count_uses(output.value);
         }
         printer
     }
 
-    /// Counts a use of `arg` in `region` by the node `user`; the first use also counts the uses by the argument's own
-    /// node.
-    fn use_in(&mut self, arg: Arg, region: usize, user: Option<u32>) {
-        let Arg::Node(id) = arg else { return };
-        let last = self.last_use.entry(id).or_insert(user);
-        *last = last.zip(user).map(|(last, user)| last.max(user));
-        let count = self.uses.entry(id).or_insert((0, region));
-        count.0 += 1;
-        if count.1 != region {
-            count.1 = usize::MAX;
-        }
-        if count.0 > 1 {
-            return;
-        }
-        let steps = self.steps;
-        let node = &steps.nodes[id as usize];
-        for &arg in &node.args {
-            self.use_in(arg, node.region, Some(id));
-        }
-        if matches!(node.op, Op::Variable(_)) {
-            for item in &steps.regions[node.region] {
-                let (assigned, body) = match item {
-                    Item::When { condition, assigned, body } if assigned.iter().any(|&(v, _)| v == id) => {
-                        self.use_in(*condition, node.region, Some(id));
-                        (assigned, body)
-                    }
-                    Item::Repeat { assigned, body, .. } if assigned.iter().any(|&(v, _)| v == id) => {
-                        (assigned, body)
-                    }
-                    _ => continue,
-                };
-                let result = assigned.iter().find(|&&(v, _)| v == id).expect("assigned").1;
-                self.use_in(result, *body, None);
+    /// Counts a use of `output` at the end of region 0, and the uses of what it needs. The first use of a node also counts the uses
+    /// by the node itself.
+    fn count_uses(&mut self, output: Arg) {
+        // Argument, region and user of each use.
+        let mut waiting = vec![(output, 0, None)];
+        while let Some((arg, region, user)) = waiting.pop() {
+            let Arg::Node(id) = arg else { continue };
+            let last = self.last_use.entry(id).or_insert(user);
+            *last = last.zip(user).map(|(last, user)| last.max(user));
+            let count = self.uses.entry(id).or_insert((0, region));
+            count.0 += 1;
+            if count.1 != region {
+                count.1 = usize::MAX;
+            }
+            if count.0 > 1 {
+                continue;
+            }
+            let node = &self.steps.nodes[id as usize];
+            waiting.extend(node.args.iter().map(|&arg| (arg, node.region, Some(id))));
+            if let Some(Assignment { condition, result, body }) = self.assignments.get(&id) {
+                waiting.extend(condition.map(|condition| (condition, node.region, Some(id))));
+                waiting.push((*result, *body, None));
             }
         }
     }
@@ -187,19 +193,23 @@ impl<'a> Printer<'a> {
     }
 
     fn unique(&mut self, preferred: &str) -> String {
-        let clean: String =
-            preferred.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        let letters = preferred.chars().take(LONGEST);
+        let clean: String = letters.map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let clean = clean.trim_end_matches('_');
-        // Elements of tuples and arrays have numbers for names.
-        let letter =
-            if clean.starts_with(|c: char| c.is_ascii_digit()) || clean.is_empty() { "v" } else { "" };
-        let clean = format!("{letter}{clean}");
+        // Elements of tuples and arrays have numbers for names. Macros and what else the kernels declare begin as the others.
+        let taken = |name: &str| {
+            name.is_empty() || name.starts_with("env_") || !name.starts_with(|c: char| c.is_ascii_lowercase())
+        };
+        let clean = format!("{}{clean}", if taken(clean) { "v" } else { "" });
         let mut name = clean.clone();
-        let mut number = 2;
-        while !self.names.insert(name.clone()) {
-            name = format!("{clean}_{number}");
-            number += 1;
+        if self.names.contains(&name) {
+            let number = self.numbers.entry(clean.clone()).or_insert(2);
+            while self.names.contains(&name) {
+                name = format!("{clean}_{number}");
+                *number += 1;
+            }
         }
+        self.names.insert(name.clone());
         name
     }
 

@@ -77,8 +77,9 @@ impl Function {
         expands_philox: bool,
     ) -> Vec<Output> {
         let values = vec![None; self.steps.nodes.len()];
+        let tables = vec![None; self.steps.tables.len()];
         let mut replay =
-            Replay { steps: &self.steps, graph, parameter, expands_philox, values, philox: None };
+            Replay { steps: &self.steps, graph, parameter, expands_philox, values, tables, philox: None };
         replay.region(0);
         let output = |output: &Output| Output { value: replay.map(output.value), ..output.clone() };
         self.outputs.iter().map(output).collect()
@@ -106,6 +107,8 @@ struct Replay<'a> {
     expands_philox: bool,
     /// The new value of each node, once it is known.
     values: Vec<Option<Arg>>,
+    /// The new number of each table, once it is used.
+    tables: Vec<Option<usize>>,
     /// The latest call of Philox in this region: its arguments and its four words.
     philox: Option<(Vec<Arg>, [Arg; 4])>,
 }
@@ -195,17 +198,19 @@ impl Replay<'_> {
                 self.philox(*word, args)
             }
             Op::Table(table) => {
-                let table = self.steps.tables[*table].clone();
+                let entries = &self.steps.tables[*table];
                 match self.map(node.args[0]) {
-                    Arg::Literal(index) => Arg::Literal(table[(index.word() as usize).min(table.len() - 1)]),
+                    Arg::Literal(index) => {
+                        Arg::Literal(entries[(index.word() as usize).min(entries.len() - 1)])
+                    }
                     index => {
-                        let op = Op::Table(self.graph.table(table));
+                        let op = Op::Table(self.table(*table));
                         Arg::Node(self.graph.record(op, vec![index], node.kind))
                     }
                 }
             }
             Op::Memory(table) => {
-                let op = Op::Memory(self.graph.table(self.steps.tables[*table].clone()));
+                let op = Op::Memory(self.table(*table));
                 Arg::Node(self.graph.record(op, Vec::new(), node.kind))
             }
             // What has become constant may be past the end now.
@@ -224,6 +229,11 @@ impl Replay<'_> {
             self.graph.name(new, name);
         }
         self.values[id as usize] = Some(value);
+    }
+
+    fn table(&mut self, number: usize) -> usize {
+        let (steps, graph) = (self.steps, self.graph);
+        *self.tables[number].get_or_insert_with(|| graph.table(steps.tables[number].clone()))
     }
 
     fn philox(&mut self, word: u8, args: Vec<Arg>) -> Arg {
@@ -321,7 +331,8 @@ impl Call<'_> {
             Op::Memory(table) => self.steps.tables[*table].iter().map(|entry| entry.word()).collect(),
             Op::Words => args.iter().map(|&arg| self.word(arg)).collect(),
             Op::Element => {
-                let memory = self.words(args[0]);
+                let Arg::Node(memory) = args[0] else { unreachable!("memory is a node") };
+                let memory = &self.values[memory as usize];
                 vec![memory[(self.word(args[1]) as usize).min(memory.len() - 1)]]
             }
             Op::Store => {

@@ -114,6 +114,13 @@ pub enum Type {
     Memory(usize),
 }
 
+impl Type {
+    /// Words of a value.
+    pub(crate) fn words(self) -> usize {
+        if let Type::Memory(size) = self { size } else { 1 }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Node {
     pub(crate) op: Op,
@@ -148,12 +155,41 @@ pub(crate) struct Steps {
     pub(crate) tables: Vec<Vec<Literal>>,
 }
 
+/// How a step assigns a variable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Assignment {
+    /// The condition of a cold path; None in a loop.
+    pub(crate) condition: Option<Arg>,
+    pub(crate) result: Arg,
+    pub(crate) body: usize,
+}
+
+impl Steps {
+    /// How each variable is assigned.
+    pub(crate) fn assignments(&self) -> HashMap<u32, Assignment> {
+        let mut found = HashMap::new();
+        for item in self.regions.iter().flatten() {
+            let (condition, assigned, body) = match item {
+                Item::Node(_) => continue,
+                Item::When { condition, assigned, body } => (Some(*condition), assigned, *body),
+                Item::Repeat { assigned, body, .. } => (None, assigned, *body),
+            };
+            found.extend(
+                assigned.iter().map(|(id, result)| (*id, Assignment { condition, result: *result, body })),
+            );
+        }
+        found
+    }
+}
+
 /// The node that computes an operation on certain arguments.
 type Known = HashMap<(Op, Vec<Arg>), u32>;
 
 #[derive(Debug, Default)]
 pub(super) struct Inner {
     pub(super) steps: Steps,
+    /// The number of each table.
+    tables: HashMap<Vec<Literal>, usize>,
     /// Open regions, innermost last, each with the nodes computed in it so far.
     open: Vec<(usize, Known)>,
 }
@@ -172,7 +208,7 @@ impl Graph {
     /// An empty recording.
     pub fn new() -> Self {
         let steps = Steps { regions: vec![Vec::new()], ..Steps::default() };
-        Graph(RefCell::new(Inner { steps, open: vec![(0, HashMap::new())] }))
+        Graph(RefCell::new(Inner { steps, tables: HashMap::new(), open: vec![(0, HashMap::new())] }))
     }
 
     /// The node that computes `op`, shared with an equal one that is already computed here.
@@ -198,12 +234,14 @@ impl Graph {
 
     /// The number of a table, shared with an equal one.
     pub(super) fn table(&self, entries: Vec<Literal>) -> usize {
-        let mut inner = self.0.borrow_mut();
-        if let Some(known) = inner.steps.tables.iter().position(|table| *table == entries) {
-            return known;
+        let inner = &mut *self.0.borrow_mut();
+        if let Some(known) = inner.tables.get(&entries) {
+            return *known;
         }
-        inner.steps.tables.push(entries);
-        inner.steps.tables.len() - 1
+        inner.steps.tables.push(entries.clone());
+        let number = inner.steps.tables.len() - 1;
+        inner.tables.insert(entries, number);
+        number
     }
 
     /// Names a node unless it has a name.

@@ -17,7 +17,7 @@ mod values;
 pub use emit::KEYWORDS;
 pub use function::{Function, Output};
 pub use graph::{Arg, Graph, Literal, Outputs, Type};
-pub(crate) use graph::{Item, Op, Steps};
+pub(crate) use graph::{Assignment, Item, Op, Steps};
 pub use memory::Recorded;
 pub use operation::Operation;
 pub(crate) use operation::{Arithmetic, OperationVisitor};
