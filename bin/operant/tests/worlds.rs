@@ -56,6 +56,15 @@ fn files_that_are_no_worlds_are_refused() {
     place.operant(&["envs", "later.world"]).assert_error(2, &["version 9", "update operant"]);
     place.write("own.world", &text.replacen("solved_at = 475.0", "run_dir = 'there'", 1));
     place.operant(&["train", "own.world"]).assert_error(2, &["preset sets run_dir", "own.world"]);
+    place.write(
+        "alias.world",
+        &text.replacen("\"summary\"", "\"aliases\": [\"mine\", \"CartPole-v1\"], \"summary\"", 1),
+    );
+    place
+        .operant(&["train", "alias.world"])
+        .assert_error(2, &["an alias of the world names the built-in environment cartpole", "remove the alias"]);
+    place.write("slow.world", &text.replacen("\"fps\": 50.0", "\"fps\": 1e-38", 1));
+    place.operant(&["play", "slow.world"]).assert_error(2, &["fps is 1e-38; 0.1 to 1000 are possible"]);
     place.write("taken.world", &text.replacen("my_cartpole", "cartpole", 1));
     place
         .operant(&["train", "taken.world"])

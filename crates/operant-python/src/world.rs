@@ -8,7 +8,7 @@ use std::sync::{Arc as Shared, Mutex, OnceLock, PoisonError};
 use operant_env::lane::trace::{self, Graph, Literal, Operation, Outputs, Type, Value};
 use operant_env::lane::{Draws, Float, HeldDraws, Kind, Uint};
 use operant_env::world::{self, LoadError, WorldEnv};
-use operant_env::{AnyEnv, Registry};
+use operant_env::{AnyEnv, EnvSpec, Registry};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -377,8 +377,14 @@ impl Asked {
 /// Registers the world under its name in this process, replacing any other of that name.
 #[pyfunction]
 pub fn add_world(world: &World) -> PyResult<()> {
-    let name = world.0.spec().name;
-    if operant_env::builtin().known().contains_key(&name) {
+    let EnvSpec { name, aliases, .. } = world.0.spec();
+    let known = operant_env::builtin().known();
+    if let Some(alias) = aliases.iter().find(|alias| known.contains_key(*alias)) {
+        return Err(PyValueError::new_err(format!(
+            "the alias {alias} names a built-in environment; remove it"
+        )));
+    }
+    if known.contains_key(&name) {
         return Err(PyValueError::new_err(format!(
             "there is a built-in environment {name}; give the world another name, such as @operant.world(name=\"my_{name}\")"
         )));

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::sync::{Arc, OnceLock};
 
 use operant_env::world::{LoadError, MAX_FILE, World, WorldEnv};
-use operant_env::{AnyEnv, Registry};
+use operant_env::{AnyEnv, EnvSpec, Registry};
 pub use operant_gym::python;
 use operant_gym::{Description, DescriptionError, GymEnv};
 use operant_learn::{Snapshot, check_content};
@@ -89,10 +89,17 @@ fn world_of(text: &[u8], path: &Path, registry: &Registry) -> Result<Arc<dyn Any
     if let Some(Ok(preset)) = world.spec.preset.as_ref().map(|preset| preset.parse()) {
         config::check_foreign_preset(&preset).map_err(|error| error.at(path.display().to_string()))?;
     }
-    let name = &world.spec.name;
+    let EnvSpec { name, aliases, .. } = &world.spec;
     // A process that trained the world may know it already.
     let is_built_in = |env: &Arc<dyn AnyEnv>| env.file().is_none();
-    if let Some(known) = registry.find(name).ok().filter(|env| is_built_in(env)).map(|env| env.spec().name) {
+    let known =
+        |name: &String| registry.find(name).ok().filter(|env| is_built_in(env)).map(|env| env.spec().name);
+    if let Some(known) = aliases.iter().find_map(known) {
+        return Err(Error::usage(format!("an alias of the world names the built-in environment {known}"))
+            .at(path.display().to_string())
+            .remedy("remove the alias"));
+    }
+    if let Some(known) = known(name) {
         return Err(Error::usage(format!("the world has the name of the built-in environment {known}"))
             .at(path.display().to_string())
             .remedy(format!("give it another name, such as @operant.world(name=\"my_{name}\")")));
