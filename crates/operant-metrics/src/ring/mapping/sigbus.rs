@@ -4,7 +4,7 @@
 
 use std::mem::MaybeUninit;
 use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
@@ -13,9 +13,10 @@ const RANGES: usize = 256;
 
 static GUARDED: [Range; RANGES] = [const { Range::free() }; RANGES];
 
-/// A guarded range. `length` is stored last when a range is taken, and first when it is released.
+/// A guarded range. Only who has taken it changes it, and `sequence` is odd meanwhile.
 struct Range {
     taken: AtomicBool,
+    sequence: AtomicUsize,
     start: AtomicUsize,
     length: AtomicUsize,
     writable: AtomicBool,
@@ -26,11 +27,36 @@ impl Range {
     const fn free() -> Self {
         Range {
             taken: AtomicBool::new(false),
+            sequence: AtomicUsize::new(0),
             start: AtomicUsize::new(0),
             length: AtomicUsize::new(0),
             writable: AtomicBool::new(false),
             hit: AtomicBool::new(false),
         }
+    }
+
+    /// Changes a range that the caller has taken; of length 0 it contains nothing.
+    fn set(&self, start: usize, length: usize, writable: bool) {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.start.store(start, Ordering::Relaxed);
+        self.length.store(length, Ordering::Relaxed);
+        self.writable.store(writable, Ordering::Relaxed);
+        self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
+    }
+
+    /// Start, length and whether it is writable; None while that changes.
+    fn get(&self) -> Option<(usize, usize, bool)> {
+        let sequence = self.sequence.load(Ordering::Acquire);
+        let found = (
+            self.start.load(Ordering::Relaxed),
+            self.length.load(Ordering::Relaxed),
+            self.writable.load(Ordering::Relaxed),
+        );
+        fence(Ordering::Acquire);
+        let is_whole = sequence.is_multiple_of(2) && self.sequence.load(Ordering::Relaxed) == sequence;
+        is_whole.then_some(found)
     }
 }
 
@@ -45,9 +71,7 @@ impl Guard {
         let free = |range: &&Range| !range.taken.swap(true, Ordering::AcqRel);
         let range = GUARDED.iter().find(free)?;
         range.hit.store(false, Ordering::Relaxed);
-        range.writable.store(writable, Ordering::Relaxed);
-        range.start.store(start, Ordering::Relaxed);
-        range.length.store(length, Ordering::Release);
+        range.set(start, length, writable);
         Some(Guard(range))
     }
 
@@ -60,7 +84,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.0.length.store(0, Ordering::Release);
+        self.0.set(0, 0, false);
         self.0.taken.store(false, Ordering::Release);
     }
 }
@@ -84,12 +108,11 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     // SAFETY: the kernel passes a valid siginfo to a handler with SA_SIGINFO, and SIGBUS carries an address.
     let address = unsafe { (*info).si_addr() } as usize;
     for range in &GUARDED {
-        let length = range.length.load(Ordering::Acquire);
-        let start = range.start.load(Ordering::Relaxed);
+        // The range with this address does not change, since its mapping is in use.
+        let Some((start, length, writable)) = range.get() else { continue };
         if address.wrapping_sub(start) >= length {
             continue;
         }
-        let writable = range.writable.load(Ordering::Relaxed);
         let access = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         // SAFETY: the range is a mapping that lives (its guard is dropped before it), words in it are accessed
         // through atomics only, and zeros are valid words. MAP_FIXED replaces the pages in one step.
@@ -118,6 +141,28 @@ mod tests {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(path).unwrap();
         file.set_len(3 * 4096).unwrap();
         file
+    }
+
+    #[test]
+    fn a_range_is_read_whole_or_not_at_all() {
+        static RANGE: super::Range = super::Range::free();
+        std::thread::scope(|scope| {
+            let changing = scope.spawn(|| {
+                for k in 0..400_000 {
+                    RANGE.set(k, 3 * k, k % 2 == 1);
+                }
+            });
+            let mut read = 0;
+            while !changing.is_finished() || read == 0 {
+                if let Some((start, length, writable)) = RANGE.get() {
+                    assert!(
+                        length == 3 * start && writable == (start % 2 == 1),
+                        "{start}, {length}, {writable}"
+                    );
+                    read += 1;
+                }
+            }
+        });
     }
 
     #[test]
