@@ -10,8 +10,8 @@
 //! ```
 
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -211,8 +211,8 @@ pub fn open_own(path: &Path) -> std::io::Result<File> {
     }
 }
 
-/// Writes a file that the user names. A regular file is replaced as a whole; a link stays and leads to what is written. Anything else,
-/// such as a pipe or /dev/stdout, is written to.
+/// Writes a file that the user names. A regular file is replaced as a whole, or written to if it has other names or its directory takes no
+/// new file; a link stays and leads to what is written. Anything else, such as a pipe or /dev/stdout, is written to.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -221,8 +221,22 @@ pub fn write_output(path: &Path, content: impl AsRef<[u8]>) -> std::io::Result<(
     // There, a regular file is one that is open already.
     let is_open = ["/dev", "/proc"].iter().any(|special| path.starts_with(special));
     match std::fs::metadata(path) {
-        Ok(found) if found.is_file() && !is_open => {
-            replace_with(&std::fs::canonicalize(path)?, content, true, Some(found.permissions()))
+        Ok(found) if found.is_file() && found.nlink() == 1 && !is_open => {
+            let path = std::fs::canonicalize(path)?;
+            match replace_with(&path, content, true, Some(found.permissions())) {
+                // A directory without the right to write, and a file that is mounted.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::ResourceBusy
+                    ) =>
+                {
+                    let mut out = File::create(path)?;
+                    out.write_all(content)?;
+                    out.sync_all()
+                }
+                written => written,
+            }
         }
         Err(_) if std::fs::symlink_metadata(path).is_err() => replace_with(path, content, true, None),
         _ => File::create(path)?.write_all(content),
@@ -439,6 +453,17 @@ mod tests {
         symlink("absent", at("dangling")).expect("linked");
         write_output(&at("dangling"), "made").expect("written");
         assert_eq!(text("absent"), "made");
+
+        // A file with two names keeps both, and one in a directory that takes no new file is written to. Root may write to any.
+        std::fs::hard_link(at("file"), at("name")).expect("linked");
+        write_output(&at("name"), "of both names").expect("written");
+        assert_eq!(text("file"), "of both names");
+        std::fs::create_dir(at("closed")).expect("made");
+        std::fs::write(at("closed/file"), "longer than the new text").expect("written");
+        std::fs::set_permissions(at("closed"), Permissions::from_mode(0o555)).expect("changed");
+        write_output(&at("closed/file"), "new").expect("written");
+        assert_eq!(text("closed/file"), "new");
+        std::fs::set_permissions(at("closed"), Permissions::from_mode(0o755)).expect("changed");
 
         // Special files stay: a device, also behind a link, and a pipe.
         symlink("/dev/null", at("null")).expect("linked");

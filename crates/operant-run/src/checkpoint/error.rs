@@ -19,6 +19,8 @@ pub enum CheckpointError {
         /// The operating system's reason.
         source: io::Error,
     },
+    /// The directory to write to is a link.
+    Link(PathBuf),
     /// A file of the checkpoint, or the checkpoint itself, is missing.
     Missing(PathBuf),
     /// A file of the checkpoint is damaged.
@@ -61,6 +63,7 @@ impl CheckpointError {
     pub fn what(&self) -> String {
         match self {
             Self::Io { doing, path, source } => format!("cannot {doing} {}: {source}", path.display()),
+            Self::Link(path) => format!("{} is a link to another directory", path.display()),
             Self::Missing(path) => format!("{} is missing", path.display()),
             Self::Damaged { path, problem } => format!("{} is damaged: {problem}", path.display()),
             Self::Newer { path, found, operant } => {
@@ -82,6 +85,12 @@ impl CheckpointError {
     pub fn remedy(&self) -> String {
         match self {
             Self::Io { source, .. } => io_remedy(source).into(),
+            Self::Link(path) => {
+                format!(
+                    "replace the link by the directory, such as with `cp -rL`; no run writes through {}",
+                    path.display()
+                )
+            }
             Self::Missing(_) | Self::Damaged { .. } => {
                 "choose another checkpoint of the run, or restore the file".into()
             }

@@ -25,10 +25,10 @@ impl Store {
     /// at least 1, is the number of checkpoints to keep in addition to the best one.
     ///
     /// # Errors
-    /// `Io` when the directory cannot be created or read.
+    /// `Io` when the directory cannot be created or read, `Link` when it is a link.
     pub fn open(dir: impl Into<PathBuf>, keep_last: usize) -> Result<Self, CheckpointError> {
         let store = Self { dir: dir.into(), keep_last: keep_last.max(1) };
-        fs::create_dir_all(&store.dir).map_err(CheckpointError::io("create", &store.dir))?;
+        store.make_dir()?;
         // The new directory's entry should survive a crash too, if its parent can be opened.
         let _ = store.dir.parent().map(sync_dir);
         for old in store.entries(swap::OLD)? {
@@ -36,6 +36,14 @@ impl Store {
         }
         store.clear_temporaries();
         Ok(store)
+    }
+
+    /// Makes the directory if it is missing. In a stranger's run it may be a link to a directory of the user's, which is not followed.
+    fn make_dir(&self) -> Result<(), CheckpointError> {
+        if fs::symlink_metadata(&self.dir).is_ok_and(|found| found.is_symlink()) {
+            return Err(CheckpointError::Link(self.dir.clone()));
+        }
+        fs::create_dir_all(&self.dir).map_err(CheckpointError::io("create", &self.dir))
     }
 
     /// The directory of the checkpoints.
@@ -68,7 +76,7 @@ impl Store {
         files.insert(CHECKSUMS, checksums::render(&files).into_bytes());
 
         // Another process may have removed the directory.
-        fs::create_dir_all(&self.dir).map_err(CheckpointError::io("create", &self.dir))?;
+        self.make_dir()?;
         self.clear_temporaries();
         let target = self.dir.join(name(checkpoint.env_steps));
         let temporary = self.create_temporary(&name(checkpoint.env_steps))?;

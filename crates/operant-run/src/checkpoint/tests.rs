@@ -136,6 +136,23 @@ fn a_file_with_the_checkpoints_name_is_replaced() {
 }
 
 #[test]
+fn nothing_is_written_through_a_link_in_place_of_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let [own, checkpoints] = ["own", "checkpoints"].map(|name| dir.path().join(name));
+    fs::create_dir(&own).unwrap();
+    std::os::unix::fs::symlink(&own, &checkpoints).unwrap();
+    let error = Store::open(&checkpoints, 3).unwrap_err();
+    assert!(error.to_string().contains("is a link to another directory"), "{error}");
+    // One that takes the directory's place later.
+    fs::remove_file(&checkpoints).unwrap();
+    let mut store = Store::open(&checkpoints, 3).unwrap();
+    fs::remove_dir(&checkpoints).unwrap();
+    std::os::unix::fs::symlink(&own, &checkpoints).unwrap();
+    assert!(matches!(store.save(&checkpoint(100)), Err(CheckpointError::Link(_))));
+    assert_eq!(fs::read_dir(&own).unwrap().count(), 0);
+}
+
+#[test]
 fn leftovers_of_killed_saves_are_removed() {
     let (dir, mut store) = store(3);
     let leave = || {

@@ -41,13 +41,13 @@ impl Appender {
     }
 
     fn open(path: &Path, options: &OpenOptions) -> io::Result<Self> {
-        let file = options.open(path)?;
-        let found = file.metadata()?;
-        // A stranger's directory may have one, to a file of the user's.
-        if found.is_file() && std::fs::symlink_metadata(path)?.is_symlink() {
+        // A stranger's directory may have a link to a file of the user's, or to one that would be made.
+        let is_link = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+        if is_link && std::fs::metadata(path).map_or(true, |found| found.is_file()) {
             return Err(io::Error::other("it is a link to another file"));
         }
-        let whole = found.len();
+        let file = options.open(path)?;
+        let whole = file.metadata()?.len();
         Ok(Appender { path: path.to_owned(), file, buffer: Vec::with_capacity(BUFFER), whole })
     }
 

@@ -258,6 +258,22 @@ mod tests {
     }
 
     #[test]
+    fn no_file_is_made_or_written_through_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::os::unix::fs::symlink("target", at("metrics.csv")).unwrap();
+        for target_is_there in [false, true] {
+            let created = CsvSink::create(at("metrics.csv")).err().map(|error| error.to_string());
+            let resumed = Appender::resume(&at("metrics.csv")).err().map(|error| error.to_string());
+            for text in [created, resumed] {
+                assert!(text.as_ref().is_some_and(|text| text.contains("link to another file")), "{text:?}");
+            }
+            assert_eq!(std::fs::read(at("target")).ok(), target_is_there.then(|| b"mine".to_vec()));
+            std::fs::write(at("target"), "mine").unwrap();
+        }
+    }
+
+    #[test]
     fn a_full_disk_is_detected_when_a_sink_is_created() {
         let dir = tempfile::tempdir().unwrap();
         let full = dir.path().join("metrics.csv");
