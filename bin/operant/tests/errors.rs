@@ -191,10 +191,10 @@ fn a_build_without_mpi_says_once_what_to_install() {
     let place = Sandbox::new();
     let args = ["train", "cartpole", "--distributed", "mpi"];
     place.operant(&args).assert_error(2, &["does not include MPI", "openmpi-bin", "--features mpi"]);
-    // The second of several processes leaves it to the first.
+    // The second of several processes leaves it to the first, and does not fail before that: a launcher would end the first.
     for variable in ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"] {
         let output = place.command(&args).env(variable, "1").output().expect("started");
-        assert_eq!((output.status.code(), output.stderr.len()), (Some(2), 0), "{variable}");
+        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{variable}");
     }
     assert!(!place.path().join("runs").exists());
 }

@@ -12,6 +12,9 @@ pub use disabled::start;
 #[cfg(feature = "mpi")]
 pub use enabled::start;
 
+/// Whether this build has MPI.
+pub const IS_AVAILABLE: bool = cfg!(feature = "mpi");
+
 /// Why MPI cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailable {

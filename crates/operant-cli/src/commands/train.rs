@@ -140,9 +140,9 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
         }
         Some(Distributed::Mpi) => match processes() {
             Ok(group) => group,
-            // The first process reports it.
+            // The first process reports it. A launcher ends all processes when one fails, maybe before the first has; without MPI all do.
             Err(error) if operant_mpi::launched().is_some_and(|launched| launched.rank > 0) => {
-                return Ok(error.exit_code());
+                return Ok(if operant_mpi::IS_AVAILABLE { error.exit_code() } else { 0 });
             }
             Err(error) => return Err(error.into()),
         },
