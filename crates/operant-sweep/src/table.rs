@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use operant_run::{Error, ErrorKind, Result, RunResult};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, params};
 
 use crate::search::{Trial, TrialResult};
 use crate::spec::{Objective, Spec};
@@ -454,9 +454,15 @@ fn failed(what: &str, path: &Path) -> impl Fn(rusqlite::Error) -> Error + use<> 
     let (what, path) = (what.to_owned(), path.display().to_string());
     let reads = what.ends_with("read");
     move |error| {
-        let remedy = match reads {
-            true => "restore sweep.db from a backup, or start a new sweep",
-            false => "free space on the disk, then `operant sweep --resume NAME` continues",
+        let remedy = match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                "close the other program that uses the table; `operant sweep --resume NAME` continues the sweep"
+            }
+            Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+                "give yourself the right to read and write the table and its directory"
+            }
+            _ if reads => "restore sweep.db from a backup, or start a new sweep",
+            _ => "free space on the disk, then `operant sweep --resume NAME` continues",
         };
         Error::new(ErrorKind::Disk, format!("{what}: {error}")).at(path.clone()).remedy(remedy)
     }
