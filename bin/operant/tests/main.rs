@@ -8,6 +8,7 @@ mod stand_in;
 #[path = "common/terminal.rs"]
 mod terminal;
 
+mod attacks;
 mod bench;
 mod control;
 mod detach;
