@@ -1,4 +1,5 @@
-//! `cargo xtask fuzz [--runs N]`: random inputs for the ring's reader, grown from the corpus that is checked in.
+//! `cargo xtask fuzz [--runs N]`: random inputs for the ring's reader, grown from the corpus that is checked in; with `--seconds N`, for the
+//! readers of worlds, of sweeps' tables and of checkpoints.
 
 use std::process::{Command, Stdio};
 
@@ -11,13 +12,18 @@ const TARGET: &str = "reader";
 /// Runs the fuzz target; new inputs are kept below the target directory, those that fail in the fuzz crate's `artifacts`.
 pub fn run(args: &[&str]) -> Result<()> {
     let runs: u64 = match *args {
+        ["--seconds", seconds] => return files(seconds, None),
+        ["--seconds", seconds, "--from", first] => return files(seconds, Some(first)),
         [] => RUNS,
         ["--runs", number] => number
             .parse()
             .ok()
             .filter(|runs| *runs > 0)
             .with_context(|| format!("--runs {number}: give a whole number of inputs, such as {RUNS}"))?,
-        _ => bail!("`fuzz {}` is not understood; use: cargo xtask fuzz [--runs N]", args.join(" ")),
+        _ => bail!(
+            "`fuzz {}` is not understood; use: cargo xtask fuzz [--runs N | --seconds N [--from K]]",
+            args.join(" ")
+        ),
     };
     let metadata = crate::tools::workspace()?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -49,5 +55,38 @@ pub fn run(args: &[&str]) -> Result<()> {
          {FUZZ}/corpus/{TARGET}/found-NAME"
     );
     eprintln!("{runs} inputs, none at which the reader fails; those with new coverage are in {grown}");
+    Ok(())
+}
+
+/// Runs the test that reads files of strangers for so many seconds for each kind, from input `first` on: by default from one that no run
+/// before had.
+fn files(seconds: &str, first: Option<&str>) -> Result<()> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
+    let first = first.map_or_else(|| (now * 1_000_000).to_string(), str::to_owned);
+    for number in [seconds, &first] {
+        ensure!(number.parse::<u64>().is_ok(), "{number} is not a whole number, such as 600");
+    }
+    let metadata = crate::tools::workspace()?;
+    let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .current_dir(&metadata.workspace_root)
+        .args([
+            "test",
+            "--workspace",
+            "--profile",
+            "quick",
+            "--tests",
+            "files_of_strangers",
+            "--",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env("FUZZ_SECONDS", seconds)
+        .env("FUZZ_FIRST", first)
+        .status()
+        .context("cannot start cargo")?;
+    ensure!(
+        status.success(),
+        "an input was neither read nor refused ({status}); its number and its file are named above"
+    );
     Ok(())
 }

@@ -74,6 +74,9 @@ Commands:
           Writes the tables of docs/results/gpu.md from the results of a round.
   fuzz [--runs N]
           Gives the ring's reader a million random inputs, or N; needs cargo-fuzz.
+  fuzz --seconds N [--from K]
+          Reads worlds, tables of sweeps and checkpoints, changed at random and generated, each kind for N seconds, from
+          input K on. `test --all` does it for 20 seconds from input 0 on.
   soak    Trains 10 M steps at 512, 2,048 and 8,192 environments: values stay finite, memory does not grow.
   soak gpu [--minutes M] [FLAG]..
           The same on a GPU for ten minutes or M, then SIGTERM; the flags are those of `operant train`.

@@ -1,5 +1,6 @@
-//! Searches, statistics and tables of sweeps: one test program.
+//! Searches, statistics and tables of sweeps, and files that may be a stranger's: one test program.
 
+mod fuzz;
 mod search;
 mod statistics;
 mod table;

@@ -18,7 +18,7 @@ impl Watch for Unwatched {
 }
 
 /// A finished sweep of two trials.
-fn swept(parent: &Path) -> PathBuf {
+pub fn swept(parent: &Path) -> PathBuf {
     let set = ["num_envs=16", "num_steps=16", "total_timesteps=256", "eval_episodes=2", "gamma=0.9,0.99"];
     let set = set.map(|assignment| (assignment.to_owned(), "--set".to_owned())).into();
     let spec = Spec::of_environment("cartpole", &Given { set, ..Given::default() }).expect("valid");
@@ -34,6 +34,10 @@ fn resumed(dir: &Path, changes: &str) -> Result<(), Error> {
     let table = Connection::open(dir.join("sweep.db")).expect("a table");
     table.execute_batch(&format!("PRAGMA foreign_keys = OFF; {changes}")).expect(changes);
     table.close().expect("closed");
+    resumed_as_it_is(dir)
+}
+
+fn resumed_as_it_is(dir: &Path) -> Result<(), Error> {
     Sweep::resume(&operant_env::builtin(), dir, Some(1), Arc::new(Local), Trust::All).map(drop)
 }
 
@@ -115,4 +119,16 @@ fn script(dir: &Path, line: &str) -> PathBuf {
     std::fs::write(&path, format!("#!/bin/sh\n{line}\n")).expect("written");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("executable");
     path
+}
+
+#[test]
+#[ignore = "cargo xtask test --all"] // SQLite waits five seconds for a lock
+fn a_table_that_another_program_uses_is_not_blamed_on_the_disk() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = swept(place.path());
+    let other = Connection::open(dir.join("sweep.db")).expect("a table");
+    other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").expect("locked");
+    let error = resumed_as_it_is(&dir).expect_err("it is locked");
+    assert!(error.what.contains("database is locked"), "{error}");
+    assert!(error.remedy.expect("a remedy").contains("close the other program that uses the table"));
 }
