@@ -14,12 +14,15 @@ import textwrap
 import threading
 import time
 import warnings
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import operant
+from operant import _train
 from operant._train import Evaluation, Result
 
 
@@ -297,6 +300,19 @@ def test_other_programs_stop_pause_and_save_a_run(place):
         process.send_signal(signal.SIGTERM)
         assert process.stdout.read() == "" and process.wait() == 75
     assert run.state == "preempted" and run.info()["reason"] == "SIGTERM"
+
+
+@pytest.mark.parametrize(("handler", "requests"), [(signal.SIG_DFL, ["hang_up"]), (signal.SIG_IGN, [])])
+def test_a_hangup_stops_the_run_unless_it_is_ignored(handler, requests):
+    made = []
+    control = SimpleNamespace(**{name: partial(made.append, name) for name in ("terminate", "hang_up", "checkpoint", "pause")})
+    before = signal.signal(signal.SIGHUP, handler)
+    try:
+        with _train._signals(control):
+            signal.raise_signal(signal.SIGHUP)
+        assert made == requests and signal.getsignal(signal.SIGHUP) is handler
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_handlers_of_the_program_stay(monkeypatch):
