@@ -197,10 +197,14 @@ impl<'a> Printer<'a> {
         let clean: String = letters.map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let clean = clean.trim_end_matches('_');
         // Elements of tuples and arrays have numbers for names. Macros and what else the kernels declare begin as the others.
-        let taken = |name: &str| {
-            name.is_empty() || name.starts_with("env_") || !name.starts_with(|c: char| c.is_ascii_lowercase())
+        let is_free = |name: &str| {
+            let letter = name.trim_start_matches('_');
+            match name.len() - letter.len() {
+                0 => letter.starts_with(|c: char| c.is_ascii_lowercase()) && !letter.starts_with("env_"),
+                underscores => underscores == 1 && letter.starts_with(|c: char| c.is_ascii_digit()),
+            }
         };
-        let clean = format!("{}{clean}", if taken(clean) { "v" } else { "" });
+        let clean = format!("{}{clean}", if is_free(clean) { "" } else { "v" });
         let mut name = clean.clone();
         if self.names.contains(&name) {
             let number = self.numbers.entry(clean.clone()).or_insert(2);

@@ -470,8 +470,7 @@ _METHODS = {
     "clip": "operant.math.clip(x, low, high)",
     "astype": "operant.math.to_float, to_int or to_uint",
     "item": "the value itself",
-    "round": "operant.math.round(x)",
-    "sum": "Python's sum, or +",
+    **{"round": "operant.math.round(x)", "sum": "Python's sum, or +"},
 }
 
 _TO_FLOAT = "; convert it with operant.math.to_float first"
