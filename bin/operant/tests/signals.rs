@@ -51,6 +51,22 @@ fn sigint_saves_and_exits_with_75_and_the_run_resumes() {
 }
 
 #[test]
+fn an_evaluation_whose_episodes_do_not_end_is_stopped() {
+    let place = Sandbox::new();
+    let world = include_str!("../../../crates/operant-env/tests/data/pendulum.world");
+    let endless = world.replacen("\"time_limit\": 200", "\"time_limit\": 4294967294", 1);
+    assert_ne!(endless, world);
+    place.write("endless.world", &endless);
+    let mut child =
+        place.start(&[&["train", "./endless.world", "--name", "x", "--steps", "1280"], SMALL].concat());
+    read_until(&mut child, "100%");
+    send(&child, Signal::TERM);
+    let stopped = finish(child);
+    assert!(stopped.code == Some(75) && stopped.stderr.contains("SIGTERM"), "{stopped:#?}");
+    assert_eq!(place.checkpoints("x").last().map(|(step, _)| *step), Some(1280));
+}
+
+#[test]
 fn a_second_signal_ends_the_process_at_once() {
     let place = Sandbox::new();
     // An update that takes far longer than this test.

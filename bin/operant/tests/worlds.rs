@@ -60,9 +60,10 @@ fn files_that_are_no_worlds_are_refused() {
         "alias.world",
         &text.replacen("\"summary\"", "\"aliases\": [\"mine\", \"CartPole-v1\"], \"summary\"", 1),
     );
-    place
-        .operant(&["train", "alias.world"])
-        .assert_error(2, &["an alias of the world names the built-in environment cartpole", "remove the alias"]);
+    place.operant(&["train", "alias.world"]).assert_error(
+        2,
+        &["an alias of the world names the built-in environment cartpole", "remove the alias"],
+    );
     place.write("slow.world", &text.replacen("\"fps\": 50.0", "\"fps\": 1e-38", 1));
     place.operant(&["play", "slow.world"]).assert_error(2, &["fps is 1e-38; 0.1 to 1000 are possible"]);
     place.write("taken.world", &text.replacen("my_cartpole", "cartpole", 1));
@@ -224,7 +225,8 @@ fn a_strangers_sweep_starts_no_program_until_it_is_trusted() {
     let settings = ["--set", "total_timesteps=1280", "--set", "eval_episodes=2", "--seeds", "1", "--quiet"];
     let sweep = [&["sweep", "./mine.world", "--name", "theirs"][..], &settings[..]].concat();
     assert_eq!(place.operant(&sweep).code, Some(0));
-    let text = DESCRIPTION.replacen("mine_v0", "my_cartpole", 1).replacen("gym:Mine-v0", "os:system?command=x", 1);
+    let text =
+        DESCRIPTION.replacen("mine_v0", "my_cartpole", 1).replacen("gym:Mine-v0", "os:system?command=x", 1);
     std::fs::write(place.path().join("runs/theirs/worlds/0/env.world"), text).expect("written");
     with_python(&place, "touch started", &["sweep", "--resume", "theirs"])
         .assert_error(2, &["os:system?command=x", "--trust"]);

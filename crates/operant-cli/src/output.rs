@@ -78,7 +78,8 @@ mod tests {
     #[test]
     fn commands_are_named_as_the_program_is_called() {
         let text = "a bug in operant train; `operant train --resume r` or operant stop r; operant trains; ./operant runs";
-        let expected = "a bug in op train; `op train --resume r` or op stop r; operant trains; ./operant runs";
+        let expected =
+            "a bug in op train; `op train --resume r` or op stop r; operant trains; ./operant runs";
         assert_eq!(super::commands_of("op", text), expected);
     }
 }

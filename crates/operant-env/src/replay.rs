@@ -3,7 +3,7 @@
 use operant_lane::bundle::leaves_of;
 use operant_lane::{Bundle, Draws, Int, Kind, Lane, Mask, Packed, Purpose, Script, Sink, Uint, Wide};
 
-use crate::any::Widest;
+use crate::any::{StepError, Widest};
 use crate::env::{Env, Step, spec_of};
 use crate::rows::{Rows, RowsMut, Splat};
 use crate::spec::{ActionSpace, EnvSpec};
@@ -102,6 +102,9 @@ pub enum CaseError {
     /// A recorded world computes in single precision alone.
     #[error("{env} was recorded in single precision")]
     Precision { env: String },
+    /// The environment cannot be stepped further: its rules return what its spaces do not have.
+    #[error(transparent)]
+    Step(#[from] StepError),
     /// A recorded world draws its own random numbers.
     #[error("{env} was recorded, so it draws its own random numbers")]
     DrawsOfWorld { env: String },
@@ -125,6 +128,7 @@ impl CaseError {
             CaseError::DrawsCount { .. } => "give one for each action".to_owned(),
             CaseError::Draws { problem, .. } => problem.clone(),
             CaseError::DrawsOnDevice => "use the scalar or the wide device".to_owned(),
+            CaseError::Step(error) => error.remedy.to_owned(),
             CaseError::Precision { .. } => "replay it with --precision f32".to_owned(),
             CaseError::DrawsOfWorld { .. } => "leave `draws` out".to_owned(),
         }

@@ -197,7 +197,10 @@ fn bounds_speeds_and_aliases_that_nothing_can_use_are_refused() {
     {
         let bounds =
             |spec: &mut EnvSpec| spec.actions = ActionSpace::Box { low: vec![low], high: vec![high] };
-        assert!(refused(&bounds).contains("finite in single precision"), "{low} to {high}");
+        assert!(
+            refused(&bounds).contains("finite bounds with low < high in single precision"),
+            "{low} to {high}"
+        );
     }
     for fps in [1e-38, 0.0, -1.0, 1e9, f32::NAN, f32::INFINITY] {
         assert!(refused(&|spec| spec.fps = fps).contains("fps is"), "{fps}");

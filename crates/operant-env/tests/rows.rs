@@ -297,6 +297,9 @@ fn observations_outside_their_space_are_an_error() {
     });
     let error = error.expect("cell 2 or more is reached").to_string();
     assert!(error.contains("frozen_lake") && error.contains("word 0 of the observation"), "{error}");
+    let case = Case { state: vec![10.0], actions: vec![vec![0.0]], draws: None };
+    let error = env.replay(Arithmetic::Wide, &case).expect_err("cell 6, 9 or 14").to_string();
+    assert!(error.contains("frozen_lake") && error.contains("word 0 of the observation"), "{error}");
 }
 
 #[test]

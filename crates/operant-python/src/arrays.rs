@@ -18,9 +18,9 @@ pub struct Buffers {
     obs: Held,
     final_obs: Held,
     rewards: Py<PyAny>,
-    terminated: Py<PyArrayDyn<bool>>,
-    truncated: Py<PyArrayDyn<bool>>,
-    ended: Py<PyArrayDyn<bool>>,
+    terminated: Py<PyArrayDyn<u8>>,
+    truncated: Py<PyArrayDyn<u8>>,
+    ended: Py<PyArrayDyn<u8>>,
     returns: Py<PyArrayDyn<f32>>,
     lengths: Py<PyArrayDyn<i32>>,
     mask: Py<PyArrayDyn<i8>>,
@@ -41,9 +41,12 @@ impl Held {
             return Ok(Held::Parts(parts.collect::<PyResult<_>>()?));
         }
         let (array, dtype, len) = (get(arrays, name)?, Dtype::of(space), rows * space.size());
+        if dtype == Dtype::Bool {
+            return Ok(Held::One(dtype, truths(&array, name, len)?.into_any()));
+        }
         match dtype {
+            Dtype::Bool => unreachable!("returned above"),
             Dtype::F32 => plain::<f32>(&array, name, len).map(drop),
-            Dtype::Bool => plain::<bool>(&array, name, len).map(drop),
             Dtype::U8 => plain::<u8>(&array, name, len).map(drop),
             Dtype::U16 => plain::<u16>(&array, name, len).map(drop),
             Dtype::I64 => plain::<i64>(&array, name, len).map(drop),
@@ -75,7 +78,7 @@ impl Held {
 /// Guards of the arrays of observations.
 enum ObsGuard<'py> {
     F32(PyReadwriteArrayDyn<'py, f32>),
-    Bool(PyReadwriteArrayDyn<'py, bool>),
+    Bool(PyReadwriteArrayDyn<'py, u8>),
     U8(PyReadwriteArrayDyn<'py, u8>),
     U16(PyReadwriteArrayDyn<'py, u16>),
     I64(PyReadwriteArrayDyn<'py, i64>),
@@ -146,6 +149,17 @@ fn plain<T: Element>(array: &Bound<'_, PyAny>, name: &str, len: usize) -> PyResu
     Ok(array.unbind())
 }
 
+/// The bytes of an array of truth values. NumPy takes any byte but 0 as true, and a `bool` of Rust is 0 or 1.
+pub fn bytes<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArrayDyn<u8>>> {
+    Ok(array.call_method1("view", ("u1",))?.cast_into()?)
+}
+
+/// As [`plain`], of truth values.
+fn truths(array: &Bound<'_, PyAny>, name: &str, len: usize) -> PyResult<Py<PyArrayDyn<u8>>> {
+    plain::<bool>(array, name, len)?;
+    bytes(array).map(Bound::unbind)
+}
+
 impl Buffers {
     /// The arrays of a step, by name, for this many environments, whose masks have `choices`.
     pub fn of(
@@ -170,9 +184,9 @@ impl Buffers {
             obs: Held::of(arrays, "obs", num_envs, space)?,
             final_obs: Held::of(arrays, "final_obs", num_envs, space)?,
             rewards: rewards.unbind(),
-            terminated: named(arrays, "terminated", num_envs)?,
-            truncated: named(arrays, "truncated", num_envs)?,
-            ended: named(arrays, "ended", num_envs)?,
+            terminated: truths(&get(arrays, "terminated")?, "terminated", num_envs)?,
+            truncated: truths(&get(arrays, "truncated")?, "truncated", num_envs)?,
+            ended: truths(&get(arrays, "ended")?, "ended", num_envs)?,
             returns: named(arrays, "returns", num_envs)?,
             lengths: named(arrays, "lengths", num_envs)?,
             mask: named(arrays, "mask", num_envs * choices)?,

@@ -48,10 +48,11 @@ pub struct Arrays<'a> {
     /// Written where an episode ended, in same-step mode.
     pub final_obs: Obs<'a>,
     pub rewards: Rewards<'a>,
-    pub terminated: &'a mut [bool],
-    pub truncated: &'a mut [bool],
+    /// 0 or 1, as the other truth values: what an array of NumPy's has may be any byte.
+    pub terminated: &'a mut [u8],
+    pub truncated: &'a mut [u8],
     /// Whether either holds.
-    pub ended: &'a mut [bool],
+    pub ended: &'a mut [u8],
     /// Return of the episode where one ended, else 0.
     pub returns: &'a mut [f32],
     /// Its length where one ended, else 0.
@@ -593,17 +594,17 @@ impl Scratch {
             // Rows without an environment end nothing.
             ended[count / BLOCK] &= (1 << (count % BLOCK)) - 1;
         }
-        let write = |words: &[u16], to: &mut [bool]| {
+        let write = |words: &[u16], to: &mut [u8]| {
             spread(words.iter().map(|&word| word.into()), to, bits::<BLOCK>);
         };
         write(terminated, arrays.terminated);
         write(truncated, arrays.truncated);
         write(ended, arrays.ended);
         for ((to, from), ended) in arrays.returns.iter_mut().zip(&self.out.returns).zip(&*arrays.ended) {
-            *to = if *ended { *from } else { 0.0 };
+            *to = if *ended != 0 { *from } else { 0.0 };
         }
         for ((to, from), ended) in arrays.lengths.iter_mut().zip(&self.out.lengths).zip(&*arrays.ended) {
-            *to = if *ended { *from as i32 } else { 0 };
+            *to = if *ended != 0 { *from as i32 } else { 0 };
         }
         if job.same_step {
             let (words, to) = (&self.out.final_obs, &mut arrays.final_obs);

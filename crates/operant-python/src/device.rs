@@ -1,5 +1,7 @@
 //! `operant._core.DeviceEnvironments` and `DeviceArray`: N environments on a GPU, whose arrays remain in its memory.
 
+#![allow(unsafe_code)] // Streams and arrays of other libraries; every block has a SAFETY comment.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -129,7 +131,8 @@ impl DeviceArray {
         // None stands for the legacy default stream, and 0 could be either default stream.
         let stream = match stream.unwrap_or(1) {
             -1 => None,
-            stream @ 1.. => Some(stream as u64),
+            // The handle of a stream is the address of the driver's object; no object is in the first page or at an odd place.
+            stream if matches!(stream, 1 | 2) || stream >= 4096 && stream % 8 == 0 => Some(stream as u64),
             other => {
                 return Err(PyValueError::new_err(format!(
                     "stream: expected None, -1, 1 (legacy default), 2 (per-thread default) or a handle, got {other}"
@@ -141,12 +144,15 @@ impl DeviceArray {
             let is_copied = copy == Some(true);
             let bytes = if is_copied { self.copied() } else { self.bytes.cast() }.map_err(failed)?;
             if let Some(stream) = stream {
+                // SAFETY: whoever calls `__dlpack__` gives a stream of this device that exists, as the array API standard requires; no
+                // driver can tell whether a handle is one. What cannot be one was refused above.
+                let block = |event: &Event| unsafe { event.block(stream) }.map_err(failed);
                 if is_copied {
                     let copied = written.device.event().map_err(failed)?;
                     written.stream.record(&copied).map_err(failed)?;
-                    dlpack::block(&copied, stream).map_err(failed)?;
+                    block(&copied)?;
                 } else {
-                    dlpack::block(&written.event, stream).map_err(failed)?;
+                    block(&written.event)?;
                 }
             }
             let given = Given {
@@ -475,7 +481,10 @@ impl DeviceEnvironments {
             self.settle(py)?;
             let wide = taken.dtype() == DlType::I64;
             let count = self.envs.num_envs() * self.envs.spec().actions.components();
-            let words = taken.words(&self.device, if wide { 2 * count } else { count }).map_err(failed)?;
+            let words = if wide { 2 * count } else { count };
+            // SAFETY: `taken` has compared device, type, shape and strides; `write` keeps the actions with the set of arrays that the step
+            // writes, until `settle` or `drop` has waited for the step.
+            let words = unsafe { taken.words(&self.device, words) }.map_err(failed)?;
             let shown = self.write(py, Some(taken), |envs, arrays| {
                 envs.step(GivenActions { words: &words, wide }, arrays)
             })?;

@@ -1,6 +1,6 @@
 //! DLPack: arrays as Python capsules that frameworks exchange without a copy, given and taken.
 //!
-//! The only unsafe code of the package. The structs are those of dlpack.h 1.0, whose ABI is fixed; a capsule's name says which of two
+//! Unsafe code of the package is here and, where it calls what is unsafe here, in device.rs. The structs are those of dlpack.h 1.0, whose ABI is fixed; a capsule's name says which of two
 //! it points to. A capsule owns its tensor until a consumer renames it, and then the consumer does; either calls the deleter once.
 
 #![allow(unsafe_code)] // Capsules of other libraries; every block has a SAFETY comment.
@@ -10,7 +10,7 @@ use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use operant_cuda::{Buffer, CudaError, Device, Event};
+use operant_cuda::{Buffer, CudaError, Device};
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -297,10 +297,11 @@ impl Taken {
 
     /// The elements as `words` 32-bit words of a device.
     ///
-    /// The caller has compared device, type, shape and strides, so that the array has that many; and it keeps `self` until work with the
-    /// buffer is done.
-    pub fn words(&self, device: &Device, words: usize) -> Result<Buffer<u32>, CudaError> {
-        // SAFETY: the producer gave an array of this device and size, which it keeps until the deleter is called.
+    /// # Safety
+    /// The array is on this device, C-contiguous, and has that many words; and `self` is kept until work with the buffer is done.
+    pub unsafe fn words(&self, device: &Device, words: usize) -> Result<Buffer<u32>, CudaError> {
+        // SAFETY: the producer gave an array of this device and size, which it keeps until the deleter is called, and the caller
+        // guarantees the rest.
         unsafe { device.borrow_memory(self.pointer(), words) }
     }
 
@@ -353,10 +354,4 @@ fn take<M: Managed>(capsule: &Bound<'_, PyAny>) -> Option<NonNull<M>> {
         }
         NonNull::new(managed.cast())
     }
-}
-
-/// Makes a consumer's stream wait for an event: `stream` is what it gave to `__dlpack__`, a handle, 1 or 2.
-pub fn block(event: &Event, stream: u64) -> Result<(), CudaError> {
-    // SAFETY: the array API standard has the consumer give a stream of this device that exists.
-    unsafe { event.block(stream) }
 }

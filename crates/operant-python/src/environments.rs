@@ -13,7 +13,7 @@ use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::arrays::{Buffers, GivenActions, TakenActions};
+use crate::arrays::{Buffers, GivenActions, TakenActions, bytes};
 use crate::batch::obs::Dtype;
 use crate::batch::{Actions, BadAction, Batch, State};
 use crate::policy::Policy;
@@ -240,12 +240,16 @@ impl Environments {
         &mut self,
         py: Python<'_>,
         to: &Buffers,
-        chosen: Option<PyReadonlyArray1<'_, bool>>,
+        chosen: Option<Bound<'_, PyArray1<bool>>>,
         seeds: Option<Vec<u64>>,
     ) -> PyResult<()> {
         let count = self.batch().num_envs;
-        let chosen = chosen.map(|chosen| chosen.to_vec()).transpose();
-        let chosen = chosen.map_err(|error| PyValueError::new_err(format!("reset_mask: {error}")))?;
+        let chosen = chosen.map(|chosen| {
+            let bytes = bytes(chosen.as_any())?.try_readonly();
+            let bytes = bytes.map_err(|error| PyValueError::new_err(format!("reset_mask: {error}")))?;
+            PyResult::Ok(bytes.as_array().iter().map(|byte| *byte != 0).collect::<Vec<bool>>())
+        });
+        let chosen = chosen.transpose()?;
         let lengths = [("reset_mask", chosen.as_ref().map(Vec::len)), ("seed", seeds.as_ref().map(Vec::len))];
         for (name, len) in lengths {
             if let Some(len) = len.filter(|len| *len != count) {

@@ -233,6 +233,22 @@ def test_bad_actions_step_nothing(name, bad, error, part):
     assert before == after
 
 
+def test_any_byte_but_0_is_true_in_a_bool_of_numpy():
+    wild = np.array([2, 0, 255, 0], np.uint8).view(bool)
+    plain = np.array([True, False, True, False])
+    ours, theirs = (operant.make_vec("minatar_breakout", 4, seed=3, copy=copy) for copy in (False, True))
+    for envs, mask in [(ours, wild), (theirs, plain)]:
+        envs.reset()
+        envs.step(np.zeros(4, int))
+        envs.reset(options={"reset_mask": mask})
+    # What arrays had before is overwritten whole, as truth values.
+    for _ in range(4):
+        found, expected = (envs.step(np.zeros(4, int)) for envs in (ours, theirs))
+        for place in (0, 2, 3):
+            np.testing.assert_array_equal(found[place].view(np.uint8), expected[place].view(np.uint8))
+            found[place].view(np.uint8)[:] = 7
+
+
 def test_misuse_is_named():
     envs = operant.make_vec("cartpole", 4)
     with pytest.raises(ResetNeeded):

@@ -113,8 +113,11 @@ mod tests {
             assert!(std::fs::metadata(&path).expect("there").len() <= MOST);
         }
         let text = std::fs::read_to_string(&path).expect("text");
-        let numbers: Vec<u64> =
-            text.lines().skip(1).map(|line| line.split(' ').next().expect("a number").parse().expect("a number")).collect();
+        let numbers: Vec<u64> = text
+            .lines()
+            .skip(1)
+            .map(|line| line.split(' ').next().expect("a number").parse().expect("a number"))
+            .collect();
         assert!(text.starts_with("(earlier lines were removed)\n"));
         assert_eq!(numbers, (lines - numbers.len() as u64..lines).collect::<Vec<_>>());
     }

@@ -21,7 +21,9 @@ use crate::telemetry::Publisher;
 pub(crate) fn diverged_advice(settings: &Settings) -> String {
     let of_gpu = match settings.run.device {
         DeviceRequest::Only(DeviceName::Cpu) => "",
-        _ => "; on a GPU, also train with --device cpu, which names an environment that returns NaN or infinity",
+        _ => {
+            "; on a GPU, also train with --device cpu, which names an environment that returns NaN or infinity"
+        }
     };
     format!("lower learning_rate or max_grad_norm, or set norm_obs and norm_reward{of_gpu}")
 }

@@ -230,11 +230,9 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
                     python.display(),
                     if said.is_empty() { "" } else { ": " }
                 ),
-                None if said.is_empty() => format!(
-                    "{} ended ({}) without recording the environment",
-                    python.display(),
-                    status
-                ),
+                None if said.is_empty() => {
+                    format!("{} ended ({}) without recording the environment", python.display(), status)
+                }
                 None => said.to_owned(),
             }
         });

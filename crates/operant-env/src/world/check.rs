@@ -144,7 +144,8 @@ fn actions(space: &ActionSpace) -> Result<(), Problem> {
             };
             if low.is_empty() || low.len() != high.len() || !low.iter().zip(high).all(is_range) {
                 return problem(
-                    "each component of the action needs bounds with low < high that are finite in single precision".to_owned(),
+                    "each component of the action needs finite bounds with low < high in single precision"
+                        .to_owned(),
                 );
             }
         }

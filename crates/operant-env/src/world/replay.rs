@@ -78,7 +78,7 @@ impl World {
         match arithmetic {
             Arithmetic::F64 => Err(CaseError::Precision { env: self.spec.name.clone() }),
             Arithmetic::F32 => Ok(self.replay_scalar(&words)),
-            Arithmetic::Wide => Ok(self.replay_wide(&words)),
+            Arithmetic::Wide => self.replay_wide(&words),
         }
     }
 
@@ -139,7 +139,7 @@ impl World {
     }
 
     /// Steps the row interpreter, in the first of 16 rows.
-    fn replay_wide(&self, case: &CaseWords) -> Outcome {
+    fn replay_wide(&self, case: &CaseWords) -> Result<Outcome, CaseError> {
         let programs = std::sync::Arc::new(Programs::compile::<Widest>(self, true));
         let tile = TileSpec { autoreset: Autoreset::Disabled, ..TileSpec::new(0, 0, ROWS) };
         let mut stepper = WorldStepper::<Widest>::new(self, &programs, tile);
@@ -148,13 +148,12 @@ impl World {
         words.extend([0; 2 * ROWS]);
         let is_choice = matches!(self.spec.actions, ActionSpace::Discrete(_));
         let mut outcome = Outcome::default();
-        let stepped = "a world steps without other processes";
-        stepper.load(&words).expect(stepped);
+        stepper.load(&words)?;
         for (index, action) in case.actions.iter().enumerate() {
             let number = |word: &u32| if is_choice { *word as f32 } else { f32::from_bits(*word) };
             let actions: Vec<f32> = action.iter().flat_map(|word| [number(word); ROWS]).collect();
-            stepper.submit(&actions, index as u64).expect(stepped);
-            stepper.collect(outputs.stepped()).expect(stepped);
+            stepper.submit(&actions, index as u64)?;
+            stepper.collect(outputs.stepped())?;
             let mut state = vec![0; self.leaves.len()];
             stepper.state(0, &mut state);
             let obs: Vec<u32> = outputs.obs.iter().step_by(ROWS).copied().collect();
@@ -165,7 +164,7 @@ impl World {
                 break;
             }
         }
-        outcome
+        Ok(outcome)
     }
 }
 

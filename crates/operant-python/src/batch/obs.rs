@@ -66,7 +66,7 @@ pub fn is_small(below: &[u32]) -> bool {
 /// Observations of N environments: `(N, numbers)`, or as much for each part.
 pub enum Obs<'a> {
     F32(&'a mut [f32]),
-    Bool(&'a mut [bool]),
+    Bool(&'a mut [u8]),
     U8(&'a mut [u8]),
     U16(&'a mut [u16]),
     I64(&'a mut [i64]),
@@ -150,8 +150,8 @@ impl Obs<'_> {
 }
 
 /// The N low bits of a word, the lowest first.
-pub fn bits<const N: usize>(word: u32) -> [bool; N] {
-    std::array::from_fn(|i| word >> i & 1 == 1)
+pub fn bits<const N: usize>(word: u32) -> [u8; N] {
+    std::array::from_fn(|i| (word >> i & 1) as u8)
 }
 
 fn halves(word: u32) -> [u16; 2] {
