@@ -76,7 +76,7 @@ verdict "plots stay in their directory"
 # 4. Devices and pipes as outputs.
 mkfifo pipe
 ln -s /dev/null device
-cat pipe >received &
+timeout 60 cat pipe >received &
 attack "$operant" export mine --onnx pipe
 [ "$code" = 0 ] || fail "a pipe was not written"
 wait

@@ -71,7 +71,7 @@ fn a_second_signal_ends_the_process_at_once() {
     let place = Sandbox::new();
     // An update that takes far longer than this test.
     let more = ["--set", "update_epochs=10000", "--set", "num_envs=4096", "--set", "num_steps=256"];
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let name = format!("slow-{code}");
         let mut child = start(&place, &name, &more);
         wait_for_health(&place.ring(&name), Health::Reported(RunState::Running));

@@ -29,6 +29,11 @@ pub fn explain(error: clap::Error) -> clap::Error {
         _ => return error,
     };
     let Some(text @ ContextValue::String(word)) = error.get(given) else { return error };
+    // Other commands have no settings.
+    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
+    if word.starts_with('-') && !["train", "sweep", "tune", "config"].iter().any(|it| usage.contains(it)) {
+        return error;
+    }
     let Some(hint) = hint(word) else { return error };
     let mut explained = clap::Error::new(error.kind());
     explained.insert(given, text.clone());
@@ -54,7 +59,12 @@ fn hint(given: &str) -> Option<String> {
         let hint = "to train several environments, list them in a file (env = [\"a\", \"b\"]) and run `operant sweep SPEC.toml`";
         return is_env.then(|| hint.to_string());
     }
-    let name = given.trim_start_matches('-').split('=').next()?;
+    let flag = given.split('=').next()?;
+    if flag == "--quiet" || config::keys().any(|key| key.flag.is_some_and(|own| own.name() == flag)) {
+        // It is one of `train`, and this command does not have it.
+        return None;
+    }
+    let name = flag.trim_start_matches('-');
     let (key, note) = match config::elsewhere(name) {
         Some(Counterpart::Advice(advice)) => return Some(advice.to_owned()),
         Some(Counterpart::Key(key, note)) => (key.to_owned(), note),

@@ -56,8 +56,8 @@ Examples:
 Exit codes:
   0    finished                       75        stopped by a signal with a
   1    failed                                   checkpoint saved
-  2    bad usage or configuration     129, 130, ended at once by a second
-  70   a bug in operant               143       SIGHUP, SIGINT, SIGTERM";
+  2    bad usage or configuration     130, 143  ended at once by a second
+  70   a bug in operant                         SIGINT, SIGTERM";
 
 #[derive(Debug, Subcommand)]
 enum Command {

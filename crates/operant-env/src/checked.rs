@@ -5,6 +5,7 @@ use std::ops::Range;
 use operant_lane::bundle::{Kind, Leaf};
 
 use crate::any::{AnyEnv, Seen, StepError, Stepped, Stepper, TileSpec, running_words};
+use crate::rows::set_rows;
 use crate::running::{BLOCK, MAX_ROWS};
 use crate::spec::{ActionSpace, ObsSpace};
 use crate::vector::Autoreset;
@@ -36,8 +37,12 @@ struct Checked {
     bounds: Vec<[f64; 2]>,
     /// Choices of each component, if actions can be illegal.
     choices: Vec<usize>,
-    /// The step that was submitted; None before the first.
-    step: Option<u64>,
+    /// The step that was submitted last.
+    step: u64,
+    /// The environments whose episode it ended.
+    ended: [u16; MAX_ROWS / BLOCK],
+    /// The seed of each environment, if they have their own.
+    seeds: Option<Vec<u64>>,
     /// `(components, R)`.
     actions: Vec<f32>,
     /// `(leaves + 2, R)`: the environments before the step, if all is checked.
@@ -80,7 +85,9 @@ pub fn checked(env: &dyn AnyEnv, tile: TileSpec, checks: Checks) -> Result<Box<d
         real,
         bounds,
         choices,
-        step: None,
+        step: 0,
+        ended: [0; MAX_ROWS / BLOCK],
+        seeds: None,
         actions: vec![0.0; spec.actions.components() * tile.rows],
         before: vec![0; before],
         name: spec.name,
@@ -140,23 +147,20 @@ impl Checked {
         })
     }
 
-    /// The error of an environment in which `what` happened.
-    fn error(&self, row: usize, what: &str, has_ended: bool) -> StepError {
+    /// The error of an environment in which `what` happened: in its last step, or else in a state that this did not reach.
+    fn error(&self, row: usize, what: &str, in_step: bool, has_ended: bool) -> StepError {
         let stride = self.tile.rows;
         let number = self.tile.first as usize + row;
         let mut text = format!("{what} in environment {number}");
-        match self.step {
-            None => text.push_str(" before the first step"),
-            Some(step) => {
-                let actions: Vec<String> =
-                    self.actions.iter().skip(row).step_by(stride).map(f32::to_string).collect();
-                let step = if self.tile.evaluation { step & u64::from(u32::MAX) } else { step };
-                text.push_str(&format!(" at step {step}, after action {}", actions.join(", ")));
-            }
+        if in_step {
+            let step = if self.tile.evaluation { self.step & u64::from(u32::MAX) } else { self.step };
+            let actions: Vec<String> =
+                self.actions.iter().skip(row).step_by(stride).map(f32::to_string).collect();
+            text.push_str(&format!(" at step {step}, after action {}", actions.join(", ")));
         }
-        text.push_str(&format!(" (seed {})", self.tile.seed));
+        text.push_str(&format!(" (seed {})", self.seeds.as_ref().map_or(self.tile.seed, |seeds| seeds[row])));
         let leaves = self.leaves.len();
-        if self.checks == Checks::All && self.step.is_some() {
+        if in_step && self.checks == Checks::All {
             let before = self.before.iter().skip(row).step_by(stride).take(leaves);
             text.push_str(&format!("; the state before: {}", shown(&self.leaves, before.copied())));
         } else if !has_ended && leaves > 0 {
@@ -167,29 +171,32 @@ impl Checked {
         let remedy = "mend the rule that computes it; operant.check_world plays random actions and shows the state before such a step";
         StepError { env: self.name.clone(), what: text, remedy }
     }
+}
 
-    fn check_seen(&self, seen: &Seen<'_>, ended: impl Fn(usize) -> bool) -> Result<(), StepError> {
-        if let Some((row, what)) = self.find_in_obs(seen.obs, |_| true) {
-            return Err(self.error(row, &what, ended(row)));
-        }
-        if self.checks == Checks::All
-            && let Some(row) = self.find_stuck(seen.legal, ended)
-        {
-            return Err(self.error(row, "no action is legal", false));
-        }
-        Ok(())
-    }
+/// Whether an environment's bit is set: bit i of word k is environment 16 k + i.
+fn is_set(bits: &[u16; MAX_ROWS / BLOCK], row: usize) -> bool {
+    bits[row / BLOCK] >> (row % BLOCK) & 1 == 1
 }
 
 impl Stepper for Checked {
     fn observe(&mut self, seen: Seen<'_>) -> Result<(), StepError> {
         let Seen { obs, legal } = seen;
         self.inner.observe(Seen { obs, legal })?;
-        self.check_seen(&Seen { obs, legal }, |_| false)
+        if let Some((row, what)) = self.find_in_obs(obs, |_| true) {
+            return Err(self.error(row, &what, false, false));
+        }
+        // In the other modes an episode that ended may still be there.
+        if self.checks == Checks::All
+            && self.tile.autoreset == Autoreset::SameStep
+            && let Some(row) = self.find_stuck(legal, |_| false)
+        {
+            return Err(self.error(row, "no action is legal", false, false));
+        }
+        Ok(())
     }
 
     fn submit(&mut self, actions: &[f32], step: u64) -> Result<(), StepError> {
-        self.step = Some(step);
+        self.step = step;
         self.actions.copy_from_slice(actions);
         if self.checks == Checks::All {
             self.inner.save(&mut self.before);
@@ -209,25 +216,41 @@ impl Stepper for Checked {
             returns,
             lengths,
         })?;
-        let count = self.tile.count;
         let mut ended = [0u16; MAX_ROWS / BLOCK];
         for (ended, (a, b)) in ended.iter_mut().zip(terminated.iter().zip(&*truncated)) {
             *ended = a | b;
         }
-        let has_ended = |row: usize| ended[row / BLOCK] >> (row % BLOCK) & 1 == 1;
-        let same_step = self.tile.autoreset == Autoreset::SameStep;
+        let before = std::mem::replace(&mut self.ended, ended);
+        // Where an episode begins, the observation is not of the step.
+        let (same_step, begins) = match self.tile.autoreset {
+            Autoreset::SameStep => (true, ended),
+            Autoreset::NextStep => (false, before),
+            Autoreset::Disabled => (false, [0; MAX_ROWS / BLOCK]),
+        };
         if rewards.iter().any(|reward| !reward.is_finite())
-            && let Some(row) = rewards[..count].iter().position(|reward| !reward.is_finite())
+            && let Some(row) = rewards[..self.tile.count].iter().position(|reward| !reward.is_finite())
         {
-            return Err(self.error(row, &format!("the reward is {}", rewards[row]), has_ended(row)));
+            let what = format!("the reward is {}", rewards[row]);
+            return Err(self.error(row, &what, true, is_set(&ended, row)));
         }
         if same_step
             && ended != [0; MAX_ROWS / BLOCK]
-            && let Some((row, what)) = self.find_in_obs(final_obs, has_ended)
+            && let Some((row, what)) = self.find_in_obs(final_obs, |row| is_set(&ended, row))
         {
-            return Err(self.error(row, &format!("the last {what}"), true));
+            return Err(self.error(row, &format!("the last {what}"), true, true));
         }
-        self.check_seen(&Seen { obs, legal }, |row| !same_step && has_ended(row))
+        if let Some((row, what)) = self.find_in_obs(obs, |_| true) {
+            return Err(match is_set(&begins, row) {
+                true => self.error(row, &format!("at the beginning of an episode, {what}"), false, false),
+                false => self.error(row, &what, true, is_set(&ended, row)),
+            });
+        }
+        if self.checks == Checks::All
+            && let Some(row) = self.find_stuck(legal, |row| !same_step && is_set(&ended, row))
+        {
+            return Err(self.error(row, "no action is legal", !is_set(&begins, row), false));
+        }
+        Ok(())
     }
 
     fn save(&self, words: &mut [u32]) {
@@ -239,6 +262,13 @@ impl Stepper for Checked {
     }
 
     fn restart(&mut self, rows: &[u16], seeds: Option<&[u64]>, step: u64) -> Result<(), StepError> {
+        if let Some(seeds) = seeds {
+            let own = self.seeds.get_or_insert_with(|| vec![self.tile.seed; self.tile.rows]);
+            for row in set_rows(rows) {
+                own[row] = seeds[row];
+            }
+        }
+        self.ended = [0; MAX_ROWS / BLOCK];
         self.inner.restart(rows, seeds, step)
     }
 

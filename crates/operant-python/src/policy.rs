@@ -15,6 +15,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::arrays::bytes;
 use crate::batch::obs::is_small;
 use crate::environments::PyOption;
 use crate::guarded;
@@ -210,7 +211,7 @@ impl Policy {
                 Ok((obs, count))
             }
             (ObsSpace::Binary { .. }, [array]) => {
-                let obs = Obs::Bits(typed(array, "obs")?);
+                let obs = Obs::Bits(truths(array, "obs")?);
                 let count = obs.rows()?.rows(space);
                 Ok((obs, count))
             }
@@ -280,6 +281,17 @@ fn typed<'py, T: Element>(array: &Bound<'py, PyAny>, label: &str) -> PyResult<Py
     Ok(array.try_readonly()?)
 }
 
+/// An array of truth values. A `bool` of Rust is 0 or 1, so that other bytes, which NumPy takes as true, are copied as such.
+fn truths<'py>(array: &Bound<'py, PyAny>, label: &str) -> PyResult<PyReadonlyArrayDyn<'py, bool>> {
+    if let Ok(given) = array.cast::<PyArrayDyn<bool>>() {
+        let as_bytes = bytes(given.as_any())?;
+        if as_bytes.try_readonly()?.as_array().iter().fold(false, |any, byte| any | (*byte > 1)) {
+            return typed(&as_bytes.call_method1("__ne__", (0,))?, label);
+        }
+    }
+    typed(array, label)
+}
+
 fn not_finite(label: &str, value: f32, row: usize, item: usize) -> PyErr {
     PyValueError::new_err(format!(
         "{label}: expected finite numbers, got {value} in row {row}, feature {item}"
@@ -308,7 +320,7 @@ fn pack<'py>(space: &ObsSpace, given: &[Bound<'py, PyAny>]) -> PyResult<(Obs<'py
             }
             ObsSpace::Binary { .. } => {
                 // No bit is refused.
-                let _ = to.pack::<_, 1>(&typed::<bool>(array, &label)?, |_, x| Some(u32::from(x)))?;
+                let _ = to.pack::<_, 1>(&truths(array, &label)?, |_, x| Some(u32::from(x)))?;
             }
             _ => {
                 let bounds: Vec<u32> = match part {

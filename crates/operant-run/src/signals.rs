@@ -26,8 +26,10 @@ pub struct Signals {
     stop: Arc<AtomicUsize>,
     checkpoint: Arc<AtomicBool>,
     pause: Arc<AtomicBool>,
-    /// Whether the next SIGTERM, SIGINT or SIGHUP ends the process at once.
+    /// Whether the next SIGTERM or SIGINT ends the process at once.
     armed: Arc<AtomicBool>,
+    /// Whether SIGHUP does: only before training, since a terminal that is closed sends it twice.
+    hangs_up: Arc<AtomicBool>,
 }
 
 impl Signals {
@@ -42,11 +44,13 @@ impl Signals {
     /// # Errors
     /// When a handler cannot be installed.
     pub fn listen(is_daemon: bool) -> Result<Self> {
-        let signals = Signals { armed: Arc::new(AtomicBool::new(true)), ..Signals::default() };
+        let signals = Signals::default();
+        signals.armed.store(true, Ordering::Relaxed);
+        signals.hangs_up.store(true, Ordering::Relaxed);
         let register = || -> std::io::Result<()> {
-            let hangup = (!is_daemon && !is_ignored(SIGHUP)).then_some(SIGHUP);
-            for signal in [SIGTERM, SIGINT].into_iter().chain(hangup) {
-                flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&signals.armed))?;
+            let hangup = (!is_daemon && !is_ignored(SIGHUP)).then_some((SIGHUP, &signals.hangs_up));
+            for (signal, ends) in [SIGTERM, SIGINT].map(|it| (it, &signals.armed)).into_iter().chain(hangup) {
+                flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(ends))?;
                 flag::register_usize(signal, Arc::clone(&signals.stop), signal as usize)?;
             }
             if is_daemon {
@@ -84,9 +88,10 @@ impl Signals {
     /// Training begins: a first SIGTERM, SIGINT or SIGHUP no longer ends the process at once.
     pub fn begin(&self) {
         self.armed.store(false, Ordering::Relaxed);
+        self.hangs_up.store(false, Ordering::Relaxed);
     }
 
-    /// From now on a further SIGTERM, SIGINT or SIGHUP ends the process at once. Not from the first one on: some senders, such as
+    /// From now on a further SIGTERM or SIGINT ends the process at once. Not from the first one on: some senders, such as
     /// `timeout`, send each signal twice, to the process and to its group.
     pub fn arm(&self) {
         self.armed.store(true, Ordering::Relaxed);

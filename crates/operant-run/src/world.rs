@@ -262,7 +262,7 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
     // The user has named it.
     description.allow();
     for note in description.notes() {
-        eprintln!("{}", plain(&format!("{name}: note: {note}")));
+        let _ = writeln!(stderr(), "{}", plain(&format!("{name}: note: {note}")));
     }
     Ok(Arc::new(GymEnv::new(description)))
 }

@@ -188,7 +188,10 @@ impl Spec {
 
     /// The specification of a command line.
     pub fn of_environment(env: &str, given: &Given) -> Result<Self> {
-        config::check_format(Path::new(env))?;
+        // A name of Gymnasium may have an argument that ends so.
+        if !env.contains([':', '?']) {
+            config::check_format(Path::new(env))?;
+        }
         Self::checked(Raw { env: Some(Value::from(env)), ..Raw::default() }, given)
     }
 

@@ -3,7 +3,6 @@
 use std::os::unix::process::CommandExt as _;
 use std::sync::{Arc, OnceLock};
 
-use operant_metrics::plain;
 use operant_run::{Error, Result, invocation, world, world::python};
 use operant_sweep::Executor;
 
@@ -42,7 +41,7 @@ pub fn connect(resources: &Resources) -> Result<Arc<dyn Executor>> {
             "`pip install '.[ray]'` in the repository installs operant for Python with Ray; activate that environment",
         )
     };
-    eprintln!("{}", plain(&format!("looking for Ray and operant with {}", python.display())));
+    crate::output::note(&format!("looking for Ray and operant with {}", python.display()));
     let check = "import ray, operant; print(operant.__version__)";
     let found = python::code(&python, check)
         .output()

@@ -89,8 +89,8 @@ Steps: a run trains for whole updates of num_envs x num_steps environment steps,
 so --steps is rounded up to the next of them.
 
 Signals (`operant stop` and `operant checkpoint` send them by a run's name):
-  SIGINT, SIGTERM, finish the update, save a checkpoint, exit 75; a second one
-  SIGHUP           ends the process at once (130, 143, 129)
+  SIGINT, SIGTERM, finish the update, save a checkpoint, exit 75; a second
+  SIGHUP           SIGINT or SIGTERM ends the process at once (130, 143)
   SIGUSR1          save a checkpoint and continue
   SIGUSR2          pause after the update; a second one continues
 A closed terminal sends SIGHUP. It has no effect on a run that is detached or
@@ -102,8 +102,8 @@ closes one.
 Exit codes:
   0    finished                       75        stopped by a signal with a
   1    failed                                   checkpoint saved
-  2    bad usage or configuration     129, 130, ended at once by a second
-  70   a bug in operant               143       SIGHUP, SIGINT, SIGTERM
+  2    bad usage or configuration     130, 143  ended at once by a second
+  70   a bug in operant                         SIGINT, SIGTERM
   With --detach: 0 when training has begun; else the daemon's exit code.
 
 A run leaves in runs/NAME: config.toml, checkpoints/, metrics.csv, a TensorBoard

@@ -464,12 +464,15 @@ PORT = "port it from the package gym to Gymnasium: https://gymnasium.farama.org/
 
 def _check_interface(env: Any) -> None:
     """Refuses what has another interface than Gymnasium's environments."""
+    import gymnasium
+
     name = type(env).__name__
-    if hasattr(env, "possible_agents") or callable(getattr(env, "observation_space", None)):
+    is_env = isinstance(env, gymnasium.Env)
+    if (hasattr(env, "possible_agents") and not is_env) or callable(getattr(env, "observation_space", None)):
         raise ValueError(
             f"{name} has several agents, as PettingZoo's environments; operant trains one: write a gymnasium.Env that plays for one agent"
         )
-    if hasattr(env, "single_observation_space"):
+    if hasattr(env, "single_observation_space") and not is_env:
         raise ValueError(f"{name} is a vector environment; give what makes one environment, workers make {name} of it")
     for attribute in ("observation_space", "action_space", "reset", "step"):
         if getattr(env, attribute, None) is None:

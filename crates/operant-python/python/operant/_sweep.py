@@ -140,7 +140,8 @@ def _with_names(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A specification that names its environments; worlds are recorded and registered."""
     tables = {name: dict(value) if isinstance(value, Mapping) else value for name, value in spec.items()}
     given = tables.get("env")
-    envs = list(given) if isinstance(given, (list, tuple)) else [given]
+    envs = [os.fspath(env) if isinstance(env, os.PathLike) else env for env in (given if isinstance(given, (list, tuple)) else [given])]
+    tables["env"] = envs if isinstance(given, (list, tuple)) else envs[0]
     if all(isinstance(env, str) for env in envs):
         return tables
     names: list[str] = []
@@ -175,7 +176,7 @@ def _of_class(cls: type, tables: dict[str, Any], is_alone: bool) -> list[str]:
     for combination in itertools.product(*varied.values()):
         options = dict(zip(varied, combination, strict=True))
         base = cls._operant._spec["name"]  # type: ignore[attr-defined]
-        text = "_".join(f"{option}_{value}" for option, value in options.items()).lower()
+        text = "_".join(f"{option}_{value}" for option, value in options.items()).lower().replace("-", "_minus_")
         name = f"{base}_{re.sub('[^a-z0-9]+', '_', text).strip('_')}" if options else None
         names.append(registered(recorded(cls(**fixed, **options), name)).spec()["name"])
     return names

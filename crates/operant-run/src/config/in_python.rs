@@ -80,6 +80,12 @@ fn flags(text: &str) -> String {
     while let Some(start) = rest.find("--") {
         let (before, found) = rest.split_at(start);
         made.push_str(before);
+        // In the middle of a word, such as a path, it is none.
+        if made.ends_with(|c: char| !(c.is_whitespace() || "([\"'`".contains(c))) {
+            made.push_str("--");
+            rest = &found[2..];
+            continue;
+        }
         let end = found.find(|c: char| !(c.is_ascii_lowercase() || c == '-')).unwrap_or(found.len());
         let (flag, after) = found.split_at(end);
         let value = after.strip_prefix([' ', '=']).unwrap_or_default();
