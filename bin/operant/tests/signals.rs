@@ -71,8 +71,14 @@ fn a_second_signal_ends_the_process_at_once() {
     let place = Sandbox::new();
     // An update that takes far longer than this test.
     let more = ["--set", "update_epochs=10000", "--set", "num_envs=4096", "--set", "num_steps=256"];
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
-        let name = format!("slow-{code}");
+    // A terminal that is closed sends SIGHUP twice, so a second one has no effect.
+    let ends = [
+        (Signal::INT, Signal::INT, 130),
+        (Signal::TERM, Signal::TERM, 143),
+        (Signal::HUP, Signal::TERM, 143),
+    ];
+    for (number, (signal, last, code)) in ends.into_iter().enumerate() {
+        let name = format!("slow-{number}");
         let mut child = start(&place, &name, &more);
         wait_for_health(&place.ring(&name), Health::Reported(RunState::Running));
         send(&child, signal);
@@ -80,6 +86,7 @@ fn a_second_signal_ends_the_process_at_once() {
         read_until(&mut child, "received: training stops after this update; another signal ends it at once");
         let status = wait_for("the process to end", || {
             send(&child, signal);
+            send(&child, last);
             child.try_wait().expect("waited")
         });
         assert_eq!(status.code(), Some(code));
