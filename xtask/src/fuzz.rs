@@ -58,7 +58,7 @@ pub fn run(args: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Runs the test that reads files of strangers for so many seconds for each kind, from input `first` on: by default from one that no run
+/// Runs the test that reads files of strangers, each kind for that many seconds, from input `first` on: by default from one that no run
 /// before had.
 fn files(seconds: &str, first: Option<&str>) -> Result<()> {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs();
@@ -86,7 +86,7 @@ fn files(seconds: &str, first: Option<&str>) -> Result<()> {
         .context("cannot start cargo")?;
     ensure!(
         status.success(),
-        "an input was neither read nor refused ({status}); its number and its file are named above"
+        "the fuzz test failed ({status}); the output above names the input and its file"
     );
     Ok(())
 }

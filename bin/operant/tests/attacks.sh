@@ -115,13 +115,14 @@ verdict "with eight descriptors it trains or ends with an error"
 
 # 7. Control characters and changes of direction.
 cp -r runs/mine runs/escapes
-sed -i "s|\"env\": *\"cartpole\"|\"env\":\"x${escape}[2J${override}y\"|" runs/escapes/result.json runs/escapes/run.json
+sed -i 's|"env": *"cartpole"|"env":"x\\u001b[2J\\u202ey"|' runs/escapes/result.json runs/escapes/run.json
 sed "s|Balance a pole|${override}${override}Balance|" "$world" >escapes.world
-for command in "report escapes" "runs" "monitor escapes --once" "compare escapes mine" "envs ./escapes.world"; do
+cp -r runs/escapes runs/others
+for command in "report escapes" "runs" "monitor escapes --once" "compare escapes others" "envs ./escapes.world"; do
     # shellcheck disable=SC2086 # several words
     attack "$operant" $command
     if LC_ALL=C grep -q -e "$escape" -e "$override" said; then fail "operant $command prints them"; fi
-    [ -s said ] || fail "operant $command prints nothing"
+    { [ "$code" = 0 ] && [ -s said ]; } || fail "operant $command fails"
 done
 verdict "results have no control characters and no changes of direction"
 

@@ -41,6 +41,25 @@ fn a_program_of_another_name_gives_commands_with_its_own() {
 }
 
 #[test]
+fn only_commands_that_have_settings_hint_at_them() {
+    let place = Sandbox::new();
+    for (args, hint, is_hinted) in [
+        (&["train", "cartpole", "--lr", "1"][..], "learning_rate", true),
+        (&["sweep", "cartpole", "pendulum"], "operant sweep SPEC.toml", true),
+        (&["runs", "--lr", "1"], "learning_rate", false),
+        (&["eval", "mine", "--steps", "3"], "total_timesteps", false),
+        (&["eval", "mine", "cartpole"], "operant sweep SPEC.toml", false),
+    ] {
+        let refused = place.operant(args);
+        assert_eq!(
+            (refused.code, refused.stderr.contains(hint)),
+            (Some(2), is_hinted),
+            "{args:?} {refused:#?}"
+        );
+    }
+}
+
+#[test]
 fn usage_errors_exit_with_two() {
     let place = Sandbox::new();
     for args in [&["trian", "cartpole"][..], &["train"], &["train", "cartpole", "--evns", "3"], &[]] {

@@ -131,7 +131,7 @@ fn an_evaluation_under_other_rules_names_them_and_solves_nothing() {
     assert_eq!(evaluated["changed_options"], serde_json::json!({"sticky_action_prob": 0.5}));
     assert_eq!(evaluated["solved"], serde_json::Value::Null);
     let human = place.operant(&changed);
-    let named = "changed     env.sticky_action_prob = 0.5: not the rules it was trained with";
+    let named = "changed     env.sticky_action_prob = 0.5 (training used other values)";
     assert!(human.stdout.contains(named) && !human.stdout.contains("solved"), "{human:#?}");
     // The same value as in training is no change.
     let same = ["eval", "mine", "--episodes", "5", "--set", "env.sticky_action_prob=0.1"];

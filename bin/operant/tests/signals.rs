@@ -83,7 +83,10 @@ fn a_second_signal_ends_the_process_at_once() {
         wait_for_health(&place.ring(&name), Health::Reported(RunState::Running));
         send(&child, signal);
         // Said at once, long before the update ends.
-        read_until(&mut child, "received: training stops after this update; another signal ends it at once");
+        read_until(
+            &mut child,
+            "received: training stops after this update; another SIGINT or SIGTERM ends it at once",
+        );
         let status = wait_for("the process to end", || {
             send(&child, signal);
             send(&child, last);
@@ -98,7 +101,7 @@ fn a_signal_before_training_ends_the_process_and_leaves_nothing() {
     let place = Sandbox::new();
     // Weights that take far longer to initialise than this test.
     let wide = ["train", "cartpole", "--set", "hidden=4000,4000,4000"];
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let child = place.start(&wide);
         wait_for("a handler", || handles(&child, signal).then_some(()));
         send(&child, signal);

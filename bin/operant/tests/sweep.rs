@@ -495,6 +495,10 @@ fn specifications_are_regular_files() {
     for file in ["zero.toml", "pipe.toml"] {
         place.operant(&["sweep", file]).assert_error(2, &["not a regular file", file]);
     }
+    place.write("zoo.yml", "CartPole-v1:\n  n_envs: 8\n");
+    place
+        .operant(&["sweep", "zoo.yml"])
+        .assert_error(2, &["zoo.yml is not a TOML file", "learning_rate = 3e-4"]);
     let knowledge = ["train", "prover", "--set", "env.knowledge=zero.toml"];
     place.operant(&knowledge).assert_error(2, &["not a regular file", "zero.toml"]);
 }

@@ -203,16 +203,16 @@ fn a_monitor_may_start_before_the_run_and_after_its_end() {
     assert_eq!(finish(place.start(&to_steps("later-1", "12800"))).code, Some(0));
     let mut early = Terminal::start(&place.command(&["monitor", "later-2"]), &[], (80, 24));
     early.wait_for(&["waiting for run later-2"]);
-    assert_eq!(finish(place.start(&to_steps("later", "12800"))).code, Some(0));
-    early.wait_for(&["finished", "later"]);
-    let mut late = Terminal::start(&place.command(&["monitor", "later"]), &[], (80, 24));
-    late.wait_for(&["finished", "operant eval later"]);
+    assert_eq!(finish(place.start(&to_steps("later-2", "12800"))).code, Some(0));
+    early.wait_for(&["finished", "operant eval later-2"]);
+    let mut late = Terminal::start(&place.command(&["monitor", "later-2"]), &[], (80, 24));
+    late.wait_for(&["finished", "operant eval later-2"]);
     for mut terminal in [early, late] {
         terminal.press("q");
         let left = terminal.finish();
         assert!(left.code == 0 && left.restored, "{left:?}");
     }
-    let report = place.operant(&["monitor", "later", "--once", "--json"]);
+    let report = place.operant(&["monitor", "later-2", "--once", "--json"]);
     assert_eq!((report.code, report.json()["state"].as_str()), (Some(0), Some("finished")), "{report:#?}");
     assert_eq!(report.json()["env_steps"].as_u64(), Some(12_800));
 }

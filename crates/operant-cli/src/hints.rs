@@ -21,20 +21,17 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["hpo", "search", "optimize", "grid"], "`operant sweep ENV --set KEY=A,B` searches settings"),
 ];
 
-/// Adds a hint to the error of an unknown flag or command, if there is one; returns other errors unchanged.
-pub fn explain(error: clap::Error) -> clap::Error {
+/// Adds a hint to the error of an unknown flag or command, if there is one; returns other errors unchanged. `has_settings` says whether
+/// the given command takes settings and environments, as `train` does.
+pub fn explain(error: clap::Error, has_settings: bool) -> clap::Error {
     let (given, hint) = match error.kind() {
         ErrorKind::UnknownArgument => (ContextKind::InvalidArg, hint as fn(&str) -> Option<String>),
         ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, command as fn(&str) -> _),
         _ => return error,
     };
     let Some(text @ ContextValue::String(word)) = error.get(given) else { return error };
-    // Other commands have no settings.
-    let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-    if word.starts_with('-') && !["train", "sweep", "tune", "config"].iter().any(|it| usage.contains(it)) {
-        return error;
-    }
-    let Some(hint) = hint(word) else { return error };
+    let is_of_other = error.kind() == ErrorKind::UnknownArgument && !has_settings;
+    let Some(hint) = hint(word).filter(|_| !is_of_other) else { return error };
     let mut explained = clap::Error::new(error.kind());
     explained.insert(given, text.clone());
     explained.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
@@ -107,8 +104,10 @@ mod tests {
             COMMANDS.iter().flat_map(|(names, hint)| names.iter().map(move |name| (name, hint)))
         {
             assert!(ours.find_subcommand(name).is_none(), "{name}");
-            let error =
-                explain(<crate::Cli as clap::Parser>::try_parse_from(["operant", name]).expect_err("none"));
+            let error = explain(
+                <crate::Cli as clap::Parser>::try_parse_from(["operant", name]).expect_err("none"),
+                false,
+            );
             assert!(error.to_string().contains(hint), "{error}");
         }
     }

@@ -118,11 +118,15 @@ fn run(registry: &Registry, words: Vec<OsString>) -> u8 {
     if let Some(warning) = speed_warning(BUILT_FOR_LANES) {
         output::warn(warning);
     }
+    let command = words.get(1).and_then(|word| word.to_str()).unwrap_or_default().to_owned();
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are errors of clap too, with code 0. A closed pipe is not a failure.
-            let error = hints::explain(error);
+            let takes_config =
+                |it: &clap::Command| it.get_arguments().any(|arg| arg.get_long() == Some("config"));
+            let has_settings = Cli::command().find_subcommand(&command).is_some_and(takes_config);
+            let error = hints::explain(error, has_settings);
             if output::is_operant() || !error.use_stderr() {
                 let _ = error.print();
             } else {

@@ -10,7 +10,7 @@ use operant_metrics::printable;
 /// The file name of the program, if it is not `operant`.
 static PROGRAM: OnceLock<String> = OnceLock::new();
 
-/// Declares the word that started this program. Messages name it in the commands that they give.
+/// Sets the program's name (argv[0]), which messages use in the commands that they suggest.
 pub fn started_by(word: &OsStr) {
     let name = Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned());
     if let Some(name) = name.filter(|name| name != "operant") {

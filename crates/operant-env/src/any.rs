@@ -103,12 +103,16 @@ pub struct StepError {
 }
 
 impl StepError {
+    /// The remedy where no action is legal.
+    pub const LEGAL: &str =
+        "let `legal` allow at least one choice of each component, or end the episode in such a state";
+
     /// The error where no action is legal although one has to be taken, in the environment of this number.
     pub fn no_legal_action(env: &str, number: usize) -> Self {
         StepError {
             env: env.to_owned(),
             what: format!("no action is legal in environment {number}, whose episode has not ended"),
-            remedy: "let `legal` allow at least one choice of each component, or end the episode in such a state",
+            remedy: Self::LEGAL,
         }
     }
 }

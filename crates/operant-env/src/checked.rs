@@ -8,7 +8,7 @@ use crate::any::{AnyEnv, Seen, StepError, Stepped, Stepper, TileSpec, running_wo
 use crate::rows::set_rows;
 use crate::running::{BLOCK, MAX_ROWS};
 use crate::spec::{ActionSpace, ObsSpace};
-use crate::vector::Autoreset;
+use crate::vector::{Autoreset, ENDED};
 
 /// What is checked after each step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum Checks {
     All,
 }
 
+/// The fault of a state without a legal action.
+const STUCK: &str = "no action is legal";
 /// Fields of a state that an error shows.
 const SHOWN: usize = 16;
 /// The exponent bits of a float, all set where it is NaN or infinite.
@@ -49,11 +51,14 @@ struct Checked {
     before: Vec<u32>,
 }
 
-/// The environments of [`AnyEnv::stepper`], with checks.
+/// The environments of [`AnyEnv::stepper`], with checks. Those in worker processes have theirs of what is finite already.
 ///
 /// # Errors
 /// When the environments cannot be made.
 pub fn checked(env: &dyn AnyEnv, tile: TileSpec, checks: Checks) -> Result<Box<dyn Stepper>, StepError> {
+    if checks == Checks::Finite && env.counters().is_some() {
+        return env.stepper(tile);
+    }
     let spec = env.spec();
     let (mut at, mut real, mut bounds) = (0, Vec::new(), Vec::new());
     for (_, part) in spec.obs.parts() {
@@ -132,7 +137,7 @@ impl Checked {
         None
     }
 
-    /// The first environment that goes on without a legal choice of some component.
+    /// The first environment that continues without a legal choice of some component.
     fn find_stuck(&self, legal: &[u32], ended: impl Fn(usize) -> bool) -> Option<usize> {
         let stride = self.tile.rows;
         let is_legal = |row: usize, logit: usize| legal[logit / 32 * stride + row] >> (logit % 32) & 1 == 1;
@@ -147,8 +152,15 @@ impl Checked {
         })
     }
 
-    /// The error of an environment in which `what` happened: in its last step, or else in a state that this did not reach.
+    /// The error for `what` in an environment: in its last step or, if not `in_step`, in the state that it has.
     fn error(&self, row: usize, what: &str, in_step: bool, has_ended: bool) -> StepError {
+        let remedy = match self.checks {
+            _ if what == STUCK => StepError::LEGAL,
+            Checks::All => "correct the rule that computes it",
+            Checks::Finite => {
+                "correct the rule that computes it; operant.check_world shows the state before such a step"
+            }
+        };
         let stride = self.tile.rows;
         let number = self.tile.first as usize + row;
         let mut text = format!("{what} in environment {number}");
@@ -168,7 +180,6 @@ impl Checked {
             self.inner.state(row, &mut state);
             text.push_str(&format!("; its state: {}", shown(&self.leaves, state.into_iter())));
         }
-        let remedy = "mend the rule that computes it; operant.check_world plays random actions and shows the state before such a step";
         StepError { env: self.name.clone(), what: text, remedy }
     }
 }
@@ -190,7 +201,7 @@ impl Stepper for Checked {
             && self.tile.autoreset == Autoreset::SameStep
             && let Some(row) = self.find_stuck(legal, |_| false)
         {
-            return Err(self.error(row, "no action is legal", false, false));
+            return Err(self.error(row, STUCK, false, false));
         }
         Ok(())
     }
@@ -248,7 +259,7 @@ impl Stepper for Checked {
         if self.checks == Checks::All
             && let Some(row) = self.find_stuck(legal, |row| !same_step && is_set(&ended, row))
         {
-            return Err(self.error(row, "no action is legal", !is_set(&begins, row), false));
+            return Err(self.error(row, STUCK, !is_set(&begins, row), false));
         }
         Ok(())
     }
@@ -258,6 +269,15 @@ impl Stepper for Checked {
     }
 
     fn load(&mut self, words: &[u32]) -> Result<(), StepError> {
+        // The length of an episode comes after the fields.
+        self.ended = [0; MAX_ROWS / BLOCK];
+        for (row, _) in words[self.leaves.len() * self.tile.rows..][..self.tile.rows]
+            .iter()
+            .enumerate()
+            .filter(|(_, length)| **length == ENDED)
+        {
+            self.ended[row / BLOCK] |= 1 << (row % BLOCK);
+        }
         self.inner.load(words)
     }
 
@@ -268,7 +288,9 @@ impl Stepper for Checked {
                 own[row] = seeds[row];
             }
         }
-        self.ended = [0; MAX_ROWS / BLOCK];
+        for (ended, begun) in self.ended.iter_mut().zip(rows) {
+            *ended &= !begun;
+        }
         self.inner.restart(rows, seeds, step)
     }
 

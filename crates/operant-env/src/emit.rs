@@ -95,7 +95,7 @@ fn actions(space: &ActionSpace, is_masked: bool) -> String {
     text
 }
 
-/// Components whose values are a chain of conditions, which the compiler folds. It compiles long chains in quadratic time.
+/// Up to this many values are emitted as a chain of conditions, more as a table: compile time is quadratic in the chain.
 const CHAINED: usize = 64;
 
 /// A function from the number of a component to its value.

@@ -381,7 +381,7 @@ impl ActionSpace {
     }
 }
 
-/// A setting of an environment that changes its rules.
+/// A setting of an environment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EnvOption {
     /// Its name.
@@ -392,9 +392,17 @@ pub struct EnvOption {
     pub values: OptionValues,
     /// Its description.
     pub help: String,
+    /// Whether it changes the rules, and not only how the environment is run.
+    pub is_rule: bool,
 }
 
 impl EnvOption {
+    /// The option, which changes only how the environment is run.
+    #[must_use]
+    pub fn without_effect_on_rules(self) -> Self {
+        EnvOption { is_rule: false, ..self }
+    }
+
     /// An option with a number in a range.
     pub fn number(name: &str, default: f64, low: f64, high: f64, help: &str) -> Self {
         Self::new(name, default.into(), OptionValues::Range(low, high), help)
@@ -422,7 +430,7 @@ impl EnvOption {
     }
 
     fn new(name: &str, default: OptionValue, values: OptionValues, help: &str) -> Self {
-        EnvOption { name: name.into(), default, values, help: help.into() }
+        EnvOption { name: name.into(), default, values, help: help.into(), is_rule: true }
     }
 }
 

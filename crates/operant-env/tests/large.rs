@@ -1,5 +1,4 @@
-//! Recorded worlds that are as large as they may be: the work with them is in proportion to their size, and no depth of a graph ends the
-//! process.
+//! Recorded worlds that are as large as they may be are read, emitted and stepped, and no depth of a graph ends the process.
 
 use operant_env::replay::{Arithmetic, Case};
 use operant_env::world::{World, WorldEnv};
@@ -84,7 +83,7 @@ fn a_long_chain_of_additions_ends_no_process() {
 
 #[test]
 #[ignore = "cargo xtask test --all"]
-fn many_loops_in_a_row_are_no_more_work_than_their_number() {
+fn many_loops_in_a_row_are_read_emitted_and_stepped() {
     let variable = ["x".to_owned()];
     let world = of_one(|graph, x| {
         (0..20_000).fold(x, |x, _| {
@@ -103,7 +102,7 @@ fn many_loops_in_a_row_are_no_more_work_than_their_number() {
 
 #[test]
 #[ignore = "cargo xtask test --all"]
-fn a_wide_state_is_no_more_work_than_its_fields() {
+fn a_wide_state_is_read_emitted_and_stepped() {
     let fields = 1 << 16;
     let leaves: Vec<Leaf> = (0..fields).map(|k| Leaf { name: format!("f{k}"), kind: Kind::Float }).collect();
     let reset = function(|_| (0..fields).map(|k| (format!("next.f{k}"), FLOAT, float(0.0))).collect());

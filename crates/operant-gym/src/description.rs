@@ -134,8 +134,8 @@ impl Description {
             && let Some((low, high)) = low.iter().zip(high).find(|(low, high)| is_far(**low, **high))
         {
             notes.push(format!(
-                "action_space: the policy begins with numbers around 0, of standard deviation 1, and clips them to the bounds, here {low} and \
-                 {high}: give gymnasium.wrappers.RescaleAction(env, -1.0, 1.0)"
+                "action_space: the initial policy samples with mean 0 and standard deviation 1, clipped to the bounds, here {low} and \
+                 {high}: use gymnasium.wrappers.RescaleAction(env, -1.0, 1.0)"
             ));
         }
         notes

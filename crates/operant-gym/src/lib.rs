@@ -177,21 +177,24 @@ impl GymEnv {
                 0,
                 1024,
                 "worker processes per group of environments; 0: half the cores",
-            ),
+            )
+            .without_effect_on_rules(),
             EnvOption::number(
                 "timeout",
                 options.timeout,
                 0.1,
                 1e6,
                 "seconds that a step, a reset or the start of a worker may take",
-            ),
+            )
+            .without_effect_on_rules(),
             EnvOption::whole(
                 "restarts",
                 options.restarts,
                 0,
                 1_000_000,
                 "failures that a run survives; the next one ends it",
-            ),
+            )
+            .without_effect_on_rules(),
             EnvOption::whole(
                 "max_episode_steps",
                 0,

@@ -288,6 +288,17 @@ fn overlays_and_a_metric_alone() {
 }
 
 #[test]
+fn the_list_marks_the_mean_of_training_until_there_is_an_evaluation() {
+    // The first evaluation is after update 50.
+    for (updates, is_marked) in [(49, true), (51, false)] {
+        let mut it = fixture(1, updates, running());
+        press(&mut it.app, KeyCode::Char('r'));
+        let text = screen(&mut it.app, 100, 20);
+        assert_eq!(text.contains('~'), is_marked, "{text}");
+    }
+}
+
+#[test]
 fn three_runs_in_one_chart_are_told_apart() {
     let mut it = fixture(3, 1200, running());
     (1..3).for_each(|i| it.app.runs.overlay(i));

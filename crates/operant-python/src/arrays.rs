@@ -41,11 +41,8 @@ impl Held {
             return Ok(Held::Parts(parts.collect::<PyResult<_>>()?));
         }
         let (array, dtype, len) = (get(arrays, name)?, Dtype::of(space), rows * space.size());
-        if dtype == Dtype::Bool {
-            return Ok(Held::One(dtype, truths(&array, name, len)?.into_any()));
-        }
         match dtype {
-            Dtype::Bool => unreachable!("returned above"),
+            Dtype::Bool => return Ok(Held::One(dtype, truths(&array, name, len)?.into_any())),
             Dtype::F32 => plain::<f32>(&array, name, len).map(drop),
             Dtype::U8 => plain::<u8>(&array, name, len).map(drop),
             Dtype::U16 => plain::<u16>(&array, name, len).map(drop),

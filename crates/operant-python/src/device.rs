@@ -144,7 +144,7 @@ impl DeviceArray {
             let is_copied = copy == Some(true);
             let bytes = if is_copied { self.copied() } else { self.bytes.cast() }.map_err(failed)?;
             if let Some(stream) = stream {
-                // SAFETY: whoever calls `__dlpack__` gives a stream of this device that exists, as the array API standard requires; no
+                // SAFETY: the caller of `__dlpack__` gives a stream of this device that exists, as the array API standard requires; no
                 // driver can tell whether a handle is one. What cannot be one was refused above.
                 let block = |event: &Event| unsafe { event.block(stream) }.map_err(failed);
                 if is_copied {

@@ -1,7 +1,7 @@
 //! DLPack: arrays as Python capsules that frameworks exchange without a copy, given and taken.
 //!
-//! Unsafe code of the package is here and, where it calls what is unsafe here, in device.rs. The structs are those of dlpack.h 1.0, whose ABI is fixed; a capsule's name says which of two
-//! it points to. A capsule owns its tensor until a consumer renames it, and then the consumer does; either calls the deleter once.
+//! Unsafe code of the package: here, in device.rs, which calls it, and the signal handlers of worker.rs. The structs are those of
+//! dlpack.h 1.0, whose ABI is fixed; a capsule's name says which of two it points to. A capsule owns its tensor until a consumer renames it, and then the consumer does; either calls the deleter once.
 
 #![allow(unsafe_code)] // Capsules of other libraries; every block has a SAFETY comment.
 

@@ -145,7 +145,7 @@ pub fn described<'py>(py: Python<'py>, spec: &EnvSpec, masked: bool) -> PyResult
         ActionSpace::Box { low, high } => all.set_item("actions", ("box", low, high))?,
     }
     let options = PyDict::new(py);
-    for EnvOption { name, default, values, help } in &spec.options {
+    for EnvOption { name, default, values, help, .. } in &spec.options {
         let default = PyOption::from(default.clone());
         match values {
             OptionValues::Range(low, high) => options.set_item(name, (default, low, high, help))?,

@@ -1,6 +1,6 @@
 //! A worker process's side of the memory that it shares with its trainer: `operant._worker` waits and answers with it. And its signals.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code)] // Handlers of signals; every block has a SAFETY comment.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -70,7 +70,7 @@ fn end_group() {
 
 /// Installs a handler.
 fn handle(signal: i32, handler: impl Fn() + Send + Sync + 'static) -> PyResult<()> {
-    // SAFETY: the handlers of this file make system calls only, which a signal may interrupt anything for; they neither allocate, nor
+    // SAFETY: the handlers in this file only make async-signal-safe system calls; they neither allocate, nor
     // lock, nor panic.
     unsafe { register(signal, handler) }.map(drop).map_err(|error| PyOSError::new_err(error.to_string()))
 }

@@ -1,5 +1,7 @@
 """What an environment's rules return is checked by `check_world`, `make_vec(check=True)` and training."""
 
+import pickle
+
 import numpy as np
 import operant
 import pytest
@@ -60,6 +62,16 @@ def test_the_state_after_the_step_is_shown_where_the_episode_goes_on(tmp_path):
         operant.train(Counted(shown=lambda s: om.sqrt(2.0 - s.x)), run_dir=tmp_path, **SMALL)
 
 
+def test_evaluations_are_checked(tmp_path):
+    world = Counted(reward=lambda s: om.where(s.t == 3, 1e38, 1.0) * 100.0)
+    # Training ends before the third step of an episode.
+    short = SMALL | {"num_steps": 2, "num_minibatches": 2, "total_timesteps": 32}
+    with pytest.raises(RuntimeError, match=r"the reward is inf in environment 0 at step 2, after action [02] \(seed 1\)"):
+        operant.train(world, run_dir=tmp_path, name="failed", **short)
+    # What was trained is saved.
+    assert operant.load("failed", run_dir=tmp_path).env_steps == 32
+
+
 def test_a_mask_without_a_legal_action_is_named():
     with pytest.raises(RuntimeError, match=r"no action is legal in environment 0 at step 1, .*; the state before: t = 1, x = 0\.75"):
         operant.check_world(Counted(legal=lambda s: s.t < 2))
@@ -69,9 +81,14 @@ def test_environments_without_a_fault_pass(tmp_path):
     operant.check_world(Counted(), steps=50)
     for name in ("cartpole", "2048", "freeway", "MiniGrid-DoorKey-8x8-v0"):
         operant.check_world(name, steps=100, num_envs=8)
-    checked, plain = (operant.make_vec("pendulum", 8, seed=1, check=check) for check in (True, False))
-    (a, _), (b, _) = checked.reset(), plain.reset()
-    assert (a == b).all() and operant.train(Counted(), run_dir=tmp_path, **SMALL).state == "finished"
+    checked, plain = (operant.make_vec("cartpole", 8, seed=1, check=check) for check in (True, False))
+    checked.reset(), plain.reset()
+    for step in range(100):
+        actions = np.arange(8) * step % 2
+        (*a, info), (*b, expected) = checked.step(actions), plain.step(actions)
+        np.testing.assert_equal((a, info), (b, expected))
+    assert pickle.loads(pickle.dumps(checked))._check
+    assert operant.train(Counted(), run_dir=tmp_path, **SMALL).state == "finished"
 
 
 @operant.world(name="later", observation_space=spaces.Box(0, 1, (1,)), action_space=spaces.Discrete(2), max_episode_steps=2)
@@ -122,3 +139,9 @@ def test_an_episode_may_end_where_no_action_is_legal(mode):
         *_, truncated, _ = envs.step([0, 0, 0])
     assert truncated.all()
     envs.reset(options={"reset_mask": np.array([True, False, False])})
+    # Also after a state is set.
+    again = operant.make_vec(Counted(legal=lambda s: s.t < 5), 3, autoreset_mode=mode, check=True)
+    again.set_state(envs.get_state())
+    if mode == "next_step":
+        again.reset(options={"reset_mask": np.array([False, True, False])})
+        again.step([0, 0, 0])

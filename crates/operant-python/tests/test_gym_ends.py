@@ -95,7 +95,7 @@ def test_workers_that_wait_end_with_the_trainer(place, call, number, code):
         until(marker.exists, "a worker waits")
         process.send_signal(number)
         if (call, number) == ("step", signal.SIGINT):
-            while "another signal ends it" not in process.stderr.readline():
+            while "another SIGINT or SIGTERM ends it" not in process.stderr.readline():
                 assert process.poll() is None
             process.send_signal(number)
         _, err = process.communicate(timeout=60)

@@ -271,7 +271,8 @@ def test_metrics_that_are_not_there_are_an_error():
         short(csv=False).metrics()
 
 
-def test_other_programs_stop_pause_and_save_a_run(place):
+@pytest.mark.parametrize("last", [signal.SIGTERM, signal.SIGHUP])
+def test_other_programs_stop_pause_and_save_a_run(place, last):
     """What `operant stop` and `operant checkpoint` send, and the pause between."""
     script = textwrap.dedent("""
         import operant, sys
@@ -297,13 +298,13 @@ def test_other_programs_stop_pause_and_save_a_run(place):
         until(lambda: run.state == "paused")
         process.send_signal(signal.SIGUSR2)
         until(lambda: run.state == "running")
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(last)
         assert process.stdout.read() == "" and process.wait() == 75
-    assert run.state == "preempted" and run.info()["reason"] == "SIGTERM"
+    assert run.state == "preempted" and run.info()["reason"] == last.name
 
 
 @pytest.mark.parametrize(("handler", "requests"), [(signal.SIG_DFL, ["hang_up"]), (signal.SIG_IGN, [])])
-def test_a_hangup_stops_the_run_unless_it_is_ignored(handler, requests):
+def test_a_hangup_is_passed_to_the_run_unless_it_is_ignored(handler, requests):
     made = []
     control = SimpleNamespace(**{name: partial(made.append, name) for name in ("terminate", "hang_up", "checkpoint", "pause")})
     before = signal.signal(signal.SIGHUP, handler)

@@ -249,6 +249,14 @@ def test_any_byte_but_0_is_true_in_a_bool_of_numpy():
             found[place].view(np.uint8)[:] = 7
 
 
+def test_a_policy_takes_any_byte_but_0_as_true(tmp_path):
+    run = operant.train("minatar_breakout", run_dir=tmp_path, ring=False, num_envs=16, num_steps=16, total_timesteps=256, eval_episodes=1, hidden=[8])
+    obs, _ = operant.make_vec("minatar_breakout", 64, seed=1).reset()
+    wild = (obs.view(np.uint8) * 254).view(bool)
+    logits, expected = (run.policy.evaluate(of)[0] for of in (wild, obs))
+    np.testing.assert_array_equal(logits, expected)
+
+
 def test_misuse_is_named():
     envs = operant.make_vec("cartpole", 4)
     with pytest.raises(ResetNeeded):

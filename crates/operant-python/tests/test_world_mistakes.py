@@ -127,6 +127,7 @@ OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call
         (lambda s, a, d: om.minimun(s.x, 1.0), 'operant.math has no minimun .did you mean "minimum"'),
         (lambda s, a, d: om.erf(s.x), "operant.math has no erf; it has all, any, array"),
         (lambda s, a, d: s.x.clip(0, 1), r"a Float has no clip; use operant\.math\.clip"),
+        (lambda s, a, d: s.x.mean(), r"a Float has no mean; use operators and operant\.math"),
         (lambda s, a, d: s.few.append(1), r"an array has no append; use a\[k\] = value"),
         # One number is no list.
         (lambda s, a, d: a[0], "an index: an Int is one number in each environment"),

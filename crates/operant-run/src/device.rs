@@ -288,10 +288,13 @@ impl EnvFacts {
             spec.options.iter().map(|option| (option.name.clone(), option.default.clone())).collect();
         let base = || registry.find(spec.variant_of.as_deref()?).ok()?.spec().preset;
         let preset = spec.preset.clone().or_else(base);
-        let paths = spec.options.iter().filter(|option| option.values == OptionValues::Path);
-        let paths = paths.map(|option| option.name.clone()).collect();
+        let named = |is_asked: fn(&operant_env::EnvOption) -> bool| {
+            spec.options.iter().filter(|it| is_asked(it)).map(|it| it.name.clone()).collect()
+        };
+        let paths = named(|option| option.values == OptionValues::Path);
+        let rules = named(|option| option.is_rule);
         let is_foreign = spec.family.is_empty();
-        EnvFacts { name: spec.name.clone(), preset, is_foreign, options, paths, known }
+        EnvFacts { name: spec.name.clone(), preset, is_foreign, options, paths, rules, known }
     }
 
     /// Like `of`, for an environment of the registry, by name or alias.

@@ -211,7 +211,7 @@ pub fn open_own(path: &Path) -> std::io::Result<File> {
     }
 }
 
-/// Writes a file that the user names. A regular file is replaced as a whole, or written to if it has other names or its directory takes no
+/// Writes a file that the user names. A regular file is replaced as a whole, or written to if it has hard links or its directory takes no
 /// new file; a link stays and leads to what is written. Anything else, such as a pipe or /dev/stdout, is written to.
 ///
 /// # Errors

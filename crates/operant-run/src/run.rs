@@ -153,6 +153,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     let mut training = Training {
         backend: &mut *backend,
         settings: &settings,
+        on_gpu: device.is_gpu(),
         saved_config,
         clocks: Clocks::start(&state),
         state,
@@ -286,7 +287,7 @@ fn finish(
         let what = format!("training diverged: all {updates} updates had a non-finite loss or gradient");
         return Err(Error::new(ErrorKind::Diverged, what)
             .at(dir.path().display().to_string())
-            .remedy(diverged_advice(training.settings)));
+            .remedy(diverged_advice(training.on_gpu)));
     }
     let (mut exit_reason, mut summary, mut unsaved) = (exit_reason, None, None);
     if !matches!(exit_reason, ExitReason::Stopped(_)) {

@@ -1,7 +1,7 @@
 //! Signals as flags that the training loop reads between updates.
 //!
 //! Before training begins, SIGTERM, SIGINT or SIGHUP ends the process at once (143, 130, 129). During training, the first one
-//! requests that the loop finish its update, save a checkpoint and end (exit code 75); a later one ends the process at
+//! requests that the loop finish its update, save a checkpoint and end (exit code 75); a later SIGTERM or SIGINT ends it at
 //! once. SIGHUP, the signal of a terminal that has been closed, has no effect on a daemon, nor where it was ignored at the start
 //! (`nohup`). SIGUSR1 requests a checkpoint; training continues. SIGUSR2 pauses training between two updates, and the next
 //! SIGUSR2 continues it; several within one update count as one.

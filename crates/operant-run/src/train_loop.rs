@@ -7,7 +7,7 @@ use operant_learn::{Backend, InFlight, LearnError, UpdateStats};
 use operant_metrics::{Level, Record, RunState};
 
 use crate::checkpoint::{Checkpoint, Store};
-use crate::config::{DeviceName, DeviceRequest, Settings};
+use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::{self, EvalSummary};
 use crate::progress::{Progress, Tick};
@@ -18,12 +18,10 @@ use crate::state::State;
 use crate::telemetry::Publisher;
 
 /// What to do when losses are not finite. A CPU checks what environments return, so there it is never their fault.
-pub(crate) fn diverged_advice(settings: &Settings) -> String {
-    let of_gpu = match settings.run.device {
-        DeviceRequest::Only(DeviceName::Cpu) => "",
-        _ => {
-            "; on a GPU, also train with --device cpu, which names an environment that returns NaN or infinity"
-        }
+pub(crate) fn diverged_advice(on_gpu: bool) -> String {
+    let of_gpu = match on_gpu {
+        true => "; and train with --device cpu, which names an environment that returns NaN or infinity",
+        false => "",
     };
     format!("lower learning_rate or max_grad_norm, or set norm_obs and norm_reward{of_gpu}")
 }
@@ -49,6 +47,8 @@ pub enum ExitReason {
 pub(crate) struct Training<'a> {
     pub backend: &'a mut dyn Backend,
     pub settings: &'a Settings,
+    /// Whether a GPU trains.
+    pub on_gpu: bool,
     pub saved_config: String,
     pub state: State,
     pub store: Store,
@@ -217,7 +217,10 @@ impl Training<'_> {
         let stats = next.map_err(|error| match error {
             // Without them there is nothing to save.
             LearnError::Process(_) => error.into(),
-            _ => self.saved_after(error.into()),
+            _ => {
+                let is_whole = !self.backend.saves_episodes();
+                self.saved_after(error.into(), is_whole)
+            }
         })?;
         let now = Instant::now();
         let busy_s = (now - self.clocks.mark).as_secs_f64();
@@ -381,7 +384,7 @@ impl Training<'_> {
             "training diverged: {} updates in a row had a non-finite loss or gradient",
             stats.nonfinite_in_a_row
         );
-        let advice = diverged_advice(self.settings);
+        let advice = diverged_advice(self.on_gpu);
         let error = Error::new(ErrorKind::Diverged, what).at(format!("update {}", self.state.updates));
         Err(match &self.last_checkpoint {
             Some(path) => error.remedy(format!("{advice}; the last good checkpoint is {}", path.display())),
@@ -416,7 +419,7 @@ impl Training<'_> {
         };
         let played = evaluate::play(self.backend, episodes, round, stopped);
         self.report_environments();
-        let played = played.map_err(|error| self.saved_after(error))?;
+        let played = played.map_err(|error| self.saved_after(error, true))?;
         let Some(evaluation) = played else { return Ok(None) };
         let summary = EvalSummary::of(&evaluation);
         let wall_s = self.wall_s();
@@ -500,9 +503,10 @@ impl Training<'_> {
         }
     }
 
-    /// Saves a checkpoint after the failure of an environment that has no state to lose. Returns the error.
-    fn saved_after(&mut self, error: Error) -> Error {
-        if error.kind == ErrorKind::Device && !self.backend.saves_episodes() && self.state.updates > 0 {
+    /// Saves a checkpoint after the failure of an environment, if the state of training is whole: in an evaluation, or where the
+    /// environments have no state to lose. Returns the error.
+    fn saved_after(&mut self, error: Error, is_whole: bool) -> Error {
+        if error.kind == ErrorKind::Device && is_whole && self.state.updates > 0 {
             self.try_to_save(None);
         }
         error
@@ -518,5 +522,14 @@ impl Training<'_> {
         tracing::warn!("{line}");
         self.publisher.event(Level::Warning, line);
         self.progress.warn(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_gpu_that_diverges_is_told_where_environments_are_checked() {
+        let [gpu, cpu] = [true, false].map(super::diverged_advice);
+        assert!(gpu.contains("--device cpu") && !cpu.contains("--device"), "{gpu} {cpu}");
     }
 }

@@ -91,7 +91,7 @@ fn stranger(description: &Description, dir: &Path, no_key: Option<io::Error>) ->
     let why = no_key.map_or_else(String::new, |error| format!("\n  this user's key cannot be used: {error}"));
     Error::usage(what + &why)
         .at(dir.join(crate::world::FILE).display().to_string())
-        .remedy("check what that is, and add --trust if you trust it and whoever can change its files; runs of other users, machines and earlier versions of operant need it once")
+        .remedy("check what that is, and add --trust if you trust it and everyone who can change its files; runs of other users, machines and earlier versions of operant need it once")
 }
 
 /// This user's key, which is made if there is none.
@@ -132,7 +132,7 @@ fn read_key(path: &Path) -> io::Result<Option<[u8; blake3::KEY_LEN]>> {
     let found = file.metadata()?;
     // Another file of the user's, in a directory that others can write to, may begin with bytes that they know.
     if !found.is_file() || found.len() != blake3::KEY_LEN as u64 || found.nlink() != 1 {
-        return Err(io::Error::other("it is damaged; remove it for a new key"));
+        return Err(io::Error::other("it is damaged or hard-linked; remove it for a new key"));
     }
     if found.uid() != rustix::process::geteuid().as_raw() || found.mode() & 0o077 != 0 {
         return Err(io::Error::other("other users can read or write it; remove it for a new key"));

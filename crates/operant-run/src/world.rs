@@ -239,7 +239,7 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
         return Err(error.at(name.to_owned()).remedy(if lacks {
             "install it there: pip install operant-rl; or activate the environment that has it"
         } else if status.signal().is_some() {
-            "signal 9 often means too little memory, 11 a fault of a package that the module imports"
+            "signal 9 often means too little memory, 11 a crash; import the module in Python alone to see"
         } else {
             "correct the name or the class; docs/your-own-world.md has examples"
         }));

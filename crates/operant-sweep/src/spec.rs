@@ -188,8 +188,7 @@ impl Spec {
 
     /// The specification of a command line.
     pub fn of_environment(env: &str, given: &Given) -> Result<Self> {
-        // A name of Gymnasium may have an argument that ends so.
-        if !env.contains([':', '?']) {
+        if Path::new(env).is_file() {
             config::check_format(Path::new(env))?;
         }
         Self::checked(Raw { env: Some(Value::from(env)), ..Raw::default() }, given)

@@ -459,7 +459,7 @@ fn failed(what: &str, path: &Path) -> impl Fn(rusqlite::Error) -> Error + use<> 
                 "close the other program that uses the table; `operant sweep --resume NAME` continues the sweep"
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                "give yourself the right to read and write the table and its directory"
+                "make sweep.db and its directory readable and writable"
             }
             _ if reads => "restore sweep.db from a backup, or start a new sweep",
             _ => "free space on the disk, then `operant sweep --resume NAME` continues",

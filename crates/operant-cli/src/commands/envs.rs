@@ -170,7 +170,7 @@ fn tabs(listed: &[Listed]) -> String {
         if !spec.aliases.is_empty() {
             about.push(format!("also: {}", spec.aliases.join(", ")));
         }
-        for EnvOption { name, default, values, help } in &spec.options {
+        for EnvOption { name, default, values, help, .. } in &spec.options {
             about.push(format!("env.{name} = {default} ({values}): {help}"));
         }
         let cells = vec![
@@ -207,7 +207,7 @@ fn to_json(env: &Listed) -> Value {
 }
 
 fn option_to_json(option: &EnvOption) -> Value {
-    let EnvOption { name, default, values, help } = option;
+    let EnvOption { name, default, values, help, .. } = option;
     let mut all = json!({"name": name, "help": help});
     all["default"] = match default {
         OptionValue::Number(number) => json!(number),

@@ -87,7 +87,7 @@ fn summary(result: &EvalResult, actions: EvalActions, threshold: Option<f64>) ->
         result.changed_options.iter().map(|(name, value)| format!("env.{name} = {value}")).collect();
     let changed = match changed.is_empty() {
         true => String::new(),
-        false => format!("  changed     {}: not the rules it was trained with\n", changed.join(", ")),
+        false => format!("  changed     {} (training used other values)\n", changed.join(", ")),
     };
     format!(
         "run {} ({}) at {} steps\n{changed}  return      {}, {:.2} to {:.2}{verdict}\n  \

@@ -57,7 +57,7 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
     spec.obs.check().map_err(Problem)?;
     actions(&spec.actions)?;
     if let Some(alias) = spec.aliases.iter().find(|alias| alias.is_empty() || alias.len() > LONGEST) {
-        return problem(format!("the alias {alias:?} has not 1 to {LONGEST} characters"));
+        return problem(format!("the alias {alias:?} must have 1 to {LONGEST} characters"));
     }
     if !FPS.contains(&spec.fps) {
         let (low, high) = (FPS.start(), FPS.end());

@@ -197,7 +197,7 @@ impl<'a> Printer<'a> {
         let letters = preferred.chars().take(LONGEST);
         let clean: String = letters.map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
         let clean = clean.trim_end_matches('_');
-        // Elements of tuples and arrays have numbers for names. Macros and what else the kernels declare begin as the others.
+        // `_0` is an element of a tuple or array. Capitals, `env_` and other underscores may begin names of the kernels.
         let is_free = |name: &str| {
             let letter = name.trim_start_matches('_');
             match name.len() - letter.len() {

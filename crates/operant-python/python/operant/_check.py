@@ -15,7 +15,7 @@ def check_world(
     id: str | World | type, *, num_envs: int = 64, steps: int = 1000, seed: int = 0, **options: Any
 ) -> None:
     """Plays uniformly random legal actions and checks what the environment returns: that rewards are finite, observations lie in
-    their space, and some action is legal. A world's rules are checked while they are recorded; this is for what they compute.
+    their space, and some action is legal. Recording checks how a world's rules are written; this checks what they compute.
 
     Args:
         id: As of `make_vec`.

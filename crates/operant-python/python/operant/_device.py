@@ -59,6 +59,8 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
         mode, mode_name = checked_mode(autoreset_mode)
         seed = checked_seed(seed)
         refuse_others(id)
+        if "check" in options:
+            raise ValueError('check: environments on a GPU are not checked; use device="cpu"')
         check_keywords(type(self), options)
         self._core = _core.DeviceEnvironments(
             asked(id), num_envs, device=device, autoreset=mode_name, options=option_values(options)

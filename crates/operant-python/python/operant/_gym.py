@@ -470,10 +470,10 @@ def _check_interface(env: Any) -> None:
     is_env = isinstance(env, gymnasium.Env)
     if (hasattr(env, "possible_agents") and not is_env) or callable(getattr(env, "observation_space", None)):
         raise ValueError(
-            f"{name} has several agents, as PettingZoo's environments; operant trains one: write a gymnasium.Env that plays for one agent"
+            f"{name} has several agents (as in PettingZoo), and operant trains one: wrap {name} in a gymnasium.Env for one agent"
         )
     if hasattr(env, "single_observation_space") and not is_env:
-        raise ValueError(f"{name} is a vector environment; give what makes one environment, workers make {name} of it")
+        raise ValueError(f"{name} is a vector environment; pass the class or function that makes a single environment")
     for attribute in ("observation_space", "action_space", "reset", "step"):
         if getattr(env, attribute, None) is None:
             raise ValueError(f"{name} has no {attribute}: it is not a Gymnasium environment")
@@ -501,7 +501,7 @@ def _note(part: Part) -> Iterator[str]:
     most = int(part.space.high.max(initial=0)) if "bytes" in part.spec else 255
     if most < FEW_BYTES:
         where = f"observation_space{''.join(f'[{key!r}]' for key in part.path)}"
-        yield f"{where}: numbers from 0 to {most} of type uint8 are divided by 255; a MultiDiscrete space gives each of them a feature"
+        yield f"{where}: numbers from 0 to {most} of type uint8 are divided by 255; a MultiDiscrete space one-hot encodes them"
 
 
 def _close(env: Any) -> None:

@@ -66,7 +66,7 @@ def refuse_others(id: Any) -> None:
         elif id.endswith(".world"):
             says = f'operant.load_world("{id}") reads a world from its file'
         elif ":" in id and not id.startswith("operant:"):
-            says = "import the class and give it here, if it is a world; Gymnasium makes its own environments"
+            says = "for a world, import the class and pass it; for Gymnasium, use gymnasium.make_vec"
         if says:
             raise ValueError(f"id: {id!r} is not a name of a built-in environment: {says}")
         return

@@ -60,7 +60,7 @@ class Part(nn.Module):
             x = self._rows(x)
             wrong = x[(x < 0) | (x >= self.get_buffer("below"))]
             if wrong.numel():
-                raise ValueError(f"obs: expected whole numbers within their space, got number {int(wrong[0])}, counted from its first")
+                raise ValueError(f"obs: expected whole numbers within their space, got index {int(wrong[0])} (0: its first value)")
 
     def _rows(self, x: Tensor) -> Tensor:
         """One row for each observation; indices from 0 on."""

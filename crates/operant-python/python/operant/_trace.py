@@ -47,7 +47,7 @@ class TraceError(TypeError):
 
 
 class MissingError(TraceError, AttributeError):
-    """A name that there is not; `hasattr` and `getattr` with a default work."""
+    """An unknown attribute; `hasattr` and `getattr` with a default work."""
 
 
 def fail(what: str, kind: type[TraceError] = TraceError) -> NoReturn:
@@ -59,11 +59,12 @@ def fail(what: str, kind: type[TraceError] = TraceError) -> NoReturn:
 
 
 def missing(owner: str, name: str, known: Iterable[str], instead: Mapping[str, str]) -> NoReturn:
-    """The error for an attribute that there is not: what to use instead of this name, the nearest one, or all."""
+    """The error for an unknown attribute: what to use instead of this name, the nearest one, or all."""
     if name.startswith("_"):
         raise AttributeError(name)
     known = list(known)
-    hint = f"; use {instead[name]}" if name in instead else _core.did_you_mean(name, known) or f"; it has {', '.join(known)}"
+    others = f"; it has {', '.join(known)}" if known else "; use operators and operant.math"
+    hint = f"; use {instead[name]}" if name in instead else _core.did_you_mean(name, known) or others
     fail(f"{owner} has no {name}{hint}", MissingError)
 
 
@@ -192,7 +193,7 @@ class Value:
     __trunc__ = _unknown("math.trunc", "operant.math.to_int")
 
     def __getattr__(self, name: str) -> NoReturn:
-        missing(_NAMES[self.kind], name, _METHODS, _METHODS)
+        missing(_NAMES[self.kind], name, (), _METHODS)
 
     def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **settings: Any) -> Any:
         """NumPy's hook for its operators, if one of its numbers is on the left side, and for its functions."""
@@ -469,8 +470,7 @@ _OPERATORS: dict[Any, Callable[..., Any]] = {
 _METHODS = {
     "clip": "operant.math.clip(x, low, high)",
     "astype": "operant.math.to_float, to_int or to_uint",
-    "item": "the value itself",
-    **{"round": "operant.math.round(x)", "sum": "Python's sum, or +"},
+    **{"round": "operant.math.round(x)", "sum": "Python's sum, or +", "item": "the value itself"},
 }
 
 _TO_FLOAT = "; convert it with operant.math.to_float first"

@@ -228,7 +228,7 @@ def runs(run_dir: str | os.PathLike[str] | None = None) -> list[Run]:
 def _refuse_positional(others: tuple[Any, ...]) -> None:
     if others:
         given = ", ".join(map(repr, others))
-        raise TypeError(f"expected one argument without a name, and also got {given}; settings are keywords, such as total_timesteps=100_000")
+        raise TypeError(f"expected one positional argument, and also got {given}; settings are keywords, such as total_timesteps=100_000")
 
 
 def _run(

@@ -87,7 +87,7 @@ impl CheckpointError {
             Self::Io { source, .. } => io_remedy(source).into(),
             Self::Link(path) => {
                 format!(
-                    "replace the link by the directory, such as with `cp -rL`; no run writes through {}",
+                    "replace the link with a copy of the directory (`cp -rL`); no run writes through {}",
                     path.display()
                 )
             }

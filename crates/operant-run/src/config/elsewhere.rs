@@ -64,7 +64,10 @@ const ELSEWHERE: &[(&[&str], Counterpart)] = &[
     (&["lstm", "use_lstm", "recurrent"], Key("core", "\"lstm\", \"gru\" or \"mingru\"")),
     (&["normalize", "norm_observation", "vec_normalize"], Key("norm_obs", "norm_reward is for rewards")),
     (&["torch_deterministic"], Key("deterministic", "")),
-    (&["workers", "num_workers", "n_jobs"], Key("threads", "")),
+    (
+        &["workers", "num_workers", "n_jobs"],
+        Key("threads", "worker processes of a Gymnasium environment are --set env.workers=N"),
+    ),
     (&["seeds"], Advice("one run has one --seed; `operant sweep ENV --seeds 10` trains with several")),
     (&["algo", "algorithm"], Advice("operant trains with PPO only; leave it out")),
     (
@@ -87,13 +90,11 @@ const ELSEWHERE: &[(&[&str], Counterpart)] = &[
     ),
     (
         &["record", "record_video"],
-        Advice(
-            "there is no video; `operant monitor RUN` draws the environment, and `operant eval RUN` plays it",
-        ),
+        Advice("`operant play RUN --record FILE.mp4` records a video; `operant monitor RUN` draws the run"),
     ),
     (&["gpu", "cuda"], Advice("--device cuda trains on a GPU")),
     (&["cpu"], Advice("--device cpu trains on the CPU")),
-    (&["env_id", "env"], Advice("the environment is an argument without a name: `operant train cartpole`")),
+    (&["env_id", "env"], Advice("the environment is a positional argument: `operant train cartpole`")),
     (&["env_kwargs", "env_config"], Advice("--set env.NAME=VALUE sets an option of the environment")),
     (
         &["wrapper_class", "env_wrapper", "vec_env_wrapper", "wrappers", "frame_stack"],

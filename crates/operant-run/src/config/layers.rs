@@ -398,7 +398,7 @@ pub fn check_format(path: &Path) -> Result<()> {
     if !matches!(ending.as_str(), "yaml" | "yml" | "json") {
         return Ok(());
     }
-    Err(Error::usage(format!("{} is read as TOML only", path.display())).at(path.display().to_string()).remedy(
+    Err(Error::usage(format!("{} is not a TOML file", path.display())).at(path.display().to_string()).remedy(
         "write learning_rate = 3e-4 for learning_rate: 3e-4, true and false for True and False, and a table [NAME] for an environment; \
          `operant config ENV > FILE.toml` writes a file to start from, docs/sweep.md has a specification",
     ))

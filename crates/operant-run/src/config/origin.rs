@@ -68,6 +68,8 @@ pub struct EnvFacts {
     pub options: EnvOptions,
     /// Its options that are paths; a relative path is stored as an absolute one, so that the run works in every directory.
     pub paths: BTreeSet<String>,
+    /// Its options that change the rules.
+    pub rules: BTreeSet<String>,
     /// The environments whose tables an `operant.toml` may hold: every name and alias, with the name that it refers to.
     pub known: BTreeMap<String, String>,
 }

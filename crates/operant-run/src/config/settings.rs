@@ -146,7 +146,7 @@ impl Settings {
                 return Ok(());
             }
             let what = format!(
-                "num_minibatches = {minibatches} makes minibatches of one sample, whose advantage norm_adv makes 0, so nothing is learned"
+                "num_minibatches = {minibatches} gives minibatches of one sample, whose advantage norm_adv makes 0: no policy gradient"
             );
             let error = Error::usage(what).remedy("lower num_minibatches, or set norm_adv = false");
             return Err(at(error, "num_minibatches"));

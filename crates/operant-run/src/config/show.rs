@@ -120,7 +120,7 @@ impl Settings {
         let saved: toml::Table = saved.parse().unwrap_or_default();
         let saved = saved.get("env").and_then(Value::as_table);
         let options = self.options.iter().filter(|(name, entry)| {
-            if NO_RULES.contains(&name.as_str()) {
+            if !self.facts.rules.contains(*name) {
                 return false;
             }
             let default = || self.facts.options.get(*name).map(option_as_toml);
@@ -129,9 +129,6 @@ impl Settings {
         options.map(|(name, entry)| (name.clone(), entry.value.clone())).collect()
     }
 }
-
-/// Options of Gymnasium environments that say how their processes are run.
-const NO_RULES: [&str; 3] = ["workers", "timeout", "restarts"];
 
 /// Settings of a run that affect its result.
 const COMPARED: &[&str] = &["precision", "overlap", "eval_episodes", "solved_at", "stop_when_solved"];

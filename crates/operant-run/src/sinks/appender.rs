@@ -44,7 +44,7 @@ impl Appender {
         // A stranger's directory may have a link to a file of the user's, or to one that would be made.
         let is_link = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
         if is_link && std::fs::metadata(path).map_or(true, |found| found.is_file()) {
-            return Err(io::Error::other("it is a link to another file"));
+            return Err(io::Error::other("it is a link to another file; remove the link"));
         }
         let file = options.open(path)?;
         let whole = file.metadata()?.len();

@@ -208,7 +208,9 @@ impl SideThread {
                 let verb = if signal == CALLER { "requested a stop" } else { "received" };
                 let text = format!("{signal} {verb}: training stops after this update");
                 self.event(Level::Info, &text);
-                (self.announce)(&format!("{text}; another signal ends it at once, without a checkpoint"));
+                (self.announce)(&format!(
+                    "{text}; another SIGINT or SIGTERM ends it at once, without a checkpoint"
+                ));
                 self.stopping();
             }
         }

@@ -49,7 +49,7 @@ pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize, 
     line("actions", &format!("{}{names}{masked}", spec.actions));
     line("time limit", &spec.time_limit_text());
     line("solved at", &listed.solved_at().map_or_else(String::new, |threshold| threshold.to_string()));
-    for (at, EnvOption { name, default, values, help }) in spec.options.iter().enumerate() {
+    for (at, EnvOption { name, default, values, help, .. }) in spec.options.iter().enumerate() {
         let label = if at == 0 { "options" } else { "" };
         line(label, &format!("env.{name} = {default} ({values}): {help}"));
     }

@@ -98,7 +98,7 @@ fn mp4(film: &Film, (width, height): (u32, u32), path: &Path) -> Result<(), Erro
         .spawn()
         .map_err(|error| failed(format!("ffmpeg cannot be started: {error}")))?;
     let mut input = child.stdin.take().expect("a pipe");
-    // What it says is read while frames are written: it stops when nobody reads, and if it ends early, that gives the reason.
+    // stderr is read while frames are written: a full pipe would block ffmpeg, and the text explains an early exit.
     let seconds = f32::from(LAST_FRAME) / 100.0;
     let output = thread::scope(|scope| {
         scope.spawn(move || {

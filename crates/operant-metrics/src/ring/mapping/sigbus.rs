@@ -13,7 +13,7 @@ const RANGES: usize = 256;
 
 static GUARDED: [Range; RANGES] = [const { Range::free() }; RANGES];
 
-/// A guarded range. Only who has taken it changes it, and `sequence` is odd meanwhile.
+/// A guarded range. Only its owner changes it; `sequence` is odd during a change.
 struct Range {
     taken: AtomicBool,
     sequence: AtomicUsize,
