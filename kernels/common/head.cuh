@@ -71,6 +71,8 @@ __device__ __forceinline__ float sample(
         for (unsigned k = 1u; k < MOST; ++k)
             if (k < count && choice == k) chosen = log_p[k];
         logprob += chosen - log_total;
+        // Where no choice is legal, training must not go on as if one had been.
+        if (ENV_MASKED && greatest <= ILLEGAL) logprob = __uint_as_float(0x7fc00000u);
         action[component] = choice;
         stored[component] = (float)choice;
     }

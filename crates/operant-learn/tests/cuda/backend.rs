@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use operant_cuda::Device;
-use operant_env::AnyEnv;
+use operant_env::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Step};
+use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 use operant_learn::cuda::GpuOptions;
-use operant_learn::{Backend, Config, CoreKind, EvalActions, LearnError, cpu, cuda};
+use operant_learn::{Backend, Config, CoreKind, EvalActions, LearnError, Snapshot, Tensor, cpu, cuda};
 
 use crate::support::gpu::{device, little_device, stand_in};
 use crate::support::locks::Locks;
@@ -123,6 +124,79 @@ fn early_updates_report_what_the_cpu_reports() {
             assert!(close || gpu.is_nan() && cpu.is_nan(), "{what}: {gpu} on the GPU, {cpu} on the CPU");
         }
         assert!(gpu.bytes_h2d + gpu.bytes_d2h <= 4_096);
+    }
+}
+
+bundle! {
+    /// A gate.
+    pub struct Gate {
+        /// Steps so far.
+        steps: Uint,
+    }
+}
+
+/// From the third step on no choice of its second component is legal, although the episode goes on.
+#[derive(Debug, Clone)]
+struct Stuck;
+
+impl Env for Stuck {
+    type State<L: Lane> = Gate<L>;
+    type Obs<L: Lane> = [L::Uint; 1];
+    type Action<L: Lane> = [L::Uint; 2];
+
+    const MASKED: bool = true;
+
+    fn spec(&self) -> EnvSpec {
+        EnvSpec {
+            name: "stuck".into(),
+            summary: "a gate that shuts".into(),
+            obs: ObsSpace::index(9),
+            actions: ActionSpace::Discrete(vec![2, 2]),
+            time_limit: 8,
+            ..EnvSpec::default()
+        }
+    }
+
+    fn reset<L: Lane>(&self, _: &mut Draws<L>) -> Gate<L> {
+        Gate { steps: L::Uint::splat(0) }
+    }
+
+    fn step<L: Lane>(&self, s: &Gate<L>, _: &[L::Uint; 2], _: &mut Draws<L>) -> Step<L, Gate<L>> {
+        let state = Gate { steps: s.steps + L::Uint::splat(1) };
+        Step { state, reward: L::Float::splat(1.0), terminated: L::Mask::splat(false) }
+    }
+
+    fn observe<L: Lane>(&self, s: &Gate<L>) -> [L::Uint; 1] {
+        [s.steps]
+    }
+
+    fn legal<L: Lane>(&self, s: &Gate<L>, component: usize, _: usize) -> L::Mask {
+        if component == 1 { s.steps.lt(L::Uint::splat(3)) } else { L::Mask::splat(true) }
+    }
+
+    fn draw(&self, _: &Gate<f32>) -> Scene {
+        Scene { low: [0.0, 0.0], high: [1.0, 1.0], shapes: Vec::new() }
+    }
+}
+
+#[test]
+#[ignore = "cargo xtask test --all"]
+fn nothing_is_learnt_from_a_state_without_a_legal_action() {
+    let Some(device) = device(1) else { return };
+    for hidden in [32, 160] {
+        let config = Config { hidden: vec![hidden], norm_obs: false, ..config() };
+        let mut backend = on_gpu(&device, shared(Stuck), &config);
+        let before = backend.save().expect("a snapshot");
+        for stats in run(&mut *backend, 2) {
+            assert!(stats.losses.nonfinite > 0, "{stats:?}");
+        }
+        let after = backend.save().expect("a snapshot");
+        let weights = |snapshot: &Snapshot| -> Vec<_> {
+            let is_weight = |tensor: &&Tensor| tensor.name.ends_with("weight");
+            snapshot.tensors.iter().filter(is_weight).cloned().collect()
+        };
+        assert!(weights(&before).len() > 2);
+        assert_eq!(weights(&before), weights(&after));
     }
 }
 
