@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicU64;
 
 use operant_env::{EnvCounters, Scene};
 
@@ -114,7 +114,7 @@ pub enum LearnError {
     /// A snapshot does not fit the environment or network.
     #[error("the snapshot does not fit: {0}")]
     Snapshot(String),
-    /// An evaluation was ended by [`Backend::stop_evaluations`].
+    /// An evaluation was ended by its caller.
     #[error("the evaluation was stopped")]
     Stopped,
     /// Another process of the run failed, or was lost.
@@ -174,12 +174,18 @@ pub trait Backend: Send {
         episodes: Range<usize>,
         round: u64,
         actions: EvalActions,
-    ) -> Result<Evaluation, LearnError>;
-    /// From now on evaluations end with [`LearnError::Stopped`] soon after `stop` is not 0. Without it, an episode that does not end
-    /// could not be interrupted.
-    fn stop_evaluations(&mut self, stop: Arc<AtomicUsize>) {
-        let _ = stop;
+    ) -> Result<Evaluation, LearnError> {
+        self.evaluate_until(episodes, round, actions, &mut || false)
     }
+    /// Evaluates as [`Backend::evaluate`] does. Meanwhile it asks `stop` some 50 times a second, on the thread of the caller, and ends
+    /// with [`LearnError::Stopped`] when it returns true: an episode may never end.
+    fn evaluate_until(
+        &mut self,
+        episodes: Range<usize>,
+        round: u64,
+        actions: EvalActions,
+        stop: &mut dyn FnMut() -> bool,
+    ) -> Result<Evaluation, LearnError>;
     /// The choices made for the device, in one line; None if there were none.
     fn how(&self) -> Option<String> {
         None

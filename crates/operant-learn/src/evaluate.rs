@@ -1,7 +1,9 @@
 //! Evaluation: one episode from a fresh state in each of many environments, with greedy or sampled actions.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use operant_env::play::Outputs;
 use operant_env::{AnyEnv, Checks, StepError, TileSpec, checked, numbers};
@@ -24,23 +26,54 @@ pub struct EvalInputs<'a> {
     pub obs_norm: &'a [(f32, f32)],
     pub clip_obs: f64,
     pub pulse: &'a AtomicU64,
-    /// Not 0 where the evaluation is to end.
-    pub stop: &'a AtomicUsize,
     pub actions: EvalActions,
 }
 
-/// Plays the episodes with these numbers; `round` selects the random streams, which differ between evaluations.
+/// How often the caller of an evaluation is asked whether to stop.
+const ASK: Duration = Duration::from_millis(20);
+
+/// Plays the episodes with these numbers on the threads of `pool`; `round` selects the random streams, which differ between
+/// evaluations. The calling thread asks `stop` meanwhile.
 ///
 /// # Errors
 /// When an environment failed, or the evaluation was stopped.
-pub fn evaluate(
+pub fn evaluate_on(
+    pool: &rayon::ThreadPool,
     inputs: &EvalInputs<'_>,
     episodes: Range<usize>,
     round: u64,
+    stop: &mut dyn FnMut() -> bool,
+) -> Result<Evaluation, LearnError> {
+    let (is_stopped, (done, result)) = (AtomicBool::new(false), mpsc::channel());
+    pool.in_place_scope(|scope| {
+        let is_stopped = &is_stopped;
+        // A send fails only where the receiver has panicked.
+        scope.spawn(move |_| drop(done.send(evaluate(inputs, episodes, round, is_stopped))));
+        loop {
+            match result.recv_timeout(ASK) {
+                Ok(evaluation) => return evaluation,
+                Err(RecvTimeoutError::Timeout) => {
+                    if stop() {
+                        is_stopped.store(true, Ordering::Relaxed);
+                    }
+                }
+                // It panicked, and so does the scope.
+                Err(RecvTimeoutError::Disconnected) => return Err(LearnError::Stopped),
+            }
+        }
+    })
+}
+
+fn evaluate(
+    inputs: &EvalInputs<'_>,
+    episodes: Range<usize>,
+    round: u64,
+    is_stopped: &AtomicBool,
 ) -> Result<Evaluation, LearnError> {
     let count = episodes.len();
     let (end, firsts): (_, Vec<usize>) = (episodes.end, episodes.step_by(LANES).collect());
-    let play = |&first: &usize| up_to_sixteen(inputs, first as u32, LANES.min(end - first), round);
+    let play =
+        |&first: &usize| up_to_sixteen(inputs, first as u32, LANES.min(end - first), round, is_stopped);
     let outcomes: Vec<[Outcome; LANES]> = firsts.par_iter().map(play).collect::<Result<_, _>>()?;
     let outcomes = || outcomes.iter().flatten().take(count);
     Ok(Evaluation {
@@ -65,6 +98,7 @@ fn up_to_sixteen(
     first: u32,
     count: usize,
     round: u64,
+    is_stopped: &AtomicBool,
 ) -> Result<[Outcome; LANES], LearnError> {
     let (env, network) = (inputs.env, inputs.policy.network());
     let spec = env.spec();
@@ -92,7 +126,7 @@ fn up_to_sixteen(
     for step in 0.. {
         if step % PULSE_STEPS == 0 {
             inputs.pulse.fetch_add(1, Ordering::Relaxed);
-            if inputs.stop.load(Ordering::Relaxed) != 0 {
+            if is_stopped.load(Ordering::Relaxed) {
                 return Err(LearnError::Stopped);
             }
         }

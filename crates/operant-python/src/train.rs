@@ -443,10 +443,15 @@ pub fn evaluate(
         line.flags.push(("eval_episodes", "episodes", episodes.to_string()));
         let resumed = Some((target.run.as_str(), target.checkpoint.config.as_str()));
         let requested = config::requested(facts, &line, resumed)?;
-        eval::evaluate(&target, &requested, requested.settings.run.eval_episodes, actions, |requested| {
+        let episodes = requested.settings.run.eval_episodes;
+        eval::evaluate(&target, &requested, episodes, actions, &mut crate::interrupted, |requested| {
             operant_run::backend(&env, requested, &Device::cpu())
         })
     };
     let result = guarded(|| py.detach(played).map_err(|e| error(&e)))?;
+    // A signal that came with the last episode.
+    if let Some(raised) = crate::RAISED.take() {
+        return Err(raised);
+    }
     serde_json::to_string(&result).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }

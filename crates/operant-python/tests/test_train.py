@@ -20,6 +20,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 import operant
 from operant import _train
@@ -269,6 +270,46 @@ def test_policy_follows_the_latest_checkpoint():
 def test_metrics_that_are_not_there_are_an_error():
     with pytest.raises(FileNotFoundError, match="csv=False"):
         short(csv=False).metrics()
+
+
+@operant.world(name="endless", observation_space=spaces.Box(0, 1, (1,)), action_space=spaces.Discrete(2), max_episode_steps=2**32 - 3)
+class Endless:
+    """An episode that no evaluation sees the end of."""
+
+    x: operant.Float
+
+    def reset(self, draws):
+        return self.State(x=0.0)
+
+    def step(self, s, action, draws):
+        return s, 0.0, False
+
+    def observe(self, s):
+        return [s.x]
+
+
+class Rang(Exception):
+    """What the handler of a signal raises."""
+
+
+def test_a_signal_ends_an_evaluation_whose_episodes_do_not_end(tmp_path):
+    def ring(*_):
+        # Before, there is nothing to save.
+        if (tmp_path / "runs" / "endless" / "metrics.csv").exists():
+            raise Rang
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
+    try:
+        with pytest.raises(Rang):
+            operant.train(Endless(), name="endless", num_envs=16, num_steps=16, total_timesteps=256, progress=False)
+        (run,) = operant.runs()
+        with pytest.raises(Rang):
+            run.eval(2)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert run.policy.env_steps == 256
 
 
 @pytest.mark.parametrize("last", [signal.SIGTERM, signal.SIGHUP])

@@ -15,7 +15,7 @@ use std::io::{Write, stderr};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicU64;
 
 use operant_env::{AnyEnv, EnvCounters, Registry};
 use operant_learn::group::{agreed, threads};
@@ -340,17 +340,14 @@ impl Backend for Leader {
         self.alive(polled)
     }
 
-    fn evaluate(
+    fn evaluate_until(
         &mut self,
         episodes: Range<usize>,
         round: u64,
         actions: EvalActions,
+        stop: &mut dyn FnMut() -> bool,
     ) -> Result<Evaluation, LearnError> {
-        self.backend.evaluate(episodes, round, actions)
-    }
-
-    fn stop_evaluations(&mut self, stop: Arc<AtomicUsize>) {
-        self.backend.stop_evaluations(stop);
+        self.backend.evaluate_until(episodes, round, actions, stop)
     }
 
     fn how(&self) -> Option<String> {

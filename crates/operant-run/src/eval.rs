@@ -110,21 +110,22 @@ pub struct EvalResult {
 }
 
 /// Plays `episodes` episodes of a checkpoint, on the random stream of a run's final evaluation: greedy ones of the same
-/// number reproduce a finished run's result exactly.
+/// number reproduce a finished run's result exactly. `stop` is asked meanwhile.
 ///
 /// # Errors
-/// When the backend refuses the request or the checkpoint.
+/// When the backend refuses the request or the checkpoint, or `stop` returned true.
 pub fn evaluate(
     target: &EvalTarget,
     requested: &Requested,
     episodes: usize,
     actions: EvalActions,
+    stop: &mut dyn FnMut() -> bool,
     make_backend: impl FnOnce(&Requested) -> Result<Built>,
 ) -> Result<EvalResult> {
     let Built { mut backend, settings, .. } = make_backend(requested)?;
     let place = || target.path.display().to_string();
     backend.load(&target.checkpoint.snapshot).map_err(|error| Error::from(error).at(place()))?;
-    let summary = EvalSummary::of(&backend.evaluate(0..episodes, FINAL_ROUND, actions)?);
+    let summary = EvalSummary::of(&backend.evaluate_until(0..episodes, FINAL_ROUND, actions, stop)?);
     let changed_options = settings.changed_options(&target.checkpoint.config);
     let has_threshold = actions == EvalActions::Greedy && changed_options.is_empty();
     Ok(EvalResult {

@@ -78,9 +78,8 @@ const FIRST_BLOCK: usize = 256;
 /// Blocks that take longer than this do not grow.
 const BLOCK_TIME: Duration = Duration::from_millis(100);
 
-/// Plays `episodes` greedy episodes in blocks and checks `stop` between blocks; None if it or [`Backend::stop_evaluations`] ended
-/// the evaluation. The
-/// block sizes depend on timing, the result does not.
+/// Plays `episodes` greedy episodes in blocks until `stop` returns true, then None. The block sizes depend on timing, the result does
+/// not.
 ///
 /// # Errors
 /// When the device fails.
@@ -97,7 +96,8 @@ pub(crate) fn play(
             return Ok(None);
         }
         let (first, begun) = (all.returns.len(), Instant::now());
-        let block = match backend.evaluate(first..episodes.min(first + size), round, EvalActions::Greedy) {
+        let numbers = first..episodes.min(first + size);
+        let block = match backend.evaluate_until(numbers, round, EvalActions::Greedy, &mut stop) {
             Err(LearnError::Stopped) => return Ok(None),
             block => block?,
         };

@@ -149,7 +149,6 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     );
 
     let resumed_at = home.resumed_at();
-    backend.stop_evaluations(signals.stop_flag());
     let mut training = Training {
         backend: &mut *backend,
         settings: &settings,

@@ -368,7 +368,7 @@ fn an_evaluation_of_a_finished_run_reproduces_its_result() {
     let requested = requested(runs.path(), Some(("a", &target.checkpoint.config)), &[]);
     let evaluate = |target| {
         let make = |requested: &Requested| built(Quadratic::new(requested.settings.batch()), requested);
-        crate::eval::evaluate(target, &requested, 3, operant_learn::EvalActions::Greedy, make)
+        crate::eval::evaluate(target, &requested, 3, operant_learn::EvalActions::Greedy, &mut || false, make)
             .expect("evaluated")
     };
     let result = evaluate(&target);

@@ -67,11 +67,6 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Not 0 once a stop was requested.
-    pub(crate) fn stop_flag(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.stop)
-    }
-
     /// The name of the signal that requested a stop, if one did.
     pub fn stopped_by(&self) -> Option<&'static str> {
         const INTERRUPTED: usize = SIGINT as usize;

@@ -102,11 +102,12 @@ impl Backend for Quadratic {
         Ok(if self.lags && !wait { None } else { self.finished.pop_front() })
     }
 
-    fn evaluate(
+    fn evaluate_until(
         &mut self,
         episodes: Range<usize>,
         round: u64,
         _: EvalActions,
+        _: &mut dyn FnMut() -> bool,
     ) -> Result<Evaluation, LearnError> {
         assert!(self.finished.is_empty(), "evaluated while an update was in flight");
         self.log(format!("evaluate {round} after {}", self.updates));

@@ -61,7 +61,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let requested = config::requested(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
     let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };
     let episodes = requested.settings.run.eval_episodes;
-    let result = eval::evaluate(&target, &requested, episodes, actions, |requested| {
+    let result = eval::evaluate(&target, &requested, episodes, actions, &mut || false, |requested| {
         // The episodes are few, so the CPU plays them whatever device trained.
         operant_run::backend(&env, requested, &operant_run::Device::cpu())
     })?;

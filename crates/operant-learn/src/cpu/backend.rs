@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use operant_env::{ActionSpace, AnyEnv, EnvCounters};
@@ -19,7 +19,7 @@ use crate::cpu::rollout::{Horizon, Tile};
 use crate::cpu::threads::pool::{CpuOptions, pool};
 use crate::cpu::threads::timers::PartTimes;
 use crate::cpu::update::Learner;
-use crate::evaluate::{EvalInputs, evaluate};
+use crate::evaluate::{EvalInputs, evaluate_on};
 use crate::group::{Alone, Group, agreed, check_shares, gathered};
 use crate::network::{Architecture, Network, init_params};
 use crate::normalise::{NormSums, RunningNorm};
@@ -142,8 +142,6 @@ pub(super) struct CpuBackend<const V: usize> {
     pub(super) nonfinite_in_a_row: u64,
     finished: std::collections::VecDeque<UpdateStats>,
     pulse: Arc<AtomicU64>,
-    /// Not 0 where evaluations are to end.
-    stop: Arc<AtomicUsize>,
     pub(super) group: Arc<dyn Group>,
     /// Dropped after the tiles: the system ends worker processes of environments together with the thread that started them.
     pool: Arc<rayon::ThreadPool>,
@@ -190,7 +188,6 @@ impl<const V: usize> CpuBackend<V> {
             policy,
             batch,
             pulse: Arc::clone(learner.pulse()),
-            stop: Arc::default(),
             learner,
             state,
             obs_norm: RunningNorm::new(features),
@@ -312,11 +309,12 @@ impl<const V: usize> Backend for CpuBackend<V> {
         Ok(self.finished.pop_front())
     }
 
-    fn evaluate(
+    fn evaluate_until(
         &mut self,
         episodes: Range<usize>,
         round: u64,
         actions: EvalActions,
+        stop: &mut dyn FnMut() -> bool,
     ) -> Result<Evaluation, LearnError> {
         let obs_norm = self.obs_scales();
         // In f32, as the trained policy is used.
@@ -333,14 +331,9 @@ impl<const V: usize> Backend for CpuBackend<V> {
             obs_norm: &obs_norm,
             clip_obs: self.config.clip_obs,
             pulse: &self.pulse,
-            stop: &self.stop,
             actions,
         };
-        self.pool.install(|| evaluate(&inputs, episodes, round))
-    }
-
-    fn stop_evaluations(&mut self, stop: Arc<AtomicUsize>) {
-        self.stop = stop;
+        evaluate_on(&self.pool, &inputs, episodes, round, stop)
     }
 
     fn pulse(&self) -> Arc<AtomicU64> {

@@ -33,7 +33,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use operant_cuda::{
     Buffer, Communicator, CommunicatorId, CudaError, Device, DeviceProperties, Event, Plain, Stream,
@@ -59,7 +59,7 @@ use crate::backend::{
 use crate::config::{Config, ShuffleKind};
 use crate::cpu::network::policy::Policy;
 use crate::cpu::threads::pool;
-use crate::evaluate::{EvalInputs, evaluate};
+use crate::evaluate::{EvalInputs, evaluate_on};
 use crate::group::{Alone, Group, agreed, check_shares, gathered, gathered_texts, share};
 use crate::network::{Architecture, Network, init_params};
 use crate::normalise::RunningNorm;
@@ -295,8 +295,6 @@ struct CudaBackend {
     nonfinite_in_a_row: u64,
     recorder: Recorder,
     pulse: Arc<AtomicU64>,
-    /// Not 0 where evaluations are to end.
-    stop: Arc<AtomicUsize>,
 }
 
 impl CudaBackend {
@@ -353,7 +351,6 @@ impl CudaBackend {
             nonfinite_in_a_row: 0,
             recorder: Recorder::default(),
             pulse: Arc::default(),
-            stop: Arc::default(),
         })
     }
 
@@ -604,11 +601,12 @@ impl Backend for CudaBackend {
         }
     }
 
-    fn evaluate(
+    fn evaluate_until(
         &mut self,
         episodes: Range<usize>,
         round: u64,
         actions: EvalActions,
+        stop: &mut dyn FnMut() -> bool,
     ) -> Result<Evaluation, LearnError> {
         let state = self.learner.state(self.learn())?;
         self.policy.pack(&state.params);
@@ -621,18 +619,13 @@ impl Backend for CudaBackend {
             obs_norm: &obs_norm,
             clip_obs: self.config.clip_obs,
             pulse: &self.pulse,
-            stop: &self.stop,
             actions,
         };
-        self.pool.install(|| evaluate(&inputs, episodes, round))
+        evaluate_on(&self.pool, &inputs, episodes, round, stop)
     }
 
     fn how(&self) -> Option<String> {
         Some(self.how.clone())
-    }
-
-    fn stop_evaluations(&mut self, stop: Arc<AtomicUsize>) {
-        self.stop = stop;
     }
 
     fn pulse(&self) -> Arc<AtomicU64> {

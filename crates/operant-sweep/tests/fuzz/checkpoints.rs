@@ -85,5 +85,5 @@ fn evaluated(path: &str, trials: &Path) -> Result<()> {
     let saved = (target.run.as_str(), target.checkpoint.config.as_str());
     let requested = config::requested(facts, &CommandLine::default(), Some(saved))?;
     let play = |requested: &_| backend(&env, requested, &Device::cpu());
-    eval::evaluate(&target, &requested, 1, EvalActions::Greedy, play).map(drop)
+    eval::evaluate(&target, &requested, 1, EvalActions::Greedy, &mut || false, play).map(drop)
 }
