@@ -120,6 +120,7 @@ OUTSIDE = r"draws\.reserve\(count\).*draws\.turns\(turns, count\)\[index\]; call
         (lambda s, a, d: np.ones(3) * s.few, "NumPy function such as multiply.*elements"),
         (lambda s, a, d: s.x * np.ones(3), "a Float is expected, got array"),
         # Names that there are not.
+        (lambda s, a, d: d.uniform(size=3), r"draws\.uniform draws one number; write \[draws\.uniform\(\.\.\.\) for _ in range\(n\)\]"),
         (lambda s, a, d: d.normal(), r"`draws` has no normal; use operant\.math\.sqrt\(.*draws\.uniform"),
         (lambda s, a, d: d.integres(3), r'`draws` has no integres \(did you mean "integer"\?\)'),
         (lambda s, a, d: d.zipf(3), "`draws` has no zipf; it has uniform, integer, bits, reserve, turns"),

@@ -206,6 +206,8 @@ impl Start<'_> {
         if let Some(reason) = &device.reason {
             notices.push(Notice::Note(format!("device: {}; {reason}", device.name)));
         }
+        let untranslated = settings.untranslated.iter();
+        notices.extend(untranslated.map(|what| Notice::Warning(format!("{what} has no counterpart here"))));
         notices.push(Notice::Note(applied.note.clone()));
         notices.extend(applied.clamped.clone().map(Notice::Warning));
         if let Some(unbound) = &applied.unbound {

@@ -10,7 +10,7 @@ use super::{Problem, World};
 pub const VERSION: u32 = 1;
 
 /// Size limit of a file.
-pub const MAX_FILE: u64 = 256 << 20;
+pub const MAX_FILE: u64 = 64 << 20;
 
 /// A world cannot be read.
 #[derive(Debug, thiserror::Error)]

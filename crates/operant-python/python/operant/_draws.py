@@ -25,6 +25,12 @@ _INSTEAD = {
 }
 
 
+def one(size: object, method: str) -> None:
+    """Refuses the `size` of NumPy's generators."""
+    if size is not None:
+        fail(f"draws.{method} draws one number; write [draws.{method}(...) for _ in range(n)]")
+
+
 class Draws:
     """The random numbers of a call. They depend on the seed, the environment and the step alone.
 
@@ -59,8 +65,9 @@ class Draws:
         except ValueError as error:
             fail(f"{error}; reserve more")
 
-    def uniform(self, low: float = 0.0, high: float = 1.0) -> Value:
+    def uniform(self, low: float = 0.0, high: float = 1.0, size: None = None) -> Value:
         """A Float, uniform in [low, high). Rounding can, very rarely, return `high`; `uniform()` never returns 1.0."""
+        one(size, "uniform")
         for bound in (low, high):
             if isinstance(bound, (bool, Value)) or not isinstance(bound, (int, float, np.integer, np.floating)):
                 fail(f"uniform takes constants, got {bound!r}; scale what it draws: low + (high - low) * draws.uniform()")
@@ -70,9 +77,10 @@ class Draws:
             return Value("float", self._draw("unit"))
         return Value("float", self._draw("between", float(low), float(high)))
 
-    def integer(self, low: Any, high: Any = None) -> Value:
+    def integer(self, low: Any, high: Any = None, size: None = None) -> Value:
         """A Uint, uniform in 0 .. low - 1, or with two arguments in low .. high - 1, as NumPy's `integers`. With one argument it
         may be a Uint, another one in each environment."""
+        one(size, "integer")
         if high is None:
             low, high = 0, low
         if isinstance(high, Value):

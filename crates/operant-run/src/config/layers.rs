@@ -15,6 +15,7 @@ use super::elsewhere::key_hint;
 use super::keys::{self, AUTO, keys};
 use super::lines::{Lines, line_of};
 use super::origin::{Entries, Entry, EnvFacts, Origin};
+use super::zoo::Zoo;
 use crate::error::{Error, Result, did_you_mean};
 
 /// Variables that start with `OPERANT_` and are not configuration keys.
@@ -62,6 +63,8 @@ pub struct Layers {
     pub(super) gpu: Entries,
     /// Origin of `num_envs = "auto"`, if it was requested; the entry of `num_envs` is the value below it.
     pub(super) auto_envs: Option<Origin>,
+    /// What files of other libraries say that no setting can.
+    pub(super) untranslated: Vec<String>,
 }
 
 impl Layers {
@@ -74,6 +77,7 @@ impl Layers {
             options: BTreeMap::new(),
             gpu: Entries::new(),
             auto_envs: None,
+            untranslated: Vec::new(),
         };
         for defaults in [Table::try_from(Config::default()), Table::try_from(RunConfig::default())] {
             layers.table(defaults.expect("settings are TOML"), &Lines::default(), &|_| Origin::Default)?;
@@ -104,14 +108,24 @@ impl Layers {
         Ok(())
     }
 
-    /// A file that must exist, such as `--config` names.
+    /// A file that must exist, such as `--config` names. One that ends in .yml or .yaml has hyperparameters of RL Baselines3 Zoo.
     pub fn file(&mut self, path: &Path) -> Result<()> {
-        check_format(path)?;
+        let is_zoo = matches!(ending(path).as_str(), "yaml" | "yml");
+        if !is_zoo {
+            check_format(path)?;
+        }
         let text = crate::dir::read_text(path).map_err(|error| {
             Error::usage(format!("the configuration file cannot be read: {error}"))
                 .at(path.display().to_string())
                 .remedy("name a TOML file; `operant config ENV > FILE` writes one to start from")
         })?;
+        if is_zoo {
+            let place = || path.display().to_string();
+            let Zoo { table, untranslated } =
+                Zoo::of(&text, &self.facts).map_err(|error| error.at(place()))?;
+            self.untranslated = untranslated.iter().map(|what| format!("{}: {what}", place())).collect();
+            return self.table(table, &Lines::default(), &|_| Origin::File(path.to_path_buf(), None));
+        }
         self.text(&text, &|line| Origin::File(path.to_path_buf(), line))
     }
 
@@ -362,6 +376,14 @@ fn accepted(key: &Key, value: Value, origin: Origin) -> Result<Entry> {
         Ok(value) => Ok(Entry { value, origin }),
         Err(Refusal { problem, remedy }) => {
             let what = format!("{} = {shown} {problem}", key.name);
+            // A schedule of RL Baselines3 Zoo.
+            let remedy = match shown.trim_matches('"').strip_prefix("lin_") {
+                Some(start) if key.name == "learning_rate" => {
+                    format!("write learning_rate={start} and anneal_lr=true")
+                }
+                Some(start) => format!("only learning_rate has a schedule; write {}={start}", key.name),
+                None => remedy,
+            };
             Err(Error::usage(what).at(origin.to_string()).remedy(remedy))
         }
     }
@@ -389,13 +411,17 @@ fn parsed(text: &str, origin: &dyn Fn(Option<usize>) -> Origin) -> Result<Table>
     })
 }
 
-/// Refuses files that are meant to be YAML or JSON, such as those of Stable-Baselines3's zoo.
+/// What follows the last dot of a file's name, in lower case.
+fn ending(path: &Path) -> String {
+    path.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default().to_ascii_lowercase()
+}
+
+/// Refuses files that are meant to be YAML or JSON.
 ///
 /// # Errors
 /// Usage, with how to write TOML.
 pub fn check_format(path: &Path) -> Result<()> {
-    let ending = path.extension().and_then(std::ffi::OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
-    if !matches!(ending.as_str(), "yaml" | "yml" | "json") {
+    if !matches!(ending(path).as_str(), "yaml" | "yml" | "json") {
         return Ok(());
     }
     Err(Error::usage(format!("{} is not a TOML file", path.display())).at(path.display().to_string()).remedy(

@@ -27,6 +27,7 @@ mod settings;
 mod show;
 #[cfg(test)]
 mod tests;
+mod zoo;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

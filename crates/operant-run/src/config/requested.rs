@@ -32,9 +32,9 @@ impl Layers {
     /// # Errors
     /// The first invalid value, with its origin and a remedy.
     pub fn build(self) -> Result<Requested> {
-        let Layers { facts, mut entries, options, gpu, auto_envs } = self;
+        let Layers { facts, mut entries, options, gpu, auto_envs, untranslated } = self;
         without_unused(&mut entries);
-        let settings = Settings::of(facts, entries, options)?;
+        let settings = Settings { untranslated, ..Settings::of(facts, entries, options)? };
         let requested = Requested { settings, gpu, auto_envs };
         match &requested.settings.run.device {
             DeviceRequest::Only(DeviceName::Cuda(_)) => requested.on_gpu(),
@@ -237,8 +237,8 @@ impl Requested {
     }
 
     fn with(&self, entries: Entries) -> Result<Requested> {
-        let Settings { facts, options, .. } = &self.settings;
-        let settings = Settings::of(facts.clone(), entries, options.clone())?;
+        let Settings { facts, options, untranslated, .. } = self.settings.clone();
+        let settings = Settings { untranslated, ..Settings::of(facts, entries, options)? };
         Ok(Requested { settings, gpu: self.gpu.clone(), auto_envs: self.auto_envs.clone() })
     }
 

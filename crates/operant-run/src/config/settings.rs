@@ -34,6 +34,8 @@ pub struct Settings {
     pub(super) entries: Entries,
     /// Like `entries`, for environment options.
     pub(super) options: BTreeMap<String, Entry>,
+    /// What a configuration file says that no setting can.
+    pub untranslated: Vec<String>,
 }
 
 impl Settings {
@@ -49,7 +51,8 @@ impl Settings {
             .iter()
             .filter_map(|(name, entry)| Some((name.clone(), option_of_toml(&entry.value)?)))
             .collect();
-        Ok(Settings { environment: facts.name.clone(), facts, learner, run, env_options, entries, options })
+        let (environment, untranslated) = (facts.name.clone(), Vec::new());
+        Ok(Settings { environment, facts, learner, run, env_options, entries, options, untranslated })
     }
 
     /// Where the value of a key came from.

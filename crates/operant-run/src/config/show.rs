@@ -40,11 +40,15 @@ impl Settings {
         }
         let width = lines.iter().map(|(line, _)| line.len()).max().unwrap_or(0).min(40);
         let mut text = String::new();
+        // A path may contain a newline; a comment must not.
+        let comment =
+            |text: &str| text.chars().map(|c| if c.is_control() { '?' } else { c }).collect::<String>();
+        for what in self.untranslated.iter().filter(|_| origins) {
+            let _ = writeln!(text, "# {} has no counterpart here", comment(what));
+        }
         for (line, origin) in lines {
             if origins && !origin.is_empty() {
-                // A path may contain a newline; a comment must not.
-                let origin: String = origin.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-                let _ = writeln!(text, "{line:width$} # {origin}");
+                let _ = writeln!(text, "{line:width$} # {}", comment(&origin));
             } else {
                 let _ = writeln!(text, "{line}");
             }

@@ -210,11 +210,27 @@ fn unknown_keys_name_their_place_and_the_nearest_key() {
 #[test]
 fn files_of_other_libraries_have_an_error_of_their_own() {
     let place = tempfile::tempdir().expect("a directory");
-    let zoo = place.path().join("ppo.yml");
-    std::fs::write(&zoo, "CartPole-v1:\n  n_envs: 8\n").expect("written");
-    let line = CommandLine { config: Some(zoo), ..CommandLine::default() };
-    let error = error_of(&line);
+    let with = |name: &str, text: &str| {
+        let path = place.path().join(name);
+        std::fs::write(&path, text).expect("written");
+        CommandLine { config: Some(path), ..CommandLine::default() }
+    };
+    let error = error_of(&with("ppo.json", "{\"n_envs\": 8}"));
     assert!(error.what.contains("TOML") && error.remedy.expect("one").contains("learning_rate = 3e-4"));
+    let error = error_of(&with("other.yml", "Acrobot-v1:\n  n_envs: 8\n"));
+    assert!(
+        error.place.expect("a place").ends_with("other.yml")
+            && error.remedy.expect("one").contains("Acrobot-v1")
+    );
+    let error = error_of(&set(&["learning_rate=lin_0.001"]));
+    assert!(error.remedy.expect("one").contains("learning_rate=0.001 and anneal_lr=true"));
+    // Settings of a file of RL Baselines3 Zoo are below flags, as those of every file.
+    let mut line = with("ppo.yml", "CartPole-v1:\n  n_envs: 8\n  n_steps: 64\n  frame_stack: 4\n");
+    line.flags.push(("num_steps", "--set", "32".to_owned()));
+    let settings = with_files("", "", &line, &[]).expect("valid").settings;
+    assert!(settings.to_toml(true).contains("ppo.yml: frame_stack: 4 has no counterpart"));
+    assert_eq!((settings.learner.num_envs, settings.learner.num_steps), (8, 32));
+    assert!(settings.untranslated[0].ends_with("ppo.yml: frame_stack: 4"), "{:?}", settings.untranslated);
 }
 
 #[test]
