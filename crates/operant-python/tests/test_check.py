@@ -86,7 +86,7 @@ def test_environments_without_a_fault_pass(tmp_path):
     for step in range(100):
         actions = np.arange(8) * step % 2
         (*a, info), (*b, expected) = checked.step(actions), plain.step(actions)
-        np.testing.assert_equal((a, info), (b, expected))
+        assert repr((a, info)) == repr((b, expected))
     assert pickle.loads(pickle.dumps(checked))._check
     assert operant.train(Counted(), run_dir=tmp_path, **SMALL).state == "finished"
 

@@ -20,7 +20,9 @@ pub mod times;
 enum Tier {
     /// `cargo xtask test`: run while working.
     Quick,
-    /// `--all`: what must pass before a change is merged.
+    /// `--landing`: what `.ci/run` runs.
+    Landing,
+    /// `--all`: also the tests marked `#[ignore]`, kernels, documentation and other instruction sets.
     All,
     /// `--nightly`: only the tests whose names contain `nightly_`, and every lane.
     Nightly,
@@ -30,7 +32,8 @@ impl Tier {
     /// The arguments of a test program. Tests beyond the quick ones are marked `#[ignore]`.
     fn arguments(self) -> &'static [&'static str] {
         match self {
-            Tier::Quick => &[],
+            Tier::Quick => WITHOUT_SLOW,
+            Tier::Landing => &[],
             Tier::All => &["--include-ignored", "--skip", "nightly_"],
             Tier::Nightly => &["--ignored", "nightly_"],
         }
@@ -39,6 +42,7 @@ impl Tier {
     fn flag(self) -> &'static str {
         match self {
             Tier::Quick => "",
+            Tier::Landing => " --landing",
             Tier::All => " --all",
             Tier::Nightly => " --nightly",
         }
@@ -137,7 +141,7 @@ fn steps(target: &Path, tools: &Tools, tier: Tier) -> Vec<Step> {
         tests,
         Step { is_missing: tools.lacks_python(), ..Step::new("Python package", package) },
     ];
-    if tier == Tier::Quick {
+    if matches!(tier, Tier::Quick | Tier::Landing) {
         return steps;
     }
     steps.extend([
@@ -164,6 +168,54 @@ fn steps(target: &Path, tools: &Tools, tier: Tier) -> Vec<Step> {
     }
     steps
 }
+
+/// Skips the tests that take longest, some 500 CPU seconds together.
+const WITHOUT_SLOW: &[&str] = &[
+    "--skip",
+    "gradients::few_cases::gradients_are_those_of_automatic_differentiation",
+    "--skip",
+    "update::few_cases::reference_gradient_matches_finite_differences",
+    "--skip",
+    "update::few_cases::threads_never_change_a_bit",
+    "--skip",
+    "cuda::update::few_cases::embeddings_follow_the_cpu",
+    "--skip",
+    "cuda::nvrtc::kernels_compile_without_a_warning",
+    "--skip",
+    "cuda::backend::few_cases::a_restored_backend_continues_bit_for_bit",
+    "--skip",
+    "bf16::gradients_are_near_those_of_the_reference",
+    "--skip",
+    "sweep::a_killed_sweep_goes_on_with_the_same_table_and_bits",
+    "--skip",
+    "sweep::a_sweep_killed_at_20_random_moments_goes_on_with_the_same_table_and_bits",
+    "--skip",
+    "play_checkpoint::numpy_plays_checkpoints_in_gymnasium",
+    "--skip",
+    "tune::every_setting_is_tried_unless_it_is_given",
+    "--skip",
+    "tune::the_result_is_written_and_used_by_training",
+    "--skip",
+    "gpu_cli::a_gpu_replays_the_bytes_of_the_scalar_lane",
+    "--skip",
+    "gpu_cli::a_policy_with_memory_trains_and_resumes_on_a_gpu",
+    "--skip",
+    "gpu_round::a_round_measures_compares_and_skips_what_does_not_fit",
+    "--skip",
+    "bench::lists_are_swept_and_shown_as_a_table_and_drawn",
+    "--skip",
+    "play::a_film_has_a_frame_for_every_state",
+    "--skip",
+    "autoreset::a_tile_can_have_a_time_limit_of_its_own",
+    "--skip",
+    "autoreset::a_row_with_a_seed_is_environment_0_of_that_seed",
+    "--skip",
+    "tests::no_size_panics",
+    "--skip",
+    "loom::two_readers_get_complete_contents_in_order",
+    "--skip",
+    "onnx::onnxruntime_computes_what_the_engine_does",
+];
 
 /// The tests whose results may depend on the width of lanes: of the learner on the CPU, then of environments.
 const OF_LANES: &[&str] = &[
@@ -203,6 +255,8 @@ pub fn run(args: &[&str]) -> Result<()> {
     let (tier, no_skips) = match args {
         [] => (Tier::Quick, false),
         ["--no-skips"] => (Tier::Quick, true),
+        ["--landing"] => (Tier::Landing, false),
+        ["--landing", "--no-skips"] => (Tier::Landing, true),
         ["--all"] => (Tier::All, false),
         ["--all", "--no-skips"] => (Tier::All, true),
         ["--nightly"] => (Tier::Nightly, false),
@@ -213,7 +267,7 @@ pub fn run(args: &[&str]) -> Result<()> {
         other => {
             let other = other.join(" ");
             bail!(
-                "`{other}` is not understood; give nothing, --all or --nightly, --no-skips, --clients, --ray or --mpi"
+                "`{other}` is not understood; give nothing, --landing, --all or --nightly, --no-skips, --clients, --ray or --mpi"
             )
         }
     };

@@ -42,14 +42,15 @@ impl Program {
         command.output().with_context(|| format!("cannot start {}", self.executable.display()))
     }
 
-    /// Whether it has a test that these arguments select.
-    fn has(&self, arguments: &[&str]) -> Result<bool> {
+    /// The names of its tests.
+    fn tests(&self) -> Result<Vec<String>> {
         let mut command = Command::new(&self.executable);
-        command.args(arguments).arg("--list").current_dir(&self.directory).stdin(Stdio::null());
+        command.arg("--list").current_dir(&self.directory).stdin(Stdio::null());
         let output =
             command.output().with_context(|| format!("cannot start {}", self.executable.display()))?;
         ensure!(output.status.success(), "{} --list failed ({})", self.name(), output.status);
-        Ok(String::from_utf8_lossy(&output.stdout).lines().any(|line| line.ends_with(": test")))
+        let listed = String::from_utf8_lossy(&output.stdout);
+        Ok(listed.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
     }
 }
 
@@ -94,16 +95,13 @@ pub fn behind_dashes(arguments: &[&str]) -> String {
     if all.is_empty() { all } else { format!(" --{all}") }
 }
 
-/// The parts of tests' names among such arguments.
-fn names<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+/// The parts of tests' names that such arguments select, and those that they skip.
+fn filters<'a>(arguments: &[&'a str]) -> (Vec<&'a str>, Vec<&'a str>) {
     let before = std::iter::once("").chain(arguments.iter().copied());
-    let pairs = arguments.iter().zip(before);
-    pairs.filter(|(it, before)| !it.starts_with('-') && *before != "--skip").map(|(it, _)| *it).collect()
-}
-
-/// The names that such arguments skip, with `--skip` before each.
-fn skips<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
-    arguments.windows(2).filter(|pair| pair[0] == "--skip").flatten().copied().collect()
+    let named = arguments.iter().copied().zip(before).filter(|(it, _)| !it.starts_with('-'));
+    let (skips, names): (Vec<_>, Vec<_>) = named.partition(|(_, before)| *before == "--skip");
+    let first = |pairs: Vec<(&'a str, &str)>| pairs.into_iter().map(|(it, _)| it).collect();
+    (first(names), first(skips))
 }
 
 /// Builds the programs that `cargo test` with these arguments selects, and runs them side by side; returns the lines that say what was skipped.
@@ -120,10 +118,16 @@ pub fn run(
     repeat: impl Fn(&str) -> String,
 ) -> Result<Vec<String>> {
     let programs = build(metadata, cargo)?;
-    for name in names(arguments) {
-        let alone = [&[name], &skips(arguments)[..]].concat();
-        let found: Vec<bool> = programs.iter().map(|program| program.has(&alone)).collect::<Result<_>>()?;
-        ensure!(found.contains(&true), "no test name contains `{name}`; were tests renamed, or not built?");
+    let listed: Vec<Vec<String>> = programs.iter().map(Program::tests).collect::<Result<_>>()?;
+    let (names, skips) = filters(arguments);
+    let is_skipped = |test: &String| skips.iter().any(|skip| test.contains(skip));
+    for name in &names {
+        let found = listed.iter().flatten().any(|test| test.contains(name) && !is_skipped(test));
+        ensure!(found, "no test name contains `{name}`; were tests renamed, or not built?");
+    }
+    for skip in skips.iter().filter(|skip| skip.contains("::")) {
+        let found = listed.iter().flatten().any(|test| test.contains(skip));
+        ensure!(found, "no test name contains `{skip}`, which is skipped; were tests renamed?");
     }
     let (count, begin) = (programs.len(), Instant::now());
     let queue = Mutex::new(VecDeque::from(programs));
