@@ -261,11 +261,11 @@ class ActorCritic(nn.Module):
     def _distribution(
         self, outputs: Tensor, action_mask: Tensor | None
     ) -> list[torch.distributions.Distribution]:
-        if not self.is_discrete:
-            return [torch.distributions.Normal(outputs, self.log_std.exp(), validate_args=False)]
         if self.masked != (action_mask is not None):
             says = "the environment has illegal actions; give info['action_mask']" if self.masked else "all actions are legal; leave it out"
             raise ValueError(f"action_mask: {says}")
+        if not self.is_discrete:
+            return [torch.distributions.Normal(outputs, self.log_std.exp(), validate_args=False)]
         if action_mask is not None:
             if action_mask.shape != outputs.shape or ((action_mask != 0) & (action_mask != 1)).any():
                 raise ValueError(f"action_mask: expected {tuple(outputs.shape)}, 1 where a choice is legal and 0 elsewhere, got {tuple(action_mask.shape)}")
