@@ -29,7 +29,7 @@ enum Tier {
 }
 
 impl Tier {
-    /// The arguments of a test program. Tests beyond the quick ones are marked `#[ignore]`.
+    /// The arguments of a test program. Tests beyond those of `--landing` are marked `#[ignore]`.
     fn arguments(self) -> &'static [&'static str] {
         match self {
             Tier::Quick => WITHOUT_SLOW,
@@ -79,7 +79,12 @@ impl Step {
     /// The command as a user types it in the workspace's root.
     fn shell(&self) -> String {
         let env: String = self.env.iter().map(|(key, value)| format!("{key}=\"{value}\" ")).collect();
-        format!("{env}cargo {}{}", self.args, programs::behind_dashes(self.arguments))
+        format!("{env}cargo {}{}", self.args, self.dashes())
+    }
+
+    /// The arguments of the test programs as a user types them. The slow tests run there too, since naming each would fill the screen.
+    fn dashes(&self) -> String {
+        if self.arguments == WITHOUT_SLOW { String::new() } else { programs::behind_dashes(self.arguments) }
     }
 
     /// Runs it and returns the lines of tests that were skipped.
@@ -106,10 +111,7 @@ impl Step {
         if self.is_tests {
             command.stderr(Stdio::inherit());
             let repeat = |program: &str| match self.args.contains("--workspace") {
-                true => {
-                    let dashes = programs::behind_dashes(self.arguments);
-                    format!("cargo test --profile quick --package {program}{dashes}")
-                }
+                true => format!("cargo test --profile quick --package {program}{}", self.dashes()),
                 false => self.shell(),
             };
             return programs::run(metadata, &mut command, self.arguments, log, &tools.variables, repeat);
@@ -169,53 +171,42 @@ fn steps(target: &Path, tools: &Tools, tier: Tier) -> Vec<Step> {
     steps
 }
 
-/// Skips the tests that take longest, some 500 CPU seconds together.
-const WITHOUT_SLOW: &[&str] = &[
-    "--skip",
+/// The tests that take longest, some 500 CPU seconds together: `cargo xtask test` leaves them out, `--landing` runs them.
+const SLOW: [&str; 22] = [
     "gradients::few_cases::gradients_are_those_of_automatic_differentiation",
-    "--skip",
     "update::few_cases::reference_gradient_matches_finite_differences",
-    "--skip",
     "update::few_cases::threads_never_change_a_bit",
-    "--skip",
     "cuda::update::few_cases::embeddings_follow_the_cpu",
-    "--skip",
     "cuda::nvrtc::kernels_compile_without_a_warning",
-    "--skip",
     "cuda::backend::few_cases::a_restored_backend_continues_bit_for_bit",
-    "--skip",
     "bf16::gradients_are_near_those_of_the_reference",
-    "--skip",
     "sweep::a_killed_sweep_goes_on_with_the_same_table_and_bits",
-    "--skip",
     "sweep::a_sweep_killed_at_20_random_moments_goes_on_with_the_same_table_and_bits",
-    "--skip",
     "play_checkpoint::numpy_plays_checkpoints_in_gymnasium",
-    "--skip",
     "tune::every_setting_is_tried_unless_it_is_given",
-    "--skip",
     "tune::the_result_is_written_and_used_by_training",
-    "--skip",
     "gpu_cli::a_gpu_replays_the_bytes_of_the_scalar_lane",
-    "--skip",
     "gpu_cli::a_policy_with_memory_trains_and_resumes_on_a_gpu",
-    "--skip",
     "gpu_round::a_round_measures_compares_and_skips_what_does_not_fit",
-    "--skip",
     "bench::lists_are_swept_and_shown_as_a_table_and_drawn",
-    "--skip",
     "play::a_film_has_a_frame_for_every_state",
-    "--skip",
     "autoreset::a_tile_can_have_a_time_limit_of_its_own",
-    "--skip",
     "autoreset::a_row_with_a_seed_is_environment_0_of_that_seed",
-    "--skip",
     "tests::no_size_panics",
-    "--skip",
     "loom::two_readers_get_complete_contents_in_order",
-    "--skip",
     "onnx::onnxruntime_computes_what_the_engine_does",
 ];
+
+/// `--skip` before each of [`SLOW`].
+const WITHOUT_SLOW: &[&str] = &{
+    let mut arguments = ["--skip"; 2 * SLOW.len()];
+    let mut at = 0;
+    while at < SLOW.len() {
+        arguments[2 * at + 1] = SLOW[at];
+        at += 1;
+    }
+    arguments
+};
 
 /// The tests whose results may depend on the width of lanes: of the learner on the CPU, then of environments.
 const OF_LANES: &[&str] = &[

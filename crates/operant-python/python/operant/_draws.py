@@ -25,7 +25,7 @@ _INSTEAD = {
 }
 
 
-def one(size: object, method: str) -> None:
+def refuse_size(size: object, method: str) -> None:
     """Refuses the `size` of NumPy's generators."""
     if size is not None:
         fail(f"draws.{method} draws one number; write [draws.{method}(...) for _ in range(n)]")
@@ -67,7 +67,7 @@ class Draws:
 
     def uniform(self, low: float = 0.0, high: float = 1.0, size: None = None) -> Value:
         """A Float, uniform in [low, high). Rounding can, very rarely, return `high`; `uniform()` never returns 1.0."""
-        one(size, "uniform")
+        refuse_size(size, "uniform")
         for bound in (low, high):
             if isinstance(bound, (bool, Value)) or not isinstance(bound, (int, float, np.integer, np.floating)):
                 fail(f"uniform takes constants, got {bound!r}; scale what it draws: low + (high - low) * draws.uniform()")
@@ -80,7 +80,7 @@ class Draws:
     def integer(self, low: Any, high: Any = None, size: None = None) -> Value:
         """A Uint, uniform in 0 .. low - 1, or with two arguments in low .. high - 1, as NumPy's `integers`. With one argument it
         may be a Uint, another one in each environment."""
-        one(size, "integer")
+        refuse_size(size, "integer")
         if high is None:
             low, high = 0, low
         if isinstance(high, Value):
