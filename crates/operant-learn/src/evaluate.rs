@@ -33,7 +33,7 @@ pub struct EvalInputs<'a> {
 const ASK: Duration = Duration::from_millis(20);
 
 /// Plays the episodes with these numbers on the threads of `pool`; `round` selects the random streams, which differ between
-/// evaluations. The calling thread, which is none of the pool, asks `stop` meanwhile.
+/// evaluations. The calling thread must not belong to the pool; it asks `stop` meanwhile.
 ///
 /// # Errors
 /// When an environment failed, or the evaluation was stopped.

@@ -50,7 +50,9 @@ impl clap::Args for Overrides {
         let heading = "Configuration";
         let flags = keys().filter_map(|key| argument(key, key.flag?));
         let config = Arg::new("config").long("config").value_name("FILE");
-        let config = config.help("TOML file that overrides the preset and every operant.toml");
+        let config = config.help(
+            "TOML file that overrides the preset and every operant.toml, or a ppo.yml of RL Baselines3 Zoo",
+        );
         let config = config.value_parser(clap::value_parser!(std::path::PathBuf));
         let set = Arg::new("set").long("set").value_name("KEY=VALUE").action(ArgAction::Append);
         let set = set.help(

@@ -161,7 +161,7 @@ def train(
         on_update: Called with the metrics of each update by name, once the next one begins, and for the last one after the
             final evaluation. An exception from it stops the run, with a checkpoint, and is raised.
         progress: Whether to show progress on stderr; by default on a terminal and in a notebook.
-        config: A TOML file of settings, below the keywords.
+        config: A TOML file of settings, or a `ppo.yml` of RL Baselines3 Zoo; keywords override it.
         env_options: The environment's own options: numbers, words or paths.
         **settings: Every key of docs/configuration.md, such as `seed`, `total_timesteps`, `name`, `device`, `run_dir`.
             They override presets, operant.toml and OPERANT_* variables.

@@ -63,7 +63,7 @@ pub struct Layers {
     pub(super) gpu: Entries,
     /// Origin of `num_envs = "auto"`, if it was requested; the entry of `num_envs` is the value below it.
     pub(super) auto_envs: Option<Origin>,
-    /// What files of other libraries say that no setting can.
+    /// Hyperparameters of a file of RL Baselines3 Zoo that have no counterpart here, `FILE: key: value` each.
     pub(super) untranslated: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ impl Layers {
         Ok(())
     }
 
-    /// A file that must exist, such as `--config` names. One that ends in .yml or .yaml has hyperparameters of RL Baselines3 Zoo.
+    /// A file that must exist, such as `--config` names. One that ends in .yml or .yaml is read as a hyperparameter file of RL Baselines3 Zoo.
     pub fn file(&mut self, path: &Path) -> Result<()> {
         let is_zoo = matches!(ending(path).as_str(), "yaml" | "yml");
         if !is_zoo {

@@ -34,7 +34,7 @@ pub struct Settings {
     pub(super) entries: Entries,
     /// Like `entries`, for environment options.
     pub(super) options: BTreeMap<String, Entry>,
-    /// What a configuration file says that no setting can.
+    /// Hyperparameters of a file of RL Baselines3 Zoo that have no counterpart here, `FILE: key: value` each.
     pub untranslated: Vec<String>,
 }
 

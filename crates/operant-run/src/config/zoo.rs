@@ -1,4 +1,4 @@
-//! Hyperparameter files of RL Baselines3 Zoo: what one says of an environment, as settings.
+//! Hyperparameter files of RL Baselines3 Zoo: the hyperparameters of one environment, translated to settings.
 
 use serde_json::{Map, Value as Json};
 use toml::{Table, Value};
@@ -9,7 +9,7 @@ use super::layers::accepted_value;
 use super::origin::EnvFacts;
 use crate::error::{Error, Result};
 
-/// What PPO of Stable-Baselines3 does where a file is silent. `batch_size` becomes `num_minibatches`.
+/// The defaults of Stable-Baselines3's PPO, for what a file does not set. `batch_size` becomes `num_minibatches`.
 const DEFAULTS: &str = "
 num_envs = 1
 num_steps = 2048
@@ -34,7 +34,7 @@ norm_obs = false
 norm_reward = false
 ";
 
-/// An environment's hyperparameters as settings, and what they say that no setting can: `key: value` each.
+/// An environment's hyperparameters as settings, and those without a counterpart, `key: value` each.
 #[derive(Debug, Default)]
 pub struct Zoo {
     pub table: Table,
@@ -42,10 +42,10 @@ pub struct Zoo {
 }
 
 impl Zoo {
-    /// Reads a file's text. Of no environment, nothing is read.
+    /// Reads a file's text; nothing while the environment is not known.
     ///
     /// # Errors
-    /// Usage without a place: when it is not YAML, or says nothing of the environment.
+    /// Usage without a place: when it is not YAML, or has no hyperparameters of the environment.
     pub fn of(text: &str, facts: &EnvFacts) -> Result<Zoo> {
         if facts.name.is_empty() {
             return Ok(Zoo::default());
@@ -82,7 +82,7 @@ impl Zoo {
         Ok(zoo)
     }
 
-    /// Translates one hyperparameter; false if nothing here has its effect.
+    /// Translates one hyperparameter; false if it has no counterpart.
     fn hyperparameter(&mut self, name: &str, value: &Json) -> bool {
         let text = plain(value);
         let linear = text.strip_prefix("lin_").and_then(|start| start.parse::<f64>().ok());
@@ -126,7 +126,7 @@ impl Zoo {
             },
             _ => {
                 let key = match elsewhere(name) {
-                    // The words of others mean something else there.
+                    // A word means something else in another library.
                     Some(Counterpart::Key(key, _)) if value.is_number() || value.is_boolean() => key,
                     None if find(name).is_some() => name,
                     _ => return false,
