@@ -13,30 +13,30 @@ out=${1:-$here/results} step=${2:-}
 : "${ENVS:=8192}" "${MANY:=65536}" "${STEPS:=128}" "${MINIBATCH:=32768}" "${PRECISIONS:=f32,tf32,bf16}" "${WORLDS:=all}"
 : "${EACH:=15}" "${RUN:=3e9}" "${BREAKOUT:=2e9}" "${RUN_PRECISION:=bf16}" "${SHARE:=0/1}" "${ONLY:=}"
 
-# Name, predicted seconds with compiled kernels, and the most that it may take.
+# Name, predicted seconds with compiled kernels (an H200 with 16 cores took these), and the most that it may take.
 steps='
-selftest           70 100
+selftest           35 100
 compiled           10  60
-cartpole-shared    18  40
-cartpole-separate  18  40
+cartpole-shared    14  40
+cartpole-separate  14  40
 worlds             45  75
-gemm-128            8  20
-gemm-256            8  20
-gemm-512           10  25
-gemm-1024          15  30
-gemm-conv           8  20
-gemm-embed          8  20
-gemm-mingru         8  20
-gemm-lstm          12  25
-overlap-off        10  25
-overlap-on         10  25
-breakout_large     50  75
-jax-f32            25  60
-jax-bf16           25  60
-cartpole-many      15  30
-jax-many           30  60
-cartpole-128       12  30
-walk               20 200
+gemm-128           15  30
+gemm-256           15  30
+gemm-512           15  30
+gemm-1024          17  35
+gemm-conv          17  35
+gemm-embed         14  30
+gemm-mingru        14  30
+gemm-lstm          17  35
+overlap-off         8  25
+overlap-on          8  25
+breakout_large     40  75
+jax-f32            26  60
+jax-bf16           20  60
+cartpole-many      14  30
+jax-many           20  60
+cartpole-128       14  30
+walk               90 200
 '
 
 # The arguments of `operant bench` in a step. The GEMM path takes networks that the fused kernels would take only if it is set.

@@ -116,7 +116,7 @@ fn repeated(
 }
 
 /// How often work that takes this long is done per repetition, so that several repetitions fit into `left`.
-fn stretch(once: Duration, left: Duration) -> usize {
+pub(super) fn stretch(once: Duration, left: Duration) -> usize {
     let seconds = STRETCH.min(left.as_secs_f64() / 8.0);
     ((seconds / once.as_secs_f64().max(1e-9)).ceil() as usize).clamp(1, 1 << 20)
 }

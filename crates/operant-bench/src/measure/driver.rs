@@ -6,6 +6,9 @@ use operant_learn::{Backend, InFlight, LearnError, UpdateStats};
 
 use super::{Phases, RepetitionBudget};
 
+/// The most budgets that the fewest repetitions may take: an update of a large environment takes seconds.
+const PATIENCE: u32 = 10;
+
 /// A finished update.
 #[derive(Debug, Clone)]
 pub struct Update {
@@ -53,8 +56,8 @@ impl<B: Backend + ?Sized> Driver<B> {
         (0..self.in_flight.count()).map(|_| self.take(0)).collect()
     }
 
-    /// Trains until `effort`, counted from `begin`, is spent. Returns the seconds per update, each the mean of `together` updates,
-    /// and the phases of every update.
+    /// Trains until `effort`, counted from `begin`, is spent, but no longer than [`PATIENCE`] budgets for the fewest repetitions. Returns
+    /// the seconds per update, each the mean of `together` updates, and the phases of every update.
     pub fn measure(
         &mut self,
         together: usize,
@@ -62,7 +65,12 @@ impl<B: Backend + ?Sized> Driver<B> {
         begin: Instant,
     ) -> Result<(Vec<f64>, Vec<Phases>), LearnError> {
         let (mut means, mut phases) = (Vec::new(), Vec::new());
-        while means.len() < effort.min_repetitions.max(1) || begin.elapsed() < effort.budget {
+        let may_go_on = |count: usize| {
+            let elapsed = begin.elapsed();
+            let is_short = count < effort.min_repetitions && elapsed < PATIENCE * effort.budget;
+            count == 0 || is_short || elapsed < effort.budget
+        };
+        while may_go_on(means.len()) {
             let mut seconds = 0.0;
             for _ in 0..together {
                 let update = self.update()?;

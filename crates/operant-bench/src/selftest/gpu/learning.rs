@@ -52,7 +52,11 @@ impl Gpu<'_> {
             }
         }
         let solved = rows.iter().filter(|row| row["solved"] == true).count();
-        let line = format!("{solved} of {} runs reached their threshold", rows.len());
+        let runs = rows.len();
+        let line = match quick {
+            true => format!("small runs, which need not reach their threshold: {runs}"),
+            false => format!("{solved} of {runs} runs reached their threshold"),
+        };
         report.part("learning", Value::Array(rows), &line);
     }
 
