@@ -15,9 +15,12 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-env", &[&["operant-lane", "operant-metrics"]]),
     ("operant-gym", &[&["operant-env", "operant-lane", "operant-metrics"]]),
     ("operant-amx", &[]),
-    ("operant-learn", &[&["operant-env", "operant-lane", "operant-cuda", "operant-amx"]]),
+    ("operant-learn", &[&["operant-env", "operant-lane", "operant-metrics", "operant-cuda", "operant-amx"]]),
     ("operant-mpi", &[&["operant-learn", "operant-host"]]),
-    ("operant-parity", &[&["operant-learn", "operant-env", "operant-lane", "operant-cuda"]]),
+    (
+        "operant-parity",
+        &[&["operant-learn", "operant-env", "operant-lane", "operant-metrics", "operant-cuda"]],
+    ),
     (
         "operant-run",
         &[&[

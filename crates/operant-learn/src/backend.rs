@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use operant_env::{EnvCounters, Scene};
+use operant_metrics::Record;
 
 use crate::group::Failure;
 use crate::snapshot::Snapshot;
@@ -14,8 +15,7 @@ use crate::snapshot::Snapshot;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
-/// Statistics of a finished update. Returns and lengths are over the episodes that ended during the update's rollout;
-/// NaN if there were none.
+/// What a backend reports of a finished update.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct UpdateStats {
     /// The update's number.
@@ -24,55 +24,15 @@ pub struct UpdateStats {
     pub env_steps: u64,
     /// Episodes that ended during this update.
     pub episodes: u64,
-    /// Mean undiscounted return of those episodes.
-    pub episodic_return_mean: f64,
-    /// Minimum return.
-    pub episodic_return_min: f64,
-    /// Maximum return.
-    pub episodic_return_max: f64,
-    /// Standard deviation of the returns.
-    pub episodic_return_std: f64,
-    /// Mean length in steps.
-    pub episodic_length_mean: f64,
-    /// Losses of its epochs.
-    pub losses: UpdateLosses,
-    /// Consecutive updates, this one included, with such a minibatch.
-    pub nonfinite_in_a_row: u64,
-    /// Seconds of wall time in the rollout, without GAE.
-    pub time_rollout: f64,
-    /// Seconds of wall time of this phase, as `time_rollout`.
-    pub time_gae: f64,
-    /// Seconds of wall time of this phase, as `time_rollout`.
-    pub time_update: f64,
-    /// Bytes copied from the host to the device for this update; 0 where both share memory.
-    pub bytes_h2d: u64,
-    /// Bytes copied from the device to the host.
-    pub bytes_d2h: u64,
-}
-
-/// Losses and statistics of an update: means over the last epoch's minibatches, without skipped ones.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct UpdateLosses {
-    /// Clipped policy objective.
-    pub policy_loss: f64,
-    /// Value loss, before its weight.
-    pub value_loss: f64,
-    /// Mean entropy of the policy.
-    pub entropy: f64,
-    /// Mean of (ratio - 1) - ln ratio.
-    pub approx_kl: f64,
-    /// Share of samples whose ratio was outside the clipping range.
-    pub clipfrac: f64,
-    /// Global gradient norm before clipping.
-    pub grad_norm: f64,
-    /// 1 - Var(returns - values) / Var(returns), of the values that the rollout saw; NaN if all returns are equal.
-    pub explained_variance: f64,
-    /// Adam's step size.
-    pub learning_rate: f64,
-    /// Minibatches skipped for a non-finite loss or gradient, over all epochs.
-    pub nonfinite: u64,
     /// Epochs done; fewer than `update_epochs` if `target_kl` stopped them.
     pub epochs: usize,
+    /// Minibatches skipped for a non-finite loss or gradient, over all epochs.
+    pub nonfinite: u64,
+    /// Consecutive updates, this one included, with such a minibatch.
+    pub nonfinite_in_a_row: u64,
+    /// The metrics that the backend measures, by their names; all others have their initial values. Those of episodes are over the ones
+    /// that ended during the update's rollout.
+    pub metrics: Record,
 }
 
 /// A recorded episode of environment 0.

@@ -23,9 +23,7 @@ pub mod snapshot;
 mod state;
 pub mod trained;
 
-pub use backend::{
-    Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateLosses, UpdateStats,
-};
+pub use backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 pub use config::{Activation, Config, CoreKind, Encoder, ShuffleKind};
 pub use group::{Alone, Group};
 pub use in_flight::InFlight;

@@ -262,9 +262,9 @@ fn an_environment_that_answers_late_learns_and_threads_change_no_bit() {
     let mut backend = backend(copyist(6), &config(), 2).expect("a good configuration");
     let first = update(&mut *backend);
     // 40 environments, 16 steps, 6 to an episode.
-    assert_eq!((first.episodes, first.episodic_length_mean), (80, 6.0));
+    assert_eq!((first.episodes, first.metrics.episodic_length), (80, 6.0));
     let last = (0..20).map(|_| update(&mut *backend)).last().expect("an update");
-    assert!(last.episodic_return_mean > 5.5, "{last:?}");
+    assert!(last.metrics.episodic_return > 5.5, "{last:?}");
     let evaluation = backend.evaluate(0..20, 0, EvalActions::Greedy).expect("an evaluation");
     assert_eq!((evaluation.returns, evaluation.lengths), (vec![6.0; 20], vec![6; 20]));
     assert!(after(&copyist(6), 1, 3) == after(&copyist(6), 5, 3), "threads change bits");

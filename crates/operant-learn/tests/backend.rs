@@ -220,9 +220,9 @@ fn cartpole_is_learned() {
     while last < config.total_timesteps {
         let stats = update(&mut *backend);
         assert!(
-            stats.losses.policy_loss.is_finite()
-                && stats.losses.value_loss.is_finite()
-                && stats.losses.entropy >= 0.0,
+            stats.metrics.policy_loss.is_finite()
+                && stats.metrics.value_loss.is_finite()
+                && stats.metrics.entropy >= 0.0,
             "{stats:?}"
         );
         last = stats.env_steps;
@@ -273,7 +273,7 @@ fn masks_and_several_components_are_learned() {
         ..config(64)
     };
     let mut backend = backend(shared(Locks), &config, 2).expect("a good configuration");
-    let first = update(&mut *backend).episodic_return_mean;
+    let first = update(&mut *backend).metrics.episodic_return;
     for _ in 1..config.total_timesteps / (64 * 32) {
         update(&mut *backend);
     }

@@ -35,11 +35,11 @@ fn after(mut backend: Box<dyn Backend>) -> (Snapshot, Vec<[u64; 6]>) {
     for _ in 0..3 {
         let stats = update(&mut *backend);
         let reals = [
-            stats.episodic_return_mean,
-            stats.episodic_return_std,
-            stats.episodic_length_mean,
-            stats.losses.policy_loss,
-            stats.losses.explained_variance,
+            stats.metrics.episodic_return,
+            stats.metrics.episodic_return_std,
+            stats.metrics.episodic_length,
+            stats.metrics.policy_loss,
+            stats.metrics.explained_variance,
         ];
         let [a, b, c, d, e] = reals.map(f64::to_bits);
         reports.push([stats.episodes, a, b, c, d, e]);

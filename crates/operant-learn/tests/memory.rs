@@ -96,12 +96,12 @@ fn ratios_are_one_before_the_first_step() {
             for _ in 0..3 {
                 let stats = update(&mut *backend);
                 assert_eq!(
-                    (stats.losses.approx_kl, stats.losses.clipfrac),
+                    (stats.metrics.approx_kl, stats.metrics.clipfrac),
                     (0.0, 0.0),
                     "{core}, {}",
                     env.spec().name
                 );
-                assert!(stats.losses.grad_norm > 0.0 && stats.losses.nonfinite == 0);
+                assert!(stats.metrics.grad_norm > 0.0 && stats.nonfinite == 0);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use operant_learn::Config;
 use operant_learn::LearnerState;
-use operant_learn::UpdateLosses;
+use operant_learn::UpdateStats;
 use operant_learn::cpu::gae::gae;
 use operant_learn::cpu::network::tile::Row;
 use operant_learn::cpu::update::Learner;
@@ -13,14 +13,14 @@ use wide::f32x16;
 use crate::cases::{self, Case, Random};
 use crate::support::parts::Part;
 
-fn run(case: &Case, updates: u64, threads: usize) -> (LearnerState, UpdateLosses) {
+fn run(case: &Case, updates: u64, threads: usize) -> (LearnerState, UpdateStats) {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let mut learner = Learner::new(case.network.clone(), case.layout.clone(), case.config.clone());
     let mut state = LearnerState::new(case.params.clone());
-    let losses = pool.install(|| {
+    let report = pool.install(|| {
         (0..updates).map(|u| learner.update(&mut state, &case.batch, u).unwrap()).last().unwrap()
     });
-    (state, losses)
+    (state, report)
 }
 
 in_parts! { reference_gradient_matches_finite_differences, threads_never_change_a_bit }
@@ -76,7 +76,7 @@ fn gradient_matches_the_reference() {
 #[test]
 fn whole_update_matches_the_reference() {
     for case in cases::all() {
-        let (state, losses) = run(&case, 1, 2);
+        let (state, report) = run(&case, 1, 2);
         let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0);
         let error = distance(&state.params, &expected.params);
         assert!(error < 1e-5, "{}: parameters {error:e}", case.name);
@@ -94,14 +94,14 @@ fn whole_update_matches_the_reference() {
         let close = |name: &str, a: f64, b: f64| {
             assert!((a - b).abs() < 1e-4 * b.abs().max(0.01), "{}: {name} {a} is not {b}", case.name);
         };
-        close("policy_loss", losses.policy_loss, expected.losses.policy);
-        close("value_loss", losses.value_loss, expected.losses.value);
-        close("entropy", losses.entropy, expected.losses.entropy);
-        close("approx_kl", losses.approx_kl, expected.losses.kl);
-        close("clipfrac", losses.clipfrac, expected.losses.clipfrac);
-        close("grad_norm", losses.grad_norm, expected.losses.grad_norm);
-        assert!(losses.clipfrac > 0.01, "{}: the case never clips", case.name);
-        assert_eq!((losses.epochs, losses.nonfinite), (expected.epochs, 0));
+        close("policy_loss", report.metrics.policy_loss, expected.losses.policy);
+        close("value_loss", report.metrics.value_loss, expected.losses.value);
+        close("entropy", report.metrics.entropy, expected.losses.entropy);
+        close("approx_kl", report.metrics.approx_kl, expected.losses.kl);
+        close("clipfrac", report.metrics.clipfrac, expected.losses.clipfrac);
+        close("grad_norm", report.metrics.grad_norm, expected.losses.grad_norm);
+        assert!(report.metrics.clipfrac > 0.01, "{}: the case never clips", case.name);
+        assert_eq!((report.epochs, report.nonfinite), (expected.epochs, 0));
         assert_eq!(state.step, (case.config.update_epochs * case.config.num_minibatches) as u64);
     }
 }
@@ -110,9 +110,9 @@ fn whole_update_matches_the_reference() {
 fn target_kl_stops_the_epochs() {
     let mut case = cases::all().remove(0);
     case.config.target_kl = 1e-4;
-    let (state, losses) = run(&case, 1, 2);
+    let (state, report) = run(&case, 1, 2);
     let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0);
-    assert_eq!((losses.epochs, expected.epochs), (1, 1));
+    assert_eq!((report.epochs, expected.epochs), (1, 1));
     assert_eq!(state.step, case.config.num_minibatches as u64);
 }
 
@@ -133,13 +133,13 @@ fn threads_never_change_a_bit(part: Part) {
     let head = operant_learn::network::Head::MultiDiscrete(vec![3]);
     cases.insert(0, Case::new("many tiles", config, input, head, false));
     for case in part.of(3, cases) {
-        let (one, one_losses) = run(&case, 2, 1);
+        let (one, one_report) = run(&case, 2, 1);
         assert!(one.params.iter().all(|p| p.is_finite()));
         assert_ne!(one.params, case.params);
         for threads in [2, 3, 7] {
-            let (state, losses) = run(&case, 2, threads);
+            let (state, report) = run(&case, 2, threads);
             assert!(state == one, "{}: {threads} threads", case.name);
-            assert_eq!(format!("{losses:?}"), format!("{one_losses:?}"), "{}: {threads} threads", case.name);
+            assert_eq!(format!("{report:?}"), format!("{one_report:?}"), "{}: {threads} threads", case.name);
         }
     }
 }
@@ -152,10 +152,10 @@ fn nonfinite_minibatches_are_skipped_and_counted() {
         case.config.norm_adv = false;
         case.batch.tiles_mut(1)[0].put(3, layout.advantage, &[f32x16::splat(poison)]);
         // Sixteen poisoned samples of 512: in each epoch some minibatches hold one.
-        let (state, losses) = run(&case, 1, 2);
+        let (state, report) = run(&case, 1, 2);
         let minibatches = (case.config.update_epochs * case.config.num_minibatches) as u64;
-        assert!(losses.nonfinite > 0);
-        assert_eq!(state.step + losses.nonfinite, minibatches);
+        assert!(report.nonfinite > 0);
+        assert_eq!(state.step + report.nonfinite, minibatches);
         assert!(state.params.iter().chain(&state.exp_avg).chain(&state.exp_avg_sq).all(|x| x.is_finite()));
         if state.step == 0 {
             assert_eq!(state.params, case.params);
@@ -169,16 +169,16 @@ fn one_poisoned_minibatch_leaves_the_state_untouched() {
     case.config.num_minibatches = 1;
     let layout = case.layout.clone();
     case.batch.tiles_mut(1)[0].put(0, layout.obs, &[f32x16::splat(f32::NAN)]);
-    let (state, losses) = run(&case, 1, 2);
-    assert_eq!((state.step, losses.nonfinite), (0, case.config.update_epochs as u64));
+    let (state, report) = run(&case, 1, 2);
+    assert_eq!((state.step, report.nonfinite), (0, case.config.update_epochs as u64));
     assert!(state == LearnerState::new(case.params.clone()));
-    assert!(losses.policy_loss.is_nan());
+    assert!(report.metrics.policy_loss.is_nan());
 }
 
 #[test]
 fn explained_variance_is_that_of_the_rollout() {
     let case = cases::all().remove(3);
-    let (_, losses) = run(&case, 1, 2);
+    let (_, report) = run(&case, 1, 2);
     let samples: Vec<_> =
         (0..case.batch.len()).map(|i| reference::unpack(&case.network, &case.batch, i)).collect();
     let variance = |values: Vec<f64>| {
@@ -187,7 +187,7 @@ fn explained_variance_is_that_of_the_rollout() {
     };
     let errors = variance(samples.iter().map(|s| s.advantage).collect());
     let returns = variance(samples.iter().map(|s| s.advantage + s.value).collect());
-    assert!((losses.explained_variance - (1.0 - errors / returns)).abs() < 1e-9);
+    assert!((report.metrics.explained_variance - (1.0 - errors / returns)).abs() < 1e-9);
 }
 
 #[test]

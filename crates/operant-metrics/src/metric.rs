@@ -42,6 +42,8 @@ pub struct Metric {
     pub group: &'static str,
     /// Meaning, in one sentence.
     pub help: &'static str,
+    /// Its short name in a monitor's panel of losses; None if it is not shown there.
+    pub loss: Option<&'static str>,
 }
 
 impl Metric {
@@ -56,9 +58,11 @@ pub fn position(name: &str) -> Option<usize> {
     METRICS.iter().position(|metric| metric.name == name)
 }
 
-/// Generates `METRICS`, `COUNT` and `Record` from rows of `name unit kind group help;`.
+/// Generates `METRICS`, `COUNT` and `Record` from rows of `name unit kind group help;`, or `name unit kind group(loss) help;`.
 macro_rules! metrics {
-    ($($name:ident $unit:literal $kind:ident $group:ident $help:literal;)*) => {
+    (@loss) => { None };
+    (@loss $loss:literal) => { Some($loss) };
+    ($($name:ident $unit:literal $kind:ident $group:ident $(($loss:literal))? $help:literal;)*) => {
         /// The table: one row per metric, in the order of the CSV's columns.
         pub const METRICS: &[Metric] = &[$(Metric {
             name: stringify!($name),
@@ -66,6 +70,7 @@ macro_rules! metrics {
             kind: MetricKind::$kind,
             group: stringify!($group),
             help: $help,
+            loss: metrics!(@loss $($loss)?),
         }),*];
 
         /// Number of metrics.

@@ -5,9 +5,10 @@ use operant_env::AnyEnv;
 use operant_learn::LearnerState;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::cpu::update::Learner;
-use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};
+use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions, UpdateReport};
 use operant_learn::network::{Form, init_params};
 use operant_learn::{Config, LearnError, Precision};
+use operant_metrics::METRICS;
 
 use super::{norm_of, tolerance};
 
@@ -148,19 +149,13 @@ pub fn compare_update(
         if counts != [state.step, expected.nonfinite, expected.epochs as u64] {
             problems.push(format!("update {update}: steps, skipped minibatches or epochs are {counts:?}"));
         }
-        let n = report.minibatches;
-        let variance = |sums: [f64; 2]| sums[1] - sums[0] * sums[0] / count as f64;
-        let explained = 1.0 - variance(report.errors) / variance(report.returns);
-        for (name, got, expected) in [
-            ("policy_loss", report.policy / n, expected.policy_loss),
-            ("value_loss", report.value / n, expected.value_loss),
-            ("entropy", report.entropy / n, expected.entropy),
-            ("approx_kl", report.kl / n, expected.approx_kl),
-            ("clipfrac", report.clipped / n, expected.clipfrac),
-            ("grad_norm", report.norms / n, expected.grad_norm),
-            ("explained_variance", explained, expected.explained_variance),
-            ("learning_rate", report.learning_rate, expected.learning_rate),
-        ] {
+        let metrics = UpdateReport::metrics(&[report], count as f64);
+        let both = metrics.values().into_iter().zip(expected.metrics.values());
+        for (metric, (got, expected)) in METRICS.iter().zip(both) {
+            let name = metric.name;
+            if got.is_nan() && expected.is_nan() {
+                continue;
+            }
             if !within((got - expected).abs(), REPORTED * expected.abs() + REPORTED / 100.0) {
                 problems.push(format!("update {update}: {name} is {got}, on the CPU {expected}"));
             }

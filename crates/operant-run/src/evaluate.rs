@@ -139,10 +139,11 @@ impl EvalSchedule {
 
     /// Adds the episodes of one update.
     pub fn record(&mut self, stats: &UpdateStats) {
-        if stats.episodes == 0 || !stats.episodic_return_mean.is_finite() {
+        let mean = stats.metrics.episodic_return;
+        if stats.episodes == 0 || !mean.is_finite() {
             return;
         }
-        self.window.push_back((stats.episodes, stats.episodic_return_mean));
+        self.window.push_back((stats.episodes, mean));
         self.episodes += stats.episodes;
         while let Some((oldest, _)) = self.window.front()
             && self.episodes - oldest >= WINDOW_EPISODES

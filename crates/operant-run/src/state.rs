@@ -38,7 +38,7 @@ impl State {
         self.updates += 1;
         self.env_steps = stats.env_steps;
         self.episodes += stats.episodes;
-        self.nonfinite_updates += u64::from(stats.losses.nonfinite > 0);
+        self.nonfinite_updates += u64::from(stats.nonfinite > 0);
         self.attempts.record(stats);
     }
 

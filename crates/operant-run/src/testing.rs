@@ -11,16 +11,20 @@ use operant_learn::{
     Backend, Dtype, EpisodeRecording, EvalActions, Evaluation, LearnError, Snapshot, Tensor, Ticket,
     UpdateStats,
 };
+use operant_metrics::Record;
 
 /// Statistics of update `ticket` in which `episodes` ended with mean return `mean`.
 pub fn stats(ticket: u64, episodes: u64, mean: f64) -> UpdateStats {
     UpdateStats {
         ticket: Ticket(ticket),
         episodes,
-        episodic_return_mean: mean,
-        episodic_return_min: mean,
-        episodic_return_max: mean,
-        episodic_length_mean: 1.0,
+        metrics: Record {
+            episodic_return: mean,
+            episodic_return_min: mean,
+            episodic_return_max: mean,
+            episodic_length: 1.0,
+            ..Record::default()
+        },
         ..UpdateStats::default()
     }
 }
@@ -87,8 +91,8 @@ impl Backend for Quadratic {
         let mut stats = stats(self.updates - 1, 40, self.episodic_return());
         if self.updates >= self.nan_from {
             self.in_a_row += 1;
-            (stats.losses.nonfinite, stats.nonfinite_in_a_row) = (1, self.in_a_row);
-            stats.losses.policy_loss = f64::NAN;
+            (stats.nonfinite, stats.nonfinite_in_a_row) = (1, self.in_a_row);
+            stats.metrics.policy_loss = f64::NAN;
         } else {
             self.x -= 0.1 * (self.x - 1.0) + 0.01 * (noise(self.updates) - 0.5);
         }

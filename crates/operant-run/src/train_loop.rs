@@ -115,8 +115,9 @@ impl Times {
     /// The part of the period that no phase accounts for. Phases may overlap on a device with several updates in flight.
     fn idle(&self, stats: &UpdateStats) -> f64 {
         // A device that runs GAE inside the rollout has no separate time for it.
-        let gae = if stats.time_gae.is_nan() { 0.0 } else { stats.time_gae };
-        let phases = stats.time_rollout + gae + stats.time_update + self.host;
+        let Record { time_rollout, time_gae, time_update, .. } = stats.metrics;
+        let gae = if time_gae.is_nan() { 0.0 } else { time_gae };
+        let phases = time_rollout + gae + time_update + self.host;
         (self.period - phases).max(0.0)
     }
 }
@@ -283,10 +284,10 @@ impl Training<'_> {
         Ok(())
     }
 
-    /// The record of one update, without an evaluation after it.
+    /// The record of one update, without an evaluation after it: what the backend reported, and what this loop counts.
     #[allow(clippy::cast_precision_loss)] // counts shown as reals
     fn record(&self, stats: &UpdateStats, times: &Times) -> Record {
-        let (state, losses) = (&self.state, &stats.losses);
+        let state = &self.state;
         let own_steps = (state.env_steps - self.clocks.first_steps) as f64;
         let sps_average = own_steps / (state.train_s - self.clocks.first_train_s);
         Record {
@@ -296,32 +297,14 @@ impl Training<'_> {
             sps: self.settings.batch() as f64 / times.busy,
             sps_average,
             episodes: state.episodes as f64,
-            episodic_return: stats.episodic_return_mean,
-            episodic_return_min: stats.episodic_return_min,
-            episodic_return_max: stats.episodic_return_max,
-            episodic_return_std: stats.episodic_return_std,
-            episodic_length: stats.episodic_length_mean,
-            learning_rate: losses.learning_rate,
-            policy_loss: losses.policy_loss,
-            value_loss: losses.value_loss,
-            entropy: losses.entropy,
-            approx_kl: losses.approx_kl,
-            clipfrac: losses.clipfrac,
-            explained_variance: losses.explained_variance,
-            grad_norm: losses.grad_norm,
             nonfinite_updates: state.nonfinite_updates as f64,
-            time_rollout: stats.time_rollout,
-            time_gae: stats.time_gae,
-            time_update: stats.time_update,
             time_host: times.host,
             time_idle: times.idle(stats),
-            env_wait: (times.env_wait / stats.time_rollout).clamp(0.0, 1.0),
+            env_wait: (times.env_wait / stats.metrics.time_rollout).clamp(0.0, 1.0),
             comm_share: (times.exchange / times.busy).clamp(0.0, 1.0),
             env_restarts: self.backend.env_counters().map_or(f64::NAN, |counters| counters.restarts as f64),
-            bytes_h2d: stats.bytes_h2d as f64,
-            bytes_d2h: stats.bytes_d2h as f64,
             // The publisher adds utilization.
-            ..Record::default()
+            ..stats.metrics
         }
     }
 
@@ -358,7 +341,7 @@ impl Training<'_> {
 
     /// Reports skipped updates, and ends training when there were too many in a row.
     fn guard(&mut self, stats: &UpdateStats) -> Result<()> {
-        if stats.losses.nonfinite == 0 {
+        if stats.nonfinite == 0 {
             return Ok(());
         }
         self.clocks.warned_nonfinite += 1;
@@ -369,7 +352,7 @@ impl Training<'_> {
                 "update {}: {} minibatches skipped for a non-finite loss or gradient ({} updates in a row; training \
                  stops at {})",
                 self.state.updates,
-                stats.losses.nonfinite,
+                stats.nonfinite,
                 stats.nonfinite_in_a_row,
                 self.settings.learner.max_nonfinite_updates
             ));

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use operant_learn::network::Network;
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Config, UpdateStats};
+use operant_metrics::Record;
 
 /// Seconds that `work` takes.
 pub fn time(work: impl FnOnce()) -> f64 {
@@ -124,7 +125,8 @@ pub struct Phases {
 impl Phases {
     /// The phases of an update.
     pub fn of(stats: &UpdateStats) -> Self {
-        Self { rollout: stats.time_rollout, gae: stats.time_gae, update: stats.time_update }
+        let Record { time_rollout: rollout, time_gae: gae, time_update: update, .. } = stats.metrics;
+        Self { rollout, gae, update }
     }
 
     pub fn sum(&self) -> f64 {

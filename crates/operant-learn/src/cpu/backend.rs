@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use operant_env::{ActionSpace, AnyEnv, EnvCounters};
+use operant_metrics::Record;
 use rayon::prelude::*;
 
 use crate::LearnerState;
@@ -257,28 +258,26 @@ impl<const V: usize> CpuBackend<V> {
         let (episodes, gae_share) = self.roll()?;
         let rolled = start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let losses = self.learner.update(&mut self.state, &self.batch, self.updates)?;
+        let learned = self.learner.update(&mut self.state, &self.batch, self.updates)?;
         let time_update = start.elapsed().as_secs_f64();
 
-        self.nonfinite_in_a_row = if losses.nonfinite > 0 { self.nonfinite_in_a_row + 1 } else { 0 };
+        self.nonfinite_in_a_row = if learned.nonfinite > 0 { self.nonfinite_in_a_row + 1 } else { 0 };
         let ticket = Ticket(self.updates);
         self.updates += 1;
         Ok(UpdateStats {
             ticket,
             env_steps: self.updates * (self.config.num_envs * self.config.num_steps) as u64,
             episodes: episodes.count,
-            episodic_return_mean: episodes.mean(),
-            episodic_return_min: episodes.min(),
-            episodic_return_max: episodes.max(),
-            episodic_return_std: episodes.std(),
-            episodic_length_mean: episodes.length(),
-            losses,
             nonfinite_in_a_row: self.nonfinite_in_a_row,
-            time_rollout: rolled * (1.0 - gae_share),
-            time_gae: rolled * gae_share,
-            time_update,
-            bytes_h2d: 0,
-            bytes_d2h: 0,
+            metrics: Record {
+                time_rollout: rolled * (1.0 - gae_share),
+                time_gae: rolled * gae_share,
+                time_update,
+                bytes_h2d: 0.0,
+                bytes_d2h: 0.0,
+                ..episodes.add_to(learned.metrics)
+            },
+            ..learned
         })
     }
 }

@@ -39,6 +39,7 @@ use operant_cuda::{
     Buffer, Communicator, CommunicatorId, CudaError, Device, DeviceProperties, Event, Plain, Stream,
 };
 use operant_env::{AnyEnv, running_words};
+use operant_metrics::Record;
 
 use super::choice::{GpuOptions, Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
@@ -53,9 +54,7 @@ use super::learner::CudaLearner;
 use super::rollout::CudaRollout;
 use super::slots::{SLOTS, Slot};
 use crate::LearnerState;
-use crate::backend::{
-    Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateLosses, UpdateStats,
-};
+use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::{Config, ShuffleKind};
 use crate::cpu::network::policy::Policy;
 use crate::cpu::threads::pool;
@@ -466,47 +465,32 @@ impl CudaBackend {
         let (report, episodes) = (reports[0], all_episodes(&slot.to_episodes.to_vec()?));
         self.nonfinite_in_a_row = if report.nonfinite > 0 { self.nonfinite_in_a_row + 1 } else { 0 };
         let steps = (self.config.num_envs * self.config.num_steps) as f64;
-        let variance = |sums: [f64; 2]| (sums[1] - sums[0] * sums[0] / steps) / steps;
-        let of_all = |sums: fn(&UpdateReport) -> [f64; 2]| {
-            reports.iter().map(sums).fold([0.0; 2], |all, own| [all[0] + own[0], all[1] + own[1]])
-        };
-        let errors = variance(of_all(|report| report.errors));
-        let returns = variance(of_all(|report| report.returns));
         let known = |x: f64| if episodes.count > 0.0 { x } else { f64::NAN };
         let mean = episodes.sum / episodes.count;
         let seconds = |end: &Event, start: &Event| -> Result<f64, LearnError> {
             Ok(f64::from(end.elapsed_ms(start)?) / 1e3)
         };
-        let n = report.minibatches;
         let scene = if pending.recorded { 4 * slot.to_scene.len() } else { 0 };
         Ok(UpdateStats {
             ticket: pending.ticket,
             env_steps: (pending.ticket.0 + 1) * steps as u64,
             episodes: episodes.count as u64,
-            episodic_return_mean: known(mean),
-            episodic_return_min: known(f64::from(episodes.min)),
-            episodic_return_max: known(f64::from(episodes.max)),
-            episodic_return_std: known((episodes.squares / episodes.count - mean * mean).max(0.0).sqrt()),
-            episodic_length_mean: known(episodes.length / episodes.count),
-            losses: UpdateLosses {
-                policy_loss: report.policy / n,
-                value_loss: report.value / n,
-                entropy: report.entropy / n,
-                approx_kl: report.kl / n,
-                clipfrac: report.clipped / n,
-                explained_variance: if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns },
-                grad_norm: report.norms / n,
-                learning_rate: report.learning_rate,
-                nonfinite: report.nonfinite,
-                epochs: report.epochs as usize,
-            },
+            epochs: report.epochs as usize,
+            nonfinite: report.nonfinite,
             nonfinite_in_a_row: self.nonfinite_in_a_row,
-            time_rollout: seconds(&slot.rolled, &slot.started)?,
-            // GAE runs inside the rollout's launch: its own time is not known.
-            time_gae: f64::NAN,
-            time_update: seconds(&slot.updated, &slot.updating)?,
-            bytes_h2d: 0,
-            bytes_d2h: (REPORT_BYTES * self.local.devices + scene) as u64,
+            metrics: Record {
+                episodic_return: known(mean),
+                episodic_return_min: known(f64::from(episodes.min)),
+                episodic_return_max: known(f64::from(episodes.max)),
+                episodic_return_std: known((episodes.squares / episodes.count - mean * mean).max(0.0).sqrt()),
+                episodic_length: known(episodes.length / episodes.count),
+                // GAE runs inside the rollout's launch: its own time is not known.
+                time_rollout: seconds(&slot.rolled, &slot.started)?,
+                time_update: seconds(&slot.updated, &slot.updating)?,
+                bytes_h2d: 0.0,
+                bytes_d2h: (REPORT_BYTES * self.local.devices + scene) as f64,
+                ..UpdateReport::metrics(&reports, steps)
+            },
         })
     }
 

@@ -47,11 +47,11 @@ fn params(snapshot: &Snapshot) -> Vec<u8> {
 fn assert_same_reports(a: &[UpdateStats], b: &[UpdateStats]) {
     let numbers = |stats: &UpdateStats| {
         [
-            stats.losses.policy_loss,
-            stats.losses.value_loss,
-            stats.losses.grad_norm,
-            stats.episodic_return_mean,
-            stats.episodic_length_mean,
+            stats.metrics.policy_loss,
+            stats.metrics.value_loss,
+            stats.metrics.grad_norm,
+            stats.metrics.episodic_return,
+            stats.metrics.episodic_length,
         ]
         .map(f64::to_bits)
     };
@@ -96,7 +96,7 @@ fn overlap_plays_with_weights_one_update_old(device: &Device, how: NetworkOption
             "parameters differ from those of rollouts and updates in turn"
         );
         assert_eq!(stats.iter().map(|stats| stats.episodes).collect::<Vec<_>>(), episodes);
-        assert!(stats.iter().all(|stats| stats.bytes_h2d + stats.bytes_d2h <= 4_096));
+        assert!(stats.iter().all(|stats| stats.metrics.bytes_h2d + stats.metrics.bytes_d2h <= 4_096.0));
         let (first_stats, first_snapshot) = first.get_or_insert_with(|| (stats.clone(), snapshot.clone()));
         assert_same_reports(first_stats, &stats);
         assert_same(first_snapshot, &snapshot, "trained again");

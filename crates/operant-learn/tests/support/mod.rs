@@ -85,12 +85,12 @@ pub fn train(mut backend: Box<dyn Backend>, from: Option<&Snapshot>, updates: us
         [
             stats.env_steps as f64,
             stats.episodes as f64,
-            if stats.episodes > 0 { stats.episodic_return_mean } else { 0.0 },
-            stats.losses.policy_loss,
-            stats.losses.value_loss,
-            stats.losses.approx_kl,
-            stats.losses.explained_variance,
-            stats.losses.grad_norm,
+            if stats.episodes > 0 { stats.metrics.episodic_return } else { 0.0 },
+            stats.metrics.policy_loss,
+            stats.metrics.value_loss,
+            stats.metrics.approx_kl,
+            stats.metrics.explained_variance,
+            stats.metrics.grad_norm,
         ]
     };
     let stats = (0..updates).map(|_| numbers(update(&mut *backend))).collect();

@@ -20,6 +20,8 @@ pub struct MetricInfo {
     pub group: String,
     /// Its meaning.
     pub help: String,
+    /// Its short name in a panel of losses; None if it is not shown there.
+    pub loss: Option<String>,
 }
 
 impl MetricInfo {
@@ -33,6 +35,7 @@ impl MetricInfo {
                 kind: MetricKind::Gauge,
                 group: "other".to_owned(),
                 help: "Not in this version's table of metrics.".to_owned(),
+                loss: None,
             },
         }
     }
@@ -46,6 +49,7 @@ impl From<&Metric> for MetricInfo {
             kind: metric.kind,
             group: metric.group.to_owned(),
             help: metric.help.to_owned(),
+            loss: metric.loss.map(str::to_owned),
         }
     }
 }
@@ -80,25 +84,37 @@ impl Schema {
         self.0.iter().position(|metric| metric.name == name)
     }
 
+    /// The metrics of a panel of losses, those of the group of losses first.
+    pub fn losses(&self) -> Vec<&MetricInfo> {
+        let mut losses: Vec<_> = self.0.iter().filter(|metric| metric.loss.is_some()).collect();
+        losses.sort_by_key(|metric| metric.group != "losses");
+        losses
+    }
+
     /// This program's table as text.
     pub(super) fn own_text() -> String {
         let mut text = String::new();
         for metric in METRICS {
-            let fields = [metric.name, metric.unit, metric.kind.name(), metric.group, metric.help];
+            let loss = metric.loss.unwrap_or_default();
+            let fields = [metric.name, metric.unit, metric.kind.name(), metric.group, metric.help, loss];
             text.push_str(&fields.join("\t"));
             text.push('\n');
         }
         text
     }
 
-    /// Parses a text. An unknown kind reads as a gauge.
+    /// Parses a text. An unknown kind reads as a gauge. Trainers of earlier versions did not write which metrics are losses.
     pub(super) fn from_text(text: &str) -> Self {
         let metric = |line: &str| {
-            let mut fields = line.splitn(5, '\t').map(text::plain);
+            let mut fields = line.splitn(6, '\t').map(text::plain);
             let mut field = || fields.next().unwrap_or_default();
             let (name, unit, kind, group, help) = (field(), field(), field(), field(), field());
             let kind = if kind == "counter" { MetricKind::Counter } else { MetricKind::Gauge };
-            MetricInfo { name, unit, kind, group, help }
+            let loss = match fields.next() {
+                Some(loss) => Some(loss).filter(|loss| !loss.is_empty()),
+                None => MetricInfo::named(&name).loss,
+            };
+            MetricInfo { name, unit, kind, group, help, loss }
         };
         Schema(text.lines().take(MAX_METRICS).map(metric).collect())
     }
@@ -113,12 +129,26 @@ mod tests {
         let schema = Schema::from_text(&Schema::own_text());
         assert_eq!(schema.len(), METRICS.len());
         for (info, metric) in schema.metrics().iter().zip(METRICS) {
-            let fields =
-                (info.name.as_str(), info.unit.as_str(), info.kind, info.group.as_str(), info.help.as_str());
-            assert_eq!(fields, (metric.name, metric.unit, metric.kind, metric.group, metric.help));
+            assert_eq!(info, &MetricInfo::from(metric));
         }
         assert_eq!(schema.position("sps"), crate::position("sps"));
         assert_eq!(schema.position("none"), None);
+    }
+
+    #[test]
+    fn losses_of_rings_without_that_field_are_those_of_the_table() {
+        let names = |text: &str| {
+            let schema = Schema::from_text(text);
+            schema.losses().iter().map(|metric| metric.name.clone()).collect::<Vec<_>>()
+        };
+        let [own, five] = [6, 5].map(|fields| {
+            let line = |line: &str| line.split('\t').take(fields).collect::<Vec<_>>().join("\t") + "\n";
+            Schema::own_text().lines().map(line).collect::<String>()
+        });
+        assert_eq!(names(&own), names(&five));
+        assert_eq!(names(&own).first().map(String::as_str), Some("policy_loss"));
+        assert_eq!(names(&own).last().map(String::as_str), Some("learning_rate"));
+        assert_eq!(names("q\t1\tgauge\tlosses\tA mean.\tq\nsps\t1\tgauge\tcharts\tSpeed.\t\n"), ["q"]);
     }
 
     #[test]

@@ -48,13 +48,21 @@ impl App {
             return;
         }
         self.metric = match self.focus {
-            PanelKind::Losses => losses::SHOWN.get(self.selected(PanelKind::Losses)).map(ToString::to_string),
+            PanelKind::Losses => {
+                let selected = self.selected(PanelKind::Losses);
+                self.runs.shown().and_then(|run| Some(run.schema().losses().get(selected)?.name.clone()))
+            }
             PanelKind::Metrics if self.expanded.is_some() => self.selected_metric(),
             panel => {
                 self.expanded = if self.expanded == Some(panel) { None } else { Some(panel) };
                 None
             }
         };
+    }
+
+    /// Metrics in the panel of losses.
+    pub(super) fn losses(&self) -> usize {
+        self.runs.shown().map_or(0, |run| run.schema().losses().len())
     }
 
     fn selected_metric(&self) -> Option<String> {
@@ -90,10 +98,10 @@ impl App {
 
     pub(super) fn move_selection(&mut self, code: KeyCode) {
         let (columns, count) = match self.focus {
-            PanelKind::Losses if self.metric.is_some() => (1, losses::SHOWN.len()),
+            PanelKind::Losses if self.metric.is_some() => (1, self.losses()),
             PanelKind::Losses => {
                 let area = self.layout().area_of(PanelKind::Losses).unwrap_or_default();
-                (losses::grid(area).0, losses::SHOWN.len())
+                (losses::grid(self.losses(), area).0, self.losses())
             }
             PanelKind::Metrics => {
                 let run = self.runs.shown();

@@ -36,7 +36,7 @@ impl App {
 
     fn click(&mut self, panel: PanelKind, area: Rect, mouse: MouseEvent) {
         if panel == PanelKind::Losses {
-            let (columns, rows) = losses::grid(area);
+            let (columns, rows) = losses::grid(self.losses(), area);
             let part = |at: u16, start: u16, length: u16, parts: usize| {
                 usize::from(at.saturating_sub(start + 1)) * parts
                     / usize::from(length.saturating_sub(2)).max(1)
@@ -44,8 +44,9 @@ impl App {
             let column = part(mouse.column, area.x, area.width, columns).min(columns - 1);
             let row = part(mouse.row, area.y, area.height, rows).min(rows - 1);
             let page = columns * rows;
-            let first = self.selected(panel).min(losses::SHOWN.len() - 1) / page * page;
-            let hit = (first + row * columns + column).min(losses::SHOWN.len() - 1);
+            let last = self.losses().saturating_sub(1);
+            let first = self.selected(panel).min(last) / page * page;
+            let hit = (first + row * columns + column).min(last);
             let again = self.focus == panel && self.selected(panel) == hit;
             self.selected[panel as usize] = hit;
             self.focus = panel;

@@ -1,6 +1,6 @@
 //! Losses and related metrics, as small charts side by side.
 
-use operant_metrics::MetricSummary;
+use operant_metrics::{MetricInfo, MetricSummary};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -9,28 +9,13 @@ use super::panel::{self, Context};
 use super::{curves, text};
 use crate::format;
 
-/// The metrics shown, in order.
-pub const SHOWN: [&str; 8] = [
-    "policy_loss",
-    "value_loss",
-    "entropy",
-    "approx_kl",
-    "clipfrac",
-    "explained_variance",
-    "grad_norm",
-    "learning_rate",
-];
-
-/// Their short names, in the same order.
-const SHORT: [&str; 8] = ["policy", "value", "entropy", "kl", "clipfrac", "expl_var", "grad", "lr"];
-
-/// Columns and rows of small charts in a panel of this area, borders included: as many charts as have room at 15 x 3
+/// Columns and rows of `count` small charts in a panel of this area, borders included: as many charts as have room at 15 x 3
 /// cells each, in the shape nearest to three times as wide as high. Where that is not all of them, the panel shows a page
 /// around the selected one.
-pub fn grid(area: Rect) -> (usize, usize) {
+pub fn grid(count: usize, area: Rect) -> (usize, usize) {
     let (width, height) =
         (usize::from(area.width.saturating_sub(2)), usize::from(area.height.saturating_sub(2)));
-    let sizes = (1..=SHOWN.len()).flat_map(|columns| (1..=SHOWN.len()).map(move |rows| (columns, rows)));
+    let sizes = (1..=count).flat_map(|columns| (1..=count).map(move |rows| (columns, rows)));
     let fits = |(columns, rows): &(usize, usize)| {
         (*columns == 1 || width / columns >= 15) && (*rows == 1 || height / rows >= 3)
     };
@@ -39,10 +24,10 @@ pub fn grid(area: Rect) -> (usize, usize) {
         ratio.max(0.01).ln() - 3f64.ln()
     };
     let better = |a: &(usize, usize), b: &(usize, usize)| {
-        let held = |(columns, rows): &(usize, usize)| (columns * rows).min(SHOWN.len());
+        let held = |(columns, rows): &(usize, usize)| (columns * rows).min(count);
         let by_shape = shape(b).abs().total_cmp(&shape(a).abs());
         // A grid with empty cells wastes space.
-        let wasted = |(columns, rows): &(usize, usize)| (columns * rows).saturating_sub(SHOWN.len());
+        let wasted = |(columns, rows): &(usize, usize)| (columns * rows).saturating_sub(count);
         held(a).cmp(&held(b)).then(wasted(b).cmp(&wasted(a))).then(by_shape)
     };
     sizes.filter(fits).max_by(better).unwrap_or((1, 1))
@@ -50,19 +35,20 @@ pub fn grid(area: Rect) -> (usize, usize) {
 
 /// Draws the panel into `area`.
 pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
-    let selected = context.selected.min(SHOWN.len() - 1);
-    let (columns, rows) = grid(area);
+    let shown = context.run.schema().losses();
+    let selected = context.selected.min(shown.len().saturating_sub(1));
+    let (columns, rows) = grid(shown.len(), area);
     let page = columns * rows;
     let first = selected / page * page;
-    let note = match page < SHOWN.len() {
-        true => Line::styled(format!("{}/{}", selected + 1, SHOWN.len()), context.theme.muted),
+    let note = match page < shown.len() {
+        true => Line::styled(format!("{}/{}", selected + 1, shown.len()), context.theme.muted),
         false => Line::default(),
     };
     let inner = panel::frame_with(context, "losses", note, area, buffer);
     if inner.width < 4 || inner.height < 2 {
         return;
     }
-    for (i, metric) in SHOWN.iter().enumerate().skip(first).take(page) {
+    for (i, metric) in shown.iter().enumerate().skip(first).take(page) {
         let (column, row) = ((i - first) % columns, (i - first) / columns);
         let edge = |length: u16, part: usize, parts: usize| (usize::from(length) * part / parts) as u16;
         let (left, right) = (edge(inner.width, column, columns), edge(inner.width, column + 1, columns));
@@ -75,22 +61,30 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn draw_one(context: &Context, metric: &str, number: usize, selected: bool, area: Rect, buffer: &mut Buffer) {
+fn draw_one(
+    context: &Context,
+    metric: &MetricInfo,
+    number: usize,
+    selected: bool,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
     let theme = context.theme;
     if area.is_empty() {
         return;
     }
-    let value = format::short(context.run.value(metric));
+    let value = format::short(context.run.value(&metric.name));
     let style = if selected { theme.accent } else { theme.muted };
     let pointer = if selected { context.symbols.pointer } else { "" };
     let room = usize::from(area.width).saturating_sub(value.chars().count() + 1 + pointer.chars().count());
-    let name = if metric.len() <= room { metric } else { SHORT[number] };
+    let name =
+        if metric.name.len() <= room { &metric.name } else { metric.loss.as_ref().unwrap_or(&metric.name) };
     let name = text::cut(name, room, context.symbols.ellipsis);
     let name = format!("{pointer}{name} ");
     let line = Line::from(vec![Span::styled(name, style), Span::styled(value, theme.strong)]);
     panel::line(&line, area, 0, buffer);
     let below = Rect { y: area.y + 1, height: area.height - 1, ..area };
-    let mut chart = curves::chart(context, metric, None, below.width);
+    let mut chart = curves::chart(context, &metric.name, None, below.width);
     if let [only] = &mut chart.curves[..] {
         only.number = number;
     }

@@ -32,7 +32,7 @@ pub struct Sample {
     pub is_first: bool,
 }
 
-/// Means over a minibatch, by the names of `UpdateLosses`.
+/// Means over a minibatch, by the names of the metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Losses {
     /// `policy_loss`.

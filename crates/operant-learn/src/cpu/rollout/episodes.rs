@@ -1,5 +1,7 @@
 //! Statistics of the episodes that ended during a rollout, gathered by 16 environments and merged in their order.
 
+use operant_metrics::Record;
+
 /// Count, sums and extremes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EpisodeStats {
@@ -51,33 +53,21 @@ impl EpisodeStats {
         self.length += other.length;
     }
 
-    /// `x`, or NaN when no episode ended.
-    fn known(&self, x: f64) -> f64 {
-        if self.count == 0 { f64::NAN } else { x }
-    }
-
-    pub fn mean(&self) -> f64 {
-        self.known(self.sum / self.count as f64)
-    }
-
-    /// Standard deviation of the returns.
-    pub fn std(&self) -> f64 {
-        self.known((self.squares / self.count as f64 - self.mean().powi(2)).max(0.0).sqrt())
-    }
-
-    /// Minimum return.
-    pub fn min(&self) -> f64 {
-        self.known(self.min)
-    }
-
-    /// Maximum return.
-    pub fn max(&self) -> f64 {
-        self.known(self.max)
-    }
-
-    /// Mean length in steps.
-    pub fn length(&self) -> f64 {
-        self.known(self.length as f64 / self.count as f64)
+    /// Adds the metrics of episodes, if any ended.
+    pub fn add_to(&self, metrics: Record) -> Record {
+        if self.count == 0 {
+            return metrics;
+        }
+        let count = self.count as f64;
+        let mean = self.sum / count;
+        Record {
+            episodic_return: mean,
+            episodic_return_min: self.min,
+            episodic_return_max: self.max,
+            episodic_return_std: (self.squares / count - mean.powi(2)).max(0.0).sqrt(),
+            episodic_length: self.length as f64 / count,
+            ..metrics
+        }
     }
 }
 
@@ -89,17 +79,23 @@ mod tests {
     fn tiles_merge_to_the_whole() {
         let (mut first, mut second, mut whole) =
             (EpisodeStats::default(), EpisodeStats::default(), EpisodeStats::default());
-        assert!(whole.mean().is_nan() && whole.min().is_nan() && whole.length().is_nan());
+        assert!(whole.add_to(Record::default()).episodic_return.is_nan());
         for (k, x) in [3.0, -1.0, 10.0, 4.0].into_iter().enumerate() {
             if k < 2 { &mut first } else { &mut second }.add(x, k as u64);
             whole.add(x, k as u64);
         }
         first.merge(&second);
         assert_eq!(first, whole);
-        assert_eq!(
-            (whole.count, whole.mean(), whole.min(), whole.max(), whole.length()),
-            (4, 4.0, -1.0, 10.0, 1.5)
-        );
-        assert!((whole.std() - 15.5f64.sqrt()).abs() < 1e-12);
+        let Record {
+            episodic_return,
+            episodic_return_min,
+            episodic_return_max,
+            episodic_return_std,
+            episodic_length,
+            ..
+        } = whole.add_to(Record::default());
+        assert_eq!((whole.count, episodic_return, episodic_length), (4, 4.0, 1.5));
+        assert_eq!((episodic_return_min, episodic_return_max), (-1.0, 10.0));
+        assert!((episodic_return_std - 15.5f64.sqrt()).abs() < 1e-12);
     }
 }

@@ -17,12 +17,13 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use operant_metrics::Record;
 use rayon::prelude::*;
 use wide::f32x16;
 
 use self::adam::learning_rate;
 use crate::LearnerState;
-use crate::backend::{LearnError, UpdateLosses};
+use crate::backend::{LearnError, UpdateStats};
 use crate::config::Config;
 use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
@@ -169,6 +170,7 @@ impl Learner {
     }
 
     /// Runs the epochs of update number `update` (from 0) over `batch`, on the current rayon pool.
+    /// The caller adds what it does not know to the report.
     ///
     /// # Errors
     /// When another process of the group is lost.
@@ -177,7 +179,7 @@ impl Learner {
         state: &mut LearnerState,
         batch: &Batch,
         update: u64,
-    ) -> Result<UpdateLosses, LearnError> {
+    ) -> Result<UpdateStats, LearnError> {
         assert_eq!(batch.layout(), &self.layout, "the batch has the layout of another network");
         assert!(
             batch.len() <= self.config.num_envs * self.config.num_steps,
@@ -313,7 +315,8 @@ impl Learner {
             all.iter().map(|[a, b, c, d, e, f]| [Moments::of([*a, *b, *c]), Moments::of([*d, *e, *f])]),
         );
         timer.end_on(Part::Statistics, threads);
-        Ok(UpdateLosses { explained_variance, learning_rate, nonfinite, epochs, ..means.losses() })
+        let metrics = Record { explained_variance, learning_rate, ..means.metrics() };
+        Ok(UpdateStats { epochs, nonfinite, metrics, ..UpdateStats::default() })
     }
 }
 
@@ -531,20 +534,17 @@ impl Means {
             };
     }
 
-    /// The means, NaN if every minibatch was skipped; the caller sets the other fields.
-    fn losses(&self) -> UpdateLosses {
+    /// The means, NaN if every minibatch was skipped.
+    fn metrics(&self) -> Record {
         let n = self.minibatches;
-        UpdateLosses {
+        Record {
             policy_loss: self.sums.policy / n,
             value_loss: self.sums.value / n,
             entropy: self.sums.entropy / n,
             approx_kl: self.sums.kl / n,
             clipfrac: self.sums.clipped / n,
             grad_norm: self.norms / n,
-            explained_variance: f64::NAN,
-            learning_rate: f64::NAN,
-            nonfinite: 0,
-            epochs: 0,
+            ..Record::default()
         }
     }
 }

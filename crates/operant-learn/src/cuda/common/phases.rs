@@ -3,6 +3,7 @@
 use operant_cuda::{
     Buffer, Communicator, CudaError, Function, LaunchConfig, Module, Params, Stream, plain_struct,
 };
+use operant_metrics::Record;
 
 use super::horizon::first_states;
 use super::local::Local;
@@ -38,6 +39,31 @@ plain_struct! {
         nonfinite: u64,
         /// Epochs completed; fewer than update_epochs if target_kl stopped the update.
         epochs: u64,
+    }
+}
+
+impl UpdateReport {
+    /// The metrics of an update of `samples` samples, from the reports of all devices.
+    pub fn metrics(reports: &[UpdateReport], samples: f64) -> Record {
+        let report = reports[0];
+        let variance = |sums: fn(&UpdateReport) -> [f64; 2]| {
+            let add = |all: [f64; 2], own: [f64; 2]| [all[0] + own[0], all[1] + own[1]];
+            let [sum, squares] = reports.iter().map(sums).fold([0.0; 2], add);
+            (squares - sum * sum / samples) / samples
+        };
+        let (errors, returns) = (variance(|report| report.errors), variance(|report| report.returns));
+        let n = report.minibatches;
+        Record {
+            policy_loss: report.policy / n,
+            value_loss: report.value / n,
+            entropy: report.entropy / n,
+            approx_kl: report.kl / n,
+            clipfrac: report.clipped / n,
+            explained_variance: if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns },
+            grad_norm: report.norms / n,
+            learning_rate: report.learning_rate,
+            ..Record::default()
+        }
     }
 }
 
