@@ -1,5 +1,7 @@
-//! The hyperparameters under CleanRL's names, a row for each. Layering (presets, files, environment, flags) lives in operant-run.
+//! The hyperparameters that algorithms share, under CleanRL's names, a row for each; those of an algorithm alone are in its
+//! folder. Layering (presets, files, environment, flags) lives in operant-run.
 
+use crate::algorithms::Algorithm;
 use crate::{choice, settings};
 
 /// Maximum environments.
@@ -21,27 +23,23 @@ settings! {
     /// Everything that decides what a training run computes. The defaults are those of CleanRL's ppo.py.
     ///
     /// Two runs with equal configurations on one device end in the same bits.
-    pub struct Config in Learner;
+    pub struct Config;
+    /// Those of each algorithm; a run uses those of its own.
+    with algorithms: crate::algorithms::Settings;
 
+    in KeyGroup::Training;
+    /// Learning algorithm; `operant config ENV --algorithm NAME` shows its settings
+    algorithm: Algorithm = Algorithm::Ppo,
+        flag("--algorithm", "NAME"), fixed("the checkpoint holds weights of that algorithm");
     /// Seed of every random stream
     seed: u64 [Kind::Count { least: 0, most: i64::MAX }] = 1,
         flag("--seed", "S"), fixed("the run's random streams are keyed by it");
     /// Environment steps to train for, over all environments, rounded up to whole updates; `2e5` and `200_000` are both understood
     total_timesteps: u64 [COUNT] = 500_000, flag("--steps", "N");
-    /// N: environments stepped in parallel. `auto`: on a GPU as many as fit into `memory_fraction` of its free memory, but few enough
-    /// for at least 100 updates within `total_timesteps`; on a CPU the preset's number
-    num_envs: usize [Kind::CountOrAuto { least: 1, most: MAX_ENVS }] = 16,
-        flag("--envs", "N"), fixed("the checkpoint holds the states of that many environments");
-    /// T: steps of each environment per update
-    num_steps: usize [Kind::Count { least: 1, most: 1 << 20 }] = 128;
     /// Adam's step size at the start of training
     learning_rate: f64 [Kind::Real(Range::Positive)] = 2.5e-4;
     /// Anneal the learning rate linearly to zero
     anneal_lr: bool = true;
-    /// Discount of future rewards
-    gamma: f64 [Kind::Real(Range::Unit)] = 0.99;
-    /// Lambda of generalised advantage estimation
-    gae_lambda: f64 [Kind::Real(Range::Unit)] = 0.95;
     /// Minibatches per epoch; divides N T
     num_minibatches: usize [COUNT] = 4;
     /// Which samples a minibatch has. `samples`: any of the batch. `blocks`: the same share of each block of environments, so that
@@ -49,26 +47,40 @@ settings! {
     shuffle: ShuffleKind = ShuffleKind::Samples;
     /// Passes over each batch
     update_epochs: usize [Kind::Count { least: 1, most: 10_000 }] = 4;
-    /// Normalise advantages per minibatch
-    norm_adv: bool = true;
-    /// Clipping range of the probability ratio
-    clip_coef: f64 [Kind::Real(Range::Positive)] = 0.2;
-    /// Clip the value loss with the same range
-    clip_vloss: bool = true;
-    /// Weight of the entropy bonus
-    ent_coef: f64 [Kind::Real(Range::NotNegative)] = 0.01;
-    /// Weight of the value loss
-    vf_coef: f64 [Kind::Real(Range::NotNegative)] = 0.5;
     /// Global gradient norm above which gradients are scaled down
     max_grad_norm: f64 [Kind::Real(Range::Positive)] = 0.5;
-    /// Stop an update's epochs when `approx_kl` exceeds this; 0 never stops
-    target_kl: f64 [Kind::Real(Range::NotNegative)] = 0.0;
     /// Adam's epsilon
     adam_eps: f64 [Kind::Real(Range::Positive)] = 1e-5;
     /// Adam's decay of the first moment
     adam_beta1: f64 [Kind::Real(Range::BelowOne)] = 0.9;
     /// Adam's decay of the second moment
     adam_beta2: f64 [Kind::Real(Range::BelowOne)] = 0.999;
+    /// Consecutive updates with a non-finite loss or gradient after which training stops
+    max_nonfinite_updates: usize [COUNT] = 10;
+
+    in KeyGroup::Collecting;
+    /// N: environments stepped in parallel. `auto`: on a GPU as many as fit into `memory_fraction` of its free memory, but few enough
+    /// for at least 100 updates within `total_timesteps`; on a CPU the preset's number
+    num_envs: usize [Kind::CountOrAuto { least: 1, most: MAX_ENVS }] = 16,
+        flag("--envs", "N"), fixed("the checkpoint holds the states of that many environments");
+    /// T: steps of each environment per update
+    num_steps: usize [Kind::Count { least: 1, most: 1 << 20 }] = 128;
+    /// Discount of future rewards
+    gamma: f64 [Kind::Real(Range::Unit)] = 0.99;
+    /// Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each
+    /// starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at
+    /// least 16 sequences; docs/ppo.md 22 has the rest of the rule
+    sequence_length: usize [Kind::Count { least: 0, most: 1 << 20 }] = 0;
+    /// Normalise observations by running mean and variance
+    norm_obs: bool = false, fixed("the weights were trained for it");
+    /// Scale rewards by the running deviation of the discounted return
+    norm_reward: bool = false;
+    /// Normalised observations are clipped to plus or minus this
+    clip_obs: f64 [Kind::Real(Range::Positive)] = 10.0;
+    /// Normalised rewards are clipped to plus or minus this
+    clip_reward: f64 [Kind::Real(Range::Positive)] = 10.0;
+
+    in KeyGroup::Network;
     /// How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by
     /// side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded
     encoder: Encoder = Encoder::Auto, fixed("the checkpoint holds weights of that shape");
@@ -91,10 +103,6 @@ settings! {
     /// Layers of the core
     core_layers: usize [Kind::Count { least: 1, most: crate::setting::MAX_LAYERS as i64 }] = 1,
         fixed("the checkpoint holds weights of that shape");
-    /// Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each
-    /// starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at
-    /// least 16 sequences; docs/ppo.md 22 has the rest of the rule
-    sequence_length: usize [Kind::Count { least: 0, most: 1 << 20 }] = 0;
     /// Nonlinearity of the hidden layers
     activation: Activation = Activation::Tanh, fixed("the weights were trained for it");
     /// One trunk for policy and value, or a network for each
@@ -104,23 +112,13 @@ settings! {
     pointer: bool = false, fixed("the checkpoint holds weights of that shape");
     /// Initial log standard deviation of Gaussian policies
     log_std_init: f64 [Kind::Real(Range::Any)] = 0.0;
-    /// Normalise observations by running mean and variance
-    norm_obs: bool = false, fixed("the weights were trained for it");
-    /// Scale rewards by the running deviation of the discounted return
-    norm_reward: bool = false;
-    /// Normalised observations are clipped to plus or minus this
-    clip_obs: f64 [Kind::Real(Range::Positive)] = 10.0;
-    /// Normalised rewards are clipped to plus or minus this
-    clip_reward: f64 [Kind::Real(Range::Positive)] = 10.0;
-    /// Consecutive updates with a non-finite loss or gradient after which training stops
-    max_nonfinite_updates: usize [COUNT] = 10;
 }
 
 impl Config {
-    /// The factors of GAE in single precision: gamma, and gamma lambda.
+    /// The factors of lambda-returns in single precision: gamma, and gamma lambda.
     pub fn discounts(&self) -> [f32; 2] {
         let gamma = self.gamma as f32;
-        [gamma, gamma * self.gae_lambda as f32]
+        [gamma, gamma * (self.algorithm.declaration().return_lambda)(self) as f32]
     }
 
     /// The units of minibatches in one environment's rollout, for any number of environments: steps, or sequences of a given length.

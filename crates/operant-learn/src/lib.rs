@@ -1,8 +1,8 @@
-//! operant-learn trains policies with PPO: configuration, presets, rollout, GAE, actor-critic, loss and Adam behind one
-//! interface, [`Backend`]. Run directories, signals and files belong to operant-run.
+//! operant-learn trains policies: configuration, presets, rollouts, networks, algorithms and Adam behind one interface, [`Backend`]. Run directories, signals and files belong to operant-run.
 
 #![forbid(unsafe_code)]
 
+pub mod algorithms;
 pub mod backend;
 pub mod config;
 pub mod cpu;

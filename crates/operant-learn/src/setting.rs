@@ -4,6 +4,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::algorithms::Algorithm;
+
 /// The type and valid values of a key.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
@@ -140,13 +142,37 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The group of a key.
+/// The group of a key, in the order in which groups are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyGroup {
-    /// Hyperparameters: [`crate::Config`].
-    Learner,
+    /// Hyperparameters of every algorithm: what is trained, and the optimiser.
+    Training,
+    /// How environments are played and samples are collected.
+    Collecting,
+    /// The network.
+    Network,
+    /// Hyperparameters of one algorithm.
+    Algorithm(Algorithm),
     /// Execution of a run.
     Run,
+}
+
+impl KeyGroup {
+    /// Whether its keys are hyperparameters: [`crate::Config`].
+    pub fn is_learned(self) -> bool {
+        self != KeyGroup::Run
+    }
+
+    /// The title of its keys in the documentation.
+    pub fn title(self) -> String {
+        match self {
+            KeyGroup::Training => "Training".to_owned(),
+            KeyGroup::Collecting => "Collecting samples".to_owned(),
+            KeyGroup::Network => "Network".to_owned(),
+            KeyGroup::Algorithm(algorithm) => format!("Only `algorithm = \"{algorithm}\"`"),
+            KeyGroup::Run => "How a run is carried out".to_owned(),
+        }
+    }
 }
 
 /// A flag of the command line that sets a key.
@@ -266,7 +292,8 @@ impl<T: Setting> Setting for Option<T> {
 /// ```
 /// operant_learn::settings! {
 ///     /// How fast.
-///     pub struct Speed in Run;
+///     pub struct Speed;
+///     in KeyGroup::Run;
 ///     /// Threads that work; 0 is all.
 ///     threads: usize [Kind::Count { least: 0, most: 64 }] = 0, flag("--threads", "N");
 ///     /// Whether to hurry.
@@ -276,41 +303,46 @@ impl<T: Setting> Setting for Option<T> {
 /// assert_eq!((key.name, key.variable().as_str(), Speed::default().hurry), ("threads", "OPERANT_THREADS", true));
 /// ```
 ///
-/// The kind is given in brackets if the type does not determine it ([`Setting`]). Methods of [`Key`] follow the default.
+/// The kind is given in brackets if the type does not determine it ([`Setting`]). Methods of [`Key`] follow the default. Rows stand under
+/// their group. With `with field: Type;` the struct has the settings of another one, too.
 #[macro_export]
 macro_rules! settings {
     (@kind $ty:ty) => { <$ty as $crate::setting::Setting>::KIND };
     (@kind $ty:ty [$kind:expr]) => { $kind };
     (
         $(#[$meta:meta])*
-        pub struct $name:ident in $group:ident;
+        pub struct $name:ident;
+        $($(#[doc = $nested_doc:literal])+ with $nested:ident: $nested_type:ty;)?
         $(
-            $(#[doc = $doc:literal])+
-            $key:ident: $ty:ty $([$kind:expr])? = $default:expr $(, $attribute:ident($($value:tt)*))*;
-        )*
+            in $group:expr;
+            $(
+                $(#[doc = $doc:literal])+
+                $key:ident: $ty:ty $([$kind:expr])? = $default:expr $(, $attribute:ident($($value:tt)*))*;
+            )*
+        )+
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-        #[serde(deny_unknown_fields)]
         pub struct $name {
-            $($(#[doc = $doc])+ pub $key: $ty,)*
+            $($($(#[doc = $doc])+ pub $key: $ty,)*)+
+            $($(#[doc = $nested_doc])+ #[serde(flatten)] pub $nested: $nested_type,)?
         }
 
         impl Default for $name {
             fn default() -> Self {
-                $name { $($key: $default,)* }
+                $name { $($($key: $default,)*)+ $($nested: <$nested_type>::default(),)? }
             }
         }
 
         impl $name {
-            /// The key of each field, in the order in which they are shown.
+            /// The key of each row, in the order in which they are shown.
             pub const KEYS: &'static [$crate::setting::Key] = {
                 #[allow(unused_imports)] // unused if the types determine all kinds
                 use $crate::setting::{KeyGroup, Key, Kind, Range};
-                &[$(
-                    Key::new(stringify!($key), &[$($doc),+], $crate::settings!(@kind $ty $([$kind])?), KeyGroup::$group)
+                &[$($(
+                    Key::new(stringify!($key), &[$($doc),+], $crate::settings!(@kind $ty $([$kind])?), $group)
                         $(.$attribute($($value)*))*,
-                )*]
+                )*)+]
             };
         }
     };

@@ -22,13 +22,13 @@ fn config(num_envs: usize) -> Config {
         num_steps: 24,
         learning_rate: 1e-3,
         gamma: 0.98,
-        gae_lambda: 0.9,
         num_minibatches: 3,
         update_epochs: 2,
         hidden: vec![24, 16],
         norm_reward: true,
         ..Config::default()
     }
+    .ppo(|ppo| ppo.gae_lambda = 0.9)
 }
 
 /// The state after some updates on this number of threads.
@@ -206,15 +206,13 @@ fn cartpole_is_learned() {
         num_minibatches: 4,
         update_epochs: 10,
         learning_rate: 2.5e-3,
-        gae_lambda: 0.95,
-        ent_coef: 0.0,
-        clip_vloss: false,
         shared_trunk: true,
         norm_reward: false,
         hidden: vec![64, 64],
         total_timesteps: 200_000,
         ..config(32)
-    };
+    }
+    .ppo(|ppo| (ppo.gae_lambda, ppo.ent_coef, ppo.clip_vloss) = (0.95, 0.0, false));
     let mut backend = backend(shared(CartPole::default()), &config, 2).expect("a good configuration");
     let mut last = 0;
     while last < config.total_timesteps {
@@ -244,7 +242,6 @@ fn a_policy_is_evaluated_on_indices_as_it_was_trained() {
         num_minibatches: 4,
         update_epochs: 4,
         learning_rate: 2.5e-3,
-        ent_coef: 0.01,
         norm_reward: true,
         hidden: vec![64, 64],
         total_timesteps: 200_000,

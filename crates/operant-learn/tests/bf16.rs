@@ -28,14 +28,9 @@ fn gradients_are_near_those_of_the_reference() {
     for mut case in cases::all() {
         // One step with a norm that is never clipped leaves (1 - beta1) x gradient in the first moment. The loss has no clipping, where
         // rounding decides on which side a sample is, and no difference of large numbers.
-        case.config = Config {
-            num_minibatches: 1,
-            update_epochs: 1,
-            max_grad_norm: 1e9,
-            norm_adv: false,
-            clip_coef: 1e6,
-            ..case.config.clone()
-        };
+        case.config =
+            Config { num_minibatches: 1, update_epochs: 1, max_grad_norm: 1e9, ..case.config.clone() }
+                .ppo(|ppo| (ppo.norm_adv, ppo.clip_coef) = (false, 1e6));
         let found = update(&case, Unit::AMX_TWIN, 1).exp_avg;
         let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0).exp_avg;
         let distance = distance(&found, &expected);

@@ -8,7 +8,7 @@ use operant_learn::network::{
     Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Network, Pool, init_params,
 };
 use operant_learn::sample::SampleLayout;
-use operant_learn::{Activation, Config, CoreKind, Encoder, ShuffleKind};
+use operant_learn::{Activation, Config, CoreKind, ShuffleKind};
 use operant_parity::reference;
 use wide::f32x16;
 
@@ -53,44 +53,16 @@ pub fn config(num_envs: usize, num_steps: usize, num_minibatches: usize) -> Conf
     Config {
         seed: 3,
         total_timesteps: 10 * (num_envs * num_steps) as u64,
-        shuffle: ShuffleKind::Samples,
         num_envs,
         num_steps,
         learning_rate: 1e-3,
-        anneal_lr: true,
-        gamma: 0.99,
-        gae_lambda: 0.95,
         num_minibatches,
         update_epochs: 3,
-        norm_adv: true,
-        clip_coef: 0.2,
-        clip_vloss: true,
-        ent_coef: 0.02,
-        vf_coef: 0.5,
-        max_grad_norm: 0.5,
-        target_kl: 0.0,
-        adam_eps: 1e-5,
-        adam_beta1: 0.9,
-        adam_beta2: 0.999,
-        encoder: Encoder::Auto,
-        embed_width: 16,
-        conv: vec![],
-        hidden: vec![64, 64],
-        layer_norm: false,
-        core: CoreKind::Mlp,
-        core_width: 0,
-        core_layers: 1,
-        sequence_length: 0,
-        activation: Activation::Tanh,
         shared_trunk: true,
-        pointer: false,
         log_std_init: -0.3,
-        norm_obs: false,
-        norm_reward: false,
-        clip_obs: 10.0,
-        clip_reward: 10.0,
-        max_nonfinite_updates: 3,
+        ..Config::default()
     }
+    .ppo(|ppo| ppo.ent_coef = 0.02)
 }
 
 impl Case {
@@ -407,7 +379,8 @@ fn make() -> Vec<Case> {
         Case::new(
             "one environment, separate, relu",
             with(config(1, 96, 4), &|c| {
-                (c.shared_trunk, c.activation, c.clip_vloss) = (false, Activation::Relu, false);
+                (c.shared_trunk, c.activation) = (false, Activation::Relu);
+                c.algorithms.ppo.clip_vloss = false;
             }),
             Input::Dense(3),
             discrete(&[5]),
@@ -415,7 +388,7 @@ fn make() -> Vec<Case> {
         ),
         Case::new(
             "17 environments, gaussian",
-            with(config(17, 9, 3), &|c| (c.hidden, c.norm_adv) = (vec![20, 70], false)),
+            with(config(17, 9, 3), &|c| (c.hidden, c.algorithms.ppo.norm_adv) = (vec![20, 70], false)),
             Input::Dense(11),
             Head::DiagonalGaussian(3),
             false,

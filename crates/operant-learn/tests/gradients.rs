@@ -107,15 +107,16 @@ fn description() -> impl Strategy<Value = Description> {
                 sequence_length,
                 layer_norm: loss.2,
                 activation: if is_tanh { Activation::Tanh } else { Activation::Relu },
-                norm_adv: loss.0 && num_envs * length * parts > 1,
-                clip_vloss: loss.1,
                 num_minibatches: 1,
                 update_epochs: 1,
                 // The first moment after one step is (1 - beta1) times the gradient.
                 max_grad_norm: 1e9,
                 adam_beta1: 0.0,
                 ..cases::config(num_envs, length * parts, 1)
-            };
+            }
+            .ppo(|ppo| {
+                (ppo.norm_adv, ppo.clip_vloss) = (loss.0 && num_envs * length * parts > 1, loss.1);
+            });
             let input = if is_bits { Input::Bits(features) } else { Input::Dense(features) };
             let masked = masked && matches!(head, Head::MultiDiscrete(_));
             Description { seed, config, input, head, masked, encoding }
@@ -165,11 +166,11 @@ fn to_json(case: &Case) -> Value {
         "core": core.map(|Core { cell, width, layers }| json!({"cell": cell.name(), "width": width, "layers": layers})),
         "choices": match head { Head::MultiDiscrete(counts) => Some(counts), Head::DiagonalGaussian(_) => None },
         "coefficients": {
-            "clip_coef": case.config.clip_coef,
-            "clip_vloss": case.config.clip_vloss,
-            "ent_coef": case.config.ent_coef,
-            "vf_coef": case.config.vf_coef,
-            "norm_adv": case.config.norm_adv,
+            "clip_coef": case.config.algorithms.ppo.clip_coef,
+            "clip_vloss": case.config.algorithms.ppo.clip_vloss,
+            "ent_coef": case.config.algorithms.ppo.ent_coef,
+            "vf_coef": case.config.algorithms.ppo.vf_coef,
+            "norm_adv": case.config.algorithms.ppo.norm_adv,
         },
         "params": params.collect::<serde_json::Map<_, _>>(),
         "obs": of(case.network.architecture.input.features(), &|s| s.obs.clone()),

@@ -47,10 +47,10 @@ fn config(core: CoreKind) -> Config {
         shuffle: ShuffleKind::Blocks,
         norm_obs: true,
         norm_reward: true,
-        target_kl: 0.02,
         core,
         ..Config::default()
     }
+    .ppo(|ppo| ppo.target_kl = 0.02)
 }
 
 #[test]

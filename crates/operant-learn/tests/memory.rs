@@ -113,7 +113,7 @@ fn ratios_are_one_before_the_first_step() {
 fn values_are_those_of_the_state_since_the_episode_began() {
     let env: Arc<dyn AnyEnv> = Arc::new(Clock);
     for core in CORES {
-        let config = Config { gae_lambda: 0.0, ..config(core) };
+        let config = config(core).ppo(|ppo| ppo.gae_lambda = 0.0);
         let mut backend =
             backend_with(env.clone(), &config, &CpuOptions::new(2)).expect("a good configuration").backend;
         update(&mut *backend);

@@ -109,7 +109,7 @@ fn whole_update_matches_the_reference() {
 #[test]
 fn target_kl_stops_the_epochs() {
     let mut case = cases::all().remove(0);
-    case.config.target_kl = 1e-4;
+    case.config.algorithms.ppo.target_kl = 1e-4;
     let (state, report) = run(&case, 1, 2);
     let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0);
     assert_eq!((report.epochs, expected.epochs), (1, 1));
@@ -149,7 +149,7 @@ fn nonfinite_minibatches_are_skipped_and_counted() {
     for poison in [f32::NAN, f32::INFINITY] {
         let mut case = cases::all().remove(0);
         let layout = case.layout.clone();
-        case.config.norm_adv = false;
+        case.config.algorithms.ppo.norm_adv = false;
         case.batch.tiles_mut(1)[0].put(3, layout.advantage, &[f32x16::splat(poison)]);
         // Sixteen poisoned samples of 512: in each epoch some minibatches hold one.
         let (state, report) = run(&case, 1, 2);
@@ -204,7 +204,8 @@ fn gae_matches_the_reference() {
         let done = rows(&mut random, |x| if x > 0.8 { 1.0 } else { 0.0 });
         let next = rows(&mut random, |x| x as f32)[0];
         let mut advantages = vec![[f32x16::ZERO; 2]; steps];
-        let discounts = Config { gamma: 0.97, gae_lambda: 0.9, ..Config::default() }.discounts();
+        let discounts =
+            Config { gamma: 0.97, ..Config::default() }.ppo(|ppo| ppo.gae_lambda = 0.9).discounts();
         gae(&rewards, &values, &done, next, discounts, &mut advantages);
         for lane in 0..32 {
             let column = |rows: &[Row<2>]| -> Vec<f64> {

@@ -530,7 +530,14 @@ fn advantages(config: &Config, returns: &Returns) -> Vec<f64> {
         let done: Vec<bool> =
             returns.flags.iter().skip(environment).step_by(n).map(|&flag| flag != 0).collect();
         let next_value = f64::from(returns.next_values[environment]);
-        let of_one = reference::gae(&rewards, &values, &done, next_value, config.gamma, config.gae_lambda);
+        let of_one = reference::gae(
+            &rewards,
+            &values,
+            &done,
+            next_value,
+            config.gamma,
+            config.algorithms.ppo.gae_lambda,
+        );
         advantages.iter_mut().skip(environment).step_by(n).zip(of_one).for_each(|(to, from)| *to = from);
     }
     advantages

@@ -179,14 +179,8 @@ pub fn compare_gradient(
     // After one unclipped step the first moments are a tenth of the gradient. Normalised advantages sum to zero, and if
     // observations are nearly equal so does their gradient; the rest has no meaningful relative error. A ratio at the edge of
     // the clipping range could be clipped in one precision and not in the other.
-    let config = Config {
-        num_minibatches: 1,
-        update_epochs: 1,
-        max_grad_norm: 1e9,
-        norm_adv: false,
-        clip_coef: 1e6,
-        ..config.clone()
-    };
+    let config = Config { num_minibatches: 1, update_epochs: 1, max_grad_norm: 1e9, ..config.clone() }
+        .ppo(|ppo| (ppo.norm_adv, ppo.clip_coef) = (false, 1e6));
     let (rollout, state) = prepared(device, env, &config, kernels)?;
     let (stream, network) = (rollout.stream(), rollout.network());
     let updated = |precision: Precision| {

@@ -23,6 +23,11 @@ pub fn stats(ticket: u64, episodes: u64, mean: f64) -> UpdateStats {
             episodic_return_min: mean,
             episodic_return_max: mean,
             episodic_length: 1.0,
+            policy_loss: 0.0,
+            time_rollout: 0.0,
+            time_update: 0.0,
+            bytes_h2d: 0.0,
+            bytes_d2h: 0.0,
             ..Record::default()
         },
         ..UpdateStats::default()

@@ -400,7 +400,7 @@ mod tests {
         let case = &plan.cases[5];
         assert_eq!((case.bench, case.config.num_envs), (Bench::Train, 32));
         assert_eq!(case.threads.as_ref().map(|options| options.threads), Some(2));
-        assert_eq!((case.config.num_minibatches, case.config.target_kl), (2, 0.0));
+        assert_eq!((case.config.num_minibatches, case.config.algorithms.ppo.target_kl), (2, 0.0));
         assert_eq!(case.work(), "4-8-2 and 4-8-1, 16 steps, 2 minibatches, 4 epochs");
         let all = Request { envs: vec!["all".to_owned(), "cartpole".to_owned()], ..request() };
         let plan = BenchPlan::new(&builtin(), &all, &mut |_| {}).expect("a plan");

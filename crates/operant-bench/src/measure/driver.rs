@@ -1,13 +1,13 @@
 //! The training loop for measurements: updates are enqueued ahead, as in `operant train`, and each is timed.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use operant_learn::{Backend, InFlight, LearnError, UpdateStats};
 
 use super::{Phases, RepetitionBudget};
 
-/// The most budgets that the fewest repetitions may take: an update of a large environment takes seconds.
-const PATIENCE: u32 = 10;
+/// The fewest repetitions may take this long, or this many budgets: an update of a large environment takes seconds.
+const PATIENCE: (Duration, u32) = (Duration::from_secs(10), 10);
 
 /// A finished update.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ impl<B: Backend + ?Sized> Driver<B> {
         (0..self.in_flight.count()).map(|_| self.take(0)).collect()
     }
 
-    /// Trains until `effort`, counted from `begin`, is spent, but no longer than [`PATIENCE`] budgets for the fewest repetitions. Returns
+    /// Trains until `effort`, counted from `begin`, is spent, but no longer than [`PATIENCE`] for the fewest repetitions. Returns
     /// the seconds per update, each the mean of `together` updates, and the phases of every update.
     pub fn measure(
         &mut self,
@@ -66,8 +66,8 @@ impl<B: Backend + ?Sized> Driver<B> {
     ) -> Result<(Vec<f64>, Vec<Phases>), LearnError> {
         let (mut means, mut phases) = (Vec::new(), Vec::new());
         let may_go_on = |count: usize| {
-            let elapsed = begin.elapsed();
-            let is_short = count < effort.min_repetitions && elapsed < PATIENCE * effort.budget;
+            let (elapsed, (most, budgets)) = (begin.elapsed(), PATIENCE);
+            let is_short = count < effort.min_repetitions && elapsed < most.max(budgets * effort.budget);
             count == 0 || is_short || elapsed < effort.budget
         };
         while may_go_on(means.len()) {

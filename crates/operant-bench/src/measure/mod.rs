@@ -179,7 +179,7 @@ pub fn rollout_bytes(layout: &SampleLayout) -> f64 {
 /// advantages' mean and deviation if they are normalised. A gathered sample moves whole lines of `line` bytes.
 pub fn training_bytes(layout: &SampleLayout, config: &Config, line: usize) -> f64 {
     let sample = size_of::<u32>() * layout.stride;
-    let advantage = if config.norm_adv { line } else { 0 };
+    let advantage = if (config.algorithm.declaration().has_statistics)(config) { line } else { 0 };
     let epoch = sample.next_multiple_of(line) + advantage;
     (2 * sample + config.update_epochs * epoch) as f64
 }
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(rollout_bytes(&layout), 32.0);
         // 32 bytes twice, and four epochs of two lines.
         assert_eq!(training_bytes(&layout, &config, 64), 64.0 + 4.0 * 128.0);
-        let config = Config { norm_adv: false, ..config };
+        let config = config.ppo(|ppo| ppo.norm_adv = false);
         assert_eq!(training_bytes(&layout, &config, 32), 64.0 + 4.0 * 32.0);
     }
 

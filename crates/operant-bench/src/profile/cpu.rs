@@ -223,7 +223,11 @@ impl Bytes<'_> {
             Part::Gae => samples * 5.0 * word,
             Part::Gather => epochs * samples * line,
             Part::Statistics => {
-                let advantages = if self.config.norm_adv { epochs * LINE as f64 } else { 0.0 };
+                let advantages = if (self.config.algorithm.declaration().has_statistics)(self.config) {
+                    epochs * LINE as f64
+                } else {
+                    0.0
+                };
                 samples * (advantages + sample)
             }
             // Parameters and two moments are read and written, the gradient read twice.

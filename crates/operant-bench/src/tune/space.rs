@@ -7,7 +7,7 @@ use std::sync::Arc;
 use operant_env::AnyEnv;
 use operant_host::Topology;
 use operant_learn::cpu::ROLLOUT_TILES;
-use operant_run::config::{self, EnvFacts, Key, KeyGroup, Layers, Origin, Requested};
+use operant_run::config::{self, EnvFacts, Key, Layers, Origin, Requested};
 use operant_run::{CommandLine, Result, Settings, device, machine};
 
 use super::choice::Choice;
@@ -94,7 +94,7 @@ impl Space {
             let from = if was_tuned(key) { &preset.settings } else { &now };
             automatic.extend(Some(key).zip(value_of(from, key)));
         }
-        let is_learned = |key: &Key| key.group == KeyGroup::Learner || of_gpus.contains(&key.name);
+        let is_learned = |key: &Key| key.group.is_learned() || of_gpus.contains(&key.name);
         let held = config::keys().filter(|key| is_learned(key) && key.name != "seed").map(|key| key.name);
         let held = held.filter(|key| matches!(asked.origin(key), Some(Origin::Flag(_))));
         let held = held.filter_map(|key| Some((key, value_of(&now, key)?))).collect();

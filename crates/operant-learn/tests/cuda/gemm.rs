@@ -210,13 +210,25 @@ fn updates_follow_the_cpu(part: Part) {
     let base = |envs: usize, steps: usize, hidden: &[usize]| config(envs, steps, hidden);
     let cases = [
         ("cartpole", 10, base(16, 16, &[64, 64])),
-        ("cartpole", 2, Config { num_minibatches: 3, clip_vloss: false, ..base(17, 9, &[64, 64]) }),
+        (
+            "cartpole",
+            2,
+            Config { num_minibatches: 3, ..base(17, 9, &[64, 64]) }.ppo(|ppo| ppo.clip_vloss = false),
+        ),
         ("minatar_breakout", 2, Config { activation: Activation::Relu, ..base(16, 8, &[64]) }),
-        ("pendulum", 2, Config { shared_trunk: false, norm_adv: false, ..base(16, 16, &[32]) }),
+        (
+            "pendulum",
+            2,
+            Config { shared_trunk: false, ..base(16, 16, &[32]) }.ppo(|ppo| ppo.norm_adv = false),
+        ),
         ("acrobot", 2, Config { num_minibatches: 1, anneal_lr: false, ..base(1, 65, &[]) }),
         ("cartpole", 2, Config { activation: Activation::Relu, ..base(8, 8, &[600]) }),
-        ("locks", 2, Config { shared_trunk: false, ent_coef: 0.1, ..base(33, 8, &[20, 40]) }),
-        ("locks", 2, Config { target_kl: 1e-4, max_grad_norm: 0.01, ..base(65, 4, &[128, 32, 16]) }),
+        ("locks", 2, Config { shared_trunk: false, ..base(33, 8, &[20, 40]) }.ppo(|ppo| ppo.ent_coef = 0.1)),
+        (
+            "locks",
+            2,
+            Config { max_grad_norm: 0.01, ..base(65, 4, &[128, 32, 16]) }.ppo(|ppo| ppo.target_kl = 1e-4),
+        ),
         ("cards", 2, base(17, 8, &[20])),
         ("mixed_cards", 2, base(17, 8, &[20])),
     ];

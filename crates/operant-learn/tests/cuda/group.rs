@@ -91,7 +91,7 @@ fn assert_close(a: &Snapshot, b: &Snapshot, tolerance: f32) {
 #[test]
 fn any_number_of_gpus_has_the_bits_of_one() {
     for target_kl in [0.0, 0.002] {
-        let config = Config { target_kl, ..config() };
+        let config = config().ppo(|ppo| ppo.target_kl = target_kl);
         assert_eq!(config.blocks(), 4);
         let options = options(true, Kernels::Fused);
         let Some(one) = updates(&config, options, Arc::new(Alone), None, 3) else { return };

@@ -43,11 +43,9 @@ impl Learn<'_> {
             num_steps: 64,
             learning_rate: 2.5e-3,
             update_epochs: 10,
-            ent_coef: 0.0,
-            clip_vloss: false,
-            target_kl: 0.03,
             ..Config::default()
-        };
+        }
+        .ppo(|ppo| (ppo.ent_coef, ppo.clip_vloss, ppo.target_kl) = (0.0, false, 0.03));
         let rollout = CudaRollout::new(self.device, env, &config, self.precision).expect("a rollout");
         let network = rollout.network().clone();
         let mut state = LearnerState::new(init_params(&network, config.seed));

@@ -24,12 +24,15 @@ fn updates_follow_the_cpu(part: Part) {
     let base = |envs: usize, steps: usize, hidden: &[usize]| config(envs, steps, hidden);
     let cases = [
         ("cartpole", base(16, 16, &[64, 64])),
-        ("cartpole", Config { num_minibatches: 3, clip_vloss: false, ..base(17, 9, &[64, 64]) }),
+        (
+            "cartpole",
+            Config { num_minibatches: 3, ..base(17, 9, &[64, 64]) }.ppo(|ppo| ppo.clip_vloss = false),
+        ),
         ("minatar_breakout", Config { activation: Activation::Relu, ..base(16, 8, &[64]) }),
-        ("pendulum", Config { shared_trunk: false, norm_adv: false, ..base(16, 16, &[32]) }),
+        ("pendulum", Config { shared_trunk: false, ..base(16, 16, &[32]) }.ppo(|ppo| ppo.norm_adv = false)),
         ("acrobot", Config { num_minibatches: 1, anneal_lr: false, ..base(1, 65, &[]) }),
-        ("locks", Config { shared_trunk: false, ent_coef: 0.1, ..base(33, 8, &[20, 40]) }),
-        ("locks", Config { target_kl: 1e-4, max_grad_norm: 0.01, ..base(65, 4, &[128, 32]) }),
+        ("locks", Config { shared_trunk: false, ..base(33, 8, &[20, 40]) }.ppo(|ppo| ppo.ent_coef = 0.1)),
+        ("locks", Config { max_grad_norm: 0.01, ..base(65, 4, &[128, 32]) }.ppo(|ppo| ppo.target_kl = 1e-4)),
         ("cards", base(17, 8, &[20])),
         ("mixed_cards", base(17, 8, &[20])),
     ];
@@ -130,7 +133,7 @@ fn orders_of_threads_and_ways_of_launching_give_the_same_bits(part: Part) {
     let (whole, phases) = (UpdatePath::Fused, UpdatePath::Phases);
     let [tables, _, _, _, apart, ..] = with_tables();
     // Blocks that are ahead must not see that the next epoch is the last.
-    let stopping = Config { target_kl: 1e-4, norm_adv: false, ..config(33, 8, &[32, 32]) };
+    let stopping = config(33, 8, &[32, 32]).ppo(|ppo| (ppo.target_kl, ppo.norm_adv) = (1e-4, false));
     let cases = [("locks", config(33, 8, &[32, 32])), tables, apart, ("locks", stopping)];
     for (name, config) in part.of(3, cases) {
         let mut states = Vec::new();

@@ -543,12 +543,15 @@ pub fn on_tape(
     let n = samples.len() as f64;
     let mean = samples.iter().map(|s| s.advantage).sum::<f64>() / n;
     let variance = samples.iter().map(|s| (s.advantage - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
-    let c = config.clip_coef;
+    let c = config.algorithms.ppo.clip_coef;
     let mut net = OnTape::new(network, params);
     let (mut losses, mut terms) = (Losses::default(), vec![]);
     for s in samples {
-        let advantage =
-            if config.norm_adv { (s.advantage - mean) / (variance.sqrt() + 1e-8) } else { s.advantage };
+        let advantage = if config.algorithms.ppo.norm_adv {
+            (s.advantage - mean) / (variance.sqrt() + 1e-8)
+        } else {
+            s.advantage
+        };
         let [logprob, entropy, value] = net.next(s);
         let tape = &mut net.tape;
         let log_ratio = tape.value(logprob) - s.logprob;
@@ -560,12 +563,12 @@ pub fn on_tape(
         losses.clipfrac += f64::from((ratio - 1.0).abs() > c) / n;
         let slope = if plain >= clipped { -advantage * ratio } else { 0.0 };
         terms.push((tape.of(logprob, plain.max(clipped), slope), 1.0 / n));
-        terms.push((entropy, -config.ent_coef / n));
+        terms.push((entropy, -config.algorithms.ppo.ent_coef / n));
 
         let v = tape.value(value);
         let target = s.advantage + s.value;
         let (mut square, mut slope) = ((v - target).powi(2), v - target);
-        if config.clip_vloss {
+        if config.algorithms.ppo.clip_vloss {
             let bounded = s.value + (v - s.value).clamp(-c, c);
             if (bounded - target).powi(2) > square {
                 square = (bounded - target).powi(2);
@@ -573,7 +576,7 @@ pub fn on_tape(
             }
         }
         losses.value += 0.5 * square / n;
-        terms.push((tape.of(value, 0.5 * square, slope), config.vf_coef / n));
+        terms.push((tape.of(value, 0.5 * square, slope), config.algorithms.ppo.vf_coef / n));
     }
     let total = net.tape.sum(&terms);
     (net.tape, total, losses)
@@ -640,7 +643,7 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
             kl = losses.kl;
         }
         epochs += 1;
-        if config.target_kl > 0.0 && kl > config.target_kl {
+        if config.algorithms.ppo.target_kl > 0.0 && kl > config.algorithms.ppo.target_kl {
             break;
         }
     }

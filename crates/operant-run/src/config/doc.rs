@@ -18,20 +18,19 @@ const MARKS: (&str, &str) = (
 /// Every key with its flag, default, values and meaning, as Markdown.
 pub fn tables() -> String {
     let mut text = String::new();
-    let groups = [
-        ("Hyperparameters", Config::KEYS, Table::try_from(Config::default())),
-        ("How a run is carried out", RunConfig::KEYS, Table::try_from(RunConfig::default())),
-    ];
-    for (title, keys, defaults) in groups {
-        let defaults = defaults.expect("settings are TOML");
-        let _ = write!(
-            text,
-            "\n### {title}\n\n| key | default | values | meaning |\n| --- | --- | --- | --- |\n"
-        );
-        for key in keys {
-            let default = defaults.get(key.name).map_or("none".to_owned(), |value| format!("`{value}`"));
-            let _ = writeln!(text, "| {} | {default} | {} | {} |", names(key), key.kind, key.meaning());
+    let defaults = [Table::try_from(Config::default()), Table::try_from(RunConfig::default())];
+    let defaults: Table = defaults.into_iter().flat_map(|table| table.expect("settings are TOML")).collect();
+    let mut group = None;
+    for key in keys() {
+        if group.replace(key.group) != Some(key.group) {
+            let title = key.group.title();
+            let _ = write!(
+                text,
+                "\n### {title}\n\n| key | default | values | meaning |\n| --- | --- | --- | --- |\n"
+            );
         }
+        let default = defaults.get(key.name).map_or("none".to_owned(), |value| format!("`{value}`"));
+        let _ = writeln!(text, "| {} | {default} | {} | {} |", names(key), key.kind, key.meaning());
     }
     text + "\n"
 }

@@ -1,6 +1,7 @@
 //! Every configuration key, and the parsing and checking of values.
 
 use operant_learn::Config;
+use operant_learn::algorithms::Algorithm;
 use operant_learn::setting::{Key, Kind, MAX_KERNEL, MAX_LAYERS, MAX_WIDTH, Range, Refusal};
 use toml::Value;
 
@@ -11,7 +12,8 @@ pub(super) const AUTO: &str = "auto";
 
 /// Every key, in display order.
 pub fn keys() -> impl Iterator<Item = &'static Key> {
-    Config::KEYS.iter().chain(RunConfig::KEYS)
+    let of_algorithms = Algorithm::ALL.into_iter().flat_map(|algorithm| algorithm.declaration().keys);
+    Config::KEYS.iter().chain(of_algorithms).chain(RunConfig::KEYS)
 }
 
 /// The key of this name.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use operant_env::OptionValue;
 use operant_learn::Config;
 use operant_learn::presets::GPU_TABLE;
-use operant_learn::setting::{Key, KeyGroup, Refusal};
+use operant_learn::setting::{Key, Refusal};
 use toml::{Table, Value};
 
 use super::RunConfig;
@@ -445,7 +445,7 @@ pub(crate) fn check_foreign_preset(preset: &Table) -> Result<()> {
     let tables = preset.values().filter_map(Value::as_table);
     let mut found =
         std::iter::once(preset).chain(tables).flat_map(Table::keys).filter_map(|key| keys::find(key));
-    match found.find(|key| key.group == KeyGroup::Run && !THRESHOLDS.contains(&key.name)) {
+    match found.find(|key| !key.group.is_learned() && !THRESHOLDS.contains(&key.name)) {
         None => Ok(()),
         Some(Key { name, .. }) => {
             let what =

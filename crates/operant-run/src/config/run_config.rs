@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 settings! {
     /// How a run is carried out. Only `precision`, and on GPUs `deterministic` in the last bits, change what an update computes; only
     /// `precision` and `overlap` change what a rollout plays.
-    pub struct RunConfig in Run;
+    pub struct RunConfig;
+    in KeyGroup::Run;
 
     /// Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference
     /// (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment

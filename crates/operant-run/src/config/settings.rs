@@ -9,6 +9,7 @@ use operant_learn::config::MAX_ENVS;
 use operant_learn::setting::Key;
 use toml::{Table, Value};
 
+use super::keys::keys;
 use super::layers::option_of_toml;
 use super::origin::{Entries, Entry, EnvFacts, Origin};
 use super::{RunConfig, default_run_dir};
@@ -45,8 +46,8 @@ impl Settings {
         entries: Entries,
         options: BTreeMap<String, Entry>,
     ) -> Result<Settings> {
-        let learner = typed(Config::KEYS, &entries)?;
-        let run = typed(RunConfig::KEYS, &entries)?;
+        let learner = typed(keys().filter(|key| key.group.is_learned()), &entries)?;
+        let run = typed(RunConfig::KEYS.iter(), &entries)?;
         let env_options = options
             .iter()
             .filter_map(|(name, entry)| Some((name.clone(), option_of_toml(&entry.value)?)))
@@ -145,14 +146,11 @@ impl Settings {
         let parts = t / length;
         let count = n * parts;
         if count.is_multiple_of(minibatches) {
-            if batch > minibatches || !self.learner.norm_adv {
-                return Ok(());
-            }
-            let what = format!(
-                "num_minibatches = {minibatches} gives minibatches of one sample, whose advantage norm_adv makes 0: no policy gradient"
-            );
-            let error = Error::usage(what).remedy("lower num_minibatches, or set norm_adv = false");
-            return Err(at(error, "num_minibatches"));
+            let declaration = self.learner.algorithm.declaration();
+            return match (declaration.problem)(&self.learner) {
+                Some((key, what, remedy)) => Err(at(Error::usage(what).remedy(remedy), key)),
+                None => Ok(()),
+            };
         }
         let divisors = divisors_of_product(n, parts);
         let below = divisors.iter().rev().find(|divisor| **divisor < minibatches);
@@ -173,9 +171,11 @@ impl Settings {
 }
 
 /// Deserializes the entries of these keys into their struct.
-fn typed<T: serde::de::DeserializeOwned>(keys: &[Key], entries: &Entries) -> Result<T> {
-    let values =
-        keys.iter().filter_map(|key| Some((key.name.to_owned(), entries.get(key.name)?.value.clone())));
+fn typed<T: serde::de::DeserializeOwned>(
+    keys: impl Iterator<Item = &'static Key>,
+    entries: &Entries,
+) -> Result<T> {
+    let values = keys.filter_map(|key| Some((key.name.to_owned(), entries.get(key.name)?.value.clone())));
     Value::Table(values.collect::<Table>()).try_into().map_err(|error: toml::de::Error| {
         Error::usage(format!("the configuration is incomplete: {}", error.message()))
             .remedy("set the key in a file or with --set")

@@ -17,10 +17,10 @@ impl Settings {
     /// Like `to_toml`, with `num_envs = "auto"` if that was requested.
     pub(super) fn shown(&self, auto_envs: Option<&Origin>, origins: bool) -> String {
         let mut lines: Vec<(String, String)> = Vec::new();
-        let mut group = KeyGroup::Learner;
+        let mut group = KeyGroup::Training;
         lines.push((format!("environment = {}", Value::String(self.environment.clone())), String::new()));
         lines.push((String::new(), String::new()));
-        for key in keys() {
+        for key in keys().filter(|key| self.has(key)) {
             if key.group != group {
                 lines.push((String::new(), String::new()));
                 group = key.group;
@@ -74,10 +74,18 @@ impl Settings {
 }
 
 impl Settings {
+    /// Whether a key is one of the run's algorithm, or of every algorithm.
+    fn has(&self, key: &Key) -> bool {
+        match key.group {
+            KeyGroup::Algorithm(algorithm) => algorithm == self.learner.algorithm,
+            _ => true,
+        }
+    }
+
     /// The environment, the hyperparameters, and the environment's options as `env.NAME`.
     pub fn hyperparameters(&self) -> Vec<(String, Value)> {
         let environment = ("environment".to_string(), Value::String(self.environment.clone()));
-        let learner = keys().filter(|key| key.group == KeyGroup::Learner);
+        let learner = keys().filter(|key| key.group.is_learned() && self.has(key));
         let learner =
             learner.filter_map(|key| Some((key.name.to_string(), self.entries.get(key.name)?.value.clone())));
         let options = self.options.iter().map(|(name, entry)| (format!("env.{name}"), entry.value.clone()));
@@ -105,7 +113,7 @@ pub fn differences(facts: &EnvFacts, saved: &toml::Table) -> Vec<(String, Value)
     let on_gpu = saved.get("device").and_then(Value::as_str).is_some_and(|device| device.starts_with("cuda"));
     let preset = if on_gpu { preset.on_gpu().map_or(preset, |on_gpu| on_gpu) } else { preset };
     let compared =
-        |key: &&Key| (key.group == KeyGroup::Learner && key.name != "seed") || COMPARED.contains(&key.name);
+        |key: &&Key| (key.group.is_learned() && key.name != "seed") || COMPARED.contains(&key.name);
     let keys = keys().filter(compared).filter_map(|key| {
         let (saved, preset) = (saved.get(key.name), preset.settings.value(key.name));
         (saved != preset).then(|| Some((key.name.to_string(), saved?.clone())))?

@@ -1,4 +1,4 @@
-//! One update: epochs of minibatches over a batch, each a forward pass, the loss, its gradient and a step of Adam.
+//! One update: epochs of minibatches over a batch, each a forward pass, the loss of an algorithm, its gradient and a step of Adam.
 //!
 //! A minibatch is split into tiles of 64 samples, or with memory into groups of 16 sequences, and those into at most 64 chunks, a number
 //! that depends only on the sizes. Workers take chunks; within one, tiles add to the same sums in order; the chunks' gradients are added
@@ -9,48 +9,42 @@
 //! number of processes.
 
 pub mod adam;
-mod loss;
-mod statistics;
+mod chunks;
+pub(crate) mod statistics;
 mod worker;
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-use operant_metrics::Record;
-use rayon::prelude::*;
-use wide::f32x16;
-
-use self::adam::learning_rate;
+pub use self::chunks::{CHUNK_TILES, MAX_CHUNKS, MIN_CHUNKS};
+use self::chunks::{Chunk, add_blocks, add_chunks, adds_in_parallel, chunks_of_block};
+pub(crate) use self::chunks::{Units, most_chunks};
+use self::statistics::{EnvBlock, Moments, Order, moments_of};
+pub(crate) use self::worker::{Loss, LossTile};
+use self::worker::{Minibatch, Worker};
 use crate::LearnerState;
 use crate::backend::{LearnError, UpdateStats};
 use crate::config::Config;
 use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
-use crate::cpu::network::tile::{LANES, TILE};
 use crate::cpu::threads::balance::Balance;
 use crate::cpu::threads::pool::WaitStrategy;
-use crate::cpu::threads::team;
+use crate::cpu::threads::team::{self, WorkerTeam};
 use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
-use crate::cpu::update::loss::{LossCoefficients, LossSums};
-use crate::cpu::update::statistics::{
-    EnvBlock, Moments, Order, advantages, errors_and_returns, explained_variance, shift_scale,
-};
-use crate::cpu::update::worker::{Minibatch, Worker};
-use crate::group::{Alone, Group, add_all, gathered};
+use crate::group::{Alone, Group, gathered};
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
-/// Maximum chunks of a minibatch.
-pub const MAX_CHUNKS: usize = 64;
-/// Minimum chunks of a minibatch, even for a large network.
-pub const MIN_CHUNKS: usize = 8;
-/// Minimum tiles per chunk if there are more than [`MIN_CHUNKS`] chunks.
-pub const CHUNK_TILES: usize = 4;
-/// Maximum floats of all chunks' gradients together, as long as [`MIN_CHUNKS`] remain.
-const CHUNK_FLOATS: usize = 1 << 23;
-/// Parameters that are summed over the chunks at a time.
-const SUM_BLOCK: usize = 1_024;
+/// Numbers that a loss sums over samples.
+pub(crate) const SUMS: usize = 5;
+
+/// Sums over samples, in the order of the loss.
+pub(crate) type Sums = [f64; SUMS];
+
+/// An algorithm's update: its epochs, and what it reports of them.
+pub(crate) type Update = fn(&mut Learning<'_>) -> Result<UpdateStats, LearnError>;
+
 /// Up to this minibatch and this network the threads stay awake between minibatches.
 const AWAKE_SAMPLES: usize = 8_192;
 /// Up to this minibatch the leader tries whether it is faster alone.
@@ -83,14 +77,6 @@ pub struct Learner {
     balance: Balance,
 }
 
-/// The gradient of one chunk.
-#[derive(Debug)]
-struct Chunk {
-    /// `[parameter]`.
-    gradient: Vec<f32>,
-    losses: LossSums,
-}
-
 /// The shared data of a round.
 struct Round<'a> {
     policy: &'a mut Policy,
@@ -99,27 +85,22 @@ struct Round<'a> {
 
 /// The items of a round.
 enum Task {
-    /// Moments of the advantages of each minibatch and block.
-    Advantages { epoch: usize },
+    /// Nothing.
+    None,
+    /// Moments of a field of each minibatch and block.
+    Moments { epoch: usize, field: usize },
     /// The gradient of each of `chunks` chunks of a block's share of a minibatch.
-    Gradient {
-        minibatch: usize,
-        epoch: usize,
-        advantages: (f32, f32),
-        coefficients: LossCoefficients,
-        chunks: usize,
-    },
+    Gradient { minibatch: usize, epoch: usize, loss: Box<dyn Loss>, chunks: usize },
 }
 
 impl Learner {
     /// The learner of `network` over batches laid out by `layout`.
     pub fn new(network: Network, layout: SampleLayout, config: Config) -> Self {
         let (blocks, chunks) = (config.blocks(), most_chunks(&config, &network));
-        let chunk = || Chunk { gradient: vec![0.0; network.len()], losses: LossSums::default() };
         Self {
             policy: Policy::new(&network),
             workers: Vec::new(),
-            chunks: (0..chunks).map(|_| RwLock::new(chunk())).collect(),
+            chunks: (0..chunks).map(|_| RwLock::new(Chunk::new(network.len()))).collect(),
             gradient: vec![0.0; network.len()],
             moments: (0..config.num_minibatches.max(1) * blocks).map(|_| Mutex::default()).collect(),
             group: Arc::new(Alone),
@@ -169,8 +150,8 @@ impl Learner {
         &self.network
     }
 
-    /// Runs the epochs of update number `update` (from 0) over `batch`, on the current rayon pool.
-    /// The caller adds what it does not know to the report.
+    /// Runs the epochs of update number `update` (from 0) over `batch`, on the current rayon pool. The caller adds what it does not know
+    /// to the report.
     ///
     /// # Errors
     /// When another process of the group is lost.
@@ -194,129 +175,268 @@ impl Learner {
                 &self.pulse,
             )));
         }
-        let Self {
-            config, network, policy, workers, chunks, gradient, moments, timer, group, balance, ..
-        } = self;
-        let (group, learning_rate) = (&**group, learning_rate(config, update));
-        let blocks = Blocks::of(config, batch, group);
-        let length = batch.sequence();
-        let count = config.num_minibatches.clamp(1, blocks.sequences);
-        let bounds =
-            |m: usize| (m * blocks.sequences / count * length, (m + 1) * blocks.sequences / count * length);
-        let units = Units::of(config, network);
+        let blocks = Blocks::of(&self.config, batch, &*self.group);
+        let plan = Plan {
+            units: Units::of(&self.config, &self.network),
+            count: self.config.num_minibatches.clamp(1, blocks.sequences),
+            length: batch.sequence(),
+            blocks,
+            update,
+        };
+        let Self { config, network, policy, workers, chunks, gradient, moments, .. } = self;
+        let Self { group, timer, waiting, balance, .. } = self;
+        let algorithm = config.algorithm.declaration();
+        (algorithm.update)(&mut Learning {
+            config,
+            batch,
+            network,
+            plan,
+            policy,
+            workers,
+            chunks,
+            gradient,
+            moments,
+            group: &**group,
+            timer,
+            waiting: *waiting,
+            balance,
+            state,
+        })
+    }
+}
+
+/// How the samples of a batch are divided.
+#[derive(Clone, Copy)]
+struct Plan {
+    blocks: Blocks,
+    units: Units,
+    /// Minibatches of an epoch.
+    count: usize,
+    /// Steps of a sequence.
+    length: usize,
+    update: u64,
+}
+
+impl Plan {
+    /// The positions of a minibatch's samples in each block.
+    fn bounds(&self, minibatch: usize) -> (usize, usize) {
+        let at = |minibatch: usize| minibatch * self.blocks.sequences / self.count * self.length;
+        (at(minibatch), at(minibatch + 1))
+    }
+
+    fn order(&self, config: &Config, epoch: usize, block: usize) -> Order {
+        Order::new(config.seed, self.update, epoch, self.blocks.block(block))
+    }
+}
+
+/// An update in progress, as an algorithm sees it.
+pub(crate) struct Learning<'a> {
+    pub config: &'a Config,
+    /// The samples of this process.
+    pub batch: &'a Batch,
+    network: &'a Network,
+    plan: Plan,
+    policy: &'a mut Policy,
+    workers: &'a [Mutex<Worker>],
+    chunks: &'a [RwLock<Chunk>],
+    gradient: &'a mut [f32],
+    moments: &'a [Mutex<Moments>],
+    group: &'a dyn Group,
+    timer: &'a mut PhaseTimer,
+    waiting: WaitStrategy,
+    balance: &'a mut Balance,
+    state: &'a mut LearnerState,
+}
+
+/// The minibatches of the epochs of an update.
+pub(crate) struct Minibatches<'a, 'p> {
+    team: &'a WorkerTeam<'a, Round<'p>>,
+    config: &'a Config,
+    network: &'a Network,
+    plan: Plan,
+    chunks: &'a [RwLock<Chunk>],
+    gradient: &'a mut [f32],
+    moments: &'a [Mutex<Moments>],
+    group: &'a dyn Group,
+    timer: &'a mut PhaseTimer,
+    state: &'a mut LearnerState,
+    /// Samples of this process whose gradient was computed.
+    samples: usize,
+}
+
+impl Learning<'_> {
+    /// Adam's step size in this update.
+    pub fn learning_rate(&self) -> f64 {
+        adam::learning_rate(self.config, self.plan.update)
+    }
+
+    /// Runs `epochs` with threads that wait for the work of each minibatch.
+    ///
+    /// # Errors
+    /// Those of `epochs`.
+    pub fn epochs(
+        &mut self,
+        epochs: &mut dyn FnMut(&mut Minibatches<'_, '_>) -> Result<(), LearnError>,
+    ) -> Result<(), LearnError> {
+        let Self { config, batch, network, plan, workers, chunks, moments, group, .. } = *self;
         let threads = rayon::current_num_threads();
-        let order = |epoch: usize, block: usize| Order::new(config.seed, update, epoch, blocks.block(block));
-        let work = |round: &Round<'_>, item: usize| match round.task {
-            Task::Advantages { epoch } => {
-                let (m, block) = (item / blocks.own, item % blocks.own);
-                let (first, end) = bounds(m);
-                let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
-                worker.timer.start();
-                *lock(&moments[item]) = advantages(batch, &order(epoch, block), first, end);
-                worker.timer.end(Part::Statistics);
-            }
-            Task::Gradient { minibatch, epoch, advantages, coefficients, chunks: parts } => {
-                let (block, part) = (item / parts, item % parts);
-                let (first, end) = bounds(minibatch);
-                let minibatch =
-                    Minibatch { batch, order: order(epoch, block), first, size: end - first, advantages };
-                let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
-                let mut chunk = chunks[item].write().unwrap_or_else(PoisonError::into_inner);
-                let tiles = units.count(minibatch.size);
-                let range = part * tiles / parts..(part + 1) * tiles / parts;
-                let Chunk { gradient, losses } = &mut *chunk;
-                *losses = worker.chunk(round.policy, &coefficients, &minibatch, range, gradient);
+        let work = |round: &Round<'_>, item: usize| {
+            let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
+            match &round.task {
+                Task::None => {}
+                Task::Moments { epoch, field } => {
+                    let (minibatch, block) = (item / plan.blocks.own, item % plan.blocks.own);
+                    let (first, end) = plan.bounds(minibatch);
+                    worker.timer.start();
+                    let order = plan.order(config, *epoch, block);
+                    *lock(&moments[item]) = moments_of(batch, *field, &order, first, end);
+                    worker.timer.end(Part::Statistics);
+                }
+                Task::Gradient { minibatch, epoch, loss, chunks: parts } => {
+                    let (block, part) = (item / parts, item % parts);
+                    let (first, end) = plan.bounds(*minibatch);
+                    let order = plan.order(config, *epoch, block);
+                    let minibatch = Minibatch { batch, order, first, size: end - first, loss: &**loss };
+                    let mut chunk = chunks[item].write().unwrap_or_else(PoisonError::into_inner);
+                    let tiles = plan.units.count(minibatch.size);
+                    let range = part * tiles / parts..(part + 1) * tiles / parts;
+                    let Chunk { gradient, sums } = &mut *chunk;
+                    *sums = worker.chunk(round.policy, &minibatch, range, gradient);
+                }
             }
         };
-        let small = batch.len() / count <= AWAKE_SAMPLES && network.len() <= AWAKE_PARAMS;
-        let is_tried = small && batch.len() / count <= TRIED_SAMPLES && threads > 1;
-        let together = !is_tried || balance.together();
+        let minibatch = batch.len() / plan.count;
+        let small = minibatch <= AWAKE_SAMPLES && network.len() <= AWAKE_PARAMS;
+        let is_tried = small && minibatch <= TRIED_SAMPLES && threads > 1;
+        let together = !is_tried || self.balance.together();
         let waiting = together.then_some(if small { self.waiting } else { WaitStrategy::Sleep });
         let start = Instant::now();
-        let first = Round { policy, task: Task::Advantages { epoch: 0 } };
-        let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
-        team::lead(waiting, first, &work, |team| -> Result<(), LearnError> {
-            while epochs < config.update_epochs {
-                let mut scales = vec![(0.0, 1.0); count];
-                if config.norm_adv {
-                    let items = count * blocks.own;
-                    team.round(items, |round| round.task = Task::Advantages { epoch: epochs });
-                    let own: Vec<[f64; 3]> = moments[..items].iter().map(|it| lock(it).numbers()).collect();
-                    let all = gathered(group, &own)?;
-                    for (m, scale) in scales.iter_mut().enumerate() {
-                        let of_rank = |rank: usize| {
-                            let first = rank * items + m * blocks.own;
-                            all[first..first + blocks.own].iter().map(|numbers| Moments::of(*numbers))
-                        };
-                        *scale = shift_scale((0..group.size()).flat_map(of_rank));
-                    }
-                }
-                means = Means::default();
-                let mut last_kl = f64::NAN;
-                for (m, advantages) in scales.into_iter().enumerate() {
-                    let (first, end) = bounds(m);
-                    let size = (end - first) * blocks.all();
-                    let parts = chunks_of_block(config, network, size).min(units.count(end - first));
-                    team.round(parts * blocks.own, |round| {
-                        timer.start();
-                        round.policy.pack_for_update(&state.params);
-                        timer.end(Part::Packing);
-                        let coefficients = LossCoefficients::new(config, size);
-                        round.task = Task::Gradient {
-                            minibatch: m,
-                            epoch: epochs,
-                            advantages,
-                            coefficients,
-                            chunks: parts,
-                        };
-                    });
-                    timer.start();
-                    let own = &chunks[..parts * blocks.own];
-                    let sums = if blocks.all() == 1 {
-                        add_chunks(own, gradient)
-                    } else {
-                        add_blocks(own, parts, gradient, group)?
-                    };
-                    timer.end_on(
-                        Part::Reduction,
-                        if adds_in_parallel(own.len(), gradient) { threads } else { 1 },
-                    );
-                    let norm = adam::norm(gradient);
-                    if norm.is_finite() && (sums.policy + sums.value + sums.entropy).is_finite() {
-                        adam::step(state, gradient, norm, learning_rate, config);
-                        last_kl = sums.kl / size as f64;
-                        means.add(&sums, size, norm);
-                    } else {
-                        nonfinite += 1;
-                    }
-                    timer.end_on(Part::Adam, if adam::is_parallel(gradient) { threads } else { 1 });
-                }
-                epochs += 1;
-                if config.target_kl > 0.0 && last_kl > config.target_kl {
-                    break;
-                }
-            }
-            Ok(())
+        let first = Round { policy: &mut *self.policy, task: Task::None };
+        let (gradient, timer, state) = (&mut *self.gradient, &mut *self.timer, &mut *self.state);
+        let samples = team::lead(waiting, first, &work, |team| {
+            let mut minibatches = Minibatches {
+                team,
+                config,
+                network,
+                plan,
+                chunks,
+                gradient,
+                moments,
+                group,
+                timer,
+                state,
+                samples: 0,
+            };
+            epochs(&mut minibatches).map(|()| minibatches.samples)
         })?;
         if is_tried {
-            balance.record(together, batch.len() * epochs, start.elapsed());
+            self.balance.record(together, samples, start.elapsed());
         }
+        Ok(())
+    }
+
+    /// Moments of each block of environments, those of other processes too, merged in their order; `of_samples` computes them for samples
+    /// `first .. end`.
+    ///
+    /// # Errors
+    /// When a process is lost.
+    pub fn moments_of_blocks<const K: usize>(
+        &mut self,
+        of_samples: fn(&Batch, usize, usize) -> [Moments; K],
+    ) -> Result<[Moments; K], LearnError> {
+        self.timer.start();
+        let (blocks, samples) = (self.plan.blocks, self.plan.blocks.sequences * self.plan.length);
+        let of_block = |block: usize| of_samples(self.batch, block * samples, (block + 1) * samples);
+        let own = (0..blocks.own).flat_map(of_block).map(|moments| moments.numbers()).collect::<Vec<_>>();
+        let all: Vec<Moments> = gathered(self.group, &own)?.into_iter().map(Moments::of).collect();
+        let whole = Moments::merged(all.as_chunks().0.iter().copied());
+        self.timer.end_on(Part::Statistics, rayon::current_num_threads());
+        Ok(whole)
+    }
+}
+
+impl Minibatches<'_, '_> {
+    /// How many an epoch has.
+    pub fn count(&self) -> usize {
+        self.plan.count
+    }
+
+    /// M: samples of a minibatch, those of other processes included.
+    pub fn size(&self, minibatch: usize) -> usize {
+        let (first, end) = self.plan.bounds(minibatch);
+        (end - first) * self.plan.blocks.all()
+    }
+
+    /// Moments of a field (a word of [`SampleLayout`]) of each minibatch of an epoch.
+    ///
+    /// # Errors
+    /// When a process is lost.
+    pub fn moments(&self, epoch: usize, field: usize) -> Result<Vec<Moments>, LearnError> {
+        let blocks = self.plan.blocks;
+        let items = self.plan.count * blocks.own;
+        self.team.round(items, |round| round.task = Task::Moments { epoch, field });
+        let own: Vec<[f64; 3]> = self.moments[..items].iter().map(|it| lock(it).numbers()).collect();
+        let all = gathered(self.group, &own)?;
+        let of_minibatch = |minibatch: usize| {
+            let of_rank = |rank: usize| {
+                let first = rank * items + minibatch * blocks.own;
+                all[first..first + blocks.own].iter().map(|numbers| [Moments::of(*numbers)])
+            };
+            let [whole] = Moments::merged((0..blocks.processes).flat_map(of_rank));
+            whole
+        };
+        Ok((0..self.plan.count).map(of_minibatch).collect())
+    }
+
+    /// Computes the gradient of a minibatch of an epoch. Returns the sums of its loss, and the gradient's norm. A step along it
+    /// ([`Minibatches::step`]) or none ([`Minibatches::skip`]) follows.
+    ///
+    /// # Errors
+    /// When a process is lost.
+    pub fn gradient(
+        &mut self,
+        epoch: usize,
+        minibatch: usize,
+        loss: Box<dyn Loss>,
+    ) -> Result<(Sums, f64), LearnError> {
+        let Self { config, network, plan, group, .. } = *self;
+        let Self { timer, state, gradient, .. } = self;
+        let (first, end) = plan.bounds(minibatch);
+        let blocks = plan.blocks;
+        let size = (end - first) * blocks.all();
+        self.samples += (end - first) * blocks.own;
+        let chunks = chunks_of_block(config, network, size).min(plan.units.count(end - first));
+        self.team.round(chunks * blocks.own, |round| {
+            timer.start();
+            round.policy.pack_for_update(&state.params);
+            timer.end(Part::Packing);
+            round.task = Task::Gradient { minibatch, epoch, loss, chunks };
+        });
         timer.start();
-        let samples = blocks.sequences * length;
-        let of_block = |block: usize| errors_and_returns(batch, block * samples, (block + 1) * samples);
-        let own: Vec<[f64; 6]> = (0..blocks.own)
-            .map(|block| {
-                let [[a, b, c], [d, e, f]] = of_block(block).map(|moments| moments.numbers());
-                [a, b, c, d, e, f]
-            })
-            .collect();
-        let all = gathered(group, &own)?;
-        let explained_variance = explained_variance(
-            all.iter().map(|[a, b, c, d, e, f]| [Moments::of([*a, *b, *c]), Moments::of([*d, *e, *f])]),
-        );
-        timer.end_on(Part::Statistics, threads);
-        let metrics = Record { explained_variance, learning_rate, ..means.metrics() };
-        Ok(UpdateStats { epochs, nonfinite, metrics, ..UpdateStats::default() })
+        let own = &self.chunks[..chunks * blocks.own];
+        let sums = match blocks.all() {
+            1 => add_chunks(own, gradient),
+            _ => add_blocks(own, chunks, gradient, group)?,
+        };
+        let threads = if adds_in_parallel(own.len(), gradient) { rayon::current_num_threads() } else { 1 };
+        timer.end_on(Part::Reduction, threads);
+        Ok((sums, adam::norm(gradient)))
+    }
+
+    /// One step of Adam along the gradient, whose norm this is.
+    pub fn step(&mut self, norm: f64, learning_rate: f64) {
+        adam::step(self.state, self.gradient, norm, learning_rate, self.config);
+        self.end();
+    }
+
+    /// Takes no step for a minibatch.
+    pub fn skip(&mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let threads = if adam::is_parallel(self.gradient) { rayon::current_num_threads() } else { 1 };
+        self.timer.end_on(Part::Adam, threads);
     }
 }
 
@@ -350,201 +470,6 @@ impl Blocks {
     }
 }
 
-/// Chunks of the largest minibatch.
-pub(crate) fn most_chunks(config: &Config, network: &Network) -> usize {
-    config.blocks() * chunks_of_block(config, network, largest_minibatch(config))
-}
-
-/// Chunks of each block's share of a minibatch of `samples` samples, of all blocks.
-fn chunks_of_block(config: &Config, network: &Network, samples: usize) -> usize {
-    (Units::of(config, network).chunks(samples, network.len()) / config.blocks()).max(1)
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Samples of the largest minibatch, which are whole sequences.
-pub(crate) fn largest_minibatch(config: &Config) -> usize {
-    let sequences = config.num_envs * config.num_steps / config.sequence();
-    sequences.div_ceil(config.num_minibatches.max(1)) * config.sequence()
-}
-
-/// The parts of a chunk of a minibatch: tiles of 64 samples, or groups of 16 sequences.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Units {
-    Tiles,
-    /// Groups of sequences of this many steps.
-    Groups(usize),
-}
-
-impl Units {
-    /// Those of `config`.
-    pub fn of(config: &Config, network: &Network) -> Self {
-        if network.states == 0 { Self::Tiles } else { Self::Groups(config.sequence()) }
-    }
-
-    /// How many make a minibatch of `samples` samples.
-    pub fn count(self, samples: usize) -> usize {
-        match self {
-            Self::Tiles => samples.div_ceil(TILE),
-            Self::Groups(length) => (samples / length).div_ceil(LANES),
-        }
-    }
-
-    /// Chunks of a minibatch of `samples` samples, for a network of `params` parameters.
-    pub fn chunks(self, samples: usize, params: usize) -> usize {
-        match self {
-            Self::Tiles => chunk_count(self.count(samples), params),
-            // A group has many tiles.
-            Self::Groups(_) => {
-                self.count(samples).min((CHUNK_FLOATS / params.max(1)).clamp(MIN_CHUNKS, MAX_CHUNKS))
-            }
-        }
-    }
-}
-
-/// Number of chunks of a minibatch of `tiles` tiles, for a network of `params` parameters. Up to eight tiles, each is a chunk. Beyond that
-/// a chunk has four tiles or more, because adding a chunk's sums to the others takes about half the time of a tile.
-fn chunk_count(tiles: usize, params: usize) -> usize {
-    let most = (CHUNK_FLOATS / params.max(1)).clamp(MIN_CHUNKS, MAX_CHUNKS);
-    tiles.min((tiles / CHUNK_TILES).max(MIN_CHUNKS)).min(most)
-}
-
-/// Whether this many chunks are worth distributing to threads.
-fn adds_in_parallel(chunks: usize, gradient: &[f32]) -> bool {
-    chunks * gradient.len() > 1 << 20
-}
-
-/// Adds the chunks' gradients along a tree of two levels: eight neighbours one after another, then their sums. Returns
-/// the sums of their losses.
-fn add_chunks(chunks: &[RwLock<Chunk>], gradient: &mut [f32]) -> LossSums {
-    let chunks: Vec<_> =
-        chunks.iter().map(|chunk| chunk.read().unwrap_or_else(PoisonError::into_inner)).collect();
-    let block = |(b, out): (usize, &mut [f32])| {
-        let range = b * SUM_BLOCK..b * SUM_BLOCK + out.len();
-        let parts = || chunks.iter().map(|chunk| &chunk.gradient[range.clone()]);
-        let (vectors, rest) = out.as_chunks_mut::<LANES>();
-        let start = vectors.len() * LANES;
-        for (k, out) in vectors.iter_mut().enumerate() {
-            let all = parts().map(|part| f32x16::new(part.as_chunks().0[k]));
-            *out = add_branches(all, f32x16::ZERO).to_array();
-        }
-        for (k, out) in (start..).zip(rest) {
-            *out = add_branches(parts().map(|part| part[k]), 0.0);
-        }
-    };
-    if adds_in_parallel(chunks.len(), gradient) {
-        gradient.par_chunks_mut(SUM_BLOCK).enumerate().for_each(block);
-    } else {
-        gradient.chunks_mut(SUM_BLOCK).enumerate().for_each(block);
-    }
-    chunks.iter().fold(LossSums::default(), |losses, chunk| losses + chunk.losses)
-}
-
-/// Adds eight neighbours one after another, then their sums.
-#[inline(always)]
-fn add_branches<T: Copy + core::ops::Add<Output = T>>(mut all: impl Iterator<Item = T>, zero: T) -> T {
-    const BRANCHES: usize = 8;
-    let (mut sum, mut next) = (zero, all.next());
-    while let Some(first) = next {
-        let branch = all.by_ref().take(BRANCHES - 1).fold(zero + first, |branch, part| branch + part);
-        (sum, next) = (sum + branch, all.next());
-    }
-    sum
-}
-
-/// Adds the chunks' gradients of each block one after another, and the blocks pairwise, those of other processes too. Returns the sums of
-/// their losses.
-fn add_blocks(
-    chunks: &[RwLock<Chunk>],
-    parts: usize,
-    gradient: &mut [f32],
-    group: &dyn Group,
-) -> Result<LossSums, LearnError> {
-    let add = |to: &mut [f32], from: &[f32]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-    let blocks = || chunks.chunks(parts);
-    let read = |chunk: &RwLock<Chunk>, use_it: &mut dyn FnMut(&Chunk)| {
-        use_it(&chunk.read().unwrap_or_else(PoisonError::into_inner));
-    };
-    let part = |(b, out): (usize, &mut [f32])| {
-        let range = b * SUM_BLOCK..b * SUM_BLOCK + out.len();
-        let mut sums = vec![[0.0; SUM_BLOCK]; blocks().len()];
-        for (sum, chunks) in sums.iter_mut().zip(blocks()) {
-            for chunk in chunks {
-                read(chunk, &mut |chunk| add(sum, &chunk.gradient[range.clone()]));
-            }
-        }
-        out.copy_from_slice(&pairwise(sums, |to, from| add(to, &from))[..out.len()]);
-    };
-    if adds_in_parallel(chunks.len(), gradient) {
-        gradient.par_chunks_mut(SUM_BLOCK).enumerate().for_each(part);
-    } else {
-        gradient.chunks_mut(SUM_BLOCK).enumerate().for_each(part);
-    }
-    let losses = blocks().map(|chunks| {
-        let mut losses = LossSums::default();
-        chunks.iter().for_each(|chunk| read(chunk, &mut |chunk| losses = losses + chunk.losses));
-        losses.numbers()
-    });
-    let add_losses =
-        |to: &mut [f64; 5], from: [f64; 5]| to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-    let mut losses = pairwise(losses.collect(), add_losses);
-    add_all(group, gradient)?;
-    add_all(group, &mut losses)?;
-    Ok(LossSums::of(losses))
-}
-
-/// Adds a power of two of neighbours pairwise, then their sums, and so on.
-fn pairwise<T>(mut all: Vec<T>, add: impl Fn(&mut T, T)) -> T {
-    while all.len() > 1 {
-        let mut pairs = all.into_iter();
-        all = std::iter::from_fn(|| {
-            let mut sum = pairs.next()?;
-            if let Some(other) = pairs.next() {
-                add(&mut sum, other);
-            }
-            Some(sum)
-        })
-        .collect();
-    }
-    all.pop().expect("there is at least one")
-}
-
-/// Means over the minibatches of an epoch.
-#[derive(Debug, Clone, Copy, Default)]
-struct Means {
-    minibatches: f64,
-    sums: LossSums,
-    norms: f64,
-}
-
-impl Means {
-    fn add(&mut self, sums: &LossSums, size: usize, norm: f64) {
-        let size = size as f64;
-        self.minibatches += 1.0;
-        self.norms += norm;
-        self.sums = self.sums
-            + LossSums {
-                policy: sums.policy / size,
-                value: sums.value / size,
-                entropy: sums.entropy / size,
-                kl: sums.kl / size,
-                clipped: sums.clipped / size,
-            };
-    }
-
-    /// The means, NaN if every minibatch was skipped.
-    fn metrics(&self) -> Record {
-        let n = self.minibatches;
-        Record {
-            policy_loss: self.sums.policy / n,
-            value_loss: self.sums.value / n,
-            entropy: self.sums.entropy / n,
-            approx_kl: self.sums.kl / n,
-            clipfrac: self.sums.clipped / n,
-            grad_norm: self.norms / n,
-            ..Record::default()
-        }
-    }
 }

@@ -1,29 +1,16 @@
-//! Passes over a batch that see every sample once: the advantages' mean and deviation per minibatch, and how well the
-//! values explained the returns. In f64, tiles within blocks within the whole, so threads do not matter.
-
-use rayon::prelude::*;
+//! The order of an epoch's samples, and moments of a field of them. In f64, tiles within blocks within the whole, so threads do not matter.
 
 use crate::cpu::batch::Batch;
 use crate::cpu::network::tile::TILE;
 use crate::shuffle::Shuffle;
 
 /// Samples per block.
-const BLOCK: usize = 4_096;
+pub(crate) const BLOCK: usize = 4_096;
 /// Number of tiles to prefetch.
 const AHEAD: usize = 4;
 
-/// Shift and scale that make advantages zero-mean and unit-deviation: `(A - shift) scale` with scale = 1 / (std + 1e-8), std with
-/// Bessel's correction. A single sample has no deviation; it becomes 0. Parts are merged in their order.
-pub(crate) fn shift_scale(parts: impl IntoIterator<Item = Moments>) -> (f32, f32) {
-    let mut whole = Moments::default();
-    parts.into_iter().for_each(|part| whole.merge(&part));
-    let deviation = if whole.count > 1.0 { (whole.squares / (whole.count - 1.0)).sqrt() } else { 0.0 };
-    (whole.mean as f32, (1.0 / (deviation + 1e-8)) as f32)
-}
-
-/// The advantages at positions `first .. end`.
-pub(crate) fn advantages(batch: &Batch, order: &Order, first: usize, end: usize) -> Moments {
-    let field = batch.layout().advantage;
+/// The moments of a field of the samples at positions `first .. end`.
+pub(crate) fn moments_of(batch: &Batch, field: usize, order: &Order, first: usize, end: usize) -> Moments {
     let ask = |tile: usize| {
         let indices = order.tile(batch, tile, end);
         batch.prefetch_field(&indices, field);
@@ -47,51 +34,6 @@ pub(crate) fn advantages(batch: &Batch, order: &Order, first: usize, end: usize)
         moments.merge(&part);
     }
     moments
-}
-
-/// 1 - Var(returns - values) / Var(returns), of the moments of both, merged in their order.
-pub(crate) fn explained_variance(parts: impl IntoIterator<Item = [Moments; 2]>) -> f64 {
-    let mut whole = [Moments::default(); 2];
-    for parts in parts {
-        for (whole, part) in whole.iter_mut().zip(&parts) {
-            whole.merge(part);
-        }
-    }
-    let [errors, returns] = whole.map(|moments| moments.variance());
-    if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns }
-}
-
-/// Differences between returns and values, and returns, of samples `first .. end`; the difference is the advantage.
-pub(crate) fn errors_and_returns(batch: &Batch, first: usize, end: usize) -> [Moments; 2] {
-    let layout = batch.layout();
-    let blocks: Vec<[Moments; 2]> = (0..(end - first).div_ceil(BLOCK))
-        .into_par_iter()
-        .map(|block| {
-            let mut parts = [Moments::default(); 2];
-            let block = first + block * BLOCK;
-            let end = end.min(block + BLOCK);
-            for tile in (block..end).step_by(TILE) {
-                let size = TILE.min(end - tile);
-                let mut values = [[0.0; TILE]; 2];
-                let [errors, returns] = &mut values;
-                for ((s, error), target) in (tile..tile + size).zip(errors).zip(returns) {
-                    *error = f64::from(batch.float(s, layout.advantage));
-                    *target = *error + f64::from(batch.float(s, layout.value));
-                }
-                for (part, values) in parts.iter_mut().zip(&values) {
-                    part.add(&values[..size]);
-                }
-            }
-            parts
-        })
-        .collect();
-    let mut whole = [Moments::default(); 2];
-    for parts in blocks {
-        for (whole, part) in whole.iter_mut().zip(&parts) {
-            whole.merge(part);
-        }
-    }
-    whole
 }
 
 /// A block of neighbouring environments: a minibatch has the same share of each.
@@ -147,7 +89,7 @@ impl Order {
 
 /// Running mean and squared distances from it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Moments {
+pub struct Moments {
     count: f64,
     mean: f64,
     squares: f64,
@@ -164,14 +106,16 @@ impl Moments {
         Self { count, mean, squares }
     }
 
-    fn add(&mut self, values: &[f64]) {
+    /// Adds some numbers.
+    pub fn add(&mut self, values: &[f64]) {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let squares = values.iter().map(|x| (x - mean) * (x - mean)).sum();
         self.merge(&Self { count, mean, squares });
     }
 
-    fn merge(&mut self, other: &Self) {
+    /// Adds the numbers of another.
+    pub fn merge(&mut self, other: &Self) {
         let total = self.count + other.count;
         let delta = other.mean - self.mean;
         self.squares += other.squares + delta * delta * (self.count * other.count / total);
@@ -179,7 +123,29 @@ impl Moments {
         self.count = total;
     }
 
-    fn variance(&self) -> f64 {
+    /// Each merged with its neighbours, in their order.
+    pub fn merged<const K: usize>(parts: impl IntoIterator<Item = [Self; K]>) -> [Self; K] {
+        let mut whole = [Self::default(); K];
+        for parts in parts {
+            for (whole, part) in whole.iter_mut().zip(&parts) {
+                whole.merge(part);
+            }
+        }
+        whole
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// The variance of the numbers themselves.
+    pub fn variance(&self) -> f64 {
         self.squares / self.count
+    }
+
+    /// The variance with Bessel's correction; 0 of a single number.
+    pub fn sample_variance(&self) -> f64 {
+        if self.count > 1.0 { self.squares / (self.count - 1.0) } else { 0.0 }
     }
 }

@@ -11,15 +11,42 @@ use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, splat};
 use crate::cpu::threads::timers::{Part, PhaseTimer};
-use crate::cpu::update::loss::{LossCoefficients, LossInput, LossSums, normalise, returns, tile_loss};
+use crate::cpu::update::chunks::added;
 use crate::cpu::update::statistics::Order;
+use crate::cpu::update::{SUMS, Sums};
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
 /// Tiles between two increments of the progress counter.
 const PULSE_TILES: usize = 8;
 
-#[derive(Debug, Clone)]
+/// The loss of a minibatch, computed tile by tile.
+pub(crate) trait Loss: Send + Sync {
+    /// The sums over a tile. The gradient with respect to the network's outputs is written to the last layers of `deltas`; that with
+    /// respect to `log_std` is added to `d_log_std`.
+    fn tile(&self, tile: LossTile<'_>) -> Sums;
+}
+
+/// A tile of samples, what the network made of them, and where the gradient goes.
+pub(crate) struct LossTile<'a> {
+    /// Fields of the samples.
+    pub samples: &'a Gathered,
+    /// Where the fields are.
+    pub layout: &'a SampleLayout,
+    /// `[component]`.
+    pub actions: &'a [Row<TILE_VECTORS>],
+    /// 1, or 0 for the padding of a partial tile.
+    pub weight: &'a Row<TILE_VECTORS>,
+    pub outputs: &'a Activations<TILE_VECTORS>,
+    /// Log standard deviations of a Gaussian head.
+    pub log_std: &'a [f32],
+    /// The head, with the samples' masks.
+    pub head: &'a mut PolicyHead<TILE_VECTORS>,
+    pub deltas: &'a mut Activations<TILE_VECTORS>,
+    pub d_log_std: &'a mut [f32x16],
+}
+
+#[derive(Clone)]
 pub(crate) struct Minibatch<'a> {
     /// The batch that holds its samples.
     pub batch: &'a Batch,
@@ -28,8 +55,7 @@ pub(crate) struct Minibatch<'a> {
     pub first: usize,
     /// M: samples.
     pub size: usize,
-    /// `(shift, scale)` of its advantages.
-    pub advantages: (f32, f32),
+    pub loss: &'a dyn Loss,
 }
 
 /// The scratch space of one thread.
@@ -41,7 +67,8 @@ pub(crate) struct Worker {
     next: [u32; TILE],
     /// State of layers with memory, of 16 sequences.
     state: Vec<Row<1>>,
-    input: LossInput,
+    /// `[component]`: the actions of a tile.
+    actions: Vec<Row<TILE_VECTORS>>,
     deltas: Activations<TILE_VECTORS>,
     head: PolicyHead<TILE_VECTORS>,
     gradient: Gradient,
@@ -76,7 +103,7 @@ impl Worker {
             tiles: (0..sequence.div_ceil(STEPS)).map(|_| tile()).collect(),
             next: [0; TILE],
             state: vec![splat(0.0); network.states],
-            input: LossInput::new(layout.components),
+            actions: vec![splat(0.0); layout.components],
             deltas: Activations::new(network),
             head: PolicyHead::new(&network.architecture.head),
             gradient: Gradient::new(network),
@@ -89,15 +116,14 @@ impl Worker {
     pub fn chunk(
         &mut self,
         policy: &Policy,
-        coefficients: &LossCoefficients,
         minibatch: &Minibatch<'_>,
         units: core::ops::Range<usize>,
         flat: &mut [f32],
-    ) -> LossSums {
+    ) -> Sums {
         let sums = if policy.network().states == 0 {
-            self.samples(policy, coefficients, minibatch, units)
+            self.samples(policy, minibatch, units)
         } else {
-            self.sequences(policy, coefficients, minibatch, units)
+            self.sequences(policy, minibatch, units)
         };
         self.gradient.finish(policy, flat);
         self.timer.end(Part::Reduction);
@@ -108,16 +134,15 @@ impl Worker {
     fn samples(
         &mut self,
         policy: &Policy,
-        coefficients: &LossCoefficients,
         minibatch: &Minibatch<'_>,
         tiles: core::ops::Range<usize>,
-    ) -> LossSums {
+    ) -> Sums {
         self.timer.start();
         self.prefetch(minibatch, tiles.start);
         self.timer.end(Part::Gather);
         self.gradient.clear();
         self.timer.end(Part::Reduction);
-        let mut sums = LossSums::default();
+        let mut sums = [0.0; SUMS];
         for tile in tiles.clone() {
             if tile.is_multiple_of(PULSE_TILES) {
                 self.pulse.fetch_add(1, Ordering::Relaxed);
@@ -131,8 +156,8 @@ impl Worker {
             let Tile { gathered, activations, .. } = &mut self.tiles[0];
             let vectors = policy.tile(gathered.observation(), remaining, activations);
             self.timer.end(Part::Forward);
-            sums = sums
-                + self.loss_and_gradient(policy, coefficients, minibatch, (0, vectors), |s| s < remaining);
+            let of_tile = self.loss_and_gradient(policy, minibatch, (0, vectors), |s| s < remaining);
+            sums = added(sums, of_tile);
         }
         sums
     }
@@ -148,17 +173,16 @@ impl Worker {
     fn sequences(
         &mut self,
         policy: &Policy,
-        coefficients: &LossCoefficients,
         minibatch: &Minibatch<'_>,
         groups: core::ops::Range<usize>,
-    ) -> LossSums {
+    ) -> Sums {
         let Minibatch { batch, ref order, first, size, .. } = *minibatch;
         let length = batch.sequence();
         let (first, end) = (first / length, (first + size) / length);
         self.timer.start();
         self.gradient.clear();
         self.timer.end(Part::Reduction);
-        let mut sums = LossSums::default();
+        let mut sums = [0.0; SUMS];
         for group in groups {
             self.pulse.fetch_add(1, Ordering::Relaxed);
             let position = first + group * LANES;
@@ -186,8 +210,8 @@ impl Worker {
             self.gradient.begin_sequences();
             for k in (0..self.tiles.len()).rev() {
                 let counts = |s: usize| s % LANES < lanes && k * STEPS + s / LANES < length;
-                sums =
-                    sums + self.loss_and_gradient(policy, coefficients, minibatch, (k, TILE_VECTORS), counts);
+                let of_tile = self.loss_and_gradient(policy, minibatch, (k, TILE_VECTORS), counts);
+                sums = added(sums, of_tile);
             }
         }
         sums
@@ -197,35 +221,30 @@ impl Worker {
     fn loss_and_gradient(
         &mut self,
         policy: &Policy,
-        coefficients: &LossCoefficients,
         minibatch: &Minibatch<'_>,
         (tile, vectors): (usize, usize),
         counts: impl Fn(usize) -> bool,
-    ) -> LossSums {
-        let Minibatch { batch, advantages, .. } = *minibatch;
-        let layout = batch.layout();
-        let (input, Tile { gathered, keep, activations }) = (&mut self.input, &self.tiles[tile]);
-        for (k, action) in input.actions.iter_mut().enumerate() {
+    ) -> Sums {
+        let layout = minibatch.batch.layout();
+        let Tile { gathered, keep, activations } = &self.tiles[tile];
+        for (k, action) in self.actions.iter_mut().enumerate() {
             *action = gathered.float(layout.actions + k);
         }
-        input.logprob = gathered.float(layout.logprob);
-        input.value = gathered.float(layout.value);
-        let advantage = gathered.float(layout.advantage);
-        input.returns = returns(&advantage, &input.value);
-        input.advantage = normalise(advantage, advantages.0, advantages.1);
-        input.weight =
+        let weight =
             core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| f32::from(counts(v * LANES + l)))));
         self.head.set_mask(&gathered.mask);
         self.timer.end(Part::Gather);
-        let sums = tile_loss(
-            coefficients,
-            input,
-            activations,
-            policy.log_std(),
-            &mut self.head,
-            &mut self.deltas,
-            &mut self.gradient.log_std,
-        );
+        let sums = minibatch.loss.tile(LossTile {
+            samples: gathered,
+            layout,
+            actions: &self.actions,
+            weight: &weight,
+            outputs: activations,
+            log_std: policy.log_std(),
+            head: &mut self.head,
+            deltas: &mut self.deltas,
+            d_log_std: &mut self.gradient.log_std,
+        });
         self.timer.end(Part::Loss);
         self.gradient.add(policy, gathered.observation(), keep, vectors, activations, &mut self.deltas);
         self.timer.end(Part::Backward);

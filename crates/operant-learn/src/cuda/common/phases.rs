@@ -334,6 +334,7 @@ impl UpdateMemory {
         samples: &'a Buffer<u32>,
     ) -> UpdateParams<'a> {
         let batch = of.num_samples.saturating_mul(of.devices).max(1) as u64;
+        let ppo = &config.algorithms.ppo;
         let anneal = if config.anneal_lr { config.total_timesteps.div_ceil(batch).max(1) } else { 0 };
         UpdateParams {
             samples,
@@ -365,15 +366,15 @@ impl UpdateMemory {
             blocks: of.blocks as u32,
             epoch: 0,
             minibatch: 0,
-            norm_adv: u32::from(config.norm_adv),
+            norm_adv: u32::from(ppo.norm_adv),
             seed: config.seed.into(),
             coefficients: LossCoefficients {
-                clip_coef: config.clip_coef as f32,
-                ent_coef: config.ent_coef as f32,
-                vf_coef: config.vf_coef as f32,
-                clip_vloss: u32::from(config.clip_vloss),
+                clip_coef: ppo.clip_coef as f32,
+                ent_coef: ppo.ent_coef as f32,
+                vf_coef: ppo.vf_coef as f32,
+                clip_vloss: u32::from(ppo.clip_vloss),
             },
-            target_kl: config.target_kl,
+            target_kl: ppo.target_kl,
             adam: Adam {
                 max_grad_norm: config.max_grad_norm,
                 beta1: config.adam_beta1,
@@ -483,7 +484,7 @@ impl Phases {
         phase(&self.spread, all, &first)?;
         phase(&self.begin, one, &first)?;
         for epoch in 0..config.update_epochs {
-            if config.norm_adv {
+            if config.algorithms.ppo.norm_adv {
                 phase(&self.advantages, all, &params(epoch, 0))?;
                 exchange.moments(stream)?;
             }

@@ -1,0 +1,144 @@
+//! PPO's loss over one tile and its gradient with respect to the network's outputs.
+
+use operant_lane::{Float, Mask};
+use wide::f32x16;
+
+use super::Settings;
+use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, row_sum, splat};
+use crate::cpu::update::{Loss, LossTile, Sums};
+
+/// A row of a tile.
+type TileRow = Row<TILE_VECTORS>;
+
+/// The loss of a minibatch, `policy - ent_coef entropy + vf_coef value`, each averaged over it.
+#[derive(Debug, Clone, Copy)]
+pub struct ClippedLoss {
+    clip_coef: f32,
+    clip_vloss: bool,
+    ent_coef: f32,
+    vf_coef: f32,
+    /// 1 / M.
+    scale: f32,
+    /// `(shift, scale)` that normalise its advantages.
+    advantages: (f32, f32),
+}
+
+impl ClippedLoss {
+    /// The loss of a minibatch of `samples`.
+    pub fn new(settings: &Settings, samples: usize, advantages: (f32, f32)) -> Self {
+        Self {
+            clip_coef: settings.clip_coef as f32,
+            clip_vloss: settings.clip_vloss,
+            ent_coef: settings.ent_coef as f32,
+            vf_coef: settings.vf_coef as f32,
+            scale: 1.0 / samples as f32,
+            advantages,
+        }
+    }
+}
+
+/// Sums over samples; divide by their number for means.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LossSums {
+    /// Clipped policy objective.
+    pub policy: f64,
+    pub value: f64,
+    pub entropy: f64,
+    /// (ratio - 1) - ln ratio.
+    pub kl: f64,
+    /// 1 where the ratio is outside the clipping range.
+    pub clipped: f64,
+}
+
+impl LossSums {
+    /// The sums as numbers.
+    pub fn numbers(&self) -> Sums {
+        [self.policy, self.value, self.entropy, self.kl, self.clipped]
+    }
+
+    /// The inverse of [`LossSums::numbers`].
+    pub fn of([policy, value, entropy, kl, clipped]: Sums) -> Self {
+        Self { policy, value, entropy, kl, clipped }
+    }
+
+    /// Whether the loss is a finite number.
+    pub fn is_finite(&self) -> bool {
+        (self.policy + self.value + self.entropy).is_finite()
+    }
+}
+
+impl Loss for ClippedLoss {
+    fn tile(&self, tile: LossTile<'_>) -> Sums {
+        let LossTile { samples, layout, actions, weight, outputs, log_std, head, deltas, d_log_std } = tile;
+        let [old_logprob, old_value, raw] =
+            [layout.logprob, layout.value, layout.advantage].map(|field| samples.float(field));
+        // The advantage before normalisation, and the value.
+        let returns: TileRow = core::array::from_fn(|v| fma(raw[v], f32x16::ONE, old_value[v]));
+        let advantages = normalised(&raw, self.advantages);
+        let (logprob, entropy) = head.evaluate(outputs.policy(), log_std, actions);
+        let scale = f32x16::splat(self.scale);
+        let zero: TileRow = splat(0.0);
+        let (mut policy, mut kl, mut clipped, mut by_logprob, mut by_entropy) =
+            (zero, zero, zero, zero, zero);
+        let (low, high) = (f32x16::splat(1.0 - self.clip_coef), f32x16::splat(1.0 + self.clip_coef));
+        for v in 0..TILE_VECTORS {
+            let (weight, advantage) = (weight[v], advantages[v]);
+            let log_ratio = logprob[v] - old_logprob[v];
+            let ratio = Float::exp(log_ratio);
+            let plain = -advantage * ratio;
+            let bounded = -advantage * Float::clamp(ratio, low, high);
+            policy[v] = weight * Float::max(plain, bounded);
+            kl[v] = weight * ((ratio - f32x16::ONE) - log_ratio);
+            let outside = Float::abs(ratio - f32x16::ONE);
+            clipped[v] = Float::gt(outside, f32x16::splat(self.clip_coef)).select(weight, f32x16::ZERO);
+            // Where the clipped objective is selected, it is constant; where both are equal, the ratio is in range or the gradient is 0.
+            by_logprob[v] = Float::lt(plain, bounded).select(f32x16::ZERO, plain) * (weight * scale);
+            by_entropy[v] = f32x16::splat(-self.ent_coef) * (weight * scale);
+        }
+        let (value, by_value) = self.value_loss(weight, [&outputs.value(), &old_value, &returns]);
+        deltas.set_value(core::array::from_fn(|v| by_value[v] * (weight[v] * scale)));
+        head.gradient(log_std, actions, &by_logprob, &by_entropy, deltas.policy_mut(), d_log_std);
+        let sums = LossSums {
+            policy: row_sum(&policy),
+            value: row_sum(&value),
+            entropy: row_sum::<TILE_VECTORS>(&core::array::from_fn(|v| entropy[v] * weight[v])),
+            kl: row_sum(&kl),
+            clipped: row_sum(&clipped),
+        };
+        sums.numbers()
+    }
+}
+
+impl ClippedLoss {
+    /// Weighted value loss of each sample, and the gradient of `vf_coef` times it, not yet weighted.
+    #[inline(always)]
+    fn value_loss(&self, weight: &TileRow, [value, old_value, returns]: [&TileRow; 3]) -> (TileRow, TileRow) {
+        let half = f32x16::splat(0.5);
+        let vf_coef = f32x16::splat(self.vf_coef);
+        let clip = f32x16::splat(self.clip_coef);
+        let (mut losses, mut gradients): (TileRow, TileRow) = (splat(0.0), splat(0.0));
+        for v in 0..TILE_VECTORS {
+            let error = value[v] - returns[v];
+            let (mut loss, mut gradient) = (error * error, error);
+            if self.clip_vloss {
+                let change = value[v] - old_value[v];
+                let bounded = old_value[v] + Float::clamp(change, -clip, clip) - returns[v];
+                let bounded_loss = bounded * bounded;
+                let greater = Float::gt(bounded_loss, loss);
+                let inside = Float::le(Float::abs(change), clip);
+                gradient = greater.select(inside.select(bounded, f32x16::ZERO), gradient);
+                loss = greater.select(bounded_loss, loss);
+            }
+            losses[v] = half * loss * weight[v];
+            gradients[v] = vf_coef * gradient;
+        }
+        (losses, gradients)
+    }
+}
+
+/// Advantages made zero-mean and unit-deviation by `(shift, scale)`.
+#[inline(always)]
+fn normalised(advantages: &TileRow, (shift, scale): (f32, f32)) -> TileRow {
+    let (shift, scale) = (f32x16::splat(shift), f32x16::splat(scale));
+    core::array::from_fn(|v| (advantages[v] - shift) * scale)
+}

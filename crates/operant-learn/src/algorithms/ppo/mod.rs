@@ -1,0 +1,109 @@
+//! Proximal policy optimisation, as docs/ppo.md numbers it.
+
+mod advantages;
+mod loss;
+mod settings;
+
+pub use settings::Settings;
+
+use operant_metrics::Record;
+
+use self::advantages::{errors_and_returns, explained_variance, shift_scale};
+use self::loss::{ClippedLoss, LossSums};
+use super::Declaration;
+use crate::backend::{LearnError, UpdateStats};
+use crate::cpu::update::Learning;
+
+/// PPO.
+pub const DECLARATION: Declaration = Declaration {
+    keys: Settings::KEYS,
+    return_lambda: |config| config.algorithms.ppo.gae_lambda,
+    has_statistics: |config| config.algorithms.ppo.norm_adv,
+    problem: |config| {
+        let minibatches = config.num_minibatches;
+        let has_single_samples = minibatches >= config.num_envs * config.num_steps;
+        (config.algorithms.ppo.norm_adv && has_single_samples).then(|| {
+            let problem = format!(
+                "num_minibatches = {minibatches} gives minibatches of one sample, whose advantage norm_adv makes 0: no policy gradient"
+            );
+            ("num_minibatches", problem, "lower num_minibatches, or set norm_adv = false")
+        })
+    },
+    update,
+};
+
+/// The epochs of an update (14 to 20).
+fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
+    let (config, layout) = (learning.config, learning.batch.layout());
+    let settings = &config.algorithms.ppo;
+    let learning_rate = learning.learning_rate();
+    let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
+    learning.epochs(&mut |minibatches| {
+        while epochs < config.update_epochs {
+            let mut scales = vec![(0.0, 1.0); minibatches.count()];
+            if settings.norm_adv {
+                let moments = minibatches.moments(epochs, layout.advantage)?;
+                scales = moments.into_iter().map(shift_scale).collect();
+            }
+            means = Means::default();
+            let mut last_kl = f64::NAN;
+            for (minibatch, advantages) in scales.into_iter().enumerate() {
+                let size = minibatches.size(minibatch);
+                let loss = ClippedLoss::new(settings, size, advantages);
+                let (sums, norm) = minibatches.gradient(epochs, minibatch, Box::new(loss))?;
+                let sums = LossSums::of(sums);
+                if norm.is_finite() && sums.is_finite() {
+                    minibatches.step(norm, learning_rate);
+                    last_kl = sums.kl / size as f64;
+                    means.add(&sums, size, norm);
+                } else {
+                    minibatches.skip();
+                    nonfinite += 1;
+                }
+            }
+            epochs += 1;
+            if settings.target_kl > 0.0 && last_kl > settings.target_kl {
+                break;
+            }
+        }
+        Ok(())
+    })?;
+    let explained_variance = explained_variance(learning.moments_of_blocks(errors_and_returns)?);
+    let metrics = Record { explained_variance, learning_rate, ..means.metrics() };
+    Ok(UpdateStats { epochs, nonfinite, metrics, ..UpdateStats::default() })
+}
+
+/// Means over the minibatches of an epoch.
+#[derive(Debug, Clone, Copy, Default)]
+struct Means {
+    minibatches: f64,
+    sums: LossSums,
+    norms: f64,
+}
+
+impl Means {
+    fn add(&mut self, sums: &LossSums, size: usize, norm: f64) {
+        self.minibatches += 1.0;
+        self.norms += norm;
+        let [policy, value, entropy, kl, clipped] = sums.numbers().map(|sum| sum / size as f64);
+        self.sums.policy += policy;
+        self.sums.value += value;
+        self.sums.entropy += entropy;
+        self.sums.kl += kl;
+        self.sums.clipped += clipped;
+    }
+
+    /// The means, NaN if every minibatch was skipped.
+    fn metrics(&self) -> Record {
+        let n = self.minibatches;
+        Record {
+            policy_loss: self.sums.policy / n,
+            value_loss: self.sums.value / n,
+            entropy: self.sums.entropy / n,
+            approx_kl: self.sums.kl / n,
+            clipfrac: self.sums.clipped / n,
+            grad_norm: self.norms / n,
+            ..Record::default()
+        }
+    }
+}
