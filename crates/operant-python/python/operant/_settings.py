@@ -10,27 +10,27 @@ from typing import Literal, TypedDict
 class Settings(TypedDict, total=False):
     """Keywords of `operant.train`."""
 
+    algorithm: Literal["ppo"]
     seed: int
     total_timesteps: int
-    num_envs: int | Literal["auto"]
-    num_steps: int
     learning_rate: float
     anneal_lr: bool
-    gamma: float
-    gae_lambda: float
     num_minibatches: int
     shuffle: Literal["samples", "blocks"]
     update_epochs: int
-    norm_adv: bool
-    clip_coef: float
-    clip_vloss: bool
-    ent_coef: float
-    vf_coef: float
     max_grad_norm: float
-    target_kl: float
     adam_eps: float
     adam_beta1: float
     adam_beta2: float
+    max_nonfinite_updates: int
+    num_envs: int | Literal["auto"]
+    num_steps: int
+    gamma: float
+    sequence_length: int
+    norm_obs: bool
+    norm_reward: bool
+    clip_obs: float
+    clip_reward: float
     encoder: Literal["auto", "embed", "embed_sum", "embed_mean"]
     embed_width: int
     conv: Sequence[Sequence[int]]
@@ -39,16 +39,17 @@ class Settings(TypedDict, total=False):
     core: Literal["mlp", "mingru", "gru", "lstm"]
     core_width: int
     core_layers: int
-    sequence_length: int
     activation: Literal["tanh", "relu"]
     shared_trunk: bool
     pointer: bool
     log_std_init: float
-    norm_obs: bool
-    norm_reward: bool
-    clip_obs: float
-    clip_reward: float
-    max_nonfinite_updates: int
+    gae_lambda: float
+    norm_adv: bool
+    clip_coef: float
+    clip_vloss: bool
+    ent_coef: float
+    vf_coef: float
+    target_kl: float
     device: str | os.PathLike[str]
     precision: Literal["f32", "tf32", "bf16"]
     kernels: Literal["auto", "fused", "gemm"]
