@@ -101,9 +101,9 @@ fn main() -> ExitCode {
         ["kernels", ref args @ ..] => tools::kernels(args),
         ["learning", ref args @ ..] => learning::run(args),
         ["lines"] => lines::run(),
-        ["metrics-doc"] => doc::run("docs/metrics.md", "operant-metrics", "markdown"),
-        ["config-doc"] => doc::run("docs/configuration.md", "operant-run", "configuration")
-            .and_then(|()| doc::run(doc::PYTHON_TYPES, "operant-run", "python_types")),
+        ["metrics-doc"] => doc::run("docs/metrics.md", "markdown"),
+        ["config-doc"] => doc::run("docs/configuration.md", "configuration")
+            .and_then(|()| doc::run(doc::PYTHON_TYPES, "python_types")),
         ["soak", ref args @ ..] => soak::run(args),
         ["python"] => tools::install(),
         ["wheel", ref args @ ..] => wheel::run(args),

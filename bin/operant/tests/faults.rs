@@ -235,7 +235,7 @@ fn messages_contain_a_remedy() {
     for (flag, part) in [
         ("--lr", "--set learning_rate=VALUE"),
         ("--learning-rate=1e-3", "--set learning_rate=VALUE"),
-        ("--algo", "PPO only"),
+        ("--algo", "--algorithm sets algorithm"),
         ("--render", "operant monitor RUN"),
         ("--record", "operant monitor RUN"),
     ] {

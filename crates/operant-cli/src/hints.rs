@@ -84,7 +84,7 @@ mod tests {
             ("--lr", "--set learning_rate=VALUE"),
             ("--learning-rate", "--set learning_rate=VALUE"),
             ("--num-envs", "--envs sets num_envs"),
-            ("--algo", "PPO only"),
+            ("--algo", "--algorithm sets algorithm"),
             ("--batch-size", "--set num_minibatches=VALUE (a minibatch has"),
             ("--render", "operant monitor RUN"),
             ("--record", "operant monitor RUN"),

@@ -121,6 +121,12 @@ impl Config {
         [gamma, gamma * (self.algorithm.declaration().return_lambda)(self) as f32]
     }
 
+    /// Updates of the whole training.
+    pub fn updates(&self) -> u64 {
+        let batch = (self.num_envs * self.num_steps).max(1) as u64;
+        self.total_timesteps.div_ceil(batch).max(1)
+    }
+
     /// The units of minibatches in one environment's rollout, for any number of environments: steps, or sequences of a given length.
     pub fn units_per_env(&self) -> usize {
         match (self.core, self.sequence_length) {

@@ -108,7 +108,7 @@ fn up_to_sixteen(
     let head = &network.architecture.head;
     let mut activations = Activations::<1>::new(network);
     let mut memory = activations.after().to_vec();
-    let mut policy_head = PolicyHead::<1>::new(head);
+    let mut policy_head = PolicyHead::<1>::of(&network.architecture);
     let mut actions = vec![splat::<1>(0.0); head.components()];
     let mut clipped = actions.clone();
     let mut draws = [ActionDraws::new(inputs.seed, numbers::<Wide<16>>(first), Purpose::EvalAction)];

@@ -3,8 +3,11 @@
 //! ```text
 //! sample: obs (O floats, bit words or packed words) | actions | logprob | value | advantage | keep | mask words | padding
 //! ```
+//!
+//! It has those fields that the network and the environment have: a log-probability of a policy, `keep` of a network with memory, a mask
+//! where actions can be illegal.
 
-use crate::network::Architecture;
+use crate::network::{Architecture, Outputs};
 
 /// Words of a cache line.
 const LINE: usize = 16;
@@ -20,9 +23,9 @@ pub struct SampleLayout {
     pub actions: usize,
     /// Numbers per action.
     pub components: usize,
-    /// Log-probability of the action under the rollout's policy.
-    pub logprob: usize,
-    /// V(obs) under the rollout's weights.
+    /// Log-probability of the action under the rollout's policy; None without a policy.
+    pub logprob: Option<usize>,
+    /// Value of the observation under the rollout's weights.
     pub value: usize,
     /// Advantage; the return is advantage + value.
     pub advantage: usize,
@@ -41,10 +44,11 @@ impl SampleLayout {
     pub fn new(architecture: &Architecture, masked: bool) -> Self {
         let obs_words = architecture.obs_words();
         let components = architecture.head.components();
-        let logprob = obs_words + components;
+        let logprob = (architecture.outputs == Outputs::PolicyAndValue).then_some(obs_words + components);
+        let value = obs_words + components + usize::from(logprob.is_some());
         let mask_words = if masked { architecture.head.mask_words() } else { 0 };
-        let keep = architecture.core.map(|_| logprob + 3);
-        let mask = logprob + 3 + usize::from(keep.is_some());
+        let keep = architecture.core.map(|_| value + 2);
+        let mask = value + 2 + usize::from(keep.is_some());
         let words = mask + mask_words;
         let stride = if words <= LINE { words.next_power_of_two() } else { words.next_multiple_of(LINE / 2) };
         Self {
@@ -53,8 +57,8 @@ impl SampleLayout {
             actions: obs_words,
             components,
             logprob,
-            value: logprob + 1,
-            advantage: logprob + 2,
+            value,
+            advantage: value + 1,
             keep,
             mask,
             mask_words,

@@ -180,7 +180,9 @@ fn random_batch(
     for tile in batch.tiles_mut(1) {
         for words in tile.words.chunks_exact_mut(layout.stride) {
             let [logprob, value] = values[i];
-            words[layout.logprob] = ((logprob + 0.4 * random.float()) as f32).to_bits();
+            if let Some(field) = layout.logprob {
+                words[field] = ((logprob + 0.4 * random.float()) as f32).to_bits();
+            }
             words[layout.value] = ((value + 0.4 * random.float()) as f32).to_bits();
             i += 1;
         }

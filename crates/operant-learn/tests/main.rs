@@ -17,4 +17,5 @@ mod cuda;
 mod gradients;
 mod group;
 mod memory;
+mod pqn;
 mod update;

@@ -18,6 +18,7 @@ metrics! {
     eval_return         "1"       Gauge   charts             "Mean undiscounted return of the greedy evaluation after this update.";
     eval_return_std     "1"       Gauge   charts             "Standard deviation of the returns of that evaluation.";
     learning_rate       "1"       Gauge   charts("lr")       "Adam's step size in this update.";
+    epsilon             "1"       Gauge   charts("epsilon")  "PQN: share of random actions in this update's rollout, 0 to 1.";
     policy_loss         "1"       Gauge   losses("policy")   "Clipped policy objective, mean over the last epoch's minibatches.";
     value_loss          "1"       Gauge   losses("value")    "Value loss before its weight, mean over the last epoch's minibatches.";
     entropy             "nat"     Gauge   losses("entropy")  "Entropy of the policy, mean over the last epoch's minibatches.";
@@ -25,6 +26,8 @@ metrics! {
     clipfrac            "1"       Gauge   losses("clipfrac") "Share of samples whose probability ratio was clipped, 0 to 1.";
     explained_variance  "1"       Gauge   losses("expl_var") "1 - Var(returns - values) / Var(returns): 1 is a perfect critic, 0 one no better than a constant.";
     grad_norm           "1"       Gauge   losses("grad")     "Global gradient norm before clipping, mean over the last epoch's minibatches.";
+    td_loss             "1"       Gauge   losses("td")       "PQN: squared difference between action value and return, mean over the last epoch's minibatches.";
+    q_values            "1"       Gauge   losses("q")        "PQN: value of the actions taken, mean over the last epoch's minibatches.";
     nonfinite_updates   "1"       Counter losses             "Updates in which a minibatch was skipped because its loss or gradient was not finite.";
     time_rollout        "s"       Gauge   time               "Wall time of this update's rollout: policy and environments, GAE apart.";
     time_gae            "s"       Gauge   time               "Wall time of this update's advantages (GAE).";

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn options() -> RingOptions {
     let capacity = Capacity { records: 64, archives: [64, 32, 16, 16], events: 8, cores: 4, scene: 512 };
-    RingOptions { group_readable: false, capacity }
+    RingOptions { capacity, ..RingOptions::default() }
 }
 
 /// The value of a metric in the record of an update. `time` passes more slowly than the writer publishes.

@@ -301,7 +301,8 @@ impl RolloutParity {
             self.values.add(float(&got, layout.value), float(&expected, layout.value));
             return false;
         }
-        self.logprobs.add(float(&got, layout.logprob), float(&expected, layout.logprob));
+        let logprob = layout.logprob.expect("of a policy");
+        self.logprobs.add(float(&got, logprob), float(&expected, logprob));
         self.values.add(float(&got, layout.value), float(&expected, layout.value));
         // A difference of values: its rounding error scales with their size, not with its own.
         self.advantages.add(float(&got, layout.advantage), float(&expected, layout.advantage));

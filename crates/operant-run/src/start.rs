@@ -150,10 +150,13 @@ impl Start<'_> {
             (true, None) => RingLocation::Default,
         };
         let mut problems = Vec::new();
-        let ring = telemetry::make_ring(&identity, &place, settings.run.ring_group).unwrap_or_else(|error| {
-            problems.push(Notice::Warning(format!("{error}\ntraining continues without telemetry")));
-            None
-        });
+        let losses = settings.learner.algorithm.declaration().losses;
+        let ring = telemetry::make_ring(&identity, &place, settings.run.ring_group, losses).unwrap_or_else(
+            |error| {
+                problems.push(Notice::Warning(format!("{error}\ntraining continues without telemetry")));
+                None
+            },
+        );
         problems.extend(ring.as_ref().and_then(|ring| ring.warning.clone()).map(Notice::Note));
         let ring_path = ring.as_ref().map(|ring| ring.writer.path());
         let run_file = RunFile {

@@ -2,16 +2,26 @@
 //! line below makes it known to configurations, commands and backends.
 
 pub mod ppo;
+pub mod pqn;
 
 use crate::choice;
 use crate::config::Config;
 use crate::cpu::update::Update;
+use crate::network::Outputs;
 use crate::setting::Key;
 
 /// What an algorithm declares.
 pub struct Declaration {
     /// The settings that it alone has.
     pub keys: &'static [Key],
+    /// What it sets, as TOML, where neither a preset nor the user sets anything else.
+    pub preset: &'static str,
+    /// The metrics of its updates, which a monitor shows as losses.
+    pub losses: &'static [&'static str],
+    /// What its network computes.
+    pub outputs: Outputs,
+    /// Share of random actions in the rollout of an update. Only where the network computes action values.
+    pub exploration: fn(&Config, u64) -> f64,
     /// Lambda of its returns.
     pub return_lambda: fn(&Config) -> f64,
     /// Whether each epoch begins with a pass over a field of all samples.
@@ -52,4 +62,6 @@ macro_rules! algorithms {
 algorithms! {
     /// Proximal policy optimisation.
     Ppo = "ppo" in ppo;
+    /// Parallelised Q-network.
+    Pqn = "pqn" in pqn;
 }

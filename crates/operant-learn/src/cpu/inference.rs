@@ -154,7 +154,7 @@ impl<const V: usize> RowBuffers<V> {
             unclipped: vec![splat(0.0); head.components()],
             uniforms: vec![splat(0.0); head.uniforms()],
             activations: Activations::new(&trained.network),
-            head: PolicyHead::new(head),
+            head: PolicyHead::of(&trained.network.architecture),
         }
     }
 
@@ -332,7 +332,8 @@ impl Inference {
                 self.of.policy.forward(seen, block.active, &block.memory, &mut block.activations);
                 block.memory.copy_from_slice(block.activations.after());
                 block.write_states(states);
-                let (policy, value) = (block.activations.policy(), block.activations.value());
+                block.head.set_mask(&[]);
+                let (policy, value) = (block.activations.policy(), block.head.value(&block.activations));
                 let outputs = &mut self.outputs[rows.start * policy.len()..rows.end * policy.len()];
                 for (row, to) in outputs.chunks_exact_mut(policy.len()).enumerate() {
                     to.iter_mut().zip(policy).for_each(|(to, from)| *to = lane(from, row));

@@ -7,7 +7,7 @@ use crate::choice;
 use crate::config::Config;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::cuda::fused::tables::run_layers;
-use crate::network::{Architecture, Network};
+use crate::network::{Architecture, Network, Outputs};
 use crate::precision::Precision;
 
 /// The widest hidden layer for which fused kernels are chosen if both paths are possible: a block computes all outputs of a
@@ -104,6 +104,13 @@ pub fn choose(
     blas: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<KernelChoice, LearnError> {
     let NetworkOptions { precision, kernels } = options;
+    if network.architecture.outputs == Outputs::ActionValues {
+        return Err(LearnError::Config {
+            key: "algorithm",
+            problem: format!("\"{}\" trains on the CPU only", config.algorithm),
+            remedy: "set device = \"cpu\"".to_owned(),
+        });
+    }
     let shape = network.architecture.to_string();
     let fused = |reason: String| KernelChoice { kernels: Kernels::Fused, reason };
     let gemm = |reason: String| KernelChoice { kernels: Kernels::Gemm, reason };

@@ -1,6 +1,6 @@
 //! The layout of parameters in the flat vector that Adam, checkpoints and devices share.
 
-use super::{Architecture, CellSpec, Conv, Core, Embed, Head, Image, Pointer};
+use super::{Architecture, CellSpec, Conv, Core, Embed, Head, Image, Outputs, Pointer};
 use crate::config::Activation;
 
 /// A named block of parameters.
@@ -191,7 +191,10 @@ impl Network {
             architecture,
         };
         let outputs = network.architecture.head.outputs();
-        if network.architecture.shared_trunk {
+        if network.architecture.outputs == Outputs::ActionValues {
+            let chain = network.lay_chain("trunk", &[("q", outputs)]);
+            network.chains.push(chain);
+        } else if network.architecture.shared_trunk {
             let chain = network.lay_chain("trunk", &[("policy", outputs), ("value", 1)]);
             network.chains.push(chain);
         } else {
@@ -216,7 +219,7 @@ impl Network {
         self.len() == 0
     }
 
-    /// A: policy outputs.
+    /// A: policy outputs, or action values.
     pub fn policy_outputs(&self) -> usize {
         self.architecture.head.outputs()
     }
@@ -310,7 +313,7 @@ impl Network {
         // A pointer head's policy makes a query.
         let columns = if let Form::Pointer(pointer) = &form { pointer.width } else { inputs };
         let rows = heads.iter().map(|(head, outputs)| match &form {
-            Form::Pointer(pointer) if *head == "policy" => (head, pointer.width),
+            Form::Pointer(pointer) if *head != "value" => (head, pointer.width),
             _ => (head, *outputs),
         });
         let rows: Vec<_> = rows.collect();

@@ -1,4 +1,4 @@
-//! The actor-critic network: architecture, parameter layout and initialisation. It is device-neutral; the CPU and GPU backends
+//! The network: architecture, parameter layout and initialisation. It is device-neutral; the CPU and GPU backends
 //! each have their own implementation.
 
 mod conv;
@@ -89,7 +89,16 @@ impl Head {
     }
 }
 
-/// The shape of an actor-critic network.
+/// What a network computes from an observation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outputs {
+    /// A policy's logits or means, and the value of the observation.
+    PolicyAndValue,
+    /// The value of each choice, Q(s, a); with several components the mean over them is the value of an action.
+    ActionValues,
+}
+
+/// The shape of a network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Architecture {
     /// The input.
@@ -112,8 +121,12 @@ pub struct Architecture {
     pub activation: Activation,
     /// One trunk under both heads, or a network for each.
     pub shared_trunk: bool,
-    /// The distribution.
+    /// The actions, of which it makes a distribution or values.
     pub head: Head,
+    /// What it computes for them.
+    pub outputs: Outputs,
+    /// Share of random actions of a trained network of action values where actions are sampled.
+    pub exploration: f64,
     /// Initial log standard deviation of a Gaussian head.
     pub log_std_init: f64,
 }
@@ -129,6 +142,17 @@ impl Architecture {
                 key: "norm_obs",
                 problem: format!("true, but the observations of {} are not real numbers", spec.name),
                 remedy: "set norm_obs = false".to_owned(),
+            });
+        }
+        let outputs = config.algorithm.declaration().outputs;
+        if outputs == Outputs::ActionValues && matches!(spec.actions, ActionSpace::Box { .. }) {
+            return Err(LearnError::Config {
+                key: "algorithm",
+                problem: format!(
+                    "\"{}\" chooses among actions, but those of {} are real numbers",
+                    config.algorithm, spec.name
+                ),
+                remedy: "set algorithm = \"ppo\"".to_owned(),
             });
         }
         let features = spec.obs.features();
@@ -195,6 +219,7 @@ impl Architecture {
 
     /// The network of `config` between `input` and `head`, without embeddings, convolutions and memory.
     pub fn new(config: &Config, input: Input, head: Head) -> Self {
+        let outputs = config.algorithm.declaration().outputs;
         Self {
             input,
             packing: None,
@@ -205,8 +230,11 @@ impl Architecture {
             layer_norm: config.layer_norm,
             core: None,
             activation: config.activation,
-            shared_trunk: config.shared_trunk,
+            // A network of action values has one chain.
+            shared_trunk: config.shared_trunk || outputs == Outputs::ActionValues,
             head,
+            outputs,
+            exploration: (config.algorithm.declaration().exploration)(config, u64::MAX),
             log_std_init: config.log_std_init,
         }
     }
@@ -253,7 +281,9 @@ impl std::fmt::Display for Architecture {
             (0..layers).for_each(|_| trunk.push_str(&format!("-{}({width})", cell.name())));
         }
         let outputs = self.head.outputs();
-        if self.shared_trunk {
+        if self.outputs == Outputs::ActionValues {
+            write!(formatter, "{trunk}-{outputs}")
+        } else if self.shared_trunk {
             write!(formatter, "{trunk}-({outputs}+1)")
         } else {
             write!(formatter, "{trunk}-{outputs} and {trunk}-1")

@@ -155,7 +155,7 @@ fn a_minibatch_that_is_not_finite_is_skipped_and_counted() {
     rollout.set_params(&params).and_then(|()| rollout.roll()).expect("a horizon");
     let (stream, layout) = (rollout.stream(), rollout.layout());
     let mut samples = rollout.samples().expect("samples");
-    samples[layout.logprob] = f32::NAN.to_bits();
+    samples[layout.logprob.expect("of a policy")] = f32::NAN.to_bits();
     rollout.samples_buffer().write(stream, &samples).expect("samples");
     let learner =
         CudaLearner::new(&device, stream, &Locks, &network, &config, Precision::F32).expect("a learner");

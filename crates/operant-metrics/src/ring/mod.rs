@@ -53,6 +53,8 @@ pub use writer::{Ring, RingWriter, create, create_in};
 pub struct RingOptions {
     /// Whether the file's group may read it.
     pub group_readable: bool,
+    /// Metrics that a panel of losses shows; all that have a short name if empty.
+    pub losses: &'static [&'static str],
     /// Its capacity.
     pub capacity: Capacity,
 }

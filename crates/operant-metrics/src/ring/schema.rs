@@ -91,11 +91,12 @@ impl Schema {
         losses
     }
 
-    /// This program's table as text.
-    pub(super) fn own_text() -> String {
+    /// This program's table as text, in which only `shown` are losses, or all of the table's if that is empty.
+    pub(super) fn own_text(shown: &[&str]) -> String {
         let mut text = String::new();
         for metric in METRICS {
-            let loss = metric.loss.unwrap_or_default();
+            let loss =
+                metric.loss.filter(|_| shown.is_empty() || shown.contains(&metric.name)).unwrap_or_default();
             let fields = [metric.name, metric.unit, metric.kind.name(), metric.group, metric.help, loss];
             text.push_str(&fields.join("\t"));
             text.push('\n');
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_table_reads_back() {
-        let schema = Schema::from_text(&Schema::own_text());
+        let schema = Schema::from_text(&Schema::own_text(&[]));
         assert_eq!(schema.len(), METRICS.len());
         for (info, metric) in schema.metrics().iter().zip(METRICS) {
             assert_eq!(info, &MetricInfo::from(metric));
@@ -143,11 +144,12 @@ mod tests {
         };
         let [own, five] = [6, 5].map(|fields| {
             let line = |line: &str| line.split('\t').take(fields).collect::<Vec<_>>().join("\t") + "\n";
-            Schema::own_text().lines().map(line).collect::<String>()
+            Schema::own_text(&[]).lines().map(line).collect::<String>()
         });
         assert_eq!(names(&own), names(&five));
         assert_eq!(names(&own).first().map(String::as_str), Some("policy_loss"));
         assert_eq!(names(&own).last().map(String::as_str), Some("learning_rate"));
+        assert_eq!(names(&Schema::own_text(&["grad_norm", "learning_rate"])), ["grad_norm", "learning_rate"]);
         assert_eq!(names("q\t1\tgauge\tlosses\tA mean.\tq\nsps\t1\tgauge\tcharts\tSpeed.\t\n"), ["q"]);
     }
 

@@ -9,7 +9,7 @@ use crate::{COUNT, METRICS, Record, Shape, position};
 
 fn options() -> RingOptions {
     let capacity = Capacity { records: 64, archives: [32, 16, 16, 16], events: 8, cores: 4, scene: 512 };
-    RingOptions { group_readable: false, capacity }
+    RingOptions { capacity, ..RingOptions::default() }
 }
 
 fn identity(run: &str) -> Identity {

@@ -27,7 +27,7 @@ pub fn at(name: &str) -> usize {
 /// A ring of some kilobytes.
 pub fn small() -> RingOptions {
     let capacity = Capacity { records: 8, archives: [4, 4, 2, 2], events: 4, cores: 3, scene: 64 };
-    RingOptions { group_readable: false, capacity }
+    RingOptions { capacity, ..RingOptions::default() }
 }
 
 /// A file of the tests' data.

@@ -50,7 +50,7 @@ impl App {
         self.metric = match self.focus {
             PanelKind::Losses => {
                 let selected = self.selected(PanelKind::Losses);
-                self.runs.shown().and_then(|run| Some(run.schema().losses().get(selected)?.name.clone()))
+                self.runs.shown().and_then(|run| Some(run.losses().get(selected)?.name.clone()))
             }
             PanelKind::Metrics if self.expanded.is_some() => self.selected_metric(),
             panel => {
@@ -62,7 +62,7 @@ impl App {
 
     /// Metrics in the panel of losses.
     pub(super) fn losses(&self) -> usize {
-        self.runs.shown().map_or(0, |run| run.schema().losses().len())
+        self.runs.shown().map_or(0, |run| run.losses().len())
     }
 
     fn selected_metric(&self) -> Option<String> {

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use operant_metrics::{
-    Event, FileState, Health, Identity, MetricSummary, RingError, RingReader, Sample, Schema, SeriesPoint,
-    Status,
+    Event, FileState, Health, Identity, MetricInfo, MetricSummary, RingError, RingReader, Sample, Schema,
+    SeriesPoint, Status,
 };
 
 use super::source::Source;
@@ -227,6 +227,18 @@ impl RunView {
     /// Advances the scene. Called while it is on the screen and nothing is frozen.
     pub fn play(&mut self, now: Duration) {
         self.stage.advance(&self.source, now);
+    }
+
+    /// The metrics of the panel of losses. A recorded run has a column for every metric of the table, and values only in those of its algorithm.
+    pub fn losses(&self) -> Vec<&MetricInfo> {
+        let has_values = |metric: &&MetricInfo| {
+            self.position(&metric.name).and_then(|y| self.source.reported(y)).is_some()
+        };
+        let losses = self.schema().losses();
+        match self.is_recorded() && losses.iter().any(has_values) {
+            true => losses.into_iter().filter(|metric| has_values(metric)).collect(),
+            false => losses,
+        }
     }
 
     /// Position of the metric called `name`.

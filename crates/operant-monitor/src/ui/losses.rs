@@ -35,7 +35,7 @@ pub fn grid(count: usize, area: Rect) -> (usize, usize) {
 
 /// Draws the panel into `area`.
 pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
-    let shown = context.run.schema().losses();
+    let shown = context.run.losses();
     let selected = context.selected.min(shown.len().saturating_sub(1));
     let (columns, rows) = grid(shown.len(), area);
     let page = columns * rows;

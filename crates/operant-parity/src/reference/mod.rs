@@ -3,7 +3,7 @@
 
 use operant_lane::Packed;
 use operant_learn::cpu::batch::Batch;
-use operant_learn::network::{Cell, CellSpec, Conv, Embed, Form, Head, Input, Network, Pool};
+use operant_learn::network::{Cell, CellSpec, Conv, Embed, Form, Head, Input, Network, Outputs, Pool};
 use operant_learn::shuffle::Shuffle;
 use operant_learn::{Activation, Config};
 
@@ -77,7 +77,7 @@ pub fn unpack(network: &Network, batch: &Batch, index: usize) -> Sample {
     Sample {
         obs: observation(network, &words[layout.obs..layout.obs + layout.obs_words]),
         actions: (0..layout.components).map(|k| float(layout.actions + k)).collect(),
-        logprob: float(layout.logprob),
+        logprob: layout.logprob.map_or(f64::NAN, float),
         value: float(layout.value),
         advantage: float(layout.advantage),
         legal,
@@ -464,7 +464,8 @@ fn evaluate(tape: &mut Tape, head: &Head, outputs: &[Var], log_std: &[Var], samp
 /// A network on a tape, whose first variables are its parameters.
 struct OnTape<'a> {
     network: &'a Network,
-    paths: [Vec<Step>; 2],
+    /// Of each head.
+    paths: Vec<Vec<Step>>,
     log_std: Vec<Var>,
     tape: Tape,
     state: Vec<Var>,
@@ -475,21 +476,35 @@ impl<'a> OnTape<'a> {
         let mut tape = Tape::default();
         params.iter().for_each(|&p| _ = tape.leaf(p));
         let log_std = network.tensors.iter().find(|t| t.name == "log_std");
-        let paths = ["policy", "value"].map(|head| path(network, head));
+        let heads: &[&str] = match network.architecture.outputs {
+            Outputs::PolicyAndValue => &["policy", "value"],
+            Outputs::ActionValues => &["q"],
+        };
+        let paths = heads.iter().map(|head| path(network, head)).collect();
         let log_std = log_std.map_or(vec![], |t| t.range().collect());
         let state = (0..network.states).map(|_| tape.leaf(0.0)).collect();
         Self { network, paths, log_std, tape, state }
     }
 
+    /// The value of the action of the next sample: the mean over its components.
+    fn action_value(&mut self, sample: &Sample) -> Var {
+        let Self { network, paths, tape, state, .. } = self;
+        begin(tape, state, sample);
+        let values = forward(network, tape, &paths[0], &sample.obs, state);
+        let Head::MultiDiscrete(counts) = &network.architecture.head else { panic!("choices have values") };
+        let mut first = 0;
+        let of_component = |(count, action): (&usize, &f64)| {
+            first += count;
+            (values[first - count + *action as usize], 1.0 / counts.len() as f64)
+        };
+        let terms: Vec<_> = counts.iter().zip(&sample.actions).map(of_component).collect();
+        tape.sum(&terms)
+    }
+
     /// Log-probability, entropy and value of the next sample.
     fn next(&mut self, sample: &Sample) -> [Var; 3] {
         let Self { network, paths, log_std, tape, state } = self;
-        if let Some(begins) = &sample.begins {
-            *state = begins.iter().map(|&x| tape.leaf(x)).collect();
-        }
-        if sample.is_first {
-            state.iter_mut().for_each(|var| *var = tape.leaf(0.0));
-        }
+        begin(tape, state, sample);
         let before = state.clone();
         let policy = forward(network, tape, &paths[0], &sample.obs, state);
         if network.architecture.shared_trunk {
@@ -502,10 +517,25 @@ impl<'a> OnTape<'a> {
     }
 }
 
-/// Log-probabilities of the samples' actions and values of their observations under `params`.
+/// The state before a sample that begins a sequence or an episode.
+fn begin(tape: &mut Tape, state: &mut Vec<Var>, sample: &Sample) {
+    if let Some(begins) = &sample.begins {
+        *state = begins.iter().map(|&x| tape.leaf(x)).collect();
+    }
+    if sample.is_first {
+        state.iter_mut().for_each(|var| *var = tape.leaf(0.0));
+    }
+}
+
+/// Log-probabilities of the samples' actions and values of their observations under `params`; of a network of action values NaN and the
+/// values of their actions.
 pub fn logprobs_and_values(network: &Network, params: &[f64], samples: &[Sample]) -> Vec<[f64; 2]> {
     let mut net = OnTape::new(network, params);
     let of = |sample| {
+        if network.architecture.outputs == Outputs::ActionValues {
+            let value = net.action_value(sample);
+            return [f64::NAN, net.tape.value(value)];
+        }
         let [logprob, _, value] = net.next(sample);
         [net.tape.value(logprob), net.tape.value(value)]
     };
@@ -546,6 +576,16 @@ pub fn on_tape(
     let c = config.algorithms.ppo.clip_coef;
     let mut net = OnTape::new(network, params);
     let (mut losses, mut terms) = (Losses::default(), vec![]);
+    if network.architecture.outputs == Outputs::ActionValues {
+        for s in samples {
+            let value = net.action_value(s);
+            let error = net.tape.value(value) - (s.advantage + s.value);
+            losses.value += error * error / n;
+            terms.push((net.tape.of(value, 0.5 * error * error, error), 1.0 / n));
+        }
+        let total = net.tape.sum(&terms);
+        return (net.tape, total, losses);
+    }
     for s in samples {
         let advantage = if config.algorithms.ppo.norm_adv {
             (s.advantage - mean) / (variance.sqrt() + 1e-8)

@@ -69,7 +69,9 @@ const ELSEWHERE: &[(&[&str], Counterpart)] = &[
         Key("threads", "worker processes of a Gymnasium environment are --set env.workers=N"),
     ),
     (&["seeds"], Advice("one run has one --seed; `operant sweep ENV --seeds 10` trains with several")),
-    (&["algo", "algorithm"], Advice("operant trains with PPO only; leave it out")),
+    (&["algo"], Key("algorithm", "")),
+    (&["epsilon_start", "start_epsilon", "exploration_initial_eps", "eps_start"], Key("start_e", "")),
+    (&["epsilon_finish", "end_epsilon", "exploration_final_eps", "eps_finish"], Key("end_e", "")),
     (
         &[
             "buffer_size",

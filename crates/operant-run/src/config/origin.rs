@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
+use operant_learn::algorithms::Algorithm;
 use operant_learn::presets::GPU_TABLE;
 use toml::Value;
 
@@ -17,6 +18,10 @@ pub enum Origin {
     Preset(String),
     /// The `[gpu]` table of that preset.
     PresetGpu(String),
+    /// The table of an algorithm in that preset.
+    PresetOf(String, Algorithm),
+    /// What an algorithm sets by itself.
+    Algorithm(Algorithm),
     /// A file, at a line if known.
     File(PathBuf, Option<usize>),
     /// A variable of the process environment.
@@ -34,7 +39,8 @@ pub enum Origin {
 impl Origin {
     /// Whether the user chose the value, as opposed to a default or preset.
     pub fn is_explicit(&self) -> bool {
-        !matches!(self, Origin::Default | Origin::Preset(_) | Origin::PresetGpu(_))
+        use Origin::{Algorithm, Default, Preset, PresetGpu, PresetOf};
+        !matches!(self, Default | Preset(_) | PresetGpu(_) | PresetOf(..) | Algorithm(_))
     }
 }
 
@@ -44,6 +50,8 @@ impl fmt::Display for Origin {
             Origin::Default => write!(f, "default"),
             Origin::Preset(env) => write!(f, "preset {env}"),
             Origin::PresetGpu(env) => write!(f, "preset {env} [{GPU_TABLE}]"),
+            Origin::PresetOf(env, algorithm) => write!(f, "preset {env} [{algorithm}]"),
+            Origin::Algorithm(algorithm) => write!(f, "default of {algorithm}"),
             Origin::File(path, Some(line)) => write!(f, "{}:{line}", path.display()),
             Origin::File(path, None) => write!(f, "{}", path.display()),
             Origin::Variable(name) => write!(f, "{name}"),

@@ -32,7 +32,8 @@ impl Layers {
     /// # Errors
     /// The first invalid value, with its origin and a remedy.
     pub fn build(self) -> Result<Requested> {
-        let Layers { facts, mut entries, options, gpu, auto_envs, untranslated } = self;
+        let Layers { facts, mut entries, options, gpu, auto_envs, untranslated, .. } =
+            self.with_algorithm()?;
         without_unused(&mut entries);
         let settings = Settings { untranslated, ..Settings::of(facts, entries, options)? };
         let requested = Requested { settings, gpu, auto_envs };

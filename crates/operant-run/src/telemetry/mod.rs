@@ -47,8 +47,9 @@ pub(crate) fn make_ring(
     identity: &Identity,
     place: &RingLocation,
     group_readable: bool,
+    losses: &'static [&'static str],
 ) -> Result<Option<Ring>, RingError> {
-    let options = RingOptions { group_readable, ..RingOptions::default() };
+    let options = RingOptions { group_readable, losses, ..RingOptions::default() };
     match place {
         RingLocation::Nowhere => Ok(None),
         RingLocation::Default => operant_metrics::create(identity, &options).map(Some),

@@ -70,8 +70,9 @@ impl LossSums {
 impl Loss for ClippedLoss {
     fn tile(&self, tile: LossTile<'_>) -> Sums {
         let LossTile { samples, layout, actions, weight, outputs, log_std, head, deltas, d_log_std } = tile;
+        let logprob = layout.logprob.expect("samples of a policy");
         let [old_logprob, old_value, raw] =
-            [layout.logprob, layout.value, layout.advantage].map(|field| samples.float(field));
+            [logprob, layout.value, layout.advantage].map(|field| samples.float(field));
         // The advantage before normalisation, and the value.
         let returns: TileRow = core::array::from_fn(|v| fma(raw[v], f32x16::ONE, old_value[v]));
         let advantages = normalised(&raw, self.advantages);

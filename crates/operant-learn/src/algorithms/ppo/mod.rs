@@ -13,10 +13,24 @@ use self::loss::{ClippedLoss, LossSums};
 use super::Declaration;
 use crate::backend::{LearnError, UpdateStats};
 use crate::cpu::update::Learning;
+use crate::network::Outputs;
 
 /// PPO.
 pub const DECLARATION: Declaration = Declaration {
     keys: Settings::KEYS,
+    preset: "",
+    losses: &[
+        "policy_loss",
+        "value_loss",
+        "entropy",
+        "approx_kl",
+        "clipfrac",
+        "explained_variance",
+        "grad_norm",
+        "learning_rate",
+    ],
+    outputs: Outputs::PolicyAndValue,
+    exploration: |_, _| 0.0,
     return_lambda: |config| config.algorithms.ppo.gae_lambda,
     has_statistics: |config| config.algorithms.ppo.norm_adv,
     problem: |config| {

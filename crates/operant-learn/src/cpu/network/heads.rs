@@ -7,16 +7,20 @@ use core::f32::consts::{PI, TAU};
 use operant_lane::{Float, Mask};
 use wide::{f32x16, u32x16};
 
+use crate::cpu::network::policy::Activations;
 use crate::cpu::network::tile::{BitRow, LANES, Row, fma, splat};
-use crate::network::Head;
+use crate::network::{Architecture, Head, Outputs};
 
 /// Logit given to an illegal action; its probability is exactly zero.
 const ILLEGAL: f32 = -1e8;
 
-/// A policy head over V x 16 environments or samples, and its scratch space.
+/// A policy head, or one of action values, over V x 16 environments or samples, and its scratch space.
 #[derive(Debug, Clone)]
 pub struct PolicyHead<const V: usize> {
     head: Head,
+    outputs: Outputs,
+    /// Share of random actions of a head of action values.
+    epsilon: f32,
     /// `[logit]`: 1 where the action is legal, 0 elsewhere.
     legal: Vec<Row<V>>,
     masked: bool,
@@ -29,17 +33,57 @@ pub struct PolicyHead<const V: usize> {
 }
 
 impl<const V: usize> PolicyHead<V> {
-    /// Scratch space for `head`; all actions are legal.
+    /// The head of a network; all actions are legal.
+    pub fn of(architecture: &Architecture) -> Self {
+        let Architecture { head, outputs, exploration, .. } = architecture;
+        Self { outputs: *outputs, epsilon: *exploration as f32, ..Self::new(head) }
+    }
+
+    /// A policy head; all actions are legal.
     pub fn new(head: &Head) -> Self {
         let (outputs, components) = (head.outputs(), head.components());
         Self {
             head: head.clone(),
+            outputs: Outputs::PolicyAndValue,
+            epsilon: 0.0,
             legal: vec![splat(1.0); outputs],
             masked: false,
             probs: vec![splat(0.0); outputs],
             logprobs: vec![splat(0.0); outputs],
             entropies: vec![splat(0.0); components],
         }
+    }
+
+    /// Sets the share of random actions of a head of action values.
+    pub fn explore(&mut self, epsilon: f32) {
+        self.epsilon = epsilon;
+    }
+
+    /// Choices of each component; none of a Gaussian.
+    pub fn choices(&self) -> &[usize] {
+        match &self.head {
+            Head::MultiDiscrete(counts) => counts,
+            Head::DiagonalGaussian(_) => &[],
+        }
+    }
+
+    /// The value of the observation: what the network computed, or the value of the best legal action, the mean over its components.
+    pub fn value(&self, activations: &Activations<V>) -> Row<V> {
+        if self.outputs == Outputs::PolicyAndValue {
+            return activations.value();
+        }
+        let (values, counts) = (activations.policy(), self.choices());
+        let share = f32x16::splat(1.0 / counts.len() as f32);
+        let (mut mean, mut first) = (splat(0.0), 0);
+        for &count in counts {
+            for v in 0..V {
+                let value = |k: usize| self.masked_logit(values, first + k, v);
+                let best = (1..count).fold(value(0), |best, k| Float::max(best, value(k)));
+                mean[v] = fma(best, share, mean[v]);
+            }
+            first += count;
+        }
+        mean
     }
 
     /// Sets the legal actions for the following calls, `[word]`: bit k % 32 of word k / 32 is logit k's. Every component needs
@@ -82,7 +126,8 @@ impl<const V: usize> PolicyHead<V> {
     }
 
     /// Draws actions, `[component]`, from the distribution whose parameters are `outputs`, `[logit or mean]`, and
-    /// `log_std`; `uniforms` are [`Head::uniforms`] rows of numbers in [0, 1). Returns their log-probability.
+    /// `log_std`; `uniforms` are [`Head::uniforms`] rows of numbers in [0, 1). Returns their log-probability. Of action values it takes the
+    /// greatest, or with probability epsilon any legal action, and returns zeros.
     pub fn sample(
         &mut self,
         outputs: &[Row<V>],
@@ -91,6 +136,20 @@ impl<const V: usize> PolicyHead<V> {
         actions: &mut [Row<V>],
     ) -> Row<V> {
         match &self.head {
+            Head::MultiDiscrete(counts) if self.outputs == Outputs::ActionValues => {
+                self.greedy(outputs, actions);
+                let (mut first, epsilon) = (0, f32x16::splat(self.epsilon));
+                for ((&count, uniform), action) in counts.iter().zip(uniforms).zip(actions.iter_mut()) {
+                    // Where the number is below epsilon, its fraction of epsilon is a number in [0, 1) too.
+                    let fraction = core::array::from_fn(|v| uniform[v] / epsilon);
+                    let random = inverse_cdf(&self.legal[first..first + count], &fraction);
+                    for v in 0..V {
+                        action[v] = Float::lt(uniform[v], epsilon).select(random[v], action[v]);
+                    }
+                    first += count;
+                }
+                splat(0.0)
+            }
             Head::MultiDiscrete(counts) => {
                 let mut first = 0;
                 for ((&count, uniform), action) in counts.iter().zip(uniforms).zip(actions.iter_mut()) {

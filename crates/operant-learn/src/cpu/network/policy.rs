@@ -119,7 +119,7 @@ impl<const V: usize> Activations<V> {
         &self.last(0)[..self.policy_outputs]
     }
 
-    /// V(obs).
+    /// V(obs), where the network computes it.
     pub fn value(&self) -> Row<V> {
         *self.last(self.chains.len() - 1).last().expect("a value output")
     }
@@ -216,16 +216,15 @@ impl Policy {
         self.step(0..1, observation, active, before, out);
     }
 
-    /// The value alone, for V(final_obs) and the bootstrap; with a shared trunk the policy's outputs come with it.
-    pub fn value<const V: usize>(
+    /// What the value of `observation` needs alone, for V(final_obs) and the bootstrap; with a shared trunk the policy's outputs come with it.
+    pub fn critic<const V: usize>(
         &self,
         observation: Observation<'_, V>,
         active: Lanes<V>,
         before: &[Row<V>],
         out: &mut Activations<V>,
-    ) -> Row<V> {
+    ) {
         self.step(self.chains.len() - 1..self.chains.len(), observation, active, before, out);
-        out.value()
     }
 
     /// Policy outputs and value of the first `count` samples of a tile, and all that their gradient needs. Returns how many vectors of

@@ -43,6 +43,8 @@ pub struct Horizon<'a> {
     pub obs_norm: &'a [(f32, f32)],
     /// Scale of rewards, frozen; 1 without reward normalisation.
     pub reward_scale: f32,
+    /// Share of random actions, where the network computes action values.
+    pub exploration: f32,
 }
 
 /// V x 16 environments. Those past N are played but not counted.
@@ -82,6 +84,7 @@ pub struct Tile<const V: usize> {
     keep: Row<V>,
     activations: Activations<V>,
     single: Activations<1>,
+    single_head: PolicyHead<1>,
     single_memory: Vec<Row<1>>,
     single_obs: Vec<f32x16>,
     single_seen: Vec<f32x16>,
@@ -167,11 +170,12 @@ impl<const V: usize> Tile<V> {
             keep: splat(1.0),
             activations: Activations::new(network),
             single: Activations::new(network),
+            single_head: PolicyHead::of(&network.architecture),
             single_memory: vec![splat(0.0); network.states],
             single_obs: vec![f32x16::ZERO; words],
             single_seen: vec![f32x16::ZERO; network.architecture.input.words()],
             packing: network.architecture.packing.clone(),
-            head: PolicyHead::new(head),
+            head: PolicyHead::of(&network.architecture),
             uniforms: vec![splat(0.0); head.uniforms()],
             action_rows: vec![splat(0.0); head.components()],
             clipped: vec![splat(0.0); head.components()],
@@ -216,6 +220,7 @@ impl<const V: usize> Tile<V> {
     /// When an environment failed.
     pub fn roll(&mut self, horizon: &Horizon<'_>, batch: &mut BatchTile<'_>) -> Result<(), LearnError> {
         self.episodes = [EpisodeStats::default(); V];
+        self.head.explore(horizon.exploration);
         self.obs_sums.iter_mut().chain(&mut self.reward_sums).for_each(NormSums::clear);
         self.timer.start();
         for t in 0..horizon.config.num_steps {
@@ -287,11 +292,13 @@ impl<const V: usize> Tile<V> {
         clip(horizon.actions, &self.action_rows, &mut self.clipped);
         self.stepper.submit(bytemuck::cast_slice(self.clipped.as_flattened()), step)?;
         self.timer.end(Part::Sampling);
-        self.values[t] = self.activations.value();
+        self.values[t] = self.head.value(&self.activations);
         for (component, row) in self.action_rows.iter().enumerate() {
             batch.put(t, layout.actions + component, row);
         }
-        batch.put(t, layout.logprob, &logprob);
+        if let Some(field) = layout.logprob {
+            batch.put(t, field, &logprob);
+        }
         batch.put(t, layout.value, &self.values[t]);
         self.timer.end(Part::Storing);
         Ok(())
@@ -396,7 +403,9 @@ impl<const V: usize> Tile<V> {
             for (to, from) in self.single_memory.iter_mut().zip(&self.memory) {
                 *to = [from[v]];
             }
-            let [value] = horizon.policy.value(seen, [bits as u16], &self.single_memory, &mut self.single);
+            horizon.policy.critic(seen, [bits as u16], &self.single_memory, &mut self.single);
+            // Which actions would be legal there is not known.
+            let [value] = self.single_head.value(&self.single);
             let mask = Wide::<16>::from_bits(bits);
             let bonus = mask.select(gamma * value, f32x16::ZERO);
             rewards[v] += bonus;
@@ -407,12 +416,14 @@ impl<const V: usize> Tile<V> {
     fn value(&mut self, horizon: &Horizon<'_>) -> Row<V> {
         self.prepare_inputs(horizon, false);
         let seen = if self.has_prepared_inputs(horizon) { &self.seen } else { &self.obs };
-        horizon.policy.value(
+        horizon.policy.critic(
             observation(horizon.policy, seen),
             first_lanes(self.count),
             &self.memory,
             &mut self.activations,
-        )
+        );
+        self.head.set_mask(&self.mask);
+        self.head.value(&self.activations)
     }
 
     /// Whether the network's inputs differ from the stored observations.

@@ -20,8 +20,7 @@ pub fn learning_rate(config: &Config, update: u64) -> f64 {
     if !config.anneal_lr {
         return config.learning_rate;
     }
-    let batch = (config.num_envs * config.num_steps).max(1) as u64;
-    let updates = config.total_timesteps.div_ceil(batch).max(1);
+    let updates = config.updates();
     config.learning_rate * (1.0 - update.min(updates) as f64 / updates as f64)
 }
 

@@ -265,6 +265,11 @@ pub(crate) struct Minibatches<'a, 'p> {
 }
 
 impl Learning<'_> {
+    /// The update's number, from 0.
+    pub fn number(&self) -> u64 {
+        self.plan.update
+    }
+
     /// Adam's step size in this update.
     pub fn learning_rate(&self) -> f64 {
         adam::learning_rate(self.config, self.plan.update)

@@ -105,7 +105,7 @@ impl Worker {
             state: vec![splat(0.0); network.states],
             actions: vec![splat(0.0); layout.components],
             deltas: Activations::new(network),
-            head: PolicyHead::new(&network.architecture.head),
+            head: PolicyHead::of(&network.architecture),
             gradient: Gradient::new(network),
             pulse: Arc::clone(pulse),
             timer: PhaseTimer::default(),

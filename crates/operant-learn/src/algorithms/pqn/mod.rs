@@ -1,0 +1,93 @@
+//! Parallelised Q-network (Gallici et al., "Simplifying Deep Temporal Difference Learning", ICLR 2025), as docs/pqn.md numbers it.
+
+mod loss;
+mod settings;
+
+pub use settings::Settings;
+
+use operant_metrics::Record;
+
+use self::loss::{LossSums, SquaredError};
+use super::Declaration;
+use crate::backend::{LearnError, UpdateStats};
+use crate::config::Config;
+use crate::cpu::update::Learning;
+use crate::network::Outputs;
+
+/// PQN.
+pub const DECLARATION: Declaration = Declaration {
+    keys: Settings::KEYS,
+    preset: include_str!("preset.toml"),
+    losses: &["td_loss", "q_values", "epsilon", "grad_norm", "learning_rate"],
+    outputs: Outputs::ActionValues,
+    exploration,
+    return_lambda: |config| config.algorithms.pqn.q_lambda,
+    has_statistics: |_| false,
+    problem: |_| None,
+    update,
+};
+
+/// Share of random actions in the rollout of update number `update` (4).
+fn exploration(config: &Config, update: u64) -> f64 {
+    let Settings { start_e, end_e, exploration_fraction, .. } = config.algorithms.pqn;
+    let falling = exploration_fraction * config.updates() as f64;
+    let done = if falling > 0.0 { (update as f64 / falling).min(1.0) } else { 1.0 };
+    start_e + (end_e - start_e) * done
+}
+
+/// The epochs of an update (7 to 10).
+fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
+    let config = learning.config;
+    let (learning_rate, epsilon) = (learning.learning_rate(), exploration(config, learning.number()));
+    let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
+    learning.epochs(&mut |minibatches| {
+        while epochs < config.update_epochs {
+            means = Means::default();
+            for minibatch in 0..minibatches.count() {
+                let size = minibatches.size(minibatch);
+                let loss = SquaredError::new(size);
+                let (sums, norm) = minibatches.gradient(epochs, minibatch, Box::new(loss))?;
+                let sums = LossSums::of(sums);
+                if norm.is_finite() && sums.squares.is_finite() {
+                    minibatches.step(norm, learning_rate);
+                    means.add(&sums, size, norm);
+                } else {
+                    minibatches.skip();
+                    nonfinite += 1;
+                }
+            }
+            epochs += 1;
+        }
+        Ok(())
+    })?;
+    let metrics = Record { epsilon, learning_rate, ..means.metrics() };
+    Ok(UpdateStats { epochs, nonfinite, metrics, ..UpdateStats::default() })
+}
+
+/// Means over the minibatches of an epoch.
+#[derive(Debug, Clone, Copy, Default)]
+struct Means {
+    minibatches: f64,
+    sums: LossSums,
+    norms: f64,
+}
+
+impl Means {
+    fn add(&mut self, sums: &LossSums, size: usize, norm: f64) {
+        self.minibatches += 1.0;
+        self.norms += norm;
+        self.sums.squares += sums.squares / size as f64;
+        self.sums.values += sums.values / size as f64;
+    }
+
+    /// The means, NaN if every minibatch was skipped.
+    fn metrics(&self) -> Record {
+        let n = self.minibatches;
+        Record {
+            td_loss: self.sums.squares / n,
+            q_values: self.sums.values / n,
+            grad_norm: self.norms / n,
+            ..Record::default()
+        }
+    }
+}

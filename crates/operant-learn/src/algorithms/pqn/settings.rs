@@ -1,0 +1,28 @@
+//! The hyperparameters of PQN alone, under CleanRL's names.
+
+use crate::algorithms::Algorithm;
+use crate::config::Config;
+use crate::settings;
+
+settings! {
+    /// What PQN has besides what every algorithm has.
+    pub struct Settings;
+    in KeyGroup::Algorithm(Algorithm::Pqn);
+    /// Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout
+    q_lambda: f64 [Kind::Real(Range::Unit)] = 0.65;
+    /// Share of random actions in the first rollout
+    start_e: f64 [Kind::Real(Range::Unit)] = 1.0;
+    /// Share of random actions once it has fallen, and in evaluations with sampled actions
+    end_e: f64 [Kind::Real(Range::Unit)] = 0.05;
+    /// Share of `total_timesteps` over which it falls linearly
+    exploration_fraction: f64 [Kind::Real(Range::Unit)] = 0.5;
+}
+
+impl Config {
+    /// The same configuration with other settings of PQN.
+    #[must_use]
+    pub fn pqn(mut self, change: impl FnOnce(&mut Settings)) -> Self {
+        change(&mut self.algorithms.pqn);
+        self
+    }
+}
