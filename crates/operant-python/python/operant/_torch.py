@@ -150,10 +150,18 @@ def _cell(shape: dict[str, Any], inputs: int) -> nn.Module:
     return {"gru": nn.GRUCell, "lstm": nn.LSTMCell}[shape["cell"]](inputs, shape["width"])
 
 
+def _explored(values: Tensor, exploration: float) -> torch.distributions.Distribution:
+    """The greatest of `values`, `(N, choices)`, or with a probability of `exploration` any legal one."""
+    legal = (values > _ILLEGAL).to(values.dtype)
+    greatest = nn.functional.one_hot(values.argmax(1), values.shape[1]).to(values.dtype)
+    probs = (1 - exploration) * greatest + exploration * legal / legal.sum(1, keepdim=True)
+    return torch.distributions.Categorical(probs=probs, validate_args=False)
+
+
 class ActorCritic(nn.Module):
     """The network of a policy, its normalisation and its bounds. `operant.load(...).to_torch()` makes it.
 
-    `forward(obs)` returns logits of discrete actions or means of continuous ones, `(N, A)`, and values, `(N,)`. Observations are tensors, or
+    `forward(obs)` returns logits of discrete actions, means of continuous ones or action values, `(N, A)`, and values, `(N,)`. Observations are tensors, or
     dictionaries and tuples of tensors, as the environment has them. With memory, `forward(obs, state)` also returns the state after the step, `(N, state_size)`;
     a state of zeros, or None, begins an episode.
     """
@@ -194,7 +202,11 @@ class ActorCritic(nn.Module):
                 if metadata.get("layer_norm"):
                     layers[f"{k}"].add_module("norm", nn.LayerNorm(width))
             self.add_module(trunk, nn.ModuleDict(layers))
-        self.policy, self.value = dense("policy"), dense("value")
+        self.exploration: float | None = metadata.get("exploration")
+        if self.exploration is None:
+            self.policy, self.value = dense("policy"), dense("value")
+        else:
+            self.q = dense("q")
         if "log_std" in arrays:
             self.log_std = nn.Parameter(torch.zeros(len(arrays["log_std"])))
             for name in ("action_low", "action_high"):
@@ -202,7 +214,8 @@ class ActorCritic(nn.Module):
         self.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
 
     def forward(self, obs: Any, state: Tensor | None = None) -> tuple[Tensor, ...]:
-        dtype = self.policy.weight.dtype
+        head = self.policy if self.exploration is None else self.q
+        dtype = head.weight.dtype
         given = _translate.taken_apart(self.obs_space, obs, "obs")
         x = self.obs_norm(torch.cat([part(x, dtype) for part, x in zip(self.parts, given, strict=True)], 1))
         before = x.new_zeros(len(x), self.state_size) if state is None else state
@@ -213,11 +226,15 @@ class ActorCritic(nn.Module):
         actor, critic = (hidden[trunk] for trunk in self.trunks)
         if self.items:
             # A query of the state's features scores the features of the candidates.
-            query, candidates = self.policy(actor[:, 0]), actor[:, 1:]
+            query, candidates = head(actor[:, 0]), actor[:, 1:]
             outputs = (candidates @ query.unsqueeze(2)).squeeze(2) / math.sqrt(query.shape[1])
-            values = self.value(critic[:, 0]).squeeze(1)
+            critic = critic[:, 0]
         else:
-            outputs, values = self.policy(actor), self.value(critic).squeeze(1)
+            outputs = head(actor)
+        if self.exploration is None:
+            values = self.value(critic).squeeze(1)
+        else:
+            values = torch.stack([part.amax(1) for part in outputs.split(self.choices, 1)]).mean(0)
         return (outputs, values, torch.cat(after, 1)) if self.state_size else (outputs, values)
 
     def _hidden(self, trunk: str, x: Tensor, before: Tensor, after: list[Tensor]) -> tuple[Tensor, Tensor]:
@@ -255,7 +272,8 @@ class ActorCritic(nn.Module):
         action_mask: Tensor | None = None,
         state: Tensor | None = None,
     ) -> list[torch.distributions.Distribution]:
-        """The distribution of each component of the action; for continuous actions one over `(N, A)`, not clipped."""
+        """The distribution of each component of the action; for continuous actions one over `(N, A)`, not clipped; of action values the greatest, or
+        with a probability of `exploration` any legal choice."""
         return self._distribution(self(obs, state)[0], action_mask)
 
     def _distribution(
@@ -273,6 +291,8 @@ class ActorCritic(nn.Module):
                 raise ValueError("action_mask: a component has no legal choice")
             outputs = torch.where(action_mask.bool(), outputs, _ILLEGAL)
         parts = outputs.split(self.choices, 1)
+        if self.exploration is not None:
+            return [_explored(part, self.exploration) for part in parts]
         return [torch.distributions.Categorical(logits=part, validate_args=False) for part in parts]
 
     def act(

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use operant_env::{ActionSpace, ObsSpace, OwnSpaces};
 use operant_learn::TrainedPolicy;
-use operant_learn::network::{Conv, Core, Embed, EmbedPart, Image};
+use operant_learn::network::{Conv, Core, Embed, EmbedPart, Image, Outputs};
 use safetensors::tensor::{self, Dtype, TensorView};
 use serde_json::{Value, json};
 
@@ -124,6 +124,7 @@ pub fn metadata(saved: &SavedPolicy) -> String {
         "state_size": network.states,
         "activation": architecture.activation.name(),
         "shared_trunk": architecture.shared_trunk,
+        "exploration": (architecture.outputs == Outputs::ActionValues).then_some(architecture.exploration),
         "clip_obs": obs_norm.as_ref().map(|norm| norm.clip),
     })
     .to_string()

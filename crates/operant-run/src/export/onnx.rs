@@ -8,15 +8,16 @@
 //!           core_state   (batch, S) float, of policies with memory: zeros where an episode begins, else the last next_core_state
 //! outputs   action       greedy: (batch) or (batch, components) int64, or (batch, A) float within the bounds; in the environment's own
 //!                        shape, type and numbers if it has any, and `action.KEY` for each array of a Dict or Tuple
-//!           logits       (batch, A), illegal choices at -1e8; of a continuous policy `mean` (batch, A) and `log_std` (A)
-//!           value        (batch)
+//!           logits       (batch, A), illegal choices at -1e8; of a continuous policy `mean` (batch, A) and `log_std` (A); of action
+//!                        values `q_values` (batch, A), illegal choices at -1e8
+//!           value        (batch); of action values the greatest, the mean over components
 //!           next_core_state (batch, S), of policies with memory
 //! ```
 
 use std::collections::HashSet;
 
 use operant_env::{ActionSpace, ObsSpace, OwnArray, OwnSpace, OwnSpaces};
-use operant_learn::network::{Cell, CellSpec, Embed, Form, LayerSpec, Pointer, Pool};
+use operant_learn::network::{Cell, CellSpec, Embed, Form, LayerSpec, Outputs, Pointer, Pool};
 use operant_learn::{Activation, TrainedPolicy};
 use prost::Message;
 
@@ -36,8 +37,8 @@ const LOG_STD: &str = "log_std.parameter";
 const STATE: &str = "core_state";
 
 /// Inputs and outputs whose names parts of an observation cannot have.
-const OTHERS: [&str; 8] =
-    ["action", "logits", "value", "mean", "log_std", "action_mask", STATE, "next_core_state"];
+const OTHERS: [&str; 9] =
+    ["action", "logits", "q_values", "value", "mean", "log_std", "action_mask", STATE, "next_core_state"];
 
 /// How the builder marks names of inputs that hold observations, and what [`Builder::finish`] puts before names of inner results. No part has a
 /// name with a dot.
@@ -297,11 +298,12 @@ impl Builder {
     /// The logits of all actions under this name.
     fn logits(&mut self, policy: &TrainedPolicy, trunk: &str, hidden: &str, output: &str) {
         let state = self.seen(policy, trunk, hidden);
+        let name = if has_values(policy) { "q" } else { "policy" };
         let Some(pointer) = head(policy, trunk) else {
-            self.dense("policy", &state, output);
+            self.dense(name, &state, output);
             return;
         };
-        let query = self.dense("policy", &state, "query");
+        let query = self.dense(name, &state, "query");
         let column = self.ints("query.shape", &[0, pointer.width, 1]);
         let query = self.node("Reshape", &[&query, &column], "query_column", vec![]);
         let others = self.ints("candidates.items", &(1..=pointer.choices).collect::<Vec<_>>());
@@ -487,9 +489,13 @@ impl Builder {
         let own = own.map(|own| &own.action);
         match &policy.actions {
             ActionSpace::Discrete(choices) => {
-                let output = if policy.masked { "logits_of_all" } else { "logits" };
-                self.logits(policy, trunk, &hidden, output);
-                self.choices(choices, policy.masked, own);
+                let shown = if has_values(policy) { "q_values" } else { "logits" };
+                let all = if policy.masked { format!("{shown}_of_all") } else { shown.to_owned() };
+                self.logits(policy, trunk, &hidden, &all);
+                self.choices(choices, (&all, shown), own);
+                if has_values(policy) {
+                    self.greatest(choices, &all);
+                }
             }
             ActionSpace::Box { low, .. } => {
                 let mean = self.dense("policy", &hidden, "mean");
@@ -507,17 +513,38 @@ impl Builder {
         }
     }
 
-    /// Masked logits, and the argmax of each component (the first of equal ones).
-    fn choices(&mut self, choices: &[usize], masked: bool, own: Option<&OwnSpace>) {
+    /// The greatest value of each component, and the mean over them.
+    fn greatest(&mut self, choices: &[usize], values: &str) {
+        let axis = self.ints("value.axis", &[1]);
+        let (mut first, mut sum) = (0, None);
+        for (k, &count) in choices.iter().enumerate() {
+            let own = |what: &str| format!("value.{k}.{what}");
+            let (start, end) = (self.ints(&own("start"), &[first]), self.ints(&own("end"), &[first + count]));
+            first += count;
+            let part = self.node("Slice", &[values, &start, &end, &axis], &own("choices"), vec![]);
+            let reduced = vec![Attribute::ints("axes", &[1]), Attribute::int("keepdims", 0)];
+            let greatest = self.node("ReduceMax", &[&part], &own("greatest"), reduced);
+            sum = Some(match sum {
+                None => greatest,
+                Some(sum) => self.node("Add", &[&sum, &greatest], &own("sum"), vec![]),
+            });
+        }
+        let share = self.floats("value.share", &[], &[1.0 / choices.len() as f32]);
+        self.node("Mul", &[&sum.unwrap_or_default(), &share], "value", vec![]);
+        self.output("value", FLOAT, &[]);
+    }
+
+    /// `all` logits or values, masked as `shown` if that is another name, and the argmax of each component (the first of equal ones).
+    fn choices(&mut self, choices: &[usize], (values, shown): (&str, &str), own: Option<&OwnSpace>) {
         let all: usize = choices.iter().sum();
-        if masked {
+        if values != shown {
             self.input("action_mask", BOOL, &[all]);
             let illegal = self.floats("illegal", &[], &[ILLEGAL]);
-            self.node("Where", &["action_mask", "logits_of_all", &illegal], "logits", vec![]);
+            self.node("Where", &["action_mask", values, &illegal], shown, vec![]);
         }
         let argmax = |keep| vec![Attribute::int("axis", 1), Attribute::int("keepdims", keep)];
         if let ([_], None) = (choices, own) {
-            self.node("ArgMax", &["logits"], "action", argmax(0));
+            self.node("ArgMax", &[shown], "action", argmax(0));
             self.output("action", INT64, &[]);
         } else {
             let axis = self.ints("component.axis", &[1]);
@@ -527,7 +554,7 @@ impl Builder {
                 let start = self.ints(&format!("component.{k}.start"), &[first]);
                 let end = self.ints(&format!("component.{k}.end"), &[first + count]);
                 first += count;
-                let inputs = ["logits", &start, &end, &axis];
+                let inputs = [shown, &start, &end, &axis];
                 let part = self.node("Slice", &inputs, &format!("component.{k}.logits"), vec![]);
                 parts.push(self.node("ArgMax", &[&part], &format!("component.{k}.action"), argmax(1)));
             }
@@ -543,7 +570,7 @@ impl Builder {
                 }
             }
         }
-        self.output("logits", FLOAT, &[all]);
+        self.output(shown, FLOAT, &[all]);
     }
 
     /// The actions `all`, `(batch, numbers)` of type `from`, as the environment takes them: an output for each array of its space.
@@ -587,6 +614,9 @@ impl Builder {
     }
 
     fn critic(&mut self, policy: &TrainedPolicy, obs: &str) {
+        if has_values(policy) {
+            return;
+        }
         let trunk = if policy.network.architecture.shared_trunk { "trunk" } else { "critic" };
         let hidden = self.hidden(policy, trunk, obs);
         let state = self.seen(policy, trunk, &hidden);
@@ -595,6 +625,11 @@ impl Builder {
         self.node("Squeeze", &[&column, &axis], "value", vec![]);
         self.output("value", FLOAT, &[]);
     }
+}
+
+/// Whether the network computes action values.
+fn has_values(policy: &TrainedPolicy) -> bool {
+    policy.network.architecture.outputs == Outputs::ActionValues
 }
 
 /// The head over a trunk's items, if it has any.

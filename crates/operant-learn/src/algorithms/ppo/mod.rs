@@ -46,7 +46,7 @@ pub const DECLARATION: Declaration = Declaration {
     update,
 };
 
-/// The epochs of an update (14 to 20).
+/// The epochs of an update (21 to 32), and what they report.
 fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
     let (config, layout) = (learning.config, learning.batch.layout());
     let settings = &config.algorithms.ppo;

@@ -27,7 +27,7 @@ pub const DECLARATION: Declaration = Declaration {
     update,
 };
 
-/// Share of random actions in the rollout of update number `update` (4).
+/// Share of random actions in the rollout of update number `update` (5).
 fn exploration(config: &Config, update: u64) -> f64 {
     let Settings { start_e, end_e, exploration_fraction, .. } = config.algorithms.pqn;
     let falling = exploration_fraction * config.updates() as f64;
@@ -35,7 +35,7 @@ fn exploration(config: &Config, update: u64) -> f64 {
     start_e + (end_e - start_e) * done
 }
 
-/// The epochs of an update (7 to 10).
+/// The epochs of an update (10 to 13), and what they report.
 fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
     let config = learning.config;
     let (learning_rate, epsilon) = (learning.learning_rate(), exploration(config, learning.number()));
