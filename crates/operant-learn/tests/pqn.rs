@@ -7,7 +7,7 @@ use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::update::Learner;
 use operant_learn::network::{Head, Input};
 use operant_learn::{
-    Activation, Backend, Config, CoreKind, EvalActions, LearnError, LearnerState, Snapshot, UpdateStats, cpu,
+    Activation, Config, CoreKind, EvalActions, LearnError, LearnerState, Snapshot, UpdateStats, cpu,
 };
 use operant_parity::{distance, reference};
 use rayon::ThreadPoolBuilder;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use operant_env::{ActionSpace, ObsSpace};
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 use operant_learn::network::{
-    Architecture, Cell, Conv, Core, Embed, Head, Image, Input, Network, Pool, init_params,
+    Architecture, Cell, Conv, Core, Embed, Head, Image, Input, Network, Outputs, Pool, init_params,
 };
 use operant_learn::{Activation, ObsNorm, TrainedPolicy};
 use operant_run::{SavedPolicy, export};
@@ -38,6 +38,8 @@ struct Layers<'a> {
     pool: Option<Pool>,
     /// Items of a pointer head.
     items: Option<usize>,
+    /// Whether it computes action values instead of a policy and a value.
+    values: bool,
 }
 
 fn saved(
@@ -47,7 +49,7 @@ fn saved(
     shared_trunk: bool,
     layers: Layers<'_>,
 ) -> SavedPolicy {
-    let Layers { conv, core, pool, items } = layers;
+    let Layers { conv, core, pool, items, values } = layers;
     let features = obs.features();
     let input = if obs.is_binary() { Input::Bits(features) } else { Input::Dense(features) };
     let obs_norm =
@@ -77,8 +79,10 @@ fn saved(
         layer_norm: embed.is_some(),
         core,
         activation,
-        shared_trunk,
+        shared_trunk: shared_trunk || values,
         head,
+        outputs: if values { Outputs::ActionValues } else { Outputs::PolicyAndValue },
+        exploration: 0.0,
         log_std_init: -0.5,
     });
     let params = init_params(&network, 3).iter().map(|x| 3.0 * x).collect();
@@ -176,17 +180,18 @@ fn compare(python: &Path, saved: &SavedPolicy) {
             assert!((ours - theirs).abs() <= 1e-5 * scale, "{name}: {ours} and {theirs}");
         }
     };
+    let name = match saved.policy.network.architecture.outputs {
+        Outputs::PolicyAndValue => "logits",
+        Outputs::ActionValues => "q_values",
+    };
     if saved.policy.masked {
-        let theirs = read(&at("logits"));
+        let theirs = read(&at(name));
         for ((ours, theirs), legal) in logits.iter().zip(theirs).zip(&legal) {
             let expected = if *legal == 1 { *ours } else { -1e8 };
-            assert!((theirs - expected).abs() <= 1e-4, "logits: {expected} and {theirs}");
+            assert!((theirs - expected).abs() <= 1e-4, "{name}: {expected} and {theirs}");
         }
     } else {
-        close(
-            if matches!(saved.policy.actions, ActionSpace::Box { .. }) { "mean" } else { "logits" },
-            &logits,
-        );
+        close(if matches!(saved.policy.actions, ActionSpace::Box { .. }) { "mean" } else { name }, &logits);
     }
     close("value", &values);
     if !states.is_empty() {
@@ -293,9 +298,20 @@ fn onnxruntime_computes_what_the_engine_does() {
         let layers = Layers { conv, pool: Some(pool), ..Layers::default() };
         compare(Path::new(&python), &saved(symbols.clone(), four(), true, false, layers));
     }
+    let floats = ObsSpace::symmetric(&[1.0; 5]);
+    for (actions, masked, core) in [
+        (four(), false, None),
+        (ActionSpace::Discrete(vec![3, 6, 4]), true, None),
+        (ActionSpace::Discrete(vec![3, 6]), false, core(Cell::Gru, 9, 1)),
+    ] {
+        let layers = Layers { core, values: true, ..Layers::default() };
+        compare(Path::new(&python), &saved(floats.clone(), actions, masked, true, layers));
+    }
     let candidates = parts(&[("now", &index(&[3, 2], &[7, 5])), ("next", &index(&[4, 3, 2], &[7, 5]))]);
     for (shared_trunk, pool) in [(true, None), (false, None), (false, Some(Pool::Concat))] {
         let layers = Layers { pool, items: Some(5), ..Layers::default() };
         compare(Path::new(&python), &saved(candidates.clone(), four(), true, shared_trunk, layers));
     }
+    let layers = Layers { items: Some(5), values: true, ..Layers::default() };
+    compare(Path::new(&python), &saved(candidates, four(), true, true, layers));
 }

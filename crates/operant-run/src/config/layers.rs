@@ -8,7 +8,7 @@ use operant_env::OptionValue;
 use operant_learn::Config;
 use operant_learn::algorithms::Algorithm;
 use operant_learn::presets::GPU_TABLE;
-use operant_learn::setting::{Key, KeyGroup, Refusal};
+use operant_learn::setting::{Key, Refusal};
 use toml::{Table, Value};
 
 use super::RunConfig;
@@ -118,70 +118,13 @@ impl Layers {
     }
 
     /// The values of a table of a preset.
-    fn preset_table(&self, table: Option<Value>, origin: &Origin) -> Result<Entries> {
+    pub(super) fn preset_table(&self, table: Option<Value>, origin: &Origin) -> Result<Entries> {
         let mut entries = Entries::new();
         for (key, value) in table.as_ref().and_then(Value::as_table).into_iter().flatten() {
             let known = keys::find(key).ok_or_else(|| self.unknown(key, origin))?;
             entries.insert(known.name, accepted(known, value.clone(), origin.clone())?);
         }
         Ok(entries)
-    }
-
-    /// The values for the run's algorithm. Presets are those of PPO. Where the run has another algorithm, their facts about
-    /// the environment stay; its hyperparameters give way to what the algorithm sets, and to its table in the preset.
-    ///
-    /// # Errors
-    /// When the user set a key of another algorithm.
-    pub(super) fn with_algorithm(mut self) -> Result<Self> {
-        let algorithm = |entry: Option<&Entry>| {
-            let name = entry.and_then(|entry| entry.value.as_str()).unwrap_or_default();
-            Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name).unwrap_or(Algorithm::Ppo)
-        };
-        let chosen = algorithm(self.entries.get("algorithm"));
-        for key in keys() {
-            let Some(entry) = self.entries.get(key.name) else { continue };
-            if let KeyGroup::Algorithm(other) = key.group
-                && other != chosen
-                && entry.origin.is_explicit()
-            {
-                let what = format!(
-                    "{} is a setting of algorithm = \"{other}\", and the run has \"{chosen}\"",
-                    key.name
-                );
-                let remedy = format!("remove it, or set algorithm = \"{other}\"");
-                return Err(Error::usage(what).at(entry.origin.to_string()).remedy(remedy));
-            }
-        }
-        // Presets are PPO's, with a table for each other algorithm.
-        if chosen == Algorithm::Ppo {
-            return Ok(self);
-        }
-        self.gpu.clear();
-        let defaults = Table::try_from(Config::default()).expect("settings are TOML");
-        let is_of_preset = |entry: &Entry| matches!(entry.origin, Origin::Preset(_));
-        for key in keys().filter(|key| key.group.is_learned() && key.group != KeyGroup::Network) {
-            if let (Some(entry), Some(default)) = (self.entries.get_mut(key.name), defaults.get(key.name))
-                && is_of_preset(entry)
-                && key.name != "total_timesteps"
-            {
-                *entry = Entry { value: default.clone(), origin: Origin::Default };
-            }
-        }
-        let own: Table = chosen.declaration().preset.parse().expect("the preset of an algorithm is TOML");
-        let own = self.preset_table(Some(Value::Table(own)), &Origin::Algorithm(chosen))?;
-        let of_env = self.of_algorithms.iter().filter(|(algorithm, _)| *algorithm == chosen);
-        let of_env: Vec<_> = of_env.flat_map(|(_, entries)| entries.clone()).collect();
-        for (key, entry) in own {
-            if self.entries.get(key).is_none_or(|below| below.origin == Origin::Default) {
-                self.entries.insert(key, entry);
-            }
-        }
-        for (key, entry) in of_env {
-            if self.entries.get(key).is_none_or(|below| !below.origin.is_explicit()) {
-                self.entries.insert(key, entry);
-            }
-        }
-        Ok(self)
     }
 
     /// A file that must exist, such as `--config` names. One that ends in .yml or .yaml is read as a hyperparameter file of RL Baselines3 Zoo.

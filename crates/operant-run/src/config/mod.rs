@@ -13,6 +13,7 @@
 //! A setting is one row: of [`operant_learn::Config`] for the learner, of [`RunConfig`] for a run. Its field, default, range, variable,
 //! flag and documentation follow from the row.
 
+mod algorithm;
 mod device_request;
 mod doc;
 mod elsewhere;

@@ -516,21 +516,17 @@ impl Builder {
     /// The greatest value of each component, and the mean over them.
     fn greatest(&mut self, choices: &[usize], values: &str) {
         let axis = self.ints("value.axis", &[1]);
-        let (mut first, mut sum) = (0, None);
+        let (mut first, mut parts) = (0, Vec::new());
         for (k, &count) in choices.iter().enumerate() {
             let own = |what: &str| format!("value.{k}.{what}");
             let (start, end) = (self.ints(&own("start"), &[first]), self.ints(&own("end"), &[first + count]));
             first += count;
             let part = self.node("Slice", &[values, &start, &end, &axis], &own("choices"), vec![]);
             let reduced = vec![Attribute::ints("axes", &[1]), Attribute::int("keepdims", 0)];
-            let greatest = self.node("ReduceMax", &[&part], &own("greatest"), reduced);
-            sum = Some(match sum {
-                None => greatest,
-                Some(sum) => self.node("Add", &[&sum, &greatest], &own("sum"), vec![]),
-            });
+            parts.push(self.node("ReduceMax", &[&part], &own("greatest"), reduced));
         }
-        let share = self.floats("value.share", &[], &[1.0 / choices.len() as f32]);
-        self.node("Mul", &[&sum.unwrap_or_default(), &share], "value", vec![]);
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        self.node("Mean", &parts, "value", vec![]);
         self.output("value", FLOAT, &[]);
     }
 

@@ -1,0 +1,138 @@
+//! The values of a configuration that depend on the run's algorithm.
+
+use operant_learn::Config;
+use operant_learn::algorithms::Algorithm;
+use toml::{Table, Value};
+
+use super::keys::keys;
+use super::layers::Layers;
+use super::origin::{Entry, Origin};
+use super::KeyGroup;
+use crate::error::{Error, Result};
+
+impl Layers {
+    /// The values for the run's algorithm. Presets are those of PPO. Where the run has another algorithm, their facts about
+    /// the environment stay; its hyperparameters give way to what the algorithm sets, and to its table in the preset.
+    ///
+    /// # Errors
+    /// When the user set a key of another algorithm.
+    pub(super) fn with_algorithm(mut self) -> Result<Self> {
+        let algorithm = |entry: Option<&Entry>| {
+            let name = entry.and_then(|entry| entry.value.as_str()).unwrap_or_default();
+            Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name).unwrap_or(Algorithm::Ppo)
+        };
+        let chosen = algorithm(self.entries.get("algorithm"));
+        for key in keys() {
+            let Some(entry) = self.entries.get(key.name) else { continue };
+            if let KeyGroup::Algorithm(other) = key.group
+                && other != chosen
+                && entry.origin.is_explicit()
+            {
+                let what = format!(
+                    "{} is a setting of algorithm = \"{other}\", and the run has \"{chosen}\"",
+                    key.name
+                );
+                let remedy = format!("remove it, or set algorithm = \"{other}\"");
+                return Err(Error::usage(what).at(entry.origin.to_string()).remedy(remedy));
+            }
+        }
+        // Presets are PPO's, with a table for each other algorithm.
+        if chosen == Algorithm::Ppo {
+            return Ok(self);
+        }
+        self.gpu.clear();
+        let defaults = Table::try_from(Config::default()).expect("settings are TOML");
+        let is_of_preset = |entry: &Entry| matches!(entry.origin, Origin::Preset(_));
+        for key in keys().filter(|key| key.group.is_learned() && key.group != KeyGroup::Network) {
+            if let (Some(entry), Some(default)) = (self.entries.get_mut(key.name), defaults.get(key.name))
+                && is_of_preset(entry)
+                && key.name != "total_timesteps"
+            {
+                *entry = Entry { value: default.clone(), origin: Origin::Default };
+            }
+        }
+        let own: Table = chosen.declaration().preset.parse().expect("the preset of an algorithm is TOML");
+        let own = self.preset_table(Some(Value::Table(own)), &Origin::Algorithm(chosen))?;
+        let of_env = self.of_algorithms.iter().filter(|(algorithm, _)| *algorithm == chosen);
+        let of_env: Vec<_> = of_env.flat_map(|(_, entries)| entries.clone()).collect();
+        for (key, entry) in own {
+            if self.entries.get(key).is_none_or(|below| below.origin == Origin::Default) {
+                self.entries.insert(key, entry);
+            }
+        }
+        for (key, entry) in of_env {
+            if self.entries.get(key).is_none_or(|below| !below.origin.is_explicit()) {
+                self.entries.insert(key, entry);
+            }
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{EnvFacts, Requested};
+
+    const PRESET: &str = "solved_at = 475.0\ntotal_timesteps = 9000\nnum_envs = 64\nclip_coef = 0.3\nhidden = [32]\n\
+                          [gpu]\nnum_envs = 4096\n[pqn]\nq_lambda = 0.5\nnum_envs = 8\n";
+
+    fn requested(settings: &[&str]) -> Result<Requested> {
+        let facts = EnvFacts { name: "game".into(), preset: Some(PRESET.into()), ..EnvFacts::default() };
+        let mut layers = Layers::new(facts)?;
+        settings.iter().try_for_each(|setting| layers.set(setting))?;
+        layers.build()
+    }
+
+    #[test]
+    fn another_algorithm_keeps_what_the_preset_says_about_the_environment() {
+        let ppo = requested(&[]).expect("valid");
+        assert_eq!((ppo.settings.learner.num_envs, ppo.has_gpu_preset()), (64, true));
+        assert!(!ppo.to_toml(false).contains("q_lambda"), "{}", ppo.to_toml(false));
+        let pqn = requested(&["algorithm=pqn", "end_e=0.1"]).expect("valid");
+        let shown = pqn.to_toml(true);
+        for (line, origin) in [
+            ("solved_at = 475.0", "preset game"),
+            ("total_timesteps = 9000", "preset game"),
+            ("hidden = [32]", "preset game"),
+            ("layer_norm = true", "default of pqn"),
+            ("q_lambda = 0.5", "preset game [pqn]"),
+            ("num_envs = 8", "preset game [pqn]"),
+            ("end_e = 0.1", "--set"),
+            ("num_minibatches = 4", "default"),
+        ] {
+            let found = shown.lines().find(|text| text.starts_with(&format!("{line} ")));
+            assert!(found.is_some_and(|text| text.ends_with(&format!("# {origin}"))), "{line}: {shown}");
+        }
+        assert!(!shown.contains("clip_coef") && !pqn.has_gpu_preset(), "{shown}");
+        assert_eq!(pqn.settings.learner.algorithms.pqn.q_lambda, 0.5);
+        // Both orders, since a later layer may set the algorithm.
+        assert_eq!(requested(&["end_e=0.1", "algorithm=pqn"]).expect("valid"), pqn);
+    }
+
+    #[test]
+    fn a_setting_of_another_algorithm_is_one_error_that_names_it() {
+        for (settings, parts) in [
+            (["algorithm=pqn", "clip_coef=0.1"], ["clip_coef", "\"ppo\""]),
+            (["algorithm=ppo", "q_lambda=0.1"], ["q_lambda", "\"pqn\""]),
+        ] {
+            let error = requested(&settings).expect_err("refused").to_string();
+            assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+        }
+        let error = requested(&["algorithm=dqn"]).expect_err("refused").to_string();
+        assert!(error.contains("ppo, pqn"), "{error}");
+    }
+
+    #[test]
+    fn a_run_resumes_with_its_algorithm() {
+        let saved = requested(&["algorithm=pqn"]).expect("valid").settings.to_saved_toml();
+        assert!(saved.contains("algorithm = \"pqn\"") && !saved.contains("clip_coef"), "{saved}");
+        let error = requested(&[]).expect("valid").resuming(&saved, "run").expect_err("another");
+        assert!(error.to_string().contains("algorithm"), "{error}");
+        assert!(requested(&["algorithm=pqn"]).expect("valid").resuming(&saved, "run").is_ok());
+        // A run of a version that had one algorithm.
+        let earlier: String = requested(&[]).expect("valid").settings.to_saved_toml();
+        let earlier = earlier.replace("algorithm = \"ppo\"\n", "");
+        assert!(requested(&[]).expect("valid").resuming(&earlier, "run").is_ok());
+    }
+}
