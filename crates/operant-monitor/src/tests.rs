@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use operant_metrics::{Health, Identity, Level, Ring, RingOptions, RunState, create_in};
+use operant_metrics::{Health, Identity, Level, Ring, RunState, create_in};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
@@ -27,7 +27,7 @@ const UPDATES: u64 = 2000;
 fn ring(dir: &Path, name: &str, updates: u64, seed: u64) -> Ring {
     let identity =
         Identity { started_unix_ns: 1_700_000_000_000_000_000, ..synthetic::identity(name, UPDATES) };
-    let mut ring = create_in(dir, &identity, &RingOptions::default()).unwrap();
+    let mut ring = create_in(dir, &identity, &synthetic::options()).unwrap();
     for i in 1..=updates {
         ring.writer.refill(&synthetic::record(i, UPDATES, seed));
     }
@@ -197,7 +197,7 @@ fn a_copied_directory_is_a_run_of_its_own() {
     std::fs::create_dir(&rings).unwrap();
     let dir = std::fs::canonicalize(ended_run(parent.path(), "night", 600, "")).unwrap();
     let identity = Identity { dir: dir.clone(), pid: 7, ..synthetic::identity("night", UPDATES) };
-    let mut live = create_in(&rings, &identity, &RingOptions::default()).unwrap();
+    let mut live = create_in(&rings, &identity, &synthetic::options()).unwrap();
     live.writer.publish(&synthetic::record(700, UPDATES, 0));
     let copy = ended_run(parent.path(), "copy", 600, "");
     for dir in [&dir, &copy] {
@@ -241,7 +241,7 @@ fn a_run_that_is_resumed_goes_on_from_its_new_ring() {
     let mut app = monitor_of(parent.path(), &["night"]);
     assert!(app.runs.shown().is_some_and(|run| run.is_recorded() && run.last_update == 600));
     let identity = Identity { dir, ..synthetic::identity("night", UPDATES) };
-    let mut resumed = create_in(&rings, &identity, &RingOptions::default()).unwrap();
+    let mut resumed = create_in(&rings, &identity, &synthetic::options()).unwrap();
     resumed.writer.set_state(RunState::Running, "");
     resumed.writer.publish(&synthetic::record(601, UPDATES, 0));
     app.advance(Duration::from_secs(1), 0);

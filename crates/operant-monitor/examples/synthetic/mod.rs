@@ -93,12 +93,27 @@ pub fn record(i: u64, updates: u64, seed: u64) -> Record {
     }
 }
 
+/// The options of the ring of a run of PPO.
+pub fn options() -> RingOptions {
+    let losses = &[
+        "policy_loss",
+        "value_loss",
+        "entropy",
+        "approx_kl",
+        "clipfrac",
+        "explained_variance",
+        "grad_norm",
+        "learning_rate",
+    ];
+    RingOptions { losses, ..RingOptions::default() }
+}
+
 /// The ring, in `dir`, of a live run called `long` with a long history.
 ///
 /// # Errors
 /// When it cannot be made there.
 pub fn long_run(dir: &Path, updates: u64, total: u64) -> Result<Ring, RingError> {
-    let mut ring = create_in(dir, &identity("long", total), &RingOptions::default())?;
+    let mut ring = create_in(dir, &identity("long", total), &options())?;
     for i in 1..=updates {
         ring.writer.refill(&record(i, total, 0));
     }

@@ -10,7 +10,7 @@ from typing import Literal, TypedDict
 class Settings(TypedDict, total=False):
     """Keywords of `operant.train`."""
 
-    algorithm: Literal["ppo"]
+    algorithm: Literal["ppo", "pqn"]
     seed: int
     total_timesteps: int
     learning_rate: float
@@ -50,6 +50,10 @@ class Settings(TypedDict, total=False):
     ent_coef: float
     vf_coef: float
     target_kl: float
+    q_lambda: float
+    start_e: float
+    end_e: float
+    exploration_fraction: float
     device: str | os.PathLike[str]
     precision: Literal["f32", "tf32", "bf16"]
     kernels: Literal["auto", "fused", "gemm"]
