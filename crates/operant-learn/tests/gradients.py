@@ -106,7 +106,7 @@ def core(x, trunk, case, params, state):
 
 
 def heads(case, params):
-    """Outputs of the policy and values, (sequences, steps, ...)."""
+    """Outputs of the policy and values, (sequences, steps, ...); or action values, and None."""
     activation = {"tanh": jnp.tanh, "relu": lambda x: jnp.maximum(x, 0)}[case["activation"]]
     sequences, steps, _ = case["obs"].shape
     state, hidden = case["begins"], {}
@@ -124,15 +124,19 @@ def heads(case, params):
             x = activation(normalised(x, f"{trunk}.{k}.norm", params) if case["layer_norm"] else x)
         hidden[trunk], state = core(x.reshape(sequences, steps, -1), trunk, case, params, state)
     actor, critic = (hidden.get(name, hidden.get("trunk")) for name in ("actor", "critic"))
+    head = "q" if case["algorithm"] == "pqn" else "policy"
+    weight, bias = params[f"{head}.weight"], params[f"{head}.bias"]
     if case["items"] is not None:
         # A query of the state's features, and products with those of each candidate.
-        width = params["policy.weight"].shape[0]
+        width = weight.shape[0]
         actor, critic = (x.reshape(sequences, steps, -1, width) for x in (actor, critic))
-        query = actor[:, :, 0] @ params["policy.weight"].T + params["policy.bias"]
-        policy = jnp.einsum("stah,sth->sta", actor[:, :, 1:], query) / math.sqrt(width)
-        return policy, (critic[:, :, 0] @ params["value.weight"].T + params["value.bias"])[..., 0]
-    policy = actor @ params["policy.weight"].T + params["policy.bias"]
-    return policy, (critic @ params["value.weight"].T + params["value.bias"])[..., 0]
+        query, critic = actor[:, :, 0] @ weight.T + bias, critic[:, :, 0]
+        outputs = jnp.einsum("stah,sth->sta", actor[:, :, 1:], query) / math.sqrt(width)
+    else:
+        outputs = actor @ weight.T + bias
+    if head == "q":
+        return outputs, None
+    return outputs, (critic @ params["value.weight"].T + params["value.bias"])[..., 0]
 
 
 def logprob_and_entropy(case, policy, params):
@@ -154,9 +158,22 @@ def logprob_and_entropy(case, policy, params):
     return logprob, entropy
 
 
+def squared_error(case, values):
+    """PQN's loss: the value of an action is the mean over its components."""
+    taken, first = [], 0
+    for component, count in enumerate(case["choices"]):
+        index = case["actions"][..., component].astype(int)
+        taken.append(jnp.take_along_axis(values[..., first : first + count], index[..., None], -1)[..., 0])
+        first += count
+    error = sum(taken) / len(taken) - (case["advantage"] + case["value"])
+    return 0.5 * (error**2).mean()
+
+
 def loss(params, case):
     c = case["coefficients"]
     policy, value = heads(case, params)
+    if value is None:
+        return squared_error(case, policy)
     logprob, entropy = logprob_and_entropy(case, policy, params)
     advantage = case["advantage"]
     if c["norm_adv"]:

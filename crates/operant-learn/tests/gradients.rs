@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
+use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::update::Learner;
 use operant_learn::network::{Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Pool};
 use operant_learn::{Activation, Config, CoreKind, LearnerState};
@@ -49,8 +50,9 @@ fn description() -> impl Strategy<Value = Description> {
     let pool = prop::option::of(prop::sample::select(vec![Pool::Concat, Pool::Sum, Pool::Mean]));
     let tables = (pool, 1usize..=18);
     let candidates = prop::option::weighted(0.25, (1usize..=6, 1usize..=3, 1usize..=4));
-    (any::<u64>(), shape, layers, input, head, loss, tables, candidates).prop_map(
-        |(seed, shape, layers, input, head, loss, tables, candidates)| {
+    let has_values = prop::bool::weighted(0.25);
+    (any::<u64>(), shape, layers, input, head, loss, tables, (candidates, has_values)).prop_map(
+        |(seed, shape, layers, input, head, loss, tables, (candidates, has_values))| {
             let (num_envs, length, parts, core, core_layers, width) = shape;
             let (core, head) = match candidates {
                 Some((choices, ..)) => (CoreKind::Mlp, Head::MultiDiscrete(vec![choices])),
@@ -98,7 +100,9 @@ fn description() -> impl Strategy<Value = Description> {
                 CoreKind::MinGru => (0, core_layers, length),
                 _ => (width.unwrap_or(0), core_layers, length),
             };
+            let is_pqn = has_values && matches!(head, Head::MultiDiscrete(_));
             let config = Config {
+                algorithm: if is_pqn { Algorithm::Pqn } else { Algorithm::Ppo },
                 hidden,
                 shared_trunk,
                 core,
@@ -165,6 +169,7 @@ fn to_json(case: &Case) -> Value {
         "shared_trunk": shared_trunk,
         "core": core.map(|Core { cell, width, layers }| json!({"cell": cell.name(), "width": width, "layers": layers})),
         "choices": match head { Head::MultiDiscrete(counts) => Some(counts), Head::DiagonalGaussian(_) => None },
+        "algorithm": case.config.algorithm.name(),
         "coefficients": {
             "clip_coef": case.config.algorithms.ppo.clip_coef,
             "clip_vloss": case.config.algorithms.ppo.clip_vloss,
@@ -223,6 +228,7 @@ fn gradients_are_those_of_automatic_differentiation(part: Part) {
     assert!(made.iter().any(|case| case.network.architecture.items.is_some()), "candidates were drawn");
     let cores: std::collections::BTreeSet<&str> = made.iter().map(|case| case.config.core.name()).collect();
     assert_eq!(cores.len(), 4, "every core was drawn");
+    assert!(made.iter().any(|case| case.config.algorithm == Algorithm::Pqn), "every algorithm was drawn");
     let made = part.of(5, made);
     let expected = by_jax(Path::new(&python), &made);
     let mut worst = 0.0f64;

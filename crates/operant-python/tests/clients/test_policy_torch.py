@@ -74,11 +74,15 @@ def test_a_pointer_head_scores_candidates(settings, tmp_path):
     np.testing.assert_array_equal(module.act(tensors, torch.from_numpy(legal)), policy(obs, action_mask=legal))
 
 
-@pytest.mark.parametrize("env", SETTINGS)
-def test_the_module_computes_what_the_policy_does(env, tmp_path):
+# Networks of action values.
+PQN = {"algorithm": "pqn", "num_envs": 16, "hidden": [32, 20]}
+
+
+@pytest.mark.parametrize(("env", "settings"), [*SETTINGS.items(), ("acrobot", PQN), ("test_parts", PQN)])
+def test_the_module_computes_what_the_policy_does(env, settings, tmp_path):
     run = operant.train(
         env, run_dir=tmp_path, ring=False, seed=1, total_timesteps=4096, eval_episodes=1, num_steps=64,
-        progress=False, **SETTINGS[env],
+        progress=False, **settings,
     )
     policy, module = run.policy, run.policy.to_torch()
     assert set(module.state_dict()) == set(policy.state_dict())

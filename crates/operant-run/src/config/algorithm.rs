@@ -4,10 +4,10 @@ use operant_learn::Config;
 use operant_learn::algorithms::Algorithm;
 use toml::{Table, Value};
 
+use super::KeyGroup;
 use super::keys::keys;
 use super::layers::Layers;
 use super::origin::{Entry, Origin};
-use super::KeyGroup;
 use crate::error::{Error, Result};
 
 impl Layers {
