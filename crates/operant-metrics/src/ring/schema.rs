@@ -148,7 +148,7 @@ mod tests {
         });
         assert_eq!(names(&own), names(&five));
         assert_eq!(names(&own).first().map(String::as_str), Some("policy_loss"));
-        assert_eq!(names(&own).last().map(String::as_str), Some("learning_rate"));
+        assert_eq!(names(&own).last().map(String::as_str), Some("epsilon"));
         assert_eq!(names(&Schema::own_text(&["grad_norm", "learning_rate"])), ["grad_norm", "learning_rate"]);
         assert_eq!(names("q\t1\tgauge\tlosses\tA mean.\tq\nsps\t1\tgauge\tcharts\tSpeed.\t\n"), ["q"]);
     }

@@ -82,9 +82,8 @@ const ELSEWHERE: &[(&[&str], Counterpart)] = &[
             "target_update_interval",
             "use_sde",
             "sde_sample_freq",
-            "exploration_fraction",
         ],
-        Advice("operant trains with PPO only, which does not have it; leave it out"),
+        Advice("neither PPO nor PQN has it; leave it out"),
     ),
     (
         &["render", "render_mode", "video", "capture_video"],
