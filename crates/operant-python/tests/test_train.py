@@ -420,7 +420,7 @@ def test_names_of_other_libraries_have_their_counterpart():
         ("clip_range", lambda _: 0.2, '"clip_coef" here'),
         ("timesteps", 512, '"total_timesteps" here'),
         ("env_kwargs", {}, 'env_options={"NAME": VALUE} sets an option'),
-        ("buffer_size", 512, "PPO only, which does not have it"),
+        ("buffer_size", 512, "neither PPO nor PQN has it"),
         ("resume", "x", r"`operant.resume\(RUN\)` continues a run"),
         ("gpu", True, 'device="cuda" trains on a GPU'),
     ]:

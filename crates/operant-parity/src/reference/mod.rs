@@ -248,7 +248,7 @@ fn path(network: &Network, head: &str) -> Vec<Step> {
         _ => None,
     }));
     let head_layer = layer(network, &format!("{head}.weight"), false);
-    let is_pointer = architecture.items.is_some() && head == "policy";
+    let is_pointer = architecture.items.is_some() && head != "value";
     steps.push(if is_pointer { Step::Scores(head_layer) } else { Step::Products(head_layer) });
     steps
 }
