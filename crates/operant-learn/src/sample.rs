@@ -35,7 +35,7 @@ pub struct SampleLayout {
     pub mask: usize,
     /// Words of the action mask; 0 if every action is always legal.
     pub mask_words: usize,
-    /// Words from one sample to the next: a power of two up to a cache line, then whole half-lines.
+    /// Words from one sample to the next: half a cache line, a whole one, then whole half-lines.
     pub stride: usize,
 }
 
@@ -50,7 +50,10 @@ impl SampleLayout {
         let keep = architecture.core.map(|_| value + 2);
         let mask = value + 2 + usize::from(keep.is_some());
         let words = mask + mask_words;
-        let stride = if words <= LINE { words.next_power_of_two() } else { words.next_multiple_of(LINE / 2) };
+        let stride = match words {
+            ..=LINE => words.next_power_of_two().max(LINE / 2),
+            _ => words.next_multiple_of(LINE / 2),
+        };
         Self {
             obs: 0,
             obs_words,
@@ -70,6 +73,7 @@ impl SampleLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithms::Algorithm;
     use crate::config::Config;
     use crate::network::{Head, Input};
 
@@ -79,5 +83,13 @@ mod tests {
         let architecture = Architecture::new(&Config::default(), Input::Dense(4), head);
         let layout = SampleLayout::new(&architecture, false);
         assert_eq!((layout.advantage, layout.stride), (7, 8));
+    }
+
+    #[test]
+    fn the_smallest_sample_takes_half_a_cache_line_too() {
+        let config = Config { algorithm: Algorithm::Pqn, ..Config::default() };
+        let architecture = Architecture::new(&config, Input::Dense(1), Head::MultiDiscrete(vec![2]));
+        let layout = SampleLayout::new(&architecture, false);
+        assert_eq!((layout.logprob, layout.advantage, layout.stride), (None, 3, 8));
     }
 }

@@ -27,6 +27,13 @@ fn cases() -> Vec<Case> {
     let relu = |c: &mut Config| (c.activation, c.hidden) = (Activation::Relu, vec![20, 9]);
     vec![
         Case::new(
+            "the smallest samples",
+            with(cases::config(16, 8, 2), |_| ()),
+            Input::Dense(1),
+            discrete(&[2]),
+            false,
+        ),
+        Case::new(
             "one component",
             with(cases::config(32, 16, 4), |_| ()),
             Input::Dense(4),
