@@ -14,6 +14,7 @@ const METADATA: &str = "operant";
 
 /// Configuration keys that are needed to compute the policy from its tensors.
 const OF_NETWORK: &[&str] = &[
+    "algorithm",
     "environment",
     "encoder",
     "embed_width",
