@@ -30,7 +30,7 @@ pub struct UpdateStats {
     pub nonfinite: u64,
     /// Consecutive updates, this one included, with such a minibatch.
     pub nonfinite_in_a_row: u64,
-    /// The metrics that the backend measures, by their names; all others have their initial values. Those of episodes are over the ones
+    /// The metrics that the backend measures, by their names; gauges that it does not measure are NaN. Those of episodes are over the ones
     /// that ended during the update's rollout.
     pub metrics: Record,
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use operant_cuda::{Cuda, CudaError, DeviceProperties};
 use operant_env::{EnvSpec, Registry};
+use operant_learn::network::Outputs;
 use operant_learn::presets;
 
 use crate::config::Requested;
@@ -94,6 +95,10 @@ pub(crate) fn for_auto(
 ) -> std::result::Result<(Cuda, DeviceProperties), String> {
     if before == Some("cpu") {
         return Err("the run trained there before; --device cuda continues it on a GPU".to_owned());
+    }
+    let algorithm = requested.settings.learner.algorithm;
+    if algorithm.declaration().outputs == Outputs::ActionValues {
+        return Err(format!("{algorithm} trains on the CPU only"));
     }
     if !requested.has_gpu_preset() {
         let env = &requested.settings.environment;

@@ -92,6 +92,21 @@ impl std::fmt::Display for KernelChoice {
     }
 }
 
+/// Refuses networks that no kernel computes.
+///
+/// # Errors
+/// When the network computes action values.
+pub(super) fn check_outputs(network: &Network, config: &Config) -> Result<(), LearnError> {
+    if network.architecture.outputs == Outputs::PolicyAndValue {
+        return Ok(());
+    }
+    Err(LearnError::Config {
+        key: "algorithm",
+        problem: format!("\"{}\" trains on the CPU only", config.algorithm),
+        remedy: "set device = \"cpu\"".to_owned(),
+    })
+}
+
 /// Chooses the kernels for a network. `blas` checks for cuBLASLt, and is called only if that matters.
 ///
 /// # Errors
@@ -104,13 +119,7 @@ pub fn choose(
     blas: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<KernelChoice, LearnError> {
     let NetworkOptions { precision, kernels } = options;
-    if network.architecture.outputs == Outputs::ActionValues {
-        return Err(LearnError::Config {
-            key: "algorithm",
-            problem: format!("\"{}\" trains on the CPU only", config.algorithm),
-            remedy: "set device = \"cpu\"".to_owned(),
-        });
-    }
+    check_outputs(network, config)?;
     let shape = network.architecture.to_string();
     let fused = |reason: String| KernelChoice { kernels: Kernels::Fused, reason };
     let gemm = |reason: String| KernelChoice { kernels: Kernels::Gemm, reason };

@@ -1,4 +1,4 @@
-//! Initial parameters: orthogonal weights with gain sqrt(2) for hidden layers, 0.01 for the policy's output and 1 for
+//! Initial parameters: orthogonal weights with gain sqrt(2) for hidden layers and action values, 0.01 for the policy's output and 1 for
 //! the value's and for layers with memory; normal tables; biases zero except the update gates of mingru. Computed in f64 from counter-based draws, so the bits depend on the seed alone.
 
 use core::num::Wrapping;
@@ -70,6 +70,7 @@ fn gain(tensor: &TensorSpec) -> f64 {
     match tensor.name.as_str() {
         "policy.weight" => POLICY_GAIN,
         "value.weight" => VALUE_GAIN,
+        "q.weight" => HIDDEN_GAIN,
         name if name.contains(".core.") => CORE_GAIN,
         _ => HIDDEN_GAIN,
     }

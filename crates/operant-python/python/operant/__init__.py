@@ -1,4 +1,4 @@
-"""operant: reinforcement learning with PPO on CPUs and NVIDIA GPUs.
+"""operant: reinforcement learning with PPO and PQN on CPUs, and with PPO on NVIDIA GPUs.
 
     import operant
 

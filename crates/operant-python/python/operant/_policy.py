@@ -210,7 +210,7 @@ class Policy:
         return _translate.row_of(self._action_space, actions, 0), None if after is None else after[0]
 
     def evaluate(self, obs: Any, state: Any | None = None, episode_start: Any | None = None) -> tuple[Array, Array]:
-        """What the network computes: float32 logits of discrete actions or means of continuous ones, `(N, A)`, and
+        """What the network computes: float32 logits of discrete actions, means of continuous ones or action values, `(N, A)`, and
         values `(N,)`; without N for one observation. `state` and `episode_start` as for `predict`."""
         batch, count, is_one = self._batch(obs)
         outputs, values = self._core.evaluate(batch, self._states(state, episode_start, count).reshape(-1))

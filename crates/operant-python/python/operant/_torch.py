@@ -311,8 +311,14 @@ class ActorCritic(nn.Module):
             part.check(given)
         with torch.no_grad():
             outputs, _, *after = self(obs, state)
-            parts = [part.mode if deterministic else part.sample() for part in self._distribution(outputs, action_mask)]
-        numbers = torch.stack(parts, 1) if self.is_discrete else parts[0]
+            parts = self._distribution(outputs, action_mask)
+            if deterministic and self.is_discrete:
+                # The logits of a distribution are normalised; the greatest is the same.
+                legal = outputs if action_mask is None else torch.where(action_mask.bool(), outputs, _ILLEGAL)
+                chosen = [values.argmax(1) for values in legal.split(self.choices, 1)]
+            else:
+                chosen = [part.mode if deterministic else part.sample() for part in parts]
+        numbers = torch.stack(chosen, 1) if self.is_discrete else chosen[0]
         if not self.is_discrete:
             numbers = torch.minimum(torch.maximum(numbers, self.get_buffer("action_low")), self.get_buffer("action_high"))
         actions = self._own_actions(numbers)

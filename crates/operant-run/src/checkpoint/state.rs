@@ -29,6 +29,7 @@ const OF_NETWORK: &[&str] = &[
     "pointer",
     "norm_obs",
     "clip_obs",
+    "end_e",
 ];
 
 /// The file's metadata, for programs that read only this file: the network's configuration as JSON.

@@ -11,22 +11,22 @@ use super::origin::{Entry, Origin};
 use crate::error::{Error, Result};
 
 impl Layers {
-    /// The values for the run's algorithm. Presets are those of PPO. Where the run has another algorithm, their facts about
-    /// the environment stay; its hyperparameters give way to what the algorithm sets, and to its table in the preset.
+    /// The values for the run's algorithm. A preset is written for one algorithm, PPO unless it names another. Where the run has another one,
+    /// its facts about the environment stay; its hyperparameters give way to the defaults of the algorithm, and to its table in the preset.
     ///
     /// # Errors
     /// When the user set a key of another algorithm.
     pub(super) fn with_algorithm(mut self) -> Result<Self> {
-        let algorithm = |entry: Option<&Entry>| {
-            let name = entry.and_then(|entry| entry.value.as_str()).unwrap_or_default();
-            Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name).unwrap_or(Algorithm::Ppo)
-        };
-        let chosen = algorithm(self.entries.get("algorithm"));
+        let name = self.entries.get("algorithm").and_then(|entry| entry.value.as_str());
+        let chosen = Algorithm::ALL.into_iter().find(|algorithm| Some(algorithm.name()) == name);
+        let chosen = chosen.unwrap_or(self.preset_algorithm);
         for key in keys() {
-            let Some(entry) = self.entries.get(key.name) else { continue };
-            if let KeyGroup::Algorithm(other) = key.group
+            if let Some(entry) = self.entries.get(key.name)
+                && let KeyGroup::Algorithm(other) = key.group
                 && other != chosen
                 && entry.origin.is_explicit()
+                // Another algorithm than the resumed run's is refused later, with the reason.
+                && !matches!(entry.origin, Origin::Resumed(_))
             {
                 let what = format!(
                     "{} is a setting of algorithm = \"{other}\", and the run has \"{chosen}\"",
@@ -36,20 +36,10 @@ impl Layers {
                 return Err(Error::usage(what).at(entry.origin.to_string()).remedy(remedy));
             }
         }
-        // Presets are PPO's, with a table for each other algorithm.
-        if chosen == Algorithm::Ppo {
-            return Ok(self);
-        }
-        self.gpu.clear();
-        let defaults = Table::try_from(Config::default()).expect("settings are TOML");
-        let is_of_preset = |entry: &Entry| matches!(entry.origin, Origin::Preset(_));
-        for key in keys().filter(|key| key.group.is_learned() && key.group != KeyGroup::Network) {
-            if let (Some(entry), Some(default)) = (self.entries.get_mut(key.name), defaults.get(key.name))
-                && is_of_preset(entry)
-                && key.name != "total_timesteps"
-            {
-                *entry = Entry { value: default.clone(), origin: Origin::Default };
-            }
+        if chosen != self.preset_algorithm {
+            self.gpu.clear();
+            self.forget_preset();
+            self.auto_envs = self.auto_envs.filter(|origin| !matches!(origin, Origin::Preset(_)));
         }
         let own: Table = chosen.declaration().preset.parse().expect("the preset of an algorithm is TOML");
         let own = self.preset_table(Some(Value::Table(own)), &Origin::Algorithm(chosen))?;
@@ -66,6 +56,20 @@ impl Layers {
             }
         }
         Ok(self)
+    }
+
+    /// Resets the hyperparameters of the preset that are those of its algorithm.
+    fn forget_preset(&mut self) {
+        let defaults = Table::try_from(Config::default()).expect("settings are TOML");
+        let stays = ["algorithm", "total_timesteps"];
+        for key in keys().filter(|key| key.group.is_learned() && key.group != KeyGroup::Network) {
+            if let (Some(entry), Some(default)) = (self.entries.get_mut(key.name), defaults.get(key.name))
+                && matches!(entry.origin, Origin::Preset(_))
+                && !stays.contains(&key.name)
+            {
+                *entry = Entry { value: default.clone(), origin: Origin::Default };
+            }
+        }
     }
 }
 
@@ -111,6 +115,20 @@ mod tests {
     }
 
     #[test]
+    fn a_preset_may_be_written_for_another_algorithm() {
+        let preset = "algorithm = \"pqn\"\nnum_envs = 8\nq_lambda = 0.5\n[ppo]\nclip_coef = 0.3\n";
+        let facts = EnvFacts { name: "game".into(), preset: Some(preset.into()), ..EnvFacts::default() };
+        let own = Layers::new(facts.clone()).and_then(Layers::build).expect("valid").settings.learner;
+        assert_eq!((own.algorithm, own.num_envs, own.algorithms.pqn.q_lambda), (Algorithm::Pqn, 8, 0.5));
+        assert!(own.layer_norm);
+        let mut layers = Layers::new(facts).expect("valid");
+        layers.set("algorithm=ppo").expect("valid");
+        let other = layers.build().expect("valid").settings.learner;
+        assert_eq!((other.num_envs, other.algorithms.ppo.clip_coef), (Config::default().num_envs, 0.3));
+        assert!(!other.layer_norm);
+    }
+
+    #[test]
     fn a_setting_of_another_algorithm_is_one_error_that_names_it() {
         for (settings, parts) in [
             (["algorithm=pqn", "clip_coef=0.1"], ["clip_coef", "\"ppo\""]),
@@ -124,9 +142,33 @@ mod tests {
     }
 
     #[test]
+    fn tables_of_algorithms_stand_in_presets_alone_and_set_neither_algorithm_nor_auto() {
+        for preset in ["[pqn]\nalgorithm = \"ppo\"\n", "[gpu]\nnum_envs = \"auto\"\n"] {
+            let facts = EnvFacts { name: "game".into(), preset: Some(preset.into()), ..EnvFacts::default() };
+            let error = Layers::new(facts).expect_err("refused").to_string();
+            assert!(error.contains("cannot stand in a table"), "{error}");
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("operant.toml");
+        for table in ["pqn", "gpu"] {
+            std::fs::write(&file, format!("[{table}]\nnum_envs = 8\n")).expect("written");
+            let mut layers = Layers::new(EnvFacts::default()).expect("valid");
+            let error = layers.file(&file).expect_err("refused").to_string();
+            assert!(error.contains("a table of presets alone"), "{error}");
+        }
+    }
+
+    #[test]
     fn a_run_resumes_with_its_algorithm() {
         let saved = requested(&["algorithm=pqn"]).expect("valid").settings.to_saved_toml();
         assert!(saved.contains("algorithm = \"pqn\"") && !saved.contains("clip_coef"), "{saved}");
+        // A resumed run's settings of its algorithm do not hide why another one cannot continue it.
+        let facts = EnvFacts { name: "game".into(), ..EnvFacts::default() };
+        let mut layers = Layers::new(facts).expect("valid");
+        layers.resumed("run", &saved).expect("valid");
+        layers.set("algorithm=ppo").expect("valid");
+        let error = layers.build().expect("valid").resuming(&saved, "run").expect_err("another");
+        assert!(error.to_string().contains("weights of that algorithm"), "{error}");
         let error = requested(&[]).expect("valid").resuming(&saved, "run").expect_err("another");
         assert!(error.to_string().contains("algorithm"), "{error}");
         assert!(requested(&["algorithm=pqn"]).expect("valid").resuming(&saved, "run").is_ok());

@@ -62,7 +62,9 @@ pub struct Layers {
     pub(super) options: BTreeMap<String, Entry>,
     /// The `[gpu]` table of the environment's preset.
     pub(super) gpu: Entries,
-    /// The tables of the environment's preset for algorithms other than the preset's own.
+    /// The algorithm that the environment's preset is written for.
+    pub(super) preset_algorithm: Algorithm,
+    /// The tables of that preset for other algorithms.
     pub(super) of_algorithms: Vec<(Algorithm, Entries)>,
     /// Origin of `num_envs = "auto"`, if it was requested; the entry of `num_envs` is the value below it.
     pub(super) auto_envs: Option<Origin>,
@@ -79,6 +81,7 @@ impl Layers {
             entries: Entries::new(),
             options: BTreeMap::new(),
             gpu: Entries::new(),
+            preset_algorithm: Config::default().algorithm,
             of_algorithms: Vec::new(),
             auto_envs: None,
             untranslated: Vec::new(),
@@ -102,6 +105,9 @@ impl Layers {
             check_foreign_preset(&table)
                 .map_err(|error| error.at(Origin::Preset(name.to_string()).to_string()))?;
         }
+        let named = table.get("algorithm").and_then(Value::as_str);
+        let named = Algorithm::ALL.into_iter().find(|algorithm| Some(algorithm.name()) == named);
+        self.preset_algorithm = named.unwrap_or(self.preset_algorithm);
         let gpu = table.remove(GPU_TABLE);
         let of_algorithms: Vec<_> = Algorithm::ALL
             .into_iter()
@@ -122,6 +128,10 @@ impl Layers {
         let mut entries = Entries::new();
         for (key, value) in table.as_ref().and_then(Value::as_table).into_iter().flatten() {
             let known = keys::find(key).ok_or_else(|| self.unknown(key, origin))?;
+            if known.name == "algorithm" || value.as_str() == Some(AUTO) {
+                let what = format!("{key} = {value} cannot stand in a table of a preset");
+                return Err(Error::usage(what).at(origin.to_string()).remedy("remove it from the preset"));
+            }
             entries.insert(known.name, accepted(known, value.clone(), origin.clone())?);
         }
         Ok(entries)
@@ -253,6 +263,11 @@ impl Layers {
                 Value::Table(options) if name == "env" => {
                     self.options(options, &|option| origin(lines.get(&["env", option])))?;
                 }
+                Value::Table(_) if name == GPU_TABLE || is_algorithm(&name) => {
+                    return Err(Error::usage(format!("[{name}] is a table of presets alone"))
+                        .at(here.to_string())
+                        .remedy("set the keys themselves, in a file for that algorithm or device"));
+                }
                 Value::Table(inner) => {
                     let meant = self.facts.known.get(&name).cloned();
                     if meant.as_deref() == Some(&*self.facts.name) || name == self.facts.name {
@@ -349,6 +364,10 @@ impl Layers {
         }
         unknown_key(name, origin)
     }
+}
+
+fn is_algorithm(name: &str) -> bool {
+    Algorithm::ALL.into_iter().any(|algorithm| algorithm.name() == name)
 }
 
 /// The value of an environment option: a number, a word, or a boolean for 0 or 1.

@@ -109,7 +109,14 @@ fn quoted(name: &str) -> String {
 /// Where a run's saved configuration differs from the environment's preset: `(key, value)` of each hyperparameter,
 /// evaluation setting and option (`env.NAME`), without the seed.
 pub fn differences(facts: &EnvFacts, saved: &toml::Table) -> Vec<(String, Value)> {
-    let Ok(preset) = Layers::new(facts.clone()).and_then(Layers::build) else { return Vec::new() };
+    let of_algorithm = || {
+        let mut layers = Layers::new(facts.clone())?;
+        if let Some(algorithm) = saved.get("algorithm") {
+            layers.put("algorithm", algorithm.clone(), Origin::Preset(facts.name.clone()))?;
+        }
+        layers.build()
+    };
+    let Ok(preset) = of_algorithm() else { return Vec::new() };
     let on_gpu = saved.get("device").and_then(Value::as_str).is_some_and(|device| device.starts_with("cuda"));
     let preset = if on_gpu { preset.on_gpu().map_or(preset, |on_gpu| on_gpu) } else { preset };
     let compared =
