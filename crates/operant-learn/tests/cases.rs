@@ -66,6 +66,17 @@ pub fn config(num_envs: usize, num_steps: usize, num_minibatches: usize) -> Conf
 }
 
 impl Case {
+    /// The central difference of the reference's loss by parameter `k`.
+    pub fn difference(&self, params: &[f64], samples: &[reference::Sample], k: usize) -> f64 {
+        let at = |step: f64| {
+            let mut moved = params.to_vec();
+            moved[k] += step;
+            let (tape, total, _) = reference::on_tape(&self.network, &self.config, &moved, samples);
+            tape.value(total)
+        };
+        (at(1e-6) - at(-1e-6)) / 2e-6
+    }
+
     pub fn new(name: &'static str, config: Config, input: Input, head: Head, masked: bool) -> Self {
         Self::with_conv(name, config, input, head, masked, vec![])
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use operant_env::AnyEnv;
 use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::update::Learner;
-use operant_learn::network::{Head, Input};
+use operant_learn::network::{Architecture, Head, Input, Network, init_params};
 use operant_learn::{
     Activation, Config, CoreKind, EvalActions, LearnError, LearnerState, Snapshot, UpdateStats, cpu,
 };
@@ -87,13 +87,7 @@ fn the_references_gradient_of_pqn_matches_finite_differences() {
         let samples = reference::sequences(&case.network, &case.batch, 0..count);
         let (_, _, gradient) = reference::loss(&case.network, &case.config, &params, &samples);
         for k in (0..params.len()).step_by(params.len() / 40) {
-            let at = |step: f64| {
-                let mut moved = params.clone();
-                moved[k] += step;
-                let (tape, total, _) = reference::on_tape(&case.network, &case.config, &moved, &samples);
-                tape.value(total)
-            };
-            let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
+            let difference = case.difference(&params, &samples, k);
             assert!((difference - gradient[k]).abs() < 1e-6, "{}: {k}", case.name);
         }
     }
@@ -114,9 +108,49 @@ fn cartpole(total_timesteps: u64) -> (Arc<dyn AnyEnv>, Config) {
     (world("cartpole"), with(config, |_| ()))
 }
 
-/// The samples of a rollout hold the greedy action except in a share of about epsilon of them, and lambda-returns of the values.
+/// Of n legal choices a random one is the greedy one with a probability of 1 / n.
 #[test]
-fn rollouts_of_pqn_explore_as_much_as_their_schedule_says() {
+fn rollouts_of_pqn_take_the_greatest_legal_value_or_with_epsilon_any_legal_choice() {
+    for name in ["cartpole", "locks"] {
+        let config = cartpole(1_000_000).1.pqn(|pqn| (pqn.start_e, pqn.end_e) = (0.4, 0.4));
+        let config = Config { num_envs: 64, ..config };
+        let env = world(name);
+        let mut backend =
+            cpu::backend_with(env.clone(), &config, &cpu::CpuOptions::new(1)).expect("a backend").backend;
+        let pool = backend.pool();
+        pool.install(|| backend.roll()).expect("a rollout");
+        let network = Network::new(Architecture::of(&env.spec(), &config).expect("a network"));
+        let params = init_params(&network, config.seed);
+        let (batch, mut others, mut expected, mut choices) = (backend.batch(), 0.0, 0.0, 0.0);
+        let Head::MultiDiscrete(counts) = &network.architecture.head else { panic!("no choices") };
+        for index in 0..batch.len() {
+            let sample = reference::unpack(&network, batch, index);
+            let layout = batch.layout();
+            let obs = &batch.sample(index)[layout.obs..][..layout.obs_words];
+            let values = reference::logits(&network, &params, obs);
+            let (mut first, mut greatest) = (0, 0.0);
+            for (&count, &action) in counts.iter().zip(&sample.actions) {
+                let is_legal = |k: &usize| sample.legal.get(first + k).is_none_or(|legal| *legal);
+                let legal: Vec<usize> = (0..count).filter(is_legal).collect();
+                assert!(legal.contains(&(action as usize)), "{name}: an illegal choice");
+                let value = |k: usize| values[first + k];
+                let best = legal.iter().map(|&k| value(k)).fold(f64::NEG_INFINITY, f64::max);
+                greatest += best / counts.len() as f64;
+                choices += 1.0;
+                expected += 0.4 * (1.0 - 1.0 / legal.len() as f64);
+                others += f64::from(value(action as usize) < best - 1e-5);
+                first += count;
+            }
+            assert!((sample.value - greatest).abs() < 1e-4, "{name}: {} is not {greatest}", sample.value);
+        }
+        let [others, expected] = [others, expected].map(|sum| sum / choices);
+        // Five standard deviations of some two thousand draws.
+        assert!(expected > 0.1 && (others - expected).abs() < 0.05, "{name}: {others}, not {expected}");
+    }
+}
+
+#[test]
+fn the_reported_epsilon_follows_its_schedule() {
     let (env, config) = cartpole(16 * 32 * 10);
     let config = config.pqn(|pqn| (pqn.start_e, pqn.end_e, pqn.exploration_fraction) = (0.8, 0.2, 0.5));
     let mut backend = cpu::backend(env, &config, 2).expect("a backend");

@@ -37,13 +37,7 @@ fn reference_gradient_matches_finite_differences(part: Part) {
         let mut random = Random(5);
         for _ in 0..60 {
             let k = random.bits() as usize % params.len();
-            let at = |step: f64| {
-                let mut moved = params.clone();
-                moved[k] += step;
-                let (tape, total, _) = reference::on_tape(&case.network, &case.config, &moved, &samples);
-                tape.value(total)
-            };
-            let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
+            let difference = case.difference(&params, &samples, k);
             let error = (difference - gradient[k]).abs();
             assert!(
                 error < 1e-6 * scale.max(1.0),

@@ -24,7 +24,7 @@ pub struct Declaration {
     pub exploration: fn(&Config, u64) -> f64,
     /// Lambda of its returns.
     pub return_lambda: fn(&Config) -> f64,
-    /// Whether each epoch begins with a pass over a field of all samples.
+    /// Whether each epoch begins with a pass over a field of all samples, of which `operant bench` counts the bytes.
     pub has_statistics: fn(&Config) -> bool,
     /// A configuration that would learn nothing: the key, what is wrong with it, and what to do.
     pub problem: fn(&Config) -> Option<(&'static str, String, &'static str)>,

@@ -128,7 +128,7 @@ impl Layers {
         let mut entries = Entries::new();
         for (key, value) in table.as_ref().and_then(Value::as_table).into_iter().flatten() {
             let known = keys::find(key).ok_or_else(|| self.unknown(key, origin))?;
-            if known.name == "algorithm" || value.as_str() == Some(AUTO) {
+            if known.name == "algorithm" || (known.name == "num_envs" && value.as_str() == Some(AUTO)) {
                 let what = format!("{key} = {value} cannot stand in a table of a preset");
                 return Err(Error::usage(what).at(origin.to_string()).remedy("remove it from the preset"));
             }

@@ -12,7 +12,7 @@ use self::advantages::{errors_and_returns, explained_variance, shift_scale};
 use self::loss::{ClippedLoss, LossSums};
 use super::Declaration;
 use crate::backend::{LearnError, UpdateStats};
-use crate::cpu::update::Learning;
+use crate::cpu::update::{Learning, Means};
 use crate::network::Outputs;
 
 /// PPO.
@@ -65,11 +65,10 @@ fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
                 let size = minibatches.size(minibatch);
                 let loss = ClippedLoss::new(settings, size, advantages);
                 let (sums, norm) = minibatches.gradient(epochs, minibatch, Box::new(loss))?;
-                let sums = LossSums::of(sums);
-                if norm.is_finite() && sums.is_finite() {
+                if norm.is_finite() && LossSums::of(sums).is_finite() {
                     minibatches.step(norm, learning_rate);
-                    last_kl = sums.kl / size as f64;
-                    means.add(&sums, size, norm);
+                    last_kl = LossSums::of(sums).kl / size as f64;
+                    means.add(sums, size, norm);
                 } else {
                     minibatches.skip();
                     nonfinite += 1;
@@ -83,41 +82,17 @@ fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
         Ok(())
     })?;
     let explained_variance = explained_variance(learning.moments_of_blocks(errors_and_returns)?);
-    let metrics = Record { explained_variance, learning_rate, ..means.metrics() };
+    let losses = LossSums::of(means.of_loss());
+    let metrics = Record {
+        policy_loss: losses.policy,
+        value_loss: losses.value,
+        entropy: losses.entropy,
+        approx_kl: losses.kl,
+        clipfrac: losses.clipped,
+        grad_norm: means.grad_norm(),
+        explained_variance,
+        learning_rate,
+        ..Record::default()
+    };
     Ok(UpdateStats { epochs, nonfinite, metrics, ..UpdateStats::default() })
-}
-
-/// Means over the minibatches of an epoch.
-#[derive(Debug, Clone, Copy, Default)]
-struct Means {
-    minibatches: f64,
-    sums: LossSums,
-    norms: f64,
-}
-
-impl Means {
-    fn add(&mut self, sums: &LossSums, size: usize, norm: f64) {
-        self.minibatches += 1.0;
-        self.norms += norm;
-        let [policy, value, entropy, kl, clipped] = sums.numbers().map(|sum| sum / size as f64);
-        self.sums.policy += policy;
-        self.sums.value += value;
-        self.sums.entropy += entropy;
-        self.sums.kl += kl;
-        self.sums.clipped += clipped;
-    }
-
-    /// The means, NaN if every minibatch was skipped.
-    fn metrics(&self) -> Record {
-        let n = self.minibatches;
-        Record {
-            policy_loss: self.sums.policy / n,
-            value_loss: self.sums.value / n,
-            entropy: self.sums.entropy / n,
-            approx_kl: self.sums.kl / n,
-            clipfrac: self.sums.clipped / n,
-            grad_norm: self.norms / n,
-            ..Record::default()
-        }
-    }
 }

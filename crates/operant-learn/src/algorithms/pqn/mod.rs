@@ -11,7 +11,7 @@ use self::loss::{LossSums, SquaredError};
 use super::Declaration;
 use crate::backend::{LearnError, UpdateStats};
 use crate::config::Config;
-use crate::cpu::update::Learning;
+use crate::cpu::update::{Learning, Means};
 use crate::network::Outputs;
 
 /// PQN.
@@ -47,10 +47,9 @@ fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
                 let size = minibatches.size(minibatch);
                 let loss = SquaredError::new(size);
                 let (sums, norm) = minibatches.gradient(epochs, minibatch, Box::new(loss))?;
-                let sums = LossSums::of(sums);
-                if norm.is_finite() && sums.squares.is_finite() {
+                if norm.is_finite() && LossSums::of(sums).squares.is_finite() {
                     minibatches.step(norm, learning_rate);
-                    means.add(&sums, size, norm);
+                    means.add(sums, size, norm);
                 } else {
                     minibatches.skip();
                     nonfinite += 1;
@@ -60,34 +59,14 @@ fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
         }
         Ok(())
     })?;
-    let metrics = Record { epsilon, learning_rate, ..means.metrics() };
+    let losses = LossSums::of(means.of_loss());
+    let metrics = Record {
+        td_loss: losses.squares,
+        q_values: losses.values,
+        epsilon,
+        grad_norm: means.grad_norm(),
+        learning_rate,
+        ..Record::default()
+    };
     Ok(UpdateStats { epochs, nonfinite, metrics, ..UpdateStats::default() })
-}
-
-/// Means over the minibatches of an epoch.
-#[derive(Debug, Clone, Copy, Default)]
-struct Means {
-    minibatches: f64,
-    sums: LossSums,
-    norms: f64,
-}
-
-impl Means {
-    fn add(&mut self, sums: &LossSums, size: usize, norm: f64) {
-        self.minibatches += 1.0;
-        self.norms += norm;
-        self.sums.squares += sums.squares / size as f64;
-        self.sums.values += sums.values / size as f64;
-    }
-
-    /// The means, NaN if every minibatch was skipped.
-    fn metrics(&self) -> Record {
-        let n = self.minibatches;
-        Record {
-            td_loss: self.sums.squares / n,
-            q_values: self.sums.values / n,
-            grad_norm: self.norms / n,
-            ..Record::default()
-        }
-    }
 }

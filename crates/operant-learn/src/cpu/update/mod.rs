@@ -42,6 +42,33 @@ pub(crate) const SUMS: usize = 5;
 /// Sums over samples, in the order of the loss.
 pub(crate) type Sums = [f64; SUMS];
 
+/// Means over the minibatches of an epoch, NaN if every one was skipped.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Means {
+    minibatches: f64,
+    sums: Sums,
+    norms: f64,
+}
+
+impl Means {
+    /// Adds a minibatch of `size` samples, with the sums of its loss and the norm of its gradient.
+    pub fn add(&mut self, sums: Sums, size: usize, norm: f64) {
+        self.minibatches += 1.0;
+        self.norms += norm;
+        self.sums.iter_mut().zip(sums).for_each(|(mean, sum)| *mean += sum / size as f64);
+    }
+
+    /// Those of the loss, in its order.
+    pub fn of_loss(&self) -> Sums {
+        self.sums.map(|sum| sum / self.minibatches)
+    }
+
+    /// That of the norm.
+    pub fn grad_norm(&self) -> f64 {
+        self.norms / self.minibatches
+    }
+}
+
 /// An algorithm's update: its epochs, and what it reports of them.
 pub(crate) type Update = fn(&mut Learning<'_>) -> Result<UpdateStats, LearnError>;
 
