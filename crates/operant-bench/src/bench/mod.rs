@@ -20,7 +20,7 @@ pub enum Bench {
     Env,
     /// A rollout with the policy, advantages included, without updates.
     Rollout,
-    /// Full PPO.
+    /// Whole updates of training.
     Train,
 }
 

@@ -61,7 +61,7 @@ Examples:
 
   env      environments alone: random actions, auto-reset and time limit
   rollout  the same with the policy, sampling and advantages; nothing is learned
-  train    full PPO, four epochs
+  train    whole updates of training, four epochs
 
 Each row is the median of repetitions with the minimum and the maximum, in up to
 four interleaved series; it ends when the middle half of them lies within 2%, or

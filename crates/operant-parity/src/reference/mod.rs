@@ -1,4 +1,4 @@
-//! PPO once more: scalar, in f64, one sample at a time, written from the formulas and sharing nothing with operant-learn but the
+//! PPO and PQN once more: scalar, in f64, one sample at a time, written from the formulas and sharing nothing with operant-learn but the
 //! names of tensors and the order of samples. Gradients come from a tape.
 
 use operant_lane::Packed;
