@@ -11,6 +11,7 @@ pub mod cuda;
 pub(crate) mod evaluate;
 pub mod group;
 mod in_flight;
+pub mod layers;
 pub mod network;
 pub mod normalise;
 pub mod precision;

@@ -378,7 +378,7 @@ impl<'a> Stepwise<'a> {
     ) -> bool {
         let layout = self.backend.batch().layout();
         let Head::MultiDiscrete(counts) = &self.network.architecture.head else { return false };
-        if self.network.layers().any(|layer| !matches!(layer.form, Form::Dense | Form::Embed(_))) {
+        if self.network.layers().any(|layer| !matches!(layer.form, Form::Dense(_) | Form::Embed(_))) {
             return false;
         }
         let logits = reference::logits(self.network, self.params, &sample[..layout.obs_words]);

@@ -192,7 +192,7 @@ pub fn compare_gradient(
     };
     let ((got, report), (expected, exact)) = (updated(precision)?, updated(Precision::F32)?);
     // Each product rounds its operands, and networks with other layers have more products between the loss and a weight.
-    let is_connected = network.layers().all(|layer| layer.form == Form::Dense);
+    let is_connected = network.layers().all(|layer| matches!(layer.form, Form::Dense(_)));
     let most = tolerance(precision) * if is_connected { 1.0 } else { 3.0 };
     let mut problems = Vec::new();
     let whole = norm_of(&got, &expected).relative();

@@ -1,7 +1,7 @@
 //! `operant config`: the effective configuration of an environment, with the origin of each value.
 
 use operant_env::Registry;
-use operant_learn::network::{CellSpec, Conv, Embed, Form, Network, Pointer};
+use operant_learn::network::Network;
 use operant_run::config::{self, EnvFacts};
 use operant_run::device::{self, Device};
 
@@ -75,30 +75,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
 /// The network as comments: a line for each layer.
 fn network(network: &Network) -> String {
     let layers = network.layers().map(|layer| {
-        let form = match &layer.form {
-            Form::Dense => format!("{} -> {}", layer.inputs, layer.outputs),
-            Form::Conv(conv) => {
-                let ([rows, columns], Conv { image: [height, width, depth], channels, kernel, stride, .. }) =
-                    (conv.extents(), conv);
-                format!("{height}x{width}x{depth} -> {rows}x{columns}x{channels}, {kernel}x{kernel}, stride {stride}")
-            }
-            Form::Embed(Embed { width, .. }) => {
-                format!("{} -> {}, {} rows of {width}", layer.inputs, layer.outputs, layer.rows())
-            }
-            Form::Items(Conv { image: [1, _, depth], channels, .. }) => format!("{depth} -> {channels}"),
-            Form::Items(Conv { image: [items, _, depth], channels, .. }) => format!("{items} x ({depth} -> {channels})"),
-            Form::Norm(width) if *width < layer.inputs => {
-                format!("{} x ({width}), normalised", layer.inputs / width)
-            }
-            Form::Norm(_) => format!("{}, normalised", layer.inputs),
-            Form::Pointer(Pointer { choices: 0, width, .. }) => format!("{width} -> 1"),
-            Form::Pointer(Pointer { choices, width, .. }) => {
-                format!("{width} -> {width}, {choices} dot products")
-            }
-            Form::Cell(CellSpec { cell, width, .. }) => format!("{} -> {width}, {}", layer.inputs, cell.name()),
-        };
-        let parameters = layer.params().len();
-        [layer.name.clone(), form, parameters.to_string(), layer.flops().to_string()]
+        let parameters = layer.params.len();
+        [layer.name.clone(), layer.describe(), parameters.to_string(), layer.flops().to_string()]
     });
     let log_std = network
         .log_std

@@ -45,13 +45,15 @@ impl Footprint {
         let architecture = Architecture::of(&spec, config)?;
         let layout = SampleLayout::new(&architecture, env.masked());
         let network = Network::new(architecture);
-        let outputs: usize = network.layers().map(|layer| layer.outputs + layers::kept(layer)).sum();
+        let needs = || layers::all_needs(&network, TILE_VECTORS);
+        let outputs: usize = network.layers().map(|layer| layer.outputs).sum();
+        let outputs = outputs + needs().map(|needs| needs.kept).sum::<usize>();
         let [in_rollout, in_update] =
             [layers::scratch::<1>(&network), layers::scratch::<TILE_VECTORS>(&network)];
         // Tiles that a thread keeps until their gradient, and the observations of those after the first.
         let tiles = config.sequence().div_ceil(TILE_VECTORS);
         let kept = (tiles - 1) * TILE * (outputs + layout.stride + network.architecture.input.words());
-        let [table, of_thread] = layers::words(&network);
+        let [table, of_thread] = [0, 1].map(|k| needs().map(|needs| needs.words[k]).sum::<usize>());
         // Rollout and learner each have a policy.
         let tables = 2 * table;
         let more = 2 * LANES * in_update + of_thread;

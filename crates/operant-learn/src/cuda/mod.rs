@@ -9,7 +9,7 @@ mod choice;
 mod common;
 pub mod footprint;
 mod fused;
-mod gemm;
+pub(crate) mod gemm;
 mod learner;
 mod play;
 mod rollout;

@@ -5,75 +5,59 @@ use core::num::Wrapping;
 
 use operant_lane::{Draws, Purpose};
 
-use super::{Cell, Form, Network, TensorSpec};
+use super::Network;
 
 /// Gain of hidden layers.
-const HIDDEN_GAIN: f64 = core::f64::consts::SQRT_2;
-/// Gain of the policy's output layer: the first policy is nearly uniform.
-const POLICY_GAIN: f64 = 0.01;
-/// Gain of the value's output layer.
-const VALUE_GAIN: f64 = 1.0;
-/// Gain of layers with memory.
-const CORE_GAIN: f64 = 1.0;
+pub(crate) const HIDDEN_GAIN: f64 = core::f64::consts::SQRT_2;
 
 /// The longest memory, in steps, that units of mingru begin with.
 const LONGEST_MEMORY: f64 = 256.0;
 
+/// How a block of parameters begins.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Init {
+    /// All equal.
+    Constant(f64),
+    /// A matrix of the first extent and all others, with orthonormal rows or columns, whichever are fewer, times this gain.
+    Orthogonal(f64),
+    /// Independent normals.
+    Normal {
+        /// Their standard deviation.
+        scale: f32,
+    },
+    /// Biases of mingru's three gates. An update gate that begins half open forgets within a few steps, and no gradient comes back through
+    /// more. So the units begin with memories of 1 to 256 steps, evenly spaced in their logarithm (after Tallec and Ollivier 2018).
+    Memories,
+}
+
 /// The flat vector of initial parameters of `network` for `seed`.
 pub fn init_params(network: &Network, seed: u64) -> Vec<f32> {
     let mut params = vec![0.0f32; network.len()];
-    let mut embedded = Vec::new();
     for (index, tensor) in network.tensors.iter().enumerate() {
         let values = &mut params[tensor.range()];
-        if tensor.name == "log_std" {
-            values.fill(network.architecture.log_std_init as f32);
-        } else if tensor.name.contains(".embed") {
-            let mut normals = Normals::new(seed, index as u32);
-            values.iter_mut().for_each(|value| *value = normals.next() as f32);
-            embedded.push(tensor.range());
-        } else if tensor.name.ends_with(".norm.weight") {
-            values.fill(1.0);
-        } else if tensor.name.contains(".weight") {
-            let mut normals = Normals::new(seed, index as u32);
-            // Weights with more than two extents are a matrix of the first and all others, as in PyTorch.
-            let columns = tensor.shape[1..].iter().product();
-            let matrix = orthogonal(tensor.shape[0], columns, &mut normals);
-            let gain = gain(tensor);
-            for (value, element) in values.iter_mut().zip(matrix) {
-                *value = (gain * element) as f32;
+        let mut normals = Normals::new(seed, index as u32);
+        match tensor.init {
+            Init::Constant(value) => values.fill(value as f32),
+            Init::Normal { scale } => {
+                values.iter_mut().for_each(|value| *value = normals.next() as f32 * scale);
             }
-        }
-    }
-    // The rows of a position's indices add up to unit variance.
-    let parts = network.architecture.embed.iter().flat_map(|embed| &embed.parts);
-    for (range, part) in embedded.into_iter().zip(parts.collect::<Vec<_>>().into_iter().cycle()) {
-        let scale = 1.0 / (part.indices as f32).sqrt();
-        params[range].iter_mut().for_each(|value| *value *= scale);
-    }
-    // An update gate that begins half open forgets within a few steps, and no gradient comes back through more. So the units of mingru
-    // begin with memories of 1 to 256 steps, evenly spaced in their logarithm (after Tallec and Ollivier 2018).
-    for layer in network.layers() {
-        if let Form::Cell(cell) = &layer.form
-            && cell.cell == Cell::MinGru
-        {
-            let update_gate = &mut params[layer.bias_range()][cell.width..2 * cell.width];
-            let last = (cell.width - 1).max(1) as f64;
-            for (unit, bias) in update_gate.iter_mut().enumerate() {
-                *bias = (-operant_lane::Float::ln(LONGEST_MEMORY) * unit as f64 / last) as f32;
+            Init::Orthogonal(gain) => {
+                let columns = tensor.shape[1..].iter().product();
+                let matrix = orthogonal(tensor.shape[0], columns, &mut normals);
+                for (value, element) in values.iter_mut().zip(matrix) {
+                    *value = (gain * element) as f32;
+                }
+            }
+            Init::Memories => {
+                let width = values.len() / 3;
+                let last = (width - 1).max(1) as f64;
+                for (unit, bias) in values[width..2 * width].iter_mut().enumerate() {
+                    *bias = (-operant_lane::Float::ln(LONGEST_MEMORY) * unit as f64 / last) as f32;
+                }
             }
         }
     }
     params
-}
-
-fn gain(tensor: &TensorSpec) -> f64 {
-    match tensor.name.as_str() {
-        "policy.weight" => POLICY_GAIN,
-        "value.weight" => VALUE_GAIN,
-        "q.weight" => HIDDEN_GAIN,
-        name if name.contains(".core.") => CORE_GAIN,
-        _ => HIDDEN_GAIN,
-    }
 }
 
 /// A random matrix `(rows, columns)`, row-major, with orthonormal rows or columns, whichever are fewer: Q of the QR
@@ -154,18 +138,15 @@ mod tests {
         for tensor in network.tensors.iter().filter(|t| t.shape.len() == 2) {
             let (rows, columns) = (tensor.shape[0], tensor.shape[1]);
             let w = &params[tensor.range()];
+            let Init::Orthogonal(gain) = tensor.init else { panic!("{} is no matrix", tensor.name) };
             let at = |k: usize, i: usize| {
                 f64::from(if rows <= columns { w[k * columns + i] } else { w[i * columns + k] })
             };
             for a in 0..rows.min(columns) {
                 for b in 0..rows.min(columns) {
                     let dot: f64 = (0..rows.max(columns)).map(|i| at(a, i) * at(b, i)).sum();
-                    let expected = if a == b { gain(tensor).powi(2) } else { 0.0 };
-                    assert!(
-                        (dot - expected).abs() < 1e-6 * gain(tensor).powi(2),
-                        "{} {a} {b}: {dot}",
-                        tensor.name
-                    );
+                    let expected = if a == b { gain.powi(2) } else { 0.0 };
+                    assert!((dot - expected).abs() < 1e-6 * gain.powi(2), "{} {a} {b}: {dot}", tensor.name);
                 }
             }
         }

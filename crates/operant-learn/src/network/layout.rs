@@ -1,10 +1,19 @@
 //! The layout of parameters in the flat vector that Adam, checkpoints and devices share.
 
-use super::{Architecture, CellSpec, Conv, Core, Embed, Head, Image, Outputs, Pointer};
+use super::init::HIDDEN_GAIN;
+use super::{
+    Architecture, CellSpec, Conv, Core, Dense, Form, Head, Image, Init, Items, Norm, Outputs, Pointer,
+};
 use crate::config::Activation;
+use crate::layers::export::{Exported, Graph};
+
+/// Gain of the policy's output layer: the first policy is nearly uniform.
+const POLICY_GAIN: f64 = 0.01;
+/// Gain of the value's output layer.
+const VALUE_GAIN: f64 = 1.0;
 
 /// A named block of parameters.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TensorSpec {
     /// Such as `trunk.0.weight`.
     pub name: String,
@@ -12,6 +21,8 @@ pub struct TensorSpec {
     pub shape: Vec<usize>,
     /// Index of its first element.
     pub offset: usize,
+    /// How it begins.
+    pub init: Init,
 }
 
 impl TensorSpec {
@@ -36,119 +47,43 @@ impl TensorSpec {
 pub struct LayerSpec {
     /// Name of its parameters, such as `trunk.0`; the last layer of a shared trunk has two, `policy` and `value`.
     pub name: String,
-    /// What W is applied to.
+    /// Its kind and shape.
     pub form: Form,
     /// Input features.
     pub inputs: usize,
     /// Output features.
     pub outputs: usize,
-    /// Index of W's first element.
-    pub weight: usize,
-    /// Index of b's first element.
-    pub bias: usize,
-    /// None for an output layer.
+    /// The place of all its parameters in the flat vector.
+    pub params: core::ops::Range<usize>,
+    /// None for an output layer, and where a normalisation follows.
     pub activation: Option<Activation>,
 }
 
-/// The inputs to which the weights of a layer are applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Form {
-    /// All inputs: W is row-major `(outputs, inputs)`.
-    Dense,
-    /// Patches of an image: W is row-major `(channels, depth, kernel, kernel)`, as in PyTorch.
-    Conv(Conv),
-    /// Each item of an image of one column, with the same W `(outputs of an item, features of an item)`; other inputs are dropped.
-    Items(Conv),
-    /// Indices as one-hot features (bits or floats): W is row-major `(rows, width)`, table after table; there is no b.
-    Embed(Embed),
-    /// Layer normalisation over groups of this many features, the whole sample or each item: W is the scale and b the shift of each
-    /// feature.
-    Norm(usize),
-    /// All inputs, and the state of units with memory: W is row-major `(gates x H, inputs)`. If the gates see the state, `(gates x H, H)`
-    /// and its bias follow.
-    Cell(CellSpec),
-    /// The state's features among those of items: W is row-major `(rows, H)`, of the query and the value.
-    Pointer(Pointer),
-}
-
 impl LayerSpec {
-    /// Rows of W, which is the length of b if there is one.
-    pub fn rows(&self) -> usize {
-        match &self.form {
-            Form::Embed(embed) => embed.rows(),
-            Form::Dense => self.outputs,
-            Form::Norm(width) => *width,
-            Form::Conv(conv) | Form::Items(conv) => conv.channels,
-            Form::Pointer(pointer) => pointer.rows(),
-            Form::Cell(cell) => cell.rows(),
-        }
-    }
-
-    /// Elements of a row of W.
-    pub fn columns(&self) -> usize {
-        match &self.form {
-            Form::Dense | Form::Cell(_) => self.inputs,
-            Form::Embed(embed) => embed.width,
-            Form::Norm(_) => 1,
-            Form::Conv(conv) | Form::Items(conv) => conv.patch(),
-            Form::Pointer(pointer) => pointer.width,
-        }
-    }
-
-    /// How many times W is applied to one sample.
-    fn places(&self) -> usize {
-        match &self.form {
-            Form::Dense | Form::Cell(_) | Form::Pointer(_) => 1,
-            // Lookups and normalisation are no products.
-            Form::Embed(_) | Form::Norm(_) => 0,
-            Form::Conv(conv) | Form::Items(conv) => conv.places(),
-        }
-    }
-
     /// Outputs that pass the nonlinearity; those after them are inputs that skip the layer.
     pub fn active(&self) -> usize {
-        match &self.form {
-            Form::Conv(conv) => conv.outputs(),
-            _ => self.outputs,
-        }
+        self.form.kind().active(self.inputs)
     }
 
     /// Multiply-adds x 2 of the products of one sample.
     pub fn flops(&self) -> u64 {
-        let of_state = match &self.form {
-            Form::Cell(cell) if cell.cell.sees_state() => 2 * (cell.rows() * cell.width) as u64,
-            Form::Pointer(pointer) => 2 * (pointer.choices * pointer.width) as u64,
-            _ => 0,
-        };
-        self.input_flops() + of_state
+        2 * self.form.kind().multiply_adds(self.inputs).iter().sum::<usize>() as u64
     }
 
     /// Those with its inputs, whose gradient the first layer does not need.
     fn input_flops(&self) -> u64 {
-        2 * (self.rows() * self.columns() * self.places()) as u64
+        2 * self.form.kind().multiply_adds(self.inputs)[0] as u64
     }
 
-    /// The range of all its parameters in the flat vector: W, b, and the weights of the state.
-    pub fn params(&self) -> core::ops::Range<usize> {
-        let of_state = match &self.form {
-            Form::Cell(cell) => cell.state_params(),
-            _ => 0,
-        };
-        self.weight..self.bias + self.bias_len() + of_state
+    /// Its shape in words, such as `4 -> 64`.
+    pub fn describe(&self) -> String {
+        self.form.kind().describe(self.inputs)
     }
 
-    /// W's place in the flat vector.
-    pub fn weight_range(&self) -> core::ops::Range<usize> {
-        self.weight..self.weight + self.rows() * self.columns()
-    }
-
-    /// b's place in the flat vector.
-    pub fn bias_range(&self) -> core::ops::Range<usize> {
-        self.bias..self.bias + self.bias_len()
-    }
-
-    fn bias_len(&self) -> usize {
-        if matches!(self.form, Form::Embed(_)) { 0 } else { self.rows() }
+    /// Adds its nodes, from `x` to `output`, to a graph; `op` is the operator of the network's nonlinearity.
+    pub fn export(&self, graph: &mut dyn Graph, op: &str, x: &str, output: &str) {
+        let own = if self.activation.is_some() { op } else { "Identity" };
+        self.form.kind().export(graph, Exported { layer: self, op: own, network_op: op, x, output });
     }
 }
 
@@ -157,6 +92,18 @@ impl LayerSpec {
 pub struct Chain {
     /// First to last.
     pub layers: Vec<LayerSpec>,
+}
+
+impl Chain {
+    /// Layers.
+    pub fn len(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// Whether there is none; never, for a chain with outputs.
+    pub fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
 }
 
 /// The layers of an architecture and their parameters.
@@ -204,7 +151,8 @@ impl Network {
             }
         }
         if let Head::DiagonalGaussian(actions) = network.architecture.head {
-            network.log_std = Some(network.lay("log_std".to_owned(), vec![actions]));
+            let init = Init::Constant(network.architecture.log_std_init);
+            network.log_std = Some(network.lay("log_std".to_owned(), &[actions], init));
         }
         network
     }
@@ -241,16 +189,31 @@ impl Network {
         self.chains.iter().flat_map(|chain| &chain.layers)
     }
 
-    fn lay(&mut self, name: String, shape: Vec<usize>) -> usize {
+    /// Adds a block of parameters and returns the index of its first element.
+    pub(crate) fn lay(&mut self, name: String, shape: &[usize], init: Init) -> usize {
         let offset = self.len();
-        self.tensors.push(TensorSpec { name, shape, offset });
+        self.tensors.push(TensorSpec { name, shape: shape.to_vec(), offset, init });
         offset
     }
 
+    /// Adds a layer to those of a chain.
+    fn push(
+        &mut self,
+        layers: &mut Vec<LayerSpec>,
+        name: String,
+        form: impl Into<Form>,
+        activation: Option<Activation>,
+    ) {
+        let (form, first) = (form.into(), self.len());
+        let inputs = layers.last().map_or(self.architecture.input.features(), |layer| layer.outputs);
+        let outputs = form.kind().outputs(inputs);
+        form.kind().lay(self, &name, inputs);
+        layers.push(LayerSpec { name, form, inputs, outputs, params: first..self.len(), activation });
+    }
+
     fn lay_chain(&mut self, trunk: &str, heads: &[(&str, usize)]) -> Chain {
-        let mut inputs = self.architecture.input.features();
         let mut layers = Vec::new();
-        let Architecture { embed, conv, items, hidden, layer_norm, activation, .. } =
+        let Architecture { embed, conv, items, hidden, layer_norm, core, activation, .. } =
             self.architecture.clone();
         // A separate critic has only the state as input.
         let is_critic = heads.iter().all(|(head, _)| *head == "value");
@@ -259,101 +222,65 @@ impl Network {
             extents: [if is_critic { 1 } else { count }, 1, depth],
         });
         if let Some(embed) = embed {
-            let layer = self.lay_embed(&format!("{trunk}.embed"), embed, inputs);
-            inputs = layer.outputs;
-            layers.push(layer);
+            self.push(&mut layers, format!("{trunk}.embed"), embed, None);
         }
-        let convs = conv.into_iter().enumerate();
-        let convs = convs.map(|(k, conv)| (format!("{trunk}.conv.{k}"), 0, Form::Conv(conv)));
-        let hidden = hidden.into_iter().enumerate().flat_map(|(k, outputs)| {
-            let norm = layer_norm.then(|| (format!("{trunk}.{k}.norm"), outputs, Form::Norm(outputs)));
-            [(format!("{trunk}.{k}"), outputs, Form::Dense)].into_iter().chain(norm)
-        });
-        for (name, outputs, mut form) in convs.chain(hidden) {
-            if let (Form::Dense, Some(Image { first, extents: image })) = (&form, &mut items) {
-                form = Form::Items(Conv {
-                    first: *first,
-                    image: *image,
-                    channels: outputs,
-                    kernel: 1,
-                    stride: 1,
-                });
-                (*first, image[2]) = (0, outputs);
-            }
-            let (outputs, shape) = match &form {
-                Form::Conv(conv) => {
-                    let Conv { image: [_, _, depth], kernel, channels, .. } = *conv;
-                    (conv.outputs() + inputs - conv.image_len(), vec![channels, depth, kernel, kernel])
-                }
-                Form::Items(conv) => (conv.outputs(), vec![outputs, conv.image[2]]),
-                Form::Norm(width) => (inputs, vec![*width]),
-                _ => (outputs, vec![outputs, inputs]),
-            };
-            let rows = shape[0];
-            let weight = self.lay(format!("{name}.weight"), shape);
-            let bias = self.lay(format!("{name}.bias"), vec![rows]);
+        for (k, conv) in conv.into_iter().enumerate() {
+            self.push(&mut layers, format!("{trunk}.conv.{k}"), conv, Some(activation));
+        }
+        for (k, outputs) in hidden.into_iter().enumerate() {
             // The sums of a hidden layer pass its normalisation first.
-            let is_normalised = layer_norm && matches!(form, Form::Dense | Form::Items(_));
-            let activation = (!is_normalised).then_some(activation);
-            layers.push(LayerSpec { name, form, inputs, outputs, weight, bias, activation });
-            inputs = outputs;
-        }
-        if let Some(core) = self.architecture.core {
-            for k in 0..core.layers {
-                let layer = self.lay_cell(format!("{trunk}.core.{k}"), core, inputs);
-                layers.push(layer);
-                inputs = core.width;
+            let (name, own) = (format!("{trunk}.{k}"), (!layer_norm).then_some(activation));
+            if let Some(Image { first, extents: image }) = &mut items {
+                let (channels, kernel, stride) = (outputs, 1, 1);
+                let conv = Conv { first: *first, image: *image, channels, kernel, stride };
+                (*first, image[2]) = (0, outputs);
+                self.push(&mut layers, name, Items(conv), own);
+            } else {
+                self.push(&mut layers, name, Dense { outputs }, own);
+            }
+            if layer_norm {
+                let norm = Norm { width: outputs };
+                self.push(&mut layers, format!("{trunk}.{k}.norm"), norm, Some(activation));
             }
         }
-        let outputs = heads.iter().map(|(_, outputs)| outputs).sum();
-        let form = items.map_or(Form::Dense, |Image { extents: [_, _, width], .. }| {
-            let choices = if is_critic { 0 } else { self.policy_outputs() };
-            Form::Pointer(Pointer { choices, width, value: heads.iter().any(|(head, _)| *head == "value") })
-        });
-        // A pointer head's policy makes a query.
-        let columns = if let Form::Pointer(pointer) = &form { pointer.width } else { inputs };
-        let rows = heads.iter().map(|(head, outputs)| match &form {
-            Form::Pointer(pointer) if *head != "value" => (head, pointer.width),
-            _ => (head, *outputs),
-        });
-        let rows: Vec<_> = rows.collect();
-        let weight = self.len();
-        for (head, rows) in &rows {
-            self.lay(format!("{head}.weight"), vec![*rows, columns]);
+        if let Some(Core { cell, width, layers: count }) = core {
+            for k in 0..count {
+                let spec = CellSpec { cell, width, state: self.states };
+                self.states = spec.states().end;
+                self.push(&mut layers, format!("{trunk}.core.{k}"), spec, None);
+            }
         }
-        let bias = self.len();
-        for (head, rows) in &rows {
-            self.lay(format!("{head}.bias"), vec![*rows]);
-        }
-        let name = heads.iter().map(|(head, _)| *head).collect::<Vec<_>>().join(", ");
-        layers.push(LayerSpec { name, form, inputs, outputs, weight, bias, activation: None });
+        let head = self.lay_head(heads, &layers, items.map(|Image { extents: [_, _, width], .. }| width));
+        layers.push(head);
         Chain { layers }
     }
 
-    /// The tables of the parts with indices: `embed.weight`, or `embed.PART.weight` where there are parts.
-    fn lay_embed(&mut self, name: &str, embed: Embed, inputs: usize) -> LayerSpec {
-        let weight = self.len();
-        for part in &embed.parts {
-            let dot = if part.name.is_empty() { "" } else { "." };
-            self.lay(format!("{name}{dot}{}.weight", part.name), vec![part.rows, embed.width]);
+    /// The outputs, one after the other; over items, of this many features, the policy makes a query.
+    fn lay_head(&mut self, heads: &[(&str, usize)], layers: &[LayerSpec], items: Option<usize>) -> LayerSpec {
+        let inputs = layers.last().map_or(self.architecture.input.features(), |layer| layer.outputs);
+        let outputs = heads.iter().map(|(_, outputs)| outputs).sum();
+        let has_value = heads.iter().any(|(head, _)| *head == "value");
+        let is_critic = has_value && heads.len() == 1;
+        let form = items.map_or(Form::Dense(Dense { outputs }), |width| {
+            let choices = if is_critic { 0 } else { self.policy_outputs() };
+            Form::Pointer(Pointer { choices, width, value: has_value })
+        });
+        let rows = |head: &str, outputs: usize| items.filter(|_| head != "value").unwrap_or(outputs);
+        let first = self.len();
+        for &(head, outputs) in heads {
+            let gain = match head {
+                "policy" => POLICY_GAIN,
+                "value" => VALUE_GAIN,
+                _ => HIDDEN_GAIN,
+            };
+            let shape = [rows(head, outputs), items.unwrap_or(inputs)];
+            self.lay(format!("{head}.weight"), &shape, Init::Orthogonal(gain));
         }
-        let outputs = embed.outputs() + embed.passed(inputs).count();
-        let (name, bias, form) = (name.to_owned(), self.len(), Form::Embed(embed));
-        LayerSpec { name, form, inputs, outputs, weight, bias, activation: None }
-    }
-
-    /// A layer with memory, under the names of PyTorch's cells where it has them.
-    fn lay_cell(&mut self, name: String, Core { cell, width, .. }: Core, inputs: usize) -> LayerSpec {
-        let spec = CellSpec { cell, width, state: self.states };
-        self.states = spec.states().end;
-        let suffix = if cell.sees_state() { "_ih" } else { "" };
-        let weight = self.lay(format!("{name}.weight{suffix}"), vec![spec.rows(), inputs]);
-        let bias = self.lay(format!("{name}.bias{suffix}"), vec![spec.rows()]);
-        if cell.sees_state() {
-            self.lay(format!("{name}.weight_hh"), vec![spec.rows(), width]);
-            self.lay(format!("{name}.bias_hh"), vec![spec.rows()]);
+        for &(head, outputs) in heads {
+            self.lay(format!("{head}.bias"), &[rows(head, outputs)], Init::Constant(0.0));
         }
-        LayerSpec { name, form: Form::Cell(spec), inputs, outputs: width, weight, bias, activation: None }
+        let name = heads.iter().map(|(head, _)| *head).collect::<Vec<_>>().join(", ");
+        LayerSpec { name, form, inputs, outputs, params: first..self.len(), activation: None }
     }
 }
 

@@ -1,19 +1,19 @@
 //! The network: architecture, parameter layout and initialisation. It is device-neutral; the CPU and GPU backends
 //! each have their own implementation.
 
-mod conv;
-mod core;
-mod embed;
 mod init;
 mod layout;
-mod pointer;
 
-pub use self::core::{Cell, CellSpec, Core, MEMORY_KEYS};
-pub use conv::{Conv, Image};
-pub use embed::{Embed, EmbedPart, Pool};
-pub use init::init_params;
-pub use layout::{Chain, Form, LayerSpec, Network, TensorSpec};
-pub use pointer::Pointer;
+pub use crate::layers::Form;
+pub use crate::layers::cell::{Cell, CellSpec, Core, MEMORY_KEYS};
+pub use crate::layers::conv::{Conv, Image, Items};
+pub use crate::layers::dense::Dense;
+pub use crate::layers::embed::{Embed, EmbedPart, Pool};
+pub use crate::layers::norm::Norm;
+pub use crate::layers::pointer::{self, Pointer};
+pub(crate) use init::HIDDEN_GAIN;
+pub use init::{Init, init_params};
+pub use layout::{Chain, LayerSpec, Network, TensorSpec};
 
 use operant_env::{ActionSpace, EnvSpec, Packing};
 

@@ -403,7 +403,7 @@ fn broken_and_great_weights_are_what_they_are_on_the_cpu() {
             );
         }
         let mut great = params(&Locks, &config);
-        let weights = rollout.network().chains[0].layers[0].weight_range();
+        let weights = rollout.network().tensors[0].range();
         great[weights].iter_mut().for_each(|w| *w *= 300.0);
         let found = compare_rollout(&device, &Locks, &config, precision, &great, 12).expect("a rollout");
         let problems = found.problems(precision);

@@ -17,13 +17,14 @@
 use std::collections::HashSet;
 
 use operant_env::{ActionSpace, ObsSpace, OwnArray, OwnSpace, OwnSpaces};
-use operant_learn::network::{Cell, CellSpec, Embed, Form, LayerSpec, Outputs, Pointer, Pool};
+use operant_learn::layers::export::{Attribute, Graph, STATE};
+use operant_learn::network::{Form, Outputs, Pointer};
 use operant_learn::{Activation, TrainedPolicy};
 use prost::Message;
 
 use super::messages::{
-    Attribute, BOOL, DOUBLE, Dimension, FLOAT, Graph, INT64, Model, Node, OperatorSet, Property, Shape,
-    Tensor, TensorType, Type, UINT8, Value, element,
+    self, BOOL, DOUBLE, Dimension, FLOAT, INT64, Model, Node, OperatorSet, Property, Shape, Tensor,
+    TensorType, Type, UINT8, Value, element,
 };
 
 /// The version of the file format, and of the operators: old enough for every recent runtime.
@@ -32,9 +33,6 @@ const OPERATORS: i64 = 17;
 
 /// The parameter behind the output `log_std`.
 const LOG_STD: &str = "log_std.parameter";
-
-/// The input with the state of a policy with memory.
-const STATE: &str = "core_state";
 
 /// Inputs and outputs whose names parts of an observation cannot have.
 const OTHERS: [&str; 9] =
@@ -68,7 +66,7 @@ pub fn encode(policy: &TrainedPolicy, own: Option<&OwnSpaces>, metadata: &str) -
         ir_version: IR_VERSION,
         producer_name: "operant".to_owned(),
         producer_version: env!("CARGO_PKG_VERSION").to_owned(),
-        graph: Some(Graph { name: policy.env.clone(), ..builder.finish() }),
+        graph: Some(messages::Graph { name: policy.env.clone(), ..builder.finish() }),
         opset_import: vec![OperatorSet { domain: String::new(), version: OPERATORS }],
         metadata_props: vec![property],
     }
@@ -77,24 +75,23 @@ pub fn encode(policy: &TrainedPolicy, own: Option<&OwnSpaces>, metadata: &str) -
 
 #[derive(Default)]
 struct Builder {
-    graph: Graph,
+    graph: messages::Graph,
 }
 
-impl Builder {
-    fn node(&mut self, op: &str, inputs: &[&str], output: &str, attribute: Vec<Attribute>) -> String {
+impl Graph for Builder {
+    fn node(&mut self, op: &str, inputs: &[&str], output: &str, attributes: &[Attribute<'_>]) -> String {
+        let attribute = attributes.iter().map(|attribute| match *attribute {
+            Attribute::Int(name, value) => messages::Attribute::int(name, value),
+            Attribute::Ints(name, values) => messages::Attribute::ints(name, values),
+        });
         self.graph.node.push(Node {
             input: inputs.iter().map(|&name| name.to_owned()).collect(),
             output: vec![output.to_owned()],
             name: output.to_owned(),
             op_type: op.to_owned(),
-            attribute,
+            attribute: attribute.collect(),
         });
         output.to_owned()
-    }
-
-    /// A node over the features: axis 1.
-    fn along(&mut self, op: &str, inputs: &[&str], output: &str) -> String {
-        self.node(op, inputs, output, vec![Attribute::int("axis", 1)])
     }
 
     fn floats(&mut self, name: &str, shape: &[usize], values: &[f32]) -> String {
@@ -102,17 +99,13 @@ impl Builder {
         self.tensor(name, FLOAT, shape, data)
     }
 
-    fn ints(&mut self, name: &str, values: &[usize]) -> String {
-        let values: Vec<i64> = values.iter().map(|&x| x as i64).collect();
-        self.sizes(name, &values)
-    }
-
-    /// Extents, of which one may be -1: what is left.
     fn sizes(&mut self, name: &str, values: &[i64]) -> String {
         let data = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         self.tensor(name, INT64, &[values.len()], data)
     }
+}
 
+impl Builder {
     fn tensor(&mut self, name: &str, data_type: i32, shape: &[usize], raw_data: Vec<u8>) -> String {
         let dims = shape.iter().map(|&n| n as i64).collect();
         self.graph.initializer.push(Tensor { dims, data_type, name: name.to_owned(), raw_data });
@@ -128,7 +121,7 @@ impl Builder {
     }
 
     /// The graph, in which no inner result has the name of an input or output.
-    fn finish(mut self) -> Graph {
+    fn finish(mut self) -> messages::Graph {
         let mut public: HashSet<String> =
             self.graph.output.iter().map(|output| output.name.clone()).collect();
         public.extend(["action_mask", STATE].map(str::to_owned));
@@ -164,9 +157,9 @@ impl Builder {
         if let Some(norm) = &policy.obs_norm {
             let low = self.floats("obs_norm.low", &[], &[-norm.clip]);
             let high = self.floats("obs_norm.high", &[], &[norm.clip]);
-            obs = self.node("Sub", &[&obs, "obs_norm.shift"], "obs_centred", vec![]);
-            obs = self.node("Mul", &[&obs, "obs_norm.scale"], "obs_scaled", vec![]);
-            obs = self.node("Clip", &[&obs, &low, &high], "obs_normalised", vec![]);
+            obs = self.node("Sub", &[&obs, "obs_norm.shift"], "obs_centred", &[]);
+            obs = self.node("Mul", &[&obs, "obs_norm.scale"], "obs_scaled", &[]);
+            obs = self.node("Clip", &[&obs, &low, &high], "obs_normalised", &[]);
         }
         obs
     }
@@ -195,12 +188,12 @@ impl Builder {
             if let Some(own_array) = own_array.filter(|array| !array.start.is_empty()) {
                 let data = own_array.start.iter().flat_map(|x| x.to_le_bytes()).collect();
                 let start = self.tensor(&own("start"), INT64, &own_array.shape, data);
-                x = self.node("Sub", &[&x, &start], &own("from_zero"), vec![]);
+                x = self.node("Sub", &[&x, &start], &own("from_zero"), &[]);
             }
             let depth = below.iter().copied().max().unwrap_or(1) as usize;
             let counts = self.ints(&own("depth"), &[depth]);
             let values = self.floats(&own("values"), &[2], &[0.0, 1.0]);
-            let x = self.node("OneHot", &[&x, &counts, &values], &own("one_hot"), vec![]);
+            let x = self.node("OneHot", &[&x, &counts, &values], &own("one_hot"), &[]);
             let x = flat(self, &x);
             if below.iter().all(|&below| below as usize == depth) {
                 return x;
@@ -215,7 +208,7 @@ impl Builder {
         let mut x = self.cast(&x, (kind, FLOAT), &own("float"));
         if let ObsSpace::Bytes { .. } = space {
             let most = self.floats(&own("most"), &[], &[255.0]);
-            x = self.node("Div", &[&x, &most], &own("scaled"), vec![]);
+            x = self.node("Div", &[&x, &most], &own("scaled"), &[]);
         }
         if shape.len() == 1 { x } else { flat(self, &x) }
     }
@@ -225,57 +218,7 @@ impl Builder {
         if from == to {
             return x.to_owned();
         }
-        self.node("Cast", &[x], output, vec![Attribute::int("to", i64::from(to))])
-    }
-
-    /// `W x + b` of the layer whose parameters have this name.
-    fn dense(&mut self, layer: &str, x: &str, output: &str) -> String {
-        let (weight, bias) = (format!("{layer}.weight"), format!("{layer}.bias"));
-        self.node("Gemm", &[x, &weight, &bias], output, vec![Attribute::int("transB", 1)])
-    }
-
-    /// The features of a convolution, whose images have their channels last.
-    fn conv(&mut self, layer: &LayerSpec, op: &str, x: &str, output: &str) {
-        let Form::Conv(conv) = &layer.form else { return };
-        let name = &layer.name;
-        let own = |what: &str| format!("{name}.{what}");
-        let image = conv.first..conv.first + conv.image_len();
-        let columns = self.ints(&own("image_columns"), &image.collect::<Vec<_>>());
-        let flat = self.along("Gather", &[x, &columns], &own("image"));
-        // 0 keeps the batch.
-        let shape = self.ints(&own("shape"), &[&[0], &conv.image[..]].concat());
-        let image = self.node("Reshape", &[&flat, &shape], &own("pixels"), vec![]);
-        let turned = |of: &mut Self, x: &str, order: &[usize], what: &str| {
-            of.node("Transpose", &[x], &own(what), vec![Attribute::ints("perm", order)])
-        };
-        let image = turned(self, &image, &[0, 3, 1, 2], "channels_first");
-        let (weight, bias) = (own("weight"), own("bias"));
-        let strides = vec![Attribute::ints("strides", &[conv.stride, conv.stride])];
-        let sums = self.node("Conv", &[&image, &weight, &bias], &own("sum"), strides);
-        let sums = self.node(op, &[&sums], &own("channels"), vec![]);
-        let sums = turned(self, &sums, &[0, 2, 3, 1], "channels_last");
-        let passed: Vec<usize> = conv.passed(layer.inputs).collect();
-        if passed.is_empty() {
-            self.along("Flatten", &[&sums], output);
-            return;
-        }
-        let made = self.along("Flatten", &[&sums], &own("made"));
-        let columns = self.ints(&own("passed_columns"), &passed);
-        let passed = self.along("Gather", &[x, &columns], &own("passed"));
-        self.along("Concat", &[&made, &passed], output);
-    }
-
-    /// The inputs of a layer: of the first over items, a row for each item.
-    fn items(&mut self, layer: &LayerSpec, x: &str) -> String {
-        let (Form::Items(conv), Some(_)) = (&layer.form, layer.name.strip_suffix(".0")) else {
-            return x.to_owned();
-        };
-        let own = |what: &str| format!("{}.{what}", layer.name);
-        let range = conv.first..conv.first + conv.image_len();
-        let columns = self.ints(&own("columns"), &range.collect::<Vec<_>>());
-        let features = self.along("Gather", &[x, &columns], &own("items"));
-        let shape = self.sizes(&own("shape"), &[-1, conv.image[2] as i64]);
-        self.node("Reshape", &[&features, &shape], &own("rows"), vec![])
+        self.node("Cast", &[x], output, &[Attribute::Int("to", i64::from(to))])
     }
 
     /// The inputs of a trunk's heads: its outputs; with items, the outputs of the state.
@@ -287,7 +230,7 @@ impl Builder {
                 &format!("{trunk}.items_shape"),
                 &[-1, pointer.choices as i64 + 1, pointer.width as i64],
             );
-            self.node("Reshape", &[hidden, &shape], &items, vec![]);
+            self.node("Reshape", &[hidden, &shape], &items, &[]);
             let first = self.ints(&format!("{trunk}.state_item"), &[0]);
             let state = self.along("Gather", &[&items, &first], &format!("{trunk}.state_row"));
             self.along("Flatten", &[&state], &output);
@@ -305,134 +248,14 @@ impl Builder {
         };
         let query = self.dense(name, &state, "query");
         let column = self.ints("query.shape", &[0, pointer.width, 1]);
-        let query = self.node("Reshape", &[&query, &column], "query_column", vec![]);
+        let query = self.node("Reshape", &[&query, &column], "query_column", &[]);
         let others = self.ints("candidates.items", &(1..=pointer.choices).collect::<Vec<_>>());
         let items = format!("{trunk}.items");
         let candidates = self.along("Gather", &[&items, &others], "candidates");
-        let scores = self.node("MatMul", &[&candidates, &query], "scores", vec![]);
+        let scores = self.node("MatMul", &[&candidates, &query], "scores", &[]);
         let scores = self.along("Flatten", &[&scores], "scores_row");
         let scale = self.floats("scores.scale", &[], &[pointer.scale()]);
-        self.node("Mul", &[&scores, &scale], output, vec![]);
-    }
-
-    /// Rows of tables, as products of one-hot features; then the other features.
-    fn embed(&mut self, layer: &LayerSpec, embed: &Embed, x: &str, output: &str) {
-        let mut made = Vec::new();
-        for part in &embed.parts {
-            let dot = if part.name.is_empty() { "" } else { "." };
-            let name = format!("{}{dot}{}", layer.name, part.name);
-            let own = |what: &str| format!("{name}.{what}");
-            let features = part.first..part.first + part.positions * part.rows;
-            let columns = self.ints(&own("columns"), &features.collect::<Vec<_>>());
-            let ones = self.along("Gather", &[x, &columns], &own("features"));
-            // 0 keeps the batch.
-            let shape = self.ints(&own("shape"), &[0, part.positions, part.rows]);
-            let ones = self.node("Reshape", &[&ones, &shape], &own("one_hot"), vec![]);
-            let rows = self.node("MatMul", &[&ones, &own("weight")], &own("rows"), vec![]);
-            let pooled = own("pooled");
-            made.push(match embed.pool {
-                Pool::Concat => self.along("Flatten", &[&rows], &pooled),
-                Pool::Sum | Pool::Mean => {
-                    let sizes = self.ints(&own("sizes"), &[0, embed.width]);
-                    let axes = self.ints(&own("axes"), &[1]);
-                    let kept = if embed.pool == Pool::Sum {
-                        self.node("ReduceSum", &[&rows, &axes], &own("reduced"), vec![])
-                    } else {
-                        self.node(
-                            "ReduceMean",
-                            &[&rows],
-                            &own("reduced"),
-                            vec![Attribute::ints("axes", &[1])],
-                        )
-                    };
-                    self.node("Reshape", &[&kept, &sizes], &pooled, vec![])
-                }
-            });
-        }
-        let passed: Vec<usize> = embed.passed(layer.inputs).collect();
-        if !passed.is_empty() {
-            let columns = self.ints(&format!("{}.passed_columns", layer.name), &passed);
-            made.push(self.along("Gather", &[x, &columns], &format!("{}.passed", layer.name)));
-        }
-        let made: Vec<&str> = made.iter().map(String::as_str).collect();
-        self.along("Concat", &made, output);
-    }
-
-    /// The outputs of units with memory, and their next state as `LAYER.next`.
-    fn cell(&mut self, layer: &LayerSpec, spec: &CellSpec, x: &str, output: &str) {
-        let (name, width) = (&layer.name, spec.width);
-        let own = |what: &str| format!("{name}.{what}");
-        let axis = self.ints(&own("axis"), &[1]);
-        let slice = |of: &mut Self, from: &str, what: &str, first: usize| {
-            let start = of.ints(&own(&format!("{what}_start")), &[first]);
-            let end = of.ints(&own(&format!("{what}_end")), &[first + width]);
-            of.node("Slice", &[from, &start, &end, &axis], &own(what), vec![])
-        };
-        let two =
-            |of: &mut Self, op: &str, a: &str, b: &str, what: &str| of.node(op, &[a, b], &own(what), vec![]);
-        let one = |of: &mut Self, op: &str, x: &str, what: &str| of.node(op, &[x], &own(what), vec![]);
-        // a + t (b - a)
-        let mix = |of: &mut Self, a: &str, b: &str, t: &str, what: &str| {
-            let change = two(of, "Sub", b, a, &format!("{what}_change"));
-            let change = two(of, "Mul", t, &change, &format!("{what}_part"));
-            two(of, "Add", a, &change, what)
-        };
-        let product = |of: &mut Self, x: &str, suffix: &str| {
-            let (weight, bias) = (own(&format!("weight{suffix}")), own(&format!("bias{suffix}")));
-            of.node(
-                "Gemm",
-                &[x, &weight, &bias],
-                &own(&format!("sum{suffix}")),
-                vec![Attribute::int("transB", 1)],
-            )
-        };
-        let h = slice(self, STATE, "h", spec.state);
-        if spec.cell == Cell::MinGru {
-            let sums = product(self, x, "");
-            let [z, update, highway] =
-                [0, 1, 2].map(|gate| slice(self, &sums, &format!("gate{gate}"), gate * width));
-            let (half, zero) =
-                (self.floats(&own("half"), &[], &[0.5]), self.floats(&own("zero"), &[], &[0.0]));
-            let (above, below) = (two(self, "Add", &z, &half, "above"), one(self, "Sigmoid", &z, "below"));
-            let is_below = two(self, "Less", &z, &zero, "is_below");
-            let candidate = self.node("Where", &[&is_below, &below, &above], &own("candidate"), vec![]);
-            let (update, highway) =
-                (one(self, "Sigmoid", &update, "update"), one(self, "Sigmoid", &highway, "highway"));
-            let next = mix(self, &h, &candidate, &update, "next");
-            let y = mix(self, x, &next, &highway, "y");
-            self.node("Identity", &[&y], output, vec![]);
-            return;
-        }
-        let sums = [product(self, x, "_ih"), product(self, &h, "_hh")];
-        let gate = |of: &mut Self, gate: usize| {
-            let both = [0, 1].map(|k| slice(of, &sums[k], &format!("gate{gate}_{k}"), gate * width));
-            let sum = two(of, "Add", &both[0], &both[1], &format!("gate{gate}_sum"));
-            (both, sum)
-        };
-        let sigmoid = |of: &mut Self, k: usize| {
-            let (_, sum) = gate(of, k);
-            one(of, "Sigmoid", &sum, &format!("gate{k}"))
-        };
-        if spec.cell == Cell::Gru {
-            let (reset, update) = (sigmoid(self, 0), sigmoid(self, 1));
-            let ([of_x, of_h], _) = gate(self, 2);
-            let of_h = two(self, "Mul", &reset, &of_h, "reset_state");
-            let sum = two(self, "Add", &of_x, &of_h, "candidate_sum");
-            let candidate = one(self, "Tanh", &sum, "candidate");
-            let next = mix(self, &candidate, &h, &update, "next");
-            self.node("Identity", &[&next], output, vec![]);
-            return;
-        }
-        let c = slice(self, STATE, "c", spec.state + width);
-        let (input, forget, out) = (sigmoid(self, 0), sigmoid(self, 1), sigmoid(self, 3));
-        let (_, sum) = gate(self, 2);
-        let candidate = one(self, "Tanh", &sum, "candidate");
-        let (keeps, takes) =
-            (two(self, "Mul", &forget, &c, "keeps"), two(self, "Mul", &input, &candidate, "takes"));
-        let cell = two(self, "Add", &keeps, &takes, "cell");
-        let bounded = one(self, "Tanh", &cell, "bounded");
-        self.node("Mul", &[&out, &bounded], output, vec![]);
-        self.along("Concat", &[output, &cell], &own("next"));
+        self.node("Mul", &[&scores, &scale], output, &[]);
     }
 
     /// The state after the step, of all layers with memory.
@@ -458,25 +281,7 @@ impl Builder {
         for layer in layers.filter(|layer| layer.name.starts_with(&format!("{trunk}."))) {
             let output = format!("{}.out", layer.name);
             if !self.graph.node.iter().any(|node| node.name == output) {
-                match &layer.form {
-                    Form::Conv(_) => self.conv(layer, op, &x, &output),
-                    Form::Pointer(_) => unreachable!("a head is no hidden layer"),
-                    Form::Cell(spec) => self.cell(layer, spec, &x, &output),
-                    Form::Embed(embed) => self.embed(layer, embed, &x, &output),
-                    Form::Dense | Form::Norm(_) | Form::Items(_) => {
-                        let sum = format!("{}.sum", layer.name);
-                        if let Form::Norm(_) = layer.form {
-                            let own = |what: &str| format!("{}.{what}", layer.name);
-                            let (weight, bias) = (own("weight"), own("bias"));
-                            self.along("LayerNormalization", &[&x, &weight, &bias], &sum);
-                        } else {
-                            let x = self.items(layer, &x);
-                            self.dense(&layer.name, &x, &sum);
-                        }
-                        let op = if layer.activation.is_some() { op } else { "Identity" };
-                        self.node(op, &[&sum], &output, vec![]);
-                    }
-                }
+                layer.export(self, op, &x, &output);
             }
             x = output;
         }
@@ -499,14 +304,14 @@ impl Builder {
             }
             ActionSpace::Box { low, .. } => {
                 let mean = self.dense("policy", &hidden, "mean");
-                let above = self.node("Max", &[&mean, "action_low"], "action_above", vec![]);
+                let above = self.node("Max", &[&mean, "action_low"], "action_above", &[]);
                 let output = if own.is_some() { "action_within" } else { "action" };
-                let action = self.node("Min", &[&above, "action_high"], output, vec![]);
+                let action = self.node("Min", &[&above, "action_high"], output, &[]);
                 match own {
                     Some(own) => self.own_actions(own, &action, FLOAT),
                     None => self.output("action", FLOAT, &[low.len()]),
                 }
-                self.node("Identity", &[LOG_STD], "log_std", vec![]);
+                self.node("Identity", &[LOG_STD], "log_std", &[]);
                 self.output("mean", FLOAT, &[low.len()]);
                 self.graph.output.push(value("log_std", FLOAT, vec![extent(low.len())]));
             }
@@ -521,12 +326,12 @@ impl Builder {
             let own = |what: &str| format!("value.{k}.{what}");
             let (start, end) = (self.ints(&own("start"), &[first]), self.ints(&own("end"), &[first + count]));
             first += count;
-            let part = self.node("Slice", &[values, &start, &end, &axis], &own("choices"), vec![]);
-            let reduced = vec![Attribute::ints("axes", &[1]), Attribute::int("keepdims", 0)];
-            parts.push(self.node("ReduceMax", &[&part], &own("greatest"), reduced));
+            let part = self.node("Slice", &[values, &start, &end, &axis], &own("choices"), &[]);
+            let reduced = [Attribute::Ints("axes", &[1]), Attribute::Int("keepdims", 0)];
+            parts.push(self.node("ReduceMax", &[&part], &own("greatest"), &reduced));
         }
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        self.node("Mean", &parts, "value", vec![]);
+        self.node("Mean", &parts, "value", &[]);
         self.output("value", FLOAT, &[]);
     }
 
@@ -536,11 +341,11 @@ impl Builder {
         if values != shown {
             self.input("action_mask", BOOL, &[all]);
             let illegal = self.floats("illegal", &[], &[ILLEGAL]);
-            self.node("Where", &["action_mask", values, &illegal], shown, vec![]);
+            self.node("Where", &["action_mask", values, &illegal], shown, &[]);
         }
-        let argmax = |keep| vec![Attribute::int("axis", 1), Attribute::int("keepdims", keep)];
+        let argmax = |keep| [Attribute::Int("axis", 1), Attribute::Int("keepdims", keep)];
         if let ([_], None) = (choices, own) {
-            self.node("ArgMax", &[shown], "action", argmax(0));
+            self.node("ArgMax", &[shown], "action", &argmax(0));
             self.output("action", INT64, &[]);
         } else {
             let axis = self.ints("component.axis", &[1]);
@@ -551,8 +356,8 @@ impl Builder {
                 let end = self.ints(&format!("component.{k}.end"), &[first + count]);
                 first += count;
                 let inputs = [shown, &start, &end, &axis];
-                let part = self.node("Slice", &inputs, &format!("component.{k}.logits"), vec![]);
-                parts.push(self.node("ArgMax", &[&part], &format!("component.{k}.action"), argmax(1)));
+                let part = self.node("Slice", &inputs, &format!("component.{k}.logits"), &[]);
+                parts.push(self.node("ArgMax", &[&part], &format!("component.{k}.action"), &argmax(1)));
             }
             let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
             match own {
@@ -588,12 +393,12 @@ impl Builder {
             if !array.start.is_empty() {
                 let data = array.start.iter().flat_map(|x| x.to_le_bytes()).collect();
                 let start = self.tensor(&own("start"), INT64, &[array.size()], data);
-                x = self.node("Add", &[&x, &start], &own("from_start"), vec![]);
+                x = self.node("Add", &[&x, &start], &own("from_start"), &[]);
             }
             let extents: Vec<i64> =
                 std::iter::once(-1).chain(array.shape.iter().map(|&n| n as i64)).collect();
             let extents = self.sizes(&own("shape"), &extents);
-            x = self.node("Reshape", &[&x, &extents], &own("shaped"), vec![]);
+            x = self.node("Reshape", &[&x, &extents], &own("shaped"), &[]);
             let to = element(&array.dtype);
             x = self.cast(&x, (from, to), &own("cast"));
             if to == DOUBLE {
@@ -601,10 +406,10 @@ impl Builder {
                 for (op, bounds) in [("Max", &array.low), ("Min", &array.high)] {
                     let data = bounds.iter().flat_map(|x| x.to_le_bytes()).collect();
                     let bound = self.tensor(&own(&format!("{op}_bound")), DOUBLE, &array.shape, data);
-                    x = self.node(op, &[&x, &bound], &own(op), vec![]);
+                    x = self.node(op, &[&x, &bound], &own(op), &[]);
                 }
             }
-            self.node("Identity", &[&x], &label, vec![]);
+            self.node("Identity", &[&x], &label, &[]);
             self.output(&label, to, &array.shape);
         }
     }
@@ -618,7 +423,7 @@ impl Builder {
         let state = self.seen(policy, trunk, &hidden);
         let column = self.dense("value", &state, "value_column");
         let axis = self.ints("value.axis", &[1]);
-        self.node("Squeeze", &[&column, &axis], "value", vec![]);
+        self.node("Squeeze", &[&column, &axis], "value", &[]);
         self.output("value", FLOAT, &[]);
     }
 }

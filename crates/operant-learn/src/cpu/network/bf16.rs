@@ -28,7 +28,7 @@ pub(crate) struct Bf16 {
 
 /// Whether layer `k` of a chain is of this kind.
 fn is_bf16(network: &Network, chain: &Chain, k: usize) -> bool {
-    let is_dense = matches!(chain.layers.get(k), Some(LayerSpec { form: Form::Dense, .. }));
+    let is_dense = matches!(chain.layers.get(k), Some(LayerSpec { form: Form::Dense(_), .. }));
     network.bf16.is_some() && is_dense && !takes_bits(network, k)
 }
 
@@ -99,6 +99,10 @@ impl Bf16 {
 
 impl LayerKind for Bf16 {
     type Sums = Sums;
+
+    fn sums(&self) -> Sums {
+        Sums::new(self.inputs, self.outputs)
+    }
 
     fn pack(&mut self, params: &[f32]) {
         let (weight, bias) = params.split_at(self.inputs * self.outputs);

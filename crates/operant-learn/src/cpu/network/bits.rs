@@ -69,6 +69,10 @@ impl BitWeights {
 impl LayerKind for BitWeights {
     type Sums = WeightGradient;
 
+    fn sums(&self) -> WeightGradient {
+        WeightGradient::new(self.inputs, self.outputs, true)
+    }
+
     fn pack(&mut self, params: &[f32]) {
         let (weight, bias) = params.split_at(self.inputs * self.outputs);
         for (vector, bias) in self.bias.iter_mut().zip(bias.chunks(LANES)) {
@@ -112,8 +116,8 @@ pub(crate) fn for_each_bit<const V: usize>(x: &[BitRow<V>], v: usize, lane: usiz
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::network::dense::Panels;
     use crate::cpu::network::tile::splat;
+    use crate::layers::dense::cpu::Panels;
     use wide::u32x16;
 
     #[test]

@@ -37,7 +37,7 @@ impl Tail {
     pub fn new(network: &Network, chain: &Chain) -> Self {
         // Layers in bf16 have sums in another order.
         let dense = |(k, layer): &(usize, &LayerSpec)| {
-            matches!(layer.form, Form::Dense) && !takes_bits(network, *k) && network.bf16.is_none()
+            matches!(layer.form, Form::Dense(_)) && !takes_bits(network, *k) && network.bf16.is_none()
         };
         let count = chain.layers.iter().enumerate().rev().take_while(dense).count();
         let first = chain.layers.len() - count;
@@ -52,7 +52,7 @@ impl Tail {
     /// Takes the parameters of the network.
     pub fn pack(&mut self, params: &[f32], chain: &Chain) {
         for (layer, spec) in self.layers.iter_mut().zip(&chain.layers[self.first..]) {
-            layer.pack(&params[spec.params()]);
+            layer.pack(&params[spec.params.clone()]);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use wide::f32x16;
 
-use crate::cpu::network::layers::{self, Backward, Sums};
+use crate::cpu::network::layers::{self, Backward, LayerKind, LayerSums, Sums};
 use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{Row, TILE_VECTORS, splat};
 use crate::cpu::network::weight_gradient::add_up;
@@ -23,7 +23,7 @@ impl Gradient {
     /// Zero sums for `network`.
     pub fn new(network: &Network) -> Self {
         let sums =
-            |chain: &Chain| (0..chain.layers.len()).map(|k| layers::new(network, chain, k).1).collect();
+            |chain: &Chain| (0..chain.layers.len()).map(|k| layers::new(network, chain, k).sums()).collect();
         let chains = network.chains.iter().map(sums);
         let deviations = network.log_std.map_or(0, |_| network.policy_outputs());
         Self {
@@ -77,7 +77,7 @@ impl Gradient {
                     vectors,
                 };
                 let activation = below.and_then(|below| layers[below].spec.activation);
-                layers[k].kind.backward(&mut sums[k], pass, activation);
+                layers[k].kind.run_back(&mut sums[k], pass, activation);
             }
         }
     }
@@ -85,7 +85,7 @@ impl Gradient {
     /// Writes the sums in the order of the flat parameters.
     pub fn finish(&self, policy: &Policy, flat: &mut [f32]) {
         for (layer, sums) in policy.chains.iter().flatten().zip(self.chains.iter().flatten()) {
-            layer.kind.finish(sums, &mut flat[layer.spec.params()]);
+            layer.kind.finish(sums, &mut flat[layer.spec.params.clone()]);
         }
         if let Some(start) = policy.network().log_std {
             add_up(&self.log_std, &mut flat[start..start + self.log_std.len()]);

@@ -1,22 +1,14 @@
-//! A layer of a network as the CPU computes it: packed weights, forward pass and gradient, whatever its kind. Each kind has a file.
+//! A layer of a network as the CPU computes it: packed weights, forward pass and gradient, whatever its kind (`layers/`).
 
 use operant_lane::{Float, Mask};
 use wide::f32x16;
 
 use crate::config::Activation;
-use crate::cpu::network::bf16::{self, Bf16};
-use crate::cpu::network::bits::BitWeights;
-use crate::cpu::network::cells::{self, CellGradient, CellLayer};
-use crate::cpu::network::conv::{self, ConvGradient, ConvPanels};
-use crate::cpu::network::dense::Dense;
-use crate::cpu::network::few;
-use crate::cpu::network::norm::{self, Norm, NormGradient};
-use crate::cpu::network::pointer::PointerPanels;
 use crate::cpu::network::policy::Observation;
-use crate::cpu::network::sparse::{self, Sparse, SparseGradient};
-use crate::cpu::network::tables::{self, Tables, TablesGradient};
-use crate::cpu::network::tile::{LANES, Row, TILE_VECTORS, fma, map};
-use crate::cpu::network::weight_gradient::WeightGradient;
+use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, map};
+use crate::cpu::network::{bf16, few};
+pub(crate) use crate::layers::{Kind, Sums};
+use crate::layers::{Needed, Needs, Place};
 use crate::network::{Chain, Form, Input, LayerSpec, Network};
 
 /// The state of layers with memory in a forward pass over V x 16 samples, all layers' one after the other.
@@ -88,9 +80,11 @@ pub(crate) trait Slope: Fn(usize, &Row<TILE_VECTORS>, Row<TILE_VECTORS>) -> Row<
 impl<F: Fn(usize, &Row<TILE_VECTORS>, Row<TILE_VECTORS>) -> Row<TILE_VECTORS>> Slope for F {}
 
 /// A kind of layer with its weights packed.
-pub(crate) trait LayerKind {
+pub(crate) trait LayerKind: core::fmt::Debug + Clone {
     /// Running sums of its parameters' gradient.
     type Sums: LayerSums;
+    /// Sums of zero.
+    fn sums(&self) -> Self::Sums;
     /// Takes the layer's parameters for forward passes.
     fn pack(&mut self, params: &[f32]);
     /// Takes them for the gradient of the inputs.
@@ -104,7 +98,7 @@ pub(crate) trait LayerKind {
 }
 
 /// Running sums of the gradient of a layer's parameters.
-pub(crate) trait LayerSums {
+pub(crate) trait LayerSums: core::fmt::Debug + Clone {
     /// Resets all sums.
     fn clear(&mut self);
 }
@@ -130,135 +124,92 @@ macro_rules! with_activation {
 }
 pub(crate) use with_activation;
 
-/// The kinds: packed weights and sums of each.
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident: $weights:ty, $sums:ty;)+) => {
-        /// The packed weights of a layer.
+/// A layer that is one of several, and its sums.
+macro_rules! one_of {
+    ($(#[$doc:meta])* $name:ident, $sums:ident { $($kind:ident: $layer:ty;)+ }) => {
+        $(#[$doc])*
         #[derive(Debug, Clone)]
-        pub(crate) enum Kind {
-            $($(#[$doc])* $kind($weights),)+
+        pub(crate) enum $name {
+            $($kind($layer),)+
         }
 
-        /// Running sums of the gradient of a layer.
+        /// Running sums of its gradient.
         #[derive(Debug, Clone)]
-        pub(crate) enum Sums {
-            $($(#[$doc])* $kind($sums),)+
+        pub(crate) enum $sums {
+            $($kind(<$layer as LayerKind>::Sums),)+
         }
 
-        impl Kind {
-            /// See [`LayerKind::pack`].
-            pub fn pack(&mut self, params: &[f32]) {
+        impl LayerKind for $name {
+            type Sums = $sums;
+
+            fn sums(&self) -> $sums {
+                match self { $(Self::$kind(layer) => $sums::$kind(layer.sums()),)+ }
+            }
+
+            fn pack(&mut self, params: &[f32]) {
                 match self { $(Self::$kind(layer) => layer.pack(params),)+ }
             }
 
-            /// See [`LayerKind::pack_backward`].
-            pub fn pack_backward(&mut self, params: &[f32]) {
+            fn pack_backward(&mut self, params: &[f32]) {
                 match self { $(Self::$kind(layer) => layer.pack_backward(params),)+ }
             }
 
-            pub fn forward<const V: usize>(&self, pass: Forward<'_, V>, activation: Option<Activation>) {
-                match self {
-                    $(Self::$kind(layer) => {
-                        with_activation!(activation, outputs, |finish| layer.forward(pass, finish))
-                    })+
-                }
+            #[inline(always)]
+            fn forward<const V: usize>(&self, pass: Forward<'_, V>, finish: impl Fn(Row<V>) -> Row<V>) {
+                match self { $(Self::$kind(layer) => layer.forward(pass, finish),)+ }
             }
 
-            /// Adds a tile to `sums`, and sets the gradient of the inputs, which had this nonlinearity.
-            pub fn backward(&self, sums: &mut Sums, pass: Backward<'_>, activation: Option<Activation>) {
+            #[inline(always)]
+            fn backward(&self, sums: &mut $sums, pass: Backward<'_>, slope: impl Slope) {
                 match (self, sums) {
-                    $((Self::$kind(layer), Sums::$kind(sums)) => {
-                        let active = pass.active;
-                        with_activation!(activation, slopes, |slope| {
-                            layer.backward(sums, pass, |i, x, dx| if i < active { slope(x, dx) } else { dx })
-                        })
-                    })+
+                    $((Self::$kind(layer), $sums::$kind(sums)) => layer.backward(sums, pass, slope),)+
+                    #[allow(unreachable_patterns)]
                     _ => panic!("the sums are those of another kind of layer"),
                 }
             }
 
-            /// Writes the sums in the parameters' order.
-            pub fn finish(&self, sums: &Sums, params: &mut [f32]) {
+            fn finish(&self, sums: &$sums, params: &mut [f32]) {
                 match (self, sums) {
-                    $((Self::$kind(layer), Sums::$kind(sums)) => layer.finish(sums, params),)+
+                    $((Self::$kind(layer), $sums::$kind(sums)) => layer.finish(sums, params),)+
+                    #[allow(unreachable_patterns)]
                     _ => panic!("the sums are those of another kind of layer"),
                 }
             }
         }
 
-        impl Sums {
-            /// Resets all sums.
-            pub fn clear(&mut self) {
+        impl LayerSums for $sums {
+            fn clear(&mut self) {
                 match self { $(Self::$kind(sums) => sums.clear(),)+ }
             }
         }
     };
 }
+pub(crate) use one_of;
 
-kinds! {
-    /// Fully connected, over numbers.
-    Dense: Dense, WeightGradient;
-    /// Fully connected, over numbers, with products in bf16.
-    Bf16: Bf16, operant_amx::Sums;
-    /// Fully connected, over packed bits.
-    Bits: BitWeights, WeightGradient;
-    /// A convolution over numbers.
-    Conv: ConvPanels, ConvGradient;
-    /// A convolution or an embedding over packed bits.
-    Sparse: Sparse, SparseGradient;
-    /// An embedding over one-hot floats.
-    Tables: Tables, TablesGradient;
-    /// Normalisation over the features of a sample.
-    Norm: Norm, NormGradient;
-    /// Units with memory.
-    Cell: CellLayer, CellGradient;
-    /// Scores of candidates.
-    Pointer: PointerPanels, WeightGradient;
+impl Kind {
+    /// The outputs through this nonlinearity.
+    pub fn run<const V: usize>(&self, pass: Forward<'_, V>, activation: Option<Activation>) {
+        with_activation!(activation, outputs, |finish| self.forward(pass, finish));
+    }
+
+    /// Adds a tile to `sums`, and sets the gradient of the inputs, which had this nonlinearity.
+    pub fn run_back(&self, sums: &mut Sums, pass: Backward<'_>, activation: Option<Activation>) {
+        let active = pass.active;
+        with_activation!(activation, slopes, |slope| {
+            self.backward(sums, pass, |i, x, dx| if i < active { slope(x, dx) } else { dx })
+        });
+    }
 }
 
-/// Layer `k` of a chain as it is before its parameters are packed, and its sums; the first layer may have packed bits as its inputs.
-pub(crate) fn new(network: &Network, chain: &Chain, k: usize) -> (Kind, Sums) {
-    let (layer, bits) = (&chain.layers[k], takes_bits(network, k));
-    let (inputs, outputs) = (layer.inputs, layer.outputs);
-    if let Some(layer) = Bf16::new(network, chain, k) {
-        return (Kind::Bf16(layer), Sums::Bf16(operant_amx::Sums::new(inputs, outputs)));
-    }
-    let sparse = |layer: Sparse| {
-        let sums = layer.gradient();
-        (Kind::Sparse(layer), Sums::Sparse(sums))
-    };
-    match &layer.form {
-        Form::Dense if bits => (
-            Kind::Bits(BitWeights::new(inputs, outputs)),
-            Sums::Bits(WeightGradient::new(inputs, outputs, true)),
-        ),
-        Form::Dense => (
-            Kind::Dense(Dense::new(inputs, outputs)),
-            Sums::Dense(WeightGradient::new(inputs, outputs, false)),
-        ),
-        Form::Conv(conv) | Form::Items(conv) if bits => sparse(Sparse::conv(conv, inputs)),
-        Form::Embed(embed) if bits => sparse(Sparse::embed(embed, inputs)),
-        Form::Embed(embed) => {
-            (Kind::Tables(Tables::new(embed, inputs)), Sums::Tables(TablesGradient::new(embed)))
-        }
-        Form::Conv(conv) | Form::Items(conv) => {
-            (Kind::Conv(ConvPanels::new(conv)), Sums::Conv(ConvGradient::new(conv)))
-        }
-        Form::Norm(width) => (Kind::Norm(Norm::new(*width)), Sums::Norm(NormGradient::new(*width))),
-        Form::Pointer(pointer) => {
-            let sums = WeightGradient::new(pointer.width, pointer.rows(), false);
-            (Kind::Pointer(PointerPanels::new(pointer)), Sums::Pointer(sums))
-        }
-        Form::Cell(cell) => {
-            assert!(!bits, "units with memory have a hidden layer before them");
-            (Kind::Cell(CellLayer::new(cell, inputs)), Sums::Cell(CellGradient::new(cell, inputs)))
-        }
-    }
+/// Layer `k` of a chain as it is before its parameters are packed.
+pub(crate) fn new(network: &Network, chain: &Chain, k: usize) -> Kind {
+    let layer = &chain.layers[k];
+    layer.form.on_cpu(&Place { network, chain, k, inputs: layer.inputs, bits: takes_bits(network, k) })
 }
 
 /// Whether all layers can leave vectors of a tile out.
 pub(crate) fn supports_partial_tiles(network: &Network) -> bool {
-    network.bf16.is_none() && network.layers().all(|layer| matches!(layer.form, Form::Dense))
+    network.bf16.is_none() && network.layers().all(|layer| matches!(layer.form, Form::Dense(_)))
 }
 
 /// Whether the inputs of layer `k` of a chain are packed bits.
@@ -271,59 +222,22 @@ pub(crate) fn rows<const V: usize>(network: &Network, chain: &Chain, k: usize) -
     bf16::rows::<V>(network, chain, k).unwrap_or(chain.layers[k].outputs)
 }
 
-/// Rows that a layer keeps from its forward pass for its gradient.
-pub(crate) fn kept(layer: &LayerSpec) -> usize {
-    match &layer.form {
-        Form::Cell(cell) => cells::kept(cell),
-        Form::Norm(width) => norm::kept(*width) * (layer.outputs / width),
-        Form::Pointer(pointer) => pointer.rows(),
-        _ => 0,
-    }
+/// What layer `k` of a chain needs for passes over that many vectors of samples.
+pub(crate) fn needs(network: &Network, chain: &Chain, k: usize, vectors: usize) -> Needs {
+    let LayerSpec { form, inputs, .. } = &chain.layers[k];
+    form.kind().needs(&Needed { inputs: *inputs, bits: takes_bits(network, k), vectors })
 }
 
-/// Uses of weights by the bits of a layer over packed bits, its places, and outputs of each; None of other layers.
-fn sparse_extents(layer: &LayerSpec, bits: bool) -> Option<[usize; 3]> {
-    match &layer.form {
-        Form::Conv(conv) | Form::Items(conv) if bits => {
-            Some([conv.places() * conv.patch(), conv.places(), conv.channels])
-        }
-        Form::Embed(embed) if bits => {
-            let taps = embed.parts.iter().map(|part| part.positions * part.rows).sum();
-            Some([taps, embed.outputs() / embed.width, embed.width])
-        }
-        _ => None,
-    }
-}
-
-/// Each layer, and whether its inputs are packed bits.
-fn layers(network: &Network) -> impl Iterator<Item = (&LayerSpec, bool)> {
-    let of_chain = |(k, layer)| (layer, takes_bits(network, k));
-    network.chains.iter().flat_map(move |chain| chain.layers.iter().enumerate().map(of_chain))
+/// What all layers need, for passes over that many vectors of samples.
+pub(crate) fn all_needs(network: &Network, vectors: usize) -> impl Iterator<Item = Needs> {
+    let of_chain = move |chain| (0..Chain::len(chain)).map(move |k| needs(network, chain, k, vectors));
+    network.chains.iter().flat_map(of_chain)
 }
 
 /// Vectors of scratch space that the layers of a network need for V x 16 samples.
 pub(crate) fn scratch<const V: usize>(network: &Network) -> usize {
-    let of_layer = |(layer, bits): (&LayerSpec, bool)| match (&layer.form, sparse_extents(layer, bits)) {
-        (_, Some([_, places, channels])) => sparse::scratch(places, channels),
-        (Form::Conv(conv) | Form::Items(conv), None) => conv::scratch::<V>(conv),
-        (Form::Embed(embed), None) => tables::scratch::<V>(embed),
-        (Form::Cell(cell), None) => cells::scratch::<V>(cell),
-        _ => 0,
-    };
     let of_network = bf16::scratch::<V>(network).max(few::scratch(network));
-    layers(network).map(of_layer).max().unwrap_or(0).max(of_network)
-}
-
-/// Words of memory of the tables of a network's layers, and of a thread's update buffers for them, in addition to parameters,
-/// activations and scratch space.
-pub(crate) fn words(network: &Network) -> [usize; 2] {
-    let of_layer = |(layer, bits): (&LayerSpec, bool)| match (&layer.form, sparse_extents(layer, bits)) {
-        (_, Some([taps, places, channels])) => sparse::words(layer.inputs, taps, places, channels),
-        (Form::Conv(conv) | Form::Items(conv), None) => [0, TILE_VECTORS * LANES * conv.patch()],
-        (Form::Embed(embed), None) => [0, tables::words(embed)],
-        _ => [0, 0],
-    };
-    layers(network).map(of_layer).fold([0, 0], |[a, b], [c, d]| [a + c, b + d])
+    all_needs(network, V).map(|needs| needs.scratch).max().unwrap_or(0).max(of_network)
 }
 
 pub(crate) mod outputs {
@@ -347,7 +261,7 @@ pub(crate) mod outputs {
 }
 
 /// The gradients of their inputs z, from their outputs y and dy.
-mod slopes {
+pub(crate) mod slopes {
     use super::*;
 
     #[inline(always)]

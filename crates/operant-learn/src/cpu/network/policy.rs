@@ -6,7 +6,7 @@ use core::ops::Range;
 use wide::f32x16;
 
 use crate::cpu::network::few::Tail;
-use crate::cpu::network::layers::{self, Forward, Kind, Memory, supports_partial_tiles};
+use crate::cpu::network::layers::{self, Forward, Kind, LayerKind, Memory, supports_partial_tiles};
 use crate::cpu::network::tile::{BitRow, LANES, Lanes, Row, TILE_VECTORS, splat};
 use crate::network::{Chain, LayerSpec, Network};
 
@@ -92,7 +92,7 @@ impl<const V: usize> Activations<V> {
         let rows = |count| vec![splat(0.0); count];
         let values = |chain: &Chain, k: usize| Values {
             y: rows(layers::rows::<V>(network, chain, k)),
-            kept: rows(layers::kept(&chain.layers[k])),
+            kept: rows(layers::needs(network, chain, k, V).kept),
         };
         let chain = |chain: &Chain| (0..chain.layers.len()).map(|k| values(chain, k)).collect();
         let scratch = layers::scratch::<V>(network);
@@ -144,9 +144,9 @@ impl<const V: usize> Activations<V> {
 impl Policy {
     /// `network` with zero weights; [`Policy::pack`] sets them.
     pub fn new(network: &Network) -> Self {
-        let layer = |chain: &Chain, k: usize| {
-            let (kind, _) = layers::new(network, chain, k);
-            Layer { spec: chain.layers[k].clone(), kind }
+        let layer = |chain: &Chain, k: usize| Layer {
+            spec: chain.layers[k].clone(),
+            kind: layers::new(network, chain, k),
         };
         let chain = |chain: &Chain| (0..chain.layers.len()).map(|k| layer(chain, k)).collect();
         let chains = network.chains.iter().map(chain).collect();
@@ -176,7 +176,7 @@ impl Policy {
     /// Packs them for forward passes over all samples of a tile.
     fn pack_dense(&mut self, params: &[f32]) {
         for layer in self.chains.iter_mut().flatten() {
-            layer.kind.pack(&params[layer.spec.params()]);
+            layer.kind.pack(&params[layer.spec.params.clone()]);
         }
         if let Some(start) = self.network.log_std {
             let end = start + self.log_std.len();
@@ -189,7 +189,7 @@ impl Policy {
         self.pack_dense(params);
         for chain in &mut self.chains {
             for layer in &mut chain[1..] {
-                layer.kind.pack_backward(&params[layer.spec.params()]);
+                layer.kind.pack_backward(&params[layer.spec.params.clone()]);
             }
         }
     }
@@ -295,7 +295,7 @@ impl Policy {
                 let x = before.last().map_or(observation, |before| Observation::Dense(&before.y));
                 let Values { y, kept } = &mut after[0];
                 let pass = Forward { x, y, kept, memory: memory.reborrow(), scratch, vectors };
-                layer.kind.forward(pass, layer.spec.activation);
+                layer.kind.run(pass, layer.spec.activation);
             }
             if let (Some((first, active)), Some((last, before))) = (few, out.split_last_mut()) {
                 let x = first.checked_sub(1).map_or(observation, |k| Observation::Dense(&before[k].y));

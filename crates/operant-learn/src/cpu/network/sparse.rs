@@ -150,16 +150,6 @@ impl Sparse {
         let zeros = |count| vec![f32x16::ZERO; count];
         Self { rows: zeros(taps.rows * taps.vectors), bias: zeros(taps.vectors), taps }
     }
-
-    /// Sums of the layer's gradient.
-    pub fn gradient(&self) -> SparseGradient {
-        let zeros = |count| vec![f32x16::ZERO; count];
-        SparseGradient {
-            sums: zeros(self.rows.len()),
-            bias: zeros(self.taps.channels),
-            turned: zeros(LANES * self.taps.slots()),
-        }
-    }
 }
 
 /// Vectors of scratch space that a layer needs, for any number of samples.
@@ -175,6 +165,15 @@ pub(crate) fn words(inputs: usize, taps: usize, places: usize, channels: usize) 
 
 impl LayerKind for Sparse {
     type Sums = SparseGradient;
+
+    fn sums(&self) -> SparseGradient {
+        let zeros = |count| vec![f32x16::ZERO; count];
+        SparseGradient {
+            sums: zeros(self.rows.len()),
+            bias: zeros(self.taps.channels),
+            turned: zeros(LANES * self.taps.slots()),
+        }
+    }
 
     fn pack(&mut self, params: &[f32]) {
         let Self { taps, rows, bias } = self;
@@ -294,10 +293,10 @@ impl LayerSums for SparseGradient {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::network::conv::ConvPanels;
     use crate::cpu::network::layers::Memory;
     use crate::cpu::network::policy::Observation;
     use crate::cpu::network::tile::{TILE, splat};
+    use crate::layers::conv::cpu::ConvPanels;
 
     fn numbers(count: usize, seed: usize) -> Vec<f32> {
         (0..count).map(|k| ((k * 7919 + seed * 104_729) % 1009) as f32 / 331.0 - 1.5).collect()

@@ -17,7 +17,7 @@ pub fn runs_fused(network: &Network) -> bool {
     if embed.is_some() && !matches!(input, Input::Bits(_)) {
         return false;
     }
-    network.chains.iter().flat_map(run_layers).all(|layer| layer.form == Form::Dense)
+    network.chains.iter().flat_map(run_layers).all(|layer| matches!(layer.form, Form::Dense(_)))
 }
 
 /// Numbers of a block's partial gradient: of the first layers as the kernels run them, and of all other parameters; a multiple of four.
@@ -26,7 +26,7 @@ pub fn partial_len(network: &Network) -> usize {
     let of_chain = |chain: &Chain| {
         let first = &run_layers(chain)[0];
         let tables =
-            if chain.layers.len() > run_layers(chain).len() { chain.layers[0].params().len() } else { 0 };
+            if chain.layers.len() > run_layers(chain).len() { chain.layers[0].params.len() } else { 0 };
         (first.outputs * features, tables + first.outputs * first.inputs)
     };
     let all = network.chains.iter().map(of_chain);

@@ -130,6 +130,12 @@ pub struct CellProducts {
 }
 
 impl Norm {
+    /// The normalisation of items of this width.
+    pub fn of(gemm: &mut GemmLayout, width: usize, items: usize) -> Operation {
+        let [weight, bias] = [gemm.lay_vector(width), gemm.lay_vector(width)];
+        Operation::Norm(Norm { items, width, weight, bias })
+    }
+
     /// Numbers of an item's share of the gradient.
     pub fn share(&self) -> usize {
         self.width.next_multiple_of(PAD)
@@ -137,6 +143,13 @@ impl Norm {
 }
 
 impl Layer {
+    /// The operation that is the whole of a layer.
+    pub fn of(layer: &LayerSpec, operation: Operation) -> Self {
+        let [inputs, outputs] = [layer.inputs, layer.outputs].map(|count| count.next_multiple_of(PAD));
+        let active = if layer.activation.is_some() { layer.active() } else { 0 };
+        Self { inputs, outputs, active, wide: false, operation }
+    }
+
     /// Its products.
     pub fn products(&self) -> Vec<Product> {
         match &self.operation {
@@ -222,16 +235,16 @@ impl GemmLayout {
             blocks: Vec::new(),
         };
         for chain in &network.chains {
-            let last = chain.layers.len() - 1;
-            let layers = chain.layers.iter().enumerate().map(|(k, layer)| made.lay(layer, k == last));
-            let layers = layers.collect();
+            let layers = chain.layers.iter().flat_map(|layer| layer.form.kind().gemm(&mut made, layer));
+            let mut layers: Vec<Layer> = layers.collect();
+            layers.last_mut().expect("an output layer").wide = true;
             made.chains.push(layers);
         }
         made
     }
 
     /// A matrix of `rows` x `columns` parameters, and its biases.
-    fn lay_product(&mut self, places: usize, [rows, columns]: [usize; 2]) -> Product {
+    pub fn lay_product(&mut self, places: usize, [rows, columns]: [usize; 2]) -> Product {
         let (inputs, outputs) = (columns.next_multiple_of(PAD), rows.next_multiple_of(PAD));
         let matrix = self.matrix_elements;
         self.matrix_elements += (inputs * outputs).next_multiple_of(128);
@@ -249,7 +262,7 @@ impl GemmLayout {
     }
 
     /// A vector of `columns` parameters among the biases.
-    fn lay_vector(&mut self, columns: usize) -> usize {
+    pub fn lay_vector(&mut self, columns: usize) -> usize {
         let place = self.biases;
         self.biases += columns.next_multiple_of(64);
         self.blocks.push(MatrixBlock {
@@ -264,7 +277,7 @@ impl GemmLayout {
     }
 
     /// Tables, from a layer's one-hot inputs to its outputs.
-    fn lay_tables(&mut self, embed: &Embed, [inputs, outputs]: [usize; 2]) -> Vec<Lookup> {
+    pub fn lay_tables(&mut self, embed: &Embed, [inputs, outputs]: [usize; 2]) -> Vec<Lookup> {
         let (width, passed) = (embed.width, embed.passed(inputs).count());
         let (mut first, mut first_index) = (0, 0);
         let parts = embed.parts.iter().enumerate().map(|(k, part)| {
@@ -288,40 +301,6 @@ impl GemmLayout {
         let parts = parts.collect();
         self.indices = first_index;
         parts
-    }
-
-    fn lay(&mut self, layer: &LayerSpec, is_last: bool) -> Layer {
-        let sizes = [layer.inputs, layer.outputs];
-        let read = match &layer.form {
-            // Inputs that are no indices; device buffers cannot be empty.
-            Form::Embed(embed) => embed.passed(layer.inputs).count().max(1),
-            _ => layer.inputs,
-        };
-        let [inputs, outputs] = [read, layer.outputs].map(|count| count.next_multiple_of(PAD));
-        let shape = [layer.rows(), layer.columns()];
-        let (operation, made) = match &layer.form {
-            Form::Conv(conv) | Form::Items(conv) => {
-                let product = self.lay_product(conv.places(), shape);
-                let passes = matches!(layer.form, Form::Conv(_));
-                (Operation::Mapped(Box::new(Mapped::conv(product, conv, sizes, passes))), conv.outputs())
-            }
-            Form::Embed(embed) => (Operation::Embed(self.lay_tables(embed, sizes)), 0),
-            Form::Norm(width) => {
-                let [weight, bias] = [self.lay_vector(*width), self.lay_vector(*width)];
-                let norm = Norm { items: layer.outputs / width, width: *width, weight, bias };
-                (Operation::Norm(norm), layer.outputs)
-            }
-            Form::Pointer(pointer) => (Operation::Pointer(self.lay_product(1, shape), *pointer), outputs),
-            Form::Dense => (Operation::Dense(self.lay_product(1, shape)), outputs),
-            Form::Cell(spec) => {
-                let of_inputs = self.lay_product(1, shape);
-                let sees_state = spec.cell.sees_state();
-                let of_state = sees_state.then(|| self.lay_product(1, [spec.rows(), spec.width]));
-                (Operation::Cell(CellProducts { spec: *spec, of_inputs, of_state }), outputs)
-            }
-        };
-        let active = if layer.activation.is_some() { made } else { 0 };
-        Layer { inputs, outputs, active, wide: is_last, operation }
     }
 
     /// The blocks as the kernels read them: parameters, columns, strides, and place among matrices and biases.

@@ -4,16 +4,39 @@
 
 use wide::f32x16;
 
-use crate::cpu::network::dense::Panels;
-use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope};
+use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope, one_of};
 use crate::cpu::network::policy::Observation;
+use crate::cpu::network::sparse::Sparse;
 use crate::cpu::network::tile::{Row, TILE_VECTORS};
 use crate::cpu::network::weight_gradient::WeightGradient;
-use crate::network::Conv;
+use crate::layers::conv::{Conv, Items};
+use crate::layers::dense::cpu::Panels;
+use crate::layers::{OnCpu, Place};
 
-/// Vectors of scratch space that a convolution needs for V x 16 samples.
-pub(crate) fn scratch<const V: usize>(conv: &Conv) -> usize {
-    V * conv.patch()
+one_of! {
+    /// A convolution over numbers or packed bits.
+    Convolution, ConvolutionSums {
+        Numbers: ConvPanels;
+        Bits: Sparse;
+    }
+}
+
+impl OnCpu for Conv {
+    type Packed = Convolution;
+    fn on_cpu(&self, at: &Place<'_>) -> Convolution {
+        if at.bits {
+            Convolution::Bits(Sparse::conv(self, at.inputs))
+        } else {
+            Convolution::Numbers(ConvPanels::new(self))
+        }
+    }
+}
+
+impl OnCpu for Items {
+    type Packed = Convolution;
+    fn on_cpu(&self, at: &Place<'_>) -> Convolution {
+        self.0.on_cpu(at)
+    }
 }
 
 /// The patch of an output pixel: a copy, unless it is a single pixel.
@@ -90,6 +113,11 @@ impl ConvPanels {
 impl LayerKind for ConvPanels {
     type Sums = ConvGradient;
 
+    fn sums(&self) -> ConvGradient {
+        let sums = WeightGradient::new(self.conv.patch(), self.conv.channels, false);
+        ConvGradient { conv: self.conv, sums, patch: vec![[f32x16::ZERO; TILE_VECTORS]; self.conv.patch()] }
+    }
+
     /// Takes weights `(channels, depth, kernel, kernel)`, and biases.
     fn pack(&mut self, params: &[f32]) {
         let (weight, bias) = params.split_at(self.patched.len());
@@ -135,12 +163,6 @@ pub(crate) struct ConvGradient {
 }
 
 impl ConvGradient {
-    /// Zero sums.
-    pub fn new(conv: &Conv) -> Self {
-        let sums = WeightGradient::new(conv.patch(), conv.channels, false);
-        Self { conv: *conv, sums, patch: vec![[f32x16::ZERO; TILE_VECTORS]; conv.patch()] }
-    }
-
     fn add(&mut self, x: &[Row<TILE_VECTORS>], dz: &[Row<TILE_VECTORS>]) {
         let Self { conv, sums, patch } = self;
         for (place, dz) in dz[..conv.outputs()].chunks_exact(conv.channels).enumerate() {

@@ -1,8 +1,15 @@
 //! Pointer heads: an observation lists candidates, one for each action, and their scores are the logits.
 
+pub(crate) mod cpu;
+
 use operant_env::{ActionSpace, EnvSpec, ObsSpace};
 
-use super::Image;
+use super::conv::Image;
+use super::export::{Exported, Graph};
+use super::{LayerForm, Needed, Needs};
+#[cfg(feature = "cuda")]
+use crate::cuda::gemm::layout::{GemmLayout, Layer, Operation};
+use crate::network::{LayerSpec, Network};
 
 /// A head that scores candidates. Its inputs are the features of items: of the state, then of each candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,12 +34,49 @@ impl Pointer {
     }
 }
 
+impl LayerForm for Pointer {
+    fn outputs(&self, _inputs: usize) -> usize {
+        self.choices + usize::from(self.value)
+    }
+
+    fn lay(&self, _network: &mut Network, _name: &str, _inputs: usize) {
+        unreachable!("a head's parameters have the names of its outputs")
+    }
+
+    fn multiply_adds(&self, _inputs: usize) -> [usize; 2] {
+        [self.rows() * self.width, self.choices * self.width]
+    }
+
+    fn describe(&self, _inputs: usize) -> String {
+        let Pointer { choices, width, .. } = self;
+        if *choices == 0 {
+            format!("{width} -> 1")
+        } else {
+            format!("{width} -> {width}, {choices} dot products")
+        }
+    }
+
+    fn needs(&self, _at: &Needed) -> Needs {
+        Needs { kept: self.rows(), ..Needs::default() }
+    }
+
+    #[cfg(feature = "cuda")]
+    fn gemm(&self, gemm: &mut GemmLayout, layer: &LayerSpec) -> Vec<Layer> {
+        let product = gemm.lay_product(1, [self.rows(), self.width]);
+        vec![Layer::of(layer, Operation::Pointer(product, *self))]
+    }
+
+    fn export(&self, _graph: &mut dyn Graph, _of: Exported<'_>) {
+        unreachable!("a graph's outputs are made of its heads")
+    }
+}
+
 /// The items of an observation as an image of one column: the state, then a candidate for each action. Both are parts, one after
 /// the other, and each candidate has the shape and bounds of the state.
 ///
 /// # Errors
 /// A description of the problem if the observation has no candidates, or more than them and their state.
-pub(super) fn items(spec: &EnvSpec) -> Result<Image, String> {
+pub(crate) fn items(spec: &EnvSpec) -> Result<Image, String> {
     let ActionSpace::Discrete(choices) = &spec.actions else {
         return Err("a pointer head needs discrete actions, and these are real numbers".to_owned());
     };

@@ -7,10 +7,13 @@
 
 use wide::f32x16;
 
-use crate::cpu::network::layers::{Backward, Forward, LayerKind, Slope};
+use crate::cpu::network::bf16::Bf16;
+use crate::cpu::network::bits::BitWeights;
+use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope, one_of};
 use crate::cpu::network::policy::Observation;
 use crate::cpu::network::tile::{Row, fma, splat};
 use crate::cpu::network::weight_gradient::WeightGradient;
+use crate::layers::{OnCpu, Place, dense};
 
 /// Outputs of a panel.
 pub(crate) const PANEL: usize = 4;
@@ -137,6 +140,28 @@ impl Panels {
     }
 }
 
+one_of! {
+    /// A fully connected layer over numbers, with products in f32 or bf16, or over packed bits.
+    Connected, ConnectedSums {
+        Numbers: Dense;
+        Halves: Bf16;
+        Bits: BitWeights;
+    }
+}
+
+impl OnCpu for dense::Dense {
+    type Packed = Connected;
+    fn on_cpu(&self, at: &Place<'_>) -> Connected {
+        if at.bits {
+            Connected::Bits(BitWeights::new(at.inputs, self.outputs))
+        } else if let Some(layer) = Bf16::new(at.network, at.chain, at.k) {
+            Connected::Halves(layer)
+        } else {
+            Connected::Numbers(Dense::new(at.inputs, self.outputs))
+        }
+    }
+}
+
 /// A fully connected layer over numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Dense {
@@ -157,6 +182,10 @@ impl Dense {
 
 impl LayerKind for Dense {
     type Sums = WeightGradient;
+
+    fn sums(&self) -> WeightGradient {
+        WeightGradient::new(self.panels[0].inputs, self.panels[0].outputs, false)
+    }
 
     fn pack(&mut self, params: &[f32]) {
         let (weight, bias) = params.split_at(self.weights());

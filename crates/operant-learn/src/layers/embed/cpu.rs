@@ -3,16 +3,37 @@
 
 use wide::f32x16;
 
-use crate::cpu::network::dense::Panels;
-use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope};
+use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope, one_of};
 use crate::cpu::network::policy::Observation;
+use crate::cpu::network::sparse::Sparse;
 use crate::cpu::network::tile::{Row, TILE, TILE_VECTORS, splat};
 use crate::cpu::network::weight_gradient::WeightGradient;
-use crate::network::{Embed, EmbedPart, Pool};
+use crate::layers::dense::cpu::Panels;
+use crate::layers::embed::{Embed, EmbedPart, Pool};
+use crate::layers::{OnCpu, Place};
 
-/// Vectors of scratch space that the tables need for V x 16 samples.
-pub(crate) fn scratch<const V: usize>(embed: &Embed) -> usize {
-    V * embed.parts.iter().map(|part| pooled(embed, part.rows)).max().unwrap_or(0)
+one_of! {
+    /// Tables of one-hot floats, or of packed bits.
+    Lookup, LookupSums {
+        Numbers: Tables;
+        Bits: Sparse;
+    }
+}
+
+impl OnCpu for Embed {
+    type Packed = Lookup;
+    fn on_cpu(&self, at: &Place<'_>) -> Lookup {
+        if at.bits {
+            Lookup::Bits(Sparse::embed(self, at.inputs))
+        } else {
+            Lookup::Numbers(Tables::new(self, at.inputs))
+        }
+    }
+}
+
+/// Vectors of scratch space that the tables need for that many vectors of samples.
+pub(crate) fn scratch(embed: &Embed, vectors: usize) -> usize {
+    vectors * embed.parts.iter().map(|part| pooled(embed, part.rows)).max().unwrap_or(0)
 }
 
 /// `rows`, needed only where positions are pooled.
@@ -80,21 +101,18 @@ impl Tables {
     }
 }
 
-impl TablesGradient {
-    /// Zero sums.
-    pub fn new(embed: &Embed) -> Self {
-        let zeros = |rows| vec![splat(0.0); pooled(embed, rows)];
-        let of_part = |part: &EmbedPart| PartGradient {
-            sums: WeightGradient::new(part.rows, embed.width, false),
-            x: zeros(part.rows),
-            dy: zeros(embed.width),
-        };
-        Self { embed: embed.clone(), parts: embed.parts.iter().map(of_part).collect() }
-    }
-}
-
 impl LayerKind for Tables {
     type Sums = TablesGradient;
+
+    fn sums(&self) -> TablesGradient {
+        let zeros = |rows| vec![splat(0.0); pooled(&self.embed, rows)];
+        let of_part = |part: &EmbedPart| PartGradient {
+            sums: WeightGradient::new(part.rows, self.embed.width, false),
+            x: zeros(part.rows),
+            dy: zeros(self.embed.width),
+        };
+        TablesGradient { embed: self.embed.clone(), parts: self.embed.parts.iter().map(of_part).collect() }
+    }
 
     fn pack(&mut self, mut params: &[f32]) {
         for (panels, part) in self.panels.iter_mut().zip(&self.embed.parts) {

@@ -9,12 +9,13 @@
 use operant_lane::{Float, Mask};
 use wide::f32x16;
 
-use crate::cpu::network::dense::Panels;
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Memory, Slope};
 use crate::cpu::network::policy::Observation;
 use crate::cpu::network::tile::{Row, TILE_VECTORS, fma};
 use crate::cpu::network::weight_gradient::WeightGradient;
-use crate::network::{Cell, CellSpec};
+use crate::layers::cell::{Cell, CellSpec};
+use crate::layers::dense::cpu::Panels;
+use crate::layers::{OnCpu, Place};
 
 /// Maximum gates of a unit.
 const GATES: usize = 4;
@@ -26,9 +27,17 @@ pub(crate) fn kept(cell: &CellSpec) -> usize {
     cell.width * (cell.cell.gates() + cell.cell.states() + usize::from(cell.cell.sees_state()))
 }
 
-/// Vectors of scratch space that a layer needs for V x 16 samples.
-pub(crate) fn scratch<const V: usize>(cell: &CellSpec) -> usize {
-    if cell.cell.sees_state() { V * cell.rows() + cell.width } else { 0 }
+/// Vectors of scratch space that a layer needs for that many vectors of samples.
+pub(crate) fn scratch(cell: &CellSpec, vectors: usize) -> usize {
+    if cell.cell.sees_state() { vectors * cell.rows() + cell.width } else { 0 }
+}
+
+impl OnCpu for CellSpec {
+    type Packed = CellLayer;
+    fn on_cpu(&self, at: &Place<'_>) -> CellLayer {
+        assert!(!at.bits, "units with memory have a hidden layer before them");
+        CellLayer::new(self, at.inputs)
+    }
 }
 
 /// A layer's packed weights.
@@ -412,6 +421,14 @@ fn numbers<const V: usize>(x: Observation<'_, V>) -> &[Row<V>] {
 impl LayerKind for CellLayer {
     type Sums = CellGradient;
 
+    fn sums(&self) -> CellGradient {
+        let of_state = || Box::new(WeightGradient::new(self.spec.width, self.spec.rows(), false));
+        CellGradient {
+            of_inputs: WeightGradient::new(self.inputs, self.spec.rows(), false),
+            of_state: self.spec.cell.sees_state().then(of_state),
+        }
+    }
+
     fn pack(&mut self, params: &[f32]) {
         let [weight, bias, weight_hh, bias_hh] = self.split(params);
         self.of_inputs[0].pack(weight, bias);
@@ -449,17 +466,6 @@ impl LayerKind for CellLayer {
         sums.of_inputs.finish(of_inputs);
         if let Some(sums) = &sums.of_state {
             sums.finish(of_state);
-        }
-    }
-}
-
-impl CellGradient {
-    /// Zero sums.
-    pub fn new(spec: &CellSpec, inputs: usize) -> Self {
-        let of_state = || Box::new(WeightGradient::new(spec.width, spec.rows(), false));
-        Self {
-            of_inputs: WeightGradient::new(inputs, spec.rows(), false),
-            of_state: spec.cell.sees_state().then(of_state),
         }
     }
 }

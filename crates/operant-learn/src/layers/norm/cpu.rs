@@ -9,6 +9,7 @@ use wide::f32x16;
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope};
 use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, splat};
 use crate::cpu::network::weight_gradient::add_up;
+use crate::layers::{OnCpu, Place, norm};
 
 /// Added to the variance, as in PyTorch.
 const EPS: f32 = 1e-5;
@@ -39,10 +40,10 @@ impl Norm {
     }
 }
 
-impl NormGradient {
-    /// Zero sums.
-    pub fn new(width: usize) -> Self {
-        Self { weight: vec![f32x16::ZERO; width], bias: vec![f32x16::ZERO; width] }
+impl OnCpu for norm::Norm {
+    type Packed = Norm;
+    fn on_cpu(&self, _at: &Place<'_>) -> Norm {
+        Norm::new(self.width)
     }
 }
 
@@ -56,6 +57,11 @@ fn mean<const V: usize>(rows: impl ExactSizeIterator<Item = Row<V>>) -> Row<V> {
 
 impl LayerKind for Norm {
     type Sums = NormGradient;
+
+    fn sums(&self) -> NormGradient {
+        let zeros = || vec![f32x16::ZERO; self.weight.len()];
+        NormGradient { weight: zeros(), bias: zeros() }
+    }
 
     fn pack(&mut self, params: &[f32]) {
         let (weight, bias) = params.split_at(self.weight.len());

@@ -5,12 +5,20 @@
 
 use wide::f32x16;
 
-use crate::cpu::network::dense::Panels;
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, Slope};
 use crate::cpu::network::policy::Observation;
 use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, splat};
 use crate::cpu::network::weight_gradient::WeightGradient;
-use crate::network::Pointer;
+use crate::layers::dense::cpu::Panels;
+use crate::layers::pointer::Pointer;
+use crate::layers::{OnCpu, Place};
+
+impl OnCpu for Pointer {
+    type Packed = PointerPanels;
+    fn on_cpu(&self, _at: &Place<'_>) -> PointerPanels {
+        PointerPanels::new(self)
+    }
+}
 
 /// A head's packed weights.
 #[derive(Debug, Clone)]
@@ -39,6 +47,10 @@ impl PointerPanels {
 
 impl LayerKind for PointerPanels {
     type Sums = WeightGradient;
+
+    fn sums(&self) -> WeightGradient {
+        WeightGradient::new(self.pointer.width, self.pointer.rows(), false)
+    }
 
     fn pack(&mut self, params: &[f32]) {
         let (weight, bias) = params.split_at(self.weights());

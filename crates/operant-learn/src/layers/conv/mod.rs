@@ -1,8 +1,20 @@
-//! The geometry of convolutions: no padding, square kernels, images with their channels last.
+//! Convolutions: no padding, square kernels, images with their channels last. W is row-major `(channels, depth, kernel, kernel)`, as in
+//! PyTorch. Layers over the items of a list are convolutions of one pixel.
+
+pub(crate) mod cpu;
 
 use operant_env::ObsSpace;
 
-use super::Embed;
+use super::embed::Embed;
+use super::export::{Attribute, Exported, Graph};
+use super::{LayerForm, Needed, Needs};
+use crate::cpu::network::sparse;
+use crate::cpu::network::tile::{LANES, TILE_VECTORS};
+#[cfg(feature = "cuda")]
+use crate::cuda::gemm::layout::{GemmLayout, Layer, Operation};
+#[cfg(feature = "cuda")]
+use crate::cuda::gemm::maps::Mapped;
+use crate::network::{HIDDEN_GAIN, Init, LayerSpec, Network};
 
 /// The part of the input features that is an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,6 +186,145 @@ impl Conv {
                 }
             }
         }
+    }
+}
+
+/// The same fully connected layer for each item of a list, which is an image of one column; other inputs are dropped. W is row-major
+/// `(outputs of an item, features of an item)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Items(pub Conv);
+
+impl Conv {
+    fn needs(&self, at: &Needed) -> Needs {
+        if at.bits {
+            let (places, taps) = (self.places(), self.places() * self.patch());
+            return Needs {
+                scratch: sparse::scratch(places, self.channels),
+                words: sparse::words(at.inputs, taps, places, self.channels),
+                ..Needs::default()
+            };
+        }
+        let words = [0, TILE_VECTORS * LANES * self.patch()];
+        Needs { scratch: at.vectors * self.patch(), words, ..Needs::default() }
+    }
+
+    #[cfg(feature = "cuda")]
+    fn gemm(&self, gemm: &mut GemmLayout, layer: &LayerSpec, passes: bool) -> Vec<Layer> {
+        let product = gemm.lay_product(self.places(), [self.channels, self.patch()]);
+        let mapped = Mapped::conv(product, self, [layer.inputs, layer.outputs], passes);
+        vec![Layer::of(layer, Operation::Mapped(Box::new(mapped)))]
+    }
+}
+
+impl LayerForm for Conv {
+    fn outputs(&self, inputs: usize) -> usize {
+        Conv::outputs(self) + inputs - self.image_len()
+    }
+
+    fn lay(&self, network: &mut Network, name: &str, _inputs: usize) {
+        let shape = [self.channels, self.image[2], self.kernel, self.kernel];
+        network.lay(format!("{name}.weight"), &shape, Init::Orthogonal(HIDDEN_GAIN));
+        network.lay(format!("{name}.bias"), &[self.channels], Init::Constant(0.0));
+    }
+
+    fn multiply_adds(&self, _inputs: usize) -> [usize; 2] {
+        [self.channels * self.patch() * self.places(), 0]
+    }
+
+    fn active(&self, _inputs: usize) -> usize {
+        Conv::outputs(self)
+    }
+
+    fn describe(&self, _inputs: usize) -> String {
+        let ([rows, columns], Conv { image: [height, width, depth], channels, kernel, stride, .. }) =
+            (self.extents(), self);
+        format!("{height}x{width}x{depth} -> {rows}x{columns}x{channels}, {kernel}x{kernel}, stride {stride}")
+    }
+
+    fn needs(&self, at: &Needed) -> Needs {
+        Conv::needs(self, at)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn gemm(&self, gemm: &mut GemmLayout, layer: &LayerSpec) -> Vec<Layer> {
+        Conv::gemm(self, gemm, layer, true)
+    }
+
+    /// The features of the convolution, whose images have their channels last; then the other inputs.
+    fn export(&self, graph: &mut dyn Graph, of: Exported<'_>) {
+        let own = |what: &str| of.own(what);
+        let image = self.first..self.first + self.image_len();
+        let columns = graph.ints(&own("image_columns"), &image.collect::<Vec<_>>());
+        let flat = graph.along("Gather", &[of.x, &columns], &own("image"));
+        // 0 keeps the batch.
+        let shape = graph.ints(&own("shape"), &[&[0], &self.image[..]].concat());
+        let image = graph.node("Reshape", &[&flat, &shape], &own("pixels"), &[]);
+        let turned = |graph: &mut dyn Graph, x: &str, order: &[usize], what: &str| {
+            graph.node("Transpose", &[x], &own(what), &[Attribute::Ints("perm", order)])
+        };
+        let image = turned(graph, &image, &[0, 3, 1, 2], "channels_first");
+        let (weight, bias) = (own("weight"), own("bias"));
+        let strides = [Attribute::Ints("strides", &[self.stride, self.stride])];
+        let sums = graph.node("Conv", &[&image, &weight, &bias], &own("sum"), &strides);
+        let sums = graph.node(of.op, &[&sums], &own("channels"), &[]);
+        let sums = turned(graph, &sums, &[0, 2, 3, 1], "channels_last");
+        let passed: Vec<usize> = self.passed(of.layer.inputs).collect();
+        if passed.is_empty() {
+            graph.along("Flatten", &[&sums], of.output);
+            return;
+        }
+        let made = graph.along("Flatten", &[&sums], &own("made"));
+        let columns = graph.ints(&own("passed_columns"), &passed);
+        let passed = graph.along("Gather", &[of.x, &columns], &own("passed"));
+        graph.along("Concat", &[&made, &passed], of.output);
+    }
+}
+
+impl LayerForm for Items {
+    fn outputs(&self, _inputs: usize) -> usize {
+        self.0.outputs()
+    }
+
+    fn lay(&self, network: &mut Network, name: &str, _inputs: usize) {
+        let shape = [self.0.channels, self.0.image[2]];
+        network.lay(format!("{name}.weight"), &shape, Init::Orthogonal(HIDDEN_GAIN));
+        network.lay(format!("{name}.bias"), &shape[..1], Init::Constant(0.0));
+    }
+
+    fn multiply_adds(&self, inputs: usize) -> [usize; 2] {
+        self.0.multiply_adds(inputs)
+    }
+
+    fn describe(&self, _inputs: usize) -> String {
+        let Conv { image: [items, _, depth], channels, .. } = self.0;
+        if items == 1 {
+            format!("{depth} -> {channels}")
+        } else {
+            format!("{items} x ({depth} -> {channels})")
+        }
+    }
+
+    fn needs(&self, at: &Needed) -> Needs {
+        self.0.needs(at)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn gemm(&self, gemm: &mut GemmLayout, layer: &LayerSpec) -> Vec<Layer> {
+        self.0.gemm(gemm, layer, false)
+    }
+
+    /// Of the first layer over items, a row for each item; they stay rows until the heads.
+    fn export(&self, graph: &mut dyn Graph, of: Exported<'_>) {
+        let mut x = of.x.to_owned();
+        if of.layer.name.ends_with(".0") {
+            let range = self.0.first..self.0.first + self.0.image_len();
+            let columns = graph.ints(&of.own("columns"), &range.collect::<Vec<_>>());
+            let features = graph.along("Gather", &[&x, &columns], &of.own("items"));
+            let shape = graph.sizes(&of.own("shape"), &[-1, self.0.image[2] as i64]);
+            x = graph.node("Reshape", &[&features, &shape], &of.own("rows"), &[]);
+        }
+        let sum = graph.dense(&of.layer.name, &x, &of.own("sum"));
+        graph.node(of.op, &[&sum], of.output, &[]);
     }
 }
 
