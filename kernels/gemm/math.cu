@@ -18,13 +18,14 @@ __device__ __forceinline__ bool has_slope(const GemmMathParams& params, u64 at) 
     return params.active == params.columns || at % params.columns < params.active;
 }
 
-// out = activation(in + bias) of f32 `in`; of an output layer, in + bias in f32.
+// out = activation(in + bias + skipped) of f32 `in`; of an output layer, in + bias in f32.
 KERNEL(gemm_activate, GemmMathParams, 256, 1) {
     const u64 count = params.rows * params.columns;
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at < count; at += (u64)gridDim.x * blockDim.x) {
         float x = (params.input)[at];
         if (params.bias) x += params.bias[at % params.columns];
         if (params.hidden) {
+            if (params.skipped) x += read_element(params.skipped, at);
             write_element(params.out, at, has_slope(params, at) ? activation(x) : x);
         } else {
             ((float*)params.out)[at] = x;
@@ -102,21 +103,22 @@ __device__ __forceinline__ Moments moments(const GemmNormParams& params, u64 fro
     return {mean, 1.0f / sqrtf(warp_sum(squares) / (float)params.width + 1e-5f)};
 }
 
-// out = activation(normalised input x weight + bias).
+// out = normalised input x weight + bias, through the nonlinearity if it is hidden.
 KERNEL(gemm_norm, GemmNormParams, 256, 1) {
     each_item(params, [&](u64 row, unsigned item, unsigned lane) {
         const u64 from = row * params.row + item * params.width;
         const Moments of = moments(params, from, lane);
         for (unsigned k = lane; k < params.width; k += WARP) {
             const float normal = (read_element(params.input, from + k) - of.mean) * of.root;
-            write_element(params.out, from + k, activation(fmaf(normal, params.weight[k], params.bias[k])));
+            const float y = fmaf(normal, params.weight[k], params.bias[k]);
+            write_element(params.out, from + k, params.hidden ? activation(y) : y);
         }
         if (item + 1u < params.items) return;
         for (unsigned k = params.items * params.width + lane; k < params.row; k += WARP) write_element(params.out, row * params.row + k, 0.0f);
     });
 }
 
-// From `delta`, the gradient before the nonlinearity: out = the gradient of the input, and rows of an item's share of the gradient of weights and
+// From `delta`, the gradient before the nonlinearity: out = the gradient of the input, plus `added`, and rows of an item's share of the gradient of weights and
 // of biases, (rows x items, share_row), for gemm_bias_sums to add up.
 KERNEL(gemm_norm_back, GemmNormParams, 256, 1) {
     each_item(params, [&](u64 row, unsigned item, unsigned lane) {
@@ -138,7 +140,8 @@ KERNEL(gemm_norm_back, GemmNormParams, 256, 1) {
         for (unsigned k = lane; k < params.width; k += WARP) {
             const float normal = (read_element(params.input, from + k) - of.mean) * of.root;
             const float scaled = read_element(params.delta, from + k) * params.weight[k];
-            write_element(params.out, from + k, fmaf(-normal, along, scaled - level) * of.root);
+            const float dx = fmaf(-normal, along, scaled - level) * of.root;
+            write_element(params.out, from + k, params.added ? dx + read_element(params.added, from + k) : dx);
         }
         if (item + 1u < params.items) return;
         for (unsigned k = params.items * params.width + lane; k < params.row; k += WARP) write_element(params.out, row * params.row + k, 0.0f);

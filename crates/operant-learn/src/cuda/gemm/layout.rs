@@ -64,6 +64,8 @@ pub struct Layer {
     pub active: usize,
     /// Whether the outputs are f32 and not the element type of products: true for the last layer.
     pub wide: bool,
+    /// How many layers before it the layer is whose inputs, of a normalisation, are added to its outputs.
+    pub adds: Option<usize>,
     /// What it computes.
     pub operation: Operation,
 }
@@ -147,7 +149,7 @@ impl Layer {
     pub fn of(layer: &LayerSpec, operation: Operation) -> Self {
         let [inputs, outputs] = [layer.inputs, layer.outputs].map(|count| count.next_multiple_of(PAD));
         let active = if layer.activation.is_some() { layer.active() } else { 0 };
-        Self { inputs, outputs, active, wide: false, operation }
+        Self { inputs, outputs, active, wide: false, adds: None, operation }
     }
 
     /// Its products.

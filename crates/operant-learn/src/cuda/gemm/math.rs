@@ -45,6 +45,8 @@ operant_cuda::params! {
         activated: may_read [f32; of.activated],
         /// (rows, columns): the same.
         added: may_read [f32; of.input],
+        /// (rows, columns), as products read them: added by gemm_activate.
+        skipped: may_read [f32; of.activated],
         /// (columns).
         bias: may_read [f32; of.columns],
         out: writes [f32; of.out],
@@ -66,6 +68,7 @@ impl<'a> GemmMathParams<'a> {
             input,
             activated: None,
             added: None,
+            skipped: None,
             bias: None,
             out,
             rows,
@@ -139,12 +142,33 @@ operant_cuda::params! {
         /// (rows x items, share_row): used backward.
         weight_shares: may_write [f32; of.shares],
         bias_shares: may_write [f32; of.shares],
+        /// (rows, row): added to the gradient of the input.
+        added: may_read [f32; of.numbers],
         rows: value [u64],
         items: value [u32],
         width: value [u32],
         row: value [u32],
         share_row: value [u32],
+        /// 1: followed by the nonlinearity.
+        hidden: value [u32],
     }
+}
+
+/// A step of a normalisation.
+#[derive(Debug, Clone, Copy)]
+pub enum NormStep<'a> {
+    Forward {
+        /// Whether the nonlinearity follows.
+        hidden: bool,
+    },
+    Backward {
+        /// (rows, row): the gradient of what it makes, before the nonlinearity.
+        delta: &'a Buffer<f32>,
+        /// (rows x items, share_row): an item's share of the gradients of weights and of biases.
+        shares: [&'a Buffer<f32>; 2],
+        /// (rows, row): the gradient of its inputs by another way.
+        added: Option<&'a Buffer<f32>>,
+    },
 }
 
 /// Elements of each buffer of a launch of a pointer head.
@@ -312,22 +336,23 @@ impl GemmMath {
         LaunchConfig { blocks: grid.blocks.clamp(1, MAX_GRID_BLOCKS), ..grid }
     }
 
-    /// `out = activation(input + bias)` of f32 numbers `(rows, columns)`, for the next product to read, with the nonlinearity in the first
+    /// `out = activation(input + bias + skipped)` of f32 numbers `(rows, columns)`, `skipped` in the element type of products, for the next product to read, with the nonlinearity in the first
     /// `active` columns; for an output layer (None) it is `input + bias` in f32.
     pub fn activate(
         &self,
         stream: &Stream,
         [rows, columns]: [usize; 2],
-        input: &Buffer<f32>,
+        (input, skipped): (&Buffer<f32>, Option<&Buffer<f32>>),
         bias: Option<&Buffer<f32>>,
         out: &Buffer<f32>,
         active: Option<usize>,
     ) -> Result<(), CudaError> {
-        let count = rows * columns;
-        let written = if active.is_some() { self.gemm_layout.words(count) } else { count };
-        let sizes = MathSizes { input: count, activated: 0, columns, out: written };
+        let (count, words) = (rows * columns, self.gemm_layout.words(rows * columns));
+        let written = if active.is_some() { words } else { count };
+        let sizes = MathSizes { input: count, activated: words, columns, out: written };
         let params = GemmMathParams {
             bias,
+            skipped,
             hidden: u32::from(active.is_some()),
             active: active.unwrap_or(0) as u32,
             ..GemmMathParams::of(input, out, [rows, columns])
@@ -374,16 +399,19 @@ impl GemmMath {
         self.bias_sums.run(stream, grid, &params, &sizes)
     }
 
-    /// Normalises the items of `rows` rows. With `back`, computes the gradient of the input, and partial gradients of weights and biases, from
-    /// the gradient before the nonlinearity.
+    /// Normalises the items of `rows` rows, or computes the gradient of the input, and partial gradients of weights and biases.
     pub fn norm(
         &self,
         stream: &Stream,
         norm: &Norm,
         [rows, row]: [usize; 2],
         (input, [weight, bias], out): (&Buffer<f32>, [&Buffer<f32>; 2], &Buffer<f32>),
-        back: Option<(&Buffer<f32>, [&Buffer<f32>; 2])>,
+        step: NormStep<'_>,
     ) -> Result<(), CudaError> {
+        let (hidden, delta, shares, added) = match step {
+            NormStep::Forward { hidden } => (hidden, None, None, None),
+            NormStep::Backward { delta, shares, added } => (false, Some(delta), Some(shares), added),
+        };
         let items = rows * norm.items;
         let sizes = NormSizes {
             numbers: self.gemm_layout.words(rows * row),
@@ -392,19 +420,21 @@ impl GemmMath {
         };
         let params = GemmNormParams {
             input,
-            delta: back.map(|(delta, _)| delta),
+            delta,
             weight,
             bias,
             out,
-            weight_shares: back.map(|(_, [of_weight, _])| of_weight),
-            bias_shares: back.map(|(_, [_, of_bias])| of_bias),
+            weight_shares: shares.map(|[of_weight, _]| of_weight),
+            bias_shares: shares.map(|[_, of_bias]| of_bias),
+            added,
             rows: rows as u64,
             items: norm.items as u32,
             width: norm.width as u32,
             row: row as u32,
             share_row: norm.share() as u32,
+            hidden: u32::from(hidden),
         };
-        let function = &self.norms[usize::from(back.is_some())];
+        let function = &self.norms[usize::from(delta.is_some())];
         function.run(stream, Self::grid(32 * items), &params, &sizes)
     }
 

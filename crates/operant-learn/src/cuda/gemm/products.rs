@@ -12,7 +12,7 @@ pub use self::cells::{CellKernels, Recall, gemm_cells_program};
 pub use self::lookup::{LookupKernels, gemm_lookup_program};
 use super::layout::{Extent, GemmLayout, Layer, Lookup, Norm, Operation, Product};
 use super::maps::{Map, Mapped};
-use super::math::{Follow, GemmMath, MapTables, Rows, Score, ScoreStep};
+use super::math::{Follow, GemmMath, MapTables, NormStep, Rows, Score, ScoreStep};
 use crate::LearnError;
 use crate::cuda::common::memory::Allocator;
 
@@ -346,16 +346,25 @@ impl Forward {
         let chains = self.chains.iter().zip(&memory.outs).zip(&memory.tables).zip(&memory.queries);
         for ((((chain, outs), tables), query), cells) in chains.zip(&memory.cells).skip(from) {
             let mut input = inputs.obs;
-            for (((step, out), tables), cell) in chain.iter().zip(outs).zip(tables).zip(cells) {
+            for (k, (((step, out), tables), cell)) in
+                chain.iter().zip(outs).zip(tables).zip(cells).enumerate()
+            {
                 match &step.layer.operation {
                     Operation::Dense(product) => {
-                        self.dense(stream, (math, weights), input, (step, product), out)?;
+                        let added = step.layer.adds.map(|back| &outs[k - back - 1].words);
+                        self.dense(stream, (math, weights), (input, added), (step, product), out)?;
                     }
                     Operation::Norm(norm) => {
                         let [weight, bias] = weights.norm(norm)?;
                         let sizes = [self.rows, step.layer.inputs];
                         let of = (&input.words, [&weight, &bias], &out.words);
-                        math.norm(stream, norm, sizes, of, None)?;
+                        math.norm(
+                            stream,
+                            norm,
+                            sizes,
+                            of,
+                            NormStep::Forward { hidden: step.layer.hidden() },
+                        )?;
                     }
                     Operation::Pointer(product, pointer) => {
                         let query = query.as_ref().expect("memory for the query");
@@ -462,7 +471,7 @@ impl Forward {
             [true, false].map(|is| Some(&bias).filter(|_| is == (*epilogue != Epilogue::None)));
         gemm.launch(stream, input.operand(), matrix.operand(), Operand::F32(out), fused)?;
         match left {
-            Some(_) => Ok(math.activate(stream, [rows, product.outputs], out, left, out, None)?),
+            Some(_) => Ok(math.activate(stream, [rows, product.outputs], (out, None), left, out, None)?),
             None => Ok(()),
         }
     }
@@ -471,7 +480,7 @@ impl Forward {
         &self,
         stream: &Stream,
         (math, weights): (&GemmMath, &Weights),
-        input: &GemmMatrix,
+        (input, added): (&GemmMatrix, Option<&Buffer<f32>>),
         (step, of): (&ForwardLayer, &Product),
         out: &GemmMatrix,
     ) -> Result<(), LearnError> {
@@ -495,6 +504,6 @@ impl Forward {
             [true, false].map(|is| Some(&bias).filter(|_| is == (*epilogue != Epilogue::None)));
         gemm.launch(stream, input.operand(), matrix.operand(), Operand::F32(&sums), fused)?;
         let shape = [self.rows, layer.outputs];
-        Ok(math.activate(stream, shape, &sums, left, &out.words, Some(layer.active))?)
+        Ok(math.activate(stream, shape, (&sums, added), left, &out.words, Some(layer.active))?)
     }
 }

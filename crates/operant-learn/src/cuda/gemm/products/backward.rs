@@ -4,7 +4,7 @@ use operant_cuda::{Blas, Buffer, CudaError, Element, Epilogue, Gemm, GemmShape, 
 
 use super::super::layout::{Extent, GemmLayout, Layer, Norm, Operation, Product};
 use super::super::maps::Mapped;
-use super::super::math::{Follow, GemmMath, MapTables, Rows, Score, ScoreStep};
+use super::super::math::{Follow, GemmMath, MapTables, NormStep, Rows, Score, ScoreStep};
 use super::cells::CellBack;
 use super::lookup::lookup_shares;
 use super::{Forward, GemmMatrix, Inputs, Tables, Weights, first_of, most_of_places, tables, write_tables};
@@ -56,6 +56,8 @@ pub struct BackwardMemory {
     scratch: Option<Buffer<f32>>,
     /// Gradients of the product's outputs, over places or of a query.
     split: Option<GemmMatrix>,
+    /// The gradient of the outputs that a layer added others to, until the gradient of those.
+    added: Option<GemmMatrix>,
     /// Shares of the gradients of weights and biases of a normalisation.
     shares: Option<[Buffer<f32>; 2]>,
     /// Gradients of layers with memory, one after the other.
@@ -87,6 +89,8 @@ impl BackwardMemory {
         let shares = rows.saturating_mul(shares);
         let shares = || Ok([allocator.alloc(shares)?, allocator.alloc(shares)?]);
         let has_norm = gemm_layout.chains.iter().flatten().any(|layer| of_norm(layer) > 0);
+        let adding = gemm_layout.chains.iter().flatten().filter(|layer| layer.adds.is_some());
+        let added = rows.saturating_mul(adding.map(|layer| layer.outputs).max().unwrap_or(0));
         let scratch = read.max(if gemm_layout.halves() { most } else { 0 });
         Ok(Self {
             outputs: gemm_layout.chains.iter().map(outputs).collect::<Result<_, _>>()?,
@@ -96,6 +100,7 @@ impl BackwardMemory {
             ],
             scratch: if scratch > 0 { Some(allocator.alloc(scratch)?) } else { None },
             split: if made > 0 { Some(GemmMatrix::new(allocator, gemm_layout, made)?) } else { None },
+            added: if added > 0 { Some(GemmMatrix::new(allocator, gemm_layout, added)?) } else { None },
             shares: has_norm.then(shares).transpose()?,
             cells: CellBack::new(allocator, gemm_layout, extent)?,
             lookups: lookup_shares(allocator, gemm_layout, rows)?,
@@ -183,6 +188,8 @@ impl Backward {
         for (number, (chain, outputs)) in self.chains.iter().zip(&memory.outputs).enumerate() {
             let made = &forward.memory.outs[number];
             let mut delta = outputs.first(gemm_layout, rows * chain[chain.len() - 1].layer.outputs)?;
+            // The layer whose inputs were added to others, and the gradient of those.
+            let mut added: Option<(usize, GemmMatrix)> = None;
             for (k, step) in chain.iter().enumerate().rev() {
                 let (layer, input) = (&step.layer, if k == 0 { inputs.obs } else { &made[k - 1] });
                 // The first layer has no gradient of its inputs.
@@ -190,12 +197,21 @@ impl Backward {
                 let next = memory.deltas[k % 2].first(gemm_layout, rows * width)?;
                 // The nonlinearity of the layer before.
                 let active = k.checked_sub(1).map_or(0, |below| chain[below].layer.active);
+                if let (Some(back), Some(memory)) = (layer.adds, &memory.added) {
+                    let kept = memory.first(gemm_layout, rows * layer.outputs)?;
+                    kept.words.copy_from(stream, &delta.words)?;
+                    added = Some((k - back, kept));
+                }
                 let of = (math, weights, &delta, input);
                 match &layer.operation {
                     Operation::Dense(product) => {
                         self.dense(stream, of, (layer, product, &step.products[0]), active, &next)?;
                     }
-                    Operation::Norm(norm) => self.norm(stream, of, (layer, norm), &next)?,
+                    Operation::Norm(norm) => {
+                        let added = added.take_if(|(first, _)| *first == k);
+                        let added = added.as_ref().map(|(_, delta)| &delta.words);
+                        self.norm(stream, of, (layer, norm, added), &next)?;
+                    }
                     Operation::Pointer(product, pointer) => {
                         let query = forward.memory.queries[number].as_ref().expect("a query");
                         let score = Score {
@@ -281,7 +297,7 @@ impl Backward {
         &self,
         stream: &Stream,
         (math, weights, delta, input): (&GemmMath, &Weights, &GemmMatrix, &GemmMatrix),
-        (layer, norm): (&Layer, &Norm),
+        (layer, norm, added): (&Layer, &Norm, Option<&Buffer<f32>>),
         next: &GemmMatrix,
     ) -> Result<(), LearnError> {
         let [weight, bias] = weights.norm(norm)?;
@@ -291,7 +307,8 @@ impl Backward {
         let (of_weight, of_bias) = (shares(of_weight)?, shares(of_bias)?);
         let sizes = [self.rows, layer.inputs];
         let of = (&input.words, [&weight, &bias], &next.words);
-        math.norm(stream, norm, sizes, of, Some((&delta.words, [&of_weight, &of_bias])))?;
+        let shares = [&of_weight, &of_bias];
+        math.norm(stream, norm, sizes, of, NormStep::Backward { delta: &delta.words, shares, added })?;
         for (shares, first) in [(of_weight, norm.weight), (of_bias, norm.bias)] {
             let first = self.gemm_layout.matrix_elements + first;
             let gradient = self.memory.gradient.part(first..first + norm.share())?;
