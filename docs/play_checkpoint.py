@@ -13,7 +13,7 @@ IDS = {"cartpole": "CartPole-v1", "acrobot": "Acrobot-v1", "mountain_car": "Moun
 with safe_open(f"{sys.argv[1]}/state.safetensors", "numpy") as file:
     net = json.loads(file.metadata()["operant"])
     tensors = {name: file.get_tensor(name) for name in file.keys()}
-others = net.get("conv") or net.get("layer_norm") or net.get("pointer") or net.get("algorithm", "ppo") != "ppo"
+others = any(net.get(key) for key in ("conv", "layer_norm", "residual_blocks", "pointer")) or net.get("algorithm", "ppo") != "ppo"
 if others or net.get("encoder", "auto") != "auto" or net.get("core", "mlp") != "mlp":
     sys.exit("this script plays fully connected networks; `operant export` writes others as ONNX")
 

@@ -176,6 +176,27 @@ fn embeddings_are_shown_trained_and_resumed() {
 }
 
 #[test]
+fn residual_blocks_are_shown_trained_and_resumed() {
+    let sets = ["residual_blocks=2", "hidden=[24, 16]", "layer_norm=true", "shared_trunk=true"];
+    let lines = [
+        "# Network 4-24n-16-residual(16)-residual(16)-(2+1):",
+        "# trunk.1 24 -> 16 400 768",
+        "# trunk.blocks.0 16 + (16, normalised -> 64 -> 16) 2160 4096",
+        "# trunk.norm 16, normalised 32 0",
+    ];
+    shown_trained_and_resumed("cartpole", &sets, &lines);
+    let place = Sandbox::new();
+    for (env, set, says) in [
+        ("cartpole", "hidden=[]", "residual_blocks = 2, but hidden = [] gives them no width"),
+        ("prover", "encoder=embed", "a pointer head does not support residual blocks"),
+    ] {
+        let refused = place.operant(&["train", env, "--set", "residual_blocks=2", "--set", set]);
+        assert_eq!(refused.code, Some(2), "{refused:#?}");
+        assert!(refused.stderr.contains(says), "{refused:#?}");
+    }
+}
+
+#[test]
 fn candidates_are_shown_trained_and_resumed() {
     let lines = [
         "# Network 22050-embed(16)-21x(64-64)-(20+1):",

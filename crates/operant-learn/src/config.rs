@@ -94,6 +94,10 @@ settings! {
     hidden: Vec<usize> = vec![64, 64], fixed("the checkpoint holds weights of that shape");
     /// Normalise the sums of each hidden layer over its units before the nonlinearity
     layer_norm: bool = false, fixed("the checkpoint holds weights of that shape");
+    /// Residual blocks after the hidden layers, whose last one is then linear: each adds W2 f(W1 norm(x)), four times as wide inside, to
+    /// its inputs x; a normalisation follows the last block. With `activation = "relu"` and one hidden layer they are SimBa
+    residual_blocks: usize [Kind::Count { least: 0, most: crate::setting::MAX_LAYERS as i64 }] = 0,
+        fixed("the checkpoint holds weights of that shape");
     /// Layers between the hidden layers and the heads: none (`mlp`), or layers with memory, whose state each environment keeps during an
     /// episode. Setting `mlp` also resets the memory keys of a preset
     core: CoreKind = CoreKind::Mlp, fixed("the checkpoint holds weights of that shape");

@@ -414,6 +414,26 @@ fn make() -> Vec<Case> {
             true,
         ),
         Case::new(
+            "residual blocks, separate, normalised, relu",
+            with(config(6, 20, 2), &|c| {
+                (c.hidden, c.residual_blocks, c.layer_norm) = (vec![7, 19], 2, true);
+                (c.shared_trunk, c.activation) = (false, Activation::Relu);
+            }),
+            Input::Dense(5),
+            discrete(&[3]),
+            false,
+        ),
+        Case::new(
+            "residual blocks over bits, gru",
+            with(config(5, 12, 2), &|c| {
+                (c.hidden, c.residual_blocks) = (vec![10], 1);
+                (c.core, c.sequence_length) = (CoreKind::Gru, 6);
+            }),
+            Input::Bits(37),
+            discrete(&[2, 3]),
+            true,
+        ),
+        Case::new(
             "packed bits",
             with(config(8, 40, 5), &|c| (c.hidden, c.activation) = (vec![40, 17], Activation::Relu)),
             Input::Bits(75),

@@ -105,6 +105,10 @@ def core(x, trunk, case, params, state):
     return x, state
 
 
+def dense(x, name, params):
+    return x @ params[f"{name}.weight"].T + params[f"{name}.bias"]
+
+
 def heads(case, params):
     """Outputs of the policy and values, (sequences, steps, ...); or action values, and None."""
     activation = {"tanh": jnp.tanh, "relu": lambda x: jnp.maximum(x, 0)}[case["activation"]]
@@ -119,9 +123,17 @@ def heads(case, params):
         if case["items"] is not None:
             first, count, features = (case["items"][name] for name in ("first", "count", "features"))
             x = x[:, first : first + count * features].reshape(-1, count, features)
+        blocks = case["residual_blocks"]
         for k in range(case["hidden"]):
-            x = x @ params[f"{trunk}.{k}.weight"].T + params[f"{trunk}.{k}.bias"]
-            x = activation(normalised(x, f"{trunk}.{k}.norm", params) if case["layer_norm"] else x)
+            x = dense(x, f"{trunk}.{k}", params)
+            if blocks == 0 or k + 1 < case["hidden"]:
+                x = activation(normalised(x, f"{trunk}.{k}.norm", params) if case["layer_norm"] else x)
+        for k in range(blocks):
+            name = f"{trunk}.blocks.{k}"
+            inner = activation(dense(normalised(x, f"{name}.norm", params), f"{name}.up", params))
+            x = x + dense(inner, f"{name}.down", params)
+        if blocks > 0:
+            x = normalised(x, f"{trunk}.norm", params)
         hidden[trunk], state = core(x.reshape(sequences, steps, -1), trunk, case, params, state)
     actor, critic = (hidden.get(name, hidden.get("trunk")) for name in ("actor", "critic"))
     head = "q" if case["algorithm"] == "pqn" else "policy"

@@ -39,7 +39,7 @@ struct Description {
 fn description() -> impl Strategy<Value = Description> {
     let core = prop::sample::select(vec![CoreKind::Mlp, CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm]);
     let shape = (1usize..=20, 1usize..=6, 1usize..=3, core, 1usize..=2, prop::option::of(1usize..=9));
-    let layers = (prop::collection::vec(1usize..=12, 1..=2), any::<bool>(), any::<bool>());
+    let layers = (prop::collection::vec(1usize..=12, 1..=2), any::<bool>(), any::<bool>(), 0usize..=5);
     let image = prop::option::of((3usize..=5, 3usize..=5, 1usize..=3, 0usize..=2, 1usize..=18, 1usize..=2));
     let input = (any::<bool>(), 1usize..=40, image, any::<bool>());
     let head = prop_oneof![
@@ -58,7 +58,7 @@ fn description() -> impl Strategy<Value = Description> {
                 Some((choices, ..)) => (CoreKind::Mlp, Head::MultiDiscrete(vec![choices])),
                 None => (core, head),
             };
-            let (hidden, shared_trunk, is_tanh) = layers;
+            let (hidden, shared_trunk, is_tanh, blocks) = layers;
             let (is_bits, features, image, masked) = input;
             let mut features = features;
             let mut encoding = Encoding::default();
@@ -110,6 +110,8 @@ fn description() -> impl Strategy<Value = Description> {
                 core_layers,
                 sequence_length,
                 layer_norm: loss.2,
+                // Half of them without.
+                residual_blocks: if candidates.is_some() { 0 } else { blocks.saturating_sub(3) },
                 activation: if is_tanh { Activation::Tanh } else { Activation::Relu },
                 num_minibatches: 1,
                 update_epochs: 1,
@@ -135,8 +137,8 @@ fn array(shape: &[usize], values: impl IntoIterator<Item = f64>) -> Value {
 
 /// What the script reads: samples in order of their sequences.
 fn to_json(case: &Case) -> Value {
-    let Architecture { embed, conv, items, hidden, activation, shared_trunk, head, core, layer_norm, .. } =
-        &case.network.architecture;
+    let architecture = &case.network.architecture;
+    let Architecture { embed, conv, items, hidden, activation, shared_trunk, head, core, .. } = architecture;
     let (sequences, steps) = (case.batch.sequences(), case.batch.sequence());
     let samples = reference::sequences(&case.network, &case.batch, 0..sequences);
     let of = |width: usize, values: &dyn Fn(&reference::Sample) -> Vec<f64>| {
@@ -161,7 +163,8 @@ fn to_json(case: &Case) -> Value {
     });
     json!({
         "embed": embed,
-        "layer_norm": layer_norm,
+        "layer_norm": architecture.layer_norm,
+        "residual_blocks": architecture.residual_blocks,
         "conv": conv.iter().map(|conv| json!({"first": conv.first, "image": conv.image, "stride": conv.stride})).collect::<Vec<_>>(),
         "items": items.map(|Image { first, extents }| json!({"first": first, "count": extents[0], "features": extents[2]})),
         "hidden": hidden.len(),
@@ -229,6 +232,7 @@ fn gradients_are_those_of_automatic_differentiation(part: Part) {
     let cores: std::collections::BTreeSet<&str> = made.iter().map(|case| case.config.core.name()).collect();
     assert_eq!(cores.len(), 4, "every core was drawn");
     assert!(made.iter().any(|case| case.config.algorithm == Algorithm::Pqn), "every algorithm was drawn");
+    assert!(made.iter().any(|case| case.config.residual_blocks > 0), "residual blocks were drawn");
     let made = part.of(5, made);
     let expected = by_jax(Path::new(&python), &made);
     let mut worst = 0.0f64;

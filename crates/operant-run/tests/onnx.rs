@@ -36,6 +36,7 @@ struct Layers<'a> {
     conv: Option<&'a [[usize; 3]]>,
     core: Option<Core>,
     pool: Option<Pool>,
+    residual_blocks: usize,
     /// Items of a pointer head.
     items: Option<usize>,
     /// Whether it computes action values instead of a policy and a value.
@@ -49,7 +50,7 @@ fn saved(
     shared_trunk: bool,
     layers: Layers<'_>,
 ) -> SavedPolicy {
-    let Layers { conv, core, pool, items, values } = layers;
+    let Layers { conv, core, pool, residual_blocks, items, values } = layers;
     let features = obs.features();
     let input = if obs.is_binary() { Input::Bits(features) } else { Input::Dense(features) };
     let obs_norm =
@@ -77,6 +78,7 @@ fn saved(
         hidden,
         embed: embed.clone(),
         layer_norm: embed.is_some(),
+        residual_blocks,
         core,
         activation,
         shared_trunk: shared_trunk || values,
@@ -314,4 +316,11 @@ fn onnxruntime_computes_what_the_engine_does() {
     }
     let layers = Layers { items: Some(5), values: true, ..Layers::default() };
     compare(Path::new(&python), &saved(candidates, four(), true, true, layers));
+    for shared_trunk in [true, false] {
+        let layers = Layers { residual_blocks: 2, ..Layers::default() };
+        compare(
+            Path::new(&python),
+            &saved(ObsSpace::symmetric(&[1.0; 5]), four(), false, shared_trunk, layers),
+        );
+    }
 }

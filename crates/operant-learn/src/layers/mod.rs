@@ -8,6 +8,7 @@ pub mod embed;
 pub mod export;
 pub mod norm;
 pub mod pointer;
+pub mod residual;
 
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope, one_of};
 use crate::cpu::network::tile::Row;
@@ -128,4 +129,6 @@ layers! {
     Cell(cell::CellSpec);
     /// Scores of candidates.
     Pointer(pointer::Pointer);
+    /// A residual block.
+    Residual(residual::Residual);
 }

@@ -3,6 +3,7 @@
 use super::init::HIDDEN_GAIN;
 use super::{
     Architecture, CellSpec, Conv, Core, Dense, Form, Head, Image, Init, Items, Norm, Outputs, Pointer,
+    Residual,
 };
 use crate::config::Activation;
 use crate::layers::export::{Exported, Graph};
@@ -213,8 +214,9 @@ impl Network {
 
     fn lay_chain(&mut self, trunk: &str, heads: &[(&str, usize)]) -> Chain {
         let mut layers = Vec::new();
-        let Architecture { embed, conv, items, hidden, layer_norm, core, activation, .. } =
-            self.architecture.clone();
+        let Architecture {
+            embed, conv, items, hidden, layer_norm, residual_blocks, core, activation, ..
+        } = self.architecture.clone();
         // A separate critic has only the state as input.
         let is_critic = heads.iter().all(|(head, _)| *head == "value");
         let mut items = items.map(|Image { first, extents: [count, _, depth] }| Image {
@@ -227,9 +229,13 @@ impl Network {
         for (k, conv) in conv.into_iter().enumerate() {
             self.push(&mut layers, format!("{trunk}.conv.{k}"), conv, Some(activation));
         }
+        let last = hidden.len().wrapping_sub(1);
         for (k, outputs) in hidden.into_iter().enumerate() {
+            // Residual blocks add to the sums of the last hidden layer as they are.
+            let (layer_norm, activation) =
+                if residual_blocks > 0 && k == last { (false, None) } else { (layer_norm, Some(activation)) };
             // The sums of a hidden layer pass its normalisation first.
-            let (name, own) = (format!("{trunk}.{k}"), (!layer_norm).then_some(activation));
+            let (name, own) = (format!("{trunk}.{k}"), activation.filter(|_| !layer_norm));
             if let Some(Image { first, extents: image }) = &mut items {
                 let (channels, kernel, stride) = (outputs, 1, 1);
                 let conv = Conv { first: *first, image: *image, channels, kernel, stride };
@@ -240,8 +246,14 @@ impl Network {
             }
             if layer_norm {
                 let norm = Norm { width: outputs };
-                self.push(&mut layers, format!("{trunk}.{k}.norm"), norm, Some(activation));
+                self.push(&mut layers, format!("{trunk}.{k}.norm"), norm, activation);
             }
+        }
+        if let (1.., Some(width)) = (residual_blocks, layers.last().map(|layer| layer.outputs)) {
+            for k in 0..residual_blocks {
+                self.push(&mut layers, format!("{trunk}.blocks.{k}"), Residual { width, activation }, None);
+            }
+            self.push(&mut layers, format!("{trunk}.norm"), Norm { width }, None);
         }
         if let Some(Core { cell, width, layers: count }) = core {
             for k in 0..count {

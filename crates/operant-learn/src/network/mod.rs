@@ -11,6 +11,7 @@ pub use crate::layers::dense::Dense;
 pub use crate::layers::embed::{Embed, EmbedPart, Pool};
 pub use crate::layers::norm::Norm;
 pub use crate::layers::pointer::{self, Pointer};
+pub use crate::layers::residual::Residual;
 pub(crate) use init::HIDDEN_GAIN;
 pub use init::{Init, init_params};
 pub use layout::{Chain, LayerSpec, Network, TensorSpec};
@@ -115,7 +116,9 @@ pub struct Architecture {
     pub hidden: Vec<usize>,
     /// Whether the sums of hidden layers are normalised before the nonlinearity.
     pub layer_norm: bool,
-    /// Layers with memory, after the hidden layers.
+    /// Residual blocks after the hidden layers, of which the last is then linear, and a normalisation after the blocks.
+    pub residual_blocks: usize,
+    /// Layers with memory, after all of these.
     pub core: Option<Core>,
     /// Nonlinearity after each hidden layer.
     pub activation: Activation,
@@ -196,6 +199,13 @@ impl Architecture {
                     "give [channels, kernel, stride] of convolutions that fit, or conv = []",
                 ))?,
         };
+        if config.residual_blocks > 0 && config.hidden.is_empty() {
+            return Err(LearnError::Config {
+                key: "residual_blocks",
+                problem: format!("{}, but hidden = [] gives them no width", config.residual_blocks),
+                remedy: "set hidden, for example to [128], or residual_blocks = 0".to_owned(),
+            });
+        }
         let core = Core::of(config)?;
         let (mut embed, mut items) = (embed, None);
         if config.pointer {
@@ -228,6 +238,7 @@ impl Architecture {
             items: None,
             hidden: config.hidden.clone(),
             layer_norm: config.layer_norm,
+            residual_blocks: config.residual_blocks,
             core: None,
             activation: config.activation,
             // A network of action values has one chain.
@@ -244,6 +255,9 @@ impl Architecture {
 fn unfit_for_pointer(config: &Config) -> Option<(&'static str, &'static str)> {
     if !config.conv.is_empty() {
         Some(("a pointer head does not support convolutions", "set conv = [], or pointer = false"))
+    } else if config.residual_blocks > 0 {
+        let problem = "a pointer head does not support residual blocks";
+        Some((problem, "set residual_blocks = 0, or pointer = false"))
     } else if config.core != CoreKind::Mlp {
         Some(("a pointer head does not support a core", "set core = \"mlp\", or pointer = false"))
     } else if config.hidden.is_empty() {
@@ -259,6 +273,7 @@ fn unfit_for_pointer(config: &Config) -> Option<(&'static str, &'static str)> {
 
 /// Widths from the observation to the outputs: `4-64-64-(2+1)`, or of two networks `4-64-64-2 and 4-64-64-1`. A convolution has
 /// its kernel, its stride and the extents of its output, a layer with memory its unit, a normalised one an n: `400-conv3/1(8x8x16)-128-gru(128)-(6+1)`.
+/// Residual blocks have their width, and the layer before them has no n: `4-128-residual(128)-residual(128)-(2+1)`.
 /// Layers of a pointer head's items are in brackets: `2100-21x(64-64)-(20+1)`.
 impl std::fmt::Display for Architecture {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -271,11 +286,17 @@ impl std::fmt::Display for Architecture {
             trunk.push_str(&format!("-conv{kernel}/{stride}({height}x{width}x{channels})"));
         }
         let norm = if self.layer_norm { "n" } else { "" };
-        let hidden: Vec<String> = self.hidden.iter().map(|width| format!("{width}{norm}")).collect();
+        let normalised = self.hidden.len() - usize::from(self.residual_blocks > 0).min(self.hidden.len());
+        let norm = |k| if k < normalised { norm } else { "" };
+        let hidden = self.hidden.iter().enumerate();
+        let hidden: Vec<String> = hidden.map(|(k, width)| format!("{width}{}", norm(k))).collect();
         if let Some(Image { extents: [items, ..], .. }) = self.items {
             trunk.push_str(&format!("-{items}x({})", hidden.join("-")));
         } else {
             hidden.iter().for_each(|width| trunk.push_str(&format!("-{width}")));
+        }
+        if let Some(width) = self.hidden.last() {
+            (0..self.residual_blocks).for_each(|_| trunk.push_str(&format!("-residual({width})")));
         }
         if let Some(Core { cell, width, layers }) = self.core {
             (0..layers).for_each(|_| trunk.push_str(&format!("-{}({width})", cell.name())));

@@ -124,6 +124,7 @@ kinds! {
     mean_of_tables: "minigrid_empty_8x8", Config { encoder: Encoder::EmbedMean, embed_width: 9, ..with_layers() };
     sum_of_tables: "taxi", Config { encoder: Encoder::EmbedSum, shared_trunk: false, ..with_layers() };
     layer_norm: "cartpole", Config { hidden: vec![20, 33], layer_norm: true, ..with_layers() };
+    residual_blocks: "cartpole", Config { hidden: vec![9, 20], residual_blocks: 2, activation: Activation::Relu, ..with_layers() };
     #[ignore = "cargo xtask test --all"]
     pointer: "prover", Config { pointer: true, encoder: Encoder::Embed, embed_width: 4, ..with_layers() };
     #[ignore = "cargo xtask test --all"]

@@ -193,8 +193,11 @@ enum Step {
     Products(Layer),
     /// Tables by the number of their first parameter.
     Embed(Embed, usize),
-    /// Layer normalisation of groups of this many features; then the offsets of the first weight and bias.
-    Norm(usize, [usize; 2]),
+    /// Layer normalisation of groups of this many features; then the offsets of the first weight and bias, and whether the nonlinearity
+    /// follows.
+    Norm(usize, [usize; 2], bool),
+    /// A residual block: the offsets of its normalisation, and its two layers.
+    Block([usize; 2], [Layer; 2]),
     /// Scores of candidates, by the query of the state's features.
     Scores(Layer),
     Cell {
@@ -224,8 +227,15 @@ fn path(network: &Network, head: &str) -> Vec<Step> {
         steps.push(Step::Products(layer));
     }
     let mut first = architecture.items.map(|image| image.first);
+    let norm = |name: String| {
+        let at =
+            |what: &str| network.tensors.iter().find(|t| t.name == format!("{name}.{what}")).unwrap().offset;
+        [at("weight"), at("bias")]
+    };
     for (k, &width) in architecture.hidden.iter().enumerate() {
-        let is_hidden = !architecture.layer_norm;
+        // Residual blocks begin with sums.
+        let is_linear = architecture.residual_blocks > 0 && k + 1 == architecture.hidden.len();
+        let is_hidden = !architecture.layer_norm && !is_linear;
         steps.push(Step::Products(match first.replace(0).filter(|_| architecture.items.is_some()) {
             None => layer(network, &format!("{trunk}.{k}.weight"), is_hidden),
             Some(first) => {
@@ -233,13 +243,17 @@ fn path(network: &Network, head: &str) -> Vec<Step> {
                 items_layer(network, &format!("{trunk}.{k}"), first, items, is_hidden)
             }
         }));
-        if architecture.layer_norm {
-            let at = |what: &str| {
-                let name = format!("{trunk}.{k}.norm.{what}");
-                network.tensors.iter().find(|t| t.name == name).unwrap().offset
-            };
-            steps.push(Step::Norm(width, [at("weight"), at("bias")]));
+        if architecture.layer_norm && !is_linear {
+            steps.push(Step::Norm(width, norm(format!("{trunk}.{k}.norm")), true));
         }
+    }
+    for k in 0..architecture.residual_blocks {
+        let name = format!("{trunk}.blocks.{k}");
+        let of = |what: &str, hidden| layer(network, &format!("{name}.{what}.weight"), hidden);
+        steps.push(Step::Block(norm(format!("{name}.norm")), [of("up", true), of("down", false)]));
+    }
+    if let (1.., Some(&width)) = (architecture.residual_blocks, architecture.hidden.last()) {
+        steps.push(Step::Norm(width, norm(format!("{trunk}.norm")), false));
     }
     steps.extend(network.layers().filter_map(|layer| match layer.form {
         Form::Cell(cell) if layer.name.starts_with(trunk) => {
@@ -259,8 +273,14 @@ fn forward(network: &Network, tape: &mut Tape, path: &[Step], obs: &[f64], state
     for step in path {
         x = match step {
             Step::Embed(embed, tables) => embed_step(tape, embed, *tables, &x),
-            Step::Norm(width, params) => {
-                x.chunks(*width).flat_map(|x| norm_step(network, tape, *params, x)).collect()
+            Step::Norm(width, params, hidden) => {
+                x.chunks(*width).flat_map(|x| norm_step(network, tape, (*params, *hidden), x)).collect()
+            }
+            Step::Block(norm, [up, down]) => {
+                let normal = norm_step(network, tape, (*norm, false), &x);
+                let inner = products_step(network, tape, up, &normal);
+                let outer = products_step(network, tape, down, &inner);
+                x.iter().zip(outer).map(|(&x, y)| tape.sum(&[(x, 1.0), (y, 1.0)])).collect()
             }
             Step::Scores(l) => {
                 let (state, candidates) = x.split_at(l.inputs);
@@ -323,8 +343,13 @@ fn embed_step(tape: &mut Tape, embed: &Embed, tables: usize, x: &[Var]) -> Vec<V
     y
 }
 
-/// PyTorch's LayerNorm, then the nonlinearity.
-fn norm_step(network: &Network, tape: &mut Tape, [weight, bias]: [usize; 2], x: &[Var]) -> Vec<Var> {
+/// PyTorch's LayerNorm, then the nonlinearity if it is hidden.
+fn norm_step(
+    network: &Network,
+    tape: &mut Tape,
+    ([weight, bias], hidden): ([usize; 2], bool),
+    x: &[Var],
+) -> Vec<Var> {
     let share = 1.0 / x.len() as f64;
     let terms = |vars: &[Var]| vars.iter().map(|&var| (var, share)).collect::<Vec<_>>();
     let mean = tape.sum(&terms(x));
@@ -338,6 +363,7 @@ fn norm_step(network: &Network, tape: &mut Tape, [weight, bias]: [usize; 2], x: 
     for (k, n) in normal.into_iter().enumerate() {
         let z = tape.dot(bias + k, [[weight + k, n]].into_iter());
         y.push(match network.architecture.activation {
+            _ if !hidden => z,
             Activation::Tanh => tape.tanh(z),
             Activation::Relu => tape.relu(z),
         });

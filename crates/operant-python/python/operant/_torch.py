@@ -128,6 +128,19 @@ class Embed(nn.Module):
         return torch.cat([*made, x[:, self.get_buffer("_passed")]], 1)
 
 
+class ResidualBlock(nn.Module):
+    """Two layers over normalised inputs, added to the inputs."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, inner), nn.Linear(inner, width)
+
+    def forward(self, x: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
+        """The outputs."""
+        outer: Tensor = self.down(activation(self.up(self.norm(x))))
+        return x + outer
+
+
 class MinGRUCell(nn.Module):
     """Minimal gated recurrent units with a highway gate."""
 
@@ -197,9 +210,13 @@ class ActorCritic(nn.Module):
             if core:
                 widths = [metadata["hidden"][-1], *[core["width"]] * (core["layers"] - 1)]
                 layers["core"] = nn.ModuleList(_cell(core, inputs) for inputs in widths)
-            for k, width in enumerate(metadata["hidden"]):
+            hidden, blocks = metadata["hidden"], metadata.get("residual_blocks", 0)
+            inner = [len(arrays[f"{trunk}.blocks.{k}.up.bias"]) for k in range(blocks)]
+            layers["blocks"] = nn.ModuleList(ResidualBlock(hidden[-1], width) for width in inner)
+            layers["norm"] = nn.LayerNorm(hidden[-1]) if blocks else nn.Identity()
+            for k, width in enumerate(hidden):
                 layers[f"{k}"] = dense(f"{trunk}.{k}")
-                if metadata.get("layer_norm"):
+                if metadata.get("layer_norm") and not (blocks and k + 1 == len(hidden)):
                     layers[f"{k}"].add_module("norm", nn.LayerNorm(width))
             self.add_module(trunk, nn.ModuleDict(layers))
         self.exploration: float | None = metadata.get("exploration")
@@ -239,18 +256,23 @@ class ActorCritic(nn.Module):
 
     def _hidden(self, trunk: str, x: Tensor, before: Tensor, after: list[Tensor]) -> tuple[Tensor, Tensor]:
         """The inputs of the heads. The layers take their states from `before` and append to `after`; the rest of `before` is returned too."""
-        convs, embed, cores, *layers = self.get_submodule(trunk).children()
+        convs, embed, cores, blocks, last_norm, *layers = self.get_submodule(trunk).children()
         x = embed(x)
         for conv in convs.children():
             x = conv(x, self.activation)
         if self.items:
             first, count, features = (self.items[name] for name in ("first", "count", "features"))
             x = x[:, first : first + count * features].reshape(len(x), count, features)
-        for layer in layers:
+        for k, layer in enumerate(layers):
             x = layer(x)
             for norm in layer.children():
                 x = norm(x)
-            x = self.activation(x)
+            # Blocks add to the sums of the last layer.
+            if not len(list(blocks.children())) or k + 1 < len(layers):
+                x = self.activation(x)
+        for block in blocks.children():
+            x = block(x, self.activation)
+        x = last_norm(x)
         for cell in cores.children():
             width = x.shape[1] if isinstance(cell, MinGRUCell) else int(cell.hidden_size)
             h, before = before[:, :width], before[:, width:]

@@ -9,7 +9,7 @@ import operant
 SETTINGS = {
     "cartpole": {},
     "pendulum": {"norm_obs": True, "activation": "relu"},
-    "acrobot": {"shared_trunk": True},
+    "acrobot": {"shared_trunk": True, "residual_blocks": 2, "hidden": [12, 20]},
     "minatar_breakout": {"hidden": [64], "num_envs": 16},
     "minatar_asterix": {"conv": [[8, 3, 1]], "hidden": [32], "num_envs": 16},
     "minigrid_fetch_5x5_n2": {"conv": [[8, 3, 1], [4, 2, 2]], "activation": "relu", "num_envs": 16},

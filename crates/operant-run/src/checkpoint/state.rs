@@ -21,6 +21,7 @@ const OF_NETWORK: &[&str] = &[
     "conv",
     "hidden",
     "layer_norm",
+    "residual_blocks",
     "core",
     "core_width",
     "core_layers",

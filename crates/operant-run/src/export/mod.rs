@@ -118,6 +118,7 @@ pub fn metadata(saved: &SavedPolicy) -> String {
         }),
         "hidden": architecture.hidden,
         "layer_norm": architecture.layer_norm,
+        "residual_blocks": architecture.residual_blocks,
         "core": architecture.core.map(|Core { cell, width, layers }| {
             json!({"cell": cell.name(), "width": width, "layers": layers})
         }),

@@ -111,11 +111,11 @@ macro_rules! with_activation {
                 let $function = $functions::identity;
                 $body
             }
-            Some(Activation::Tanh) => {
+            Some($crate::config::Activation::Tanh) => {
                 let $function = $functions::tanh;
                 $body
             }
-            Some(Activation::Relu) => {
+            Some($crate::config::Activation::Relu) => {
                 let $function = $functions::relu;
                 $body
             }
