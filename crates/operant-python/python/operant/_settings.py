@@ -36,6 +36,7 @@ class Settings(TypedDict, total=False):
     conv: Sequence[Sequence[int]]
     hidden: Sequence[int]
     layer_norm: bool
+    residual_blocks: int
     core: Literal["mlp", "mingru", "gru", "lstm"]
     core_width: int
     core_layers: int
