@@ -375,6 +375,37 @@ fn pointers() -> Vec<Case> {
     ]
 }
 
+/// Residual blocks.
+fn residuals() -> Vec<Case> {
+    let with = |mut config: Config, change: &dyn Fn(&mut Config)| {
+        change(&mut config);
+        config
+    };
+    let discrete = |counts: &[usize]| Head::MultiDiscrete(counts.to_vec());
+    vec![
+        Case::new(
+            "residual blocks, separate, normalised, relu",
+            with(config(6, 20, 2), &|c| {
+                (c.hidden, c.residual_blocks, c.layer_norm) = (vec![7, 19], 2, true);
+                (c.shared_trunk, c.activation) = (false, Activation::Relu);
+            }),
+            Input::Dense(5),
+            discrete(&[3]),
+            false,
+        ),
+        Case::new(
+            "residual blocks over bits, gru",
+            with(config(5, 12, 2), &|c| {
+                (c.hidden, c.residual_blocks) = (vec![10], 1);
+                (c.core, c.sequence_length) = (CoreKind::Gru, 6);
+            }),
+            Input::Bits(37),
+            discrete(&[2, 3]),
+            true,
+        ),
+    ]
+}
+
 /// Every shape. Their samples follow from the reference, once in a program.
 pub fn all() -> Vec<Case> {
     static ALL: LazyLock<Vec<Case>> = LazyLock::new(make);
@@ -411,26 +442,6 @@ fn make() -> Vec<Case> {
             with(config(65, 6, 2), &|c| c.hidden = vec![33]),
             Input::Dense(7),
             discrete(&[3, 2, 4]),
-            true,
-        ),
-        Case::new(
-            "residual blocks, separate, normalised, relu",
-            with(config(6, 20, 2), &|c| {
-                (c.hidden, c.residual_blocks, c.layer_norm) = (vec![7, 19], 2, true);
-                (c.shared_trunk, c.activation) = (false, Activation::Relu);
-            }),
-            Input::Dense(5),
-            discrete(&[3]),
-            false,
-        ),
-        Case::new(
-            "residual blocks over bits, gru",
-            with(config(5, 12, 2), &|c| {
-                (c.hidden, c.residual_blocks) = (vec![10], 1);
-                (c.core, c.sequence_length) = (CoreKind::Gru, 6);
-            }),
-            Input::Bits(37),
-            discrete(&[2, 3]),
             true,
         ),
         Case::new(
@@ -473,5 +484,6 @@ fn make() -> Vec<Case> {
         discrete(&[2]),
         false,
     ));
+    cases.extend(residuals());
     cases
 }

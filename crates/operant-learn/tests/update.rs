@@ -235,11 +235,15 @@ const GOLDEN_WITH_POINTERS: u64 = 0xa13f_63e5_e15e_00ea;
 /// The same, with the case of blocks added.
 const GOLDEN_WITH_BLOCKS: u64 = 0x8474_f3d9_8337_cb20;
 
+/// The same, with the cases that have residual blocks added.
+const GOLDEN_WITH_RESIDUALS: u64 = 0;
+
 #[test]
 fn bits_are_the_same_on_every_machine() {
     let mut hash = 0xCBF2_9CE4_8422_2325u64;
-    // The hash so far and the number of cases: of MLPs, with convolutions, with memory, with tables, with pointers, of blocks.
-    let mut groups = [(0, 0); 6];
+    // The hash so far and the number of cases: of MLPs, with convolutions, with memory, with tables, with pointers, of blocks, with
+    // residual blocks.
+    let mut groups = [(0, 0); 7];
     for case in cases::all() {
         let (state, _) = run(&case, 2, 2);
         for byte in state.params.iter().flat_map(|p| p.to_bits().to_le_bytes()) {
@@ -247,6 +251,7 @@ fn bits_are_the_same_on_every_machine() {
         }
         let architecture = &case.network.architecture;
         let group = match (&architecture.embed, architecture.core) {
+            _ if architecture.residual_blocks > 0 => 6,
             _ if case.config.blocks() > 1 => 5,
             _ if architecture.items.is_some() => 4,
             (Some(_), _) => 3,
@@ -267,6 +272,7 @@ fn bits_are_the_same_on_every_machine() {
         (GOLDEN_WITH_TABLES, 5),
         (GOLDEN_WITH_POINTERS, 3),
         (GOLDEN_WITH_BLOCKS, 1),
+        (GOLDEN_WITH_RESIDUALS, 2),
     ];
     assert_eq!(groups, golden, "{groups:#x?}");
 }
