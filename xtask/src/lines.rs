@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 /// The crates of the engine itself; everything else is the shell around it.
 const CORE: &[&str] = &[
-    "crates/operant-amx",
+    "crates/operant-bf16",
     "crates/operant-env",
     "crates/operant-lane",
     "crates/operant-learn",

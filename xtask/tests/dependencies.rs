@@ -14,8 +14,8 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-host", &[]),
     ("operant-env", &[&["operant-lane", "operant-metrics"]]),
     ("operant-gym", &[&["operant-env", "operant-lane", "operant-metrics"]]),
-    ("operant-amx", &[]),
-    ("operant-learn", &[&["operant-env", "operant-lane", "operant-metrics", "operant-cuda", "operant-amx"]]),
+    ("operant-bf16", &[]),
+    ("operant-learn", &[&["operant-env", "operant-lane", "operant-metrics", "operant-cuda", "operant-bf16"]]),
     ("operant-mpi", &[&["operant-learn", "operant-host"]]),
     (
         "operant-parity",

@@ -87,7 +87,7 @@ const UNSAFE_CODE_PATHS: &[&str] = &[
     "crates/operant-metrics/src/ring/mapping",
     "crates/operant-cuda",
     // Instructions of AMX, AVX-512 and AVX512_BF16, and the choice between them.
-    "crates/operant-amx/src",
+    "crates/operant-bf16/src",
     // Calls of MPI, for which the binding has no safe form that can be given up.
     "crates/operant-mpi/src/enabled.rs",
     // Memory that worker processes share.

@@ -31,7 +31,7 @@ fn gradients_are_near_those_of_the_reference() {
         case.config =
             Config { num_minibatches: 1, update_epochs: 1, max_grad_norm: 1e9, ..case.config.clone() }
                 .ppo(|ppo| (ppo.norm_adv, ppo.clip_coef) = (false, 1e6));
-        let found = update(&case, Unit::AMX_TWIN, 1).exp_avg;
+        let found = update(&case, Unit::TILES_TWIN, 1).exp_avg;
         let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0).exp_avg;
         let distance = distance(&found, &expected);
         let is_dense = case.network.layers().all(|layer| matches!(layer.form, Form::Dense(_)));
@@ -47,7 +47,7 @@ fn gradients_are_near_those_of_the_reference() {
 #[test]
 fn updates_have_the_same_bits_on_every_unit_and_any_threads() {
     for case in cases::all() {
-        for unit in Unit::all().into_iter().chain([Unit::AMX_TWIN]) {
+        for unit in Unit::all().into_iter().chain([Unit::TILES_TWIN]) {
             let twin = update(&case, unit.twin(), 1);
             for threads in [2, 5] {
                 let found = update(&case, unit, threads);
@@ -67,7 +67,7 @@ fn training_has_the_same_bits_on_every_unit_thread_tile_and_lane() {
         let (num_envs, num_steps) = (72, 16);
         let config = Config { num_envs, num_steps, activation, hidden, ..Config::default() };
         let with = |unit, threads| CpuOptions { bf16: Some(unit), ..CpuOptions::new(threads) };
-        for unit in Unit::all().into_iter().chain([Unit::AMX_TWIN]) {
+        for unit in Unit::all().into_iter().chain([Unit::TILES_TWIN]) {
             let twin = after(&env, &config, &with(unit.twin(), 1), 2);
             assert!(twin != after(&env, &config, &CpuOptions::new(1), 2), "{name}: f32 has other bits");
             for rollout_tile in ROLLOUT_TILES {

@@ -64,7 +64,7 @@ fn what_is_counted_is_what_is_taken() {
         ..Config::default()
     };
     // The allocator keeps what it was given back in small pieces, so what takes the most comes last.
-    let bf16 = Some(Unit::AMX_TWIN);
+    let bf16 = Some(Unit::TILES_TWIN);
     for (config, unit) in [(memory, None), (samples, None), (network.clone(), bf16), (network, None)] {
         let counted =
             Footprint::of(&CartPole::default(), &config, threads).expect("trains").bytes(config.num_envs);

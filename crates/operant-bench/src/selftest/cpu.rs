@@ -32,8 +32,8 @@ pub fn check_cpu(report: &mut Report, registry: &Registry, extent: SelftestOptio
 
 /// What multiplies in bf16 against its twin, bit for bit: layers of random sizes, and whole updates.
 fn bf16(report: &mut Report, registry: &Registry, extent: SelftestOptions) {
-    if let Err(reason) = Unit::amx() {
-        let _ = writeln!(std::io::stderr(), "cpu: AMX is not checked: {reason}");
+    if let Err(reason) = Unit::tiles() {
+        let _ = writeln!(std::io::stderr(), "cpu: products by tiles are not checked: {reason}");
     }
     for unit in Unit::all() {
         let rounds = if extent.quick { 100 } else { 1_000 };

@@ -124,7 +124,7 @@ pub struct Network {
     /// Numbers of state that an environment carries from step to step.
     pub states: usize,
     /// The unit that multiplies fully connected layers in bf16 on the CPU; None for f32. GPUs have their own options.
-    pub bf16: Option<operant_amx::Unit>,
+    pub bf16: Option<operant_bf16::Unit>,
 }
 
 impl Network {

@@ -257,7 +257,7 @@ mod tests {
             memory_available: None,
             lane_width: 16,
             threads: 2,
-            bf16: "by AMX".to_owned(),
+            bf16: "by tiles".to_owned(),
             plan: vec![setting("threads", "2", "two cores"), setting("pinning", "off", "why")],
             plan_problem: None,
         };

@@ -1,9 +1,9 @@
-//! A fully connected layer over numbers with bf16 operands and f32 sums (crate operant-amx).
+//! A fully connected layer over numbers with bf16 operands and f32 sums (crate operant-bf16).
 //!
 //! Between two such layers a hidden layer's outputs are pairs of bf16 numbers, the next product's operand, and are not kept in another form;
 //! their gradients are [`Deltas`]. Next to a layer of another kind, rows of f32 are converted.
 
-use operant_amx::{Deltas, DeltasView, Floats, Sums, Unit, Weights, Words, pack_pairs, pair_rows};
+use operant_bf16::{Deltas, DeltasView, Floats, Sums, Unit, Weights, Words, pack_pairs, pair_rows};
 use wide::bytemuck::{cast_slice, cast_slice_mut};
 use wide::f32x16;
 
@@ -21,9 +21,9 @@ pub(crate) struct Bf16 {
     inputs: usize,
     outputs: usize,
     /// The nonlinearity of the inputs, if they are pairs.
-    before: Option<operant_amx::Activation>,
+    before: Option<operant_bf16::Activation>,
     /// The nonlinearity of the outputs, if they are pairs.
-    after: Option<operant_amx::Activation>,
+    after: Option<operant_bf16::Activation>,
 }
 
 /// Whether layer `k` of a chain is of this kind.
@@ -33,11 +33,11 @@ fn is_bf16(network: &Network, chain: &Chain, k: usize) -> bool {
 }
 
 /// The nonlinearity of layer `k`, if its outputs are pairs.
-fn pairs(network: &Network, chain: &Chain, k: usize) -> Option<operant_amx::Activation> {
+fn pairs(network: &Network, chain: &Chain, k: usize) -> Option<operant_bf16::Activation> {
     let both = is_bf16(network, chain, k) && is_bf16(network, chain, k + 1);
     chain.layers[k].activation.filter(|_| both).map(|activation| match activation {
-        Activation::Tanh => operant_amx::Activation::Tanh,
-        Activation::Relu => operant_amx::Activation::Relu,
+        Activation::Tanh => operant_bf16::Activation::Tanh,
+        Activation::Relu => operant_bf16::Activation::Relu,
     })
 }
 

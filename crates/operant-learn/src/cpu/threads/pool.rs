@@ -1,7 +1,7 @@
 //! How the CPU backend uses the machine: number of threads, their CPUs, how they wait, environments per tile, and the precision of
 //! products. All but the precision change the time, never a result.
 
-use operant_amx::Unit;
+use operant_bf16::Unit;
 use operant_env::LaneWidth;
 
 use crate::backend::LearnError;

@@ -1,8 +1,8 @@
-//! The products of `tiles.rs` with AVX512_BF16's `vdpbf16ps`: 16 sums in registers, one operand broadcast.
+//! The products of `amx.rs` with AVX512_BF16's `vdpbf16ps`: 16 sums in registers, one operand broadcast.
 
 use std::arch::x86_64::*;
 
-use crate::vectors::{load, load_words, store};
+use crate::avx512::{load, load_words, store};
 use crate::{Floats, LANES, Tile, Words};
 
 /// `sum + a b`: a word of the one, words of the other.
@@ -21,7 +21,7 @@ fn bf16(words: __m512i) -> __m512bh {
     unsafe { core::mem::transmute(words) }
 }
 
-/// See [`crate::tiles::begin`]; padding is omitted.
+/// See [`crate::amx::begin`]; padding is omitted.
 #[target_feature(enable = "avx512f,avx512bf16")]
 pub(crate) fn product<const V: usize, const H: usize>(
     used: [usize; 2],
@@ -69,7 +69,7 @@ fn rows<const V: usize, const H: usize, const R: usize>(
     }
 }
 
-/// See [`crate::tiles::outer`].
+/// See [`crate::amx::outer`].
 #[target_feature(enable = "avx512f,avx512bf16")]
 pub(crate) fn outer(
     deltas: &[[[Words; 2]; LANES]],

@@ -11,20 +11,20 @@
 //! | packed weights | tiles of 16 outputs x 32 inputs |
 //!
 //! A [`Unit`] names the implementation: AMX, AVX512_BF16, or a portable twin with the same bits. Operands are rounded to the nearest bf16, ties away
-//! from zero. Unsafe code is in `tiles.rs` (instructions of AMX) and `vectors.rs` (loads and stores of whole vectors); `layer.rs` calls both
-//! where the CPU has them.
+//! from zero. Each instruction set has a file with all of its instructions and most of the unsafe code: `amx.rs` and `avx512_bf16.rs` products,
+//! `avx512.rs` whole vectors; `twin.rs` is portable. `layer.rs` calls them where the CPU has them.
 
 mod activation;
-mod check;
+mod amx;
 #[cfg(target_arch = "x86_64")]
-mod dots;
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx512_bf16;
+mod check;
 mod gradient;
 mod layer;
-mod tiles;
 mod twin;
 mod unit;
-#[cfg(target_arch = "x86_64")]
-mod vectors;
 
 pub use activation::Activation;
 pub use gradient::{Deltas, DeltasView, Sums};

@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn every_unit_has_the_bits_of_the_twin() {
-        if let Err(reason) = Unit::amx() {
-            eprintln!("AMX is not compared: {reason}");
+        if let Err(reason) = Unit::tiles() {
+            eprintln!("products by tiles are not compared: {reason}");
         }
         for unit in Unit::all() {
             assert_eq!(unit.problems(200), Vec::<String>::new(), "{unit}");
@@ -151,7 +151,7 @@ mod tests {
             let mut pairs = vec![[7; LANES]; 2 * pair_rows(inputs)];
             pack_pairs::<2>(&x, &mut pairs);
             let mut y = vec![[0.0; LANES]; 2 * outputs];
-            Unit::AMX_TWIN.rows::<2>(&packed, &pairs, &mut [[0.0; LANES]; Unit::scratch::<2>()], &mut y);
+            Unit::TILES_TWIN.rows::<2>(&packed, &pairs, &mut [[0.0; LANES]; Unit::scratch::<2>()], &mut y);
             let word = |low: f32, high: f32| crate::pair_of(low, high);
             let at = |list: &dyn Fn(usize) -> f32, i: usize| if i < inputs { list(i) } else { 0.0 };
             for o in 0..outputs {
@@ -194,7 +194,7 @@ mod tests {
             let (mut above, mut below) = (Deltas::of(above, outputs), Deltas::of(below, inputs));
             above.take(&dz);
             let mut sums = Sums::new(inputs, outputs);
-            let unit = Unit::AMX_TWIN;
+            let unit = Unit::TILES_TWIN;
             unit.add_products(&pairs, above.view(), &mut sums);
             let (mut weights, mut bias) = (vec![0.0; inputs * outputs], vec![0.0; outputs]);
             sums.write(&mut weights, &mut bias);
@@ -240,7 +240,7 @@ mod tests {
         packed.pack(&[1.0, 0.0], &[0.0; 2]);
         let mut x = [[0; LANES]; LANES];
         pack_pairs::<1>(&nan, &mut x);
-        for unit in Unit::all().into_iter().chain([Unit::AMX_TWIN, Unit::DOT_TWIN]) {
+        for unit in Unit::all().into_iter().chain([Unit::TILES_TWIN, Unit::DOT_TWIN]) {
             for activation in [Activation::Tanh, Activation::Relu] {
                 unit.hidden::<1>(&packed, &x, activation, &mut [[0.0; LANES]; Unit::scratch::<1>()], &mut y);
                 assert!(halves(y[0][3]).iter().all(|x| x.is_nan()), "{unit} {activation:?}");

@@ -192,15 +192,15 @@ impl Unit {
         }
     }
 
-    /// See [`crate::tiles::begin`]. Other units multiply in `end`.
+    /// See [`crate::amx::begin`]. Other units multiply in `end`.
     #[inline]
     fn begin<const V: usize, const H: usize>(self, a: &[Tile<u32>], b: &[[Words; V]], part: usize) {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if self.0 == Mode::Amx {
-            // SAFETY: a unit with this mode is only made after `tiles::request` has succeeded.
+            // SAFETY: a unit with this mode is only made after `amx::request` has succeeded.
             #[allow(unsafe_code)]
             unsafe {
-                crate::tiles::begin::<V, H>(a, b, part);
+                crate::amx::begin::<V, H>(a, b, part);
             }
         }
         #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
@@ -222,10 +222,10 @@ impl Unit {
         match self.0 {
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             // SAFETY: `products`, the only caller, has called `begin`.
-            Mode::Amx => unsafe { crate::tiles::end::<H>(c) },
+            Mode::Amx => unsafe { crate::amx::end::<H>(c) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a unit with this mode is only made where the CPU has AVX512_BF16.
-            Mode::Dot => unsafe { crate::dots::product::<V, H>(used, a, b, part, c) },
+            Mode::Dot => unsafe { crate::avx512_bf16::product::<V, H>(used, a, b, part, c) },
             mode => twin::product::<V, H>(mode.order(), used, a, b, part, c),
         }
     }
@@ -247,24 +247,24 @@ fn put_rows<const V: usize, const H: usize>(
 
 /// Dispatches by a unit's mode to the function of one module or the other.
 macro_rules! by_mode {
-    ($($(#[$doc:meta])* fn $name:ident$(<$(const $v:ident: usize),+>)?($($argument:ident: $type:ty),+) = $amx:ident::$function:ident;)+) => {
+    ($($(#[$doc:meta])* fn $name:ident$(<$(const $v:ident: usize),+>)?($($argument:ident: $type:ty),+) = $kind:ident::$function:ident;)+) => {
         #[allow(unsafe_code)]
         impl Unit {
             $($(#[$doc])*
             #[inline]
             pub(crate) fn $name$(<$(const $v: usize),+>)?(self, $($argument: $type),+) {
-                by_mode!(@call $amx, self.0, $function$(::<$($v),+>)?, $($argument),+)
+                by_mode!(@call $kind, self.0, $function$(::<$($v),+>)?, $($argument),+)
             })+
         }
     };
-    (@call tiles, $mode:expr, $function:ident$(::<$($v:ident),+>)?, $($argument:ident),+) => {
+    (@call product, $mode:expr, $function:ident$(::<$($v:ident),+>)?, $($argument:ident),+) => {
         match $mode {
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-            // SAFETY: a unit with this mode is only made after `tiles::request` has succeeded.
-            Mode::Amx => unsafe { crate::tiles::$function$(::<$($v),+>)?($($argument),+) },
+            // SAFETY: a unit with this mode is only made after `amx::request` has succeeded.
+            Mode::Amx => unsafe { crate::amx::$function$(::<$($v),+>)?($($argument),+) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a unit with this mode is only made where the CPU has AVX512_BF16.
-            Mode::Dot => unsafe { crate::dots::$function$(::<$($v),+>)?($($argument),+) },
+            Mode::Dot => unsafe { crate::avx512_bf16::$function$(::<$($v),+>)?($($argument),+) },
             mode => twin::$function$(::<$($v),+>)?(mode.order(), $($argument),+),
         }
     };
@@ -272,7 +272,7 @@ macro_rules! by_mode {
         match $mode {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: units with these modes are only made where the CPU has AVX-512.
-            Mode::Amx | Mode::Dot | Mode::Vectors => unsafe { crate::vectors::$function$(::<$($v),+>)?($($argument),+) },
+            Mode::Amx | Mode::Dot | Mode::Vectors => unsafe { crate::avx512::$function$(::<$($v),+>)?($($argument),+) },
             _ => twin::$function$(::<$($v),+>)?($($argument),+),
         }
     };
@@ -280,7 +280,7 @@ macro_rules! by_mode {
 
 by_mode! {
     /// `sums[o][h] += deltas[o][.., k] inputs[k][h]`, for k = 0 and then 1, of 16 outputs for each o and 16 inputs for each h.
-    fn outer(deltas: &[[[Words; 2]; LANES]], inputs: &[[Tile<u32>; 2]; 2], sums: &mut [[Tile<f32>; 2]]) = tiles::outer;
+    fn outer(deltas: &[[[Words; 2]; LANES]], inputs: &[[Tile<u32>; 2]; 2], sums: &mut [[Tile<f32>; 2]]) = product::outer;
     /// Pairs of the nonlinearity of `sums + bias`, of 16 outputs and the vectors of a part.
     fn activate<const V: usize, const H: usize>(
         activation: Activation,
@@ -308,14 +308,14 @@ impl Unit {
         let each = match self.0 {
             #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
             Mode::Amx => {
-                // SAFETY: a unit with this mode is only made after `tiles::request` has succeeded.
-                unsafe { crate::tiles::multiply_adds(rounds) };
+                // SAFETY: a unit with this mode is only made after `amx::request` has succeeded.
+                unsafe { crate::amx::multiply_adds(rounds) };
                 4 * LANES * LANES * TILE_FEATURES
             }
             #[cfg(target_arch = "x86_64")]
             Mode::Dot => {
                 // SAFETY: a unit with this mode is only made where the CPU has AVX512_BF16.
-                unsafe { crate::dots::multiply_adds(rounds) };
+                unsafe { crate::avx512_bf16::multiply_adds(rounds) };
                 LANES * TILE_FEATURES
             }
             _ => return None,

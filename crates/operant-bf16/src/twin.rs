@@ -48,7 +48,7 @@ fn add_tile(a: &[Words; LANES], b: &[Words; LANES], c: &mut [Floats; LANES]) {
     }
 }
 
-/// See [`crate::tiles::begin`].
+/// See [`crate::amx::begin`].
 pub(crate) fn product<const V: usize, const H: usize>(
     order: Order,
     [_, words]: [usize; 2],
@@ -73,7 +73,7 @@ pub(crate) fn product<const V: usize, const H: usize>(
     }
 }
 
-/// See [`crate::tiles::outer`].
+/// See [`crate::amx::outer`].
 pub(crate) fn outer(
     order: Order,
     deltas: &[[[Words; 2]; LANES]],
@@ -93,7 +93,7 @@ pub(crate) fn outer(
     }
 }
 
-/// See [`crate::vectors::activate`].
+/// See [`crate::avx512::activate`].
 pub(crate) fn activate<const V: usize, const H: usize>(
     activation: Activation,
     sums: &[[Floats; H]; LANES],
@@ -109,7 +109,7 @@ pub(crate) fn activate<const V: usize, const H: usize>(
     }
 }
 
-/// See [`crate::vectors::deltas`].
+/// See [`crate::avx512::deltas`].
 pub(crate) fn deltas<const H: usize>(
     activation: Activation,
     sums: &[[Floats; H]; LANES],
@@ -162,7 +162,7 @@ pub(crate) fn place<const H: usize>(
     }
 }
 
-/// See [`crate::vectors::transpose`].
+/// See [`crate::avx512::transpose`].
 pub(crate) fn transpose(x: &[[Words; VECTORS]; LANES], out: &mut [[Tile<u32>; 2]; 2]) {
     for (k, [even, odd]) in out.iter_mut().enumerate() {
         for n in 0..LANES {

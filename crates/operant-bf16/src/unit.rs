@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::tiles;
+use crate::amx;
 
 /// The implementation of layers in bf16. A unit and its twin give the same bits, but NaNs may differ in their payload. AMX and AVX512_BF16 differ in
 /// the order of sums.
@@ -51,16 +51,16 @@ fn found(once: &'static Found, find: impl FnOnce() -> Result<Unit, String>) -> R
 }
 
 impl Unit {
-    /// AMX, if this process may use it.
+    /// Products by tiles: AMX, if this process may use it.
     ///
     /// # Errors
     /// Why it cannot, in one line.
-    pub fn amx() -> Result<Self, &'static str> {
+    pub fn tiles() -> Result<Self, &'static str> {
         static FOUND: Found = OnceLock::new();
-        found(&FOUND, || tiles::request().map(|()| Self(Mode::Amx)))
+        found(&FOUND, || amx::request().map(|()| Self(Mode::Amx)))
     }
 
-    /// AVX512_BF16; None without it.
+    /// Dot products of pairs: AVX512_BF16; None without it.
     pub fn dot() -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx512f") && std::arch::is_x86_feature_detected!("avx512bf16")
@@ -78,7 +78,7 @@ impl Unit {
     pub fn fastest() -> Result<Self, &'static str> {
         static FOUND: Found = OnceLock::new();
         let dot = || Self::dot().filter(|_| is_amd());
-        found(&FOUND, || match (Self::amx(), dot()) {
+        found(&FOUND, || match (Self::tiles(), dot()) {
             (Ok(unit), _) | (Err(_), Some(unit)) => Ok(unit),
             (Err(reason), None) => Err(format!("{reason} and no fast AVX512_BF16")),
         })
@@ -86,7 +86,7 @@ impl Unit {
 
     /// All that this machine has, to be compared with their twins.
     pub fn all() -> Vec<Self> {
-        let mut units: Vec<Self> = Self::amx().into_iter().chain(Self::dot()).collect();
+        let mut units: Vec<Self> = Self::tiles().into_iter().chain(Self::dot()).collect();
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx512f") {
             units.push(Self(Mode::Vectors));
@@ -95,7 +95,7 @@ impl Unit {
     }
 
     /// The portable twin of AMX, for tests: hundreds of times slower.
-    pub const AMX_TWIN: Self = Self(Mode::Twin(Order::Amx));
+    pub const TILES_TWIN: Self = Self(Mode::Twin(Order::Amx));
 
     /// The portable twin of AVX512_BF16, for tests.
     pub const DOT_TWIN: Self = Self(Mode::Twin(Order::Dot));
