@@ -1,4 +1,5 @@
-//! Every source file opens with a comment that says what it is, and none grows beyond 800 lines.
+//! Every source file opens with a comment that says what it is, and none grows beyond 800 lines. Unsafe code and names of instruction sets are
+//! in few of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -86,7 +87,7 @@ fn first_lines_are_judged_correctly() {
 const UNSAFE_CODE_PATHS: &[&str] = &[
     "crates/operant-metrics/src/ring/mapping",
     "crates/operant-cuda",
-    // Instructions of AMX, AVX-512 and AVX512_BF16, and the choice between them.
+    // Instructions for bf16, and the choice between them.
     "crates/operant-bf16/src",
     // Calls of MPI, for which the binding has no safe form that can be given up.
     "crates/operant-mpi/src/enabled.rs",
@@ -126,6 +127,59 @@ fn unsafe_code_is_only_in_allowed_paths() {
     }
     assert!(unsafe_lines > 0, "the search finds no unsafe code where there is some");
     assert!(broken.is_empty(), "unsafe code outside the allowed paths:\n{}", broken.join("\n"));
+}
+
+/// The paths whose code may name an instruction set or ask for one, and why.
+const INSTRUCTION_SET_PATHS: &[(&str, &str)] = &[
+    ("crates/operant-lane/src/isa", "a file for each set, from which all kernels take their shape"),
+    ("crates/operant-bf16/src", "a file for each set with products in bf16"),
+    (
+        "crates/operant-cli/src/commands/info/build.rs",
+        "`operant info` lists what was compiled for, and what the CPU has",
+    ),
+    ("xtask/src/operant.rs", "heads of tables name the set of the build"),
+    ("xtask/src/test/mod.rs", "tests run on other levels of x86-64"),
+    ("xtask/src/wheel/levels.rs", "the levels of x86-64 that a wheel has engines for"),
+    ("xtask/tests/files.rs", "this list"),
+];
+
+#[test]
+fn instruction_sets_are_named_only_where_they_are_the_subject() {
+    const SIGNS: [&str; 9] = [
+        "target_feature",
+        "target_arch",
+        "feature_detected",
+        "arch::x86",
+        "arch::aarch64",
+        "avx",
+        "sse2",
+        "amx",
+        "neon",
+    ];
+    let root = Path::new("..");
+    let mut found = Vec::new();
+    for directory in ["crates", "bin", "benches", "xtask"] {
+        sources(&root.join(directory), &mut found);
+    }
+    let mut unused: Vec<_> = INSTRUCTION_SET_PATHS.iter().map(|(path, _)| *path).collect();
+    let mut broken = Vec::new();
+    for path in found.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
+        let text = fs::read_to_string(path).expect("a source file is UTF-8");
+        let place = path.strip_prefix(root).expect("below the root");
+        // Comments may say what was measured where.
+        let code = |line: &str| line.split("//").next().unwrap_or_default().to_ascii_lowercase();
+        let names = |line: &str| SIGNS.iter().any(|sign| code(line).contains(sign));
+        let lines: Vec<_> = text.lines().enumerate().filter(|(_, line)| names(line)).collect();
+        match INSTRUCTION_SET_PATHS.iter().find(|(path, _)| place.starts_with(path)) {
+            Some((allowed, _)) if !lines.is_empty() => unused.retain(|path| path != allowed),
+            Some(_) => {}
+            None => {
+                broken.extend(lines.iter().map(|(n, line)| format!("{}:{}: {line}", place.display(), n + 1)))
+            }
+        }
+    }
+    assert!(unused.is_empty(), "these name no instruction set: {unused:?}");
+    assert!(broken.is_empty(), "take the shape from operant_lane::isa instead:\n{}", broken.join("\n"));
 }
 
 #[test]

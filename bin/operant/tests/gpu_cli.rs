@@ -171,7 +171,7 @@ fn without_libraries_the_remedy_names_what_to_install() {
     assert!(info["auto"]["reason"].as_str().is_some_and(|text| text.contains("no NVIDIA driver")), "{info}");
     assert!(operant.run(&["config", "cartpole"], "").stdout.starts_with("# auto takes cpu: no usable GPU: "));
     assert!(info["cpu"]["threads"].as_u64().is_some_and(|threads| threads >= 1), "{info}");
-    assert_eq!(info["cpu"]["lane_width"], if cfg!(target_feature = "avx512f") { 16 } else { 8 });
+    assert!([8, 16].map(Value::from).contains(&info["cpu"]["lane_width"]), "{info}");
     let plan = info["cpu"]["plan"].as_array().expect("a list");
     for (name, value) in
         [("threads", Some(info["cpu"]["threads"].to_string())), ("pinning", None), ("waiting", None)]

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use operant_lane::bundle::leaves_of;
-use operant_lane::{Leaf, Wide};
+use operant_lane::{Leaf, Wide, isa};
 
 use crate::env::{Env, spec_of};
 use crate::own::OwnSpaces;
@@ -33,7 +33,7 @@ pub enum LaneWidth {
 
 impl LaneWidth {
     /// The widest that this build has instructions for.
-    pub const WIDEST: Self = if cfg!(target_feature = "avx512f") { Self::Sixteen } else { Self::Eight };
+    pub const WIDEST: Self = if isa::SET.lanes == 16 { Self::Sixteen } else { Self::Eight };
 
     /// Environments per instruction in this build.
     pub const fn compiled(self) -> usize {

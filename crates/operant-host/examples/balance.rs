@@ -29,8 +29,13 @@ const SAMPLES: usize = 64;
 /// Chunks of a minibatch, at most, for a network of this size.
 const CHUNKS: usize = 8;
 
-const WORK: Workload =
-    Workload { tile: TILE, num_envs: Some(ENVS), rollout_tiles: &[(TILE, 1.0)], lane_widths: &[16] };
+const WORK: Workload = Workload {
+    tile: TILE,
+    num_envs: Some(ENVS),
+    rollout_tiles: &[(TILE, 1.0)],
+    lane_widths: &[16],
+    vector: (16, "vectors of 512 bits"),
+};
 
 /// Milliseconds on the fastest core.
 #[derive(Debug, Clone, Copy)]

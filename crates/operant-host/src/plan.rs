@@ -89,6 +89,8 @@ pub struct Workload {
     pub rollout_tiles: &'static [(usize, f64)],
     /// Possible numbers of environments in a lane, ascending.
     pub lane_widths: &'static [usize],
+    /// Number of f32 in a vector of the instruction set that this program was built for, and its name.
+    pub vector: (usize, &'static str),
 }
 
 /// A value of the plan and its reason, each in one line.

@@ -9,6 +9,7 @@ const WORK: Workload = Workload {
     num_envs: None,
     rollout_tiles: &[(16, 1.0), (32, 1.5), (64, 2.5)],
     lane_widths: &[8, 16],
+    vector: (8, "vectors of 256 bits"),
 };
 
 fn plan(name: &str) -> Plan {

@@ -10,6 +10,7 @@
 pub mod array;
 pub mod bundle;
 pub mod draws;
+pub mod isa;
 pub mod lane;
 pub mod math;
 pub mod memory;

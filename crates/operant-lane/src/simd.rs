@@ -4,6 +4,7 @@ use wide::bytemuck::{cast, cast_slice, cast_slice_mut};
 use wide::{f32x8, f32x16, i32x8, i32x16, u32x8, u32x16};
 
 use crate::bundle::{Bundle, leaf_bundle};
+use crate::isa;
 use crate::lane::{Float, Int, Lane, Mask, Packed, Rule, Select, Uint, forward};
 use crate::memory::{Addressed, Words};
 
@@ -171,8 +172,8 @@ macro_rules! simd_lane {
             }
             #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self {
-                // Without hardware FMA `wide` would round twice; the scalar one is exact, if slow.
-                if cfg!(any(target_feature = "fma", target_arch = "aarch64")) {
+                // Without the instruction `wide` would round twice; the scalar one is exact, if slow.
+                if isa::SET.fused {
                     $float::mul_add(self, b, c)
                 } else {
                     let (a, b, c) = (self.to_array(), b.to_array(), c.to_array());
@@ -181,10 +182,9 @@ macro_rules! simd_lane {
             }
             forward!($float: abs abs, sqrt sqrt, floor floor, round round_ties_even);
             comparisons!($mask: lt simd_lt, le simd_le, eq simd_eq);
-            // x86 has both as one instruction, which also takes the second operand where one is NaN or both are zero.
             #[inline(always)]
             fn min(self, other: Self) -> Self {
-                if cfg!(target_arch = "x86_64") {
+                if isa::SET.takes_second {
                     self.fast_min(other)
                 } else {
                     Float::lt(self, other).select(self, other)
@@ -192,7 +192,7 @@ macro_rules! simd_lane {
             }
             #[inline(always)]
             fn max(self, other: Self) -> Self {
-                if cfg!(target_arch = "x86_64") {
+                if isa::SET.takes_second {
                     self.fast_max(other)
                 } else {
                     Float::gt(self, other).select(self, other)

@@ -36,7 +36,7 @@ fn ring(dir: &Path, name: &str, updates: u64, seed: u64) -> Ring {
     ring.writer.show(&synthetic::episode(200));
     let record = synthetic::record(updates, UPDATES, seed);
     ring.side.sample(&synthetic::sampled(&record), &synthetic::cores(updates), updates);
-    ring.side.event(Level::Info, "cpu: 16 threads, AVX-512");
+    ring.side.event(Level::Info, "cpu: 16 threads, pinned");
     ring
 }
 

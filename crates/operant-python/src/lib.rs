@@ -90,18 +90,11 @@ fn registry() -> Registry {
 /// How this engine was built: version, level ("native", or "x86-64-v3" or "x86-64-v4" in a wheel for all machines), instruction set, and environments that one instruction steps.
 #[pyfunction]
 fn build_info(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let instructions = [
-        (cfg!(target_feature = "avx512f"), "AVX-512"),
-        (cfg!(target_feature = "avx2"), "AVX2"),
-        (cfg!(target_arch = "x86_64"), "SSE2"),
-        (cfg!(target_arch = "aarch64"), "NEON"),
-    ];
-    let instructions = instructions.iter().find(|(is_built, _)| *is_built).map_or("scalar", |(_, name)| name);
     let info = PyDict::new(py);
     info.set_item("version", env!("CARGO_PKG_VERSION"))?;
     // `cargo xtask wheel` sets it.
     info.set_item("level", option_env!("OPERANT_LEVEL").unwrap_or("native"))?;
-    info.set_item("instructions", instructions)?;
+    info.set_item("instructions", operant_learn::cpu::isa::SET.name)?;
     info.set_item("lanes", operant_env::LaneWidth::WIDEST as usize)?;
     Ok(info)
 }

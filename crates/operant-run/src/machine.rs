@@ -4,7 +4,7 @@
 use operant_env::AnyEnv;
 use operant_host::{Plan, PlanRequest, Topology, Waiting, Workload};
 use operant_learn::Group;
-use operant_learn::cpu::{self, CpuOptions, Footprint};
+use operant_learn::cpu::{self, CpuOptions, Footprint, isa};
 
 use crate::config::{RunConfig, Settings, WaitingRequest};
 use crate::device::{learn_error, with_options};
@@ -13,11 +13,8 @@ use crate::error::{Error, Result};
 /// Environments per tile, and a thread's time per tile relative to the smallest: CartPole with networks of 64-64,
 /// measured with `operant bench rollout --set rollout_tile=..`. Vectors of half the width have registers for the
 /// smaller tiles only.
-const ROLLOUT_TILES: [(usize, f64); 3] = if cfg!(target_feature = "avx512f") {
-    [(16, 1.0), (32, 1.75), (64, 3.4)]
-} else {
-    [(16, 1.0), (32, 2.0), (64, 4.3)]
-};
+const ROLLOUT_TILES: [(usize, f64); 3] =
+    if isa::HOLDS_BLOCKS { [(16, 1.0), (32, 1.75), (64, 3.4)] } else { [(16, 1.0), (32, 2.0), (64, 4.3)] };
 
 /// The applied part of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +78,7 @@ fn workload(num_envs: Option<usize>) -> Workload {
         num_envs,
         rollout_tiles: &ROLLOUT_TILES,
         lane_widths: &cpu::LANE_WIDTHS,
+        vector: (isa::SET.lanes, isa::SET.name),
     }
 }
 
@@ -233,8 +231,8 @@ mod tests {
             applied.note.split("; lane_width: ").next(),
             Some("plan: 4 threads (one per usable core); waiting: spin (every thread has a CPU)")
         );
-        // Without AVX-512 a tile of 64 takes more than twice the time of one of 32.
-        let (tile, tiles) = if plan.lane_width == 16 { (64, 16) } else { (32, 32) };
+        // With fewer registers a tile of 64 takes more than twice the time of one of 32.
+        let (tile, tiles) = if isa::HOLDS_BLOCKS { (64, 16) } else { (32, 32) };
         let tile = format!("; rollout_tile: {tile} (1024 environments take {tiles} tiles for 4 threads)");
         assert!(applied.note.ends_with(&tile), "{}", applied.note);
         // With a GPU the plan sets neither waiting nor pinning.

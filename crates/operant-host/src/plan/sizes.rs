@@ -7,7 +7,7 @@ const EVEN_TILES: usize = 64;
 
 /// Environments of a lane, and the reason: as many as a vector holds, or the narrowest lane that exists.
 pub(super) fn lane_width(work: &Workload) -> (usize, String) {
-    let (vector, instructions) = compiled_vectors();
+    let (vector, instructions) = work.vector;
     let fits = work.lane_widths.iter().rev().find(|&&lanes| lanes <= vector);
     let lanes = fits.or(work.lane_widths.first()).copied().unwrap_or(vector);
     let vectors =
@@ -75,21 +75,4 @@ fn makespan(tiles: usize, time: f64, speeds: &[f64]) -> f64 {
         }
     }
     even as f64 * time / speeds.iter().sum::<f64>() + free.into_iter().fold(0.0, f64::max)
-}
-
-/// Number of f32 in a vector of the instruction set that this program was built for, and its name.
-fn compiled_vectors() -> (usize, &'static str) {
-    if cfg!(target_feature = "avx512f") {
-        (16, "AVX-512")
-    } else if cfg!(target_feature = "avx2") {
-        (8, "AVX2")
-    } else if cfg!(target_feature = "avx") {
-        (8, "AVX")
-    } else if cfg!(target_feature = "sse2") {
-        (4, "SSE2")
-    } else if cfg!(target_feature = "neon") {
-        (4, "NEON")
-    } else {
-        (1, "no vector instructions")
-    }
 }

@@ -10,6 +10,7 @@
 use wide::{bytemuck, f32x16};
 
 use crate::config::Activation;
+use crate::cpu::isa;
 use crate::cpu::network::layers::{outputs, takes_bits, with_activation};
 use crate::cpu::network::tile::{LANES, Lanes, Row, fma, turn};
 use crate::network::{Chain, Form, LayerSpec, Network};
@@ -204,7 +205,7 @@ impl OutputLanes {
         y: &mut [f32x16],
         finish: impl Fn(f32x16) -> f32x16,
     ) {
-        if cfg!(target_feature = "avx512f") {
+        if isa::HOLDS_BLOCKS {
             match samples {
                 4 => self.group::<4>(widest, x, y, &finish),
                 3 => self.group::<3>(widest, x, y, &finish),
@@ -212,7 +213,7 @@ impl OutputLanes {
                 _ => self.group::<1>(widest, x, y, &finish),
             }
         } else {
-            // AVX2 has half the registers, and a vector takes two.
+            // One sample's sums at a time.
             for (x, y) in x.chunks_exact(widest).zip(y.chunks_exact_mut(widest)).take(samples) {
                 self.group::<1>(widest, x, y, &finish);
             }

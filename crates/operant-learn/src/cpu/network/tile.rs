@@ -2,7 +2,7 @@
 //!
 //! A tile is stored feature-major: one [`Row`] per feature, whose lanes are samples. Weights are broadcast, so no
 //! horizontal sum is ever needed on the way forward, and networks of any width fill the vectors. A row is V vectors of
-//! 16 lanes whatever the instruction set (on AVX2 one is emulated by two of 8, with equal bits).
+//! 16 lanes whatever the instruction set (where one does not fit a register, it takes several, with equal bits).
 
 use operant_lane::Float;
 use wide::bytemuck::{cast, cast_mut, cast_ref};

@@ -10,6 +10,7 @@
 
 use wide::f32x16;
 
+use crate::cpu::isa;
 use crate::cpu::network::bits::for_each_bit;
 use crate::cpu::network::layers::LayerSums;
 use crate::cpu::network::policy::Observation;
@@ -278,7 +279,7 @@ fn outer_block<const C: usize, const R: usize, const FIRST: bool, const A: usize
     x: &[Panel],
     dz: &[Row<TILE_VECTORS>; R],
 ) {
-    if cfg!(target_feature = "avx512f") {
+    if isa::HOLDS_BLOCKS {
         let mut block: [[f32x16; C]; R] =
             core::array::from_fn(|r| core::array::from_fn(|c| before::<FIRST>(sums[r][c])));
         for (v, x) in x.chunks_exact(LANES).take(A).enumerate() {
@@ -296,7 +297,7 @@ fn outer_block<const C: usize, const R: usize, const FIRST: bool, const A: usize
             sums[..C].copy_from_slice(&block);
         }
     } else {
-        // AVX2 has half the registers: one vector of the panel at a time.
+        // One vector of the panel at a time.
         for c in 0..C {
             let mut column: [f32x16; R] = core::array::from_fn(|r| before::<FIRST>(sums[r][c]));
             for (v, x) in x.chunks_exact(LANES).take(A).enumerate() {

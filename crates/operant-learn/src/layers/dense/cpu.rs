@@ -7,6 +7,7 @@
 
 use wide::f32x16;
 
+use crate::cpu::isa;
 use crate::cpu::network::bf16::Bf16;
 use crate::cpu::network::bits::BitWeights;
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope, one_of};
@@ -116,7 +117,7 @@ impl Panels {
         assert_eq!((x.len(), y.len()), (self.inputs, self.outputs));
         // With one vector a panel has four chains of sums, half as many as hide the latency; with two vectors it has just enough; if there
         // are enough registers, two panels run side by side.
-        let pairs = if A <= 2 && cfg!(target_feature = "avx512f") { y.len() / (2 * PANEL) } else { 0 };
+        let pairs = if A <= 2 && isa::HOLDS_BLOCKS { y.len() / (2 * PANEL) } else { 0 };
         let (abreast, rest) = y.split_at_mut(2 * PANEL * pairs);
         for (p, y) in abreast.chunks_exact_mut(2 * PANEL).enumerate() {
             let sums = pair::<V, A>([self.panel(2 * p), self.panel(2 * p + 1)], x);
@@ -254,7 +255,7 @@ fn block<const V: usize, const A: usize, const R: usize>(
     x: &[Row<V>],
 ) -> [Row<V>; R] {
     let mut sums: [Row<V>; R] = core::array::from_fn(|r| splat(bias[r]));
-    if cfg!(target_feature = "avx512f") {
+    if isa::HOLDS_BLOCKS {
         for (w, x) in weights.iter().zip(x) {
             for (sums, &w) in sums.iter_mut().zip(w) {
                 let w = f32x16::splat(w);
@@ -264,7 +265,7 @@ fn block<const V: usize, const A: usize, const R: usize>(
             }
         }
     } else {
-        // AVX2 has half the registers, and a vector takes two: one column of the block at a time.
+        // One column of the block at a time.
         for v in 0..A {
             let mut column: [f32x16; R] = core::array::from_fn(|r| sums[r][v]);
             for (w, x) in weights.iter().zip(x) {

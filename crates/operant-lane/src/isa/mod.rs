@@ -1,0 +1,47 @@
+//! The instruction set that this build is compiled for. It decides speed, never results.
+//!
+//! A set is a file here; kernels take their shape from [`SET`] and [`HOLDS_BLOCKS`] and name no set. `xtask/tests/files.rs` checks this.
+
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+#[path = "neon.rs"]
+mod built;
+#[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon"))))]
+#[path = "portable.rs"]
+mod built;
+#[cfg(target_arch = "x86_64")]
+#[path = "x86.rs"]
+mod built;
+
+pub use built::SET;
+
+/// What depends on the set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InstructionSet {
+    /// Its name.
+    pub name: &'static str,
+    /// Vector registers.
+    pub registers: usize,
+    /// Numbers of 32 bits in a register.
+    pub lanes: usize,
+    /// Whether there is a fused multiply-add of vectors. Without one every number's may be a function call.
+    pub fused: bool,
+    /// Whether the instructions for minimum and maximum take the second operand where one is NaN or both are zero, as lanes define them.
+    pub takes_second: bool,
+}
+
+/// Whether the registers hold 16 sums of 16 numbers each, and 5 operands. Elsewhere kernels have blocks of 4 sums.
+pub const HOLDS_BLOCKS: bool = SET.registers * SET.lanes >= (16 + 5) * 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shape_is_that_of_a_machine() {
+        assert!(
+            SET.lanes.is_power_of_two() && SET.lanes <= 16 && SET.registers.is_multiple_of(16),
+            "{SET:?}"
+        );
+        assert_eq!(HOLDS_BLOCKS, SET.lanes == 16, "{SET:?}");
+    }
+}
