@@ -41,6 +41,11 @@ Commands:
   test --mpi
           Runs of several processes, with the MPI libraries of this machine: Open MPI, MPICH. Not part of `test`:
           run it before a change to operant-mpi or operant-run's distributed.rs is merged.
+  test --aarch64
+          Builds the whole program for 64-bit ARM (Linux) and runs it under emulation: tests of lanes, environments and
+          learner; info, replay and training, whose bytes and weights must be those of x86-64. Installs what is missing:
+          the standard library by rustup, Debian's cross compiler and QEMU. Not part of `test`: run it before a change
+          to lanes or to the learner's kernels is merged.
   lines   Counts lines of code, unit tests, tests and data per crate, and compares them with the budget.
   times [FILE]
           Prints the wall and CPU seconds of each step, compilation and test program of the last `test`.

@@ -310,16 +310,16 @@ impl Unit {
             Mode::Amx => {
                 // SAFETY: a unit with this mode is only made after `amx::request` has succeeded.
                 unsafe { crate::amx::multiply_adds(rounds) };
-                4 * LANES * LANES * TILE_FEATURES
+                Some(4 * LANES * LANES * TILE_FEATURES)
             }
             #[cfg(target_arch = "x86_64")]
             Mode::Dot => {
                 // SAFETY: a unit with this mode is only made where the CPU has AVX512_BF16.
                 unsafe { crate::avx512_bf16::multiply_adds(rounds) };
-                LANES * TILE_FEATURES
+                Some(LANES * TILE_FEATURES)
             }
-            _ => return None,
+            _ => None,
         };
-        Some((rounds * 2 * each) as f64)
+        each.map(|each: usize| (rounds * 2 * each) as f64)
     }
 }

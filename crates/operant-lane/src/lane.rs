@@ -235,12 +235,13 @@ pub trait Float:
     fn ge(self, other: Self) -> Self::Mask {
         other.le(self)
     }
-    /// `self < other ? self : other`.
+    /// `self < other ? self : other`. A signalling NaN, which no arithmetic makes, may give NaN on ARM, whose instruction for the minimum
+    /// differs in this case alone.
     #[inline(always)]
     fn min(self, other: Self) -> Self {
         self.lt(other).select(self, other)
     }
-    /// `self > other ? self : other`.
+    /// `self > other ? self : other`; signalling NaNs as in [`Float::min`].
     #[inline(always)]
     fn max(self, other: Self) -> Self {
         self.gt(other).select(self, other)

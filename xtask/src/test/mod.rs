@@ -12,6 +12,7 @@ use cargo_metadata::Metadata;
 use crate::tools::{Missing, Tools};
 use crate::{clients, mpi};
 
+mod aarch64;
 mod programs;
 pub mod times;
 
@@ -255,10 +256,11 @@ pub fn run(args: &[&str]) -> Result<()> {
         ["--clients"] => return clients::run(&clients::TORCH),
         ["--ray"] => return clients::run(&clients::RAY),
         ["--mpi"] => return mpi::run(),
+        ["--aarch64"] => return aarch64::run(),
         other => {
             let other = other.join(" ");
             bail!(
-                "`{other}` is not understood; give nothing, --landing, --all or --nightly, --no-skips, --clients, --ray or --mpi"
+                "`{other}` is not understood; give nothing, --landing, --all or --nightly, --no-skips, --clients, --ray, --mpi or --aarch64"
             )
         }
     };
