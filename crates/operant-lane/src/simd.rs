@@ -1,10 +1,9 @@
 //! SIMD lanes: [`Wide`] of 8 or 16 environments per instruction, on the `wide` crate.
 
 use wide::bytemuck::{cast, cast_slice, cast_slice_mut};
-use wide::{f32x8, f32x16, i32x8, i32x16, u32x8, u32x16};
 
 use crate::bundle::{Bundle, leaf_bundle};
-use crate::isa;
+use crate::isa::{self, f32x8, f32x16, i32x8, i32x16, u32x8, u32x16};
 use crate::lane::{Float, Int, Lane, Mask, Packed, Rule, Select, Uint, forward};
 use crate::memory::{Addressed, Words};
 

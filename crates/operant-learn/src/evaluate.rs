@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use operant_env::play::Outputs;
 use operant_env::{AnyEnv, Checks, StepError, TileSpec, checked, numbers};
+use operant_lane::isa::{f32x16, u32x16};
 use operant_lane::{ActionDraws, Purpose, Wide};
 use rayon::prelude::*;
-use wide::{bytemuck, f32x16, u32x16};
+use wide::bytemuck;
 
 use crate::backend::{EvalActions, Evaluation, LearnError};
 use crate::cpu::batch::expand;

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use operant_lane::isa::f32x16;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::network::{
     Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Network, Pool, init_params,
@@ -10,7 +11,6 @@ use operant_learn::network::{
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Activation, Config, CoreKind, ShuffleKind};
 use operant_parity::reference;
-use wide::f32x16;
 
 /// A configuration and what it trains on.
 #[derive(Clone)]

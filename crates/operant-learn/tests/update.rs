@@ -1,5 +1,6 @@
 //! The learner against an independent scalar implementation in f64, and that one against finite differences.
 
+use operant_lane::isa::f32x16;
 use operant_learn::Config;
 use operant_learn::LearnerState;
 use operant_learn::UpdateStats;
@@ -8,7 +9,6 @@ use operant_learn::cpu::network::tile::Row;
 use operant_learn::cpu::update::Learner;
 use operant_parity::{distance, reference};
 use rayon::ThreadPoolBuilder;
-use wide::f32x16;
 
 use crate::cases::{self, Case, Random};
 use crate::support::parts::Part;

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use operant_env::AnyEnv;
 use operant_lane::Float;
+use operant_lane::isa::f32x16;
 use operant_learn::cpu::{CpuOptions, Unit, backend_with, on_threads};
 use operant_learn::network::{Architecture, Network};
 use operant_learn::{Config, LearnError};
 use rayon::prelude::*;
-use wide::f32x16;
 
 use super::driver::Driver;
 use super::{RepetitionBudget, Speed, TrainingSpeed, time};

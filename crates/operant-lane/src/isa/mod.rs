@@ -14,6 +14,9 @@ mod built;
 
 pub use built::SET;
 
+/// The vectors that kernels are written with, whatever the set: those of the `wide` crate, 16 lanes in as many registers as it takes.
+pub use wide::{f32x8, f32x16, i32x8, i32x16, u32x8, u32x16};
+
 /// What depends on the set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InstructionSet {

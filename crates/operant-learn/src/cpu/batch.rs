@@ -5,8 +5,9 @@
 
 use operant_env::Packing;
 use operant_lane::Wide;
+use operant_lane::isa::{f32x16, u32x8, u32x16};
 use prefetch_index::prefetch_index;
-use wide::{bytemuck, f32x16, u32x8, u32x16};
+use wide::bytemuck;
 
 use crate::cpu::network::policy::Observation;
 use crate::cpu::network::tile::{BitRow, LANES, Row, TILE};

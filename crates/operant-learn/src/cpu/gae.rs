@@ -1,6 +1,6 @@
 //! Generalised advantage estimation (Schulman et al. 2016) over the rollouts of V x 16 environments.
 
-use wide::f32x16;
+use operant_lane::isa::f32x16;
 
 use crate::cpu::network::tile::{Row, fma};
 

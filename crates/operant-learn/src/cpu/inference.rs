@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use operant_env::{ObsSpace, numbers};
+use operant_lane::isa::{f32x16, u32x16};
 use operant_lane::{ActionDraws, Purpose, Wide};
-use wide::{bytemuck, f32x16, u32x16};
+use wide::bytemuck;
 
 use crate::cpu::batch::expand;
 use crate::cpu::network::heads::PolicyHead;

@@ -1,7 +1,8 @@
 //! Saving and restoring the CPU backend's state from and to its tiles.
 
 use operant_env::running_words;
-use wide::{bytemuck, f32x16};
+use operant_lane::isa::f32x16;
+use wide::bytemuck;
 
 use crate::backend::LearnError;
 use crate::cpu::backend::CpuBackend;

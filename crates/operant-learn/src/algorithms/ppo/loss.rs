@@ -1,7 +1,7 @@
 //! PPO's loss over one tile and its gradient with respect to the network's outputs.
 
+use operant_lane::isa::f32x16;
 use operant_lane::{Float, Mask};
-use wide::f32x16;
 
 use super::Settings;
 use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, row_sum, splat};

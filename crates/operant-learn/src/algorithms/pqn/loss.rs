@@ -1,7 +1,7 @@
 //! PQN's loss over one tile and its gradient with respect to the action values.
 
+use operant_lane::isa::f32x16;
 use operant_lane::{Float, Mask};
-use wide::f32x16;
 
 use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, row_sum, splat};
 use crate::cpu::update::{Loss, LossTile, SUMS, Sums};

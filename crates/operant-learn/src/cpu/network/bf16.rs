@@ -4,8 +4,8 @@
 //! their gradients are [`Deltas`]. Next to a layer of another kind, rows of f32 are converted.
 
 use operant_bf16::{Deltas, DeltasView, Floats, Sums, Unit, Weights, Words, pack_pairs, pair_rows};
+use operant_lane::isa::f32x16;
 use wide::bytemuck::{cast_slice, cast_slice_mut};
-use wide::f32x16;
 
 use crate::config::Activation;
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope, takes_bits};

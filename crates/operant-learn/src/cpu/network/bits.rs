@@ -3,7 +3,7 @@
 //!
 //! Bits are added in ascending order, so the sums equal those of the dense layer over 0/1 inputs, bit for bit.
 
-use wide::f32x16;
+use operant_lane::isa::f32x16;
 
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, Slope};
 use crate::cpu::network::tile::{BitRow, LANES, Row, turn};
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
     use crate::cpu::network::tile::splat;
     use crate::layers::dense::cpu::Panels;
-    use wide::u32x16;
+    use operant_lane::isa::u32x16;
 
     #[test]
     fn equals_the_dense_layer_bit_for_bit() {

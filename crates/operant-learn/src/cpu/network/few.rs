@@ -7,7 +7,8 @@
 //!
 //! Every output is `bias + w0 x0 + w1 x1 + ..` in that order, as in `dense.rs`, so which form computes it never changes a bit.
 
-use wide::{bytemuck, f32x16};
+use operant_lane::isa::f32x16;
+use wide::bytemuck;
 
 use crate::config::Activation;
 use crate::cpu::isa;
@@ -287,7 +288,7 @@ mod tests {
     use crate::cpu::network::policy::{Activations, Observation, Policy};
     use crate::cpu::network::tile::{BitRow, all_lanes, first_lanes, splat};
     use crate::network::{Architecture, Conv, Head, Image, Input};
-    use wide::u32x16;
+    use operant_lane::isa::u32x16;
 
     fn number(k: usize) -> f32 {
         ((k * 7919 % 1009) as f32 - 500.0) / 331.0

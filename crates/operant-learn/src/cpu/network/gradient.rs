@@ -1,6 +1,6 @@
 //! Backpropagation of one tile through the actor-critic, and the gradient sums of a chunk of tiles.
 
-use wide::f32x16;
+use operant_lane::isa::f32x16;
 
 use crate::cpu::network::layers::{self, Backward, LayerKind, LayerSums, Sums};
 use crate::cpu::network::policy::{Activations, Observation, Policy};
@@ -100,7 +100,7 @@ mod tests {
     use crate::config::Activation;
     use crate::cpu::network::tile::LANES;
     use crate::network::{Architecture, Head, Input};
-    use wide::u32x16;
+    use operant_lane::isa::u32x16;
 
     /// A number of each lane; lanes from `count` on repeat the last one, or are zero.
     fn row(k: usize, count: usize, repeat: bool) -> Row<TILE_VECTORS> {

@@ -4,8 +4,8 @@
 
 use core::f32::consts::{PI, TAU};
 
+use operant_lane::isa::{f32x16, u32x16};
 use operant_lane::{Float, Mask};
-use wide::{f32x16, u32x16};
 
 use crate::cpu::network::policy::Activations;
 use crate::cpu::network::tile::{BitRow, LANES, Row, fma, splat};

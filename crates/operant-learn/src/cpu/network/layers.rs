@@ -1,7 +1,7 @@
 //! A layer of a network as the CPU computes it: packed weights, forward pass and gradient, whatever its kind (`layers/`).
 
+use operant_lane::isa::f32x16;
 use operant_lane::{Float, Mask};
-use wide::f32x16;
 
 use crate::config::Activation;
 use crate::cpu::network::policy::Observation;

@@ -3,7 +3,7 @@
 
 use core::ops::Range;
 
-use wide::f32x16;
+use operant_lane::isa::f32x16;
 
 use crate::cpu::network::few::Tail;
 use crate::cpu::network::layers::{self, Forward, Kind, LayerKind, Memory, supports_partial_tiles};

@@ -3,7 +3,7 @@
 //! Each set bit adds rows of weights, which are along the lanes, to the sums of the places that it belongs to. Bits are added in ascending order, so a
 //! convolution's sums equal those over 0/1 inputs, bit for bit. No bit becomes a float, except those that skip the layer.
 
-use wide::{f32x16, u32x16};
+use operant_lane::isa::{f32x16, u32x16};
 
 use crate::cpu::network::bits::for_each_bit;
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope};

@@ -5,8 +5,8 @@
 //! 16 lanes whatever the instruction set (where one does not fit a register, it takes several, with equal bits).
 
 use operant_lane::Float;
+use operant_lane::isa::{f32x8, f32x16, u32x16};
 use wide::bytemuck::{cast, cast_mut, cast_ref};
-use wide::{f32x8, f32x16, u32x16};
 
 /// Lanes of a vector.
 pub const LANES: usize = 16;

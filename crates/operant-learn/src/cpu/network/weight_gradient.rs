@@ -8,7 +8,7 @@
 //!
 //! The form, and with it the order of every sum, depends only on the layer's shape.
 
-use wide::f32x16;
+use operant_lane::isa::f32x16;
 
 use crate::cpu::isa;
 use crate::cpu::network::bits::for_each_bit;

@@ -11,8 +11,9 @@ use operant_env::{
     checked, numbers,
 };
 use operant_lane::draws::unit;
+use operant_lane::isa::{f32x16, u32x16};
 use operant_lane::{ActionDraws, Float, Mask, Packed, Purpose, Wide};
-use wide::{bytemuck, f32x16, u32x16};
+use wide::bytemuck;
 
 use crate::backend::LearnError;
 use crate::config::Config;

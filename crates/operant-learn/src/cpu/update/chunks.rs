@@ -2,8 +2,8 @@
 
 use std::sync::{PoisonError, RwLock};
 
+use operant_lane::isa::f32x16;
 use rayon::prelude::*;
-use wide::f32x16;
 
 use super::{SUMS, Sums};
 use crate::backend::LearnError;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use wide::f32x16;
+use operant_lane::isa::f32x16;
 
 use crate::cpu::batch::{Batch, Gathered};
 use crate::cpu::network::gradient::Gradient;

@@ -6,8 +6,8 @@
 //!
 //! Rows that are kept: `[gates][state before the step][extra]`, H rows each.
 
+use operant_lane::isa::f32x16;
 use operant_lane::{Float, Mask};
-use wide::f32x16;
 
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Memory, Slope};
 use crate::cpu::network::policy::Observation;

@@ -2,7 +2,7 @@
 //!
 //! Each output is `bias + w0 x0 + w1 x1 + ..` over its patch, row by row and channels last. `sparse.rs` has convolutions over packed bits.
 
-use wide::f32x16;
+use operant_lane::isa::f32x16;
 
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope, one_of};
 use crate::cpu::network::policy::Observation;

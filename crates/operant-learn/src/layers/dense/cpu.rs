@@ -5,7 +5,7 @@
 //! multiply-add. Every output is `bias + w0 x0 + w1 x1 + ..` in that order whatever the blocking, so V, the panels and
 //! the instruction set never change a bit.
 
-use wide::f32x16;
+use operant_lane::isa::f32x16;
 
 use crate::cpu::isa;
 use crate::cpu::network::bf16::Bf16;

@@ -1,7 +1,7 @@
 //! Embeddings in observations that also have real numbers or bytes: all features are floats, and each position's output is the product
 //! `x T` of its one-hot features and the table. `sparse.rs` has the embeddings over packed bits.
 
-use wide::f32x16;
+use operant_lane::isa::f32x16;
 
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope, one_of};
 use crate::cpu::network::policy::Observation;

@@ -4,7 +4,7 @@
 //! Samples are in the lanes, so a mean is a sum of rows. Rows kept per item: the normalised features, then the reciprocal deviation.
 
 use operant_lane::Float;
-use wide::f32x16;
+use operant_lane::isa::f32x16;
 
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope};
 use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, splat};

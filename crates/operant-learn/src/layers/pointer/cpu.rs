@@ -3,7 +3,7 @@
 //!
 //! The query is all that is kept. A score is `q0 e0 + q1 e1 + ..` in that order, whatever V is.
 
-use wide::f32x16;
+use operant_lane::isa::f32x16;
 
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, Slope};
 use crate::cpu::network::policy::Observation;
