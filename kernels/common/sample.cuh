@@ -1,4 +1,4 @@
-// The offsets of the fields of a packed sample, in words: obs | actions | logprob | value | advantage | keep, with memory | mask | zeros up to
+// The offsets of the fields of a packed sample, in words: obs | actions | logprob, of a policy | value | advantage | keep, with memory | mask | zeros up to
 // SAMPLE_STRIDE. Twin of operant-learn's SampleLayout.
 #pragma once
 
@@ -6,15 +6,19 @@
 #ifndef STATES
 #define STATES 0u
 #endif
+// 1: the network computes action values and no policy. On the GEMM path only.
+#ifndef ACTION_VALUES
+#define ACTION_VALUES 0
+#endif
 
 constexpr unsigned SAMPLE_ACTIONS = ENV_OBS_WORDS;
 constexpr unsigned SAMPLE_LOGPROB = SAMPLE_ACTIONS + ENV_COMPONENTS;
-constexpr unsigned SAMPLE_VALUE = SAMPLE_LOGPROB + 1u;
-constexpr unsigned SAMPLE_ADVANTAGE = SAMPLE_LOGPROB + 2u;
+constexpr unsigned SAMPLE_VALUE = SAMPLE_LOGPROB + (ACTION_VALUES ? 0u : 1u);
+constexpr unsigned SAMPLE_ADVANTAGE = SAMPLE_VALUE + 1u;
 #if STATES
-constexpr unsigned SAMPLE_KEEP = SAMPLE_LOGPROB + 3u, SAMPLE_MASK = SAMPLE_KEEP + 1u;
+constexpr unsigned SAMPLE_KEEP = SAMPLE_VALUE + 2u, SAMPLE_MASK = SAMPLE_KEEP + 1u;
 #else
-constexpr unsigned SAMPLE_MASK = SAMPLE_LOGPROB + 3u;
+constexpr unsigned SAMPLE_MASK = SAMPLE_VALUE + 2u;
 #endif
 static_assert(SAMPLE_MASK + MASK_WORDS <= SAMPLE_STRIDE && SAMPLE_STRIDE % 4u == 0u, "a sample fits its stride");
 static_assert(width(0u) == ENV_OBS && OUTPUTS == ENV_ACTIONS, "the network is the environment's");

@@ -1,4 +1,4 @@
-// The part of PPO's update that the fused and the GEMM path share: buffers, statistics and state, and all phases except the gradient.
+// The part of an update that the fused and the GEMM path share: buffers, statistics and state, and all phases except the gradient.
 //
 // An includer defines the kernels' parameters (PhaseParams, with the UpdateParams `update` and `weights`), the block's shared memory for
 // sums (sum_room), how many blocks' losses and partial gradients of a minibatch count (busy_blocks), one parameter's gradient
@@ -10,6 +10,10 @@
 #ifndef SEQUENCE
 #define SEQUENCE 1u
 #endif
+
+// Numbers that a loss sums over samples. The loss is finite if the first three are; the fourth may be a divergence that ends the epochs.
+constexpr unsigned SUMS = 5u;
+static_assert(sizeof(UpdateReport::losses) == 8u * SUMS, "the host counts as the kernels do");
 
 // With BLOCKED a minibatch takes the same share of each block of neighbouring environments, of which this device has ENV_BLOCKS. Sums over
 // samples are those of blocks, added pairwise, so that devices which share the blocks of a run compute the same bits.
@@ -213,25 +217,25 @@ __device__ __forceinline__ void sum_phase(const PhaseParams& phase, unsigned min
     const UpdateParams& params = phase.update;
     const unsigned blocks = busy_blocks(params, minibatch), own = blockIdx.x * blockDim.x + threadIdx.x;
     for (unsigned p = own; p < PARAMETERS; p += gridDim.x * blockDim.x) params.gradient[p] = gradient_of(phase, p, blocks);
-    if (own >= 5u) return;
+    if (own >= SUMS) return;
     const unsigned apart = params.blocks / ENV_BLOCKS;
     double sums[ENV_BLOCKS];
 #pragma unroll
     for (unsigned env_block = 0u; env_block < ENV_BLOCKS; ++env_block) {
         sums[env_block] = 0.0;
-        for (unsigned block = 0u; block < blocks; ++block) sums[env_block] += params.losses[(env_block * apart + block) * 5u + own];
+        for (unsigned block = 0u; block < blocks; ++block) sums[env_block] += params.losses[(env_block * apart + block) * SUMS + own];
     }
     params.sums[own] = pairwise(sums);
 }
 
 // Adds the gradients and sums of all devices pairwise: one thread per number.
 __device__ __forceinline__ void add_phase(const UpdateParams& params) {
-    for (unsigned at = blockIdx.x * blockDim.x + threadIdx.x; at < PARAMETERS + 5u; at += gridDim.x * blockDim.x) {
+    for (unsigned at = blockIdx.x * blockDim.x + threadIdx.x; at < PARAMETERS + SUMS; at += gridDim.x * blockDim.x) {
         const bool is_loss = at >= PARAMETERS;
         float gradients[MAX_DEVICES] = {};
         double losses[MAX_DEVICES] = {};
         for (unsigned device = 0u; device < params.devices; ++device) {
-            if (is_loss) losses[device] = params.all_sums[device * 5u + at - PARAMETERS];
+            if (is_loss) losses[device] = params.all_sums[device * SUMS + at - PARAMETERS];
             else gradients[device] = params.all_gradients[(u64)device * PARAMETERS + at];
         }
         // Like `pairwise`, for a number of devices that is known only at run time; entries past it are 0 and are skipped.
@@ -301,7 +305,7 @@ __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned 
 
 // The inputs of a step besides the gradient: the sums of the minibatch's losses, and the gradient's norm.
 struct Totals {
-    double losses[5], norm;
+    double losses[SUMS], norm;
 
     // Whether loss and gradient are finite. A minibatch where they are not is skipped.
     __device__ __forceinline__ bool are_finite() const {
@@ -316,10 +320,10 @@ __device__ __forceinline__ Totals totals_of(const UpdateParams& params, unsigned
     constexpr unsigned AT_ONCE = 8u;
     const unsigned lane = threadIdx.x % WARP, parts = BLOCKED ? params.norm_parts : gridDim.x;
     double* room = sum_room(arena);
-    for (unsigned number = threadIdx.x / WARP; number < 6u; number += blockDim.x / WARP) {
-        const bool is_norm = number == 5u;
+    for (unsigned number = threadIdx.x / WARP; number <= SUMS; number += blockDim.x / WARP) {
+        const bool is_norm = number == SUMS;
         const double* from = is_norm ? params.norms : BLOCKED ? params.sums + number : params.losses + number;
-        const unsigned count = is_norm ? parts : BLOCKED ? 1u : busy_blocks(params, minibatch), stride = is_norm ? 1u : 5u;
+        const unsigned count = is_norm ? parts : BLOCKED ? 1u : busy_blocks(params, minibatch), stride = is_norm ? 1u : SUMS;
         double sum = 0.0;
 #pragma unroll 1
         for (unsigned first = lane; first < count; first += AT_ONCE * WARP) {
@@ -335,8 +339,8 @@ __device__ __forceinline__ Totals totals_of(const UpdateParams& params, unsigned
     __syncthreads();
     Totals totals;
 #pragma unroll
-    for (unsigned i = 0u; i < 5u; ++i) totals.losses[i] = room[i];
-    totals.norm = sqrt(room[5]);
+    for (unsigned i = 0u; i < SUMS; ++i) totals.losses[i] = room[i];
+    totals.norm = sqrt(room[SUMS]);
     __syncthreads();
     return totals;
 }
@@ -378,16 +382,13 @@ __device__ __forceinline__ void report_phase(const UpdateParams& params, unsigne
     UpdateReport& report = *params.report;
     const double size = (double)whole_size(params, minibatch);
     if (minibatch == 0u) {
-        report.policy = report.value = report.entropy = report.kl = report.clipped = report.norms = report.minibatches = 0.0;
+        for (double& loss : report.losses) loss = 0.0;
+        report.norms = report.minibatches = 0.0;
         report.epochs = epoch + 1u;
         params.progress->last_kl = 0.0;
     }
     if (good) {
-        report.policy += totals.losses[0] / size;
-        report.value += totals.losses[1] / size;
-        report.entropy += totals.losses[2] / size;
-        report.kl += totals.losses[3] / size;
-        report.clipped += totals.losses[4] / size;
+        for (unsigned i = 0u; i < SUMS; ++i) report.losses[i] += totals.losses[i] / size;
         report.norms += totals.norm;
         report.minibatches += 1.0;
         params.progress->last_kl = totals.losses[3] / size;

@@ -30,7 +30,6 @@
 #include "common/head.cuh"
 #include "common/sample.cuh"
 #include "common/shuffle.cuh"
-#include "common/loss.cuh"
 #include "fused/gradient.cuh"
 #if PRECISION == 0
 #include "fused/gradient_rows.cuh"
@@ -59,6 +58,7 @@ constexpr unsigned REDUCE_SCRATCH = (FEATURE_WORDS > 0u ? FEATURE_WORDS : ROWS_W
 #endif
 
 #include "common/update.cuh"
+#include "algorithms/ppo.cuh"
 
 // Inputs of a minibatch's gradient and Adam step that can be computed before the weights and the gradient are ready.
 struct Ahead {

@@ -3,7 +3,7 @@
 // in, out  as rollout.cu; the network reads rows of observations (N, row) and leaves policy outputs and values (N, row)
 //
 //   gemm_begin      the first observations of a rollout
-//   gemm_step       samples an action, takes the step, writes the sample and the next observation
+//   gemm_step       chooses an action, takes the step, writes the sample and the next observation
 //   gemm_carry      with memory: the state after this step becomes that before the next, zero at the end of an episode
 //   gemm_bootstrap  adds gamma V(final_obs) to the rewards of steps where only the time limit ended an episode
 //   gemm_finish     V after the last step, GAE, and the sums of the rollout
@@ -23,6 +23,9 @@
 #include "common/gae.cuh"
 #include "common/normalise.cuh"
 #include "common/sample.cuh"
+#if ACTION_VALUES
+#include "gemm/action_values.cuh"
+#endif
 
 constexpr unsigned SCENE_WORDS = RUNNING_WORDS + 2u;
 
@@ -40,6 +43,28 @@ __device__ __forceinline__ void view(const EnvState& state, const Normaliser& no
         if (count) sums.add_obs(normaliser, k, obs[k]);
         obs[k] = normalise_obs(normaliser, k, obs[k]);
     }
+#endif
+}
+
+// One bit per logit that is legal in a state.
+__device__ __forceinline__ void write_mask(const EnvState& state, unsigned* mask) {
+#if ENV_MASKED
+    bool legal[ENV_ACTIONS];
+    env_legal(state, legal);
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) mask[k / 32u] |= legal[k] ? 1u << k % 32u : 0u;
+#endif
+}
+
+// V of the last forward pass; of action values the greatest of those that are legal, all of them if `legal` is null.
+__device__ __forceinline__ float value_of(const GemmRolloutParams& params, unsigned environment, const unsigned* legal) {
+#if ACTION_VALUES
+    float values[OUTPUTS];
+#pragma unroll
+    for (unsigned k = 0u; k < OUTPUTS; ++k) values[k] = params.policy[(u64)environment * params.policy_row + k];
+    return greatest_value(values, legal);
+#else
+    return params.values[(u64)environment * params.value_row + params.value_at];
 #endif
 }
 
@@ -114,33 +139,35 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
     view(running.state, horizon.normaliser, obs, false, sums);
 
     unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
-#if ENV_MASKED
-    bool legal[ENV_ACTIONS];
-    env_legal(running.state, legal);
-#pragma unroll
-    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) mask[k / 32u] |= legal[k] ? 1u << k % 32u : 0u;
-#endif
+    write_mask(running.state, mask);
     const u64 time = *horizon.clock + t, at = (u64)t * horizon.num_envs + environment;
     ActionDraws<HEAD_DRAWS> draws;
     draws.draw(horizon.seed, horizon.first_environment + environment, time, PURPOSE_ACTION, true);
-    float uniforms[HEAD_DRAWS], stored[ENV_COMPONENTS], log_std[ENV_ACTIONS], outputs[OUTPUTS];
+    float uniforms[HEAD_DRAWS], stored[ENV_COMPONENTS], outputs[OUTPUTS];
 #pragma unroll
     for (unsigned k = 0u; k < HEAD_DRAWS; ++k) uniforms[k] = unit(draws.get(time, k));
 #pragma unroll
-    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
-        log_std[k] = ENV_DISCRETE ? 0.0f : horizon.log_std[k];
-        outputs[k] = params.policy[(u64)environment * params.policy_row + k];
-    }
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) outputs[k] = params.policy[(u64)environment * params.policy_row + k];
     EnvAction action[ENV_COMPONENTS];
+    const unsigned* legal = ENV_MASKED ? mask : 0;
+#if ACTION_VALUES
+    epsilon_greedy(outputs, legal, share_of(params.exploration, *horizon.clock / horizon.num_steps), uniforms, action, stored);
+#else
+    float log_std[ENV_ACTIONS];
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = ENV_DISCRETE ? 0.0f : horizon.log_std[k];
     const float logprob = sample(outputs, mask, log_std, uniforms, action, stored);
-    const float value = params.values[(u64)environment * params.value_row + params.value_at];
+#endif
+    const float value = value_of(params, environment, legal);
 
     unsigned* to = horizon.samples + at * SAMPLE_STRIDE;
 #pragma unroll
     for (unsigned word = 0u; word < ENV_OBS_WORDS; ++word) to[word] = __float_as_uint(obs[word]);
 #pragma unroll
     for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) to[SAMPLE_ACTIONS + component] = __float_as_uint(stored[component]);
+#if !ACTION_VALUES
     to[SAMPLE_LOGPROB] = __float_as_uint(logprob);
+#endif
     to[SAMPLE_VALUE] = __float_as_uint(value);
     to[SAMPLE_ADVANTAGE] = 0u;
 #if STATES
@@ -195,7 +222,8 @@ KERNEL(gemm_bootstrap, GemmRolloutParams, THREADS, 1) {
     if (environment >= horizon.num_envs) return;
     const unsigned truncated_at = params.truncated_at[(u64)params.truncation * horizon.num_envs + environment];
     if (truncated_at == 0u) return;
-    const float value = params.values[(u64)environment * params.value_row + params.value_at];
+    // Which actions would be legal there is not known.
+    const float value = value_of(params, environment, 0);
     horizon.rewards[(u64)(truncated_at - 1u) * horizon.num_envs + environment] += __fmul_rn(horizon.discounts.gamma, value);
 }
 
@@ -220,7 +248,13 @@ KERNEL(gemm_finish, GemmRolloutParams, THREADS, 1) {
     if (environment < horizon.num_envs) {
         episodes = ((EpisodeSums*)params.episodes)[environment];
         sums = ((NormSums*)params.sums)[environment];
-        const float next_value = params.values[(u64)environment * params.value_row + params.value_at];
+        unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
+#if ACTION_VALUES && ENV_MASKED
+        Running running;
+        load_running(horizon.environments + environment, horizon.num_envs, running);
+        write_mask(running.state, mask);
+#endif
+        const float next_value = value_of(params, environment, ENV_MASKED ? mask : 0);
         horizon.next_values[environment] = next_value;
         const Gae gae = {horizon.rewards, horizon.values, horizon.flags, horizon.samples, horizon.num_envs, horizon.num_steps,
                          SAMPLE_STRIDE, SAMPLE_ADVANTAGE, horizon.discounts};

@@ -1,4 +1,4 @@
-// PPO's update of a network that runs as matrix products: the work around them, and the phases that every update has
+// The update of a network that runs as matrix products, with the loss of an algorithm (loss.cuh): the work around the products, and the phases that every update has
 // (update.cuh).
 //
 //   update_gather  rows of observations of a minibatch's samples, as the first product reads them
@@ -18,7 +18,6 @@
 #include "common/head.cuh"
 #include "common/sample.cuh"
 #include "common/shuffle.cuh"
-#include "common/loss.cuh"
 #include "common/adam.cuh"
 
 // log_std follows the layers.
@@ -28,6 +27,7 @@ typedef GemmUpdateParams PhaseParams;
 typedef GemmWeightParams WeightParams;
 
 #include "common/update.cuh"
+#include "loss.cuh"
 
 static_assert(PARAMETERS == EXPECTED_PARAMETERS && BLOCK_BYTES == (2u * 8u + round_up(ENV_ACTIONS, 4u)) * 4u * (THREADS / WARP), "the host counts as the kernel does");
 
@@ -114,34 +114,20 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
     Shuffle shuffle = shuffle_of(update, update.epoch, 0u);
     unsigned shuffled = 0u;
     const Minibatch minibatch(params);
-    const float2 scale = advantage_scale(update, update.minibatch);
-    LossSums sums = {};
+    const Loss loss(update);
+    float sums[SUMS] = {};
     float d_log_std[ENV_ACTIONS] = {}, log_std[ENV_ACTIONS];
 #pragma unroll
     for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = ENV_DISCRETE ? 0.0f : update.parameters[LOG_STD_AT + k];
     for (unsigned row = blockIdx.x * blockDim.x + threadIdx.x; row < params.rows; row += gridDim.x * blockDim.x) {
         const unsigned* words = update.samples + (u64)minibatch.sample(shuffle, shuffled, row) * SAMPLE_STRIDE;
         const float weight = minibatch.has(row) ? 1.0f / (float)whole_size(update, update.minibatch) : 0.0f;
-        float actions[ENV_COMPONENTS], out[OUTPUTS];
-        unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
-#pragma unroll
-        for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) actions[component] = __uint_as_float(words[SAMPLE_ACTIONS + component]);
-#pragma unroll
-        for (unsigned word = 0u; word < MASK_WORDS; ++word) mask[word] = words[SAMPLE_MASK + word];
+        float out[OUTPUTS], of_sample[SUMS] = {}, of_log_std[ENV_ACTIONS] = {};
 #pragma unroll
         for (unsigned k = 0u; k < OUTPUTS; ++k) out[k] = params.policy[(u64)row * POLICY_ROW + k];
-        LossInput input;
-        input.actions = actions;
-        input.mask = mask;
-        input.logprob = __uint_as_float(words[SAMPLE_LOGPROB]);
-        input.value = __uint_as_float(words[SAMPLE_VALUE]);
-        const float advantage = __uint_as_float(words[SAMPLE_ADVANTAGE]);
-        input.returns = advantage + input.value;
-        input.advantage = (advantage - scale.x) * scale.y;
-        LossSums of_sample = {};
-        float of_log_std[ENV_ACTIONS] = {};
-        const float by_value = value_loss(update.coefficients, input, params.values[(u64)row * VALUE_ROW + params.value_at], of_sample) * weight;
-        policy_gradient(update.coefficients, input, log_std, weight, out, of_log_std, of_sample);
+        // A network of action values has no value; then the loss does not write it.
+        float by_value = ACTION_VALUES ? 0.0f : params.values[(u64)row * VALUE_ROW + params.value_at];
+        loss.of_sample(words, weight, log_std, out, by_value, of_log_std, of_sample);
         Element* to = (Element*)params.policy_gradient + (u64)row * POLICY_ROW;
 #pragma unroll
         for (unsigned k = 0u; k < POLICY_ROW; ++k) {
@@ -154,22 +140,20 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
             for (unsigned k = 0u; k < VALUE_ROW; ++k) to[k] = to_element(k == 0u && weight > 0.0f ? by_value : 0.0f);
         }
         if (weight > 0.0f) {
-            sums.policy += of_sample.policy;
-            sums.value += of_sample.value;
-            sums.entropy += of_sample.entropy;
-            sums.kl += of_sample.kl;
-            sums.clipped += of_sample.clipped;
+#pragma unroll
+            for (unsigned i = 0u; i < SUMS; ++i) sums[i] += of_sample[i];
 #pragma unroll
             for (unsigned k = 0u; k < ENV_ACTIONS; ++k) d_log_std[k] += of_log_std[k];
         }
     }
     const unsigned warp = threadIdx.x / WARP, warps = blockDim.x / WARP;
-    const double mine[5] = {sums.policy, sums.value, sums.entropy, sums.kl, sums.clipped};
-    double all[5];
+    double mine[SUMS], all[SUMS];
+#pragma unroll
+    for (unsigned i = 0u; i < SUMS; ++i) mine[i] = sums[i];
     block_sum(mine, sum_room(arena), all);
     if (threadIdx.x == 0u) {
 #pragma unroll
-        for (unsigned i = 0u; i < 5u; ++i) update.losses[blockIdx.x * 5u + i] = all[i];
+        for (unsigned i = 0u; i < SUMS; ++i) update.losses[blockIdx.x * SUMS + i] = all[i];
     }
     if (!ENV_DISCRETE) {
         float* room = (float*)(sum_room(arena) + 8u * warps);

@@ -63,6 +63,8 @@ inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 inline double min(double a, double b) { return fmin(a, b); }
 inline double max(double a, double b) { return fmax(a, b); }
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline double __dmul_rn(double a, double b) { return a * b; }
 
 inline int __clz(int a) { return a ? __builtin_clz((unsigned)a) : 32; }
 inline int __ffs(int a) { return __builtin_ffs(a); }

@@ -9,7 +9,7 @@ pub mod reference;
 mod update;
 
 use operant_cuda::Device;
-use operant_env::play::{Outputs, RandomActions};
+use operant_env::play::{Outputs as PlayOutputs, RandomActions};
 use operant_env::{AnyEnv, EnvOptions, LaneWidth, StepError, TileSpec, running_words};
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Packed, Purpose};
@@ -17,11 +17,11 @@ use operant_learn::cpu::network::tile::LANES;
 use operant_learn::cpu::{CpuOptions, Instrumented, backend_with};
 use operant_learn::cuda::RunningNorm as DeviceNorm;
 use operant_learn::cuda::{CudaPlay, CudaRollout, HASH, NetworkOptions, PlayOptions, Returns};
-use operant_learn::network::{Form, Head, Network};
+use operant_learn::network::{Form, Head, Network, Outputs};
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Config, LearnError, Precision};
 
-pub use update::{UpdateParity, UpdatePath, compare_gradient, compare_update};
+pub use update::{UpdateParity, UpdatePath, batch_of, compare_gradient, compare_update};
 
 /// Tolerance of a precision: the largest relative norm of a difference, ||device - CPU|| / ||CPU||.
 pub fn tolerance(precision: Precision) -> f64 {
@@ -69,7 +69,7 @@ fn scalar_hashes(env: &dyn AnyEnv, seed: u64, num_envs: usize, steps: u64) -> Re
     for first in (0..num_envs as u32).step_by(LANES) {
         let tile = TileSpec { lanes: LaneWidth::One, ..TileSpec::new(seed, first, LANES) };
         let mut stepper = env.stepper(tile)?;
-        let mut outputs = Outputs::new(&spec, env.masked(), LANES);
+        let mut outputs = PlayOutputs::new(&spec, env.masked(), LANES);
         let mut random = RandomActions::new(spec.actions.clone(), seed, first, LANES);
         let mut actions = vec![0.0; spec.actions.components() * LANES];
         let mut states = vec![0; running_words(env) * LANES];
@@ -301,8 +301,9 @@ impl RolloutParity {
             self.values.add(float(&got, layout.value), float(&expected, layout.value));
             return false;
         }
-        let logprob = layout.logprob.expect("of a policy");
-        self.logprobs.add(float(&got, logprob), float(&expected, logprob));
+        if let Some(logprob) = layout.logprob {
+            self.logprobs.add(float(&got, logprob), float(&expected, logprob));
+        }
         self.values.add(float(&got, layout.value), float(&expected, layout.value));
         // A difference of values: its rounding error scales with their size, not with its own.
         self.advantages.add(float(&got, layout.advantage), float(&expected, layout.advantage));
@@ -364,8 +365,8 @@ impl<'a> Stepwise<'a> {
         Ok((0..batch.len()).flat_map(|index| batch.sample(index).to_vec()).collect())
     }
 
-    /// Whether a draw is so near a boundary of the distribution that rounding decides: recomputed in f64, component by
-    /// component, for the choices that differ. Only networks of dense layers and embeddings have ties: in others each choice that differs
+    /// Whether a draw is so near a boundary of the distribution, or two action values so near each other, that rounding decides: recomputed in
+    /// f64, component by component, for the choices that differ. Only networks of dense layers and embeddings have ties: in others each choice that differs
     /// counts as an error.
     fn near_tie(
         &self,
@@ -391,6 +392,15 @@ impl<'a> Stepwise<'a> {
                 layout.mask_words == 0
                     || sample[layout.mask + (first + k) / 32] >> ((first + k) % 32) & 1 == 1
             };
+            if self.network.architecture.outputs == Outputs::ActionValues {
+                // Draws, epsilon and so random choices are exact.
+                let values = &logits[first..first + count];
+                let size = values.iter().fold(0.0, |size: f64, value| size.max(value.abs()));
+                let apart = (values[got[component]] - values[expected[component]]).abs();
+                explained &= apart <= tolerance(precision) * size;
+                first += count;
+                continue;
+            }
             let weights: Vec<f64> =
                 (0..count).map(|k| if legal(k) { logits[first + k].exp() } else { 0.0 }).collect();
             let total: f64 = weights.iter().sum();
@@ -537,7 +547,7 @@ fn advantages(config: &Config, returns: &Returns) -> Vec<f64> {
             &done,
             next_value,
             config.gamma,
-            config.algorithms.ppo.gae_lambda,
+            (config.algorithm.declaration().return_lambda)(config),
         );
         advantages.iter_mut().skip(environment).step_by(n).zip(of_one).for_each(|(to, from)| *to = from);
     }

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use operant_cuda::{Cuda, CudaError, DeviceProperties};
 use operant_env::{EnvSpec, Registry};
-use operant_learn::network::Outputs;
-use operant_learn::presets;
+use operant_learn::{Config, presets};
 
 use crate::config::Requested;
 use crate::error::{Error, Result};
@@ -97,12 +96,10 @@ pub(crate) fn for_auto(
         return Err("the run trained there before; --device cuda continues it on a GPU".to_owned());
     }
     let algorithm = requested.settings.learner.algorithm;
-    if algorithm.declaration().outputs == Outputs::ActionValues {
-        return Err(format!("{algorithm} trains on the CPU only"));
-    }
     if !requested.has_gpu_preset() {
-        let env = &requested.settings.environment;
-        return Err(format!("{env} has no preset for GPUs; --device cuda trains on a GPU"));
+        let (env, is_default) = (&requested.settings.environment, algorithm == Config::default().algorithm);
+        let with = if is_default { String::new() } else { format!(" with {algorithm}") };
+        return Err(format!("{env} has no preset for GPUs{with}; --device cuda trains on a GPU"));
     }
     let used = before.and_then(ordinal).unwrap_or(0);
     let find = |ordinal| find(ordinal, requested.settings.run.cache_dir.as_deref());
@@ -158,6 +155,10 @@ mod tests {
         if let Err(reason) = for_auto(&cartpole, None) {
             assert!(reason.starts_with("no usable GPU: ") && !reason.contains('\n'), "{reason}");
         }
+        let line = CommandLine { set: vec!["algorithm=pqn".to_owned()], ..CommandLine::default() };
+        let facts = EnvFacts::registered(&operant_env::builtin(), "cartpole").expect("registered");
+        let reason = for_auto(&requested(facts, &line, None).expect("valid"), None).expect_err("no preset");
+        assert!(reason.starts_with("cartpole has no preset for GPUs with pqn; --device cuda"), "{reason}");
         assert_eq!(
             auto_takes(Err("no driver"), &Registry::default()),
             ("cpu".to_owned(), "no usable GPU: no driver".to_owned())

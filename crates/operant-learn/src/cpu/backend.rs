@@ -221,7 +221,8 @@ impl<const V: usize> CpuBackend<V> {
             pulse: &self.pulse,
             obs_norm: &obs_norm,
             reward_scale: if self.config.norm_reward { self.reward_norm.scale() } else { 1.0 },
-            exploration: (self.config.algorithm.declaration().exploration)(&self.config, self.updates) as f32,
+            exploration: (self.config.algorithm.declaration().exploration)(&self.config).at(self.updates)
+                as f32,
         };
         let seconds: f64 = {
             let samples = self.batch.tiles_mut(V);

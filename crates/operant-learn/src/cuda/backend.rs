@@ -489,7 +489,7 @@ impl CudaBackend {
                 time_update: seconds(&slot.updated, &slot.updating)?,
                 bytes_h2d: 0.0,
                 bytes_d2h: (REPORT_BYTES * self.local.devices + scene) as f64,
-                ..UpdateReport::metrics(&reports, steps)
+                ..UpdateReport::metrics(&reports, &self.config, pending.ticket.0)
             },
         })
     }

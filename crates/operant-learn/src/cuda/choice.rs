@@ -7,7 +7,7 @@ use crate::choice;
 use crate::config::Config;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::cuda::fused::tables::run_layers;
-use crate::network::{Architecture, Network, Outputs};
+use crate::network::{Architecture, Network};
 use crate::precision::Precision;
 
 /// The widest hidden layer for which fused kernels are chosen if both paths are possible: a block computes all outputs of a
@@ -92,21 +92,6 @@ impl std::fmt::Display for KernelChoice {
     }
 }
 
-/// Refuses networks that no kernel computes.
-///
-/// # Errors
-/// When the network computes action values.
-pub(super) fn check_outputs(network: &Network, config: &Config) -> Result<(), LearnError> {
-    if network.architecture.outputs == Outputs::PolicyAndValue {
-        return Ok(());
-    }
-    Err(LearnError::Config {
-        key: "algorithm",
-        problem: format!("\"{}\" trains on the CPU only", config.algorithm),
-        remedy: "set device = \"cpu\"".to_owned(),
-    })
-}
-
 /// Chooses the kernels for a network. `blas` checks for cuBLASLt, and is called only if that matters.
 ///
 /// # Errors
@@ -119,7 +104,6 @@ pub fn choose(
     blas: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<KernelChoice, LearnError> {
     let NetworkOptions { precision, kernels } = options;
-    check_outputs(network, config)?;
     let shape = network.architecture.to_string();
     let fused = |reason: String| KernelChoice { kernels: Kernels::Fused, reason };
     let gemm = |reason: String| KernelChoice { kernels: Kernels::Gemm, reason };
@@ -201,6 +185,7 @@ mod tests {
     use serde::de::value::{Error, StrDeserializer};
 
     use super::*;
+    use crate::algorithms::Algorithm;
     use crate::network::{Embed, EmbedPart, Head, Input, Pool};
 
     const H200: Limits = Limits { shared: 232_448, multiprocessors: 132 };
@@ -244,6 +229,21 @@ mod tests {
         assert!(choice.reason.contains("install it"), "{}", choice.reason);
         let error = chosen(&[512, 512], Precision::Bf16.into(), false).expect_err("it does not fit");
         assert!(error.to_string().contains("install it"), "{error}");
+    }
+
+    #[test]
+    fn action_values_always_become_products() {
+        let config = Config { algorithm: Algorithm::Pqn, ..network(&[64]).1 };
+        let head = Head::MultiDiscrete(vec![2]);
+        let network = Network::new(Architecture::new(&config, Input::Dense(4), head));
+        let of = |kernels| {
+            let options = NetworkOptions { kernels, ..Precision::F32.into() };
+            choose(&network, &config, options, H200, || Ok(()))
+        };
+        let choice = of(Kernels::Auto).expect("products run it");
+        assert_eq!(choice.kernels, Kernels::Gemm);
+        assert!(choice.reason.contains("only networks with a policy"), "{}", choice.reason);
+        assert!(of(Kernels::Fused).expect_err("refused").to_string().contains("set kernels = \"gemm\""));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use operant_cuda::{Buffer, Communicator, CudaError, Device, Stream};
 use operant_env::AnyEnv;
 
-use super::choice::{Kernels, NetworkOptions, check_outputs, choose};
+use super::choice::{Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
 use super::common::graphs::Graphs;
 use super::common::local::Local;
@@ -74,7 +74,6 @@ impl CudaLearner {
         options: NetworkOptions,
     ) -> Result<Self, LearnError> {
         let stride = SampleLayout::new(&network.architecture, kernel_env.masked).stride;
-        check_outputs(network, config)?;
         let limits = Limits::from(device.properties());
         let kernels = match options.kernels {
             Kernels::Auto => choose(network, config, options, limits, || device.has_blas())?.kernels,

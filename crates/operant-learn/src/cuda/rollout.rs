@@ -3,7 +3,7 @@
 use operant_cuda::{Buffer, Communicator, CudaError, Device, Function, LaunchConfig, Stream};
 use operant_env::AnyEnv;
 
-use super::choice::{Kernels, NetworkOptions, check_outputs, choose};
+use super::choice::{Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
 use super::common::gae::{GaeBuffers, advantages};
 use super::common::horizon::{HorizonMemory, HorizonSizes};
@@ -68,7 +68,6 @@ impl Policy {
         of: &RolloutSetup<'_>,
     ) -> Result<(Self, HorizonSizes), LearnError> {
         let RolloutSetup { device, kernel_env, network, config, options, follows } = *of;
-        check_outputs(network, config)?;
         let limits = Limits::from(device.properties());
         let kernels = match options.kernels {
             Kernels::Auto => choose(network, config, options, limits, || device.has_blas())?.kernels,

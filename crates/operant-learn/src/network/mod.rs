@@ -245,7 +245,7 @@ impl Architecture {
             shared_trunk: config.shared_trunk || outputs == Outputs::ActionValues,
             head,
             outputs,
-            exploration: (config.algorithm.declaration().exploration)(config, u64::MAX),
+            exploration: (config.algorithm.declaration().exploration)(config).at(u64::MAX),
             log_std_init: config.log_std_init,
         }
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use operant_cuda::Device;
 use operant_env::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Step};
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
+use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::GpuOptions;
 use operant_learn::{Backend, Config, CoreKind, EvalActions, LearnError, Snapshot, Tensor, cpu, cuda};
 use operant_metrics::METRICS;
@@ -177,8 +178,8 @@ impl Env for Stuck {
 #[ignore = "cargo xtask test --all"]
 fn nothing_is_learnt_from_a_state_without_a_legal_action() {
     let Some(device) = device(1) else { return };
-    for hidden in [32, 160] {
-        let config = Config { hidden: vec![hidden], norm_obs: false, ..config() };
+    for (hidden, algorithm) in [(32, Algorithm::Ppo), (160, Algorithm::Ppo), (32, Algorithm::Pqn)] {
+        let config = Config { hidden: vec![hidden], norm_obs: false, algorithm, ..config() };
         let mut backend = on_gpu(&device, shared(Stuck), &config);
         let before = backend.save().expect("a snapshot");
         for stats in run(&mut *backend, 2) {
@@ -189,7 +190,7 @@ fn nothing_is_learnt_from_a_state_without_a_legal_action() {
             let is_weight = |tensor: &&Tensor| tensor.name.ends_with("weight");
             snapshot.tensors.iter().filter(is_weight).cloned().collect()
         };
-        assert!(weights(&before).len() > 2);
+        assert!(weights(&before).len() > 1);
         assert_eq!(weights(&before), weights(&after));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::{GpuOptions, Kernels, NetworkOptions, backend_in};
 use operant_learn::group::threads;
 use operant_learn::{Alone, Backend, Config, CoreKind, Group, LearnError, Precision, ShuffleKind, Snapshot};
@@ -104,6 +105,24 @@ fn any_number_of_gpus_has_the_bits_of_one() {
             }
         }
     }
+}
+
+/// Also in the second rollout, whose epsilon depends on the steps of all GPUs.
+#[test]
+fn pqn_on_two_gpus_gives_the_same_weights_but_for_rounding() {
+    let config = Config {
+        algorithm: Algorithm::Pqn,
+        num_minibatches: 1,
+        update_epochs: 1,
+        total_timesteps: 64 * 32 * 4,
+        ..config()
+    };
+    let options = options(false, Kernels::Auto);
+    let Some((_, first)) = updates(&config, options, Arc::new(Alone), None, 1) else { return };
+    let (stats, one) = updates(&config, options, Arc::new(Alone), Some(&first), 1).expect("the stand-in");
+    let (of_both, both) = together(&config, options, 2, Some(&first), 1).expect("the stand-in");
+    assert_close(&one, &both, 2e-5);
+    assert_eq!(of_both[0][..2], stats[0][..2], "steps and episodes");
 }
 
 in_parts! { nccls_own_sums_give_the_same_weights_but_for_rounding, a_minibatch_of_all_blocks_is_one_of_all_samples }

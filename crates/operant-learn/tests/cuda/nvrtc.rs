@@ -4,6 +4,7 @@ use std::io::Write;
 
 use operant_cuda::{Compiler, Program, SearchPaths};
 use operant_env::{AnyEnv, Autoreset};
+use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
     GemmLayout, KernelEnv, Local, gae_program, gemm_cells_program, gemm_lookup_program, gemm_math_program,
@@ -84,6 +85,10 @@ fn core(core: CoreKind) -> Config {
     Config { core, ..Config::default() }
 }
 
+fn pqn(core: CoreKind) -> Config {
+    Config { algorithm: Algorithm::Pqn, layer_norm: true, ..self::core(core) }
+}
+
 fn tables() -> Config {
     Config { encoder: Encoder::Embed, ..Config::default() }
 }
@@ -111,6 +116,9 @@ fn rare_kernels_compile_without_a_warning() {
         ("t_maze", core(CoreKind::MinGru), Precision::Bf16),
         ("cartpole", core(CoreKind::Gru), Precision::Tf32),
         ("pendulum", core(CoreKind::Lstm), Precision::F32),
+        ("cartpole", pqn(CoreKind::Gru), Precision::F32),
+        ("locks", pqn(CoreKind::Mlp), Precision::Bf16),
+        ("taxi", Config { encoder: Encoder::Embed, ..pqn(CoreKind::Mlp) }, Precision::Tf32),
         ("minigrid_empty_8x8", tables(), Precision::Bf16),
         ("cartpole", blocks(CoreKind::Mlp), Precision::Tf32),
         ("pendulum", blocks(CoreKind::MinGru), Precision::F32),

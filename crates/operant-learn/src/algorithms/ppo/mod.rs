@@ -10,7 +10,7 @@ use operant_metrics::Record;
 
 use self::advantages::{errors_and_returns, explained_variance, shift_scale};
 use self::loss::{ClippedLoss, LossSums};
-use super::Declaration;
+use super::{Declaration, Exploration, GpuLoss, Measured};
 use crate::backend::{LearnError, UpdateStats};
 use crate::cpu::update::{Learning, Means};
 use crate::network::Outputs;
@@ -30,7 +30,7 @@ pub const DECLARATION: Declaration = Declaration {
         "learning_rate",
     ],
     outputs: Outputs::PolicyAndValue,
-    exploration: |_, _| 0.0,
+    exploration: |_| Exploration::NONE,
     return_lambda: |config| config.algorithms.ppo.gae_lambda,
     has_statistics: |config| config.algorithms.ppo.norm_adv,
     problem: |config| {
@@ -43,8 +43,35 @@ pub const DECLARATION: Declaration = Declaration {
             ("num_minibatches", problem, "lower num_minibatches, or set norm_adv = false")
         })
     },
+    metrics,
     update,
+    gpu: GpuLoss {
+        text: kernel_file!("algorithms/ppo.cuh"),
+        coefficients: &[
+            ("CLIP_COEF", |config| config.algorithms.ppo.clip_coef),
+            ("ENT_COEF", |config| config.algorithms.ppo.ent_coef),
+            ("VF_COEF", |config| config.algorithms.ppo.vf_coef),
+            ("CLIP_VLOSS", |config| f64::from(config.algorithms.ppo.clip_vloss)),
+        ],
+        target_kl: |config| config.algorithms.ppo.target_kl,
+    },
 };
+
+/// The metrics of an update (docs/ppo.md, "Metrics").
+fn metrics(measured: &Measured) -> Record {
+    let losses = LossSums::of(measured.losses);
+    Record {
+        policy_loss: losses.policy,
+        value_loss: losses.value,
+        entropy: losses.entropy,
+        approx_kl: losses.kl,
+        clipfrac: losses.clipped,
+        grad_norm: measured.grad_norm,
+        explained_variance: measured.explained_variance,
+        learning_rate: measured.learning_rate,
+        ..Record::default()
+    }
+}
 
 /// The epochs of an update (21 to 32), and what they report.
 fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
@@ -82,17 +109,6 @@ fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
         Ok(())
     })?;
     let explained_variance = explained_variance(learning.moments_of_blocks(errors_and_returns)?);
-    let losses = LossSums::of(means.of_loss());
-    let metrics = Record {
-        policy_loss: losses.policy,
-        value_loss: losses.value,
-        entropy: losses.entropy,
-        approx_kl: losses.kl,
-        clipfrac: losses.clipped,
-        grad_norm: means.grad_norm(),
-        explained_variance,
-        learning_rate,
-        ..Record::default()
-    };
-    Ok(UpdateStats { epochs, nonfinite, metrics, ..UpdateStats::default() })
+    let measured = Measured { explained_variance, ..means.measured(learning_rate) };
+    Ok(UpdateStats { epochs, nonfinite, metrics: metrics(&measured), ..UpdateStats::default() })
 }

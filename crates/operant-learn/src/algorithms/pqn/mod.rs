@@ -8,7 +8,7 @@ pub use settings::Settings;
 use operant_metrics::Record;
 
 use self::loss::{LossSums, SquaredError};
-use super::Declaration;
+use super::{Declaration, Exploration, GpuLoss, Measured};
 use crate::backend::{LearnError, UpdateStats};
 use crate::config::Config;
 use crate::cpu::update::{Learning, Means};
@@ -24,21 +24,34 @@ pub const DECLARATION: Declaration = Declaration {
     return_lambda: |config| config.algorithms.pqn.q_lambda,
     has_statistics: |_| false,
     problem: |_| None,
+    metrics,
     update,
+    gpu: GpuLoss { text: kernel_file!("algorithms/pqn.cuh"), coefficients: &[], target_kl: |_| 0.0 },
 };
 
-/// Share of random actions in the rollout of update number `update` (5).
-fn exploration(config: &Config, update: u64) -> f64 {
+/// Share of random actions (5).
+fn exploration(config: &Config) -> Exploration {
     let Settings { start_e, end_e, exploration_fraction, .. } = config.algorithms.pqn;
-    let falling = exploration_fraction * config.updates() as f64;
-    let done = if falling > 0.0 { (update as f64 / falling).min(1.0) } else { 1.0 };
-    start_e + (end_e - start_e) * done
+    Exploration { start: start_e, end: end_e, updates: exploration_fraction * config.updates() as f64 }
+}
+
+/// The metrics of an update (docs/pqn.md, "Metrics").
+fn metrics(measured: &Measured) -> Record {
+    let losses = LossSums::of(measured.losses);
+    Record {
+        td_loss: losses.squares,
+        q_values: losses.values,
+        epsilon: measured.epsilon,
+        grad_norm: measured.grad_norm,
+        learning_rate: measured.learning_rate,
+        ..Record::default()
+    }
 }
 
 /// The epochs of an update (10 to 13), and what they report.
 fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
     let config = learning.config;
-    let (learning_rate, epsilon) = (learning.learning_rate(), exploration(config, learning.number()));
+    let (learning_rate, epsilon) = (learning.learning_rate(), exploration(config).at(learning.number()));
     let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
     learning.epochs(&mut |minibatches| {
         while epochs < config.update_epochs {
@@ -59,14 +72,6 @@ fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
         }
         Ok(())
     })?;
-    let losses = LossSums::of(means.of_loss());
-    let metrics = Record {
-        td_loss: losses.squares,
-        q_values: losses.values,
-        epsilon,
-        grad_norm: means.grad_norm(),
-        learning_rate,
-        ..Record::default()
-    };
-    Ok(UpdateStats { epochs, nonfinite, metrics, ..UpdateStats::default() })
+    let measured = Measured { epsilon, ..means.measured(learning_rate) };
+    Ok(UpdateStats { epochs, nonfinite, metrics: metrics(&measured), ..UpdateStats::default() })
 }

@@ -24,6 +24,8 @@ use self::statistics::{EnvBlock, Moments, Order, moments_of};
 pub(crate) use self::worker::{Loss, LossTile};
 use self::worker::{Minibatch, Worker};
 use crate::LearnerState;
+use crate::algorithms::Measured;
+pub(crate) use crate::algorithms::SUMS;
 use crate::backend::{LearnError, UpdateStats};
 use crate::config::Config;
 use crate::cpu::batch::Batch;
@@ -35,9 +37,6 @@ use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
 use crate::group::{Alone, Group, gathered};
 use crate::network::Network;
 use crate::sample::SampleLayout;
-
-/// Numbers that a loss sums over samples.
-pub(crate) const SUMS: usize = 5;
 
 /// Sums over samples, in the order of the loss.
 pub(crate) type Sums = [f64; SUMS];
@@ -58,14 +57,11 @@ impl Means {
         self.sums.iter_mut().zip(sums).for_each(|(mean, sum)| *mean += sum / size as f64);
     }
 
-    /// Those of the loss, in its order.
-    pub fn of_loss(&self) -> Sums {
-        self.sums.map(|sum| sum / self.minibatches)
-    }
-
-    /// That of the norm.
-    pub fn grad_norm(&self) -> f64 {
-        self.norms / self.minibatches
+    /// They, and the rate of the update; the rest is not a number.
+    pub fn measured(&self, learning_rate: f64) -> Measured {
+        let losses = self.sums.map(|sum| sum / self.minibatches);
+        let grad_norm = self.norms / self.minibatches;
+        Measured { losses, grad_norm, learning_rate, explained_variance: f64::NAN, epsilon: f64::NAN }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The part of PPO's update that fused kernels and the GEMM path share: buffers, statistics, state and phases.
+//! The part of an update that fused kernels and the GEMM path share: buffers, statistics, state and phases.
 
 use operant_cuda::{
     Buffer, Communicator, CudaError, Function, LaunchConfig, Module, Params, Stream, plain_struct,
@@ -9,22 +9,15 @@ use super::horizon::first_states;
 use super::local::Local;
 use super::memory::Allocator;
 use super::structs::Seed;
+use crate::algorithms::{GpuLoss, Measured, SUMS};
 use crate::config::Config;
 use crate::network::Network;
 
 plain_struct! {
     /// The report of an update: sums over the last epoch's minibatches of their means, without skipped ones.
     pub struct UpdateReport {
-        /// Clipped policy objective.
-        policy: f64,
-        /// Value loss.
-        value: f64,
-        /// Entropy.
-        entropy: f64,
-        /// (ratio - 1) - ln ratio.
-        kl: f64,
-        /// Share of clipped ratios.
-        clipped: f64,
+        /// The loss's sums over samples, in the order of the algorithm.
+        losses: [f64; SUMS],
         /// Gradient norm before clipping.
         norms: f64,
         /// Minibatches that the sums are over.
@@ -43,9 +36,10 @@ plain_struct! {
 }
 
 impl UpdateReport {
-    /// The metrics of an update of `samples` samples, from the reports of all devices.
-    pub fn metrics(reports: &[UpdateReport], samples: f64) -> Record {
-        let report = reports[0];
+    /// The metrics of update number `update` of a run, from the reports of all devices.
+    pub fn metrics(reports: &[UpdateReport], config: &Config, update: u64) -> Record {
+        let (report, samples) = (reports[0], (config.num_envs * config.num_steps) as f64);
+        let declaration = config.algorithm.declaration();
         let variance = |sums: fn(&UpdateReport) -> [f64; 2]| {
             let add = |all: [f64; 2], own: [f64; 2]| [all[0] + own[0], all[1] + own[1]];
             let [sum, squares] = reports.iter().map(sums).fold([0.0; 2], add);
@@ -53,17 +47,13 @@ impl UpdateReport {
         };
         let (errors, returns) = (variance(|report| report.errors), variance(|report| report.returns));
         let n = report.minibatches;
-        Record {
-            policy_loss: report.policy / n,
-            value_loss: report.value / n,
-            entropy: report.entropy / n,
-            approx_kl: report.kl / n,
-            clipfrac: report.clipped / n,
-            explained_variance: if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns },
+        (declaration.metrics)(&Measured {
+            losses: report.losses.map(|sum| sum / n),
             grad_norm: report.norms / n,
             learning_rate: report.learning_rate,
-            ..Record::default()
-        }
+            explained_variance: if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns },
+            epsilon: (declaration.exploration)(config).at(update),
+        })
     }
 }
 
@@ -91,21 +81,10 @@ plain_struct! {
         stopped: u32,
         /// Whether the last minibatch's loss was finite.
         finite: u32,
-        /// Its KL divergence.
+        /// The mean of the fourth number of its loss.
         last_kl: f64,
         /// Adam's step size, from the launch that reduces to the one that steps; not used in a cooperative launch.
         rate: AdamRate,
-    }
-}
-
-plain_struct! {
-    /// Coefficients of PPO's loss.
-    pub struct LossCoefficients {
-        clip_coef: f32,
-        ent_coef: f32,
-        vf_coef: f32,
-        /// 1: the value loss is clipped, too.
-        clip_vloss: u32,
     }
 }
 
@@ -215,19 +194,19 @@ operant_cuda::params! {
         exp_avg_sq: writes [f32; of.parameters],
         /// (P): the last minibatch's gradient.
         gradient: writes [f32; of.parameters],
-        /// (blocks, 5).
-        losses: writes [f64; 5 * of.blocks],
+        /// (blocks, sums of the loss).
+        losses: writes [f64; SUMS * of.blocks],
         /// (blocks, or parts of the norm).
         norms: writes [f64; of.norms()],
         /// (minibatches, segments, 2): sums of advantages and of squares.
         moments: writes [f64; of.moments()],
         /// (devices, minibatches, segments, 2): those of all devices.
         all_moments: reads [f64; of.moments() * of.devices],
-        /// (5): with blocks of environments, sums of the losses of a minibatch.
-        sums: writes [f64; 5],
-        /// (devices, P) and (devices, 5): gradients and sums of all devices, where they are added here.
+        /// (sums of the loss): with blocks of environments, those of a minibatch.
+        sums: writes [f64; SUMS],
+        /// (devices, P) and (devices, sums of the loss): gradients and sums of all devices, where they are added here.
         all_gradients: reads_any [f32; of.parameters * of.collected()],
-        all_sums: reads_any [f64; 5 * of.collected()],
+        all_sums: reads_any [f64; SUMS * of.collected()],
         /// (blocks, 4).
         spreads: writes [f64; 4 * of.blocks],
         /// (1).
@@ -263,8 +242,9 @@ operant_cuda::params! {
         norm_adv: value [u32],
         /// The seed of the shuffles.
         seed: value [Seed],
-        coefficients: value [LossCoefficients],
-        /// KL divergence that ends the epochs; 0 never does.
+        /// Settings of the loss, in the order of the algorithm.
+        coefficients: value [[f32; GpuLoss::COEFFICIENTS]],
+        /// The divergence that ends the epochs; 0 never does.
         target_kl: value [f64],
         adam: value [Adam],
     }
@@ -307,17 +287,19 @@ impl UpdateMemory {
             exp_avg: allocator.alloc(of.parameters)?,
             exp_avg_sq: allocator.alloc(of.parameters)?,
             gradient: allocator.alloc(of.parameters)?,
-            losses: allocator.alloc(5 * of.blocks)?,
+            losses: allocator.alloc(SUMS * of.blocks)?,
             norms: allocator.alloc(of.norms())?,
             moments: allocator.alloc(of.moments())?,
             all_moments: match of.devices {
                 1 => None,
                 devices => Some(allocator.alloc(of.moments() * devices)?),
             },
-            sums: allocator.alloc(5)?,
+            sums: allocator.alloc(SUMS)?,
             collected: match of.collected() {
                 0 => None,
-                devices => Some((allocator.alloc(of.parameters * devices)?, allocator.alloc(5 * devices)?)),
+                devices => {
+                    Some((allocator.alloc(of.parameters * devices)?, allocator.alloc(SUMS * devices)?))
+                }
             },
             spreads: allocator.alloc(4 * of.blocks)?,
             report: allocator.alloc(1)?,
@@ -334,7 +316,7 @@ impl UpdateMemory {
         samples: &'a Buffer<u32>,
     ) -> UpdateParams<'a> {
         let batch = of.num_samples.saturating_mul(of.devices).max(1) as u64;
-        let ppo = &config.algorithms.ppo;
+        let declaration = config.algorithm.declaration();
         let anneal = if config.anneal_lr { config.total_timesteps.div_ceil(batch).max(1) } else { 0 };
         UpdateParams {
             samples,
@@ -366,15 +348,10 @@ impl UpdateMemory {
             blocks: of.blocks as u32,
             epoch: 0,
             minibatch: 0,
-            norm_adv: u32::from(ppo.norm_adv),
+            norm_adv: u32::from((declaration.has_statistics)(config)),
             seed: config.seed.into(),
-            coefficients: LossCoefficients {
-                clip_coef: ppo.clip_coef as f32,
-                ent_coef: ppo.ent_coef as f32,
-                vf_coef: ppo.vf_coef as f32,
-                clip_vloss: u32::from(ppo.clip_vloss),
-            },
-            target_kl: ppo.target_kl,
+            coefficients: declaration.gpu.numbers(config),
+            target_kl: (declaration.gpu.target_kl)(config),
             adam: Adam {
                 max_grad_norm: config.max_grad_norm,
                 beta1: config.adam_beta1,
@@ -484,7 +461,7 @@ impl Phases {
         phase(&self.spread, all, &first)?;
         phase(&self.begin, one, &first)?;
         for epoch in 0..config.update_epochs {
-            if config.algorithms.ppo.norm_adv {
+            if (config.algorithm.declaration().has_statistics)(config) {
                 phase(&self.advantages, all, &params(epoch, 0))?;
                 exchange.moments(stream)?;
             }

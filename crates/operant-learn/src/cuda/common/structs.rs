@@ -2,6 +2,7 @@
 
 use operant_cuda::plain_struct;
 
+use super::local::Local;
 use crate::config::Config;
 
 plain_struct! {
@@ -55,6 +56,24 @@ plain_struct! {
         gamma: f32,
         /// gamma x lambda.
         decay: f32,
+    }
+}
+
+plain_struct! {
+    /// The share of random actions, see [`crate::algorithms::Exploration`].
+    pub struct Exploration {
+        start: f64,
+        end: f64,
+        /// Updates over which it changes.
+        updates: f64,
+    }
+}
+
+impl Exploration {
+    /// That of a run, of which a device has a part.
+    pub fn of(config: &Local) -> Self {
+        let of_run = (config.algorithm.declaration().exploration)(&config.whole());
+        Self { start: of_run.start, end: of_run.end, updates: of_run.updates }
     }
 }
 

@@ -12,6 +12,8 @@ pub struct KernelText {
     pub name: &'static str,
     /// The file.
     pub source: &'static str,
+    /// The text that it includes as `loss.cuh`, if it does.
+    pub loss: &'static str,
     /// Declares the structs that its kernels take.
     pub params: fn(&mut Declarations),
 }
@@ -22,6 +24,7 @@ macro_rules! kernel_text {
         $crate::cuda::common::text::KernelText {
             name: $name,
             source: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels/", $file)),
+            loss: "",
             params: |to| {
                 $( <$params<'static> as operant_cuda::Params>::declare(to); )*
                 $( $( <$named as operant_cuda::CudaType>::declare(to); )* )?
@@ -39,13 +42,13 @@ macro_rules! headers {
 
 /// Headers that kernel files include by name.
 const HEADERS: &[(&str, &str)] = headers![
+    "algorithms/ppo.cuh",
     "common/activation.cuh",
     "common/adam.cuh",
     "common/common.cuh",
     "common/episode.cuh",
     "common/gae.cuh",
     "common/head.cuh",
-    "common/loss.cuh",
     "common/mma.cuh",
     "common/normalise.cuh",
     "common/packing.cuh",
@@ -59,6 +62,7 @@ const HEADERS: &[(&str, &str)] = headers![
     "fused/gradient_rows.cuh",
     "fused/repack.cuh",
     "fused/tables.cuh",
+    "gemm/action_values.cuh",
     "gemm/element.cuh",
     "gemm/layout.cuh",
     "play/observe.cuh",
@@ -101,6 +105,7 @@ impl ProgramText<'_> {
             let text = match name.as_str() {
                 "env.cuh" => self.environment,
                 "params.cuh" => Some(params.as_str()),
+                "loss.cuh" => Some(self.kernel.loss),
                 _ => known,
             };
             if let Some(text) = text {

@@ -7,7 +7,7 @@ use crate::LearnError;
 use crate::config::{Activation, Config};
 use crate::cuda::common::text::{owned, shape_defines};
 use crate::cuda::fused::tables::{self, run_layers, runs_fused};
-use crate::network::{Input, Network};
+use crate::network::{Input, Network, Outputs};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
 
@@ -124,7 +124,9 @@ impl Specialisation {
             return Err(LearnError::Config {
                 key: "kernels",
                 problem: format!("the fused kernels support {}; this network is {architecture}", {
-                    if architecture.embed.is_some() && matches!(architecture.input, Input::Dense(_)) {
+                    if architecture.outputs == Outputs::ActionValues {
+                        "only networks with a policy"
+                    } else if architecture.embed.is_some() && matches!(architecture.input, Input::Dense(_)) {
                         "embeddings only if the observation has no real numbers or bytes"
                     } else {
                         "only fully connected layers, with or without embeddings"

@@ -1,7 +1,7 @@
 //! Embeddings in the fused kernels: the tables and the layer after them run as one layer over one-hot bits. Twin of
 //! `kernels/fused/tables.cuh`.
 
-use crate::network::{Architecture, Chain, Embed, Form, Input, LayerSpec, Network, Pool};
+use crate::network::{Architecture, Chain, Embed, Form, Input, LayerSpec, Network, Outputs, Pool};
 
 /// The layers that the kernels run: those after the tables.
 pub fn run_layers(chain: &Chain) -> &[LayerSpec] {
@@ -11,10 +11,10 @@ pub fn run_layers(chain: &Chain) -> &[LayerSpec] {
     }
 }
 
-/// Whether the fused kernels can run the network. Embeddings need an observation of packed bits.
+/// Whether the fused kernels can run the network, of a policy. Embeddings need an observation of packed bits.
 pub fn runs_fused(network: &Network) -> bool {
-    let Architecture { embed, input, .. } = &network.architecture;
-    if embed.is_some() && !matches!(input, Input::Bits(_)) {
+    let Architecture { embed, input, outputs, .. } = &network.architecture;
+    if *outputs == Outputs::ActionValues || embed.is_some() && !matches!(input, Input::Bits(_)) {
         return false;
     }
     network.chains.iter().flat_map(run_layers).all(|layer| matches!(layer.form, Form::Dense(_)))

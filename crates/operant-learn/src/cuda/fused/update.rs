@@ -27,7 +27,7 @@ pub fn update_program(
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
     let mut defines = specialisation.defines(network, config, &layout);
-    defines.extend(config.defines());
+    defines.extend(config.defines().chain(config.algorithm.declaration().gpu.defines()));
     ProgramText::of(kernel_env, UPDATE, defines)
 }
 

@@ -5,7 +5,7 @@ use operant_cuda::{Element, InputPrecision};
 use super::maps::Mapped;
 use crate::config::{Activation, Config};
 use crate::cuda::common::text::{owned, shape_defines};
-use crate::network::{Cell, CellSpec, Embed, Form, LayerSpec, Network, Pointer, Pool};
+use crate::network::{Cell, CellSpec, Embed, Form, LayerSpec, Network, Outputs, Pointer, Pool};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
 
@@ -394,6 +394,7 @@ impl GemmLayout {
             ("INDICES", format!("{}u", self.indices)),
             ("PASSED", passed(network)),
             ("STATES", format!("{}u", self.states)),
+            ("ACTION_VALUES", u8::from(network.architecture.outputs == Outputs::ActionValues).to_string()),
             ("SEQUENCE", format!("{}u", config.sequence())),
             (
                 "SEQUENCES",

@@ -13,6 +13,7 @@ use crate::cuda::common::graphs::Graphs;
 use crate::cuda::common::horizon::{HorizonParams, HorizonSizes};
 use crate::cuda::common::local::Local;
 use crate::cuda::common::memory::Allocator;
+use crate::cuda::common::structs::Exploration;
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
 use crate::sample::SampleLayout;
@@ -122,6 +123,8 @@ operant_cuda::params! {
         step: value [u32],
         /// Set for each launch.
         truncation: value [u32],
+        /// Of networks of action values.
+        exploration: value [Exploration],
     }
 }
 
@@ -181,6 +184,7 @@ pub struct GemmPolicy {
     norms: Option<Function>,
     pack: Function,
     sizes: GemmRolloutSizes,
+    exploration: Exploration,
     gemm_layout: GemmLayout,
     parameters: usize,
     forward: Forward,
@@ -237,6 +241,7 @@ impl GemmPolicy {
             norms: (config.devices > 1).then(|| module.function("gemm_norms")).transpose()?,
             pack: module.function("gemm_pack")?,
             sizes,
+            exploration: Exploration::of(config),
             parameters: network.len(),
             forward: Forward::new(
                 (&device.blas()?, stream),
@@ -310,6 +315,7 @@ impl GemmPolicy {
             max_truncations: sizes.max_truncations as u32,
             step: 0,
             truncation: 0,
+            exploration: self.exploration,
         }
     }
 

@@ -17,11 +17,11 @@ use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
-/// `update.cu`: the kernels of an update around its products.
+/// `update.cu`: the kernels of an update around its products, for the loss of an algorithm.
 pub const GEMM_UPDATE: KernelText =
     kernel_text!("gemm_update", "gemm/update.cu", [GemmUpdateParams, GemmWeightParams]);
 
-/// `gemm/update.cu` for an environment and a network.
+/// `gemm/update.cu` for an environment, a network and the algorithm of `config`.
 pub fn gemm_update_program(
     kernel_env: &KernelEnv,
     network: &Network,
@@ -29,9 +29,10 @@ pub fn gemm_update_program(
     gemm_layout: &GemmLayout,
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
+    let loss = &config.algorithm.declaration().gpu;
     let mut defines = gemm_layout.update_defines(network, config, &layout);
-    defines.extend(config.defines());
-    ProgramText::of(kernel_env, GEMM_UPDATE, defines)
+    defines.extend(config.defines().chain(loss.defines()));
+    ProgramText::of(kernel_env, KernelText { loss: loss.text, ..GEMM_UPDATE }, defines)
 }
 
 /// Sizes of weights as products read them.

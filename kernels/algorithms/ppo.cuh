@@ -1,4 +1,5 @@
-// PPO's loss of one sample and its gradient with respect to the network's outputs. Twin of operant-learn's loss and heads.
+// PPO's loss of one sample and its gradient with respect to the network's outputs, for the fused and the GEMM path. Twin of operant-learn's
+// loss and heads.
 //
 //   L = policy - ent_coef entropy + vf_coef value, each averaged over the minibatch
 //   policy = max(-A r, -A clip(r, 1 +- clip_coef)) with r = exp(logprob - old logprob)
@@ -18,23 +19,23 @@ struct LossInput {
 };
 
 // The gradient of the policy's loss by the log-probability; adds to the sums.
-__device__ __forceinline__ float policy_loss(const LossCoefficients& coefficients, const LossInput& input, float logprob, LossSums& sums) {
+__device__ __forceinline__ float policy_loss(const float* coefficients, const LossInput& input, float logprob, LossSums& sums) {
     const float log_ratio = logprob - input.logprob, ratio = expf(log_ratio);
     const float plain = -input.advantage * ratio;
-    const float bounded = -input.advantage * clamp(ratio, 1.0f - coefficients.clip_coef, 1.0f + coefficients.clip_coef);
+    const float bounded = -input.advantage * clamp(ratio, 1.0f - coefficients[CLIP_COEF], 1.0f + coefficients[CLIP_COEF]);
     sums.policy += max_nan(plain, bounded);
     sums.kl += (ratio - 1.0f) - log_ratio;
-    if (fabsf(ratio - 1.0f) > coefficients.clip_coef) sums.clipped += 1.0f;
+    if (fabsf(ratio - 1.0f) > coefficients[CLIP_COEF]) sums.clipped += 1.0f;
     // If the clipped objective is taken, it is constant.
     return plain < bounded ? 0.0f : plain;
 }
 
 // The gradient of vf_coef times the value loss by the value; adds to the sums.
-__device__ __forceinline__ float value_loss(const LossCoefficients& coefficients, const LossInput& input, float value, LossSums& sums) {
+__device__ __forceinline__ float value_loss(const float* coefficients, const LossInput& input, float value, LossSums& sums) {
     const float error = value - input.returns;
     float loss = error * error, gradient = error;
-    if (coefficients.clip_vloss) {
-        const float change = value - input.value, clip = coefficients.clip_coef;
+    if (coefficients[CLIP_VLOSS] != 0.0f) {
+        const float change = value - input.value, clip = coefficients[CLIP_COEF];
         const float bounded = input.value + clamp(change, -clip, clip) - input.returns;
         if (bounded * bounded > loss) {
             loss = bounded * bounded;
@@ -42,13 +43,13 @@ __device__ __forceinline__ float value_loss(const LossCoefficients& coefficients
         }
     }
     sums.value += 0.5f * loss;
-    return coefficients.vf_coef * gradient;
+    return coefficients[VF_COEF] * gradient;
 }
 
 #if ENV_DISCRETE
 // Replaces the logits of a sample, ROW words apart, by the gradient of its loss with respect to them, times `weight`.
 __device__ __forceinline__ void policy_gradient(
-    const LossCoefficients& coefficients, const LossInput& input, const float*, float weight, float* logits, float*, LossSums& sums) {
+    const float* coefficients, const LossInput& input, const float*, float weight, float* logits, float*, LossSums& sums) {
     float p[ENV_ACTIONS], log_p[ENV_ACTIONS], entropies[ENV_COMPONENTS];
     float logprob = 0.0f;
 #pragma unroll
@@ -82,7 +83,7 @@ __device__ __forceinline__ void policy_gradient(
         sums.entropy += entropies[component];
     }
     const float by_logprob = policy_loss(coefficients, input, logprob, sums) * weight;
-    const float by_entropy = -coefficients.ent_coef * weight;
+    const float by_entropy = -coefficients[ENT_COEF] * weight;
 #pragma unroll
     for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) {
         const unsigned first = first_logit(component), end = first + env_choices(component);
@@ -98,7 +99,7 @@ __device__ __forceinline__ void policy_gradient(
 #else
 // The same for means; the gradient with respect to log_std, `(A)`, is added to `d_log_std`.
 __device__ __forceinline__ void policy_gradient(
-    const LossCoefficients& coefficients, const LossInput& input, const float* log_std, float weight, float* means, float* d_log_std, LossSums& sums) {
+    const float* coefficients, const LossInput& input, const float* log_std, float weight, float* means, float* d_log_std, LossSums& sums) {
     float distance[ENV_ACTIONS], logprob = 0.0f;
 #pragma unroll
     for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
@@ -107,7 +108,7 @@ __device__ __forceinline__ void policy_gradient(
         sums.entropy += 0.5f + HALF_LOG_TAU + log_std[k];
     }
     const float by_logprob = policy_loss(coefficients, input, logprob, sums) * weight;
-    const float by_entropy = -coefficients.ent_coef * weight;
+    const float by_entropy = -coefficients[ENT_COEF] * weight;
 #pragma unroll
     for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
         means[k * ROW] = by_logprob * distance[k] * expf(-log_std[k]);
@@ -115,3 +116,38 @@ __device__ __forceinline__ void policy_gradient(
     }
 }
 #endif
+
+// The loss of a minibatch on the GEMM path.
+struct Loss {
+    const UpdateParams& update;
+    // Shift and scale of its advantages.
+    float2 scale;
+
+    __device__ __forceinline__ Loss(const UpdateParams& params) : update(params), scale(advantage_scale(params, params.minibatch)) {}
+
+    // Replaces the policy's outputs and the value by the gradient of the sample's loss with respect to them, times `weight`, and sets that of
+    // log_std and the sample's sums.
+    __device__ __forceinline__ void of_sample(
+        const unsigned* words, float weight, const float* log_std, float* out, float& value, float* d_log_std, float (&sums)[SUMS]) const {
+        float actions[ENV_COMPONENTS];
+        unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
+#pragma unroll
+        for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) actions[component] = __uint_as_float(words[SAMPLE_ACTIONS + component]);
+#pragma unroll
+        for (unsigned word = 0u; word < MASK_WORDS; ++word) mask[word] = words[SAMPLE_MASK + word];
+        LossInput input;
+        input.actions = actions;
+        input.mask = mask;
+        input.logprob = __uint_as_float(words[SAMPLE_LOGPROB]);
+        input.value = __uint_as_float(words[SAMPLE_VALUE]);
+        const float advantage = __uint_as_float(words[SAMPLE_ADVANTAGE]);
+        input.returns = advantage + input.value;
+        input.advantage = (advantage - scale.x) * scale.y;
+        LossSums parts = {};
+        value = value_loss(update.coefficients, input, value, parts) * weight;
+        policy_gradient(update.coefficients, input, log_std, weight, out, d_log_std, parts);
+        const float all[SUMS] = {parts.policy, parts.value, parts.entropy, parts.kl, parts.clipped};
+#pragma unroll
+        for (unsigned i = 0u; i < SUMS; ++i) sums[i] = all[i];
+    }
+};
