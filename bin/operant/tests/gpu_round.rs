@@ -90,7 +90,7 @@ fn the_arguments_of_every_step_are_valid() {
     // A share without cases: every case is planned, and none is compiled.
     let mut command = script(place.path(), Some("ahead"));
     command.env("OPERANT_CUDA_LIBRARIES", &libraries).env("SHARE", "9/10");
-    command.env("ONLY", "cartpole-shared cartpole-separate cartpole-many cartpole-128 gemm-128 gemm-conv gemm-embed gemm-mingru gemm-lstm");
+    command.env("ONLY", "cartpole-shared cartpole-separate cartpole-many cartpole-128 gemm-128 gemm-conv gemm-embed gemm-mingru gemm-lstm gemm-pqn");
     let planned = command.output().expect("sh runs");
     assert!(planned.status.success() && planned.stderr.is_empty(), "{planned:?}");
     // Whole runs, on the CPU.

@@ -28,6 +28,7 @@ gemm-conv          17  35
 gemm-embed         14  30
 gemm-mingru        14  30
 gemm-lstm          17  35
+gemm-pqn           14  30
 overlap-off         8  25
 overlap-on          8  25
 breakout_large     40  75
@@ -53,6 +54,7 @@ bench_of() {
         gemm-embed) arguments="train $shared --env taxi --set encoder=embed --set kernels=gemm --precision f32,bf16" ;;
         gemm-mingru) arguments="train $shared --env cartpole_no_velocity --core mingru --precision f32,bf16" ;;
         gemm-lstm) arguments="train $shared --env cartpole_no_velocity --core lstm --precision f32,bf16" ;;
+        gemm-pqn) arguments="train --set algorithm=pqn --hidden 128,128 --precision f32,bf16" ;;
         gemm-*) arguments="train $shared --hidden ${1#gemm-},${1#gemm-} --set kernels=gemm --precision $PRECISIONS" ;;
     esac
     case $arguments in *--envs*) ;; *) arguments="$arguments --envs $ENVS" ;; esac

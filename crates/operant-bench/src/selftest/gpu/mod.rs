@@ -1,4 +1,4 @@
-//! The GPU's self-test: environments and the fused kernels against the CPU, and training with the presets.
+//! The GPU's self-test: environments, the fused kernels, and PQN on the GEMM path against the CPU, and training with the presets.
 
 mod learning;
 mod parity;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use operant_cuda::{Cuda, CudaError, Device};
 use operant_env::{AnyEnv, EnvOptions, EnvSpec, Registry};
+use operant_learn::algorithms::Algorithm;
 use operant_learn::{Config, LearnError};
 use serde_json::json;
 
@@ -92,6 +93,16 @@ impl Gpu<'_> {
         let env = self.registry.make(name, options).map_err(|error| error.to_string())?;
         run(&env).map_err(|error| error.to_string())
     }
+}
+
+/// The environments of PQN's checks: the first needs neither masks nor several components, and the second has masks.
+const PQN: [&str; 2] = ["cartpole", "taxi"];
+
+/// PQN with half of the actions random, on the GEMM path.
+fn pqn(num_envs: usize, num_steps: usize) -> Config {
+    let network =
+        Config { algorithm: Algorithm::Pqn, layer_norm: true, ..config(num_envs, num_steps, &[64, 64]) };
+    network.pqn(|pqn| (pqn.start_e, pqn.end_e) = (0.5, 0.5))
 }
 
 fn config(num_envs: usize, num_steps: usize, hidden: &[usize]) -> Config {

@@ -11,7 +11,7 @@ use operant_parity::{
     differing_environments,
 };
 
-use super::{Gpu, config};
+use super::{Gpu, PQN, config, pqn};
 use crate::selftest::report::Report;
 
 /// Weights with decisive outputs like trained ones; initial ones are nearly uniform.
@@ -60,7 +60,24 @@ impl Gpu<'_> {
         self.rollouts(report);
         self.horizons(report);
         self.updates(report);
+        self.pqn(report);
         self.replays(report);
+    }
+
+    /// Rollouts and updates of PQN, in single precision.
+    fn pqn(&self, report: &mut Report) {
+        let (envs, steps, count) = if self.extent.quick { (17, 9, 1) } else { (1_000, 33, 3) };
+        for name in PQN {
+            report.check("gpu", format!("{name}: rollout and updates of PQN against the CPU"), || {
+                self.with(name, |env| {
+                    let mut problems = self.rollout_problems(&**env, pqn(65, 1), Precision::F32, 8)?;
+                    let updates =
+                        compare_update(self.device, &**env, &pqn(envs, steps), count, UpdatePath::Gemm)?;
+                    problems.extend(updates.problems);
+                    Ok(problems)
+                })
+            });
+        }
     }
 
     fn updates(&self, report: &mut Report) {

@@ -12,7 +12,7 @@ use operant_run::EnvFacts;
 use operant_run::config::{CommandLine, requested};
 use serde_json::json;
 
-use super::{Gpu, config};
+use super::{Gpu, PQN, config, pqn};
 use crate::selftest::child::this_program;
 use crate::selftest::report::Report;
 
@@ -63,7 +63,7 @@ impl Gpu<'_> {
     }
 
     fn jobs(&self) -> Vec<(String, Config, Precision)> {
-        let mut jobs = Vec::new();
+        let mut jobs: Vec<_> = PQN.map(|name| (name.to_owned(), pqn(65, 1), Precision::F32)).into();
         for precision in Precision::ALL {
             for name in self.names() {
                 jobs.push((name, config(17, 1, &[64, 64]), precision));
