@@ -236,7 +236,7 @@ const GOLDEN_WITH_POINTERS: u64 = 0xa13f_63e5_e15e_00ea;
 const GOLDEN_WITH_BLOCKS: u64 = 0x8474_f3d9_8337_cb20;
 
 /// The same, with the cases that have residual blocks added.
-const GOLDEN_WITH_RESIDUALS: u64 = 0;
+const GOLDEN_WITH_RESIDUALS: u64 = 0xf80c_0f63_0ce0_02d6;
 
 #[test]
 fn bits_are_the_same_on_every_machine() {
