@@ -14,6 +14,9 @@
 //! from zero. Each instruction set has a file with all of its instructions and most of the unsafe code: `amx.rs` and `avx512_bf16.rs` products,
 //! `avx512.rs` whole vectors; `twin.rs` is portable. `layer.rs` calls them where the CPU has them.
 
+// Elsewhere there are only the twins.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_imports, unused_mut))]
+
 mod activation;
 mod amx;
 #[cfg(target_arch = "x86_64")]

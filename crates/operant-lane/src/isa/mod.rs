@@ -35,16 +35,5 @@ pub struct InstructionSet {
 /// Whether the registers hold 16 sums of 16 numbers each, and 5 operands. Elsewhere kernels have blocks of 4 sums.
 pub const HOLDS_BLOCKS: bool = SET.registers * SET.lanes >= (16 + 5) * 16;
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_shape_is_that_of_a_machine() {
-        assert!(
-            SET.lanes.is_power_of_two() && SET.lanes <= 16 && SET.registers.is_multiple_of(16),
-            "{SET:?}"
-        );
-        assert_eq!(HOLDS_BLOCKS, SET.lanes == 16, "{SET:?}");
-    }
-}
+// A wrong shape does not compile.
+const _: () = assert!(SET.lanes.is_power_of_two() && SET.lanes <= 16 && HOLDS_BLOCKS == (SET.lanes == 16));
