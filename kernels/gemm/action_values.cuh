@@ -29,8 +29,8 @@ __device__ __forceinline__ Greatest greatest_of(const float* values, const unsig
     return greatest;
 }
 
-// V: the mean over the components of their greatest values. Where a component has no legal choice it is not a number, so that training
-// does not go on as if one had been.
+// V: the mean over the components of their greatest values. Where a component has no legal choice it is not a number, so that the
+// error is detected.
 __device__ __forceinline__ float greatest_value(const float* values, const unsigned* legal) {
     constexpr float SHARE = 1.0f / (float)ENV_COMPONENTS;
     float mean = 0.0f;
@@ -50,7 +50,7 @@ __device__ __forceinline__ void epsilon_greedy(
         const unsigned first = first_logit(component), count = env_choices(component);
         unsigned choice = greatest_of(values, legal, component).choice;
         if (uniforms[component] < epsilon) {
-            // The fraction of epsilon is a number in [0, 1) too: that share of the legal choices comes before the one taken.
+            // uniform / epsilon is uniform in [0, 1) and selects a legal choice.
             float total = 0.0f, sum = 0.0f;
             unsigned before = 0u, last = 0u;
 #pragma unroll

@@ -28,7 +28,7 @@ pub use operant_env::builtin;
 /// Sweeps on a Ray cluster, for the Python package.
 pub use commands::ray;
 
-/// Trains reinforcement-learning agents with PPO or PQN on CPUs, and with PPO on NVIDIA GPUs.
+/// Trains reinforcement-learning agents with PPO or PQN on CPUs and NVIDIA GPUs.
 #[derive(Debug, Parser)]
 #[command(name = "operant", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {

@@ -1,4 +1,4 @@
-"""The gradient of PPO's loss once more, by JAX's automatic differentiation in float64: `gradients.py DIRECTORY`.
+"""The gradient of each algorithm's loss once more, by JAX's automatic differentiation in float64: `gradients.py DIRECTORY`.
 
 Reads `cases.json` there, a list of networks, coefficients and samples that `tests/gradients.rs` wrote, and writes `gradients.json`:
 the gradient of each case by the names of its parameters. It is written from the formulas of docs/ppo.md, and shares no code with the

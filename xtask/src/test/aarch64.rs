@@ -1,4 +1,4 @@
-//! `cargo xtask test --aarch64`: the whole program for 64-bit ARM, its tests under emulation, and its bits beside those of this machine.
+//! `cargo xtask test --aarch64`: the whole program for 64-bit ARM, its tests under emulation, and a comparison of its bits with this machine's.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -17,7 +17,7 @@ const PACKAGES: &str = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-st
 const BUILD: &str =
     "test -p operant -p operant-lane -p operant-env -p operant-learn --profile quick --test tests --target";
 /// The tests that run, few because an operation on an emulated vector of four f32 takes as long as 200 on this machine. `operant`'s own tests
-/// start programs, which cannot be emulated in turn.
+/// start programs, and an emulated program cannot start another.
 const TESTS: &[&str] = &[
     "conformance::",
     "philox::",

@@ -1,5 +1,5 @@
-//! Kinds of layers. A folder has all that a kind is: its shape and parameters, its operations on a GPU's GEMM path and in an ONNX
-//! graph (`mod.rs`), and its arithmetic on the CPU (`cpu.rs`). Its line in `layers!` makes it known to all of them.
+//! Kinds of layers. A folder contains everything about a kind: its shape and parameters, its operations on a GPU's GEMM path and in an ONNX
+//! graph (`mod.rs`), and its arithmetic on the CPU (`cpu.rs`). Its line in `layers!` registers it.
 
 pub mod cell;
 pub mod conv;
@@ -17,7 +17,7 @@ use crate::cuda::gemm::layout::{GemmLayout, Layer};
 use crate::network::{Chain, LayerSpec, Network};
 use export::{Exported, Graph};
 
-/// What a kind says about a layer with this many inputs, and the operations it consists of.
+/// Properties of a layer of this kind with that many inputs, and the operations it consists of.
 pub(crate) trait LayerForm {
     /// Outputs.
     fn outputs(&self, inputs: usize) -> usize;
@@ -32,8 +32,8 @@ pub(crate) trait LayerForm {
     /// Its shape in words, such as `4 -> 64`.
     fn describe(&self, inputs: usize) -> String;
     /// Memory on the CPU, in addition to parameters and outputs.
-    fn needs(&self, _at: &Needed) -> Needs {
-        Needs::default()
+    fn needs(&self, _at: &LayerSizes) -> LayerMemory {
+        LayerMemory::default()
     }
     /// Its operations on a GPU, one after the other.
     #[cfg(feature = "cuda")]
@@ -47,11 +47,11 @@ pub(crate) trait OnCpu {
     /// Its packed weights.
     type Packed: LayerKind;
     /// A layer before its parameters are packed.
-    fn on_cpu(&self, at: &Place<'_>) -> Self::Packed;
+    fn on_cpu(&self, at: &LayerContext<'_>) -> Self::Packed;
 }
 
-/// Where a layer stands.
-pub(crate) struct Place<'a> {
+/// Position of a layer.
+pub(crate) struct LayerContext<'a> {
     pub network: &'a Network,
     pub chain: &'a Chain,
     /// The layer's number in the chain.
@@ -63,7 +63,7 @@ pub(crate) struct Place<'a> {
 }
 
 /// The sizes that decide how much memory a layer needs.
-pub(crate) struct Needed {
+pub(crate) struct LayerSizes {
     pub inputs: usize,
     /// Whether they are packed bits.
     pub bits: bool,
@@ -73,7 +73,7 @@ pub(crate) struct Needed {
 
 /// Memory that a layer needs on the CPU.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Needs {
+pub(crate) struct LayerMemory {
     /// Rows kept from the forward pass for the gradient.
     pub kept: usize,
     /// Vectors of scratch space.
@@ -96,7 +96,7 @@ macro_rules! layers {
                 match self { $(Self::$kind(form) => form,)+ }
             }
 
-            pub(crate) fn on_cpu(&self, at: &Place<'_>) -> Kind {
+            pub(crate) fn on_cpu(&self, at: &LayerContext<'_>) -> Kind {
                 match self { $(Self::$kind(form) => Kind::$kind(form.on_cpu(at)),)+ }
             }
         }

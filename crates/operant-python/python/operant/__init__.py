@@ -1,4 +1,4 @@
-"""operant: reinforcement learning with PPO and PQN on CPUs, and with PPO on NVIDIA GPUs.
+"""operant: reinforcement learning with PPO and PQN on CPUs and NVIDIA GPUs.
 
     import operant
 

@@ -95,7 +95,7 @@ impl Gpu<'_> {
     }
 }
 
-/// The environments of PQN's checks: the first needs neither masks nor several components, and the second has masks.
+/// The environments of PQN's checks: without masks, and with them.
 const PQN: [&str; 2] = ["cartpole", "taxi"];
 
 /// PQN with half of the actions random, on the GEMM path.

@@ -5,7 +5,7 @@
 //! runs on full vectors. Activations stay `[output]` for each sample between layers; only the first layer's inputs and the last
 //! layer's outputs have samples in lanes.
 //!
-//! Every output is `bias + w0 x0 + w1 x1 + ..` in that order, as in `dense.rs`, so which form computes it never changes a bit.
+//! Every output is `bias + w0 x0 + w1 x1 + ..` in that order, as in `layers/dense/cpu.rs`, so which form computes it never changes a bit.
 
 use operant_lane::isa::f32x16;
 use wide::bytemuck;

@@ -8,7 +8,7 @@ use crate::cpu::network::policy::Observation;
 use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, map};
 use crate::cpu::network::{bf16, few};
 pub(crate) use crate::layers::{Kind, Sums};
-use crate::layers::{Needed, Needs, Place};
+use crate::layers::{LayerContext, LayerMemory, LayerSizes};
 use crate::network::{Chain, Form, Input, LayerSpec, Network};
 
 /// The state of layers with memory in a forward pass over V x 16 samples, all layers' one after the other.
@@ -204,7 +204,7 @@ impl Kind {
 /// Layer `k` of a chain as it is before its parameters are packed.
 pub(crate) fn new(network: &Network, chain: &Chain, k: usize) -> Kind {
     let layer = &chain.layers[k];
-    layer.form.on_cpu(&Place { network, chain, k, inputs: layer.inputs, bits: takes_bits(network, k) })
+    layer.form.on_cpu(&LayerContext { network, chain, k, inputs: layer.inputs, bits: takes_bits(network, k) })
 }
 
 /// Whether all layers can leave vectors of a tile out.
@@ -223,13 +223,13 @@ pub(crate) fn rows<const V: usize>(network: &Network, chain: &Chain, k: usize) -
 }
 
 /// What layer `k` of a chain needs for passes over that many vectors of samples.
-pub(crate) fn needs(network: &Network, chain: &Chain, k: usize, vectors: usize) -> Needs {
+pub(crate) fn needs(network: &Network, chain: &Chain, k: usize, vectors: usize) -> LayerMemory {
     let LayerSpec { form, inputs, .. } = &chain.layers[k];
-    form.kind().needs(&Needed { inputs: *inputs, bits: takes_bits(network, k), vectors })
+    form.kind().needs(&LayerSizes { inputs: *inputs, bits: takes_bits(network, k), vectors })
 }
 
 /// What all layers need, for passes over that many vectors of samples.
-pub(crate) fn all_needs(network: &Network, vectors: usize) -> impl Iterator<Item = Needs> {
+pub(crate) fn all_needs(network: &Network, vectors: usize) -> impl Iterator<Item = LayerMemory> {
     let of_chain = move |chain| (0..Chain::len(chain)).map(move |k| needs(network, chain, k, vectors));
     network.chains.iter().flat_map(of_chain)
 }

@@ -64,7 +64,7 @@ pub struct Layer {
     pub active: usize,
     /// Whether the outputs are f32 and not the element type of products: true for the last layer.
     pub wide: bool,
-    /// How many layers before it the layer is whose inputs, of a normalisation, are added to its outputs.
+    /// A skip connection: the inputs of the normalisation that many layers earlier are added to the outputs.
     pub adds: Option<usize>,
     /// What it computes.
     pub operation: Operation,

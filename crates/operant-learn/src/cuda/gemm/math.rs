@@ -166,7 +166,7 @@ pub enum NormStep<'a> {
         delta: &'a Buffer<f32>,
         /// (rows x items, share_row): an item's share of the gradients of weights and of biases.
         shares: [&'a Buffer<f32>; 2],
-        /// (rows, row): the gradient of its inputs by another way.
+        /// (rows, row): the gradient of its inputs along a skip connection.
         added: Option<&'a Buffer<f32>>,
     },
 }
@@ -336,8 +336,9 @@ impl GemmMath {
         LaunchConfig { blocks: grid.blocks.clamp(1, MAX_GRID_BLOCKS), ..grid }
     }
 
-    /// `out = activation(input + bias + skipped)` of f32 numbers `(rows, columns)`, `skipped` in the element type of products, for the next product to read, with the nonlinearity in the first
-    /// `active` columns; for an output layer (None) it is `input + bias` in f32.
+    /// `out = activation(input + bias + skipped)` of f32 numbers `(rows, columns)`, for the next product to read, with the nonlinearity in
+    /// the first `active` columns; for an output layer (None) it is `input + bias` in f32. `skipped`, of a skip connection, is in the
+    /// element type of products.
     pub fn activate(
         &self,
         stream: &Stream,

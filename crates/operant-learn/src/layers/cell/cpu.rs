@@ -15,7 +15,7 @@ use crate::cpu::network::tile::{Row, TILE_VECTORS, fma};
 use crate::cpu::network::weight_gradient::WeightGradient;
 use crate::layers::cell::{Cell, CellSpec};
 use crate::layers::dense::cpu::Panels;
-use crate::layers::{OnCpu, Place};
+use crate::layers::{LayerContext, OnCpu};
 
 /// Maximum gates of a unit.
 const GATES: usize = 4;
@@ -34,7 +34,7 @@ pub(crate) fn scratch(cell: &CellSpec, vectors: usize) -> usize {
 
 impl OnCpu for CellSpec {
     type Packed = CellLayer;
-    fn on_cpu(&self, at: &Place<'_>) -> CellLayer {
+    fn on_cpu(&self, at: &LayerContext<'_>) -> CellLayer {
         assert!(!at.bits, "units with memory have a hidden layer before them");
         CellLayer::new(self, at.inputs)
     }

@@ -4,7 +4,7 @@
 pub(crate) mod cpu;
 
 use super::export::{Attribute, Exported, Graph, STATE};
-use super::{LayerForm, Needed, Needs};
+use super::{LayerForm, LayerMemory, LayerSizes};
 use crate::backend::LearnError;
 use crate::config::{Config, CoreKind};
 #[cfg(feature = "cuda")]
@@ -176,8 +176,12 @@ impl LayerForm for CellSpec {
         format!("{inputs} -> {}, {}", self.width, self.cell.name())
     }
 
-    fn needs(&self, at: &Needed) -> Needs {
-        Needs { kept: cpu::kept(self), scratch: cpu::scratch(self, at.vectors), ..Needs::default() }
+    fn needs(&self, at: &LayerSizes) -> LayerMemory {
+        LayerMemory {
+            kept: cpu::kept(self),
+            scratch: cpu::scratch(self, at.vectors),
+            ..LayerMemory::default()
+        }
     }
 
     #[cfg(feature = "cuda")]

@@ -1,6 +1,6 @@
 //! Convolutions over numbers: the products of a dense layer over patches of an image, one output pixel after the other.
 //!
-//! Each output is `bias + w0 x0 + w1 x1 + ..` over its patch, row by row and channels last. `sparse.rs` has convolutions over packed bits.
+//! Each output is `bias + w0 x0 + w1 x1 + ..` over its patch, row by row and channels last. `cpu/network/sparse.rs` has convolutions over packed bits.
 
 use operant_lane::isa::f32x16;
 
@@ -11,7 +11,7 @@ use crate::cpu::network::tile::{Row, TILE_VECTORS};
 use crate::cpu::network::weight_gradient::WeightGradient;
 use crate::layers::conv::{Conv, Items};
 use crate::layers::dense::cpu::Panels;
-use crate::layers::{OnCpu, Place};
+use crate::layers::{LayerContext, OnCpu};
 
 one_of! {
     /// A convolution over numbers or packed bits.
@@ -23,7 +23,7 @@ one_of! {
 
 impl OnCpu for Conv {
     type Packed = Convolution;
-    fn on_cpu(&self, at: &Place<'_>) -> Convolution {
+    fn on_cpu(&self, at: &LayerContext<'_>) -> Convolution {
         if at.bits {
             Convolution::Bits(Sparse::conv(self, at.inputs))
         } else {
@@ -34,7 +34,7 @@ impl OnCpu for Conv {
 
 impl OnCpu for Items {
     type Packed = Convolution;
-    fn on_cpu(&self, at: &Place<'_>) -> Convolution {
+    fn on_cpu(&self, at: &LayerContext<'_>) -> Convolution {
         self.0.on_cpu(at)
     }
 }

@@ -7,7 +7,7 @@ use operant_env::ObsSpace;
 
 use super::embed::Embed;
 use super::export::{Attribute, Exported, Graph};
-use super::{LayerForm, Needed, Needs};
+use super::{LayerForm, LayerMemory, LayerSizes};
 use crate::cpu::network::sparse;
 use crate::cpu::network::tile::{LANES, TILE_VECTORS};
 #[cfg(feature = "cuda")]
@@ -195,17 +195,17 @@ impl Conv {
 pub struct Items(pub Conv);
 
 impl Conv {
-    fn needs(&self, at: &Needed) -> Needs {
+    fn needs(&self, at: &LayerSizes) -> LayerMemory {
         if at.bits {
             let (places, taps) = (self.places(), self.places() * self.patch());
-            return Needs {
+            return LayerMemory {
                 scratch: sparse::scratch(places, self.channels),
                 words: sparse::words(at.inputs, taps, places, self.channels),
-                ..Needs::default()
+                ..LayerMemory::default()
             };
         }
         let words = [0, TILE_VECTORS * LANES * self.patch()];
-        Needs { scratch: at.vectors * self.patch(), words, ..Needs::default() }
+        LayerMemory { scratch: at.vectors * self.patch(), words, ..LayerMemory::default() }
     }
 
     #[cfg(feature = "cuda")]
@@ -241,7 +241,7 @@ impl LayerForm for Conv {
         format!("{height}x{width}x{depth} -> {rows}x{columns}x{channels}, {kernel}x{kernel}, stride {stride}")
     }
 
-    fn needs(&self, at: &Needed) -> Needs {
+    fn needs(&self, at: &LayerSizes) -> LayerMemory {
         Conv::needs(self, at)
     }
 
@@ -304,7 +304,7 @@ impl LayerForm for Items {
         }
     }
 
-    fn needs(&self, at: &Needed) -> Needs {
+    fn needs(&self, at: &LayerSizes) -> LayerMemory {
         self.0.needs(at)
     }
 

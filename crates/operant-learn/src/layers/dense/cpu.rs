@@ -14,7 +14,7 @@ use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope
 use crate::cpu::network::policy::Observation;
 use crate::cpu::network::tile::{Row, fma, splat};
 use crate::cpu::network::weight_gradient::WeightGradient;
-use crate::layers::{OnCpu, Place, dense};
+use crate::layers::{LayerContext, OnCpu, dense};
 
 /// Outputs of a panel.
 pub(crate) const PANEL: usize = 4;
@@ -152,7 +152,7 @@ one_of! {
 
 impl OnCpu for dense::Dense {
     type Packed = Connected;
-    fn on_cpu(&self, at: &Place<'_>) -> Connected {
+    fn on_cpu(&self, at: &LayerContext<'_>) -> Connected {
         if at.bits {
             Connected::Bits(BitWeights::new(at.inputs, self.outputs))
         } else if let Some(layer) = Bf16::new(at.network, at.chain, at.k) {

@@ -10,7 +10,7 @@ use crate::cpu::network::tile::{Row, TILE, TILE_VECTORS, splat};
 use crate::cpu::network::weight_gradient::WeightGradient;
 use crate::layers::dense::cpu::Panels;
 use crate::layers::embed::{Embed, EmbedPart, Pool};
-use crate::layers::{OnCpu, Place};
+use crate::layers::{LayerContext, OnCpu};
 
 one_of! {
     /// Tables of one-hot floats, or of packed bits.
@@ -22,7 +22,7 @@ one_of! {
 
 impl OnCpu for Embed {
     type Packed = Lookup;
-    fn on_cpu(&self, at: &Place<'_>) -> Lookup {
+    fn on_cpu(&self, at: &LayerContext<'_>) -> Lookup {
         if at.bits {
             Lookup::Bits(Sparse::embed(self, at.inputs))
         } else {

@@ -7,7 +7,7 @@ use operant_env::ObsSpace;
 
 use super::conv::Image;
 use super::export::{Attribute, Exported, Graph};
-use super::{LayerForm, Needed, Needs};
+use super::{LayerForm, LayerMemory, LayerSizes};
 use crate::config::Encoder;
 use crate::cpu::network::sparse;
 #[cfg(feature = "cuda")]
@@ -167,22 +167,22 @@ impl LayerForm for Embed {
         format!("{inputs} -> {}, {} rows of {}", LayerForm::outputs(self, inputs), self.rows(), self.width)
     }
 
-    fn needs(&self, at: &Needed) -> Needs {
+    fn needs(&self, at: &LayerSizes) -> LayerMemory {
         if !at.bits {
-            return Needs {
+            return LayerMemory {
                 scratch: cpu::scratch(self, at.vectors),
                 words: [0, cpu::words(self)],
-                ..Needs::default()
+                ..LayerMemory::default()
             };
         }
         let (places, taps) = (
             Embed::outputs(self) / self.width,
             self.parts.iter().map(|part| part.positions * part.rows).sum(),
         );
-        Needs {
+        LayerMemory {
             scratch: sparse::scratch(places, self.width),
             words: sparse::words(at.inputs, taps, places, self.width),
-            ..Needs::default()
+            ..LayerMemory::default()
         }
     }
 

@@ -9,7 +9,7 @@ use operant_lane::isa::f32x16;
 use crate::cpu::network::layers::{Backward, Forward, LayerKind, LayerSums, Slope};
 use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, splat};
 use crate::cpu::network::weight_gradient::add_up;
-use crate::layers::{OnCpu, Place, norm};
+use crate::layers::{LayerContext, OnCpu, norm};
 
 /// Added to the variance, as in PyTorch.
 const EPS: f32 = 1e-5;
@@ -42,7 +42,7 @@ impl Norm {
 
 impl OnCpu for norm::Norm {
     type Packed = Norm;
-    fn on_cpu(&self, _at: &Place<'_>) -> Norm {
+    fn on_cpu(&self, _at: &LayerContext<'_>) -> Norm {
         Norm::new(self.width)
     }
 }

@@ -3,7 +3,7 @@
 pub(crate) mod cpu;
 
 use super::export::{Exported, Graph};
-use super::{LayerForm, Needed, Needs};
+use super::{LayerForm, LayerMemory, LayerSizes};
 #[cfg(feature = "cuda")]
 use crate::cuda::gemm::layout::{self, GemmLayout, Layer};
 use crate::network::{Init, LayerSpec, Network};
@@ -39,8 +39,8 @@ impl LayerForm for Norm {
         }
     }
 
-    fn needs(&self, at: &Needed) -> Needs {
-        Needs { kept: cpu::kept(self.width) * (at.inputs / self.width), ..Needs::default() }
+    fn needs(&self, at: &LayerSizes) -> LayerMemory {
+        LayerMemory { kept: cpu::kept(self.width) * (at.inputs / self.width), ..LayerMemory::default() }
     }
 
     #[cfg(feature = "cuda")]

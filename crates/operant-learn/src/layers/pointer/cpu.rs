@@ -11,11 +11,11 @@ use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, splat};
 use crate::cpu::network::weight_gradient::WeightGradient;
 use crate::layers::dense::cpu::Panels;
 use crate::layers::pointer::Pointer;
-use crate::layers::{OnCpu, Place};
+use crate::layers::{LayerContext, OnCpu};
 
 impl OnCpu for Pointer {
     type Packed = PointerPanels;
-    fn on_cpu(&self, _at: &Place<'_>) -> PointerPanels {
+    fn on_cpu(&self, _at: &LayerContext<'_>) -> PointerPanels {
         PointerPanels::new(self)
     }
 }

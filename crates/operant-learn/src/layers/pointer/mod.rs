@@ -6,7 +6,7 @@ use operant_env::{ActionSpace, EnvSpec, ObsSpace};
 
 use super::conv::Image;
 use super::export::{Exported, Graph};
-use super::{LayerForm, Needed, Needs};
+use super::{LayerForm, LayerMemory, LayerSizes};
 #[cfg(feature = "cuda")]
 use crate::cuda::gemm::layout::{GemmLayout, Layer, Operation};
 use crate::network::{LayerSpec, Network};
@@ -56,8 +56,8 @@ impl LayerForm for Pointer {
         }
     }
 
-    fn needs(&self, _at: &Needed) -> Needs {
-        Needs { kept: self.rows(), ..Needs::default() }
+    fn needs(&self, _at: &LayerSizes) -> LayerMemory {
+        LayerMemory { kept: self.rows(), ..LayerMemory::default() }
     }
 
     #[cfg(feature = "cuda")]

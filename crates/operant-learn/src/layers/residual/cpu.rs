@@ -1,4 +1,4 @@
-//! Residual blocks: a normalisation and two fully connected layers, whose last sums begin a row's output.
+//! Residual blocks: a normalisation and two fully connected layers, whose outputs are added to the inputs.
 //!
 //! Rows kept: those of the normalisation, its outputs, and the outputs of the inner layer.
 
@@ -11,7 +11,7 @@ use crate::cpu::network::tile::{Row, TILE_VECTORS};
 use crate::cpu::network::weight_gradient::WeightGradient;
 use crate::layers::dense::cpu::Panels;
 use crate::layers::norm::cpu::{Norm, NormGradient, kept};
-use crate::layers::{OnCpu, Place};
+use crate::layers::{LayerContext, OnCpu};
 
 /// A block's packed weights.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub(crate) struct BlockGradient {
 
 impl OnCpu for Residual {
     type Packed = Block;
-    fn on_cpu(&self, _at: &Place<'_>) -> Block {
+    fn on_cpu(&self, _at: &LayerContext<'_>) -> Block {
         let (width, inner) = (self.width, self.inner());
         let pair = |inputs, outputs| [Panels::new(inputs, outputs), Panels::new(outputs, inputs)];
         Block { residual: *self, norm: Norm::new(width), up: pair(width, inner), down: pair(inner, width) }

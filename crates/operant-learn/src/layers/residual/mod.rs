@@ -4,7 +4,7 @@
 mod cpu;
 
 use super::export::{Exported, Graph};
-use super::{LayerForm, Needed, Needs, norm};
+use super::{LayerForm, LayerMemory, LayerSizes, norm};
 use crate::config::Activation;
 #[cfg(feature = "cuda")]
 use crate::cuda::gemm::layout::{GemmLayout, Layer, Norm, Operation, PAD};
@@ -48,8 +48,11 @@ impl LayerForm for Residual {
         format!("{inputs} + ({inputs}, normalised -> {} -> {inputs})", self.inner())
     }
 
-    fn needs(&self, _at: &Needed) -> Needs {
-        Needs { kept: norm::cpu::kept(self.width) + self.width + self.inner(), ..Needs::default() }
+    fn needs(&self, _at: &LayerSizes) -> LayerMemory {
+        LayerMemory {
+            kept: norm::cpu::kept(self.width) + self.width + self.inner(),
+            ..LayerMemory::default()
+        }
     }
 
     /// A normalisation, a hidden layer, and a layer to whose outputs the inputs of the normalisation are added.

@@ -56,7 +56,7 @@ pub struct BackwardMemory {
     scratch: Option<Buffer<f32>>,
     /// Gradients of the product's outputs, over places or of a query.
     split: Option<GemmMatrix>,
-    /// The gradient of the outputs that a layer added others to, until the gradient of those.
+    /// The gradient of a skip connection, until its normalisation is reached.
     added: Option<GemmMatrix>,
     /// Shares of the gradients of weights and biases of a normalisation.
     shares: Option<[Buffer<f32>; 2]>,
@@ -188,7 +188,7 @@ impl Backward {
         for (number, (chain, outputs)) in self.chains.iter().zip(&memory.outputs).enumerate() {
             let made = &forward.memory.outs[number];
             let mut delta = outputs.first(gemm_layout, rows * chain[chain.len() - 1].layer.outputs)?;
-            // The layer whose inputs were added to others, and the gradient of those.
+            // The normalisation where a skip connection begins, and its gradient.
             let mut added: Option<(usize, GemmMatrix)> = None;
             for (k, step) in chain.iter().enumerate().rev() {
                 let (layer, input) = (&step.layer, if k == 0 { inputs.obs } else { &made[k - 1] });
