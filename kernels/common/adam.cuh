@@ -19,7 +19,13 @@ __device__ __forceinline__ double power(double b, u64 n) {
 
 // Of step number `step`, from 1.
 __device__ __forceinline__ AdamRate adam_rate(const Adam& adam, double rate, u64 step) {
-    return {(float)(rate / (1.0 - power(adam.beta1, step))), (float)(1.0 / sqrt(1.0 - power(adam.beta2, step)))};
+    const double power2 = power(adam.beta2, step), step_size = rate / (1.0 - power(adam.beta1, step));
+    const float root = (float)(1.0 / sqrt(1.0 - power2));
+    if (adam.rectified == 0u) return {(float)step_size, root};
+    const double last = 2.0 / (1.0 - adam.beta2) - 1.0, now = last - 2.0 * (double)step * power2 / (1.0 - power2);
+    if (now <= 5.0) return {(float)step_size, 0.0f};
+    const double part = (now - 4.0) * (now - 2.0) / now, whole = (last - 4.0) * (last - 2.0) / last;
+    return {(float)(step_size * sqrt(part / whole)), root};
 }
 
 // The factor that keeps a gradient of norm `norm` within the limit.
@@ -39,5 +45,6 @@ __device__ __forceinline__ float adam_move(
     const float g = gradient * step.scale;
     exp_avg = exp_avg * (float)adam.beta1 + g * (float)(1.0 - adam.beta1);
     exp_avg_sq = exp_avg_sq * (float)adam.beta2 + g * g * (float)(1.0 - adam.beta2);
-    return param - step.rate.step_size * exp_avg / (sqrtf(exp_avg_sq) * step.rate.root + (float)adam.eps);
+    const float eps = step.rate.root == 0.0f ? 1.0f : (float)adam.eps;
+    return param - step.rate.step_size * exp_avg / (sqrtf(exp_avg_sq) * step.rate.root + eps);
 }

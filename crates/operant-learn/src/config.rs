@@ -49,6 +49,8 @@ settings! {
     update_epochs: usize [Kind::Count { least: 1, most: 10_000 }] = 4;
     /// Global gradient norm above which gradients are scaled down
     max_grad_norm: f64 [Kind::Real(Range::Positive)] = 0.5;
+    /// What steps along gradients. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`
+    optimizer: Optimizer = Optimizer::Adam;
     /// Adam's epsilon
     adam_eps: f64 [Kind::Real(Range::Positive)] = 1e-5;
     /// Adam's decay of the first moment
@@ -181,6 +183,16 @@ choice! {
         Samples = "samples",
         /// The same share of each block of environments.
         Blocks = "blocks",
+    }
+}
+
+choice! {
+    /// What steps along gradients.
+    pub enum Optimizer {
+        /// Adam.
+        Adam = "adam",
+        /// Rectified Adam.
+        RAdam = "radam",
     }
 }
 

@@ -25,7 +25,7 @@ mod state;
 pub mod trained;
 
 pub use backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
-pub use config::{Activation, Config, CoreKind, Encoder, ShuffleKind};
+pub use config::{Activation, Config, CoreKind, Encoder, Optimizer, ShuffleKind};
 pub use group::{Alone, Group};
 pub use in_flight::InFlight;
 pub use precision::Precision;

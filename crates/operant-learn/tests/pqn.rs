@@ -7,7 +7,8 @@ use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::update::Learner;
 use operant_learn::network::{Architecture, Head, Input, Network, init_params};
 use operant_learn::{
-    Activation, Config, CoreKind, EvalActions, LearnError, LearnerState, Snapshot, UpdateStats, cpu,
+    Activation, Config, CoreKind, EvalActions, LearnError, LearnerState, Optimizer, Snapshot, UpdateStats,
+    cpu,
 };
 use operant_parity::{distance, reference};
 use rayon::ThreadPoolBuilder;
@@ -16,7 +17,13 @@ use crate::cases::{self, Case};
 use crate::support::{assert_same, train, update, world};
 
 fn with(config: Config, change: impl FnOnce(&mut Config)) -> Config {
-    let mut config = Config { algorithm: Algorithm::Pqn, layer_norm: true, max_grad_norm: 10.0, ..config };
+    let mut config = Config {
+        algorithm: Algorithm::Pqn,
+        optimizer: Optimizer::RAdam,
+        layer_norm: true,
+        max_grad_norm: 10.0,
+        ..config
+    };
     change(&mut config);
     config
 }
@@ -176,7 +183,7 @@ fn names(snapshot: &Snapshot) -> Vec<&str> {
 
 #[test]
 fn pqn_learns_cartpole() {
-    let (env, config) = cartpole(60_000);
+    let (env, config) = cartpole(100_000);
     let mut backend = cpu::backend(env, &config, 2).expect("a backend");
     let updates = config.updates();
     for _ in 0..updates {

@@ -5,6 +5,7 @@ use operant_cuda::CudaError;
 use crate::LearnError;
 use crate::choice;
 use crate::config::Config;
+use crate::cuda::common::local::Local;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::cuda::fused::tables::run_layers;
 use crate::network::{Architecture, Network};
@@ -98,12 +99,12 @@ impl std::fmt::Display for KernelChoice {
 /// When the requested kernels cannot run it, or none can.
 pub fn choose(
     network: &Network,
-    config: &Config,
+    local: impl Into<Local>,
     options: NetworkOptions,
     limits: Limits,
     blas: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<KernelChoice, LearnError> {
-    let NetworkOptions { precision, kernels } = options;
+    let (local, NetworkOptions { precision, kernels }) = (local.into(), options);
     let shape = network.architecture.to_string();
     let fused = |reason: String| KernelChoice { kernels: Kernels::Fused, reason };
     let gemm = |reason: String| KernelChoice { kernels: Kernels::Gemm, reason };
@@ -111,7 +112,7 @@ pub fn choose(
         blas()?;
         return Ok(gemm("requested".to_owned()));
     }
-    let fits = UpdateSpecialisation::new(network, config, precision, limits);
+    let fits = UpdateSpecialisation::new(network, &local, precision, limits);
     if kernels == Kernels::Fused {
         fits.map_err(|error| match error {
             LearnError::Config { key: key @ "kernels", problem, .. } => {
@@ -121,7 +122,7 @@ pub fn choose(
         })?;
         return Ok(fused("requested".to_owned()));
     }
-    let (widest, deep) = (config.hidden.iter().max().copied().unwrap_or(0), config.hidden.len());
+    let (widest, deep) = (local.run.hidden.iter().max().copied().unwrap_or(0), local.run.hidden.len());
     let large = if widest > WIDEST_FUSED {
         Some(format!("a hidden layer of {widest} is wider than {WIDEST_FUSED}"))
     } else if deep > DEEPEST_FUSED {

@@ -38,7 +38,7 @@ const UPDATES: u64 = 100;
 pub struct Footprint {
     kernel_env: KernelEnv,
     network: Network,
-    config: Local,
+    local: Local,
     kernels: Kernels,
     precision: Precision,
     overlap: bool,
@@ -52,15 +52,15 @@ impl Footprint {
     /// When the environment has no policy of a kind that can be trained.
     pub fn new(
         env: &dyn AnyEnv,
-        config: impl Into<Local>,
+        local: impl Into<Local>,
         options: GpuOptions,
         properties: &DeviceProperties,
     ) -> Result<Self, LearnError> {
-        let (kernel_env, config) = (KernelEnv::of(env)?, config.into());
+        let (kernel_env, local) = (KernelEnv::of(env)?, local.into());
         Ok(Self {
-            network: Network::new(Architecture::of(&kernel_env.spec, &config)?),
+            network: Network::new(Architecture::of(&kernel_env.spec, &local.run)?),
             kernel_env,
-            config,
+            local,
             kernels: options.network.kernels,
             precision: options.network.precision,
             overlap: options.overlap,
@@ -74,7 +74,7 @@ impl Footprint {
     /// # Errors
     /// When no kernel fits the network.
     pub fn of(&self, num_envs: usize) -> Result<usize, LearnError> {
-        let config = self.config.with_envs(num_envs);
+        let local = self.local.with_envs(num_envs);
         let blocks_at_once = |specialisation: &UpdateSpecialisation| {
             self.resident(specialisation.threads() as usize, specialisation.shared)
         };
@@ -84,41 +84,41 @@ impl Footprint {
         let (update, horizon, parts): (UpdateSizes, HorizonSizes, usize) = match self.kernels {
             Kernels::Gemm => {
                 let gemm_layout = GemmLayout::new(network, self.precision);
-                let sizes = GemmUpdateSizes::new(network, &config, &gemm_layout, stride, multiprocessors);
-                let horizon = HorizonSizes::new(kernel_env, network, &config, GemmPolicy::blocks(num_envs));
+                let sizes = GemmUpdateSizes::new(network, &local, &gemm_layout, stride, multiprocessors);
+                let horizon = HorizonSizes::new(kernel_env, network, &local, GemmPolicy::blocks(num_envs));
                 let parts = Allocator::count(|allocator| {
                     let own = self.overlap.then(|| Weights::new(allocator, &gemm_layout)).transpose()?;
                     let update = GemmUpdateMemory::new(allocator, &gemm_layout, &sizes)?;
                     Ok((
                         own,
                         update,
-                        GemmPolicyMemory::new(allocator, kernel_env, &config, &gemm_layout, horizon)?,
+                        GemmPolicyMemory::new(allocator, kernel_env, &local, &gemm_layout, horizon)?,
                     ))
                 });
                 (sizes.update, horizon, parts)
             }
             _ => {
                 let limits = Limits::from(&self.properties);
-                let update = UpdateSpecialisation::new(network, &config, self.precision, limits)?;
-                let minibatch = UpdateSizes::new(network, &config, stride, 1).minibatch();
+                let update = UpdateSpecialisation::new(network, &local, self.precision, limits)?;
+                let minibatch = UpdateSizes::new(network, &local, stride, 1).minibatch();
                 let resident = blocks_at_once(&update);
                 let blocks =
-                    config.update_blocks(minibatch, |minibatch| update.blocks(network, minibatch, resident));
-                let sizes = FusedUpdateSizes::new(network, &config, stride, &update, blocks);
-                let rollout = Specialisation::new(network, &config.whole(), self.precision, limits)?;
+                    local.update_blocks(minibatch, |minibatch| update.blocks(network, minibatch, resident));
+                let sizes = FusedUpdateSizes::new(network, &local, stride, &update, blocks);
+                let rollout = Specialisation::new(network, &local.run, self.precision, limits)?;
                 let blocks = FusedPolicy::blocks(&rollout, num_envs);
                 let parts = Allocator::count(|allocator| {
                     let own = self.overlap.then(|| FusedPolicy::own_weights(allocator, &update.forward));
                     Ok((own.transpose()?, FusedMemory::new(allocator, &sizes)?))
                 });
-                (sizes.update, HorizonSizes::new(kernel_env, network, &config, blocks), parts)
+                (sizes.update, HorizonSizes::new(kernel_env, network, &local, blocks), parts)
             }
         };
         let shared = Allocator::count(|allocator| {
             let own = self.overlap.then(|| allocator.alloc::<f32>(network.len())).transpose()?;
             let horizon = HorizonMemory::new(allocator, &horizon, if self.overlap { 2 } else { 1 })?;
             let slots: Vec<_> = (0..SLOTS)
-                .map(|_| SlotMemory::new(allocator, config.devices, horizon.scene.len()))
+                .map(|_| SlotMemory::new(allocator, local.devices, horizon.scene.len()))
                 .collect::<Result<_, _>>()?;
             Ok((own, UpdateMemory::new(allocator, &update)?, horizon, slots))
         });
@@ -152,8 +152,8 @@ impl Footprint {
 
     /// Environments come in multiples of this, so that their samples, or with memory their sequences, divide into the minibatches.
     fn unit(&self) -> usize {
-        let minibatches = self.config.num_minibatches.max(1);
-        minibatches / greatest_common_divisor(minibatches, self.config.units_per_env())
+        let minibatches = self.local.run.num_minibatches.max(1);
+        minibatches / greatest_common_divisor(minibatches, self.local.run.units_per_env())
     }
 
     /// The maximum number of environments that fit in `bytes` and whose samples divide into the minibatches; 0 if none does.
@@ -180,7 +180,7 @@ impl Footprint {
     /// # Errors
     /// If they do not fit: the bytes needed, the bytes available, and the maximum number of environments.
     pub fn check(&self, device: &Device, fraction: f64) -> Result<usize, LearnError> {
-        let (num_envs, devices) = (self.config.num_envs, self.config.devices);
+        let (num_envs, devices) = (self.local.num_envs, self.local.devices);
         let (usable, Memory { free, total }) = self.usable(device, fraction)?;
         let needed = self.of(num_envs)?;
         if needed <= usable {
@@ -219,8 +219,8 @@ impl Footprint {
     /// # Errors
     /// When not even the fewest fit, or no kernel fits the network.
     pub fn choose(&self, device: &Device, fraction: f64, limit: usize) -> Result<ChosenEnvs, LearnError> {
-        let an_update = (self.config.num_steps as u64).saturating_mul(UPDATES).max(1);
-        let by_updates = usize::try_from(self.config.total_timesteps / an_update).unwrap_or(usize::MAX);
+        let an_update = (self.local.run.num_steps as u64).saturating_mul(UPDATES).max(1);
+        let by_updates = usize::try_from(self.local.run.total_timesteps / an_update).unwrap_or(usize::MAX);
         let (usable, _) = self.usable(device, fraction)?;
         let fit = self.fit(usable, limit.min(by_updates))?;
         let unit = self.unit();
@@ -228,14 +228,14 @@ impl Footprint {
         let steps = [wave, TILE, 1].map(|step| step / greatest_common_divisor(step, unit) * unit);
         let rounded = steps.into_iter().find(|step| *step <= fit).map(|step| fit / step * step);
         let num_envs = rounded.unwrap_or(unit);
-        let chosen = Self { config: self.config.with_envs(num_envs), ..self.clone() };
+        let chosen = Self { local: self.local.with_envs(num_envs), ..self.clone() };
         chosen.check(device, fraction)?;
         let reason = if fit < limit.min(by_updates) {
             format!("as many as fit into {:.1} GiB of memory", usable as f64 / f64::from(1 << 30))
         } else if by_updates <= limit {
             format!(
                 "as many as leave {UPDATES} updates within total_timesteps = {}",
-                self.config.total_timesteps
+                self.local.run.total_timesteps
             )
         } else {
             "as many as a run may have".to_owned()
@@ -288,7 +288,7 @@ pub(in crate::cuda) mod tests {
         Footprint {
             kernel_env: KernelEnv::of(&operant_env::cartpole::CartPole::default()).expect("CUDA source"),
             network: Network::new(architecture),
-            config: config.into(),
+            local: config.into(),
             kernels: Kernels::Fused,
             precision: Precision::F32,
             overlap,

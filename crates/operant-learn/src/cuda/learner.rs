@@ -38,7 +38,7 @@ pub(super) enum LearnerWeights {
 
 /// Parameters, moments and the update that moves them.
 pub struct CudaLearner {
-    config: Local,
+    local: Local,
     engine: Engine,
     /// Graphs of updates that are not one launch, for each sample buffer.
     graphs: Graphs,
@@ -70,26 +70,26 @@ impl CudaLearner {
         (device, stream): (&Device, &Stream),
         kernel_env: &KernelEnv,
         network: &Network,
-        config: &Local,
+        local: &Local,
         options: NetworkOptions,
     ) -> Result<Self, LearnError> {
         let stride = SampleLayout::new(&network.architecture, kernel_env.masked).stride;
         let limits = Limits::from(device.properties());
         let kernels = match options.kernels {
-            Kernels::Auto => choose(network, config, options, limits, || device.has_blas())?.kernels,
+            Kernels::Auto => choose(network, local, options, limits, || device.has_blas())?.kernels,
             asked => asked,
         };
         let engine = if kernels == Kernels::Gemm {
-            let of = (network, config, GemmLayout::new(network, options.precision));
+            let of = (network, local, GemmLayout::new(network, options.precision));
             Engine::Gemm(Box::new(GemmUpdate::new(allocator, (device, stream), kernel_env, of, stride)?))
         } else {
-            let specialisation = UpdateSpecialisation::new(network, config, options.precision, limits)?;
-            let of = (network, config);
+            let specialisation = UpdateSpecialisation::new(network, local, options.precision, limits)?;
+            let of = (network, local);
             let update = FusedUpdate::new(allocator, device, kernel_env, of, &specialisation, stride)?;
             Engine::Fused(Box::new(update))
         };
         let memory = UpdateMemory::new(allocator, engine.sizes())?;
-        let learner = Self { config: config.clone(), engine, graphs: Graphs::default(), memory, link: None };
+        let learner = Self { local: local.clone(), engine, graphs: Graphs::default(), memory, link: None };
         learner.load(stream, &LearnerState::new(vec![0.0; network.len()]), 0, 0)?;
         if let Engine::Gemm(gemm) = &learner.engine {
             gemm.warm(stream)?;
@@ -209,11 +209,11 @@ impl CudaLearner {
     }
 
     fn run(&self, stream: &Stream, samples: &Buffer<u32>) -> Result<(), LearnError> {
-        let params = self.memory.params(&self.config, self.engine.sizes(), samples);
+        let params = self.memory.params(&self.local, self.engine.sizes(), samples);
         let exchange = Exchange { memory: &self.memory, link: self.link.as_ref() };
         match &self.engine {
-            Engine::Fused(update) => Ok(update.run(stream, &self.config, params, exchange)?),
-            Engine::Gemm(update) => update.run(stream, &self.config, params, exchange),
+            Engine::Fused(update) => Ok(update.run(stream, &self.local.run, params, exchange)?),
+            Engine::Gemm(update) => update.run(stream, &self.local.run, params, exchange),
         }
     }
 

@@ -33,7 +33,7 @@ enum Policy {
 
 /// N environments of one kind and the policy that plays them, on a GPU.
 pub struct CudaRollout {
-    config: Local,
+    local: Local,
     network: Network,
     layout: SampleLayout,
     policy: Policy,
@@ -54,7 +54,7 @@ struct RolloutSetup<'a> {
     device: &'a Device,
     kernel_env: &'a KernelEnv,
     network: &'a Network,
-    config: &'a Local,
+    local: &'a Local,
     options: NetworkOptions,
     /// The learner whose weights it plays with, else None.
     follows: Option<&'a CudaLearner>,
@@ -67,34 +67,34 @@ impl Policy {
         stream: &Stream,
         of: &RolloutSetup<'_>,
     ) -> Result<(Self, HorizonSizes), LearnError> {
-        let RolloutSetup { device, kernel_env, network, config, options, follows } = *of;
+        let RolloutSetup { device, kernel_env, network, local, options, follows } = *of;
         let limits = Limits::from(device.properties());
         let kernels = match options.kernels {
-            Kernels::Auto => choose(network, config, options, limits, || device.has_blas())?.kernels,
+            Kernels::Auto => choose(network, local, options, limits, || device.has_blas())?.kernels,
             asked => asked,
         };
-        let sizes = |blocks| HorizonSizes::new(kernel_env, network, config, blocks);
+        let sizes = |blocks| HorizonSizes::new(kernel_env, network, local, blocks);
         let followed = follows.map(CudaLearner::weights).transpose()?;
         if kernels == Kernels::Gemm {
             let gemm_layout = GemmLayout::new(network, options.precision);
-            let sizes = sizes(GemmPolicy::blocks(config.num_envs));
-            let memory = GemmPolicyMemory::new(allocator, kernel_env, config, &gemm_layout, sizes)?;
+            let sizes = sizes(GemmPolicy::blocks(local.num_envs));
+            let memory = GemmPolicyMemory::new(allocator, kernel_env, local, &gemm_layout, sizes)?;
             let weights = match followed {
                 Some(LearnerWeights::Gemm(weights)) => weights,
                 _ => Weights::zeros(allocator, &gemm_layout, stream)?,
             };
-            let of = (network, config, gemm_layout);
+            let of = (network, local, gemm_layout);
             let policy = GemmPolicy::new(device, stream, kernel_env, of, (sizes, memory), weights)?;
             return Ok((Policy::Gemm(Box::new(policy)), sizes));
         }
         // Determined by all environments, so that statistics are merged in the same parts for any number of devices.
-        let specialisation = Specialisation::new(network, &config.whole(), options.precision, limits)?;
-        let sizes = sizes(FusedPolicy::blocks(&specialisation, config.num_envs));
+        let specialisation = Specialisation::new(network, &local.run, options.precision, limits)?;
+        let sizes = sizes(FusedPolicy::blocks(&specialisation, local.num_envs));
         let weights = match followed {
             Some(LearnerWeights::Fused(packed)) => packed,
             _ => FusedPolicy::own_weights(allocator, &specialisation)?,
         };
-        let policy = FusedPolicy::new(device, kernel_env, (network, config), specialisation, weights)?;
+        let policy = FusedPolicy::new(device, kernel_env, (network, local), specialisation, weights)?;
         Ok((Policy::Fused(Box::new(policy)), sizes))
     }
 }
@@ -120,14 +120,14 @@ impl CudaRollout {
         allocator: &Allocator,
         device: &Device,
         kernel_env: &KernelEnv,
-        config: &Local,
+        local: &Local,
         options: NetworkOptions,
         follows: Option<&CudaLearner>,
         sample_buffers: usize,
     ) -> Result<Self, LearnError> {
-        let network = Network::new(Architecture::of(&kernel_env.spec, config)?);
+        let network = Network::new(Architecture::of(&kernel_env.spec, &local.run)?);
         let stream = device.stream()?;
-        let setup = RolloutSetup { device, kernel_env, network: &network, config, options, follows };
+        let setup = RolloutSetup { device, kernel_env, network: &network, local, options, follows };
         let (policy, sizes) = Policy::new(allocator, &stream, &setup)?;
         let params = match follows {
             Some(learner) => learner.memory.parameters.part(0..network.len())?,
@@ -136,8 +136,8 @@ impl CudaRollout {
         let memory = HorizonMemory::new(allocator, &sizes, sample_buffers)?;
         memory.begin(&stream, sizes.norms)?;
         // The same kernels as in random play, so that environments are started by one piece of code.
-        let environments = sizes.first_environment..sizes.first_environment + config.num_envs;
-        random_play::start(device, &stream, kernel_env, &memory.environments, environments, config.seed)?;
+        let environments = sizes.first_environment..sizes.first_environment + local.num_envs;
+        random_play::start(device, &stream, kernel_env, &memory.environments, environments, local.run.seed)?;
         let made = Self {
             log_std: match network.log_std {
                 Some(start) => Some(params.part(start..start + sizes.log_std)?),
@@ -150,7 +150,7 @@ impl CudaRollout {
             turn: 0,
             recording: false,
             link: None,
-            config: config.clone(),
+            local: local.clone(),
             layout: SampleLayout::new(&network.architecture, kernel_env.masked),
             network,
             stream,
@@ -182,7 +182,7 @@ impl CudaRollout {
     /// The launch, for its registers and occupancy; None on the GEMM path.
     pub fn kernel(&self) -> Option<(&Function, LaunchConfig)> {
         match &self.policy {
-            Policy::Fused(fused) => Some(fused.kernel(self.config.num_envs)),
+            Policy::Fused(fused) => Some(fused.kernel(self.local.num_envs)),
             Policy::Gemm(_) => None,
         }
     }
@@ -245,7 +245,7 @@ impl CudaRollout {
     /// When the launch fails.
     pub fn roll(&self) -> Result<(), LearnError> {
         let (memory, sizes, stream) = (&self.memory, &self.sizes, &self.stream);
-        let horizon = memory.params(&self.config, sizes, self.log_std.as_ref(), self.turn, self.recording);
+        let horizon = memory.params(&self.local, sizes, self.log_std.as_ref(), self.turn, self.recording);
         match &self.policy {
             Policy::Fused(fused) => fused.roll(stream, horizon, sizes)?,
             Policy::Gemm(gemm) => gemm.roll(stream, horizon)?,
@@ -416,8 +416,8 @@ impl CudaRollout {
             samples: &samples,
             next_values: &self.memory.next_values,
         };
-        let (config, size) = (&self.config, [self.config.num_steps, self.config.num_envs]);
-        advantages(device, &self.stream, &buffers, size, &self.layout, Discounts::of(config))
+        let (run, size) = (&self.local.run, [self.local.run.num_steps, self.local.num_envs]);
+        advantages(device, &self.stream, &buffers, size, &self.layout, Discounts::of(run))
     }
 
     /// Sets whether the next rollouts record environment 0; see [`CudaRollout::scene`].

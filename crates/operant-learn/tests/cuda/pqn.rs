@@ -7,7 +7,8 @@ use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::{CudaLearner, CudaRollout, GpuOptions, Kernels};
 use operant_learn::network::init_params;
 use operant_learn::{
-    Activation, Backend, Config, CoreKind, Encoder, EvalActions, LearnerState, Precision, cpu, cuda,
+    Activation, Backend, Config, CoreKind, Encoder, EvalActions, LearnerState, Optimizer, Precision, cpu,
+    cuda,
 };
 use operant_metrics::METRICS;
 use operant_parity::{UpdatePath, batch_of, check_gae, check_horizon, distance, reference};
@@ -23,6 +24,7 @@ use crate::support::{assert_same, run, world};
 fn pqn(config: Config) -> Config {
     Config {
         algorithm: Algorithm::Pqn,
+        optimizer: Optimizer::RAdam,
         layer_norm: true,
         activation: Activation::Relu,
         max_grad_norm: 10.0,

@@ -5,7 +5,7 @@ use operant_lane::Packed;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::network::{Cell, CellSpec, Conv, Embed, Form, Head, Input, Network, Outputs, Pool};
 use operant_learn::shuffle::Shuffle;
-use operant_learn::{Activation, Config};
+use operant_learn::{Activation, Config, Optimizer};
 
 use self::tape::{Tape, Var};
 
@@ -691,13 +691,26 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
             let (_, losses, gradient) = loss(network, config, &params, &samples);
             let scale = (config.max_grad_norm / (losses.grad_norm + 1e-6)).min(1.0);
             step += 1;
+            let (beta1_t, beta2_t) = (config.adam_beta1.powi(step), config.adam_beta2.powi(step));
+            let rho = 2.0 / (1.0 - config.adam_beta2) - 1.0;
+            let rho_t = rho - 2.0 * f64::from(step) * beta2_t / (1.0 - beta2_t);
             for k in 0..params.len() {
                 let g = gradient[k] * scale;
                 m[k] = config.adam_beta1 * m[k] + (1.0 - config.adam_beta1) * g;
                 v[k] = config.adam_beta2 * v[k] + (1.0 - config.adam_beta2) * g * g;
-                let m_hat = m[k] / (1.0 - config.adam_beta1.powi(step));
-                let v_hat = v[k] / (1.0 - config.adam_beta2.powi(step));
-                params[k] -= rate * m_hat / (v_hat.sqrt() + config.adam_eps);
+                let m_hat = m[k] / (1.0 - beta1_t);
+                let adaptive = 1.0 / ((v[k] / (1.0 - beta2_t)).sqrt() + config.adam_eps);
+                params[k] -= rate
+                    * m_hat
+                    * match config.optimizer {
+                        Optimizer::Adam => adaptive,
+                        Optimizer::RAdam if rho_t <= 5.0 => 1.0,
+                        Optimizer::RAdam => {
+                            let rectified =
+                                (rho_t - 4.0) * (rho_t - 2.0) * rho / ((rho - 4.0) * (rho - 2.0) * rho_t);
+                            rectified.sqrt() * adaptive
+                        }
+                    };
             }
             let share = 1.0 / config.num_minibatches as f64;
             mean.policy += losses.policy * share;

@@ -19,6 +19,7 @@ class Settings(TypedDict, total=False):
     shuffle: Literal["samples", "blocks"]
     update_epochs: int
     max_grad_norm: float
+    optimizer: Literal["adam", "radam"]
     adam_eps: float
     adam_beta1: float
     adam_beta2: float

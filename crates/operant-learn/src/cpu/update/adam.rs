@@ -1,11 +1,11 @@
-//! The optimiser: norm of the gradient, clipping, Adam, and annealing.
+//! The optimiser: norm of the gradient, clipping, Adam and rectified Adam, and annealing.
 //!
 //! Sums run in f64 in an order set by the number of parameters alone.
 
 use rayon::prelude::*;
 
 use crate::LearnerState;
-use crate::config::Config;
+use crate::config::{Config, Optimizer};
 
 /// Parameters per block of the norm and of parallel steps.
 const BLOCK: usize = 4_096;
@@ -52,7 +52,47 @@ pub(crate) fn norm(gradient: &[f32]) -> f64 {
     total.sqrt()
 }
 
-/// One step of Adam along `gradient`, which is first scaled down to `max_grad_norm` if its `norm` is greater.
+/// What is the same for all parameters in a step: `parameter -= step_size m / (root sqrt(v) + eps)`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Factors {
+    step_size: f32,
+    root: f32,
+    eps: f32,
+}
+
+impl Factors {
+    /// Of step number `step`, from 1.
+    fn new(config: &Config, learning_rate: f64, step: i32) -> Self {
+        let Config { adam_beta1: beta1, adam_beta2: beta2, adam_eps, .. } = *config;
+        let step_size = learning_rate / (1.0 - beta1.powi(step));
+        let root = 1.0 / (1.0 - beta2.powi(step)).sqrt();
+        let of = |step_size: f64, root: f64, eps: f64| Self {
+            step_size: step_size as f32,
+            root: root as f32,
+            eps: eps as f32,
+        };
+        match config.optimizer {
+            Optimizer::Adam => of(step_size, root, adam_eps),
+            Optimizer::RAdam => match rectification(beta2, step) {
+                Some(factor) => of(step_size * factor, root, adam_eps),
+                None => of(step_size, 0.0, 1.0),
+            },
+        }
+    }
+}
+
+/// The factor of a step's size by which RAdam makes up for the variance of its second moments (Liu et al., "On the Variance of the
+/// Adaptive Learning Rate and Beyond", ICLR 2020). None in the first steps, which do without second moments; the bound of 5 is
+/// PyTorch's and Optax's.
+fn rectification(beta2: f64, step: i32) -> Option<f64> {
+    let last = 2.0 / (1.0 - beta2) - 1.0;
+    let power = beta2.powi(step);
+    let now = last - 2.0 * f64::from(step) * power / (1.0 - power);
+    let part = |rho: f64| (rho - 4.0) * (rho - 2.0) / rho;
+    (now > 5.0).then(|| (part(now) / part(last)).sqrt())
+}
+
+/// One step of the optimiser along `gradient`, which is first scaled down to `max_grad_norm` if its `norm` is greater.
 pub(crate) fn step(
     state: &mut LearnerState,
     gradient: &[f32],
@@ -62,13 +102,11 @@ pub(crate) fn step(
 ) {
     state.step += 1;
     let steps = i32::try_from(state.step).unwrap_or(i32::MAX);
-    let (beta1, beta2) = (config.adam_beta1, config.adam_beta2);
     let scale = (config.max_grad_norm / (norm + 1e-6)).min(1.0) as f32;
-    let step_size = (learning_rate / (1.0 - beta1.powi(steps))) as f32;
-    let root = (1.0 / (1.0 - beta2.powi(steps)).sqrt()) as f32;
-    let (keep1, take1) = (beta1 as f32, (1.0 - beta1) as f32);
-    let (keep2, take2) = (beta2 as f32, (1.0 - beta2) as f32);
-    let eps = config.adam_eps as f32;
+    let Factors { step_size, root, eps } = Factors::new(config, learning_rate, steps);
+    let keep_and_take = |beta: f64| (beta as f32, (1.0 - beta) as f32);
+    let ((keep1, take1), (keep2, take2)) =
+        (keep_and_take(config.adam_beta1), keep_and_take(config.adam_beta2));
     let block = |params: &mut [f32], exp_avg: &mut [f32], exp_avg_sq: &mut [f32], gradient: &[f32]| {
         let moments = exp_avg.iter_mut().zip(exp_avg_sq);
         for ((param, (m, v)), &g) in params.iter_mut().zip(moments).zip(gradient) {
@@ -90,6 +128,19 @@ pub(crate) fn step(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn radam_starts_without_second_moments_and_tends_to_adam() {
+        // rho_t of beta2 = 0.999 passes 5 in step 6; the factors are the paper's formula, evaluated in Python.
+        assert_eq!([1, 5].map(|step| rectification(0.999, step)), [None; 2]);
+        for (step, factor) in [(6, 0.025_821_113), (100, 0.215_335_437), (10_000, 0.999_773_305)] {
+            let rectified = rectification(0.999, step).expect("past the first steps");
+            assert!((rectified - factor).abs() < 1e-9, "step {step}: {rectified}");
+        }
+        let radam = Config { optimizer: Optimizer::RAdam, ..Config::default() };
+        let first = Factors::new(&radam, 1e-3, 1);
+        assert_eq!(first, Factors { step_size: 1e-2, root: 0.0, eps: 1.0 });
+    }
 
     #[test]
     fn norm_is_euclidean() {

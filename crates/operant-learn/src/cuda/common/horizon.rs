@@ -42,19 +42,19 @@ pub struct HorizonSizes {
 
 impl HorizonSizes {
     /// The sizes of a configuration, in launches of `blocks` blocks.
-    pub fn new(kernel_env: &KernelEnv, network: &Network, config: &Local, blocks: usize) -> Self {
+    pub fn new(kernel_env: &KernelEnv, network: &Network, local: &Local, blocks: usize) -> Self {
         Self {
-            num_envs: config.num_envs,
-            num_steps: config.num_steps,
+            num_envs: local.num_envs,
+            num_steps: local.run.num_steps,
             running_words: kernel_env.running_words(),
             sample_stride: SampleLayout::new(&network.architecture, kernel_env.masked).stride,
-            first_states: first_states(network, config),
+            first_states: first_states(network, local),
             log_std: network.log_std.map_or(0, |_| network.policy_outputs()),
-            norms: norms_of(network, config),
-            norm_reward: config.norm_reward,
+            norms: norms_of(network, &local.run),
+            norm_reward: local.run.norm_reward,
             blocks,
-            devices: config.devices,
-            first_environment: config.rank * config.num_envs,
+            devices: local.devices,
+            first_environment: local.rank * local.num_envs,
         }
     }
 
@@ -75,8 +75,8 @@ impl HorizonSizes {
 }
 
 /// Numbers of the states that sequences began with, (sequences of an environment, N, states), which follow the samples.
-pub fn first_states(network: &Network, config: &Config) -> usize {
-    let sequences = config.num_envs.saturating_mul(config.num_steps / config.sequence());
+pub fn first_states(network: &Network, local: &Local) -> usize {
+    let sequences = local.num_envs.saturating_mul(local.run.num_steps / local.run.sequence());
     sequences.saturating_mul(network.states)
 }
 
@@ -226,7 +226,7 @@ impl HorizonMemory {
     /// The kernels' parameters, with this sample buffer, and the scene if it is recorded.
     pub fn params<'a>(
         &'a self,
-        config: &Config,
+        local: &Local,
         of: &HorizonSizes,
         log_std: Option<&'a Buffer<f32>>,
         turn: usize,
@@ -247,8 +247,8 @@ impl HorizonMemory {
                 partials: norms.map(|norms| &norms.partials),
                 all_partials: norms.map(|norms| norms.all_partials.as_ref().unwrap_or(&norms.partials)),
                 discounted: norms.and_then(|norms| norms.discounted.as_ref()),
-                clip_obs: config.clip_obs as f32,
-                clip_reward: config.clip_reward as f32,
+                clip_obs: local.run.clip_obs as f32,
+                clip_reward: local.run.clip_reward as f32,
                 blocks: of.blocks as u32,
                 devices: of.devices as u32,
             },
@@ -257,11 +257,11 @@ impl HorizonMemory {
             clock: &self.clock,
             ticket: &self.ticket,
             scene: recording.then_some(&self.scene),
-            num_envs: config.num_envs as u32,
-            num_steps: config.num_steps as u32,
+            num_envs: local.num_envs as u32,
+            num_steps: local.run.num_steps as u32,
             first_environment: of.first_environment as u32,
-            seed: config.seed.into(),
-            discounts: Discounts::of(config),
+            seed: local.run.seed.into(),
+            discounts: Discounts::of(&local.run),
         }
     }
 }

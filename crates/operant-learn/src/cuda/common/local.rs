@@ -1,8 +1,6 @@
 //! The part of a run that one device trains.
 
-use std::ops::Deref;
-
-use crate::config::{Config, CoreKind, MAX_ENV_BLOCKS, ShuffleKind};
+use crate::config::{Config, MAX_ENV_BLOCKS, ShuffleKind};
 
 /// Maximum parts in which the norm of a gradient is summed with `shuffle = "blocks"`, equal for any number of devices.
 const NORM_PARTS: usize = 64;
@@ -10,11 +8,13 @@ const NORM_PARTS: usize = 64;
 /// Parameters of such a part, at least.
 const NORM_PART: usize = 256;
 
-/// A run's configuration with the environments of one of its devices.
+/// A run, and the part of it that one of its devices trains.
 #[derive(Debug, Clone)]
 pub struct Local {
-    /// `num_envs` are those of this device.
-    config: Config,
+    /// The configuration of the whole run; its `num_envs` are those of all devices.
+    pub run: Config,
+    /// Environments of this device.
+    pub num_envs: usize,
     /// Number of this device.
     pub rank: usize,
     /// Number of devices.
@@ -32,28 +32,36 @@ impl From<&Config> for Local {
     }
 }
 
+impl From<&Local> for Local {
+    fn from(local: &Local) -> Self {
+        local.clone()
+    }
+}
+
 impl Local {
     /// The part of device `rank`. The number of devices divides the number of blocks.
     pub fn of(config: &Config, rank: usize, devices: usize, deterministic: bool) -> Self {
         let blocks = (config.shuffle == ShuffleKind::Blocks).then(|| config.blocks() / devices);
-        let mut own = Config { num_envs: config.num_envs / devices, ..config.clone() };
-        if devices > 1 && config.core != CoreKind::Mlp {
-            // Chosen by the number of all environments.
-            own.sequence_length = config.sequence();
+        Self {
+            run: config.clone(),
+            num_envs: config.num_envs / devices,
+            rank,
+            devices,
+            blocks,
+            deterministic,
         }
-        Self { config: own, rank, devices, blocks, deterministic }
     }
 
-    /// A copy with another number of environments on this device.
+    /// A copy with another number of environments on each device.
     pub fn with_envs(&self, num_envs: usize) -> Self {
-        let whole = Config { num_envs: num_envs.saturating_mul(self.devices), ..self.config.clone() };
-        let blocks = self.blocks.map(|_| (whole.blocks() / self.devices).max(1));
-        Self { config: Config { num_envs, ..whole }, blocks, ..self.clone() }
+        let run = Config { num_envs: num_envs.saturating_mul(self.devices), ..self.run.clone() };
+        let blocks = self.blocks.map(|_| (run.blocks() / self.devices).max(1));
+        Self { run, num_envs, blocks, ..self.clone() }
     }
 
-    /// The configuration of all devices.
-    pub fn whole(&self) -> Config {
-        Config { num_envs: self.config.num_envs.saturating_mul(self.devices), ..self.config.clone() }
+    /// Samples of this device in an update.
+    pub fn samples(&self) -> usize {
+        self.num_envs.saturating_mul(self.run.num_steps)
     }
 
     /// Blocks of environments, at least one.
@@ -85,14 +93,6 @@ impl Local {
     }
 }
 
-impl Deref for Local {
-    type Target = Config;
-
-    fn deref(&self) -> &Config {
-        &self.config
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,7 +105,7 @@ mod tests {
         let blocks = |samples: usize| samples.div_ceil(64).min(132);
         let of = |devices, deterministic, minibatch| {
             let local = Local::of(&config, 0, devices, deterministic);
-            assert_eq!((local.num_envs * devices, local.whole().num_envs), (4096, 4096));
+            assert_eq!((local.num_envs * devices, local.run.num_envs), (4096, 4096));
             local.update_blocks(minibatch / devices, blocks) / local.env_blocks()
         };
         assert_eq!([1, 2, 4].map(|devices| of(devices, false, 1 << 15)), [8, 16, 32]);

@@ -10,7 +10,7 @@ use super::local::Local;
 use super::memory::Allocator;
 use super::structs::Seed;
 use crate::algorithms::{GpuLoss, Measured, SUMS};
-use crate::config::Config;
+use crate::config::{Config, Optimizer};
 use crate::network::Network;
 
 plain_struct! {
@@ -58,11 +58,11 @@ impl UpdateReport {
 }
 
 plain_struct! {
-    /// Adam's bias-corrected learning rate of a step, the same for all parameters.
+    /// What is the same for all parameters in a step: `parameter -= step_size m / (root sqrt(v) + eps)`, or without second moments (RAdam's
+    /// first steps) a root of 0 and `parameter -= step_size m`.
     #[derive(Default)]
     pub struct AdamRate {
         step_size: f32,
-        /// The correction of the second moments.
         root: f32,
     }
 }
@@ -83,7 +83,7 @@ plain_struct! {
         finite: u32,
         /// The mean of the fourth number of its loss.
         last_kl: f64,
-        /// Adam's step size, from the launch that reduces to the one that steps; not used in a cooperative launch.
+        /// From the launch that reduces to the one that steps; not used in a cooperative launch.
         rate: AdamRate,
     }
 }
@@ -95,6 +95,8 @@ plain_struct! {
         beta1: f64,
         beta2: f64,
         eps: f64,
+        /// Whether steps are rectified (RAdam).
+        rectified: u64,
         /// At the start of training.
         learning_rate: f64,
         /// Updates over which it falls to zero; 0 keeps it constant.
@@ -131,22 +133,22 @@ pub struct UpdateSizes {
 
 impl UpdateSizes {
     /// The sizes of a configuration, in launches of `blocks` blocks.
-    pub fn new(network: &Network, config: &Local, sample_stride: usize, blocks: usize) -> Self {
-        let num_samples = config.num_envs.saturating_mul(config.num_steps);
-        let sequence = config.sequence();
-        let sequences = num_samples / sequence / config.env_blocks();
+    pub fn new(network: &Network, local: &Local, sample_stride: usize, blocks: usize) -> Self {
+        let num_samples = local.samples();
+        let sequence = local.run.sequence();
+        let sequences = num_samples / sequence / local.env_blocks();
         Self {
             parameters: network.len(),
             num_samples,
             sequence,
-            num_minibatches: config.num_minibatches.clamp(1, sequences.max(1)),
+            num_minibatches: local.run.num_minibatches.clamp(1, sequences.max(1)),
             sample_stride,
-            first_states: first_states(network, config),
+            first_states: first_states(network, local),
             blocks,
-            env_blocks: config.blocks,
-            norm_parts: config.norm_parts(network.len()),
-            devices: config.devices,
-            collects: config.deterministic && config.devices > 1,
+            env_blocks: local.blocks,
+            norm_parts: local.norm_parts(network.len()),
+            devices: local.devices,
+            collects: local.deterministic && local.devices > 1,
         }
     }
 
@@ -311,13 +313,13 @@ impl UpdateMemory {
     /// The kernels' parameters for an update over `samples`.
     pub fn params<'a>(
         &'a self,
-        config: &Local,
+        local: &Local,
         of: &UpdateSizes,
         samples: &'a Buffer<u32>,
     ) -> UpdateParams<'a> {
         let batch = of.num_samples.saturating_mul(of.devices).max(1) as u64;
-        let declaration = config.algorithm.declaration();
-        let anneal = if config.anneal_lr { config.total_timesteps.div_ceil(batch).max(1) } else { 0 };
+        let declaration = local.run.algorithm.declaration();
+        let anneal = if local.run.anneal_lr { local.run.total_timesteps.div_ceil(batch).max(1) } else { 0 };
         UpdateParams {
             samples,
             parameters: &self.parameters,
@@ -337,9 +339,9 @@ impl UpdateMemory {
             barrier: &self.barrier,
             num_samples: of.num_samples as u32,
             num_minibatches: of.num_minibatches as u32,
-            num_epochs: config.update_epochs as u32,
-            num_envs: config.num_envs as u32,
-            first_block: (config.rank * config.env_blocks()) as u32,
+            num_epochs: local.run.update_epochs as u32,
+            num_envs: local.num_envs as u32,
+            first_block: (local.rank * local.env_blocks()) as u32,
             devices: of.devices as u32,
             norm_parts: of.norm_parts as u32,
             minibatch_size: (of.sequences() / of.num_minibatches) as u32,
@@ -348,16 +350,17 @@ impl UpdateMemory {
             blocks: of.blocks as u32,
             epoch: 0,
             minibatch: 0,
-            norm_adv: u32::from((declaration.has_statistics)(config)),
-            seed: config.seed.into(),
-            coefficients: declaration.gpu.numbers(config),
-            target_kl: (declaration.gpu.target_kl)(config),
+            norm_adv: u32::from((declaration.has_statistics)(&local.run)),
+            seed: local.run.seed.into(),
+            coefficients: declaration.gpu.numbers(&local.run),
+            target_kl: (declaration.gpu.target_kl)(&local.run),
             adam: Adam {
-                max_grad_norm: config.max_grad_norm,
-                beta1: config.adam_beta1,
-                beta2: config.adam_beta2,
-                eps: config.adam_eps,
-                learning_rate: config.learning_rate,
+                max_grad_norm: local.run.max_grad_norm,
+                beta1: local.run.adam_beta1,
+                beta2: local.run.adam_beta2,
+                eps: local.run.adam_eps,
+                rectified: u64::from(local.run.optimizer == Optimizer::RAdam),
+                learning_rate: local.run.learning_rate,
                 updates: anneal,
             },
         }

@@ -2,7 +2,6 @@
 
 use operant_cuda::plain_struct;
 
-use super::local::Local;
 use crate::config::Config;
 
 plain_struct! {
@@ -71,8 +70,8 @@ plain_struct! {
 
 impl Exploration {
     /// That of a run, of which a device has a part.
-    pub fn of(config: &Local) -> Self {
-        let of_run = (config.algorithm.declaration().exploration)(&config.whole());
+    pub fn of(run: &Config) -> Self {
+        let of_run = (run.algorithm.declaration().exploration)(run);
         Self { start: of_run.start, end: of_run.end, updates: of_run.updates }
     }
 }

@@ -22,12 +22,12 @@ pub const PACK: KernelText = kernel_text!("pack", "fused/pack.cu", [PackParams])
 pub fn rollout_program(
     kernel_env: &KernelEnv,
     network: &Network,
-    config: &Local,
+    local: &Local,
     specialisation: &Specialisation,
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
-    let mut defines = specialisation.defines(network, config, &layout);
-    defines.extend(config.defines());
+    let mut defines = specialisation.defines(network, &local.run, &layout);
+    defines.extend(local.defines());
     ProgramText::of(kernel_env, ROLLOUT, defines)
 }
 
@@ -115,15 +115,15 @@ impl FusedPolicy {
     pub fn new(
         device: &Device,
         kernel_env: &KernelEnv,
-        (network, config): (&Network, &Local),
+        (network, local): (&Network, &Local),
         specialisation: Specialisation,
         weights: Buffer<f32>,
     ) -> Result<Self, LearnError> {
-        let module = device.load(&rollout_program(kernel_env, network, config, &specialisation))?;
+        let module = device.load(&rollout_program(kernel_env, network, local, &specialisation))?;
         let mut rollout = module.function("rollout")?;
         rollout.shared(specialisation.shared)?;
-        let pack = device.load(&pack_program(network, config, &specialisation))?.function("pack")?;
-        let norms = (config.devices > 1).then(|| module.function("rollout_norms")).transpose()?;
+        let pack = device.load(&pack_program(network, &local.run, &specialisation))?.function("pack")?;
+        let norms = (local.devices > 1).then(|| module.function("rollout_norms")).transpose()?;
         Ok(Self { specialisation, rollout, norms, pack, weights, parameters: network.len() })
     }
 

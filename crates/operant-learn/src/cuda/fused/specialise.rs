@@ -5,6 +5,7 @@ use operant_cuda::DeviceProperties;
 
 use crate::LearnError;
 use crate::config::{Activation, Config};
+use crate::cuda::common::local::Local;
 use crate::cuda::common::text::{owned, shape_defines};
 use crate::cuda::fused::tables::{self, run_layers, runs_fused};
 use crate::network::{Input, Network, Outputs};
@@ -328,11 +329,12 @@ impl UpdateSpecialisation {
     /// When the network fits no fused update.
     pub fn new(
         network: &Network,
-        config: &Config,
+        local: impl Into<Local>,
         precision: Precision,
         limits: Limits,
     ) -> Result<Self, LearnError> {
-        let forward = Specialisation::new(network, config, precision, limits)?;
+        let local = local.into();
+        let forward = Specialisation::new(network, &local.run, precision, limits)?;
         let widest = network.architecture.hidden.iter().max().copied().unwrap_or(0);
         if precision == Precision::Tf32 && widest > 64 {
             return Err(too_wide(
@@ -358,7 +360,7 @@ impl UpdateSpecialisation {
         let fits = |warps: usize, weights: usize| weights + of_block(warps) <= limits.shared;
         // Eight warps share weights and add up gradients where every multiprocessor has a tile of theirs. On tensor cores four warps that
         // read weights through the caches are twice as fast as two with weights in shared memory (docs/results/gpu.md).
-        let minibatch = config.num_envs.saturating_mul(config.num_steps) / config.num_minibatches.max(1);
+        let minibatch = local.samples() / local.run.num_minibatches.max(1);
         let wide = minibatch >= 8 * TILE * limits.multiprocessors;
         let [third, fourth] = match precision {
             Precision::F32 => [(2, true), (4, false)],

@@ -22,12 +22,12 @@ pub const UPDATE: KernelText =
 pub fn update_program(
     kernel_env: &KernelEnv,
     network: &Network,
-    config: &Local,
+    local: &Local,
     specialisation: &UpdateSpecialisation,
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
-    let mut defines = specialisation.defines(network, config, &layout);
-    defines.extend(config.defines().chain(config.algorithm.declaration().gpu.defines()));
+    let mut defines = specialisation.defines(network, &local.run, &layout);
+    defines.extend(local.defines().chain(local.run.algorithm.declaration().gpu.defines()));
     ProgramText::of(kernel_env, UPDATE, defines)
 }
 
@@ -47,13 +47,13 @@ impl FusedUpdateSizes {
     /// The sizes of a specialised update in launches of `blocks` blocks.
     pub fn new(
         network: &Network,
-        config: &Local,
+        local: &Local,
         stride: usize,
         of: &UpdateSpecialisation,
         blocks: usize,
     ) -> Self {
         Self {
-            update: UpdateSizes::new(network, config, stride, blocks),
+            update: UpdateSizes::new(network, local, stride, blocks),
             packed_words: of.forward.packed_words,
             transposed_words: of.transposed_words,
             partial: tables::partial_len(network),
@@ -163,11 +163,11 @@ impl FusedUpdate {
         allocator: &Allocator,
         device: &Device,
         kernel_env: &KernelEnv,
-        (network, config): (&Network, &Local),
+        (network, local): (&Network, &Local),
         specialisation: &UpdateSpecialisation,
         stride: usize,
     ) -> Result<Self, LearnError> {
-        let module = device.load(&update_program(kernel_env, network, config, specialisation))?;
+        let module = device.load(&update_program(kernel_env, network, local, specialisation))?;
         let mut grid = LaunchConfig {
             blocks: 1,
             threads: specialisation.threads(),
@@ -175,18 +175,18 @@ impl FusedUpdate {
         };
         let whole = with_shared(&module, "ppo_update", grid)?;
         // Registers, and so the blocks that are resident, may depend on the number of blocks of environments.
-        let at_once = match config.deterministic {
+        let at_once = match local.deterministic {
             true => 1,
             false => whole.blocks_per_multiprocessor(grid.threads, specialisation.shared)? as usize,
         };
         let resident = at_once * device.properties().multiprocessors as usize;
-        let minibatch = UpdateSizes::new(network, config, stride, 1).minibatch();
+        let minibatch = UpdateSizes::new(network, local, stride, 1).minibatch();
         let blocks =
-            config.update_blocks(minibatch, |minibatch| specialisation.blocks(network, minibatch, resident));
+            local.update_blocks(minibatch, |minibatch| specialisation.blocks(network, minibatch, resident));
         grid.blocks = blocks as u32;
-        let sizes = FusedUpdateSizes::new(network, config, stride, specialisation, blocks);
+        let sizes = FusedUpdateSizes::new(network, local, stride, specialisation, blocks);
         // Devices exchange what they have between phases.
-        let cooperative = device.properties().cooperative && config.devices == 1 && blocks <= resident;
+        let cooperative = device.properties().cooperative && local.devices == 1 && blocks <= resident;
         Ok(Self {
             whole,
             gradient: with_shared(&module, "update_gradient", grid)?,

@@ -7,7 +7,6 @@ use super::math::GemmMath;
 use super::products::{Forward, ForwardMemory, GemmMatrix, Inputs, Recall, Weights};
 use super::update::{GemmWeightParams, GemmWeightSizes};
 use crate::LearnError;
-use crate::config::Config;
 use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::graphs::Graphs;
 use crate::cuda::common::horizon::{HorizonParams, HorizonSizes};
@@ -26,13 +25,13 @@ pub const GEMM_ROLLOUT: KernelText =
 pub fn gemm_rollout_program(
     kernel_env: &KernelEnv,
     network: &Network,
-    config: &Local,
+    local: &Local,
     gemm_layout: &GemmLayout,
     norms: usize,
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
-    let mut defines = gemm_layout.rollout_defines(network, config, &layout, norms);
-    defines.extend(config.defines());
+    let mut defines = gemm_layout.rollout_defines(network, &local.run, &layout, norms);
+    defines.extend(local.defines());
     ProgramText::of(kernel_env, GEMM_ROLLOUT, defines)
 }
 
@@ -56,15 +55,15 @@ pub struct GemmRolloutSizes {
 }
 
 impl GemmRolloutSizes {
-    fn new(kernel_env: &KernelEnv, config: &Config, gemm_layout: &GemmLayout, horizon: HorizonSizes) -> Self {
+    fn new(kernel_env: &KernelEnv, local: &Local, gemm_layout: &GemmLayout, horizon: HorizonSizes) -> Self {
         let obs_words = gemm_layout.words(gemm_layout.obs_row());
         Self {
             horizon,
             obs_words,
             rows: gemm_layout.output_rows(),
-            max_truncations: kernel_env.max_truncations(config.num_steps),
-            states: gemm_layout.states.saturating_mul(config.num_envs),
-            indices: gemm_layout.indices.saturating_mul(config.num_envs),
+            max_truncations: kernel_env.max_truncations(local.run.num_steps),
+            states: gemm_layout.states.saturating_mul(local.num_envs),
+            indices: gemm_layout.indices.saturating_mul(local.num_envs),
         }
     }
 
@@ -152,11 +151,11 @@ impl GemmPolicyMemory {
     pub fn new(
         allocator: &Allocator,
         kernel_env: &KernelEnv,
-        config: &Config,
+        local: &Local,
         gemm_layout: &GemmLayout,
         horizon: HorizonSizes,
     ) -> Result<(Self, ForwardMemory), CudaError> {
-        let (n, of) = (config.num_envs, GemmRolloutSizes::new(kernel_env, config, gemm_layout, horizon));
+        let (n, of) = (local.num_envs, GemmRolloutSizes::new(kernel_env, local, gemm_layout, horizon));
         let indices = || Ok([allocator.alloc(of.indices)?, allocator.alloc(of.final_indices())?]);
         let states = || Ok([allocator.alloc(of.states)?, allocator.alloc(of.final_states())?]);
         let own = Self {
@@ -210,14 +209,14 @@ impl GemmPolicy {
         device: &Device,
         stream: &Stream,
         kernel_env: &KernelEnv,
-        (network, config, gemm_layout): (&Network, &Local, GemmLayout),
+        (network, local, gemm_layout): (&Network, &Local, GemmLayout),
         (horizon, (memory, forward)): (HorizonSizes, (GemmPolicyMemory, ForwardMemory)),
         weights: Weights,
     ) -> Result<Self, LearnError> {
-        let n = config.num_envs;
+        let n = local.num_envs;
         let module =
-            device.load(&gemm_rollout_program(kernel_env, network, config, &gemm_layout, horizon.norms))?;
-        let sizes = GemmRolloutSizes::new(kernel_env, config, &gemm_layout, horizon);
+            device.load(&gemm_rollout_program(kernel_env, network, local, &gemm_layout, horizon.norms))?;
+        let sizes = GemmRolloutSizes::new(kernel_env, local, &gemm_layout, horizon);
         for states in memory.states.iter().flatten() {
             states.fill(stream, 0)?;
         }
@@ -238,10 +237,10 @@ impl GemmPolicy {
             step: module.function("gemm_step")?,
             bootstrap: module.function("gemm_bootstrap")?,
             finish: module.function("gemm_finish")?,
-            norms: (config.devices > 1).then(|| module.function("gemm_norms")).transpose()?,
+            norms: (local.devices > 1).then(|| module.function("gemm_norms")).transpose()?,
             pack: module.function("gemm_pack")?,
             sizes,
-            exploration: Exploration::of(config),
+            exploration: Exploration::of(&local.run),
             parameters: network.len(),
             forward: Forward::new(
                 (&device.blas()?, stream),

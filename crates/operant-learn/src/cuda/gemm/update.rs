@@ -21,17 +21,17 @@ use crate::sample::SampleLayout;
 pub const GEMM_UPDATE: KernelText =
     kernel_text!("gemm_update", "gemm/update.cu", [GemmUpdateParams, GemmWeightParams]);
 
-/// `gemm/update.cu` for an environment, a network and the algorithm of `config`.
+/// `gemm/update.cu` for an environment, a network and the algorithm of a run.
 pub fn gemm_update_program(
     kernel_env: &KernelEnv,
     network: &Network,
-    config: &Local,
+    local: &Local,
     gemm_layout: &GemmLayout,
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
-    let loss = &config.algorithm.declaration().gpu;
-    let mut defines = gemm_layout.update_defines(network, config, &layout);
-    defines.extend(config.defines().chain(loss.defines()));
+    let loss = &local.run.algorithm.declaration().gpu;
+    let mut defines = gemm_layout.update_defines(network, &local.run, &layout);
+    defines.extend(local.defines().chain(loss.defines()));
     ProgramText::of(kernel_env, KernelText { loss: loss.text, ..GEMM_UPDATE }, defines)
 }
 
@@ -107,17 +107,17 @@ impl GemmUpdateSizes {
     /// or a parameter.
     pub fn new(
         network: &Network,
-        config: &Local,
+        local: &Local,
         gemm_layout: &GemmLayout,
         stride: usize,
         multiprocessors: usize,
     ) -> Self {
-        let sizes = |blocks| UpdateSizes::new(network, config, stride, blocks);
+        let sizes = |blocks| UpdateSizes::new(network, local, stride, blocks);
         let blocks =
             |minibatch: usize| (2 * multiprocessors).clamp(1, minibatch.max(network.len()).div_ceil(THREADS));
         let rows = gemm_layout.output_rows();
         Self {
-            update: sizes(config.update_blocks(sizes(1).minibatch(), blocks)),
+            update: sizes(local.update_blocks(sizes(1).minibatch(), blocks)),
             weights: GemmWeightSizes::new(network.len(), gemm_layout),
             obs_words: gemm_layout.words(gemm_layout.obs_row()),
             rows,
@@ -239,13 +239,13 @@ impl GemmUpdate {
         allocator: &Allocator,
         (device, stream): (&Device, &Stream),
         kernel_env: &KernelEnv,
-        (network, config, gemm_layout): (&Network, &Local, GemmLayout),
+        (network, local, gemm_layout): (&Network, &Local, GemmLayout),
         stride: usize,
     ) -> Result<Self, LearnError> {
         let multiprocessors = device.properties().multiprocessors as usize;
-        let sizes = GemmUpdateSizes::new(network, config, &gemm_layout, stride, multiprocessors);
+        let sizes = GemmUpdateSizes::new(network, local, &gemm_layout, stride, multiprocessors);
         let (extent, blas) = (sizes.extent(), device.blas()?);
-        let module = device.load(&gemm_update_program(kernel_env, network, config, &gemm_layout))?;
+        let module = device.load(&gemm_update_program(kernel_env, network, local, &gemm_layout))?;
         let grid = LaunchConfig {
             blocks: sizes.update.blocks as u32,
             threads: THREADS as u32,
