@@ -20,6 +20,7 @@ mod faults;
 mod gpu_cli;
 mod gpu_loop;
 mod gpu_round;
+mod init_from;
 mod liveness;
 mod mpi;
 mod names;

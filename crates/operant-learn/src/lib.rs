@@ -23,6 +23,7 @@ pub mod shuffle;
 pub mod snapshot;
 mod state;
 pub mod trained;
+pub mod transfer;
 
 pub use backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 pub use config::{Activation, Config, CoreKind, Encoder, Optimizer, ShuffleKind};
@@ -32,3 +33,4 @@ pub use precision::Precision;
 pub use snapshot::{Dtype, Snapshot, Tensor};
 pub use state::{LearnerState, check_content};
 pub use trained::{ObsNorm, PolicyTensor, TrainedPolicy};
+pub use transfer::Transfer;

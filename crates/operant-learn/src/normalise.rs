@@ -57,6 +57,12 @@ impl RunningNorm {
         self.mean.iter().zip(&self.var).map(|(&mean, &var)| (mean as f32, reciprocal_root(var))).collect()
     }
 
+    /// Statistics of this weight with these values of [`RunningNorm::shift_scale`].
+    pub fn of_shift_scale(shift: &[f32], scale: &[f32], count: f64) -> Self {
+        let var = scale.iter().map(|&scale| (f64::from(scale).powi(-2) - EPSILON).max(0.0));
+        Self { mean: shift.iter().map(|&x| f64::from(x)).collect(), var: var.collect(), count }
+    }
+
     /// `1 / std` of feature 0, for rewards, which keep their mean.
     pub fn scale(&self) -> f32 {
         reciprocal_root(self.var[0])
@@ -114,6 +120,16 @@ impl NormSums {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn statistics_follow_from_shift_and_scale() {
+        let norm = RunningNorm { mean: vec![-3.5, 0.25], var: vec![4.0, 0.0], count: 7.0 };
+        let (shift, scale): (Vec<f32>, Vec<f32>) = norm.shift_scale().into_iter().unzip();
+        let back = RunningNorm::of_shift_scale(&shift, &scale, 7.0);
+        assert_eq!((&back.mean, back.count), (&norm.mean, norm.count));
+        assert!(back.var.iter().zip(&norm.var).all(|(a, b)| (a - b).abs() < 1e-6), "{back:?}");
+        assert_eq!(back.shift_scale(), norm.shift_scale());
+    }
 
     #[test]
     fn merged_parts_equal_the_whole() {

@@ -57,10 +57,15 @@ pub(crate) struct BackendState {
 const MEMORY: &str = "core.state";
 
 /// The tensor of [`BackendState::playing`].
-const PLAYING: &str = "rollout.params";
+pub(crate) const PLAYING: &str = "rollout.params";
 
 /// A tensor of 32-bit words.
-fn words(name: String, dtype: Dtype, shape: Vec<usize>, words: impl IntoIterator<Item = u32>) -> Tensor {
+pub(crate) fn words(
+    name: String,
+    dtype: Dtype,
+    shape: Vec<usize>,
+    words: impl IntoIterator<Item = u32>,
+) -> Tensor {
     Tensor { name, dtype, shape, data: words.into_iter().flat_map(u32::to_le_bytes).collect() }
 }
 
@@ -148,6 +153,15 @@ pub(crate) fn read_norm(snapshot: &Snapshot, name: &str, features: usize) -> Res
     Ok(RunningNorm { mean, var, count: double("count", 1)?[0] })
 }
 
+/// The tensors of running statistics, which [`read_norm`] reads.
+pub(crate) fn norm_tensors(name: &str, norm: &RunningNorm) -> [Tensor; 3] {
+    [
+        doubles(&format!("{name}.mean"), &norm.mean),
+        doubles(&format!("{name}.var"), &norm.var),
+        doubles(&format!("{name}.count"), &[norm.count]),
+    ]
+}
+
 /// A field of the environments' state: its name, type, and how many leaves in a row it spans.
 struct Field {
     name: String,
@@ -207,9 +221,7 @@ impl BackendState {
             first += field.length;
         }
         for (name, norm) in [("norm_obs", &self.obs_norm), ("norm_reward", &self.reward_norm)] {
-            tensors.push(doubles(&format!("{name}.mean"), &norm.mean));
-            tensors.push(doubles(&format!("{name}.var"), &norm.var));
-            tensors.push(doubles(&format!("{name}.count"), &[norm.count]));
+            tensors.extend(norm_tensors(name, norm));
         }
         let discounted = self.discounted.iter().map(|x| x.to_bits());
         tensors.push(words("norm_reward.return".to_owned(), Dtype::F32, vec![environments], discounted));

@@ -5,8 +5,9 @@ use operant_env::{ActionSpace, AnyEnv, EnvSpec, ObsSpace};
 use crate::backend::LearnError;
 use crate::config::Config;
 use crate::network::{Architecture, Network};
-use crate::snapshot::Snapshot;
-use crate::state::{check_content, read_norm, read_params};
+use crate::normalise::RunningNorm;
+use crate::snapshot::{Dtype, Snapshot, Tensor};
+use crate::state::{check_content, norm_tensors, read_norm, read_params, words};
 
 /// A policy and value network with the statistics and bounds that it is used with.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +50,25 @@ pub struct PolicyTensor {
     pub values: Vec<f32>,
 }
 
+/// The names of the arrays of an [`ObsNorm`].
+const SHIFT: &str = "obs_norm.shift";
+const SCALE: &str = "obs_norm.scale";
+
+/// What is wrong with an array that is to replace `own`.
+fn problem_of(own: &PolicyTensor, new: &PolicyTensor) -> Option<String> {
+    if own.shape != new.shape || own.values.len() != new.values.len() {
+        return Some(format!("expected shape {:?}, got {:?}", own.shape, new.shape));
+    }
+    if let Some(number) = new.values.iter().find(|number| !number.is_finite()) {
+        return Some(format!("expected finite numbers, got {number}"));
+    }
+    if own.name == SCALE && new.values.iter().any(|scale| *scale <= 0.0) {
+        return Some("expected reciprocals of standard deviations, above 0".to_owned());
+    }
+    let is_bound = ["action_low", "action_high"].contains(&&*own.name);
+    (is_bound && own.values != new.values).then(|| "the bounds of actions are the environment's".to_owned())
+}
+
 impl TrainedPolicy {
     /// The policy of a snapshot that was trained under `config` in `env`.
     ///
@@ -85,13 +105,69 @@ impl TrainedPolicy {
         };
         let mut tensors: Vec<_> = params.collect();
         if let Some(ObsNorm { shift, scale, .. }) = &self.obs_norm {
-            tensors.push(vector("obs_norm.shift", shift.clone()));
-            tensors.push(vector("obs_norm.scale", scale.clone()));
+            tensors.push(vector(SHIFT, shift.clone()));
+            tensors.push(vector(SCALE, scale.clone()));
         }
         if let Some((low, high)) = self.action_bounds() {
             tensors.push(vector("action_low", low));
             tensors.push(vector("action_high", high));
         }
+        tensors
+    }
+
+    /// The same policy with other values of all its [`TrainedPolicy::tensors`].
+    ///
+    /// # Errors
+    /// What is wrong with each: arrays that are missing, unknown or of another shape, and values that no policy has.
+    pub fn with_tensors(&self, given: &[PolicyTensor]) -> Result<Self, String> {
+        let own = self.tensors();
+        let unknown = given.iter().filter(|given| own.iter().all(|own| own.name != given.name));
+        let mut problems: Vec<String> =
+            unknown.map(|given| format!("{} is not one of the policy's arrays", given.name)).collect();
+        let mut policy = self.clone();
+        for own in &own {
+            let Some(new) = given.iter().find(|given| given.name == own.name) else {
+                problems.push(format!("{} is missing", own.name));
+                continue;
+            };
+            match problem_of(own, new) {
+                Some(problem) => problems.push(format!("{}: {problem}", own.name)),
+                None => policy.set(new),
+            }
+        }
+        if problems.is_empty() { Ok(policy) } else { Err(problems.join("; ")) }
+    }
+
+    /// Replaces an array by one of its name and shape.
+    fn set(&mut self, new: &PolicyTensor) {
+        if let Some(spec) = self.network.tensors.iter().find(|spec| spec.name == new.name) {
+            self.params[spec.range()].copy_from_slice(&new.values);
+        }
+        if let Some(norm) = &mut self.obs_norm {
+            match &*new.name {
+                SHIFT => norm.shift.clone_from(&new.values),
+                SCALE => norm.scale.clone_from(&new.values),
+                _ => {}
+            }
+        }
+    }
+
+    /// Its tensors as a snapshot has them: parameters, and the statistics of observations, which are `statistics` (`norm_obs.*` of its
+    /// checkpoint) unless they give other arrays than the policy has.
+    pub fn snapshot_tensors(&self, statistics: &[Tensor]) -> Vec<Tensor> {
+        let params = self.network.tensors.iter().map(|spec| {
+            let bits = self.params[spec.range()].iter().map(|x| x.to_bits());
+            words(format!("params.{}", spec.name), Dtype::F32, spec.shape.clone(), bits)
+        });
+        let mut tensors: Vec<Tensor> = params.collect();
+        let Some(ObsNorm { shift, scale, .. }) = &self.obs_norm else { return tensors };
+        let snapshot = Snapshot { tensors: statistics.to_vec(), ..Snapshot::default() };
+        let norm = read_norm(&snapshot, "norm_obs", shift.len());
+        let norm = norm.unwrap_or_else(|_| RunningNorm::new(shift.len()));
+        let own = norm.shift_scale().into_iter();
+        let is_own = own.eq(shift.iter().copied().zip(scale.iter().copied()));
+        let norm = if is_own { norm } else { RunningNorm::of_shift_scale(shift, scale, norm.count) };
+        tensors.extend(norm_tensors("norm_obs", &norm));
         tensors
     }
 

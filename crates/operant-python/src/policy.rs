@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use numpy::{
-    Element, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArrayDyn, PyReadwriteArray1, PyUntypedArray,
-    PyUntypedArrayMethods,
+    Element, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArray1,
+    PyUntypedArray, PyUntypedArrayMethods,
 };
 use operant_env::{ActionSpace, ObsSpace};
+use operant_learn::PolicyTensor;
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 use operant_run::{SavedPolicy, export};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -30,7 +31,7 @@ const BLOCK: usize = 64;
 /// A trained policy.
 #[pyclass(module = "operant._core", frozen)]
 pub struct Policy {
-    saved: SavedPolicy,
+    pub(crate) saved: SavedPolicy,
     pub(crate) inference: Inference,
     threads: usize,
     /// Made by the first call that has enough rows; unused in a forked child, which has none of its threads.
@@ -71,9 +72,7 @@ impl Policy {
             .map_err(|failed| error(&failed))
         })?;
         let usable = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = if threads == 0 { usable } else { threads };
-        let inference = Inference::new(saved.policy.clone());
-        Ok(Policy { saved, inference, threads, pool: OnceLock::new(), process: std::process::id() })
+        Ok(Policy::of(saved, if threads == 0 { usable } else { threads }))
     }
 
     /// Its description: run, checkpoint, steps, options of the environment and warnings.
@@ -101,6 +100,22 @@ impl Policy {
     fn tensors<'py>(&self, py: Python<'py>) -> Vec<(String, Vec<usize>, Bound<'py, PyArray1<f32>>)> {
         let tensors = self.saved.policy.tensors().into_iter();
         tensors.map(|t| (t.name, t.shape, PyArray1::from_vec(py, t.values))).collect()
+    }
+
+    /// The same policy with other values of all its [`Policy::tensors`].
+    fn with_tensors(&self, tensors: Vec<(String, Vec<usize>, PyReadonlyArray1<'_, f32>)>) -> PyResult<Self> {
+        let tensor = |(name, shape, values): (_, _, PyReadonlyArray1<'_, f32>)| {
+            Ok(PolicyTensor { name, shape, values: values.as_slice()?.to_vec() })
+        };
+        let tensors: PyResult<Vec<_>> = tensors.into_iter().map(tensor).collect();
+        let saved = self.saved.with_tensors(&tensors?).map_err(|failed| error(&failed))?;
+        Ok(Policy::of(saved, self.threads))
+    }
+
+    /// Whether its arrays are no longer those of its checkpoint.
+    #[getter]
+    fn is_changed(&self) -> bool {
+        self.saved.is_changed
     }
 
     /// Numbers of state that it carries from step to step: 0 without memory.
@@ -185,6 +200,11 @@ impl Policy {
 }
 
 impl Policy {
+    fn of(saved: SavedPolicy, threads: usize) -> Self {
+        let inference = Inference::new(saved.policy.clone());
+        Policy { saved, inference, threads, pool: OnceLock::new(), process: std::process::id() }
+    }
+
     fn export(
         &self,
         py: Python<'_>,

@@ -14,8 +14,8 @@ use operant_run::config::{self, EnvFacts, Requested};
 use operant_run::eval::{self, EvalTarget};
 use operant_run::progress::{Announcer, Bar, Lines, Progress, Tick};
 use operant_run::{
-    CommandLine, Device, ErrorKind, ExitReason, Job, Log, Outcome, Resume, RunResult, Signals, Trust, device,
-    runs, sinks,
+    CommandLine, Device, ErrorKind, ExitReason, InitialWeights, Job, Log, Outcome, Resume, RunResult,
+    Signals, Trust, device, runs, sinks,
 };
 use pyo3::exceptions::{
     PyException, PyFileNotFoundError, PyFloatingPointError, PyKeyboardInterrupt, PyOSError, PyRuntimeError,
@@ -25,6 +25,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
 use crate::guarded;
+use crate::policy::Policy;
 use crate::world::Asked;
 
 /// Poll interval for Ctrl-C.
@@ -95,6 +96,9 @@ fn configure(
         (None, None) => device::find(registry, "")?,
     };
     let facts = EnvFacts::of(&env.spec(), registry);
+    if let Some(resume) = &resume {
+        resume.expect_own_weights(line)?;
+    }
     let resumed = resume.as_ref().map(|resume| (resume.name(), resume.config()));
     let requested = config::requested(facts, line, resumed)?;
     Ok((env, resume, requested))
@@ -272,11 +276,12 @@ impl Control {
     }
 }
 
-/// Trains, or continues the run `resume`, up to the steps `until`. `progress` is `bar`, `lines` or none.
+/// Trains, or continues the run `resume`, up to the steps `until`. `progress` is `bar`, `lines` or none. A new run begins with the weights
+/// of the policy `weights`, if there is one.
 ///
 /// Returns the run's directory and the name of the signal that stopped it, or raises what stopped it, once its checkpoint is saved.
 #[pyfunction]
-#[pyo3(signature = (env, settings, *, env_options, config, resume, on_update, progress, control, until=None, trust=false))]
+#[pyo3(signature = (env, settings, *, env_options, config, resume, on_update, progress, control, until=None, trust=false, weights=None))]
 #[allow(clippy::too_many_arguments)] // the keywords of operant.train
 pub fn train(
     py: Python<'_>,
@@ -290,13 +295,18 @@ pub fn train(
     control: &Control,
     until: Option<u64>,
     trust: bool,
+    weights: Option<PyRef<'_, Policy>>,
 ) -> PyResult<(PathBuf, Option<&'static str>)> {
     let started = Instant::now();
     let (registry, env) = match env.map(Asked::find) {
         Some((registry, name)) => (registry, Some(name)),
         None => (crate::registry(), None),
     };
-    let line = command_line(settings, env_options, config)?;
+    let mut line = command_line(settings, env_options, config)?;
+    if let Some(policy) = weights {
+        let weights = InitialWeights::of_policy(&policy.saved).map_err(|e| error(&e))?;
+        line.weights = Some(Arc::new(weights));
+    }
     let (env, resume, requested) = guarded(|| {
         configure(&registry, env.as_deref(), resume.as_deref(), trust, &line).map_err(|e| error(&e))
     })?;

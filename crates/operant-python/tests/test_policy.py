@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -194,6 +195,53 @@ def test_a_policy_pickles_with_its_draws(policies):
     policy(obs, deterministic=False)
     copy = pickle.loads(pickle.dumps(policy))
     np.testing.assert_array_equal(copy(obs, deterministic=False), policy(obs, deterministic=False))
+
+
+class Tensor:
+    """An array as PyTorch has it: it must be detached and copied to the host first."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def detach(self):
+        return SimpleNamespace(cpu=lambda: self.array)
+
+
+@pytest.mark.parametrize("env", ["pendulum", "cartpole"])
+def test_a_policy_acts_with_the_arrays_that_it_is_given(policies, env):
+    policy, before = operant.load(policies[env].path), policies[env].state_dict()
+    rng = np.random.default_rng(1)
+    factors = {name: 1 if name.startswith("action_") else rng.uniform(0.5, 1.5, array.shape) for name, array in before.items()}
+    changed = {name: (array * factors[name]).astype(np.float32) for name, array in before.items()}
+    policy.load_state_dict({name: Tensor(array) for name, array in changed.items()})
+    obs = observations(policy, 333)
+    for copy in (policy, pickle.loads(pickle.dumps(policy))):
+        assert repr(copy).endswith(", changed)")
+        for name, array in copy.state_dict().items():
+            np.testing.assert_array_equal(array, changed[name], name)
+        np.testing.assert_array_equal(copy(obs), policy(obs))
+    for ours, theirs in zip(policy.evaluate(obs), numpy_forward(policy, obs), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5 * np.abs(theirs).max())
+    assert not np.array_equal(policy.evaluate(obs)[0], policies[env].evaluate(obs)[0])
+
+
+def test_arrays_that_do_not_fit_are_refused(policies):
+    policy = operant.load(policies["pendulum"].path)
+    before = policy.state_dict()
+    bias = before["policy.bias"]
+    for change, says in [
+        ({"policy.bias": None}, "policy.bias is missing"),
+        ({"head.bias": bias}, "head.bias is not one of the policy's arrays"),
+        ({"policy.bias": np.zeros(2)}, r"policy.bias: expected shape \[1\], got \[2\]"),
+        ({"policy.bias": bias * np.nan}, "policy.bias: expected finite numbers, got NaN"),
+        ({"action_low": before["action_low"] - 1}, "action_low: the bounds of actions are the environment's"),
+        ({"obs_norm.scale": -before["obs_norm.scale"]}, "obs_norm.scale: expected reciprocals"),
+    ]:
+        given = {name: array for name, array in {**before, **change}.items() if array is not None}
+        with pytest.raises(ValueError, match=says):
+            policy.load_state_dict(given)
+    assert all(np.array_equal(array, before[name]) for name, array in policy.state_dict().items())
+    assert repr(policy).endswith("')")
 
 
 def test_a_forked_child_acts(policies):

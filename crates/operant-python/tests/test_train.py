@@ -124,6 +124,45 @@ def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped():
         assert resumed.result[name] == whole.result[name]
 
 
+def test_a_run_begins_with_the_weights_of_a_run_a_checkpoint_or_a_policy(place, caplog):
+    first = short(name="first", hidden=[8], norm_obs=True)
+    for number, source in enumerate([first, "first", Path("runs/first"), "first@8192", first.result["checkpoint"], first.policy]):
+        with caplog.at_level(logging.INFO, "operant"):
+            begun = short(name=f"begun-{number}", init_from=source, seed=number, num_envs=32, total_timesteps=4096)
+        assert "weights: from first at step 8192" in caplog.messages
+        assert begun.result["config"]["hidden"] == [8] and begun.result["config"]["num_envs"] == 32
+        assert begun.result["config"]["init_from"] == first.result["checkpoint"]
+        assert weights(SimpleNamespace(policy=operant.load(f"{begun.name}@0"))) == weights(first)
+        caplog.clear()
+
+
+def test_a_run_begins_with_arrays_that_a_policy_was_given():
+    policy = short(name="first", hidden=[8], norm_obs=True).policy
+    changed = {name: array * np.float32(0.75) for name, array in policy.state_dict().items()}
+    policy.load_state_dict(changed)
+    begun = short(name="begun", init_from=policy, total_timesteps=4096)
+    for name, array in operant.load("begun@0").state_dict().items():
+        # Statistics are kept as variances.
+        np.testing.assert_allclose(array, changed[name], rtol=1e-6 if name == "obs_norm.scale" else 0, err_msg=name)
+    assert begun.result["config"]["init_from"].endswith(", changed by the program")
+    assert operant.resume("begun", total_timesteps=8192).result["env_steps"] == 8192
+
+
+def test_weights_that_do_not_fit_leave_nothing(place):
+    first = short(name="first", hidden=[8])
+    for source, settings, says in [
+        (first, {"hidden": [9]}, r"hidden = \[9\] cannot begin with the weights of first at step 8192"),
+        (first.policy, {"algorithm": "pqn"}, 'algorithm = "pqn" cannot begin with the weights'),
+        ("frist", {}, 'no run "frist"'),
+        ("first@9", {}, "nearest: first@8192"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            short(name="x", init_from=source, **settings)
+        assert not (place / "runs" / "x").exists()
+    with pytest.raises(ValueError, match="continues with its own weights, and init_from sets others"):
+        operant.resume("first", init_from="first")
+
+
 def test_ctrl_c_raises_after_the_checkpoint():
     def interrupt(record):
         if record["update"] == 5:

@@ -419,7 +419,7 @@ mod tests {
         set.extend(more);
         let set = set.into_iter().map(str::to_owned).collect();
         let flags = vec![("run_dir", "--run-dir", dir.display().to_string())];
-        let line = CommandLine { config: None, set, flags };
+        let line = CommandLine { set, flags, ..CommandLine::default() };
         let saved = resume.as_ref().map(|resume| (resume.name(), resume.config()));
         let requested = config::requested(EnvFacts::of(&env.spec(), &registry), &line, saved)?;
         let job = Job { resume, ..Job::new(requested) };
@@ -459,6 +459,23 @@ mod tests {
             trained(&dir(name), then, 4, &[], true).expect("resumed");
             assert_eq!(snapshot(&dir(name)), snapshot(&dir("one")), "{name}");
         }
+    }
+
+    #[test]
+    fn several_processes_begin_with_the_weights_of_another_run() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let dir = |name: &str| scratch.path().join(name);
+        trained(&dir("source"), 1, 1, &["norm_obs=true"], false).expect("trained");
+        let source = format!("init_from={}", dir("source/run").display());
+        let more = ["seed=7", &source];
+        trained(&dir("one"), 1, 1, &more, false).expect("trained");
+        trained(&dir("two"), 2, 1, &more, false).expect("trained");
+        assert_eq!(snapshot(&dir("two")), snapshot(&dir("one")));
+        let begun = checkpoint::load(&dir("two/run/checkpoints/step_000000000000")).expect("loaded").snapshot;
+        let params = |snapshot: Snapshot| -> Vec<_> {
+            snapshot.tensors.into_iter().filter(|tensor| tensor.name.starts_with("params.")).collect()
+        };
+        assert_eq!(params(begun), params(snapshot(&dir("source"))));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use operant_learn::EvalActions;
 use serde::Serialize;
 
 use crate::checkpoint::{self, Checkpoint};
-use crate::config::Requested;
+use crate::config::{self, Requested};
 use crate::device::{self, Built};
 use crate::dir;
 use crate::error::{Error, Result};
@@ -43,7 +43,13 @@ impl EvalTarget {
 }
 
 impl EvalTarget {
-    /// Finds a checkpoint: by its path, or as the latest checkpoint of a run (by name under `parent`, or by path).
+    /// Whether `what` names a run, or one of its steps.
+    pub fn is_run(parent: &Path, what: &str) -> bool {
+        with_step(parent, what).is_ok_and(|(run, _)| dir::find(parent, run).is_ok())
+    }
+
+    /// Finds a checkpoint: by its path, or as the latest checkpoint of a run (by name under `parent`, or by path), or with `RUN@STEP`
+    /// that at a step.
     ///
     /// # Errors
     /// When there is none, or it cannot be read.
@@ -54,6 +60,7 @@ impl EvalTarget {
             let run = path.parent().and_then(Path::parent).map_or_else(String::new, dir::name_of);
             return Ok(EvalTarget { run, checkpoint: checkpoint::load(&path)?, path, warnings: Vec::new() });
         }
+        let (what, step) = with_step(parent, what)?;
         let run = dir::find(parent, what)?;
         let checkpoints = run.join("checkpoints");
         if !checkpoints.is_dir() || checkpoint::steps(&checkpoints)?.is_empty() {
@@ -63,10 +70,42 @@ impl EvalTarget {
                     "if it is training, `operant checkpoint {what}` saves one now; otherwise `operant train --resume {what}` starts it again from step 0"
                 )));
         }
+        if let Some(step) = step {
+            let path = at_step(&checkpoints, what, step)?;
+            let (run, checkpoint) = (dir::name_of(&run), checkpoint::load(&path)?);
+            return Ok(EvalTarget { run, checkpoint, path, warnings: Vec::new() });
+        }
         let loaded = checkpoint::load_latest(&checkpoints)?;
         let warnings = loaded.warnings();
         Ok(EvalTarget { run: dir::name_of(&run), path: loaded.path, checkpoint: loaded.checkpoint, warnings })
     }
+}
+
+/// The run and the step of `RUN@STEP`; a run whose path has an @ itself comes first.
+fn with_step<'a>(parent: &Path, what: &'a str) -> Result<(&'a str, Option<u64>)> {
+    let parts = what.rsplit_once('@').filter(|(_, step)| !step.contains('/'));
+    let Some((run, step)) = parts.filter(|_| dir::locate(parent, what).is_none()) else {
+        return Ok((what, None));
+    };
+    let number = config::whole(step).ok_or_else(|| {
+        Error::usage(format!("\"{step}\" in {what} is not a step"))
+            .remedy(format!("give the step of a checkpoint, such as {run}@200704 or {run}@2e5"))
+    })?;
+    Ok((run, Some(number)))
+}
+
+/// The checkpoint of a run at this step.
+fn at_step(checkpoints: &Path, run: &str, step: u64) -> Result<PathBuf> {
+    let all = checkpoint::steps(checkpoints)?;
+    let next = all.partition_point(|(at, _)| *at < step);
+    if let Some((_, path)) = all.get(next).filter(|(at, _)| *at == step) {
+        return Ok(path.clone());
+    }
+    let nearest = all[next.saturating_sub(1)..].iter().take(1 + usize::from(next > 0));
+    let nearest: Vec<String> = nearest.map(|(at, _)| format!("{run}@{at}")).collect();
+    Err(Error::usage(format!("run {run} has no checkpoint at step {step}"))
+        .at(checkpoints.display().to_string())
+        .remedy(format!("the nearest: {}", nearest.join(", "))))
 }
 
 /// By its name or, for a copy under another name, by its files.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use operant_env::{AnyEnv, Registry};
-use operant_learn::TrainedPolicy;
+use operant_learn::{PolicyTensor, Tensor, TrainedPolicy};
 
 use crate::config::{self, CommandLine, EnvFacts};
 use crate::device;
@@ -29,6 +29,12 @@ pub struct SavedPolicy {
     pub env_options: operant_env::EnvOptions,
     /// The run's seed.
     pub seed: u64,
+    /// The run's configuration, TOML text.
+    pub config: String,
+    /// The statistics of observations, `norm_obs.*`, as the checkpoint has them.
+    pub statistics: Vec<Tensor>,
+    /// Whether its arrays are no longer those of the checkpoint.
+    pub is_changed: bool,
     /// Errors of damaged checkpoints that were skipped.
     pub warnings: Vec<String>,
 }
@@ -67,6 +73,36 @@ impl SavedPolicy {
             .map_err(|error| at(error.into()))?;
         let (env_steps, env_options) = (checkpoint.env_steps, settings.env_options);
         let seed = settings.learner.seed;
-        Ok(SavedPolicy { run, path, env_steps, policy, env, env_options, seed, warnings })
+        let (config, tensors) = (checkpoint.config, checkpoint.snapshot.tensors);
+        let statistics = tensors.into_iter().filter(|tensor| tensor.name.starts_with("norm_obs.")).collect();
+        Ok(SavedPolicy {
+            run,
+            path,
+            env_steps,
+            policy,
+            env,
+            env_options,
+            seed,
+            config,
+            statistics,
+            is_changed: false,
+            warnings,
+        })
+    }
+
+    /// The same policy with these arrays, under the names and with the shapes of [`TrainedPolicy::tensors`].
+    ///
+    /// # Errors
+    /// Usage with each array that is missing, unknown or of another shape.
+    pub fn with_tensors(&self, tensors: &[PolicyTensor]) -> Result<Self> {
+        let policy = self.policy.with_tensors(tensors).map_err(|problem| {
+            Error::usage(problem).remedy("give the arrays of state_dict() of a policy of this network")
+        })?;
+        Ok(SavedPolicy { is_changed: self.is_changed || policy != self.policy, policy, ..self.clone() })
+    }
+
+    /// Its weights and statistics of observations, as a checkpoint has them.
+    pub(crate) fn weights(&self) -> Vec<Tensor> {
+        self.policy.snapshot_tensors(&self.statistics)
     }
 }

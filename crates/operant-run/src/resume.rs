@@ -7,6 +7,7 @@ use operant_env::{AnyEnv, Registry};
 use operant_metrics::RunFile;
 
 use crate::checkpoint::{self, Checkpoint};
+use crate::config::CommandLine;
 use crate::device;
 use crate::dir::{self, RunDir};
 use crate::error::{Error, Result};
@@ -98,6 +99,22 @@ impl Resume {
         Err(Error::usage(format!("run {} trains {own}, not {env}", self.name()))
             .at(self.dir.path().display().to_string())
             .remedy(format!("resume it with `operant train {own} --resume {}`", self.name())))
+    }
+
+    /// Refuses a command that gives a resumed run other weights.
+    ///
+    /// # Errors
+    /// Usage, if it sets `init_from`.
+    pub fn expect_own_weights(&self, line: &CommandLine) -> Result<()> {
+        let is_assigned =
+            line.set.iter().any(|set| set.split('=').next().is_some_and(|key| key.trim() == "init_from"));
+        if !is_assigned && line.weights.is_none() && line.flags.iter().all(|(key, ..)| *key != "init_from") {
+            return Ok(());
+        }
+        let what = format!("run {} continues with its own weights, and --init-from sets others", self.name());
+        Err(Error::usage(what)
+            .at("--init-from")
+            .remedy("leave --init-from out; `operant train ENV --init-from RUN` starts a new run"))
     }
 
     /// Name of the device that trained it last; None if it is not recorded.

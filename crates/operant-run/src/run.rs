@@ -120,9 +120,15 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         resume.expect_env(&requested.settings.environment)?;
         requested = requested.resuming(&resume.config, resume.name())?;
     }
+    let has_checkpoint = resume.as_ref().is_some_and(|resume| resume.checkpoint.is_some());
+    let weights = if has_checkpoint { None } else { requested.weights()? };
     let before = resume.as_ref().and_then(Resume::trained_on);
     let (built, device) = device::start(&requested, before.as_deref(), make_backend)?;
     let Built { mut backend, settings, applied, world } = built;
+    let of_weights = match &weights {
+        Some(weights) => weights.load_into(&mut *backend)?,
+        None => Vec::new(),
+    };
     let saved_config = settings.to_saved_toml();
     let mut home = OpenRun::open(resume, &settings)?;
     let _logging = log.open(home.dir.log());
@@ -140,7 +146,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     signals.begin();
     let RunOutputs { publisher, state_file, problems } =
         start.show(sinks, ring_dir, progress.announcer(), state.env_steps);
-    let notices = start.notices(problems);
+    let notices = start.notices(of_weights, problems);
     tracing::info!(
         seed = settings.learner.seed,
         env = settings.environment,
@@ -179,7 +185,9 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
             "the run has taken its {steps} steps already; --steps N with a larger N continues it"
         ));
     }
-    let exit_reason = training.run();
+    // With a checkpoint it can resume where the source of its weights is gone.
+    let saved = if weights.is_some() { training.save(None) } else { Ok(()) };
+    let exit_reason = saved.and_then(|()| training.run());
     training.progress.finish();
     let outcome = exit_reason
         .and_then(|exit_reason| finish(&mut training, dir, &device, exit_reason))

@@ -194,8 +194,8 @@ impl Start<'_> {
         }
     }
 
-    /// The notices at the start, in order: the run's directory, what was chosen for it, and what failed.
-    pub fn notices(&self, problems: Vec<Notice>) -> Vec<Notice> {
+    /// The notices at the start, in order: the run's directory, its weights, what was chosen for it, and what failed.
+    pub fn notices(&self, weights: Vec<Notice>, problems: Vec<Notice>) -> Vec<Notice> {
         let Self { home, settings, device, backend, applied, .. } = self;
         let dir = &home.dir;
         let begun = match &home.checkpoint {
@@ -206,6 +206,7 @@ impl Start<'_> {
             None => format!("run {} in {}", dir.name(), dir.path().display()),
         };
         let mut notices = vec![Notice::Note(format!("{begun}: {}", self.description()))];
+        notices.extend(weights);
         if let Some(reason) = &device.reason {
             notices.push(Notice::Note(format!("device: {}; {reason}", device.name)));
         }

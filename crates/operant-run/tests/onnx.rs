@@ -90,6 +90,9 @@ fn saved(
     let params = init_params(&network, 3).iter().map(|x| 3.0 * x).collect();
     let policy = TrainedPolicy { env: "test".to_owned(), obs, actions, masked, network, params, obs_norm };
     SavedPolicy {
+        config: String::new(),
+        statistics: Vec::new(),
+        is_changed: false,
         run: "test".to_owned(),
         path: "test".into(),
         env_steps: 1,

@@ -127,7 +127,7 @@ impl Environment {
         let line = CommandLine {
             config: spec.config.clone(),
             set: set.chain([format!("device={device}"), "csv=true".to_owned()]).collect(),
-            flags: Vec::new(),
+            ..CommandLine::default()
         };
         let mut found =
             Self { name: name.to_owned(), env, facts, line, steps: 0, batch: 0, config: String::new() };

@@ -171,7 +171,7 @@ impl Task {
             set.push(format!("name={name}"));
         }
         let run_dir = ("run_dir", "--run-dir", place.runs.display().to_string());
-        let line = CommandLine { config: None, set, flags: vec![run_dir] };
+        let line = CommandLine { set, flags: vec![run_dir], ..CommandLine::default() };
         let saved =
             resume.as_ref().map_or(("the sweep", &*self.config), |resume| (resume.name(), resume.config()));
         let requested = config::requested(place.facts.clone(), &line, Some(saved))?;

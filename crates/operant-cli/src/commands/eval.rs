@@ -14,8 +14,8 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A run's name or path (its latest checkpoint is played), or the path of a checkpoint
-    #[arg(value_name = "RUN|CHECKPOINT")]
+    /// A run's name or path (its latest checkpoint is played, or with @STEP that at a step), or the path of a checkpoint
+    #[arg(value_name = "RUN[@STEP]|CHECKPOINT")]
     run: String,
     /// Episodes to play
     #[arg(long, value_name = "N", default_value = "100", allow_negative_numbers = true)]

@@ -12,8 +12,8 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A run's name or path (its latest checkpoint is exported), or the path of a checkpoint
-    #[arg(value_name = "RUN|CHECKPOINT")]
+    /// A run's name or path (its latest checkpoint is exported, or with @STEP that at a step), or the path of a checkpoint
+    #[arg(value_name = "RUN[@STEP]|CHECKPOINT")]
     run: String,
     /// Write an ONNX model
     #[arg(long, value_name = "FILE")]

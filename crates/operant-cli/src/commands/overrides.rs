@@ -96,7 +96,8 @@ impl clap::FromArgMatches for Overrides {
         };
         let config = matches.get_one("config").cloned();
         let set = matches.get_many("set").unwrap_or_default().cloned().collect();
-        Ok(Self { line: CommandLine { config, set, flags: keys().filter_map(given).collect() } })
+        let flags = keys().filter_map(given).collect();
+        Ok(Self { line: CommandLine { config, set, flags, ..CommandLine::default() } })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -15,6 +15,7 @@ use operant_env::{AnyEnv, EnvOptions, Registry};
 use operant_learn::EvalActions;
 use operant_learn::cpu::inference::Inference;
 use operant_run::config::{self, EnvFacts};
+use operant_run::eval::EvalTarget;
 use operant_run::{CommandLine, Error, ErrorKind, SavedPolicy, device, dir, world};
 
 use self::episodes::{Agent, Outcome, Tile};
@@ -31,7 +32,7 @@ const CANDIDATES: u32 = 100;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A run's name or path (plays its latest checkpoint), a checkpoint's path, or an environment's name (random actions)
+    /// A run's name or path (plays its latest checkpoint, or with @STEP that at a step), a checkpoint's path, or an environment's name (random actions)
     #[arg(value_name = "RUN|ENV")]
     what: String,
     /// Act with the arrow keys and digits
@@ -171,7 +172,7 @@ fn check_picture(env: &dyn AnyEnv) -> Result<(), Error> {
 fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<Cast> {
     let what = &args.what;
     // A run may have a colon in its name.
-    let is_run = || config::run_dir(registry.known(), line).is_ok_and(|runs| dir::find(&runs, what).is_ok());
+    let is_run = || config::run_dir(registry.known(), line).is_ok_and(|runs| EvalTarget::is_run(&runs, what));
     let found = match registry.find(what) {
         Ok(env) => Ok(Arc::clone(env)),
         Err(_) if world::is_file(what) || (world::is_python(what) && !is_run()) => {
@@ -200,7 +201,7 @@ fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<
         Err(unknown) => unknown,
     };
     let parent = config::run_dir(registry.known(), line)?;
-    if !Path::new(&args.what).is_dir() && dir::find(&parent, &args.what).is_err() {
+    if !Path::new(&args.what).is_dir() && !EvalTarget::is_run(&parent, &args.what) {
         let hint = unknown.nearest.map_or_else(String::new, |name| format!(" (did you mean \"{name}\"?)"));
         let what = format!("no environment or run is named \"{}\"{hint}", args.what);
         let remedy = "`operant envs` lists the environments, `operant runs` the runs; --run-dir sets the directory of the runs";

@@ -61,6 +61,7 @@ Examples:
   operant train pendulum --set learning_rate=0.002 --set hidden=128,128
   operant train minatar_breakout --set env.sticky_action_prob=0 --name plain
   operant train --resume plain --steps 2e7
+  operant train acrobot --init-from plain@200704   starts from its weights
   operant train mine.py:Treasure                a class with @operant.world
   operant train gym:LunarLander-v3              a Gymnasium environment
   operant train gym:ALE/Pong-v5 --preset atari
@@ -84,6 +85,12 @@ device lacks, it is overridden. Presets have thousands of environments on a GPU
 and few on the CPU. A run can resume on another device: the state and the
 settings are the same, the roundings differ. auto leaves a resumed run on its
 kind of device.
+
+Weights of another run: --init-from takes what `operant eval` takes, RUN[@STEP]
+or a checkpoint. algorithm, norm_obs, clip_obs and the network's settings come
+from it unless they are set here; another value than its own is refused. Nothing
+else is taken: moments, counters and random streams are new. Layers for other
+observations or actions are new too, and the start of the run names them.
 
 Steps: a run trains for whole updates of num_envs x num_steps environment steps,
 so --steps is rounded up to the next of them.
@@ -230,6 +237,7 @@ fn configure(
     let facts = EnvFacts::of(&env.spec(), registry);
     if let Some(resume) = &resume {
         resume.expect_env(&facts.name)?;
+        resume.expect_own_weights(&line)?;
     }
     let resumed = resume.as_ref().map(|resume| (resume.name(), resume.config()));
     let requested = config::requested(facts, &line, resumed)?;

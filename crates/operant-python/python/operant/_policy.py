@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import warnings
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -88,10 +89,11 @@ class Policy:
         actions = policy(obs)
 
     Observations are normalised and actions clipped as in training. A pickled policy is the path of its checkpoint, which must
-    still exist when it is loaded again.
+    still exist when it is loaded again, and the arrays of `load_state_dict`, if it was called.
 
     Args:
-        run: A run, or its name or directory (its latest checkpoint is loaded), or the directory of a checkpoint.
+        run: A run, or its name or directory (its latest checkpoint is loaded, and with "NAME@STEP" that at a step), or the directory of a
+            checkpoint.
         run_dir: The directory that holds the runs, if `run` is a name; by default ./runs.
         seed: Seed of the draws of `deterministic=False`; random for none.
         threads: Threads that share the rows of large batches; 0 for all CPUs that the process may use. No result depends on it.
@@ -231,6 +233,22 @@ class Policy:
         """Every array that computes an action, under the names of `to_torch().state_dict()`. Weights are `(outputs, inputs)`."""
         return {name: values.reshape(shape) for name, shape, values in self._core.tensors()}
 
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Replaces every array that computes an action; the policy then acts with them, and `operant.train(env, init_from=policy)` begins
+        with them.
+
+            module = policy.to_torch()                  # train it, for example on demonstrations
+            policy.load_state_dict(module.state_dict())
+
+        Args:
+            state: An array for each name of `state_dict()`: NumPy arrays, or tensors of PyTorch on any device.
+
+        Raises:
+            ValueError: A name is missing or unknown, or an array has another shape or a number that is not finite; nothing was replaced.
+        """
+        arrays = {str(name): _array(value) for name, value in state.items()}
+        self._core = self._core.with_tensors([(name, list(a.shape), a.reshape(-1)) for name, a in arrays.items()])
+
     def to_torch(self) -> ActorCritic:
         """The policy as a `torch.nn.Module`, with normalisation and bounds. Needs PyTorch."""
         try:
@@ -313,16 +331,26 @@ class Policy:
         return np.ascontiguousarray(array, np.int8).reshape(count, choices)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (os.fspath(self.path), self._seed, self._threads, self._draws)
+        changed = self.state_dict() if self._core.is_changed else None
+        return _unpickled, (os.fspath(self.path), self._seed, self._threads, self._draws, changed)
 
     def __repr__(self) -> str:
-        return f"operant.Policy({os.fspath(self.path)!r})"
+        return f"operant.Policy({os.fspath(self.path)!r}{', changed' if self._core.is_changed else ''})"
 
 
-def _unpickled(path: str, seed: int, threads: int, draws: int) -> Policy:
+def _unpickled(path: str, seed: int, threads: int, draws: int, changed: Mapping[str, Array] | None = None) -> Policy:
     policy = Policy(path, seed=seed, threads=threads)
     policy._draws = draws
+    if changed is not None:
+        policy.load_state_dict(changed)
     return policy
+
+
+def _array(value: Any) -> NDArray[np.float32]:
+    """An array, or a tensor of PyTorch, as the engine takes it."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    return np.ascontiguousarray(value, np.float32)
 
 
 def _checked(label: str, value: int, most: int) -> int:

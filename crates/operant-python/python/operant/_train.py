@@ -142,6 +142,7 @@ def train(
     config: str | os.PathLike[str] | None = None,
     env_options: Mapping[str, float | str | os.PathLike[str]] | None = None,
     preset: Literal["atari"] | None = None,
+    init_from: str | os.PathLike[str] | Run | Policy | None = None,
     **settings: Unpack[Settings],
 ) -> Run:
     """Trains an agent: the engine of `operant train`, with the same files, checkpoints and bits.
@@ -163,6 +164,9 @@ def train(
         progress: Whether to show progress on stderr; by default on a terminal and in a notebook.
         config: A TOML file of settings, or a `ppo.yml` of RL Baselines3 Zoo; keywords override it.
         env_options: The environment's own options: numbers, words or paths.
+        init_from: Weights to begin with: a `Run`, or its name or directory (its latest checkpoint, and with "NAME@STEP" that at a step), the
+            directory of a checkpoint, or a `Policy`, also after `load_state_dict`. `algorithm`, `norm_obs`, `clip_obs` and the settings of
+            the network are then those of the weights. Layers for other observations or actions are new, which the run's log says.
         **settings: Every key of docs/configuration.md, such as `seed`, `total_timesteps`, `name`, `device`, `run_dir`.
             They override presets, operant.toml and OPERANT_* variables.
 
@@ -189,7 +193,12 @@ def train(
         if not isinstance(name, str) or ":" not in name:
             raise ValueError(f"preset: {preset!r} is for Gymnasium environments, and {env!r} is not one")
         name += f"{'&' if '?' in name else '?'}preset={preset}"
-    return _run(name, None, on_update, progress, config, env_options, dict(settings))
+    weights, given = None, dict(settings)
+    if isinstance(init_from, Policy):
+        weights = init_from
+    elif init_from is not None:
+        given["init_from"] = init_from.dir if isinstance(init_from, Run) else init_from
+    return _run(name, None, on_update, progress, config, env_options, given, weights=weights)
 
 
 def resume(
@@ -240,6 +249,7 @@ def _run(
     env_options: Mapping[str, float | str | os.PathLike[str]] | None,
     settings: dict[str, Any],
     trust: bool = False,
+    weights: Policy | None = None,
 ) -> Run:
     refuse_while_importing()
     if on_update is not None and not callable(on_update):
@@ -265,6 +275,7 @@ def _run(
             progress=_shown(progress),
             control=control,
             trust=trust,
+            weights=None if weights is None else weights._core,
         )
     if stopped_by in ("SIGTERM", "SIGHUP"):
         # The exit code of `operant train`; a notebook's process survives it.

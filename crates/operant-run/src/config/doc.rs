@@ -49,7 +49,8 @@ pub fn insert_tables(page: &str) -> Option<String> {
     Some([before, MARKS.0, &tables(), MARKS.1, after].concat())
 }
 
-/// The module of the Python package with the type of each key as a keyword of `operant.train`.
+/// The module of the Python package with the type of each key as a keyword of `operant.train`. `init_from` is a parameter of its own, which
+/// takes objects too.
 pub fn python_types() -> String {
     let mut text = String::from(
         "\"\"\"Types of the settings of a run, written by `cargo xtask config-doc`. docs/configuration.md has ranges and defaults.\"\"\"\n\n\
@@ -57,7 +58,7 @@ pub fn python_types() -> String {
          import os\nfrom collections.abc import Sequence\nfrom typing import Literal, TypedDict\n\n\n\
          class Settings(TypedDict, total=False):\n    \"\"\"Keywords of `operant.train`.\"\"\"\n\n",
     );
-    for key in keys() {
+    for key in keys().filter(|key| key.name != "init_from") {
         let _ = writeln!(text, "    {}: {}", key.name, python_type(key.kind));
     }
     text

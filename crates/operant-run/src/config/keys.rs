@@ -187,6 +187,12 @@ pub fn is_whole(key: &Key) -> bool {
     matches!(key.kind, Kind::Count { .. } | Kind::CountOrAuto { .. } | Kind::Size(_))
 }
 
+/// A whole number as keys take it: `200704`, `200_704` or `2e5`.
+pub(crate) fn whole(text: &str) -> Option<u64> {
+    let number = count(0, i64::MAX, parse_value(text.trim()), "").ok()?;
+    u64::try_from(number.as_integer()?).ok()
+}
+
 /// A TOML value, or the text itself as a string if it is not TOML.
 pub(super) fn parse_value(text: &str) -> Value {
     // A newline would allow further lines of TOML.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use operant_env::OptionValue;
 use operant_learn::Config;
@@ -18,6 +19,7 @@ use super::lines::{Lines, line_of};
 use super::origin::{Entries, Entry, EnvFacts, Origin};
 use super::zoo::Zoo;
 use crate::error::{Error, Result, did_you_mean};
+use crate::init_from::InitialWeights;
 
 /// Variables that start with `OPERANT_` and are not configuration keys.
 const OTHER_VARIABLES: &[&str] = &[
@@ -70,6 +72,8 @@ pub struct Layers {
     pub(super) auto_envs: Option<Origin>,
     /// Hyperparameters of a file of RL Baselines3 Zoo that have no counterpart here, `FILE: key: value` each.
     pub(super) untranslated: Vec<String>,
+    /// The weights that a new run begins with.
+    pub(super) weights: Option<Arc<InitialWeights>>,
 }
 
 impl Layers {
@@ -85,6 +89,7 @@ impl Layers {
             of_algorithms: Vec::new(),
             auto_envs: None,
             untranslated: Vec::new(),
+            weights: None,
         };
         for defaults in [Table::try_from(Config::default()), Table::try_from(RunConfig::default())] {
             layers.table(defaults.expect("settings are TOML"), &Lines::default(), &|_| Origin::Default)?;
@@ -408,7 +413,7 @@ pub(super) fn option_of_toml(value: &Value) -> Option<OptionValue> {
     }
 }
 
-fn accepted(key: &Key, value: Value, origin: Origin) -> Result<Entry> {
+pub(super) fn accepted(key: &Key, value: Value, origin: Origin) -> Result<Entry> {
     let shown = value.to_string();
     match keys::accept(key, value) {
         Ok(value) => Ok(Entry { value, origin }),

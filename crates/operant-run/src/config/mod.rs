@@ -1,7 +1,7 @@
 //! The configuration of a run, in three steps: sources (layers of TOML, variables and flags) -> [`Requested`] -> [`Settings`], which are
 //! resolved for a device and never change.
 //!
-//! Precedence, lowest first: built-in defaults, the environment's preset, that preset's `[gpu]` where a GPU trains, the
+//! Precedence, lowest first: built-in defaults, the environment's preset, that preset's `[gpu]` where a GPU trains, the weights of `init_from`, the
 //! user's `operant.toml`, the working directory's, the one in the directory that holds the runs, `--config FILE`,
 //! `OPERANT_*` variables, the configuration of a resumed run, and last `--set` and flags. Every value keeps its
 //! [`Origin`], which `operant config ENV` shows and every error names. The device is itself a key (`device`), so it is
@@ -28,16 +28,19 @@ mod settings;
 mod show;
 #[cfg(test)]
 mod tests;
+mod weights;
 mod zoo;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use device_request::{DeviceName, DeviceRequest};
 pub use doc::{insert_tables, python_types, tables};
 pub use elsewhere::{Counterpart, elsewhere, key_hint};
 pub use in_python::in_python;
+pub(crate) use keys::whole;
 pub use keys::{find, is_whole, keys, parsed};
 pub(crate) use layers::check_foreign_preset;
 pub use layers::{Layers, accepted_value, check_format, option_value};
@@ -50,6 +53,7 @@ pub use settings::Settings;
 pub use show::{differences, environment_of};
 
 use crate::error::{Error, Result};
+use crate::init_from::InitialWeights;
 
 /// The command line's part of a configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -60,6 +64,8 @@ pub struct CommandLine {
     pub set: Vec<String>,
     /// Flags that stand for keys: (key, flag, value as typed).
     pub flags: Vec<(&'static str, &'static str, String)>,
+    /// Weights for a new run from the program itself, instead of those that `init_from` names.
+    pub weights: Option<Arc<InitialWeights>>,
 }
 
 /// The configuration that `operant train ENV` uses: every layer in its order, checked. `resumed` is the name and the
@@ -119,7 +125,7 @@ fn layered(
     let runs_file = layers.run_dir().join("operant.toml");
     let same = || runs_file.canonicalize().ok() == here.canonicalize().ok();
     if !runs_file.is_file() || same() {
-        return layers.build();
+        return layers.built_for(line, resumed.is_none());
     }
     let run_dir = layers.run_dir();
     let layers = stack(facts, line, resumed, [user, Some(here), Some(&runs_file)], variables)?;
@@ -128,7 +134,7 @@ fn layered(
             .at(runs_file.display().to_string())
             .remedy("set it in the operant.toml of the working directory, or with --run-dir"));
     }
-    layers.build()
+    layers.built_for(line, resumed.is_none())
 }
 
 /// The layers with these files, lowest first, each if it exists.

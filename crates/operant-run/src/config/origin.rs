@@ -28,6 +28,8 @@ pub enum Origin {
     Variable(String),
     /// The configuration of the run being resumed.
     Resumed(String),
+    /// The configuration of the weights that the run begins with; with their source.
+    Weights(String),
     /// `--set` or a flag.
     Flag(String),
     /// The device, as requested by `auto`; with the reason.
@@ -56,6 +58,7 @@ impl fmt::Display for Origin {
             Origin::File(path, None) => write!(f, "{}", path.display()),
             Origin::Variable(name) => write!(f, "{name}"),
             Origin::Resumed(run) => write!(f, "run {run}"),
+            Origin::Weights(source) => write!(f, "weights of {source}"),
             Origin::Flag(flag) => write!(f, "{flag}"),
             Origin::Chosen(reason) => write!(f, "auto: {reason}"),
             Origin::Overridden(reason) => write!(f, "{reason}"),

@@ -1,6 +1,8 @@
 //! The requested configuration, and its resolution for a device: sources -> requested -> resolved. No step changes a
 //! value in place.
 
+use std::sync::Arc;
+
 use operant_learn::cpu::unit_for;
 use operant_learn::network::MEMORY_KEYS;
 use operant_learn::{Config, CoreKind, Encoder, Precision};
@@ -11,7 +13,9 @@ use super::keys::keys;
 use super::layers::Layers;
 use super::origin::{Entries, Entry, Origin};
 use super::settings::Settings;
+use super::{RunConfig, weights};
 use crate::error::{Error, Result};
+use crate::init_from::InitialWeights;
 
 /// The requested configuration: every value typed and checked. The device may be open, and with it `num_envs` and
 /// whether the preset's `[gpu]` table applies.
@@ -24,6 +28,8 @@ pub struct Requested {
     gpu: Entries,
     /// Origin of `num_envs = "auto"`, if it was requested.
     auto_envs: Option<Origin>,
+    /// The weights that a new run begins with, if they were read already.
+    weights: Option<Arc<InitialWeights>>,
 }
 
 impl Layers {
@@ -32,11 +38,11 @@ impl Layers {
     /// # Errors
     /// The first invalid value, with its origin and a remedy.
     pub fn build(self) -> Result<Requested> {
-        let Layers { facts, mut entries, options, gpu, auto_envs, untranslated, .. } =
+        let Layers { facts, mut entries, options, gpu, auto_envs, untranslated, weights, .. } =
             self.with_algorithm()?;
         without_unused(&mut entries);
         let settings = Settings { untranslated, ..Settings::of(facts, entries, options)? };
-        let requested = Requested { settings, gpu, auto_envs };
+        let requested = Requested { settings, gpu, auto_envs, weights };
         match &requested.settings.run.device {
             DeviceRequest::Only(DeviceName::Cuda(_)) => requested.on_gpu(),
             DeviceRequest::Only(DeviceName::Cpu) => requested.on_cpu(),
@@ -232,6 +238,24 @@ impl Requested {
         Ok(resolved.checked()?.settings)
     }
 
+    /// The weights that a new run begins with, if `init_from` or the program sets any.
+    ///
+    /// # Errors
+    /// When they cannot be read, or settings give another network.
+    pub fn weights(&self) -> Result<Option<Arc<InitialWeights>>> {
+        let RunConfig { run_dir, init_from, .. } = &self.settings.run;
+        let weights = match (&self.weights, init_from) {
+            (Some(weights), _) => Arc::clone(weights),
+            (None, Some(what)) => Arc::new(
+                InitialWeights::find(run_dir, what)
+                    .map_err(|error| weights::at(error, self.origin("init_from")))?,
+            ),
+            (None, None) => return Ok(None),
+        };
+        weights.check(&self.settings)?;
+        Ok(Some(weights))
+    }
+
     /// The configuration as TOML, as [`Settings::to_toml`].
     pub fn to_toml(&self, origins: bool) -> String {
         self.settings.shown(self.auto_envs.as_ref(), origins)
@@ -240,7 +264,7 @@ impl Requested {
     fn with(&self, entries: Entries) -> Result<Requested> {
         let Settings { facts, options, untranslated, .. } = self.settings.clone();
         let settings = Settings { untranslated, ..Settings::of(facts, entries, options)? };
-        Ok(Requested { settings, gpu: self.gpu.clone(), auto_envs: self.auto_envs.clone() })
+        Ok(Requested { settings, ..self.clone() })
     }
 
     /// Returns itself if all values fit together. `num_envs` is not checked until the device has chosen it.

@@ -48,6 +48,9 @@ settings! {
     run_dir: PathBuf = PathBuf::from("runs"), flag("--run-dir", "DIR"), local();
     /// Name of the run; generated from environment, seed and time if absent
     name: Option<String> [Kind::Text(&RUN_NAME)] = None, flag("--name", "NAME"), local();
+    /// Begin with the weights of another run: its name or path, with `@STEP` for its checkpoint at that step, or the directory of a
+    /// checkpoint. `algorithm`, `norm_obs`, `clip_obs` and the network's settings are then those of the weights
+    init_from: Option<String> [Kind::Text(&WEIGHTS)] = None, flag("--init-from", "RUN[@STEP]");
     /// Updates between checkpoints; 0 saves at the end only
     checkpoint_interval: u64 [Kind::Count { least: 0, most: i64::MAX }] = 100;
     /// How many of the latest checkpoints are kept, in addition to the one with the best evaluation
@@ -99,6 +102,9 @@ static RUN_NAME: Syntax = Syntax {
         ))
     },
 };
+
+/// Syntax of where weights come from.
+static WEIGHTS: Syntax = Syntax { about: "a run or checkpoint", check: |_| Ok(()) };
 
 /// Checks a run's name.
 ///
