@@ -40,6 +40,12 @@ fn a_run_says_where_its_weights_come_from_and_records_it() {
     // What `--init-from` takes, other commands take too.
     let played = place.operant(&["eval", "second@0", "--episodes", "3", "--json"]);
     assert_eq!(played.json()["env_steps"], 0);
+    for film in
+        [&["play", "first@256", "--record", "film.png"][..], &["export", "first@256", "--onnx", "a.onnx"]]
+    {
+        assert_eq!(place.operant(film).code, Some(0), "{film:?}");
+    }
+    place.operant(&["play", "first@7", "--record", "film.png"]).assert_error(2, &["no checkpoint at step 7"]);
 
     let daemon = train("cartpole", "third", &["--init-from", "runs/first@256", "--detach"]);
     assert_eq!(place.operant(&daemon).code, Some(0));

@@ -158,7 +158,7 @@ fn layers_of_other_spaces_are_new() {
     let source = ["hidden=12,8", "norm_obs=true", "norm_reward=false", "total_timesteps=512"];
     trained(runs, "mountain_car", "a", &source);
     let line = trained(runs, "mountain_car_continuous", "b", &["init_from=a@512", "total_timesteps=512"]);
-    assert_eq!(line, "weights: from a at step 512; new: policy (of other actions), log_std (not there)");
+    assert_eq!(line, "weights: from a at step 512; new: policy (3 -> 1 outputs), log_std (not there)");
     let line = trained(runs, "cartpole", "c", &["init_from=a", "total_timesteps=512"]);
     assert_eq!(
         line,
