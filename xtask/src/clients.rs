@@ -29,6 +29,7 @@ pub const TORCH: Clients = Clients {
         &["examples/sb3_cartpole.py", "dqn"],
         &["examples/ppo_cleanrl.py", "--env-id", "operant/CartPole-v1"],
         &["examples/ppo_cleanrl.py", "--env-id", "CartPole-v1"],
+        &["examples/own_loss.py"],
     ],
 };
 

@@ -4,7 +4,7 @@ use operant_env::{ActionSpace, AnyEnv, EnvSpec, ObsSpace};
 
 use crate::backend::LearnError;
 use crate::config::Config;
-use crate::network::{Architecture, Network};
+use crate::network::{Architecture, Network, init_params};
 use crate::normalise::RunningNorm;
 use crate::snapshot::{Dtype, Snapshot, Tensor};
 use crate::state::{check_content, norm_tensors, read_norm, read_params, words};
@@ -88,6 +88,18 @@ impl TrainedPolicy {
         };
         let EnvSpec { name, obs, actions, .. } = spec;
         Ok(Self { env: name, obs, actions, masked: env.masked(), network, params, obs_norm })
+    }
+
+    /// The policy with which training in `env` under `config` begins, without normalisation.
+    ///
+    /// # Errors
+    /// When the configuration cannot be trained in the environment.
+    pub fn untrained(env: &dyn AnyEnv, config: &Config) -> Result<Self, LearnError> {
+        let spec = env.spec();
+        let network = Network::new(Architecture::of(&spec, config)?);
+        let params = init_params(&network, config.seed);
+        let EnvSpec { name, obs, actions, .. } = spec;
+        Ok(Self { env: name, obs, actions, masked: env.masked(), network, params, obs_norm: None })
     }
 
     /// Every array that computes an action, under the names of PyTorch's `state_dict`: the network's parameters, and

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::batch::obs::{Dtype, Obs};
-use crate::batch::{Actions, Arrays, Batch, Rewards, Taken};
+use crate::batch::{Actions, Arrays, Batch, Judged, Rewards, Taken};
 
 /// The arrays of one set of outputs. They are checked when the set is made, and written by each step.
 #[pyclass(module = "operant._core", frozen)]
@@ -263,6 +263,41 @@ impl<'py> TakenActions<'py> {
             Self::I64(array) => slice(array)?.chunks_exact_mut(len).map(Taken::I64).collect(),
             Self::F32(array) => slice(array)?.chunks_exact_mut(len).map(Taken::F32).collect(),
         })
+    }
+}
+
+/// What a policy computes besides actions: arrays of `(T, N)` rows, and `(N)` of the observations after the last step.
+pub struct JudgedArrays<'py> {
+    logprobs: PyReadwriteArrayDyn<'py, f32>,
+    values: PyReadwriteArrayDyn<'py, f32>,
+    final_values: PyReadwriteArrayDyn<'py, f32>,
+    next_values: PyReadwriteArrayDyn<'py, f32>,
+}
+
+/// The arrays of each step, and those after the last one.
+pub type JudgedSteps<'a> = (Vec<Judged<'a>>, &'a mut [f32]);
+
+impl<'py> JudgedArrays<'py> {
+    /// Those of a dictionary.
+    pub fn of(arrays: &Bound<'py, PyDict>, steps: usize, num_envs: usize) -> PyResult<Self> {
+        let named = |name: &str, len| writable(&typed(&get(arrays, name)?, name, len)?, name);
+        let all = |name| named(name, steps * num_envs);
+        Ok(Self {
+            logprobs: all("logprobs")?,
+            values: all("values")?,
+            final_values: all("final_values")?,
+            next_values: named("next_values", num_envs)?,
+        })
+    }
+
+    /// The arrays of each step, and those after the last one.
+    pub fn steps(&mut self, num_envs: usize) -> PyResult<JudgedSteps<'_>> {
+        let logprobs = slice(&mut self.logprobs)?.chunks_exact_mut(num_envs);
+        let values = slice(&mut self.values)?.chunks_exact_mut(num_envs);
+        let final_values = slice(&mut self.final_values)?.chunks_exact_mut(num_envs);
+        let steps = logprobs.zip(values).zip(final_values);
+        let steps = steps.map(|((logprobs, values), final_values)| Judged { logprobs, values, final_values });
+        Ok((steps.collect(), slice(&mut self.next_values)?))
     }
 }
 

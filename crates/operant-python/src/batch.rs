@@ -3,6 +3,8 @@
 pub mod obs;
 mod rollout;
 
+pub use rollout::{Judged, StepArrays, advantages};
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use operant_env::play::Outputs;
@@ -174,6 +176,12 @@ struct Scratch {
     out: Outputs,
     /// `(components, R)`.
     actions: Vec<f32>,
+    /// `(components, R)`: the actions of a policy before they were clipped.
+    drawn: Vec<f32>,
+    /// `(R)`: what a policy computed of them.
+    logprobs: Vec<f32>,
+    /// `(R)`.
+    values: Vec<f32>,
 }
 
 impl Scratch {
@@ -265,7 +273,8 @@ impl Batch {
         self.tiles = tiles.map_err(|error| error.to_string())?;
         let scratch = || {
             let out = Outputs::new(&self.spec, self.env.masked(), rows);
-            Mutex::new(Scratch { out, actions: vec![0.0; self.spec.actions.components() * rows] })
+            let (actions, each) = (vec![0.0; self.spec.actions.components() * rows], vec![0.0; rows]);
+            Mutex::new(Scratch { out, drawn: actions.clone(), actions, logprobs: each.clone(), values: each })
         };
         self.scratch = (0..self.threads()).map(|_| scratch()).collect();
         self.step = 0;
@@ -555,10 +564,21 @@ impl Scratch {
     }
 
     /// Steps a tile with the actions here.
-    fn step(&mut self, tile: &mut Tile, job: Job<'_>, mut arrays: Arrays<'_>) -> Result<usize, StepError> {
-        let Tile { count, rows, ref mut stepper, .. } = *tile;
+    fn step(&mut self, tile: &mut Tile, job: Job<'_>, arrays: Arrays<'_>) -> Result<usize, StepError> {
+        self.advance(tile, job)?;
+        Ok(self.finish(tile, job, arrays))
+    }
+
+    /// Steps the environments of a tile with the actions here.
+    fn advance(&mut self, tile: &mut Tile, job: Job<'_>) -> Result<(), StepError> {
+        let Tile { rows, ref mut stepper, .. } = *tile;
         stepper.submit(&self.actions[..job.spec.actions.components() * rows], job.step)?;
-        stepper.collect(self.stepped(rows))?;
+        stepper.collect(self.stepped(rows))
+    }
+
+    /// Writes the results of a step; returns how many episodes it ended.
+    fn finish(&mut self, tile: &mut Tile, job: Job<'_>, mut arrays: Arrays<'_>) -> usize {
+        let Tile { count, rows, .. } = *tile;
         if !tile.memory.is_empty() {
             // The step after an end only resets; the policy's state after it still belongs to the last episode.
             let (resetting, out) = (std::mem::take(&mut tile.resetting), &self.out);
@@ -578,7 +598,7 @@ impl Scratch {
                 to.iter_mut().zip(&self.out.rewards).for_each(|(to, reward)| *to = f64::from(*reward));
             }
         }
-        Ok(self.write_ends(tile.rows, &mut arrays, job))
+        self.write_ends(tile.rows, &mut arrays, job)
     }
 
     /// Writes the flags, statistics and last observations of ended episodes; returns their number.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2};
 use operant_env::{
     ActionSpace, AnyEnv, Autoreset, EnvError, EnvOption, EnvOptions, EnvSpec, ObsSpace, OptionValue,
     OptionValues, Registry, running_words,
@@ -13,12 +13,39 @@ use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::arrays::{Buffers, GivenActions, TakenActions, bytes};
+use crate::arrays::{Buffers, GivenActions, JudgedArrays, TakenActions, bytes};
 use crate::batch::obs::Dtype;
-use crate::batch::{Actions, BadAction, Batch, State};
+use crate::batch::{self, Actions, BadAction, Batch, State, StepArrays};
 use crate::policy::Policy;
 use crate::world::Asked;
 use crate::{guarded, registry};
+
+/// Estimates of the advantages of a rollout: `(T, N)` float32 but `ended`, bytes, and `next_values`, `(N)`. Written to `to`.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)] // the arrays of a rollout
+pub fn advantages(
+    rewards: PyReadonlyArray2<'_, f32>,
+    values: PyReadonlyArray2<'_, f32>,
+    final_values: PyReadonlyArray2<'_, f32>,
+    ended: PyReadonlyArray2<'_, bool>,
+    next_values: PyReadonlyArray1<'_, f32>,
+    gamma: f64,
+    gae_lambda: f64,
+    mut to: PyReadwriteArray2<'_, f32>,
+) -> PyResult<()> {
+    let refused = |error: numpy::AsSliceError| PyValueError::new_err(error.to_string());
+    let floats = [&rewards, &values, &final_values].map(|array| array.as_slice().map_err(refused));
+    let [rewards, values, final_values] = floats;
+    let discounts = [gamma as f32, gamma as f32 * gae_lambda as f32];
+    batch::advantages(
+        [rewards?, values?, final_values?],
+        ended.as_slice().map_err(refused)?,
+        next_values.as_slice().map_err(refused)?,
+        discounts,
+        to.as_slice_mut().map_err(refused)?,
+    );
+    Ok(())
+}
 
 /// From this many environments on a step takes longer than it takes to release the interpreter's lock (about 1 us).
 const RELEASE_FROM: usize = 64;
@@ -340,8 +367,11 @@ impl Environments {
     }
 
     /// A rollout under a policy, into arrays of `(T, N)` rows and `actions`, `(T, N, components)` int64 or float32; `draw` is
-    /// `(seed, step)` of its first sample, none for the most probable actions. Returns how many episodes ended.
-    #[pyo3(signature = (policy, steps, to, actions, draw))]
+    /// `(seed, step)` of its first sample, none for the most probable actions. `judged` are arrays for what else the policy computes:
+    /// `logprobs`, `values`, `final_values` `(T, N)` and `next_values` `(N)`, all float32; `actions` are then those before they were clipped.
+    /// Returns how many episodes ended.
+    #[pyo3(signature = (policy, steps, to, actions, draw, judged=None))]
+    #[allow(clippy::too_many_arguments)] // the arrays of a rollout
     fn rollout(
         &mut self,
         py: Python<'_>,
@@ -350,6 +380,7 @@ impl Environments {
         to: &Buffers,
         actions: &Bound<'_, PyAny>,
         draw: Option<(u64, u64)>,
+        judged: Option<Bound<'_, PyDict>>,
     ) -> PyResult<usize> {
         let batch = self.batch();
         let trained = policy.inference.trained();
@@ -367,14 +398,27 @@ impl Environments {
         });
         let per_step = batch.num_envs * batch.spec.actions.components();
         let mut taken = TakenActions::of(actions, &batch.spec.actions, per_step * steps)?;
-        let choices = batch.choices;
+        let (choices, num_envs) = (batch.choices, batch.num_envs);
+        let mut judged = judged.map(|arrays| JudgedArrays::of(&arrays, steps, num_envs)).transpose()?;
         guarded(|| {
             to.with(py, |arrays| {
-                let arrays = arrays.steps(steps, batch.num_envs, &batch.spec.obs, choices);
-                let steps = arrays.into_iter().zip(taken.steps(per_step)?).collect();
-                py.detach(|| batch.rollout(&policy.inference, choice, steps)).map_err(failed)
+                let arrays = arrays.steps(steps, num_envs, &batch.spec.obs, choices).into_iter();
+                let (judged, next_values) = match &mut judged {
+                    Some(judged) => judged.steps(num_envs)?,
+                    None => (Vec::new(), &mut [][..]),
+                };
+                let judged = judged.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+                let steps = arrays.zip(taken.steps(per_step)?).zip(judged);
+                let steps =
+                    steps.map(|((after, taken), judged)| StepArrays { after, taken, judged }).collect();
+                py.detach(|| batch.rollout(&policy.inference, choice, steps, next_values)).map_err(failed)
             })
         })
+    }
+
+    /// `(N * states)`: the memory of a policy before its next rollout here.
+    fn memory<'py>(&mut self, py: Python<'py>, policy: &Policy) -> Bound<'py, PyArray1<f32>> {
+        PyArray1::from_vec(py, self.batch().memory(&policy.inference))
     }
 
     /// `(words, seed, seeds, step)`: the complete state of the environments. `words` are uint32.

@@ -51,9 +51,9 @@ mod _core {
     #[pymodule_export]
     use crate::environments::Environments;
     #[pymodule_export]
-    use crate::environments::specs;
+    use crate::environments::{advantages, specs};
     #[pymodule_export]
-    use crate::policy::Policy;
+    use crate::policy::{Policy, rollout_settings};
     #[pymodule_export]
     use crate::sweep::{Link, report, sweep, train_task};
     #[pymodule_export]

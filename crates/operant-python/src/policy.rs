@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use numpy::{
     Element, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn, PyReadwriteArray1,
     PyUntypedArray, PyUntypedArrayMethods,
 };
-use operant_env::{ActionSpace, ObsSpace};
-use operant_learn::PolicyTensor;
+use operant_env::{ActionSpace, AnyEnv, ObsSpace};
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
+use operant_learn::{Config, PolicyTensor};
+use operant_run::config::Requested;
 use operant_run::{SavedPolicy, export};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -20,7 +21,8 @@ use crate::arrays::bytes;
 use crate::batch::obs::is_small;
 use crate::environments::PyOption;
 use crate::guarded;
-use crate::train::{error, parent};
+use crate::train::{command_line, configure, error, parent};
+use crate::world::Asked;
 
 /// Rows from which on several threads share them: fewer take less time than waking threads does.
 const SHARED_FROM: usize = 2048;
@@ -71,8 +73,19 @@ impl Policy {
             })
             .map_err(|failed| error(&failed))
         })?;
-        let usable = std::thread::available_parallelism().map_or(1, usize::from);
-        Ok(Policy::of(saved, if threads == 0 { usable } else { threads }))
+        Ok(Self::of(saved, threads))
+    }
+
+    /// The policy with which training with these settings begins.
+    #[staticmethod]
+    fn untrained(
+        env: Asked,
+        settings: Vec<(String, String)>,
+        env_options: Vec<(String, String)>,
+    ) -> PyResult<Self> {
+        let (env, requested) = configured(env, settings, env_options)?;
+        let saved = guarded(|| SavedPolicy::untrained(&*env, &requested).map_err(|failed| error(&failed)))?;
+        Ok(Self::of(saved, requested.settings.run.threads))
     }
 
     /// Its description: run, checkpoint, steps, options of the environment and warnings.
@@ -109,7 +122,8 @@ impl Policy {
         };
         let tensors: PyResult<Vec<_>> = tensors.into_iter().map(tensor).collect();
         let saved = self.saved.with_tensors(&tensors?).map_err(|failed| error(&failed))?;
-        Ok(Policy::of(saved, self.threads))
+        let inference = self.inference.with_weights(saved.policy.clone());
+        Ok(Policy { inference, ..Policy::of(saved, self.threads) })
     }
 
     /// Whether its arrays are no longer those of its checkpoint.
@@ -201,6 +215,8 @@ impl Policy {
 
 impl Policy {
     fn of(saved: SavedPolicy, threads: usize) -> Self {
+        let usable = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = if threads == 0 { usable } else { threads };
         let inference = Inference::new(saved.policy.clone());
         Policy { saved, inference, threads, pool: OnceLock::new(), process: std::process::id() }
     }
@@ -291,6 +307,32 @@ impl Policy {
             }
         }
     }
+}
+
+/// The environment, and the settings with which it would be trained.
+fn configured(
+    env: Asked,
+    settings: Vec<(String, String)>,
+    env_options: Vec<(String, String)>,
+) -> PyResult<(Arc<dyn AnyEnv>, Requested)> {
+    let (registry, name) = env.find();
+    let line = command_line(settings, env_options, None)?;
+    let made = || configure(&registry, Some(&name), None, false, &line).map_err(|failed| error(&failed));
+    guarded(made).map(|(env, _, requested)| (env, requested))
+}
+
+/// The settings of rollouts with which an environment would be trained: number of environments and of steps, gamma and lambda, seed and
+/// threads (0: all).
+#[pyfunction]
+pub fn rollout_settings(
+    env: Asked,
+    settings: Vec<(String, String)>,
+    env_options: Vec<(String, String)>,
+) -> PyResult<(usize, usize, f64, f64, u64, usize)> {
+    let (_, Requested { settings, .. }) = configured(env, settings, env_options)?;
+    let Config { num_envs, num_steps, gamma, seed, algorithm, .. } = settings.learner;
+    let lambda = (algorithm.declaration().return_lambda)(&settings.learner);
+    Ok((num_envs, num_steps, gamma, lambda, seed, settings.run.threads))
 }
 
 /// The array, if it has this type.

@@ -66,7 +66,7 @@ pub fn did_you_mean(name: &str, candidates: Vec<String>) -> String {
 }
 
 /// Settings as the command line has them: `(key, value)` each, and `(name, value)` of the environment's options.
-fn command_line(
+pub fn command_line(
     settings: Vec<(String, String)>,
     env_options: Vec<(String, String)>,
     config: Option<PathBuf>,
@@ -81,7 +81,7 @@ fn command_line(
 }
 
 /// The environment, the run to continue and the configuration.
-fn configure(
+pub fn configure(
     registry: &Registry,
     env: Option<&str>,
     resume: Option<&str>,
@@ -330,8 +330,10 @@ pub fn train(
             if signals.stopped_by().is_none() {
                 Python::attach(|py| {
                     let called = record_dict(py, record).and_then(|dict| callback.call1(py, (dict,)));
-                    if let Err(error) = called {
-                        raised.store(error, py, &signals);
+                    match called.map(|returned| returned.extract::<bool>(py)) {
+                        Ok(Ok(false)) => signals.stop(),
+                        Ok(_) => (),
+                        Err(error) => raised.store(error, py, &signals),
                     }
                 });
             }

@@ -1,6 +1,7 @@
 """Training from Python: results, files, callbacks, stops and errors."""
 
 import _thread
+import inspect
 import json
 import logging
 import os
@@ -522,3 +523,38 @@ def test_the_example_trains_plays_and_exports(place):
     ran = subprocess.run([sys.executable, example], capture_output=True, text=True, check=True)
     assert "in Gymnasium: mean return" in ran.stdout
     assert list(place.glob("runs/*/policy.onnx"))
+
+
+def test_a_callback_that_returns_false_stops_the_run(place):
+    seen = []
+
+    def stop(record):
+        seen.append(record["env_steps"])
+        return np.bool_(len(seen) < 3)
+
+    run = short(name="early", total_timesteps=10**7, on_update=stop)
+    # The update after the one that was reported has begun.
+    assert len(seen) == 3 and run.state == "preempted" and run.policy.env_steps >= seen[-1]
+    assert operant.resume(run, total_timesteps=run.policy.env_steps + 1).state == "finished"
+
+
+def test_settings_are_shown_to_help_and_completion():
+    from operant._settings import SETTINGS, Settings
+
+    assert list(SETTINGS) == list(Settings.__annotations__)
+    for function in (operant.train, operant.resume, operant.Policy.new):
+        shown = inspect.signature(function).parameters
+        assert {"learning_rate", "hidden", "core"} <= set(shown) and "settings" not in shown and "others" not in shown
+        assert "gamma: Discount of future rewards." in function.__doc__
+    text = str(inspect.signature(operant.train))
+    assert "learning_rate: 'float' = 0.00025" in text and "core: 'Literal" in text
+
+
+def test_curves_and_tables_of_a_run():
+    run = short(name="curve", num_envs=16, num_steps=64)
+    steps, values = run.curve()
+    assert len(steps) == len(values) > 3 and np.isfinite(values).all() and (np.diff(steps) > 0).all()
+    with pytest.raises(ValueError, match=r'metric: there is no metric \'episodic_retrun\' \(did you mean "episodic_return"\?\)'):
+        run.curve("episodic_retrun")
+    table = run._repr_html_()
+    assert "cartpole" in table and "8,192 of 8,192" in table and "greedy episodes" in table

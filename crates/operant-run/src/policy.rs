@@ -6,7 +6,7 @@ use std::sync::Arc;
 use operant_env::{AnyEnv, Registry};
 use operant_learn::{PolicyTensor, Tensor, TrainedPolicy};
 
-use crate::config::{self, CommandLine, EnvFacts};
+use crate::config::{self, CommandLine, EnvFacts, Requested};
 use crate::device;
 use crate::error::{Error, Result};
 use crate::eval::EvalTarget;
@@ -40,6 +40,30 @@ pub struct SavedPolicy {
 }
 
 impl SavedPolicy {
+    /// The policy with which a run with these settings begins. It belongs to no run, and does not normalise observations.
+    ///
+    /// # Errors
+    /// When the settings do not fit the environment.
+    pub fn untrained(env: &dyn AnyEnv, requested: &Requested) -> Result<Self> {
+        let settings = &requested.settings;
+        let env = device::with_options(env, settings)?;
+        let policy = TrainedPolicy::untrained(&*env, &settings.learner)
+            .map_err(|error| device::learn_error(error, |key| settings.origin(key).cloned()))?;
+        Ok(SavedPolicy {
+            run: String::new(),
+            path: PathBuf::new(),
+            env_steps: 0,
+            policy,
+            env,
+            env_options: settings.env_options.clone(),
+            seed: settings.learner.seed,
+            config: settings.to_saved_toml(),
+            statistics: Vec::new(),
+            is_changed: false,
+            warnings: Vec::new(),
+        })
+    }
+
     /// Loads the policy of a checkpoint: by its path, or the latest one of a run (by name under `parent`, or by path).
     ///
     /// # Errors

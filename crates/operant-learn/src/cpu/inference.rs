@@ -133,7 +133,12 @@ pub struct RowBuffers<const V: usize> {
     pub active: Lanes<V>,
     /// `(states, V x 16)`: the state of layers with memory between steps; zero before an episode.
     pub memory: Vec<Row<V>>,
-    unclipped: Vec<Row<V>>,
+    /// `(components, V x 16)`: the actions before they were clipped.
+    pub drawn: Vec<Row<V>>,
+    /// Log-probabilities of the drawn actions, after [`Inference::act_and_value_on`].
+    pub logprobs: Row<V>,
+    /// Values of the observations, after [`Inference::act_and_value_on`] or [`Inference::value_on`].
+    pub values: Row<V>,
     uniforms: Vec<Row<V>>,
     activations: Activations<V>,
     head: PolicyHead<V>,
@@ -152,7 +157,9 @@ impl<const V: usize> RowBuffers<V> {
             actions: vec![splat(0.0); head.components()],
             active: all_lanes(),
             memory: vec![splat(0.0); trained.network.states],
-            unclipped: vec![splat(0.0); head.components()],
+            drawn: vec![splat(0.0); head.components()],
+            logprobs: splat(0.0),
+            values: splat(0.0),
             uniforms: vec![splat(0.0); head.uniforms()],
             activations: Activations::new(&trained.network),
             head: PolicyHead::of(&trained.network.architecture),
@@ -245,7 +252,13 @@ impl Inference {
         Self { id, trained, policy, obs_norm, clip_obs, narrow, wide }
     }
 
-    /// A number that is unique among the policies of this process.
+    /// The same policy with other weights: memory that began under these continues under those.
+    #[must_use]
+    pub fn with_weights(&self, trained: TrainedPolicy) -> Self {
+        Self { id: self.id, ..Self::new(trained) }
+    }
+
+    /// A number that is unique among the policies of this process, but for those with other weights.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -360,18 +373,43 @@ impl Inference {
     pub fn act_on<const V: usize>(&self, block: &mut RowBuffers<V>, choice: Choice) {
         self.see(block);
         let seen = observation(&self.policy, seen(&block.obs, &block.seen));
-        let RowBuffers { memory, activations, active, .. } = block;
-        if memory.is_empty() {
-            self.policy.actor(seen, *active, memory, activations);
+        if block.memory.is_empty() {
+            self.policy.actor(seen, block.active, &block.memory, &mut block.activations);
         } else {
             // The critic's memory moves on too.
-            self.policy.forward(seen, *active, memory, activations);
-            memory.copy_from_slice(activations.after());
+            self.policy.forward(seen, block.active, &block.memory, &mut block.activations);
+        }
+        self.choose(block, choice);
+    }
+
+    /// As [`Inference::act_on`], and computes values; and log-probabilities of drawn actions.
+    pub fn act_and_value_on<const V: usize>(&self, block: &mut RowBuffers<V>, choice: Choice) {
+        self.see(block);
+        let seen = observation(&self.policy, seen(&block.obs, &block.seen));
+        self.policy.forward(seen, block.active, &block.memory, &mut block.activations);
+        self.choose(block, choice);
+        block.values = block.head.value(&block.activations);
+    }
+
+    /// Computes the values of a block's observations; the observations are normalised in place, and the memory stays as it is. Which
+    /// actions are legal matters to action values: all of them, unless `masked`.
+    pub fn value_on<const V: usize>(&self, block: &mut RowBuffers<V>, masked: bool) {
+        self.see(block);
+        let seen = observation(&self.policy, seen(&block.obs, &block.seen));
+        self.policy.critic(seen, block.active, &block.memory, &mut block.activations);
+        block.head.set_mask(if masked { &block.legal } else { &[] });
+        block.values = block.head.value(&block.activations);
+    }
+
+    /// Chooses actions by the outputs of the network; the memory moves on.
+    fn choose<const V: usize>(&self, block: &mut RowBuffers<V>, choice: Choice) {
+        if !block.memory.is_empty() {
+            block.memory.copy_from_slice(block.activations.after());
         }
         block.head.set_mask(&block.legal);
         let outputs = block.activations.policy();
         match choice {
-            Choice::Greedy => block.head.greedy(outputs, &mut block.unclipped),
+            Choice::Greedy => block.head.greedy(outputs, &mut block.drawn),
             Choice::Sampled { seed, first, step, evaluation } => {
                 let purpose = if evaluation { Purpose::EvalAction } else { Purpose::Action };
                 let mut draws: [_; V] = core::array::from_fn(|v| {
@@ -379,10 +417,10 @@ impl Inference {
                 });
                 draw_uniforms(&mut draws, step, &mut block.uniforms);
                 let log_std = self.policy.log_std();
-                block.head.sample(outputs, log_std, &block.uniforms, &mut block.unclipped);
+                block.logprobs = block.head.sample(outputs, log_std, &block.uniforms, &mut block.drawn);
             }
         }
-        clip(&self.trained.actions, &block.unclipped, &mut block.actions);
+        clip(&self.trained.actions, &block.drawn, &mut block.actions);
     }
 
     /// Computes the network's inputs: unpacks observations, or normalises them in place.

@@ -28,6 +28,8 @@ from operant._core import build_info
 
 if TYPE_CHECKING:
     from operant._check import check_world as check_world
+    from operant._collector import Collector as Collector
+    from operant._collector import Rollout as Rollout
     from operant._core import DeviceArray as DeviceArray
     from operant._device import DeviceVectorEnv as DeviceVectorEnv
     from operant._device import make_vec as make_vec
@@ -53,12 +55,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bool",
+    "Collector",
     "DeviceArray",
     "DeviceVectorEnv",
     "Env",
     "Float",
     "Int",
     "Policy",
+    "Rollout",
     "Run",
     "Sweep",
     "TraceError",
@@ -92,6 +96,7 @@ _MODULES = {
     "_train": ["Run", "resume", "runs", "train"],
     "_sweep": ["Sweep", "sweep"],
     "_policy": ["Policy", "load"],
+    "_collector": ["Collector", "Rollout"],
     "_trace": ["Bool", "Float", "Int", "TraceError", "Uint"],
     "_world": ["World", "load_world", "world"],
     "math": ["math"],

@@ -15,10 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from operant import _core, _translate
+from operant._register import asked
+from operant._signature import shows_settings
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from operant._settings import Settings
     from operant._torch import ActorCritic
     from operant._train import Run
+    from operant._world import World
 
 Array = NDArray[Any]
 
@@ -117,17 +123,48 @@ class Policy:
         seed: int | None = None,
         threads: int = 0,
     ) -> None:
-        seed = _checked("seed", secrets.randbits(63) if seed is None else seed, 2**64 - 1)
         threads = _checked("threads", threads, _MAX_THREADS)
         # A run has its directory there.
         path: Any = getattr(run, "dir", run)
-        self._core = _core.Policy(
+        core = _core.Policy(
             os.fspath(path), run_dir=None if run_dir is None else os.fspath(run_dir), threads=threads
         )
-        info = self._core.info()
+        self._begin(core, secrets.randbits(63) if seed is None else seed, threads)
+
+    @classmethod
+    @shows_settings
+    def new(
+        cls,
+        env: str | World | type,
+        *,
+        env_options: Mapping[str, float | str] | None = None,
+        **settings: Unpack[Settings],
+    ) -> Policy:
+        """The policy with which `operant.train(env, **settings)` begins. It does not normalise observations, belongs to no run and cannot be
+        pickled.
+
+            policy = operant.Policy.new("cartpole", hidden=[128, 128], seed=1)
+
+        Args:
+            env: The environment, as for `operant.train`.
+            env_options: The environment's own options.
+            **settings: Those of the network, and `seed` of the weights and of the draws of `deterministic=False`; others change nothing.
+
+        Raises:
+            ValueError: A setting cannot be used.
+        """
+        given, options = without_norm_obs(settings), as_options(env_options)
+        core, policy = _core.Policy.untrained(asked(env), given, options), cls.__new__(cls)
+        policy._begin(core, settings.get("seed", 1), settings.get("threads", 0))
+        return policy
+
+    def _begin(self, core: _core.Policy, seed: int, threads: int) -> None:
+        self._core = core
+        seed = _checked("seed", seed, 2**64 - 1)
+        info = core.info()
         self.env: str = info["env"]
         self.run: str = info["run"]
-        self.path = Path(os.path.abspath(info["path"]))
+        self.path = Path(os.path.abspath(info["path"])) if info["path"] else Path()
         self.env_steps: int = info["env_steps"]
         self.env_options: dict[str, float | str] = info["env_options"]
         for warning in info["warnings"]:
@@ -280,11 +317,17 @@ class Policy:
         return self._seed, first
 
     def _rollout(
-        self, envs: _core.Environments, steps: int, to: _core.Buffers, actions: Array, deterministic: bool
+        self,
+        envs: _core.Environments,
+        steps: int,
+        to: _core.Buffers,
+        actions: Array,
+        deterministic: bool,
+        judged: dict[str, Array] | None,
     ) -> None:
         """Acts in environments for some steps."""
         draw = None if deterministic else self._draw(steps)
-        envs.rollout(self._core, steps, to, actions, draw)
+        envs.rollout(self._core, steps, to, actions, draw, judged)
 
     def _batch(self, obs: Any) -> tuple[list[Array], int, bool]:
         """An array per part, the number of observations, and whether it was a single observation without N."""
@@ -331,10 +374,14 @@ class Policy:
         return np.ascontiguousarray(array, np.int8).reshape(count, choices)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if not self.run:
+            raise TypeError("a policy that Policy.new made belongs to no run and cannot be pickled; pickle its state_dict()")
         changed = self.state_dict() if self._core.is_changed else None
         return _unpickled, (os.fspath(self.path), self._seed, self._threads, self._draws, changed)
 
     def __repr__(self) -> str:
+        if not self.run:
+            return f"operant.Policy.new({self.env!r})"
         return f"operant.Policy({os.fspath(self.path)!r}{', changed' if self._core.is_changed else ''})"
 
 
@@ -351,6 +398,24 @@ def _array(value: Any) -> NDArray[np.float32]:
     if hasattr(value, "detach"):
         value = value.detach().cpu()
     return np.ascontiguousarray(value, np.float32)
+
+
+def without_norm_obs(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Settings of a policy that does not normalise observations, as TOML."""
+    from operant._train import _text
+
+    if settings.get("norm_obs"):
+        raise ValueError("norm_obs: a new policy has no statistics of observations; leave it out")
+    for name in settings:
+        _core.check_setting(name)
+    return [(name, _text(name, value)) for name, value in {**settings, "norm_obs": False}.items()]
+
+
+def as_options(env_options: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Options of an environment as TOML."""
+    from operant._train import _text
+
+    return [(name, _text(name, value)) for name, value in (env_options or {}).items()]
 
 
 def _checked(label: str, value: int, most: int) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import html
+import importlib
 import json
 import os
 import signal
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from operant import _core
 from operant._policy import Policy
 from operant._register import asked, is_env_maker, of_vector, refuse_while_importing
+from operant._signature import shows_settings
 from operant._world import World, is_world
 
 if TYPE_CHECKING:
@@ -119,6 +122,40 @@ class Run:
         dtype = np.dtype([(name, np.float64) for name in names])
         return values.view(dtype).reshape(-1)
 
+    def curve(self, metric: str = "episodic_return") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """A metric over training: environment steps, and its values there. Updates without a value, such as those in which no episode
+        ended, are left out.
+
+        Raises:
+            ValueError: There is no such metric; docs/metrics.md lists them.
+            FileNotFoundError: The run was trained with csv=False, or has finished no update yet.
+        """
+        rows = self.metrics()
+        names = list(rows.dtype.names or ())
+        if metric not in names:
+            raise ValueError(f"metric: there is no metric {metric!r}{_core.did_you_mean(metric, names)}")
+        known = np.isfinite(rows[metric])
+        return rows["env_steps"][known], rows[metric][known]
+
+    def plot(self, metric: str = "episodic_return", ax: Any = None, **line: Any) -> Any:
+        """Draws `curve(metric)` with Matplotlib, on `ax` or on the current axes, and returns the axes.
+
+        Args:
+            metric: A metric of docs/metrics.md.
+            ax: Matplotlib's axes.
+            **line: Properties of the line, such as `color`. Its label is the run's name.
+        """
+        steps, values = self.curve(metric)
+        try:
+            plt: Any = importlib.import_module("matplotlib.pyplot")
+        except ModuleNotFoundError as error:
+            raise ImportError("plot needs Matplotlib: pip install matplotlib") from error
+        axes = plt.gca() if ax is None else ax
+        axes.plot(steps, values, **{"label": self.name, **line})
+        axes.set_xlabel("environment steps")
+        axes.set_ylabel(metric.replace("_", " "))
+        return axes
+
     def eval(self, episodes: int = 100, *, deterministic: bool = True, trust: bool = False) -> Evaluation:
         """Plays episodes with the latest checkpoint; the same ones as `operant eval` with as many episodes.
 
@@ -133,7 +170,22 @@ class Run:
     def __repr__(self) -> str:
         return f"operant.Run({os.fspath(self.dir)!r})"
 
+    def _repr_html_(self) -> str:
+        """A table, as a notebook shows it."""
+        info, result = self.info(), self.result
+        rows = {name: info[name] for name in ("env", "state", "device", "seed")}
+        rows["steps"] = f"{info['env_steps']:,} of {info['total_timesteps']:,}"
+        if result is not None and result["eval_return_mean"] is not None:
+            deviation = result["eval_return_std"] or 0.0
+            rows["return"] = f"{result['eval_return_mean']:.2f} &plusmn; {deviation:.2f}, {result['eval_episodes']} greedy episodes"
+        if result is not None and result["solved_at_step"] is not None:
+            rows["solved"] = f"at {result['solved_at_step']:,} steps, after {result['solved_at_s']:.2f} s"
+        rows["directory"] = html.escape(os.fspath(self.dir))
+        cells = "".join(f"<tr><th style='text-align:left'>{name}</th><td style='text-align:left'>{value}</td></tr>" for name, value in rows.items())
+        return f"<table><caption>{html.escape(self.name)}</caption>{cells}</table>"
 
+
+@shows_settings
 def train(
     env: str | World | type | Callable[[], Any] | VectorEnv[Any, Any, Any],
     *others: NoReturn,
@@ -160,7 +212,7 @@ def train(
             number of environments becomes the default of `num_envs`.
         preset: "atari": preprocessing and hyperparameters for ALE environments, after CleanRL: `train("gym:ALE/Pong-v5", preset="atari")`.
         on_update: Called with the metrics of each update by name, once the next one begins, and for the last one after the
-            final evaluation. An exception from it stops the run, with a checkpoint, and is raised.
+            final evaluation. False from it stops the run, with a checkpoint; an exception does too, and is raised.
         progress: Whether to show progress on stderr; by default on a terminal and in a notebook.
         config: A TOML file of settings, or a `ppo.yml` of RL Baselines3 Zoo; keywords override it.
         env_options: The environment's own options: numbers, words or paths.
@@ -201,6 +253,7 @@ def train(
     return _run(name, None, on_update, progress, config, env_options, given, weights=weights)
 
 
+@shows_settings
 def resume(
     run: str | os.PathLike[str] | Run,
     *others: NoReturn,

@@ -316,20 +316,18 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         if policy is not None and not callable(policy):
             raise TypeError(f"policy: expected a Policy, a function or None, got {policy!r}; operant.load loads a policy")
         many = self._horizon(int(steps), out)
+        if isinstance(policy, Policy):
+            self._play(policy, many, deterministic)
+            return self._given_horizon(many)
         actions = many["actions"]
-        self._core.observe(self._core.buffers({name: array[0] for name, array in many.items()}, self.num_envs))
+        self._observe(many)
         if policy is None:
             actions[:] = self._random_actions(self.np_random, steps)
-        if policy is None or isinstance(policy, Policy):
-            after = self._after(many)
-            if policy is None:
-                self._core.step_many(actions, steps, after)
-            else:
-                policy._rollout(self._core, steps, after, actions, deterministic)
+            self._core.step_many(actions, steps, self._after(many))
         else:
             for step in range(steps):
                 taken = np.asarray(policy(self._obs({name: array[step] for name, array in many.items()})))
-                into = {name: array[step + _is_obs(name)] for name, array in many.items()}
+                into = {name: array[step + _is_seen(name)] for name, array in many.items()}
                 self._core.step(taken, self._core.buffers(into, self.num_envs))
                 actions[step] = taken
         return self._given_horizon(many)
@@ -421,15 +419,15 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         spaces: dict[str, Any] = {}
         for name in ("obs", "final_obs"):
             spaces |= self._flat(name, self.single_observation_space)
-        arrays = {name: _zeros((n, *space.shape), space.dtype) for name, space in spaces.items()}
+        arrays = {name: zeros((n, *space.shape), space.dtype) for name, space in spaces.items()}
         arrays |= {
-            "rewards": _zeros((n,), self._dtype),
-            "terminated": _zeros((n,), np.bool_),
-            "truncated": _zeros((n,), np.bool_),
-            "ended": _zeros((n,), np.bool_),
-            "returns": _zeros((n,), np.float32),
-            "lengths": _zeros((n,), np.int32),
-            "mask": _zeros((n, self._choices), np.int8),
+            "rewards": zeros((n,), self._dtype),
+            "terminated": zeros((n,), np.bool_),
+            "truncated": zeros((n,), np.bool_),
+            "ended": zeros((n,), np.bool_),
+            "returns": zeros((n,), np.float32),
+            "lengths": zeros((n,), np.int32),
+            "mask": zeros((n, self._choices), np.int8),
         }
         for name, array in (given or {}).items():
             own, label = arrays[name], "out" + "".join(f"[{key!r}]" for key in name.split(".", 1))
@@ -477,18 +475,29 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
             return arrays[name]
         return {part: arrays[f"{name}.{part}"] for part in self._parts}
 
+    def _play(
+        self, policy: Policy, many: Mapping[str, Array], deterministic: bool, judged: dict[str, Array] | None = None
+    ) -> None:
+        """Plays a rollout under a policy, which writes what else it computes to the arrays `judged`."""
+        self._observe(many)
+        policy._rollout(self._core, len(many["rewards"]), self._after(many), many["actions"], deterministic, judged)
+
+    def _observe(self, many: Mapping[str, Array]) -> None:
+        """Writes the current observations and masks to the first rows."""
+        self._core.observe(self._core.buffers({name: array[0] for name, array in many.items()}, self.num_envs))
+
     def _after(self, many: Mapping[str, Array]) -> _core.Buffers:
         """The outputs of a rollout's steps."""
-        arrays = {name: array[1:] if _is_obs(name) else array for name, array in many.items()}
+        arrays = {name: array[1:] if _is_seen(name) else array for name, array in many.items()}
         return self._core.buffers(arrays, len(many["rewards"]) * self.num_envs)
 
     def _horizon(self, steps: int, out: Horizon | None = None) -> dict[str, Array]:
-        """Arrays of a rollout. The observations have one row more than there are steps: the current ones come first."""
+        """Arrays of a rollout. Observations and masks have one row more than there are steps: the current ones come first."""
         like, space = self._sets[0].arrays, self.action_space
-        shapes = {name: ((steps + _is_obs(name), *array.shape), array.dtype) for name, array in like.items()}
+        shapes = {name: ((steps + _is_seen(name), *array.shape), array.dtype) for name, array in like.items()}
         shapes["actions"] = ((steps, *(space.shape or ())), np.dtype(np.float32 if self._is_box else np.int64))
         if out is None:
-            return {name: _zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
+            return {name: zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
         if not isinstance(out, Horizon):
             raise TypeError(f"out: expected what rollout returned, got {type(out).__name__}")
         many = out.arrays
@@ -503,6 +512,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         given["obs"] = self._obs({name: _aligned(array[1:]) for name, array in obs.items()})
         given["observations"] = self._obs({name: array[:-1] for name, array in obs.items()})
         given.arrays = many
+        given["mask"] = many["mask"][1:]
         if self._choices == 0:
             del given["mask"]
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
@@ -586,20 +596,20 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
                 raise ResetNeeded("expected reset before the first step")
 
 
-def _zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+def zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     """Zeros at an aligned address."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.zeros(size + _ALIGNMENT - 1, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
-    zeros: Array = memory[start : start + size].view(dtype).reshape(shape)
-    return zeros
+    made: Array = memory[start : start + size].view(dtype).reshape(shape)
+    return made
 
 
 def _aligned(array: Array) -> Array:
     """The array, or a copy if its memory is not aligned for sharing."""
     if array.ctypes.data % _ALIGNMENT == 0:
         return array
-    copy = _zeros(array.shape, array.dtype)
+    copy = zeros(array.shape, array.dtype)
     copy[:] = array
     return copy
 
@@ -607,6 +617,11 @@ def _aligned(array: Array) -> Array:
 def _is_obs(name: str) -> bool:
     """Whether an array of this name has observations."""
     return name == "obs" or name.startswith("obs.")
+
+
+def _is_seen(name: str) -> bool:
+    """Whether an array of this name has what a policy acts on: observations or masks."""
+    return _is_obs(name) or name == "mask"
 
 
 def _copied(obs: Obs) -> Obs:

@@ -17,10 +17,7 @@ const MARKS: (&str, &str) = (
 
 /// Every key with its flag, default, values and meaning, as Markdown.
 pub fn tables() -> String {
-    let mut text = String::new();
-    let defaults = [Table::try_from(Config::default()), Table::try_from(RunConfig::default())];
-    let defaults: Table = defaults.into_iter().flat_map(|table| table.expect("settings are TOML")).collect();
-    let mut group = None;
+    let (mut text, defaults, mut group) = (String::new(), defaults(), None);
     for key in keys() {
         if group.replace(key.group) != Some(key.group) {
             let title = key.group.title();
@@ -33,6 +30,12 @@ pub fn tables() -> String {
         let _ = writeln!(text, "| {} | {default} | {} | {} |", names(key), key.kind, key.meaning());
     }
     text + "\n"
+}
+
+/// The default of every key that has one.
+fn defaults() -> Table {
+    let defaults = [Table::try_from(Config::default()), Table::try_from(RunConfig::default())];
+    defaults.into_iter().flat_map(|table| table.expect("settings are TOML")).collect()
 }
 
 fn names(key: &Key) -> String {
@@ -49,18 +52,27 @@ pub fn insert_tables(page: &str) -> Option<String> {
     Some([before, MARKS.0, &tables(), MARKS.1, after].concat())
 }
 
-/// The module of the Python package with the type of each key as a keyword of `operant.train`. `init_from` is a parameter of its own, which
+/// The module of the Python package with the type, default and meaning of each key as a keyword of `operant.train`. `init_from` is a parameter of its own, which
 /// takes objects too.
 pub fn python_types() -> String {
     let mut text = String::from(
-        "\"\"\"Types of the settings of a run, written by `cargo xtask config-doc`. docs/configuration.md has ranges and defaults.\"\"\"\n\n\
+        "\"\"\"Types, defaults and meanings of the settings of a run, written by `cargo xtask config-doc`. docs/configuration.md has ranges and defaults.\"\"\"\n\n\
          from __future__ import annotations\n\n\
          import os\nfrom collections.abc import Sequence\nfrom typing import Literal, TypedDict\n\n\n\
          class Settings(TypedDict, total=False):\n    \"\"\"Keywords of `operant.train`.\"\"\"\n\n",
     );
+    let mut rows = String::new();
+    let defaults = defaults();
     for key in keys().filter(|key| key.name != "init_from") {
-        let _ = writeln!(text, "    {}: {}", key.name, python_type(key.kind));
+        let meaning = super::in_python(&key.meaning());
+        let _ = writeln!(text, "    {}: {}\n    \"\"\"{meaning}.\"\"\"", key.name, python_type(key.kind));
+        let default = defaults.get(key.name).map_or("none".to_owned(), ToString::to_string);
+        let _ = writeln!(rows, "    {:?}: ({default:?}, {meaning:?}),", key.name);
     }
+    let _ = write!(
+        text,
+        "\n\n# Default, as TOML, and meaning of each.\nSETTINGS: dict[str, tuple[str, str]] = {{\n{rows}}}\n"
+    );
     text
 }
 

@@ -1,0 +1,49 @@
+"""Shows the settings of a run in the signature and the help of functions that take them as keywords."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from operant._settings import SETTINGS, Settings
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _Default:
+    """A default as TOML, or that of a preset."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def shows_settings(function: Function) -> Function:
+    """The function, whose `**settings` are shown as one keyword for each setting: to `help`, to completion and to `inspect`."""
+    hidden = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    own = [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind not in hidden]
+    names = {parameter.name for parameter in own}
+    types = Settings.__annotations__
+    settings = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_Default(default), annotation=_shown(types[name]))
+        for name, (default, _) in SETTINGS.items()
+        if name not in names
+    ]
+    returns = inspect.signature(function).return_annotation
+    function.__signature__ = inspect.Signature([*own, *settings], return_annotation=returns)  # type: ignore[attr-defined]
+    lines = [
+        textwrap.fill(f"{name}: {meaning}.", 100, initial_indent=" " * 8, subsequent_indent=" " * 12)
+        for name, (_, meaning) in SETTINGS.items()
+        if name not in names
+    ]
+    function.__doc__ = f"{function.__doc__ or ''}\n    Settings (the defaults shown are those without a preset):\n" + "\n".join(lines) + "\n"
+    return function
+
+
+def _shown(annotation: Any) -> Any:
+    # The text of an annotation that is evaluated late.
+    return getattr(annotation, "__forward_arg__", annotation)
