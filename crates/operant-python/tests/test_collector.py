@@ -11,7 +11,7 @@ import operant
 CASES = {
     "cartpole": {"hidden": [16], "num_steps": 70},
     "pendulum": {"hidden": [16], "num_steps": 230},
-    "t_maze": {"core_width": 8, "hidden": [12], "num_steps": 40},
+    "t_maze": {"core": "gru", "core_width": 8, "hidden": [12], "num_steps": 90},
     "minatar_breakout": {"hidden": [16], "num_steps": 40},
     "game_2048": {"hidden": [16], "num_steps": 40},
 }

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from operant import _core
-from operant._policy import Policy, as_options, without_norm_obs
+from operant._policy import Policy, as_options, of_rollouts
 from operant._register import asked
 from operant._signature import shows_settings
 from operant._vector import VectorEnv, zeros
@@ -84,7 +84,7 @@ class Collector:
             raise TypeError(f"policy: expected a Policy or None, got {policy!r}; operant.load loads a policy")
         if policy is not None and (others := [name for name in settings if name not in _OF_ROLLOUTS]):
             raise ValueError(f"{others[0]}: the policy has settings of its own; leave it out, or leave out policy")
-        found = _core.rollout_settings(asked(env), without_norm_obs(settings), as_options(env_options))
+        found = _core.rollout_settings(asked(env), of_rollouts(settings), as_options(env_options))
         self.num_envs, self.num_steps, self.gamma, self.gae_lambda, seed, threads = found
         keywords: dict[str, Any] = dict(env_options or {})
         self.envs = VectorEnv(

@@ -153,7 +153,7 @@ class Policy:
         Raises:
             ValueError: A setting cannot be used.
         """
-        given, options = without_norm_obs(settings), as_options(env_options)
+        given, options = of_rollouts(settings), as_options(env_options)
         core, policy = _core.Policy.untrained(asked(env), given, options), cls.__new__(cls)
         policy._begin(core, settings.get("seed", 1), settings.get("threads", 0))
         return policy
@@ -400,15 +400,17 @@ def _array(value: Any) -> NDArray[np.float32]:
     return np.ascontiguousarray(value, np.float32)
 
 
-def without_norm_obs(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Settings of a policy that does not normalise observations, as TOML."""
+def of_rollouts(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Settings without an update and without normalisation of observations, as TOML."""
     from operant._train import _text
 
     if settings.get("norm_obs"):
         raise ValueError("norm_obs: a new policy has no statistics of observations; leave it out")
     for name in settings:
         _core.check_setting(name)
-    return [(name, _text(name, value)) for name, value in {**settings, "norm_obs": False}.items()]
+    # The preset's updates may not fit these rollouts.
+    settings = {"num_minibatches": 1, "sequence_length": 0, **settings, "norm_obs": False}
+    return [(name, _text(name, value)) for name, value in settings.items()]
 
 
 def as_options(env_options: Mapping[str, Any] | None) -> list[tuple[str, str]]:

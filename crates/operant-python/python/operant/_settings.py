@@ -1,4 +1,4 @@
-"""Types of the settings of a run, written by `cargo xtask config-doc`. docs/configuration.md has ranges and defaults."""
+"""Types, defaults and meanings of the settings of a run, written by `cargo xtask config-doc`. docs/configuration.md has ranges and defaults."""
 
 from __future__ import annotations
 
@@ -11,73 +11,220 @@ class Settings(TypedDict, total=False):
     """Keywords of `operant.train`."""
 
     algorithm: Literal["ppo", "pqn"]
+    """Learning algorithm; `operant config ENV --algorithm NAME` shows its settings."""
     seed: int
+    """Seed of every random stream."""
     total_timesteps: int
+    """Environment steps to train for, over all environments, rounded up to whole updates; `2e5` and `200_000` are both understood."""
     learning_rate: float
+    """Adam's step size at the start of training."""
     anneal_lr: bool
+    """Anneal the learning rate linearly to zero."""
     num_minibatches: int
+    """Minibatches per epoch; divides N T."""
     shuffle: Literal["samples", "blocks"]
+    """Which samples a minibatch has. `samples`: any of the batch. `blocks`: the same share of each block of environments, so that processes or GPUs can share a run; docs/ppo.md 21 has the number of blocks."""
     update_epochs: int
+    """Passes over each batch."""
     max_grad_norm: float
+    """Global gradient norm above which gradients are scaled down."""
     optimizer: Literal["adam", "radam"]
+    """What steps along gradients. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`."""
     adam_eps: float
+    """Adam's epsilon."""
     adam_beta1: float
+    """Adam's decay of the first moment."""
     adam_beta2: float
+    """Adam's decay of the second moment."""
     max_nonfinite_updates: int
+    """Consecutive updates with a non-finite loss or gradient after which training stops."""
     num_envs: int | Literal["auto"]
+    """N: environments stepped in parallel. `auto`: on a GPU as many as fit into `memory_fraction` of its free memory, but few enough for at least 100 updates within `total_timesteps`; on a CPU the preset's number."""
     num_steps: int
+    """T: steps of each environment per update."""
     gamma: float
+    """Discount of future rewards."""
     sequence_length: int
+    """Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule."""
     norm_obs: bool
+    """Normalise observations by running mean and variance."""
     norm_reward: bool
+    """Scale rewards by the running deviation of the discounted return."""
     clip_obs: float
+    """Normalised observations are clipped to plus or minus this."""
     clip_reward: float
+    """Normalised rewards are clipped to plus or minus this."""
     encoder: Literal["auto", "embed", "embed_sum", "embed_mean"]
+    """How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded."""
     embed_width: int
+    """Columns of the tables of `embed`."""
     conv: Sequence[Sequence[int]]
+    """Convolutions over the image in the observation: a list of [channels, kernel, stride], without padding. Other inputs skip them and enter the first hidden layer."""
     hidden: Sequence[int]
+    """Widths of the hidden layers."""
     layer_norm: bool
+    """Normalise the sums of each hidden layer over its units before the nonlinearity."""
     residual_blocks: int
+    """Residual blocks after the hidden layers, whose last one is then linear: each adds W2 f(W1 norm(x)), four times as wide inside, to its inputs x; a normalisation follows the last block. With `activation = "relu"` and one hidden layer they are SimBa."""
     core: Literal["mlp", "mingru", "gru", "lstm"]
+    """Layers between the hidden layers and the heads: none (`mlp`), or layers with memory, whose state each environment keeps during an episode. Setting `mlp` also resets the memory keys of a preset."""
     core_width: int
+    """Units of each layer of the core; 0 is the width of the last hidden layer."""
     core_layers: int
+    """Layers of the core."""
     activation: Literal["tanh", "relu"]
+    """Nonlinearity of the hidden layers."""
     shared_trunk: bool
+    """One trunk for policy and value, or a network for each."""
     pointer: bool
+    """Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state, instead of one output for each action."""
     log_std_init: float
+    """Initial log standard deviation of Gaussian policies."""
     gae_lambda: float
+    """Lambda of generalised advantage estimation."""
     norm_adv: bool
+    """Normalise advantages per minibatch."""
     clip_coef: float
+    """Clipping range of the probability ratio."""
     clip_vloss: bool
+    """Clip the value loss with the same range."""
     ent_coef: float
+    """Weight of the entropy bonus."""
     vf_coef: float
+    """Weight of the value loss."""
     target_kl: float
+    """Stop an update's epochs when `approx_kl` exceeds this; 0 never stops."""
     q_lambda: float
+    """Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout."""
     start_e: float
+    """Share of random actions in the first rollout."""
     end_e: float
+    """Share of random actions once it has fallen, and in evaluations with sampled actions."""
     exploration_fraction: float
+    """Share of `total_timesteps` over which it falls linearly."""
     device: str | os.PathLike[str]
+    """Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU, and prints the reason."""
     precision: Literal["f32", "tf32", "bf16"]
+    """Precision of the network's matrix products: `f32`, on a GPU `tf32` or `bf16`, on a CPU with AMX, or AMD's AVX512_BF16, `bf16` in fully connected layers."""
     kernels: Literal["auto", "fused", "gemm"]
+    """How the network runs on a GPU: inside the kernels (`fused`), as matrix products (`gemm`), or as suits its shape (`auto`)."""
     memory_fraction: float
+    """Share of a GPU's free memory that a run may take."""
     overlap: bool
+    """On a GPU, overlap each rollout with the update before it, using weights that are one update old."""
     deterministic: bool
+    """On several GPUs, add up in an order that gives the same bits for any number of them; docs/scale.md has what it costs."""
     threads: int
+    """Worker threads; 0 leaves it to the plan: every usable hardware thread, up to 32."""
     rollout_tile: int
+    """Environments that a thread steps together; 0 leaves it to the plan, which minimizes the time of the slowest thread."""
     lane_width: int
+    """Has no effect: a build uses the full width of its vectors. Accepted so that existing configuration files stay valid."""
     waiting: Literal["auto", "spin", "yield", "sleep"]
+    """How threads wait for their next job; `auto` leaves it to the plan."""
     pin: bool
+    """Bind each thread to a CPU."""
     optimize_perf: bool
+    """Choose threads, tiles and waiting for this machine; `false` uses fixed defaults."""
     cache_dir: str | os.PathLike[str]
+    """Directory that keeps compiled kernels; the user's cache directory if absent."""
     run_dir: str | os.PathLike[str]
+    """Directory that holds the runs."""
     name: str | os.PathLike[str]
+    """Name of the run; generated from environment, seed and time if absent."""
     checkpoint_interval: int
+    """Updates between checkpoints; 0 saves at the end only."""
     keep_checkpoints: int
+    """How many of the latest checkpoints are kept, in addition to the one with the best evaluation."""
     eval_episodes: int
+    """Greedy episodes in an evaluation."""
     eval_interval: int
+    """Minimum number of updates between two evaluations for `solved_at`."""
     solved_at: float
+    """Mean greedy return at which the environment counts as solved; the preset's threshold."""
     stop_when_solved: bool
+    """Stop training at the first evaluation that reaches `solved_at`."""
     csv: bool
+    """Write metrics.csv."""
     tensorboard: bool
+    """Write a TensorBoard event file."""
     ring: bool
+    """Publish metrics in shared memory, where monitors read them."""
     ring_group: bool
+    """Let members of the user's group read them too."""
+
+
+# Default, as TOML, and meaning of each.
+SETTINGS: dict[str, tuple[str, str]] = {
+    "algorithm": ("\"ppo\"", "Learning algorithm; `operant config ENV --algorithm NAME` shows its settings"),
+    "seed": ("1", "Seed of every random stream"),
+    "total_timesteps": ("500000", "Environment steps to train for, over all environments, rounded up to whole updates; `2e5` and `200_000` are both understood"),
+    "learning_rate": ("0.00025", "Adam's step size at the start of training"),
+    "anneal_lr": ("true", "Anneal the learning rate linearly to zero"),
+    "num_minibatches": ("4", "Minibatches per epoch; divides N T"),
+    "shuffle": ("\"samples\"", "Which samples a minibatch has. `samples`: any of the batch. `blocks`: the same share of each block of environments, so that processes or GPUs can share a run; docs/ppo.md 21 has the number of blocks"),
+    "update_epochs": ("4", "Passes over each batch"),
+    "max_grad_norm": ("0.5", "Global gradient norm above which gradients are scaled down"),
+    "optimizer": ("\"adam\"", "What steps along gradients. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`"),
+    "adam_eps": ("0.00001", "Adam's epsilon"),
+    "adam_beta1": ("0.9", "Adam's decay of the first moment"),
+    "adam_beta2": ("0.999", "Adam's decay of the second moment"),
+    "max_nonfinite_updates": ("10", "Consecutive updates with a non-finite loss or gradient after which training stops"),
+    "num_envs": ("16", "N: environments stepped in parallel. `auto`: on a GPU as many as fit into `memory_fraction` of its free memory, but few enough for at least 100 updates within `total_timesteps`; on a CPU the preset's number"),
+    "num_steps": ("128", "T: steps of each environment per update"),
+    "gamma": ("0.99", "Discount of future rewards"),
+    "sequence_length": ("0", "Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule"),
+    "norm_obs": ("false", "Normalise observations by running mean and variance"),
+    "norm_reward": ("false", "Scale rewards by the running deviation of the discounted return"),
+    "clip_obs": ("10.0", "Normalised observations are clipped to plus or minus this"),
+    "clip_reward": ("10.0", "Normalised rewards are clipped to plus or minus this"),
+    "encoder": ("\"auto\"", "How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded"),
+    "embed_width": ("16", "Columns of the tables of `embed`"),
+    "conv": ("[]", "Convolutions over the image in the observation: a list of [channels, kernel, stride], without padding. Other inputs skip them and enter the first hidden layer"),
+    "hidden": ("[64, 64]", "Widths of the hidden layers"),
+    "layer_norm": ("false", "Normalise the sums of each hidden layer over its units before the nonlinearity"),
+    "residual_blocks": ("0", "Residual blocks after the hidden layers, whose last one is then linear: each adds W2 f(W1 norm(x)), four times as wide inside, to its inputs x; a normalisation follows the last block. With `activation = \"relu\"` and one hidden layer they are SimBa"),
+    "core": ("\"mlp\"", "Layers between the hidden layers and the heads: none (`mlp`), or layers with memory, whose state each environment keeps during an episode. Setting `mlp` also resets the memory keys of a preset"),
+    "core_width": ("0", "Units of each layer of the core; 0 is the width of the last hidden layer"),
+    "core_layers": ("1", "Layers of the core"),
+    "activation": ("\"tanh\"", "Nonlinearity of the hidden layers"),
+    "shared_trunk": ("false", "One trunk for policy and value, or a network for each"),
+    "pointer": ("false", "Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state, instead of one output for each action"),
+    "log_std_init": ("0.0", "Initial log standard deviation of Gaussian policies"),
+    "gae_lambda": ("0.95", "Lambda of generalised advantage estimation"),
+    "norm_adv": ("true", "Normalise advantages per minibatch"),
+    "clip_coef": ("0.2", "Clipping range of the probability ratio"),
+    "clip_vloss": ("true", "Clip the value loss with the same range"),
+    "ent_coef": ("0.01", "Weight of the entropy bonus"),
+    "vf_coef": ("0.5", "Weight of the value loss"),
+    "target_kl": ("0.0", "Stop an update's epochs when `approx_kl` exceeds this; 0 never stops"),
+    "q_lambda": ("0.65", "Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout"),
+    "start_e": ("1.0", "Share of random actions in the first rollout"),
+    "end_e": ("0.05", "Share of random actions once it has fallen, and in evaluations with sampled actions"),
+    "exploration_fraction": ("0.5", "Share of `total_timesteps` over which it falls linearly"),
+    "device": ("\"auto\"", "Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU, and prints the reason"),
+    "precision": ("\"f32\"", "Precision of the network's matrix products: `f32`, on a GPU `tf32` or `bf16`, on a CPU with AMX, or AMD's AVX512_BF16, `bf16` in fully connected layers"),
+    "kernels": ("\"auto\"", "How the network runs on a GPU: inside the kernels (`fused`), as matrix products (`gemm`), or as suits its shape (`auto`)"),
+    "memory_fraction": ("0.9", "Share of a GPU's free memory that a run may take"),
+    "overlap": ("false", "On a GPU, overlap each rollout with the update before it, using weights that are one update old"),
+    "deterministic": ("false", "On several GPUs, add up in an order that gives the same bits for any number of them; docs/scale.md has what it costs"),
+    "threads": ("0", "Worker threads; 0 leaves it to the plan: every usable hardware thread, up to 32"),
+    "rollout_tile": ("0", "Environments that a thread steps together; 0 leaves it to the plan, which minimizes the time of the slowest thread"),
+    "lane_width": ("0", "Has no effect: a build uses the full width of its vectors. Accepted so that existing configuration files stay valid"),
+    "waiting": ("\"auto\"", "How threads wait for their next job; `auto` leaves it to the plan"),
+    "pin": ("false", "Bind each thread to a CPU"),
+    "optimize_perf": ("true", "Choose threads, tiles and waiting for this machine; `false` uses fixed defaults"),
+    "cache_dir": ("none", "Directory that keeps compiled kernels; the user's cache directory if absent"),
+    "run_dir": ("\"runs\"", "Directory that holds the runs"),
+    "name": ("none", "Name of the run; generated from environment, seed and time if absent"),
+    "checkpoint_interval": ("100", "Updates between checkpoints; 0 saves at the end only"),
+    "keep_checkpoints": ("3", "How many of the latest checkpoints are kept, in addition to the one with the best evaluation"),
+    "eval_episodes": ("100", "Greedy episodes in an evaluation"),
+    "eval_interval": ("10", "Minimum number of updates between two evaluations for `solved_at`"),
+    "solved_at": ("none", "Mean greedy return at which the environment counts as solved; the preset's threshold"),
+    "stop_when_solved": ("false", "Stop training at the first evaluation that reaches `solved_at`"),
+    "csv": ("true", "Write metrics.csv"),
+    "tensorboard": ("true", "Write a TensorBoard event file"),
+    "ring": ("true", "Publish metrics in shared memory, where monitors read them"),
+    "ring_group": ("false", "Let members of the user's group read them too"),
+}
