@@ -171,7 +171,7 @@ fn obs_statistics(begun: &Snapshot, from: &Snapshot) -> ObsStatistics {
     let alike = |part: &&str| find(begun, part).zip(find(from, part)).is_some_and(|(a, b)| is_alike(a, b));
     match (features(begun), features(from)) {
         (0, 0) => ObsStatistics::Unused,
-        (here, there) if here == there && parts.iter().all(|part| alike(&part)) => ObsStatistics::Taken,
+        (here, there) if here == there && parts.iter().all(alike) => ObsStatistics::Taken,
         (here, there) => ObsStatistics::New { here, there },
     }
 }

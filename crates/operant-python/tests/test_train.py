@@ -129,7 +129,8 @@ def test_a_run_begins_with_the_weights_of_a_run_a_checkpoint_or_a_policy(place, 
     first = short(name="first", hidden=[8], norm_obs=True)
     for number, source in enumerate([first, "first", Path("runs/first"), "first@8192", first.result["checkpoint"], first.policy]):
         with caplog.at_level(logging.INFO, "operant"):
-            begun = short(name=f"begun-{number}", init_from=source, seed=number, num_envs=32, total_timesteps=4096)
+            settings = {"seed": number, "num_envs": 32, "num_steps": 16, "total_timesteps": 512, "eval_episodes": 1}
+            begun = short(name=f"begun-{number}", init_from=source, **settings)
         assert "weights: from first at step 8192" in caplog.messages
         assert begun.result["config"]["hidden"] == [8] and begun.result["config"]["num_envs"] == 32
         assert begun.result["config"]["init_from"] == first.result["checkpoint"]

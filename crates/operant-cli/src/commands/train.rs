@@ -87,10 +87,10 @@ settings are the same, the roundings differ. auto leaves a resumed run on its
 kind of device.
 
 Weights of another run: --init-from takes what `operant eval` takes, RUN[@STEP]
-or a checkpoint. algorithm, norm_obs, clip_obs and the network's settings come
-from it unless they are set here; another value than its own is refused. Nothing
-else is taken: moments, counters and random streams are new. Layers for other
-observations or actions are new too, and the start of the run names them.
+or a checkpoint. The statistics of norm_obs come with the weights, and so do the
+settings algorithm, norm_obs, clip_obs and those of the network; to set another
+network is an error. Adam's moments, counters and random streams are new, and so
+are layers for other observations or actions, which the start of the run names.
 
 Steps: a run trains for whole updates of num_envs x num_steps environment steps,
 so --steps is rounded up to the next of them.
