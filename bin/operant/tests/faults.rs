@@ -251,7 +251,7 @@ fn messages_contain_a_remedy() {
     let evaluated = place.operant(&["eval", "best", "--episodes", "5"]);
     assert_eq!(evaluated.code, Some(0), "{evaluated:#?}");
     let stopped = place.operant(&["completions", "bash"]);
-    assert!(stopped.code == Some(0) && stopped.stdout.contains("_operant"), "{stopped:#?}");
+    assert!(stopped.code == Some(0) && stopped.stdout.contains("COMPLETE=bash operant"), "{stopped:#?}");
     let page = place.operant(&["man"]);
     assert!(page.code == Some(0) && page.stdout.contains(".TH operant"), "{page:#?}");
 }

@@ -10,6 +10,7 @@ mod terminal;
 
 mod attacks;
 mod bench;
+mod completions;
 mod control;
 mod detach;
 mod disk;

@@ -5,6 +5,7 @@
 
 mod bar;
 mod commands;
+mod complete;
 mod daemon;
 mod hints;
 mod output;
@@ -111,6 +112,9 @@ pub fn main_of(program: Vec<OsString>, arguments: Vec<OsString>, registry: &Regi
 /// Runs the command of these words, the program's name first, and returns the exit code.
 fn run(registry: &Registry, words: Vec<OsString>) -> u8 {
     let started = Instant::now();
+    if let Some(code) = complete::answer(registry, &words) {
+        return code;
+    }
     if daemon::is_daemon() {
         daemon::leave_session();
     }
@@ -156,7 +160,7 @@ fn run(registry: &Registry, words: Vec<OsString>) -> u8 {
         Command::Bench(args) => commands::bench::run(&args, registry),
         Command::Tune(args) => commands::tune::run(&args, registry),
         Command::New(args) => commands::new::run(&args),
-        Command::Completions(args) => commands::shell::completions(&args, Cli::command()),
+        Command::Completions(args) => commands::shell::completions(&args),
         Command::Man(args) => commands::shell::man(&args, Cli::command()),
         Command::Emit(args) => commands::emit::run(&args, registry),
     };

@@ -24,6 +24,11 @@ pub fn message(text: &str) -> String {
     PROGRAM.get().map_or_else(|| text.clone(), |program| commands_of(program, &text))
 }
 
+/// The name by which the program was started.
+pub fn program() -> &'static str {
+    PROGRAM.get().map_or("operant", String::as_str)
+}
+
 /// Whether the program is called `operant`.
 pub fn is_operant() -> bool {
     PROGRAM.get().is_none()

@@ -1,11 +1,12 @@
-//! `operant completions` and `operant man`: completions and manual pages, generated from the command line's definition.
+//! `operant completions` and `operant man`: completions in a shell, and manual pages, generated from the command line's definition.
 
 use clap::Command;
 use clap_complete::Shell;
 
+use crate::complete::VARIABLE;
 use crate::output;
 
-/// Print the completions for a shell
+/// Print the line that makes a shell complete environments, runs and settings
 #[derive(Debug, clap::Args)]
 #[command(after_help = COMPLETIONS_HELP)]
 pub struct Completions {
@@ -14,10 +15,16 @@ pub struct Completions {
 }
 
 const COMPLETIONS_HELP: &str = "\
-Examples:
-  operant completions bash > ~/.local/share/bash-completion/completions/operant
-  operant completions zsh > ~/.zfunc/_operant
-  operant completions fish > ~/.config/fish/completions/operant.fish";
+Once, for the shells started from then on:
+  operant completions bash >> ~/.bashrc
+  operant completions zsh >> ~/.zshrc                 below compinit
+  operant completions fish > ~/.config/fish/completions/operant.fish
+
+For this shell alone:
+  eval \"$(operant completions bash)\"
+
+The shell then asks operant itself, in some milliseconds: which environments,
+runs, checkpoints and settings there are, and what each setting may be.";
 
 /// Print the manual page, or write one for each command
 #[derive(Debug, clap::Args)]
@@ -33,12 +40,33 @@ Examples:
   operant man | man -l -
   operant man --dir ~/.local/share/man/man1";
 
-/// Prints the completions.
-pub fn completions(args: &Completions, mut command: Command) -> anyhow::Result<u8> {
-    let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "operant", &mut text);
-    output::print(&String::from_utf8(text)?)?;
+/// Prints the line for the shell's start-up file.
+pub fn completions(args: &Completions) -> anyhow::Result<u8> {
+    output::print(&start_up(args.shell, output::program()))?;
     Ok(0)
+}
+
+/// What a start-up file needs, with how to put it there.
+fn start_up(shell: Shell, program: &str) -> String {
+    let (install, line) = match shell {
+        Shell::Bash => (">> ~/.bashrc", format!("source <({VARIABLE}=bash {program})")),
+        // Below compinit, which defines compdef.
+        Shell::Zsh => (">> ~/.zshrc", format!("source <({VARIABLE}=zsh {program})")),
+        Shell::Elvish => {
+            (">> ~/.config/elvish/rc.elv", format!("eval (E:{VARIABLE}=elvish {program} | slurp)"))
+        }
+        Shell::PowerShell => (
+            ">> $PROFILE",
+            format!(
+                "$env:{VARIABLE} = \"powershell\"; {program} | Out-String | Invoke-Expression; Remove-Item Env:\\{VARIABLE}"
+            ),
+        ),
+        _ => ("> ~/.config/fish/completions/PROGRAM.fish", format!("{VARIABLE}=fish {program} | source")),
+    };
+    let install = install.replace("PROGRAM", program);
+    format!(
+        "# Completions of {program}. Install them with: {program} completions {shell} {install}\n{line}\n"
+    )
 }
 
 /// Prints the page, or writes all of them.

@@ -1,11 +1,13 @@
 //! The runs of this user: [`list`] and [`find`] combine a run's directory (run.json and its lock) with its ring;
 //! [`LiveRun`] sends signals to a run's trainer and to no other process.
 
+mod brief;
 mod control;
 mod process;
 mod report;
 mod state_file;
 
+pub use brief::{Brief, brief};
 pub use control::{LiveRun, StopRequest};
 pub use report::{Run, config, find, list, live_namesakes, refuse_slip};
 pub(crate) use state_file::{FinalCounts, StateFile, starting};
