@@ -144,7 +144,10 @@ fn without_libraries_the_remedy_names_what_to_install() {
     {
         assert!(page.contains(part), "no {part:?} in:\n{page}");
     }
+    assert!(page.starts_with("verdict        trains on cpu with "), "{page}");
     let info = operant.info();
+    let problems = info["problems"].as_array().expect("a list").len();
+    assert_eq!(page.contains("; nothing is wrong\n"), problems == 0, "{page}");
     assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
     let driver = &info["driver"];
     assert!(driver["path"].is_null() && driver["version"].is_null(), "{driver}");
@@ -190,6 +193,9 @@ fn without_libraries_the_remedy_names_what_to_install() {
     operant.place.write("operant.toml", "threads = -1\n");
     let info = operant.info();
     assert!(info["cpu"]["plan_problem"].as_str().is_some_and(|text| text.contains("threads = -1")), "{info}");
+    let named = |problem: &Value| problem.as_str().is_some_and(|text| text.contains("threads = -1"));
+    let listed = info["problems"].as_array().expect("a list");
+    assert!(listed.len() == problems + 1 && listed.iter().any(named), "{info}");
     std::fs::remove_file(operant.place.path().join("operant.toml")).expect("removed");
     assert_eq!(info["kernel_cache"]["kernels"], 0);
 
@@ -216,6 +222,7 @@ fn a_text_file_in_place_of_the_driver_is_named() {
     let info = operant.info();
     assert!(info["driver"]["problem"].as_str().is_some_and(|text| text.contains(&message)), "{info}");
     assert!(info["driver"]["path"].is_null(), "{info}");
+    assert!(info["problems"].to_string().contains("cannot be loaded"), "{info}");
     assert!(operant.trains_on_cpu().contains(&message));
     operant.refuses_to_train(&[&message, "reinstall the NVIDIA driver"]);
     let replay = operant.run(&["replay", "cartpole", "--device", "cuda"], CASE);

@@ -23,6 +23,7 @@ mod gpu_loop;
 mod gpu_round;
 mod init_from;
 mod liveness;
+mod manage;
 mod mpi;
 mod names;
 mod network;

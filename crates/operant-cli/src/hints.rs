@@ -7,12 +7,8 @@ use operant_run::config::{self, Counterpart};
 const COMMANDS: &[(&[&str], &str)] = &[
     (&["list", "ls", "ps", "status"], "`operant runs` lists the runs, `operant envs` the environments"),
     (&["watch", "top", "attach", "logs", "tensorboard"], "`operant monitor RUN` watches a run"),
-    (&["resume", "continue", "restart"], "`operant train --resume RUN` continues a run"),
-    (
-        &["pause", "unpause"],
-        "p in the list of `operant monitor` pauses a run and continues it; so does kill -USR2 PID",
-    ),
-    (&["rm", "remove", "delete"], "a run is a directory: `rm -r runs/RUN` removes it once it has ended"),
+    (&["continue", "restart", "unpause"], "`operant resume RUN` continues a run"),
+    (&["remove", "delete"], "`operant rm RUN` removes a run that has ended"),
     (&["kill", "cancel"], "`operant stop RUN` ends a run, with a checkpoint"),
     (
         &["test", "evaluate", "enjoy", "predict"],

@@ -45,7 +45,9 @@ Examples:
   operant sweep cartpole --seeds 10 --set learning_rate=1e-3,1e-2
                                   many runs; operant report SWEEP compares them
   operant monitor                 watch the runs that train now
-  operant runs                    list runs; operant stop RUN ends one
+  operant runs                    list runs; operant show RUN shows one
+  operant stop RUN                end it with a checkpoint; pause RUN pauses it
+  operant resume RUN              continue it, paused or ended
   operant eval RUN                play a run's latest checkpoint greedily
   operant play RUN                watch its agent; --record FILE writes a film
   operant export RUN --onnx FILE  write its policy for other programs
@@ -69,8 +71,12 @@ enum Command {
     Compare(commands::compare::Args),
     Monitor(commands::monitor::Args),
     Runs(commands::runs::Args),
+    Show(commands::show::Args),
+    Pause(commands::pause::Args),
+    Resume(commands::resume::Args),
     Stop(commands::stop::Args),
     Checkpoint(commands::checkpoint::Args),
+    Rm(commands::rm::Args),
     Eval(commands::eval::Args),
     Play(commands::play::Args),
     Export(commands::export::Args),
@@ -147,7 +153,11 @@ fn run(registry: &Registry, words: Vec<OsString>) -> u8 {
         Command::Compare(args) => commands::compare::run(&args, registry),
         Command::Monitor(args) => commands::monitor::run(&args, registry),
         Command::Runs(args) => commands::runs::run(&args, registry),
+        Command::Show(args) => commands::show::run(&args, registry),
+        Command::Pause(args) => commands::pause::run(&args, registry),
+        Command::Resume(args) => commands::resume::run(&args, registry, started),
         Command::Stop(args) => commands::stop::run(&args, registry),
+        Command::Rm(args) => commands::rm::run(&args, registry),
         Command::Checkpoint(args) => commands::checkpoint::run(&args, registry),
         Command::Eval(args) => commands::eval::run(&args, registry),
         Command::Play(args) => commands::play::run(&args, registry),

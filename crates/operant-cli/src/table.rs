@@ -1,5 +1,5 @@
-//! Tables that fit the terminal: the columns that matter least are omitted, and no cell is cut. In a pipe, cells are separated by
-//! tabs and not padded, and every column is there.
+//! Tables that fit the terminal: the columns that matter least are omitted, and no cell is cut but those of a last column that takes the
+//! rest of the line. In a pipe, cells are separated by tabs and not padded, and every column is there.
 
 use std::io::IsTerminal as _;
 
@@ -7,7 +7,10 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use operant_metrics::{plain, printable};
 
 /// Width of a terminal that does not say how wide it is.
-const DEFAULT_WIDTH: usize = 80;
+pub const DEFAULT_WIDTH: usize = 80;
+
+/// Least width of a column that takes the rest of the line.
+const LEAST_REST: usize = 12;
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
@@ -16,17 +19,24 @@ pub struct Column {
     /// Columns with the largest value are omitted first; 0 is always shown.
     pub rank: u8,
     pub right: bool,
+    /// Whether its cells are cut to the rest of the line; the last column only.
+    pub is_rest: bool,
 }
 
 impl Column {
     /// A column of words.
     pub const fn left(header: &'static str, rank: u8) -> Self {
-        Column { header, rank, right: false }
+        Column { header, rank, right: false, is_rest: false }
     }
 
     /// A column of numbers.
     pub const fn right(header: &'static str, rank: u8) -> Self {
-        Column { header, rank, right: true }
+        Column { header, rank, right: true, is_rest: false }
+    }
+
+    /// A last column of words, which takes the rest of the line.
+    pub const fn rest(header: &'static str, rank: u8) -> Self {
+        Column { header, rank, right: false, is_rest: true }
     }
 }
 
@@ -72,14 +82,27 @@ pub fn tabs(columns: &[Column], note: &str, rows: &[Row]) -> String {
 }
 
 fn fitted(columns: &[Column], rows: &[Row], width: usize) -> String {
-    let mut shown: Vec<usize> = (0..columns.len()).collect();
+    // A column that says nothing has no place on a screen.
+    let is_empty = |i: &usize| {
+        columns[*i].rank > 0 && rows.iter().all(|row| ["", "-"].contains(&row.cells[*i].as_str()))
+    };
+    let all: Vec<usize> = (0..columns.len()).filter(|i| rows.is_empty() || !is_empty(i)).collect();
+    let mut shown = all.clone();
     let lines = loop {
-        let lines = padded(columns, rows, &shown);
-        // The rest of a line is blank.
-        let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+        // The rest of the line is what the other columns leave.
+        let rest = columns.iter().position(|column| column.is_rest).filter(|rest| shown.contains(rest));
+        let rigid: Vec<usize> = shown.iter().copied().filter(|&i| Some(i) != rest).collect();
+        let taken = widest(&padded(columns, rows, &rigid));
+        let lines = match rest {
+            Some(i) => {
+                let room = width.saturating_sub(taken + 2).max(LEAST_REST);
+                padded(columns, &cut(rows, i, room), &shown)
+            }
+            None => padded(columns, rows, &rigid),
+        };
         let last = shown.iter().copied().filter(|&i| columns[i].rank > 0).max_by_key(|&i| columns[i].rank);
         match last {
-            Some(i) if widest > width => shown.retain(|&other| other != i),
+            Some(i) if widest(&lines) > width => shown.retain(|&other| other != i),
             _ => break lines,
         }
     };
@@ -92,11 +115,27 @@ fn fitted(columns: &[Column], rows: &[Row], width: usize) -> String {
         }
     }
     let hidden: Vec<&str> =
-        (0..columns.len()).filter(|i| !shown.contains(i)).map(|i| columns[i].header).collect();
+        all.into_iter().filter(|i| !shown.contains(i)).map(|i| columns[i].header).collect();
     if !hidden.is_empty() {
         text.push_str(&format!("(no room for: {}; a pipe or --json has them)\n", hidden.join(", ")));
     }
     text
+}
+
+/// Width of the widest line; the rest of a line is blank.
+fn widest(lines: &[String]) -> usize {
+    lines.iter().map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// The rows with the cells of a column cut to a width.
+fn cut(rows: &[Row], column: usize, width: usize) -> Vec<Row> {
+    let mut rows = rows.to_vec();
+    for cell in rows.iter_mut().map(|row| &mut row.cells[column]) {
+        if cell.chars().count() > width {
+            *cell = cell.chars().take(width - 1).chain(['…']).collect();
+        }
+    }
+    rows
 }
 
 /// The header's line and one for each row.
@@ -139,12 +178,45 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// A label and a text that is wrapped so that all its lines start at `column`.
+pub fn hanging(label: &str, column: usize, text: &str, width: usize) -> String {
+    let mut lines = wrapped(text, width.saturating_sub(column).max(20)).into_iter();
+    let mut out = match label.chars().count() {
+        length if length < column => format!("{label:column$}{}", lines.next().unwrap_or_default()),
+        _ => label.to_owned(),
+    };
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    for line in lines {
+        out.push_str(format!("{:column$}{line}", "").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// Bytes, in the unit that leaves few digits.
+#[allow(clippy::cast_precision_loss)] // four figures are shown
+pub fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 || value.fract() == 0.0 {
+        format!("{value:.0} {}", UNITS[unit])
+    } else {
+        format!("{value:.1} {}", UNITS[unit])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn table() -> (Vec<Column>, Vec<Row>) {
-        let column = |header, rank, right| Column { header, rank, right };
+        let column = |header, rank, right| Column { header, rank, right, is_rest: false };
         let columns = vec![column("run", 0, false), column("seed", 2, true), column("return", 1, true)];
         let row =
             |cells: [&str; 3], note: &str| Row { cells: cells.map(String::from).into(), note: note.into() };
@@ -167,6 +239,28 @@ mod tests {
             narrow.contains("\n    gamma=0.9,\n    hidden=[8]\n") && narrow.contains("no room for: seed")
         );
         assert!(fitted(&columns, &rows, 3).contains("a-very-long-name\n"));
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        assert_eq!(
+            [0, 1023, 1024, 232_448, 150_754_820_096].map(size),
+            ["0 bytes", "1023 bytes", "1 KiB", "227 KiB", "140.4 GiB"]
+        );
+    }
+
+    #[test]
+    fn a_last_column_takes_the_rest_of_the_line() {
+        let columns = [Column::left("run", 0), Column::right("seed", 3), Column::rest("changed", 2)];
+        let row = |cells: [&str; 3]| Row { cells: cells.map(String::from).into(), note: String::new() };
+        let rows = [row(["first", "1", ""]), row(["b", "22", "gamma=0.9, hidden=[8]"])];
+        let wide = "run    seed  changed\nfirst     1\nb        22  gamma=0.9, hidden=[8]\n";
+        assert_eq!(fitted(&columns, &rows, 40), wide);
+        assert_eq!(fitted(&columns, &rows, 26), wide.replace(" hidden=[8]", " h…"));
+        assert!(fitted(&columns, &rows, 20).starts_with("run    changed\nfirst\nb      gamma=0.9, h…\n(no"));
+        assert!(fitted(&columns, &rows, 10).starts_with("run\nfirst\nb\n(no room for: seed, changed;"));
+        let empty = [row(["first", "-", ""]), row(["b", "-", ""])];
+        assert_eq!(fitted(&columns, &empty, 40), "run\nfirst\nb\n", "columns without values");
     }
 
     #[test]

@@ -386,6 +386,12 @@ pub(crate) fn timestamp(unix_ns: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
 }
 
+/// [`timestamp`] of a moment of the system's clock.
+pub fn utc(moment: SystemTime) -> String {
+    let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
+    timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// `2026-11-21`: the day now, in UTC.
 pub fn today() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());

@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use operant_env::Registry;
-use operant_metrics::{Health, RunState};
-use operant_run::Error;
 use operant_run::runs::{self, LiveRun};
 
 use super::run_args;
@@ -36,16 +34,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
     let run = runs::find(&parent, &args.run)?;
     let Some(live) = LiveRun::of(&run)? else {
-        let error = Error::usage(format!("run {} is not being trained: {}", run.run, run.health.name()))
-            .at(run.dir.display().to_string());
-        let resume = format!("`operant train --resume {}`", run_args::word(registry, &run.dir));
-        let finished = run.health == Health::Reported(RunState::Finished);
-        let remedy = match &run.checkpoint {
-            Some(path) if finished => format!("its last checkpoint is {}", path.display()),
-            Some(path) => format!("its last checkpoint is {}; {resume} continues from it", path.display()),
-            None => format!("it has no checkpoint; {resume} starts it over"),
-        };
-        return Err(error.remedy(remedy).into());
+        return Err(run_args::not_live(registry, &run).into());
     };
     let (_, path) = live.checkpoint(args.timeout)?;
     output::print(&format!("{}\n", path.display()))?;

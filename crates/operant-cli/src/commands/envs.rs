@@ -120,14 +120,19 @@ fn by_family(listed: &[Listed], width: usize) -> String {
         text.push_str(if family.is_empty() { "other" } else { family });
         text.push('\n');
         for spec in bases.iter().filter(|spec| spec.family == family) {
-            text.push_str(&hanging(&format!("  {}", spec.name), column, &spec.summary, width));
+            text.push_str(&table::hanging(&format!("  {}", spec.name), column, &spec.summary, width));
             let variants = listed.iter().map(|env| &env.spec);
             let variants: Vec<&str> = variants
                 .filter(|other| other.variant_of.as_ref() == Some(&spec.name))
                 .map(|other| other.name.as_str())
                 .collect();
             if !variants.is_empty() {
-                text.push_str(&hanging("", column, &format!("variants: {}", variants.join(", ")), width));
+                text.push_str(&table::hanging(
+                    "",
+                    column,
+                    &format!("variants: {}", variants.join(", ")),
+                    width,
+                ));
             }
         }
     }
@@ -136,22 +141,6 @@ fn by_family(listed: &[Listed], width: usize) -> String {
         count => format!("{count} environments"),
     };
     text + &format!("\n{count}; `operant envs NAME` shows one in full\n")
-}
-
-/// A label and a text that is wrapped so that all its lines start at `column`.
-fn hanging(label: &str, column: usize, text: &str, width: usize) -> String {
-    let mut lines = table::wrapped(text, width.saturating_sub(column).max(20)).into_iter();
-    let mut out = match label.chars().count() {
-        length if length < column => format!("{label:column$}{}", lines.next().unwrap_or_default()),
-        _ => label.to_owned(),
-    };
-    out.truncate(out.trim_end().len());
-    out.push('\n');
-    for line in lines {
-        out.push_str(format!("{:column$}{line}", "").trim_end());
-        out.push('\n');
-    }
-    out
 }
 
 /// The list as tab-separated values, for pipes.

@@ -69,6 +69,8 @@ struct Info {
     kernel_cache: Option<KernelCache>,
     gpus: Vec<Gpu>,
     auto: Auto,
+    /// What is wrong, a line each: what makes training slower than this machine allows, or fail.
+    problems: Vec<String>,
 }
 
 /// Memory in bytes.
@@ -179,8 +181,9 @@ impl Info {
         let first = inspection.devices.first().ok_or(gpu::SHOWS_NONE);
         let (device, reason) = gpu::auto_takes(missing.as_deref().map_or(first, Err), registry);
         let auto = Auto { device, reason };
-        let cache = config::default_cache_dir(registry.known()).or(inspection.cache);
-        Info {
+        let cache = config::default_cache_dir(registry.known()).or_else(|| inspection.cache.clone());
+        let of_gpu = missing.filter(|_| has_driver(&inspection.driver));
+        let mut info = Info {
             version: env!("CARGO_PKG_VERSION"),
             target: build::Target::of_this_build(),
             cpu: Cpu::gather(registry),
@@ -197,8 +200,30 @@ impl Info {
             kernel_cache: cache.map(|cache| KernelCache::of(&cache.join("kernels"))),
             gpus: inspection.devices.iter().map(Gpu::of).collect(),
             auto,
-        }
+            problems: Vec::new(),
+        };
+        info.problems = info.problems(of_gpu);
+        info
     }
+
+    /// What is wrong; `of_gpu` is why a GPU cannot be used.
+    fn problems(&self, of_gpu: Option<String>) -> Vec<String> {
+        let unused = self.target.unused_features.join(", ");
+        let build =
+            (!unused.is_empty()).then(|| format!("this build does not use {unused}, which this CPU has"));
+        let plan = self.cpu.plan_problem.as_ref().map(|problem| format!("invalid configuration: {problem}"));
+        let cache = self.kernel_cache.is_none() && !self.gpus.is_empty();
+        let cache = cache.then(|| "no directory for compiled kernels".to_owned());
+        build.into_iter().chain(plan).chain(of_gpu).chain(cache).collect()
+    }
+}
+
+/// Whether a driver is installed, usable or not. A machine without one has no GPU to miss.
+fn has_driver(driver: &LibraryStatus) -> bool {
+    let is_in = |place: &String| {
+        ["libcuda.so.1", "libcuda.so"].iter().any(|name| Path::new(place).join(name).exists())
+    };
+    driver.found.is_some() || Path::new("/proc/driver/nvidia").exists() || driver.searched.iter().any(is_in)
 }
 
 /// The problem that prevents the use of GPUs, if any.
@@ -335,6 +360,17 @@ mod tests {
     fn the_first_missing_component_is_the_reason() {
         assert_eq!(problem(&inspection(Some("d"), Some("c"))).as_deref(), Some("d"));
         assert_eq!(problem(&inspection(None, Some("c"))).as_deref(), Some(gpu::SHOWS_NONE));
+    }
+
+    #[test]
+    fn a_driver_that_cannot_be_loaded_is_installed() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let searched = vec![directory.path().display().to_string()];
+        let driver = LibraryStatus { searched, ..inspection(Some("d"), None).driver };
+        let before = has_driver(&driver);
+        std::fs::write(directory.path().join("libcuda.so.1"), "not a library").expect("written");
+        // On a machine with a driver it is always true.
+        assert!(has_driver(&driver) && before == Path::new("/proc/driver/nvidia").exists());
     }
 
     #[test]

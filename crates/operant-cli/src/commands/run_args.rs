@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use operant_env::Registry;
+use operant_metrics::{Health, RunState};
 use operant_run::config;
+use operant_run::runs::{self, Run};
 use operant_run::{CommandLine, Error, Result, path_text};
 
 /// The directory that holds the runs: the flag's, or the configuration's.
@@ -33,6 +35,35 @@ pub fn must_exist(dir: &Path) -> Result<()> {
 /// The run in this directory as an argument of `--resume`, quoted for a shell in the working directory.
 pub fn word(registry: &Registry, dir: &Path) -> String {
     path_text::run_word(dir, &config::default_run_dir(registry.known()))
+}
+
+/// The run of this name or path. Several live ones of a name, in several directories, are an error.
+///
+/// # Errors
+/// Usage when there is none, with the nearest name, or when there are several.
+pub fn find_one(parent: &Path, name: &str) -> Result<Run> {
+    let namesakes = runs::live_namesakes(parent, name);
+    if namesakes.len() > 1 {
+        let dirs: Vec<String> = namesakes.iter().map(|run| path_text::shown(&run.dir)).collect();
+        return Err(Error::usage(format!("{} live runs are named {name}", namesakes.len()))
+            .at(dirs.join(", "))
+            .remedy("give the directory of the one that you mean"));
+    }
+    runs::find(parent, name)
+}
+
+/// The error for a run that must be live and is not.
+pub fn not_live(registry: &Registry, run: &Run) -> Error {
+    let resume = format!("`operant train --resume {}`", word(registry, &run.dir));
+    let finished = run.health == Health::Reported(RunState::Finished);
+    let remedy = match &run.checkpoint {
+        Some(path) if finished => format!("its last checkpoint is {}", path.display()),
+        Some(path) => format!("its last checkpoint is {}; {resume} continues from it", path.display()),
+        None => format!("it has no checkpoint; {resume} starts it over"),
+    };
+    Error::usage(format!("run {} is not being trained: {}", run.run, run.health.name()))
+        .at(run.dir.display().to_string())
+        .remedy(remedy)
 }
 
 /// A path, relative to the working directory if that is shorter.

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use operant_env::Registry;
 use operant_metrics::{Health, RunState, plain};
-use operant_run::Error;
 use operant_run::path_text::shown;
 use operant_run::runs::{self, LiveRun, Run, StopRequest};
 
@@ -50,15 +49,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     // All are looked up before any is stopped, so that a typo stops none.
     let mut found: Vec<Run> = Vec::new();
     for name in &args.runs {
-        let namesakes = runs::live_namesakes(&parent, name);
-        if namesakes.len() > 1 {
-            let dirs: Vec<String> = namesakes.iter().map(|run| shown(&run.dir)).collect();
-            return Err(Error::usage(format!("{} live runs are named {name}", namesakes.len()))
-                .at(dirs.join(", "))
-                .remedy("name the directory of the one to stop")
-                .into());
-        }
-        let run = runs::find(&parent, name)?;
+        let run = run_args::find_one(&parent, name)?;
         // A run given twice, or by two names, counts once.
         if !found.iter().any(|other| other.dir == run.dir) {
             found.push(run);

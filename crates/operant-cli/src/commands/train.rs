@@ -22,7 +22,7 @@ use crate::daemon::{self, Started};
 use crate::output;
 
 /// Train an agent, or continue a run
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Environment: a name such as cartpole or CartPole-v1, which `operant envs` lists; a file NAME.world; a world or a Gymnasium class
@@ -129,6 +129,23 @@ enum Distributed {
     Mpi,
     /// GPUs of this machine, in one process.
     Nccl,
+}
+
+/// A run to continue, as `operant resume` takes it.
+pub struct Resumed {
+    pub run: String,
+    pub trust: bool,
+    pub detach: bool,
+    pub json: bool,
+    pub quiet: bool,
+    pub overrides: Overrides,
+}
+
+impl From<Resumed> for Args {
+    fn from(resumed: Resumed) -> Self {
+        let Resumed { run, trust, detach, json, quiet, overrides } = resumed;
+        Args { resume: Some(run), trust, detach, json, quiet, overrides, ..Args::default() }
+    }
 }
 
 /// Trains, prints the result, and returns the exit code.

@@ -10,11 +10,12 @@
 //!   discarded_step_*/       renamed: later steps than the checkpoint that the run resumed from
 //! ```
 //!
-//! [`Store`] writes and is used by the trainer only; [`load()`], [`load_latest`], [`steps`] and [`best`] only read, so
+//! [`Store`] writes and is used by the trainer only; [`load()`], [`load_latest`], [`steps`], [`list()`] and [`best`] only read, so
 //! that evaluating a run never affects it.
 
 mod checksums;
 mod error;
+mod listed;
 mod load;
 mod meta;
 mod schema1;
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::evaluate::EvalSchedule;
 
 pub use error::CheckpointError;
+pub use listed::{Listed, list};
 pub use load::{Loaded, best, is_checkpoint, load, load_latest, steps};
 pub(crate) use state::{pack, unpack};
 pub use store::Store;

@@ -50,7 +50,7 @@ pub use requested::Requested;
 pub(crate) use run_config::check_run_name;
 pub use run_config::{RunConfig, WaitingRequest};
 pub use settings::Settings;
-pub use show::{differences, environment_of};
+pub use show::{Difference, differences, environment_of};
 
 use crate::error::{Error, Result};
 use crate::init_from::InitialWeights;

@@ -106,9 +106,20 @@ fn quoted(name: &str) -> String {
     }
 }
 
-/// Where a run's saved configuration differs from the environment's preset: `(key, value)` of each hyperparameter,
-/// evaluation setting and option (`env.NAME`), without the seed.
-pub fn differences(facts: &EnvFacts, saved: &toml::Table) -> Vec<(String, Value)> {
+/// A setting of a run that differs from the environment's preset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Difference {
+    /// The key; `env.NAME` for an option.
+    pub key: String,
+    /// The run's value.
+    pub value: Value,
+    /// The preset's value, or the default; None if there is none.
+    pub preset: Option<Value>,
+}
+
+/// Where a run's saved configuration differs from the environment's preset: each hyperparameter, evaluation setting and option, without
+/// the seed.
+pub fn differences(facts: &EnvFacts, saved: &toml::Table) -> Vec<Difference> {
     let of_algorithm = || {
         let mut layers = Layers::new(facts.clone())?;
         if let Some(algorithm) = saved.get("algorithm") {
@@ -123,12 +134,18 @@ pub fn differences(facts: &EnvFacts, saved: &toml::Table) -> Vec<(String, Value)
         |key: &&Key| (key.group.is_learned() && key.name != "seed") || COMPARED.contains(&key.name);
     let keys = keys().filter(compared).filter_map(|key| {
         let (saved, preset) = (saved.get(key.name), preset.settings.value(key.name));
-        (saved != preset).then(|| Some((key.name.to_string(), saved?.clone())))?
+        let difference =
+            || Some(Difference { key: key.name.to_string(), value: saved?.clone(), preset: preset.cloned() });
+        if saved == preset { None } else { difference() }
     });
     let options =
         saved.get("env").and_then(Value::as_table).into_iter().flatten().filter_map(|(name, value)| {
             let default = facts.options.get(name).map(option_as_toml);
-            (default.as_ref() != Some(value)).then(|| (format!("env.{name}"), value.clone()))
+            (default.as_ref() != Some(value)).then(|| Difference {
+                key: format!("env.{name}"),
+                value: value.clone(),
+                preset: default,
+            })
         });
     keys.chain(options).collect()
 }

@@ -1,4 +1,4 @@
-//! Requests to a live run: stop, or save a checkpoint.
+//! Requests to a live run: stop, pause, continue, or save a checkpoint.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Poll interval.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The file in a run's directory whose lock serializes requests to stop. It is not the run's own lock, which shows that
+/// The file in a run's directory whose lock serializes requests to stop and to pause. It is not the run's own lock, which shows that
 /// the run is being trained.
 const STOP_LOCK: &str = ".stop";
 
@@ -33,6 +33,15 @@ pub enum StopRequest {
     Sent,
     /// The run was stopping already. No signal was sent: a second SIGTERM would end it without a checkpoint.
     AlreadyStopping,
+}
+
+/// Result of a request to pause or to continue.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Paused {
+    /// The run has paused, or continues.
+    Changed(Run),
+    /// It was paused, or training, already, or it is stopping. No signal was sent.
+    Unchanged(Run),
 }
 
 /// A run whose trainer is alive on this machine, held by a descriptor so that no signal can reach another process.
@@ -105,8 +114,46 @@ impl LiveRun {
         self.send(Signal::USR2)
     }
 
-    /// Takes the lock of requests to stop this run, which is held until the run has acknowledged. A process that hangs with it is not
-    /// waited for.
+    /// Pauses training after its update, or lets it continue, and waits until the run reports that.
+    ///
+    /// # Errors
+    /// When it ends instead, when it does not follow within `timeout`, or when the system forbids the signal.
+    pub fn set_paused(&self, paused: bool, timeout: Duration) -> Result<Paused> {
+        let is_paused = |run: &Run| run.health == Health::Reported(RunState::Paused);
+        // One request at a time: a second signal would undo the first.
+        let _lock = self.stop_lock();
+        let before = report::reload(&self.run);
+        if is_paused(&before) == paused || before.health == Health::Reported(RunState::Stopping) {
+            return Ok(Paused::Unchanged(before));
+        }
+        self.send(Signal::USR2)?;
+        let deadline = Instant::now() + timeout;
+        let name = &self.run.run;
+        loop {
+            let ended = self.process.wait(POLL);
+            let run = report::reload(&self.run);
+            let error =
+                |what: String| Error::new(ErrorKind::Device, what).at(self.run.dir.display().to_string());
+            if ended || !run.health.is_alive() {
+                let what = format!("run {name} has ended instead: {}", run.health.name());
+                return Err(error(what).remedy("`operant show` has its state; `operant resume` continues it"));
+            }
+            if is_paused(&run) == paused {
+                return Ok(Paused::Changed(run));
+            }
+            if Instant::now() >= deadline {
+                let what = format!(
+                    "run {name} has not {} within {} s",
+                    if paused { "paused" } else { "continued" },
+                    timeout.as_secs_f64()
+                );
+                return Err(error(what).remedy("it follows after its update; `operant runs` shows its state"));
+            }
+        }
+    }
+
+    /// Takes the lock of requests to stop or pause this run, which is held until the run has acknowledged. A process that hangs with it is
+    /// not waited for.
     fn stop_lock(&self) -> Option<File> {
         let path = self.run.dir.join(STOP_LOCK);
         let file = crate::dir::open_own(&path).ok()?;

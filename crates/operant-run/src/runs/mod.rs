@@ -4,10 +4,12 @@
 mod brief;
 mod control;
 mod process;
+mod remove;
 mod report;
 mod state_file;
 
 pub use brief::{Brief, brief};
-pub use control::{LiveRun, StopRequest};
+pub use control::{LiveRun, Paused, StopRequest};
+pub use remove::Removal;
 pub use report::{Run, config, find, list, live_namesakes, refuse_slip};
 pub(crate) use state_file::{FinalCounts, StateFile, starting};

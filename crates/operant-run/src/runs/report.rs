@@ -133,7 +133,7 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 /// Whether two paths are equal as text, which is how a ring stores them.
-fn same(a: &Path, b: &Path) -> bool {
+pub(super) fn same(a: &Path, b: &Path) -> bool {
     a == b || plain(&a.to_string_lossy()) == plain(&b.to_string_lossy())
 }
 

@@ -8,7 +8,8 @@ use toml::Value;
 
 use crate::commands::play::Keyboard;
 
-use super::{Listed, hanging};
+use super::Listed;
+use crate::table::hanging;
 
 /// Column where the values start.
 const COLUMN: usize = 16;

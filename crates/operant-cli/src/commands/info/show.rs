@@ -4,7 +4,8 @@ use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
 use operant_metrics::plain;
 use operant_run::path_text;
 
-use super::{Core, Cpu, Found, Gpu, Info};
+use super::{Auto, Core, Cpu, Found, Gpu, Info};
+use crate::table::size;
 
 /// Places that are named without `--verbose`, at most.
 const FEW: usize = 4;
@@ -91,6 +92,7 @@ impl Page {
 
 pub fn text(info: &Info, verbose: bool) -> String {
     let mut page = Page::default();
+    verdict(&mut page, info);
     let target = &info.target;
     page.row("operant", format!("{}, built for {} {}", info.version, target.os, target.arch));
     page.row("", format!("instructions: {}", listed(&target.features)));
@@ -133,8 +135,27 @@ pub fn text(info: &Info, verbose: bool) -> String {
     if info.gpus.is_empty() {
         page.row("GPU", "none");
     }
-    page.row("--device auto", format!("takes {}: {}", info.auto.device, info.auto.reason));
     page.finish()
+}
+
+/// What training runs on, and whether something is wrong.
+fn verdict(page: &mut Page, info: &Info) {
+    let Auto { device, reason } = &info.auto;
+    let threads = match (device.as_str(), info.cpu.threads) {
+        ("cpu", 1) => " with 1 thread".to_owned(),
+        ("cpu", threads) => format!(" with {threads} threads"),
+        _ => String::new(),
+    };
+    let on = format!("trains on {device}{threads}");
+    match info.problems.as_slice() {
+        [] => page.row("verdict", format!("{on}; nothing is wrong")),
+        [one] => page.warning("verdict", format!("{on}; one problem: {one}")),
+        several => {
+            page.warning("verdict", format!("{on}; {} problems:", several.len()));
+            several.iter().for_each(|problem| page.warning("", problem.as_str()));
+        }
+    }
+    page.row("--device auto", format!("takes {device}: {reason}"));
 }
 
 fn cpu(page: &mut Page, cpu: &Cpu) {
@@ -214,34 +235,9 @@ fn listed(names: &[&str]) -> String {
     if names.is_empty() { "the architecture's own".to_owned() } else { names.join(", ") }
 }
 
-/// Bytes, in the unit that leaves few digits.
-#[allow(clippy::cast_precision_loss)] // four figures are shown
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 || value.fract() == 0.0 {
-        format!("{value:.0} {}", UNITS[unit])
-    } else {
-        format!("{value:.1} {}", UNITS[unit])
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_short() {
-        assert_eq!(
-            [0, 1023, 1024, 232_448, 150_754_820_096].map(size),
-            ["0 bytes", "1023 bytes", "1 KiB", "227 KiB", "140.4 GiB"]
-        );
-    }
 
     #[test]
     fn the_plan_is_told_with_its_reasons() {

@@ -1,0 +1,99 @@
+//! `operant resume`: continues a run, whether it is paused or has ended.
+
+use std::time::{Duration, Instant};
+
+use operant_env::Registry;
+use operant_metrics::plain;
+use operant_run::Error;
+use operant_run::config;
+use operant_run::runs::{LiveRun, Paused};
+
+use super::overrides::Overrides;
+use super::{run_args, train};
+use crate::{daemon, output};
+
+/// Continue a run: one that is paused, or one that has ended, from its latest checkpoint
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Name or directory of a run
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// Start the run's environment although it is a program that this user has not started before
+    #[arg(long)]
+    trust: bool,
+    /// Train as a daemon: return when training begins
+    #[arg(long)]
+    detach: bool,
+    /// Print the result as one JSON object on stdout; with --detach, run, pid, dir and ring
+    #[arg(long)]
+    json: bool,
+    /// No progress on stderr; warnings are still printed
+    #[arg(long)]
+    quiet: bool,
+    /// Longest time to wait for a paused run to continue, in seconds
+    #[arg(long, value_name = "S", default_value = "60", value_parser = run_args::seconds)]
+    timeout: Duration,
+    #[command(flatten)]
+    overrides: Overrides,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  operant resume mine
+  operant resume mine --detach
+  operant resume mine --steps 2e7           a finished run trains further
+
+A paused run continues in its process, with its own settings. A run that has
+ended trains here, as with `operant train --resume RUN`: from its latest
+checkpoint, with its settings unless flags or --set override them; `operant
+train --help` has the exit codes.";
+
+/// Continues the run, and returns the exit code.
+pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result<u8> {
+    let parent = config::run_dir(registry.known(), &args.overrides.command_line())?;
+    // The parent of a daemon has found that the run has ended.
+    let live = match daemon::is_daemon() {
+        true => None,
+        false => LiveRun::of(&run_args::find_one(&parent, &args.run)?)?,
+    };
+    let Some(live) = live else {
+        let resumed = train::Resumed {
+            run: args.run.clone(),
+            trust: args.trust,
+            detach: args.detach,
+            json: args.json,
+            quiet: args.quiet,
+            overrides: args.overrides.clone(),
+        };
+        return train::run(&train::Args::from(resumed), registry, started);
+    };
+    let name = plain(&live.run().run);
+    let line = args.overrides.command_line();
+    if line.config.is_some() || !line.set.is_empty() || line.flags.iter().any(|(key, ..)| *key != "run_dir") {
+        return Err(Error::usage(format!(
+            "run {name} is {}, so its settings are fixed",
+            live.run().health.name()
+        ))
+        .at(live.run().dir.display().to_string())
+        .remedy("leave the settings out; or `operant stop` it, then resume it with them")
+        .into());
+    }
+    match live.set_paused(false, args.timeout)? {
+        Paused::Changed(run) => {
+            let word = run_args::word(registry, &run.dir);
+            output::print(&format!(
+                "run {name}: {}\n  watch       operant monitor {word}\n",
+                run.health.name()
+            ))?;
+            Ok(0)
+        }
+        Paused::Unchanged(run) => {
+            let word = run_args::word(registry, &run.dir);
+            Err(Error::usage(format!("run {name} is being trained: {}", run.health.name()))
+                .at(run.dir.display().to_string())
+                .remedy(format!("`operant monitor {word}` watches it; `operant stop {word}` ends it"))
+                .into())
+        }
+    }
+}
