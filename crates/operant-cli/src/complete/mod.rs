@@ -115,9 +115,10 @@ fn kinds(value: &str) -> Option<&'static [Kind]> {
         "KEY=VALUE" => &[Setting],
         "env.NAME=VALUE" => &[Option],
         "FILE" | "FILE.json" | "FILE.svg" => &[File],
-        "DIR" | "OPERANT" => &[Dir],
-        "ADDRESS" | "GOAL" | "K" | "K/N" | "KEY" | "METHOD" | "MODE" | "N" | "NAME" | "PRESET"
-        | "PRECISION" | "DEVICE" | "S" | "SECONDS" | "SEEDS" | "SHELL" | "TEXT" | "THEME" | "PARTS" => &[],
+        "DIR" => &[Dir],
+        "ADDRESS" | "BENCH" | "DEVICE" | "DEVICE,.." | "GOAL" | "K" | "K/N" | "KEY" | "METHOD" | "MODE"
+        | "N" | "NAME" | "PRECISION" | "PRECISION,.." | "PRESET" | "S" | "SECONDS" | "SEEDS" | "TEXT"
+        | "THEME" => &[],
         _ => return None,
     })
 }
