@@ -59,6 +59,12 @@ impl Request {
         Ok(request)
     }
 
+    /// The steps of a run, if they are not the preset's.
+    fn steps(&self) -> Option<u64> {
+        let text = self.set.iter().find_map(|set| set.strip_prefix("total_timesteps="))?;
+        text.replace('_', "").parse::<f64>().ok().map(|steps| steps as u64)
+    }
+
     fn measures(&self, claim: &PresetClaim) -> bool {
         if self.only.is_empty() { claim.threshold.is_some() } else { self.only.contains(&claim.env) }
     }
@@ -115,7 +121,9 @@ pub fn run(args: &[&str]) -> Result<()> {
     let for_gpu = request.for_gpu;
     let operant = Operant::build("learning")?;
     let promises = operant.envs()?.into_iter().map(PresetClaim::of).collect::<Result<Vec<_>>>()?;
-    let promises: Vec<PresetClaim> = promises.into_iter().flatten().collect();
+    let promises = promises.into_iter().flatten();
+    let promises: Vec<PresetClaim> =
+        promises.map(|own| PresetClaim { steps: request.steps().unwrap_or(own.steps), ..own }).collect();
     for name in &request.only {
         ensure!(promises.iter().any(|promise| promise.env == *name), "{name} has no preset");
     }

@@ -132,6 +132,11 @@ def test_a_new_policy_begins_as_training_does(tmp_path):
     run = operant.train("cartpole", seed=5, hidden=[8], total_timesteps=1, learning_rate=1e-30, run_dir=tmp_path, ring=False, progress=False)
     for name, array in run.policy.state_dict().items():
         np.testing.assert_allclose(policy.state_dict()[name], array, atol=1e-12, err_msg=name)
+    other = operant.Policy.new("cartpole", seed=6, hidden=[8])
+    begun = operant.train("cartpole", seed=5, init_from=other, total_timesteps=1, learning_rate=1e-30, run_dir=tmp_path, ring=False, progress=False)
+    for name, array in begun.policy.state_dict().items():
+        np.testing.assert_allclose(other.state_dict()[name], array, atol=1e-12, err_msg=name)
+    assert begun.result["config"]["init_from"] == "a new policy" and begun.result["config"]["hidden"] == [8]
     assert policy.env_steps == 0 and policy.run == "" and "cartpole" in repr(policy)
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(policy)

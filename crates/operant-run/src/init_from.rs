@@ -56,8 +56,12 @@ impl InitialWeights {
     /// When the configuration of its checkpoint cannot be read.
     pub fn of_policy(saved: &SavedPolicy) -> Result<Self> {
         let SavedPolicy { run, path, env_steps, config, .. } = saved;
-        let source = format!("{run} at step {env_steps}");
-        let weights = Self::new(source, path.clone(), config, saved.weights(), Vec::new())?;
+        let is_new = run.is_empty();
+        let source = if is_new { "a new policy".to_owned() } else { format!("{run} at step {env_steps}") };
+        let mut weights = Self::new(source, path.clone(), config, saved.weights(), Vec::new())?;
+        if is_new {
+            weights.recorded.clone_from(&weights.source);
+        }
         if !saved.is_changed {
             return Ok(weights);
         }
