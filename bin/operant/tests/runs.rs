@@ -122,6 +122,25 @@ fn an_evaluation_reproduces_the_runs_own() {
 }
 
 #[test]
+fn an_evaluation_of_all_checkpoints_is_one_of_each() {
+    let place = Sandbox::new();
+    train(&place, &["--name", "mine", "--set", "checkpoint_interval=2", "--set", "keep_checkpoints=3"]);
+    let all = place.operant(&["eval", "mine", "--all", "--episodes", "5", "--json"]);
+    let rows: Vec<serde_json::Value> =
+        all.stdout.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(rows.len() >= 3, "{all:#?}");
+    for row in &rows {
+        let alone = format!("mine@{}", row["env_steps"]);
+        assert_eq!(&place.operant(&["eval", &alone, "--episodes", "5", "--json"]).json(), row);
+    }
+    let table = place.operant(&["eval", "mine", "--all", "--episodes", "5"]).stdout;
+    let steps: Vec<&str> = table.lines().skip(2).filter_map(|line| line.split('\t').next()).collect();
+    let expected: Vec<String> = rows.iter().map(|row| row["env_steps"].to_string()).collect();
+    assert_eq!(steps, expected, "{table}");
+    place.operant(&["eval", "absent", "--all"]).assert_error(2, &["there is no run"]);
+}
+
+#[test]
 fn an_evaluation_under_other_rules_names_them_and_solves_nothing() {
     let place = Sandbox::new();
     let small = ["--envs", "16", "--steps", "2048", "--set", "solved_at=-100", "--quiet"];

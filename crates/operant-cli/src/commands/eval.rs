@@ -1,14 +1,17 @@
 //! `operant eval`: plays episodes with a trained agent.
 
+use std::path::Path;
+
 use operant_env::Registry;
 use operant_learn::EvalActions;
-use operant_run::Trust;
 use operant_run::config::{self, EnvFacts};
 use operant_run::eval::{self, EvalResult, EvalTarget};
 use operant_run::evaluate::EvalSummary;
+use operant_run::{CommandLine, Error, Trust, checkpoint, dir};
 
 use super::overrides::RunFlags;
 use crate::output;
+use crate::table::{self, Column, Row};
 
 /// Play episodes with a trained agent and print their mean return
 #[derive(Debug, clap::Args)]
@@ -17,6 +20,9 @@ pub struct Args {
     /// A run's name or path (its latest checkpoint is played, or with @STEP that at a step), or the path of a checkpoint
     #[arg(value_name = "RUN[@STEP]|CHECKPOINT")]
     run: String,
+    /// Every checkpoint of the run, from the first to the last
+    #[arg(long)]
+    all: bool,
     /// Episodes to play
     #[arg(long, value_name = "N", default_value = "100", allow_negative_numbers = true)]
     episodes: String,
@@ -28,7 +34,7 @@ pub struct Args {
     /// not started before
     #[arg(long)]
     trust: bool,
-    /// Print the result as one JSON object
+    /// Print one JSON object for each checkpoint
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -39,6 +45,8 @@ const AFTER_HELP: &str = "\
 Examples:
   operant eval cartpole-1-20260101-120000
   operant eval runs/mine/checkpoints/step_000000204800 --episodes 1000 --json
+  operant eval mine --all                   how it learned; keep_checkpoints
+                                            says how many a run keeps
 
 Without --sample the episodes are those of a run's final evaluation: with the
 same number, a finished run's result is reproduced exactly.
@@ -52,25 +60,81 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut line = args.of_run.command_line()?;
     let parent = config::run_dir(registry.known(), &line)?;
     line.flags.push(("eval_episodes", "--episodes", args.episodes.clone()));
-    let target = EvalTarget::find(&parent, &args.run)?;
+    let targets = if args.all { all_of(&parent, &args.run)? } else { vec![args.run.clone()] };
+    let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };
+    let mut results = Vec::new();
+    for target in &targets {
+        let (result, threshold) =
+            evaluated(args, registry, &line, actions, &EvalTarget::find(&parent, target)?)?;
+        match (args.json, args.all) {
+            (true, _) => output::print(&json(&result)?)?,
+            (false, false) => output::print(&summary(&result, actions, threshold))?,
+            (false, true) => results.push(result),
+        }
+    }
+    if let Some(last) = results.last() {
+        let (run, env, episodes) = (&last.run, &last.env, last.eval_episodes);
+        output::print(&format!("run {run} ({env}): {episodes} {actions} episodes of each checkpoint\n"))?;
+        output::print(&table::text(&COLUMNS, "", &rows(&results)))?;
+    }
+    Ok(0)
+}
+
+/// The checkpoints of a run, as targets.
+fn all_of(parent: &Path, run: &str) -> operant_run::Result<Vec<String>> {
+    let dir = dir::find(parent, run)?;
+    let all = checkpoint::list(&dir.join("checkpoints"))?;
+    let readable = all.into_iter().filter(|saved| saved.is_readable);
+    let paths: Vec<String> = readable.map(|saved| saved.path.to_string_lossy().into_owned()).collect();
+    if paths.is_empty() {
+        return Err(Error::usage(format!("run {run} has no checkpoint that can be read"))
+            .at(dir.display().to_string())
+            .remedy("if it is training, `operant checkpoint` saves one now"));
+    }
+    Ok(paths)
+}
+
+/// The result of a checkpoint, and the mean return from which its environment counts as solved.
+fn evaluated(
+    args: &Args,
+    registry: &Registry,
+    line: &CommandLine,
+    actions: EvalActions,
+    target: &EvalTarget,
+) -> anyhow::Result<(EvalResult, Option<f64>)> {
     for warning in &target.warnings {
         output::warn(warning);
     }
     let env = target.env(registry, Trust::of_flag(args.trust))?;
     let facts = EnvFacts::of(&env.spec(), registry);
-    let requested = config::requested(facts, &line, Some((&target.run, &target.checkpoint.config)))?;
-    let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };
+    let requested = config::requested(facts, line, Some((&target.run, &target.checkpoint.config)))?;
     let episodes = requested.settings.run.eval_episodes;
-    let result = eval::evaluate(&target, &requested, episodes, actions, &mut || false, |requested| {
+    let result = eval::evaluate(target, &requested, episodes, actions, &mut || false, |requested| {
         // The episodes are few, so the CPU plays them whatever device trained.
         operant_run::backend(&env, requested, &operant_run::Device::cpu())
     })?;
-    output::print(&if args.json {
-        json(&result)?
-    } else {
-        summary(&result, actions, requested.settings.run.solved_at)
-    })?;
-    Ok(0)
+    Ok((result, requested.settings.run.solved_at))
+}
+
+/// The columns of `--all`.
+const COLUMNS: [Column; 6] = [
+    Column::right("steps", 0),
+    Column::right("return", 0),
+    Column::right("+-", 1),
+    Column::right("least", 3),
+    Column::right("most", 3),
+    Column::right("length", 2),
+];
+
+fn rows(results: &[EvalResult]) -> Vec<Row> {
+    let row = |result: &EvalResult| {
+        let floats =
+            [result.eval_return_mean, result.eval_return_std, result.eval_return_min, result.eval_return_max];
+        let floats = floats.map(|value| format!("{value:.2}")).into_iter();
+        let cells = std::iter::once(result.env_steps.to_string()).chain(floats);
+        Row { cells: cells.chain([format!("{:.1}", result.eval_length_mean)]).collect(), ..Row::default() }
+    };
+    results.iter().map(row).collect()
 }
 
 fn json(result: &EvalResult) -> anyhow::Result<String> {

@@ -110,7 +110,7 @@ fn kinds(value: &str) -> Option<&'static [Kind]> {
         "ENV" | "NAME|FILTER" | "NAME,.." => &[Environment],
         "ENV|SPEC.toml" => &[Environment, File],
         "RUN" | "A" | "B" | "SWEEP" | "SWEEP|RUN" => &[Run],
-        "RUN|CHECKPOINT" | "RUN[@STEP]" => &[Run, Checkpoint],
+        "RUN[@STEP]" | "RUN[@STEP]|CHECKPOINT" => &[Run, Checkpoint],
         "RUN|ENV" => &[Run, Environment, Checkpoint],
         "KEY=VALUE" => &[Setting],
         "env.NAME=VALUE" => &[Option],
