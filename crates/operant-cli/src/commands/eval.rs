@@ -85,13 +85,13 @@ fn all_of(parent: &Path, run: &str) -> operant_run::Result<Vec<String>> {
     let dir = dir::find(parent, run)?;
     let all = checkpoint::list(&dir.join("checkpoints"))?;
     let readable = all.into_iter().filter(|saved| saved.is_readable);
-    let paths: Vec<String> = readable.map(|saved| saved.path.to_string_lossy().into_owned()).collect();
-    if paths.is_empty() {
+    let targets: Vec<String> = readable.map(|saved| format!("{run}@{}", saved.env_steps)).collect();
+    if targets.is_empty() {
         return Err(Error::usage(format!("run {run} has no checkpoint that can be read"))
             .at(dir.display().to_string())
             .remedy("if it is training, `operant checkpoint` saves one now"));
     }
-    Ok(paths)
+    Ok(targets)
 }
 
 /// The result of a checkpoint, and the mean return from which its environment counts as solved.
