@@ -548,7 +548,8 @@ def test_settings_are_shown_to_help_and_completion():
         assert {"learning_rate", "hidden", "core"} <= set(shown) and "settings" not in shown and "others" not in shown
         assert "gamma: Discount of future rewards." in function.__doc__
     text = str(inspect.signature(operant.train))
-    assert "learning_rate: 'float' = 0.00025" in text and "core: 'Literal" in text
+    assert "learning_rate: 'float' = 0.00025" in text and "norm_obs: 'bool' = False" in text
+    assert "core: \"Literal['mlp', " in text
 
 
 def test_curves_and_tables_of_a_run():

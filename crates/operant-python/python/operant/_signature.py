@@ -13,10 +13,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class _Default:
-    """A default as TOML, or that of a preset."""
+    """A default, given as TOML."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text = {"true": "True", "false": "False", "none": "None"}.get(text, text)
 
     def __repr__(self) -> str:
         return self.text
