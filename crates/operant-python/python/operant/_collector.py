@@ -53,7 +53,7 @@ class Collector:
             ...                                             # losses and steps of an optimiser
             collector.load(module)                          # the new weights
 
-    Policy, environments, log-probabilities, values and advantages are computed by the engine, at the speed of `operant train`.
+    Actions, log-probabilities, values and advantages are computed by the engine, as in training.
 
     Args:
         env: A name such as "cartpole", or a world, as for `operant.make_vec`.
