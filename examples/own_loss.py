@@ -1,4 +1,4 @@
-"""PPO with a loss of one's own in PyTorch, on rollouts of the engine: beside PPO's losses, the policy's features predict the next observation."""
+"""PPO with an auxiliary loss in PyTorch, on rollouts of the engine: the policy's features also predict the next observation."""
 
 import argparse
 import time
