@@ -67,7 +67,7 @@ fn what_cannot_begin_with_weights_is_refused_before_training() {
     refused(&["--init-from", "frist"], &["there is no run \"frist\" (did you mean \"first\"?)"]);
     refused(&["--init-from", "first@1e6"], &["no checkpoint at step 1000000", "the nearest: first@256"]);
     let other = ["--init-from", "first", "--set", "hidden=64,64"];
-    let parts = ["hidden = [64, 64] cannot begin with the weights of first at step 256", "hidden = [32]"];
+    let parts = ["hidden = [64, 64] does not match the weights of first at step 256", "hidden = [32]"];
     refused(&other, &[&parts[..], &["where: --set"]].concat());
     refused(&[&other[..], &["--detach"]].concat(), &parts);
     let pqn = ["--init-from", "first", "--algorithm", "pqn"];

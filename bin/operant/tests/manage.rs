@@ -100,6 +100,8 @@ fn a_run_is_paused_and_resumed() {
     let codes: Vec<_> = asking.into_iter().map(|child| finish(child).code).collect();
     assert_eq!(codes.iter().filter(|code| **code == Some(0)).count(), 1, "{codes:?}");
     assert_eq!(state(&place, "mine"), "paused");
+    let resumed = place.operant(&["resume", "mine", "--json"]).json();
+    assert_eq!((&resumed["run"], &resumed["pid"]), (&"mine".into(), &child.id().into()));
     send(&child, Signal::TERM);
     assert_eq!(finish(child).code, Some(75));
     place.operant(&["pause", "mine"]).assert_error(2, &["is not being trained: preempted", "--resume mine"]);

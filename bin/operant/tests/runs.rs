@@ -137,6 +137,11 @@ fn an_evaluation_of_all_checkpoints_is_one_of_each() {
     let steps: Vec<&str> = table.lines().skip(2).filter_map(|line| line.split('\t').next()).collect();
     let expected: Vec<String> = rows.iter().map(|row| row["env_steps"].to_string()).collect();
     assert_eq!(steps, expected, "{table}");
+    let first = rows[0]["checkpoint"].as_str().expect("a path");
+    std::fs::write(place.path().join(first).join("state.safetensors"), "garbage").expect("written");
+    let rest = place.operant(&["eval", "mine", "--all", "--episodes", "5", "--json"]);
+    assert_eq!((rest.code, rest.stdout.lines().count()), (Some(0), rows.len() - 1), "{rest:#?}");
+    assert!(rest.stderr.contains(first), "{rest:#?}");
     place.operant(&["eval", "absent", "--all"]).assert_error(2, &["there is no run"]);
 }
 

@@ -36,7 +36,7 @@ settings! {
         flag("--seed", "S"), fixed("the run's random streams are keyed by it");
     /// Environment steps to train for, over all environments, rounded up to whole updates; `2e5` and `200_000` are both understood
     total_timesteps: u64 [COUNT] = 500_000, flag("--steps", "N");
-    /// Adam's step size at the start of training
+    /// Learning rate at the start of training
     learning_rate: f64 [Kind::Real(Range::Positive)] = 2.5e-4;
     /// Anneal the learning rate linearly to zero
     anneal_lr: bool = true;
@@ -49,8 +49,8 @@ settings! {
     update_epochs: usize [Kind::Count { least: 1, most: 10_000 }] = 4;
     /// Global gradient norm above which gradients are scaled down
     max_grad_norm: f64 [Kind::Real(Range::Positive)] = 0.5;
-    /// What steps along gradients. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`
-    optimizer: Optimizer = Optimizer::Adam;
+    /// Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`
+    optimizer: Optimizer = Optimizer::Adam, fixed("its moments are those of the checkpoint");
     /// Adam's epsilon
     adam_eps: f64 [Kind::Real(Range::Positive)] = 1e-5;
     /// Adam's decay of the first moment
@@ -187,7 +187,7 @@ choice! {
 }
 
 choice! {
-    /// What steps along gradients.
+    /// The optimiser.
     pub enum Optimizer {
         /// Adam.
         Adam = "adam",

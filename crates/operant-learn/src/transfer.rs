@@ -1,4 +1,4 @@
-//! A training that begins with the weights of another one: the tensors of that one's snapshot that fit, by name and shape. Everything
+//! Starts a training from the weights of another one: copies the tensors of its snapshot whose name and shape fit. Everything
 //! else is that of the new training: the optimiser's moments, counters, random streams, environments and statistics of rewards.
 
 use std::fmt;
@@ -15,7 +15,7 @@ const OBS_NORM: &str = "norm_obs.";
 /// The tensor that only policies of continuous actions have.
 const LOG_STD: &str = "params.log_std";
 
-/// The begin of a training, with the weights of another one.
+/// The initial snapshot of a training that starts from the weights of another one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Transfer {
     /// The snapshot of the new training with those weights.
@@ -63,12 +63,14 @@ impl NewTensor {
 
     /// How it differs from the other network's, such as `2 -> 3 outputs`.
     fn difference(&self) -> String {
-        let (here, Some(there)) = (&self.here, &self.there) else { return "not there".to_owned() };
+        let (here, Some(there)) = (&self.here, &self.there) else {
+            return "not in the checkpoint".to_owned();
+        };
         let differing: Vec<usize> =
             (0..here.len()).filter(|&axis| there.get(axis) != Some(&here[axis])).collect();
         let is_table = self.layer().contains(".embed");
         match (&differing[..], here.len() == there.len()) {
-            ([], true) => "of other actions".to_owned(),
+            ([], true) => "other kind of actions".to_owned(),
             ([0], true) if is_table => format!("{} -> {} rows", there[0], here[0]),
             ([0], true) => format!("{} -> {} outputs", there[0], here[0]),
             ([1], true) => format!("{} -> {} inputs", there[1], here[1]),
@@ -78,7 +80,7 @@ impl NewTensor {
 }
 
 impl Transfer {
-    /// The begin of a training whose own snapshot is `begun`, with the weights in the snapshot of another one.
+    /// The initial state of a training whose own snapshot is `begun`, with the weights in the snapshot of another one.
     pub fn new(begun: &Snapshot, from: &Snapshot) -> Self {
         let mut snapshot = begun.clone();
         // The first rollout plays the new weights.
@@ -249,10 +251,10 @@ mod tests {
         let mut continuous = snapshot(4, 2, 0, 0);
         continuous.tensors.push(tensor(LOG_STD, &[2], 0));
         let transfer = Transfer::new(&continuous, &snapshot(4, 2, 4, 9));
-        assert_eq!(transfer.new_layers(), "policy (of other actions), log_std (not there)");
+        assert_eq!(transfer.new_layers(), "policy (other kind of actions), log_std (not in the checkpoint)");
         assert!(transfer.statistics.to_string().contains("trained with norm_obs"));
         let back = Transfer::new(&snapshot(4, 2, 4, 0), &continuous);
-        assert_eq!(back.new_layers(), "policy (of other actions)");
+        assert_eq!(back.new_layers(), "policy (other kind of actions)");
         assert!(back.statistics.to_string().contains("trained without norm_obs"));
     }
 }

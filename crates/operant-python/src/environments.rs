@@ -24,6 +24,7 @@ use crate::{guarded, registry};
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // the arrays of a rollout
 pub fn advantages(
+    py: Python<'_>,
     rewards: PyReadonlyArray2<'_, f32>,
     values: PyReadonlyArray2<'_, f32>,
     final_values: PyReadonlyArray2<'_, f32>,
@@ -37,13 +38,10 @@ pub fn advantages(
     let floats = [&rewards, &values, &final_values].map(|array| array.as_slice().map_err(refused));
     let [rewards, values, final_values] = floats;
     let discounts = [gamma as f32, gamma as f32 * gae_lambda as f32];
-    batch::advantages(
-        [rewards?, values?, final_values?],
-        ended.as_slice().map_err(refused)?,
-        next_values.as_slice().map_err(refused)?,
-        discounts,
-        to.as_slice_mut().map_err(refused)?,
-    );
+    let [rewards, values, final_values] = [rewards?, values?, final_values?];
+    let (ended, next_values) = (ended.as_slice().map_err(refused)?, next_values.as_slice().map_err(refused)?);
+    let to = to.as_slice_mut().map_err(refused)?;
+    py.detach(|| batch::advantages([rewards, values, final_values], ended, next_values, discounts, to));
     Ok(())
 }
 
@@ -382,14 +380,8 @@ impl Environments {
         draw: Option<(u64, u64)>,
         judged: Option<Bound<'_, PyDict>>,
     ) -> PyResult<usize> {
+        self.check_spaces(policy)?;
         let batch = self.batch();
-        let trained = policy.inference.trained();
-        if (&trained.obs, &trained.actions) != (&batch.spec.obs, &batch.spec.actions) {
-            return Err(PyValueError::new_err(format!(
-                "policy: it was trained in {}, whose spaces are not those of {}",
-                trained.env, batch.spec.name
-            )));
-        }
         let choice = draw.map_or(Choice::Greedy, |(seed, step)| Choice::Sampled {
             seed,
             first: 0,
@@ -414,6 +406,18 @@ impl Environments {
                 py.detach(|| batch.rollout(&policy.inference, choice, steps, next_values)).map_err(failed)
             })
         })
+    }
+
+    /// Refuses a policy for other spaces than those of the environments.
+    fn check_spaces(&mut self, policy: &Policy) -> PyResult<()> {
+        let (spec, trained) = (&self.batch().spec, policy.inference.trained());
+        if (&trained.obs, &trained.actions) == (&spec.obs, &spec.actions) {
+            return Ok(());
+        }
+        Err(PyValueError::new_err(format!(
+            "policy: it was trained in {}, whose spaces are not those of {}",
+            trained.env, spec.name
+        )))
     }
 
     /// `(N * states)`: the memory of a policy before its next rollout here.

@@ -73,7 +73,8 @@ impl Policy {
             })
             .map_err(|failed| error(&failed))
         })?;
-        Ok(Self::of(saved, threads))
+        let inference = Inference::new(saved.policy.clone());
+        Ok(Self::of(saved, inference, threads))
     }
 
     /// The policy with which training with these settings begins.
@@ -85,7 +86,8 @@ impl Policy {
     ) -> PyResult<Self> {
         let (env, requested) = configured(env, settings, env_options)?;
         let saved = guarded(|| SavedPolicy::untrained(&*env, &requested).map_err(|failed| error(&failed)))?;
-        Ok(Self::of(saved, requested.settings.run.threads))
+        let inference = Inference::new(saved.policy.clone());
+        Ok(Self::of(saved, inference, requested.settings.run.threads))
     }
 
     /// Its description: run, checkpoint, steps, options of the environment and warnings.
@@ -96,6 +98,7 @@ impl Policy {
         info.set_item("env", &policy.env)?;
         info.set_item("path", path)?;
         info.set_item("env_steps", env_steps)?;
+        info.set_item("seed", self.saved.seed)?;
         let env_options: BTreeMap<_, _> =
             env_options.iter().map(|(name, value)| (name, PyOption::from(value.clone()))).collect();
         info.set_item("env_options", env_options)?;
@@ -123,7 +126,7 @@ impl Policy {
         let tensors: PyResult<Vec<_>> = tensors.into_iter().map(tensor).collect();
         let saved = self.saved.with_tensors(&tensors?).map_err(|failed| error(&failed))?;
         let inference = self.inference.with_weights(saved.policy.clone());
-        Ok(Policy { inference, ..Policy::of(saved, self.threads) })
+        Ok(Policy::of(saved, inference, self.threads))
     }
 
     /// Whether its arrays are no longer those of its checkpoint.
@@ -214,10 +217,9 @@ impl Policy {
 }
 
 impl Policy {
-    fn of(saved: SavedPolicy, threads: usize) -> Self {
+    fn of(saved: SavedPolicy, inference: Inference, threads: usize) -> Self {
         let usable = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = if threads == 0 { usable } else { threads };
-        let inference = Inference::new(saved.policy.clone());
         Policy { saved, inference, threads, pool: OnceLock::new(), process: std::process::id() }
     }
 

@@ -4,10 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
+from gymnasium.error import ClosedEnvironmentError
 
 import operant
 
-# Pendulum's episodes end by their time limit alone; t_maze has a policy with memory; prover has masks.
+# Pendulum's episodes end by their time limit alone; t_maze has a policy with memory; game_2048 has masks.
 CASES = {
     "cartpole": {"hidden": [16], "num_steps": 70},
     "pendulum": {"hidden": [16], "num_steps": 230},
@@ -34,9 +35,12 @@ def row(obs, t):
 @pytest.mark.parametrize("env", CASES)
 def test_arrays_are_what_the_policy_and_the_environments_compute(env):
     made = collector(env, threads=2)
-    policy, states, total = made.policy, None, 0
+    policy, states, total, previous = made.policy, None, 0, None
     for _ in range(2):
         got = kept(made.collect())
+        if previous is not None:
+            np.testing.assert_allclose(previous["next_values"], got["values"][0], rtol=1e-5, atol=1e-5)
+        previous = got
         steps, n = got["rewards"].shape
         assert (steps, n) == (CASES[env]["num_steps"], 21)
         if policy.state_size:
@@ -91,6 +95,34 @@ def test_a_truncated_episode_takes_the_value_of_its_last_observation():
     assert ended.sum() == 21
     expected = made.policy.evaluate(played["final_obs"][ended])[1]
     np.testing.assert_allclose(got["final_values"][ended], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_truncated_episode_takes_the_memory_before_the_reset():
+    settings = {"core": "gru", "core_width": 8}
+    made = collector("pendulum", **settings)
+    dense = operant.make_vec("pendulum", 21, seed=3, final_obs="dense", reward_dtype=np.float32)
+    dense.reset()
+    got = kept(made.collect())
+    played = dense.step_many(got["actions"].clip(-2, 2))
+    states = got["states"]
+    for t in range(len(got["rewards"])):
+        states = made.policy.predict(got["observations"][t], states)[1]
+        ended = got["ended"][t]
+        if ended.any():
+            expected = made.policy.evaluate(played["final_obs"][t][ended], states[ended])[1]
+            np.testing.assert_allclose(got["final_values"][t][ended], expected, rtol=1e-4, atol=1e-4)
+        states[ended] = 0
+    assert got["ended"].any()
+
+
+def test_a_policy_of_a_run_normalises_observations(tmp_path):
+    run = operant.train("pendulum", seed=2, norm_obs=True, hidden=[8], num_envs=16, num_steps=32, num_minibatches=4, total_timesteps=512, run_dir=tmp_path, ring=False, progress=False)
+    made = operant.Collector("pendulum", run.policy, num_envs=21, num_steps=20, seed=3)
+    got = made.collect()
+    np.testing.assert_allclose(got["values"][7], run.policy.evaluate(got["observations"][7])[1], rtol=1e-5, atol=1e-5)
+    made.close()
+    with pytest.raises(ClosedEnvironmentError):
+        made.collect()
 
 
 @pytest.mark.parametrize("env", ["cartpole", "t_maze"])
@@ -176,6 +208,6 @@ def test_what_a_collector_refuses(keywords, kind, says):
 def test_a_policy_of_another_environment_is_refused():
     policy = operant.Policy.new("cartpole")
     with pytest.raises(ValueError, match="spaces are not those"):
-        operant.Collector("acrobot", policy).collect()
+        operant.Collector("acrobot", policy)
     with pytest.raises(ValueError, match="hidden: the policy has settings of its own"):
         operant.Collector("cartpole", policy, hidden=[3])

@@ -153,8 +153,8 @@ def test_a_run_begins_with_arrays_that_a_policy_was_given():
 def test_weights_that_do_not_fit_leave_nothing(place):
     first = short(name="first", hidden=[8])
     for source, settings, says in [
-        (first, {"hidden": [9]}, r"hidden = \[9\] cannot begin with the weights of first at step 8192"),
-        (first.policy, {"algorithm": "pqn"}, 'algorithm = "pqn" cannot begin with the weights'),
+        (first, {"hidden": [9]}, r"hidden = \[9\] does not match the weights of first at step 8192"),
+        (first.policy, {"algorithm": "pqn"}, 'algorithm = "pqn" does not match the weights'),
         ("frist", {}, 'no run "frist"'),
         ("first@9", {}, "nearest: first@8192"),
     ]:

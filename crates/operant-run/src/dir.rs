@@ -9,6 +9,7 @@
 //!   .stop             lock of a process that stops it
 //! ```
 
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -278,10 +279,11 @@ pub(crate) fn is_run(path: &Path) -> bool {
     path.join("config.toml").is_file() || path.join("checkpoints").is_dir()
 }
 
-/// The names of the runs under `parent`, sorted.
+/// The names of the runs under `parent`, sorted. No name of a run begins with a dot; that of a removal that was killed does.
 pub(crate) fn names(parent: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
-    let runs = entries.filter(|entry| is_run(&entry.path()));
+    let is_hidden = |name: &OsStr| name.as_encoded_bytes().starts_with(b".");
+    let runs = entries.filter(|entry| !is_hidden(&entry.file_name()) && is_run(&entry.path()));
     let mut names: Vec<String> = runs.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names

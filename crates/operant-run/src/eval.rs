@@ -48,8 +48,8 @@ impl EvalTarget {
         with_step(parent, what).is_ok_and(|(run, _)| dir::find(parent, run).is_ok())
     }
 
-    /// Finds a checkpoint: by its path, or as the latest checkpoint of a run (by name under `parent`, or by path), or with `RUN@STEP`
-    /// that at a step.
+    /// Finds a checkpoint: by its path, or as the latest checkpoint of a run (by name under `parent`, or by path), or as its checkpoint
+    /// at that step with `RUN@STEP`.
     ///
     /// # Errors
     /// When there is none, or it cannot be read.

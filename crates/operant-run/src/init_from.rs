@@ -109,11 +109,11 @@ impl InitialWeights {
             let Some(here) = settings.value(key.name).filter(|here| **here != there) else { continue };
             let name = key.name;
             let what = format!(
-                "{name} = {here} cannot begin with the weights of {}, which have {name} = {there}",
+                "{name} = {here} does not match the weights of {}, which have {name} = {there}",
                 self.source
             );
             let error = Error::usage(what).remedy(format!(
-                "leave {name} out, so that it is that of the weights; or leave init_from out, so that training starts from new weights"
+                "leave {name} out to use the value of the weights, or leave init_from out to start from new weights"
             ));
             return Err(match settings.origin(name) {
                 Some(origin) => error.at(origin.to_string()),
@@ -131,7 +131,10 @@ impl InitialWeights {
         let transfer = Transfer::new(&backend.save()?, &self.snapshot);
         let new = transfer.new_layers();
         if !transfer.has_hidden_layer {
-            let what = format!("no hidden layer of {} fits this network; new would be {new}", self.source);
+            let what = format!(
+                "no hidden layer of {} fits this network; layers that do not fit: {new}",
+                self.source
+            );
             return Err(Error::usage(what).at(self.path.display().to_string()).remedy(
                 "begin with weights of an environment with the same observations, or leave init_from out",
             ));

@@ -158,7 +158,10 @@ fn layers_of_other_spaces_are_new() {
     let source = ["hidden=12,8", "norm_obs=true", "norm_reward=false", "total_timesteps=512"];
     trained(runs, "mountain_car", "a", &source);
     let line = trained(runs, "mountain_car_continuous", "b", &["init_from=a@512", "total_timesteps=512"]);
-    assert_eq!(line, "weights: from a at step 512; new: policy (3 -> 1 outputs), log_std (not there)");
+    assert_eq!(
+        line,
+        "weights: from a at step 512; new: policy (3 -> 1 outputs), log_std (not in the checkpoint)"
+    );
     let line = trained(runs, "cartpole", "c", &["init_from=a", "total_timesteps=512"]);
     assert_eq!(
         line,
@@ -208,7 +211,7 @@ fn weights_of_another_network_are_refused_before_a_run_begins() {
     let runs = scratch.path();
     trained(runs, "cartpole", "a", &["hidden=12", "total_timesteps=512"]);
     for (env, set, what, place) in [
-        ("cartpole", "hidden=13", "hidden = [13] cannot begin with the weights of a at step 512", "--set"),
+        ("cartpole", "hidden=13", "hidden = [13] does not match the weights of a at step 512", "--set"),
         ("cartpole", "core=gru", "core = \"gru\" cannot begin", "--set"),
         ("cartpole", "algorithm=pqn", "which have algorithm = \"ppo\"", "--set"),
         ("acrobot", "seed=1", "no hidden layer of a at step 512 fits", "step_000000000512"),

@@ -46,6 +46,11 @@ impl SavedPolicy {
     /// When the settings do not fit the environment.
     pub fn untrained(env: &dyn AnyEnv, requested: &Requested) -> Result<Self> {
         let settings = &requested.settings;
+        if let Some(origin) = requested.weights()?.and(requested.origin("init_from")) {
+            return Err(Error::usage("init_from is set, and a new policy has no weights of a run")
+                .at(origin.to_string())
+                .remedy("load the policy of the run, or leave init_from out"));
+        }
         let env = device::with_options(env, settings)?;
         let policy = TrainedPolicy::untrained(&*env, &settings.learner)
             .map_err(|error| device::learn_error(error, |key| settings.origin(key).cloned()))?;

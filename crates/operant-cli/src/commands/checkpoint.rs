@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use operant_env::Registry;
-use operant_run::runs::{self, LiveRun};
+use operant_run::runs::LiveRun;
 
 use super::run_args;
 use crate::output;
@@ -32,7 +32,7 @@ A paused run saves a checkpoint too.";
 /// Requests the checkpoint, waits, prints the path, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
-    let run = runs::find(&parent, &args.run)?;
+    let run = run_args::find_one(&parent, &args.run)?;
     let Some(live) = LiveRun::of(&run)? else {
         return Err(run_args::not_live(registry, &run).into());
     };

@@ -17,7 +17,7 @@ use crate::table::{self, Column, Row};
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A run's name or path (its latest checkpoint is played, or with @STEP that at a step), or the path of a checkpoint
+    /// A run's name or path for its latest checkpoint, RUN@STEP for its checkpoint at that step, or a checkpoint's path
     #[arg(value_name = "RUN[@STEP]|CHECKPOINT")]
     run: String,
     /// Every checkpoint of the run, from the first to the last
@@ -45,8 +45,8 @@ const AFTER_HELP: &str = "\
 Examples:
   operant eval cartpole-1-20260101-120000
   operant eval runs/mine/checkpoints/step_000000204800 --episodes 1000 --json
-  operant eval mine --all                   how it learned; keep_checkpoints
-                                            says how many a run keeps
+  operant eval mine --all                   the learning curve; keep_checkpoints
+                                            sets how many a run keeps
 
 Without --sample the episodes are those of a run's final evaluation: with the
 same number, a finished run's result is reproduced exactly.
@@ -64,8 +64,15 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };
     let mut results = Vec::new();
     for target in &targets {
-        let (result, threshold) =
-            evaluated(args, registry, &line, actions, &EvalTarget::find(&parent, target)?)?;
+        let target = match EvalTarget::find(&parent, target) {
+            // Damaged, or removed by the run meanwhile.
+            Err(error) if args.all => {
+                output::warn(&error.to_string());
+                continue;
+            }
+            found => found?,
+        };
+        let (result, threshold) = evaluated(args, registry, &line, actions, &target)?;
         match (args.json, args.all) {
             (true, _) => output::print(&json(&result)?)?,
             (false, false) => output::print(&summary(&result, actions, threshold))?,
@@ -121,8 +128,8 @@ const COLUMNS: [Column; 6] = [
     Column::right("steps", 0),
     Column::right("return", 0),
     Column::right("+-", 1),
-    Column::right("least", 3),
-    Column::right("most", 3),
+    Column::right("min", 3),
+    Column::right("max", 3),
     Column::right("length", 2),
 ];
 

@@ -12,7 +12,7 @@ use crate::output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A run's name or path (its latest checkpoint is exported, or with @STEP that at a step), or the path of a checkpoint
+    /// A run's name or path for its latest checkpoint, RUN@STEP for its checkpoint at that step, or a checkpoint's path
     #[arg(value_name = "RUN[@STEP]|CHECKPOINT")]
     run: String,
     /// Write an ONNX model

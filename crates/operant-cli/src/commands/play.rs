@@ -32,7 +32,7 @@ const CANDIDATES: u32 = 100;
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A run's name or path (plays its latest checkpoint, or with @STEP that at a step), a checkpoint's path, or an environment's name (random actions)
+    /// A run's name or path for its latest checkpoint, RUN@STEP for its checkpoint at that step, a checkpoint's path, or an environment's name (random actions)
     #[arg(value_name = "RUN|ENV")]
     what: String,
     /// Act with the arrow keys and digits

@@ -22,15 +22,8 @@ pub struct Args {
     /// Start the run's environment although it is a program that this user has not started before
     #[arg(long)]
     trust: bool,
-    /// Train as a daemon: return when training begins
-    #[arg(long)]
-    detach: bool,
-    /// Print the result as one JSON object on stdout; with --detach, run, pid, dir and ring
-    #[arg(long)]
-    json: bool,
-    /// No progress on stderr; warnings are still printed
-    #[arg(long)]
-    quiet: bool,
+    #[command(flatten)]
+    shown: train::Shown,
     /// Longest time to wait for a paused run to continue, in seconds
     #[arg(long, value_name = "S", default_value = "60", value_parser = run_args::seconds)]
     timeout: Duration,
@@ -44,10 +37,10 @@ Examples:
   operant resume mine --detach
   operant resume mine --steps 2e7           a finished run trains further
 
-A paused run continues in its process, with its own settings. A run that has
-ended trains here, as with `operant train --resume RUN`: from its latest
-checkpoint, with its settings unless flags or --set override them; `operant
-train --help` has the exit codes.";
+A paused run continues in its process, with its own settings, and --json prints
+its run, pid, dir and ring. A run that has ended trains here, as with `operant
+train --resume RUN`: from its latest checkpoint, with its settings unless flags
+or --set override them; `operant train --help` has the exit codes.";
 
 /// Continues the run, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result<u8> {
@@ -58,15 +51,14 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
         false => LiveRun::of(&run_args::find_one(&parent, &args.run)?)?,
     };
     let Some(live) = live else {
-        let resumed = train::Resumed {
-            run: args.run.clone(),
+        let args = train::Args {
+            resume: Some(args.run.clone()),
             trust: args.trust,
-            detach: args.detach,
-            json: args.json,
-            quiet: args.quiet,
+            shown: args.shown.clone(),
             overrides: args.overrides.clone(),
+            ..train::Args::default()
         };
-        return train::run(&train::Args::from(resumed), registry, started);
+        return train::run(&args, registry, started);
     };
     let name = plain(&live.run().run);
     let line = args.overrides.command_line();
@@ -82,10 +74,17 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
     match live.set_paused(false, args.timeout)? {
         Paused::Changed(run) => {
             let word = run_args::word(registry, &run.dir);
-            output::print(&format!(
-                "run {name}: {}\n  watch       operant monitor {word}\n",
-                run.health.name()
-            ))?;
+            let text = format!("run {name}: {}\n  watch       operant monitor {word}\n", run.health.name());
+            let started = || daemon::Started {
+                run: run.run.clone(),
+                pid: run.pid.unwrap_or_default(),
+                dir: run.dir.clone(),
+                ring: run.ring.clone(),
+            };
+            output::print(&match args.shown.json {
+                true => serde_json::to_string(&started())? + "\n",
+                false => text,
+            })?;
             Ok(0)
         }
         Paused::Unchanged(run) => {

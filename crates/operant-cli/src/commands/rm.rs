@@ -31,10 +31,10 @@ Examples:
   operant rm mine
   operant rm mine other --yes
 
-It asks first, on a terminal; elsewhere it needs --yes. What is removed cannot
-be brought back. A run that is being trained is refused, and then none is
-removed; `operant stop RUN` ends it. A symbolic link in a run's directory is
-removed, and what it leads to stays.
+On a terminal it asks for confirmation; elsewhere --yes is required. A removal
+cannot be undone. If one of the runs is being trained, nothing is removed;
+`operant stop RUN` ends it. Symbolic links in a run's directory are removed,
+their targets are not.
 
 Exit codes:
   0  the runs are removed, or you said no
@@ -76,8 +76,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
 /// Asks on the terminal.
 fn asked(removals: &[Removal]) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        return Err(Error::usage("rm asks before it removes a run, and standard input is no terminal")
-            .remedy("add --yes to remove without a question")
+        return Err(Error::usage("removal needs a confirmation, and standard input is not a terminal")
+            .remedy("add --yes to remove without confirmation")
             .into());
     }
     let mut text = String::new();

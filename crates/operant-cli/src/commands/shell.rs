@@ -15,16 +15,16 @@ pub struct Completions {
 }
 
 const COMPLETIONS_HELP: &str = "\
-Once, for the shells started from then on:
+To install, for new shells:
   operant completions bash >> ~/.bashrc
   operant completions zsh >> ~/.zshrc                 below compinit
   operant completions fish > ~/.config/fish/completions/operant.fish
 
-For this shell alone:
+For the current shell only:
   eval \"$(operant completions bash)\"
 
-The shell then asks operant itself, in some milliseconds: which environments,
-runs, checkpoints and settings there are, and what each setting may be.";
+The shell then runs operant to complete environments, runs, checkpoints,
+settings and their values.";
 
 /// Print the manual page, or write one for each command
 #[derive(Debug, clap::Args)]

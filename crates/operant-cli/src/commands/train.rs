@@ -27,31 +27,38 @@ use crate::output;
 pub struct Args {
     /// Environment: a name such as cartpole or CartPole-v1, which `operant envs` lists; a file NAME.world; a world or a Gymnasium class
     /// in Python, module:Class; or a Gymnasium id, gym:ID, as in gym:LunarLander-v3?continuous=true
-    env: Option<String>,
+    pub(super) env: Option<String>,
     /// Continue the run of this name or path from its latest checkpoint; on the same device bit for bit
     #[arg(long, value_name = "RUN", conflicts_with = "name")]
-    resume: Option<String>,
+    pub(super) resume: Option<String>,
     /// With --resume: start the run's environment although it is a program that this user has not started before
     #[arg(long, requires = "resume")]
-    trust: bool,
+    pub(super) trust: bool,
     /// Preset of Gymnasium environments; atari: preprocessing and hyperparameters after CleanRL's ppo_atari.py
     #[arg(long, value_name = "PRESET", value_parser = ["atari"], requires = "env")]
-    preset: Option<String>,
+    pub(super) preset: Option<String>,
     /// Data-parallel training. mpi: a rank for each process that mpirun or srun started, on CPUs or with a GPU each; nccl: all visible
     /// GPUs of this machine, in one process. Needs shuffle = "blocks"
     #[arg(long, value_name = "MODE", conflicts_with = "detach")]
-    distributed: Option<Distributed>,
+    pub(super) distributed: Option<Distributed>,
+    #[command(flatten)]
+    pub(super) shown: Shown,
+    #[command(flatten)]
+    pub(super) overrides: Overrides,
+}
+
+/// Where a run trains, and what it prints.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Shown {
     /// Train as a daemon: return when training begins, and print the run's name and how to watch it
     #[arg(long)]
-    detach: bool,
+    pub detach: bool,
     /// Print the result as one JSON object on stdout; with --detach, run, pid, dir and ring
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     /// No progress on stderr; warnings are still printed
     #[arg(long)]
-    quiet: bool,
-    #[command(flatten)]
-    overrides: Overrides,
+    pub quiet: bool,
 }
 
 const AFTER_HELP: &str = "\
@@ -61,7 +68,7 @@ Examples:
   operant train pendulum --set learning_rate=0.002 --set hidden=128,128
   operant train minatar_breakout --set env.sticky_action_prob=0 --name plain
   operant train --resume plain --steps 2e7
-  operant train acrobot --init-from plain@200704   starts from its weights
+  operant train minatar_breakout --init-from plain  starts from its weights
   operant train mine.py:Treasure                a class with @operant.world
   operant train gym:LunarLander-v3              a Gymnasium environment
   operant train gym:ALE/Pong-v5 --preset atari
@@ -71,10 +78,11 @@ Examples:
 
 Configuration, each over the one before:
   built-in defaults, the environment's preset, on a GPU that preset's [gpu],
-  the user's operant.toml (in $XDG_CONFIG_HOME/operant), ./operant.toml,
-  operant.toml in the directory that holds the runs, --config FILE, OPERANT_*
-  variables (such as OPERANT_LEARNING_RATE=0.001), the configuration of a
-  resumed run, and last --set and flags.
+  what comes with the weights of --init-from, the user's operant.toml (in
+  $XDG_CONFIG_HOME/operant), ./operant.toml, operant.toml in the directory that
+  holds the runs, --config FILE, OPERANT_* variables (such as
+  OPERANT_LEARNING_RATE=0.001), the configuration of a resumed run, and last
+  --set and flags.
 `operant config ENV` shows the result, and the origin of each value.
 
 Devices: `operant info` shows this machine's devices, what auto chooses, and
@@ -89,13 +97,13 @@ kind of device.
 Weights of another run: --init-from takes what `operant eval` takes, RUN[@STEP]
 or a checkpoint. The statistics of norm_obs come with the weights, and so do the
 settings algorithm, norm_obs, clip_obs and those of the network; to set another
-network is an error. Adam's moments, counters and random streams are new, and so
-are layers for other observations or actions, which the start of the run names.
+network is an error. The optimiser's moments, counters and random streams are
+new, and so are layers for other observations or actions; the run logs them.
 
 Steps: a run trains for whole updates of num_envs x num_steps environment steps,
 so --steps is rounded up to the next of them.
 
-Signals (`operant stop` and `operant checkpoint` send them by a run's name):
+Signals (sent by `operant stop`, `pause`, `resume` and `checkpoint`):
   SIGINT, SIGTERM, finish the update, save a checkpoint, exit 75; a second
   SIGHUP           SIGINT or SIGTERM ends the process at once (130, 143)
   SIGUSR1          save a checkpoint and continue
@@ -124,33 +132,16 @@ is ready and its status, and pings the watchdog (WatchdogSec=) on progress.";
 
 /// What connects the parts of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Distributed {
+pub enum Distributed {
     /// Processes, on CPUs or with a GPU each.
     Mpi,
     /// GPUs of this machine, in one process.
     Nccl,
 }
 
-/// A run to continue, as `operant resume` takes it.
-pub struct Resumed {
-    pub run: String,
-    pub trust: bool,
-    pub detach: bool,
-    pub json: bool,
-    pub quiet: bool,
-    pub overrides: Overrides,
-}
-
-impl From<Resumed> for Args {
-    fn from(resumed: Resumed) -> Self {
-        let Resumed { run, trust, detach, json, quiet, overrides } = resumed;
-        Args { resume: Some(run), trust, detach, json, quiet, overrides, ..Args::default() }
-    }
-}
-
 /// Trains, prints the result, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result<u8> {
-    if args.detach && !daemon::is_daemon() {
+    if args.shown.detach && !daemon::is_daemon() {
         return detach(args, registry);
     }
     let signals = Signals::listen(daemon::is_daemon())?;
@@ -190,7 +181,7 @@ fn train(
 ) -> anyhow::Result<u8> {
     let (env, resume, requested) = configure(args, registry)?;
     let threshold = requested.settings.run.solved_at;
-    let progress: Box<dyn Progress> = match (args.quiet, std::io::stderr().is_terminal()) {
+    let progress: Box<dyn Progress> = match (args.shown.quiet, std::io::stderr().is_terminal()) {
         (true, _) => Box::new(Quiet),
         (false, _) if daemon::is_daemon() => Box::new(Notes),
         (false, true) => Box::new(Bar::new(requested.settings.steps())),
@@ -208,8 +199,11 @@ fn train(
         }
         distributed::lead(&env, requested, device, group)
     })?;
-    let text =
-        if args.json { outcome.result.to_json() + "\n" } else { summary(&outcome, registry, threshold) };
+    let text = if args.shown.json {
+        outcome.result.to_json() + "\n"
+    } else {
+        summary(&outcome, registry, threshold)
+    };
     output::print(&text)?;
     match &outcome.unsaved {
         Some(error) => Err(error.clone().into()),
@@ -268,8 +262,11 @@ fn detach(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     match daemon::start()? {
         Err(code) => Ok(code),
         Ok(started) => {
-            let text =
-                if args.json { serde_json::to_string(&started)? + "\n" } else { how_to_watch(&started) };
+            let text = if args.shown.json {
+                serde_json::to_string(&started)? + "\n"
+            } else {
+                how_to_watch(&started)
+            };
             output::print(&text)?;
             Ok(0)
         }

@@ -1,5 +1,5 @@
-//! bash: as clap_complete's, for words with `=`, `:` and `@` in them. bash divides such a word in three, so the script takes the words
-//! from the line itself, and gives bash the part of a candidate that belongs to its word.
+//! The completion script for bash. bash splits words at `=`, `:` and `@`, which clap_complete's script does not handle, so this one splits
+//! the line itself and returns the part of a candidate that follows the last split.
 
 use std::ffi::OsString;
 use std::io::{Result, Write};

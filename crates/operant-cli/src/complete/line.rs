@@ -1,4 +1,4 @@
-//! The words that the shell's line has so far.
+//! The command line that is completed: its words, and the environment and directory of runs that they name.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

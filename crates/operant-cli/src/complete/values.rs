@@ -1,11 +1,11 @@
-//! Candidates of each kind, with a line about each for shells that show one.
+//! Completion candidates of each kind, with the descriptions that some shells show.
 
 use std::path::Path;
 
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
 use operant_env::{EnvOption, EnvSpec, OptionValue, OptionValues};
 use operant_run::config::{self, EnvFacts, Flag, Key, Kind};
-use operant_run::{CommandLine, checkpoint, runs};
+use operant_run::{CommandLine, checkpoint, dir, runs};
 
 use super::line::Line;
 
@@ -61,7 +61,8 @@ pub fn runs(line: &Line, word: &str, life: Life) -> Vec<CompletionCandidate> {
 /// The checkpoints of a run after its name and `@`, the latest first.
 pub fn checkpoints(line: &Line, word: &str) -> Vec<CompletionCandidate> {
     let Some((run, _)) = word.split_once('@') else { return Vec::new() };
-    let steps = checkpoint::steps(&line.run_dir().join(run).join("checkpoints")).unwrap_or_default();
+    let found = dir::find(&line.run_dir(), run).ok();
+    let steps = found.and_then(|dir| checkpoint::steps(&dir.join("checkpoints")).ok()).unwrap_or_default();
     steps.iter().rev().map(|(step, _)| candidate(format!("{run}@{step}"), "")).collect()
 }
 

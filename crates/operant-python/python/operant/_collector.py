@@ -1,4 +1,4 @@
-"""Rollouts for an update of one's own: `operant.Collector`."""
+"""Rollouts for a custom update: `operant.Collector`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OF_ENVS = ("next_values", "states")
 
 
 class Collector:
-    """Plays whole rollouts of a policy in N environments, for an update of one's own in NumPy, PyTorch or JAX.
+    """Collects rollouts of a policy in N environments, for a custom update in NumPy, PyTorch or JAX.
 
         collector = operant.Collector("cartpole", num_envs=256, num_steps=128, seed=1)
         module = collector.policy.to_torch()                # a torch.nn.Module with the same weights
@@ -99,6 +99,7 @@ class Collector:
             **keywords,
         )
         self.policy = policy or Policy.new(env, env_options=env_options, **settings)
+        self.envs._core.check_spaces(self.policy._core)
         self.policy.seed(seed)
         self._many = self.envs._horizon(self.num_steps)
         per_step, per_env = (self.num_steps, self.num_envs), (self.num_envs,)
@@ -120,6 +121,7 @@ class Collector:
             first.
         """
         envs, policy, arrays, judged = self.envs, self.policy, self._many, self._judged
+        envs._check_steppable()
         states = envs._core.memory(policy._core).reshape(self.num_envs, -1) if policy.state_size else None
         envs._play(policy, arrays, False, judged)
         _core.advantages(

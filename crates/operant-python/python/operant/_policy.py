@@ -98,7 +98,7 @@ class Policy:
     still exist when it is loaded again, and the arrays of `load_state_dict`, if it was called.
 
     Args:
-        run: A run, or its name or directory (its latest checkpoint is loaded, and with "NAME@STEP" that at a step), or the directory of a
+        run: A run, its name or its directory for its latest checkpoint, "NAME@STEP" for its checkpoint at that step, or the directory of a
             checkpoint.
         run_dir: The directory that holds the runs, if `run` is a name; by default ./runs.
         seed: Seed of the draws of `deterministic=False`; random for none.
@@ -155,7 +155,7 @@ class Policy:
         """
         given, options = of_rollouts(settings), as_options(env_options)
         core, policy = _core.Policy.untrained(asked(env), given, options), cls.__new__(cls)
-        policy._begin(core, settings.get("seed", 1), settings.get("threads", 0))
+        policy._begin(core, core.info()["seed"], settings.get("threads", 0))
         return policy
 
     def _begin(self, core: _core.Policy, seed: int, threads: int) -> None:

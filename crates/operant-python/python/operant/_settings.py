@@ -17,7 +17,7 @@ class Settings(TypedDict, total=False):
     total_timesteps: int
     """Environment steps to train for, over all environments, rounded up to whole updates; `2e5` and `200_000` are both understood."""
     learning_rate: float
-    """Adam's step size at the start of training."""
+    """Learning rate at the start of training."""
     anneal_lr: bool
     """Anneal the learning rate linearly to zero."""
     num_minibatches: int
@@ -29,7 +29,7 @@ class Settings(TypedDict, total=False):
     max_grad_norm: float
     """Global gradient norm above which gradients are scaled down."""
     optimizer: Literal["adam", "radam"]
-    """What steps along gradients. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`."""
+    """Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`."""
     adam_eps: float
     """Adam's epsilon."""
     adam_beta1: float
@@ -159,13 +159,13 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "algorithm": ("\"ppo\"", "Learning algorithm; `operant config ENV --algorithm NAME` shows its settings"),
     "seed": ("1", "Seed of every random stream"),
     "total_timesteps": ("500000", "Environment steps to train for, over all environments, rounded up to whole updates; `2e5` and `200_000` are both understood"),
-    "learning_rate": ("0.00025", "Adam's step size at the start of training"),
+    "learning_rate": ("0.00025", "Learning rate at the start of training"),
     "anneal_lr": ("true", "Anneal the learning rate linearly to zero"),
     "num_minibatches": ("4", "Minibatches per epoch; divides N T"),
     "shuffle": ("\"samples\"", "Which samples a minibatch has. `samples`: any of the batch. `blocks`: the same share of each block of environments, so that processes or GPUs can share a run; docs/ppo.md 21 has the number of blocks"),
     "update_epochs": ("4", "Passes over each batch"),
     "max_grad_norm": ("0.5", "Global gradient norm above which gradients are scaled down"),
-    "optimizer": ("\"adam\"", "What steps along gradients. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`"),
+    "optimizer": ("\"adam\"", "Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`"),
     "adam_eps": ("0.00001", "Adam's epsilon"),
     "adam_beta1": ("0.9", "Adam's decay of the first moment"),
     "adam_beta2": ("0.999", "Adam's decay of the second moment"),

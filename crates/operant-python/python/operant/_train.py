@@ -216,7 +216,7 @@ def train(
         progress: Whether to show progress on stderr; by default on a terminal and in a notebook.
         config: A TOML file of settings, or a `ppo.yml` of RL Baselines3 Zoo; keywords override it.
         env_options: The environment's own options: numbers, words or paths.
-        init_from: Weights to begin with: a `Run`, or its name or directory (its latest checkpoint, and with "NAME@STEP" that at a step), the
+        init_from: Weights to begin with: a `Run`, its name or its directory for its latest checkpoint, "NAME@STEP" for its checkpoint at that step, the
             directory of a checkpoint, or a `Policy`, also after `load_state_dict`. `algorithm`, `norm_obs`, `clip_obs` and the settings of
             the network are then those of the weights. Layers for other observations or actions are new, which the run's log says.
         **settings: Every key of docs/configuration.md, such as `seed`, `total_timesteps`, `name`, `device`, `run_dir`.

@@ -84,10 +84,10 @@ pub fn advantages(
     let steps = rows.zip(rewards).zip(values.chunks_exact(num_envs));
     for (((advantages, ended), (rewards, final_values)), values) in steps.rev() {
         for (env, advantage) in advantages.iter_mut().enumerate() {
-            let goes_on = f32::from(!ended[env]);
+            let not_ended = f32::from(!ended[env]);
             let reward = rewards[env] + gamma * final_values[env];
-            let delta = (gamma * goes_on).mul_add(next_value[env], reward) - values[env];
-            next[env] = (decay * goes_on).mul_add(next[env], delta);
+            let delta = (gamma * not_ended).mul_add(next_value[env], reward) - values[env];
+            next[env] = (decay * not_ended).mul_add(next[env], delta);
             *advantage = next[env];
         }
         next_value.copy_from_slice(values);
@@ -378,5 +378,48 @@ impl Scratch {
             Taken::I64(to) => write(actions, rows, components, to, |x| x as i32 as i64),
             Taken::F32(to) => write(actions, rows, components, to, |x| x),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use operant_lane::isa::f32x16;
+    use operant_learn::cpu::gae::gae;
+
+    use super::*;
+
+    #[test]
+    fn advantages_have_the_bits_of_training() {
+        const STEPS: usize = 40;
+        let number = |k: usize, scale: f32| ((k * 7919 % 1009) as f32 - 504.0) / 504.0 * scale;
+        let all = |seed: usize, scale: f32| -> Vec<f32> {
+            (0..STEPS * BLOCK).map(|k| number(k * 31 + seed, scale)).collect()
+        };
+        let (rewards, values) = (all(1, 2.0), all(2, 10.0));
+        let ended: Vec<bool> = (0..STEPS * BLOCK).map(|k| k * 13 % 29 == 0).collect();
+        let truncated = |k: &usize| ended[*k] && k.is_multiple_of(2);
+        let final_values: Vec<f32> =
+            (0..STEPS * BLOCK).map(|k| if truncated(&k) { number(k, 9.0) } else { 0.0 }).collect();
+        let next_values: Vec<f32> = (0..BLOCK).map(|k| number(k, 5.0)).collect();
+        let discounts = [0.99, 0.99 * 0.95];
+        let mut got = vec![0.0; STEPS * BLOCK];
+        advantages([&rewards, &values, &final_values], &ended, &next_values, discounts, &mut got);
+        let row = |numbers: &[f32]| [f32x16::new(numbers.try_into().expect("a row"))];
+        let rows = |numbers: &[f32]| numbers.chunks_exact(BLOCK).map(row).collect::<Vec<_>>();
+        let bootstrapped: Vec<f32> =
+            rewards.iter().zip(&final_values).map(|(reward, value)| reward + 0.99 * value).collect();
+        let done: Vec<f32> = ended.iter().map(|ended| f32::from(*ended)).collect();
+        let mut expected = rows(&got);
+        gae::<1>(
+            &rows(&bootstrapped),
+            &rows(&values),
+            &rows(&done),
+            row(&next_values),
+            discounts,
+            &mut expected,
+        );
+        let expected: Vec<f32> = expected.iter().flat_map(|[row]| row.to_array()).collect();
+        assert_eq!(got, expected);
+        assert!(got.iter().any(|x| *x != 0.0));
     }
 }

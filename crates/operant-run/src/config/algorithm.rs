@@ -75,6 +75,8 @@ impl Layers {
 
 #[cfg(test)]
 mod tests {
+    use operant_learn::Optimizer;
+
     use super::*;
     use crate::config::{EnvFacts, Requested};
 
@@ -156,6 +158,27 @@ mod tests {
             let error = layers.file(&file).expect_err("refused").to_string();
             assert!(error.contains("a table of presets alone"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_run_of_an_earlier_version_keeps_what_the_algorithm_has_other_defaults_for() {
+        let saved = requested(&["algorithm=pqn"]).expect("valid").settings.to_saved_toml();
+        assert!(saved.contains("optimizer = \"radam\""), "{saved}");
+        let earlier = saved.replace("optimizer = \"radam\"\n", "");
+        let resumed = |text: &str| {
+            let facts = EnvFacts { name: "game".into(), ..EnvFacts::default() };
+            let mut layers = Layers::new(facts).expect("valid");
+            layers.resumed("run", text).expect("valid");
+            layers
+                .build()
+                .expect("valid")
+                .resuming(text, "run")
+                .expect("it resumes")
+                .settings
+                .learner
+                .optimizer
+        };
+        assert_eq!([&saved, &earlier].map(|text| resumed(text)), [Optimizer::RAdam, Optimizer::Adam]);
     }
 
     #[test]

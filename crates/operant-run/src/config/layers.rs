@@ -182,11 +182,12 @@ impl Layers {
         self.entries.retain(|key, entry| is_local(key) || !entry.origin.is_explicit());
         self.auto_envs = None;
         self.options.retain(|_, entry| !entry.origin.is_explicit());
-        // A preset may set keys that are newer than the run; the run had their defaults.
+        // A preset, or that of an algorithm, may set keys that are newer than the run; the run had their defaults.
         let defaults = Table::try_from(Config::default()).expect("settings are TOML");
         for key in keys().filter(|key| key.fixed.is_some()) {
             if let Some(value) = defaults.get(key.name) {
-                self.entries.insert(key.name, Entry { value: value.clone(), origin: Origin::Default });
+                let origin = Origin::Resumed(run.to_string());
+                self.entries.insert(key.name, Entry { value: value.clone(), origin });
             }
         }
         let origin = |_: Option<usize>| Origin::Resumed(run.to_string());

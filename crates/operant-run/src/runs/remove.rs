@@ -1,6 +1,7 @@
 //! Removal of an ended run.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use operant_metrics::RingReader;
@@ -44,21 +45,27 @@ impl Removal {
         // Its lock shows whether a process trains it.
         drop(RunDir::open(&dir)?);
         let dir = fs::canonicalize(&dir).unwrap_or(dir);
+        refuse_live(&dir)?;
         let rings = rings_of(&dir);
         let bytes = size(&dir) + rings.iter().map(|ring| size(ring)).sum::<u64>();
         Ok(Removal { run: dir::name_of(&dir), dir, rings, bytes })
     }
 
-    /// Removes the directory and the rings. Symbolic links in it are removed, and what they lead to stays.
+    /// Removes the directory and the rings. Symbolic links in it are removed, their targets are not.
     ///
     /// # Errors
     /// Usage when a process has begun to train the run; disk when something cannot be removed.
     pub fn carry_out(&self) -> Result<()> {
         // Held until all is gone, so that no process resumes the run meanwhile.
         let held = RunDir::open(&self.dir)?;
+        refuse_live(&self.dir)?;
         // Renamed first: what a killed removal leaves must not look like a damaged run.
         let doomed = self.dir.with_file_name(format!(".{}.removed", dir::name_of(&self.dir)));
-        let remove = || fs::rename(&self.dir, &doomed).and_then(|()| fs::remove_dir_all(&doomed));
+        let clear = || match fs::remove_dir_all(&doomed) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        let remove = || clear().and_then(|()| fs::rename(&self.dir, &doomed)).and_then(|()| clear());
         remove().map_err(|error| {
             Error::disk("the run cannot be removed", &self.dir, &error)
                 .remedy("its directory and the one around it must be writable")
@@ -70,6 +77,17 @@ impl Removal {
         }
         Ok(())
     }
+}
+
+/// Refuses a run that reports to be alive: on a file system without locks the lock does not show it.
+fn refuse_live(dir: &Path) -> Result<()> {
+    let run = super::find(dir, &dir.to_string_lossy())?;
+    if !run.health.is_alive() {
+        return Ok(());
+    }
+    Err(Error::usage(format!("run {} is being trained: {}", run.run, run.health.name()))
+        .at(dir.display().to_string())
+        .remedy("`operant stop` ends it"))
 }
 
 /// The rings that the processes of this directory left.
@@ -122,6 +140,19 @@ mod tests {
         removal.carry_out().expect("removed");
         assert_eq!(fs::read_dir(&parent).expect("read").count(), 0);
         assert_eq!(fs::read_to_string(own.join("thesis")).expect("there"), "text");
+    }
+
+    #[test]
+    fn what_a_killed_removal_left_is_no_run_and_goes_with_the_next_one() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let parent = place.path().join("runs");
+        run(&parent, "mine");
+        fs::rename(parent.join("mine"), parent.join(".mine.removed")).expect("left");
+        assert_eq!(dir::names(&parent), [""; 0]);
+        run(&parent, "mine");
+        assert_eq!(dir::names(&parent), ["mine"]);
+        Removal::of(&parent, "mine").expect("found").carry_out().expect("removed");
+        assert_eq!(fs::read_dir(&parent).expect("read").count(), 0);
     }
 
     #[test]
