@@ -3,7 +3,7 @@
 pub mod obs;
 mod rollout;
 
-pub use rollout::{Judged, StepArrays, advantages};
+pub use rollout::{Judged, StepArrays};
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -41,7 +41,15 @@ pub fn advantages(
     let [rewards, values, final_values] = [rewards?, values?, final_values?];
     let (ended, next_values) = (ended.as_slice().map_err(refused)?, next_values.as_slice().map_err(refused)?);
     let to = to.as_slice_mut().map_err(refused)?;
-    py.detach(|| batch::advantages([rewards, values, final_values], ended, next_values, discounts, to));
+    py.detach(|| {
+        operant_learn::cpu::gae::by_environment(
+            [rewards, values, final_values],
+            ended,
+            next_values,
+            discounts,
+            to,
+        )
+    });
     Ok(())
 }
 

@@ -67,33 +67,6 @@ impl Taken<'_> {
     }
 }
 
-/// The estimates of advantages of a rollout, from the last step to the first, as training computes them. All arrays are `(T, N)` but
-/// `next_values`, `(N)`, the values of the observations after the last step; `ended` holds where an episode ended, and
-/// `final_values` are the values of the last observations of truncated ones.
-pub fn advantages(
-    [rewards, values, final_values]: [&[f32]; 3],
-    ended: &[bool],
-    next_values: &[f32],
-    [gamma, decay]: [f32; 2],
-    advantages: &mut [f32],
-) {
-    let num_envs = next_values.len().max(1);
-    let (mut next_value, mut next) = (next_values.to_vec(), vec![0.0f32; next_values.len()]);
-    let rows = advantages.chunks_exact_mut(num_envs).zip(ended.chunks_exact(num_envs));
-    let rewards = rewards.chunks_exact(num_envs).zip(final_values.chunks_exact(num_envs));
-    let steps = rows.zip(rewards).zip(values.chunks_exact(num_envs));
-    for (((advantages, ended), (rewards, final_values)), values) in steps.rev() {
-        for (env, advantage) in advantages.iter_mut().enumerate() {
-            let not_ended = f32::from(!ended[env]);
-            let reward = rewards[env] + gamma * final_values[env];
-            let delta = (gamma * not_ended).mul_add(next_value[env], reward) - values[env];
-            next[env] = (decay * not_ended).mul_add(next[env], delta);
-            *advantage = next[env];
-        }
-        next_value.copy_from_slice(values);
-    }
-}
-
 impl Batch {
     /// As many steps as there are sets of arrays, with actions that the policy chooses; each step of a sampled choice is the
     /// next draw. `next_values`, `(N)` or empty, gets the values of the observations after the last step. Returns how many episodes ended.
@@ -378,48 +351,5 @@ impl Scratch {
             Taken::I64(to) => write(actions, rows, components, to, |x| x as i32 as i64),
             Taken::F32(to) => write(actions, rows, components, to, |x| x),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use operant_lane::isa::f32x16;
-    use operant_learn::cpu::gae::gae;
-
-    use super::*;
-
-    #[test]
-    fn advantages_have_the_bits_of_training() {
-        const STEPS: usize = 40;
-        let number = |k: usize, scale: f32| ((k * 7919 % 1009) as f32 - 504.0) / 504.0 * scale;
-        let all = |seed: usize, scale: f32| -> Vec<f32> {
-            (0..STEPS * BLOCK).map(|k| number(k * 31 + seed, scale)).collect()
-        };
-        let (rewards, values) = (all(1, 2.0), all(2, 10.0));
-        let ended: Vec<bool> = (0..STEPS * BLOCK).map(|k| k * 13 % 29 == 0).collect();
-        let truncated = |k: &usize| ended[*k] && k.is_multiple_of(2);
-        let final_values: Vec<f32> =
-            (0..STEPS * BLOCK).map(|k| if truncated(&k) { number(k, 9.0) } else { 0.0 }).collect();
-        let next_values: Vec<f32> = (0..BLOCK).map(|k| number(k, 5.0)).collect();
-        let discounts = [0.99, 0.99 * 0.95];
-        let mut got = vec![0.0; STEPS * BLOCK];
-        advantages([&rewards, &values, &final_values], &ended, &next_values, discounts, &mut got);
-        let row = |numbers: &[f32]| [f32x16::new(numbers.try_into().expect("a row"))];
-        let rows = |numbers: &[f32]| numbers.chunks_exact(BLOCK).map(row).collect::<Vec<_>>();
-        let bootstrapped: Vec<f32> =
-            rewards.iter().zip(&final_values).map(|(reward, value)| reward + 0.99 * value).collect();
-        let done: Vec<f32> = ended.iter().map(|ended| f32::from(*ended)).collect();
-        let mut expected = rows(&got);
-        gae::<1>(
-            &rows(&bootstrapped),
-            &rows(&values),
-            &rows(&done),
-            row(&next_values),
-            discounts,
-            &mut expected,
-        );
-        let expected: Vec<f32> = expected.iter().flat_map(|[row]| row.to_array()).collect();
-        assert_eq!(got, expected);
-        assert!(got.iter().any(|x| *x != 0.0));
     }
 }
