@@ -154,6 +154,8 @@ pub struct Stepped<'a> {
     /// `(R)`: its length in steps. Valid only if it ended. 0 if the environment failed, or only a life
     /// was lost; statistics leave those out.
     pub lengths: &'a mut [u32],
+    /// `(metrics, R)`: the environment's own metrics of the episode. Valid only if it ended. Empty if they are not wanted, or there are none.
+    pub metrics: &'a mut [f32],
 }
 
 /// R environments in the middle of their episodes. A step is two calls, because worker processes answer late: between them the

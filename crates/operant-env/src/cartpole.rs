@@ -70,6 +70,7 @@ impl Env for CartPole {
             obs_names: names(["position (m)", "velocity (m/s)", "angle (rad)", "angular velocity (rad/s)"]),
             actions: ActionSpace::Discrete(vec![2]),
             action_names: names(["left", "right"]),
+            metrics: Vec::new(),
             time_limit: 500,
             fps: 50.0,
             options: vec![hidden::option()],

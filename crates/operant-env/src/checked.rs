@@ -216,7 +216,7 @@ impl Stepper for Checked {
     }
 
     fn collect(&mut self, stepped: Stepped<'_>) -> Result<(), StepError> {
-        let Stepped { seen, final_obs, rewards, terminated, truncated, returns, lengths } = stepped;
+        let Stepped { seen, final_obs, rewards, terminated, truncated, returns, lengths, metrics } = stepped;
         let Seen { obs, legal } = seen;
         self.inner.collect(Stepped {
             seen: Seen { obs, legal },
@@ -226,6 +226,7 @@ impl Stepper for Checked {
             truncated,
             returns,
             lengths,
+            metrics,
         })?;
         let mut ended = [0u16; MAX_ROWS / BLOCK];
         for (ended, (a, b)) in ended.iter_mut().zip(terminated.iter().zip(&*truncated)) {

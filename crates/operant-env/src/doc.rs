@@ -68,6 +68,9 @@ fn section(text: &mut String, spec: &EnvSpec, variants: &[&EnvSpec], explained: 
     if !spec.aliases.is_empty() {
         let _ = writeln!(text, "- also known as {}", spec.aliases.join(", "));
     }
+    for metric in &spec.metrics {
+        let _ = writeln!(text, "- metric `{}`: {}", metric.name, metric.help);
+    }
     for option in options {
         let _ = writeln!(
             text,

@@ -1,5 +1,5 @@
-//! Emits a recorded environment as CUDA C++: its spaces as constants, `env_reset`, `env_step`, `env_observe` and, where
-//! actions can be illegal, `env_legal`, over a struct of the state with its fields' names, and `env_load` and `env_store`,
+//! Emits a recorded environment as CUDA C++: its spaces as constants, `env_reset`, `env_step`, `env_observe`, `env_legal` where
+//! actions can be illegal, and `env_metrics` where it has metrics, over a struct of the state with its fields' names, and `env_load` and `env_store`,
 //! which move that struct from and to rows of words, one row per leaf.
 
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use crate::world::{DRAWS, World};
 
 /// The source of an environment, ready for the rollout kernel.
 pub(crate) fn emit(world: &World) -> String {
-    let World { spec, leaves: state, reset, step, observe, legal, .. } = world;
+    let World { spec, leaves: state, reset, step, observe, legal, metrics, .. } = world;
     let (obs_type, obs_size) = (if spec.obs.is_real() { "float" } else { "unsigned" }, spec.obs.words());
     let action_type = if matches!(spec.actions, ActionSpace::Discrete(_)) { "unsigned" } else { "float" };
     let draws = DRAWS.map(|name| format!("unsigned {name}")).join(", ");
@@ -28,6 +28,12 @@ pub(crate) fn emit(world: &World) -> String {
     ));
     put(&format!("constexpr unsigned ENV_OBS_WORDS = {obs_size}u;   // words they are stored in\n"));
     put(&format!("constexpr unsigned ENV_STATE_WORDS = {}u;   // words of a state\n", state.len()));
+    if metrics.is_some() {
+        let count = spec.metrics.len();
+        put(&format!(
+            "#define ENV_METRICS {count}   // numbers that env_metrics measures where an episode ends\n"
+        ));
+    }
     put(&actions(&spec.actions, legal.is_some()));
     put(&format!("\nstruct EnvState {{\n{}}};\n", fields(state)));
 
@@ -45,6 +51,13 @@ pub(crate) fn emit(world: &World) -> String {
     }
     if let Some(legal) = legal {
         put(&function(legal, "env_legal", &["const EnvState& state, bool* legal".to_owned()]));
+    }
+    if let Some(metrics) = metrics {
+        put(&function(
+            metrics,
+            "env_metrics",
+            &["const EnvState& state, float reward, bool terminated, float* metrics".to_owned()],
+        ));
     }
     out
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use operant_lane::bundle::leaves_of;
-use operant_lane::{Bundle, Draws, Lane, Mask};
+use operant_lane::{Bundle, Draws, Float, Lane, Mask};
 
 use crate::any::AnyEnv;
 use crate::replay::CaseError;
@@ -46,6 +46,12 @@ pub trait Env: Clone + Send + Sync + 'static {
     /// component must be legal, except in a terminal state. Asked only when [`Env::MASKED`].
     fn legal<L: Lane>(&self, _state: &Self::State<L>, _component: usize, _choice: usize) -> L::Mask {
         L::Mask::splat(true)
+    }
+
+    /// The metric of this index in [`EnvSpec::metrics`] of an episode that ended with the step `last`, such as 1 where the goal was
+    /// reached. Evaluated for other environments of a lane too, whose values are not used.
+    fn metric<L: Lane>(&self, _last: &Step<L, Self::State<L>>, _index: usize) -> L::Float {
+        L::Float::splat(0.0)
     }
 
     /// A few shapes that show a state.

@@ -15,7 +15,7 @@
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use crate::spec::names;
-use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step};
+use crate::{ActionSpace, Env, EnvMetric, EnvSpec, ObsSpace, Scene, Shape, Step};
 
 /// Cells per side.
 const SIDE: usize = 4;
@@ -130,6 +130,7 @@ impl Env for Game2048 {
             obs_names: names(["of each cell, row by row: 0 if empty, otherwise the binary logarithm of its tile"]),
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["up", "right", "down", "left"]),
+            metrics: vec![EnvMetric::new("largest_tile", "Number of the largest tile at the end of the episode.")],
             fps: 4.0,
             preset: Some(include_str!("../presets/game_2048.toml").into()),
             ..EnvSpec::default()
@@ -185,6 +186,12 @@ impl Env for Game2048 {
     #[inline(always)]
     fn legal<L: Lane>(&self, s: &State<L>, _: usize, choice: usize) -> L::Mask {
         moves::<L>(&s.cells, choice)
+    }
+
+    #[inline(always)]
+    fn metric<L: Lane>(&self, last: &Step<L, State<L>>, _index: usize) -> L::Float {
+        let largest = last.state.cells.into_iter().fold(L::Uint::splat(0), |most, cell| most.max(cell));
+        L::Float::from_uint(L::Uint::splat(1).shl_by(largest))
     }
 
     fn draw(&self, s: &State<f32>) -> Scene {

@@ -178,6 +178,11 @@ impl<E: Env, const N: usize> Env for Hidden<E, N> {
         self.base.legal(state, component, choice)
     }
 
+    #[inline(always)]
+    fn metric<L: Lane>(&self, last: &Step<L, E::State<L>>, index: usize) -> L::Float {
+        self.base.metric(last, index)
+    }
+
     fn draw(&self, state: &E::State<f32>) -> Scene {
         self.base.draw(state)
     }

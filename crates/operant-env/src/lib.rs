@@ -60,7 +60,8 @@ pub use registry::{EnvError, EnvOptions, Registry, UnknownEnv};
 pub use rows::{Rows, RowsMut, set_rows};
 pub use scene::{BLUE, GREEN, GREY, PURPLE, Point, RED, Scene, Shape, YELLOW};
 pub use spec::{
-    ActionSpace, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, OptionValues, indices_per_word,
+    ActionSpace, EnvMetric, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, OptionValues,
+    indices_per_word,
 };
 pub use stepper::stepper_on;
 pub use vector::{Autoreset, Clock, Current, ENDED, Transition, numbers};

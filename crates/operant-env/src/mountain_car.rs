@@ -95,6 +95,7 @@ impl Env for MountainCar {
             obs_names: names(["position", "velocity per step"]),
             actions: ActionSpace::Discrete(vec![3]),
             action_names: names(["left", "none", "right"]),
+            metrics: Vec::new(),
             time_limit: 200,
             fps: 30.0,
             options: vec![hidden::option()],

@@ -216,6 +216,8 @@ pub struct Outputs {
     pub returns: Vec<f32>,
     /// See [`Stepped::lengths`].
     pub lengths: Vec<u32>,
+    /// See [`Stepped::metrics`].
+    pub metrics: Vec<f32>,
 }
 
 impl Outputs {
@@ -231,6 +233,7 @@ impl Outputs {
             truncated: vec![0; rows / 16],
             returns: vec![0.0; rows],
             lengths: vec![0; rows],
+            metrics: vec![0.0; spec.metrics.len() * rows],
         }
     }
 
@@ -249,6 +252,7 @@ impl Outputs {
             truncated: &mut self.truncated,
             returns: &mut self.returns,
             lengths: &mut self.lengths,
+            metrics: &mut self.metrics,
         }
     }
 

@@ -18,7 +18,7 @@
 use operant_lane::{Draws, Float, Lane, Mask, Memory, Uint, bundle};
 
 use crate::spec::{OptionError, OptionValue, names};
-use crate::{ActionSpace, Env, EnvOption, EnvSpec, GREEN, ObsSpace, RED, Scene, Shape, Step, grid};
+use crate::{ActionSpace, Env, EnvMetric, EnvOption, EnvSpec, GREEN, ObsSpace, RED, Scene, Shape, Step, grid};
 
 /// Maximum board size, cells per side.
 const MOST: usize = 20;
@@ -170,6 +170,7 @@ impl Env for Snake {
             obs_names: names(["view: 11 x 11 cells around the head, first where walls and body are (without the end of the tail), then where the food is", "food: whether it is above, to the right, below, to the left", "heading: up, right, down, left"]),
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["up", "right", "down", "left"]),
+            metrics: vec![EnvMetric::new("length", "Length of the snake at the end of the episode, in cells.")],
             fps: 10.0,
             options: vec![EnvOption::whole("size", 10, 10, MOST as u32, "cells per side")],
             preset: Some(include_str!("../presets/snake.toml").into()),
@@ -283,6 +284,11 @@ impl Env for Snake {
             | flag(s.y.lt(s.food_y), DOWN)
             | flag(s.food_x.lt(s.x), LEFT);
         (view, compass, u(1).shl_by(s.heading))
+    }
+
+    #[inline(always)]
+    fn metric<L: Lane>(&self, last: &Step<L, State<L>>, _index: usize) -> L::Float {
+        L::Float::from_uint(last.state.length)
     }
 
     fn draw(&self, s: &State<f32>) -> Scene {

@@ -1,5 +1,6 @@
 //! The description of an environment: name, spaces, limits and options.
 
+use operant_metrics::{MAX_ENV_METRICS, RunMetrics, unusable};
 use serde::{Deserialize, Serialize};
 
 use crate::registry::EnvOptions;
@@ -37,6 +38,9 @@ pub struct EnvSpec {
     /// and their synonyms (`west`, `east`, `north`, `south`, `forward`), and takes `none` or `stay` while no key is pressed. May be
     /// empty.
     pub action_names: Vec<String>,
+    /// Its own metrics, measured where an episode ends: at most [`operant_metrics::MAX_ENV_METRICS`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<EnvMetric>,
     /// Steps after which an episode is truncated.
     pub time_limit: u32,
     /// Steps per second at which a person likes to watch it.
@@ -47,6 +51,52 @@ pub struct EnvSpec {
     /// The default settings for training it, as TOML: hyperparameters, the return from which on it counts
     /// as solved (`solved_at`), and in a table `[gpu]` the differences on a GPU. None for the library's defaults.
     pub preset: Option<String>,
+}
+
+/// A number that an environment measures where an episode ends, such as whether a goal was reached. Its mean over the episodes of an update
+/// is a metric of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EnvMetric {
+    /// The name in snake_case, which no metric of every run has ([`operant_metrics::unusable`]).
+    pub name: String,
+    /// Its meaning in one sentence.
+    #[serde(default)]
+    pub help: String,
+}
+
+impl EnvMetric {
+    /// A metric with its meaning.
+    pub fn new(name: &str, help: &str) -> Self {
+        Self { name: name.to_owned(), help: help.to_owned() }
+    }
+}
+
+impl EnvSpec {
+    /// The metrics of a run in this environment.
+    pub fn run_metrics(&self) -> RunMetrics {
+        RunMetrics::new(self.metrics.iter().map(|metric| (metric.name.as_str(), metric.help.as_str())))
+    }
+
+    /// The fault of its metrics, if they have one.
+    pub fn metrics_fault(&self) -> Option<String> {
+        if self.metrics.len() > MAX_ENV_METRICS {
+            return Some(format!("it has {} metrics; {MAX_ENV_METRICS} are possible", self.metrics.len()));
+        }
+        let is_repeated =
+            |(at, metric): (usize, &EnvMetric)| self.metrics[..at].iter().any(|it| it.name == metric.name);
+        let fault = |(at, metric): (usize, &EnvMetric)| {
+            let what = if is_repeated((at, metric)) {
+                "two metrics have that name"
+            } else if metric.help.contains(char::is_control) {
+                "its meaning is not one line"
+            } else {
+                unusable(&metric.name)?
+            };
+            Some(format!("the metric {:?}: {what}", metric.name))
+        };
+        self.metrics.iter().enumerate().find_map(fault)
+    }
 }
 
 /// Empty name and spaces. Use it with `..` for the fields that an environment does not set.
@@ -64,6 +114,7 @@ impl Default for EnvSpec {
             obs_names: Vec::new(),
             actions: ActionSpace::Discrete(Vec::new()),
             action_names: Vec::new(),
+            metrics: Vec::new(),
             time_limit: u32::MAX - 1,
             fps: 15.0,
             options: Vec::new(),
@@ -429,6 +480,11 @@ impl EnvOption {
         Self::new(name, "".into(), OptionValues::Path, help)
     }
 
+    /// An option with names of metrics, which may be empty.
+    pub fn metrics(name: &str, help: &str) -> Self {
+        Self::new(name, "".into(), OptionValues::Metrics, help)
+    }
+
     fn new(name: &str, default: OptionValue, values: OptionValues, help: &str) -> Self {
         EnvOption { name: name.into(), default, values, help: help.into(), is_rule: true }
     }
@@ -512,6 +568,8 @@ pub enum OptionValues {
     Words(Vec<String>),
     /// A file path; empty for none.
     Path,
+    /// Names of metrics, separated by commas; empty for none.
+    Metrics,
 }
 
 impl std::fmt::Display for OptionValues {
@@ -525,6 +583,7 @@ impl std::fmt::Display for OptionValues {
                 write!(formatter, "{}", quoted.join(" or "))
             }
             OptionValues::Path => write!(formatter, "the path of a file"),
+            OptionValues::Metrics => write!(formatter, "names separated by commas"),
         }
     }
 }
@@ -579,21 +638,20 @@ impl OptionError {
             OptionError::Unknown { known, .. } if known.is_empty() => "leave it out: it has none".to_owned(),
             OptionError::Unknown { known, .. } => format!("it has {}", known.join(", ")),
             OptionError::Value { remedy, .. } => remedy.clone(),
-            OptionError::Spec { .. } => {
-                "correct the observation space in the environment's `spec`".to_owned()
-            }
+            OptionError::Spec { .. } => "correct the environment's `spec`".to_owned(),
         }
     }
 }
 
 impl EnvSpec {
-    /// Whether the observation space is valid. [`crate::AnyEnv::with_options`] of an [`crate::Env`] and
+    /// Whether the observation space and the metrics are valid. [`crate::AnyEnv::with_options`] of an [`crate::Env`] and
     /// [`crate::Registry::make`] check it.
     ///
     /// # Errors
     /// When it is not, with a description of the problem.
     pub fn check(&self) -> Result<(), OptionError> {
-        self.obs.check().map_err(|problem| OptionError::Spec { env: self.name.clone(), problem })
+        let fault = self.obs.check().err().or_else(|| self.metrics_fault());
+        fault.map_or(Ok(()), |problem| Err(OptionError::Spec { env: self.name.clone(), problem }))
     }
 
     /// The meaning of the numbers of an observation, for people; `None` without a description.
@@ -632,7 +690,7 @@ impl EnvSpec {
                     vec![if option.default == tenth.into() { *low } else { tenth }.into()]
                 }
                 OptionValues::Words(words) => words.iter().map(|word| word.as_str().into()).collect(),
-                OptionValues::Path => Vec::new(),
+                OptionValues::Path | OptionValues::Metrics => Vec::new(),
             };
             values.into_iter().filter(|value| *value != option.default).collect()
         };
@@ -669,7 +727,7 @@ impl EnvSpec {
             (OptionValues::Range(..) | OptionValues::Whole(..), OptionValue::Word(_)) => {
                 refused("is not a number")
             }
-            (OptionValues::Words(_) | OptionValues::Path, OptionValue::Number(_)) => {
+            (OptionValues::Words(_) | OptionValues::Path | OptionValues::Metrics, OptionValue::Number(_)) => {
                 refused("must be a word or a path")
             }
             (OptionValues::Words(words), OptionValue::Word(word)) if !words.contains(word) => {

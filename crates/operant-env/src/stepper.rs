@@ -6,7 +6,7 @@ use operant_lane::bundle::leaves_of;
 use operant_lane::{Bundle, Float, Int, Packed, Purpose, Source};
 
 use crate::any::{Seen, StepError, Stepped, Stepper, TileSpec};
-use crate::env::{Env, spec_of};
+use crate::env::{Env, Step, spec_of};
 use crate::rows::{Rows, RowsMut};
 use crate::running::{BLOCK, MAX_ROWS, Running};
 use crate::spec::ActionSpace;
@@ -122,7 +122,7 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
 
     /// All environments step without a branch on ended episodes; then the few that begin episodes are gathered into separate lanes.
     fn collect(&mut self, stepped: Stepped<'_>) -> Result<(), StepError> {
-        let Stepped { seen, final_obs, rewards, terminated, truncated, returns, lengths } = stepped;
+        let Stepped { seen, final_obs, rewards, terminated, truncated, returns, lengths, metrics } = stepped;
         let rows = self.running.tile.rows;
         let mut starts = [0; MAX_ROWS / BLOCK];
         let mut events = [terminated, truncated, &mut starts];
@@ -140,6 +140,16 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
             L::store_float(transition.episodic_return, &mut returns[column..]);
             L::store_uint(transition.episodic_length, &mut lengths[column..]);
             let masks = [transition.terminated, transition.truncated, starting];
+            if !metrics.is_empty() && L::bits(transition.terminated | transition.truncated) != 0 {
+                let last = Step {
+                    state: current.state,
+                    reward: transition.reward,
+                    terminated: transition.terminated,
+                };
+                for (index, values) in metrics.chunks_exact_mut(rows).enumerate() {
+                    L::store_float(self.env.metric(&last, index), &mut values[column..]);
+                }
+            }
             for (words, mask) in events.iter_mut().zip(masks) {
                 words[column / BLOCK] |= (L::bits(mask) << (column % BLOCK)) as u16;
             }

@@ -45,8 +45,8 @@ impl WorkerGroup {
         let workers = setup.workers.clamp(1, setup.count);
         let spec = &description.spec;
         let mask_words = if description.masked { spec.actions.mask_words() } else { 0 };
-        let layout =
-            Layout::new(workers, setup.rows, spec.obs.words(), spec.actions.components(), mask_words);
+        let (words, components, metrics) = (spec.obs.words(), spec.actions.components(), spec.metrics.len());
+        let layout = Layout::new(workers, setup.rows, words, components, mask_words, metrics);
         let text = task(description, (setup.time_limit, setup.evaluation), &layout);
         let (shared, file) = SharedWords::create(layout.total + text.len().div_ceil(4))?;
         for (word, bytes) in shared.words()[layout.total..].iter().zip(text.as_bytes().chunks(4)) {

@@ -77,6 +77,8 @@ pub(crate) struct Layout {
     pub(crate) returns: usize,
     /// `(R)`: steps of the episode; where it ended, its length, or 0 where the game continues after a lost life.
     pub(crate) lengths: usize,
+    /// `(R, metrics)`: floats, the environment's own metrics of the episodes that ended.
+    pub(crate) metrics: usize,
     /// Words of all.
     pub(crate) total: usize,
 }
@@ -88,6 +90,7 @@ impl Layout {
         words: usize,
         components: usize,
         mask_words: usize,
+        metrics: usize,
     ) -> Self {
         let mut next = workers * CONTROL;
         let mut place = |words: usize| {
@@ -105,6 +108,7 @@ impl Layout {
         let ends = place(rows);
         let returns = place(2 * rows);
         let lengths = place(rows);
+        let metrics = place(rows * metrics);
         Self {
             rows,
             words,
@@ -120,6 +124,7 @@ impl Layout {
             ends,
             returns,
             lengths,
+            metrics,
             total: next,
         }
     }

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use operant_env::{
-    AnyEnv, EnvCounters, EnvOption, EnvOptions, EnvSpec, OptionError, OptionValue, OwnSpaces, Scene,
-    StepError, Stepper, TileSpec,
+    AnyEnv, EnvCounters, EnvMetric, EnvOption, EnvOptions, EnvSpec, OptionError, OptionValue, OwnSpaces,
+    Scene, StepError, Stepper, TileSpec,
 };
 use operant_lane::Leaf;
 
@@ -159,6 +159,24 @@ fn check_limit(description: &Description, name: &str, value: &OptionValue) -> Re
     }
 }
 
+/// The metrics of a list of keys of `info`.
+fn metrics(spec: &EnvSpec, name: &str, value: &OptionValue) -> Result<Vec<EnvMetric>, OptionError> {
+    let keys = value.text().split(',').map(str::trim).filter(|key| !key.is_empty());
+    let metrics: Vec<_> =
+        keys.map(|key| EnvMetric::new(key, &format!("`info[\"{key}\"]` where an episode ends."))).collect();
+    let of_spec = EnvSpec { metrics, ..spec.clone() };
+    match of_spec.metrics_fault() {
+        None => Ok(of_spec.metrics),
+        Some(problem) => Err(OptionError::Value {
+            env: spec.name.clone(),
+            name: name.to_owned(),
+            value: value.clone(),
+            problem: format!("is refused: {problem}"),
+            remedy: "give other keys of `info`; a wrapper can rename them".to_owned(),
+        }),
+    }
+}
+
 impl GymEnv {
     /// The environment of a description.
     pub fn new(mut description: Description) -> Self {
@@ -202,6 +220,11 @@ impl GymEnv {
                 1 << 30,
                 "steps after which an episode is truncated; 0: the environment's own limit",
             ),
+            EnvOption::metrics(
+                "metrics",
+                "keys of `info` with a number where an episode ends, such as is_success; their means are metrics of the run",
+            )
+            .without_effect_on_rules(),
         ];
         Self { running: Arc::new(Running::new(description, options)) }
     }
@@ -230,6 +253,9 @@ impl AnyEnv for GymEnv {
         let mut options = self.running.options;
         for (name, value) in given {
             description.spec.check_option(name, value)?;
+            if name == "metrics" {
+                description.spec.metrics = metrics(&description.spec, name, value)?;
+            }
             let OptionValue::Number(number) = *value else { continue };
             let whole = number as u32;
             match name.as_str() {

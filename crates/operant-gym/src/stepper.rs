@@ -225,6 +225,11 @@ impl GymStepper {
             set_bits(stepped, row, ends);
             stepped.returns[row] = double(words, layout.returns + 2 * row) as f32;
             stepped.lengths[row] = words[layout.lengths + row].load(Ordering::Relaxed);
+            let metrics = self.running.description.spec.metrics.len();
+            for (index, values) in stepped.metrics.chunks_exact_mut(layout.rows).enumerate() {
+                let word = &words[layout.metrics + row * metrics + index];
+                values[row] = f32::from_bits(word.load(Ordering::Relaxed));
+            }
             self.write_final(layout.final_obs + row * layout.words, row, stepped.final_obs);
         }
     }

@@ -52,6 +52,8 @@ struct Task<'a> {
     evaluation: bool,
     time_limit: u32,
     text_bytes: usize,
+    /// Keys of `info`.
+    metrics: Vec<&'a str>,
     layout: &'a Layout,
 }
 
@@ -73,6 +75,7 @@ pub(crate) fn task(
         evaluation,
         time_limit,
         text_bytes: TEXT_BYTES,
+        metrics: spec.metrics.iter().map(|metric| metric.name.as_str()).collect(),
         layout,
     };
     serde_json::to_string(&task).expect("numbers and texts")

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use operant_env::{EnvCounters, Scene};
-use operant_metrics::Record;
+use operant_metrics::{MAX_ENV_METRICS, Record};
 
 use crate::group::Failure;
 use crate::snapshot::Snapshot;
@@ -47,7 +47,7 @@ pub struct EpisodeRecording {
 }
 
 /// The outcome of the episodes of an evaluation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evaluation {
     /// Return of each episode, by episode number.
     pub returns: Vec<f64>,
@@ -55,6 +55,8 @@ pub struct Evaluation {
     pub lengths: Vec<u64>,
     /// A hash of the observations of each episode: equal for equal episodes.
     pub traces: Vec<u64>,
+    /// The environment's own metrics of each episode; those that it does not have are 0.
+    pub metrics: Vec<[f32; MAX_ENV_METRICS]>,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -9,6 +9,7 @@ use operant_env::play::Outputs;
 use operant_env::{AnyEnv, Checks, StepError, TileSpec, checked, numbers};
 use operant_lane::isa::{f32x16, u32x16};
 use operant_lane::{ActionDraws, Purpose, Wide};
+use operant_metrics::MAX_ENV_METRICS;
 use rayon::prelude::*;
 use wide::bytemuck;
 
@@ -81,6 +82,7 @@ fn evaluate(
         returns: outcomes().map(|outcome| outcome.episodic_return).collect(),
         lengths: outcomes().map(|outcome| outcome.length).collect(),
         traces: outcomes().map(|outcome| outcome.trace).collect(),
+        metrics: outcomes().map(|outcome| outcome.metrics).collect(),
     })
 }
 
@@ -91,6 +93,8 @@ struct Outcome {
     length: u64,
     /// Hash of its observations.
     trace: u64,
+    /// The environment's own.
+    metrics: [f32; MAX_ENV_METRICS],
 }
 
 /// Plays up to 16 episodes in parallel until the last one has ended.
@@ -168,6 +172,9 @@ fn up_to_sixteen(
         for i in (0..LANES).filter(|i| first_end >> i & 1 == 1) {
             outcomes[i].episodic_return = f64::from(outputs.returns[i]);
             outcomes[i].length = u64::from(outputs.lengths[i]);
+            for (to, values) in outcomes[i].metrics.iter_mut().zip(outputs.metrics.chunks_exact(LANES)) {
+                *to = values[i];
+            }
         }
         playing &= !first_end;
         if playing == 0 {

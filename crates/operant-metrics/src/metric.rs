@@ -2,6 +2,9 @@
 
 use crate::METRICS;
 
+/// Maximum number of an environment's own metrics.
+pub const MAX_ENV_METRICS: usize = 8;
+
 /// How a metric behaves over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
@@ -84,16 +87,18 @@ macro_rules! metrics {
                 #[doc = concat!($help, " Unit: ", $unit, ".")]
                 pub $name: f64,
             )*
+            /// The environment's own metrics, in the order of [`crate::RunMetrics`]: means over the episodes that ended in this update.
+            pub env: [f64; MAX_ENV_METRICS],
         }
 
         impl Default for Record {
             fn default() -> Self {
-                Self { $($name: MetricKind::$kind.initial(),)* }
+                Self { $($name: MetricKind::$kind.initial(),)* env: [f64::NAN; MAX_ENV_METRICS] }
             }
         }
 
         impl Record {
-            /// The values in the order of [`METRICS`].
+            /// The values in the order of [`METRICS`], without those of the environment.
             pub const fn values(&self) -> [f64; COUNT] {
                 [$(self.$name),*]
             }
@@ -101,7 +106,7 @@ macro_rules! metrics {
             /// The inverse of [`Record::values`].
             pub const fn from_values(values: [f64; COUNT]) -> Self {
                 let [$($name),*] = values;
-                Self { $($name),* }
+                Self { $($name,)* env: [f64::NAN; MAX_ENV_METRICS] }
             }
 
             /// The value of the metric called `name`, if the table has one.

@@ -1,7 +1,7 @@
 //! The table of metrics. One row per metric: name, unit, kind, group, meaning, and its short name where a monitor shows it among the
 //! losses; everything else is generated from it.
 
-use crate::metric::{Metric, MetricKind, metrics};
+use crate::metric::{MAX_ENV_METRICS, Metric, MetricKind, metrics};
 
 metrics! {
     time                "s"       Counter charts             "Wall time of training, the parts before a resume included.";

@@ -198,6 +198,7 @@ impl Scratch {
             truncated: &mut out.truncated[..rows / BLOCK],
             returns: &mut out.returns[..rows],
             lengths: &mut out.lengths[..rows],
+            metrics: &mut [],
         }
     }
 }

@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::arrays::{Buffers, GivenActions, JudgedArrays, TakenActions, bytes};
 use crate::batch::obs::Dtype;
-use crate::batch::{self, Actions, BadAction, Batch, State, StepArrays};
+use crate::batch::{Actions, BadAction, Batch, State, StepArrays};
 use crate::policy::Policy;
 use crate::world::Asked;
 use crate::{guarded, registry};
@@ -186,7 +186,7 @@ pub fn described<'py>(py: Python<'py>, spec: &EnvSpec, masked: bool) -> PyResult
                 options.set_item(name, (default, f64::from(*low), f64::from(*high), help))?;
             }
             OptionValues::Words(words) => options.set_item(name, (default, words, help))?,
-            OptionValues::Path => options.set_item(name, (default, help))?,
+            OptionValues::Path | OptionValues::Metrics => options.set_item(name, (default, help))?,
         }
     }
     all.set_item("options", options)?;

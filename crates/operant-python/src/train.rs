@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use operant_env::{AnyEnv, Registry};
 use operant_learn::EvalActions;
-use operant_metrics::{METRICS, Record};
+use operant_metrics::{METRICS, Record, RunMetrics};
 use operant_run::config::{self, EnvFacts, Requested};
 use operant_run::eval::{self, EvalTarget};
 use operant_run::progress::{Announcer, Bar, Lines, Progress, Tick};
@@ -236,9 +236,9 @@ impl Drop for LogLease {
 }
 
 /// A dictionary of the metrics of an update.
-fn record_dict<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyDict>> {
+fn record_dict<'py>(py: Python<'py>, metrics: RunMetrics, record: &Record) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    for (metric, value) in METRICS.iter().zip(record.values()) {
+    for (metric, value) in metrics.iter().zip(metrics.values(record)) {
         dict.set_item(metric.name, value)?;
     }
     Ok(dict)
@@ -324,12 +324,13 @@ pub fn train(
     job.progress =
         Box::new(PythonProgress { shown, raised: raised.clone(), signals: signals.clone(), polled: started });
     if let Some(callback) = on_update {
-        let (raised, signals) = (raised.clone(), signals.clone());
+        let (raised, signals, metrics) = (raised.clone(), signals.clone(), job.requested.settings.metrics());
         job.on_record = Some(Box::new(move |record| {
             // No further call once something has stopped the run.
             if signals.stopped_by().is_none() {
                 Python::attach(|py| {
-                    let called = record_dict(py, record).and_then(|dict| callback.call1(py, (dict,)));
+                    let called =
+                        record_dict(py, metrics, record).and_then(|dict| callback.call1(py, (dict,)));
                     match called.map(|returned| returned.extract::<bool>(py)) {
                         Ok(Ok(false)) => signals.stop(),
                         Ok(_) => (),
@@ -376,7 +377,7 @@ pub fn result(dir: PathBuf) -> Option<String> {
 /// The metrics of a run: names, and `(updates, metrics)` values from metrics.csv.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
-pub fn metrics(py: Python<'_>, dir: PathBuf) -> PyResult<(Vec<&'static str>, Bound<'_, PyArray2<f64>>)> {
+pub fn metrics(py: Python<'_>, dir: PathBuf) -> PyResult<(Vec<String>, Bound<'_, PyArray2<f64>>)> {
     let path = dir.join("metrics.csv");
     if !path.exists() {
         return Err(PyFileNotFoundError::new_err(format!(
@@ -384,10 +385,13 @@ pub fn metrics(py: Python<'_>, dir: PathBuf) -> PyResult<(Vec<&'static str>, Bou
             path.display()
         )));
     }
+    let unreadable = |failed| PyOSError::new_err(format!("{} cannot be read: {failed}", path.display()));
+    let own = sinks::env_columns(&path).map_err(unreadable)?;
     let mut values = Vec::new();
-    sinks::each_row(&path, u64::MAX, |row| values.extend(row.values()))
-        .map_err(|failed| PyOSError::new_err(format!("{} cannot be read: {failed}", path.display())))?;
-    let names: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
+    let row =
+        |row: &Record| values.extend(row.values().into_iter().chain(row.env.into_iter().take(own.len())));
+    sinks::each_row(&path, u64::MAX, row).map_err(unreadable)?;
+    let names: Vec<_> = METRICS.iter().map(|metric| metric.name.to_owned()).chain(own).collect();
     let rows = values.len() / names.len();
     let table = PyArray1::from_vec(py, values).reshape([rows, names.len()])?;
     Ok((names, table))

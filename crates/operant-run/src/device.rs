@@ -294,7 +294,8 @@ impl EnvFacts {
         let paths = named(|option| option.values == OptionValues::Path);
         let rules = named(|option| option.is_rule);
         let is_foreign = spec.family.is_empty();
-        EnvFacts { name: spec.name.clone(), preset, is_foreign, options, paths, rules, known }
+        let metrics = spec.run_metrics();
+        EnvFacts { name: spec.name.clone(), preset, is_foreign, options, paths, rules, metrics, known }
     }
 
     /// Like `of`, for an environment of the registry, by name or alias.

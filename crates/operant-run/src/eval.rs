@@ -1,5 +1,6 @@
 //! Evaluation of a run's latest checkpoint, or of any checkpoint.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -141,6 +142,9 @@ pub struct EvalResult {
     pub eval_episodes: usize,
     /// Distinct episodes among them.
     pub eval_distinct: usize,
+    /// Means of the environment's own metrics, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub eval_metrics: BTreeMap<String, f64>,
     /// The environment's options that differ from those of training, by name.
     pub changed_options: toml::Table,
     /// Whether the mean of greedy episodes reaches the environment's threshold; null if it has none, if actions were sampled, or
@@ -180,6 +184,7 @@ pub fn evaluate(
         eval_actions: actions.to_string(),
         eval_episodes: summary.episodes,
         eval_distinct: summary.distinct,
+        eval_metrics: summary.named(settings.metrics()),
         solved: settings.run.solved_at.filter(|_| has_threshold).map(|threshold| summary.mean >= threshold),
         changed_options,
     })

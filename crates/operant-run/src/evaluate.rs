@@ -1,10 +1,10 @@
 //! Evaluations: their summary, and the schedule of greedy ones during training.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use operant_learn::{Backend, EvalActions, Evaluation, LearnError, UpdateStats};
-use operant_metrics::Record;
+use operant_metrics::{MAX_ENV_METRICS, Record, RunMetrics};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -29,6 +29,8 @@ pub struct EvalSummary {
     pub max: f64,
     /// Mean length in steps.
     pub length: f64,
+    /// Means of the environment's own metrics, over the episodes that reported them.
+    pub metrics: [f64; MAX_ENV_METRICS],
 }
 
 impl EvalSummary {
@@ -47,6 +49,7 @@ impl EvalSummary {
             min: returns.iter().copied().fold(f64::NAN, f64::min),
             max: returns.iter().copied().fold(f64::NAN, f64::max),
             length: evaluation.lengths.iter().sum::<u64>() as f64 / n,
+            metrics: std::array::from_fn(|index| mean_of(evaluation.metrics.iter().map(|of| of[index]))),
         }
     }
 
@@ -66,10 +69,28 @@ impl EvalSummary {
         format!("{mean:.2} +- {std:.2} over {episodes} {actions} episodes{repeated}")
     }
 
+    /// The means of the environment's own metrics by name, without those that no episode reported.
+    pub fn named(&self, metrics: RunMetrics) -> BTreeMap<String, f64> {
+        let named = metrics.env().iter().zip(self.metrics).filter(|(_, mean)| mean.is_finite());
+        named.map(|(metric, mean)| (metric.name.to_owned(), mean)).collect()
+    }
+
+    /// A line for each of [`EvalSummary::named`], as those of a run's summary.
+    pub fn lines(named: &BTreeMap<String, f64>) -> impl Iterator<Item = String> {
+        named.iter().map(|(name, mean)| format!("  {name:<11} {mean:.3}"))
+    }
+
     /// Whether this evaluation solves the environment.
     pub fn solves(&self, threshold: Option<f64>) -> bool {
         threshold.is_some_and(|threshold| self.mean >= threshold)
     }
+}
+
+/// The mean of the numbers that are there; NaN if none is.
+fn mean_of(numbers: impl Iterator<Item = f32>) -> f64 {
+    let there = numbers.filter(|number| !number.is_nan());
+    let (sum, count) = there.fold((0.0, 0.0), |(sum, count), number| (sum + f64::from(number), count + 1.0));
+    sum / count
 }
 
 /// Episodes of the first block of [`play`].
@@ -89,7 +110,7 @@ pub(crate) fn play(
     round: u64,
     mut stop: impl FnMut() -> bool,
 ) -> Result<Option<Evaluation>> {
-    let mut all = Evaluation { returns: Vec::new(), lengths: Vec::new(), traces: Vec::new() };
+    let mut all = Evaluation::default();
     let mut size = FIRST_BLOCK;
     while all.returns.len() < episodes {
         if stop() {
@@ -104,6 +125,7 @@ pub(crate) fn play(
         all.returns.extend(block.returns);
         all.lengths.extend(block.lengths);
         all.traces.extend(block.traces);
+        all.metrics.extend(block.metrics);
         if begun.elapsed() < BLOCK_TIME {
             size *= 2;
         }
@@ -218,11 +240,14 @@ mod tests {
             returns: vec![1.0, 3.0, 5.0, 7.0],
             lengths: vec![1, 2, 3, 6],
             traces: vec![4, 5, 4, 6],
+            metrics: [1.0, f32::NAN, 0.0, 0.5].map(|x| [x; MAX_ENV_METRICS]).to_vec(),
         };
         let summary = EvalSummary::of(&evaluation);
         assert_eq!((summary.mean, summary.std, summary.length), (4.0, 5f64.sqrt(), 3.0));
         assert_eq!((summary.min, summary.max, summary.episodes), (1.0, 7.0, 4));
-        assert_eq!(summary.distinct, 3);
+        assert_eq!((summary.distinct, summary.metrics), (3, [0.5; MAX_ENV_METRICS]));
+        let named = summary.named(RunMetrics::new([("success", "")]));
+        assert_eq!(named, [("success".to_owned(), 0.5)].into());
         assert!(summary.solves(Some(4.0)) && !summary.solves(Some(4.1)) && !summary.solves(None));
     }
 }

@@ -1,5 +1,6 @@
 //! The result of a run: the output of `train --json` and the content of result.json.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,9 @@ pub struct RunResult {
     pub eval_episodes: usize,
     /// Distinct episodes among them: 1 for a deterministic policy in an environment with a fixed start.
     pub eval_distinct: usize,
+    /// Means of the environment's own metrics over that evaluation, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub eval_metrics: BTreeMap<String, f64>,
     /// Environment steps at the first evaluation that reached the threshold.
     pub solved_at_step: Option<u64>,
     /// Seconds at the end of that evaluation, counted as in `wall_s`.

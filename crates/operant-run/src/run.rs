@@ -1,5 +1,6 @@
 //! A run from start to result: directory, backend, loop, last evaluation, last checkpoint.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -330,6 +331,7 @@ fn finish(
         eval_return_std: summary.map(|summary| summary.std),
         eval_episodes: summary.map_or(0, |summary| summary.episodes),
         eval_distinct: summary.map_or(0, |summary| summary.distinct),
+        eval_metrics: summary.map_or_else(BTreeMap::new, |summary| summary.named(settings.metrics())),
         solved_at_step: state.solved_at_step,
         solved_at_s: state.solved_at_s,
         checkpoint: training

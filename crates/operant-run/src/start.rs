@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use operant_learn::Backend;
-use operant_metrics::{Identity, RunFile};
+use operant_metrics::{Identity, RingOptions, RunFile};
 
 use crate::checkpoint::{Checkpoint, Store};
 use crate::config::Settings;
@@ -91,7 +91,7 @@ impl OpenRun {
         saved_config: &str,
         world: Option<&str>,
     ) -> Result<(Store, Sinks)> {
-        let (dir, resumed_at) = (&self.dir, self.resumed_at());
+        let (dir, resumed_at, metrics) = (&self.dir, self.resumed_at(), settings.metrics());
         let store = Store::open(dir.checkpoints(), settings.run.keep_checkpoints)?;
         dir.write("config.toml", saved_config)?;
         if let Some(world) = world {
@@ -101,14 +101,16 @@ impl OpenRun {
         if settings.run.csv {
             let path = dir.path().join("metrics.csv");
             sinks.add(match resumed_at {
-                Some(steps) => CsvSink::resume(&path, steps)?,
-                None => CsvSink::create(&path)?,
+                Some(steps) => CsvSink::resume(&path, metrics, steps)?,
+                None => CsvSink::create(&path, metrics)?,
             });
         }
         if settings.run.tensorboard {
             sinks.add(match resumed_at {
-                Some(steps) => TensorBoardSink::resume(dir.path(), &settings.hyperparameters(), steps)?,
-                None => TensorBoardSink::create(dir.path(), &settings.hyperparameters())?,
+                Some(steps) => {
+                    TensorBoardSink::resume(dir.path(), metrics, &settings.hyperparameters(), steps)?
+                }
+                None => TensorBoardSink::create(dir.path(), metrics, &settings.hyperparameters())?,
             });
         }
         Ok((store, sinks))
@@ -151,12 +153,16 @@ impl Start<'_> {
         };
         let mut problems = Vec::new();
         let losses = settings.learner.algorithm.declaration().losses;
-        let ring = telemetry::make_ring(&identity, &place, settings.run.ring_group, losses).unwrap_or_else(
-            |error| {
-                problems.push(Notice::Warning(format!("{error}\ntraining continues without telemetry")));
-                None
-            },
-        );
+        let options = RingOptions {
+            group_readable: settings.run.ring_group,
+            losses,
+            metrics: settings.metrics(),
+            ..RingOptions::default()
+        };
+        let ring = telemetry::make_ring(&identity, &place, &options).unwrap_or_else(|error| {
+            problems.push(Notice::Warning(format!("{error}\ntraining continues without telemetry")));
+            None
+        });
         problems.extend(ring.as_ref().and_then(|ring| ring.warning.clone()).map(Notice::Note));
         let ring_path = ring.as_ref().map(|ring| ring.writer.path());
         let run_file = RunFile {

@@ -122,7 +122,7 @@ impl Backend for Quadratic {
         self.log(format!("evaluate {round} after {}", self.updates));
         let traces: Vec<u64> = episodes.map(|i| i as u64).collect();
         let returns = traces.iter().map(|i| self.episodic_return() + noise(round << 32 | i) * 1e-6).collect();
-        Ok(Evaluation { returns, lengths: vec![1; traces.len()], traces })
+        Ok(Evaluation { returns, lengths: vec![1; traces.len()], traces, metrics: Vec::new() })
     }
 
     fn pulse(&self) -> Arc<AtomicU64> {

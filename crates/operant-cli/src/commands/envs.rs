@@ -159,6 +159,7 @@ fn tabs(listed: &[Listed]) -> String {
         if !spec.aliases.is_empty() {
             about.push(format!("also: {}", spec.aliases.join(", ")));
         }
+        about.extend(spec.metrics.iter().map(|metric| format!("metric {}: {}", metric.name, metric.help)));
         for EnvOption { name, default, values, help, .. } in &spec.options {
             about.push(format!("env.{name} = {default} ({values}): {help}"));
         }
@@ -188,6 +189,7 @@ fn to_json(env: &Listed) -> Value {
         "obs": spaces::obs_to_json(&spec.obs),
         "actions": spaces::actions_to_json(&spec.actions),
         "action_names": spec.action_names,
+        "metrics": spec.metrics,
         "time_limit": spec.time_limit,
         "solved_at": env.solved_at(),
         "options": spec.options.iter().map(option_to_json).collect::<Vec<Value>>(),
@@ -211,6 +213,7 @@ fn option_to_json(option: &EnvOption) -> Value {
         }
         OptionValues::Words(words) => all["words"] = json!(words),
         OptionValues::Path => all["path"] = json!(true),
+        OptionValues::Metrics => all["names"] = json!(true),
     }
     all
 }

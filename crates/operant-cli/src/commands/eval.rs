@@ -162,7 +162,7 @@ fn summary(result: &EvalResult, actions: EvalActions, threshold: Option<f64>) ->
     };
     format!(
         "run {} ({}) at {} steps\n{changed}  return      {}, {:.2} to {:.2}{verdict}\n  \
-         length      {:.1}\n  checkpoint  {}\n",
+         length      {:.1}\n{}  checkpoint  {}\n",
         result.run,
         result.env,
         result.env_steps,
@@ -176,6 +176,7 @@ fn summary(result: &EvalResult, actions: EvalActions, threshold: Option<f64>) ->
         result.eval_return_min,
         result.eval_return_max,
         result.eval_length_mean,
+        EvalSummary::lines(&result.eval_metrics).fold(String::new(), |all, line| all + &line + "\n"),
         result.checkpoint
     )
 }

@@ -314,6 +314,7 @@ fn summary(outcome: &Outcome, registry: &Registry, threshold: Option<f64>) -> St
         let shown =
             EvalSummary::shown(mean, std, result.eval_episodes, result.eval_distinct, EvalActions::Greedy);
         lines.push(format!("  return      {shown}"));
+        lines.extend(EvalSummary::lines(&result.eval_metrics));
     }
     match (result.solved_at_step, result.solved_at_s, threshold) {
         (Some(step), Some(seconds), _) => {

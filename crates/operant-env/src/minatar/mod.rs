@@ -210,6 +210,7 @@ impl<G: Game> Env for MinAtar<G> {
             obs_names: channels.iter().map(|&name| name.into()).collect(),
             actions: ActionSpace::Discrete(vec![action_names.len()]),
             action_names,
+            metrics: Vec::new(),
             time_limit,
             fps: 15.0,
             options: vec![sticky::sticky_action_prob(), EnvOption::flag(DIFFICULTY_RAMPING, true, harder)],

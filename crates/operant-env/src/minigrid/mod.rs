@@ -18,12 +18,12 @@ mod view;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use operant_lane::{Draws, Lane, Uint, bundle};
+use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use crate::replay::CaseError;
 use crate::spec::names;
 use crate::{
-    ActionSpace, AnyEnv, Env, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, Registry, Scene, Step,
+    ActionSpace, AnyEnv, Env, EnvMetric, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, Registry, Scene, Step,
 };
 use board::Board;
 use cell::COLOURS;
@@ -185,6 +185,7 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
             action_names: names(["left", "right", "forward", "pick up", "drop", "toggle", "done"])
                 [..task.actions()]
                 .to_vec(),
+            metrics: vec![EnvMetric::new("success", "Share of the episodes that completed the mission, 0 to 1.")],
             time_limit: task.limit,
             fps: 8.0,
             options: vec![EnvOption::word(
@@ -244,6 +245,11 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
         words.push(s.dir);
         words.push_bytes(&s.extra[..mission.len()]);
         words
+    }
+
+    fn metric<L: Lane>(&self, last: &Step<L, State<L, W>>, _index: usize) -> L::Float {
+        let success = last.terminated & last.reward.gt(L::Float::splat(0.0));
+        success.select(L::Float::splat(1.0), L::Float::splat(0.0))
     }
 
     fn draw(&self, s: &State<f32, W>) -> Scene {

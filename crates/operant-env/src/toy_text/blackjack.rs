@@ -162,6 +162,7 @@ impl Env for Blackjack {
             obs_names: names(["the player's sum", "the dealer's open card (ace 1)", "whether the player has an ace that counts as 11"]),
             actions: ActionSpace::Discrete(vec![2]),
             action_names: names(["stick", "hit"]),
+            metrics: Vec::new(),
             time_limit: TIME_LIMIT,
             fps: 2.0,
             options: vec![

@@ -69,6 +69,7 @@ impl Env for CliffWalking {
             obs_names: names(["row * 12 + column"]),
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["up", "right", "down", "left"]),
+            metrics: Vec::new(),
             time_limit: 200,
             fps: 6.0,
             options: vec![EnvOption::flag(

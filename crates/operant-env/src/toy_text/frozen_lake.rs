@@ -86,6 +86,7 @@ impl Env for FrozenLake {
             obs_names: names(["row * side + column"]),
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["left", "down", "right", "up"]),
+            metrics: Vec::new(),
             time_limit: if is_four { 100 } else { 200 },
             fps: 6.0,
             options: vec![

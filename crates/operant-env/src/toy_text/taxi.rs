@@ -129,6 +129,7 @@ impl Env for Taxi {
             obs_names: names(["((row * 5 + column) * 5 + passenger) * 4 + destination", "stands are 0 red, 1 green, 2 yellow, 3 blue; passenger 4 is in the taxi"]),
             actions: ActionSpace::Discrete(vec![6]),
             action_names: names(["south", "north", "east", "west", "pick up", "drop off"]),
+            metrics: Vec::new(),
             time_limit: 200,
             fps: 6.0,
             options: vec![

@@ -41,7 +41,7 @@ fn is_name(name: &str) -> bool {
 }
 
 pub(super) fn check(world: &World) -> Result<(), Problem> {
-    let World { spec, leaves, reset, step, observe, legal, draw } = world;
+    let World { spec, leaves, reset, step, observe, legal, metrics, draw } = world;
     if !is_name(&spec.name) {
         return problem(format!("the environment has the name \"{}\"; {NAMES}", spec.name));
     }
@@ -73,7 +73,12 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
     check.function("reset", reset, Reads { draws: true, ..Reads::default() }, &state)?;
     let mut results = state.clone();
     results.extend([(Binding::Reward, Kind::Float), (Binding::Terminated, Kind::Mask)]);
-    check.function("step", step, Reads { draws: true, action: true, state: true }, &results)?;
+    check.function(
+        "step",
+        step,
+        Reads { draws: true, action: true, state: true, outcome: false },
+        &results,
+    )?;
     let of_state = Reads { state: true, ..Reads::default() };
     let kind = if spec.obs.is_real() { Kind::Float } else { Kind::Uint };
     let obs: Vec<(Binding, Kind)> = (0..spec.obs.words()).map(|word| (Binding::Obs(word), kind)).collect();
@@ -86,6 +91,17 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
         let legals: Vec<(Binding, Kind)> =
             (0..logits).map(|choice| (Binding::Legal(choice), Kind::Mask)).collect();
         check.function("legal", legal, of_state, &legals)?;
+    }
+    if let Some(fault) = spec.metrics_fault() {
+        return problem(fault);
+    }
+    if metrics.is_some() != !spec.metrics.is_empty() {
+        return problem("it must have a function of metrics if, and only if, it names metrics".to_owned());
+    }
+    if let Some(metrics) = metrics {
+        let numbers: Vec<(Binding, Kind)> =
+            (0..spec.metrics.len()).map(|index| (Binding::Metric(index), Kind::Float)).collect();
+        check.function("metrics", metrics, Reads { outcome: true, ..of_state }, &numbers)?;
     }
     if let Some(draw) = draw {
         let is_view = draw
@@ -186,6 +202,7 @@ struct Reads {
     state: bool,
     action: bool,
     draws: bool,
+    outcome: bool,
 }
 
 struct Checked<'a> {
@@ -239,6 +256,7 @@ impl Checked<'_> {
                     Binding::State(leaf) => format!("next.{}", self.leaves[leaf].name),
                     Binding::Obs(word) => format!("obs[{word}]"),
                     Binding::Legal(choice) => format!("legal[{choice}]"),
+                    Binding::Metric(index) => format!("metrics[{index}]"),
                     Binding::Number(number) => format!("draw[{number}]"),
                     Binding::Terminated => "terminated".to_owned(),
                     _ => "reward".to_owned(),
@@ -274,6 +292,8 @@ impl Checked<'_> {
                 };
                 component < self.actions.components() && kind == Type::Scalar(expected) && name.ends_with(']')
             }
+            Some(Binding::Reward) if reads.outcome => kind == Type::Scalar(Kind::Float),
+            Some(Binding::Terminated) if reads.outcome => kind == Type::Scalar(Kind::Mask),
             Some(Binding::Draw(_)) if reads.draws => kind == Type::Scalar(Kind::Uint),
             _ => false,
         };

@@ -73,6 +73,7 @@ impl World {
 
     /// A hash of what the world computes, which checkpoints hold (FNV-1a). Names and descriptions do not count.
     pub(super) fn content(&self) -> u64 {
+        // Metrics change neither the rules nor what a policy sees.
         let World { spec, leaves, reset, step, observe, legal, .. } = self;
         let [reset, step, observe] = [reset, step, observe].map(|function| function.unnamed());
         let legal = legal.as_ref().map(|function| function.unnamed());

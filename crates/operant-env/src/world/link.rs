@@ -23,6 +23,8 @@ pub(crate) enum Binding {
     Obs(usize),
     /// Whether a choice is legal.
     Legal(usize),
+    /// A metric of the episode that ended.
+    Metric(usize),
     /// A number of a picture.
     Number(usize),
 }
@@ -58,6 +60,7 @@ impl<'a> Places<'a> {
             (_, ("action", component)) => Some(Binding::Action(component)),
             (_, ("obs", word)) => Some(Binding::Obs(word)),
             (_, ("legal", choice)) => Some(Binding::Legal(choice)),
+            (_, ("metrics", index)) => Some(Binding::Metric(index)),
             (_, ("draw", number)) => Some(Binding::Number(number)),
             _ => None,
         }

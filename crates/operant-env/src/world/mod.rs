@@ -12,7 +12,7 @@ mod stepper;
 
 use operant_lane::bundle::leaves_of;
 use operant_lane::trace::{Function, Graph, Outputs, Parameters, Trace};
-use operant_lane::{Bundle, Draws, Lane, Leaf, Uint};
+use operant_lane::{Bundle, Draws, Lane, Leaf, Source, Uint};
 use serde::{Deserialize, Serialize};
 
 pub use any::WorldEnv;
@@ -20,11 +20,14 @@ pub use check::Problem;
 pub use drawing::{Drawing, Outline};
 pub use file::{LoadError, MAX_FILE, VERSION};
 
-use crate::env::Env;
+use crate::env::{Env, Step};
 use crate::spec::{ActionSpace, EnvSpec};
 
 /// Parameters that name the random draws of a call, as in [`Draws`].
 pub const DRAWS: [&str; 6] = ["seed_low", "seed_high", "environment", "step_low", "step_high", "purpose"];
+
+/// Parameters that name the outcome of a step.
+const OUTCOME: [&str; 2] = ["reward", "terminated"];
 
 /// An environment as recorded functions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,6 +47,9 @@ pub struct World {
     /// From `state` to `legal`, a truth value for every choice; None if all choices are always legal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub legal: Option<Function>,
+    /// From `state`, `reward` and `terminated` of the last step to `metrics`, a number for each of the specification's; None if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Function>,
     /// The picture of a state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draw: Option<Drawing>,
@@ -59,6 +65,7 @@ impl World {
             step: step(env),
             observe: observe(env),
             legal: E::MASKED.then(|| legal(env)),
+            metrics: metrics(env),
             draw: None,
         }
     }
@@ -145,4 +152,15 @@ fn legal<E: Env>(env: &E) -> Function {
         }
     }
     graph.finish(outputs)
+}
+
+fn metrics<E: Env>(env: &E) -> Option<Function> {
+    let count = env.spec().metrics.len();
+    let (graph, mut outputs) = (Graph::new(), Outputs::new());
+    let mut outcome = Parameters::new(&graph, OUTCOME.map(str::to_owned).to_vec());
+    let last = Step { state: state::<E>(&graph), reward: outcome.float(), terminated: outcome.mask() };
+    for index in 0..count {
+        outputs.assign(&env.metric(&last, index), vec![format!("metrics[{index}]")]);
+    }
+    (count > 0).then(|| graph.finish(outputs))
 }

@@ -28,6 +28,7 @@ pub(crate) struct Programs {
     start: Bound,
     observe: Bound,
     legal: Option<Bound>,
+    metrics: Option<Bound>,
 }
 
 impl Programs {
@@ -46,6 +47,7 @@ impl Programs {
             start: observed(&world.reset),
             observe: bound(&world.observe),
             legal: world.legal.as_ref().map(bound),
+            metrics: world.metrics.as_ref().map(bound),
         }
     }
 }
@@ -57,6 +59,7 @@ struct Frames {
     start: Frame,
     observe: Frame,
     legal: Option<Frame>,
+    metrics: Option<Frame>,
 }
 
 impl Programs {
@@ -68,6 +71,7 @@ impl Programs {
             start: self.start.program.frame(),
             observe: self.observe.program.frame(),
             legal: self.legal.as_ref().map(|legal| legal.program.frame()),
+            metrics: self.metrics.as_ref().map(|metrics| metrics.program.frame()),
         })
     }
 
@@ -128,6 +132,8 @@ struct Given<'a> {
     keys: [&'a [u32]; 3],
     step: u64,
     purpose: Purpose,
+    /// Of the step: rewards, and a bit where the rules ended the episode. Empty for functions that do not read them.
+    outcome: (&'a [f32], &'a [u16]),
 }
 
 impl Bound {
@@ -157,6 +163,16 @@ impl Bound {
                 Binding::Draw(word @ 0..3) => frame.load(input, 0, &given.keys[word][column..column + count]),
                 Binding::Draw(word @ 3..5) => frame.load_constant(input, step[word - 3]),
                 Binding::Draw(_) => frame.load_constant(input, given.purpose as u32),
+                Binding::Reward => {
+                    frame.load_with(input, 0, &given.outcome.0[column..column + count], f32::to_bits);
+                }
+                Binding::Terminated => {
+                    let mut words = [0; MAX_ROWS];
+                    for (row, word) in words.iter_mut().enumerate().take(count) {
+                        *word = u32::from(given.outcome.1[(column + row) / BLOCK] >> (row % BLOCK) & 1);
+                    }
+                    frame.load(input, 0, &words[..count]);
+                }
                 _ => unreachable!("the world was checked: the others are results"),
             }
         }
@@ -231,7 +247,9 @@ impl<L: Packed> WorldStepper<L> {
             }
             let keys = self.begun.each_ref().map(Vec::as_slice);
             let (states, actions) = (&[][..], &[][..]);
-            let given = Given { states, actions, stride: 0, column: 0, count, keys, step: *step, purpose };
+            let outcome = (&[][..], &[][..]);
+            let given =
+                Given { states, actions, stride: 0, column: 0, count, keys, step: *step, purpose, outcome };
             bound.run(frame, &given);
             self.row.resize(rows.len(), 0);
             for (from, place, kind) in &bound.outputs {
@@ -261,6 +279,29 @@ impl<L: Packed> WorldStepper<L> {
                 frame.store_with(*from, &mut self.row, |word| (word & 1) << (logit % 32));
                 let to = &mut legal[logit / 32 * stride + column..][..count];
                 to.iter_mut().zip(&self.row).for_each(|(to, bit)| *to |= bit);
+            }
+        }
+    }
+
+    /// Writes the metrics of all rows, if an episode ended in one.
+    fn write_metrics(
+        &mut self,
+        frame: Option<&mut Frame>,
+        rewards: &[f32],
+        [terminated, truncated]: [&[u16]; 2],
+        metrics: &mut [f32],
+    ) {
+        let (Some(bound), Some(frame)) = (&self.programs.metrics, frame) else { return };
+        if metrics.is_empty() || terminated.iter().chain(truncated).all(|word| *word == 0) {
+            return;
+        }
+        let stride = self.running.tile.rows;
+        for (column, count) in blocks(stride, bound.program.width()) {
+            let given = given(&self.running, column, count, Purpose::Step);
+            bound.run(frame, &Given { outcome: (rewards, terminated), ..given });
+            for (from, place, _) in &bound.outputs {
+                let Binding::Metric(index) = *place else { continue };
+                frame.store_with(*from, &mut metrics[index * stride + column..][..count], f32::from_bits);
             }
         }
     }
@@ -303,6 +344,7 @@ fn given(running: &Running, column: usize, count: usize, purpose: Purpose) -> Gi
         keys: running.keys.each_ref().map(Vec::as_slice),
         step: running.step,
         purpose,
+        outcome: (&[], &[]),
     }
 }
 
@@ -357,7 +399,8 @@ impl<L: Packed> Stepper for WorldStepper<L> {
             }
             self.count(column, &ended[..count], &mut stepped, &mut starts);
         }
-        let Stepped { seen, final_obs, .. } = stepped;
+        let Stepped { seen, final_obs, rewards, terminated, truncated, metrics, .. } = stepped;
+        self.write_metrics(frames.metrics.as_mut(), rewards, [terminated, truncated], metrics);
         // Before new episodes begin: these are also the last observations of ended episodes.
         programs.check(seen.obs, stride)?;
         self.running.end(&starts, seen.obs, final_obs);

@@ -246,9 +246,10 @@ impl<const V: usize> CpuBackend<V> {
             self.reward_norm.merge(&of_all(&*self.group, sums, 1)?);
         }
         let own = self.tiles.iter().flat_map(|tile| &tile.episodes[..tile.blocks()]);
-        let own: Vec<[f64; 6]> = own.map(EpisodeStats::numbers).collect();
+        let metrics = self.env.spec().metrics.len();
+        let own: Vec<f64> = own.flat_map(|episodes| episodes.numbers(metrics)).collect();
         let mut episodes = EpisodeStats::default();
-        for block in gathered(&*self.group, &own)? {
+        for block in gathered(&*self.group, &own)?.chunks_exact(EpisodeStats::count_of_numbers(metrics)) {
             episodes.merge(&EpisodeStats::of(block));
         }
         let gae: f64 = self.tiles.iter().map(|tile| tile.gae_seconds).sum();

@@ -6,11 +6,11 @@
 
 use super::layout::{FACTORS, Section};
 use super::slot;
-use crate::{COUNT, METRICS, MetricKind, Record};
+use crate::{COUNT, MAX_ENV_METRICS, METRICS, MetricKind, Record, RunMetrics};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number of metrics, rounded up to whole vectors.
-const WIDTH: usize = COUNT.next_multiple_of(8);
+/// Most metrics of a run, rounded up to whole vectors.
+const WIDTH: usize = (COUNT + MAX_ENV_METRICS).next_multiple_of(8);
 
 /// One value per metric, padded, and aligned to cache lines: vector stores that cross a cache line are slower.
 #[derive(Clone, Copy)]
@@ -62,10 +62,10 @@ impl Tally {
     }
 
     /// Adds records, oldest first. A NaN is not counted.
-    fn add(&mut self, rows: &[Row]) {
+    fn add(&mut self, rows: &[Row], metrics: usize) {
         self.records += rows.len() as u64;
         // One vector of metrics at a time, so that its statistics stay in registers.
-        for first in (0..WIDTH).step_by(8) {
+        for first in (0..metrics).step_by(8) {
             let lane = first..first + 8;
             let load = |from: &Row| -> [f64; 8] { std::array::from_fn(|i| from[first + i]) };
             let (mut min, mut max, mut sum) = (load(&self.min), load(&self.max), load(&self.sum));
@@ -103,10 +103,10 @@ impl Tally {
     }
 
     /// The words of an entry after its sequence word.
-    fn words(&self) -> impl Iterator<Item = u64> {
-        let metric = |i: usize| match METRICS[i].kind {
-            MetricKind::Counter => [self.min[i].to_bits(), self.last[i].to_bits()],
-            MetricKind::Gauge => {
+    fn words(&self, metrics: usize) -> impl Iterator<Item = u64> {
+        let metric = |i: usize| match METRICS.get(i).map(|metric| metric.kind) {
+            Some(MetricKind::Counter) => [self.min[i].to_bits(), self.last[i].to_bits()],
+            _ => {
                 let (count, nothing) = (self.count[i], self.count[i] == 0.0);
                 let some = |x: f64| if nothing { f32::NAN } else { x as f32 };
                 [
@@ -117,8 +117,8 @@ impl Tally {
         };
         let counts = |i: usize| (self.count[2 * i] as u64) | (self.count[2 * i + 1] as u64) << 32;
         std::iter::once(self.records)
-            .chain((0..COUNT).flat_map(metric))
-            .chain((0..COUNT.div_ceil(2)).map(counts))
+            .chain((0..metrics).flat_map(metric))
+            .chain((0..metrics.div_ceil(2)).map(counts))
     }
 }
 
@@ -135,6 +135,7 @@ const ROWS: usize = FACTORS[0] as usize;
 
 /// The writer's side of all archives. Records are buffered and added up when their bucket is full.
 pub struct Archives {
+    metrics: RunMetrics,
     rows: Box<[Row; ROWS]>,
     filled: usize,
     tallies: [Tally; FACTORS.len()],
@@ -143,9 +144,10 @@ pub struct Archives {
 }
 
 impl Archives {
-    pub fn new() -> Self {
+    pub fn new(metrics: RunMetrics) -> Self {
         let rows = Box::new([Row([f64::NAN; WIDTH]); ROWS]);
         Archives {
+            metrics,
             rows,
             filled: 0,
             tallies: std::array::from_fn(|_| Tally::new()),
@@ -161,7 +163,7 @@ impl Archives {
         words: &[AtomicU64],
         sections: &[Section; FACTORS.len()],
         record: &Record,
-    ) -> (&[f64; COUNT], bool) {
+    ) -> (&[f64], bool) {
         let bucket = (record.update as u64).saturating_sub(1) / FACTORS[0];
         let turned = bucket != self.tallies[0].bucket;
         if turned {
@@ -170,16 +172,17 @@ impl Archives {
         } else if self.filled == ROWS {
             self.add_up();
         }
-        let row = self.rows[self.filled].first_chunk_mut().expect("a row has a place for every metric");
-        *row = record.values();
+        let row = &mut self.rows[self.filled];
+        row[..COUNT].copy_from_slice(&record.values());
+        row[COUNT..COUNT + MAX_ENV_METRICS].copy_from_slice(&record.env);
         self.filled += 1;
-        (row, turned)
+        (&row[..self.metrics.count()], turned)
     }
 
     #[cold]
     fn add_up(&mut self) {
         let filled = std::mem::take(&mut self.filled);
-        self.tallies[0].add(&self.rows[..filled]);
+        self.tallies[0].add(&self.rows[..filled], self.metrics.count());
     }
 
     /// Writes the entry of a finished bucket, adds it to the next coarser archive, and starts `bucket`.
@@ -187,7 +190,11 @@ impl Archives {
     fn turn(&mut self, words: &[AtomicU64], sections: &[Section; FACTORS.len()], level: usize, bucket: u64) {
         if self.tallies[level].records > 0 {
             let (section, number) = (&sections[level], self.written[level]);
-            slot::write(&words[section.slot(number)], number, self.tallies[level].words());
+            slot::write(
+                &words[section.slot(number)],
+                number,
+                self.tallies[level].words(self.metrics.count()),
+            );
             self.written[level] = number + 1;
             words[section.offset].store(number + 1, Ordering::Release);
             if level + 1 < FACTORS.len() {
@@ -260,10 +267,14 @@ mod tests {
     impl Bench {
         fn new() -> Self {
             let capacity = Capacity { archives: [4, 8, 8, 8], ..Capacity::default() };
-            let layout = Layout::new(&capacity, 0, 0);
+            let layout = Layout::new(&capacity, COUNT, 0, 0);
             let words = (0..layout.words).map(|_| AtomicU64::new(0)).collect();
             let sections: Vec<_> = layout.find(SectionKind::Archive, 1).collect();
-            Bench { words, sections: sections.try_into().unwrap(), archives: Archives::new() }
+            Bench {
+                words,
+                sections: sections.try_into().unwrap(),
+                archives: Archives::new(RunMetrics::default()),
+            }
         }
 
         fn add(&mut self, update: u64, sps: f64) {

@@ -135,8 +135,8 @@ fn fill(path: &Path, identity: &Identity, options: &RingOptions) -> Result<(Mapp
     file.set_permissions(fs::Permissions::from_mode(mode)).map_err(at("cannot make"))?;
     lock::hold(&file).map_err(at("cannot lock"))?;
 
-    let (who, what) = (identity.to_text(), Schema::own_text(options.losses));
-    let layout = Layout::new(&options.capacity, who.len(), what.len());
+    let (who, what) = (identity.to_text(), Schema::text_of(options.metrics, options.losses));
+    let layout = Layout::new(&options.capacity, options.metrics.count(), who.len(), what.len());
     allocate(&file, layout.words as u64 * 8).map_err(at("there is no space for"))?;
     let mapping = Mapping::writable(file).map_err(at("cannot map"))?.ok_or(RingError::TooMany)?;
     let words = mapping.words();

@@ -11,7 +11,6 @@
 //! ```
 
 use super::error::RingError;
-use crate::COUNT;
 
 pub const MAGIC: u64 = u64::from_ne_bytes(*b"operant\0");
 pub const BYTE_ORDER: u64 = 0x0102_0304_0506_0708;
@@ -141,19 +140,19 @@ pub const fn archive_words(metrics: usize) -> usize {
 }
 
 impl Layout {
-    /// The layout of a new file with texts of these lengths in bytes.
-    pub fn new(capacity: &Capacity, identity: usize, schema: usize) -> Self {
+    /// The layout of a new file with this number of metrics and with texts of these lengths in bytes.
+    pub fn new(capacity: &Capacity, metrics: usize, identity: usize, schema: usize) -> Self {
         let mut layout = Self { words: HEADER_WORDS, sections: Vec::new() };
         let text = |bytes: usize| 1 + bytes.div_ceil(8);
         layout.add(SectionKind::Identity, 0, text(identity), 1, 1);
         layout.add(SectionKind::Schema, 0, text(schema), 1, 1);
         layout.add(SectionKind::State, 0, state::WORDS, 1, 1);
-        layout.add(SectionKind::Records, 0, 1 + COUNT, capacity.records, 1);
+        layout.add(SectionKind::Records, 0, 1 + metrics, capacity.records, 1);
         for (factor, entries) in FACTORS.into_iter().zip(capacity.archives) {
-            layout.add(SectionKind::Archive, LINE, archive_words(COUNT), entries, factor);
+            layout.add(SectionKind::Archive, LINE, archive_words(metrics), entries, factor);
         }
         layout.add(SectionKind::Events, LINE, EVENT_WORDS, capacity.events, 1);
-        layout.add(SectionKind::Sample, 0, 1 + sample::VALUES + COUNT + capacity.cores, 1, 1);
+        layout.add(SectionKind::Sample, 0, 1 + sample::VALUES + metrics + capacity.cores, 1, 1);
         layout.add(SectionKind::Scene, 0, 3 + capacity.scene, 1, 1);
         layout
     }
@@ -267,6 +266,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::COUNT;
 
     fn ready(layout: &Layout) -> [u64; HEADER_WORDS] {
         let mut header = layout.header();
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_header_reads_back() {
-        let layout = Layout::new(&Capacity::default(), 100, 1000);
+        let layout = Layout::new(&Capacity::default(), COUNT, 100, 1000);
         assert_eq!(Layout::read(&ready(&layout), layout.words).unwrap(), layout);
         // Checks the limit, and the size that the documentation states.
         let bytes = layout.words * 8;
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_header_that_does_not_fit_is_refused() {
-        let layout = Layout::new(&Capacity::default(), 100, 1000);
+        let layout = Layout::new(&Capacity::default(), COUNT, 100, 1000);
         let header = ready(&layout);
         let broken = |word: usize, value: u64| {
             let mut header = header;

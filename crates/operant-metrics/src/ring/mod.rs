@@ -48,6 +48,8 @@ pub use status::{SavedCheckpoint, Status};
 pub use text::{is_obeyed, plain, printable};
 pub use writer::{Ring, RingWriter, create, create_in};
 
+use crate::RunMetrics;
+
 /// Options of a new ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RingOptions {
@@ -55,6 +57,8 @@ pub struct RingOptions {
     pub group_readable: bool,
     /// Metrics that a panel of losses shows; all that have a short name if empty.
     pub losses: &'static [&'static str],
+    /// The metrics of its records.
+    pub metrics: RunMetrics,
     /// Its capacity.
     pub capacity: Capacity,
 }

@@ -2,7 +2,7 @@
 //! newer trainer.
 
 use super::text;
-use crate::{METRICS, Metric, MetricKind, position};
+use crate::{METRICS, Metric, MetricKind, RunMetrics, position};
 
 /// Maximum number of metrics that a reader accepts.
 const MAX_METRICS: usize = 4096;
@@ -91,10 +91,10 @@ impl Schema {
         losses
     }
 
-    /// This program's table as text, in which only `shown` are losses, or all of the table's if that is empty.
-    pub(super) fn own_text(shown: &[&str]) -> String {
+    /// A run's metrics as text, in which only `shown` are losses, or all of the table's if that is empty.
+    pub(super) fn text_of(metrics: RunMetrics, shown: &[&str]) -> String {
         let mut text = String::new();
-        for metric in METRICS {
+        for metric in metrics.iter() {
             let loss =
                 metric.loss.filter(|_| shown.is_empty() || shown.contains(&metric.name)).unwrap_or_default();
             let fields = [metric.name, metric.unit, metric.kind.name(), metric.group, metric.help, loss];
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_table_reads_back() {
-        let schema = Schema::from_text(&Schema::own_text(&[]));
+        let schema = Schema::from_text(&Schema::text_of(RunMetrics::default(), &[]));
         assert_eq!(schema.len(), METRICS.len());
         for (info, metric) in schema.metrics().iter().zip(METRICS) {
             assert_eq!(info, &MetricInfo::from(metric));
@@ -144,12 +144,15 @@ mod tests {
         };
         let [own, five] = [6, 5].map(|fields| {
             let line = |line: &str| line.split('\t').take(fields).collect::<Vec<_>>().join("\t") + "\n";
-            Schema::own_text(&[]).lines().map(line).collect::<String>()
+            Schema::text_of(RunMetrics::default(), &[]).lines().map(line).collect::<String>()
         });
         assert_eq!(names(&own), names(&five));
         assert_eq!(names(&own).first().map(String::as_str), Some("policy_loss"));
         assert_eq!(names(&own).last().map(String::as_str), Some("epsilon"));
-        assert_eq!(names(&Schema::own_text(&["grad_norm", "learning_rate"])), ["grad_norm", "learning_rate"]);
+        assert_eq!(
+            names(&Schema::text_of(RunMetrics::default(), &["grad_norm", "learning_rate"])),
+            ["grad_norm", "learning_rate"]
+        );
         assert_eq!(names("q\t1\tgauge\tlosses\tA mean.\tq\nsps\t1\tgauge\tcharts\tSpeed.\t\n"), ["q"]);
     }
 

@@ -45,6 +45,7 @@ pub struct SideWriter {
     unreported: Option<Damage>,
     /// The same in every file of a run, since identity and options are.
     seen: Section,
+    metrics: usize,
     events: Section,
     words: usize,
     pulse: u64,
@@ -60,6 +61,7 @@ impl SideWriter {
         shared: Arc<Shared>,
         mapping: Arc<Mapping>,
         layout: &Layout,
+        metrics: usize,
     ) -> Result<Self, RingError> {
         Ok(SideWriter {
             shared,
@@ -67,7 +69,8 @@ impl SideWriter {
             generation: 0,
             known: None,
             unreported: None,
-            seen: layout.section(SectionKind::Sample, sample::VALUES + COUNT)?,
+            metrics,
+            seen: layout.section(SectionKind::Sample, sample::VALUES + metrics)?,
             events: layout.section(SectionKind::Events, EVENT_WORDS)?,
             words: layout.words,
             pulse: 0,
@@ -78,7 +81,7 @@ impl SideWriter {
         })
     }
 
-    /// Writes a sample: one value per metric, NaN for those that are not sampled, and the cores. `pulse` is the
+    /// Writes a sample: one value per metric of the table, NaN for those that are not sampled, and the cores. `pulse` is the
     /// heartbeat of training; the time of its last change distinguishes a run that hangs from a slow one.
     pub fn sample(&mut self, values: &[f64; COUNT], cores: &[Core], pulse: u64) {
         self.follow();
@@ -87,10 +90,11 @@ impl SideWriter {
             (self.pulse, self.progress_at) = (pulse, now);
         }
         self.samples += 1;
-        let room = self.seen.words - 1 - sample::VALUES - COUNT;
+        let room = self.seen.words - 1 - sample::VALUES - self.metrics;
         let cores = &cores[..cores.len().min(room)];
         let head = [now, pulse, self.progress_at, cores.len() as u64];
-        let values = values.iter().map(|x| x.to_bits());
+        let unsampled = std::iter::repeat_n(f64::NAN, self.metrics - COUNT);
+        let values = values.iter().copied().chain(unsampled).map(f64::to_bits);
         let cores = cores.iter().map(|core| {
             u64::from(core.utilization.to_bits())
                 | (u64::from(core.number) & 0xff_ffff) << 32

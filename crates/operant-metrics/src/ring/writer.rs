@@ -15,7 +15,7 @@ use super::scene::Episode;
 use super::side::SideWriter;
 use super::state::RunState;
 use super::{RingOptions, clock, slot, text};
-use crate::{COUNT, Record};
+use crate::Record;
 
 /// A new ring: one part for the training thread, one for the side thread.
 pub struct Ring {
@@ -53,7 +53,7 @@ pub fn create(identity: &Identity, options: &RingOptions) -> Result<Ring, RingEr
 /// When there is no space or no permission.
 pub fn create_in(dir: &Path, identity: &Identity, options: &RingOptions) -> Result<Ring, RingError> {
     let made = file::make(dir, identity, options, None, |_| ())?;
-    let sections = Sections::of(&made)?;
+    let sections = Sections::of(&made, options.metrics.count())?;
     let mapping = Arc::new(made.mapping);
     let shared = Arc::new(Shared {
         damaged: AtomicBool::new(false),
@@ -63,7 +63,8 @@ pub fn create_in(dir: &Path, identity: &Identity, options: &RingOptions) -> Resu
             generation: 0,
         }),
     });
-    let side = SideWriter::new(Arc::clone(&shared), Arc::clone(&mapping), &made.layout)?;
+    let side =
+        SideWriter::new(Arc::clone(&shared), Arc::clone(&mapping), &made.layout, options.metrics.count())?;
     let writer = RingWriter {
         identity: identity.clone(),
         options: *options,
@@ -71,7 +72,7 @@ pub fn create_in(dir: &Path, identity: &Identity, options: &RingOptions) -> Resu
         shared,
         mapping,
         sections,
-        archives: Archives::new(),
+        archives: Archives::new(options.metrics),
         published: 0,
         anchor: 0,
         state: (RunState::Starting, String::new()),
@@ -121,12 +122,12 @@ struct Sections {
 }
 
 impl Sections {
-    fn of(made: &RingFile) -> Result<Self, RingError> {
+    fn of(made: &RingFile, metrics: usize) -> Result<Self, RingError> {
         let layout = &made.layout;
-        let archives: Vec<Section> = layout.find(SectionKind::Archive, archive_words(COUNT)).collect();
+        let archives: Vec<Section> = layout.find(SectionKind::Archive, archive_words(metrics)).collect();
         Ok(Sections {
             state: layout.section(SectionKind::State, state::WORDS)?,
-            records: layout.section(SectionKind::Records, 1 + COUNT)?,
+            records: layout.section(SectionKind::Records, 1 + metrics)?,
             archives: archives
                 .try_into()
                 .map_err(|_| RingError::Damaged("it has too few archives".to_owned()))?,

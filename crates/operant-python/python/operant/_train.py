@@ -365,6 +365,8 @@ def _text(name: str, value: Any) -> str:
         return repr(float(value))
     if isinstance(value, (str, os.PathLike)):
         return os.fspath(value)
+    if isinstance(value, (list, tuple)) and value and all(isinstance(item, str) for item in value):
+        return ",".join(value)
     if isinstance(value, (list, tuple, np.ndarray)):
         return f"[{', '.join(_text(name, item) for item in value)}]"
     hint = "; leave it out for its default" if value is None else ""

@@ -53,6 +53,7 @@ class Rows:
         self.ends = array(layout["ends"], rows)
         self.returns = array(layout["returns"], rows, 2).view(np.float64)[:, 0]
         self.lengths = array(layout["lengths"], rows)
+        self.metrics = array(layout["metrics"], rows, len(task["metrics"])).view(np.float32)
         self.envs: dict[int, EnvSlot] = {}
 
     def turn(self, parity: int) -> None:
@@ -163,11 +164,24 @@ class EnvSlot:
         self.write(obs, rows.final_obs[row])
         rows.returns[row] = self.episodic_return
         rows.lengths[row] = self.length if whole else 0
+        for index, key in enumerate(rows.task["metrics"]):
+            rows.metrics[row, index] = measured(info, key)
         if whole:
             self.episodic_return, self.length = 0.0, 0
             if self.game is not None:
                 self.game.operant_game["over"] = True
         self.begin(None, words)
+
+
+def measured(info: Any, key: str) -> float:
+    """A number of the episode that ended; NaN if `info` does not have it."""
+    value = info.get(key) if isinstance(info, dict) else None
+    if value is None:
+        return float("nan")
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise _gym.Contradiction(f"info[{key!r}] is {value!r}, not a number; env.metrics names keys of numbers and truth values") from None
 
 
 def shown(error: BaseException) -> str:

@@ -75,6 +75,8 @@ def world(
     - `observe(self, s)` returns the numbers of the observation, in the space's order; for a Dict, a dictionary of them. A whole number
       above the bounds of its space is clipped to the largest allowed value.
     - `legal(self, s)`, if choices can be illegal, returns a Bool for every choice.
+    - `metrics(self, s, reward, terminated)`, if the world measures episodes, returns a dictionary of up to 8 numbers of an episode that
+      ended with this state and reward, such as `{"success": terminated}`. Their means over episodes are metrics of the run.
     - `draw(self, s)`, for `operant play` and the monitor, returns a list of `operant.shapes`.
 
     The methods run once, on values that stand for the numbers of every environment (`operant.math` has their functions), and must not
@@ -348,6 +350,10 @@ class _Declaration:
         }
         if callable(getattr(world, "legal", None)):
             functions["legal"] = function("legal", lambda recorder: self._legal(world, recorder, actions))
+        if callable(getattr(world, "metrics", None)):
+            names: list[str] = []
+            functions["metrics"] = function("metrics", lambda recorder: self._metrics(world, recorder, names))
+            spec["metrics"] = [{"name": name} for name in names]
         if callable(getattr(world, "draw", None)):
             outlines: list[Any] = []
             numbers = function("draw", lambda recorder: self._draw(world, recorder, outlines))
@@ -438,6 +444,21 @@ class _Declaration:
             fail_in(cls, "legal", f"returns {len(masks)} values; there are {count} choices")
         return [(f"legal[{k}]", _checked(cls, "legal", f"choice {k}", mask, "mask")) for k, mask in enumerate(masks)]
 
+    def _metrics(self, world: Any, recorder: _core.Recorder, names: list[str]) -> _Results:
+        cls = type(world)
+        reward = Value("float", recorder.parameter("reward", "float"))
+        terminated = Value("mask", recorder.parameter("terminated", "mask"))
+        measured = _called(world, "metrics", self._given_state(recorder), reward, terminated)
+        if not isinstance(measured, Mapping) or not measured or not all(isinstance(name, str) for name in measured):
+            fail_in(cls, "metrics", f'returns {measured!r}; it returns a dictionary of numbers, such as {{"success": ..}}')
+        names.extend(measured)
+        numbers = []
+        for name, value in measured.items():
+            if isinstance(value, Value) and value.kind == "mask":
+                value = _trace.select(value, 1.0, 0.0)
+            numbers.append(_checked(cls, "metrics", name, value, "float"))
+        return [(f"metrics[{k}]", number) for k, number in enumerate(numbers)]
+
     def _draw(self, world: Any, recorder: _core.Recorder, outlines: list[Any]) -> _Results:
         cls, shapes = type(world), _called(world, "draw", self._given_state(recorder))
         if not isinstance(shapes, (list, tuple)) or not all(isinstance(shape, Shape) for shape in shapes):
@@ -452,7 +473,14 @@ class _Declaration:
 
 
 # The parameters of rules.
-_PARAMETERS = {"reset": "self, draws", "step": "self, s, action, draws", "observe": "self, s", "legal": "self, s", "draw": "self, s"}
+_PARAMETERS = {
+    "reset": "self, draws",
+    "step": "self, s, action, draws",
+    "observe": "self, s",
+    "legal": "self, s",
+    "draw": "self, s",
+    "metrics": "self, s, reward, terminated",
+}
 
 
 def _called(world: Any, method: str, *arguments: Any) -> Any:

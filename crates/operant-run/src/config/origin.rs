@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use operant_learn::algorithms::Algorithm;
 use operant_learn::presets::GPU_TABLE;
+use operant_metrics::RunMetrics;
 use toml::Value;
 
 /// Where a value came from.
@@ -81,6 +82,8 @@ pub struct EnvFacts {
     pub paths: BTreeSet<String>,
     /// Its options that change the rules.
     pub rules: BTreeSet<String>,
+    /// The metrics of a run in it.
+    pub metrics: RunMetrics,
     /// The environments whose tables an `operant.toml` may hold: every name and alias, with the name that it refers to.
     pub known: BTreeMap<String, String>,
 }

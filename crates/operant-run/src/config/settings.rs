@@ -7,6 +7,7 @@ use operant_env::EnvOptions;
 use operant_learn::Config;
 use operant_learn::config::MAX_ENVS;
 use operant_learn::setting::Key;
+use operant_metrics::RunMetrics;
 use toml::{Table, Value};
 
 use super::keys::keys;
@@ -54,6 +55,11 @@ impl Settings {
             .collect();
         let (environment, untranslated) = (facts.name.clone(), Vec::new());
         Ok(Settings { environment, facts, learner, run, env_options, entries, options, untranslated })
+    }
+
+    /// The metrics of the run: those of every run, then those of its environment.
+    pub fn metrics(&self) -> RunMetrics {
+        self.facts.metrics
     }
 
     /// Where the value of a key came from.

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use operant_metrics::{METRICS, Record, open_file, position};
+use operant_metrics::{COUNT, MAX_ENV_METRICS, Record, RunMetrics, open_file, position};
 
 use super::appender::Appender;
 use super::{Sink, SinkError, stride::stride};
@@ -22,6 +22,7 @@ pub const MAX_ROWS: u64 = 100_000;
 /// Appends records to `metrics.csv`.
 pub struct CsvSink {
     file: Appender,
+    metrics: RunMetrics,
     max_rows: u64,
     /// Only updates that are multiples of this are in the file.
     stride: u64,
@@ -33,39 +34,41 @@ impl CsvSink {
     ///
     /// # Errors
     /// [`SinkError`] when the file cannot be created or written.
-    pub fn create(path: impl Into<PathBuf>) -> Result<Self, SinkError> {
+    pub fn create(path: impl Into<PathBuf>, metrics: RunMetrics) -> Result<Self, SinkError> {
         let path = path.into();
-        let mut sink = Self::new(Appender::create(&path).map_err(SinkError::at("create", &path))?);
-        sink.file.push(header().as_bytes()).map_err(SinkError::at("write", &path))?;
+        let mut sink = Self::new(Appender::create(&path).map_err(SinkError::at("create", &path))?, metrics);
+        sink.file.push(header(metrics).as_bytes()).map_err(SinkError::at("write", &path))?;
         sink.flush()?;
         Ok(sink)
     }
 
     /// Continues a file from a checkpoint: rows past the checkpoint's `env_steps` and incomplete rows are removed. A
     /// missing file is created. A file without some of the table's metrics, as from an earlier version, gets empty
-    /// cells for them; one with unknown columns is renamed to `metrics.1.csv` or the next free number, and a new one is
+    /// cells for them; one with other columns than those of `metrics` is renamed to `metrics.1.csv` or the next free number, and a new one is
     /// started.
     ///
     /// # Errors
     /// [`SinkError`] when the file cannot be read, rewritten or renamed; the file is then as it was.
-    pub fn resume(path: impl Into<PathBuf>, env_steps: u64) -> Result<Self, SinkError> {
+    pub fn resume(path: impl Into<PathBuf>, metrics: RunMetrics, env_steps: u64) -> Result<Self, SinkError> {
         let path = path.into();
-        if columns(&path).map_err(SinkError::at("read", &path))?.is_none() {
+        let columns = Columns::of(&path).map_err(SinkError::at("read", &path))?;
+        if columns.is_none_or(|columns| !columns.env.is_empty() && !columns.are_those_of(metrics)) {
             set_aside(&path).map_err(SinkError::at("rename", &path))?;
-            return Self::create(path);
+            return Self::create(path, metrics);
         }
-        rewrite(&path, |row| row.env_steps <= env_steps as f64).map_err(SinkError::at("rewrite", &path))?;
-        Ok(Self::new(Appender::resume(&path).map_err(SinkError::at("open", &path))?))
+        rewrite(&path, metrics, |row| row.env_steps <= env_steps as f64)
+            .map_err(SinkError::at("rewrite", &path))?;
+        Ok(Self::new(Appender::resume(&path).map_err(SinkError::at("open", &path))?, metrics))
     }
 
-    fn new(file: Appender) -> Self {
-        Self { file, max_rows: MAX_ROWS, stride: 1, line: String::new() }
+    fn new(file: Appender, metrics: RunMetrics) -> Self {
+        Self { file, metrics, max_rows: MAX_ROWS, stride: 1, line: String::new() }
     }
 
     /// Drops the rows that a larger stride no longer keeps.
     fn thin(&mut self, stride: u64) -> io::Result<()> {
         self.file.flush()?;
-        rewrite(self.file.path(), |row| row.update % stride as f64 == 0.0)?;
+        rewrite(self.file.path(), self.metrics, |row| row.update % stride as f64 == 0.0)?;
         self.file = Appender::resume(self.file.path())?;
         self.stride = stride;
         Ok(())
@@ -91,32 +94,37 @@ impl Sink for CsvSink {
         if !update.is_multiple_of(self.stride) {
             return Ok(());
         }
-        push_row(&mut self.line, record);
+        push_row(&mut self.line, self.metrics, record);
         let written = self.file.push(self.line.as_bytes());
         written.map_err(SinkError::at("write", self.file.path()))
     }
 }
 
 /// Parses a line, including its newline, with these columns; `None` if it is incomplete or invalid.
-fn parse(line: &[u8], columns: &[usize]) -> Option<Record> {
+fn parse(line: &[u8], columns: &Columns) -> Option<Record> {
     let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
-    let mut values = Record::default().values();
+    let (mut values, mut env) = (Record::default().values(), [f64::NAN; MAX_ENV_METRICS]);
     let mut cells = line.split(',');
-    for &column in columns {
+    for &column in &columns.places {
         let cell = cells.next()?;
-        values[column] = if cell.is_empty() { f64::NAN } else { cell.parse().ok()? };
+        let value = if cell.is_empty() { f64::NAN } else { cell.parse().ok()? };
+        match column.checked_sub(COUNT) {
+            None => values[column] = value,
+            Some(own) => env[own] = value,
+        }
     }
-    let record = Record::from_values(values);
+    let record = Record { env, ..Record::from_values(values) };
     let whole = cells.next().is_none() && !record.update.is_nan() && !record.env_steps.is_nan();
     whole.then_some(record)
 }
 
-/// Calls `take` with each row up to `env_steps`, oldest first; incomplete rows and files with unknown columns are skipped.
+/// Calls `take` with each row up to `env_steps`, oldest first; incomplete rows are skipped, and so are files that are none of a run's
+/// metrics. The metrics of an environment are in the order of [`env_columns`].
 ///
 /// # Errors
 /// When the file cannot be read.
 pub fn each_row(path: &Path, env_steps: u64, mut take: impl FnMut(&Record)) -> io::Result<()> {
-    let Some(columns) = columns(path)? else { return Ok(()) };
+    let Some(columns) = Columns::of(path)? else { return Ok(()) };
     let mut file = BufReader::new(open_file(path)?);
     let mut line = Vec::new();
     while next_line(&mut file, &mut line)? {
@@ -133,11 +141,19 @@ fn next_line(file: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     Ok(file.by_ref().take(MAX_HEADER).read_until(b'\n', line)? > 0)
 }
 
-/// The last complete row; none if there is none, or the file has unknown columns.
+/// The names of the environment's own metrics in a file.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn env_columns(path: &Path) -> io::Result<Vec<String>> {
+    Ok(Columns::of(path)?.map_or(Vec::new(), |columns| columns.env))
+}
+
+/// The last complete row; none if there is none, or the file is not one of a run's metrics.
 pub(crate) fn last_row(path: &Path) -> Option<Record> {
     /// Enough for several rows of any length.
     const TAIL: u64 = 16 << 10;
-    let columns = columns(path).ok()??;
+    let columns = Columns::of(path).ok()??;
     let mut file = open_file(path).ok()?;
     let length = file.metadata().ok()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
@@ -147,14 +163,14 @@ pub(crate) fn last_row(path: &Path) -> Option<Record> {
 }
 
 /// The first line, newline included.
-fn header() -> String {
-    let names: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
+fn header(metrics: RunMetrics) -> String {
+    let names: Vec<_> = metrics.iter().map(|metric| metric.name).collect();
     names.join(",") + "\n"
 }
 
-fn push_row(line: &mut String, record: &Record) {
+fn push_row(line: &mut String, metrics: RunMetrics, record: &Record) {
     line.clear();
-    for (i, value) in record.values().into_iter().enumerate() {
+    for (i, value) in metrics.values(record).enumerate() {
         if i > 0 {
             line.push(',');
         }
@@ -178,18 +194,43 @@ fn push_cell(line: &mut String, value: f64) {
 /// Longest header that is read.
 const MAX_HEADER: u64 = 64 << 10;
 
-/// The metrics of the file's columns; none if the file is missing or has an unknown column.
-fn columns(path: &Path) -> io::Result<Option<Vec<usize>>> {
-    let mut first = Vec::new();
-    match open_file(path) {
-        Ok(file) => BufReader::new(file.take(MAX_HEADER)).read_until(b'\n', &mut first)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let first = String::from_utf8_lossy(&first);
-    let names = first.strip_suffix('\n').into_iter().flat_map(|names| names.split(','));
-    let columns: Option<Vec<usize>> = names.map(position).collect();
-    Ok(columns.filter(|columns| !columns.is_empty()))
+/// What a file's columns are.
+struct Columns {
+    /// For each column the index of its metric; from [`COUNT`] on, those in `env`.
+    places: Vec<usize>,
+    /// The names of the environment's own metrics.
+    env: Vec<String>,
+}
+
+impl Columns {
+    /// Of a file; none if it is missing, or not one of a run's metrics: it has `update` and `env_steps`, and
+    /// at most [`MAX_ENV_METRICS`] names that are not in the table and could be an environment's.
+    fn of(path: &Path) -> io::Result<Option<Self>> {
+        let mut first = Vec::new();
+        match open_file(path) {
+            Ok(file) => BufReader::new(file.take(MAX_HEADER)).read_until(b'\n', &mut first)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let first = String::from_utf8_lossy(&first);
+        let names = first.strip_suffix('\n').into_iter().flat_map(|names| names.split(','));
+        let mut columns = Columns { places: Vec::new(), env: Vec::new() };
+        for name in names {
+            columns.places.push(position(name).unwrap_or(COUNT + columns.env.len()));
+            if position(name).is_none() {
+                if operant_metrics::unusable(name).is_some() || columns.env.len() == MAX_ENV_METRICS {
+                    return Ok(None);
+                }
+                columns.env.push(name.to_owned());
+            }
+        }
+        let has = |name| position(name).is_some_and(|place| columns.places.contains(&place));
+        Ok((has("update") && has("env_steps")).then_some(columns))
+    }
+
+    fn are_those_of(&self, metrics: RunMetrics) -> bool {
+        self.env.iter().map(String::as_str).eq(metrics.env().iter().map(|metric| metric.name))
+    }
 }
 
 /// Renames a file with unknown columns, unless it is empty, to the first free `<stem>.<n>.csv`.
@@ -201,19 +242,19 @@ fn set_aside(path: &Path) -> io::Result<()> {
     free.map_or(Ok(()), |name| fs::rename(path, name))
 }
 
-/// Keeps the rows that `keep` accepts, under the table's header, by writing a new file and renaming it over the old one.
-fn rewrite(path: &Path, keep: impl Fn(&Record) -> bool) -> io::Result<()> {
-    let columns = columns(path)?.unwrap_or_default();
+/// Keeps the rows that `keep` accepts, under the header of `metrics`, by writing a new file and renaming it over the old one.
+fn rewrite(path: &Path, metrics: RunMetrics, keep: impl Fn(&Record) -> bool) -> io::Result<()> {
+    let columns = Columns::of(path)?.unwrap_or(Columns { places: Vec::new(), env: Vec::new() });
     let temporary = path.with_extension("csv.tmp");
     let write = || {
         let mut from = BufReader::new(open_file(path)?);
         let mut to = BufWriter::new(new_file(&temporary)?);
         let (mut line, mut row) = (Vec::new(), String::new());
         next_line(&mut from, &mut line)?;
-        to.write_all(header().as_bytes())?;
+        to.write_all(header(metrics).as_bytes())?;
         while next_line(&mut from, &mut line)? {
             if let Some(record) = parse(&line, &columns).filter(&keep) {
-                push_row(&mut row, &record);
+                push_row(&mut row, metrics, &record);
                 to.write_all(row.as_bytes())?;
             }
         }

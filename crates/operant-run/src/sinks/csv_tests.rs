@@ -20,7 +20,7 @@ fn record(update: u64) -> Record {
 fn updates(path: &Path) -> Vec<u64> {
     let text = fs::read_to_string(path).unwrap();
     let mut lines = text.lines();
-    assert_eq!(lines.next().unwrap(), header().trim_end());
+    assert_eq!(lines.next().unwrap(), header(RunMetrics::default()).trim_end());
     lines.map(|line| line.split(',').nth(1).unwrap().parse().unwrap()).collect()
 }
 
@@ -35,7 +35,7 @@ fn write(sink: &mut CsvSink, updates: std::ops::RangeInclusive<u64>) {
 fn a_row_reads_back_to_the_same_bits_and_nan_is_empty() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metrics.csv");
-    write(&mut CsvSink::create(&path).unwrap(), 1..=1);
+    write(&mut CsvSink::create(&path, RunMetrics::default()).unwrap(), 1..=1);
     let text = fs::read_to_string(&path).unwrap();
     let (names, row) = text.trim_end().split_once('\n').unwrap();
     assert_eq!(names.split(',').count(), COUNT);
@@ -52,8 +52,8 @@ fn a_row_reads_back_to_the_same_bits_and_nan_is_empty() {
 fn resume_drops_rows_past_the_checkpoint_and_continues() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metrics.csv");
-    write(&mut CsvSink::create(&path).unwrap(), 1..=9);
-    let mut sink = CsvSink::resume(&path, 500).unwrap();
+    write(&mut CsvSink::create(&path, RunMetrics::default()).unwrap(), 1..=9);
+    let mut sink = CsvSink::resume(&path, RunMetrics::default(), 500).unwrap();
     assert_eq!(updates(&path), [1, 2, 3, 4, 5]);
     write(&mut sink, 6..=7);
     assert_eq!(updates(&path), [1, 2, 3, 4, 5, 6, 7]);
@@ -64,19 +64,19 @@ fn resume_drops_rows_past_the_checkpoint_and_continues() {
 fn an_incomplete_line_is_dropped_and_complete_ones_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metrics.csv");
-    write(&mut CsvSink::create(&path).unwrap(), 1..=3);
+    write(&mut CsvSink::create(&path, RunMetrics::default()).unwrap(), 1..=3);
     let whole = fs::read(&path).unwrap();
     let ends: Vec<usize> = (0..whole.len()).filter(|&i| whole[i] == b'\n').map(|i| i + 1).collect();
     for cut in ends[0]..whole.len() {
         fs::write(&path, &whole[..cut]).unwrap();
-        CsvSink::resume(&path, 1000).unwrap();
+        CsvSink::resume(&path, RunMetrics::default(), 1000).unwrap();
         let rows = ends.iter().filter(|&&end| end <= cut).count() - 1;
         assert_eq!(updates(&path).len(), rows, "cut at {cut}");
     }
     let mut garbage = whole.clone();
     garbage.extend_from_slice(b"\xff\xfe,\0\n1,2,3\n\n");
     fs::write(&path, garbage).unwrap();
-    CsvSink::resume(&path, 1000).unwrap();
+    CsvSink::resume(&path, RunMetrics::default(), 1000).unwrap();
     assert_eq!(fs::read(&path).unwrap(), whole);
 }
 
@@ -84,11 +84,11 @@ fn an_incomplete_line_is_dropped_and_complete_ones_are_kept() {
 fn a_missing_file_is_created_and_one_with_unknown_columns_renamed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metrics.csv");
-    write(&mut CsvSink::resume(&path, 0).unwrap(), 1..=1);
+    write(&mut CsvSink::resume(&path, RunMetrics::default(), 0).unwrap(), 1..=1);
     assert_eq!(updates(&path), [1]);
     for (n, foreign) in ["step,return\n1,2\n", "time,upd"].iter().enumerate() {
         fs::write(&path, foreign).unwrap();
-        write(&mut CsvSink::resume(&path, 1000).unwrap(), 2..=2);
+        write(&mut CsvSink::resume(&path, RunMetrics::default(), 1000).unwrap(), 2..=2);
         assert_eq!(updates(&path), [2]);
         let aside = dir.path().join(format!("metrics.{}.csv", n + 1));
         assert_eq!(fs::read_to_string(aside).unwrap(), *foreign);
@@ -101,7 +101,7 @@ fn a_file_of_an_earlier_table_continues_with_current_columns() {
     let path = dir.path().join("metrics.csv");
     fs::write(&path, "env_steps,update,policy_loss\n100,1,-0.5\n200,2,\n300,3,7\n").unwrap();
     assert_eq!(last_row(&path).unwrap().policy_loss, 7.0);
-    write(&mut CsvSink::resume(&path, 200).unwrap(), 3..=3);
+    write(&mut CsvSink::resume(&path, RunMetrics::default(), 200).unwrap(), 3..=3);
     assert_eq!(updates(&path), [1, 2, 3]);
     let mut losses = Vec::new();
     each_row(&path, 1000, |row| losses.push(row.policy_loss)).unwrap();
@@ -112,7 +112,7 @@ fn a_file_of_an_earlier_table_continues_with_current_columns() {
 fn rows_are_bounded_and_a_resumed_run_has_the_same_ones() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metrics.csv");
-    let mut sink = CsvSink::create(&path).unwrap();
+    let mut sink = CsvSink::create(&path, RunMetrics::default()).unwrap();
     sink.max_rows = 10;
     for update in 1..=100 {
         write(&mut sink, update..=update);
@@ -126,7 +126,7 @@ fn rows_are_bounded_and_a_resumed_run_has_the_same_ones() {
     fs::copy(&path, &straight).unwrap();
     for checkpoint in [1, 10, 39, 64, 100] {
         fs::write(&path, &at_100).unwrap();
-        let mut sink = CsvSink::resume(&path, checkpoint * 100).unwrap();
+        let mut sink = CsvSink::resume(&path, RunMetrics::default(), checkpoint * 100).unwrap();
         sink.max_rows = 10;
         write(&mut sink, checkpoint + 1..=200);
         assert_eq!(fs::read(&path).unwrap(), fs::read(&straight).unwrap(), "resumed at {checkpoint}");
@@ -137,9 +137,9 @@ fn rows_are_bounded_and_a_resumed_run_has_the_same_ones() {
 fn errors_name_the_file_and_the_remedy() {
     let dir = tempfile::tempdir().unwrap();
     let missing = dir.path().join("gone").join("metrics.csv");
-    let text = CsvSink::create(&missing).err().unwrap().to_string();
+    let text = CsvSink::create(&missing, RunMetrics::default()).err().unwrap().to_string();
     assert!(text.contains("gone/metrics.csv") && text.contains("check the path"), "{text}");
-    let text = CsvSink::resume(dir.path(), 0).err().unwrap().to_string();
+    let text = CsvSink::resume(dir.path(), RunMetrics::default(), 0).err().unwrap().to_string();
     assert!(text.contains("rename what"), "{text}");
 }
 
@@ -148,7 +148,7 @@ fn rows_are_read_back_up_to_a_step_and_the_last_one_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("metrics.csv");
     assert_eq!(last_row(&path), None);
-    write(&mut CsvSink::create(&path).unwrap(), 1..=300);
+    write(&mut CsvSink::create(&path, RunMetrics::default()).unwrap(), 1..=300);
     let mut text = fs::read(&path).unwrap();
     let mut read = Vec::new();
     each_row(&path, 2_000, |row| read.push(row.update)).unwrap();
@@ -160,4 +160,34 @@ fn rows_are_read_back_up_to_a_step_and_the_last_one_alone() {
     fs::write(&path, "a,b\n1,2\n").unwrap();
     assert_eq!(last_row(&path), None);
     each_row(&path, 2_000, |row| panic!("{row:?} of another table")).unwrap();
+}
+
+#[test]
+fn metrics_of_the_environment_are_columns_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("metrics.csv");
+    let metrics = RunMetrics::new([("success", ""), ("score", "")]);
+    let with = |update, success| {
+        let mut record = record(update);
+        record.env[..2].copy_from_slice(&[success, 7.5]);
+        record
+    };
+    let mut sink = CsvSink::create(&path, metrics).unwrap();
+    sink.record(&with(1, 0.25)).unwrap();
+    sink.record(&with(2, f64::NAN)).unwrap();
+    sink.flush().unwrap();
+    assert_eq!(env_columns(&path).unwrap(), ["success", "score"]);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.lines().next().unwrap().ends_with(",success,score") && text.ends_with(",,7.5\n"), "{text}");
+    assert_eq!(last_row(&path).unwrap().env[1], 7.5);
+    // The same environment continues the file, another one begins its own.
+    let mut sink = CsvSink::resume(&path, metrics, 100).unwrap();
+    sink.record(&with(2, 0.75)).unwrap();
+    sink.flush().unwrap();
+    let mut read = Vec::new();
+    each_row(&path, 1000, |row| read.push(row.env[0])).unwrap();
+    assert_eq!(read, [0.25, 0.75]);
+    CsvSink::resume(&path, RunMetrics::new([("other", "")]), 1000).unwrap();
+    assert_eq!(env_columns(&path).unwrap(), ["other"]);
+    assert_eq!(env_columns(&dir.path().join("metrics.1.csv")).unwrap(), ["success", "score"]);
 }

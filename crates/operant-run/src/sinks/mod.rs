@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use operant_metrics::Record;
 
 use appender::Appender;
-pub use csv::each_row;
 pub(crate) use csv::last_row;
 pub use csv::{CsvSink, MAX_ROWS};
+pub use csv::{each_row, env_columns};
 pub use error::SinkError;
 pub(crate) use error::io_remedy;
 pub use tensorboard::{DENSE_UPDATES, TensorBoardSink};
@@ -167,6 +167,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use operant_metrics::RunMetrics;
+
     use super::*;
 
     /// A disk that is full while `full` is set.
@@ -213,9 +215,9 @@ mod tests {
         let path = dir.path().join("metrics.csv");
         let full = Arc::new(AtomicBool::new(false));
         let mut sinks = Sinks::new();
-        let sink = CsvSink::create(dir.path().join("failing.csv")).unwrap();
+        let sink = CsvSink::create(dir.path().join("failing.csv"), RunMetrics::default()).unwrap();
         sinks.add(Failing { sink, full: Arc::clone(&full), recovered: false });
-        sinks.add(CsvSink::create(&path).unwrap());
+        sinks.add(CsvSink::create(&path, RunMetrics::default()).unwrap());
         let mut record = Record { update: 1.0, env_steps: 10.0, ..Record::default() };
         assert!(sinks.record(&record).is_empty() && sinks.flush().is_empty());
         full.store(true, Ordering::Relaxed);
@@ -244,7 +246,7 @@ mod tests {
     fn a_file_that_is_truncated_while_it_is_written_has_no_hole() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.csv");
-        let mut sink = CsvSink::create(&path).unwrap();
+        let mut sink = CsvSink::create(&path, RunMetrics::default()).unwrap();
         let row = |update| Record { update, env_steps: 10.0 * update, ..Record::default() };
         for update in 1..=2 {
             sink.record(&row(f64::from(update))).unwrap();
@@ -263,7 +265,9 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         std::os::unix::fs::symlink("target", at("metrics.csv")).unwrap();
         for target_is_there in [false, true] {
-            let created = CsvSink::create(at("metrics.csv")).err().map(|error| error.to_string());
+            let created = CsvSink::create(at("metrics.csv"), RunMetrics::default())
+                .err()
+                .map(|error| error.to_string());
             let resumed = Appender::resume(&at("metrics.csv")).err().map(|error| error.to_string());
             for text in [created, resumed] {
                 assert!(text.as_ref().is_some_and(|text| text.contains("link to another file")), "{text:?}");
@@ -278,7 +282,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let full = dir.path().join("metrics.csv");
         std::os::unix::fs::symlink("/dev/full", &full).unwrap();
-        let text = CsvSink::create(&full).err().unwrap().to_string();
+        let text = CsvSink::create(&full, RunMetrics::default()).err().unwrap().to_string();
         assert!(text.contains("metrics.csv") && text.contains("free space"), "{text}");
     }
 }

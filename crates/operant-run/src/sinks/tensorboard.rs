@@ -11,7 +11,7 @@ use std::io::{self, BufReader};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use operant_metrics::{METRICS, Record, open_file};
+use operant_metrics::{Record, RunMetrics, open_file};
 
 use super::appender::Appender;
 use super::{Sink, SinkError, stride::stride};
@@ -25,7 +25,8 @@ const PREFIX: &str = "events.out.tfevents.";
 /// Appends records to `events.out.tfevents.<unix time>.<host>.<pid>`.
 pub struct TensorBoardSink {
     file: Appender,
-    /// One per metric, in the table's order.
+    metrics: RunMetrics,
+    /// One per metric.
     tags: Vec<String>,
 }
 
@@ -37,14 +38,15 @@ impl TensorBoardSink {
     /// [`SinkError`] when the file cannot be created or written.
     pub fn create(
         dir: impl AsRef<Path>,
+        metrics: RunMetrics,
         hyperparameters: &[(String, toml::Value)],
     ) -> Result<Self, SinkError> {
         let dir = dir.as_ref();
         let others = event_files(dir).map_err(SinkError::at("read", dir))?;
         let path = dir.join(file_name(now() as u64, &others));
         let file = Appender::create_new(&path).map_err(SinkError::at("create", &path))?;
-        let tags = METRICS.iter().map(|metric| metric.tag()).collect();
-        let mut sink = Self { file, tags };
+        let tags = metrics.iter().map(|metric| metric.tag()).collect();
+        let mut sink = Self { file, metrics, tags };
         sink.write(&event::file_version(now()))?;
         sink.write(&event::hyperparameters(now(), hyperparameters))?;
         sink.flush()?;
@@ -59,6 +61,7 @@ impl TensorBoardSink {
     /// [`SinkError`] when a file cannot be read, truncated or created.
     pub fn resume(
         dir: impl AsRef<Path>,
+        metrics: RunMetrics,
         hyperparameters: &[(String, toml::Value)],
         env_steps: u64,
     ) -> Result<Self, SinkError> {
@@ -67,7 +70,7 @@ impl TensorBoardSink {
             let path = dir.join(name);
             cut(&path, env_steps).map_err(SinkError::at("cut", &path))?;
         }
-        let mut sink = Self::create(dir, hyperparameters)?;
+        let mut sink = Self::create(dir, metrics, hyperparameters)?;
         sink.write(&event::session_start(now(), env_steps.saturating_add(1)))?;
         sink.flush()?;
         Ok(sink)
@@ -94,7 +97,7 @@ impl Sink for TensorBoardSink {
         if !update.is_multiple_of(stride(update, DENSE_UPDATES)) {
             return Ok(());
         }
-        let values = self.tags.iter().map(String::as_str).zip(record.values());
+        let values = self.tags.iter().map(String::as_str).zip(self.metrics.values(record));
         let event = event::scalars(now(), record.env_steps as u64, values);
         self.write(&event)
     }

@@ -69,11 +69,15 @@ fn steps_of(dir: &Path, tag: &str) -> Vec<u64> {
 #[test]
 fn scalars_round_trip_and_nan_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
-    write(&mut TensorBoardSink::create(dir.path(), &hyperparameters()).unwrap(), 1..=3);
+    write(
+        &mut TensorBoardSink::create(dir.path(), RunMetrics::default(), &hyperparameters()).unwrap(),
+        1..=3,
+    );
     let expected: Vec<_> = (1..=3)
         .flat_map(|update| {
             let record = record(update);
-            let values = METRICS.iter().zip(record.values()).filter(|(_, value)| !value.is_nan());
+            let values =
+                operant_metrics::METRICS.iter().zip(record.values()).filter(|(_, value)| !value.is_nan());
             values.map(|(m, value)| (update * 100, m.tag(), value as f32)).collect::<Vec<_>>()
         })
         .collect();
@@ -85,25 +89,28 @@ fn scalars_round_trip_and_nan_is_not_written() {
 #[test]
 fn resume_truncates_later_and_incomplete_events_and_starts_a_new_file() {
     let dir = tempfile::tempdir().unwrap();
-    write(&mut TensorBoardSink::create(dir.path(), &hyperparameters()).unwrap(), 1..=5);
-    write(&mut TensorBoardSink::resume(dir.path(), &[], 300).unwrap(), 4..=6);
+    write(
+        &mut TensorBoardSink::create(dir.path(), RunMetrics::default(), &hyperparameters()).unwrap(),
+        1..=5,
+    );
+    write(&mut TensorBoardSink::resume(dir.path(), RunMetrics::default(), &[], 300).unwrap(), 4..=6);
     assert_eq!(steps_of(dir.path(), "losses/policy_loss"), [100, 200, 300, 400, 500, 600]);
     let files = event_files(dir.path()).unwrap();
     assert_eq!(files.len(), 2);
     let last = dir.path().join(&files[1]);
     let length = fs::metadata(&last).unwrap().len();
     File::options().write(true).open(&last).unwrap().set_len(length - 5).unwrap();
-    let sink = TensorBoardSink::resume(dir.path(), &[], 10_000).unwrap();
+    let sink = TensorBoardSink::resume(dir.path(), RunMetrics::default(), &[], 10_000).unwrap();
     assert!(sink.path() > last.as_path(), "{} sorts before {}", sink.path().display(), last.display());
     assert_eq!(steps_of(dir.path(), "losses/policy_loss"), [100, 200, 300, 400, 500]);
-    drop(TensorBoardSink::resume(dir.path(), &[], 200).unwrap());
+    drop(TensorBoardSink::resume(dir.path(), RunMetrics::default(), &[], 200).unwrap());
     assert_eq!(steps_of(dir.path(), "losses/policy_loss"), [100, 200]);
 }
 
 #[test]
 fn long_runs_are_thinned_increasingly() {
     let dir = tempfile::tempdir().unwrap();
-    let mut sink = TensorBoardSink::create(dir.path(), &hyperparameters()).unwrap();
+    let mut sink = TensorBoardSink::create(dir.path(), RunMetrics::default(), &hyperparameters()).unwrap();
     let n = DENSE_UPDATES;
     write(&mut sink, n - 1..=n + 4);
     write(&mut sink, 2 * n - 2..=2 * n + 8);
@@ -114,7 +121,10 @@ fn long_runs_are_thinned_increasingly() {
 #[test]
 fn an_unwritable_directory_is_an_error_with_its_path() {
     let dir = tempfile::tempdir().unwrap();
-    let text = TensorBoardSink::create(dir.path().join("gone"), &[]).err().unwrap().to_string();
+    let text = TensorBoardSink::create(dir.path().join("gone"), RunMetrics::default(), &[])
+        .err()
+        .unwrap()
+        .to_string();
     assert!(text.contains("gone") && text.contains("check the path"), "{text}");
 }
 
@@ -178,12 +188,15 @@ fn tensorboards_own_reader_agrees() {
         assert!(!ours.is_empty());
         assert_eq!(theirs, ours);
     };
-    write(&mut TensorBoardSink::create(dir.path(), &hyperparameters()).unwrap(), 1..=40);
+    write(
+        &mut TensorBoardSink::create(dir.path(), RunMetrics::default(), &hyperparameters()).unwrap(),
+        1..=40,
+    );
     agree();
 
     let first = dir.path().join(&event_files(dir.path()).unwrap()[0]);
     let uncut = fs::read(&first).unwrap();
-    write(&mut TensorBoardSink::resume(dir.path(), &[], 2500).unwrap(), 27..=30);
+    write(&mut TensorBoardSink::resume(dir.path(), RunMetrics::default(), &[], 2500).unwrap(), 27..=30);
     agree();
 
     // A reader that read the first file before it was truncated discards the later events.

@@ -46,14 +46,12 @@ pub(crate) enum RingLocation {
 pub(crate) fn make_ring(
     identity: &Identity,
     place: &RingLocation,
-    group_readable: bool,
-    losses: &'static [&'static str],
+    options: &RingOptions,
 ) -> Result<Option<Ring>, RingError> {
-    let options = RingOptions { group_readable, losses, ..RingOptions::default() };
     match place {
         RingLocation::Nowhere => Ok(None),
-        RingLocation::Default => operant_metrics::create(identity, &options).map(Some),
-        RingLocation::In(dir) => operant_metrics::create_in(dir, identity, &options).map(Some),
+        RingLocation::Default => operant_metrics::create(identity, options).map(Some),
+        RingLocation::In(dir) => operant_metrics::create_in(dir, identity, options).map(Some),
     }
 }
 

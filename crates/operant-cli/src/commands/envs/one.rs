@@ -48,6 +48,9 @@ pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize, 
     };
     let masked = if env.masked() { "; illegal ones are masked" } else { "" };
     line("actions", &format!("{}{names}{masked}", spec.actions));
+    for (at, metric) in spec.metrics.iter().enumerate() {
+        line(if at == 0 { "metrics" } else { "" }, &format!("{}: {}", metric.name, metric.help));
+    }
     line("time limit", &spec.time_limit_text());
     line("solved at", &listed.solved_at().map_or_else(String::new, |threshold| threshold.to_string()));
     for (at, EnvOption { name, default, values, help, .. }) in spec.options.iter().enumerate() {

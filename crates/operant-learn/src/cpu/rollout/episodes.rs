@@ -1,6 +1,6 @@
 //! Statistics of the episodes that ended during a rollout, gathered by 16 environments and merged in their order.
 
-use operant_metrics::Record;
+use operant_metrics::{MAX_ENV_METRICS, Record};
 
 /// Count, sums and extremes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -12,11 +12,21 @@ pub struct EpisodeStats {
     min: f64,
     max: f64,
     length: u64,
+    /// Sums of the environment's own metrics, and of how many episodes each: a NaN is not counted.
+    metrics: [(f64, u64); MAX_ENV_METRICS],
 }
 
 impl Default for EpisodeStats {
     fn default() -> Self {
-        Self { count: 0, sum: 0.0, squares: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY, length: 0 }
+        Self {
+            count: 0,
+            sum: 0.0,
+            squares: 0.0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+            length: 0,
+            metrics: [(0.0, 0); MAX_ENV_METRICS],
+        }
     }
 }
 
@@ -30,17 +40,41 @@ impl EpisodeStats {
             min: episodic_return,
             max: episodic_return,
             length,
+            ..Self::default()
         });
     }
 
-    /// The statistics as numbers, for the exchange between processes.
-    pub fn numbers(&self) -> [f64; 6] {
-        [self.count as f64, self.sum, self.squares, self.min, self.max, self.length as f64]
+    /// Counts the environment's own metrics of an episode.
+    pub fn measure(&mut self, metrics: impl IntoIterator<Item = f32>) {
+        for ((sum, count), value) in self.metrics.iter_mut().zip(metrics).filter(|(_, value)| !value.is_nan())
+        {
+            *sum += f64::from(value);
+            *count += 1;
+        }
+    }
+
+    /// How many [`EpisodeStats::numbers`] there are with this many metrics of the environment.
+    pub const fn count_of_numbers(metrics: usize) -> usize {
+        6 + 2 * metrics
+    }
+
+    /// The statistics as numbers, for the exchange between processes, with this many metrics of the environment.
+    pub fn numbers(&self, metrics: usize) -> impl Iterator<Item = f64> + use<> {
+        let own = self.metrics.into_iter().take(metrics).flat_map(|(sum, count)| [sum, count as f64]);
+        let all = [self.count as f64, self.sum, self.squares, self.min, self.max, self.length as f64];
+        all.into_iter().chain(own)
     }
 
     /// The inverse of [`EpisodeStats::numbers`].
-    pub fn of([count, sum, squares, min, max, length]: [f64; 6]) -> Self {
-        Self { count: count as u64, sum, squares, min, max, length: length as u64 }
+    pub fn of(numbers: &[f64]) -> Self {
+        let (&[count, sum, squares, min, max, length], own) =
+            numbers.split_first_chunk().expect("numbers of statistics");
+        let mut stats =
+            Self { count: count as u64, sum, squares, min, max, length: length as u64, ..Self::default() };
+        for (to, &[sum, count]) in stats.metrics.iter_mut().zip(own.as_chunks().0) {
+            *to = (sum, count as u64);
+        }
+        stats
     }
 
     /// Adds the episodes of another.
@@ -51,6 +85,9 @@ impl EpisodeStats {
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         self.length += other.length;
+        for (into, (sum, count)) in self.metrics.iter_mut().zip(other.metrics) {
+            *into = (into.0 + sum, into.1 + count);
+        }
     }
 
     /// Adds the metrics of episodes, if any ended.
@@ -66,6 +103,8 @@ impl EpisodeStats {
             episodic_return_max: self.max,
             episodic_return_std: (self.squares / count - mean.powi(2)).max(0.0).sqrt(),
             episodic_length: self.length as f64 / count,
+            // 0 / 0 is NaN: nothing to report.
+            env: self.metrics.map(|(sum, count)| sum / count as f64),
             ..metrics
         }
     }
@@ -83,9 +122,18 @@ mod tests {
         for (k, x) in [3.0, -1.0, 10.0, 4.0].into_iter().enumerate() {
             if k < 2 { &mut first } else { &mut second }.add(x, k as u64);
             whole.add(x, k as u64);
+            // One metric of every episode, one of only the third.
+            let metrics = [x as f32 + 1.0, if k == 2 { 5.0 } else { f32::NAN }];
+            if k < 2 { &mut first } else { &mut second }.measure(metrics);
+            whole.measure(metrics);
         }
         first.merge(&second);
         assert_eq!(first, whole);
+        let numbers: Vec<f64> = whole.numbers(2).collect();
+        assert_eq!((numbers.len(), EpisodeStats::of(&numbers)), (EpisodeStats::count_of_numbers(2), whole));
+        let own = whole.add_to(Record::default()).env;
+        assert_eq!(own[..2], [5.0, 5.0]);
+        assert!(own[2..].iter().all(|x| x.is_nan()));
         let Record {
             episodic_return,
             episodic_return_min,

@@ -107,6 +107,8 @@ struct Ends<const V: usize> {
     truncated: [u16; V],
     returns: Row<V>,
     lengths: [[u32; LANES]; V],
+    /// `(metrics)`: the environment's own.
+    metrics: Vec<Row<V>>,
 }
 
 impl<const V: usize> Tile<V> {
@@ -129,7 +131,7 @@ impl<const V: usize> Tile<V> {
     ) -> Result<Self, LearnError> {
         let network = policy.network();
         let head = &network.architecture.head;
-        let EnvSpec { obs: space, name, .. } = env.spec();
+        let EnvSpec { obs: space, name, metrics, .. } = env.spec();
         let (words, steps) = (space.words(), config.num_steps);
         let features = if space.is_real() { words } else { 0 };
         let spec = TileSpec { lanes, count, ..TileSpec::new(config.seed, first, V * LANES) };
@@ -161,6 +163,7 @@ impl<const V: usize> Tile<V> {
                 truncated: [0; V],
                 returns: splat(0.0),
                 lengths: [[0; LANES]; V],
+                metrics: vec![splat(0.0); metrics.len()],
             },
             state: vec![0; env.leaves().len()],
             obs: vec![f32x16::ZERO; words * V],
@@ -319,9 +322,10 @@ impl<const V: usize> Tile<V> {
             truncated: &mut self.ends.truncated,
             returns: bytemuck::cast_slice_mut(&mut self.ends.returns),
             lengths: self.ends.lengths.as_flattened_mut(),
+            metrics: bytemuck::cast_slice_mut(self.ends.metrics.as_flattened_mut()),
         })?;
         self.timer.end(Part::Environment);
-        let Ends { terminated, truncated, returns, lengths } = &self.ends;
+        let Ends { terminated, truncated, returns, lengths, metrics } = &self.ends;
         let (mut done, mut bootstraps) = (splat::<V>(0.0), [0u32; V]);
         for v in 0..V {
             let ended = u32::from(terminated[v] | truncated[v]);
@@ -337,6 +341,7 @@ impl<const V: usize> Tile<V> {
             let whole = |i: &usize| ended >> i & 1 == 1 && lengths[v][*i] > 0;
             for i in (0..in_block(self.count, v)).filter(whole) {
                 self.episodes[v].add(f64::from(returns[i]), u64::from(lengths[v][i]));
+                self.episodes[v].measure(metrics.iter().map(|metric| metric[v].as_array()[i]));
             }
         }
         self.scale_rewards(horizon, &mut rewards, &done);

@@ -1,0 +1,135 @@
+//! The metrics of one run: the table's, then those of its environment.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::{COUNT, MAX_ENV_METRICS, METRICS, Metric, MetricKind, Record, position};
+
+/// Section of an environment's own metrics.
+pub const ENV_GROUP: &str = "env";
+
+/// Names that an environment's metrics must not have, besides those of [`METRICS`]: keys of the JSON objects that also hold metrics.
+const RESERVED: &[&str] = &[
+    "run",
+    "state",
+    "env",
+    "device",
+    "seed",
+    "pid",
+    "started",
+    "reason",
+    "progress",
+    "checkpoint",
+    "cores",
+    "events",
+    "history",
+    "scene",
+    "dir",
+    "name",
+];
+
+/// Why a name cannot be that of an environment's metric; None if it can.
+pub fn unusable(name: &str) -> Option<&'static str> {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    if !name.starts_with(|first: char| first.is_ascii_lowercase())
+        || !name.bytes().all(plain)
+        || name.len() > 40
+    {
+        Some("a name has up to 40 lower-case letters, digits and underscores, and begins with a letter")
+    } else if position(name).is_some() {
+        Some("every run has a metric of that name")
+    } else if RESERVED.contains(&name) {
+        Some("the name has another meaning in JSON output")
+    } else {
+        None
+    }
+}
+
+/// The metrics of a run, in the order of columns and of a ring's words: those of the table, then those of its environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RunMetrics {
+    env: &'static [Metric],
+}
+
+impl RunMetrics {
+    /// With these metrics of the environment: names, each with its meaning in one sentence. Those beyond [`MAX_ENV_METRICS`] are left
+    /// out.
+    pub fn new<'a>(env: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        // Metrics live as long as the process, as the table does: every list is kept once.
+        static KNOWN: Mutex<BTreeMap<Vec<(String, String)>, &'static [Metric]>> = Mutex::new(BTreeMap::new());
+        let owned = |(name, help): (&str, &str)| (name.to_owned(), help.to_owned());
+        let names: Vec<_> = env.into_iter().take(MAX_ENV_METRICS).map(owned).collect();
+        if names.is_empty() {
+            return Self::default();
+        }
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let metric = |(name, help): &(String, String)| Metric {
+            name: name.clone().leak(),
+            unit: "1",
+            kind: MetricKind::Gauge,
+            group: ENV_GROUP,
+            help: help.clone().leak(),
+            loss: None,
+        };
+        let make = || &*names.iter().map(metric).collect::<Vec<_>>().leak();
+        let env = match known.get(&names) {
+            Some(env) => env,
+            None => known.entry(names.clone()).or_insert(make()),
+        };
+        Self { env }
+    }
+
+    /// All metrics.
+    pub fn iter(&self) -> impl Iterator<Item = &'static Metric> + use<> {
+        METRICS.iter().chain(self.env)
+    }
+
+    /// The environment's own.
+    pub fn env(&self) -> &'static [Metric] {
+        self.env
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        COUNT + self.env.len()
+    }
+
+    /// The values of a record, in this order.
+    pub fn values(&self, record: &Record) -> impl Iterator<Item = f64> + use<> {
+        record.values().into_iter().chain(record.env.into_iter().take(self.env.len()))
+    }
+
+    /// The value of the metric called `name`, if the run has one.
+    pub fn get(&self, record: &Record, name: &str) -> Option<f64> {
+        let own = || self.env.iter().position(|metric| metric.name == name).map(|at| record.env[at]);
+        record.get(name).or_else(own)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_metrics_of_an_environment_follow_those_of_the_table() {
+        let metrics = RunMetrics::new([("success", "Reached it."), ("score", "")]);
+        assert_eq!(metrics, RunMetrics::new([("success", "Reached it."), ("score", "")]));
+        assert_eq!(metrics.count(), COUNT + 2);
+        assert_eq!(metrics.iter().count(), COUNT + 2);
+        let mut record = Record { sps: 5.0, ..Record::default() };
+        record.env[1] = 7.0;
+        assert_eq!(metrics.values(&record).count(), COUNT + 2);
+        assert_eq!(metrics.values(&record).last(), Some(7.0));
+        assert_eq!((metrics.get(&record, "score"), metrics.get(&record, "sps")), (Some(7.0), Some(5.0)));
+        assert_eq!(RunMetrics::default().get(&record, "score"), None);
+        assert_eq!(metrics.iter().last().map(Metric::tag).as_deref(), Some("env/score"));
+    }
+
+    #[test]
+    fn names_that_would_be_ambiguous_are_unusable() {
+        for name in ["", "Success", "a-b", "2nd", "sps", "run", "x\ty", &"x".repeat(41)] {
+            assert!(unusable(name).is_some(), "{name}");
+        }
+        assert_eq!(unusable("is_success"), None);
+    }
+}
