@@ -2,6 +2,11 @@
 // statistics around the emitted rules. Twin of operant-env's `Current::step`.
 #pragma once
 
+// The environment's own metrics of episodes; most have none.
+#ifndef ENV_METRICS
+#define ENV_METRICS 0
+#endif
+
 // Rows of words that a running environment takes between launches: its state, the episode's length and return.
 constexpr unsigned RUNNING_WORDS = ENV_STATE_WORDS + 2u;
 
@@ -27,12 +32,19 @@ __device__ __forceinline__ void store_running(const Running& running, unsigned* 
 struct EpisodeSums {
     unsigned count, length;
     float sum, squares, min, max;
+#if ENV_METRICS
+    float metrics[ENV_METRICS];
+    unsigned measured[ENV_METRICS];  // episodes of each sum: a NaN is not counted
+#endif
 
     __device__ __forceinline__ void clear() {
         count = length = 0u;
         sum = squares = 0.0f;
         min = __uint_as_float(0x7f800000u);
         max = -min;
+#if ENV_METRICS
+        for (unsigned k = 0u; k < ENV_METRICS; ++k) metrics[k] = 0.0f, measured[k] = 0u;
+#endif
     }
 
     __device__ __forceinline__ void add(float episodic_return, unsigned episodic_length) {
@@ -43,6 +55,18 @@ struct EpisodeSums {
         min = fminf(min, episodic_return);
         max = fmaxf(max, episodic_return);
     }
+
+#if ENV_METRICS
+    __device__ __forceinline__ void measure(const EnvState& last, float reward, bool terminated) {
+        float values[ENV_METRICS];
+        env_metrics(last, reward, terminated, values);
+        for (unsigned k = 0u; k < ENV_METRICS; ++k) {
+            if (values[k] != values[k]) continue;
+            metrics[k] += values[k];
+            measured[k] += 1u;
+        }
+    }
+#endif
 };
 
 __device__ __forceinline__ EpisodeTotals no_episodes() {
@@ -102,6 +126,9 @@ __device__ __forceinline__ Outcome step(
     const Outcome outcome = advance(running, action, seed, environment, time);
     if (outcome.terminated || outcome.truncated) {
         episodes.add(running.episodic_return, running.elapsed);
+#if ENV_METRICS
+        episodes.measure(outcome.after, outcome.reward, outcome.terminated);
+#endif
         begin(running, seed, environment, time, PURPOSE_RESET);
     }
     return outcome;
@@ -136,3 +163,32 @@ __device__ __forceinline__ void merge_blocks(const EpisodeTotals* partials, Epis
     __syncthreads();
     if (threadIdx.x == 0u) *totals = merge_entries(warps, stride);
 }
+
+#if ENV_METRICS
+// Merges the environment's own metrics of a warp into its entry of `partials`, (entries, ENV_METRICS) sums and counts, where an entry
+// is a warp of the launch. All threads call it, before `is_last_block`.
+__device__ __forceinline__ void merge_metrics_of_warp(const EpisodeSums& mine, double2* partials) {
+    double2* entry = partials + (u64)(blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP) * ENV_METRICS;
+    for (unsigned k = 0u; k < ENV_METRICS; ++k) {
+        const double sum = warp_sum((double)mine.metrics[k]), count = warp_sum((double)mine.measured[k]);
+        if (threadIdx.x % WARP == 0u) entry[k] = make_double2(sum, count);
+    }
+}
+
+// Merges all entries into `totals`, (ENV_METRICS) sums and counts, in an order that does not depend on which block is the last; the
+// first warp of the last block calls it.
+__device__ __forceinline__ void merge_metrics(const double2* partials, double2* totals) {
+    const unsigned entries = gridDim.x * (blockDim.x / WARP);
+    for (unsigned k = 0u; k < ENV_METRICS; ++k) {
+        double sum = 0.0, count = 0.0;
+        for (unsigned entry = threadIdx.x; entry < entries; entry += WARP) {
+            const double2 part = partials[(u64)entry * ENV_METRICS + k];
+            sum += part.x;
+            count += part.y;
+        }
+        sum = warp_sum(sum);
+        count = warp_sum(count);
+        if (threadIdx.x == 0u) totals[k] = make_double2(sum, count);
+    }
+}
+#endif

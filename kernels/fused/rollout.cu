@@ -198,7 +198,13 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
     EpisodeTotals* of_warps = &memories[0].episodes;
     merge_warps(warp_merge(widened(episodes)), of_warps, sizeof(WarpMemory), horizon.partials);
     merge_norm_warps(sums, horizon.normaliser, &memories[0].norms[0], sizeof(WarpMemory));
+#if ENV_METRICS
+    merge_metrics_of_warp(episodes, horizon.metric_partials);
+#endif
     if (!is_last_block(horizon.ticket, memories[0].flag)) return;
+#if ENV_METRICS
+    if (threadIdx.x < WARP) merge_metrics(horizon.metric_partials, horizon.metric_totals);
+#endif
     merge_blocks(horizon.partials, of_warps, sizeof(WarpMemory), horizon.totals);
     // With several devices, a separate kernel merges them after all have arrived.
     if (horizon.normaliser.devices == 1u) merge_norm_blocks(horizon.normaliser, gridDim.x, (u64)horizon.num_envs * horizon.num_steps);

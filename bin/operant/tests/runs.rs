@@ -34,6 +34,7 @@ fn json_is_one_object_with_the_contracts_keys_in_order() {
         "eval_return_std",
         "eval_episodes",
         "eval_distinct",
+        "eval_metrics",
         "solved_at_step",
         "solved_at_s",
         "checkpoint",

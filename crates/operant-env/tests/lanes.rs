@@ -72,6 +72,12 @@ fn play(env: &dyn AnyEnv, make: &Make<'_>, steps: u64, first: u32, rows: usize) 
                 outputs.final_obs.iter().skip(row).step_by(rows).for_each(|&word| fold(hash, word));
                 fold(hash, outputs.returns[row].to_bits());
                 fold(hash, outputs.lengths[row]);
+                outputs
+                    .metrics
+                    .iter()
+                    .skip(row)
+                    .step_by(rows)
+                    .for_each(|metric| fold(hash, metric.to_bits()));
             }
         }
     }

@@ -54,6 +54,12 @@ fn compare(env: &dyn AnyEnv, world: &dyn AnyEnv, lanes: LaneWidth, steps: u64) {
             if a.ended(row) != [false; 2] {
                 let column = |obs: &[u32]| obs.iter().skip(row).step_by(ROWS).copied().collect::<Vec<_>>();
                 assert_eq!(column(&a.final_obs), column(&b.final_obs), "{name}: final observations");
+                if world.spec().metrics == spec.metrics {
+                    let of_row = |metrics: &[f32]| {
+                        bits(&metrics.iter().skip(row).step_by(ROWS).copied().collect::<Vec<_>>())
+                    };
+                    assert_eq!(of_row(&a.metrics), of_row(&b.metrics), "{name}: metrics of step {step}");
+                }
             }
         }
     }

@@ -100,6 +100,36 @@ fn a_snapshot_of_something_else_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn an_environment_measures_its_own_metrics_where_episodes_end() {
+    // A snake begins with a length of 3, and each reward of 1 makes it a cell longer.
+    let env = support::world("snake");
+    let of_threads = |threads| {
+        let mut backend = backend(env.clone(), &config(40), threads).expect("a good configuration");
+        let stats: Vec<_> = (0..4).map(|_| update(&mut *backend).metrics).collect();
+        (stats, backend.evaluate(0..21, 1, EvalActions::Sampled).expect("an evaluation"))
+    };
+    let (stats, evaluation) = of_threads(1);
+    for metrics in &stats {
+        let [length, unused @ ..] = metrics.env;
+        let expected = 3.0 + metrics.episodic_return;
+        assert!(
+            (length - expected).abs() < 1e-9 || length.is_nan() && expected.is_nan(),
+            "{length}, {expected}"
+        );
+        assert!(unused.iter().all(|x| x.is_nan()));
+    }
+    assert!(stats.iter().any(|metrics| metrics.env[0].is_finite()));
+    let lengths = evaluation.metrics.iter().map(|metrics| f64::from(metrics[0]) - 3.0);
+    assert!(lengths.eq(evaluation.returns.iter().copied()), "{evaluation:?}");
+    let (on_two, evaluation_on_two) = of_threads(2);
+    let bits = |stats: &[operant_metrics::Record]| {
+        stats.iter().map(|of| of.env.map(f64::to_bits)).collect::<Vec<_>>()
+    };
+    assert_eq!(bits(&stats), bits(&on_two));
+    assert_eq!(evaluation, evaluation_on_two);
+}
+
+#[test]
 fn evaluation_disturbs_nothing_and_repeats() {
     let config = config(17);
     let mut backend = backend(shared(CartPole::default()), &config, 2).expect("a good configuration");

@@ -63,13 +63,11 @@ impl RunMetrics {
             return Self::default();
         }
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        let metric = |(name, help): &(String, String)| Metric {
-            name: name.clone().leak(),
-            unit: "1",
-            kind: MetricKind::Gauge,
-            group: ENV_GROUP,
-            help: help.clone().leak(),
-            loss: None,
+        let metric = |(name, help): &(String, String)| {
+            let name = &*name.clone().leak();
+            let help = help.clone().leak();
+            // A monitor shows it with the losses.
+            Metric { name, unit: "1", kind: MetricKind::Gauge, group: ENV_GROUP, help, loss: Some(name) }
         };
         let make = || &*names.iter().map(metric).collect::<Vec<_>>().leak();
         let env = match known.get(&names) {

@@ -9,13 +9,14 @@ use numpy::{
     PyUntypedArray, PyUntypedArrayMethods,
 };
 use operant_env::{ActionSpace, AnyEnv, ObsSpace};
+use operant_learn::cpu::imitation::{Examples, FitSettings};
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 use operant_learn::{Config, PolicyTensor};
 use operant_run::config::Requested;
 use operant_run::{SavedPolicy, export};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBool, PyDict};
 
 use crate::arrays::bytes;
 use crate::batch::obs::is_small;
@@ -127,6 +128,54 @@ impl Policy {
         let saved = self.saved.with_tensors(&tensors?).map_err(|failed| error(&failed))?;
         let inference = self.inference.with_weights(saved.policy.clone());
         Ok(Policy::of(saved, inference, self.threads))
+    }
+
+    /// The same policy fitted to actions, `(N * components)`, and the mean loss of each epoch. `on_epoch` gets each loss; False ends it.
+    #[pyo3(signature = (obs, actions, action_mask, *, epochs, batch_size, learning_rate, max_grad_norm, seed, on_epoch))]
+    #[allow(clippy::too_many_arguments)] // the keywords of operant.fit
+    fn fitted<'py>(
+        &self,
+        py: Python<'py>,
+        obs: Vec<Bound<'py, PyAny>>,
+        actions: PyReadonlyArray1<'py, f32>,
+        action_mask: Option<PyReadonlyArrayDyn<'py, i8>>,
+        epochs: usize,
+        batch_size: usize,
+        learning_rate: f64,
+        max_grad_norm: f64,
+        seed: u64,
+        on_epoch: Option<Py<PyAny>>,
+    ) -> PyResult<(Self, Vec<f64>)> {
+        let (obs, _) = self.obs(&obs)?;
+        let legal = action_mask.as_ref().map(PyReadonlyArrayDyn::as_slice).transpose()?;
+        let examples = Examples { obs: obs.rows()?, actions: actions.as_slice()?, legal };
+        let settings = FitSettings { epochs, batch_size, learning_rate, max_grad_norm, seed };
+        let pool =
+            pool(self.threads).ok_or_else(|| PyRuntimeError::new_err("the system gives no more threads"))?;
+        let (mut losses, mut raised) = (Vec::new(), None);
+        let mut after = |loss: f64| {
+            losses.push(loss);
+            let goes_on = Python::attach(|py| -> PyResult<bool> {
+                py.check_signals()?;
+                let Some(on_epoch) = &on_epoch else { return Ok(true) };
+                let returned = on_epoch.call1(py, (loss,))?;
+                Ok(!returned.bind(py).is(PyBool::new(py, false)))
+            });
+            goes_on.unwrap_or_else(|error| {
+                raised = Some(error);
+                false
+            })
+        };
+        let fitted = guarded(|| {
+            let fitted = py.detach(|| self.inference.fitted(&pool, &examples, &settings, &mut after));
+            fitted.map_err(|failed| error(&failed.into()))
+        });
+        if let Some(raised) = raised {
+            return Err(raised);
+        }
+        let saved = SavedPolicy { is_changed: true, policy: fitted?, ..self.saved.clone() };
+        let inference = self.inference.with_weights(saved.policy.clone());
+        Ok((Policy::of(saved, inference, self.threads), losses))
     }
 
     /// Whether its arrays are no longer those of its checkpoint.

@@ -64,6 +64,16 @@ def make_steady(length: int = 5) -> Steady:
     return Steady(length)
 
 
+class Scored(Steady):
+    """It reports numbers of an episode where it ends."""
+
+    def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = super().step(action)
+        if terminated:
+            info |= {"is_success": True, "score": np.float32(self.t + 0.5), "word": "high"}
+        return obs, reward, terminated, truncated, info
+
+
 class OldReset(Steady):
     """The interface of gym before 0.26."""
 

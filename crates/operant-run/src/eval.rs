@@ -143,7 +143,6 @@ pub struct EvalResult {
     /// Distinct episodes among them.
     pub eval_distinct: usize,
     /// Means of the environment's own metrics, by name.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub eval_metrics: BTreeMap<String, f64>,
     /// The environment's options that differ from those of training, by name.
     pub changed_options: toml::Table,

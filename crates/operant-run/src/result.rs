@@ -36,7 +36,6 @@ pub struct RunResult {
     /// Distinct episodes among them: 1 for a deterministic policy in an environment with a fixed start.
     pub eval_distinct: usize,
     /// Means of the environment's own metrics over that evaluation, by name.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub eval_metrics: BTreeMap<String, f64>,
     /// Environment steps at the first evaluation that reached the threshold.
     pub solved_at_step: Option<u64>,

@@ -145,7 +145,7 @@ pub struct RowBuffers<const V: usize> {
 }
 
 impl<const V: usize> RowBuffers<V> {
-    fn new(trained: &TrainedPolicy) -> Self {
+    pub(super) fn new(trained: &TrainedPolicy) -> Self {
         let head = &trained.network.architecture.head;
         let mask_words = if trained.masked { head.mask_words() } else { 0 };
         let architecture = &trained.network.architecture;
@@ -216,7 +216,7 @@ impl<const V: usize> RowBuffers<V> {
     }
 
     /// Copies the masks of some rows, `(rows, choices)`, nonzero where a choice is legal.
-    fn read_legal(&mut self, legal: &[i8], choices: usize) {
+    pub(super) fn read_legal(&mut self, legal: &[i8], choices: usize) {
         for (row, legal) in legal.chunks_exact(choices).enumerate() {
             for (to, legal) in self.legal.iter_mut().zip(legal.chunks(32)) {
                 let word = legal.iter().rev().fold(0u32, |word, &x| word << 1 | u32::from(x != 0));
@@ -431,6 +431,19 @@ impl Inference {
         }
         for (row, (shift, scale)) in block.obs.iter_mut().zip(&self.obs_norm) {
             *row = row.map(|x| normalised(x, *shift, *scale, self.clip_obs));
+        }
+    }
+
+    /// Reads some rows, and normalises real numbers; packed observations stay packed.
+    pub(super) fn read_normalised<const V: usize>(
+        &self,
+        block: &mut RowBuffers<V>,
+        obs: ObsRows<'_>,
+        rows: core::ops::Range<usize>,
+    ) {
+        self.read(block, obs, rows);
+        if self.trained.network.architecture.packing.is_none() {
+            self.see(block);
         }
     }
 

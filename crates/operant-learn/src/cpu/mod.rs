@@ -4,6 +4,7 @@ mod backend;
 pub mod batch;
 mod footprint;
 pub mod gae;
+pub mod imitation;
 pub mod inference;
 pub mod network;
 pub(crate) mod rollout;

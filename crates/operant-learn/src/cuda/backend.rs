@@ -36,10 +36,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use operant_cuda::{
-    Buffer, Communicator, CommunicatorId, CudaError, Device, DeviceProperties, Event, Plain, Stream,
+    Buffer, Communicator, CommunicatorId, CudaError, Device, DeviceProperties, Event, Pinned, Plain, Stream,
 };
 use operant_env::{AnyEnv, running_words};
-use operant_metrics::Record;
+use operant_metrics::{MAX_ENV_METRICS, Record};
 
 use super::choice::{GpuOptions, Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
@@ -325,9 +325,9 @@ impl CudaBackend {
             true => Some(Overlap { learn: device.stream()?, taken: device.event()? }),
             false => None,
         };
-        let scene = rollout.scene_buffer().len();
+        let (scene, metrics) = (rollout.scene_buffer().len(), env.spec().metrics.len());
         let slots = (0..SLOTS)
-            .map(|_| Slot::new(allocator, device, local.devices, scene))
+            .map(|_| Slot::new(allocator, device, local.devices, metrics, scene))
             .collect::<Result<_, _>>()?;
         Ok(Self {
             env,
@@ -405,6 +405,9 @@ impl CudaBackend {
         play.record(&slot.started)?;
         rollout.roll()?;
         collect(link.as_ref(), play, rollout.totals(), &slot.memory.episodes)?;
+        if let (Some(own), Some(all)) = (rollout.metrics(), &slot.memory.metrics) {
+            collect(link.as_ref(), play, own, all)?;
+        }
         if recorded {
             slot.memory.scene.copy_from(play, rollout.scene_buffer())?;
         }
@@ -423,6 +426,9 @@ impl CudaBackend {
         side.wait(&slot.updated)?;
         slot.memory.report.read_into(side, &mut slot.to_report)?;
         slot.memory.episodes.read_into(side, &mut slot.to_episodes)?;
+        if let (Some(all), Some(to)) = (&slot.memory.metrics, &mut slot.to_metrics) {
+            all.read_into(side, to)?;
+        }
         if recorded {
             slot.memory.scene.read_into(side, &mut slot.to_scene)?;
         }
@@ -471,6 +477,7 @@ impl CudaBackend {
             Ok(f64::from(end.elapsed_ms(start)?) / 1e3)
         };
         let scene = if pending.recorded { 4 * slot.to_scene.len() } else { 0 };
+        let measured = slot.to_metrics.as_ref().map_or(Ok(Vec::new()), Pinned::to_vec)?;
         Ok(UpdateStats {
             ticket: pending.ticket,
             env_steps: (pending.ticket.0 + 1) * steps as u64,
@@ -488,7 +495,8 @@ impl CudaBackend {
                 time_rollout: seconds(&slot.rolled, &slot.started)?,
                 time_update: seconds(&slot.updated, &slot.updating)?,
                 bytes_h2d: 0.0,
-                bytes_d2h: (REPORT_BYTES * self.local.devices + scene) as f64,
+                bytes_d2h: (REPORT_BYTES * self.local.devices + scene + size_of_val(&measured[..])) as f64,
+                env: means(&measured, self.env.spec().metrics.len()),
                 ..UpdateReport::metrics(&reports, &self.config, pending.ticket.0)
             },
         })
@@ -536,6 +544,17 @@ fn all_episodes(of_gpus: &[EpisodeTotals]) -> EpisodeTotals {
         all.max = all.max.max(own.max);
     }
     all
+}
+
+/// The means of the environment's own metrics, from (devices, metrics) sums and counts; NaN where no episode reported it.
+fn means(measured: &[f64], metrics: usize) -> [f64; MAX_ENV_METRICS] {
+    let mut all = [[0.0; 2]; MAX_ENV_METRICS];
+    for of_device in measured.chunks_exact(2 * metrics.max(1)) {
+        for (all, own) in all.iter_mut().zip(of_device.as_chunks::<2>().0) {
+            *all = [all[0] + own[0], all[1] + own[1]];
+        }
+    }
+    all.map(|[sum, count]| sum / count)
 }
 
 /// The state of the environments of one GPU, one environment after the other.

@@ -118,7 +118,14 @@ impl Footprint {
             let own = self.overlap.then(|| allocator.alloc::<f32>(network.len())).transpose()?;
             let horizon = HorizonMemory::new(allocator, &horizon, if self.overlap { 2 } else { 1 })?;
             let slots: Vec<_> = (0..SLOTS)
-                .map(|_| SlotMemory::new(allocator, local.devices, horizon.scene.len()))
+                .map(|_| {
+                    SlotMemory::new(
+                        allocator,
+                        local.devices,
+                        kernel_env.spec.metrics.len(),
+                        horizon.scene.len(),
+                    )
+                })
                 .collect::<Result<_, _>>()?;
             Ok((own, UpdateMemory::new(allocator, &update)?, horizon, slots))
         });

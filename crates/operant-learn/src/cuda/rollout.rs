@@ -434,6 +434,11 @@ impl CudaRollout {
         if self.recording { Ok(Some(self.memory.scene.read(&self.stream)?)) } else { Ok(None) }
     }
 
+    /// Sums and counts of the environment's own metrics of those episodes, on the device.
+    pub(super) fn metrics(&self) -> Option<&Buffer<f64>> {
+        self.memory.metrics.as_ref().map(|[_, totals]| totals)
+    }
+
     /// The episodes that ended in the last rollout, on the device.
     pub(super) fn totals(&self) -> &Buffer<EpisodeTotals> {
         &self.memory.totals

@@ -14,15 +14,23 @@ pub const SLOTS: usize = 4;
 pub struct SlotMemory {
     pub report: Buffer<UpdateReport>,
     pub episodes: Buffer<EpisodeTotals>,
+    /// (devices, metrics): sums and counts of the environment's own metrics, if it has some.
+    pub metrics: Option<Buffer<f64>>,
     pub scene: Buffer<u32>,
 }
 
 impl SlotMemory {
-    /// Allocates memory for reports of all devices, with a scene of this many words.
-    pub fn new(allocator: &Allocator, devices: usize, scene: usize) -> Result<Self, CudaError> {
+    /// Allocates memory for reports of all devices, with this many metrics of the environment and words of a scene.
+    pub fn new(
+        allocator: &Allocator,
+        devices: usize,
+        metrics: usize,
+        scene: usize,
+    ) -> Result<Self, CudaError> {
         Ok(Self {
             report: allocator.alloc(devices)?,
             episodes: allocator.alloc(devices)?,
+            metrics: (metrics > 0).then(|| allocator.alloc(2 * metrics * devices)).transpose()?,
             scene: allocator.alloc(scene)?,
         })
     }
@@ -34,6 +42,7 @@ pub struct Slot {
     pub memory: SlotMemory,
     pub to_report: Pinned<UpdateReport>,
     pub to_episodes: Pinned<EpisodeTotals>,
+    pub to_metrics: Option<Pinned<f64>>,
     pub to_scene: Pinned<u32>,
     /// Events before and after the rollout, before and after the update, and after the copy to the host.
     pub started: Event,
@@ -44,17 +53,19 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Allocates memory for reports of all devices, with a scene of this many words.
+    /// Allocates memory for reports of all devices, with this many metrics of the environment and words of a scene.
     pub fn new(
         allocator: &Allocator,
         device: &Device,
         devices: usize,
+        metrics: usize,
         scene: usize,
     ) -> Result<Self, CudaError> {
         Ok(Self {
-            memory: SlotMemory::new(allocator, devices, scene)?,
+            memory: SlotMemory::new(allocator, devices, metrics, scene)?,
             to_report: device.pinned(devices)?,
             to_episodes: device.pinned(devices)?,
+            to_metrics: (metrics > 0).then(|| device.pinned(2 * metrics * devices)).transpose()?,
             to_scene: device.pinned(scene)?,
             started: device.event()?,
             rolled: device.event()?,

@@ -6,7 +6,7 @@ use operant_cuda::Device;
 use operant_env::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Step};
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 use operant_learn::algorithms::Algorithm;
-use operant_learn::cuda::GpuOptions;
+use operant_learn::cuda::{GpuOptions, Kernels, NetworkOptions};
 use operant_learn::{Backend, Config, CoreKind, EvalActions, LearnError, Snapshot, Tensor, cpu, cuda};
 use operant_metrics::METRICS;
 
@@ -105,10 +105,25 @@ fn early_updates_report_what_the_cpu_reports() {
     // One minibatch, since the devices number their samples differently and so shuffle them differently.
     let config =
         Config { norm_obs: false, norm_reward: false, num_minibatches: 1, num_steps: 64, ..config() };
-    let env = world("cartpole");
-    let mut gpu = on_gpu(&device, env.clone(), &config);
-    let mut cpu = cpu::backend(env, &config, 1).expect("a CPU");
+    for (name, kernels) in [("cartpole", Kernels::Auto), ("snake", Kernels::Auto), ("snake", Kernels::Gemm)] {
+        report_alike(&device, world(name), &config, kernels);
+    }
+}
+
+/// Compares what the first updates report.
+fn report_alike(device: &Device, env: Arc<dyn AnyEnv>, config: &Config, kernels: Kernels) {
+    let has_metrics = !env.spec().metrics.is_empty();
+    let network = NetworkOptions { kernels, ..NetworkOptions::default() };
+    let options = GpuOptions { network, ..GpuOptions::default() };
+    let mut gpu = cuda::backend(env.clone(), config, device, options).expect("a backend");
+    let mut cpu = cpu::backend(env, config, 1).expect("a CPU");
     for (gpu, cpu) in run(&mut *gpu, 4).iter().zip(run(&mut *cpu, 4)) {
+        // The means of numbers of which both devices have the same, in another order.
+        let close =
+            |(gpu, cpu): (&f64, &f64)| (gpu - cpu).abs() <= 1e-6 * cpu.abs() || gpu.is_nan() && cpu.is_nan();
+        let (on_gpu, on_cpu) = (gpu.metrics.env, cpu.metrics.env);
+        assert!(on_gpu.iter().zip(&on_cpu).all(close), "{on_gpu:?} on the GPU, {on_cpu:?} on the CPU");
+        assert_eq!(on_cpu[0].is_finite(), has_metrics && cpu.episodes > 0);
         assert_eq!(gpu.episodes, cpu.episodes);
         let both = gpu.metrics.values().into_iter().zip(cpu.metrics.values());
         for (metric, (gpu, cpu)) in

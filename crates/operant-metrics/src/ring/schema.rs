@@ -2,7 +2,7 @@
 //! newer trainer.
 
 use super::text;
-use crate::{METRICS, Metric, MetricKind, RunMetrics, position};
+use crate::{ENV_GROUP, METRICS, Metric, MetricKind, RunMetrics, position};
 
 /// Maximum number of metrics that a reader accepts.
 const MAX_METRICS: usize = 4096;
@@ -84,19 +84,24 @@ impl Schema {
         self.0.iter().position(|metric| metric.name == name)
     }
 
-    /// The metrics of a panel of losses, those of the group of losses first.
+    /// The metrics of a panel of losses: first those of the environment's own, then the group of losses.
     pub fn losses(&self) -> Vec<&MetricInfo> {
         let mut losses: Vec<_> = self.0.iter().filter(|metric| metric.loss.is_some()).collect();
-        losses.sort_by_key(|metric| metric.group != "losses");
+        losses.sort_by_key(|metric| match metric.group.as_str() {
+            ENV_GROUP => 0,
+            "losses" => 1,
+            _ => 2,
+        });
         losses
     }
 
-    /// A run's metrics as text, in which only `shown` are losses, or all of the table's if that is empty.
+    /// A run's metrics as text, in which only `shown` of the table are losses, or all if that is empty.
     pub(super) fn text_of(metrics: RunMetrics, shown: &[&str]) -> String {
+        let is_shown =
+            |metric: &Metric| shown.is_empty() || shown.contains(&metric.name) || metric.group == ENV_GROUP;
         let mut text = String::new();
         for metric in metrics.iter() {
-            let loss =
-                metric.loss.filter(|_| shown.is_empty() || shown.contains(&metric.name)).unwrap_or_default();
+            let loss = metric.loss.filter(|_| is_shown(metric)).unwrap_or_default();
             let fields = [metric.name, metric.unit, metric.kind.name(), metric.group, metric.help, loss];
             text.push_str(&fields.join("\t"));
             text.push('\n');

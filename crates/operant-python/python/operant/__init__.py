@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from operant._device import DeviceVectorEnv as DeviceVectorEnv
     from operant._device import make_vec as make_vec
     from operant._policy import Policy as Policy
+    from operant._policy import fit as fit
     from operant._policy import load as load
     from operant._single import Env as Env
     from operant._single import make as make
@@ -72,6 +73,7 @@ __all__ = [
     "build_info",
     "check_world",
     "envs",
+    "fit",
     "load",
     "load_world",
     "make",
@@ -95,7 +97,7 @@ _MODULES = {
     "_vector": ["VectorEnv"],
     "_train": ["Run", "resume", "runs", "train"],
     "_sweep": ["Sweep", "sweep"],
-    "_policy": ["Policy", "load"],
+    "_policy": ["Policy", "fit", "load"],
     "_collector": ["Collector", "Rollout"],
     "_trace": ["Bool", "Float", "Int", "TraceError", "Uint"],
     "_world": ["World", "load_world", "world"],

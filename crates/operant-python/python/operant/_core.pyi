@@ -118,6 +118,19 @@ class Policy:
     def metadata(self) -> str: ...
     def tensors(self) -> list[tuple[str, list[int], NDArray[np.float32]]]: ...
     def with_tensors(self, tensors: list[tuple[str, list[int], NDArray[np.float32]]]) -> Policy: ...
+    def fitted(
+        self,
+        obs: list[NDArray[Any]],
+        actions: NDArray[np.float32],
+        action_mask: NDArray[np.int8] | None,
+        *,
+        epochs: int,
+        batch_size: int,
+        learning_rate: float,
+        max_grad_norm: float,
+        seed: int,
+        on_epoch: Any,
+    ) -> tuple[Policy, list[float]]: ...
     @property
     def is_changed(self) -> bool: ...
     @property

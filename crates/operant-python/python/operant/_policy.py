@@ -6,7 +6,7 @@ import json
 import os
 import secrets
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -286,6 +286,14 @@ class Policy:
         arrays = {str(name): _array(value) for name, value in state.items()}
         self._core = self._core.with_tensors([(name, list(a.shape), a.reshape(-1)) for name, a in arrays.items()])
 
+    def _fit(self, obs: Any, actions: Any, action_mask: Any | None, **settings: Any) -> NDArray[np.float64]:
+        batch, count, is_one = self._batch(obs)
+        if is_one or not count:
+            raise ValueError("obs: expected several observations, (N, ...)")
+        numbers = _translate.engine_actions(self._action_space, actions, count)
+        self._core, losses = self._core.fitted(batch, numbers, self._mask(action_mask, count), **settings)
+        return np.array(losses)
+
     def to_torch(self) -> ActorCritic:
         """The policy as a `torch.nn.Module`, with normalisation and bounds. Needs PyTorch."""
         try:
@@ -424,6 +432,65 @@ def _checked(label: str, value: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value <= most:
         raise ValueError(f"{label}: expected a whole number from 0 to {most}, got {value!r}")
     return int(value)
+
+
+def fit(
+    policy: Policy,
+    obs: Any,
+    actions: Any,
+    *,
+    action_mask: Any | None = None,
+    epochs: int = 10,
+    batch_size: int = 256,
+    learning_rate: float = 1e-3,
+    max_grad_norm: float = 0.5,
+    seed: int = 0,
+    on_epoch: Callable[[float], object] | None = None,
+) -> NDArray[np.float64]:
+    """Fits a policy to actions that were taken at observations (behaviour cloning), by maximum likelihood with Adam.
+
+        policy = operant.Policy.new("cartpole")
+        operant.fit(policy, obs, actions, epochs=20)         # demonstrations: arrays of observations and of actions
+        run = operant.train("cartpole", init_from=policy)    # goes on from there
+
+    Only the parts of the network that choose actions learn. The normalisation of observations stays, and values are not fitted. The result
+    depends on the seed, and not on the number of threads.
+
+    Args:
+        policy: The policy, which is changed. It has no memory and was not trained with PQN.
+        obs: Observations, `(N, ...)`, as for `policy(obs)`.
+        actions: Actions as the environment takes them, `(N, ...)`.
+        action_mask: `(N, choices)`, 1 where a choice was legal, for environments with illegal actions.
+        epochs: Passes over the examples.
+        batch_size: Examples of a minibatch.
+        learning_rate: Step size of Adam.
+        max_grad_norm: Norm to which gradients are clipped.
+        seed: Seed of the order of examples.
+        on_epoch: Called after each epoch with its mean loss; fitting ends where it returns False.
+
+    Returns:
+        The mean loss of each epoch, -ln of the probability (density) of an action, in nats.
+
+    Raises:
+        ValueError, TypeError: An argument cannot be used, or the loss became infinite; the policy is as it was.
+    """
+    for name, value in {"epochs": epochs, "batch_size": batch_size}.items():
+        if _checked(name, value, 2**32 - 1) == 0:
+            raise ValueError(f"{name}: expected a whole number from 1, got 0")
+    for name, number in {"learning_rate": learning_rate, "max_grad_norm": max_grad_norm}.items():
+        if not (isinstance(number, (int, float)) and 0 < number < float("inf")):
+            raise ValueError(f"{name}: expected a number above 0, got {number!r}")
+    return policy._fit(
+        obs,
+        actions,
+        action_mask,
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        max_grad_norm=max_grad_norm,
+        seed=_checked("seed", seed, 2**64 - 1),
+        on_epoch=on_epoch,
+    )
 
 
 # One declaration: to load a policy is to make one of the class.

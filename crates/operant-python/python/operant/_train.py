@@ -48,6 +48,7 @@ class Result(TypedDict):
     eval_return_std: float | None
     eval_episodes: int
     eval_distinct: int
+    eval_metrics: dict[str, float]
     solved_at_step: int | None
     solved_at_s: float | None
     checkpoint: str | None
@@ -69,6 +70,7 @@ class Evaluation(TypedDict):
     eval_actions: Literal["greedy", "sampled"]
     eval_episodes: int
     eval_distinct: int
+    eval_metrics: dict[str, float]
     changed_options: dict[str, float | str]
     solved: bool | None
 

@@ -112,6 +112,33 @@ def own_actions(space: Space, numbers: Array) -> Any:
     return put_together(space, iter(values))
 
 
+def engine_actions(space: Space, actions: Any, count: int) -> NDArray[np.float32]:
+    """The inverse of `own_actions`, flat.
+
+    Raises:
+        TypeError, ValueError: The actions are not `count` of the space.
+    """
+    columns = []
+    for array, value in zip(arrays_of(space), taken_apart(space, actions, "actions"), strict=True):
+        given, size = np.asarray(value), size_of(array)
+        if given.shape != (count, *array["shape"]) and given.shape != (count, size):
+            raise ValueError(f"actions: expected shape {(count, *array['shape'])}, got {given.shape}")
+        given = given.reshape(count, size)
+        if array["type"] != "Box":
+            if given.dtype.kind not in "iub":
+                raise TypeError(f"actions: expected whole numbers, got {given.dtype}")
+            given = given.astype(np.int64) - np.array(array.get("start") or 0, np.int64).reshape(-1)
+            is_wrong = (given < 0) | (given >= np.array(array["n"], np.int64).reshape(-1))
+        else:
+            given = given.astype(np.float32)
+            is_wrong = ~np.isfinite(given)
+        if is_wrong.any():
+            row, component = np.argwhere(is_wrong)[0].tolist()
+            raise ValueError(f"actions: row {row} has {np.asarray(value).reshape(count, size)[row, component]}, which is not in the space")
+        columns.append(given.astype(np.float32))
+    return np.concatenate(columns, axis=1).reshape(-1)
+
+
 def row_of(space: Space, actions: Any, row: int) -> Any:
     """One of several actions: an index is a number of NumPy, any other one an array."""
     arrays = zip(arrays_of(space), taken_apart(space, actions, "actions"), strict=True)

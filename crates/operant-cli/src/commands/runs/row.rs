@@ -107,7 +107,7 @@ impl RunRow {
             eval_return_std: result.and_then(|result| result.eval_return_std),
             eval_episodes: result.map(|result| result.eval_episodes),
             eval_distinct: result.map(|result| result.eval_distinct),
-            eval_metrics: result.map(|result| &result.eval_metrics).filter(|metrics| !metrics.is_empty()),
+            eval_metrics: result.map(|result| &result.eval_metrics),
             solved_at_step: self.solved_at_step(),
             solved_at_s: result.and_then(|result| result.solved_at_s),
             updates: result.map(|result| result.updates),
@@ -143,7 +143,6 @@ pub struct Json<'a> {
     eval_return_std: Option<f64>,
     eval_episodes: Option<usize>,
     eval_distinct: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     eval_metrics: Option<&'a BTreeMap<String, f64>>,
     solved_at_step: Option<u64>,
     solved_at_s: Option<f64>,

@@ -184,6 +184,17 @@ impl Learner {
         batch: &Batch,
         update: u64,
     ) -> Result<UpdateStats, LearnError> {
+        self.update_by(self.config.algorithm.declaration().update, state, batch, update)
+    }
+
+    /// As [`Learner::update`], with another update than that of the configuration's algorithm.
+    pub(crate) fn update_by(
+        &mut self,
+        epochs: Update,
+        state: &mut LearnerState,
+        batch: &Batch,
+        update: u64,
+    ) -> Result<UpdateStats, LearnError> {
         assert_eq!(batch.layout(), &self.layout, "the batch has the layout of another network");
         assert!(
             batch.len() <= self.config.num_envs * self.config.num_steps,
@@ -208,8 +219,7 @@ impl Learner {
         };
         let Self { config, network, policy, workers, chunks, gradient, moments, .. } = self;
         let Self { group, timer, waiting, balance, .. } = self;
-        let algorithm = config.algorithm.declaration();
-        (algorithm.update)(&mut Learning {
+        epochs(&mut Learning {
             config,
             batch,
             network,

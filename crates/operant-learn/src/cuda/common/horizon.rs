@@ -13,6 +13,9 @@ use crate::sample::SampleLayout;
 /// Initial count of a running statistic, as in Gymnasium.
 const FIRST_COUNT: f64 = 1e-4;
 
+/// Most warps of a block.
+const MAX_WARPS: usize = 32;
+
 /// Sizes of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HorizonSizes {
@@ -32,6 +35,8 @@ pub struct HorizonSizes {
     pub norms: usize,
     /// Whether rewards are among them, the last.
     pub norm_reward: bool,
+    /// The environment's own metrics.
+    pub metrics: usize,
     /// Blocks of the launch that merges sums.
     pub blocks: usize,
     /// Devices of the run.
@@ -52,6 +57,7 @@ impl HorizonSizes {
             log_std: network.log_std.map_or(0, |_| network.policy_outputs()),
             norms: norms_of(network, &local.run),
             norm_reward: local.run.norm_reward,
+            metrics: kernel_env.spec.metrics.len(),
             blocks,
             devices: local.devices,
             first_environment: local.rank * local.num_envs,
@@ -66,6 +72,11 @@ impl HorizonSizes {
     /// Words of all samples, and of the states that sequences began with.
     pub fn sample_words(&self) -> usize {
         self.steps().saturating_mul(self.sample_stride).saturating_add(self.first_states)
+    }
+
+    /// Numbers of the environment's own metrics that the warps of the launch merge: sums and counts.
+    pub fn metric_partials(&self) -> usize {
+        2 * self.metrics * self.blocks * MAX_WARPS
     }
 
     /// Words of the scene: environment 0 before each step, the flags and the return after it.
@@ -130,6 +141,10 @@ operant_cuda::params! {
         partials: writes [EpisodeTotals; of.blocks],
         /// (1): the episodes that ended.
         totals: writes [EpisodeTotals; 1],
+        /// (warps, metrics): sums and counts of the environment's own metrics.
+        metric_partials: writes_any [f64 as double2; of.metric_partials()],
+        /// (metrics): those of all episodes that ended.
+        metric_totals: writes_any [f64 as double2; 2 * of.metrics],
         /// (1): the global step.
         clock: writes [u64; 1],
         /// (1): zero.
@@ -169,6 +184,8 @@ pub struct HorizonMemory {
     pub norms: Option<NormMemory>,
     partials: Buffer<EpisodeTotals>,
     pub totals: Buffer<EpisodeTotals>,
+    /// Partial sums and totals of the environment's own metrics, if it has some.
+    pub metrics: Option<[Buffer<f64>; 2]>,
     pub clock: Buffer<u64>,
     pub ticket: Buffer<u32>,
     pub scene: Buffer<u32>,
@@ -203,6 +220,10 @@ impl HorizonMemory {
             norms,
             partials: allocator.alloc(of.blocks)?,
             totals: allocator.alloc(1)?,
+            metrics: match of.metrics {
+                0 => None,
+                metrics => Some([allocator.alloc(of.metric_partials())?, allocator.alloc(2 * metrics)?]),
+            },
             clock: allocator.alloc(1)?,
             ticket: allocator.alloc(1)?,
             scene: allocator.alloc(of.scene_words())?,
@@ -254,6 +275,8 @@ impl HorizonMemory {
             },
             partials: &self.partials,
             totals: &self.totals,
+            metric_partials: self.metrics.as_ref().map(|[partials, _]| partials),
+            metric_totals: self.metrics.as_ref().map(|[_, totals]| totals),
             clock: &self.clock,
             ticket: &self.ticket,
             scene: recording.then_some(&self.scene),

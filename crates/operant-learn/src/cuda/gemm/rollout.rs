@@ -77,6 +77,11 @@ impl GemmRolloutSizes {
         self.max_truncations.saturating_mul(self.states)
     }
 
+    /// Words of an environment's statistics of episodes.
+    fn episode_words(&self) -> usize {
+        EPISODE_WORDS + 2 * self.horizon.metrics
+    }
+
     fn sum_words(&self) -> usize {
         2 * self.horizon.norms.max(1)
     }
@@ -90,7 +95,7 @@ operant_cuda::params! {
     ], blocks of.horizon.blocks.max(of.states.div_ceil(THREADS)), {
         horizon: part [HorizonParams, &of.horizon],
         /// (N): episodes of this rollout so far.
-        episodes: writes [u32; EPISODE_WORDS * of.horizon.num_envs],
+        episodes: writes [u32; of.episode_words() * of.horizon.num_envs],
         /// (N): sums of what is normalised.
         sums: writes [f32; of.sum_words() * of.horizon.num_envs],
         /// (N, row): what the network reads.
@@ -162,7 +167,7 @@ impl GemmPolicyMemory {
             obs: GemmMatrix::new(allocator, gemm_layout, n.saturating_mul(gemm_layout.obs_row()))?,
             final_obs: allocator.alloc((of.max_truncations * of.obs_words).saturating_mul(n))?,
             truncated_at: allocator.alloc(of.max_truncations.saturating_mul(n))?,
-            episodes: allocator.alloc(EPISODE_WORDS.saturating_mul(n))?,
+            episodes: allocator.alloc(of.episode_words().saturating_mul(n))?,
             sums: allocator.alloc(of.sum_words().saturating_mul(n))?,
             states: if of.states > 0 { Some(states()?) } else { None },
             indices: if of.indices > 0 { Some(indices()?) } else { None },

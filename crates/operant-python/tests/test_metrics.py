@@ -1,0 +1,98 @@
+"""Metrics of the environment's own: worlds in Python, Gymnasium environments, built-in worlds."""
+
+import json
+
+import gymnasium
+import numpy as np
+import pytest
+import test_train
+
+import operant
+from operant import math as om
+
+spaces = gymnasium.spaces
+place = test_train.place
+
+
+def short(env, num_envs, **settings):
+    return operant.train(env, **{"num_envs": num_envs, "total_timesteps": num_envs * 64, "num_steps": 16, "eval_episodes": 10, **settings})
+
+
+@operant.world(name="flip", observation_space=spaces.Box(0, 10, (1,)), action_space=spaces.Discrete(2), max_episode_steps=6)
+class Flip:
+    """The first step ends the episode with action 1, otherwise it lasts 6 steps."""
+
+    t: operant.Uint
+
+    def reset(self, draws):
+        return self.State(t=0)
+
+    def step(self, s, action, draws):
+        s.t = s.t + 1
+        return s, om.where(action == 1, 1.0, 0.0), action == 1
+
+    def observe(self, s):
+        return [s.t]
+
+    def metrics(self, s, reward, terminated):
+        return {"success": terminated, "last_step": s.t, "last_reward": reward * 2}
+
+
+def with_metrics(measure):
+    """The world with another `metrics`."""
+    return operant.world(
+        name="flip", observation_space=spaces.Box(0, 10, (1,)), action_space=spaces.Discrete(2), max_episode_steps=6
+    )(type("Flip", (Flip,), {"metrics": measure, "__annotations__": {"t": operant.Uint}}))
+
+
+def test_a_world_measures_its_episodes(place):
+    records = []
+    run = short(Flip, 32, on_update=records.append)
+    curve = run.metrics()
+    assert curve.dtype.names[-3:] == ("success", "last_step", "last_reward")
+    ended = curve["episodes"] > np.concatenate([[0], curve["episodes"][:-1]])
+    assert ended.all() and (0 < curve["success"]).all() and (curve["success"] <= 1).all()
+    # What the return and the length say about the same episodes.
+    np.testing.assert_allclose(curve["success"], curve["episodic_return"], rtol=1e-6)
+    np.testing.assert_allclose(curve["last_step"], curve["episodic_length"], rtol=1e-6)
+    np.testing.assert_allclose(curve["last_reward"], 2 * curve["episodic_return"], rtol=1e-6)
+    assert [record["last_step"] for record in records] == curve["last_step"].tolist()
+    result = json.loads((run.dir / "result.json").read_text())
+    assert set(result["eval_metrics"]) == {"success", "last_step", "last_reward"}
+    assert result["eval_metrics"]["success"] == pytest.approx(result["eval_return_mean"])
+    assert run.eval(episodes=10)["eval_metrics"] == result["eval_metrics"]
+
+
+@pytest.mark.parametrize(("returned", "says"), [
+    ({"sps": 1.0}, "every run has a metric of that name"),
+    ({"run": 1.0}, "another meaning in JSON"),
+    ({"Success": 1.0}, "lower-case letters"),
+    ({f"m{k}": 1.0 for k in range(9)}, "9 metrics; 8 are possible"),
+    ({"success": "yes"}, "returns 'yes' for success"),
+    ({}, "returns a dictionary of numbers"),
+    (1.0, "returns a dictionary of numbers"),
+])  # fmt: skip
+def test_mistakes_in_metrics_are_named(place, returned, says):
+    with pytest.raises((TypeError, ValueError, operant.TraceError), match=says):
+        short(with_metrics(lambda self, s, reward, terminated: returned), 16)
+
+
+def test_gymnasium_environments_report_what_info_has(place):
+    metrics = {"metrics": ["is_success", "score", "never"]}
+    run = short("gym_envs:Scored", 4, env_options=metrics)
+    curve = run.metrics()
+    assert curve.dtype.names[-3:] == ("is_success", "score", "never")
+    assert (curve["is_success"] == 1).all() and np.isnan(curve["never"]).all()
+    # The score is the length of the episode and a half.
+    np.testing.assert_allclose(curve["score"], curve["episodic_length"] + 0.5)
+    assert json.loads((run.dir / "result.json").read_text())["eval_metrics"] == {"is_success": 1.0, "score": 10.5}
+    with pytest.raises(RuntimeError, match=r"info\['word'\] is 'high', not a number"):
+        short("gym_envs:Scored", 4, env_options={"metrics": "word"})
+    with pytest.raises(ValueError, match="every run has a metric of that name"):
+        short("gym_envs:Scored", 4, env_options={"metrics": "sps"})
+
+
+def test_built_in_worlds_have_metrics(place):
+    run = short("snake", 16, total_timesteps=16 * 128 * 2, num_steps=128)
+    curve = run.metrics()
+    np.testing.assert_allclose(curve["length"], 3 + curve["episodic_return"], rtol=1e-6)
