@@ -7,7 +7,9 @@ use operant_env::{ActionSpace, AnyEnv, Env, EnvSpec, ObsSpace, Scene, Step};
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::{GpuOptions, Kernels, NetworkOptions};
-use operant_learn::{Backend, Config, CoreKind, EvalActions, LearnError, Snapshot, Tensor, cpu, cuda};
+use operant_learn::{
+    Backend, Config, CoreKind, EvalActions, LearnError, Precision, Snapshot, Tensor, cpu, cuda,
+};
 use operant_metrics::METRICS;
 
 use crate::support::gpu::{device, little_device, stand_in};
@@ -113,7 +115,7 @@ fn early_updates_report_what_the_cpu_reports() {
 /// Compares what the first updates report.
 fn report_alike(device: &Device, env: Arc<dyn AnyEnv>, config: &Config, kernels: Kernels) {
     let has_metrics = !env.spec().metrics.is_empty();
-    let network = NetworkOptions { kernels, ..NetworkOptions::default() };
+    let network = NetworkOptions { precision: Precision::F32, kernels };
     let options = GpuOptions { network, ..GpuOptions::default() };
     let mut gpu = cuda::backend(env.clone(), config, device, options).expect("a backend");
     let mut cpu = cpu::backend(env, config, 1).expect("a CPU");
