@@ -103,7 +103,8 @@ impl Operant {
 
     /// Trains shortly with `--device auto`, and returns its line about the device.
     fn trains_on_cpu(&self) -> String {
-        let mut args = vec!["train", "cartpole", "--device", "auto", "--steps", "1280", "--name", "short"];
+        let mut args =
+            vec!["train", "cartpole", "-v", "--device", "auto", "--steps", "1280", "--name", "short"];
         args.extend(SMALL);
         args.extend(["--set", "ring=false", "--json"]);
         let finished = self.run(&args, "");
@@ -340,7 +341,7 @@ fn auto_uses_a_gpu_with_its_preset_or_the_cpu_with_its_own() {
     }
     let train = |more: &[&str]| {
         let sets = ["--json", "--set", "ring=false", "--set", "eval_episodes=5"];
-        let finished = operant.run(&[&["train", "cartpole"], more, &sets].concat(), "");
+        let finished = operant.run(&[&["train", "cartpole", "-v"], more, &sets].concat(), "");
         assert_eq!(finished.code, Some(0), "{finished:#?}");
         let device = finished.stderr.lines().find(|line| line.starts_with("device: ")).map(str::to_owned);
         (finished.json(), device.unwrap_or_default())
@@ -404,7 +405,8 @@ fn auto_uses_a_gpu_with_its_preset_or_the_cpu_with_its_own() {
     // Each run keeps its device.
     let sets = ["--set", "ring=false", "--set", "memory_fraction=0.9", "--json"];
     let resume = |run: &str, steps: &str| {
-        let finished = operant.run(&[&["train", "--resume", run, "--steps", steps], &sets[..]].concat(), "");
+        let finished =
+            operant.run(&[&["train", "-v", "--resume", run, "--steps", steps], &sets[..]].concat(), "");
         assert_eq!(finished.code, Some(0), "{finished:#?}");
         (finished.json()["device"].clone(), finished.stderr)
     };
@@ -448,7 +450,7 @@ fn a_policy_with_memory_trains_and_resumes_on_a_gpu() {
     let Some(operant) = Operant::with_stand_in("memory on a GPU") else { return };
     let train = |more: &[&str]| {
         let sets = ["--json", "--set", "ring=false", "--set", "eval_episodes=2"];
-        let finished = operant.run(&[&["train"], more, &sets].concat(), "");
+        let finished = operant.run(&[&["train", "-v"], more, &sets].concat(), "");
         assert_eq!(finished.code, Some(0), "{finished:#?}");
         finished
     };
@@ -471,7 +473,7 @@ fn a_policy_with_memory_trains_and_resumes_on_a_gpu() {
 fn an_unwritable_cache_is_reported_and_costs_only_time() {
     let Some(operant) = Operant::with_stand_in("a cache that cannot be written") else { return };
     let operant = operant.with("OPERANT_CACHE_DIR", "/proc/nope");
-    let mut args = vec!["train", "cartpole", "--device", "cuda", "--steps", "640", "--name", "slow"];
+    let mut args = vec!["train", "cartpole", "-v", "--device", "cuda", "--steps", "640", "--name", "slow"];
     args.extend(SMALL);
     args.extend(["--set", "ring=false"]);
     let finished = operant.run(&args, "");

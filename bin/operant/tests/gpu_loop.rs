@@ -140,8 +140,9 @@ fn the_device_chooses_the_number_of_environments() {
     ];
     let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
     let steps = (100 * 8 * 40).to_string();
-    let args =
-        ["train", "cartpole", "--device", "cuda", "--envs", "auto", "--steps", &steps, "--name", "many"];
+    let args = [
+        "train", "cartpole", "-v", "--device", "cuda", "--envs", "auto", "--steps", &steps, "--name", "many",
+    ];
     let finished = machine.run(&[&args[..], &sets].concat());
     assert_eq!(finished.code, Some(0), "{finished:#?}");
     let message =

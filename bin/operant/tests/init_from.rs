@@ -71,7 +71,7 @@ fn what_cannot_begin_with_weights_is_refused_before_training() {
     refused(&other, &[&parts[..], &["where: --set"]].concat());
     refused(&[&other[..], &["--detach"]].concat(), &parts);
     let pqn = ["--init-from", "first", "--algorithm", "pqn"];
-    refused(&pqn, &["algorithm = \"pqn\" cannot begin", "algorithm = \"ppo\"", "where: --algorithm"]);
+    refused(&pqn, &["algorithm = \"pqn\" does not match", "algorithm = \"ppo\"", "where: --algorithm"]);
     place
         .operant(&["train", "--resume", "first", "--init-from", "first"])
         .assert_error(2, &["continues with its own weights", "where: --init-from"]);

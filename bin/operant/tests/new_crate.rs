@@ -22,6 +22,7 @@ fn invalid_requests_are_refused_and_nothing_is_written() {
         (vec!["new", "there"], "it exists already"),
         (vec!["new", "2d"], "not a valid crate name"),
         (vec!["new", "fn"], "\"fn\" cannot be the name of a crate"),
+        (vec!["new", "cartpole"], "cartpole is an environment of operant already"),
         (vec!["new", "operant"], "\"operant\" cannot be the name of a crate"),
         (
             vec!["new", "mine", "--operant", nowhere.to_str().expect("UTF-8")],
@@ -42,10 +43,10 @@ fn invalid_requests_are_refused_and_nothing_is_written() {
 /// A crate written by `operant new`, with this workspace's profile and locked versions, so that its dependencies are
 /// built already.
 fn generated(place: &Sandbox) -> PathBuf {
-    let made = place.operant(&["new", "mine"]);
+    let made = place.operant(&["new", "lamplighter"]);
     assert_eq!(made.code, Some(0), "{made:#?}");
-    assert!(made.stdout.contains("cargo run --release -- train gridworld"), "{made:#?}");
-    let dir = place.path().join("mine");
+    assert!(made.stdout.contains("cargo run --release -- train lamplighter"), "{made:#?}");
+    let dir = place.path().join("lamplighter");
     let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("a manifest");
     let workspace: toml::Table = workspace.parse().expect("TOML");
     let profiles = workspace["profile"].as_table().expect("profiles");
@@ -78,7 +79,7 @@ fn cargo(dir: &Path, args: &[&str]) {
 /// The crate's own command.
 fn mine(place: &Sandbox, args: &[&str]) -> Command {
     let operant = place.command(&[]);
-    let program = Path::new(env!("CARGO_BIN_EXE_operant")).with_file_name("mine");
+    let program = Path::new(env!("CARGO_BIN_EXE_operant")).with_file_name("lamplighter");
     let mut command = Command::new(program);
     command.args(args).current_dir(place.path()).stdin(Stdio::null()).env_clear();
     command.envs(std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("OPERANT_")));
@@ -104,16 +105,16 @@ fn a_generated_crate_has_every_command() {
     cargo(&dir, &["build"]);
 
     // It learns.
-    let result = json(&run(&place, &["train", "gridworld", "--name", "whole", "--json"]));
+    let result = json(&run(&place, &["train", "lamplighter", "--name", "whole", "--json"]));
     assert_eq!(
         (&result["env"], &result["solved_at_step"].is_u64()),
-        (&"gridworld".into(), &true),
+        (&"lamplighter".into(), &true),
         "{result}"
     );
 
     // Stopped by another process of the same program, and resumed.
     let long =
-        ["train", "gridworld", "--name", "halved", "--steps", "4000000000", "--set", "eval_episodes=10"];
+        ["train", "lamplighter", "--name", "halved", "--steps", "4000000000", "--set", "eval_episodes=10"];
     let mut endless = mine(&place, &long);
     let mut child = endless.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     place.guard(&child);
@@ -134,14 +135,17 @@ fn a_generated_crate_has_every_command() {
     let evaluated = json(&run(&place, &["eval", "whole", "--json"]));
     assert!(evaluated["eval_return_mean"].as_f64().is_some_and(|mean| mean >= 0.9), "{evaluated}");
     let shown = run(&place, &["monitor", "whole", "--once"]);
-    assert!(shown.stdout.contains("gridworld") && shown.stdout.contains("finished"), "{shown:#?}");
-    assert!(run(&place, &["emit", "gridworld"]).stdout.contains("void env_step("));
-    assert!(run(&place, &["config", "gridworld"]).stdout.contains("# preset gridworld"));
+    assert!(shown.stdout.contains("lamplighter") && shown.stdout.contains("finished"), "{shown:#?}");
+    assert!(run(&place, &["emit", "lamplighter"]).stdout.contains("void env_step("));
+    assert!(run(&place, &["config", "lamplighter"]).stdout.contains("# preset lamplighter"));
     let listed = run(&place, &["envs", "--json"]).stdout;
-    assert!(listed.contains("\"gridworld\"") && listed.contains("\"cartpole\""), "{listed}");
+    assert!(listed.contains("\"lamplighter\"") && listed.contains("\"cartpole\""), "{listed}");
     let rows =
-        run(&place, &["bench", "env", "--env", "gridworld", "--envs", "64", "--budget", "0.2", "--json"]);
-    assert_eq!(json(&rows)["env"], "gridworld");
-    let unknown = run(&place, &["train", "gridwrld"]);
-    assert!(unknown.code == Some(2) && unknown.stderr.contains("did you mean \"gridworld\""), "{unknown:#?}");
+        run(&place, &["bench", "env", "--env", "lamplighter", "--envs", "64", "--budget", "0.2", "--json"]);
+    assert_eq!(json(&rows)["env"], "lamplighter");
+    let unknown = run(&place, &["train", "lamplihter"]);
+    assert!(
+        unknown.code == Some(2) && unknown.stderr.contains("did you mean \"lamplighter\""),
+        "{unknown:#?}"
+    );
 }

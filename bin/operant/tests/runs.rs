@@ -94,7 +94,26 @@ fn results_go_to_stdout_and_progress_to_stderr() {
     );
     assert!(plain.stderr.contains("100%"), "{plain:#?}");
     assert!(plain.stderr.lines().count() < 20, "a pipe gets a few lines: {plain:#?}");
-    assert_eq!(train(&place, &["--quiet"]).stderr, "");
+    assert_eq!(train(&place, &["-q"]).stderr, "");
+}
+
+#[test]
+fn a_run_begins_with_two_lines_and_verbose_has_the_others_of_the_log() {
+    let place = Sandbox::new();
+    let lines = |more: &[&str]| {
+        let begun = train(&place, &[&["--set", "threads=1", "--set", "ring=false"], more].concat()).stderr;
+        begun.lines().filter(|line| !line.contains('%')).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let few = lines(&["--name", "few"]);
+    let what = "cartpole with PPO on cpu with 1 thread: 8 envs x 16 steps, seed 1";
+    assert_eq!(few, [what, "`operant monitor few` watches it"], "{few:#?}");
+    let all = lines(&["--name", "all", "-v"]);
+    let log = std::fs::read_to_string(place.path().join("runs/few/operant.log")).expect("the log");
+    for part in ["in runs/", ": cartpole under its preset, on cpu", "plan: 1 thread"] {
+        assert!(log.contains(part) && all.iter().any(|line| line.contains(part)), "{part}: {all:#?} {log}");
+    }
+    let resumed = place.operant(&["train", "--resume", "few", "--steps", "4096"]).stderr;
+    assert!(resumed.starts_with(&format!("{what}, from step ")), "{resumed}");
 }
 
 #[test]

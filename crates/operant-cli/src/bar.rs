@@ -18,7 +18,7 @@ impl Bar {
             return Bar(None);
         }
         let bar = ProgressBar::with_draw_target(Some(Self::WHOLE), ProgressDrawTarget::stderr_with_hz(10));
-        if let Ok(style) = ProgressStyle::with_template("{bar:32} {percent:>3}%  {msg}") {
+        if let Ok(style) = ProgressStyle::with_template("{bar:32.cyan} {percent:>3}%  {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
         Bar(Some(bar))

@@ -28,7 +28,8 @@ pub fn explain(error: clap::Error, has_settings: bool) -> clap::Error {
     let Some(text @ ContextValue::String(word)) = error.get(given) else { return error };
     let is_of_other = error.kind() == ErrorKind::UnknownArgument && !has_settings;
     let Some(hint) = hint(word).filter(|_| !is_of_other) else { return error };
-    let mut explained = clap::Error::new(error.kind());
+    let mut explained =
+        clap::Error::new(error.kind()).with_cmd(&<crate::Cli as clap::CommandFactory>::command());
     explained.insert(given, text.clone());
     explained.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     if let Some(usage) = error.get(ContextKind::Usage) {

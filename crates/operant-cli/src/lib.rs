@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bar;
+mod colour;
 mod commands;
 mod complete;
 mod daemon;
@@ -31,8 +32,11 @@ pub use commands::ray;
 
 /// Trains reinforcement-learning agents with PPO or PQN on CPUs and NVIDIA GPUs.
 #[derive(Debug, Parser)]
-#[command(name = "operant", version, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "operant", version, max_term_width = 100, styles = colour::STYLES, after_help = AFTER_HELP)]
 struct Cli {
+    /// Colours of what is printed [default: auto]; NO_COLOR and CLICOLOR_FORCE count too
+    #[arg(long, global = true, value_name = "WHEN", hide_default_value = true, default_value_t)]
+    color: colour::When,
     #[command(subcommand)]
     command: Command,
 }
@@ -46,6 +50,7 @@ Examples:
                                   many runs; operant report SWEEP compares them
   operant monitor                 watch the runs that train now
   operant runs                    list runs; operant show RUN shows one
+  operant note RUN TEXT           write a note about it; tag RUN TAG tags it
   operant stop RUN                end it with a checkpoint; pause RUN pauses it
   operant resume RUN              continue it, paused or ended
   operant eval RUN                play a run's latest checkpoint greedily
@@ -72,6 +77,8 @@ enum Command {
     Monitor(commands::monitor::Args),
     Runs(commands::runs::Args),
     Show(commands::show::Args),
+    Note(commands::note::Args),
+    Tag(commands::tag::Args),
     Pause(commands::pause::Args),
     Resume(commands::resume::Args),
     Stop(commands::stop::Args),
@@ -124,12 +131,15 @@ fn run(registry: &Registry, words: Vec<OsString>) -> u8 {
     if daemon::is_daemon() {
         daemon::leave_session();
     }
+    colour::choose(&words);
     report::install_panic_hook();
     output::started_by(words.first().map_or(OsStr::new("operant"), OsString::as_os_str));
     if let Some(warning) = speed_warning(isa::SET.fused) {
         output::warn(warning);
     }
-    let command = words.get(1).and_then(|word| word.to_str()).unwrap_or_default().to_owned();
+    let of_command =
+        |word: &OsString| Cli::command().find_subcommand(word).map(|it| it.get_name().to_owned());
+    let command = words.iter().skip(1).find_map(of_command).unwrap_or_default();
     let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(error) => {
@@ -141,7 +151,7 @@ fn run(registry: &Registry, words: Vec<OsString>) -> u8 {
             if output::is_operant() || !error.use_stderr() {
                 let _ = error.print();
             } else {
-                output::note(error.to_string().trim_end());
+                output::note_painted(error.render().ansi().to_string().trim_end());
             }
             return u8::try_from(error.exit_code()).unwrap_or(2);
         }
@@ -154,6 +164,8 @@ fn run(registry: &Registry, words: Vec<OsString>) -> u8 {
         Command::Monitor(args) => commands::monitor::run(&args, registry),
         Command::Runs(args) => commands::runs::run(&args, registry),
         Command::Show(args) => commands::show::run(&args, registry),
+        Command::Note(args) => commands::note::run(&args, registry),
+        Command::Tag(args) => commands::tag::run(&args, registry),
         Command::Pause(args) => commands::pause::run(&args, registry),
         Command::Resume(args) => commands::resume::run(&args, registry, started),
         Command::Stop(args) => commands::stop::run(&args, registry),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use operant_metrics::printable;
+use operant_run::paint;
 
 /// The file name of the program, if it is not `operant`.
 static PROGRAM: OnceLock<String> = OnceLock::new();
@@ -20,8 +21,12 @@ pub fn started_by(word: &OsStr) {
 
 /// A message for a terminal: without the characters that one obeys, and with commands as this program is called.
 pub fn message(text: &str) -> String {
-    let text = printable(text);
-    PROGRAM.get().map_or_else(|| text.clone(), |program| commands_of(program, &text))
+    renamed(&printable(text))
+}
+
+/// The text with commands as this program is called.
+fn renamed(text: &str) -> String {
+    PROGRAM.get().map_or_else(|| text.to_owned(), |program| commands_of(program, text))
 }
 
 /// The name by which the program was started.
@@ -54,12 +59,12 @@ fn commands_of(program: &str, text: &str) -> String {
 
 /// Writes text to stdout, without the characters that a terminal obeys: some of it comes from files. A closed pipe counts as written.
 pub fn print(text: &str) -> anyhow::Result<()> {
-    print_coloured(&printable(text))
+    print_painted(&printable(text))
 }
 
-/// Writes text that has escape sequences for colours, and is [`printable`] otherwise.
-pub fn print_coloured(text: &str) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
+/// Writes text that is painted, and is [`printable`] otherwise.
+pub fn print_painted(text: &str) -> anyhow::Result<()> {
+    let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(anyhow::Error::new(error).context("the result cannot be written to standard output"))
@@ -70,12 +75,17 @@ pub fn print_coloured(text: &str) -> anyhow::Result<()> {
 
 /// Prints a warning to stderr; errors are ignored.
 pub fn warn(text: &str) {
-    let _ = writeln!(io::stderr(), "warning: {}", message(text));
+    let _ = writeln!(anstream::stderr(), "{}", paint::warning(&message(text)));
 }
 
 /// Prints a note to stderr; errors are ignored.
 pub fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", message(text));
+    let _ = writeln!(anstream::stderr(), "{}", message(text));
+}
+
+/// Prints a painted note of clap to stderr; errors are ignored.
+pub fn note_painted(text: &str) {
+    let _ = writeln!(anstream::stderr(), "{}", renamed(text));
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 
 use std::io::IsTerminal as _;
 
+use anstyle::Style;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use operant_metrics::{plain, printable};
+use operant_run::paint::{HEADER, paint};
 
 /// Width of a terminal that does not say how wide it is.
 pub const DEFAULT_WIDTH: usize = 80;
@@ -46,9 +48,11 @@ pub struct Row {
     pub cells: Vec<String>,
     /// In a pipe, a last column.
     pub note: String,
+    /// The style of a cell, by its column; of a row without a note.
+    pub style: Option<(usize, Style)>,
 }
 
-/// The table as standard output takes it; `note` is the header of the notes.
+/// The table as [`crate::output::print_painted`] takes it; `note` is the header of the notes.
 pub fn text(columns: &[Column], note: &str, rows: &[Row]) -> String {
     // A cell from a file must not look like several.
     let rows: Vec<Row> = rows
@@ -56,12 +60,41 @@ pub fn text(columns: &[Column], note: &str, rows: &[Row]) -> String {
         .map(|row| Row {
             cells: row.cells.iter().map(|cell| plain(cell)).collect(),
             note: printable(&row.note),
+            style: row.style,
         })
         .collect();
-    match width() {
+    let text = match width() {
         Some(width) => fitted(columns, &rows, width),
         None => tabs(columns, note, &rows),
+    };
+    painted(&text, &rows)
+}
+
+/// The table with its header and the cells that have a style painted.
+fn painted(text: &str, rows: &[Row]) -> String {
+    let Some((header, body)) = text.split_once('\n') else { return text.to_owned() };
+    let mut text = format!("{}\n", paint(HEADER, header));
+    for (at, line) in body.split_inclusive('\n').enumerate() {
+        let cell = rows.get(at).and_then(|row| row.style.map(|(column, style)| (&row.cells[column], style)));
+        let place = cell.and_then(|(cell, style)| Some((word(line, cell)?, style)));
+        match place {
+            Some((place, style)) => {
+                text.extend([&line[..place.start], &paint(style, &line[place.clone()]), &line[place.end..]])
+            }
+            None => text.push_str(line),
+        }
     }
+    text
+}
+
+/// Where the line has this cell, between blanks.
+fn word(line: &str, cell: &str) -> Option<std::ops::Range<usize>> {
+    let places = line.match_indices(cell).map(|(at, _)| at..at + cell.len());
+    let is_blank = |c: Option<char>| c.is_none_or(char::is_whitespace);
+    let mut whole = places.filter(|it| {
+        is_blank(line[..it.start].chars().next_back()) && is_blank(line[it.end..].chars().next())
+    });
+    whole.next()
 }
 
 /// Width of the terminal on standard output; `None` if standard output is not a terminal.
@@ -218,8 +251,11 @@ mod tests {
     fn table() -> (Vec<Column>, Vec<Row>) {
         let column = |header, rank, right| Column { header, rank, right, is_rest: false };
         let columns = vec![column("run", 0, false), column("seed", 2, true), column("return", 1, true)];
-        let row =
-            |cells: [&str; 3], note: &str| Row { cells: cells.map(String::from).into(), note: note.into() };
+        let row = |cells: [&str; 3], note: &str| Row {
+            cells: cells.map(String::from).into(),
+            note: note.into(),
+            style: None,
+        };
         let rows = vec![
             row(["a-very-long-name", "1", "9.5"], ""),
             row(["b", "22", "-170"], "gamma=0.9, hidden=[8]"),
@@ -252,7 +288,7 @@ mod tests {
     #[test]
     fn a_last_column_takes_the_rest_of_the_line() {
         let columns = [Column::left("run", 0), Column::right("seed", 3), Column::rest("changed", 2)];
-        let row = |cells: [&str; 3]| Row { cells: cells.map(String::from).into(), note: String::new() };
+        let row = |cells: [&str; 3]| Row { cells: cells.map(String::from).into(), ..Row::default() };
         let rows = [row(["first", "1", ""]), row(["b", "22", "gamma=0.9, hidden=[8]"])];
         let wide = "run    seed  changed\nfirst     1\nb        22  gamma=0.9, hidden=[8]\n";
         assert_eq!(fitted(&columns, &rows, 40), wide);
@@ -261,6 +297,15 @@ mod tests {
         assert!(fitted(&columns, &rows, 10).starts_with("run\nfirst\nb\n(no room for: seed, changed;"));
         let empty = [row(["first", "-", ""]), row(["b", "-", ""])];
         assert_eq!(fitted(&columns, &empty, 40), "run\nfirst\nb\n", "columns without values");
+    }
+
+    #[test]
+    fn headers_and_cells_with_a_style_are_painted() {
+        let row =
+            |cells: [&str; 2], style| Row { cells: cells.map(String::from).into(), style, ..Row::default() };
+        let rows = [row(["a", "-"], None), row(["is", "s"], Some((1, HEADER)))];
+        let shown = painted("run  state\na\nis   s\n(no room)\n", &rows);
+        assert_eq!(shown, "\u{1b}[1mrun  state\u{1b}[0m\na\nis   \u{1b}[1ms\u{1b}[0m\n(no room)\n");
     }
 
     #[test]

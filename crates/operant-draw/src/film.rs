@@ -16,7 +16,7 @@ const SHADES: usize = 20;
 /// Palette index of a GIF pixel that did not change.
 const UNCHANGED: u8 = 255;
 /// Maximum number of frames, because all of them are in memory until the film is written.
-const MOST_FRAMES: usize = 20_000;
+pub const MOST_FRAMES: usize = 20_000;
 /// How long the last frame of an episode is shown, in hundredths of a second.
 pub const LAST_FRAME: u16 = 100;
 

@@ -22,7 +22,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// The capabilities of standard output: 80 columns of plain text if it is not a terminal.
+    /// The capabilities of standard output: 80 columns if it is not a terminal, and colours as [`anstream`] takes them.
     pub fn of_stdout(theme: ThemeName) -> Self {
         let terminal = std::io::stdout().is_terminal();
         let columns = crossterm::terminal::size().ok().filter(|size| terminal && size.0 > 0);
@@ -30,7 +30,7 @@ impl Style {
         Style {
             width: columns.map_or(WIDTH, |(columns, _)| usize::from(columns)).clamp(40, WIDTH),
             ascii: !locale_is_utf8(),
-            colour: terminal && colours,
+            colour: takes_colours(&std::io::stdout()) && colours,
         }
     }
 
@@ -44,6 +44,11 @@ impl Style {
     pub fn clean(&self, text: &str) -> String {
         text.chars().map(|c| if is_obeyed(c) || (self.ascii && !c.is_ascii()) { '?' } else { c }).collect()
     }
+}
+
+/// Whether this output takes colours: as the program's `--color` chose, or the environment.
+fn takes_colours(out: &std::io::Stdout) -> bool {
+    anstream::AutoStream::choice(out) != anstream::ColorChoice::Never
 }
 
 #[cfg(test)]

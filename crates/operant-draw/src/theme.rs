@@ -65,9 +65,14 @@ pub struct Detected {
 }
 
 impl Detected {
-    /// From this process's environment.
+    /// From this process's environment, if the program's `--color` does not decide.
     pub fn from_environment() -> Self {
-        Self::from(|name| std::env::var(name).ok())
+        let found = Self::from(|name| std::env::var(name).ok());
+        match (anstream::ColorChoice::global(), found.depth) {
+            (anstream::ColorChoice::Never, _) => Detected { depth: Depth::None, ..found },
+            (anstream::ColorChoice::Always, Depth::None) => Detected { depth: Depth::Ansi, ..found },
+            _ => found,
+        }
     }
 
     /// From the variables that `get` knows: NO_COLOR, COLORTERM, TERM, COLORFGBG.
@@ -114,7 +119,43 @@ pub const fn hex<const N: usize>(numbers: [u32; N]) -> [Rgb; N] {
     colours
 }
 
+/// Colours that a user chose for roles of the dark and the light theme.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Colours(Vec<(usize, Rgb)>);
+
+/// The roles that take a colour of the user.
+pub const ROLES: [&str; 9 + CURVES] = [
+    "text", "strong", "muted", "faint", "border", "accent", "good", "warning", "bad", "curve1", "curve2",
+    "curve3", "curve4", "curve5", "curve6", "curve7", "curve8",
+];
+
+impl Colours {
+    /// Gives a role a colour, written `#5cc8eb`.
+    ///
+    /// # Errors
+    /// Why the role or the colour is not known.
+    pub fn set(&mut self, role: &str, colour: &str) -> Result<(), String> {
+        let Some(index) = ROLES.iter().position(|known| *known == role) else {
+            return Err(format!("there is no role {role}; the roles are {}", ROLES.join(", ")));
+        };
+        let digits = colour.strip_prefix('#').filter(|digits| digits.len() == 6);
+        let number = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+        let number = number.ok_or_else(|| format!("{colour} is not a colour such as #5cc8eb"))?;
+        self.0.push((index, hex([number])[0]));
+        Ok(())
+    }
+
+    fn applied_to(&self, palette: &Palette) -> Palette {
+        let mut palette = palette.clone();
+        for (index, colour) in &self.0 {
+            *palette.role(*index) = *colour;
+        }
+        palette
+    }
+}
+
 /// A palette in 24 bits.
+#[derive(Clone)]
 struct Palette {
     /// What tints are mixed with; never painted.
     background: Rgb,
@@ -134,6 +175,24 @@ struct Palette {
     ramp: [Rgb; 3],
     /// From idle to saturated. Not red: training should keep the machine busy.
     heat: [Rgb; 3],
+}
+
+impl Palette {
+    /// The colour of a role, by its index in [`ROLES`].
+    fn role(&mut self, index: usize) -> &mut Rgb {
+        match index {
+            0 => &mut self.text,
+            1 => &mut self.strong,
+            2 => &mut self.muted,
+            3 => &mut self.faint,
+            4 => &mut self.border,
+            5 => &mut self.accent,
+            6 => &mut self.good,
+            7 => &mut self.warning,
+            8 => &mut self.bad,
+            curve => &mut self.curves[(curve - 9) % CURVES],
+        }
+    }
 }
 
 /// Number of colours for curves before they repeat.
@@ -225,14 +284,25 @@ impl Theme {
     /// The theme called `name` on a terminal such as `detected`. A theme that was requested by name keeps its colours
     /// under NO_COLOR, in the 256 that nearly every terminal has.
     pub fn new(name: ThemeName, detected: Detected) -> Self {
+        Self::coloured(name, detected, &Colours::default())
+    }
+
+    /// [`Theme::new`] with colours of the user in the dark and the light theme.
+    pub fn coloured(name: ThemeName, detected: Detected, colours: &Colours) -> Self {
         let indexed = detected.depth.max(Depth::Indexed);
         match (name, detected.depth) {
             (ThemeName::None, _) | (ThemeName::Auto, Depth::None) => Self::none(),
             (ThemeName::Ansi, _) | (ThemeName::Auto, Depth::Ansi) => Self::ansi(),
-            (ThemeName::Auto, depth) if detected.light => Self::from_palette(ThemeName::Light, &LIGHT, depth),
-            (ThemeName::Auto, depth) => Self::from_palette(ThemeName::Dark, &DARK, depth),
-            (ThemeName::Light, _) => Self::from_palette(ThemeName::Light, &LIGHT, indexed),
-            (ThemeName::Dark, _) => Self::from_palette(ThemeName::Dark, &DARK, indexed),
+            (ThemeName::Auto, depth) if detected.light => {
+                Self::from_palette(ThemeName::Light, &colours.applied_to(&LIGHT), depth)
+            }
+            (ThemeName::Auto, depth) => {
+                Self::from_palette(ThemeName::Dark, &colours.applied_to(&DARK), depth)
+            }
+            (ThemeName::Light, _) => {
+                Self::from_palette(ThemeName::Light, &colours.applied_to(&LIGHT), indexed)
+            }
+            (ThemeName::Dark, _) => Self::from_palette(ThemeName::Dark, &colours.applied_to(&DARK), indexed),
         }
     }
 
@@ -500,5 +570,27 @@ mod tests {
         }
         assert_eq!(name, ThemeName::Dark);
         assert_eq!(seen, [ThemeName::Dark, ThemeName::Light, ThemeName::Ansi, ThemeName::None]);
+    }
+
+    #[test]
+    fn a_role_takes_a_colour_of_the_user() {
+        let mut colours = Colours::default();
+        colours.set("accent", "#102030").expect("a role");
+        colours.set("curve2", "#0a0b0c").expect("a role");
+        let at = Detected { depth: Depth::True, light: false };
+        let theme = Theme::coloured(ThemeName::Dark, at, &colours);
+        assert_eq!(theme.accent.fg, Some(Color::Rgb(16, 32, 48)));
+        assert_eq!(theme.curve(1).fg, Some(Color::Rgb(10, 11, 12)));
+        let plain = Theme::new(ThemeName::Dark, at);
+        assert_eq!((theme.good, theme.curve(0)), (plain.good, plain.curve(0)));
+        assert!(colours.set("colour", "#102030").expect_err("a role").contains("accent, good"));
+        for bad in ["red", "#12345", "#12345g", "123456"] {
+            assert!(colours.set("bad", bad).expect_err(bad).contains("is not a colour"), "{bad}");
+        }
+        for (index, role) in ROLES.iter().enumerate() {
+            let mut one = Colours::default();
+            one.set(role, "#010203").expect("a role");
+            assert_eq!(*one.applied_to(&LIGHT).role(index), (1, 2, 3), "{role}");
+        }
     }
 }

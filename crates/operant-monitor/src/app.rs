@@ -9,6 +9,7 @@ use std::time::Duration;
 use ratatui::layout::Rect;
 
 use crate::Options;
+use crate::config::Config;
 use crate::data::{RunLocations, Runs};
 use crate::input::Event;
 use crate::layout::{Layout, PanelKind};
@@ -17,7 +18,7 @@ use crate::terminal::signal_code;
 use crate::ui::banner;
 use crate::view::View;
 use operant_draw::symbols::{ASCII, Marker, Symbols, UNICODE};
-use operant_draw::theme::{Detected, Theme};
+use operant_draw::theme::{Detected, Theme, ThemeName};
 
 /// The window above the panels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,16 +73,26 @@ pub struct App {
     numbered: Option<PanelKind>,
     size: Rect,
     detected: Detected,
+    /// What the user configured.
+    config: Config,
 }
 
 impl App {
-    /// The monitor that `options` describe, for the runs in `locations`.
-    pub fn new(options: &Options, locations: RunLocations, detected: Detected, utf8: bool) -> Self {
+    /// The monitor that `options` and the user's configuration describe, for the runs in `locations`.
+    pub fn new(
+        options: &Options,
+        config: Config,
+        locations: RunLocations,
+        detected: Detected,
+        utf8: bool,
+    ) -> Self {
+        let theme = if options.theme == ThemeName::Auto { config.theme } else { options.theme };
         App {
-            theme: Theme::new(options.theme, detected),
+            theme: Theme::coloured(theme, detected, &config.colours),
             symbols: if utf8 { &UNICODE } else { &ASCII },
-            marker: if utf8 { Marker::Braille } else { Marker::Ascii },
+            marker: if utf8 { config.marker.unwrap_or(Marker::Braille) } else { Marker::Ascii },
             list: RunList::new(options.control.clone()),
+            config,
             ..Self::of_runs(Runs::new(locations, &options.runs), detected)
         }
     }
@@ -111,7 +122,13 @@ impl App {
             numbered: None,
             size: Rect::new(0, 0, 80, 24),
             detected,
+            config: Config::default(),
         }
+    }
+
+    /// The theme of this name, with the user's colours.
+    fn themed(&self, name: ThemeName) -> Theme {
+        Theme::coloured(name, self.detected, &self.config.colours)
     }
 
     /// Reads the rings for the frame at `clock` after the start, `unix_ns` on the wall.
@@ -149,7 +166,7 @@ impl App {
     /// The layout of a screen of the last known size.
     pub fn layout(&self) -> Layout {
         let banner = self.runs.shown().map_or(0, |run| banner::lines(run, self.size.width).len());
-        Layout::new(self.size, banner as u16, self.expanded)
+        Layout::new(self.size, banner as u16, self.expanded, &self.config.layout)
     }
 
     /// The row that is selected in a panel.

@@ -38,6 +38,12 @@ pub enum MonitorError {
         /// The message that no run was found.
         what: &'static str,
     },
+    /// The user's operant-monitor.toml cannot be used.
+    Config {
+        path: std::path::PathBuf,
+        /// Why.
+        problem: String,
+    },
     /// `--interval` out of range.
     Interval {
         /// What was given.
@@ -49,7 +55,7 @@ impl MonitorError {
     /// The exit code: 2 for bad usage, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
-            MonitorError::Interval { .. } | MonitorError::NoSuchRun { .. } => 2,
+            MonitorError::Interval { .. } | MonitorError::NoSuchRun { .. } | MonitorError::Config { .. } => 2,
             MonitorError::Ring(error) | MonitorError::Unreadable { error, .. } => match error {
                 RingError::NoSuchRun { .. } | RingError::NotARing(_) => 2,
                 _ => 1,
@@ -70,6 +76,7 @@ impl MonitorError {
             MonitorError::Signals { source } => format!("cannot install a signal handler: {source}"),
             MonitorError::NoSuchRun { run, hint, .. } => format!("there is no run \"{run}\"{hint}"),
             MonitorError::NoRun { what } => (*what).to_owned(),
+            MonitorError::Config { path, problem } => format!("{}: {problem}", path.display()),
             MonitorError::Interval { seconds } => {
                 format!("--interval {seconds} is not between 0.02 and 3600 seconds")
             }
@@ -86,6 +93,7 @@ impl MonitorError {
             MonitorError::NoRun { .. } => {
                 "start one with `operant train cartpole --detach`, or list them with `operant runs`"
             }
+            MonitorError::Config { .. } => "mend the file, or move it away; docs/monitor.md describes it",
             MonitorError::Interval { .. } => "try --interval 1",
         }
     }

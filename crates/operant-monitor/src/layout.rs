@@ -40,6 +40,24 @@ impl PanelKind {
         self as u8 + 1
     }
 
+    /// Its name in the user's configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PanelKind::Returns => "returns",
+            PanelKind::Speed => "speed",
+            PanelKind::Losses => "losses",
+            PanelKind::Phases => "phases",
+            PanelKind::Utilization => "utilization",
+            PanelKind::Scene => "scene",
+            PanelKind::Events => "events",
+            PanelKind::Metrics => "metrics",
+        }
+    }
+
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|panel| panel.name() == name)
+    }
+
     pub fn of_key(key: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|panel| panel.key() == key)
     }
@@ -66,8 +84,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a screen with `banner` lines of banner. An expanded panel fills the body.
-    pub fn new(screen: Rect, banner: u16, expanded: Option<PanelKind>) -> Self {
+    /// The layout of a screen with `banner` lines of banner. An expanded panel fills the body. `columns` are those of the user, which are
+    /// taken where the screen has room for them.
+    pub fn new(screen: Rect, banner: u16, expanded: Option<PanelKind>, columns: &[Vec<PanelKind>]) -> Self {
         let mut rest = screen;
         let footer = take_bottom(&mut rest, u16::from(screen.height >= 5));
         let header = match (screen.width, screen.height) {
@@ -88,7 +107,7 @@ impl Layout {
         let panels = match expanded {
             _ if rest.is_empty() => Vec::new(),
             Some(panel) => vec![(panel, rest)],
-            None => panels(rest),
+            None => in_columns(rest, columns).unwrap_or_else(|| panels(rest)),
         };
         Layout { header, banner, body: rest, panels, footer }
     }
@@ -127,6 +146,24 @@ fn take_left(rest: &mut Rect, columns: u16) -> Rect {
 /// A share of a length in percent, rounded down.
 fn percent(length: u16, share: u32) -> u16 {
     (u32::from(length) * share / 100) as u16
+}
+
+/// The least size of a panel in the columns of a user.
+const LEAST: (u16, u16) = (24, 6);
+
+/// The columns of a user, equally wide, their panels equally high; none if there are none or they do not fit.
+fn in_columns(body: Rect, columns: &[Vec<PanelKind>]) -> Option<Vec<(PanelKind, Rect)>> {
+    let highest = columns.iter().map(Vec::len).max()?;
+    let fits =
+        usize::from(body.width / LEAST.0) >= columns.len() && usize::from(body.height / LEAST.1) >= highest;
+    let mut rest = body;
+    let panels = columns.iter().enumerate().flat_map(|(i, column)| {
+        let width = rest.width / (columns.len() - i) as u16;
+        let area = take_left(&mut rest, width);
+        let share = 100 / column.len() as u32;
+        stack(area, &column.iter().map(|panel| (*panel, share)).collect::<Vec<_>>())
+    });
+    fits.then(|| panels.collect())
 }
 
 /// The panels of a body, depending on its size.
@@ -195,7 +232,7 @@ mod tests {
                 for banner in [0, 2] {
                     for expanded in [None, Some(PanelKind::Losses)] {
                         let screen = Rect::new(0, 0, width, height);
-                        check(screen, &Layout::new(screen, banner, expanded));
+                        check(screen, &Layout::new(screen, banner, expanded, &[]));
                     }
                 }
             }
@@ -220,14 +257,14 @@ mod tests {
 
     #[test]
     fn the_smallest_promised_screen_has_header_chart_and_hints() {
-        let layout = Layout::new(Rect::new(0, 0, 40, 12), 0, None);
+        let layout = Layout::new(Rect::new(0, 0, 40, 12), 0, None, &[]);
         assert_eq!((layout.header.height, layout.footer.height), (3, 1));
         assert_eq!(layout.panels, [(PanelKind::Returns, Rect::new(0, 3, 40, 8))]);
     }
 
     #[test]
     fn the_largest_has_every_panel_but_the_list() {
-        let layout = Layout::new(Rect::new(0, 0, 250, 80), 0, None);
+        let layout = Layout::new(Rect::new(0, 0, 250, 80), 0, None, &[]);
         for panel in &PanelKind::ALL[..7] {
             let area = layout.area_of(*panel).expect("on the screen");
             assert!(area.width >= 40 && area.height >= 10, "{panel:?} {area:?}");
@@ -235,8 +272,27 @@ mod tests {
     }
 
     #[test]
+    fn the_columns_of_a_user_fill_the_body_where_they_fit() {
+        use PanelKind::{Events, Losses, Returns};
+        let columns = [vec![Returns, Losses], vec![Events]];
+        let wide = Layout::new(Rect::new(0, 0, 101, 40), 0, None, &columns);
+        assert_eq!(
+            wide.panels.iter().map(|(panel, _)| *panel).collect::<Vec<_>>(),
+            [Returns, Losses, Events]
+        );
+        let areas: u32 = wide.panels.iter().map(|(_, area)| area.area()).sum();
+        assert_eq!(areas, wide.body.area(), "{wide:?}");
+        let (left, right) = (wide.area_of(Returns).expect("there"), wide.area_of(Events).expect("there"));
+        assert_eq!((left.width, right.width, right.height), (50, 51, wide.body.height));
+        let small = Rect::new(0, 0, 40, 12);
+        assert_eq!(Layout::new(small, 0, None, &columns), Layout::new(small, 0, None, &[]), "too small");
+        let expanded = Layout::new(Rect::new(0, 0, 101, 40), 0, Some(Losses), &columns);
+        assert_eq!(expanded.panels.len(), 1);
+    }
+
+    #[test]
     fn a_position_finds_its_panel() {
-        let layout = Layout::new(Rect::new(0, 0, 120, 40), 0, None);
+        let layout = Layout::new(Rect::new(0, 0, 120, 40), 0, None, &[]);
         for (panel, area) in &layout.panels {
             assert_eq!(layout.panel_at(area.x, area.y).map(|(kind, _)| kind), Some(*panel));
         }

@@ -9,6 +9,7 @@
 #![allow(missing_docs)] // an internal crate: documented only where the name is not enough
 
 pub mod app;
+mod config;
 mod control;
 pub mod data;
 pub mod date;

@@ -14,6 +14,10 @@ use crate::verdict;
 #[derive(Debug, Default)]
 pub struct RunList {
     pub row: usize,
+    /// Words that the listed runs have in name, environment or state.
+    pub filter: String,
+    /// Whether keys go into the filter.
+    pub typing: bool,
     /// Paths of the runs to compare, at most two.
     pub marked: Vec<PathBuf>,
     /// What was requested and is not confirmed yet.
@@ -53,9 +57,32 @@ impl RunList {
         RunList { control, ..RunList::default() }
     }
 
+    /// The listed runs, by their index in [`Runs::all`].
+    pub fn rows(&self, runs: &Runs) -> Vec<usize> {
+        let words: Vec<String> = self.filter.split_whitespace().map(str::to_lowercase).collect();
+        let is_listed = |run: &RunView| {
+            let texts = [run.name(), &run.identity().env, run.verdict().word].map(str::to_lowercase);
+            words.iter().all(|word| texts.iter().any(|text| text.contains(word)))
+        };
+        runs.all().iter().enumerate().filter(|(_, run)| is_listed(run)).map(|(i, _)| i).collect()
+    }
+
+    /// Moves the selection by this many listed runs; onto one of them at least.
+    pub fn move_by(&mut self, by: isize, runs: &Runs) {
+        let rows = self.rows(runs);
+        let at = rows.partition_point(|row| *row < self.row);
+        let to = at.saturating_add_signed(by).min(rows.len().saturating_sub(1));
+        self.row = rows.get(to).copied().unwrap_or(self.row);
+    }
+
+    /// The selected run, if it is listed.
+    pub fn selected<'a>(&self, runs: &'a Runs) -> Option<&'a RunView> {
+        runs.all().get(self.row).filter(|_| self.rows(runs).contains(&self.row))
+    }
+
     /// Toggles the mark of the selected run for comparison; a third mark removes the first one.
     pub fn mark(&mut self, runs: &Runs) {
-        let Some(path) = runs.all().get(self.row).map(|run| run.path().to_path_buf()) else { return };
+        let Some(path) = self.selected(runs).map(|run| run.path().to_path_buf()) else { return };
         match self.marked.iter().position(|other| *other == path) {
             Some(at) => drop(self.marked.remove(at)),
             None => self.marked.push(path),
@@ -75,7 +102,7 @@ impl RunList {
     /// these are not two.
     pub fn compare(&mut self, runs: &Runs) -> Option<Comparison> {
         let of_path = |path: &PathBuf| runs.all().iter().find(|run| run.path() == path);
-        let selected = runs.all().get(self.row);
+        let selected = self.selected(runs);
         let pair = match self.marked.as_slice() {
             [a, b] => (of_path(a), of_path(b)),
             [a] => (of_path(a), selected),
@@ -92,7 +119,7 @@ impl RunList {
 
     /// Requests an action on the selected run; a second request confirms it.
     pub fn ask(&mut self, action: Action, runs: &Runs) {
-        let Some(run) = runs.all().get(self.row) else { return };
+        let Some(run) = self.selected(runs) else { return };
         let is_paused = run.status.health == Health::Reported(RunState::Paused);
         let (name, dir) = (run.name().to_string(), run.identity().dir.clone());
         if !run.status.health.is_alive() {

@@ -15,6 +15,7 @@ use ratatui::{Frame, Terminal};
 use rustix::process::Signal;
 
 use crate::app::App;
+use crate::config::Config;
 use crate::input::{Event, Input};
 use crate::{MonitorError, Options, ui};
 use operant_draw::symbols;
@@ -25,9 +26,10 @@ const FRAME_BYTES: usize = 1 << 16;
 
 /// Shows the runs that `options` name on the terminal until the user quits. Returns the exit code.
 pub(crate) fn run(options: &Options) -> Result<u8, MonitorError> {
+    let config = Config::of_user()?;
     let mut input = Input::new(options.frame_period())?;
-    let mut app =
-        App::new(options, options.locations(), Detected::from_environment(), symbols::locale_is_utf8());
+    let detected = Detected::from_environment();
+    let mut app = App::new(options, config, options.locations(), detected, symbols::locale_is_utf8());
     full_screen(&mut input, |screen, input| watch(&mut app, screen, input))
 }
 

@@ -3,6 +3,8 @@
 #[path = "../examples/synthetic/mod.rs"]
 mod synthetic;
 
+mod list;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -535,33 +537,6 @@ fn the_cursor_of_an_expanded_chart() {
     insta::assert_snapshot!("cursor_of_two_runs", screen(app, 80, 24));
     press(app, KeyCode::Esc);
     assert_eq!((app.view.cursor.get(), app.expanded), (None, Some(PanelKind::Returns)));
-}
-
-#[test]
-fn the_list_is_sorted_by_the_column_that_the_key_chose() {
-    let dir = tempfile::tempdir().unwrap();
-    let rings: Vec<_> = [("run-10", 30), ("run-2", 90), ("run-1", 60)]
-        .map(|(name, updates)| ring(dir.path(), name, updates, 0))
-        .into_iter()
-        .collect();
-    let mut app = App::of_runs(Runs::new(rings_in(dir.path()), &["run-2".to_string()]), DETECTED);
-    app.advance(Duration::ZERO, 0);
-    let names = |app: &App| app.runs.all().iter().map(|run| run.name().to_string()).collect::<Vec<_>>();
-    assert_eq!(names(&app), ["run-1", "run-2", "run-10"]);
-    press(&mut app, KeyCode::Char('r'));
-    app.advance(Duration::from_secs(1), 0);
-    // Over state, environment and share to the steps, of which the largest come first.
-    (0..4).for_each(|_| press(&mut app, KeyCode::Char('s')));
-    assert_eq!(names(&app), ["run-2", "run-1", "run-10"]);
-    press(&mut app, KeyCode::Char('S'));
-    assert_eq!(names(&app), ["run-10", "run-1", "run-2"]);
-    // The same run stays selected, and a new one does not change that.
-    let selected = |app: &App| app.runs.all()[app.list.row].name().to_string();
-    assert_eq!(selected(&app), "run-2");
-    let _new = ring(dir.path(), "run-0", 45, 0);
-    app.advance(Duration::from_secs(2), 0);
-    assert_eq!((selected(&app).as_str(), names(&app).len()), ("run-2", 4));
-    drop(rings);
 }
 
 #[test]

@@ -320,7 +320,8 @@ pub fn train(
         _ => None,
     };
     let (_lease, log) = LogLease::take();
-    let mut job = Job { resume, started, log, signals: signals.clone(), until, ..Job::new(requested) };
+    let mut job =
+        Job { resume, started, verbose: true, log, signals: signals.clone(), until, ..Job::new(requested) };
     job.progress =
         Box::new(PythonProgress { shown, raised: raised.clone(), signals: signals.clone(), polled: started });
     if let Some(callback) = on_update {

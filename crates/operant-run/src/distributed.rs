@@ -11,7 +11,7 @@
 //!
 //! Only process 0 evaluates, writes files, and handles signals.
 
-use std::io::{Write, stderr};
+use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +29,7 @@ use crate::checkpoint;
 use crate::config::{self, CommandLine, EnvFacts, Requested};
 use crate::device::{self, Built, Device};
 use crate::error::{Error, ErrorKind, Result};
+use crate::paint;
 use crate::trust::Trust;
 use crate::world;
 
@@ -199,18 +200,14 @@ fn repeat(mut backend: Box<dyn Backend>, group: &Arc<dyn Group>) -> Result<()> {
                 let updated = backend.enqueue_update().and_then(|_| backend.poll(false));
                 if let Err(error @ LearnError::Cuda(_)) = &updated {
                     // The other GPUs wait for this one, which process 0 cannot know.
-                    let error = printable(&error.to_string());
-                    let _ = writeln!(stderr(), "error: {}: {error}", group.describe(group.rank()));
+                    let line = printable(&format!("{}: {error}", group.describe(group.rank())));
+                    let _ = writeln!(anstream::stderr(), "{} {line}", paint::paint(paint::BAD, "error:"));
                     std::process::exit(1);
                 }
                 // Other errors are those of all processes.
                 for message in backend.messages() {
-                    let _ = writeln!(
-                        stderr(),
-                        "warning: {}: {}",
-                        group.describe(group.rank()),
-                        printable(&message)
-                    );
+                    let line = format!("{}: {message}", group.describe(group.rank()));
+                    let _ = writeln!(anstream::stderr(), "{}", paint::warning(&line));
                 }
             }
             Command::Save => drop(backend.save()),

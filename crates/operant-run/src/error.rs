@@ -71,6 +71,12 @@ impl Error {
         self
     }
 
+    /// Where it happened and the remedy, each with its label.
+    pub fn notes(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let notes = [("where:", &self.place), ("remedy:", &self.remedy)];
+        notes.into_iter().filter_map(|(label, text)| Some((label, text.as_deref()?)))
+    }
+
     /// The exit code of a process that ends with this error: 2 for usage, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self.kind {
@@ -84,13 +90,7 @@ impl fmt::Display for Error {
     /// Several lines: `what`, then indented `where:` and `remedy:` lines where known.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.what)?;
-        if let Some(place) = &self.place {
-            write!(f, "\n  where: {place}")?;
-        }
-        if let Some(remedy) = &self.remedy {
-            write!(f, "\n  remedy: {remedy}")?;
-        }
-        Ok(())
+        self.notes().try_for_each(|(label, text)| write!(f, "\n  {label} {text}"))
     }
 }
 

@@ -212,7 +212,7 @@ fn weights_of_another_network_are_refused_before_a_run_begins() {
     trained(runs, "cartpole", "a", &["hidden=12", "total_timesteps=512"]);
     for (env, set, what, place) in [
         ("cartpole", "hidden=13", "hidden = [13] does not match the weights of a at step 512", "--set"),
-        ("cartpole", "core=gru", "core = \"gru\" cannot begin", "--set"),
+        ("cartpole", "core=gru", "core = \"gru\" does not match the weights of a", "--set"),
         ("cartpole", "algorithm=pqn", "which have algorithm = \"ppo\"", "--set"),
         ("acrobot", "seed=1", "no hidden layer of a at step 512 fits", "step_000000000512"),
         ("cartpole", "init_from=b", "there is no run \"b\"", &runs.display().to_string()),

@@ -35,6 +35,8 @@ mod init_from;
 pub mod invocation;
 pub mod log;
 pub mod machine;
+pub mod notes;
+pub mod paint;
 pub mod path_text;
 pub mod policy;
 pub mod progress;

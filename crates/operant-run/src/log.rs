@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing_subscriber::EnvFilter;
@@ -96,9 +97,39 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
+/// Bytes at the end of a log in which [`last_time`] looks.
+const TAIL: u64 = 64 << 10;
+
+/// The time of the last event in the log of the run in `dir`, as the log has it: `2026-11-21T10:46:36.120456Z`.
+pub fn last_time(dir: &Path) -> Option<String> {
+    let mut file = operant_metrics::open_file(&crate::dir::log_of(dir)).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    let first_words = text.lines().rev().filter_map(|line| line.split(' ').next());
+    first_words.filter(|word| is_time(word)).map(str::to_owned).next()
+}
+
+/// Whether a word has the shape of a time.
+fn is_time(word: &str) -> bool {
+    let shape: String = word.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    shape.starts_with("0000-00-00T00:00:00") && shape.ends_with('Z') && word.len() <= 30
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_time_is_that_of_the_last_event() {
+        let dir = tempfile::tempdir().expect("a directory");
+        assert_eq!(last_time(dir.path()), None);
+        let log = "2026-11-21T10:46:36.120456Z  INFO begins\n2026-11-21T10:46:37.5Z  WARN two\nlines of it\n";
+        std::fs::write(dir.path().join("operant.log"), log).expect("written");
+        assert_eq!(last_time(dir.path()).as_deref(), Some("2026-11-21T10:46:37.5Z"));
+    }
 
     #[test]
     fn a_log_that_grows_keeps_its_last_lines_in_the_same_file() {

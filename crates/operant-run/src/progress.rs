@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use operant_metrics::printable;
 
+use crate::paint;
+
 /// Progress of training.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tick {
@@ -39,7 +41,7 @@ pub trait Progress: Send {
     fn finish(&mut self) {}
     /// Shows a line from another thread, while an update keeps this one busy.
     fn announcer(&self) -> Announcer {
-        Box::new(|line| write_line(&mut std::io::stderr(), line))
+        Box::new(|line| write_line(&mut anstream::stderr(), &printable(line)))
     }
 }
 
@@ -56,7 +58,7 @@ impl Progress for Quiet {
     fn note(&mut self, _: &str) {}
 
     fn warn(&mut self, line: &str) {
-        write_line(&mut std::io::stderr(), &format!("warning: {line}"));
+        write_line(&mut anstream::stderr(), &paint::warning(line));
     }
 
     fn announcer(&self) -> Announcer {
@@ -72,11 +74,11 @@ impl Progress for Notes {
     fn tick(&mut self, _: &Tick) {}
 
     fn note(&mut self, line: &str) {
-        write_line(&mut std::io::stderr(), line);
+        write_line(&mut anstream::stderr(), &printable(line));
     }
 
     fn warn(&mut self, line: &str) {
-        write_line(&mut std::io::stderr(), &format!("warning: {line}"));
+        write_line(&mut anstream::stderr(), &paint::warning(line));
     }
 }
 
@@ -88,7 +90,7 @@ pub struct Lines<W> {
 }
 
 impl<W: Write + Send> Lines<W> {
-    /// Writes to `out`, such as standard error.
+    /// Writes to `out`, such as [`anstream::stderr`], which removes colours where none are wanted.
     pub fn new(out: W) -> Self {
         Lines { out, last: None }
     }
@@ -118,11 +120,11 @@ impl<W: Write + Send> Progress for Lines<W> {
     }
 
     fn note(&mut self, line: &str) {
-        write_line(&mut self.out, line);
+        write_line(&mut self.out, &printable(line));
     }
 
     fn warn(&mut self, line: &str) {
-        write_line(&mut self.out, &format!("warning: {line}"));
+        write_line(&mut self.out, &paint::warning(line));
     }
 }
 
@@ -136,7 +138,7 @@ impl Bar {
     /// A bar for a run of `total` environment steps.
     pub fn new(total: u64) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(10));
-        let style = "{wide_bar} {percent:>3}%  {human_pos} steps{msg}";
+        let style = "{wide_bar:.cyan} {percent:>3}%  {human_pos} steps{msg}";
         if let Ok(style) = ProgressStyle::with_template(style) {
             bar.set_style(style.progress_chars("=> "));
         }
@@ -155,11 +157,11 @@ impl Progress for Bar {
     }
 
     fn note(&mut self, line: &str) {
-        self.bar.suspend(|| write_line(&mut std::io::stderr(), line));
+        self.bar.suspend(|| write_line(&mut anstream::stderr(), &printable(line)));
     }
 
     fn warn(&mut self, line: &str) {
-        self.note(&format!("warning: {line}"));
+        self.bar.suspend(|| write_line(&mut anstream::stderr(), &paint::warning(line)));
     }
 
     fn finish(&mut self) {
@@ -168,20 +170,22 @@ impl Progress for Bar {
 
     fn announcer(&self) -> Announcer {
         let bar = self.bar.clone();
-        Box::new(move |line| bar.suspend(|| write_line(&mut std::io::stderr(), line)))
+        Box::new(move |line| bar.suspend(|| write_line(&mut anstream::stderr(), &printable(line))))
     }
 }
 
-/// A closed standard error must not end training.
+/// Writes a line without characters that a terminal obeys, except those of colours. A closed standard error must not end training.
 fn write_line(out: &mut impl Write, line: &str) {
-    // A message may have text of files and of environments.
-    let _ = writeln!(out, "{}", printable(line));
+    let _ = writeln!(out, "{line}");
 }
 
-/// A count in three figures or so: `950`, `12.3k`, `1.24M`.
+/// A count in three figures or so: `950`, `12.3k`, `1.24M`, `10.00T`, `1e20`.
 pub fn short(x: f64) -> String {
     match x {
         x if !x.is_finite() => "-".to_string(),
+        x if x >= 1e18 => format!("{x:.0e}"),
+        x if x >= 1e15 => format!("{:.2}P", x / 1e15),
+        x if x >= 1e12 => format!("{:.2}T", x / 1e12),
         x if x >= 1e9 => format!("{:.2}G", x / 1e9),
         x if x >= 1e6 => format!("{:.2}M", x / 1e6),
         x if x >= 1e3 => format!("{:.1}k", x / 1e3),
@@ -203,11 +207,15 @@ mod tests {
         let text = String::from_utf8(lines.out).expect("UTF-8");
         assert!(text.lines().count() <= 12, "{text}");
         assert!(text.contains("100%  env_steps 1000  sps 5  return -"), "{text}");
-        assert!(text.ends_with("warning: disk full\n"));
+        assert!(anstream::adapter::strip_str(&text).to_string().ends_with("warning: disk full\n"), "{text}");
     }
 
     #[test]
     fn counts_are_short() {
         assert_eq!([0.0, 999.0, 12_345.0, 1_240_000.0].map(short), ["0", "999", "12.3k", "1.24M"]);
+        assert_eq!(
+            [1e12, 1e13, 2.5e15, 1e20, f64::NAN].map(short),
+            ["1.00T", "10.00T", "2.50P", "1e20", "-"]
+        );
     }
 }

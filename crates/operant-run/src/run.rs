@@ -11,6 +11,7 @@ use crate::device::{self, Built, Device};
 use crate::dir::RunDir;
 use crate::error::{Error, ErrorKind, Result};
 use crate::log::Log;
+use crate::notes::Notes;
 use crate::path_text;
 use crate::progress::{Progress, Quiet};
 use crate::result::{self, RunResult};
@@ -35,6 +36,10 @@ pub struct Job {
     pub signals: Signals,
     /// Output of progress.
     pub progress: Box<dyn Progress>,
+    /// A note and tags to add to those of the run.
+    pub notes: Notes,
+    /// Whether details of the start are shown too, which otherwise are in the log alone.
+    pub verbose: bool,
     /// The log.
     pub log: Log,
     /// The directory for the ring instead of the default one; unused if the settings disable the ring.
@@ -72,6 +77,8 @@ impl Job {
             until: None,
             signals: Signals::none(),
             progress: Box::new(Quiet),
+            notes: Notes::default(),
+            verbose: false,
             log: Log::default(),
             ring_dir: None,
             ready: None,
@@ -115,8 +122,8 @@ impl Outcome {
 /// Before training: invalid settings, checkpoint or directory. During it: a device that fails, or
 /// [`crate::ErrorKind::Diverged`].
 pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<Built>) -> Result<Outcome> {
-    let Job { mut requested, resume, started, until, signals, mut progress, log, ring_dir, ready, on_record } =
-        job;
+    let Job { mut requested, resume, started, until, signals, mut progress, log, ring_dir, ready, .. } = job;
+    let Job { notes, verbose, on_record, .. } = job;
     if let Some(resume) = &resume {
         resume.expect_env(&requested.settings.environment)?;
         requested = requested.resuming(&resume.config, resume.name())?;
@@ -147,7 +154,8 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     signals.begin();
     let RunOutputs { publisher, state_file, problems } =
         start.show(sinks, ring_dir, progress.announcer(), state.env_steps);
-    let notices = start.notices(of_weights, problems);
+    let mut notices = start.notices(of_weights, problems);
+    notices.extend(notes.add_to(home.dir.path()).err().map(|error| Notice::Warning(error.to_string())));
     tracing::info!(
         seed = settings.learner.seed,
         env = settings.environment,
@@ -167,6 +175,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         publisher,
         signals: &signals,
         progress: &mut *progress,
+        verbose,
         started,
         target: settings.updates().min(until.map_or(u64::MAX, |steps| steps.div_ceil(settings.batch()))),
         // Its tensors are in the backend now; this frees their memory here.
@@ -187,7 +196,8 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         ));
     }
     // With a checkpoint it can resume where the source of its weights is gone.
-    let saved = if weights.is_some() { training.save(None) } else { Ok(()) };
+    let first = weights.is_some() || settings.run.keep_checkpoints.keeps(0);
+    let saved = if first && training.state.updates == 0 { training.save(None) } else { Ok(()) };
     let exit_reason = saved.and_then(|()| training.run());
     training.progress.finish();
     let outcome = exit_reason
@@ -199,7 +209,8 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         if let Err(error) = dir.write(result::FILE, &(outcome.result.to_json() + "\n")) {
             training.warn(&error.to_string());
         }
-        tracing::info!(result = outcome.result.to_json(), "ended");
+        let RunResult { env_steps, wall_s, eval_return_mean, .. } = &outcome.result;
+        tracing::info!(env_steps, wall_s, eval_return_mean, "ended");
     }
     end(&mut training, &state_file, &outcome);
     outcome
@@ -210,6 +221,7 @@ fn begin(training: &mut Training<'_>, dir: &RunDir, notices: Vec<Notice>, resume
     for notice in notices {
         match notice {
             Notice::Note(line) => training.note(&line),
+            Notice::Detail(line) => training.detail(&line),
             Notice::Warning(line) => training.warn(&line),
         }
     }

@@ -563,6 +563,7 @@ fn the_machine_plan_is_logged_once_and_changes_no_bit() {
         let notes = Notes::default();
         let mut job = Job::new(crate::config::requested(facts, &line, None).expect("valid"));
         job.progress = Box::new(notes.clone());
+        job.verbose = true;
         let env: Arc<dyn operant_env::AnyEnv> = Arc::new(operant_env::cartpole::CartPole::default());
         train(job, |requested, device| crate::backend(&env, requested, device)).expect("finished");
         let notes = notes.0.lock().expect("unpoisoned");

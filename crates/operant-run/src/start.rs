@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use operant_learn::Backend;
+use operant_learn::{Backend, Config};
 use operant_metrics::{Identity, RingOptions, RunFile};
 
 use crate::checkpoint::{Checkpoint, Store};
@@ -26,6 +26,8 @@ use crate::world;
 #[derive(Debug)]
 pub(crate) enum Notice {
     Note(String),
+    /// For the log and for monitors; for the user on request.
+    Detail(String),
     Warning(String),
 }
 
@@ -211,43 +213,61 @@ impl Start<'_> {
             }
             None => format!("run {} in {}", dir.name(), dir.path().display()),
         };
-        let mut notices = vec![Notice::Note(format!("{begun}: {}", self.description()))];
+        let mut notices = vec![Notice::Note(self.what())];
+        notices.push(Notice::Detail(format!("{begun}: {}", self.description())));
         notices.extend(weights);
         if let Some(reason) = &device.reason {
-            notices.push(Notice::Note(format!("device: {}; {reason}", device.name)));
+            notices.push(Notice::Detail(format!("device: {}; {reason}", device.name)));
         }
         let untranslated = settings.untranslated.iter();
         notices.extend(untranslated.map(|what| Notice::Warning(format!("{what} has no counterpart here"))));
-        notices.push(Notice::Note(applied.note.clone()));
+        notices.push(Notice::Detail(applied.note.clone()));
         notices.extend(applied.clamped.clone().map(Notice::Warning));
         if let Some(unbound) = &applied.unbound {
             notices.push(Notice::Warning(format!("pin = true: {unbound}")));
         }
-        notices.extend(backend.how().map(Notice::Note));
+        notices.extend(backend.how().map(Notice::Detail));
         if home.checkpoint.is_some() && !backend.saves_episodes() {
             let what = "new episodes begin: the state of Gymnasium environments cannot be saved";
             notices.push(Notice::Note(what.to_owned()));
         }
         if let Some(reason) = settings.num_envs_chosen() {
             let num_envs = settings.learner.num_envs;
-            notices.push(Notice::Note(format!("num_envs: {num_envs}, which auto chose: {reason}")));
+            notices.push(Notice::Detail(format!("num_envs: {num_envs}, which auto chose: {reason}")));
         }
         notices.extend(home.warnings.iter().cloned().map(Notice::Warning));
         notices.extend(problems);
         notices
     }
 
+    /// One line that says what trains: environment, algorithm, device, samples of an update, seed.
+    fn what(&self) -> String {
+        let Config { algorithm, num_envs, num_steps, seed, .. } = &self.settings.learner;
+        let from = match self.home.resumed_at() {
+            Some(steps) => format!(", from step {steps}"),
+            None => String::new(),
+        };
+        let algorithm = algorithm.to_string().to_uppercase();
+        let (env, on) = (&self.settings.environment, self.place());
+        format!("{env} with {algorithm} on {on}: {num_envs} envs x {num_steps} steps, seed {seed}{from}")
+    }
+
+    /// The device and its threads.
+    fn place(&self) -> String {
+        let threads = self.applied.threads;
+        let plural = if threads == 1 { "" } else { "s" };
+        format!("{} with {threads} thread{plural}", self.device.name)
+    }
+
     /// One line with environment, preset, device and threads.
     fn description(&self) -> String {
-        let (settings, device) = (self.settings, &self.device.name);
+        let settings = self.settings;
         let env = &settings.environment;
         let preset = match settings.has_preset() {
             false => "no preset",
             true if settings.uses_gpu_preset() => "its preset for GPUs",
             true => "its preset",
         };
-        let threads = self.applied.threads;
-        let plural = if threads == 1 { "" } else { "s" };
-        format!("{env} under {preset}, on {device} with {threads} thread{plural}")
+        format!("{env} under {preset}, on {}", self.place())
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct Training<'a> {
     pub publisher: Publisher,
     pub signals: &'a Signals,
     pub progress: &'a mut dyn Progress,
+    /// Whether details are shown to the user.
+    pub verbose: bool,
     pub started: Instant,
     /// Updates after which training ends.
     pub target: u64,
@@ -139,6 +141,7 @@ impl Training<'_> {
         }
         let target = self.target;
         let interval = self.settings.run.checkpoint_interval;
+        let kept = self.settings.run.keep_checkpoints;
         // An evaluation that a stop prevented comes before the next update, as if there had been no stop.
         if self.state.updates > 0 && self.state.solved_at_step.is_none() && self.attempt_is_due() {
             if let Some(improved) = self.attempt()? {
@@ -164,14 +167,15 @@ impl Training<'_> {
                 0 => u64::MAX,
                 interval => interval - self.state.updates % interval,
             };
+            let to_checkpoint = to_checkpoint.min(kept.to_next(self.state.updates));
             let stats = self.collect(to_checkpoint.min(target - self.state.updates))?;
 
             // Weights after a non-finite update are neither evaluated nor saved.
             if stats.nonfinite_in_a_row > 0 {
                 continue;
             }
-            let periodic =
-                interval > 0 && self.state.updates.is_multiple_of(interval) && self.state.updates < target;
+            let is_due = interval > 0 && self.state.updates.is_multiple_of(interval);
+            let periodic = (is_due || kept.keeps(self.state.updates)) && self.state.updates < target;
             let asked = self.signals.take_checkpoint();
             let save = asked || periodic;
             let attempt = self.state.solved_at_step.is_none() && self.attempt_is_due();
@@ -499,6 +503,15 @@ impl Training<'_> {
         tracing::info!("{line}");
         self.publisher.event(Level::Info, line);
         self.progress.note(line);
+    }
+
+    /// A line for the log and for monitors, which the user sees on request.
+    pub fn detail(&mut self, line: &str) {
+        if self.verbose {
+            return self.note(line);
+        }
+        tracing::info!("{line}");
+        self.publisher.event(Level::Info, line);
     }
 
     pub fn warn(&mut self, line: &str) {

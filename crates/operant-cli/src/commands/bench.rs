@@ -10,6 +10,7 @@ use operant_bench::bench::compare::Baseline;
 use operant_bench::bench::plan::{BenchPlan, Request};
 use operant_bench::bench::run::run as measure;
 use operant_env::Registry;
+use operant_metrics::printable;
 use operant_run::Error;
 use serde_json::json;
 
@@ -148,10 +149,11 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let text = if args.json {
         let about = |device: &str| plan.devices.iter().find(|place| place.name() == device);
         let machine = |device: &str| about(device).map_or("", |place| place.about());
-        rows.iter().map(|row| format!("{}\n", row.to_json(machine(&row.device)))).collect()
+        let lines = rows.iter().map(|row| format!("{}\n", row.to_json(machine(&row.device))));
+        printable(&lines.collect::<String>())
     } else {
         show::text(&plan, &rows)
     };
-    output::print(&text)?;
+    output::print_painted(&text)?;
     Ok(0)
 }

@@ -64,7 +64,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     } else if let Some(env) = one {
         let asked = args.what.as_deref().unwrap_or_default();
         let text = one::text(&*env, &listed[0], &registry.specs(), table::width().unwrap_or(80), asked);
-        output::print_coloured(&text)?;
+        output::print_painted(&text)?;
         return Ok(0);
     } else {
         match table::width() {
@@ -171,7 +171,7 @@ fn tabs(listed: &[Listed]) -> String {
             if spec.has_time_limit() { spec.time_limit.to_string() } else { "-".to_owned() },
             env.solved_at().map_or_else(|| "-".to_string(), |threshold| threshold.to_string()),
         ];
-        table::Row { cells, note: about.join("\n") }
+        table::Row { cells, note: about.join("\n"), ..table::Row::default() }
     };
     table::tabs(&columns, "about", &listed.iter().map(row).collect::<Vec<_>>())
 }

@@ -1,14 +1,13 @@
 //! `operant eval`: plays episodes with a trained agent.
 
-use std::path::Path;
-
 use operant_env::Registry;
 use operant_learn::EvalActions;
 use operant_run::config::{self, EnvFacts};
 use operant_run::eval::{self, EvalResult, EvalTarget};
 use operant_run::evaluate::EvalSummary;
-use operant_run::{CommandLine, Error, Trust, checkpoint, dir};
+use operant_run::{CommandLine, Trust};
 
+use super::checkpoints;
 use super::overrides::RunFlags;
 use crate::output;
 use crate::table::{self, Column, Row};
@@ -60,7 +59,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut line = args.of_run.command_line()?;
     let parent = config::run_dir(registry.known(), &line)?;
     line.flags.push(("eval_episodes", "--episodes", args.episodes.clone()));
-    let targets = if args.all { all_of(&parent, &args.run)? } else { vec![args.run.clone()] };
+    let targets = if args.all { checkpoints::all_of(&parent, &args.run)? } else { vec![args.run.clone()] };
     let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };
     let mut results = Vec::new();
     for target in &targets {
@@ -82,23 +81,9 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     if let Some(last) = results.last() {
         let (run, env, episodes) = (&last.run, &last.env, last.eval_episodes);
         output::print(&format!("run {run} ({env}): {episodes} {actions} episodes of each checkpoint\n"))?;
-        output::print(&table::text(&COLUMNS, "", &rows(&results)))?;
+        output::print_painted(&table::text(&COLUMNS, "", &rows(&results)))?;
     }
     Ok(0)
-}
-
-/// The checkpoints of a run, as targets.
-fn all_of(parent: &Path, run: &str) -> operant_run::Result<Vec<String>> {
-    let dir = dir::find(parent, run)?;
-    let all = checkpoint::list(&dir.join("checkpoints"))?;
-    let readable = all.into_iter().filter(|saved| saved.is_readable);
-    let targets: Vec<String> = readable.map(|saved| format!("{run}@{}", saved.env_steps)).collect();
-    if targets.is_empty() {
-        return Err(Error::usage(format!("run {run} has no checkpoint that can be read"))
-            .at(dir.display().to_string())
-            .remedy("if it is training, `operant checkpoint` saves one now"));
-    }
-    Ok(targets)
 }
 
 /// The result of a checkpoint, and the mean return from which its environment counts as solved.

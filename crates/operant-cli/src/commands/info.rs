@@ -49,7 +49,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     if args.json {
         output::print(&text)?
     } else {
-        output::print_coloured(&text)?
+        output::print_painted(&text)?
     }
     Ok(0)
 }

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod checkpoint;
+pub mod checkpoints;
 pub mod compare;
 pub mod config;
 pub mod emit;
@@ -11,6 +12,7 @@ pub mod export;
 pub mod info;
 pub mod monitor;
 pub mod new;
+pub mod note;
 mod overrides;
 pub mod pause;
 pub mod play;
@@ -26,5 +28,6 @@ pub mod shell;
 pub mod show;
 pub mod stop;
 pub mod sweep;
+pub mod tag;
 pub mod train;
 pub mod tune;

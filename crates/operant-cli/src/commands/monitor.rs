@@ -57,7 +57,10 @@ fn watch(parent: &Path, options: &operant_monitor::Options) -> operant_run::Resu
 /// Prints a sweep where there is no terminal.
 fn once(sweep: &Path, json: bool) -> anyhow::Result<u8> {
     let report = Report::of_sweep(sweep)?;
-    output::print(&if json { report.to_json() + "\n" } else { report::text(&report, usize::MAX) })?;
+    match json {
+        true => output::print(&(report.to_json() + "\n"))?,
+        false => output::print_painted(&report::text(&report, usize::MAX))?,
+    }
     Ok(0)
 }
 

@@ -21,14 +21,15 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   operant new mine && cd mine
-  cargo test                             the rules of its environment, GridWorld
-  cargo run --release -- train gridworld
+  cargo test                             the rules of its environment, mine
+  cargo run --release -- train mine
 
-src/gridworld.rs is the environment, written once: the same source runs as
-scalar code, as SIMD code for 16 environments, and as a CUDA kernel.
-docs/environments.md explains it.";
+The environment is named after the directory. src/NAME.rs has it, written once:
+the same source runs as scalar code, as SIMD code for 16 environments, and as a
+CUDA kernel. docs/environments.md explains it. The first build compiles operant
+too, which takes some minutes.";
 
-/// Every file of the crate, with its text.
+/// Every file of the crate, with its text. `{name}` is the crate's name, `{env}` its environment's, `{type}` its type, `{path}` this library.
 const FILES: [(&str, &str); 7] = [
     ("Cargo.toml", include_str!("new/template/manifest.toml")),
     (".cargo/config.toml", include_str!("new/template/cargo_config.toml")),
@@ -36,12 +37,13 @@ const FILES: [(&str, &str); 7] = [
     ("README.md", include_str!("new/template/readme.md")),
     ("preset.toml", include_str!("new/template/preset.toml")),
     ("src/main.rs", include_str!("new/template/main.rs")),
-    ("src/gridworld.rs", include_str!("new/template/gridworld.rs")),
+    ("src/{env}.rs", include_str!("new/template/environment.rs")),
 ];
 
 /// Writes the crate.
 pub fn run(args: &Args) -> anyhow::Result<u8> {
     let name = crate_name(&args.dir)?;
+    let env = env_name(&name, &args.dir)?;
     let library = library(args.operant.as_deref())?;
     if args.dir.exists() {
         return Err(Error::usage("it exists already")
@@ -51,16 +53,20 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     }
     // Debug formatting escapes quotes and backslashes in a path as TOML does.
     let path = toml_edit::Value::from(library.display().to_string()).to_string();
-    for (file, text) in FILES {
+    let type_name = type_name(&env);
+    let filled = |text: &str| {
         let text = text.replace("{name}", &name).replace("{path}", path.trim());
-        let file = args.dir.join(file);
+        text.replace("{env}", &env).replace("{type}", &type_name)
+    };
+    for (file, text) in FILES {
+        let (file, text) = (args.dir.join(filled(file)), filled(text));
         let written = file.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&file, text));
         written.map_err(|error| Error::disk("cannot write", &file, &error))?;
     }
     let shown = path_text::quoted(&args.dir.to_string_lossy());
     output::print(&format!(
-        "{name}: an environment, GridWorld, and the operant command with it\n  test   cd {shown} && cargo test\n  \
-         train  cargo run --release -- train gridworld\n"
+        "{name}: an environment, {env}, and the operant command with it\n  test   cd {shown} && cargo test\n  \
+         train  cargo run --release -- train {env}\n  the first build compiles operant too: some minutes\n"
     ))?;
     Ok(0)
 }
@@ -68,7 +74,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
 /// Names that cargo refuses for a program, and those of Rust's own crates.
 const RESERVED: &str = "abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if \
     impl in let loop macro match mod move mut override priv pub ref return self static struct super trait true try type typeof unsafe \
-    unsized use virtual where while yield alloc core proc_macro proc-macro std test build deps examples incremental";
+    unsized use virtual where while yield alloc core proc_macro proc-macro std test build deps examples incremental main";
 
 /// The directory's last part, if it is a valid package name.
 fn crate_name(dir: &Path) -> Result<String, Error> {
@@ -92,6 +98,31 @@ fn crate_name(dir: &Path) -> Result<String, Error> {
         .remedy("give a directory whose last part is of letters, digits, - and _, a letter first"))
 }
 
+/// The name of the environment and of its module: the crate's in small letters, with `_` for `-`.
+fn env_name(name: &str, dir: &Path) -> Result<String, Error> {
+    let env = name.to_lowercase().replace('-', "_");
+    if let Ok(known) = operant_env::builtin().find(&env) {
+        return Err(Error::usage(format!("{} is an environment of operant already", known.spec().name))
+            .at(dir.display().to_string())
+            .remedy(format!("give another name, such as my-{name}")));
+    }
+    Ok(env)
+}
+
+/// Names that the template's module uses.
+const TYPES: &str = "ActionSpace AnyEnv Arithmetic Bundle Case Default Draws Env EnvOption EnvSpec Err Float Lane LaneWidth Mask ObsSpace Ok \
+    OptionError OptionValue Result Scene Self State Step Uint Vec";
+
+/// The name of the environment's type: `MyEnv` for `my_env`.
+fn type_name(env: &str) -> String {
+    let word = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    };
+    let name: String = env.split('_').map(word).collect();
+    if TYPES.split_whitespace().any(|taken| taken == name) { name + "World" } else { name }
+}
+
 /// The directory of this library's sources.
 fn library(asked: Option<&Path>) -> Result<PathBuf, Error> {
     let dir = asked.map_or(PathBuf::from(env!("CARGO_MANIFEST_DIR")), |root| root.join("crates/operant-cli"));
@@ -106,6 +137,20 @@ fn library(asked: Option<&Path>) -> Result<PathBuf, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_environment_is_named_after_the_crate() {
+        for (name, env, type_name_of) in [
+            ("lamplighter", "lamplighter", "Lamplighter"),
+            ("my-Env_2", "my_env_2", "MyEnv2"),
+            ("state", "state", "StateWorld"),
+        ] {
+            let found = env_name(name, Path::new(name)).expect("free");
+            assert_eq!((found.as_str(), type_name(&found).as_str()), (env, type_name_of));
+        }
+        let taken = env_name("cartpole", Path::new("cartpole")).expect_err("built in");
+        assert!(taken.what.contains("cartpole is an environment of operant already"), "{taken}");
+    }
 
     #[test]
     fn a_crate_name_is_valid_for_cargo() {

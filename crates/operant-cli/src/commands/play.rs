@@ -22,6 +22,7 @@ use self::episodes::{Agent, Outcome, Tile};
 use self::film::Format;
 pub use self::keyboard::Keyboard;
 use self::window::{Numbers, Window};
+use super::checkpoints;
 use super::overrides::RunFlags;
 use crate::output;
 
@@ -38,12 +39,15 @@ pub struct Args {
     /// Act with the arrow keys and digits
     #[arg(long, conflicts_with_all = ["best", "worst"])]
     keyboard: bool,
-    /// Episodes to show [default: until q; with --record, --best or --worst, 1]
+    /// Episodes to show [default: until q; with --record, --best or --worst, 1]; with --all, of each checkpoint
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     episodes: Option<u32>,
     /// Seed of the episodes [default: that of the run, or 1]
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
+    /// Show an episode of each checkpoint of the run, from the first to the last
+    #[arg(long, conflicts_with_all = ["best", "worst", "keyboard"])]
+    all: bool,
     /// Show the episodes with the highest returns of 100
     #[arg(long, conflicts_with = "worst")]
     best: bool,
@@ -68,11 +72,14 @@ Examples:
   operant play cartpole --keyboard          play with the keyboard
   operant play minatar_breakout             random actions
   operant play first --best --record a.gif  a film; needs no terminal
+  operant play first --all --record a.gif   a film through training: best with
+                                            keep_checkpoints=log
 
 Keys: q quits, space pauses, n goes to the next episode. With --keyboard the
 window shows which key is which action. If an action is named none or stay, it
 is taken while no key is pressed; otherwise every step waits for a key. An
-action that is one real number is 0 while no key is pressed.
+action that is one real number is 0 while no key is pressed. The first episode
+begins with a key.
 
 A run's episodes are those of `operant eval`, starting with the first. If a name
 is both an environment and a run, the environment is used; give runs/NAME for
@@ -88,6 +95,8 @@ struct Cast {
     /// The title of the window: environment and agent.
     title: String,
     seed: u64,
+    /// Environment steps that its agent had trained for, where several checkpoints are shown.
+    trained: Option<u64>,
 }
 
 /// Plays, prints how the episodes ended and returns the exit code.
@@ -101,7 +110,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             .remedy(format!("give at most {CANDIDATES}"))
             .into());
     }
-    let mut cast = cast(args, &line, registry)?;
+    let mut casts = casts(args, &line, registry)?;
     let needs_window = args.record.is_none() || args.keyboard;
     if needs_window && !std::io::stdout().is_terminal() {
         let error = Error::usage("standard output is not a terminal, in which episodes are shown");
@@ -111,15 +120,15 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         };
         return Err(error.remedy(remedy).into());
     }
-    let spec = cast.env.spec();
+    let spec = casts[0].env.spec();
     let keyboard = args.keyboard.then(|| Keyboard::of(&spec)).transpose()?;
     if keyboard.is_some() {
-        cast.title = format!("{}: keyboard", spec.name);
+        casts[0].title = format!("{}: keyboard", spec.name);
     }
-    let numbers = numbers(args, &cast)?;
-    let tile = Tile::new(&*cast.env, cast.seed, numbers.first(), &cast.agent).map_err(failed)?;
+    let numbers = numbers(args, &casts[0])?;
+    let tile = Tile::new(&casts[0], numbers.first()).map_err(failed)?;
     let film = args.record.as_ref().map(|_| Film::new(&spec.name, spec.fps));
-    let mut window = Window::new(&cast, tile, numbers, keyboard, film);
+    let mut window = Window::new(&casts, tile, numbers, keyboard, film);
     let code = if needs_window { window.show()? } else { window.play_all()? };
     let Window { outcomes, film, .. } = window;
     output::print(&outcomes.iter().map(Outcome::line).collect::<String>())?;
@@ -137,7 +146,7 @@ fn failed(error: operant_env::StepError) -> Error {
 /// The episodes to show.
 fn numbers(args: &Args, cast: &Cast) -> anyhow::Result<Numbers> {
     if !(args.best || args.worst) {
-        let one = args.record.is_some() && !args.keyboard;
+        let one = args.all || (args.record.is_some() && !args.keyboard);
         return Ok(Numbers::FromZero { count: args.episodes.or(one.then_some(1)) });
     }
     let mut ranked = episodes::play(cast, CANDIDATES).map_err(failed)?;
@@ -168,8 +177,8 @@ fn check_picture(env: &dyn AnyEnv) -> Result<(), Error> {
     ))
 }
 
-/// The environment, or the environment and policy of the run, that the arguments name.
-fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<Cast> {
+/// The environment, or the environment and policies of the run, that the arguments name; at least one.
+fn casts(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<Vec<Cast>> {
     let what = &args.what;
     // A run may have a colon in its name.
     let is_run = || config::run_dir(registry.known(), line).is_ok_and(|runs| EvalTarget::is_run(&runs, what));
@@ -186,9 +195,10 @@ fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<
             let spec = env.spec();
             let settings = config::requested(EnvFacts::of(&spec, registry), line, None)?.settings;
             let env = with_options(&*env, &settings.env_options)?;
-            if args.sample {
+            if args.sample || args.all {
+                let flag = if args.all { "--all" } else { "--sample" };
                 let error = Error::usage(format!("{} is an environment, which has no policy", args.what));
-                return Err(error.at("--sample").remedy("give a run, such as runs/NAME").into());
+                return Err(error.at(flag).remedy("give a run, such as runs/NAME").into());
             }
             let runs = config::run_dir(registry.known(), line)?;
             if let Ok(run) = dir::find(&runs, &args.what) {
@@ -196,7 +206,7 @@ fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<
             }
             let title = format!("{}: random actions", spec.name);
             let seed = args.seed.unwrap_or(settings.learner.seed);
-            return Ok(Cast { agent: Agent::Random, env, title, seed });
+            return Ok(vec![Cast { agent: Agent::Random, env, title, seed, trained: None }]);
         }
         Err(unknown) => unknown,
     };
@@ -207,7 +217,26 @@ fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<
         let remedy = "`operant envs` lists the environments, `operant runs` the runs; --run-dir sets the directory of the runs";
         return Err(Error::usage(what).remedy(remedy).into());
     }
-    let saved = SavedPolicy::load_with(registry, &parent, &args.what, line)?;
+    let load = |what: &str| SavedPolicy::load_with(registry, &parent, what, line);
+    if !args.all {
+        return Ok(vec![trained(args, load(&args.what)?)?]);
+    }
+    let mut casts = Vec::new();
+    for target in checkpoints::all_of(&parent, &args.what)? {
+        match load(&target) {
+            Ok(saved) => casts.push(trained(args, saved)?),
+            // Damaged, or removed by the run meanwhile.
+            Err(error) => output::warn(&error.to_string()),
+        }
+    }
+    if casts.is_empty() {
+        return Err(checkpoints::none(&args.what, &dir::find(&parent, &args.what)?).into());
+    }
+    Ok(casts)
+}
+
+/// The cast of a trained policy.
+fn trained(args: &Args, saved: SavedPolicy) -> operant_run::Result<Cast> {
     saved.warnings.iter().for_each(|warning| output::warn(warning));
     let SavedPolicy { run, env_steps, policy, env, seed, .. } = saved;
     check_picture(&*env)?;
@@ -216,5 +245,5 @@ fn cast(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result<
     let title = format!("{}: {run} at {env_steps} steps{sampled}", policy.env);
     let seed = args.seed.unwrap_or(seed);
     let agent = Agent::Policy { inference: Box::new(Inference::new(policy)), actions };
-    Ok(Cast { agent, env, title, seed })
+    Ok(Cast { agent, env, title, seed, trained: args.all.then_some(env_steps) })
 }

@@ -82,7 +82,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     if args.json {
         output::print(&(report.to_json() + "\n"))?;
     } else if args.html.is_none() && args.plots.is_none() {
-        output::print(&text(&report, args.top))?;
+        output::print_painted(&text(&report, args.top))?;
     }
     Ok(0)
 }
@@ -180,7 +180,7 @@ fn configurations(part: &EnvReport, top: usize) -> String {
                 seconds,
                 if group.env_steps.is_finite() { short(group.env_steps) } else { "-".to_owned() },
             ],
-            note: String::new(),
+            ..Row::default()
         }
     };
     table::text(&columns, "", &part.groups.iter().take(top).map(row).collect::<Vec<_>>())

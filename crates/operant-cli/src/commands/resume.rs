@@ -23,6 +23,8 @@ pub struct Args {
     #[arg(long)]
     trust: bool,
     #[command(flatten)]
+    about: train::About,
+    #[command(flatten)]
     shown: train::Shown,
     /// Longest time to wait for a paused run to continue, in seconds
     #[arg(long, value_name = "S", default_value = "60", value_parser = run_args::seconds)]
@@ -54,6 +56,7 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
         let args = train::Args {
             resume: Some(args.run.clone()),
             trust: args.trust,
+            about: args.about.clone(),
             shown: args.shown.clone(),
             overrides: args.overrides.clone(),
             ..train::Args::default()
@@ -71,6 +74,7 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
         .remedy("leave the settings out; or `operant stop` it, then resume it with them")
         .into());
     }
+    args.about.notes()?.add_to(&live.run().dir)?;
     match live.set_paused(false, args.timeout)? {
         Paused::Changed(run) => {
             let word = run_args::word(registry, &run.dir);

@@ -2,14 +2,17 @@
 
 mod row;
 
+use anstyle::Style;
 use operant_env::Registry;
+use operant_metrics::{Health, RunState};
 use operant_run::Error;
 use operant_run::config;
 use operant_run::error::did_you_mean;
+use operant_run::paint;
 use operant_run::progress::short;
 use operant_run::runs;
 
-pub use row::{Json, RunRow, compact};
+pub use row::{Json, RunRow};
 
 use super::run_args;
 use crate::output;
@@ -25,9 +28,12 @@ pub struct Args {
     /// Reverse the order
     #[arg(long)]
     reverse: bool,
-    /// Show the runs with this text in name, environment, device, state=, seed= or a changed key=value; repeatable
+    /// Show the runs with this text in name, environment, device, tags, state=, seed= or a changed key=value; repeatable
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
+    /// Show the runs with this tag; repeatable
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
     /// Print one JSON object per run, with every known value
     #[arg(long)]
     json: bool,
@@ -54,6 +60,7 @@ const AFTER_HELP: &str = "\
 Examples:
   operant runs --sort return
   operant runs --filter cartpole --filter learning_rate=0.001
+  operant runs --tag baseline
   operant runs --filter state=finished --json | jq .eval_return_mean
 
 Shows the runs in the run directory, and live ones elsewhere that have a ring.
@@ -81,7 +88,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         runs::list(&parent).into_iter().map(|run| RunRow::of(run, registry)).collect();
     let all = shown.len();
     args.filter.iter().try_for_each(|filter| known_key(filter, &shown, registry))?;
-    shown.retain(|run| run.matches(&args.filter));
+    shown.retain(|run| run.matches(&args.filter) && run.has_tags(&args.tags));
     // Runs are ordered by start, which a stable sort keeps among equal ones.
     shown.sort_by(|a, b| a.order(b, args.sort));
     if args.reverse {
@@ -89,12 +96,17 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     }
     let text = match (args.json, shown.is_empty(), all) {
         (true, ..) => shown.iter().map(to_line).collect::<anyhow::Result<_>>()?,
-        (false, false, _) => table(&shown),
+        (false, false, _) => {
+            output::print_painted(&table(&shown))?;
+            return Ok(0);
+        }
         (false, true, 0) => {
             let parent = parent.display();
             format!("no runs in {parent}; `operant train ENV` starts one, --run-dir looks elsewhere\n")
         }
-        (false, true, _) => format!("none of {all} runs in {} matches --filter\n", parent.display()),
+        (false, true, _) => {
+            format!("none of {all} runs in {} matches --filter and --tag\n", parent.display())
+        }
     };
     output::print(&text)?;
     Ok(0)
@@ -121,23 +133,36 @@ fn known_key(filter: &str, runs: &[RunRow], registry: &Registry) -> operant_run:
         .remedy("give state=, seed=, a setting of `operant config`, or a text without ="))
 }
 
+/// The column of the state.
+const STATE: usize = 2;
+
+/// The style of a run's state, in the colours of the monitor.
+pub fn of_health(health: Health) -> Style {
+    match health {
+        Health::Reported(RunState::Running | RunState::Finished) => paint::GOOD,
+        Health::Reported(RunState::Failed) | Health::Killed => paint::BAD,
+        Health::Reported(_) | Health::Stalled => paint::WARNING,
+    }
+}
+
 #[allow(clippy::cast_precision_loss)] // counts to three figures
 fn table(runs: &[RunRow]) -> String {
     // Names that begin with the environment need no column for it.
     let named = runs.iter().all(|shown| shown.run.run.starts_with(&shown.run.env));
     let columns = [
         Column::left("run", 0),
-        Column::left("environment", if named { 9 } else { 2 }),
+        Column::left("environment", if named { 10 } else { 2 }),
         Column::left("state", 0),
+        Column::left("tags", 3),
         Column::right("steps", 2),
         Column::right("return", 0),
         Column::right("solved", 1),
-        Column::right("seed", 4),
-        Column::right("steps/s", 5),
-        Column::left("started (UTC)", 6),
-        Column::right("pid", 7),
-        Column::left("directory", 8),
-        Column::rest("changed", 3),
+        Column::right("seed", 5),
+        Column::right("steps/s", 6),
+        Column::left("started (UTC)", 7),
+        Column::right("pid", 8),
+        Column::left("directory", 9),
+        Column::rest("changed", 4),
     ];
     let number = |x: Option<f64>| x.map_or_else(|| "-".to_string(), short);
     let row = |shown: &RunRow| {
@@ -159,6 +184,7 @@ fn table(runs: &[RunRow]) -> String {
             run.run.clone(),
             run.env.clone(),
             run.health.name().to_string(),
+            shown.notes.tags.join(", "),
             steps,
             mean,
             number(shown.solved_at_step().map(|steps| steps as f64)),
@@ -170,7 +196,7 @@ fn table(runs: &[RunRow]) -> String {
             run_args::near(&run.dir),
             changes.join(", "),
         ];
-        table::Row { cells, ..table::Row::default() }
+        table::Row { cells, style: Some((STATE, of_health(run.health))), ..table::Row::default() }
     };
     table::text(&columns, "", &runs.iter().map(row).collect::<Vec<_>>())
 }

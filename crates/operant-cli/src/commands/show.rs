@@ -1,21 +1,20 @@
 //! `operant show`: one run on one screen.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use operant_env::Registry;
 use operant_learn::EvalActions;
-use operant_metrics::{Health, RunState, plain};
+use operant_metrics::{Health, RunState, plain, printable};
 use operant_run::checkpoint::{self, Listed};
 use operant_run::evaluate::EvalSummary;
+use operant_run::paint::paint;
 use operant_run::progress::short;
 use operant_run::runs;
-use operant_run::{dir, path_text};
+use operant_run::{dir, log, path_text};
 use serde::Serialize;
 
 use super::run_args;
-use super::runs::{Json, RunRow, compact};
+use super::runs::{Json, RunRow, of_health};
 use crate::table::{self, hanging, size};
 use crate::{daemon, output};
 
@@ -55,11 +54,12 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
     let run = runs::find(&parent, &args.run)?;
     let shown = Shown::of(RunRow::of(run, registry))?;
-    let text = match args.json {
-        true => serde_json::to_string(&shown.json()?)? + "\n",
-        false => shown.text(registry, table::width().unwrap_or(table::DEFAULT_WIDTH)),
-    };
-    output::print(&text)?;
+    match args.json {
+        true => output::print(&(serde_json::to_string(&shown.json()?)? + "\n"))?,
+        false => {
+            output::print_painted(&shown.text(registry, table::width().unwrap_or(table::DEFAULT_WIDTH)))?
+        }
+    }
     Ok(0)
 }
 
@@ -68,8 +68,8 @@ struct Shown {
     row: RunRow,
     /// Oldest first.
     checkpoints: Vec<Listed>,
-    /// When its latest process ended.
-    ended: Option<SystemTime>,
+    /// When its latest process ended, UTC.
+    ended: Option<String>,
     log: Option<PathBuf>,
     metrics: Option<PathBuf>,
     output: Option<PathBuf>,
@@ -80,8 +80,13 @@ impl Shown {
         let dir = &row.run.dir;
         let checkpoints = checkpoint::list(&dir.join("checkpoints"))?;
         let modified = |file: &str| std::fs::metadata(dir.join(file)).and_then(|found| found.modified()).ok();
-        let last = || ["run.json", "operant.log"].into_iter().filter_map(modified).max();
-        let ended = (!row.run.health.is_alive()).then(last).flatten();
+        let written = || ["run.json", "operant.log"].into_iter().filter_map(modified).max().map(dir::utc);
+        // A copied run has its own times in its log; one that was killed logged no end.
+        let ended = match row.run.health {
+            health if health.is_alive() => None,
+            Health::Reported(_) => log::last_time(dir).or_else(written),
+            _ => written(),
+        };
         let there = |path: PathBuf| path.is_file().then_some(path);
         let (log, metrics) = (there(dir.join("operant.log")), there(dir.join("metrics.csv")));
         let output = there(daemon::output_file(dir));
@@ -98,7 +103,7 @@ impl Shown {
         };
         Ok(ShownJson {
             run: self.row.json()?,
-            ended: self.ended.map(dir::utc),
+            ended: self.ended.clone(),
             checkpoints: self.checkpoints.iter().map(checkpoint).collect(),
             log: &self.log,
             metrics: &self.metrics,
@@ -106,13 +111,18 @@ impl Shown {
         })
     }
 
+    /// The run on a screen; its state is painted.
     fn text(&self, registry: &Registry, width: usize) -> String {
         let run = &self.row.run;
-        let mut text = format!("run {}: {}", plain(&run.run), run.health.name());
-        if !run.reason.is_empty() {
-            let _ = write!(text, " ({})", run.reason);
-        }
-        text.push('\n');
+        let state = paint(of_health(run.health), run.health.name());
+        let reason = if run.reason.is_empty() { String::new() } else { format!(" ({})", plain(&run.reason)) };
+        let first = format!("run {}: {state}{reason}\n", plain(&run.run));
+        first + &printable(&self.lines(registry, width))
+    }
+
+    fn lines(&self, registry: &Registry, width: usize) -> String {
+        let run = &self.row.run;
+        let mut text = String::new();
         let mut lines = |label: &str, values: &[String]| {
             for (at, value) in values.iter().enumerate() {
                 let label = if at == 0 { format!("  {label}") } else { String::new() };
@@ -124,6 +134,9 @@ impl Shown {
         lines("return", &self.mean().into_iter().collect::<Vec<_>>());
         lines("solved", &self.solved().into_iter().collect::<Vec<_>>());
         lines("time", &self.times());
+        lines("note", &self.row.notes.note.lines().map(str::to_owned).collect::<Vec<_>>());
+        let tags = Some(self.row.notes.tags.join(", ")).filter(|tags| !tags.is_empty());
+        lines("tags", &tags.into_iter().collect::<Vec<_>>());
         lines("directory", &[run_args::near(&run.dir)]);
         lines("files", &self.files());
         lines("settings", &self.settings());
@@ -168,11 +181,10 @@ impl Shown {
 
     /// None where nothing says when the environment counts as solved.
     fn solved(&self) -> Option<String> {
-        let result = self.row.result.as_ref();
-        match result.and_then(|result| Some((result.solved_at_step?, result.solved_at_s?))) {
+        match self.row.solved() {
             Some((step, seconds)) => Some(format!("at {step} steps, after {}", duration(seconds))),
             None => self.row.threshold().map(|threshold| match self.row.run.health.is_alive() {
-                true => format!("at a mean return of {threshold}; known when the run ends"),
+                true => format!("not yet: a mean return of {threshold} is needed"),
                 false => format!("no: a mean return of {threshold} is needed"),
             }),
         }
@@ -181,7 +193,7 @@ impl Shown {
     fn times(&self) -> Vec<String> {
         let started = Some(second(&self.row.run.started)).filter(|started| !started.is_empty());
         let started = started.map(|started| format!("started {started} UTC"));
-        let ended = self.ended.map(|ended| format!("ended {} UTC", second(&dir::utc(ended))));
+        let ended = self.ended.as_deref().map(|ended| format!("ended {} UTC", second(ended)));
         let took = self.row.result.as_ref().map(|result| {
             format!("{} in all, {} of training", duration(result.wall_s), duration(result.train_s))
         });
@@ -204,8 +216,8 @@ impl Shown {
 
     fn settings(&self) -> Vec<String> {
         let lines = self.row.changed.iter().map(|it| {
-            let preset = it.preset.as_ref().map_or("none".to_owned(), compact);
-            format!("{} = {} (preset: {preset})", it.key, compact(&it.value))
+            let (value, preset) = it.shown();
+            format!("{} = {value} (preset: {})", it.key, preset.as_deref().unwrap_or("none"))
         });
         let lines: Vec<String> = lines.collect();
         if lines.is_empty() { vec!["those of the preset".to_owned()] } else { lines }

@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// No progress on stderr; warnings are still printed
-    #[arg(long)]
+    #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
     overrides: Overrides,
@@ -189,8 +189,10 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         return Ok(75);
     }
     let report = Report::of_sweep(sweep.dir())?;
-    output::print(&if args.json { report.to_json() + "\n" } else { text(&report, 10) })?;
-    if !args.json {
+    if args.json {
+        output::print(&(report.to_json() + "\n"))?;
+    } else {
+        output::print_painted(&text(&report, 10))?;
         output::print(&format!("\n`operant report {name}` shows more; --html FILE writes a page\n"))?;
     }
     Ok(u8::from(report.has_failed()))
@@ -275,7 +277,7 @@ struct Bar {
 impl Bar {
     fn new(objective: Objective) -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:20} {elapsed}  {wide_msg}");
+        let style = ProgressStyle::with_template("{bar:20.cyan} {elapsed}  {wide_msg}");
         bar.set_style(style.expect("the template is valid"));
         Self { bar, objective }
     }

@@ -11,7 +11,8 @@ use operant_mpi::Unavailable;
 use operant_run::config::{self, EnvFacts};
 use operant_run::distributed::{self, Leading};
 use operant_run::evaluate::EvalSummary;
-use operant_run::progress::{Bar, Lines, Notes, Progress, Quiet, short};
+use operant_run::notes::Notes;
+use operant_run::progress::{self, Bar, Lines, Progress, Quiet, short};
 use operant_run::{
     ExitReason, Job, Log, Outcome, Requested, Resume, Signals, Trust, device, gpu, path_text, world,
 };
@@ -42,9 +43,28 @@ pub struct Args {
     #[arg(long, value_name = "MODE", conflicts_with = "detach")]
     pub(super) distributed: Option<Distributed>,
     #[command(flatten)]
+    pub(super) about: About,
+    #[command(flatten)]
     pub(super) shown: Shown,
     #[command(flatten)]
     pub(super) overrides: Overrides,
+}
+
+/// What the user writes about a run.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct About {
+    /// A note about the run, which `operant show` prints
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    /// A tag of the run, for `operant runs --tag`; repeatable
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<String>,
+}
+
+impl About {
+    pub fn notes(&self) -> operant_run::Result<Notes> {
+        Notes::new(self.note.as_deref(), &self.tags)
+    }
 }
 
 /// Where a run trains, and what it prints.
@@ -57,8 +77,11 @@ pub struct Shown {
     #[arg(long)]
     pub json: bool,
     /// No progress on stderr; warnings are still printed
-    #[arg(long)]
+    #[arg(long, short, conflicts_with = "verbose")]
     pub quiet: bool,
+    /// Print what operant.log has about the start too: why this device, the plan for threads, the kernels
+    #[arg(long, short)]
+    pub verbose: bool,
 }
 
 const AFTER_HELP: &str = "\
@@ -68,6 +91,7 @@ Examples:
   operant train pendulum --set learning_rate=0.002 --set hidden=128,128
   operant train minatar_breakout --set env.sticky_action_prob=0 --name plain
   operant train --resume plain --steps 2e7
+  operant train cartpole --note \"wider\" --tag baseline --set hidden=128,128
   operant train minatar_breakout --init-from plain  starts from its weights
   operant train mine.py:Treasure                a class with @operant.world
   operant train gym:LunarLander-v3              a Gymnasium environment
@@ -87,7 +111,7 @@ Configuration, each over the one before:
 
 Devices: `operant info` shows this machine's devices, what auto chooses, and
 why. auto chooses a GPU if one is usable, the environment has a preset for GPUs
-and the run fits; else it chooses the CPU and prints why. cuda:1,cuda:0,cpu
+and the run fits; else it chooses the CPU; -v prints why. cuda:1,cuda:0,cpu
 tries devices in this order. Where a file sets a precision or overlap that the
 device lacks, it is overridden. Presets have thousands of environments on a GPU
 and few on the CPU. A run can resume on another device: the state and the
@@ -141,6 +165,7 @@ pub enum Distributed {
 
 /// Trains, prints the result, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result<u8> {
+    args.about.notes()?;
     if args.shown.detach && !daemon::is_daemon() {
         return detach(args, registry);
     }
@@ -183,13 +208,21 @@ fn train(
     let threshold = requested.settings.run.solved_at;
     let progress: Box<dyn Progress> = match (args.shown.quiet, std::io::stderr().is_terminal()) {
         (true, _) => Box::new(Quiet),
-        (false, _) if daemon::is_daemon() => Box::new(Notes),
+        (false, _) if daemon::is_daemon() => Box::new(progress::Notes),
         (false, true) => Box::new(Bar::new(requested.settings.steps())),
-        (false, false) => Box::new(Lines::new(std::io::stderr())),
+        (false, false) => Box::new(Lines::new(anstream::stderr())),
     };
-    let mut job = Job { resume, started, progress, log: Log::install(), ..Job::new(requested) };
+    let verbose = args.shown.verbose;
+    let (notes, log) = (args.about.notes()?, Log::install());
+    let mut job = Job { resume, started, progress, notes, verbose, log, ..Job::new(requested) };
     if daemon::is_daemon() {
         job.ready = Some(Box::new(daemon::ready));
+    } else if !args.shown.quiet {
+        let runs = config::default_run_dir(registry.known());
+        job.ready = Some(Box::new(move |ready| {
+            let word = watched(ready.ring.as_deref(), &ready.dir, &runs);
+            output::note(&format!("`operant monitor {word}` watches it"));
+        }));
     }
     job.signals = signals;
     let outcome = operant_run::train(job, |requested, device| {
@@ -277,8 +310,7 @@ fn detach(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
 fn how_to_watch(started: &Started) -> String {
     let Started { run, pid, dir, ring } = started;
     let output = daemon::output_file(dir);
-    // The ring of a second run of that name has another name; a run without a ring is found by its directory.
-    let name = ring.as_ref().and_then(|ring| Some(ring.file_stem()?.to_string_lossy().into_owned()));
+    let name = ring.as_deref().and_then(ring_name);
     let watch = match &name {
         Some(name) => format!("operant monitor {name}"),
         None => format!("nothing: the run has no ring; see {}", dir.join("metrics.csv").display()),
@@ -289,6 +321,16 @@ fn how_to_watch(started: &Started) -> String {
          {target}\n  output      {}\n",
         path_text::shown(&output)
     )
+}
+
+/// The name of a ring, which a second run of a name does not share with the first.
+fn ring_name(ring: &Path) -> Option<String> {
+    Some(ring.file_stem()?.to_string_lossy().into_owned())
+}
+
+/// The argument of `operant monitor` that shows this run; one without a ring is found by its directory.
+fn watched(ring: Option<&Path>, dir: &Path, runs: &Path) -> String {
+    ring.and_then(ring_name).unwrap_or_else(|| path_text::run_word(dir, runs))
 }
 
 /// The result as text.

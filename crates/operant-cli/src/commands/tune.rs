@@ -89,7 +89,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let report = found?;
     // The result is printed even if the file cannot be written.
     if !args.json {
-        output::print(&show::text(&report))?;
+        output::print_painted(&show::text(&report))?;
     }
     let written = if args.dry_run { Ok(None) } else { write(&mut file, &space, &report).map(Some) };
     let path = written.as_ref().ok().and_then(Option::as_ref).map(|_| file.path().display().to_string());

@@ -99,13 +99,15 @@ enum Kind {
     Setting,
     /// `env.NAME=VALUE`.
     Option,
+    /// A tag of some run.
+    Tag,
     File,
     Dir,
 }
 
 /// What an argument takes whose value has this name; nothing if it is free. None if the name is unknown.
 fn kinds(value: &str) -> Option<&'static [Kind]> {
-    use Kind::{Checkpoint, Dir, Environment, File, Option, Run, Setting};
+    use Kind::{Checkpoint, Dir, Environment, File, Option, Run, Setting, Tag};
     Some(match value {
         "ENV" | "NAME|FILTER" | "NAME,.." => &[Environment],
         "ENV|SPEC.toml" => &[Environment, File],
@@ -115,6 +117,7 @@ fn kinds(value: &str) -> Option<&'static [Kind]> {
         "KEY=VALUE" => &[Setting],
         "env.NAME=VALUE" => &[Option],
         "FILE" | "FILE.json" | "FILE.svg" => &[File],
+        "TAG" => &[Tag],
         "DIR" => &[Dir],
         "ADDRESS" | "BENCH" | "DEVICE" | "DEVICE,.." | "GOAL" | "K" | "K/N" | "KEY" | "METHOD" | "MODE"
         | "N" | "NAME" | "PRECISION" | "PRECISION,.." | "PRESET" | "S" | "SECONDS" | "SEEDS" | "TEXT"
@@ -131,6 +134,7 @@ impl Kind {
             Kind::Checkpoint => values::checkpoints(line, word),
             Kind::Setting => settings(line, word),
             Kind::Option => options(line, word),
+            Kind::Tag => values::tags(line),
             Kind::File => values::paths(word, |_| true),
             Kind::Dir => values::paths(word, |path| path.is_dir()),
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter as _};
 use operant_env::{EnvOption, EnvSpec, OptionValue, OptionValues};
 use operant_run::config::{self, EnvFacts, Flag, Key, Kind};
+use operant_run::notes::Notes;
 use operant_run::{CommandLine, checkpoint, dir, runs};
 
 use super::line::Line;
@@ -56,6 +57,18 @@ pub fn runs(line: &Line, word: &str, life: Life) -> Vec<CompletionCandidate> {
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     };
     runs.iter().map(|run| candidate(run.run.as_str(), about(run))).collect()
+}
+
+/// The tags of the runs, each once, those of the latest runs first.
+pub fn tags(line: &Line) -> Vec<CompletionCandidate> {
+    let runs = runs::brief(&line.run_dir());
+    let mut tags: Vec<String> = Vec::new();
+    for tag in runs.iter().flat_map(|run| Notes::of(&run.dir).tags) {
+        if !tags.contains(&tag) {
+            tags.push(tag);
+        }
+    }
+    tags.into_iter().map(|tag| candidate(tag, "")).collect()
 }
 
 /// The checkpoints of a run after its name and `@`, the latest first.
@@ -116,6 +129,9 @@ pub fn values_of(key: &'static Key, line: &Line, word: &str) -> Vec<CompletionCa
         Kind::Switch => words(&["true", "false"]),
         Kind::Size(sizes) => sizes.iter().map(|size| candidate(size.to_string(), "")).collect(),
         Kind::Text(_) if key.name == "device" => words(&["auto", "cpu", "cuda"]),
+        Kind::Text(_) if key.name == "keep_checkpoints" => {
+            present_value(key, line).into_iter().chain([candidate("log", "four for each doubling")]).collect()
+        }
         Kind::Text(_) => {
             let Some(Flag::Value(_, value)) = key.flag else { return Vec::new() };
             let kinds = super::kinds(value).unwrap_or_default();

@@ -7,7 +7,6 @@ use crate::Action;
 use crate::data::Order;
 use crate::layout::PanelKind;
 use operant_draw::symbols::Marker;
-use operant_draw::theme::Theme;
 
 impl App {
     pub(super) fn key(&mut self, key: KeyEvent) {
@@ -16,37 +15,44 @@ impl App {
                 KeyCode::Char('c') => self.leave = Some(0),
                 KeyCode::Char('z') => self.suspend = true,
                 KeyCode::Char('u') if self.typing => self.view.filter.clear(),
+                KeyCode::Char('u') if self.list.typing => self.list.filter.clear(),
                 _ => {}
             }
         } else if self.typing {
             self.type_key(key.code);
+        } else if self.list.typing {
+            self.type_list_key(key.code);
         } else {
+            let code = self.config.meant(key.code);
             match self.overlay {
-                Overlay::None => self.panel_key(key.code),
-                Overlay::Help => self.help_key(key.code),
-                Overlay::Runs => self.runs_key(key.code),
-                Overlay::Comparison => self.comparison_key(key.code),
+                Overlay::None => self.panel_key(code),
+                Overlay::Help => self.help_key(code),
+                Overlay::Runs => self.runs_key(code),
+                Overlay::Comparison => self.comparison_key(code),
             }
         }
     }
 
-    /// Keys while the filter is typed.
+    /// Keys while the filter of the metrics is typed.
     fn type_key(&mut self, code: KeyCode) {
         match code {
-            KeyCode::Enter => self.typing = false,
-            KeyCode::Esc => {
-                self.typing = false;
-                self.view.filter.clear();
-            }
-            KeyCode::Backspace => {
-                self.view.filter.pop();
-            }
             KeyCode::Up | KeyCode::Down => self.move_selection(code),
-            KeyCode::Char(c) if self.view.filter.len() < 40 && !c.is_control() => self.view.filter.push(c),
-            _ => {}
+            _ => self.typing = typed(&mut self.view.filter, code),
         }
         if !matches!(code, KeyCode::Up | KeyCode::Down) {
             self.selected[PanelKind::Metrics as usize] = 0;
+        }
+    }
+
+    /// Keys while the filter of the list is typed.
+    fn type_list_key(&mut self, code: KeyCode) {
+        match code {
+            KeyCode::Up => self.list.move_by(-1, &self.runs),
+            KeyCode::Down => self.list.move_by(1, &self.runs),
+            _ => {
+                self.list.typing = typed(&mut self.list.filter, code);
+                self.list.move_by(0, &self.runs);
+            }
         }
     }
 
@@ -89,28 +95,30 @@ impl App {
             return;
         }
         self.list.message.clear();
-        let last = self.runs.all().len().saturating_sub(1);
-        let row = self.list.row.min(last);
-        self.list.row = match code {
-            KeyCode::Down | KeyCode::Char('j') => (row + 1).min(last),
-            KeyCode::Up | KeyCode::Char('k') => row.saturating_sub(1),
-            KeyCode::PageDown => (row + 10).min(last),
-            KeyCode::PageUp => row.saturating_sub(10),
-            KeyCode::Home => 0,
-            KeyCode::End => last,
-            _ => row,
+        let by = match code {
+            KeyCode::Down | KeyCode::Char('j') => 1,
+            KeyCode::Up | KeyCode::Char('k') => -1,
+            KeyCode::PageDown => 10,
+            KeyCode::PageUp => -10,
+            KeyCode::Home => isize::MIN,
+            KeyCode::End => isize::MAX,
+            _ => 0,
         };
+        self.list.move_by(by, &self.runs);
+        let is_listed = self.list.selected(&self.runs).is_some();
         let order = self.runs.order();
         match code {
             KeyCode::Char('q') => self.leave = Some(0),
+            KeyCode::Char('/') => self.list.typing = true,
+            KeyCode::Esc if !self.list.filter.is_empty() => self.list.filter.clear(),
             KeyCode::Esc | KeyCode::Char('r' | '9') => self.overlay = Overlay::None,
-            KeyCode::Enter => {
+            KeyCode::Enter if is_listed => {
                 self.thaw();
                 self.runs.show(self.list.row);
                 self.overlay = Overlay::None;
                 self.view.window.reset();
             }
-            KeyCode::Char(' ' | 'o') => {
+            KeyCode::Char(' ' | 'o') if is_listed => {
                 self.thaw();
                 self.runs.overlay(self.list.row);
             }
@@ -173,7 +181,7 @@ impl App {
             KeyCode::Char('s') => self.view.smoothing = self.view.smoothing.next(),
             KeyCode::Char('x') => self.view.axis = self.view.axis.next(),
             KeyCode::Char('m') => self.marker = self.next_marker(),
-            KeyCode::Char('t') => self.theme = Theme::new(self.theme.name.next(), self.detected),
+            KeyCode::Char('t') => self.theme = self.themed(self.theme.name.next()),
             KeyCode::Char('/') => {
                 self.metric = None;
                 self.focus = PanelKind::Metrics;
@@ -207,10 +215,28 @@ impl App {
             self.list.message.clear();
             let rows = 0..self.runs.all().len();
             self.list.row = rows.clone().find(|i| self.runs.curve(*i) == Some(0)).unwrap_or(0);
+            self.list.move_by(0, &self.runs);
         }
     }
 
     fn thaw(&mut self) {
         self.runs.thaw();
     }
+}
+
+/// Changes a filter by a key. Returns whether it is still typed.
+fn typed(filter: &mut String, code: KeyCode) -> bool {
+    match code {
+        KeyCode::Enter => return false,
+        KeyCode::Esc => {
+            filter.clear();
+            return false;
+        }
+        KeyCode::Backspace => {
+            filter.pop();
+        }
+        KeyCode::Char(c) if filter.len() < 40 && !c.is_control() => filter.push(c),
+        _ => {}
+    }
+    true
 }

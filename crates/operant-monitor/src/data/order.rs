@@ -9,7 +9,7 @@ use super::run::RunView;
 /// What the runs are sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SortBy {
-    /// Name, numbers in it by their value.
+    /// Name, numbers in it by their value; the runs that train come first.
     #[default]
     Name,
     State,
@@ -87,11 +87,12 @@ pub struct Order {
 }
 
 impl Order {
-    /// Sorts by the column; runs with equal values are sorted by name.
+    /// Sorts by the column; runs with equal values are sorted by name. By name, live runs come before the others.
     pub(super) fn sort(self, runs: &mut [RunView]) {
+        let is_later = |run: &RunView| self.by == SortBy::Name && !run.status.health.is_alive();
         runs.sort_by(|a, b| {
             let by = self.by.compare(a, b).then_with(|| natural(a.name(), b.name()));
-            if self.reversed { by.reverse() } else { by }
+            is_later(a).cmp(&is_later(b)).then(if self.reversed { by.reverse() } else { by })
         });
     }
 }

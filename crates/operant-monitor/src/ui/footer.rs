@@ -15,10 +15,11 @@ pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
         return;
     }
     let theme = &app.theme;
-    if app.typing {
+    let typed = [(app.typing, &app.view.filter), (app.list.typing, &app.list.filter)];
+    if let Some((_, filter)) = typed.iter().find(|(is_typed, _)| *is_typed) {
         let line = Line::from(vec![
             Span::styled("/", theme.accent),
-            Span::styled(app.view.filter.clone(), theme.strong),
+            Span::styled(filter.as_str(), theme.strong),
             Span::styled(if app.symbols.unicode { "▏" } else { "_" }, theme.accent),
             Span::styled("  Enter keep   Esc clear", theme.muted),
         ]);
@@ -48,6 +49,9 @@ pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
             spans.push(Span::raw("  "));
         }
     };
+    if app.overlay == Overlay::Runs && !app.list.filter.is_empty() {
+        say(format!("/{}", app.list.filter));
+    }
     say(curves::window_text(app.view.window, app.runs.shown().map_or(0, |run| run.last_update)));
     say(if app.view.log { "log".to_string() } else { String::new() });
     say(if app.view.all_values { "all values".to_string() } else { String::new() });
@@ -79,6 +83,7 @@ fn hints(app: &App) -> &'static [(&'static str, &'static str)] {
             ("Esc", "back"),
             ("Enter", "show"),
             ("Space", "draw with it"),
+            ("/", "filter"),
             ("s", "sort"),
             ("c", "mark"),
             ("d", "compare"),

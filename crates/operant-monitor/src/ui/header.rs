@@ -79,7 +79,7 @@ fn who(context: &Context) -> Vec<Span<'static>> {
 fn clocks(context: &Context) -> Vec<Span<'static>> {
     let theme = context.theme;
     let mut spans = vec![
-        Span::styled("up ", theme.muted),
+        Span::styled(if context.run.status.health.is_alive() { "up " } else { "ran " }, theme.muted),
         Span::styled(format::clock(context.run.status.uptime), theme.text),
     ];
     if let Some(left) = time_left(context) {

@@ -40,6 +40,7 @@ pub const KEYS: [(&str, &[(&str, &str)]); 4] = [
             ("r  9", "list of runs"),
             ("Enter", "in the list: show"),
             ("Space  o", "in the list: draw with the one shown"),
+            ("/", "in the list: filter by name, environment or state"),
             ("s  S", "in the list: sort by the next column; reverse"),
             ("c  d", "in the list: mark two; compare their settings"),
             ("X  p", "in the list: stop; pause or continue (asks first)"),

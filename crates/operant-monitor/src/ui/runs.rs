@@ -52,28 +52,33 @@ type Cells = [(String, Style); COLUMNS.len()];
 /// Draws the list over `screen`.
 pub fn draw(paint: Paint, runs: &Runs, list: &RunList, screen: Rect, buffer: &mut Buffer) {
     let theme = paint.theme;
-    let count = runs.all().len();
+    let listed = list.rows(runs);
+    let (count, all) = (listed.len(), runs.all().len());
     let height = (count + runs.broken.len()).clamp(1, 200) as u16 + 3;
-    let title = match count {
-        0 | 1 => "runs".to_string(),
-        count => format!("{count} runs"),
+    let title = match (count, all) {
+        (_, 0 | 1) => "runs".to_string(),
+        (count, all) if count < all => format!("{count} of {all} runs"),
+        (count, _) => format!("{count} runs"),
     };
     let inner = popup::draw(paint, &title, (116, height), screen, buffer);
     if inner.is_empty() {
         return;
     }
     if count + runs.broken.len() == 0 {
-        buffer.set_stringn(inner.x, inner.y, "there is no run", usize::from(inner.width), theme.muted);
+        let none = if all == 0 { "there is no run" } else { "no run has these words" };
+        buffer.set_stringn(inner.x, inner.y, none, usize::from(inner.width), theme.muted);
         return;
     }
     let room = list_rows(inner);
-    let selected = list.row.min(count.saturating_sub(1));
+    let selected = listed.iter().position(|row| *row >= list.row).unwrap_or(count.saturating_sub(1));
     let first = (selected + 1).saturating_sub(room);
-    let rows: Vec<Cells> = runs
-        .all()
+    let views: Vec<&RunView> = listed.iter().map(|row| &runs.all()[*row]).collect();
+    let curves = listed.iter().map(|row| runs.curve(*row));
+    let rows: Vec<Cells> = views
         .iter()
+        .zip(curves)
         .enumerate()
-        .map(|(i, run)| cells(paint, run, list.letter(run), runs.curve(i), i == selected))
+        .map(|(i, (run, curve))| cells(paint, run, list.letter(run), curve, i == selected))
         .collect();
     let order = runs.order();
     let sorted = order.by != SortBy::Name || order.reversed;
@@ -85,8 +90,8 @@ pub fn draw(paint: Paint, runs: &Runs, list: &RunList, screen: Rect, buffer: &mu
     let layouts: [CellLayout; COLUMNS.len()] =
         std::array::from_fn(|i| CellLayout { width: widths[i], right: COLUMNS[i].right });
     table::row(&heads, &layouts, inner, 0, buffer);
-    let all: Vec<&str> = runs.all().iter().map(RunView::name).collect();
-    let names = text::distinct(&all, usize::from(widths[NAME].unwrap_or(0)), paint.symbols.ellipsis);
+    let names: Vec<&str> = views.iter().map(|run| run.name()).collect();
+    let names = text::distinct(&names, usize::from(widths[NAME].unwrap_or(0)), paint.symbols.ellipsis);
     for ((i, mut cells), name) in rows.into_iter().enumerate().zip(names).skip(first).take(room) {
         let at = (i - first) as u16 + 1;
         cells[NAME].0 = name;

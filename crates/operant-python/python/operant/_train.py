@@ -103,6 +103,23 @@ class Run:
         return str(self.info()["state"])
 
     @property
+    def note(self) -> str:
+        """The note of `operant note`; empty without one."""
+        return str(self._notes().get("note", ""))
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags of `operant tag`."""
+        return [str(tag) for tag in self._notes().get("tags", [])]
+
+    def _notes(self) -> dict[str, Any]:
+        try:
+            notes = json.loads((self.dir / "notes.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return notes if isinstance(notes, dict) else {}
+
+    @property
     def policy(self) -> Policy:
         """The policy of the latest checkpoint, loaded when that changes."""
         latest = self.info()["checkpoint"]

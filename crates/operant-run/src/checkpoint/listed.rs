@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::meta::Meta;
-use super::{CheckpointError, load};
+use super::{CheckpointError, Totals, load};
 
 /// A checkpoint on the disk.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +30,12 @@ pub struct Listed {
 /// `Io` when the directory cannot be read.
 pub fn list(dir: &Path) -> Result<Vec<Listed>, CheckpointError> {
     Ok(load::steps(dir)?.into_iter().map(|(step, path)| listed(step, path)).collect())
+}
+
+/// The totals of the latest checkpoint in `dir` whose metadata can be read, of at most three.
+pub fn latest_totals(dir: &Path) -> Option<Totals> {
+    let latest = load::steps(dir).ok()?.into_iter().rev().take(3);
+    latest.filter_map(|(_, path)| Meta::read(&path).ok()).map(|meta| meta.totals).next()
 }
 
 fn listed(env_steps: u64, path: PathBuf) -> Listed {

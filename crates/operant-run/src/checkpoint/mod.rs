@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::evaluate::EvalSchedule;
 
 pub use error::CheckpointError;
-pub use listed::{Listed, list};
+pub use listed::{Listed, latest_totals, list};
 pub use load::{Loaded, best, is_checkpoint, load, load_latest, steps};
 pub(crate) use state::{pack, unpack};
 pub use store::Store;

@@ -8,6 +8,7 @@ use super::checksums::{self, CHECKSUMS, Files};
 use super::load::{self, name};
 use super::meta::Meta;
 use super::{CONFIG, Checkpoint, CheckpointError, META, STATE, state, swap};
+use crate::config::KeepCheckpoints;
 use crate::dir::sync_dir;
 
 /// Prefix of a directory that is being written or removed.
@@ -17,17 +18,17 @@ const TEMPORARY: &str = ".tmp_step_";
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
-    keep_last: usize,
+    keep: KeepCheckpoints,
 }
 
 impl Store {
-    /// Opens `dir` (`RUN/checkpoints`), creating it if needed, and removes what a killed save left there. `keep_last`,
-    /// at least 1, is the number of checkpoints to keep in addition to the best one.
+    /// Opens `dir` (`RUN/checkpoints`), creating it if needed, and removes what a killed save left there. `keep` are
+    /// the checkpoints to keep in addition to the best one.
     ///
     /// # Errors
     /// `Io` when the directory cannot be created or read, `Link` when it is a link.
-    pub fn open(dir: impl Into<PathBuf>, keep_last: usize) -> Result<Self, CheckpointError> {
-        let store = Self { dir: dir.into(), keep_last: keep_last.max(1) };
+    pub fn open(dir: impl Into<PathBuf>, keep: KeepCheckpoints) -> Result<Self, CheckpointError> {
+        let store = Self { dir: dir.into(), keep };
         store.make_dir()?;
         // The new directory's entry should survive a crash too, if its parent can be opened.
         let _ = store.dir.parent().map(sync_dir);
@@ -61,8 +62,8 @@ impl Store {
 
     /// Saves a checkpoint and returns its directory. Its content is on the disk before the directory has its name. A
     /// checkpoint of the same step is replaced. Checkpoints of later steps no longer belong to this run (they were
-    /// damaged, or it resumed from an earlier one): they are renamed to `discarded_step_*`. Of the others, all but the
-    /// last `keep_last` and the best are removed; one that cannot be removed is tried again by the next save.
+    /// damaged, or it resumed from an earlier one): they are renamed to `discarded_step_*`. Of the others, all but
+    /// the best and those to keep are removed; one that cannot be removed is tried again by the next save.
     ///
     /// # Errors
     /// `Io` when a file operation fails, `Snapshot` when the snapshot is malformed. Earlier checkpoints are unchanged
@@ -106,17 +107,22 @@ impl Store {
         Ok(())
     }
 
-    /// Removes all but the last few and the best.
+    /// Removes all but those to keep and the best.
     fn prune(&self) -> Result<(), CheckpointError> {
         let best = self.best()?;
-        for (step, path) in load::steps(&self.dir)?.into_iter().rev().skip(self.keep_last) {
-            if best.as_ref() != Some(&path) {
+        for (step, path) in load::steps(&self.dir)?.into_iter().rev().skip(self.keep.latest()) {
+            if best.as_ref() != Some(&path) && !self.is_milestone(&path) {
                 // Renamed first: a partly removed checkpoint must not look like a damaged one.
                 let doomed = self.dir.join(format!("{TEMPORARY}{step:012}_removed"));
                 let _ = fs::rename(&path, &doomed).and_then(|()| fs::remove_dir_all(&doomed));
             }
         }
         Ok(())
+    }
+
+    /// Whether a checkpoint is kept however old it is.
+    fn is_milestone(&self, path: &Path) -> bool {
+        self.keep == KeepCheckpoints::LOG && Meta::read(path).is_ok_and(|meta| self.keep.keeps(meta.updates))
     }
 
     /// Creates a new, empty directory, replacing anything of that name.

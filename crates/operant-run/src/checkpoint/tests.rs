@@ -10,6 +10,7 @@ use operant_learn::{Dtype, Tensor};
 use tempfile::TempDir;
 
 use super::*;
+use crate::config::KeepCheckpoints;
 
 /// A checkpoint with every element type, awkward numbers and tensors out of alphabetical order.
 fn checkpoint(env_steps: u64) -> Checkpoint {
@@ -54,7 +55,7 @@ fn checkpoint(env_steps: u64) -> Checkpoint {
 
 fn store(keep_last: usize) -> (TempDir, Store) {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path().join("checkpoints"), keep_last).unwrap();
+    let store = Store::open(dir.path().join("checkpoints"), KeepCheckpoints::Latest(keep_last)).unwrap();
     (dir, store)
 }
 
@@ -114,6 +115,34 @@ fn the_last_few_and_the_best_are_kept() {
 }
 
 #[test]
+fn log_keeps_four_for_each_doubling_the_best_and_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path(), KeepCheckpoints::LOG).unwrap();
+    // A step is a hundredth of an update.
+    let save = |store: &mut Store, updates: u64, eval_mean| {
+        store.save(&Checkpoint { eval_mean, ..checkpoint(100 * updates) }).unwrap();
+        kept(store).into_iter().map(|step| step / 100).collect::<Vec<_>>()
+    };
+    let milestones = |last: u64| (0..=last).filter(|updates| KeepCheckpoints::LOG.keeps(*updates));
+    for updates in 0..100 {
+        let now = save(&mut store, updates, (updates == 33).then_some(1.0));
+        let best = (updates >= 33).then_some(33);
+        let mut expected: Vec<u64> = milestones(updates).chain([updates]).chain(best).collect();
+        expected.sort_unstable();
+        expected.dedup();
+        assert_eq!(now, expected);
+    }
+    assert!(kept(&store).len() <= 4 * 7 + 3, "at most four for each doubling");
+    // Killed before it removed anything, the run goes on and keeps the same.
+    let mut again = Store::open(dir.path(), KeepCheckpoints::LOG).unwrap();
+    let later: Vec<u64> = (0..=112).filter(|at| KeepCheckpoints::LOG.keeps(*at) || *at == 33).collect();
+    for updates in 97..=112 {
+        save(&mut again, updates, None);
+    }
+    assert_eq!(kept(&again).into_iter().map(|step| step / 100).collect::<Vec<_>>(), later);
+}
+
+#[test]
 fn saving_a_step_again_replaces_it() {
     let (_dir, mut store) = store(3);
     store.save(&checkpoint(100)).unwrap();
@@ -141,11 +170,11 @@ fn nothing_is_written_through_a_link_in_place_of_the_directory() {
     let [own, checkpoints] = ["own", "checkpoints"].map(|name| dir.path().join(name));
     fs::create_dir(&own).unwrap();
     std::os::unix::fs::symlink(&own, &checkpoints).unwrap();
-    let error = Store::open(&checkpoints, 3).unwrap_err();
+    let error = Store::open(&checkpoints, KeepCheckpoints::Latest(3)).unwrap_err();
     assert!(error.to_string().contains("is a link to another directory"), "{error}");
     // One that takes the directory's place later.
     fs::remove_file(&checkpoints).unwrap();
-    let mut store = Store::open(&checkpoints, 3).unwrap();
+    let mut store = Store::open(&checkpoints, KeepCheckpoints::Latest(3)).unwrap();
     fs::remove_dir(&checkpoints).unwrap();
     std::os::unix::fs::symlink(&own, &checkpoints).unwrap();
     assert!(matches!(store.save(&checkpoint(100)), Err(CheckpointError::Link(_))));
@@ -168,7 +197,7 @@ fn leftovers_of_killed_saves_are_removed() {
     let leftover = store.dir().join(".tmp_step_000000000200_0");
     fs::create_dir(&leftover).unwrap();
     fs::rename(store.dir().join("step_000000000100"), store.dir().join(".old_step_000000000100")).unwrap();
-    let store = Store::open(dir.path().join("checkpoints"), 3).unwrap();
+    let store = Store::open(dir.path().join("checkpoints"), KeepCheckpoints::Latest(3)).unwrap();
     assert_eq!(names(&store), ["step_000000000100"], "the temporary is removed, the old checkpoint restored");
     assert_eq!(load_latest(store.dir()).unwrap().checkpoint, checkpoint(100));
 }
@@ -232,6 +261,7 @@ fn errors_name_the_path_and_the_remedy() {
         assert!(!error.is_disk());
     }
     fs::write(dir.path().join("file"), "").unwrap();
-    let blocked = Store::open(dir.path().join("file").join("checkpoints"), 3).unwrap_err();
+    let blocked =
+        Store::open(dir.path().join("file").join("checkpoints"), KeepCheckpoints::Latest(3)).unwrap_err();
     assert!(blocked.is_disk() && blocked.to_string().contains("file/checkpoints"), "{blocked}");
 }

@@ -83,6 +83,7 @@ fn python_type(kind: Kind) -> String {
         Kind::Real(_) => "float".to_owned(),
         Kind::Switch => "bool".to_owned(),
         Kind::Choice { words, .. } => format!("Literal[\"{}\"]", words.join("\", \"")),
+        kind if super::kept::is_kept(kind) => "int | Literal[\"log\"]".to_owned(),
         Kind::Text(_) => "str | os.PathLike[str]".to_owned(),
         Kind::Widths => "Sequence[int]".to_owned(),
         Kind::Convs => "Sequence[Sequence[int]]".to_owned(),

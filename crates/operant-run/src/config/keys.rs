@@ -5,7 +5,7 @@ use operant_learn::algorithms::Algorithm;
 use operant_learn::setting::{Key, Kind, MAX_KERNEL, MAX_LAYERS, MAX_WIDTH, Range, Refusal};
 use toml::Value;
 
-use super::RunConfig;
+use super::{RunConfig, kept};
 
 /// Value of a number that the device chooses.
 pub(super) const AUTO: &str = "auto";
@@ -52,6 +52,7 @@ pub(super) fn accept(key: &Key, value: Value) -> Checked {
                 )),
             }
         }
+        kind if kept::is_kept(kind) => kept::checked(value),
         Kind::Text(syntax) => match value.as_str() {
             Some(text) if !text.is_empty() => (syntax.check)(text).map(|()| value),
             _ => Err(Refusal::new("is not a string", "give a non-empty string in quotes")),
@@ -61,7 +62,7 @@ pub(super) fn accept(key: &Key, value: Value) -> Checked {
     }
 }
 
-fn count(least: i64, most: i64, value: Value, remedy: &str) -> Checked {
+pub(super) fn count(least: i64, most: i64, value: Value, remedy: &str) -> Checked {
     let n = match value {
         Value::Integer(n) => n,
         #[allow(clippy::cast_possible_truncation)] // whole and below 2^53

@@ -8,6 +8,7 @@ use operant_learn::setting::{Refusal, Syntax};
 use operant_learn::{Precision, choice, settings};
 
 use super::device_request::DeviceRequest;
+use super::kept::{self, KeepCheckpoints};
 use crate::error::{Error, Result};
 
 settings! {
@@ -18,7 +19,7 @@ settings! {
 
     /// Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference
     /// (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment
-    /// has a preset for GPUs, else the CPU, and prints the reason
+    /// has a preset for GPUs, else the CPU; operant.log has the reason
     device: DeviceRequest = DeviceRequest::Auto, flag("--device", "DEVICE");
     /// Precision of the network's matrix products: `f32`, on a GPU `tf32` or `bf16`, on a CPU with AMX, or AMD's AVX512_BF16, `bf16` in fully connected layers
     precision: Precision = Precision::F32, flag("--precision", "PRECISION");
@@ -53,8 +54,9 @@ settings! {
     init_from: Option<String> [Kind::Text(&WEIGHTS)] = None, flag("--init-from", "RUN[@STEP]");
     /// Updates between checkpoints; 0 saves at the end only
     checkpoint_interval: u64 [Kind::Count { least: 0, most: i64::MAX }] = 100;
-    /// How many of the latest checkpoints are kept, in addition to the one with the best evaluation
-    keep_checkpoints: usize [Kind::Count { least: 1, most: 10_000 }] = 3;
+    /// How many of the latest checkpoints are kept, in addition to the one with the best evaluation; `log` also saves and keeps four for
+    /// each doubling of the updates, from the first
+    keep_checkpoints: KeepCheckpoints [Kind::Text(&kept::SYNTAX)] = KeepCheckpoints::Latest(3);
     /// Greedy episodes in an evaluation
     eval_episodes: usize [Kind::Count { least: 1, most: 1_000_000 }] = 100;
     /// Minimum number of updates between two evaluations for `solved_at`

@@ -35,7 +35,8 @@ impl Settings {
             lines.push((String::new(), String::new()));
             lines.push(("[env]".to_string(), String::new()));
             for (name, entry) in &self.options {
-                lines.push((format!("{} = {}", quoted(name), entry.value), entry.origin.to_string()));
+                let value = option_shown(&entry.value);
+                lines.push((format!("{} = {value}", quoted(name)), entry.origin.to_string()));
             }
         }
         let width = lines.iter().map(|(line, _)| line.len()).max().unwrap_or(0).min(40);
@@ -73,6 +74,19 @@ impl Settings {
     }
 }
 
+impl Difference {
+    /// The run's value, and the preset's.
+    pub fn shown(&self) -> (String, Option<String>) {
+        let shown = |value: &Value| match value {
+            Value::String(text) => text.clone(),
+            value if self.key.starts_with("env.") => option_shown(value),
+            // Without the spaces that TOML puts into lists.
+            value => value.to_string().replace(", ", ","),
+        };
+        (shown(&self.value), self.preset.as_ref().map(shown))
+    }
+}
+
 impl Settings {
     /// Whether a key is one of the run's algorithm, or of every algorithm.
     fn has(&self, key: &Key) -> bool {
@@ -95,6 +109,20 @@ impl Settings {
     /// The output of [`Settings::to_saved_toml`] as values.
     pub fn to_saved_table(&self) -> toml::Table {
         self.to_saved_toml().parse().expect("a configuration that is written can be read")
+    }
+}
+
+/// The value of an option as a run has it: a whole number of a file is a real one.
+fn real(value: &Value) -> Value {
+    #[allow(clippy::cast_precision_loss)] // options are reals
+    value.as_integer().map_or_else(|| value.clone(), |number| Value::Float(number as f64))
+}
+
+/// The value of an option of an environment: `12` of a number that is whole.
+pub fn option_shown(value: &Value) -> String {
+    match value {
+        Value::Float(number) if number.fract() == 0.0 && number.abs() < 1e15 => format!("{number:.0}"),
+        other => other.to_string(),
     }
 }
 
@@ -140,12 +168,9 @@ pub fn differences(facts: &EnvFacts, saved: &toml::Table) -> Vec<Difference> {
     });
     let options =
         saved.get("env").and_then(Value::as_table).into_iter().flatten().filter_map(|(name, value)| {
-            let default = facts.options.get(name).map(option_as_toml);
-            (default.as_ref() != Some(value)).then(|| Difference {
-                key: format!("env.{name}"),
-                value: value.clone(),
-                preset: default,
-            })
+            let (value, default) = (real(value), facts.options.get(name).map(option_as_toml));
+            let key = format!("env.{name}");
+            (default.as_ref() != Some(&value)).then_some(Difference { key, value, preset: default })
         });
     keys.chain(options).collect()
 }
@@ -160,7 +185,7 @@ impl Settings {
                 return false;
             }
             let default = || self.facts.options.get(*name).map(option_as_toml);
-            saved.and_then(|saved| saved.get(*name)).cloned().or_else(default).as_ref() != Some(&entry.value)
+            saved.and_then(|saved| saved.get(*name)).map(real).or_else(default).as_ref() != Some(&entry.value)
         });
         options.map(|(name, entry)| (name.clone(), entry.value.clone())).collect()
     }

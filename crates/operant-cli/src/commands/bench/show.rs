@@ -4,6 +4,7 @@ use operant_bench::bench::plan::BenchPlan;
 use operant_bench::bench::row::Row;
 use operant_bench::measure::Spread;
 use operant_bench::profile::{Operation, Profile};
+use operant_metrics::printable;
 use operant_run::progress::short;
 
 use crate::table::{self, Column};
@@ -11,11 +12,11 @@ use crate::table::{self, Column};
 /// Above this share of the median the middle half of repetitions is far apart.
 const BUSY: f64 = 0.1;
 
-/// Everything: the table, the limits that its fractions are of, and the profiles.
+/// Everything, painted: the table, the limits that its fractions are of, and the profiles.
 pub fn text(plan: &BenchPlan, rows: &[Row]) -> String {
     let mut text = table(rows);
     for line in limits(plan, rows) {
-        text.push_str(&line);
+        text.push_str(&printable(&line));
     }
     for row in rows {
         if let Some(profile) = &row.profile {
@@ -131,7 +132,7 @@ fn together(spreads: &[Spread]) -> Option<Spread> {
 
 fn profile(row: &Row, profile: &Profile) -> String {
     let threads = row.threads.map_or_else(String::new, |threads| format!(", {threads} threads"));
-    let mut text = format!(
+    let about = format!(
         "\nwhere the time of training goes: {} on {}, {}, {} environments{threads}: {} per update\n",
         row.env,
         row.device,
@@ -139,6 +140,7 @@ fn profile(row: &Row, profile: &Profile) -> String {
         row.envs,
         duration(profile.period)
     );
+    let mut text = printable(&about);
     let phases = profile.phases;
     let phase = |name: &str, seconds: f64| match seconds.is_nan() {
         true => format!("{name} inside the rollout"),
@@ -162,7 +164,7 @@ fn profile(row: &Row, profile: &Profile) -> String {
         text.push_str(&format!("  {}\n", way.meaning()));
     }
     for note in &profile.notes {
-        text.push_str(&format!("  {note}\n"));
+        text.push_str(&printable(&format!("  {note}\n")));
     }
     text
 }

@@ -16,7 +16,7 @@ const COLUMN: usize = 16;
 /// Indentation of the picture.
 const INDENT: usize = 2;
 
-/// The description of an environment, as [`crate::output::print_coloured`] takes it; `specs` are all specifications of the registry, and
+/// The description of an environment, as [`crate::output::print_painted`] takes it; `specs` are all specifications of the registry, and
 /// `asked` is how the user named it.
 pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize, asked: &str) -> String {
     let spec = &listed.spec;

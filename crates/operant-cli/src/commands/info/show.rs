@@ -72,15 +72,15 @@ impl Page {
     }
 
     fn finish(self) -> String {
-        let colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let mut table = Table::new();
+        table.enforce_styling();
         table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
         for (label, text, warns) in self.0 {
             let (label, mut text) = (Cell::new(label), Cell::new(plain(&text)));
-            if warns && colours {
+            if warns {
                 text = text.fg(Color::Yellow);
             }
-            table.add_row([if colours { label.add_attribute(Attribute::Bold) } else { label }, text]);
+            table.add_row([label.add_attribute(Attribute::Bold), text]);
         }
         if let Some(labels) = table.column_mut(0) {
             labels.set_padding((0, 1));

@@ -1,7 +1,7 @@
 //! Steps episodes of an agent, 16 at a time. The first one is shown.
 
 use operant_env::play::{Outputs, RandomActions};
-use operant_env::{ActionSpace, AnyEnv, Autoreset, EnvSpec, LaneWidth, Scene, StepError, Stepper, TileSpec};
+use operant_env::{ActionSpace, Autoreset, EnvSpec, LaneWidth, Scene, StepError, Stepper, TileSpec};
 use operant_learn::EvalActions;
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 
@@ -21,6 +21,8 @@ pub enum Agent {
 /// The result of an episode so far, or at its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
+    /// Environment steps that the agent had trained for, where several checkpoints are shown.
+    pub trained: Option<u64>,
     /// Number of the episode under this seed, from 0.
     pub number: u32,
     /// Undiscounted return.
@@ -32,16 +34,26 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// `episode 1  step 12  return 12`, for the window and films.
+    /// Whether both are of one episode.
+    pub fn is_of(&self, other: &Self) -> bool {
+        (self.trained, self.number) == (other.trained, other.number)
+    }
+
+    /// `episode 1  step 12  return 12`, for the window and films; `trained 8192  step 12  return 12` of one checkpoint of several.
     pub fn note(&self) -> String {
-        format!("episode {}  step {}  return {}", self.number + 1, self.steps, shown(self.episodic_return))
+        let which = match self.trained {
+            Some(steps) => format!("trained {steps}"),
+            None => format!("episode {}", self.number + 1),
+        };
+        format!("{which}  step {}  return {}", self.steps, shown(self.episodic_return))
     }
 
     /// `episode 1: return 500, 500 steps, truncated`.
     pub fn line(&self) -> String {
         let end = self.end.unwrap_or("not ended");
+        let trained = self.trained.map_or_else(String::new, |steps| format!("trained for {steps} steps, "));
         format!(
-            "episode {}: return {}, {} steps, {end}\n",
+            "{trained}episode {}: return {}, {} steps, {end}\n",
             self.number + 1,
             shown(self.episodic_return),
             self.steps
@@ -57,8 +69,7 @@ fn shown(value: f64) -> String {
 
 /// A tile of environments and the agent that plays them.
 pub struct Tile<'a> {
-    env: &'a dyn AnyEnv,
-    agent: &'a Agent,
+    cast: &'a Cast,
     spec: EnvSpec,
     stepper: Box<dyn Stepper>,
     outputs: Outputs,
@@ -67,7 +78,6 @@ pub struct Tile<'a> {
     actions: Vec<f32>,
     /// State of a policy with memory, `(R, states)`. Rows play one episode each.
     memory: Vec<f32>,
-    seed: u64,
     step: u64,
     /// The outcome of each row's episode once it has ended.
     ended: [Option<Outcome>; ROWS],
@@ -76,7 +86,9 @@ pub struct Tile<'a> {
 
 impl<'a> Tile<'a> {
     /// The episodes with the numbers `first` and up, before the first step: the same as those of `operant eval`.
-    pub fn new(env: &'a dyn AnyEnv, seed: u64, first: u32, agent: &'a Agent) -> Result<Self, StepError> {
+    pub fn new(cast: &'a Cast, first: u32) -> Result<Self, StepError> {
+        let Cast { env, agent, seed, .. } = cast;
+        let seed = *seed;
         let spec = env.spec();
         let lanes = LaneWidth::WIDEST;
         // With this mode, the last state of an episode remains until the next step, so it can be drawn.
@@ -92,7 +104,7 @@ impl<'a> Tile<'a> {
             Agent::Policy { inference, .. } => vec![0.0; inference.states() * ROWS],
             Agent::Random => Vec::new(),
         };
-        Ok(Tile { env, agent, spec, stepper, outputs, random, actions, memory, seed, step: 0, ended, first })
+        Ok(Tile { cast, spec, stepper, outputs, random, actions, memory, step: 0, ended, first })
     }
 
     /// Its environment.
@@ -121,14 +133,14 @@ impl<'a> Tile<'a> {
 
     /// Chooses the actions of all rows.
     fn act(&mut self) {
-        let Agent::Policy { inference, actions: choose } = self.agent else {
+        let Agent::Policy { inference, actions: choose } = &self.cast.agent else {
             return self.random.fill(self.step, &self.outputs.legal, &mut self.actions);
         };
         let words = self.spec.obs.words();
         let obs: Vec<u32> =
             (0..ROWS * words).map(|i| self.outputs.obs[i % words * ROWS + i / words]).collect();
         let choices = match &self.spec.actions {
-            ActionSpace::Discrete(choices) if self.env.masked() => choices.iter().sum(),
+            ActionSpace::Discrete(choices) if self.cast.env.masked() => choices.iter().sum(),
             _ => 0,
         };
         let is_legal = |row: usize, bit: usize| self.outputs.legal[bit / 32 * ROWS + row] >> (bit % 32) & 1;
@@ -142,7 +154,7 @@ impl<'a> Tile<'a> {
         let choice = match choose {
             EvalActions::Greedy => Choice::Greedy,
             EvalActions::Sampled => {
-                Choice::Sampled { seed: self.seed, first: self.first, step: self.step, evaluation: true }
+                Choice::Sampled { seed: self.cast.seed, first: self.first, step: self.step, evaluation: true }
             }
         };
         inference.act(ObsRows::Words(&obs), legal, choice, &mut self.memory, &mut actions);
@@ -160,6 +172,7 @@ impl<'a> Tile<'a> {
     fn outcome(&self, row: usize) -> Outcome {
         let started = self.step > 0;
         Outcome {
+            trained: self.cast.trained,
             number: self.first + row as u32,
             episodic_return: if started { f64::from(self.outputs.returns[row]) } else { 0.0 },
             steps: if started { self.outputs.lengths[row] } else { 0 },
@@ -174,9 +187,9 @@ impl<'a> Tile<'a> {
 
     /// The scene of the episode that is shown.
     pub fn scene(&self) -> Scene {
-        let mut words = vec![0; self.env.leaves().len()];
+        let mut words = vec![0; self.cast.env.leaves().len()];
         self.stepper.state(0, &mut words);
-        self.env.picture(&words)
+        self.cast.env.picture(&words)
     }
 }
 
@@ -184,7 +197,7 @@ impl<'a> Tile<'a> {
 pub fn play(cast: &Cast, count: u32) -> Result<Vec<Outcome>, StepError> {
     let mut outcomes = Vec::new();
     for first in (0..count).step_by(ROWS) {
-        let mut tile = Tile::new(&*cast.env, cast.seed, first, &cast.agent)?;
+        let mut tile = Tile::new(cast, first)?;
         while tile.ended.iter().any(Option::is_none) {
             tile.step(None)?;
         }

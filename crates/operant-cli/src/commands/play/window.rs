@@ -1,6 +1,6 @@
 //! Shows episodes one after the other: in the terminal's window, or without a window for a film.
 
-use operant_draw::film::Film;
+use operant_draw::film::{Film, MOST_FRAMES};
 use operant_env::{ActionSpace, StepError};
 use operant_metrics::{Frame, Point};
 use operant_monitor::player::{self, Key, Progress, Show};
@@ -34,12 +34,17 @@ impl Numbers {
 
 /// The episode that is shown and the ones shown before.
 pub struct Window<'a> {
-    cast: &'a Cast,
+    /// What is shown now, and what follows.
+    casts: &'a [Cast],
     tile: Tile<'a>,
     numbers: Numbers,
     keyboard: Option<Keyboard>,
-    /// Number of episodes that were started before this one.
+    /// Whether the first episode waits for the keyboard.
+    waits: bool,
+    /// Number of episodes of this agent that were started before this one.
     index: u32,
+    /// Frames of the film before this agent's.
+    before: usize,
     frame: Frame,
     view: (Point, Point),
     error: Option<StepError>,
@@ -50,17 +55,30 @@ pub struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// A window before the first step of the first episode.
+    /// A window before the first step of the first episode of these agents, of which there is at least one.
     pub fn new(
-        cast: &'a Cast,
+        casts: &'a [Cast],
         tile: Tile<'a>,
         numbers: Numbers,
         keyboard: Option<Keyboard>,
         film: Option<Film>,
     ) -> Self {
         let (frame, view, outcomes) = (Frame::new(), ([0.0; 2], [0.0; 2]), Vec::new());
-        let mut window =
-            Window { cast, tile, numbers, keyboard, index: 0, frame, view, error: None, outcomes, film };
+        let (waits, index, before, error) = (keyboard.is_some(), 0, 0, None);
+        let mut window = Window {
+            casts,
+            tile,
+            numbers,
+            keyboard,
+            waits,
+            index,
+            before,
+            frame,
+            view,
+            error,
+            outcomes,
+            film,
+        };
         window.draw();
         window
     }
@@ -79,7 +97,10 @@ impl<'a> Window<'a> {
     pub fn play_all(&mut self) -> Result<u8, Error> {
         loop {
             let progress = match self.step(None) {
-                _ if self.film.as_ref().is_some_and(Film::is_full) => Progress::Over,
+                _ if self.has_all_frames() => {
+                    let outcome = self.begin(true);
+                    self.noted(outcome)
+                }
                 Progress::Ended => self.next(),
                 other => other,
             };
@@ -90,6 +111,12 @@ impl<'a> Window<'a> {
         }
     }
 
+    /// Whether the film has no room for more frames of this agent: each has an equal share.
+    fn has_all_frames(&self) -> bool {
+        let share = MOST_FRAMES / self.casts.len().max(1);
+        self.film.as_ref().is_some_and(|film| film.is_full() || film.count() - self.before >= share)
+    }
+
     fn checked(&mut self, code: u8) -> Result<u8, Error> {
         self.error.take().map_or(Ok(code), |error| Err(failed(error)))
     }
@@ -97,7 +124,7 @@ impl<'a> Window<'a> {
     /// Records the outcome of an episode that is skipped before its end.
     fn leave(&mut self) {
         let outcome = self.tile.shown();
-        if outcome.steps > 0 && self.outcomes.last().is_none_or(|last| last.number != outcome.number) {
+        if outcome.steps > 0 && self.outcomes.last().is_none_or(|last| !last.is_of(&outcome)) {
             self.outcomes.push(outcome);
         }
     }
@@ -124,11 +151,21 @@ impl<'a> Window<'a> {
         Ok(Progress::Ended)
     }
 
-    fn begin(&mut self) -> Result<Progress, StepError> {
+    /// Begins the next episode, or the first one of the next agent if there is none or it `is_for_next`.
+    fn begin(&mut self, is_for_next: bool) -> Result<Progress, StepError> {
         self.leave();
         self.index += 1;
-        let Some(number) = self.numbers.at(self.index) else { return Ok(Progress::Over) };
-        self.tile = Tile::new(&*self.cast.env, self.cast.seed, number, &self.cast.agent)?;
+        let number = match (self.numbers.at(self.index).filter(|_| !is_for_next), self.casts) {
+            (Some(number), _) => number,
+            (None, [_, later @ ..]) if !later.is_empty() => {
+                self.casts = later;
+                self.index = 0;
+                self.before = self.film.as_ref().map_or(0, Film::count);
+                self.numbers.first()
+            }
+            _ => return Ok(Progress::Over),
+        };
+        self.tile = Tile::new(&self.casts[0], number)?;
         self.draw();
         Ok(Progress::Running)
     }
@@ -148,10 +185,13 @@ impl Show for Window<'_> {
     }
 
     fn title(&self) -> String {
-        self.cast.title.clone()
+        self.casts[0].title.clone()
     }
 
     fn note(&self) -> String {
+        if self.waits {
+            return "press a key to begin".to_owned();
+        }
         let outcome = self.tile.shown();
         outcome.note() + &outcome.end.map_or_else(String::new, |end| format!("  {end}"))
     }
@@ -173,6 +213,10 @@ impl Show for Window<'_> {
     }
 
     fn step(&mut self, key: Option<Key>) -> Progress {
+        self.waits &= key.is_none();
+        if self.waits {
+            return Progress::Running;
+        }
         let mut own = None;
         if let Some(keyboard) = &self.keyboard {
             let is_choice = matches!(self.tile.spec().actions, ActionSpace::Discrete(_));
@@ -188,7 +232,7 @@ impl Show for Window<'_> {
     }
 
     fn next(&mut self) -> Progress {
-        let outcome = self.begin();
+        let outcome = self.begin(false);
         self.noted(outcome)
     }
 }

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use operant_env::Registry;
 use operant_metrics::natural;
+use operant_run::checkpoint::{self, Totals};
 use operant_run::config::{self, Difference, EnvFacts};
+use operant_run::notes::Notes;
 use operant_run::runs::{self, Run};
 use operant_run::{RunResult, path_text};
 use serde::Serialize;
@@ -19,9 +21,13 @@ pub struct RunRow {
     pub run: Run,
     /// The result, if the run's latest process wrote it.
     pub result: Option<RunResult>,
+    /// Totals of its latest checkpoint, without a result.
+    saved: Option<Totals>,
     config: toml::Table,
     /// Differences from the preset.
     pub changed: Vec<Difference>,
+    /// What the user wrote about it.
+    pub notes: Notes,
 }
 
 impl RunRow {
@@ -33,7 +39,10 @@ impl RunRow {
         let config = runs::config(&run.dir).unwrap_or_default();
         let facts = EnvFacts::registered(registry, &run.env);
         let changed = facts.map_or_else(|_| Vec::new(), |facts| config::differences(&facts, &config));
-        RunRow { run, result, config, changed }
+        let notes = Notes::of(&run.dir);
+        let saved =
+            if result.is_none() { checkpoint::latest_totals(&run.dir.join("checkpoints")) } else { None };
+        RunRow { run, result, saved, config, changed, notes }
     }
 
     /// Mean return of the last greedy evaluation.
@@ -46,12 +55,21 @@ impl RunRow {
         self.config.get("solved_at")?.as_float()
     }
 
+    /// The step and the seconds at which it was solved: of its result, or of its latest checkpoint where it has none.
+    pub fn solved(&self) -> Option<(u64, f64)> {
+        match (&self.result, &self.saved) {
+            (Some(result), _) => Some((result.solved_at_step?, result.solved_at_s?)),
+            (None, Some(saved)) => Some((saved.solved_at_step?, saved.solved_at_s?)),
+            (None, None) => None,
+        }
+    }
+
     pub fn solved_at_step(&self) -> Option<u64> {
-        self.result.as_ref()?.solved_at_step
+        self.solved().map(|(step, _)| step)
     }
 
     pub fn changes(&self) -> Vec<String> {
-        self.changed.iter().map(|it| format!("{}={}", it.key, compact(&it.value))).collect()
+        self.changed.iter().map(|it| format!("{}={}", it.key, it.shown().0)).collect()
     }
 
     pub fn matches(&self, filters: &[String]) -> bool {
@@ -59,7 +77,13 @@ impl RunRow {
         let mut texts = vec![run.clone(), env.clone(), device.clone(), format!("state={}", health.name())];
         texts.extend(seed.map(|seed| format!("seed={seed}")));
         texts.extend(self.changes());
+        texts.extend(self.notes.tags.iter().cloned());
         filters.iter().all(|filter| texts.iter().any(|text| text.contains(filter.as_str())))
+    }
+
+    /// Whether it has all of these tags.
+    pub fn has_tags(&self, tags: &[String]) -> bool {
+        tags.iter().all(|tag| self.notes.tags.contains(tag))
     }
 
     pub(super) fn order(&self, other: &Self, by: Sort) -> Ordering {
@@ -109,13 +133,15 @@ impl RunRow {
             eval_distinct: result.map(|result| result.eval_distinct),
             eval_metrics: result.map(|result| &result.eval_metrics),
             solved_at_step: self.solved_at_step(),
-            solved_at_s: result.and_then(|result| result.solved_at_s),
+            solved_at_s: self.solved().map(|(_, seconds)| seconds),
             updates: result.map(|result| result.updates),
             wall_s: result.map(|result| result.wall_s),
             train_s: result.map(|result| result.train_s),
             checkpoint: &run.checkpoint,
             ring: &run.ring,
             changed: changed.collect::<anyhow::Result<_>>()?,
+            note: Some(self.notes.note.as_str()).filter(|note| !note.is_empty()),
+            tags: &self.notes.tags,
             config: &self.config,
         })
     }
@@ -154,13 +180,7 @@ pub struct Json<'a> {
     #[serde(serialize_with = "path_text::serialize_option")]
     ring: &'a Option<std::path::PathBuf>,
     changed: serde_json::Map<String, Value>,
+    note: Option<&'a str>,
+    tags: &'a [String],
     config: &'a toml::Table,
-}
-
-/// A value without the spaces that TOML puts into lists.
-pub fn compact(value: &toml::Value) -> String {
-    match value {
-        toml::Value::String(text) => text.clone(),
-        other => other.to_string().replace(", ", ","),
-    }
 }

@@ -4,12 +4,17 @@ use operant_bench::bench::verdict::Verdict;
 use operant_bench::measure::Spread;
 use operant_bench::tune::choice::shown;
 use operant_bench::tune::{Goal, Report, TrialOutcome, TriedSettings};
+use operant_metrics::printable;
 
 use crate::table::{self, Column};
 
-/// Everything: what was tried, and what it comes to.
+/// Everything: what was tried, painted, and what it comes to.
 pub fn text(report: &Report) -> String {
-    let mut text = table(report);
+    table(report) + &printable(&conclusion(report))
+}
+
+fn conclusion(report: &Report) -> String {
+    let mut text = String::new();
     for note in &report.notes {
         text.push_str(&format!("{note}\n"));
     }
@@ -80,5 +85,5 @@ fn row(report: &Report, tried: &TriedSettings) -> table::Row {
         tried.values.len().to_string(),
         known(ratio),
     ];
-    table::Row { cells, note: outcome }
+    table::Row { cells, note: outcome, ..table::Row::default() }
 }

@@ -33,6 +33,8 @@ pub struct Recorded {
     table: RefCell<Table>,
     /// When `run.json` and `metrics.csv` were last written, as far as they have been read.
     seen: [Option<SystemTime>; 2],
+    /// When the trainer logged its end; none if it did not.
+    ended: Option<SystemTime>,
     health: Health,
     /// How many times something new was read.
     revision: u64,
@@ -57,6 +59,7 @@ impl Recorded {
             tail: Tail::default(),
             table: RefCell::default(),
             seen: [None; 2],
+            ended: None,
             health: Health::Killed,
             revision: 0,
             header,
@@ -82,11 +85,21 @@ impl Recorded {
             }
             self.tail = Tail::read(&rows, &self.header).unwrap_or_default();
         }
-        if seen != self.seen || self.revision == 0 {
+        let is_new = seen != self.seen || self.revision == 0;
+        if is_new {
             (self.seen, self.revision) = (seen, self.revision + 1);
         }
         // A trainer that was killed changes no file.
         self.health = self.health();
+        if is_new {
+            self.ended = self.logged_end();
+        }
+    }
+
+    /// The time of the last event of a run that reported its end. A copy of its directory keeps it, unlike the times of its files.
+    fn logged_end(&self) -> Option<SystemTime> {
+        self.file.state().filter(|state| state.is_final())?;
+        files::events(&self.dir).last().map(|event| UNIX_EPOCH + Duration::from_nanos(event.unix_ns))
     }
 
     fn identify(&self) -> Identity {
@@ -200,7 +213,7 @@ impl Recorded {
     /// Its health; times are the modification times of its files.
     pub fn status(&self) -> Status {
         let [file, rows] = self.seen;
-        let written = file.max(rows);
+        let written = self.ended.or(file.max(rows));
         let since = written.map_or(Duration::ZERO, ago);
         let started = UNIX_EPOCH + Duration::from_nanos(self.identity.started_unix_ns);
         let end = if self.health.is_alive() { Some(SystemTime::now()) } else { written };
@@ -208,7 +221,7 @@ impl Recorded {
         Status {
             health: self.health,
             reason: self.file.reason.clone(),
-            since_update: rows.filter(|_| self.tail.update > 0).map(ago),
+            since_update: self.ended.or(rows).filter(|_| self.tail.update > 0).map(ago),
             since_progress: since,
             since_alive: since,
             uptime: lived.filter(|_| self.identity.started_unix_ns > 0).unwrap_or_default(),

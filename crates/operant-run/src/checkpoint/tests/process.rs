@@ -13,7 +13,7 @@ const DIR: &str = "OPERANT_TEST_CHECKPOINTS";
 #[test]
 fn child() {
     let Some(dir) = std::env::var_os(DIR) else { return };
-    let mut store = Store::open(PathBuf::from(dir), 2).unwrap();
+    let mut store = Store::open(PathBuf::from(dir), KeepCheckpoints::Latest(2)).unwrap();
     for step in 1.. {
         // Grows, so that a limit on file sizes is reached after some saves.
         let checkpoint = large(step);
@@ -62,7 +62,7 @@ fn a_killed_save_leaves_an_intact_checkpoint() {
         child.wait().unwrap();
 
         // Opening repairs what a kill between two renames leaves on file systems that cannot exchange names.
-        let mut store = Store::open(dir.path(), 2).unwrap();
+        let mut store = Store::open(dir.path(), KeepCheckpoints::Latest(2)).unwrap();
         let loaded = load_latest(dir.path()).unwrap();
         assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
         assert!(loaded.checkpoint.env_steps >= last);

@@ -1,9 +1,9 @@
-//! The operant command with one more environment: `cargo run --release -- train gridworld`.
+//! The operant command with one more environment: `cargo run --release -- train {env}`.
 
-mod gridworld;
+mod {env};
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    operant_cli::main(operant_cli::builtin().with(gridworld::GridWorld))
+    operant_cli::main(operant_cli::builtin().with({env}::{type}::default()))
 }

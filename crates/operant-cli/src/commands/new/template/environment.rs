@@ -1,18 +1,17 @@
-//! GridWorld: walk to a treasure on a board of 8 x 8 cells.
+//! {type}: walk to a treasure on a board of 8 x 8 cells.
 //!
 //! The rules are written once, over lanes `L`: a lane is the arithmetic of one environment, or of 16 at once. So there is no
 //! `if` on a lane's values; a comparison gives a mask, and `mask.select(yes, no)` chooses.
 
 use operant_cli::env::lane::{Draws, Float, Lane, Mask, Uint, bundle};
-use operant_cli::env::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Step, grid};
+use operant_cli::env::{
+    ActionSpace, Env, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, Scene, Step, grid,
+};
 
 /// Cells along a side.
 const SIDE: u32 = 8;
 /// Words of an observation: two maps of 64 bits, 32 bits to a word.
 const OBS_WORDS: usize = 4;
-/// Cost of a step, so that short paths are better.
-const COST: f64 = 0.01;
-
 bundle! {
     /// The state. Every field is saved in checkpoints under its name.
     pub struct State {
@@ -25,29 +24,53 @@ bundle! {
     }
 }
 
-/// The environment. Its options, if it had any, would be fields.
+/// The environment. Its options are fields.
 #[derive(Debug, Clone)]
-pub struct GridWorld;
+pub struct {type} {
+    /// Cost of a step, so that short paths are better.
+    cost: f64,
+}
 
-impl Env for GridWorld {
+impl Default for {type} {
+    fn default() -> Self {
+        {type} { cost: 0.01 }
+    }
+}
+
+impl Env for {type} {
     type State<L: Lane> = State<L>;
     /// Bits, 32 to a word. An observation of real numbers would be `[L::Float; N]`.
     type Obs<L: Lane> = [L::Uint; OBS_WORDS];
     /// One choice. Several would be `[L::Uint; N]`, real numbers `[L::Float; N]`.
     type Action<L: Lane> = L::Uint;
 
+    /// Some actions are illegal in some states: `legal` says which. Remove both where all are always legal.
+    const MASKED: bool = true;
+
     fn spec(&self) -> EnvSpec {
         EnvSpec {
-            name: "gridworld".into(),
-            summary: "walk to a treasure on a board of 8 x 8 cells; 1 for it, -0.01 a step".into(),
+            name: "{env}".into(),
+            summary: "walk to a treasure on a board of 8 x 8 cells; 1 for it, minus the cost of each step".into(),
             obs: ObsSpace::Binary { shape: vec![2, SIDE as usize, SIDE as usize] },
             actions: ActionSpace::Discrete(vec![4]),
             action_names: ["left", "right", "up", "down"].map(String::from).to_vec(),
             time_limit: 64,
             fps: 8.0,
+            // The default is `self.cost`, before `set_option` is called.
+            options: vec![EnvOption::number("cost", 0.01, 0.0, 1.0, "cost of a step")],
             preset: Some(include_str!("../preset.toml").into()),
             ..EnvSpec::default()
         }
+    }
+
+    /// Sets an option: `--set env.cost=0.02`.
+    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
+        match self.spec().check_option(name, value)?.name.as_str() {
+            "cost" => self.cost = value.number(),
+            // An option that `spec` lists and this function does not set.
+            other => return Err(OptionError::unknown(&self.spec(), other)),
+        }
+        Ok(())
     }
 
     /// The start of an episode. All randomness comes from `draws`.
@@ -55,20 +78,28 @@ impl Env for GridWorld {
         State { x: draws.below(SIDE), y: draws.below(SIDE), treasure: draws.below(SIDE * SIDE) }
     }
 
-    /// One step: 0 left, 1 right, 2 up, 3 down. A wall stops the walker.
+    /// One step: 0 left, 1 right, 2 up, 3 down.
     fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, _: &mut Draws<L>) -> Step<L, State<L>> {
         let (u, f) = (L::Uint::splat, L::Float::splat);
-        let last = u(SIDE - 1);
         // Whole numbers wrap around: 0 - 1 is 4294967295, so the edge is tested before the step.
-        let left = action.eq(u(0)) & s.x.ne(u(0));
-        let right = action.eq(u(1)) & s.x.lt(last);
-        let up = action.eq(u(2)) & s.y.ne(u(0));
-        let down = action.eq(u(3)) & s.y.lt(last);
+        let moves = |choice: u32| action.eq(u(choice)) & self.legal::<L>(s, 0, choice as usize);
+        let (left, right, up, down) = (moves(0), moves(1), moves(2), moves(3));
         let x = left.select(s.x - u(1), right.select(s.x + u(1), s.x)).named("x");
         let y = up.select(s.y - u(1), down.select(s.y + u(1), s.y)).named("y");
         let found = (y * u(SIDE) + x).eq(s.treasure).named("found");
-        let reward = found.select(f(1.0), f(-COST));
+        let reward = found.select(f(1.0), f(-self.cost));
         Step { state: State { x, y, treasure: s.treasure }, reward, terminated: found }
+    }
+
+    /// Whether the move `choice` is legal: it does not lead into a wall. The policy never chooses another one.
+    fn legal<L: Lane>(&self, s: &State<L>, _component: usize, choice: usize) -> L::Mask {
+        let (first, last) = (L::Uint::splat(0), L::Uint::splat(SIDE - 1));
+        match choice {
+            0 => s.x.ne(first),
+            1 => s.x.lt(last),
+            2 => s.y.ne(first),
+            _ => s.y.lt(last),
+        }
     }
 
     /// The observation: a bit for the walker's cell among the first 64, and one for the treasure's among the others.
@@ -104,7 +135,7 @@ mod tests {
         let state = state.map(f64::from).to_vec();
         let actions = actions.iter().map(|action| vec![f64::from(*action)]).collect();
         let case = Case { state, actions, draws: None };
-        let outcome = AnyEnv::replay(&GridWorld, Arithmetic::F64, &case).expect("a state of the environment");
+        let outcome = AnyEnv::replay(&{type}::default(), Arithmetic::F64, &case).expect("a state of the environment");
         (outcome.reward, outcome.state.iter().map(|state| [state[0], state[1]]).collect())
     }
 
@@ -117,9 +148,26 @@ mod tests {
     }
 
     #[test]
+    fn moves_into_walls_are_illegal() {
+        let number = |x: u32| <f32 as Lane>::Uint::splat(x);
+        let corner = State::<f32> { x: number(0), y: number(SIDE - 1), treasure: number(9) };
+        let legal = |choice| {type}::default().legal::<f32>(&corner, 0, choice);
+        assert_eq!([0, 1, 2, 3].map(legal), [false, true, true, false]);
+    }
+
+    #[test]
+    fn the_cost_of_a_step_is_an_option() {
+        let mut env = {type}::default();
+        Env::set_option(&mut env, "cost", &OptionValue::Number(0.5)).expect("an option");
+        assert_eq!(env.cost, 0.5);
+        assert!(Env::set_option(&mut env, "cost", &OptionValue::Number(2.0)).is_err(), "at most 1");
+        assert!(Env::set_option(&mut env, "price", &OptionValue::Number(0.5)).is_err(), "no option");
+    }
+
+    #[test]
     fn wide_lanes_play_the_same_as_the_scalar_lane() {
         let totals = |lanes: LaneWidth| {
-            let mut play = GridWorld.random_play(1, 0, 64, lanes).expect("made of lanes");
+            let mut play = {type}::default().random_play(1, 0, 64, lanes).expect("made of lanes");
             play.play(2_000).expect("made of lanes")
         };
         let one = totals(LaneWidth::One);

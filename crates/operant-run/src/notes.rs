@@ -1,0 +1,165 @@
+//! What a user writes about a run: a note and tags, in a file of its own. Training neither reads nor needs it.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dir;
+use crate::error::{Error, Result};
+
+/// The file in the run's directory.
+pub const FILE: &str = "notes.json";
+
+/// Longest note, and longest tag, in characters.
+const LONGEST: (usize, usize) = (4096, 64);
+
+/// The note and the tags of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Notes {
+    /// The note; empty without one.
+    pub note: String,
+    /// The tags, in the order in which they were added; each once.
+    pub tags: Vec<String>,
+}
+
+impl Notes {
+    /// A note, if there is one, and tags.
+    ///
+    /// # Errors
+    /// Usage when the note is too long, or a tag is not valid.
+    pub fn new(note: Option<&str>, tags: &[String]) -> Result<Self> {
+        let mut notes = Notes::default();
+        notes.set_note(note.unwrap_or_default())?;
+        tags.iter().try_for_each(|tag| notes.add(tag))?;
+        Ok(notes)
+    }
+
+    /// The notes of the run in `dir`; none if it has no such file, or one that cannot be read.
+    pub fn of(dir: &Path) -> Self {
+        Self::read(dir).unwrap_or_default()
+    }
+
+    /// The notes of the run in `dir`, to be changed.
+    ///
+    /// # Errors
+    /// When its file exists and cannot be read: it would be lost.
+    pub fn read(dir: &Path) -> Result<Self> {
+        let path = dir.join(FILE);
+        if std::fs::symlink_metadata(&path).is_err() {
+            return Ok(Notes::default());
+        }
+        let read = dir::read_small(&path).and_then(|text| Ok(serde_json::from_slice(&text)?));
+        read.map_err(|error| {
+            Error::disk("the notes of the run cannot be read", &path, &error)
+                .remedy("mend the file, or remove it: it has the note and the tags alone")
+        })
+    }
+
+    /// Writes them into the run's directory as a whole.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<()> {
+        let path = dir.join(FILE);
+        let text = serde_json::to_string(self).map_err(std::io::Error::from);
+        text.and_then(|text| dir::replace(&path, text + "\n", true)).map_err(|error| {
+            Error::disk("the notes of the run cannot be written", &path, &error)
+                .remedy("free some space, and see that its directory can be written")
+        })
+    }
+
+    /// Whether there is neither a note nor a tag.
+    pub fn is_empty(&self) -> bool {
+        *self == Notes::default()
+    }
+
+    /// Replaces the note.
+    ///
+    /// # Errors
+    /// Usage when it is too long.
+    pub fn set_note(&mut self, note: &str) -> Result<()> {
+        let note = note.trim();
+        if note.chars().count() > LONGEST.0 {
+            let what = format!("the note has more than {} characters", LONGEST.0);
+            return Err(Error::usage(what).remedy("put a long text into a file of the run's directory"));
+        }
+        note.clone_into(&mut self.note);
+        Ok(())
+    }
+
+    /// Adds a tag, unless it is there.
+    ///
+    /// # Errors
+    /// Usage when it is not valid.
+    pub fn add(&mut self, tag: &str) -> Result<()> {
+        let is_legal = |c: char| c.is_alphanumeric() || "-_.:/+=@".contains(c);
+        let length = tag.chars().count();
+        if length == 0 || length > LONGEST.1 || tag.starts_with('-') || !tag.chars().all(is_legal) {
+            return Err(Error::usage(format!("\"{tag}\" cannot be a tag")).remedy(format!(
+                "use up to {} letters, digits and - _ . : / + = @, not beginning with a dash",
+                LONGEST.1
+            )));
+        }
+        if !self.tags.iter().any(|known| known == tag) {
+            self.tags.push(tag.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Adds the note, if there is one, and the tags of others to those of the run in `dir`.
+    ///
+    /// # Errors
+    /// When the run's file cannot be read or written.
+    pub fn add_to(&self, dir: &Path) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let mut notes = Notes::read(dir)?;
+        if !self.note.is_empty() {
+            notes.note.clone_from(&self.note);
+        }
+        self.tags.iter().try_for_each(|tag| notes.add(tag))?;
+        notes.write(dir)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_added_to_those_of_a_run() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let tags = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert!(Notes::of(dir.path()).is_empty(), "a run without a file");
+        let first = Notes::new(Some(" the first "), &tags(&["a", "b", "a"])).expect("valid");
+        first.add_to(dir.path()).expect("written");
+        Notes::new(None, &tags(&["c", "b"])).expect("valid").add_to(dir.path()).expect("written");
+        let both = Notes { note: "the first".to_owned(), tags: tags(&["a", "b", "c"]) };
+        assert_eq!(Notes::read(dir.path()).expect("there"), both);
+        Notes::default().add_to(&dir.path().join("absent")).expect("nothing to write");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_no_note_and_is_not_replaced() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::write(dir.path().join(FILE), "{").expect("written");
+        assert!(Notes::of(dir.path()).is_empty());
+        let error = Notes::new(Some("new"), &[]).expect("valid").add_to(dir.path()).expect_err("refused");
+        assert!(error.what.contains("cannot be read"), "{error}");
+        assert_eq!(std::fs::read_to_string(dir.path().join(FILE)).expect("there"), "{");
+    }
+
+    #[test]
+    fn tags_are_words() {
+        let mut notes = Notes::default();
+        for tag in ["baseline", "lr=1e-3", "größe", "v1.2", "team/a"] {
+            notes.add(tag).expect(tag);
+        }
+        for bad in ["", "two words", "a,b", "-x", "\u{1b}[2J", &"x".repeat(65)] {
+            assert_eq!(notes.add(bad).expect_err(bad).exit_code(), 2, "{bad}");
+        }
+        assert_eq!(notes.set_note(&"x".repeat(4097)).expect_err("long").exit_code(), 2);
+    }
+}
