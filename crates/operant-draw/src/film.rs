@@ -20,6 +20,12 @@ pub const MOST_FRAMES: usize = 20_000;
 /// How long the last frame of an episode is shown, in hundredths of a second.
 pub const LAST_FRAME: u16 = 100;
 
+/// A return with at most two decimals, for the line of text of a frame.
+pub fn return_text(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// A frame of a film.
 struct Shot {
     shapes: Vec<Shape>,

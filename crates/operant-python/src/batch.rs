@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use operant_env::play::Outputs;
 use operant_env::{
-    ActionSpace, AnyEnv, Autoreset, Checks, ENDED, EnvSpec, ObsSpace, Seen, StepError, Stepped, Stepper,
-    TileSpec, checked, running_words, set_rows,
+    ActionSpace, AnyEnv, Autoreset, Checks, ENDED, EnvSpec, ObsSpace, Scene, Seen, StepError, Stepped,
+    Stepper, TileSpec, checked, running_words, set_rows,
 };
 
 use self::obs::{Obs, bits, spread};
@@ -425,6 +425,24 @@ impl Batch {
             step: self.step,
         };
         (self.pool.as_ref(), &mut self.tiles, job)
+    }
+
+    /// The picture of an environment, and the length and return of its episode; None of them if it ended and awaits its reset.
+    pub fn picture(&self, index: usize) -> (Scene, Option<(u32, f32)>) {
+        let words = running_words(&*self.env);
+        let at = self.tiles.partition_point(|tile| tile.first <= index) - 1;
+        let (tile, row) = (&self.tiles[at], index - self.tiles[at].first);
+        let mut all = vec![0; words * tile.rows];
+        tile.stepper.save(&mut all);
+        let state: Vec<u32> = (0..words).map(|word| all[word * tile.rows + row]).collect();
+        let (leaves, episode) = state.split_at(words - 2);
+        let progress = (episode[0] != ENDED).then(|| (episode[0], f32::from_bits(episode[1])));
+        (self.env.picture(leaves), progress)
+    }
+
+    /// Whether the environment has a picture: the class of a world may lack `draw`.
+    pub fn has_picture(&self) -> bool {
+        self.env.file().is_none() || self.env.world().is_some_and(|world| world.draw.is_some())
     }
 
     /// The complete state of the environments, independent of the tiles: `(N, words)`.

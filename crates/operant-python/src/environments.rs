@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2};
+use numpy::{PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2};
+use operant_draw::canvas::Layout;
+use operant_draw::film::return_text;
 use operant_env::{
     ActionSpace, AnyEnv, Autoreset, EnvError, EnvOption, EnvOptions, EnvSpec, ObsSpace, OptionValue,
     OptionValues, Registry, running_words,
@@ -206,6 +208,8 @@ pub fn specs(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 pub struct Environments {
     // A stepper belongs to one thread at a time, which Python's borrow of the whole object sees to; the lock says so to Rust.
     batch: Mutex<Batch>,
+    /// The layout of all pictures: that of the first one, as in a film.
+    layout: Option<Layout>,
 }
 
 impl Environments {
@@ -238,7 +242,7 @@ impl Environments {
             check_memory(&*env, num_envs)?;
             let batch =
                 Batch::new(env, num_envs, threads, seed, autoreset, time_limit, check).map_err(failed)?;
-            Ok(Environments { batch: Mutex::new(batch) })
+            Ok(Environments { batch: Mutex::new(batch), layout: None })
         })
     }
 
@@ -252,6 +256,35 @@ impl Environments {
     fn sizes(&mut self) -> (usize, usize) {
         let batch = self.batch();
         (batch.choices, batch.threads())
+    }
+
+    /// Refuses environments without a picture.
+    fn check_picture(&mut self) -> PyResult<()> {
+        let batch = self.batch();
+        if batch.has_picture() {
+            return Ok(());
+        }
+        Err(PyValueError::new_err(format!(
+            "render_mode: {} has no picture; give its class a method `draw`",
+            batch.spec.name
+        )))
+    }
+
+    /// `(height, width, 3)`: the picture of an environment, as in a film of `operant play`.
+    fn render<'py>(&mut self, py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyArray3<u8>>> {
+        let batch = self.batch();
+        if index >= batch.num_envs {
+            return Err(PyValueError::new_err(format!("there is no environment {index}")));
+        }
+        let (scene, progress) = batch.picture(index);
+        let title = batch.spec.name.clone();
+        let layout = *self.layout.get_or_insert_with(|| Layout::of(scene.low, scene.high));
+        let note = progress.map_or_else(String::new, |(steps, episodic_return)| {
+            format!("step {steps}  return {}", return_text(f64::from(episodic_return)))
+        });
+        let pixels = py.detach(|| layout.draw(&scene.shapes, &title, &note));
+        let rgb: Vec<u8> = pixels.data().chunks_exact(4).flat_map(|pixel| &pixel[..3]).copied().collect();
+        PyArray1::from_vec(py, rgb).reshape([layout.height as usize, layout.width as usize, 3])
     }
 
     /// The arrays of a step, or of `rows` steps of an environment, by name; those of parts have names such as `obs.image`.

@@ -364,7 +364,6 @@ def test_near_keywords_and_environments_of_others_have_a_hint():
         (lambda: operant.make_vec("cartpole", 4, device="cuda", sed=1), TypeError, 'did you mean "seed"'),
         (lambda: operant.make_vec("cartpole", 4, gravity=1), ValueError, "has no option `gravity`; it has hide"),
         (lambda: operant.make_vec("cartpole", 4, env_kwargs={}), TypeError, r"options are keywords: \*\*{...}"),
-        (lambda: operant.make("cartpole", render_mode="human"), ValueError, "`operant monitor` draws runs"),
         (lambda: operant.make_vec("gym:Ant-v5", 4), ValueError, r'gymnasium.make_vec\("Ant-v5", num_envs=N\).*operant.train\("gym:Ant-v5"\) trains'),
         (lambda: operant.make_vec("my.world", 4), ValueError, r'operant.load_world\("my.world"\)'),
         (lambda: operant.make_vec("module:Class", 4), ValueError, "import the class"),

@@ -59,6 +59,8 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
         mode, mode_name = checked_mode(autoreset_mode)
         seed = checked_seed(seed)
         refuse_others(id)
+        if options.pop("render_mode", None) is not None:
+            raise ValueError('render_mode: environments on a GPU have no pictures; use device="cpu"')
         if "check" in options:
             raise ValueError('check: environments on a GPU are not checked; use device="cpu"')
         check_keywords(type(self), options)

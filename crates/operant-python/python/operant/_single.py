@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
-from operant._vector import Obs, VectorEnv, check_render_mode
+from operant._vector import RENDER_MODES, Obs, VectorEnv
 from operant._world import World
 
 Array = NDArray[Any]
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 class Env(gymnasium.Env[Obs, Any]):
     """One environment; see `make`."""
 
-    metadata: dict[str, Any] = {"render_modes": []}
+    metadata: dict[str, Any] = {"render_modes": RENDER_MODES}
 
     def __init__(
         self, id: str | World | type, *, seed: int | None = None, vector: VectorEnv | None = None, **options: Any
@@ -27,6 +27,8 @@ class Env(gymnasium.Env[Obs, Any]):
         self._vector = vector or VectorEnv(
             id, 1, threads=1, seed=seed, autoreset_mode="disabled", copy=False, episode_stats=False, **options
         )
+        self.metadata = {"render_modes": RENDER_MODES, "render_fps": self._vector.metadata["render_fps"]}
+        self.render_mode = self._vector.render_mode
         self.observation_space = self._vector.single_observation_space
         self.action_space = self._vector.single_action_space
         self._is_discrete = isinstance(self.action_space, gymnasium.spaces.Discrete)
@@ -68,6 +70,15 @@ class Env(gymnasium.Env[Obs, Any]):
             self._info(),
         )
 
+    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]  # one mode, one type
+        """A picture of the state, uint8 `(height, width, 3)`, as a film of `operant play --record` shows it; None without `render_mode`."""
+        if self.render_mode is None:
+            return None
+        if not self._is_reset:
+            self._vector._check_usable()
+            raise ResetNeeded("expected reset before the first picture")
+        return self._core.render(0)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickled, (self._vector, self._is_reset, self._np_random)
 
@@ -99,7 +110,12 @@ def _unpickled(vector: VectorEnv, is_reset: bool, rng: np.random.Generator | Non
 
 
 def make(
-    id: str | World | type, *, seed: int | None = None, max_episode_steps: int | None = None, **options: float | str
+    id: str | World | type,
+    *,
+    seed: int | None = None,
+    max_episode_steps: int | None = None,
+    render_mode: Literal["rgb_array"] | None = None,
+    **options: float | str,
 ) -> Env:
     """One environment: a `gymnasium.Env`.
 
@@ -108,16 +124,20 @@ def make(
             `@operant.world`, or what `operant.load_world` returns.
         seed: Seed of the first reset; random for none.
         max_episode_steps: Steps after which an episode is truncated: None for the environment's own limit, -1 for no limit.
+        render_mode: "rgb_array" for `render` and Gymnasium's `RecordVideo`.
         **options: The environment's own options: numbers, words or paths.
 
     Raises:
         ValueError: There is no such environment or option, or a value is out of range.
     """
     own: dict[str, Any] = dict(options)
-    return Env(id, seed=seed, max_episode_steps=max_episode_steps, **own)
+    return Env(id, seed=seed, max_episode_steps=max_episode_steps, render_mode=render_mode, **own)
 
 
-def _registered(name: str, render_mode: str | None = None, **kwargs: Any) -> Env:
+def _registered(name: str, **kwargs: Any) -> Env:
     """The entry point of `gymnasium.make`. Its TimeLimit wrapper truncates, at `max_episode_steps` of the id or of the caller."""
-    check_render_mode(render_mode)
     return make(name, max_episode_steps=-1, **kwargs)
+
+
+# From the modes Gymnasium makes "human" and "rgb_array_list".
+_registered.metadata = Env.metadata  # type: ignore[attr-defined]

@@ -36,6 +36,8 @@ _MODES: dict[str, AutoresetMode] = {
 
 _NO_LIMIT = 2**32 - 1
 
+RENDER_MODES = ["rgb_array"]
+
 
 # Alignment in bytes; JAX does not share memory with another alignment.
 _ALIGNMENT = 64
@@ -74,6 +76,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         episode_stats: Whether `info["episode"]` has the return and length of each episode that ended. Gymnasium's
             RecordEpisodeStatistics writes the same key, so it needs False.
         max_episode_steps: Steps after which an episode is truncated: None for the environment's own limit, -1 for no limit.
+        render_mode: "rgb_array" for `render`.
         check: Whether a step raises RuntimeError where the environment returns a reward that is not finite, an observation outside
             its space, or a mask without a legal action; the error shows the state before. `operant.check_world` plays so.
         **options: The environment's own options, such as `sticky_action_prob`: numbers, words or paths.
@@ -104,6 +107,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         final_obs: Literal["object", "dense"] = "object",
         episode_stats: bool = True,
         max_episode_steps: int | None = None,
+        render_mode: Literal["rgb_array"] | None = None,
         check: bool = False,
         **options: float | str,
     ) -> None:
@@ -116,6 +120,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
             if not isinstance(value, (int, np.integer)) or value < 0:
                 raise ValueError(f"{label}: expected a whole number that is not negative, got {value!r}")
         seed = checked_seed(seed)
+        check_render_mode(render_mode)
         # A world is sent to other processes whole.
         refuse_others(id)
         check_keywords(type(self), options)
@@ -130,6 +135,9 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
             options=option_values(options),
             check=check,
         )
+        if render_mode is not None:
+            self._core.check_picture()
+        self.render_mode = render_mode
         self._check = check
         spec = self._core.spec()
         self.name: str = spec["name"]
@@ -137,7 +145,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         limit: int = spec["time_limit"]
         # Environments without a limit have a limit that no episode reaches.
         self.max_episode_steps = None if limit >= _NO_LIMIT - 1 else limit
-        self.metadata = {"autoreset_mode": mode, "render_modes": []}
+        self.metadata = {"autoreset_mode": mode, "render_modes": RENDER_MODES, "render_fps": spec["fps"]}
         self.single_observation_space = _spaces.observation_space(spec)
         self.single_action_space = _spaces.action_space(spec)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -235,6 +243,14 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         arrays = into.arrays
         obs = arrays["obs"] if self._parts is None else self._obs(arrays)
         return obs, arrays["rewards"], arrays["terminated"], arrays["truncated"], {}
+
+    def render(self) -> tuple[NDArray[np.uint8], ...] | None:
+        """A picture of each environment, uint8 `(height, width, 3)`, as a film of `operant play --record` shows it; None without
+        `render_mode`."""
+        if self.render_mode is None:
+            return None
+        self._check_steppable()
+        return tuple(self._core.render(number) for number in range(self.num_envs))
 
     def close_extras(self, **kwargs: Any) -> None:
         """Frees the environments."""
@@ -390,6 +406,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
             "final_obs": self._final_obs,
             "episode_stats": self._episode_stats,
             "max_episode_steps": self.max_episode_steps or -1,
+            "render_mode": self.render_mode,
             **self._options,
         }
         rest = {
@@ -643,7 +660,6 @@ def rows_of(obs: Obs, rows: NDArray[np.intp]) -> Iterator[Obs]:
 
 def check_keywords(cls: type, options: Mapping[str, Any]) -> None:
     """An error for what is no option of any environment, but nearly a keyword of the class."""
-    check_render_mode(options.get("render_mode"))
     known = {name for spec in _core.specs() for name in spec["options"]} if options else set()
     keywords = [name for name in inspect.signature(cls).parameters if name != "options"]
     for name in options:
@@ -723,11 +739,9 @@ def _registered(
     num_envs: int = 1,
     autoreset_mode: AutoresetName | AutoresetMode = "next_step",
     episode_stats: bool = False,
-    render_mode: str | None = None,
     **kwargs: Any,
 ) -> VectorEnv:
     """The entry point of `gymnasium.make_vec`, with the defaults of Gymnasium's own vectors."""
-    check_render_mode(render_mode)
     from operant._device import make_vec
 
     made: VectorEnv = make_vec(name, num_envs, autoreset_mode=autoreset_mode, episode_stats=episode_stats, **kwargs)
@@ -735,6 +749,9 @@ def _registered(
 
 
 def check_render_mode(render_mode: str | None) -> None:
-    """Nothing is rendered in Python."""
-    if render_mode is not None:
-        raise ValueError(f"render_mode: expected None, got {render_mode!r}; `operant monitor` draws runs of operant train")
+    """Pictures are arrays; nothing opens a window."""
+    if render_mode not in (None, *RENDER_MODES):
+        raise ValueError(
+            f"render_mode: expected 'rgb_array' or None, got {render_mode!r}; `operant play` shows episodes in a terminal, and "
+            "gymnasium.wrappers.HumanRendering in a window"
+        )

@@ -28,7 +28,7 @@ class VecEnv(Sb3VecEnv):  # type: ignore[misc]
     Args:
         id: "CartPole-v1", "cartpole" or "operant/CartPole-v1"; `operant.envs.names()` lists them.
         num_envs: N.
-        **options: `threads`, `seed` and `max_episode_steps` as of `operant.make_vec`, and the environment's own options.
+        **options: `threads`, `seed`, `max_episode_steps` and `render_mode` as of `operant.make_vec`, and the environment's own options.
 
     Raises:
         ValueError: There is no such environment or option, or a value is out of range.
@@ -51,6 +51,7 @@ class VecEnv(Sb3VecEnv):  # type: ignore[misc]
         self._known = {name: getattr(self._envs, name) for name in ("max_episode_steps", "name", "render_mode", "spec")}
         self._known["observation_space"] = self._envs.single_observation_space
         self._known["action_space"] = self._envs.single_action_space
+        self.metadata = self._envs.metadata
         super().__init__(self._envs.num_envs, self._known["observation_space"], self._known["action_space"])
 
     def reset(self) -> Obs:
@@ -94,6 +95,10 @@ class VecEnv(Sb3VecEnv):  # type: ignore[misc]
                 "episode": {"r": total, "l": length, "t": elapsed},
             }
         return obs, rewards, dones, infos
+
+    def get_images(self) -> list[NDArray[np.uint8] | None]:
+        """The pictures that `render` and `VecVideoRecorder` show."""
+        return list(self._envs.render() or [None] * self.num_envs)
 
     def close(self) -> None:
         """Frees the environments."""

@@ -1,5 +1,6 @@
 //! Steps episodes of an agent, 16 at a time. The first one is shown.
 
+use operant_draw::film::return_text;
 use operant_env::play::{Outputs, RandomActions};
 use operant_env::{ActionSpace, Autoreset, EnvSpec, LaneWidth, Scene, StepError, Stepper, TileSpec};
 use operant_learn::EvalActions;
@@ -45,7 +46,7 @@ impl Outcome {
             Some(steps) => format!("trained {steps}"),
             None => format!("episode {}", self.number + 1),
         };
-        format!("{which}  step {}  return {}", self.steps, shown(self.episodic_return))
+        format!("{which}  step {}  return {}", self.steps, return_text(self.episodic_return))
     }
 
     /// `episode 1: return 500, 500 steps, truncated`.
@@ -55,16 +56,10 @@ impl Outcome {
         format!(
             "{trained}episode {}: return {}, {} steps, {end}\n",
             self.number + 1,
-            shown(self.episodic_return),
+            return_text(self.episodic_return),
             self.steps
         )
     }
-}
-
-/// A return with at most two decimals.
-fn shown(value: f64) -> String {
-    let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A tile of environments and the agent that plays them.
