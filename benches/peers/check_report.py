@@ -39,11 +39,6 @@ def scores_of(group: dict[str, Any]) -> np.ndarray:
     return np.array([[run["score"]] for run in group["runs"] if run["score"] is not None])
 
 
-def label(group: dict[str, Any]) -> str:
-    """The setting in one cell."""
-    return " ".join(f"{key}={value}" for key, value in group["settings"].items()) or group["name"]
-
-
 def compared(ours: dict[str, float], theirs: tuple[float, float, float], scale: float) -> bool:
     """Whether the numbers agree."""
     ends = zip((ours["low"], ours["high"]), theirs[1:], strict=True)
@@ -75,13 +70,13 @@ def main() -> int:
         rows = []
         for group in groups:
             theirs = bootstrap(scores_of(group), metrics.aggregate_iqm)
-            rows.append((f"{part['env']}: {label(group)}", group["score"], theirs, scale))
+            rows.append((f"{part['env']}: {group['name']}", group["score"], theirs, scale))
         for i, row in enumerate(part["improvement"]):
             for j, ours in enumerate(row):
                 if ours is not None:
                     a, b = scores_of(part["groups"][i]), scores_of(part["groups"][j])
                     theirs = bootstrap((a, b), metrics.probability_of_improvement)
-                    what = f"{part['env']}: P({label(part['groups'][i])} > {label(part['groups'][j])})"
+                    what = f"{part['env']}: P({part['groups'][i]['name']} > {part['groups'][j]['name']})"
                     rows.append((what, ours, theirs, 1.0))
         for what, ours, theirs, unit in rows:
             same = compared(ours, theirs, unit)

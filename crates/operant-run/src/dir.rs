@@ -275,7 +275,7 @@ pub fn is_held(path: &Path) -> bool {
 }
 
 /// Whether there is a run in this directory.
-pub(crate) fn is_run(path: &Path) -> bool {
+pub fn is_run(path: &Path) -> bool {
     path.join("config.toml").is_file() || path.join("checkpoints").is_dir()
 }
 

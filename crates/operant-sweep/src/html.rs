@@ -69,7 +69,7 @@ fn environment(html: &mut String, part: &EnvReport) {
             let _ = writeln!(
                 html,
                 "<li class=\"error\">{}, seed {seed}: {}</li>",
-                escaped(&group.label()),
+                escaped(&group.name),
                 escaped(error)
             );
         }
@@ -114,7 +114,7 @@ fn table(html: &mut String, part: &EnvReport) {
         ];
         let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
         let mark = if group.pareto { " *" } else { "" };
-        let _ = writeln!(html, "<tr><td>{}{mark}</td>{cells}</tr>", escaped(&group.label()));
+        let _ = writeln!(html, "<tr><td>{}{mark}</td>{cells}</tr>", escaped(&group.name));
     }
     html.push_str(
         "</table></div>\n<p class=\"note\">Score: interquartile mean of the runs' last greedy evaluations (the plain mean of up to \
@@ -130,7 +130,7 @@ fn improvement(html: &mut String, part: &EnvReport) {
          of the column's, with its 95% interval. Columns are numbered by rank; at most the best {CURVES} are shown.</p>\n<div class=\"scroll\"><table>"
     );
     let labels: Vec<String> =
-        part.groups.iter().take(part.improvement.len()).map(|group| escaped(&group.label())).collect();
+        part.groups.iter().take(part.improvement.len()).map(|group| escaped(&group.name)).collect();
     let head: String = (2..=labels.len()).map(|place| format!("<th>{place}</th>")).collect();
     let _ = writeln!(html, "<tr><th></th>{head}</tr>");
     for (place, (row, label)) in part.improvement.iter().zip(&labels).take(labels.len() - 1).enumerate() {

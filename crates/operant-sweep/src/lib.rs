@@ -10,6 +10,7 @@ mod overview;
 pub mod plot;
 mod random;
 pub mod report;
+mod rows;
 pub mod search;
 pub mod space;
 pub mod spec;
@@ -20,6 +21,7 @@ pub mod task;
 
 pub use overview::overview;
 pub use report::Report;
+pub use rows::{Row, rows};
 pub use spec::{Given, Spec};
 pub use sweep::{Ended, Status, Sweep, Watch};
 pub use task::{Executor, Local};

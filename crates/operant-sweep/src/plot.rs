@@ -110,7 +110,9 @@ fn scores<T>(part: &EnvReport, draw: fn(&Chart) -> Result<T, String>) -> Option<
     let name = |y: &f64| {
         let place = count - y.round();
         let fits = (y - y.round()).abs() < 1e-6 && place >= 0.0;
-        fits.then(|| shown.get(place as usize)).flatten().map_or_else(String::new, |(group, _)| group.label())
+        fits.then(|| shown.get(place as usize))
+            .flatten()
+            .map_or_else(String::new, |(group, _)| group.name.clone())
     };
     let marks = shown.iter().enumerate().flat_map(|(place, (_, score))| {
         let (y, colour) = (count - place as f64, COLOURS[place]);
@@ -142,7 +144,7 @@ fn curves<'a>(
         let low = band.iter().rev().map(|(x, band)| (*x, band.low));
         let outline = band.iter().map(|(x, band)| (*x, band.high)).chain(low).collect();
         let middle = band.iter().map(|(x, band)| (*x, band.value)).collect();
-        [(colour, Mark::Band(outline)), (colour, Mark::Line(middle, 2, Some(group.label())))]
+        [(colour, Mark::Band(outline)), (colour, Mark::Line(middle, 2, Some(group.name.clone())))]
     });
     let axes = [axis(x, title), axis(y, "return: interquartile mean, 95% interval")];
     Some(Chart { look: LOOK, axes, marks: marks.collect() })

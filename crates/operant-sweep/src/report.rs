@@ -67,7 +67,8 @@ pub struct EnvReport {
 /// Runs that differ in their seeds only.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeedGroup {
-    /// The trial's number in a sweep, or the name of the first run.
+    /// `learning_rate=0.001 gamma=0.99`, what distinguishes it from the others. If nothing does, the trial's number, or the name of the first
+    /// run.
     pub name: String,
     /// What distinguishes it from the others; in JSON an object with numbers where they are numbers.
     #[serde(serialize_with = "object")]
@@ -391,7 +392,10 @@ impl EnvReport {
 }
 
 impl SeedGroup {
+    /// `name` names a configuration that no setting distinguishes.
     fn new(name: String, settings: Vec<(String, String)>, runs: Vec<Run>) -> Self {
+        let assignments: Vec<String> = settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let name = if settings.is_empty() { name } else { assignments.join(" ") };
         let scores: Vec<f64> = runs.iter().filter_map(|run| run.score).collect();
         let median = |of: &dyn Fn(&Run) -> Option<f64>| {
             let mut values: Vec<f64> = runs.iter().filter_map(of).collect();
@@ -425,14 +429,6 @@ impl SeedGroup {
     /// Scores of the runs that have one.
     pub fn scores(&self) -> Vec<f64> {
         self.runs.iter().filter_map(|run| run.score).collect()
-    }
-
-    /// `learning_rate=0.001 gamma=0.99`, or the name if nothing varies.
-    pub fn label(&self) -> String {
-        if self.settings.is_empty() {
-            return self.name.clone();
-        }
-        self.settings.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     }
 
     /// Interquartile means of the curves up to `end`, starting where every run has a point.
@@ -511,7 +507,7 @@ pub fn compare(a: &Report, b: &Report) -> Vec<Comparison> {
             differences.map(|key| (key.clone(), value(&left, key), value(&right, key))).collect();
         let side = |group: &SeedGroup| {
             let score = group.score.unwrap_or(Estimate { value: f64::NAN, low: f64::NAN, high: f64::NAN });
-            Side { label: group.label(), score, seeds: group.scores().len() }
+            Side { label: group.name.clone(), score, seeds: group.scores().len() }
         };
         all.push(Comparison {
             env: part.env.clone(),

@@ -170,7 +170,7 @@ fn configurations(part: &EnvReport, top: usize) -> String {
             if group.train_s.is_finite() { format!("{:.2} s", group.train_s) } else { "-".to_owned() };
         Row {
             cells: vec![
-                group.label() + mark,
+                format!("{}{mark}", group.name),
                 score,
                 interval,
                 group.runs.len().to_string(),
