@@ -55,7 +55,7 @@ mod _core {
     #[pymodule_export]
     use crate::policy::{Policy, rollout_settings};
     #[pymodule_export]
-    use crate::sweep::{Link, report, sweep, train_task};
+    use crate::sweep::{Link, report, sweep, sweep_rows, train_task};
     #[pymodule_export]
     use crate::train::{Control, check_setting, did_you_mean, evaluate, list_runs, metrics, result, train};
     #[pymodule_export]

@@ -175,7 +175,8 @@ impl PythonWatch {
 impl Watch for PythonWatch {
     fn status(&mut self, status: &Status) {
         self.call(|py| py.check_signals());
-        if self.last.elapsed() < STATUS {
+        // The last status is always shown.
+        if self.last.elapsed() < STATUS && status.running > 0 {
             return;
         }
         self.last = Instant::now();
@@ -251,10 +252,21 @@ pub fn sweep(
         .map_err(|failed| train::error(&failed))
     })?;
     match (watch.raised, ended) {
-        (Some(raised), _) => Err(raised),
+        (Some(raised), _) => {
+            let text = "the runs of the sweep were stopped with checkpoints";
+            train::explain(py, &raised, text, "operant.sweep(resume=", &dir);
+            Err(raised)
+        }
         (None, Ended::Finished) => Ok((dir, None)),
         (None, Ended::Stopped(signal)) => Ok((dir, Some(signal))),
     }
+}
+
+/// The runs of a sweep as JSON text: an object for each.
+#[pyfunction]
+pub fn sweep_rows(py: Python<'_>, dir: PathBuf) -> PyResult<String> {
+    let rows = guarded(|| py.detach(|| operant_sweep::rows(&dir)).map_err(|error| train::error(&error)))?;
+    serde_json::to_string(&rows).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// The report of a sweep as JSON text.

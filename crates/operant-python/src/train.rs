@@ -31,6 +31,9 @@ use crate::world::Asked;
 /// Poll interval for Ctrl-C.
 const SIGNAL_POLL: Duration = Duration::from_millis(20);
 
+/// Time between two updates of a display of Python's.
+const DISPLAY_EVERY: Duration = Duration::from_millis(200);
+
 /// The exception for an error of a run.
 pub fn error(error: &operant_run::Error) -> PyErr {
     if let Some(raised) = crate::RAISED.take() {
@@ -118,6 +121,15 @@ impl Raised {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
+    /// Ctrl-C while Python shows progress. Other errors there are not worth an end of training.
+    fn store_interrupt(&self, shown: PyResult<()>, py: Python<'_>, signals: &Signals) {
+        if let Err(error) = shown
+            && !error.is_instance_of::<PyException>(py)
+        {
+            self.store(error, py, signals);
+        }
+    }
+
     fn take(&self) -> Option<PyErr> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -196,20 +208,54 @@ impl Write for PythonStderr {
             let written = py
                 .import("sys")
                 .and_then(|sys| sys.getattr("stderr")?.call_method1("write", (text,)).map(drop));
-            match written {
-                // Ctrl-C while Python writes.
-                Err(error) if !error.is_instance_of::<PyException>(py) => {
-                    self.raised.store(error, py, &self.signals);
-                }
-                // A progress line is not worth an end of training.
-                _ => (),
-            }
+            self.raised.store_interrupt(written, py, &self.signals);
         });
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+/// A function of Python that shows progress: `show(env_steps, total, sps, episodic_return)`, a few times a second.
+struct PythonDisplay {
+    call: Py<PyAny>,
+    raised: Raised,
+    signals: Signals,
+    shown: Option<Instant>,
+    /// The last progress, if it was not shown.
+    last: Option<Tick>,
+}
+
+impl PythonDisplay {
+    fn show(&mut self, tick: &Tick) {
+        let Tick { env_steps, total, sps, episodic_return } = *tick;
+        Python::attach(|py| {
+            let shown = self.call.call1(py, (env_steps, total, sps, episodic_return)).map(drop);
+            self.raised.store_interrupt(shown, py, &self.signals);
+        });
+    }
+}
+
+impl Progress for PythonDisplay {
+    fn tick(&mut self, tick: &Tick) {
+        if self.shown.is_none_or(|at| at.elapsed() >= DISPLAY_EVERY) {
+            self.show(tick);
+            (self.shown, self.last) = (Some(Instant::now()), None);
+        } else {
+            self.last = Some(*tick);
+        }
+    }
+
+    fn note(&mut self, _: &str) {}
+
+    fn warn(&mut self, _: &str) {}
+
+    fn finish(&mut self) {
+        if let Some(tick) = self.last.take() {
+            self.show(&tick);
+        }
     }
 }
 
@@ -276,7 +322,29 @@ impl Control {
     }
 }
 
-/// Trains, or continues the run `resume`, up to the steps `until`. `progress` is `bar`, `lines` or none. A new run begins with the weights
+/// Adds to an exception what was saved and the call that continues it, which is `call` with the directory: as its message if it is a
+/// KeyboardInterrupt without one, and else as a note, which Python has from 3.11 on.
+pub fn explain(py: Python<'_>, raised: &PyErr, saved: &str, call: &str, dir: &Path) {
+    let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
+    let (value, text) = (raised.value(py), format!("{saved}; {call}{dir:?}) continues it"));
+    let has_message = value.getattr("args").and_then(|args| args.len()).map_or(true, |count| count > 0);
+    let added = match has_message || !raised.is_instance_of::<PyKeyboardInterrupt>(py) {
+        true => value.call_method1("add_note", (text,)).map(drop),
+        false => value.setattr("args", (text,)),
+    };
+    // An exception without notes is raised as it is.
+    drop(added);
+}
+
+/// Adds to what stopped a run which checkpoint was saved.
+fn name_checkpoint(py: Python<'_>, raised: &PyErr, outcome: &Outcome) {
+    let RunResult { run, env_steps, checkpoint: Some(checkpoint), .. } = &outcome.result else { return };
+    let saved = format!("run {run} stopped at step {env_steps}, with the checkpoint {checkpoint}");
+    explain(py, raised, &saved, "operant.resume(", &outcome.dir);
+}
+
+/// Trains, or continues the run `resume`, up to the steps `until`. `progress` is `bar`, `lines`, none, or a function that shows it, which is
+/// called with the arguments of [`PythonDisplay`]. A new run begins with the weights
 /// of the policy `weights`, if there is one.
 ///
 /// Returns the run's directory and the name of the signal that stopped it, or raises what stopped it, once its checkpoint is saved.
@@ -291,7 +359,7 @@ pub fn train(
     config: Option<PathBuf>,
     resume: Option<String>,
     on_update: Option<Py<PyAny>>,
-    progress: Option<&str>,
+    progress: Option<Bound<'_, PyAny>>,
     control: &Control,
     until: Option<u64>,
     trust: bool,
@@ -312,12 +380,18 @@ pub fn train(
     })?;
     let (signals, raised) = (control.0.clone(), Raised::default());
     let shown: Option<Box<dyn Progress>> = match progress {
-        Some("bar") => Some(Box::new(Bar::new(requested.settings.steps()))),
-        Some("lines") => {
+        None => None,
+        Some(display) if display.is_callable() => {
+            let (raised, signals) = (raised.clone(), signals.clone());
+            Some(Box::new(PythonDisplay { call: display.unbind(), raised, signals, shown: None, last: None }))
+        }
+        Some(name) if name.extract::<&str>()? == "bar" => {
+            Some(Box::new(Bar::new(requested.settings.steps())))
+        }
+        Some(_) => {
             let (raised, signals) = (raised.clone(), signals.clone());
             Some(Box::new(Lines::new(PythonStderr { raised, signals })))
         }
-        _ => None,
     };
     let (_lease, log) = LogLease::take();
     let mut job =
@@ -349,10 +423,16 @@ pub fn train(
     });
     if let Some(cause) = raised.take() {
         // What stopped training comes first; a failure to save explains itself as its cause.
-        if let Err(failed) = outcome
-            && cause.cause(py).is_none()
-        {
-            cause.set_cause(py, Some(failed));
+        let failed = match outcome {
+            Ok(Outcome { unsaved: Some(failed), .. }) => Some(error(&failed)),
+            Ok(outcome) => {
+                name_checkpoint(py, &cause, &outcome);
+                None
+            }
+            Err(failed) => Some(failed),
+        };
+        if failed.is_some() && cause.cause(py).is_none() {
+            cause.set_cause(py, failed);
         }
         return Err(cause);
     }

@@ -29,6 +29,7 @@ BLOCKS = [
 # Blocks that do not run here, by a line of each.
 ELSEWHERE = {
     'import torch\n\nenvs = operant.make_vec("CartPole-v1", num_envs=8192, seed=1, device="cuda")': "needs PyTorch and a GPU",
+    "collector = operant.Collector": "needs PyTorch; examples/own_loss.py is run with it",
     "import operant.ray\n\nsweep": "needs Ray",
     "from ray import tune": "needs Ray",
     "import pandas": "needs pandas and a notebook",
@@ -43,6 +44,7 @@ HERE = {
     '"seeds": 10': '"seeds": 1',
     "LunarLander-v3": "CartPole-v1",
     ', render_mode="human"': "",
+    "env = RecordVideo(": "env, _ = (",  # test_render.py records films
     'operant.train("gym:ALE/Pong-v5", preset="atari")': "run  # test_atari.py trains it",
 }
 # What surrounds parts of a world.

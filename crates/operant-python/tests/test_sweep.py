@@ -14,6 +14,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 import operant
+from operant import _core
 
 BRIEF = {"num_envs": 16, "num_steps": 16, "total_timesteps": 5120, "eval_episodes": 4}
 
@@ -35,6 +36,48 @@ def test_a_sweep_has_the_bits_of_the_command_and_of_single_runs(tmp_path):
     groups = sweep.report()["environments"][0]["groups"]
     assert {group["settings"]["learning_rate"] for group in groups} == {1e-3, 1e-2}
     assert sum(len(group["runs"]) for group in groups) == 4
+    assert {group["name"] for group in groups} == {"learning_rate=0.001", "learning_rate=0.01"}
+
+
+def test_runs_of_a_sweep_are_a_table(tmp_path):
+    vary = {"learning_rate": [1e-3, 1e-2], "hidden": [[8], [16, 8]], "activation": ["tanh", "relu"]}
+    sweep = operant.sweep({"env": "cartpole", "seeds": (3, 4), "set": BRIEF, "vary": vary}, name="table", run_dir=tmp_path)
+    frame = sweep.to_pandas()
+    assert frame.index.name == "run" and frame.index.tolist() == [run.name for run in sweep.runs] and len(frame) == 16
+    assert list(frame.columns[:6]) == ["trial", "env", "activation", "hidden", "learning_rate", "seed"]
+    kinds = {"trial": "int64", "seed": "int64", "learning_rate": "float64", "objective": "float64", "env_steps": "Int64", "solved_at_step": "Int64"}
+    assert {name: str(frame[name].dtype) for name in kinds} == kinds
+    for run, (_, row) in zip(sweep.runs, frame.iterrows(), strict=True):
+        result = run.result
+        assert row["dir"] == str(run.dir) and row["state"] == run.state == "finished" and row["error"] is None
+        for name in ("env", "seed", "env_steps", "updates", "eval_return_mean", "train_s"):
+            assert row[name] == result[name], name
+        assert (row["learning_rate"], list(row["hidden"]), row["activation"]) == tuple(result["config"][name] for name in ("learning_rate", "hidden", "activation"))
+        assert row["objective"] == result["eval_return_mean"]
+    assert frame.groupby(["learning_rate", "hidden"])["objective"].count().tolist() == [4] * 4
+    table = sweep._repr_html_()
+    assert "<b>table</b>: 16 of 16 runs" in table and table.count("<tr>") == 9 and "<th>learning_rate</th>" in table and "[16, 8]" in table
+
+
+def test_the_table_shows_runs_that_failed_and_runs_to_come(tmp_path):
+    spec = {"env": "cartpole", "seeds": 1, "set": BRIEF, "vary": {"learning_rate": [1e-3, 1e30]}}
+    spec["set"] = {**BRIEF, "max_grad_norm": 1e30, "norm_adv": False, "max_nonfinite_updates": 1, "vf_coef": 1e30}
+    seen = []
+
+    class Elsewhere:
+        slots, threads, device = 1, 1, "cpu"
+
+        def train(self, task, world, directory, link):
+            seen.append(operant.Sweep(tmp_path / "s").to_pandas())
+            return _core.train_task(task, None, str(Path(directory).parent), _core.Control())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        frame = operant.sweep(spec, name="s", run_dir=tmp_path, executor=Elsewhere()).to_pandas()
+    assert seen[0]["state"].tolist()[0] == "planned" and seen[0]["env_steps"].isna().all() and str(seen[0]["env_steps"].dtype) == "Int64"
+    assert frame["state"].tolist() == ["finished", "failed"]
+    failed = frame.iloc[1]
+    assert "diverged" in failed["error"] and np.isnan(failed["objective"]) and failed["learning_rate"] == 1e30
 
 
 @pytest.mark.long
@@ -43,8 +86,9 @@ def test_a_sweep_that_was_stopped_continues(tmp_path):
     stop = "import os, signal; operant.sweep.__globals__['_show'] = lambda *_: os.kill(os.getpid(), signal.SIGINT)"
     code = f"import operant; {stop}; operant.sweep({long!r}, name='s', run_dir={str(tmp_path)!r}, progress=True)"
     stopped = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert stopped.returncode in (1, -signal.SIGINT) and "KeyboardInterrupt" in stopped.stderr, stopped
     sweep = operant.Sweep(tmp_path / "s")
+    says = f'KeyboardInterrupt: the runs of the sweep were stopped with checkpoints; operant.sweep(resume="{sweep.dir}") continues it'
+    assert stopped.returncode in (1, -signal.SIGINT) and says in stopped.stderr, stopped
     assert [run.state for run in sweep.runs] == ["preempted", "preempted"]
     with pytest.raises(TypeError, match="leave out seeds"):
         operant.sweep(resume=sweep, seeds=3)

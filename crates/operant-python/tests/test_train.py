@@ -17,7 +17,7 @@ import time
 import warnings
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -185,16 +185,30 @@ def test_a_signal_to_a_script_stops_it_with_a_checkpoint(place):
                 print("trains", flush=True)
         try:
             operant.train("cartpole", name="x", total_timesteps=10**9, on_update=stop)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             print(operant.runs()[0].state)
+            print(interrupt)
             sys.exit(7)
     """)
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "trains\n"
         process.send_signal(signal.SIGINT)
-        assert process.stdout.read() == "preempted\n"
+        state, message = process.stdout.read().splitlines()
         assert process.wait() == 7
-    assert operant.load("x").env_steps > 0
+    (run,) = operant.runs()
+    steps, checkpoint = run.policy.env_steps, run.info()["checkpoint"]
+    assert state == "preempted" and steps > 0
+    assert message == f'run x stopped at step {steps}, with the checkpoint {checkpoint}; operant.resume("{run.dir}") continues it'
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions have no notes")
+def test_an_exception_of_a_callback_names_the_checkpoint():
+    for kind in (LookupError, KeyboardInterrupt):
+        with pytest.raises(kind, match="enough") as raised:
+            short(name=kind.__name__, total_timesteps=200_000, on_update=lambda _, kind=kind: (_ for _ in ()).throw(kind("enough")))
+        (note,) = raised.value.__notes__
+        assert raised.value.args == ("enough",)
+        assert operant.Run(f"runs/{kind.__name__}").info()["checkpoint"].name in note and "operant.resume(" in note
 
 
 def test_two_threads_train_two_runs():
@@ -220,6 +234,60 @@ def test_notes_are_logged_and_warnings_warn(caplog):
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="already"):
             operant.resume(run)
+
+
+class Notebook:
+    """Stands for IPython in a notebook: keeps what each display shows."""
+
+    def __init__(self):
+        self.shown = []
+        self.kernel = True
+
+    def install(self, monkeypatch):
+        ipython, display = ModuleType("IPython"), ModuleType("IPython.display")
+        ipython.get_ipython, display.display = lambda: self, self.display
+        monkeypatch.setitem(sys.modules, "IPython", ipython)
+        monkeypatch.setitem(sys.modules, "IPython.display", display)
+        return self
+
+    def display(self, shown, *, display_id):
+        assert display_id is True
+        updates = [shown]
+        self.shown.append(updates)
+        return SimpleNamespace(update=updates.append)
+
+
+def test_a_notebook_shows_a_bar_that_is_updated(monkeypatch, capsys):
+    notebook = Notebook().install(monkeypatch)
+    short(total_timesteps=65536, num_envs=16, num_steps=64)
+    (updates,) = notebook.shown
+    first, last = updates[0], updates[-1]
+    assert len(updates) >= 2 and first.share < last.share == 1
+    assert re.fullmatch(r"100%  65,536 of 65,536 steps  [\d,]+ steps/s  return \d+\.\d", repr(last)), last
+    assert re.search(r"steps/s  return (-|\d+\.\d)  \d+:\d\d:\d\d left$", repr(first)), first
+    assert repr(last) in last._repr_html_() and '<progress value="1.0000" max="1"' in last._repr_html_()
+    assert capsys.readouterr().err == ""
+    short(progress=False)
+    assert len(notebook.shown) == 1
+    operant.sweep({"env": "cartpole", "seeds": 2, "set": {"total_timesteps": 2048, "eval_episodes": 1}})
+    assert len(notebook.shown) == 2 and repr(notebook.shown[1][-1]).startswith("100%  2 of 2 runs  0 running")
+
+
+def test_ctrl_c_while_a_notebook_shows_a_bar_stops_the_run(monkeypatch):
+    notebook = Notebook().install(monkeypatch)
+    notebook.display = lambda *_, **__: _thread.interrupt_main() or SimpleNamespace(update=lambda _: None)
+    sys.modules["IPython.display"].display = notebook.display
+    with pytest.raises(KeyboardInterrupt, match="with the checkpoint"):
+        short(name="shown", total_timesteps=10**8)
+    assert operant.runs()[0].state == "preempted"
+
+
+def test_ipython_without_a_notebook_changes_nothing(monkeypatch, capsys):
+    notebook = Notebook().install(monkeypatch)
+    del notebook.kernel
+    short()
+    short(name="lines", progress=True)
+    assert notebook.shown == [] and "100%" in capsys.readouterr().err
 
 
 def test_progress_is_written_where_python_writes(capsys):
@@ -560,3 +628,15 @@ def test_curves_and_tables_of_a_run():
         run.curve("episodic_retrun")
     table = run._repr_html_()
     assert "cartpole" in table and "8,192 of 8,192" in table and "greedy episodes" in table
+    frame = run.to_pandas()
+    assert frame.index.name == "env_steps" and frame.index.tolist() == list(range(1024, 8193, 1024))
+    assert str(frame.index.dtype) == str(frame["update"].dtype) == "int64" and frame["episodic_return"].dtype == np.float64
+    np.testing.assert_array_equal(frame["episodic_return"].dropna(), values)
+    assert frame["gpu_power"].isna().all()
+
+
+def test_without_pandas_one_error_says_what_to_install(monkeypatch):
+    run = short(total_timesteps=1024, eval_episodes=1)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="to_pandas needs pandas: pip install pandas"):
+        run.to_pandas()

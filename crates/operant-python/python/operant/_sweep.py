@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from operant import _core
+from operant import _core, _frame
+from operant._progress import NotebookBar, is_notebook, left
 from operant._register import asked, is_env_maker, of_vector, refuse_while_importing
 from operant._train import Run, _signals
 from operant._world import World, is_world, recorded, registered
 
 if TYPE_CHECKING:
+    import pandas
     from gymnasium.vector import VectorEnv
 
     from operant._core import Executor
@@ -51,6 +55,37 @@ class Sweep:
         names = sorted((int(name[1]), int(name[2]), name[0]) for name in found if name)
         return [Run(self.dir / "trials" / name) for _, _, name in names]
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """A DataFrame with a row for each run, by the run's name: trial, environment, the settings that vary, seed, state and results.
+
+            sweep.to_pandas().groupby("learning_rate")["eval_return_mean"].agg(["mean", "std"])
+
+        `objective` is what the search maximises; `state` is "planned" for a run that has not begun, and else that of `Run.state`. Results
+        are those of the last decision of the search on the run, and missing until it has ended.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        return _frame.of_runs(json.loads(_core.sweep_rows(os.fspath(self.dir))))
+
+    def _repr_html_(self) -> str:
+        """A table of the configurations, best first, as a notebook shows it."""
+        report = self.report()
+        done, planned, failed = (report[name] for name in ("results", "planned", "failed"))
+        failures = f", {failed} failed" if failed else ""
+        parts = [f"<b>{html.escape(self.name)}</b>: {done} of {planned} runs{failures}"]
+        for part in report["environments"]:
+            names = list(part["groups"][0]["settings"]) if part["groups"] else []
+            rows = [_row("th", [*names, "score", "95% interval", "runs", "solved", "training time"])]
+            for group in part["groups"]:
+                score, runs = group["score"], len(group["runs"])
+                values = [str(group["settings"][name]) for name in names]
+                scores = ["-", "-"] if score is None else [f"{score['value']:.2f}", f"{score['low']:.2f} to {score['high']:.2f}"]
+                seconds = "-" if group["train_s"] is None else f"{group['train_s']:.2f} s"
+                rows.append(_row("td", [*values, *scores, str(runs), f"{group['solved']}/{runs}", seconds]))
+            parts.append(f"<table><caption>{html.escape(part['env'])}</caption>{''.join(rows)}</table>")
+        return "".join(parts)
+
     def __repr__(self) -> str:
         return f"operant.Sweep({os.fspath(self.dir)!r})"
 
@@ -76,7 +111,7 @@ def sweep(
         sweep = operant.sweep({"env": "cartpole", "seeds": 10, "vary": {"learning_rate": [1e-3, 1e-2]}})
         print(sweep.report()["environments"][0]["groups"][0]["score"])
 
-    Ctrl-C stops it with checkpoints and raises KeyboardInterrupt; SIGTERM and SIGHUP do the same and raise SystemExit(75).
+    Ctrl-C stops it with checkpoints and raises KeyboardInterrupt, which says how to continue it; SIGTERM and SIGHUP do the same and raise SystemExit(75).
 
     Args:
         spec: A specification (docs/sweep.md): the path of a TOML file, or a dictionary with the same tables. Or an environment,
@@ -92,7 +127,7 @@ def sweep(
         name: The sweep's name.
         run_dir: The directory that holds the sweep; by default ./runs.
         jobs: Number of parallel runs; by default one per core.
-        progress: Whether to show progress on stderr; by default on a terminal.
+        progress: Whether to show progress; by default on a terminal and in a notebook.
         executor: What trains the runs; by default threads of this process. `operant.ray.Executor` trains on a Ray cluster.
 
     Raises:
@@ -110,6 +145,7 @@ def sweep(
     if spec is not None and not isinstance(spec, (str, os.PathLike)):
         spec = json.dumps(_plain(_with_names(spec if isinstance(spec, Mapping) else {"env": spec})))
     target = None if spec is None else os.fspath(spec)
+    in_notebook = progress is not False and is_notebook()
     if progress is None:
         progress = sys.stderr is not None and sys.stderr.isatty()
     control = _core.Control()
@@ -126,10 +162,10 @@ def sweep(
             run_dir=None if run_dir is None else os.fspath(run_dir),
             jobs=jobs,
             executor=executor,
-            on_status=_show if progress else None,
+            on_status=_Status().show if in_notebook else _show if progress else None,
             control=control,
         )
-    if progress:
+    if progress and not in_notebook:
         print(file=sys.stderr)
     if stopped_by in ("SIGTERM", "SIGHUP"):
         raise SystemExit(75)
@@ -211,6 +247,25 @@ def _plain(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     raise TypeError(f"the specification has {value!r}; expected numbers, texts, lists and dictionaries")
+
+
+class _Status:
+    """Progress of a sweep in a notebook."""
+
+    def __init__(self) -> None:
+        self._bar = NotebookBar()
+        self._began: tuple[float, int] | None = None
+
+    def show(self, done: int, planned: int, running: int, failed: int, env_steps: int) -> None:
+        # Those that a resumed sweep has already say nothing about the speed.
+        began, before = self._began = self._began or (time.monotonic(), done)
+        seconds = (time.monotonic() - began) / (done - before) * (planned - done) if done > before else None
+        failures = f"  {failed} failed" if failed else ""
+        self._bar.show(done / max(planned, 1), f"{done} of {planned} runs  {running} running{failures}  {env_steps:,} steps{left(seconds)}")
+
+
+def _row(tag: str, cells: list[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
 
 
 def _show(done: int, planned: int, running: int, failed: int, env_steps: int) -> None:

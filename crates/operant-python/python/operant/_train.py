@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from operant import _core
+from operant import _core, _frame, _progress
 from operant._policy import Policy
 from operant._register import asked, is_env_maker, of_vector, refuse_while_importing
 from operant._signature import shows_settings
 from operant._world import World, is_world
 
 if TYPE_CHECKING:
+    import pandas
     from gymnasium.vector import VectorEnv
     from typing_extensions import Unpack
 
@@ -134,12 +135,22 @@ class Run:
     def metrics(self) -> NDArray[np.void]:
         """One row for each update, from metrics.csv: a structured array with a float64 field for each metric.
 
-        `pandas.DataFrame(run.metrics())` and `polars.from_numpy(run.metrics())` take it. docs/metrics.md describes the
-        fields; what was not measured is NaN.
+        `to_pandas` makes a DataFrame of it, and `polars.from_numpy(run.metrics())` takes it. docs/metrics.md describes the fields; what
+        was not measured is NaN.
         """
         names, values = _core.metrics(os.fspath(self.dir))
         dtype = np.dtype([(name, np.float64) for name in names])
         return values.view(dtype).reshape(-1)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """`metrics` as a DataFrame: a row for each update, by `env_steps`, and a column for each metric.
+
+            run.to_pandas()["episodic_return"].dropna().plot()
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        return _frame.of_metrics(self.metrics())
 
     def curve(self, metric: str = "episodic_return") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """A metric over training: environment steps, and its values there. Updates without a value, such as those in which no episode
@@ -221,7 +232,7 @@ def train(
         run = operant.train("cartpole", seed=1, total_timesteps=200_000, learning_rate=1e-3)
         print(run.result["eval_return_mean"])
 
-    Ctrl-C finishes the update, saves a checkpoint and raises KeyboardInterrupt; SIGTERM, which `operant stop` sends, and SIGHUP
+    Ctrl-C finishes the update, saves a checkpoint and raises KeyboardInterrupt, which names the checkpoint; SIGTERM, which `operant stop` sends, and SIGHUP
     do the same and raise SystemExit(75). `operant.resume` continues. On other threads than the main one Python receives no signals.
 
     Args:
@@ -392,9 +403,11 @@ def _text(name: str, value: Any) -> str:
     raise TypeError(f"{name}: expected a number, text or list, got {value!r}{hint}")
 
 
-def _shown(progress: bool | None) -> Literal["bar", "lines"] | None:
+def _shown(progress: bool | None) -> Literal["bar", "lines"] | Callable[[int, int, float, float | None], None] | None:
+    """How progress is shown: by a bar in a notebook or on a terminal, and else by lines, if that is requested."""
+    if progress is not False and _progress.is_notebook():
+        return _progress.NotebookBar().of_run
     is_terminal = sys.stderr is sys.__stderr__ and sys.stderr is not None and sys.stderr.isatty()
     if progress is None:
-        # A notebook replaces sys.stderr and shows what is written there.
-        progress = is_terminal or "ipykernel" in sys.modules
+        progress = is_terminal
     return None if not progress else "bar" if is_terminal else "lines"
