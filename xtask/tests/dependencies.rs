@@ -41,7 +41,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-draw", &[&["operant-metrics"]]),
     ("operant-monitor", &[&["operant-draw", "operant-metrics"]]),
     ("operant-monitor-bin", &[&["operant-monitor"]]),
-    ("operant-python", &[UP_TO_RUN, &["operant-bench", "operant-cli", "operant-sweep"]]),
+    ("operant-python", &[UP_TO_RUN, &["operant-bench", "operant-cli", "operant-draw", "operant-sweep"]]),
     ("operant", &[UP_TO_RUN, &["operant-bench", "operant-cli"]]),
     ("benches", &[UP_TO_RUN, &["operant-bench"]]),
     ("xtask", &[]),

@@ -1,7 +1,5 @@
 """The Python code of README.md and of docs: each block runs, and the loops play environments of every kind."""
 
-import re
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +9,8 @@ import gymnasium
 import numpy as np
 import pytest
 import test_gym
+from pages import INSIDE as PARTS
+from pages import PAGES, blocks
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as RecordVectorStatistics
@@ -20,12 +20,7 @@ from operant import math as om
 from operant import shapes
 
 place = test_gym.place
-ROOT = Path(__file__).parents[3]
-BLOCKS = [
-    (page.name, block)
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    for block in re.findall(r"^```(?:python|py)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-]
+BLOCKS = [(page.name, block) for page in PAGES for _, block in blocks(page)]
 # Blocks that do not run here, by a line of each.
 ELSEWHERE = {
     'import torch\n\nenvs = operant.make_vec("CartPole-v1", num_envs=8192, seed=1, device="cuda")': "needs PyTorch and a GPU",
@@ -91,6 +86,7 @@ def test_the_code_of_the_pages_runs(page, monkeypatch):
 
 
 def test_blocks_that_do_not_run_here_are_listed():
+    assert list(INSIDE) == PARTS
     for line in [*ELSEWHERE, *INSIDE, *HERE]:
         assert any(line in block for _, block in BLOCKS), line
     for line in [*ELSEWHERE, *INSIDE]:

@@ -46,10 +46,7 @@ pub fn run(args: &[&str]) -> Result<()> {
         return levels::run(&workshop);
     }
     let installed = workshop.install_quickly()?;
-    let mypy = ["-m", "mypy", "--strict", "--no-error-summary", SOURCES];
-    let mut mypy_of_all = Command::new(&python);
-    mypy_of_all.args(mypy).args(EXAMPLES).env("MYPYPATH", "crates/operant-python/python");
-    workshop.step(&mut mypy_of_all)?;
+    workshop.check_types()?;
     if !is_all {
         return workshop.step(pytest(&installed).args(["-m", "not long", TESTS]));
     }
@@ -87,6 +84,17 @@ impl Workshop<'_> {
         let features = ["--profile", "quick", "--features", "pyo3/extension-module,test-features"];
         let wheel = self.build(&features, &[], &out.join("wheel"))?;
         self.install(&wheel, &out.join("venv"))
+    }
+
+    /// Types of the package, of examples and of the code in README.md and docs; a line of a page's module has its number in the page.
+    fn check_types(&self) -> Result<()> {
+        let pages = self.emptied("tmp/python-pages")?;
+        self.step(Command::new(self.python).arg(format!("{TESTS}/pages.py")).arg(&pages))?;
+        let modules = std::fs::read_dir(&pages)?.map(|entry| Ok(entry?.path()));
+        let modules: Vec<PathBuf> = modules.collect::<Result<_>>()?;
+        let mut mypy = Command::new(self.python);
+        mypy.args(["-m", "mypy", "--strict", "--no-error-summary", SOURCES]).args(EXAMPLES).args(modules);
+        self.step(mypy.env("MYPYPATH", "crates/operant-python/python"))
     }
 
     /// An empty directory below the target directory.

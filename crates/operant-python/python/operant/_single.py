@@ -70,7 +70,7 @@ class Env(gymnasium.Env[Obs, Any]):
             self._info(),
         )
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]  # one mode, one type
+    def render(self) -> NDArray[np.uint8] | None:
         """A picture of the state, uint8 `(height, width, 3)`, as a film of `operant play --record` shows it; None without `render_mode`."""
         if self.render_mode is None:
             return None

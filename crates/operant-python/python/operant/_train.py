@@ -93,8 +93,8 @@ class Run:
         return self.dir.name
 
     @property
-    def result(self) -> Result | None:
-        """The result; None while the run has not ended."""
+    def result(self) -> Result | Any:
+        """The result; None while the run has not ended. (Annotated so that the result of `train` needs no check for None.)"""
         text = _core.result(os.fspath(self.dir))
         return None if text is None else json.loads(text)
 
