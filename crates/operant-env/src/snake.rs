@@ -18,7 +18,9 @@
 use operant_lane::{Draws, Float, Lane, Mask, Memory, Uint, bundle};
 
 use crate::spec::{OptionError, OptionValue, names};
-use crate::{ActionSpace, Env, EnvMetric, EnvOption, EnvSpec, GREEN, ObsSpace, RED, Scene, Shape, Step, grid};
+use crate::{
+    ActionSpace, Env, EnvMetric, EnvOption, EnvSpec, GREEN, ObsSpace, RED, Scene, Shape, Step, grid,
+};
 
 /// Maximum board size, cells per side.
 const MOST: usize = 20;

@@ -23,7 +23,8 @@ use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 use crate::replay::CaseError;
 use crate::spec::names;
 use crate::{
-    ActionSpace, AnyEnv, Env, EnvMetric, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, Registry, Scene, Step,
+    ActionSpace, AnyEnv, Env, EnvMetric, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, Registry,
+    Scene, Step,
 };
 use board::Board;
 use cell::COLOURS;
@@ -185,7 +186,10 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
             action_names: names(["left", "right", "forward", "pick up", "drop", "toggle", "done"])
                 [..task.actions()]
                 .to_vec(),
-            metrics: vec![EnvMetric::new("success", "Share of the episodes that completed the mission, 0 to 1.")],
+            metrics: vec![EnvMetric::new(
+                "success",
+                "Share of the episodes that completed the mission, 0 to 1.",
+            )],
             time_limit: task.limit,
             fps: 8.0,
             options: vec![EnvOption::word(
