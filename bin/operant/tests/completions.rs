@@ -30,6 +30,18 @@ fn with_runs() -> (Sandbox, std::fs::File) {
 }
 
 #[test]
+fn tags_of_the_runs_are_completed() {
+    let (place, _live) = with_runs();
+    place.write("runs/mine/notes.json", r#"{"note":"","tags":["baseline","paper"]}"#);
+    place.write("runs/live/notes.json", r#"{"tags":["paper","base-2"]}"#);
+    let mut tags = candidates(&place, &["runs", "--tag", ""]);
+    tags.sort();
+    assert_eq!(tags, ["base-2", "baseline", "paper"]);
+    assert_eq!(candidates(&place, &["tag", "mine", "pa"]), ["paper"]);
+    assert_eq!(candidates(&place, &["runs", "--color", "al"]), ["always"]);
+}
+
+#[test]
 fn environments_settings_and_their_values_are_completed() {
     let place = Sandbox::new();
     assert_eq!(candidates(&place, &["train", "cartp"]), ["cartpole", "cartpole_no_velocity"]);
@@ -49,6 +61,8 @@ fn environments_settings_and_their_values_are_completed() {
     let gamma = gamma.split('#').next().expect("a value").trim();
     let completed = candidates(&place, &["train", "pendulum", "--set", "gamma="]);
     assert_eq!(completed, [format!("gamma={gamma}")]);
+    let kept = candidates(&place, &["train", "pendulum", "--set", "keep_checkpoints="]);
+    assert_eq!(kept, ["keep_checkpoints=3", "keep_checkpoints=log"]);
     // Options of the environment that is typed.
     let sticky = ["train", "breakout", "--set", "env.st"];
     assert_eq!(candidates(&place, &sticky), ["env.sticky_action_prob="]);

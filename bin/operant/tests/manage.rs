@@ -78,6 +78,41 @@ fn a_run_is_shown_on_one_screen() {
 }
 
 #[test]
+fn a_copied_run_keeps_the_time_of_its_end() {
+    let place = Sandbox::new();
+    trained(&place, "mine");
+    let ended = |run: &str| place.operant(&["show", run, "--json"]).json()["ended"].clone();
+    let log = std::fs::read_to_string(place.path().join("runs/mine/operant.log")).expect("the log");
+    let last = log.lines().last().and_then(|line| line.split(' ').next()).expect("an event");
+    assert_eq!(ended("mine"), last);
+    // As cp without -p: each file has the time of the copy.
+    let (from, to) = (place.path().join("runs/mine"), place.path().join("runs/copy"));
+    std::fs::create_dir(&to).expect("made");
+    for file in ["config.toml", "run.json", "operant.log", "metrics.csv"] {
+        std::fs::copy(from.join(file), to.join(file)).expect("copied");
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(3600);
+        let file = std::fs::File::options().write(true).open(to.join(file)).expect("there");
+        file.set_modified(later).expect("set");
+    }
+    assert_eq!(ended("copy"), last);
+}
+
+#[test]
+fn a_live_run_that_is_solved_says_so() {
+    let place = Sandbox::new();
+    let child = live(&place, "mine", &["--set", "solved_at=5", "--set", "eval_interval=1"]);
+    let solved = || {
+        let json = place.operant(&["show", "mine", "--json"]).json();
+        (json["solved_at_step"].is_u64() && json["solved_at_s"].is_f64()).then_some(json)
+    };
+    let json = wait_for("the solution", solved);
+    assert_eq!(json["state"], "running");
+    assert!(place.operant(&["show", "mine"]).stdout.contains("  solved       at "));
+    send(&child, Signal::TERM);
+    assert_eq!(finish(child).code, Some(75));
+}
+
+#[test]
 fn a_run_is_paused_and_resumed() {
     let place = Sandbox::new();
     let child = live(&place, "mine", &[]);

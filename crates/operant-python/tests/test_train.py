@@ -125,6 +125,15 @@ def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped():
         assert resumed.result[name] == whole.result[name]
 
 
+def test_a_run_has_the_note_and_the_tags_that_commands_write(place):
+    run = short(name="noted")
+    assert (run.note, run.tags) == ("", [])
+    (run.dir / "notes.json").write_text('{"note": "a first try", "tags": ["baseline"]}', encoding="utf-8")
+    assert (run.note, run.tags) == ("a first try", ["baseline"])
+    (run.dir / "notes.json").write_text("garbage", encoding="utf-8")
+    assert (run.note, run.tags) == ("", [])
+
+
 def test_a_run_begins_with_the_weights_of_a_run_a_checkpoint_or_a_policy(place, caplog):
     first = short(name="first", hidden=[8], norm_obs=True)
     for number, source in enumerate([first, "first", Path("runs/first"), "first@8192", first.result["checkpoint"], first.policy]):

@@ -103,7 +103,7 @@ class Settings(TypedDict, total=False):
     exploration_fraction: float
     """Share of `total_timesteps` over which it falls linearly."""
     device: str | os.PathLike[str]
-    """Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU, and prints the reason."""
+    """Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU; operant.log has the reason."""
     precision: Literal["f32", "tf32", "bf16"]
     """Precision of the network's matrix products: `f32`, on a GPU `tf32` or `bf16`, on a CPU with AMX, or AMD's AVX512_BF16, `bf16` in fully connected layers."""
     kernels: Literal["auto", "fused", "gemm"]
@@ -134,8 +134,8 @@ class Settings(TypedDict, total=False):
     """Name of the run; generated from environment, seed and time if absent."""
     checkpoint_interval: int
     """Updates between checkpoints; 0 saves at the end only."""
-    keep_checkpoints: int
-    """How many of the latest checkpoints are kept, in addition to the one with the best evaluation."""
+    keep_checkpoints: int | Literal["log"]
+    """How many of the latest checkpoints are kept, in addition to the one with the best evaluation; `log` also saves and keeps four for each doubling of the updates, from the first."""
     eval_episodes: int
     """Greedy episodes in an evaluation."""
     eval_interval: int
@@ -202,7 +202,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "start_e": ("1.0", "Share of random actions in the first rollout"),
     "end_e": ("0.05", "Share of random actions once it has fallen, and in evaluations with sampled actions"),
     "exploration_fraction": ("0.5", "Share of `total_timesteps` over which it falls linearly"),
-    "device": ("\"auto\"", "Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU, and prints the reason"),
+    "device": ("\"auto\"", "Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU; operant.log has the reason"),
     "precision": ("\"f32\"", "Precision of the network's matrix products: `f32`, on a GPU `tf32` or `bf16`, on a CPU with AMX, or AMD's AVX512_BF16, `bf16` in fully connected layers"),
     "kernels": ("\"auto\"", "How the network runs on a GPU: inside the kernels (`fused`), as matrix products (`gemm`), or as suits its shape (`auto`)"),
     "memory_fraction": ("0.9", "Share of a GPU's free memory that a run may take"),
@@ -218,7 +218,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "run_dir": ("\"runs\"", "Directory that holds the runs"),
     "name": ("none", "Name of the run; generated from environment, seed and time if absent"),
     "checkpoint_interval": ("100", "Updates between checkpoints; 0 saves at the end only"),
-    "keep_checkpoints": ("3", "How many of the latest checkpoints are kept, in addition to the one with the best evaluation"),
+    "keep_checkpoints": ("3", "How many of the latest checkpoints are kept, in addition to the one with the best evaluation; `log` also saves and keeps four for each doubling of the updates, from the first"),
     "eval_episodes": ("100", "Greedy episodes in an evaluation"),
     "eval_interval": ("10", "Minimum number of updates between two evaluations for `solved_at`"),
     "solved_at": ("none", "Mean greedy return at which the environment counts as solved; the preset's threshold"),
