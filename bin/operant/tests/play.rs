@@ -209,6 +209,18 @@ fn every_episode_that_was_shown_is_printed_once() {
 }
 
 #[test]
+fn an_episode_that_runs_without_keys_begins_with_one() {
+    let place = Sandbox::new();
+    let play = ["play", "minatar_breakout", "--keyboard", "--episodes", "1"];
+    let mut terminal = Terminal::start(&place.command(&play), &[], (80, 24));
+    terminal.wait_for(&["minatar_breakout: keyboard", "press a key to begin"]);
+    terminal.press("\u{1b}[C");
+    // Then it goes on by itself, to its end.
+    let left = terminal.finish();
+    assert!(left.code == 0 && left.raw.contains("episode 1: return "), "{}", left.raw);
+}
+
+#[test]
 fn keys_play_and_the_window_names_them() {
     let place = Sandbox::new();
     let play = ["play", "cartpole", "--keyboard", "--episodes", "1", "--record", "own.gif"];

@@ -79,7 +79,7 @@ Keys: q quits, space pauses, n goes to the next episode. With --keyboard the
 window shows which key is which action. If an action is named none or stay, it
 is taken while no key is pressed; otherwise every step waits for a key. An
 action that is one real number is 0 while no key is pressed. The first episode
-begins with a key.
+begins when a key is pressed.
 
 A run's episodes are those of `operant eval`, starting with the first. If a name
 is both an environment and a run, the environment is used; give runs/NAME for

@@ -56,9 +56,9 @@ impl Removal {
     /// # Errors
     /// Usage when a process has begun to train the run; disk when something cannot be removed.
     pub fn carry_out(&self) -> Result<()> {
-        // Held until all is gone, so that no process resumes the run meanwhile.
-        let held = RunDir::open(&self.dir)?;
+        // Before this process holds the lock, which counts as training. Held until all is gone, so that no process resumes the run meanwhile.
         refuse_live(&self.dir)?;
+        let held = RunDir::open(&self.dir)?;
         // Renamed first: what a killed removal leaves must not look like a damaged run.
         let doomed = self.dir.with_file_name(format!(".{}.removed", dir::name_of(&self.dir)));
         let clear = || match fs::remove_dir_all(&doomed) {

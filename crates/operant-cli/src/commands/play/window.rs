@@ -39,7 +39,7 @@ pub struct Window<'a> {
     tile: Tile<'a>,
     numbers: Numbers,
     keyboard: Option<Keyboard>,
-    /// Whether the first episode waits for the keyboard.
+    /// Whether the first episode waits for a key, and has not begun.
     waits: bool,
     /// Number of episodes of this agent that were started before this one.
     index: u32,
@@ -64,7 +64,9 @@ impl<'a> Window<'a> {
         film: Option<Film>,
     ) -> Self {
         let (frame, view, outcomes) = (Frame::new(), ([0.0; 2], [0.0; 2]), Vec::new());
-        let (waits, index, before, error) = (keyboard.is_some(), 0, 0, None);
+        // Without an action that is taken meanwhile, every step waits for a key.
+        let waits = keyboard.as_ref().is_some_and(|keyboard| keyboard.idle.is_some());
+        let (index, before, error) = (0, 0, None);
         let mut window = Window {
             casts,
             tile,
