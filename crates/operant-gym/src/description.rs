@@ -23,7 +23,8 @@ const SMALLEST_IMAGE: usize = 36;
 #[serde(deny_unknown_fields)]
 pub struct Description {
     operant_gym: u32,
-    /// How workers make it: `gym:ID`, `module:Class` or `/path/to/file.py:Class`, with keyword arguments after a question mark.
+    /// How workers make it: `gym:ID`, `module:Class` or `/path/to/file.py:Class`, with keyword arguments after a question mark; or `here:ID` for
+    /// an environment that a function of the program makes, which no other program has.
     pub(crate) make: String,
     /// The directory in which modules are searched last.
     pub(crate) directory: String,
@@ -103,6 +104,11 @@ impl Description {
         "Gymnasium".clone_into(&mut spec.family);
         spec.preset = Some(preset(spec, description.atari));
         Ok(description)
+    }
+
+    /// Whether a function of the program that trains makes the environment.
+    pub fn is_local(&self) -> bool {
+        self.make.starts_with("here:")
     }
 
     /// Lets workers run the [`Description::program`].

@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::io::{self, PipeWriter};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::description::Description;
 use crate::layout::{Layout, Order};
 use crate::shared::SharedWords;
-use crate::worker::{Failure, Worker, end, task};
+use crate::worker::{Failure, Host, Worker, end, task};
 
 /// How the workers of a group are started.
 #[derive(Debug, Clone, Copy)]
@@ -34,14 +35,21 @@ pub(crate) struct WorkerGroup {
     pub(crate) workers: Vec<Worker>,
     /// First word and bytes of the text that all workers read.
     task: (usize, usize),
-    /// Where they print.
+    /// Where processes print.
     output: PipeWriter,
+    /// What starts threads in place of processes.
+    host: Option<Arc<dyn Host>>,
     deadline: Instant,
 }
 
 impl WorkerGroup {
     /// Starts the workers.
-    pub(crate) fn start(description: &Description, setup: Setup, output: PipeWriter) -> io::Result<Self> {
+    pub(crate) fn start(
+        description: &Description,
+        host: Option<Arc<dyn Host>>,
+        setup: Setup,
+        output: PipeWriter,
+    ) -> io::Result<Self> {
         let workers = setup.workers.clamp(1, setup.count);
         let spec = &description.spec;
         let mask_words = if description.masked { spec.actions.mask_words() } else { 0 };
@@ -54,8 +62,9 @@ impl WorkerGroup {
             word.store(u32::from_le_bytes(bytes), Ordering::Relaxed);
         }
         let task = (layout.total, text.len());
+        let (workers_of, deadline) = (Vec::new(), Instant::now());
         let mut group =
-            Self { shared, file, layout, setup, workers: Vec::new(), task, output, deadline: Instant::now() };
+            Self { shared, file, layout, setup, workers: workers_of, task, output, host, deadline };
         for number in 0..workers {
             let rows = number * setup.count / workers..(number + 1) * setup.count / workers;
             let worker = group.start_worker(description, number, rows)?;
@@ -72,10 +81,11 @@ impl WorkerGroup {
     ) -> io::Result<Worker> {
         let control = self.layout.control(number);
         let memory = (&self.shared, &self.file);
-        Worker::start(&description.python, memory, self.task, control, rows, &self.output)
+        let runner = (&*description.python, self.host.as_deref());
+        Worker::start(runner, memory, self.task, control, rows, &self.output)
     }
 
-    /// Replaces a worker by a new process.
+    /// Replaces a worker by a new one.
     pub(crate) fn replace(&mut self, description: &Description, number: usize) -> io::Result<()> {
         end(&mut self.workers[number..=number], false);
         let rows = self.workers[number].rows.clone();

@@ -23,6 +23,7 @@ use operant_env::{
 use operant_lane::Leaf;
 
 pub use description::{Description, DescriptionError};
+pub use worker::{Host, Hosted};
 
 use crate::group::{Setup, WorkerGroup};
 use crate::output::Output;
@@ -50,6 +51,7 @@ struct Options {
 #[derive(Debug)]
 struct Running {
     description: Description,
+    host: Option<Arc<dyn Host>>,
     options: Options,
     /// Groups that played an evaluation, for the next one.
     idle: Mutex<Vec<WorkerGroup>>,
@@ -65,9 +67,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Running {
-    fn new(description: Description, options: Options) -> Self {
+    fn new(description: Description, host: Option<Arc<dyn Host>>, options: Options) -> Self {
         Self {
             description,
+            host,
             options,
             idle: Mutex::default(),
             failures: AtomicU64::new(0),
@@ -105,7 +108,9 @@ impl Running {
         }
         let Options { workers, timeout, time_limit, .. } = self.options;
         let setup = Setup { rows, count, workers, evaluation, time_limit, timeout };
-        let started = self.output().and_then(|output| WorkerGroup::start(&self.description, setup, output));
+        let host = self.host.clone();
+        let started =
+            self.output().and_then(|output| WorkerGroup::start(&self.description, host, setup, output));
         started.map_err(|error| self.cannot_start(&error))
     }
 
@@ -178,12 +183,21 @@ fn metrics(spec: &EnvSpec, name: &str, value: &OptionValue) -> Result<Vec<EnvMet
 }
 
 impl GymEnv {
-    /// The environment of a description.
-    pub fn new(mut description: Description) -> Self {
-        // Half the cores per group: with two groups, one process per core.
+    /// The environment of a description, in worker processes.
+    pub fn new(description: Description) -> Self {
+        Self::of(description, None)
+    }
+
+    /// The environment of a description, in threads of a host.
+    pub fn hosted(description: Description, host: Arc<dyn Host>) -> Self {
+        Self::of(description, Some(host))
+    }
+
+    fn of(mut description: Description, host: Option<Arc<dyn Host>>) -> Self {
+        // Half the cores per group: with two groups, one process per core. Threads of Python do not run at the same time.
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let options = Options {
-            workers: (cores / 2).max(1),
+            workers: if host.is_some() { 1 } else { (cores / 2).max(1) },
             timeout: 60.0,
             restarts: 16,
             time_limit: description.spec.time_limit,
@@ -226,7 +240,7 @@ impl GymEnv {
             )
             .without_effect_on_rules(),
         ];
-        Self { running: Arc::new(Running::new(description, options)) }
+        Self { running: Arc::new(Running::new(description, host, options)) }
     }
 }
 
@@ -270,7 +284,8 @@ impl AnyEnv for GymEnv {
             }
         }
         description.spec.time_limit = options.time_limit;
-        Ok(Arc::new(Self { running: Arc::new(Running::new(description, options)) }))
+        let host = self.running.host.clone();
+        Ok(Arc::new(Self { running: Arc::new(Running::new(description, host, options)) }))
     }
 
     fn stepper(&self, tile: TileSpec) -> Result<Box<dyn Stepper>, StepError> {

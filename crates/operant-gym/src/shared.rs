@@ -47,8 +47,8 @@ impl SharedWords {
     pub fn words(&self) -> &[AtomicU32] {
         // SAFETY: the mapping lives as long as `self`, starts at a page and so is aligned, and its file is sealed against
         // shrinking, so that each of its `len / 4` words can be read and written. `AtomicU32` has no invalid values, and this
-        // program accesses the mapping through no other pointer; other processes may write at any time, which atomic accesses
-        // allow.
+        // program accesses the mapping through no other pointer; other processes, and Python by a mapping of its own, may write at any
+        // time, which atomic accesses allow.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast::<AtomicU32>(), self.0.len() / 4) }
     }
 }

@@ -167,8 +167,10 @@ impl GymStepper {
             }
             let place = self.place(number, &failure);
             self.running.warn(format!(
-                "{}: {place}: {}\nthe worker process is restarted, and its environments begin new episodes (restart {failed} of {most})",
-                self.running.description.spec.name, failure.what
+                "{}: {place}: {}\nthe worker {}is restarted, and its environments begin new episodes (restart {failed} of {most})",
+                self.running.description.spec.name,
+                failure.what,
+                if self.running.host.is_some() { "" } else { "process " },
             ));
             let running = Arc::clone(&self.running);
             if let Err(error) = self.group().replace(&running.description, number) {

@@ -1,5 +1,6 @@
-//! One worker process: how it is started, waited for, and ended.
+//! One worker: how it is started, waited for, and ended. It is a process, or a thread of this one that a [`Host`] starts.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, PipeWriter};
 use std::ops::Range;
@@ -93,10 +94,66 @@ struct Argument {
     task: (usize, usize),
 }
 
-/// A worker process and its rows.
+/// Starts workers in this process, for environments that no other process can make.
+pub trait Host: fmt::Debug + Send + Sync {
+    /// Starts a thread that does with this memory what `operant._worker` does with this argument.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    fn start(&self, memory: &File, argument: &str) -> io::Result<Box<dyn Hosted>>;
+}
+
+/// A thread that a [`Host`] started.
+pub trait Hosted: fmt::Debug + Send {
+    /// Whether it has not ended.
+    fn is_alive(&mut self) -> bool;
+
+    /// Waits for its end.
+    fn join(&mut self, timeout: Duration);
+}
+
+/// What steps the environments of a worker.
+#[derive(Debug)]
+enum Runner {
+    Process(Child),
+    Thread(Box<dyn Hosted>),
+}
+
+impl Runner {
+    /// How it ended; None while it runs.
+    fn ended(&mut self) -> Option<String> {
+        match self {
+            Runner::Process(child) => child.try_wait().ok().flatten().map(exit_message),
+            Runner::Thread(thread) => {
+                (!thread.is_alive()).then(|| "the thread of the environments ended".to_owned())
+            }
+        }
+    }
+
+    /// Ends it: at `deadline` if it closes its environments, else at once. A thread that does not end by itself continues without effect.
+    fn end(&mut self, deadline: Option<Instant>) {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        match (self, left) {
+            (Runner::Thread(thread), left) => thread.join(left.unwrap_or_default()),
+            (Runner::Process(child), left) => {
+                if let Some(left) = left
+                    && let Ok(process) = pidfd_open(Pid::from_child(child), PidfdFlags::empty())
+                {
+                    let timeout =
+                        Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+                    let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout));
+                }
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+    }
+}
+
+/// A worker and its rows.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    child: Child,
+    runner: Runner,
     pub(crate) rows: Range<usize>,
     pub(crate) control: Control,
     /// The last turn that was begun.
@@ -106,9 +163,9 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a process. Its words become those before its first turn.
+    /// Starts a process, or a thread of the host. Its words become those before its first turn.
     pub(crate) fn start(
-        python: &Path,
+        (python, host): (&Path, Option<&dyn Host>),
         (shared, file): (&SharedWords, &File),
         task: (usize, usize),
         control: Control,
@@ -124,6 +181,10 @@ impl Worker {
         let argument =
             Argument { parent: std::process::id(), first: rows.start, end: rows.end, control, task };
         let argument = serde_json::to_string(&argument).expect("numbers");
+        let worker = |runner| Self { runner, rows, control, turn, has_answered: false };
+        if let Some(host) = host {
+            return host.start(file, &argument).map(|thread| worker(Runner::Thread(thread)));
+        }
         let mut command = python::module(python, "operant._worker");
         command
             .arg(&argument)
@@ -139,7 +200,7 @@ impl Worker {
                 command.env(threads, "1");
             }
         }
-        Ok(Self { child: command.spawn()?, rows, control, turn, has_answered: false })
+        command.spawn().map(|child| worker(Runner::Process(child)))
     }
 
     pub(crate) fn begin(&mut self, shared: &SharedWords) {
@@ -165,8 +226,8 @@ impl Worker {
                 break;
             }
             // It may have answered and ended between the two looks, so the word is read once more.
-            if let Some(status) = ended {
-                return Err(Failure { row: None, what: exit_message(status), is_final: false });
+            if let Some(what) = ended {
+                return Err(Failure { row: None, what, is_final: false });
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if wait(done, seen, left.min(LOOK)) != seen {
@@ -174,9 +235,10 @@ impl Worker {
             }
             if left.is_zero() {
                 let what = format!("no answer within {timeout} s (env.timeout)");
-                return Err(Failure { row: None, what, is_final: false });
+                // Nothing can end a thread.
+                return Err(Failure { row: None, what, is_final: matches!(self.runner, Runner::Thread(_)) });
             }
-            ended = self.child.try_wait().ok().flatten();
+            ended = self.runner.ended();
         }
         self.has_answered = true;
         let words = shared.words();
@@ -202,28 +264,15 @@ impl Worker {
         String::from_utf8_lossy(&text).trim_end().to_owned()
     }
 
-    /// Whether the process still runs.
+    /// Whether it still runs.
     pub(crate) fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        self.runner.ended().is_none()
     }
 
-    /// Asks the process to close its environments and end.
+    /// Asks it to close its environments and end.
     pub(crate) fn close(&mut self, shared: &SharedWords) {
         shared.words()[self.control.close].store(1, Ordering::Relaxed);
         post(&shared.words()[self.control.turn]);
-    }
-
-    /// Ends the process: at `deadline` if it closes its environments, else at once.
-    fn end(&mut self, deadline: Option<Instant>) {
-        if let Some(deadline) = deadline
-            && let Ok(process) = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())
-        {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-            let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -232,9 +281,12 @@ pub(crate) fn end(workers: &mut [Worker], graceful: bool) {
     let deadline = Instant::now() + CLOSING;
     for worker in workers.iter_mut() {
         // One that has never answered has no environment to close; it may still import its modules.
-        worker.end((graceful && worker.has_answered).then_some(deadline));
+        worker.runner.end((graceful && worker.has_answered).then_some(deadline));
     }
-    end_groups(workers.iter().map(|worker| Pid::from_child(&worker.child)));
+    end_groups(workers.iter().filter_map(|worker| match &worker.runner {
+        Runner::Process(child) => Some(Pid::from_child(child)),
+        Runner::Thread(_) => None,
+    }));
 }
 
 /// How a process ended.

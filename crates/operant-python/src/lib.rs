@@ -7,6 +7,7 @@ mod command;
 mod device;
 mod dlpack;
 mod environments;
+mod local;
 mod policy;
 mod sweep;
 #[cfg(feature = "test-features")]
@@ -52,6 +53,8 @@ mod _core {
     use crate::environments::Environments;
     #[pymodule_export]
     use crate::environments::{advantages, specs};
+    #[pymodule_export]
+    use crate::local::LocalEnv;
     #[pymodule_export]
     use crate::policy::{Policy, rollout_settings};
     #[pymodule_export]

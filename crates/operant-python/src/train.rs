@@ -101,6 +101,7 @@ pub fn configure(
     let facts = EnvFacts::of(&env.spec(), registry);
     if let Some(resume) = &resume {
         resume.expect_own_weights(line)?;
+        resume.expect_env(&facts.name)?;
     }
     let resumed = resume.as_ref().map(|resume| (resume.name(), resume.config()));
     let requested = config::requested(facts, line, resumed)?;
@@ -520,21 +521,32 @@ pub fn list_runs<'py>(
     PyList::new(py, all?)
 }
 
-/// Plays episodes of a run's latest checkpoint, as `operant eval` does; JSON text.
+/// Plays episodes of a run's latest checkpoint, as `operant eval` does, in the environment of the run or in one of this program; JSON text.
 #[pyfunction]
-#[pyo3(signature = (run, episodes, deterministic, trust))]
+#[pyo3(signature = (run, episodes, deterministic, trust, env=None))]
 pub fn evaluate(
     py: Python<'_>,
     run: String,
     episodes: usize,
     deterministic: bool,
     trust: bool,
+    env: Option<Asked>,
 ) -> PyResult<String> {
     let actions = if deterministic { EvalActions::Greedy } else { EvalActions::Sampled };
-    let registry = crate::registry();
+    let (registry, env) = match env.map(Asked::find) {
+        Some((registry, name)) => (registry, Some(name)),
+        None => (crate::registry(), None),
+    };
     let played = || {
         let target = EvalTarget::find(Path::new("runs"), &run)?;
-        let env = target.env(&registry, Trust::of_flag(trust))?;
+        let env = match env {
+            Some(name) => {
+                let env = device::find(&registry, &name)?;
+                operant_learn::check_content(&target.checkpoint.snapshot, &*env)?;
+                env
+            }
+            None => target.env(&registry, Trust::of_flag(trust))?,
+        };
         let facts = EnvFacts::of(&env.spec(), &registry);
         let mut line = CommandLine::default();
         line.flags.push(("eval_episodes", "episodes", episodes.to_string()));

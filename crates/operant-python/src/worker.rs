@@ -21,14 +21,20 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The signal when the thread that started this process has ended. Nothing else uses it.
 const PARENT_ENDED: Signal = Signal::STKFLT;
 
-/// The shared memory, by standard input.
+/// The shared memory, of a worker process by standard input.
 #[pyclass(module = "operant._core", frozen)]
 pub struct WorkerChannel {
     words: SharedWords,
-    parent: i32,
+    /// None for a thread of the trainer.
+    parent: Option<i32>,
 }
 
 impl WorkerChannel {
+    /// The channel of a thread of the trainer.
+    pub fn of_thread(words: SharedWords) -> Self {
+        Self { words, parent: None }
+    }
+
     fn word(&self, word: usize) -> PyResult<&AtomicU32> {
         self.words.words().get(word).ok_or_else(|| PyIndexError::new_err(format!("there is no word {word}")))
     }
@@ -84,7 +90,7 @@ impl WorkerChannel {
         };
         end_with(parent)?;
         let file = File::from(std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
-        Ok(Self { words: SharedWords::open(&file).map_err(failed)?, parent })
+        Ok(Self { words: SharedWords::open(&file).map_err(failed)?, parent: Some(parent) })
     }
 
     /// From now on a signal does not end this process. Processes that are forked from it, and programs that they run, have the default.
@@ -106,7 +112,7 @@ impl WorkerChannel {
             if now != seen {
                 return Ok(now);
             }
-            check(self.parent)?;
+            self.parent.map_or(Ok(()), check)?;
         }
     }
 

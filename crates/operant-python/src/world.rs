@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::guarded;
+use crate::local::LocalEnv;
 
 /// A value of a recording: a node or a constant.
 #[pyclass(module = "operant._core", frozen, from_py_object)]
@@ -356,6 +357,8 @@ pub fn with_worlds(registry: Registry) -> Registry {
 pub enum Asked {
     /// A world.
     World(Py<World>),
+    /// A Gymnasium environment that a function of this program makes.
+    Local(Py<LocalEnv>),
     /// The name or alias of an environment.
     Name(String),
 }
@@ -363,14 +366,13 @@ pub enum Asked {
 impl Asked {
     /// The registry that has it, and its name.
     pub fn find(self) -> (Registry, String) {
-        match self {
-            Asked::World(world) => {
-                let env = Shared::clone(&world.get().0) as Shared<dyn AnyEnv>;
-                let name = env.spec().name;
-                (crate::registry().with_shared(env), name)
-            }
-            Asked::Name(name) => (crate::registry(), name),
-        }
+        let env = match self {
+            Asked::World(world) => Shared::clone(&world.get().0) as Shared<dyn AnyEnv>,
+            Asked::Local(env) => Shared::clone(&env.get().0),
+            Asked::Name(name) => return (crate::registry(), name),
+        };
+        let name = env.spec().name;
+        (crate::registry().with_shared(env), name)
     }
 }
 

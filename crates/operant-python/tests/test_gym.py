@@ -665,17 +665,6 @@ def test_a_preset_of_a_built_in_environment_is_refused():
         short("cartpole", preset="atari")
 
 
-def test_classes_that_workers_cannot_import():
-    class Local(gym_envs.Steady):
-        pass
-
-    for local in (Local, lambda: gym_envs.Steady()):
-        with pytest.raises(ValueError, match="cannot be imported by the worker processes.*at module level"):
-            short(local)
-    with pytest.raises(ValueError, match="not in a function or a notebook"):
-        short(type("Cell", (gym_envs.Steady,), {"__module__": "__main__"}))
-
-
 TRAINS = f"import operant\nprint(operant.train(Own, env_options={{'workers': 1}}, **{QUICK}).result['env_steps'])\n"
 
 

@@ -45,6 +45,12 @@ pub(crate) fn check(description: &mut Description, dir: &Path, trust: Trust) -> 
     if trust == Trust::Nothing {
         return Ok(());
     }
+    if description.is_local() {
+        let what = "a function of the program that trained the run made its environment, and no other program has it";
+        return Err(Error::usage(what).at(dir.join(crate::world::FILE).display().to_string()).remedy(
+            "give it again in Python, as in operant.resume(run, env=FUNCTION) and run.eval(env=FUNCTION)",
+        ));
+    }
     let key = key();
     let is_own = |key: &[u8; blake3::KEY_LEN]| {
         let kept = dir::read_small(&dir.join(MARK)).ok();

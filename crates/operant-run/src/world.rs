@@ -169,6 +169,7 @@ pub fn keep(text: &str, run: &Path) -> Result<()> {
 pub fn mark(text: &str, run: &Path) {
     if Description::is_meant(text.as_bytes())
         && let Ok(description) = description_of(text.as_bytes(), ("", ""))
+        && !description.is_local()
         && let Err(error) = trust::mark(&description, run)
     {
         tracing::warn!("the run has no mark of this user, and needs --trust later: {error}");

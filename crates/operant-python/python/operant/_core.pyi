@@ -1,6 +1,7 @@
 """Types of the compiled module. It checks what it is given; use the classes of `operant` instead."""
 
 from collections.abc import Callable, Sequence
+from threading import Thread
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -173,7 +174,7 @@ class Control:
     def pause(self) -> None: ...
 
 def train(
-    env: str | World | None,
+    env: str | World | LocalEnv | None,
     settings: list[tuple[str, str]],
     *,
     env_options: list[tuple[str, str]],
@@ -225,7 +226,9 @@ def sweep_rows(dir: str) -> str: ...
 def result(dir: str) -> str | None: ...
 def metrics(dir: str) -> tuple[list[str], NDArray[np.float64]]: ...
 def list_runs(run: str | None, run_dir: str | None) -> list[dict[str, Any]]: ...
-def evaluate(run: str, episodes: int, deterministic: bool, trust: bool) -> str: ...
+def evaluate(
+    run: str, episodes: int, deterministic: bool, trust: bool, env: str | World | LocalEnv | None = None
+) -> str: ...
 
 def end_with(parent: int) -> None: ...
 
@@ -237,6 +240,11 @@ class WorkerChannel:
     def survive(signal: int) -> None: ...
     def wait(self, word: int, seen: int) -> int: ...
     def post(self, word: int) -> None: ...
+
+class LocalEnv:
+    """A Gymnasium environment that a function of this program makes."""
+
+    def __init__(self, description: bytes, start: Callable[[int, WorkerChannel, str], Thread]) -> None: ...
 
 class Arg:
     """A value of a recording: a node or a constant."""

@@ -411,8 +411,9 @@ def own_spaces(env: Any) -> dict[str, Any]:
     }
 
 
-def describe(name: str) -> tuple[dict[str, Any], list[str]]:
-    """The environment's description for the engine, and notes for the user. Makes the environment once, and resets it."""
+def describe(name: str, maker: Callable[[], Any] | None = None) -> tuple[dict[str, Any], list[str]]:
+    """The environment's description for the engine, and notes for the user. Makes the environment once, and resets it. `maker` makes one that
+    only this process has; its name is that of its id or class."""
     from operant import _core
 
     target, _, preset = parse(name)
@@ -420,9 +421,11 @@ def describe(name: str) -> tuple[dict[str, Any], list[str]]:
     if target.rpartition(":")[0].endswith(".py"):
         path, _, attribute = target.rpartition(":")
         name = f"{os.path.abspath(path)}:{attribute}{name[len(target) :]}"
-    env = make(name)
+    env = make(name) if maker is None else maker()
     try:
         _check_interface(env)
+        if maker is not None:
+            target = name = f"here:{_own_id(env)}"
         obs, acts = parts(env.observation_space), actions(env.action_space)
         spaces = own_spaces(env)
         mask = mask_of(env, reset(env, 0)[1]) if acts.choices else None
@@ -456,6 +459,12 @@ def describe(name: str) -> tuple[dict[str, Any], list[str]]:
         "spec": spec,
     }
     return description, notes
+
+
+def _own_id(env: Any) -> str:
+    """The id of an environment that a function made, or its class."""
+    spec = getattr(env, "spec", None)
+    return str(spec.id) if spec is not None else type(getattr(env, "unwrapped", env)).__name__
 
 
 #: What environments of gym before 0.26 have to change.

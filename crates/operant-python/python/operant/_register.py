@@ -12,7 +12,8 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from types import FunctionType, ModuleType
+from functools import partial
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -81,9 +82,9 @@ def refuse_others(id: Any) -> None:
 
 
 def is_env_maker(value: Any) -> bool:
-    """Whether a value makes Gymnasium environments: a class with their methods, or a function."""
+    """Whether a value makes Gymnasium environments: a class with their methods, a function, or a partial of one."""
     is_class = isinstance(value, type) and callable(getattr(value, "reset", None)) and callable(getattr(value, "step", None))
-    return is_class or isinstance(value, FunctionType)
+    return is_class or isinstance(value, (FunctionType, MethodType, partial))
 
 
 class OfVector(NamedTuple):
@@ -155,18 +156,25 @@ def _argument(label: str, value: Any) -> str:
 _BY_FUNCTION = "give a function at the top of a module that makes the environment"
 
 
+def is_importable(value: Any) -> bool:
+    """Whether other processes can import what makes an environment."""
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    found: Any = module
+    for part in getattr(value, "__qualname__", "<none>").split("."):
+        found = getattr(found, part, None)
+    return found is value and not (getattr(module, "__file__", None) is None and value.__module__ == "__main__")
+
+
 def _importable(value: Any) -> str:
     """`module:Class` or `/path/to/file.py:Class`."""
-    name, module = value.__qualname__, sys.modules.get(value.__module__)
-    file: str | None = getattr(module, "__file__", None)
-    found: Any = module
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is not value or (file is None and value.__module__ == "__main__"):
+    name = getattr(value, "__qualname__", repr(value))
+    if not is_importable(value):
         raise ValueError(
-            f"env: {name} cannot be imported by the worker processes that step it; define it at module level, not in a "
-            "function or a notebook"
+            f"env: {name} cannot be imported by other processes, and only operant.train steps environments in this one; define it at module "
+            "level, not in a function or a notebook"
         )
+    module = sys.modules[value.__module__]
+    file: str | None = getattr(module, "__file__", None)
     # Other processes look for modules elsewhere, so a module that is one file is named by it.
     if file is not None and file.endswith(".py") and "." not in value.__module__ and not hasattr(module, "__path__"):
         return f"{os.path.abspath(file)}:{name}"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from operant import _core, _frame, _progress
 from operant._policy import Policy
-from operant._register import asked, is_env_maker, of_vector, refuse_while_importing
+from operant._register import asked, is_env_maker, is_importable, of_vector, refuse_while_importing
 from operant._signature import shows_settings
 from operant._world import World, is_world
 
@@ -186,15 +186,25 @@ class Run:
         axes.set_ylabel(metric.replace("_", " "))
         return axes
 
-    def eval(self, episodes: int = 100, *, deterministic: bool = True, trust: bool = False) -> Evaluation:
+    def eval(
+        self,
+        episodes: int = 100,
+        *,
+        deterministic: bool = True,
+        trust: bool = False,
+        env: str | World | type | Callable[[], Any] | None = None,
+    ) -> Evaluation:
         """Plays episodes with the latest checkpoint; the same ones as `operant eval` with as many episodes.
 
         With `deterministic=False` actions are drawn from the policy (`operant eval --sample`). With `trust=True` a Gymnasium
-        environment is started that this user has not started before: it is a program.
+        environment is started that this user has not started before: it is a program. `env` is the environment of the run; it is needed if
+        it was a lambda, a partial or another function that cannot be imported, and has to make the same one again.
         """
         if isinstance(episodes, bool) or not isinstance(episodes, (int, np.integer)) or not 1 <= episodes < 2**31:
             raise ValueError(f"episodes: expected a whole number of at least 1, got {episodes!r}")
-        evaluation: Evaluation = json.loads(_core.evaluate(os.fspath(self.dir), episodes, deterministic, trust))
+        evaluation: Evaluation = json.loads(
+            _core.evaluate(os.fspath(self.dir), episodes, deterministic, trust, None if env is None else _made(env))
+        )
         return evaluation
 
     def __repr__(self) -> str:
@@ -238,7 +248,8 @@ def train(
     Args:
         env: "cartpole", "CartPole-v1" or "operant/CartPole-v1"; `operant.envs.names()` lists them. Or a world: a class with
             `@operant.world`, or what `operant.load_world` returns. Or a Gymnasium environment, which worker processes step:
-            "gym:LunarLander-v3", "module:Class", a class or a function that returns one, or what `gymnasium.make_vec` returned, whose
+            "gym:LunarLander-v3", "module:Class", a class or a function that returns one (a lambda, a partial, or a class of a notebook or a
+            function is stepped by threads of this process: for light environments and for debugging), or what `gymnasium.make_vec` returned, whose
             number of environments becomes the default of `num_envs`.
         preset: "atari": preprocessing and hyperparameters for ALE environments, after CleanRL: `train("gym:ALE/Pong-v5", preset="atari")`.
         on_update: Called with the metrics of each update by name, once the next one begins, and for the last one after the
@@ -270,10 +281,10 @@ def train(
             f"env: expected the name of an environment, such as 'cartpole', a world, a class of Gymnasium environments (not an object), or a "
             f"function that returns one, got {env!r}"
         )
-    name = asked(env)
+    name = _made(env)
     if preset is not None:
         if not isinstance(name, str) or ":" not in name:
-            raise ValueError(f"preset: {preset!r} is for Gymnasium environments, and {env!r} is not one")
+            raise ValueError(f"preset: {preset!r} is for Gymnasium environments that other processes can make, and {env!r} is not one")
         name += f"{'&' if '?' in name else '?'}preset={preset}"
     weights, given = None, dict(settings)
     if isinstance(init_from, Policy):
@@ -290,6 +301,7 @@ def resume(
     on_update: OnUpdate | None = None,
     progress: bool | None = None,
     trust: bool = False,
+    env: str | World | type | Callable[[], Any] | None = None,
     **settings: Unpack[Settings],
 ) -> Run:
     """Continues a run from its latest checkpoint; on the same device bit for bit.
@@ -299,6 +311,7 @@ def resume(
         on_update: As in `train`.
         progress: As in `train`.
         trust: Whether to start a Gymnasium environment that this user has not started before: it is a program.
+        env: The environment of the run, if it was a lambda, a partial or another function that cannot be imported.
         **settings: Settings to change, such as `total_timesteps`.
 
     Raises:
@@ -309,12 +322,22 @@ def resume(
         if key in settings:
             raise ValueError(f"{key}: a resumed run keeps its own; leave it out")
     name = os.fspath(run.dir if isinstance(run, Run) else run)
-    return _run(None, name, on_update, progress, None, None, dict(settings), trust)
+    return _run(None if env is None else _made(env), name, on_update, progress, None, None, dict(settings), trust)
 
 
 def runs(run_dir: str | os.PathLike[str] | None = None) -> list[Run]:
     """The runs in a directory (by default ./runs), and those in progress elsewhere, in the order of their start."""
     return [Run(run["dir"]) for run in _core.list_runs(None, None if run_dir is None else os.fspath(run_dir))]
+
+
+def _made(env: Any) -> str | _core.World | _core.LocalEnv:
+    """As `asked`; what only this process can make is stepped by its threads."""
+    if isinstance(env, str) or is_world(env) or not is_env_maker(env) or is_importable(env):
+        return asked(env)
+    refuse_while_importing()
+    from operant._local import local
+
+    return local(env)
 
 
 def _refuse_positional(others: tuple[Any, ...]) -> None:
@@ -324,7 +347,7 @@ def _refuse_positional(others: tuple[Any, ...]) -> None:
 
 
 def _run(
-    env: str | _core.World | None,
+    env: str | _core.World | _core.LocalEnv | None,
     resumed: str | None,
     on_update: OnUpdate | None,
     progress: bool | None,

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,9 @@ class Failed(Exception):
 
 
 class Rows:
-    """The environments of this process, and their rows in the shared memory."""
+    """The environments of this process or thread, and their rows in the shared memory. `maker` makes those of a thread."""
 
-    def __init__(self, task: dict[str, Any], words: NDArray[np.uint32]) -> None:
+    def __init__(self, task: dict[str, Any], words: NDArray[np.uint32], maker: Callable[[], Any] | None = None) -> None:
         layout = task["layout"]
         rows, width, masks = layout["rows"], layout["words"], layout["mask_words"]
 
@@ -43,6 +44,7 @@ class Rows:
             return words[first : first + int(np.prod(shape))].reshape(shape)
 
         self.task = task
+        self.maker = maker
         self.orders = array(layout["orders"], rows)
         self.seeds = array(layout["seeds"], rows)
         self.actions = array(layout["actions"], rows, layout["components"]).view(np.float32)
@@ -82,7 +84,7 @@ class EnvSlot:
 
     def __init__(self, rows: Rows, row: int) -> None:
         task = rows.task
-        self.env = env = _gym.make(task["make"], evaluation=task["evaluation"])
+        self.env = env = rows.maker() if rows.maker else _gym.make(task["make"], evaluation=task["evaluation"])
         self.rows, self.row = rows, row
         self.limit = task["time_limit"]
         self.actions = _gym.actions(env.action_space)
@@ -210,12 +212,32 @@ def main(text: str) -> None:
     # A thread that is bound to a core starts this process; it may use those of the trainer.
     os.sched_setaffinity(0, os.sched_getaffinity(argument["parent"]))
     words = np.frombuffer(memory, dtype=np.uint32)
-    first, size = argument["task"]
-    task = argument | json.loads(words[first:].tobytes()[:size])
+    task = task_of(words, text)
     _register.is_importing = True
     _gym.import_from(task["directory"])
-    control = task["control"]
     rows = Rows(task, words)
+    try:
+        work(rows, words, channel)
+        rows.close()
+    finally:
+        # An environment may have started threads that do not end.
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(0)
+
+
+def task_of(words: NDArray[np.uint32], argument: str) -> dict[str, Any]:
+    """The task of a worker: its argument, and what all workers of its group need."""
+    own: dict[str, Any] = json.loads(argument)
+    first, size = own["task"]
+    of_group: dict[str, Any] = json.loads(words[first:].tobytes()[:size])
+    return own | of_group
+
+
+def work(rows: Rows, words: NDArray[np.uint32], channel: _core.WorkerChannel) -> None:
+    """Steps the environments, turn by turn, until the trainer ends it or an environment fails."""
+    control = rows.task["control"]
     turn = int(words[control["done"]])
     while True:
         turn = channel.wait(control["turn"], turn)
@@ -225,18 +247,10 @@ def main(text: str) -> None:
             rows.turn(turn & 1)
         except Failed as failed:
             row, message = failed.args
-            fail(words, task, row, message)
+            fail(words, rows.task, row, message)
             channel.post(control["done"])
             break
         channel.post(control["done"])
-    try:
-        rows.close()
-    finally:
-        # An environment may have started threads that do not end.
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(Exception):
-                stream.flush()
-        os._exit(0)
 
 
 def fail(words: NDArray[np.uint32], task: dict[str, Any], row: int, message: str) -> None:
