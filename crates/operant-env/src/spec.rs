@@ -727,7 +727,8 @@ impl EnvSpec {
             (OptionValues::Range(..) | OptionValues::Whole(..), OptionValue::Word(_)) => {
                 refused("is not a number")
             }
-            (OptionValues::Words(_) | OptionValues::Path | OptionValues::Metrics, OptionValue::Number(_)) => {
+            (OptionValues::Metrics, OptionValue::Number(_)) => refused("is not a list of names"),
+            (OptionValues::Words(_) | OptionValues::Path, OptionValue::Number(_)) => {
                 refused("must be a word or a path")
             }
             (OptionValues::Words(words), OptionValue::Word(word)) if !words.contains(word) => {

@@ -9,24 +9,9 @@ use crate::{COUNT, MAX_ENV_METRICS, METRICS, Metric, MetricKind, Record, positio
 pub const ENV_GROUP: &str = "env";
 
 /// Names that an environment's metrics must not have, besides those of [`METRICS`]: keys of the JSON objects that also hold metrics.
-const RESERVED: &[&str] = &[
-    "run",
-    "state",
-    "env",
-    "device",
-    "seed",
-    "pid",
-    "started",
-    "reason",
-    "progress",
-    "checkpoint",
-    "cores",
-    "events",
-    "history",
-    "scene",
-    "dir",
-    "name",
-];
+const RESERVED: &str = "run state reason env device seed pid dir name version started progress checkpoint sampled cores history events \
+    uptime_s seconds_since_update seconds_since_progress total_steps eta_s skipped_records updates wall_s train_s config done solved \
+    solved_at_step solved_at_s";
 
 /// Why a name cannot be that of an environment's metric; None if it can.
 pub fn unusable(name: &str) -> Option<&'static str> {
@@ -38,7 +23,7 @@ pub fn unusable(name: &str) -> Option<&'static str> {
         Some("a name has up to 40 lower-case letters, digits and underscores, and begins with a letter")
     } else if position(name).is_some() {
         Some("every run has a metric of that name")
-    } else if RESERVED.contains(&name) {
+    } else if name.starts_with("eval_") || RESERVED.split_whitespace().any(|word| word == name) {
         Some("the name has another meaning in JSON output")
     } else {
         None
@@ -125,7 +110,18 @@ mod tests {
 
     #[test]
     fn names_that_would_be_ambiguous_are_unusable() {
-        for name in ["", "Success", "a-b", "2nd", "sps", "run", "x\ty", &"x".repeat(41)] {
+        for name in [
+            "",
+            "Success",
+            "a-b",
+            "2nd",
+            "sps",
+            "run",
+            "total_steps",
+            "eval_metrics",
+            "x\ty",
+            &"x".repeat(41),
+        ] {
             assert!(unusable(name).is_some(), "{name}");
         }
         assert_eq!(unusable("is_success"), None);

@@ -155,13 +155,13 @@ impl Policy {
         let (mut losses, mut raised) = (Vec::new(), None);
         let mut after = |loss: f64| {
             losses.push(loss);
-            let goes_on = Python::attach(|py| -> PyResult<bool> {
+            let continues = Python::attach(|py| -> PyResult<bool> {
                 py.check_signals()?;
                 let Some(on_epoch) = &on_epoch else { return Ok(true) };
                 let returned = on_epoch.call1(py, (loss,))?;
                 Ok(!returned.bind(py).is(PyBool::new(py, false)))
             });
-            goes_on.unwrap_or_else(|error| {
+            continues.unwrap_or_else(|error| {
                 raised = Some(error);
                 false
             })

@@ -400,8 +400,8 @@ pub fn train(
     job.progress =
         Box::new(PythonProgress { shown, raised: raised.clone(), signals: signals.clone(), polled: started });
     if let Some(callback) = on_update {
-        let (raised, signals, metrics) = (raised.clone(), signals.clone(), job.requested.settings.metrics());
-        job.on_record = Some(Box::new(move |record| {
+        let (raised, signals) = (raised.clone(), signals.clone());
+        job.on_record = Some(Box::new(move |metrics, record| {
             // No further call once something has stopped the run.
             if signals.stopped_by().is_none() {
                 Python::attach(|py| {

@@ -48,7 +48,7 @@ def test_a_policy_learns_to_act_like_an_expert(place):
     assert mean_length(policy) > 400 > 100 > mean_length(operant.Policy.new("cartpole", seed=3))
     # Values are not fitted.
     for name, array in policy.state_dict().items():
-        assert np.array_equal(array, arrays[name]) == name.startswith("critic"), name
+        assert np.array_equal(array, arrays[name]) == name.startswith(("critic", "value")), name
     run = operant.train("cartpole", init_from=policy, total_timesteps=8192, eval_episodes=20)
     assert run.result["eval_return_mean"] > 300
 
@@ -107,7 +107,7 @@ def test_masks_and_binary_observations():
     ({"obs": np.zeros(4, np.float32)}, "expected several observations"),
     ({"epochs": 0}, "epochs: expected a whole number from 1"),
     ({"learning_rate": 0}, "learning_rate: expected a number above 0"),
-    ({"learning_rate": 1e30}, "makes the loss infinite"),
+    ({"learning_rate": 1e38}, "the loss of epoch 2 is not finite"),
 ])  # fmt: skip
 def test_mistakes_change_nothing(wrong, says):
     policy = operant.Policy.new("cartpole", seed=3)

@@ -5,13 +5,13 @@ import json
 import gymnasium
 import numpy as np
 import pytest
-import test_train
+import test_gym
 
 import operant
 from operant import math as om
 
 spaces = gymnasium.spaces
-place = test_train.place
+place = test_gym.place
 
 
 def short(env, num_envs, **settings):

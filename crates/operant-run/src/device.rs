@@ -366,7 +366,7 @@ pub fn backend_in(
     group: &Arc<dyn Group>,
 ) -> Result<Built> {
     let env = agreed(&**group, with_options(&**env, &requested.settings))?;
-    let world = env.file();
+    let (world, metrics) = (env.file(), env.spec().run_metrics());
     let built = match &device.cuda {
         None => on_cores(env, requested, group),
         Some((cuda, ordinal)) => {
@@ -374,7 +374,9 @@ pub fn backend_in(
             on_cuda(env, requested, &gpu, group)
         }
     }?;
-    Ok(Built { world, ..built })
+    // Options may change what it measures.
+    let settings = built.settings.with_metrics(metrics);
+    Ok(Built { world, settings, ..built })
 }
 
 fn on_cores(env: Arc<dyn AnyEnv>, requested: &Requested, group: &Arc<dyn Group>) -> Result<Built> {

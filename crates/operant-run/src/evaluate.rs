@@ -77,7 +77,7 @@ impl EvalSummary {
 
     /// A line for each of [`EvalSummary::named`], as those of a run's summary.
     pub fn lines(named: &BTreeMap<String, f64>) -> impl Iterator<Item = String> {
-        named.iter().map(|(name, mean)| format!("  {name:<11} {mean:.3}"))
+        named.iter().map(|(name, mean)| format!("  {name:<12}{mean:.3}"))
     }
 
     /// Whether this evaluation solves the environment.
@@ -86,10 +86,10 @@ impl EvalSummary {
     }
 }
 
-/// The mean of the numbers that are there; NaN if none is.
+/// The mean of the numbers that are not NaN; NaN if all are.
 fn mean_of(numbers: impl Iterator<Item = f32>) -> f64 {
-    let there = numbers.filter(|number| !number.is_nan());
-    let (sum, count) = there.fold((0.0, 0.0), |(sum, count), number| (sum + f64::from(number), count + 1.0));
+    let known = numbers.filter(|number| !number.is_nan());
+    let (sum, count) = known.fold((0.0, 0.0), |(sum, count), number| (sum + f64::from(number), count + 1.0));
     sum / count
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use operant_metrics::{Level, Record, RunState};
+use operant_metrics::{Level, Record, RunMetrics, RunState};
 
 use crate::config::Requested;
 use crate::device::{self, Built, Device};
@@ -54,7 +54,7 @@ pub struct Job {
 pub type OnReady = Box<dyn FnOnce(&Ready) + Send>;
 
 /// Callback for the metrics of an update. It runs between updates, so it must be quick.
-pub type OnRecord = Box<dyn FnMut(&Record) + Send>;
+pub type OnRecord = Box<dyn FnMut(RunMetrics, &Record) + Send>;
 
 /// A run that starts training.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -257,8 +257,9 @@ fn refill(training: &mut Training<'_>, dir: &RunDir, env_steps: u64) {
         let from_root = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         training.publisher.checkpoint(env_steps, &from_root);
     }
-    let publisher = &mut training.publisher;
-    let rows = sinks::each_row(&dir.path().join("metrics.csv"), env_steps, |row| publisher.refill(row));
+    let (publisher, metrics) = (&mut training.publisher, training.settings.metrics());
+    let path = dir.path().join("metrics.csv");
+    let rows = sinks::each_row_of(&path, metrics, env_steps, |row| publisher.refill(row));
     if let Err(error) = rows {
         training.warn(&format!("monitors see no history from before this process: {error}"));
     }

@@ -315,7 +315,7 @@ impl Training<'_> {
     /// Writes one record to the files and the ring.
     fn publish(&mut self, record: Record) {
         if let Some(on_record) = &mut self.on_record {
-            on_record(&record);
+            on_record(self.settings.metrics(), &record);
         }
         let events = self.publisher.publish(record);
         self.report(events);

@@ -182,7 +182,7 @@ impl Task {
         job.signals = link.signals.clone();
         job.progress = Box::new(Warnings(link.clone()));
         let (counted, mut before) = (link.clone(), None);
-        job.on_record = Some(Box::new(move |record| {
+        job.on_record = Some(Box::new(move |_, record| {
             let now = record.env_steps as u64;
             counted.add_steps(before.map_or(0, |before| now.saturating_sub(before)));
             before = Some(now);

@@ -135,8 +135,13 @@ impl Inference {
         for number in 0..settings.epochs {
             let stats = pool.install(|| learner.update_by(epoch, &mut state, &batch, number as u64))?;
             if stats.nonfinite > 0 {
-                let problem = format!("= {} makes the loss infinite", settings.learning_rate);
-                return Err(refused("learning_rate", problem, "use a smaller one"));
+                let (rate, number) = (settings.learning_rate, number + 1);
+                let problem = format!("with {rate} the loss of epoch {number} is not finite");
+                return Err(refused(
+                    "learning_rate",
+                    problem,
+                    "use a smaller one, or correct actions that are very large",
+                ));
             }
             if !on_epoch(stats.metrics.policy_loss) {
                 break;

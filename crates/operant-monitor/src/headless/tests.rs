@@ -38,6 +38,7 @@ fn a_live_run_is_one_complete_object() {
     ring.writer.set_checkpoint(102_400, "/somewhere/runs/first-try/checkpoints/102400".as_ref());
     let object = parse(&Reading::of(&reader).unwrap());
     for name in FIXED {
+        assert!(operant_metrics::unusable(name).is_some(), "{name} can be a metric of an environment");
         assert!(object.get(name).is_some(), "{name} is missing");
         assert!(!object[name].is_null(), "{name} is null");
     }

@@ -451,7 +451,7 @@ def fit(
 
         policy = operant.Policy.new("cartpole")
         operant.fit(policy, obs, actions, epochs=20)         # demonstrations: arrays of observations and of actions
-        run = operant.train("cartpole", init_from=policy)    # goes on from there
+        run = operant.train("cartpole", init_from=policy)    # continues from there
 
     Only the parts of the network that choose actions learn. The normalisation of observations stays, and values are not fitted. The result
     depends on the seed, and not on the number of threads.
@@ -478,7 +478,8 @@ def fit(
         if _checked(name, value, 2**32 - 1) == 0:
             raise ValueError(f"{name}: expected a whole number from 1, got 0")
     for name, number in {"learning_rate": learning_rate, "max_grad_norm": max_grad_norm}.items():
-        if not (isinstance(number, (int, float)) and 0 < number < float("inf")):
+        is_number = isinstance(number, (int, float, np.integer, np.floating)) and not isinstance(number, bool)
+        if not (is_number and 0 < number < float("inf")):
             raise ValueError(f"{name}: expected a number above 0, got {number!r}")
     return policy._fit(
         obs,
@@ -486,8 +487,8 @@ def fit(
         action_mask,
         epochs=epochs,
         batch_size=batch_size,
-        learning_rate=learning_rate,
-        max_grad_norm=max_grad_norm,
+        learning_rate=float(learning_rate),
+        max_grad_norm=float(max_grad_norm),
         seed=_checked("seed", seed, 2**64 - 1),
         on_epoch=on_epoch,
     )

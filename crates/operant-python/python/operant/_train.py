@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict
 
@@ -232,7 +232,7 @@ def train(
     on_update: OnUpdate | None = None,
     progress: bool | None = None,
     config: str | os.PathLike[str] | None = None,
-    env_options: Mapping[str, float | str | os.PathLike[str]] | None = None,
+    env_options: Mapping[str, float | str | os.PathLike[str] | Sequence[str]] | None = None,
     preset: Literal["atari"] | None = None,
     init_from: str | os.PathLike[str] | Run | Policy | None = None,
     **settings: Unpack[Settings],
@@ -256,7 +256,7 @@ def train(
             final evaluation. False from it stops the run, with a checkpoint; an exception does too, and is raised.
         progress: Whether to show progress on stderr; by default on a terminal and in a notebook.
         config: A TOML file of settings, or a `ppo.yml` of RL Baselines3 Zoo; keywords override it.
-        env_options: The environment's own options: numbers, words or paths.
+        env_options: The environment's own options: numbers, words, paths or lists of names.
         init_from: Weights to begin with: a `Run`, its name or its directory for its latest checkpoint, "NAME@STEP" for its checkpoint at that step, the
             directory of a checkpoint, or a `Policy`, also after `load_state_dict`. `algorithm`, `norm_obs`, `clip_obs` and the settings of
             the network are then those of the weights. Layers for other observations or actions are new, which the run's log says.
@@ -352,7 +352,7 @@ def _run(
     on_update: OnUpdate | None,
     progress: bool | None,
     config: str | os.PathLike[str] | None,
-    env_options: Mapping[str, float | str | os.PathLike[str]] | None,
+    env_options: Mapping[str, float | str | os.PathLike[str] | Sequence[str]] | None,
     settings: dict[str, Any],
     trust: bool = False,
     weights: Policy | None = None,

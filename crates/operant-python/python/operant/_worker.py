@@ -181,8 +181,10 @@ def measured(info: Any, key: str) -> float:
     if value is None:
         return float("nan")
     try:
-        return float(value)
-    except (TypeError, ValueError):
+        number = float(value.item() if isinstance(value, np.ndarray) else value)
+        # Beyond single precision it is no number here.
+        return number if abs(number) < np.finfo(np.float32).max else float("nan")
+    except (TypeError, ValueError, OverflowError):
         raise _gym.Contradiction(f"info[{key!r}] is {value!r}, not a number; env.metrics names keys of numbers and truth values") from None
 
 

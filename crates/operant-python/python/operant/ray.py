@@ -349,7 +349,8 @@ class Trainable(ray.tune.Trainable):
         figures = {key: value for key, value in result.items() if isinstance(value, (int, float))}
         config = result["config"]
         solved = bool(config.get("stop_when_solved")) and result["solved_at_step"] is not None
-        return metrics | figures | {"timesteps_total": self.steps, "done": solved or self.steps >= config["total_timesteps"]}
+        own = {"eval_metrics": result["eval_metrics"]} if result["eval_metrics"] else {}
+        return metrics | figures | own | {"timesteps_total": self.steps, "done": solved or self.steps >= config["total_timesteps"]}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         contents = packed(self.directory)

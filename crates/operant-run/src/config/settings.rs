@@ -57,6 +57,12 @@ impl Settings {
         Ok(Settings { environment, facts, learner, run, env_options, entries, options, untranslated })
     }
 
+    /// The same settings for an environment with these metrics.
+    pub(crate) fn with_metrics(mut self, metrics: RunMetrics) -> Self {
+        self.facts.metrics = metrics;
+        self
+    }
+
     /// The metrics of the run: those of every run, then those of its environment.
     pub fn metrics(&self) -> RunMetrics {
         self.facts.metrics

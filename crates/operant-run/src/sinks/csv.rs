@@ -10,7 +10,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use operant_metrics::{COUNT, MAX_ENV_METRICS, Record, RunMetrics, open_file, position};
+use operant_metrics::{MAX_ENV_METRICS, Record, RunMetrics, open_file, position};
 
 use super::appender::Appender;
 use super::{Sink, SinkError, stride::stride};
@@ -44,15 +44,14 @@ impl CsvSink {
 
     /// Continues a file from a checkpoint: rows past the checkpoint's `env_steps` and incomplete rows are removed. A
     /// missing file is created. A file without some of the table's metrics, as from an earlier version, gets empty
-    /// cells for them; one with other columns than those of `metrics` is renamed to `metrics.1.csv` or the next free number, and a new one is
+    /// cells for them, and loses columns of the environment's own metrics that `metrics` does not have; another file is renamed to `metrics.1.csv` or the next free number, and a new one is
     /// started.
     ///
     /// # Errors
     /// [`SinkError`] when the file cannot be read, rewritten or renamed; the file is then as it was.
     pub fn resume(path: impl Into<PathBuf>, metrics: RunMetrics, env_steps: u64) -> Result<Self, SinkError> {
         let path = path.into();
-        let columns = Columns::of(&path).map_err(SinkError::at("read", &path))?;
-        if columns.is_none_or(|columns| !columns.env.is_empty() && !columns.are_those_of(metrics)) {
+        if Columns::of(&path).map_err(SinkError::at("read", &path))?.is_none() {
             set_aside(&path).map_err(SinkError::at("rename", &path))?;
             return Self::create(path, metrics);
         }
@@ -105,12 +104,13 @@ fn parse(line: &[u8], columns: &Columns) -> Option<Record> {
     let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
     let (mut values, mut env) = (Record::default().values(), [f64::NAN; MAX_ENV_METRICS]);
     let mut cells = line.split(',');
-    for &column in &columns.places {
+    for column in &columns.places {
         let cell = cells.next()?;
         let value = if cell.is_empty() { f64::NAN } else { cell.parse().ok()? };
-        match column.checked_sub(COUNT) {
-            None => values[column] = value,
-            Some(own) => env[own] = value,
+        match *column {
+            Column::Table(at) => values[at] = value,
+            Column::Env(at) => env[at] = value,
+            Column::Dropped => {}
         }
     }
     let record = Record { env, ..Record::from_values(values) };
@@ -123,8 +123,30 @@ fn parse(line: &[u8], columns: &Columns) -> Option<Record> {
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn each_row(path: &Path, env_steps: u64, mut take: impl FnMut(&Record)) -> io::Result<()> {
-    let Some(columns) = Columns::of(path)? else { return Ok(()) };
+pub fn each_row(path: &Path, env_steps: u64, take: impl FnMut(&Record)) -> io::Result<()> {
+    rows(path, Columns::of(path)?, env_steps, take)
+}
+
+/// As [`each_row`], with the metrics of the environment in the order of a run's.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn each_row_of(
+    path: &Path,
+    metrics: RunMetrics,
+    env_steps: u64,
+    take: impl FnMut(&Record),
+) -> io::Result<()> {
+    rows(path, Columns::of(path)?.map(|columns| columns.for_run(metrics)), env_steps, take)
+}
+
+fn rows(
+    path: &Path,
+    columns: Option<Columns>,
+    env_steps: u64,
+    mut take: impl FnMut(&Record),
+) -> io::Result<()> {
+    let Some(columns) = columns else { return Ok(()) };
     let mut file = BufReader::new(open_file(path)?);
     let mut line = Vec::new();
     while next_line(&mut file, &mut line)? {
@@ -194,10 +216,21 @@ fn push_cell(line: &mut String, value: f64) {
 /// Longest header that is read.
 const MAX_HEADER: u64 = 64 << 10;
 
+/// The metric of a column.
+#[derive(Clone, Copy, PartialEq)]
+enum Column {
+    /// Of the table, by its index.
+    Table(usize),
+    /// Of the environment, by its index in [`Record::env`].
+    Env(usize),
+    /// None that is read.
+    Dropped,
+}
+
 /// What a file's columns are.
+#[derive(Default)]
 struct Columns {
-    /// For each column the index of its metric; from [`COUNT`] on, those in `env`.
-    places: Vec<usize>,
+    places: Vec<Column>,
     /// The names of the environment's own metrics.
     env: Vec<String>,
 }
@@ -214,22 +247,29 @@ impl Columns {
         };
         let first = String::from_utf8_lossy(&first);
         let names = first.strip_suffix('\n').into_iter().flat_map(|names| names.split(','));
-        let mut columns = Columns { places: Vec::new(), env: Vec::new() };
+        let mut columns = Columns::default();
         for name in names {
-            columns.places.push(position(name).unwrap_or(COUNT + columns.env.len()));
-            if position(name).is_none() {
+            let place = position(name);
+            columns.places.push(place.map_or(Column::Env(columns.env.len()), Column::Table));
+            if place.is_none() {
                 if operant_metrics::unusable(name).is_some() || columns.env.len() == MAX_ENV_METRICS {
                     return Ok(None);
                 }
                 columns.env.push(name.to_owned());
             }
         }
-        let has = |name| position(name).is_some_and(|place| columns.places.contains(&place));
+        let has = |name| position(name).is_some_and(|place| columns.places.contains(&Column::Table(place)));
         Ok((has("update") && has("env_steps")).then_some(columns))
     }
 
-    fn are_those_of(&self, metrics: RunMetrics) -> bool {
-        self.env.iter().map(String::as_str).eq(metrics.env().iter().map(|metric| metric.name))
+    /// The environment's own by their names, in the order of `metrics`.
+    fn for_run(self, metrics: RunMetrics) -> Self {
+        let of_run = |name: &String| metrics.env().iter().position(|metric| metric.name == name);
+        let place = |column: &Column| match *column {
+            Column::Env(at) => of_run(&self.env[at]).map_or(Column::Dropped, Column::Env),
+            column => column,
+        };
+        Columns { places: self.places.iter().map(place).collect(), env: self.env }
     }
 }
 
@@ -244,7 +284,7 @@ fn set_aside(path: &Path) -> io::Result<()> {
 
 /// Keeps the rows that `keep` accepts, under the header of `metrics`, by writing a new file and renaming it over the old one.
 fn rewrite(path: &Path, metrics: RunMetrics, keep: impl Fn(&Record) -> bool) -> io::Result<()> {
-    let columns = Columns::of(path)?.unwrap_or(Columns { places: Vec::new(), env: Vec::new() });
+    let columns = Columns::of(path)?.unwrap_or_default().for_run(metrics);
     let temporary = path.with_extension("csv.tmp");
     let write = || {
         let mut from = BufReader::new(open_file(path)?);

@@ -180,14 +180,18 @@ fn metrics_of_the_environment_are_columns_too() {
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.lines().next().unwrap().ends_with(",success,score") && text.ends_with(",,7.5\n"), "{text}");
     assert_eq!(last_row(&path).unwrap().env[1], 7.5);
-    // The same environment continues the file, another one begins its own.
+    // The same metrics continue the columns, others begin theirs.
     let mut sink = CsvSink::resume(&path, metrics, 100).unwrap();
     sink.record(&with(2, 0.75)).unwrap();
     sink.flush().unwrap();
     let mut read = Vec::new();
     each_row(&path, 1000, |row| read.push(row.env[0])).unwrap();
     assert_eq!(read, [0.25, 0.75]);
-    CsvSink::resume(&path, RunMetrics::new([("other", "")]), 1000).unwrap();
-    assert_eq!(env_columns(&path).unwrap(), ["other"]);
-    assert_eq!(env_columns(&dir.path().join("metrics.1.csv")).unwrap(), ["success", "score"]);
+    let others = RunMetrics::new([("other", ""), ("score", "")]);
+    let mut read = Vec::new();
+    each_row_of(&path, others, 1000, |row| read.push((row.env[0].is_nan(), row.env[1]))).unwrap();
+    assert_eq!(read, [(true, 7.5); 2]);
+    CsvSink::resume(&path, others, 1000).unwrap();
+    assert_eq!(env_columns(&path).unwrap(), ["other", "score"]);
+    assert_eq!(last_row(&path).unwrap().env[1], 7.5);
 }

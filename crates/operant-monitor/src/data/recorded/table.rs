@@ -6,7 +6,9 @@ use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use operant_metrics::{MetricInfo, MetricSummary, Schema, SeriesPoint, open_file};
+use operant_metrics::{
+    ENV_GROUP, MetricInfo, MetricSummary, Schema, SeriesPoint, open_file, position, unusable,
+};
 
 /// Columns that are read at most, and bytes of a column's name.
 const MAX_COLUMNS: usize = 512;
@@ -70,6 +72,12 @@ impl Header {
         let mut metrics: Vec<MetricInfo> = Vec::new();
         for name in text.trim_end_matches('\r').split(',').take(MAX_COLUMNS) {
             let mut metric = MetricInfo::named(&name.chars().take(MAX_NAME).collect::<String>());
+            // The environment's own are not in the table.
+            if position(name).is_none() && unusable(name).is_none() {
+                metric.group = ENV_GROUP.to_owned();
+                metric.help = "A metric of the environment.".to_owned();
+                metric.loss = Some(metric.name.clone());
+            }
             // Two columns with the same name remain two metrics.
             while metrics.iter().any(|other| other.name == metric.name) {
                 metric.name.push('\'');
