@@ -132,6 +132,9 @@ impl Shown {
         lines("environment", &[self.environment()]);
         lines("steps", &[self.steps()]);
         lines("return", &self.mean().into_iter().collect::<Vec<_>>());
+        for (name, mean) in self.row.result.iter().flat_map(|result| &result.eval_metrics) {
+            lines(name, &[format!("{mean:.3} in the last evaluation")]);
+        }
         lines("solved", &self.solved().into_iter().collect::<Vec<_>>());
         lines("time", &self.times());
         lines("note", &self.row.notes.note.lines().map(str::to_owned).collect::<Vec<_>>());
