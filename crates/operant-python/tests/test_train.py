@@ -410,17 +410,20 @@ class Rang(Exception):
     """What the handler of a signal raises."""
 
 
-def test_a_signal_ends_an_evaluation_whose_episodes_do_not_end(tmp_path):
+def test_a_signal_ends_an_evaluation_whose_episodes_do_not_end(monkeypatch):
     def ring(*_):
-        # Before, there is nothing to save.
-        if (tmp_path / "runs" / "endless" / "metrics.csv").exists():
+        # Not before all steps are taken: the evaluation follows them.
+        if notebook.shown:
             raise Rang
+
+    notebook = Notebook().install(monkeypatch)
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
     try:
         with pytest.raises(Rang):
-            operant.train(Endless(), name="endless", num_envs=16, num_steps=16, total_timesteps=256, progress=False)
+            operant.train(Endless(), name="endless", num_envs=16, num_steps=16, total_timesteps=256)
+        assert notebook.shown[0][0].share == 1
         (run,) = operant.runs()
         with pytest.raises(Rang):
             run.eval(2)

@@ -25,7 +25,7 @@ class _Shown(NamedTuple):
 
     def _repr_html_(self) -> str:
         bar = f'<progress value="{self.share:.4f}" max="1" style="width: 16em; vertical-align: middle"></progress>'
-        return f'<div style="white-space: nowrap">{bar} <code>{self.text}</code></div>'
+        return f'<div style="white-space: pre">{bar} <code>{self.text}</code></div>'
 
 
 class NotebookBar:
