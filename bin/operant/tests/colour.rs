@@ -4,8 +4,11 @@ use crate::common::{SMALL, Sandbox};
 
 const ESCAPE: char = '\u{1b}';
 
+/// Names and values.
+type Variables<'a> = &'a [(&'a str, &'a str)];
+
 /// What the command printed, on standard output and standard error, with these variables.
-fn printed(place: &Sandbox, args: &[&str], variables: &[(&str, &str)]) -> (String, String) {
+fn printed(place: &Sandbox, args: &[&str], variables: Variables) -> (String, String) {
     let mut command = place.command(args);
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM"] {
         command.env_remove(name);
@@ -29,7 +32,7 @@ fn colours_are_printed_where_they_are_asked_for_and_never_into_a_pipe_by_default
         (&["show", "absent"], false, "\u{1b}[1m\u{1b}[91merror:\u{1b}[0m there is no run"),
         (&["train", "cartpole", "--nonsense"], false, "error:"),
     ];
-    let colours: [(&[&str], &[(&str, &str)], bool); 7] = [
+    let colours: [(&[&str], Variables, bool); 7] = [
         (&[], &[], false),
         (&["--color", "auto"], &[], false),
         (&["--color=never"], &[("CLICOLOR_FORCE", "1")], false),

@@ -48,7 +48,7 @@ fn asked(words: &[OsString]) -> When {
         Some(rest) => rest.strip_prefix('='),
         None => None,
     });
-    values.filter_map(|value| When::from_str(value, false).ok()).last().unwrap_or(When::Auto)
+    values.filter_map(|value| When::from_str(value, false).ok()).next_back().unwrap_or(When::Auto)
 }
 
 #[cfg(test)]
