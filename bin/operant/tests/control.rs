@@ -128,7 +128,7 @@ fn a_typo_is_answered_with_the_nearest_name_and_signals_no_process() {
     let ring = place.ring("mine");
     wait_for_progress(&ring);
     place.operant(&["stop", "mime"]).assert_error(2, &["did you mean \"mine\"?"]);
-    place.operant(&["stop", "mine", "nobody"]).assert_error(2, &["there is no run \"nobody\""]);
+    place.operant(&["stop", "mine", "nobody"]).assert_error(2, &["there is no run or sweep \"nobody\""]);
     place.operant(&["checkpoint", "mime"]).assert_error(2, &["did you mean \"mine\"?"]);
     let bad = place.operant(&["stop", "mine", "--timeout", "soon"]);
     assert_eq!(bad.code, Some(2));

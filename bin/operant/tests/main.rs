@@ -37,6 +37,7 @@ mod runs;
 mod selftest;
 mod signals;
 mod sweep;
+mod sweep_control;
 mod systemd;
 mod tags;
 mod tune;

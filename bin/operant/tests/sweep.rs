@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 /// Settings of a run of a few updates.
-const BRIEF: [&str; 8] = [
+pub const BRIEF: [&str; 8] = [
     "--set",
     "num_envs=16",
     "--set",
@@ -299,7 +299,7 @@ fn a_signal_stops_a_sweep_with_checkpoints() {
     send(&child, Signal::INT);
     let stopped = finish(child);
     assert_eq!(stopped.code, Some(75), "{stopped:#?}");
-    assert!(stopped.stderr.contains("operant sweep --resume s"), "{stopped:#?}");
+    assert!(stopped.stderr.contains("`operant resume s` continues"), "{stopped:#?}");
     for trial in ["0000", "0001"] {
         assert!(!place.checkpoints(&format!("s/trials/{trial}-seed1")).is_empty(), "trial {trial}");
     }
@@ -443,7 +443,11 @@ fn reports_are_written_and_runs_compared() {
     assert_eq!((written.code, written.stdout.as_str()), (Some(0), ""), "{written:#?}");
     let page = std::fs::read_to_string(place.path().join("page.html")).expect("written");
     assert!(
-        page.matches("<svg").count() == 4 && !page.contains("<script") && !page.contains("src="),
+        ["<svg", "name=\"viewport\"", "scores best of 2 configurations"]
+            .iter()
+            .all(|part| page.contains(part))
+            && !page.contains("<script")
+            && !page.contains("src="),
         "{page}"
     );
     let png = std::fs::read(place.path().join("plots/cartpole-steps.png")).expect("written");

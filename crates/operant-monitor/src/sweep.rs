@@ -1,31 +1,36 @@
-//! A sweep full screen: progress, the table of its trials by score, scores against training time. The embedding program reads the
-//! sweep ([`SweepSource`]); Enter opens the runs of a trial in the monitor.
+//! A sweep full screen: progress, curves of the best trials, their ranking in each environment, scores against training time. The
+//! embedding program reads the sweep ([`SweepSource`]); Enter opens the runs of a trial in the monitor.
+
+mod plots;
+mod ranking;
 
 use std::time::{Duration, Instant};
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use operant_metrics::SweepState;
+use operant_metrics::{Health, RunState, SweepState, SweepTrial};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
-use ratatui::symbols::Marker as Dots;
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::Widget as _;
-use ratatui::widgets::canvas::{Canvas, Points};
 
 use crate::input::{Event, Input};
 use crate::terminal::{Screen, full_screen, signal_code};
-use crate::ui::panel;
-use crate::ui::table::{self, CellLayout};
+use crate::ui::chart::Paint;
+use crate::ui::{header, panel};
 use crate::{MonitorError, Options, format};
-use operant_draw::symbols::{self, Symbols};
+use operant_draw::symbols::{self, Marker, Symbols};
 use operant_draw::theme::{Depth, Detected, Theme};
 
 /// How often the sweep is read.
 const PERIOD: Duration = Duration::from_millis(500);
-/// Rows of the plot, with its border; it is omitted where the table would have fewer than [`LEAST_ROWS`].
-const PLOT_ROWS: u16 = 9;
-const LEAST_ROWS: u16 = 6;
+/// Rows of the ranking, with its border and header, that are not given to plots.
+const LEAST_RANKING: u16 = 7;
+/// Rows that a plot needs, with its border.
+const LEAST_PLOT: u16 = 7;
+/// Columns from which on the plots are next to each other.
+const WIDE: u16 = 110;
+/// Trials of an environment whose curves are drawn.
+const CURVES: usize = 5;
 
 /// Reads a sweep again and again.
 pub trait SweepSource {
@@ -75,7 +80,9 @@ struct Window<'a> {
     state: SweepState,
     problem: Option<String>,
     read: Option<Instant>,
-    /// The selected row, and the first one shown.
+    /// The environment shown.
+    env: usize,
+    /// The selected row of its trials, and the first one shown.
     row: usize,
     first: usize,
     theme: Theme,
@@ -85,7 +92,7 @@ struct Window<'a> {
 impl<'a> Window<'a> {
     fn new(source: &'a mut dyn SweepSource, theme: Theme, symbols: &'static Symbols) -> Self {
         let state = SweepState::default();
-        Self { source, state, problem: None, read: None, row: 0, first: 0, theme, symbols }
+        Self { source, state, problem: None, read: None, env: 0, row: 0, first: 0, theme, symbols }
     }
 
     fn show(&mut self, options: &Options) -> Result<Left, MonitorError> {
@@ -122,17 +129,40 @@ impl<'a> Window<'a> {
         self.read = Some(Instant::now());
         match self.source.read() {
             Ok(state) => {
-                let selected = self.state.trials.get(self.row).map(|trial| trial.number);
-                let same = state.trials.iter().position(|trial| Some(trial.number) == selected);
-                self.row = same.unwrap_or(self.row).min(state.trials.len().saturating_sub(1));
+                let selected = self.selected().map(|trial| trial.number);
                 (self.state, self.problem) = (state, None);
+                let trials = self.trials();
+                let same = trials.iter().position(|trial| Some(trial.number) == selected);
+                self.row = same.unwrap_or(self.row).min(trials.len().saturating_sub(1));
             }
             Err(problem) => self.problem = Some(problem),
         }
     }
 
+    /// The trials of the environment shown, the best first.
+    fn trials(&self) -> Vec<&SweepTrial> {
+        let env = self.state.environments.get(self.env);
+        self.state.trials.iter().filter(|trial| Some(&trial.env) == env).collect()
+    }
+
+    fn selected(&self) -> Option<&SweepTrial> {
+        self.trials().get(self.row).copied()
+    }
+
+    /// Shows another environment.
+    fn turn(&mut self, forward: bool) {
+        let count = self.state.environments.len().max(1);
+        self.env = (self.env + if forward { 1 } else { count - 1 }) % count;
+        (self.row, self.first) = (0, 0);
+    }
+
+    fn paint(&self) -> Paint<'_> {
+        let marker = if self.symbols.unicode { Marker::Braille } else { Marker::Ascii };
+        Paint { theme: &self.theme, symbols: self.symbols, marker }
+    }
+
     fn press(&mut self, key: KeyEvent) -> Option<Left> {
-        let last = self.state.trials.len().saturating_sub(1);
+        let last = self.trials().len().saturating_sub(1);
         match key.code {
             _ if is(&key, 'c') => return Some(Left::With(0)),
             KeyCode::Char('q') | KeyCode::Esc => return Some(Left::With(0)),
@@ -142,8 +172,10 @@ impl<'a> Window<'a> {
             KeyCode::PageDown => self.row = (self.row + 10).min(last),
             KeyCode::Home | KeyCode::Char('g') => self.row = 0,
             KeyCode::End | KeyCode::Char('G') => self.row = last,
+            KeyCode::Tab | KeyCode::Right | KeyCode::Char('l') => self.turn(true),
+            KeyCode::BackTab | KeyCode::Left | KeyCode::Char('h') => self.turn(false),
             KeyCode::Enter => {
-                let trial = self.state.trials.get(self.row)?;
+                let trial = self.selected()?;
                 let runs = trial.runs.iter().filter(|run| run.join("config.toml").is_file());
                 let runs: Vec<String> = runs.map(|run| run.to_string_lossy().into_owned()).collect();
                 return (!runs.is_empty()).then_some(Left::For(runs));
@@ -158,204 +190,129 @@ impl<'a> Window<'a> {
             return;
         }
         let row = |y: u16| Rect { y: area.y + y, height: 1, ..area };
-        self.header(row(0), buffer);
+        header::both_ends(self.who(), self.clocks(), row(0), 0, buffer);
         self.progress(row(1), buffer);
         let body = Rect { y: area.y + 2, height: area.height - 3, ..area };
-        let has_plot = body.height >= PLOT_ROWS + LEAST_ROWS + 3
-            && self.points(false).len() + self.points(true).len() > 1;
-        let plot = if has_plot { PLOT_ROWS } else { 0 };
-        self.table(Rect { height: body.height - plot, ..body }, buffer);
-        if has_plot {
-            self.plot(Rect { y: body.bottom() - plot, height: plot, ..body }, buffer);
-        }
+        let ranking = self.plots(body, buffer);
+        self.ranking(ranking, buffer);
         self.footer(row(area.height - 1), buffer);
     }
 
-    fn header(&self, area: Rect, buffer: &mut Buffer) {
-        let (state, theme) = (&self.state, &self.theme);
-        let (light, word, style) = match state.live {
-            true => (self.symbols.alive, "running", theme.good),
-            false if state.done < state.planned => (self.symbols.ended, "stopped", theme.warning),
-            false => (self.symbols.ended, "finished", theme.muted),
-        };
-        let mut spans = vec![
-            Span::styled(format!(" {light} {word} "), style),
-            Span::styled(format!(" {} ", state.name), theme.strong),
-            Span::styled(format!(" {} ", state.environments.join(", ")), theme.text),
-            Span::styled(format!(" {}/{} runs ", state.done, state.planned), theme.text),
-        ];
-        if state.failed > 0 {
-            spans.push(Span::styled(format!(" {} failed ", state.failed), theme.bad));
+    /// Draws the plots that there is room for, and returns the area that they leave.
+    fn plots(&self, body: Rect, buffer: &mut Buffer) -> Rect {
+        let room = body.height.saturating_sub(LEAST_RANKING);
+        let has_curves = self.trials().iter().any(|trial| trial.curve.len() > 1);
+        let has_points = self.trials().iter().filter(|trial| trial.score.is_finite()).count() > 1;
+        let least = room.min(LEAST_PLOT);
+        if least < LEAST_PLOT || !(has_curves || has_points) {
+            return body;
         }
-        spans.push(Span::styled(
-            format!(" {} ", format::clock(Duration::try_from_secs_f64(state.seconds).unwrap_or_default())),
-            theme.muted,
-        ));
-        buffer.set_line(area.x, area.y, &Line::from(spans), area.width);
+        // Half of the screen, unless the ranking needs less.
+        let needed = self.trials().len() as u16 + 3;
+        let height =
+            (body.height / 2).max(body.height.saturating_sub(needed)).clamp(LEAST_PLOT, room).min(22);
+        let area = Rect { height, ..body };
+        let left = Rect { y: body.y + height, height: body.height - height, ..body };
+        let both = has_curves && has_points;
+        match both {
+            true if body.width >= WIDE => {
+                let width = body.width * 3 / 5;
+                self.curves(Rect { width, ..area }, buffer);
+                self.front(Rect { x: area.x + width, width: body.width - width, ..area }, buffer);
+            }
+            _ if has_curves => self.curves(area, buffer),
+            _ => self.front(area, buffer),
+        }
+        left
+    }
+
+    /// State and name, then what the sweep does.
+    fn who(&self) -> Vec<Span<'static>> {
+        let (state, theme) = (&self.state, &self.theme);
+        let style = match state.health {
+            Health::Reported(RunState::Running | RunState::Finished) => theme.good,
+            Health::Reported(RunState::Failed) | Health::Killed => theme.bad,
+            _ => theme.warning,
+        };
+        let light = if state.health.is_alive() { self.symbols.alive } else { self.symbols.ended };
+        let mut spans = vec![
+            Span::styled(light, style),
+            Span::styled(format!(" {}  ", state.health.name()), style.add_modifier(Modifier::BOLD)),
+            Span::styled(state.name.clone(), theme.strong),
+        ];
+        let seeds = format!("{} seed{}", state.seeds, if state.seeds == 1 { "" } else { "s" });
+        let facts = [state.environments.join(", "), state.method.clone(), seeds];
+        for (at, fact) in facts.into_iter().filter(|fact| !fact.is_empty()).enumerate() {
+            let separator = if at == 0 { "  " } else { self.symbols.separator };
+            spans.push(Span::styled(format!("{separator}{fact}"), theme.muted));
+        }
+        spans
+    }
+
+    /// Time so far and time to go.
+    fn clocks(&self) -> Vec<Span<'static>> {
+        let theme = &self.theme;
+        let clock = |seconds: f64| format::clock(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        let mut spans =
+            vec![Span::styled("up ", theme.muted), Span::styled(clock(self.state.seconds), theme.text)];
+        if let Some(left) = self.state.left.filter(|_| self.state.health.is_alive()) {
+            spans.push(Span::styled("  eta ", theme.muted));
+            spans.push(Span::styled(clock(left), theme.strong));
+        }
+        spans
     }
 
     fn progress(&self, area: Rect, buffer: &mut Buffer) {
-        let share = self.state.done as f64 / self.state.planned.max(1) as f64;
-        let filled = (share * f64::from(area.width)).round() as u16;
-        for column in 0..area.width {
-            let cell = &mut buffer[(area.x + column, area.y)];
-            match column < filled {
-                true => {
-                    cell.set_symbol(self.symbols.bar[self.symbols.bar.len() - 1]).set_style(self.theme.accent)
-                }
-                false => cell.set_symbol(self.symbols.trough).set_style(self.theme.faint),
-            };
+        let (state, theme) = (&self.state, &self.theme);
+        let share = state.done as f64 / state.planned.max(1) as f64;
+        let mut spans = vec![
+            Span::styled(format!(" {:>5.1}%", share * 100.0), theme.strong),
+            Span::styled(format!(" {}/{} runs", state.done, state.planned), theme.muted),
+            Span::styled(format!("  {}/{} trials", state.trials_done, state.trials_planned), theme.muted),
+        ];
+        if state.failed > 0 {
+            spans.push(Span::styled(format!("  {} failed", state.failed), theme.bad));
         }
+        while spans.len() > 2 && Line::from(spans.clone()).width() + 12 > usize::from(area.width) {
+            spans.remove(2);
+        }
+        let line = Line::from(spans);
+        let bar = Rect { width: area.width.saturating_sub(line.width() as u16), ..area };
+        header::draw_bar(self.paint(), share, bar, buffer);
+        buffer.set_line(bar.right(), area.y, &line, area.right() - bar.right());
     }
 
-    fn table(&mut self, area: Rect, buffer: &mut Buffer) {
+    /// The border of a panel with its title, and a note at the right if it fits; returns the area inside.
+    fn frame(&self, title: &str, note: &str, area: Rect, buffer: &mut Buffer) -> Rect {
+        let area = area.intersection(buffer.area);
+        if area.width < 8 || area.height < 3 {
+            return area;
+        }
         self.symbols.border(self.theme.border, area, buffer);
-        let title = Line::styled(" trials by score ", self.theme.title);
-        buffer.set_line(area.x + 2, area.y, &title, area.width - 4);
-        let inside =
-            Rect::new(area.x + 2, area.y + 1, area.width.saturating_sub(4), area.height.saturating_sub(2));
-        if let Some(problem) = &self.problem {
-            return panel::line(&Line::styled(problem.clone(), self.theme.bad), inside, 0, buffer);
+        let title = Line::styled(format!(" {title} "), self.theme.title);
+        let (end, _) = buffer.set_line(area.x + 2, area.y, &title, area.width - 4);
+        let width = note.chars().count() as u16 + 2;
+        if !note.is_empty() && end + width + 2 < area.right() {
+            let note = Line::styled(format!(" {note} "), self.theme.muted);
+            buffer.set_line(area.right() - width - 2, area.y, &note, width);
         }
-        let several = self.state.environments.len() > 1;
-        let (theme, symbols) = (&self.theme, self.symbols);
-        let rows = usize::from(inside.height.saturating_sub(1));
-        self.first = self.first.min(self.row).max((self.row + 1).saturating_sub(rows));
-        let none = || symbols.missing.to_owned();
-        let number = |x: f64| if x.is_finite() { format::short(x) } else { none() };
-        let lines: Vec<[String; 8]> = self
-            .state
-            .trials
-            .iter()
-            .map(|trial| {
-                let mut values = if trial.values.is_empty() {
-                    format!("trial {}", trial.number)
-                } else {
-                    trial.values.clone()
-                };
-                if several {
-                    values = format!("{}  {values}", trial.env);
-                }
-                let failed = if trial.failed > 0 { trial.failed.to_string() } else { String::new() };
-                let seconds = if trial.seconds.is_finite() { format::seconds(trial.seconds) } else { none() };
-                [
-                    if trial.pareto { "*".to_owned() } else { String::new() },
-                    values,
-                    number(trial.score),
-                    format!("{}/{}", trial.done, trial.seeds),
-                    failed,
-                    format!("{}/{}", trial.solved, trial.done),
-                    seconds,
-                    number(trial.steps),
-                ]
-            })
-            .collect();
-        let heads = ["", "configuration", "score", "runs", "failed", "solved", "train time", "steps"];
-        let width = |column: usize| {
-            let widest = lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
-            widest.max(heads[column].len()) as u16
-        };
-        // If space is short, steps are omitted first and failures last; the configuration takes the rest of the width.
-        let mut layouts: Vec<CellLayout> = (0..heads.len())
-            .map(|column| CellLayout { width: Some(width(column).max(1)), right: column > 1 })
-            .collect();
-        let needed = |layouts: &[CellLayout]| -> u16 {
-            layouts.iter().filter_map(|layout| layout.width).map(|width| width + table::GAP).sum::<u16>() + 2
-        };
-        for column in [7, 6, 5, 3, 4] {
-            if needed(&layouts) > inside.width {
-                layouts[column].width = None;
-            }
-        }
-        let over = needed(&layouts).saturating_sub(inside.width);
-        layouts[1].width = layouts[1].width.map(|width| width.saturating_sub(over).max(4));
-        let written = |cells: &[String], style: Style, y: u16, buffer: &mut Buffer| {
-            let cells: Vec<(String, Style)> = cells.iter().map(|cell| (cell.clone(), style)).collect();
-            table::row(
-                &cells,
-                &layouts,
-                Rect { x: inside.x + 2, width: inside.width.saturating_sub(2), ..inside },
-                y,
-                buffer,
-            );
-        };
-        written(&heads.map(str::to_owned), theme.muted, 0, buffer);
-        for (y, (index, cells)) in lines.iter().enumerate().skip(self.first).take(rows).enumerate() {
-            let y = y as u16 + 1;
-            let style = if index == self.row { theme.strong } else { theme.text };
-            if index == self.row {
-                buffer.set_string(inside.x, inside.y + y, symbols.pointer, theme.accent);
-            }
-            written(cells, style, y, buffer);
-        }
-    }
-
-    /// Seconds and scores of the trials on the Pareto front, or of the other trials.
-    fn points(&self, pareto: bool) -> Vec<(f64, f64)> {
-        let env = self.state.trials.get(self.row).map(|trial| &trial.env);
-        let of_env =
-            self.state.trials.iter().filter(|trial| Some(&trial.env) == env && trial.pareto == pareto);
-        of_env
-            .map(|trial| (trial.seconds, trial.score))
-            .filter(|(x, y)| x.is_finite() && y.is_finite())
-            .collect()
-    }
-
-    fn plot(&self, area: Rect, buffer: &mut Buffer) {
-        let theme = &self.theme;
-        self.symbols.border(theme.border, area, buffer);
-        let title = Line::styled(" score vs. training time ", theme.title);
-        buffer.set_line(area.x + 2, area.y, &title, area.width - 4);
-        let (front, rest) = (self.points(true), self.points(false));
-        let range = |of: &dyn Fn(&(f64, f64)) -> f64| {
-            let all = front.iter().chain(&rest).map(of);
-            let (low, high) = all.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
-            let margin = if high > low { 0.05 * (high - low) } else { low.abs().max(1.0) * 0.05 };
-            [low - margin, high + margin]
-        };
-        let (x, y) = (range(&|point| point.0), range(&|point| point.1));
-        let selected: Vec<(f64, f64)> = self
-            .state
-            .trials
-            .get(self.row)
-            .map(|trial| (trial.seconds, trial.score))
-            .filter(|(x, y)| x.is_finite() && y.is_finite())
-            .into_iter()
-            .collect();
-        let labels = [format::short(y[1]), format::short(y[0])];
-        let wide = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0) as u16 + 1;
-        let inside =
-            Rect::new(area.x + 2 + wide, area.y + 1, area.width.saturating_sub(4 + wide), area.height - 3);
-        for (label, row) in labels.iter().zip([inside.y, inside.bottom() - 1]) {
-            buffer.set_stringn(area.x + 2, row, label, usize::from(wide), theme.muted);
-        }
-        let [left, right] = [format::seconds(x[0].max(0.0)), format::seconds(x[1])];
-        let below = inside.bottom();
-        buffer.set_stringn(inside.x, below, &left, usize::from(inside.width), theme.muted);
-        let at = inside.right().saturating_sub(right.chars().count() as u16);
-        buffer.set_stringn(at, below, &right, usize::from(inside.width), theme.muted);
-        let colour = |style: Style| style.fg.unwrap_or(ratatui::style::Color::Reset);
-        let marker = if self.symbols.unicode { Dots::Braille } else { Dots::Dot };
-        Canvas::default()
-            .marker(marker)
-            .x_bounds(x)
-            .y_bounds(y)
-            .paint(|canvas| {
-                canvas.draw(&Points { coords: &rest, color: colour(theme.muted) });
-                canvas.draw(&Points { coords: &front, color: colour(theme.accent) });
-                canvas.draw(&Points { coords: &selected, color: colour(theme.strong) });
-            })
-            .render(inside, buffer);
+        Rect::new(area.x + 1, area.y + 1, area.width - 2, area.height - 2)
     }
 
     fn footer(&self, area: Rect, buffer: &mut Buffer) {
         let mut spans = Vec::new();
-        let arrows = if self.symbols.unicode { "↑↓" } else { "j k" };
-        for (key, what) in [("q", "quit"), (arrows, "select"), ("Enter", "open the runs")] {
+        let (arrows, sides) = if self.symbols.unicode { ("↑↓", "←→") } else { ("j k", "h l") };
+        let mut keys = vec![("q", "quit"), (arrows, "select"), ("Enter", "open its runs")];
+        if self.state.environments.len() > 1 {
+            keys.push((sides, "environment"));
+        }
+        for (key, what) in keys {
             spans.push(Span::styled(format!(" {key} "), self.theme.accent));
             spans.push(Span::styled(format!("{what} "), self.theme.muted));
         }
-        spans.push(Span::styled("  * Pareto front", self.theme.muted));
+        if self.trials().iter().any(|trial| trial.pareto) {
+            spans.push(Span::styled("  * Pareto front of score and time", self.theme.muted));
+        }
         buffer.set_line(area.x, area.y, &Line::from(spans), area.width);
     }
 }
@@ -367,8 +324,6 @@ fn is(key: &KeyEvent, letter: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use operant_metrics::SweepTrial;
-
     use super::*;
     use crate::headless::fixture::screen;
 
@@ -384,8 +339,20 @@ mod tests {
         let trial = |number: usize| SweepTrial {
             number,
             env: "cartpole".to_owned(),
-            values: format!("learning_rate={:.4} gamma=0.99", 1e-4 * (number + 1) as f64),
+            settings: vec![
+                ("learning_rate".to_owned(), format!("{:.4}", 1e-4 * (number + 1) as f64)),
+                ("gamma".to_owned(), "0.99".to_owned()),
+            ],
+            objective: 500.0 - 17.0 * number as f64,
             score: 500.0 - 17.0 * number as f64,
+            interval: Some([490.0 - 20.0 * number as f64, 506.0 - 15.0 * number as f64]),
+            curve: (1..=20)
+                .map(|k| {
+                    let (at, share) = (10_000.0 * f64::from(k), f64::from(k) / 20.0);
+                    let mean = (500.0 - 17.0 * number as f64) * share.powf(1.0 + 0.3 * number as f64);
+                    (at, [0.9 * mean, mean, (1.1 * mean).min(500.0)])
+                })
+                .collect(),
             done: 4 - number % 2,
             seeds: 4,
             failed: number % 3 / 2,
@@ -402,8 +369,15 @@ mod tests {
             planned: 48,
             failed: 4,
             seconds: 83.0,
-            live: true,
+            health: Health::Reported(RunState::Running),
+            method: "random".to_owned(),
+            objective: "eval_return".to_owned(),
+            seeds: 4,
+            trials_done: 7,
+            trials_planned: 12,
+            left: Some(50.0),
             trials: (0..trials).map(trial).collect(),
+            ..SweepState::default()
         }
     }
 
@@ -439,7 +413,32 @@ mod tests {
             "{text}"
         );
         window.press(KeyEvent::from(KeyCode::Home));
-        assert!(drawn(&mut window, 100, 16).contains("learning_rate=0.0001 "));
+        assert!(drawn(&mut window, 100, 16).contains(" 0.0001 "));
+    }
+
+    #[test]
+    fn each_environment_has_its_ranking() {
+        let mut source = Fixed(state(6));
+        source.0.environments.push("acrobot".to_owned());
+        for trial in source.0.trials.iter_mut().skip(3) {
+            trial.env = "acrobot".to_owned();
+        }
+        let mut window = window(&mut source);
+        let text = drawn(&mut window, 80, 24);
+        assert!(text.contains("cartpole: 3 trials") && !text.contains("0.0004"), "{text}");
+        window.press(KeyEvent::from(KeyCode::Down));
+        window.press(KeyEvent::from(KeyCode::Tab));
+        let text = drawn(&mut window, 80, 24);
+        let first = text.lines().find(|line| line.contains(window.symbols.pointer)).expect("a row");
+        assert!(text.contains("acrobot: 3 trials") && first.contains("0.0004"), "{text}");
+        window.press(KeyEvent::from(KeyCode::Right));
+        assert!(drawn(&mut window, 80, 24).contains("cartpole: 3 trials"));
+    }
+
+    #[test]
+    fn wide_screens_have_both_plots() {
+        let mut source = Fixed(state(12));
+        insta::assert_snapshot!(drawn(&mut window(&mut source), 120, 40));
     }
 
     #[test]

@@ -20,6 +20,9 @@ use crate::config::check_run_name;
 use crate::error::{Error, Result, did_you_mean};
 use crate::path_text;
 
+/// The table of a sweep; a directory with one is a sweep's.
+pub const SWEEP_FILE: &str = "sweep.db";
+
 /// The file that carries the run's lock.
 const LOG: &str = "operant.log";
 
@@ -71,6 +74,12 @@ impl RunDir {
                 Ok(()) => return RunDir::hold(own, path),
                 Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
                     return Err(unwritable(&path, &error));
+                }
+                Err(_) if name.is_some() && is_sweep(&path) => {
+                    let word = path_text::quoted(&path.to_string_lossy());
+                    return Err(Error::usage(format!("a sweep named {own} exists already"))
+                        .at(path.display().to_string())
+                        .remedy(format!("choose another --name, or continue it: `operant resume {word}`")));
                 }
                 Err(_) if name.is_some() => {
                     return Err(Error::usage(format!("a run named {own} exists already"))
@@ -279,6 +288,26 @@ pub fn is_run(path: &Path) -> bool {
     path.join("config.toml").is_file() || path.join("checkpoints").is_dir()
 }
 
+/// Whether a directory is that of a sweep.
+pub fn is_sweep(path: &Path) -> bool {
+    path.join(SWEEP_FILE).is_file()
+}
+
+/// The directories of the sweeps under `parent`, by name.
+pub fn sweeps(parent: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
+    let shown = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
+    let mut dirs: Vec<PathBuf> = shown.map(|entry| entry.path()).filter(|path| is_sweep(path)).collect();
+    dirs.sort();
+    dirs
+}
+
+/// The directory of a sweep, given by name under `parent` or by path, if there is one.
+pub fn locate_sweep(parent: &Path, name: &str) -> Option<PathBuf> {
+    let ways = [parent.join(name), PathBuf::from(name)];
+    ways.into_iter().find(|path| !name.is_empty() && is_sweep(path))
+}
+
 /// The names of the runs under `parent`, sorted. No name of a run begins with a dot; that of a removal that was killed does.
 pub(crate) fn names(parent: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
@@ -303,17 +332,8 @@ pub fn find(parent: &Path, run: &str) -> Result<PathBuf> {
     if let Some(path) = locate(parent, run) {
         return Ok(path);
     }
-    if let Some(sweep) =
-        [parent.join(run), PathBuf::from(run)].into_iter().find(|path| path.join("trials").is_dir())
-    {
-        let first =
-            names(&sweep.join("trials")).into_iter().next().unwrap_or_else(|| "0000-seed1".to_owned());
-        return Err(Error::usage(format!("{run} is a sweep, not a run"))
-            .at(sweep.display().to_string())
-            .remedy(format!(
-                "name one of its runs, such as {}",
-                sweep.join("trials").join(first).display()
-            )));
+    if let Some(sweep) = locate_sweep(parent, run) {
+        return Err(not_a_run(run, &sweep));
     }
     let names = names(parent);
     let hint = did_you_mean(run, names.iter().map(String::as_str));
@@ -329,6 +349,19 @@ pub fn find(parent: &Path, run: &str) -> Result<PathBuf> {
     Err(Error::usage(format!("there is no run \"{run}\"{hint}"))
         .at(parent.display().to_string())
         .remedy(remedy))
+}
+
+/// The error for a sweep in place of a run.
+pub(crate) fn not_a_run(name: &str, sweep: &Path) -> Error {
+    let error = Error::usage(format!("{name} is a sweep, not a run")).at(sweep.display().to_string());
+    let trials = sweep.join("trials");
+    match names(&trials).first() {
+        Some(first) => {
+            let run = path_text::quoted(&trials.join(first).to_string_lossy());
+            error.remedy(format!("name one of its runs, such as {run}"))
+        }
+        None => error.remedy("none of its runs has begun; name one of them later"),
+    }
 }
 
 /// Copies a run up to its latest checkpoint, for a run that continues from there. The copy appears at once.

@@ -26,6 +26,9 @@ pub struct Signals {
     stop: Arc<AtomicUsize>,
     checkpoint: Arc<AtomicBool>,
     pause: Arc<AtomicBool>,
+    /// Whether all runs of these signals pause, and how many do.
+    hold: Arc<AtomicBool>,
+    held: Arc<AtomicUsize>,
     /// Whether the next SIGTERM or SIGINT ends the process at once.
     armed: Arc<AtomicBool>,
     /// Whether SIGHUP does: only before training, since a terminal that is closed sends it twice.
@@ -122,8 +125,32 @@ impl Signals {
         self.pause.store(true, Ordering::Relaxed);
     }
 
+    /// Pauses every run that has these signals between two updates, or lets all of them continue. Unlike [`Signals::pause`] it sets a
+    /// state, so that runs that begin meanwhile pause too.
+    pub fn hold(&self, hold: bool) {
+        self.hold.store(hold, Ordering::Relaxed);
+    }
+
+    /// Whether [`Signals::hold`] pauses runs.
+    pub fn is_holding(&self) -> bool {
+        self.hold.load(Ordering::Relaxed)
+    }
+
+    /// How many runs are paused by [`Signals::hold`].
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Counts a run that [`Signals::hold`] pauses, or no longer does.
+    pub(crate) fn set_held(&self, is_held: bool) {
+        match is_held {
+            true => self.held.fetch_add(1, Ordering::Relaxed),
+            false => self.held.fetch_sub(1, Ordering::Relaxed),
+        };
+    }
+
     /// Whether a pause or its end was requested since the last call.
-    pub(crate) fn take_pause(&self) -> bool {
+    pub fn take_pause(&self) -> bool {
         self.pause.swap(false, Ordering::Relaxed)
     }
 

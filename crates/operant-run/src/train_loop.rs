@@ -158,7 +158,7 @@ impl Training<'_> {
                 self.release();
                 return self.stop(signal);
             }
-            if self.signals.take_pause() {
+            if self.signals.take_pause() || self.signals.is_holding() {
                 self.pause()?;
                 continue;
             }
@@ -261,14 +261,22 @@ impl Training<'_> {
         Ok(())
     }
 
-    /// Pauses training until the next SIGUSR2 or a stop. Checkpoints can be requested meanwhile.
+    /// Pauses training until the next SIGUSR2 or a stop, or for as long as a sweep is paused. Checkpoints can be requested meanwhile.
     fn pause(&mut self) -> Result<()> {
         self.drain()?;
         self.release();
         self.publisher.state(RunState::Paused, "");
         self.note("SIGUSR2: paused; send SIGUSR2 again to continue");
         let begun = Instant::now();
-        while self.signals.stopped_by().is_none() && !self.signals.take_pause() {
+        let is_held = self.signals.is_holding();
+        if is_held {
+            self.signals.set_held(true);
+        }
+        let continues = |signals: &Signals| match is_held {
+            true => !signals.is_holding(),
+            false => signals.take_pause(),
+        };
+        while self.signals.stopped_by().is_none() && !continues(self.signals) {
             if self.signals.take_checkpoint() {
                 self.publisher.event(Level::Info, "SIGUSR1 received: saving a checkpoint");
                 self.try_to_save(None);
@@ -277,6 +285,9 @@ impl Training<'_> {
             self.publisher.recreate_ring_while_paused();
             self.progress.poll();
             std::thread::park_timeout(PAUSE_POLL);
+        }
+        if is_held {
+            self.signals.set_held(false);
         }
         self.clocks.mark = Instant::now();
         self.clocks.paused += begun.elapsed();

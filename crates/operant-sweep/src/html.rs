@@ -1,4 +1,4 @@
-//! A report as one self-contained HTML page.
+//! A report as one self-contained HTML page, for screens from phones up.
 
 use std::fmt::Write as _;
 
@@ -7,45 +7,98 @@ use crate::report::{CURVES, EnvReport, Report, SeedGroup};
 use crate::stats::Estimate;
 
 const STYLE: &str = "
-body { font: 15px/1.5 system-ui, sans-serif; color: #1c1c1c; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.6rem; margin: 0 } h2 { font-size: 1.25rem; margin: 2.2rem 0 .4rem } h3 { font-size: 1rem; margin: 1.6rem 0 .3rem }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { text-align: right; padding: .2rem .7rem; border-bottom: 1px solid #ddd; white-space: nowrap }
-th { font-weight: 600; border-bottom: 2px solid #999 } td:first-child, th:first-child, td.text, th.text { text-align: left }
-.note, figcaption { color: #555; font-size: .9rem } figure { margin: 1.2rem 0 } svg { max-width: 100%; height: auto }
-.scroll { overflow-x: auto } pre { background: #f5f5f5; padding: .8rem; overflow-x: auto } .error { color: #b00020 }
+:root { color-scheme: light; --ink: #1d2126; --soft: #5b636d; --line: #e3e6ea; --accent: #0072b2 }
+* { box-sizing: border-box }
+body { font: 16px/1.55 system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif; color: var(--ink); background: #f6f7f9; margin: 0 }
+main { max-width: 66rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem }
+h1 { font-size: 1.9rem; line-height: 1.2; letter-spacing: -.01em; margin: 0 0 1rem; overflow-wrap: anywhere }
+h2 { font-size: 1.35rem; margin: 3rem 0 .75rem } h3 { font-size: 1.05rem; margin: 0 0 .5rem }
+section.card { background: #fff; border: 1px solid var(--line); border-radius: 10px; padding: 1.25rem; margin: 1rem 0 }
+.verdict { font-size: 1.2rem; line-height: 1.45; border-left: 4px solid var(--accent); padding: .1rem 0 .1rem 1rem; margin: 0 0 1.5rem;
+  overflow-wrap: anywhere }
+.verdict p { margin: 0 0 .5rem } .verdict p:last-child { margin: 0 }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.25rem; margin: 0; font-size: .92rem }
+dt { color: var(--soft) } dd { margin: 0; overflow-wrap: anywhere }
+code, pre { font: .88em/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monospace }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .5rem 0 0 }
+table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums }
+th, td { text-align: right; padding: .4rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; white-space: nowrap }
+th { font-weight: 600; color: var(--soft); font-size: .82rem } tr:last-child td { border-bottom: 0 }
+td:first-child, th:first-child { text-align: left; white-space: normal; padding-left: 0; min-width: 12rem }
+td:first-child span { display: inline-block }
+tr.best td:first-child { font-weight: 600 }
+.bar { width: 22% } .bar svg { display: block; width: 100%; height: 1.5em; min-width: 4rem }
+.note { color: var(--soft); font-size: .86rem; margin: .75rem 0 0 } .scroll { overflow-x: auto }
+.chart svg { display: block; width: 100%; height: auto } .chart svg text { font-family: inherit }
+.narrow { display: none } .legend { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; margin: .25rem 0 0; padding: 0; list-style: none;
+  font-size: .88rem }
+.legend i { display: inline-block; width: 1.3rem; height: .25rem; border-radius: 2px; vertical-align: middle; margin-right: .5rem }
+.error { color: #b00020 } summary { cursor: pointer; color: var(--accent) }
+@media (max-width: 40rem) {
+  main { padding: 1.25rem .75rem 3rem } h1 { font-size: 1.5rem } .verdict { font-size: 1.08rem }
+  section.card { padding: .9rem .75rem; border-radius: 8px } .minor { display: none } th, td { padding: .4rem .3rem }
+  td:first-child, th:first-child { min-width: 6rem }
+  .wide { display: none } .narrow { display: block } dl { grid-template-columns: 1fr; gap: 0 } dd { margin: 0 0 .4rem }
+}
+@media print { body { background: #fff } section.card { break-inside: avoid } }
 ";
 
 /// The page of a report.
 pub fn page(report: &Report) -> String {
     let mut html = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head><body>\n<h1>{title}</h1>\n",
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\">\n<title>{title}</title><style>{STYLE}</style></head>\n<body><main>\n<h1>{title}</h1>\n",
         title = escaped(&report.title)
     );
-    let _ = writeln!(html, "<p class=\"note\">{}</p>", escaped(&report.summary()));
+    let verdicts: String =
+        report.environments.iter().map(|part| format!("<p>{}</p>", escaped(&part.verdict))).collect();
+    let _ = writeln!(html, "<div class=\"verdict\">{verdicts}</div>");
+    facts(&mut html, report);
     for part in &report.environments {
         environment(&mut html, part);
     }
-    html + "</body></html>\n"
+    html + "</main></body></html>\n"
+}
+
+/// When, how and where.
+fn facts(html: &mut String, report: &Report) {
+    let date = report.date.get(..19).unwrap_or_default().replace('T', " ");
+    let command = report.command.as_deref().map(|command| format!("<code>{}</code>", escaped(command)));
+    let rows = [
+        ("Date", if date.is_empty() { String::new() } else { format!("{date} UTC") }),
+        ("Command", command.unwrap_or_default()),
+        ("Runs", escaped(&report.extent())),
+        ("Machine", escaped(&report.machine)),
+        ("Version", format!("operant {}", escaped(&report.version))),
+    ];
+    html.push_str("<section class=\"card\"><dl>");
+    for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
+        let _ = write!(html, "<dt>{name}</dt><dd>{value}</dd>");
+    }
+    html.push_str("</dl></section>\n");
 }
 
 fn environment(html: &mut String, part: &EnvReport) {
     let _ = writeln!(html, "<h2>{}</h2>", escaped(&part.env));
     table(html, part);
-    for plot in Plot::ALL {
-        if let Some(svg) = plot.svg(part) {
-            let _ = writeln!(html, "<figure><figcaption>{}</figcaption>{svg}</figure>", plot.title());
-        }
+    for plot in [Plot::Steps, Plot::Seconds, Plot::Pareto] {
+        figure(html, plot, part);
     }
     if !part.importance.is_empty() {
-        html.push_str(
-            "<h3>Importance of settings</h3>\n<p class=\"note\">The share of the variance of the runs' objectives that a setting \
-             explains by itself.</p>\n<table>\n",
-        );
+        html.push_str("<section class=\"card\"><h3>Importance of settings</h3>\n<table>\n");
         for (key, share) in &part.importance {
-            let _ = writeln!(html, "<tr><td>{}</td><td>{}</td></tr>", escaped(key), percent(*share));
+            let width = if share.is_finite() { share * 100.0 } else { 0.0 };
+            let _ = writeln!(
+                html,
+                "<tr><td>{}</td><td class=\"bar\"><svg viewBox=\"0 0 100 20\" preserveAspectRatio=\"none\"><rect y=\"5\" \
+                 width=\"{width:.1}\" height=\"10\" fill=\"#0072b2\"/></svg></td><td>{}</td></tr>",
+                escaped(key),
+                percent(*share)
+            );
         }
-        html.push_str("</table>\n");
+        html.push_str(
+            "</table><p class=\"note\">The share of the variance of the runs' objectives that a setting explains by itself.</p></section>\n",
+        );
     }
     if part.improvement.iter().flatten().any(Option::is_some) {
         improvement(html, part);
@@ -54,8 +107,30 @@ fn environment(html: &mut String, part: &EnvReport) {
     let common = escaped(&common.collect::<String>());
     let _ = writeln!(
         html,
-        "<h3>Configuration</h3>\n<details><summary>Settings that all runs share</summary><pre>{common}</pre></details>"
+        "<section class=\"card\"><details><summary>Settings that all runs share</summary><pre>{common}</pre></details></section>"
     );
+    failures(html, part);
+}
+
+fn figure(html: &mut String, plot: Plot, part: &EnvReport) {
+    let Some([wide, narrow]) = plot.figure(part) else { return };
+    let title = plot.title();
+    let _ = write!(
+        html,
+        "<section class=\"card\"><h3>{title}</h3><div class=\"chart\"><div class=\"wide\">{wide}</div><div class=\"narrow\">{narrow}</div></div>"
+    );
+    let names = plot.legend(part);
+    if !names.is_empty() {
+        html.push_str("<ul class=\"legend\">");
+        for ((r, g, b), name) in names {
+            let _ = write!(html, "<li><i style=\"background:rgb({r},{g},{b})\"></i>{}</li>", escaped(&name));
+        }
+        html.push_str("</ul>");
+    }
+    html.push_str("</section>\n");
+}
+
+fn failures(html: &mut String, part: &EnvReport) {
     let failed: Vec<(&SeedGroup, &str, u64)> = part
         .groups
         .iter()
@@ -63,37 +138,44 @@ fn environment(html: &mut String, part: &EnvReport) {
             group.runs.iter().filter_map(move |run| Some((group, run.error.as_deref()?, run.seed)))
         })
         .collect();
-    if !failed.is_empty() {
-        html.push_str("<h3>Failed runs</h3>\n<ul>\n");
-        for (group, error, seed) in failed {
-            let _ = writeln!(
-                html,
-                "<li class=\"error\">{}, seed {seed}: {}</li>",
-                escaped(&group.name),
-                escaped(error)
-            );
-        }
-        html.push_str("</ul>\n");
+    if failed.is_empty() {
+        return;
     }
+    html.push_str("<section class=\"card\"><h3>Failed runs</h3>\n<ul>\n");
+    for (group, error, seed) in failed {
+        let _ = writeln!(
+            html,
+            "<li class=\"error\">{}, seed {seed}: {}</li>",
+            escaped(&group.name),
+            escaped(error)
+        );
+    }
+    html.push_str("</ul></section>\n");
 }
 
+/// Headers of the table, and whether phones show them.
+const COLUMNS: [(&str, bool); 8] = [
+    ("score", true),
+    ("95% interval", false),
+    ("seeds", false),
+    ("failed", false),
+    ("solved", false),
+    ("solved at step", false),
+    ("solved at", false),
+    ("train time", true),
+];
+
 fn table(html: &mut String, part: &EnvReport) {
-    html.push_str("<div class=\"scroll\"><table>\n<tr><th>configuration</th>");
-    for column in [
-        "score",
-        "95% interval",
-        "mean",
-        "seeds",
-        "failed",
-        "solved",
-        "solved at step",
-        "solved at (s)",
-        "train time (s)",
-    ] {
-        let _ = write!(html, "<th>{column}</th>");
+    html.push_str("<section class=\"card\"><h3>Configurations</h3><table>\n<tr><th>configuration</th><th class=\"bar\"></th>");
+    let class = |shown: bool| if shown { "" } else { " class=\"minor\"" };
+    for (column, shown) in COLUMNS {
+        let _ = write!(html, "<th{}>{column}</th>", class(shown));
     }
     html.push_str("</tr>\n");
-    for group in &part.groups {
+    let scores: Vec<Estimate> = part.groups.iter().filter_map(|group| group.score).collect();
+    let low = scores.iter().map(|score| score.low).fold(f64::INFINITY, f64::min);
+    let high = scores.iter().map(|score| score.high).fold(f64::NEG_INFINITY, f64::max);
+    for (place, group) in part.groups.iter().enumerate() {
         let (score, interval) = match group.score {
             Some(Estimate { value, low, high }) if group.scores().len() > 1 => {
                 (number(value), format!("{} to {}", number(low), number(high)))
@@ -104,49 +186,84 @@ fn table(html: &mut String, part: &EnvReport) {
         let cells = [
             score,
             interval,
-            number(group.mean),
             group.runs.len().to_string(),
             group.failed().to_string(),
             group.solved.to_string(),
             group.solved_at_step.map_or_else(String::new, operant_run::progress::short),
-            group.solved_at_s.map_or_else(String::new, |s| format!("{s:.2}")),
-            if group.train_s.is_finite() { format!("{:.2}", group.train_s) } else { String::new() },
+            group.solved_at_s.map_or_else(String::new, seconds),
+            if group.train_s.is_finite() { seconds(group.train_s) } else { String::new() },
         ];
-        let cells: String = cells.iter().map(|cell| format!("<td>{cell}</td>")).collect();
-        let mark = if group.pareto { " *" } else { "" };
-        let _ = writeln!(html, "<tr><td>{}{mark}</td>{cells}</tr>", escaped(&group.name));
+        let cells: String = cells
+            .iter()
+            .zip(COLUMNS)
+            .map(|(cell, (_, shown))| format!("<td{}>{cell}</td>", class(shown)))
+            .collect();
+        let mark = if group.pareto && part.groups.len() > 1 { " *" } else { "" };
+        let row = if place == 0 { " class=\"best\"" } else { "" };
+        let bar = group.score.map_or_else(String::new, |score| bar(score, low, high));
+        let _ = writeln!(
+            html,
+            "<tr{row}><td>{}{mark}</td><td class=\"bar\">{bar}</td>{cells}</tr>",
+            breakable(&group.name)
+        );
     }
     html.push_str(
-        "</table></div>\n<p class=\"note\">Score: interquartile mean of the runs' last greedy evaluations (the plain mean of up to \
+        "</table>\n<p class=\"note\">Score: interquartile mean of the runs' last greedy evaluations (the plain mean of up to \
          three), with a 95% percentile bootstrap interval over seeds (20,000 resamples). Times and steps are medians. * Pareto front: no \
-         other configuration is at least as good in both score and training time.</p>\n",
+         other configuration is at least as good in both score and training time.</p></section>\n",
     );
+}
+
+/// A score with its interval, between the lowest and the highest end of all intervals.
+fn bar(score: Estimate, low: f64, high: f64) -> String {
+    let width = if high > low { high - low } else { 1.0 };
+    let at = |x: f64| 2.0 + 96.0 * (x - low) / width;
+    format!(
+        "<svg viewBox=\"0 0 100 20\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\"><line x1=\"0\" x2=\"100\" y1=\"10\" \
+         y2=\"10\" stroke=\"#e3e6ea\" vector-effect=\"non-scaling-stroke\"/><line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"10\" y2=\"10\" \
+         stroke=\"#0072b2\" stroke-width=\"4\" vector-effect=\"non-scaling-stroke\"/><line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"3\" y2=\"17\" \
+         stroke=\"#0072b2\" stroke-width=\"3\" vector-effect=\"non-scaling-stroke\"/></svg>",
+        number(score.value),
+        at(score.low),
+        at(score.high),
+        at(score.value),
+        at(score.value)
+    )
 }
 
 fn improvement(html: &mut String, part: &EnvReport) {
     let _ = writeln!(
         html,
-        "<h3>Probability of improvement</h3>\n<p class=\"note\">Probability that a run of the row's configuration scores higher than a run \
-         of the column's, with its 95% interval. Columns are numbered by rank; at most the best {CURVES} are shown.</p>\n<div class=\"scroll\"><table>"
+        "<section class=\"card\"><h3>Probability of improvement</h3>\n<div class=\"scroll\"><table>"
     );
     let labels: Vec<String> =
-        part.groups.iter().take(part.improvement.len()).map(|group| escaped(&group.name)).collect();
+        part.groups.iter().take(part.improvement.len()).map(|group| breakable(&group.name)).collect();
     let head: String = (2..=labels.len()).map(|place| format!("<th>{place}</th>")).collect();
     let _ = writeln!(html, "<tr><th></th>{head}</tr>");
     for (place, (row, label)) in part.improvement.iter().zip(&labels).take(labels.len() - 1).enumerate() {
         let cell = |cell: &Option<Estimate>| {
             cell.map_or_else(String::new, |e| {
                 let interval = format!("{:.2} to {:.2}", e.low, e.high);
-                format!(
-                    "<span title=\"{interval}\">{:.2}</span><br><span class=\"note\">{interval}</span>",
-                    e.value
-                )
+                format!("{:.2}<br><span class=\"note\">{interval}</span>", e.value)
             })
         };
         let cells: String = row[1..].iter().map(|of| format!("<td>{}</td>", cell(of))).collect();
         let _ = writeln!(html, "<tr><td>{}. {label}</td>{cells}</tr>", place + 1);
     }
-    html.push_str("</table></div>\n");
+    let _ = writeln!(
+        html,
+        "</table></div><p class=\"note\">Probability that a run of the row's configuration scores higher than a run of the column's, with \
+         its 95% interval. Columns are numbered by rank; at most the best {CURVES} are shown.</p></section>"
+    );
+}
+
+/// A time in the unit that leaves few digits.
+fn seconds(s: f64) -> String {
+    match s {
+        ..100.0 => format!("{s:.2} s"),
+        ..6000.0 => format!("{:.1} min", s / 60.0),
+        _ => format!("{:.1} h", s / 3600.0),
+    }
 }
 
 /// A share in percent.
@@ -162,6 +279,12 @@ pub fn number(x: f64) -> String {
         10.0.. => format!("{x:.1}"),
         _ => format!("{x:.3}"),
     }
+}
+
+/// A label that wraps between settings, and within one only where there is no room for it.
+fn breakable(label: &str) -> String {
+    let each = label.split(' ').map(|part| format!("<span>{}</span>", escaped(part).replace('=', "=<wbr>")));
+    each.collect::<Vec<_>>().join(" ")
 }
 
 fn escaped(text: &str) -> String {

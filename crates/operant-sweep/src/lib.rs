@@ -4,9 +4,11 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs)] // an internal crate: documented only where the name is not enough
 
+pub mod forecast;
 mod gaussian;
 pub mod html;
 mod overview;
+pub mod plan;
 pub mod plot;
 mod random;
 pub mod report;
@@ -19,7 +21,9 @@ pub mod sweep;
 pub mod table;
 pub mod task;
 
-pub use overview::overview;
+pub use forecast::Forecast;
+pub use overview::{Overview, overview};
+pub use plan::Plan;
 pub use report::Report;
 pub use rows::{Row, rows};
 pub use spec::{Given, Spec};

@@ -9,6 +9,7 @@ use operant_run::{Error, Result, RunResult};
 use serde::Serialize;
 use toml::Table as Toml;
 
+use crate::html::number;
 use crate::search::{Trial, plain};
 use crate::spec::{Method, Objective, Spec};
 use crate::stats::{self, Estimate};
@@ -46,6 +47,10 @@ pub struct Report {
     pub machine: String,
     /// Version of operant that began the sweep; for runs the one that made the report.
     pub version: String,
+    /// When the sweep began, UTC; for runs when the report was made.
+    pub date: String,
+    /// The command that began the sweep; null if it is unknown.
+    pub command: Option<String>,
 }
 
 /// The part of an environment.
@@ -60,6 +65,8 @@ pub struct EnvReport {
     /// The probability that a run of the better configuration scores higher: `improvement[i][j]` for `i < j` of the first few. None where
     /// one of them has fewer than two scores.
     pub improvement: Vec<Vec<Option<Estimate>>>,
+    /// What the runs show, in a sentence or two.
+    pub verdict: String,
     /// The share of the variance of objectives that each varied setting explains by itself; null if there are too few runs.
     pub importance: Vec<(String, f64)>,
 }
@@ -144,11 +151,6 @@ impl Run {
     }
 }
 
-/// Whether a directory belongs to a sweep.
-pub fn is_sweep(dir: &Path) -> bool {
-    dir.join(crate::table::FILE).is_file()
-}
-
 impl Report {
     /// The report of a sweep, finished or not.
     pub fn of_sweep(dir: &Path) -> Result<Self> {
@@ -207,6 +209,8 @@ impl Report {
         }
         let mut report = Self::new(operant_run::dir::name_of(dir), parts);
         (report.machine, report.version) = (table.fact("machine")?, table.fact("version")?);
+        report.date = table.fact(table::CREATED)?;
+        report.command = Some(table.fact(table::COMMAND)?).filter(|command| !command.is_empty());
         report.wall_s = Some(table.wall_s()?);
         report.planned = spec.planned().max(results.len());
         report.results = results.len();
@@ -269,6 +273,8 @@ impl Report {
             failed: runs().filter(|run| run.error.is_some()).count(),
             machine: this_machine(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            date: operant_run::dir::utc(std::time::SystemTime::now()),
+            command: None,
             planned: runs().count(),
             results: runs().count(),
             title,
@@ -289,8 +295,13 @@ pub(crate) fn this_machine() -> String {
 }
 
 impl Report {
-    /// How many runs there are and what they took, in one line.
+    /// How many runs there are, what they took, and where, in one line.
     pub fn summary(&self) -> String {
+        format!("{}; {}; operant {}", self.extent(), self.machine, self.version)
+    }
+
+    /// How many runs there are and what they took.
+    pub fn extent(&self) -> String {
         let runs = match (self.runs, self.results < self.planned) {
             (0, _) => format!("no run has finished yet (0 of {})", self.planned),
             (_, true) => format!("{} of {} runs finished", self.results, self.planned),
@@ -299,7 +310,7 @@ impl Report {
         let failed =
             if self.failed > 0 { format!("; {} failed", counted(self.failed, "run")) } else { String::new() };
         let wall = self.wall_s.map_or_else(String::new, |wall_s| format!("; {wall_s:.1} s wall time"));
-        format!("{runs}{failed}{wall}; {}; operant {}", self.machine, self.version)
+        format!("{runs}{failed}{wall}")
     }
 
     /// Whether there are runs and all of them failed.
@@ -336,7 +347,7 @@ fn flat(config: &Toml) -> BTreeMap<String, String> {
 }
 
 /// Settings as a JSON object.
-fn object<S: serde::Serializer>(
+pub(crate) fn object<S: serde::Serializer>(
     settings: &[(String, String)],
     to: S,
 ) -> std::result::Result<S::Ok, S::Error> {
@@ -373,20 +384,60 @@ impl EnvReport {
         };
         let places = 0..compared.len();
         let improvement = places.clone().map(|i| places.clone().map(|j| pair(i, j)).collect()).collect();
-        Self { env, common, groups, improvement, importance: Vec::new() }
+        let verdict = String::new();
+        let mut part = Self { env, common, groups, improvement, verdict, importance: Vec::new() };
+        part.verdict = part.verdict(by_objective);
+        part
+    }
+
+    /// What the runs show: the best configuration, and whether its lead over the second is decided.
+    fn verdict(&self, by_objective: bool) -> String {
+        let Some(best) = self.groups.first().filter(|group| !group.scores().is_empty()) else {
+            return match self.groups.is_empty() {
+                true => format!("No run of {} has ended yet.", self.env),
+                false => format!("Every run of {} failed.", self.env),
+            };
+        };
+        let (count, seeds) = (self.groups.len(), best.scores().len());
+        let score = best.score.map_or_else(String::new, |score| {
+            let value = number(score.value);
+            match seeds {
+                1 => value,
+                _ => format!("{value} (95% interval {} to {})", number(score.low), number(score.high)),
+            }
+        });
+        let over = format!("over {}", counted(seeds, "seed"));
+        if count == 1 {
+            return format!("{} scores {score} on {} {over}.", best.name, self.env);
+        }
+        let by = if by_objective { "comes first by the search's objective" } else { "scores best" };
+        let first =
+            format!("{} {by} of {count} configurations on {}: {score} {over}.", best.name, self.env);
+        let second = &self.groups[1].name;
+        let lead = match self.improvement.first().and_then(|row| row.get(1)).copied().flatten() {
+            _ if by_objective => return first,
+            None => "One seed decides nothing: more seeds show whether the lead is chance.".to_owned(),
+            Some(Estimate { value, low, high }) => {
+                let chance = format!("with a probability of {value:.2} ({low:.2} to {high:.2})");
+                let lead = format!("A run of it scores higher than one of the second, {second}, {chance}");
+                match low > 0.5 {
+                    true => format!("{lead}: the interval is above 0.5, so its lead is decided."),
+                    false => format!("{lead}: the interval includes 0.5, so its lead is not decided."),
+                }
+            }
+        };
+        format!("{first} {lead}")
     }
 
     /// Draws the curves of the first few.
     fn draw(&mut self) {
-        let first = self.groups.len().min(CURVES);
-        let ends =
-            self.groups[..first].iter().flat_map(|group| &group.runs).filter_map(|run| run.curve.last());
-        let (steps, seconds) = ends.fold((0.0, 0.0), |(steps, seconds), end| {
-            (f64::max(steps, end.env_steps as f64), f64::max(seconds, end.train_s))
-        });
-        for group in &mut self.groups[..first] {
-            group.by_steps = group.band(steps, |point| point.env_steps as f64);
-            group.by_seconds = group.band(seconds, |point| point.train_s);
+        for group in self.groups.iter_mut().take(CURVES) {
+            let curves: Vec<&Vec<CurvePoint>> =
+                group.runs.iter().map(|run| &run.curve).filter(|curve| !curve.is_empty()).collect();
+            let resamples = stats::RESAMPLES / 10;
+            let by_steps = band(&curves, |point| point.env_steps as f64, resamples);
+            group.by_seconds = band(&curves, |point| point.train_s, resamples);
+            group.by_steps = by_steps;
         }
     }
 }
@@ -431,20 +482,26 @@ impl SeedGroup {
         self.runs.iter().filter_map(|run| run.score).collect()
     }
 
-    /// Interquartile means of the curves up to `end`, starting where every run has a point.
-    fn band(&self, end: f64, x: impl Fn(&CurvePoint) -> f64) -> Vec<(f64, Estimate)> {
-        let curves: Vec<&Vec<CurvePoint>> =
-            self.runs.iter().map(|run| &run.curve).filter(|curve| !curve.is_empty()).collect();
-        let begin = curves.iter().map(|curve| x(&curve[0])).fold(0.0, f64::max);
-        let own_end = curves.iter().filter_map(|curve| curve.last()).map(&x).fold(f64::INFINITY, f64::min);
-        let at = (1..=POINTS).map(|k| end * k as f64 / POINTS as f64);
-        at.filter(|at| *at >= begin && *at <= own_end && !curves.is_empty())
-            .map(|at| {
-                let values: Vec<f64> = curves.iter().map(|curve| interpolated(curve, at, &x)).collect();
-                (at, stats::aggregate_with(from_ref(&values), stats::RESAMPLES / 10))
-            })
-            .collect()
+}
+
+/// Interquartile means of curves at [`POINTS`] places: from where every curve has begun to where the first one ends.
+pub(crate) fn band(
+    curves: &[&Vec<CurvePoint>],
+    x: impl Fn(&CurvePoint) -> f64,
+    resamples: usize,
+) -> Vec<(f64, Estimate)> {
+    let begin = curves.iter().map(|curve| x(&curve[0])).fold(f64::NEG_INFINITY, f64::max);
+    let end = curves.iter().filter_map(|curve| curve.last()).map(&x).fold(f64::INFINITY, f64::min);
+    if curves.is_empty() || begin > end {
+        return Vec::new();
     }
+    let last = if begin < end { POINTS - 1 } else { 0 };
+    let places = (0..=last).map(|k| begin + (end - begin) * k as f64 / last.max(1) as f64);
+    let at = |at: f64| {
+        let values: Vec<f64> = curves.iter().map(|curve| interpolated(curve, at, &x)).collect();
+        (at, stats::aggregate_with(from_ref(&values), resamples))
+    };
+    places.map(at).collect()
 }
 
 /// The return at a place between the points of a curve.

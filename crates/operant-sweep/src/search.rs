@@ -124,6 +124,49 @@ impl Halving {
     }
 }
 
+/// Environment steps after which a trial gets a result, ascending; the last is the end of the run.
+pub fn rungs(search: &Search, steps: u64) -> Vec<u64> {
+    let mut rungs = match (&search.method, &search.halving) {
+        (Method::Pbt { interval }, _) => {
+            (1..steps.div_ceil(*interval)).map(|generation| generation * interval).collect()
+        }
+        (_, Some(halving)) => halving.rungs(steps),
+        _ => Vec::new(),
+    };
+    rungs.retain(|rung| *rung < steps);
+    rungs.push(steps);
+    rungs
+}
+
+/// Environment steps between a result after `until` steps and the one before it, for a run of `steps`.
+pub fn work(search: &Search, steps: u64, until: u64) -> u64 {
+    let rungs = rungs(search, steps);
+    let place = rungs.partition_point(|rung| *rung < until.min(steps));
+    rungs[place] - place.checked_sub(1).map_or(0, |before| rungs[before])
+}
+
+/// How many trials of an environment train up to each of [`rungs`].
+pub fn members(search: &Search, steps: u64) -> Vec<usize> {
+    let factor = search.halving.map_or(1, |halving| halving.factor as usize);
+    let each = |members: &mut usize, _| Some(std::mem::replace(members, members.div_ceil(factor)));
+    rungs(search, steps).into_iter().scan(search.trials, each).collect()
+}
+
+/// Environment steps of one seed of all trials of an environment.
+pub fn total(search: &Search, steps: u64) -> u64 {
+    let each = rungs(search, steps).into_iter().zip(members(search, steps));
+    each.map(|(rung, members)| work(search, steps, rung).saturating_mul(members as u64))
+        .fold(0, u64::saturating_add)
+}
+
+/// Trials of an environment that are chosen before any result is known; later ones depend on results.
+pub fn known(search: &Search, axes: &[Axis]) -> usize {
+    match search.method {
+        Method::Bayes => search.trials.min(BAYES_START.max(2 * axes.len())),
+        _ => search.trials,
+    }
+}
+
 /// A point that no trial has, if one is found soon: lists have few.
 fn fresh(trials: &[&Trial], mut draw: impl FnMut() -> Point) -> Point {
     let is_new = |point: &Point| trials.iter().all(|trial| trial.point != *point);

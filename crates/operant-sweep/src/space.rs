@@ -48,6 +48,19 @@ impl Values {
         }
     }
 
+    /// The values in a line: `0.001, 0.01`, or `0.9 to 0.99`, or `0.0001 to 0.01, log-uniform`.
+    pub fn shown(&self) -> String {
+        match self {
+            Values::List(list) => {
+                let plain: Vec<String> = list.iter().map(crate::search::plain).collect();
+                plain.join(if list.iter().any(Value::is_array) { "; " } else { ", " })
+            }
+            Values::Range { bounds: [low, high], log, .. } => {
+                format!("{low} to {high}{}", if *log { ", log-uniform" } else { "" })
+            }
+        }
+    }
+
     /// Each value of a list, or the bounds of a range and a number between them.
     pub fn examples(&self) -> Vec<Value> {
         match self {

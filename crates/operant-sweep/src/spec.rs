@@ -74,6 +74,18 @@ pub enum Method {
     },
 }
 
+impl Method {
+    /// Its name in a specification.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Grid => "grid",
+            Method::Random => "random",
+            Method::Bayes => "bayes",
+            Method::Pbt { .. } => "pbt",
+        }
+    }
+}
+
 /// What a search maximises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -84,6 +96,17 @@ pub enum Objective {
     SolvedAtStep,
     /// Little time until then.
     SolvedAtS,
+}
+
+impl Objective {
+    /// Its name in a specification.
+    pub fn name(self) -> &'static str {
+        match self {
+            Objective::EvalReturn => "eval_return",
+            Objective::SolvedAtStep => "solved_at_step",
+            Objective::SolvedAtS => "solved_at_s",
+        }
+    }
 }
 
 /// Successive halving.

@@ -9,17 +9,15 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use operant_env::{AnyEnv, Registry};
-use operant_run::config::{self, EnvFacts};
-use operant_run::dir::{RunDir, is_held};
-use operant_run::{
-    CommandLine, Error, ErrorKind, Result, RunResult, Settings, Signals, Trust, device, machine, path_text,
-    world,
-};
-use toml::Value;
+use operant_env::Registry;
+use operant_metrics::RunState;
+use operant_run::dir::{self, RunDir, is_held};
+use operant_run::runs::SweepFile;
+use operant_run::{Error, ErrorKind, Result, RunResult, Signals, Trust, device, path_text, world};
 
-use crate::search::{self, Decision, Trial, plain};
-use crate::spec::{Method, Objective, Spec};
+use crate::plan::{Environment, Plan, assignments, check_memory, share_cores};
+use crate::search::{self, Decision, Trial};
+use crate::spec::Spec;
 use crate::table::{self, Base, CurvePoint, RunRow, Table, TrialRow};
 use crate::task::{Executor, Finished, Link, Message, Segment, Task, TaskContext, run_name};
 
@@ -29,15 +27,8 @@ const POLL: Duration = Duration::from_millis(20);
 /// A second signal after this time ends the process at once; some senders, such as `timeout`, send each signal twice.
 const SECOND_SIGNAL: Duration = Duration::from_millis(200);
 
-/// Settings of all runs unless `[set]` or `--set` says otherwise; they override operant.toml and variables, which are meant for single
-/// runs.
-const DEFAULTS: [&str; 3] = ["tensorboard=false", "ring=false", "checkpoint_interval=0"];
-
 /// How often the time of a sweep is written, so that it is not lost with a kill.
 const CLOCK: Duration = Duration::from_secs(5);
-
-/// Generations of a population, at most.
-const MAX_GENERATIONS: u64 = 10_000;
 
 /// The directory of the runs within the sweep's directory.
 pub const TRIALS: &str = "trials";
@@ -57,21 +48,39 @@ pub struct Sweep {
     jobs: usize,
     threads: usize,
     executor: Arc<dyn Executor>,
+    file: SweepFile,
     /// Seconds of earlier processes.
     before: f64,
-    started: Instant,
+    /// Environment steps that were left when this process began.
+    left: u64,
+    clock: Clock,
 }
 
-/// An environment, and its runs' configuration without what varies.
-struct Environment {
-    name: String,
-    env: Arc<dyn AnyEnv>,
-    facts: EnvFacts,
-    line: CommandLine,
-    /// Environment steps of a run and of an update, and the configuration, all with the first values of what varies.
-    steps: u64,
-    batch: u64,
-    config: String,
+/// The time of a process without pauses.
+struct Clock {
+    started: Instant,
+    /// Of pauses that have ended.
+    paused: Duration,
+    since: Option<Instant>,
+}
+
+impl Clock {
+    fn new() -> Self {
+        Self { started: Instant::now(), paused: Duration::ZERO, since: None }
+    }
+
+    fn seconds(&self) -> f64 {
+        let paused = self.paused + self.since.map_or(Duration::ZERO, |since| since.elapsed());
+        self.started.elapsed().saturating_sub(paused).as_secs_f64()
+    }
+
+    fn pause(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+    }
+
+    fn resume(&mut self) {
+        self.paused += self.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+    }
 }
 
 /// How far a sweep is.
@@ -91,6 +100,10 @@ pub struct Status {
     pub env_steps: u64,
     /// Seconds of this process.
     pub seconds: f64,
+    /// Seconds that are left at this process's speed, if it has one.
+    pub left: Option<f64>,
+    /// Whether the sweep is paused.
+    pub paused: bool,
 }
 
 /// How a sweep ended.
@@ -119,95 +132,52 @@ impl Watch for Unwatched {
     fn warn(&mut self, _: &str) {}
 }
 
-impl Environment {
-    fn of(registry: &Registry, name: &str, spec: &Spec, env: Arc<dyn AnyEnv>, device: &str) -> Result<Self> {
-        let facts = EnvFacts::of(&env.spec(), registry);
-        let assignments = spec.set.iter().map(|(key, value)| assignment(key, value));
-        let set = DEFAULTS.iter().map(ToString::to_string).chain(assignments);
-        let line = CommandLine {
-            config: spec.config.clone(),
-            set: set.chain([format!("device={device}"), "csv=true".to_owned()]).collect(),
-            ..CommandLine::default()
-        };
-        let mut found =
-            Self { name: name.to_owned(), env, facts, line, steps: 0, batch: 0, config: String::new() };
-        let first = spec.points_to_check().next().unwrap_or_default();
-        let settings = found.settings(spec, &first)?;
-        (found.steps, found.batch, found.config) =
-            (settings.steps(), settings.batch(), settings.to_saved_toml());
-        found.check_search(spec, &settings)?;
-        Ok(found)
-    }
-
-    /// Refuses a search that could not compare anything.
-    fn check_search(&self, spec: &Spec, settings: &Settings) -> Result<()> {
-        let (steps, batch) = (self.steps, self.batch);
-        let wrong = |what: String, remedy: String| Err(Error::usage(what).at("[search]").remedy(remedy));
-        if spec.search.objective != Objective::EvalReturn && settings.run.solved_at.is_none() {
-            let what = format!("{} has no solved_at, which the objective needs", self.name);
-            return wrong(what, "set solved_at in [set], or use objective = \"eval_return\"".to_owned());
-        }
-        let (key, first) = match (&spec.search.method, &spec.search.halving) {
-            (Method::Pbt { interval }, _) => ("interval", *interval),
-            (_, Some(halving)) => ("first_steps", halving.first_steps),
-            _ => return Ok(()),
-        };
-        if first < batch || first >= steps {
-            let what =
-                format!("{key} = {first}, but an update has {batch} environment steps and a run {steps}");
-            return wrong(what, format!("use a number from {batch} to {}", steps.saturating_sub(1)));
-        }
-        if steps / first > MAX_GENERATIONS && key == "interval" {
-            return wrong(
-                format!("interval = {first} makes {} generations", steps / first),
-                format!("use at least {}", steps.div_ceil(MAX_GENERATIONS)),
-            );
-        }
-        Ok(())
-    }
-
-    /// The settings of a trial, checked.
-    fn settings(&self, spec: &Spec, point: &[Value]) -> Result<Settings> {
-        let set = self.line.set.iter().cloned().chain(assignments(spec, point)).collect();
-        let line = CommandLine { set, ..self.line.clone() };
-        config::requested(self.facts.clone(), &line, None)?.resolve(None)
-    }
-
-    fn base(&self) -> Base {
-        Base { env: self.name.clone(), name: self.facts.name.clone(), config: self.config.clone() }
-    }
-}
-
-fn assignment(key: &str, value: &Value) -> String {
-    format!("{key}={}", plain(value))
-}
-
-fn assignments(spec: &Spec, point: &[Value]) -> Vec<String> {
-    spec.axes.iter().zip(point).map(|(axis, value)| assignment(&axis.key, value)).collect()
-}
-
-/// The directory of a sweep, given by name under `parent` or by path, if there is one.
-pub fn locate(parent: &Path, name: &str) -> Option<PathBuf> {
-    let ways = [parent.join(name), PathBuf::from(name)];
-    ways.into_iter().find(|path| !name.is_empty() && crate::report::is_sweep(path))
-}
-
-/// As [`locate`].
+/// The directory of a sweep, given by name under `parent` or by path.
 ///
 /// # Errors
 /// Usage when there is none.
 pub fn find(parent: &Path, name: &str) -> Result<PathBuf> {
-    locate(parent, name).ok_or_else(|| {
-        let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
-        let names: Vec<String> = entries
-            .filter(|entry| crate::report::is_sweep(&entry.path()))
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .collect();
+    dir::locate_sweep(parent, name).ok_or_else(|| {
+        let names: Vec<String> = dir::sweeps(parent).iter().map(|dir| dir::name_of(dir)).collect();
         let hint = operant_run::error::did_you_mean(name, names.iter().map(String::as_str));
         Error::usage(format!("there is no sweep \"{name}\"{hint}"))
             .at(parent.display().to_string())
-            .remedy("`operant sweep ENV --seeds 10` starts one; --run-dir looks elsewhere")
+            .remedy("`operant runs` lists the sweeps; --run-dir looks elsewhere")
     })
+}
+
+/// What a sweep's table has of it besides trials and results.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct About {
+    /// When it began, UTC; empty if unknown.
+    pub created: String,
+    /// The command that began it; empty if unknown.
+    pub command: String,
+    /// Settings that vary, each with its values.
+    pub vary: Vec<(String, String)>,
+    /// Settings of all runs.
+    pub set: Vec<(String, String)>,
+}
+
+impl About {
+    /// Of the sweep in `dir`.
+    ///
+    /// # Errors
+    /// When its table cannot be read.
+    pub fn read(dir: &Path) -> Result<Self> {
+        let (table, spec) = Table::open(dir, false)?;
+        let vary = spec.axes.iter().map(|axis| (axis.key.clone(), axis.values.shown())).collect();
+        let set = spec.set.iter().map(|(key, value)| (key.clone(), search::plain(value))).collect();
+        Ok(Self { created: table.fact(table::CREATED)?, command: table.fact(table::COMMAND)?, vary, set })
+    }
+}
+
+/// The flags with which `operant sweep --resume` trains where the sweep did before: those of a Ray cluster, or nothing.
+pub fn resume_flags(dir: &Path) -> String {
+    let flags = Table::open(dir, false).and_then(|(table, _)| table.fact(table::RESUME)).unwrap_or_default();
+    // The table may be a stranger's, and the flags are shown as a command.
+    let is_harmless = |c: char| c.is_ascii_alphanumeric() || " -_./:@".contains(c);
+    if flags.starts_with("--ray ") && flags.chars().all(is_harmless) { flags } else { String::new() }
 }
 
 /// The directory of the file of an environment from outside the program.
@@ -228,16 +198,15 @@ impl Sweep {
         jobs: Option<usize>,
         executor: Arc<dyn Executor>,
     ) -> Result<Self> {
-        let find = |name: &String| {
-            let env = device::find(registry, name)?;
-            Environment::of(registry, name, &spec, env, executor.device()).map(Arc::new)
-        };
-        let environments = spec.environments.iter().map(find).collect::<Result<Vec<_>>>()?;
-        let (jobs, threads) = share_cores(&spec, jobs, &*executor);
-        for environment in &environments {
-            check_settings(environment, &spec)?;
-            check_memory(environment, &spec, jobs, threads, &*executor)?;
-        }
+        Self::begin(Plan::new(spec, registry, jobs, executor)?, parent, name)
+    }
+
+    /// A new sweep in its own directory, as planned.
+    ///
+    /// # Errors
+    /// When the directory cannot be made; nothing is left then.
+    pub fn begin(plan: Plan, parent: &Path, name: Option<&str>) -> Result<Self> {
+        let Plan { spec, environments, jobs, threads, executor } = plan;
         let bases: Vec<Base> = environments.iter().map(|environment| environment.base()).collect();
         if let Some(name) = name {
             remove_unborn(&parent.join(path_text::file_name(name)));
@@ -255,7 +224,8 @@ impl Sweep {
         let table = write().inspect_err(|_| {
             let _ = std::fs::remove_dir_all(dir.path());
         })?;
-        Ok(Self {
+        let file = SweepFile::begin(dir.path(), &spec.environments.join(", "), executor.device())?;
+        let mut sweep = Self {
             dir,
             spec,
             table,
@@ -266,9 +236,13 @@ impl Sweep {
             jobs,
             threads,
             executor,
+            file,
             before: 0.0,
-            started: Instant::now(),
-        })
+            left: 0,
+            clock: Clock::new(),
+        };
+        sweep.left = sweep.steps_left();
+        Ok(sweep)
     }
 
     /// Continues a sweep. If its environments are programs, `trust` says whether they may be started.
@@ -315,6 +289,7 @@ impl Sweep {
         let results =
             table.results()?.into_iter().map(|row| ((row.trial, row.seed, row.until), row)).collect();
         let before = table.wall_s()?;
+        let file = SweepFile::begin(dir.path(), &spec.environments.join(", "), executor.device())?;
         let mut sweep = Self {
             dir,
             spec,
@@ -326,8 +301,10 @@ impl Sweep {
             jobs,
             threads,
             executor,
+            file,
             before,
-            started: Instant::now(),
+            left: 0,
+            clock: Clock::new(),
         };
         for (trial, until) in sweep.table.decisions()? {
             if trial >= sweep.trials.len() {
@@ -336,7 +313,31 @@ impl Sweep {
             }
             sweep.enqueue(trial, until, &mut Unwatched)?;
         }
+        sweep.left = sweep.steps_left();
         Ok(sweep)
+    }
+
+    /// Notes the command that began the sweep, and the flags with which `operant sweep --resume` continues it.
+    ///
+    /// # Errors
+    /// When the table cannot be written.
+    pub fn note_command(&mut self, command: &str, flags: &str) -> Result<()> {
+        if self.table.fact(table::COMMAND)?.is_empty() {
+            self.table.set_fact(table::COMMAND, command)?;
+        }
+        self.table.set_fact(table::RESUME, flags)
+    }
+
+    /// Environment steps of the runs that have no result yet.
+    fn steps_left(&self) -> u64 {
+        let seeds = self.spec.seeds.len() as u64;
+        let all = self.environments.iter().map(|env| search::total(&self.spec.search, env.steps));
+        let all = all.fold(0, u64::saturating_add).saturating_mul(seeds);
+        let done = self.results.values().map(|row| {
+            let env = self.trials[row.trial].trial.env;
+            search::work(&self.spec.search, self.environments[env].steps, row.until)
+        });
+        all.saturating_sub(done.fold(0, u64::saturating_add))
     }
 
     pub fn dir(&self) -> &Path {
@@ -363,6 +364,22 @@ impl Sweep {
     /// When the table or a run's files cannot be written; it can be continued then.
     pub fn run(&mut self, signals: &Signals, watch: &mut dyn Watch) -> Result<Ended> {
         self.table.begin_process()?;
+        self.clock = Clock::new();
+        let ended = self.train(signals, watch);
+        let (state, reason) = match &ended {
+            Ok(Ended::Finished) if self.results.values().all(|row| row.result.is_err()) => {
+                (RunState::Failed, "every run failed".to_owned())
+            }
+            Ok(Ended::Finished) => (RunState::Finished, String::new()),
+            Ok(Ended::Stopped(signal)) => (RunState::Preempted, (*signal).to_owned()),
+            Err(error) => (RunState::Failed, error.what.lines().next().unwrap_or_default().to_owned()),
+        };
+        let steps = self.results.values().filter_map(|row| Some(row.result.as_ref().ok()?.env_steps)).sum();
+        let written = self.file.end(state, &reason, steps, f64::NAN);
+        ended.and_then(|ended| written.map(|()| ended))
+    }
+
+    fn train(&mut self, signals: &Signals, watch: &mut dyn Watch) -> Result<Ended> {
         let (sender, receiver) = mpsc::channel();
         let (own, steps) = (Signals::none(), Arc::new(AtomicU64::new(0)));
         let mut running = 0;
@@ -376,8 +393,21 @@ impl Sweep {
                         signals.arm();
                     }
                     own.interrupt();
+                    own.hold(false);
+                    self.file.set(RunState::Stopping, signals.stopped_by().unwrap_or_default());
+                } else if signals.take_pause() {
+                    own.hold(!own.is_holding());
+                    if !own.is_holding() {
+                        self.clock.resume();
+                        self.file.set(RunState::Running, "");
+                    }
                 }
-                while stopping.is_none() && running < self.jobs {
+                // Runs on other machines train to their end.
+                if own.is_holding() && (own.held() == running || !self.executor.is_local()) {
+                    self.clock.pause();
+                    self.file.set(RunState::Paused, "");
+                }
+                while stopping.is_none() && !own.is_holding() && running < self.jobs {
                     match self.next(watch) {
                         Ok(Some(segment)) => {
                             let link = Link {
@@ -411,7 +441,7 @@ impl Sweep {
                     continue;
                 }
                 watch.status(&self.status(running, steps.load(Ordering::Relaxed)));
-                if running == 0 {
+                if running == 0 && !own.is_holding() {
                     break;
                 }
                 if clock.elapsed() > CLOCK {
@@ -471,7 +501,7 @@ impl Sweep {
 
     /// Seconds of the sweep, those of earlier processes included.
     fn wall_s(&self) -> f64 {
-        self.before + self.started.elapsed().as_secs_f64()
+        self.before + self.clock.seconds()
     }
 
     /// The next run to train, after the decisions that lead to it.
@@ -488,7 +518,7 @@ impl Sweep {
                 let steps = self.environments[env].steps;
                 match search::decide(&self.spec.search, &self.spec.axes, &trials, steps) {
                     Decision::Begin { point, parent, until, reason } => {
-                        self.begin(
+                        self.begin_trial(
                             Trial { id: self.trials.len(), env, point, parent, until, results: Vec::new() },
                             reason,
                             watch,
@@ -511,7 +541,7 @@ impl Sweep {
     }
 
     /// Begins a trial.
-    fn begin(&mut self, trial: Trial, reason: String, watch: &mut dyn Watch) -> Result<()> {
+    fn begin_trial(&mut self, trial: Trial, reason: String, watch: &mut dyn Watch) -> Result<()> {
         let settings = self.environments[trial.env].settings(&self.spec, &trial.point);
         // Values that do not fit together; their runs fail, and the other trials continue.
         let config = settings.map_or_else(|_| String::new(), |settings| settings.to_saved_toml());
@@ -621,6 +651,7 @@ impl Sweep {
         let decided: usize = self.trials.iter().map(|row| row.trial.results.len()).sum();
         let open =
             |row: &&TrialRow| row.trial.results.last().is_none_or(|result| result.until < row.trial.until);
+        let seconds = self.clock.seconds();
         let decided = decided + self.trials.iter().filter(open).count();
         Status {
             done: self.results.len(),
@@ -630,7 +661,10 @@ impl Sweep {
             best: best
                 .map(|row| (row.trial.id, last(&row), search::shown(&self.spec.axes, &row.trial.point))),
             env_steps,
-            seconds: self.started.elapsed().as_secs_f64(),
+            seconds,
+            left: (env_steps > 0)
+                .then(|| self.left.saturating_sub(env_steps) as f64 * seconds / env_steps as f64),
+            paused: self.clock.since.is_some(),
         }
     }
 }
@@ -654,62 +688,8 @@ fn remove_unborn(dir: &Path) {
 /// The error where another process carries the sweep out.
 fn running(dir: &Path) -> Error {
     let pid = Table::open(dir, false).and_then(|(table, _)| table.fact("pid")).unwrap_or_default();
-    let (process, kill) = match pid.is_empty() {
-        true => (String::new(), String::new()),
-        false => (format!(" (process {pid})"), format!(", or `kill -INT {pid}`")),
-    };
+    let process = if pid.is_empty() { String::new() } else { format!(" (process {pid})") };
     Error::usage(format!("sweep {} is running already{process}", operant_run::dir::name_of(dir)))
         .at(dir.display().to_string())
-        .remedy(format!("stop it with Ctrl-C in its terminal{kill}"))
-}
-
-/// Runs side by side, and threads of each: one thread each, or more if there are fewer runs than cores.
-fn share_cores(spec: &Spec, jobs: Option<usize>, executor: &dyn Executor) -> (usize, usize) {
-    let jobs = jobs.unwrap_or_else(|| executor.slots()).clamp(1, spec.planned().max(1));
-    (jobs, executor.threads(jobs))
-}
-
-/// Checks all values that are known before the sweep begins.
-fn check_settings(environment: &Environment, spec: &Spec) -> Result<()> {
-    for point in spec.points_to_check() {
-        environment.settings(spec, &point).map_err(|error| {
-            let values = search::shown(&spec.axes, &point);
-            if values.is_empty() { error } else { error.at(format!("the trial {values}")) }
-        })?;
-    }
-    Ok(())
-}
-
-/// Refuses a sweep whose runs need more memory than there is, as far as their values are known.
-fn check_memory(
-    environment: &Environment,
-    spec: &Spec,
-    jobs: usize,
-    threads: usize,
-    executor: &dyn Executor,
-) -> Result<()> {
-    if !executor.is_local() {
-        return Ok(());
-    }
-    let mut most = 0;
-    for point in spec.points_to_check().chain([spec.largest()]) {
-        // The largest values may not fit together.
-        if let Ok(settings) = environment.settings(spec, &point) {
-            most = most.max(machine::memory_needed(&*environment.env, &settings, threads)?);
-        }
-    }
-    let needed = most.saturating_mul(jobs as u64);
-    match operant_host::machine::memory().filter(|memory| needed > memory.available) {
-        None => Ok(()),
-        Some(memory) => {
-            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-            let what = format!(
-                "{jobs} parallel runs of {} need {:.1} GiB of memory, and {:.1} GiB are available",
-                environment.name,
-                gib(needed),
-                gib(memory.available)
-            );
-            Err(Error::usage(what).remedy("use fewer --jobs, or lower num_envs, num_steps or hidden"))
-        }
-    }
+        .remedy(format!("`operant stop {}` stops it", path_text::quoted(&dir.to_string_lossy())))
 }

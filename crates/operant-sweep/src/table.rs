@@ -12,7 +12,12 @@ use crate::search::{Trial, TrialResult};
 use crate::spec::{Objective, Spec};
 
 /// Name of the file in a sweep's directory.
-pub const FILE: &str = "sweep.db";
+pub const FILE: &str = operant_run::dir::SWEEP_FILE;
+
+/// Facts: when the sweep began, UTC; the command that began it; and the flags that continue it where it trains elsewhere.
+pub const CREATED: &str = "created";
+pub const COMMAND: &str = "command";
+pub const RESUME: &str = "resume";
 
 /// Version of the tables.
 const FORMAT: &str = "1";
@@ -104,12 +109,14 @@ impl Table {
             transaction.execute_batch(TABLES)?;
             let text = serde_json::to_string(spec).expect("a specification is JSON");
             let (version, machine) = (env!("CARGO_PKG_VERSION"), crate::report::this_machine());
+            let now = operant_run::dir::utc(std::time::SystemTime::now());
             for (key, value) in [
                 ("format", FORMAT),
                 ("spec", &text),
                 ("version", version),
                 ("machine", &machine),
                 ("wall_s", "0"),
+                (CREATED, &now),
             ] {
                 transaction.execute("INSERT INTO sweep VALUES (?, ?)", params![key, value])?;
             }
@@ -268,12 +275,13 @@ impl Table {
         self.set_fact("pid", &std::process::id().to_string())
     }
 
-    fn set_fact(&mut self, key: &str, value: &str) -> Result<()> {
+    /// Sets a fact about the sweep.
+    pub fn set_fact(&mut self, key: &str, value: &str) -> Result<()> {
         let written = self.connection.execute("INSERT OR REPLACE INTO sweep VALUES (?, ?)", [key, value]);
         written.map(drop).map_err(self.failed("the sweep cannot be written"))
     }
 
-    /// A fact about the sweep: `machine`, `version`, `pid`.
+    /// A fact about the sweep: `machine`, `version`, `pid`, [`CREATED`], [`COMMAND`], [`RESUME`]; empty if it is unknown.
     pub fn fact(&self, key: &str) -> Result<String> {
         let query = "SELECT value FROM sweep WHERE key = ?";
         let read = self.connection.query_row(query, [key], |row| row.get(0)).optional();
@@ -451,18 +459,20 @@ fn prepared(connection: Connection) -> rusqlite::Result<Connection> {
 }
 
 fn failed(what: &str, path: &Path) -> impl Fn(rusqlite::Error) -> Error + use<> {
+    let resume = path.parent().map(|dir| operant_run::path_text::quoted(&dir.to_string_lossy()));
+    let resume = format!("`operant sweep --resume {}`", resume.unwrap_or_default());
     let (what, path) = (what.to_owned(), path.display().to_string());
     let reads = what.ends_with("read");
     move |error| {
         let remedy = match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                "close the other program that uses the table; `operant sweep --resume NAME` continues the sweep"
+                format!("close the other program that uses the table; {resume} continues the sweep")
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                "make sweep.db and its directory readable and writable"
+                "make sweep.db and its directory readable and writable".to_owned()
             }
-            _ if reads => "restore sweep.db from a backup, or start a new sweep",
-            _ => "free space on the disk, then `operant sweep --resume NAME` continues",
+            _ if reads => "restore sweep.db from a backup, or start a new sweep".to_owned(),
+            _ => format!("free space on the disk, then {resume} continues"),
         };
         Error::new(ErrorKind::Disk, format!("{what}: {error}")).at(path.clone()).remedy(remedy)
     }

@@ -2,7 +2,7 @@
 //! runs can do to a run is done here, and sweeps are read here.
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use operant_env::Registry;
@@ -10,8 +10,8 @@ use operant_metrics::{Health, RunState, SweepState};
 use operant_monitor::sweep::SweepSource;
 use operant_monitor::{Control, MonitorError};
 use operant_run::runs::{self, LiveRun, StopRequest};
-use operant_run::{Error, ErrorKind, config};
-use operant_sweep::{Report, overview, sweep};
+use operant_run::{Error, ErrorKind, config, dir};
+use operant_sweep::{Overview, Report};
 
 use super::{report, run_args};
 use crate::output;
@@ -33,11 +33,11 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     options.control = Some(Arc::new(Signals));
     let parent = options.run_dir.clone().unwrap_or_default();
     let shown = match &options.runs[..] {
-        [name] => match sweep::locate(&parent, name) {
+        [name] => match dir::locate_sweep(&parent, name) {
             Some(sweep) if options.once || options.json || !std::io::stdout().is_terminal() => {
                 return once(&sweep, options.json);
             }
-            Some(sweep) => operant_monitor::sweep::watch(&mut Sweep(sweep), &options),
+            Some(sweep) => operant_monitor::sweep::watch(&mut Sweep(Overview::new(sweep)), &options),
             None => watch(&parent, &options)?,
         },
         _ => watch(&parent, &options)?,
@@ -64,12 +64,12 @@ fn once(sweep: &Path, json: bool) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// The sweep in a directory.
-struct Sweep(PathBuf);
+/// A sweep that is read again and again.
+struct Sweep(Overview);
 
 impl SweepSource for Sweep {
     fn read(&mut self) -> Result<SweepState, String> {
-        overview(&self.0).map_err(|error| error.what)
+        self.0.read().map_err(|error| error.what)
     }
 }
 

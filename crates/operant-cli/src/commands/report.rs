@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use operant_env::Registry;
 use operant_metrics::plain;
+use operant_run::dir::is_sweep;
 use operant_run::progress::short;
 use operant_run::{Error, ErrorKind, dir, path_text};
 use operant_sweep::plot::Plot;
-use operant_sweep::report::{EnvReport, SeedGroup, counted, is_sweep};
+use operant_sweep::report::{EnvReport, SeedGroup, counted};
 use operant_sweep::{Report, html};
 
 use super::{run_args, sweep};
@@ -114,15 +115,15 @@ pub fn text(report: &Report, top: usize) -> String {
         if part.groups.is_empty() {
             continue;
         }
-        text.push_str(&format!("\n{}\n{}", plain(&part.env), configurations(part, top)));
+        let width = table::width().unwrap_or(table::DEFAULT_WIDTH);
+        text.push_str(&format!(
+            "\n{}\n{}\n\n",
+            plain(&part.env),
+            table::wrapped(&plain(&part.verdict), width).join("\n")
+        ));
+        text.push_str(&configurations(part, top));
         if part.groups.len() > top {
             text.push_str(&format!("and {} more\n", counted(part.groups.len() - top, "configuration")));
-        }
-        if let Some(Some(better)) = part.improvement.first().and_then(|row| row.get(1)) {
-            text.push_str(&format!(
-                "probability of improvement, best over second: {:.2} ({:.2} to {:.2})\n",
-                better.value, better.low, better.high
-            ));
         }
         if !part.importance.is_empty() {
             let shares =

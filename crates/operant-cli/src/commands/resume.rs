@@ -3,21 +3,20 @@
 use std::time::{Duration, Instant};
 
 use operant_env::Registry;
-use operant_metrics::plain;
 use operant_run::Error;
 use operant_run::config;
-use operant_run::runs::{LiveRun, Paused};
+use operant_run::runs::{Kind, LiveRun, Paused};
 
 use super::overrides::Overrides;
-use super::{run_args, train};
+use super::{run_args, sweep, train};
 use crate::{daemon, output};
 
-/// Continue a run: one that is paused, or one that has ended, from its latest checkpoint
+/// Continue a run or a sweep: one that is paused, or one that has ended, from its latest checkpoints
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Name or directory of a run
-    #[arg(value_name = "RUN")]
+    /// Name or directory of a run or sweep
+    #[arg(value_name = "RUN|SWEEP")]
     run: String,
     /// Start the run's environment although it is a program that this user has not started before
     #[arg(long)]
@@ -42,17 +41,21 @@ Examples:
 A paused run continues in its process, with its own settings, and --json prints
 its run, pid, dir and ring. A run that has ended trains here, as with `operant
 train --resume RUN`: from its latest checkpoint, with its settings unless flags
-or --set override them; `operant train --help` has the exit codes.";
+or --set override them; `operant train --help` has the exit codes. A sweep that
+has ended continues here, as with `operant sweep --resume SWEEP`, which has
+--jobs and --ray too.";
 
 /// Continues the run, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result<u8> {
     let parent = config::run_dir(registry.known(), &args.overrides.command_line())?;
+    let found = run_args::find_job(&parent, &args.run)?;
     // The parent of a daemon has found that the run has ended.
-    let live = match daemon::is_daemon() {
-        true => None,
-        false => LiveRun::of(&run_args::find_one(&parent, &args.run)?)?,
-    };
+    let live = if daemon::is_daemon() { None } else { LiveRun::of(&found)? };
     let Some(live) = live else {
+        if found.kind == Kind::Sweep {
+            let args = sweep::Args::resuming(&args.run, args.trust, &args.shown, &args.overrides);
+            return sweep::run(&args, registry);
+        }
         let args = train::Args {
             resume: Some(args.run.clone()),
             trust: args.trust,
@@ -63,11 +66,11 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
         };
         return train::run(&args, registry, started);
     };
-    let name = plain(&live.run().run);
+    let name = live.run().title();
     let line = args.overrides.command_line();
     if line.config.is_some() || !line.set.is_empty() || line.flags.iter().any(|(key, ..)| *key != "run_dir") {
         return Err(Error::usage(format!(
-            "run {name} is {}, so its settings are fixed",
+            "{name} is {}, so its settings are fixed",
             live.run().health.name()
         ))
         .at(live.run().dir.display().to_string())
@@ -78,7 +81,7 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
     match live.set_paused(false, args.timeout)? {
         Paused::Changed(run) => {
             let word = run_args::word(registry, &run.dir);
-            let text = format!("run {name}: {}\n  watch       operant monitor {word}\n", run.health.name());
+            let text = format!("{name}: {}\n  watch       operant monitor {word}\n", run.health.name());
             let started = || daemon::Started {
                 run: run.run.clone(),
                 pid: run.pid.unwrap_or_default(),
@@ -93,7 +96,7 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
         }
         Paused::Unchanged(run) => {
             let word = run_args::word(registry, &run.dir);
-            Err(Error::usage(format!("run {name} is being trained: {}", run.health.name()))
+            Err(Error::usage(format!("{name} is being trained: {}", run.health.name()))
                 .at(run.dir.display().to_string())
                 .remedy(format!("`operant monitor {word}` watches it; `operant stop {word}` ends it"))
                 .into())

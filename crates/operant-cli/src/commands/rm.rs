@@ -1,22 +1,25 @@
-//! `operant rm`: removes ended runs.
+//! `operant rm`: removes ended runs and sweeps.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
 
 use operant_env::Registry;
 use operant_metrics::printable;
 use operant_run::Error;
-use operant_run::runs::{self, Removal};
+use operant_run::runs::{Kind, Removal};
+use operant_sweep::report::counted;
+use operant_sweep::sweep::TRIALS;
 
 use super::run_args;
 use crate::output;
 use crate::table::size;
 
-/// Remove ended runs: their directories, and rings that they left
+/// Remove ended runs and sweeps: their directories, and rings that they left
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Names or directories of runs
-    #[arg(value_name = "RUN", required = true)]
+    /// Names or directories of runs or sweeps
+    #[arg(value_name = "RUN|SWEEP", required = true)]
     runs: Vec<String>,
     /// Do not ask
     #[arg(long, short)]
@@ -34,7 +37,7 @@ Examples:
 On a terminal it asks for confirmation; elsewhere --yes is required. A removal
 cannot be undone. If one of the runs is being trained, nothing is removed;
 `operant stop RUN` ends it. Symbolic links in a run's directory are removed,
-their targets are not.
+their targets are not. A sweep goes with all its runs.
 
 Exit codes:
   0  the runs are removed, or you said no
@@ -47,6 +50,12 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     // All are looked up before any is removed.
     let mut removals: Vec<Removal> = Vec::new();
     for name in &args.runs {
+        let run = run_args::find_job(&parent, name)?;
+        if run.health.is_alive() {
+            let what = format!("{} is being trained already: {}", run.title(), run.health.name());
+            let stop = format!("`operant stop {}` ends it", run_args::word(registry, &run.dir));
+            return Err(Error::usage(what).at(run.dir.display().to_string()).remedy(stop).into());
+        }
         let removal = Removal::of(&parent, name)?;
         if !removals.iter().any(|other| other.dir == removal.dir) {
             removals.push(removal);
@@ -65,8 +74,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         };
         let dir = run_args::near(&removal.dir);
         output::print(&format!(
-            "run {}: removed {dir}{rings}, {} freed\n",
-            removal.run,
+            "{}: removed {dir}{rings}, {} freed\n",
+            removal.run.title(),
             size(removal.bytes)
         ))?;
     }
@@ -82,14 +91,27 @@ fn asked(removals: &[Removal]) -> anyhow::Result<bool> {
     }
     let mut text = String::new();
     for Removal { run, dir, bytes, .. } in removals {
-        let about = runs::find(dir, &dir.to_string_lossy()).ok();
-        let about = about.map_or_else(String::new, |run| format!("{}, {}, ", run.env, run.health.name()));
-        text.push_str(&format!("  {run}  {about}{}, {}\n", size(*bytes), run_args::near(dir)));
+        let about = match run.kind {
+            Kind::Run => format!("{}, {}", run.env, run.health.name()),
+            Kind::Sweep => format!("sweep, {}, {}", run.env, runs_of(dir)),
+        };
+        text.push_str(&format!("  {}  {about}, {}, {}\n", run.run, size(*bytes), run_args::near(dir)));
     }
-    let question = if removals.len() == 1 { "Remove this run?" } else { "Remove these runs?" };
+    let kinds: Vec<Kind> = removals.iter().map(|removal| removal.run.kind).collect();
+    let question = match kinds[..] {
+        [kind] => format!("Remove this {}?", kind.name()),
+        _ if !kinds.contains(&Kind::Sweep) => "Remove these runs?".to_owned(),
+        _ if !kinds.contains(&Kind::Run) => "Remove these sweeps?".to_owned(),
+        _ => "Remove these runs and sweeps?".to_owned(),
+    };
     let mut stderr = std::io::stderr();
     write!(stderr, "{}{question} [y/N] ", printable(&text)).and_then(|()| stderr.flush())?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
+/// How many runs a sweep has.
+fn runs_of(sweep: &Path) -> String {
+    counted(std::fs::read_dir(sweep.join(TRIALS)).map_or(0, Iterator::count), "run")
 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 use operant_env::Registry;
 use operant_metrics::{Health, RunState};
 use operant_run::config;
-use operant_run::runs::{self, Run};
-use operant_run::{CommandLine, Error, Result, path_text};
+use operant_run::runs::{self, Kind, Run};
+use operant_run::{CommandLine, Error, Result, dir, path_text};
+use operant_sweep::sweep;
 
 /// The directory that holds the runs: the flag's, or the configuration's.
 ///
@@ -52,9 +53,46 @@ pub fn find_one(parent: &Path, name: &str) -> Result<Run> {
     runs::find(parent, name)
 }
 
-/// The error for a run that must be live and is not.
+/// As [`find_one`], and sweeps too.
+///
+/// # Errors
+/// The same.
+pub fn find_job(parent: &Path, name: &str) -> Result<Run> {
+    match dir::locate_sweep(parent, name) {
+        Some(dir) => Ok(runs::of_sweep(&dir)),
+        None => find_one(parent, name).map_err(|error| Error {
+            what: error.what.replace("there is no run ", "there is no run or sweep "),
+            ..error
+        }),
+    }
+}
+
+/// The command that continues a run or a sweep, as a user types it.
+pub fn resume_command(registry: &Registry, dir: &Path) -> String {
+    let word = word(registry, dir);
+    if !dir::is_sweep(dir) {
+        return format!("operant train --resume {word}");
+    }
+    match sweep::resume_flags(dir) {
+        flags if flags.is_empty() => format!("operant resume {word}"),
+        flags => format!("operant sweep --resume {word} {flags}"),
+    }
+}
+
+/// The error for a run or a sweep that must be live and is not.
 pub fn not_live(registry: &Registry, run: &Run) -> Error {
-    let resume = format!("`operant train --resume {}`", word(registry, &run.dir));
+    let resume = format!("`{}`", resume_command(registry, &run.dir));
+    if run.kind == Kind::Sweep {
+        let remedy = match run.health {
+            Health::Reported(RunState::Finished) => {
+                format!("`operant report {}` shows its results", word(registry, &run.dir))
+            }
+            _ => format!("{resume} continues it"),
+        };
+        return Error::usage(format!("{} is not being trained: {}", run.title(), run.health.name()))
+            .at(run.dir.display().to_string())
+            .remedy(remedy);
+    }
     let finished = run.health == Health::Reported(RunState::Finished);
     let remedy = match &run.checkpoint {
         Some(path) if finished => format!("its last checkpoint is {}", path.display()),

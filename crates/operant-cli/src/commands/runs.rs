@@ -1,6 +1,7 @@
-//! `operant runs`: the runs of this user, live and ended.
+//! `operant runs`: the runs and sweeps of this user, live and ended.
 
 mod row;
+pub mod sweeps;
 
 use anstyle::Style;
 use operant_env::Registry;
@@ -17,8 +18,9 @@ pub use row::{Json, RunRow};
 use super::run_args;
 use crate::output;
 use crate::table::{self, Column};
+use sweeps::SweepRow;
 
-/// List the runs, live and ended
+/// List the runs and sweeps, live and ended
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -34,7 +36,10 @@ pub struct Args {
     /// Show the runs with this tag; repeatable
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<String>,
-    /// Print one JSON object per run, with every known value
+    /// Show the sweeps alone
+    #[arg(long)]
+    sweeps: bool,
+    /// Print one JSON object per run, with every known value; with --sweeps one per sweep
     #[arg(long)]
     json: bool,
     /// Directory that holds the runs [default: runs]
@@ -62,9 +67,13 @@ Examples:
   operant runs --filter cartpole --filter learning_rate=0.001
   operant runs --tag baseline
   operant runs --filter state=finished --json | jq .eval_return_mean
+  operant runs --sweeps --json | jq '.best[] | .objective, .settings'
 
 Shows the runs in the run directory, and live ones elsewhere that have a ring.
-A line each; `operant show RUN` shows one in full.
+A line each; `operant show RUN` shows one in full. Sweeps of the run directory
+come below, a line for each of their environments; their runs are in `operant
+show SWEEP`. --json prints runs alone, --sweeps --json sweeps alone; `kind` is
+\"run\" or \"sweep\".
 
 Columns:
   return  mean of the last greedy evaluation; ~ marks the mean of training
@@ -72,6 +81,10 @@ Columns:
   solved  environment steps until the greedy evaluation reached solved_at
   changed settings that differ from the environment's preset; omitted where
           there is no room
+
+  trials  of a sweep: those with every result, of all that are planned
+  best    what the search maximizes, of its best trial so far: eval_return, or
+          steps or seconds until solved; by which settings
 
 States:
   starting, running, paused (SIGUSR2), stopping
@@ -84,28 +97,41 @@ States:
 /// Lists the runs.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
-    let mut shown: Vec<RunRow> =
-        runs::list(&parent).into_iter().map(|run| RunRow::of(run, registry)).collect();
-    let all = shown.len();
-    args.filter.iter().try_for_each(|filter| known_key(filter, &shown, registry))?;
+    // Sweeps have no tags.
+    let no_sweeps = args.json && !args.sweeps || !args.tags.is_empty();
+    let mut sweeps = if no_sweeps { Vec::new() } else { SweepRow::list(&parent) };
+    let listed = if args.sweeps { Vec::new() } else { runs::list(&parent) };
+    let mut shown: Vec<RunRow> = listed.into_iter().map(|run| RunRow::of(run, registry)).collect();
+    let all = shown.len() + sweeps.len();
+    args.filter.iter().try_for_each(|filter| known_key(filter, &shown, &sweeps, registry))?;
+    sweeps.retain(|sweep| sweep.matches(&args.filter));
+    sweeps.sort_by(|a, b| a.order(b, args.sort));
     shown.retain(|run| run.matches(&args.filter) && run.has_tags(&args.tags));
     // Runs are ordered by start, which a stable sort keeps among equal ones.
     shown.sort_by(|a, b| a.order(b, args.sort));
     if args.reverse {
         shown.reverse();
+        sweeps.reverse();
     }
-    let text = match (args.json, shown.is_empty(), all) {
+    let what = if args.sweeps { "sweeps" } else { "runs" };
+    let text = match (args.json, shown.is_empty() && sweeps.is_empty(), all) {
+        (true, ..) if args.sweeps => {
+            let lines = sweeps.iter().map(|sweep| Ok(sweep.json()?.to_string() + "\n"));
+            lines.collect::<anyhow::Result<_>>()?
+        }
         (true, ..) => shown.iter().map(to_line).collect::<anyhow::Result<_>>()?,
         (false, false, _) => {
-            output::print_painted(&table(&shown))?;
+            let tables = [(!shown.is_empty()).then(|| table(&shown)), sweeps::table(&sweeps)];
+            output::print_painted(&tables.into_iter().flatten().collect::<Vec<_>>().join("\n"))?;
             return Ok(0);
         }
         (false, true, 0) => {
-            let parent = parent.display();
-            format!("no runs in {parent}; `operant train ENV` starts one, --run-dir looks elsewhere\n")
+            let (parent, start) =
+                (parent.display(), if args.sweeps { "sweep ENV --seeds 10" } else { "train ENV" });
+            format!("no {what} in {parent}; `operant {start}` starts one, --run-dir looks elsewhere\n")
         }
         (false, true, _) => {
-            format!("none of {all} runs in {} matches --filter and --tag\n", parent.display())
+            format!("none of {all} {what} in {} matches --filter and --tag\n", parent.display())
         }
     };
     output::print(&text)?;
@@ -117,12 +143,18 @@ fn to_line(run: &RunRow) -> anyhow::Result<String> {
 }
 
 /// Refuses `KEY=VALUE` whose key no run can have.
-fn known_key(filter: &str, runs: &[RunRow], registry: &Registry) -> operant_run::Result<()> {
+fn known_key(
+    filter: &str,
+    runs: &[RunRow],
+    sweeps: &[SweepRow],
+    registry: &Registry,
+) -> operant_run::Result<()> {
     let Some((key, _)) = filter.split_once('=') else { return Ok(()) };
     let options = registry.specs().into_iter().flat_map(|spec| spec.options);
     let mut keys: Vec<String> = options.map(|option| format!("env.{}", option.name)).collect();
     keys.extend(config::keys().map(|key| key.name.to_string()).chain(["state".to_string()]));
     keys.extend(runs.iter().flat_map(|run| run.changed.iter().map(|it| it.key.clone())));
+    keys.extend(sweeps.iter().flat_map(SweepRow::keys));
     // The end of a key is enough: `rate` finds learning_rate.
     if keys.iter().any(|known| known.ends_with(key)) {
         return Ok(());

@@ -1,4 +1,6 @@
-//! `operant show`: one run on one screen.
+//! `operant show`: one run or sweep on one screen.
+
+mod sweep;
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +11,7 @@ use operant_run::checkpoint::{self, Listed};
 use operant_run::evaluate::EvalSummary;
 use operant_run::paint::paint;
 use operant_run::progress::short;
-use operant_run::runs;
+use operant_run::runs::{self, Kind};
 use operant_run::{dir, log, path_text};
 use serde::Serialize;
 
@@ -18,12 +20,12 @@ use super::runs::{Json, RunRow, of_health};
 use crate::table::{self, hanging, size};
 use crate::{daemon, output};
 
-/// Show one run: state, result, settings, checkpoints, and what to do next
+/// Show one run or sweep: state, result, settings, checkpoints or trials, and what to do next
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Name or directory of a run
-    #[arg(value_name = "RUN")]
+    /// Name or directory of a run or sweep
+    #[arg(value_name = "RUN|SWEEP")]
     run: String,
     /// Print one JSON object; unknown values are null
     #[arg(long)]
@@ -41,7 +43,9 @@ Examples:
 The settings are those that differ from the environment's preset; `operant
 config ENV` prints all of them, and config.toml in the run's directory has the
 run's. --json has the keys of `operant runs --json`, and ended, checkpoints,
-log, metrics and output.";
+log, metrics and output. Of a sweep it has the keys of `operant runs --sweeps
+--json`, and vary, command, resume and trials, the best of each environment
+first.";
 
 /// Column where the values start.
 const COLUMN: usize = 15;
@@ -52,7 +56,15 @@ const FEW: usize = 8;
 /// Prints the run.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
-    let run = runs::find(&parent, &args.run)?;
+    let run = runs::find_any(&parent, &args.run)?;
+    if run.kind == Kind::Sweep {
+        let shown = sweep::Shown::of(run)?;
+        output::print(&match args.json {
+            true => shown.json(registry)?.to_string() + "\n",
+            false => shown.text(registry, table::width().unwrap_or(table::DEFAULT_WIDTH)),
+        })?;
+        return Ok(0);
+    }
     let shown = Shown::of(RunRow::of(run, registry))?;
     match args.json {
         true => output::print(&(serde_json::to_string(&shown.json()?)? + "\n"))?,

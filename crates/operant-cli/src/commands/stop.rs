@@ -4,19 +4,20 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use operant_env::Registry;
-use operant_metrics::{Health, RunState, plain};
+use operant_metrics::{Health, RunState};
 use operant_run::path_text::shown;
-use operant_run::runs::{self, LiveRun, Run, StopRequest};
+use operant_run::runs::{self, Kind, LiveRun, Run, StopRequest};
+use operant_sweep::overview;
 
 use super::run_args;
 use crate::output;
 
-/// Stop runs: each finishes its update, saves a checkpoint and ends
+/// Stop runs or sweeps: each finishes its updates, saves checkpoints and ends
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Names or directories of runs
-    #[arg(value_name = "RUN", required = true)]
+    /// Names or directories of runs or sweeps
+    #[arg(value_name = "RUN|SWEEP", required = true)]
     runs: Vec<String>,
     /// Do not wait for their end
     #[arg(long)]
@@ -36,7 +37,8 @@ Examples:
 
 A run is sent SIGTERM once, however often this command is given. A run that has
 ended is left as it is, which is not an error. Only a run's trainer is ever
-signalled.
+signalled. All of this is true of sweeps too: their runs stop with a checkpoint
+each, and `operant resume SWEEP` continues as if there had been no stop.
 
 Exit codes:
   0  every run has ended, with its state saved (--no-wait: was sent SIGTERM)
@@ -49,7 +51,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     // All are looked up before any is stopped, so that a typo stops none.
     let mut found: Vec<Run> = Vec::new();
     for name in &args.runs {
-        let run = run_args::find_one(&parent, name)?;
+        let run = run_args::find_job(&parent, name)?;
         // A run given twice, or by two names, counts once.
         if !found.iter().any(|other| other.dir == run.dir) {
             found.push(run);
@@ -65,9 +67,11 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut code = 0;
     for (run, request) in stopped {
         let (text, own_code) = match request {
-            None => {
-                exit_report(&runs::find(&parent, &run.dir.to_string_lossy()).unwrap_or(run), registry, true)
-            }
+            None => exit_report(
+                &runs::find_any(&parent, &run.dir.to_string_lossy()).unwrap_or(run),
+                registry,
+                true,
+            ),
             Some((_, request)) if args.no_wait => (request_report(&run, request), 0),
             Some((live, _)) => match live.ended(args.timeout.saturating_sub(begun.elapsed())) {
                 Some(run) => exit_report(&run, registry, false),
@@ -85,15 +89,15 @@ fn request_report(run: &Run, request: StopRequest) -> String {
         StopRequest::Sent => "asked to stop",
         StopRequest::AlreadyStopping => "is stopping already",
     };
-    format!("run {}: {when} after its update\n", plain(&run.run))
+    format!("{}: {when} after its update\n", run.title())
 }
 
 fn overdue(run: &Run, timeout: Duration) -> String {
     let pid = run.pid.map_or_else(String::new, |pid| format!(" (process {pid})"));
     format!(
-        "run {}: has not ended within {} s{pid}; it ends after its update and a checkpoint. Wait longer with --timeout; \
+        "{}: has not ended within {} s{pid}; it ends after its update and a checkpoint. Wait longer with --timeout; \
          kill -9 ends it at once and loses what came after its last checkpoint\n",
-        plain(&run.run),
+        run.title(),
         timeout.as_secs_f64()
     )
 }
@@ -101,7 +105,7 @@ fn overdue(run: &Run, timeout: Duration) -> String {
 /// How a run has ended, and the exit code for it.
 fn exit_report(run: &Run, registry: &Registry, before: bool) -> (String, u8) {
     let already = if before { "had ended already: " } else { "" };
-    let mut text = format!("run {}: {already}{}", plain(&run.run), run.health.name());
+    let mut text = format!("{}: {already}{}", run.title(), run.health.name());
     let code = match run.health {
         Health::Reported(RunState::Preempted | RunState::Finished) => 0,
         // It had ended before, so the request has not failed.
@@ -109,7 +113,12 @@ fn exit_report(run: &Run, registry: &Registry, before: bool) -> (String, u8) {
         _ => 1,
     };
     // Writing to a String cannot fail.
-    let _ = run.env_steps.map(|steps| write!(text, " at {steps} steps"));
+    let _ = match run.kind {
+        Kind::Run => run.env_steps.map(|steps| write!(text, " at {steps} steps")),
+        Kind::Sweep => overview(&run.dir)
+            .ok()
+            .map(|state| write!(text, ", {} of {} trials done", state.trials_done, state.trials_planned)),
+    };
     if !run.reason.is_empty() {
         let _ = write!(text, " ({})", run.reason);
     }
@@ -118,7 +127,7 @@ fn exit_report(run: &Run, registry: &Registry, before: bool) -> (String, u8) {
         let _ = writeln!(text, "  checkpoint  {}", shown(checkpoint));
     }
     if run.health != Health::Reported(RunState::Finished) {
-        let _ = writeln!(text, "  continue    operant train --resume {}", run_args::word(registry, &run.dir));
+        let _ = writeln!(text, "  continue    {}", run_args::resume_command(registry, &run.dir));
     }
     (text, code)
 }

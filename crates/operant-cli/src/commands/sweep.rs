@@ -1,25 +1,27 @@
 //! `operant sweep`: trains many runs, over seeds and settings, on this machine or on a Ray cluster.
 
+mod dry_run;
+mod watch;
+
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use operant_env::Registry;
-use operant_run::progress::short;
-use operant_run::{CommandLine, Error, Signals, Trust, config};
+use operant_run::{CommandLine, Error, Ready, Signals, Trust, config, dir, invocation, path_text};
 use operant_sweep::report::counted;
-use operant_sweep::spec::Objective;
-use operant_sweep::{Ended, Executor, Given, Local, Report, Spec, Status, Sweep, Watch, sweep};
+use operant_sweep::{Ended, Executor, Given, Local, Plan, Report, Spec, Sweep, Watch, sweep};
+use serde_json::json;
 
 use super::overrides::Overrides;
-use super::ray;
 use super::report::text;
-use crate::output;
+use super::train::Shown;
+use super::{ray, run_args};
+use crate::{daemon, output};
+pub use watch::about;
 
 /// Train many runs: over seeds, and over settings that vary
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 #[command(mut_arg("seed", |arg| arg.hide(true)))]
 #[command(mut_arg("device", |arg| arg.hide(true)))]
@@ -28,15 +30,21 @@ use crate::output;
 #[command(mut_arg("ring", |arg| arg.hide(true)))]
 #[command(mut_arg("name", |arg| arg.help("Name of the sweep [default: sweep-ENV-SEED-TIME, with the search's seed]")))]
 pub struct Args {
-    /// Environment, as in `operant train ENV`, or a specification SPEC.toml
+    /// Environment, as in `operant train ENV`, or a specification SPEC.toml; several make several sweeps, one after the other
     #[arg(value_name = "ENV|SPEC.toml", required_unless_present = "resume")]
-    target: Option<String>,
+    targets: Vec<String>,
     /// Continue the sweep of this name or path
-    #[arg(long, value_name = "SWEEP", conflicts_with_all = ["target", "seeds", "search", "trials"])]
+    #[arg(long, value_name = "SWEEP", conflicts_with_all = ["targets", "seeds", "search", "trials"])]
     resume: Option<String>,
     /// With --resume: start the sweep's environments although they are programs that this user has not started before
     #[arg(long, requires = "resume")]
     trust: bool,
+    /// Print the runs that would be trained and how long that may take, and train nothing
+    #[arg(long, conflicts_with_all = ["detach", "ray"])]
+    dry_run: bool,
+    /// Train as a daemon: return when the sweep has begun, and print its name and how to watch it
+    #[arg(long)]
+    detach: bool,
     /// Seeds of each trial: a number (10 is 1 to 10), a range 1..10 with both ends included, or a list 1,5,9 [default: 1]
     #[arg(long, value_name = "SEEDS")]
     seeds: Option<String>,
@@ -62,7 +70,7 @@ pub struct Args {
     /// With --ray: GPUs of each run, such as 0.25 [default: 0, runs train on the CPU]
     #[arg(long, value_name = "N", requires = "ray")]
     gpus_per_run: Option<f64>,
-    /// Print the report as one JSON object on stdout
+    /// Print the report as one JSON object on stdout; with --detach sweep, pid and dir; with --dry-run the plan
     #[arg(long)]
     json: bool,
     /// No progress on stderr; warnings are still printed
@@ -77,9 +85,11 @@ Examples:
   operant sweep cartpole --seeds 10
   operant sweep cartpole --seeds 10 --set learning_rate=1e-4,1e-3,1e-2
   operant sweep acrobot --set 'hidden=64,64;128,128' --set gamma=0.99,0.999
-  operant sweep rates.toml --name rates
-  operant sweep --resume rates
-  operant report rates
+  operant sweep rates.toml --name rates --dry-run   what it would train
+  operant sweep rates.toml --name rates --detach
+  operant sweep rates.toml sizes.toml               one after the other
+  operant stop rates && operant resume rates
+  operant report rates --html rates.html
 
 A setting with several values varies: every combination of values is a trial,
 and each trial is trained once per seed. Semicolons separate values that are
@@ -102,90 +112,161 @@ Runs train in parallel, with one thread each. A run is bit-identical to
 --ray also on GPUs.
 
 Output in runs/NAME: sweep.db (SQLite: trials, results and curves) and trials/
-with the directory of each run. --resume continues a sweep that was stopped or
-killed; by default runs save no periodic checkpoints, so a killed run starts
-again.
+with the directory of each run. `operant runs` lists sweeps; show, stop, pause,
+resume, rm, monitor and report take their names as they take those of runs.
+`operant resume SWEEP` or --resume continues a sweep that was stopped or killed;
+by default runs save no periodic checkpoints, so a killed run starts again.
 
 Exit codes: 0 finished; 1 every run failed, or the sweep did; 2 bad usage;
 75 stopped by SIGINT, SIGTERM or SIGHUP, with checkpoints saved";
 
-/// Carries out a sweep, prints its report, and returns the exit code.
+impl Args {
+    /// Those of `operant resume SWEEP`.
+    pub fn resuming(sweep: &str, trust: bool, shown: &Shown, overrides: &Overrides) -> Self {
+        let Shown { detach, json, quiet } = *shown;
+        let (resume, overrides) = (Some(sweep.to_owned()), overrides.clone());
+        Self { resume, trust, detach, json, quiet, overrides, ..Self::default() }
+    }
+}
+
+/// Carries out sweeps, prints their reports, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    if args.detach && !daemon::is_daemon() {
+        return detach(args, registry);
+    }
     let line = args.overrides.command_line();
     // Assignments with several values are not those of a run.
     let of_dir = line.flags.iter().filter(|(key, ..)| *key == "run_dir").cloned().collect();
     let of_dir = CommandLine { flags: of_dir, config: line.config.clone(), ..CommandLine::default() };
     let parent = config::run_dir(registry.known(), &of_dir)?;
     let jobs = args.jobs.map(usize::from);
-    let executor: Arc<dyn Executor> = match &args.ray {
-        None => Arc::new(Local),
-        Some(address) => {
-            let resources = ray::Resources {
-                address: address.clone(),
-                cpus_per_run: args.cpus_per_run.map_or(1, usize::from),
-                gpus_per_run: args.gpus_per_run.unwrap_or(0.0),
-            };
-            ray::connect(&resources)?
-        }
-    };
+    let executor = executor(args)?;
     // After Ray, which handles signals itself.
-    let signals = Signals::listen(false)?;
-    let mut sweep = match (&args.resume, &args.target) {
-        (Some(name), _) => {
-            let is_set = !line.set.is_empty() || line.config.is_some();
-            if is_set || args.interval.is_some() || line.flags.iter().any(|(key, ..)| *key != "run_dir") {
-                return Err(Error::usage("a sweep continues with the settings that it began with")
-                    .at("--resume")
-                    .remedy("leave the settings out, or start a new sweep")
-                    .into());
-            }
-            let path = sweep::find(&parent, name)?;
-            Sweep::resume(registry, &path, jobs, executor, Trust::of_flag(args.trust))?
+    let signals = Signals::listen(daemon::is_daemon())?;
+    if let Some(name) = &args.resume {
+        let is_set = !line.set.is_empty() || line.config.is_some();
+        if is_set || args.interval.is_some() || line.flags.iter().any(|(key, ..)| *key != "run_dir") {
+            return Err(Error::usage("a sweep continues with the settings that it began with")
+                .at("--resume")
+                .remedy("leave the settings out, or start a new sweep")
+                .into());
         }
-        (None, target) => {
-            let target = target.as_deref().unwrap_or_default();
-            let mut given = Given {
-                seeds: args.seeds.clone(),
-                method: args.search.clone(),
-                trials: args.trials,
-                interval: args.interval,
-                // It is read again when the sweep continues, from another directory perhaps.
-                config: line.config.as_deref().map(std::path::absolute).transpose()?,
-                ..Given::default()
-            };
-            let mut name = None;
-            for (key, flag, value) in &line.flags {
-                match *key {
-                    "run_dir" => {}
-                    "name" => name = Some(value.clone()),
-                    key => given.set.push((format!("{key}={value}"), (*flag).to_owned())),
-                }
-            }
-            given.set.extend(line.set.iter().map(|set| (set.clone(), "--set".to_owned())));
-            let spec = match target.ends_with(".toml") {
-                true => Spec::read(Path::new(target), &given)?,
-                false => Spec::of_environment(target, &given)?,
-            };
-            Sweep::new(spec, registry, &parent, name.as_deref(), jobs, executor)?
+        let path = sweep::find(&parent, name)?;
+        if args.dry_run {
+            return dry_run::of_sweep(&path, jobs, &*executor, args.json);
         }
+        let sweep = Sweep::resume(registry, &path, jobs, executor, Trust::of_flag(args.trust))?;
+        return carry_out(args, registry, sweep, &signals, &[]);
+    }
+    let (given, name) = given(args, &line)?;
+    if name.is_some() && args.targets.len() > 1 {
+        return Err(Error::usage(format!("one name cannot name {} sweeps", args.targets.len()))
+            .at("--name")
+            .remedy("leave the name out, or start them one at a time")
+            .into());
+    }
+    let plan = |target: &String| -> operant_run::Result<Plan> {
+        let spec = match target.ends_with(".toml") {
+            true => Spec::read(Path::new(target), &given)?,
+            false => Spec::of_environment(target, &given)?,
+        };
+        Plan::new(spec, registry, jobs, Arc::clone(&executor))
     };
+    // All are checked before the first one begins.
+    let plans = args.targets.iter().map(plan).collect::<operant_run::Result<Vec<_>>>()?;
+    if args.dry_run {
+        for plan in &plans {
+            dry_run::of_plan(plan, &parent, args.json)?;
+        }
+        return Ok(0);
+    }
+    let mut code = 0;
+    for (place, plan) in plans.into_iter().enumerate() {
+        let sweep = Sweep::begin(plan, &parent, name.as_deref())?;
+        code = code.max(carry_out(args, registry, sweep, &signals, &args.targets[place + 1..])?);
+        if signals.stopped_by().is_some() {
+            return Ok(code);
+        }
+    }
+    Ok(code)
+}
+
+/// What trains the runs.
+fn executor(args: &Args) -> operant_run::Result<Arc<dyn Executor>> {
+    let Some(address) = &args.ray else { return Ok(Arc::new(Local)) };
+    ray::connect(&ray::Resources {
+        address: address.clone(),
+        cpus_per_run: args.cpus_per_run.map_or(1, usize::from),
+        gpus_per_run: args.gpus_per_run.unwrap_or(0.0),
+    })
+}
+
+/// The flags with which `operant sweep --resume` trains where this command does.
+fn elsewhere(args: &Args) -> String {
+    let Some(address) = &args.ray else { return String::new() };
+    let cpus = args.cpus_per_run.map(|cpus| format!(" --cpus-per-run {cpus}"));
+    let gpus = args.gpus_per_run.map(|gpus| format!(" --gpus-per-run {gpus}"));
+    format!("--ray {address}{}{}", cpus.unwrap_or_default(), gpus.unwrap_or_default())
+}
+
+/// What the command line says about specifications, and the name of the sweep.
+fn given(args: &Args, line: &CommandLine) -> anyhow::Result<(Given, Option<String>)> {
+    let mut given = Given {
+        seeds: args.seeds.clone(),
+        method: args.search.clone(),
+        trials: args.trials,
+        interval: args.interval,
+        // It is read again when the sweep continues, from another directory perhaps.
+        config: line.config.as_deref().map(std::path::absolute).transpose()?,
+        ..Given::default()
+    };
+    let mut name = None;
+    for (key, flag, value) in &line.flags {
+        match *key {
+            "run_dir" => {}
+            "name" => name = Some(value.clone()),
+            key => given.set.push((format!("{key}={value}"), (*flag).to_owned())),
+        }
+    }
+    given.set.extend(line.set.iter().map(|set| (set.clone(), "--set".to_owned())));
+    Ok((given, name))
+}
+
+/// Trains the runs of a sweep, and prints its report; `rest` are the specifications of the sweeps that follow.
+fn carry_out(
+    args: &Args,
+    registry: &Registry,
+    mut sweep: Sweep,
+    signals: &Signals,
+    rest: &[String],
+) -> anyhow::Result<u8> {
     signals.begin();
-    let mut watch: Box<dyn Watch> = match (args.quiet, std::io::stderr().is_terminal()) {
-        (true, _) => Box::new(Warnings),
-        (false, true) => Box::new(Bar::new(sweep.spec().search.objective)),
-        (false, false) => Box::new(Lines { last: Instant::now(), objective: sweep.spec().search.objective }),
+    sweep.note_command(&command(), &elsewhere(args))?;
+    if daemon::is_daemon() {
+        daemon::ready(&Ready { run: sweep.name().to_owned(), dir: sweep.dir().to_owned(), ring: None });
+    }
+    let objective = sweep.spec().search.objective;
+    let is_terminal = std::io::stderr().is_terminal() && !daemon::is_daemon();
+    let mut watch: Box<dyn Watch> = match (args.quiet, is_terminal) {
+        (true, _) => Box::new(watch::Warnings),
+        (false, true) => Box::new(watch::Bar::new(objective)),
+        (false, false) => Box::new(watch::Lines::new(objective)),
     };
     if !args.quiet {
-        output::note(&about(&sweep));
+        output::note(&describe(&sweep));
     }
-    let ended = sweep.run(&signals, &mut *watch);
+    let ended = sweep.run(signals, &mut *watch);
     // A signal ends the process at once while the report is made.
     signals.arm();
     let ended = ended?;
     drop(watch);
-    let name = sweep.name().to_owned();
     if let Ended::Stopped(signal) = ended {
-        output::note(&format!("{signal}: stopped; `operant sweep --resume {name}` continues"));
+        let resume = run_args::resume_command(registry, sweep.dir());
+        output::note(&format!("{signal}: stopped; `{resume}` continues"));
+        if !rest.is_empty() {
+            let words: Vec<String> = rest.iter().map(|word| path_text::quoted(word)).collect();
+            output::note(&format!("not begun: {}", words.join(" ")));
+        }
         return Ok(75);
     }
     let report = Report::of_sweep(sweep.dir())?;
@@ -193,12 +274,41 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         output::print(&(report.to_json() + "\n"))?;
     } else {
         output::print_painted(&text(&report, 10))?;
-        output::print(&format!("\n`operant report {name}` shows more; --html FILE writes a page\n"))?;
+        let word = run_args::word(registry, sweep.dir());
+        output::print(&format!("\n`operant report {word}` shows more; --html FILE writes a page\n"))?;
     }
     Ok(u8::from(report.has_failed()))
 }
 
-fn about(sweep: &Sweep) -> String {
+/// This command, as a user could type it again.
+fn command() -> String {
+    let words = invocation::arguments();
+    let words = words.iter().map(|word| path_text::quoted(&word.to_string_lossy()));
+    std::iter::once("operant".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
+}
+
+/// Starts the daemon, and prints what it trains.
+fn detach(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let started = match daemon::start()? {
+        Err(code) => return Ok(code),
+        Ok(started) => started,
+    };
+    let daemon::Started { run, pid, dir, .. } = &started;
+    if args.json {
+        let text = json!({ "sweep": run, "pid": pid, "dir": dir.to_string_lossy() });
+        output::print(&format!("{text}\n"))?;
+        return Ok(0);
+    }
+    let word = run_args::word(registry, dir);
+    let output = path_text::shown(&daemon::output_file(dir));
+    output::print(&format!(
+        "sweep {run}: training in the background, process {pid}\n  watch       operant monitor {word}\n  stop        \
+         operant stop {word}\n  output      {output}\n"
+    ))?;
+    Ok(0)
+}
+
+fn describe(sweep: &Sweep) -> String {
     let spec = sweep.spec();
     let (jobs, threads) = sweep.cores();
     let each = if spec.environments.len() > 1 { " per environment" } else { "" };
@@ -214,103 +324,11 @@ fn about(sweep: &Sweep) -> String {
     )
 }
 
-/// The best trial so far, in a few words.
-fn best(status: &Status, objective: Objective) -> String {
-    let Some((trial, value, values)) = &status.best else { return String::new() };
-    let value = match objective {
-        Objective::EvalReturn => format!("{value:.1}"),
-        Objective::SolvedAtStep => format!("{} steps to solve", short(-value)),
-        Objective::SolvedAtS => format!("{:.2} s to solve", -value),
-    };
-    let which = if values.is_empty() { format!("trial {trial}") } else { values.clone() };
-    format!("best {value}, {which}")
-}
-
-/// Finished, running and failed runs.
-fn runs(status: &Status) -> String {
-    let running = if status.running > 0 { format!(", {} running", status.running) } else { String::new() };
-    let failed = if status.failed > 0 { format!(", {} failed", status.failed) } else { String::new() };
-    format!("{}/{} runs{running}{failed}", status.done, status.planned)
-}
-
-fn speed(status: &Status) -> String {
-    let sps = status.env_steps as f64 / status.seconds;
-    if status.env_steps > 0 { format!("{} steps/s", short(sps)) } else { String::new() }
-}
-
-/// Shows warnings only.
-struct Warnings;
-
-impl Watch for Warnings {
-    fn status(&mut self, _: &Status) {}
-
-    fn warn(&mut self, line: &str) {
-        output::warn(line);
-    }
-}
-
-/// A line every few seconds.
-struct Lines {
-    last: Instant,
-    objective: Objective,
-}
-
-impl Watch for Lines {
-    fn status(&mut self, status: &Status) {
-        if self.last.elapsed() > Duration::from_secs(10) {
-            self.last = Instant::now();
-            output::note(&format!("{}  {}  {}", runs(status), speed(status), best(status, self.objective)));
-        }
-    }
-
-    fn warn(&mut self, line: &str) {
-        output::warn(line);
-    }
-}
-
-/// A bar on a terminal.
-struct Bar {
-    bar: ProgressBar,
-    objective: Objective,
-}
-
-impl Bar {
-    fn new(objective: Objective) -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let style = ProgressStyle::with_template("{bar:20.cyan} {elapsed}  {wide_msg}");
-        bar.set_style(style.expect("the template is valid"));
-        Self { bar, objective }
-    }
-}
-
-impl Watch for Bar {
-    fn status(&mut self, status: &Status) {
-        self.bar.set_length(status.planned as u64);
-        self.bar.set_position(status.done as u64);
-        self.bar.set_message(format!(
-            "{}  {}  {}",
-            runs(status),
-            speed(status),
-            best(status, self.objective)
-        ));
-    }
-
-    fn warn(&mut self, line: &str) {
-        self.bar.suspend(|| output::warn(line));
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.bar.finish_and_clear();
-    }
-}
-
 /// Paths of sweeps and runs that a command was given.
 pub fn named(parent: &Path, names: &[String]) -> operant_run::Result<Vec<PathBuf>> {
-    let of = |name: &String| match sweep::locate(parent, name) {
+    let of = |name: &String| match dir::locate_sweep(parent, name) {
         Some(path) => Ok(path),
-        None => operant_run::dir::find(parent, name).map_err(|error| {
+        None => dir::find(parent, name).map_err(|error| {
             // Sweeps are more likely meant than runs.
             let of_sweep = sweep::find(parent, name).expect_err("it was not located");
             if of_sweep.what.contains("did you mean") {

@@ -20,7 +20,7 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Elvish, Fish, Powershell, Shells, Zsh};
 use operant_env::Registry;
 use operant_metrics::plain;
-use operant_run::config;
+use operant_run::{config, runs};
 
 use line::Line;
 use values::{Life, options, settings, values_of};
@@ -93,6 +93,7 @@ fn completed(arg: Arg, candidates: impl Fn(&str) -> Vec<CompletionCandidate> + S
 enum Kind {
     Environment,
     Run,
+    Sweep,
     /// `RUN@STEP`, or a path.
     Checkpoint,
     /// `KEY=VALUE`, also of an option of the environment.
@@ -107,11 +108,13 @@ enum Kind {
 
 /// What an argument takes whose value has this name; nothing if it is free. None if the name is unknown.
 fn kinds(value: &str) -> Option<&'static [Kind]> {
-    use Kind::{Checkpoint, Dir, Environment, File, Option, Run, Setting, Tag};
+    use Kind::{Checkpoint, Dir, Environment, File, Option, Run, Setting, Sweep, Tag};
     Some(match value {
         "ENV" | "NAME|FILTER" | "NAME,.." => &[Environment],
         "ENV|SPEC.toml" => &[Environment, File],
-        "RUN" | "A" | "B" | "SWEEP" | "SWEEP|RUN" => &[Run],
+        "RUN" => &[Run],
+        "SWEEP" => &[Sweep],
+        "A" | "B" | "SWEEP|RUN" | "RUN|SWEEP" => &[Run, Sweep],
         "RUN[@STEP]" | "RUN[@STEP]|CHECKPOINT" => &[Run, Checkpoint],
         "RUN|ENV" => &[Run, Environment, Checkpoint],
         "KEY=VALUE" => &[Setting],
@@ -130,7 +133,8 @@ impl Kind {
     fn candidates(self, line: &Line, word: &str, life: Life) -> Vec<CompletionCandidate> {
         match self {
             Kind::Environment => values::environments(line, word),
-            Kind::Run => values::runs(line, word, life),
+            Kind::Run => values::runs(line, word, life, runs::Kind::Run),
+            Kind::Sweep => values::runs(line, word, life, runs::Kind::Sweep),
             Kind::Checkpoint => values::checkpoints(line, word),
             Kind::Setting => settings(line, word),
             Kind::Option => options(line, word),

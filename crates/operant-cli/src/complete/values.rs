@@ -44,16 +44,17 @@ pub fn environments(line: &Line, word: &str) -> Vec<CompletionCandidate> {
     names.chain(aliases).chain(files).collect()
 }
 
-/// The runs by name, the latest first; a path where the word is one.
-pub fn runs(line: &Line, word: &str, life: Life) -> Vec<CompletionCandidate> {
+/// The runs or sweeps by name, the latest first; a path where the word is one.
+pub fn runs(line: &Line, word: &str, life: Life, kind: runs::Kind) -> Vec<CompletionCandidate> {
     if word.contains('/') {
         return paths(word, |path| path.is_dir());
     }
     let mut runs = runs::brief(&line.run_dir());
-    runs.retain(|run| life == Life::Any || run.is_live == (life == Life::Live));
+    runs.retain(|run| run.kind == kind && (life == Life::Any || run.is_live == (life == Life::Live)));
     let about = |run: &runs::Brief| {
         let when = run.started.get(..16).unwrap_or_default().replace('T', " ");
-        let parts = [run.env.clone(), if run.is_live { "live".to_owned() } else { when }];
+        let kind = if run.kind == runs::Kind::Sweep { "sweep".to_owned() } else { String::new() };
+        let parts = [kind, run.env.clone(), if run.is_live { "live".to_owned() } else { when }];
         parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     };
     runs.iter().map(|run| candidate(run.run.as_str(), about(run))).collect()

@@ -8,6 +8,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 
+use super::chart::Paint;
 use super::panel::{self, Context};
 use super::text;
 use crate::format;
@@ -128,13 +129,14 @@ fn progress(context: &Context, area: Rect, row: u16, buffer: &mut Buffer) {
     let figure = format!(" {:>6}", percent(share));
     let width = area.width.saturating_sub((of.len() + figure.len()) as u16);
     let bar = Rect { y: area.y + row, width, height: 1, ..area };
-    draw_bar(context, share, bar, buffer);
+    draw_bar(context.paint(), share, bar, buffer);
     let line = Line::from(vec![Span::styled(figure, theme.strong), Span::styled(of, theme.muted)]);
     buffer.set_line(bar.right(), bar.y, &line, area.right().saturating_sub(bar.right()));
 }
 
-fn draw_bar(context: &Context, share: f64, area: Rect, buffer: &mut Buffer) {
-    let (full, half, empty) = match context.symbols.unicode {
+/// The bar of a share from 0 to 1.
+pub(crate) fn draw_bar(paint: Paint, share: f64, area: Rect, buffer: &mut Buffer) {
+    let (full, half, empty) = match paint.symbols.unicode {
         true => ("━", "╸", "─"),
         false => ("#", "#", "."),
     };
@@ -142,9 +144,9 @@ fn draw_bar(context: &Context, share: f64, area: Rect, buffer: &mut Buffer) {
     let halves = (share * f64::from(area.width) * 2.0).round() as u16;
     for column in 0..area.width {
         let (symbol, style) = match halves.saturating_sub(column * 2) {
-            0 => (empty, context.theme.faint),
-            1 => (half, context.theme.ramp(f64::from(column) / f64::from(area.width))),
-            _ => (full, context.theme.ramp(f64::from(column) / f64::from(area.width))),
+            0 => (empty, paint.theme.faint),
+            1 => (half, paint.theme.ramp(f64::from(column) / f64::from(area.width))),
+            _ => (full, paint.theme.ramp(f64::from(column) / f64::from(area.width))),
         };
         buffer[(area.x + column, area.y)].set_symbol(symbol).set_style(style);
     }
@@ -189,7 +191,7 @@ fn figures(context: &Context, area: Rect, row: u16, buffer: &mut Buffer) {
 }
 
 /// A left-aligned and a right-aligned text; the left one is cut if they do not fit.
-fn both_ends(left: Vec<Span>, right: Vec<Span>, area: Rect, row: u16, buffer: &mut Buffer) {
+pub(crate) fn both_ends(left: Vec<Span>, right: Vec<Span>, area: Rect, row: u16, buffer: &mut Buffer) {
     if row >= area.height {
         return;
     }

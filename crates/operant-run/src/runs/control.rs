@@ -44,7 +44,7 @@ pub enum Paused {
     Unchanged(Run),
 }
 
-/// A run whose trainer is alive on this machine, held by a descriptor so that no signal can reach another process.
+/// A run or sweep whose trainer is alive on this machine, held by a descriptor so that no signal can reach another process.
 #[derive(Debug)]
 pub struct LiveRun {
     run: Run,
@@ -73,7 +73,7 @@ impl LiveRun {
             }
             if Instant::now() >= deadline {
                 let what =
-                    format!("run {} is being trained, but process {pid} here is not its trainer", run.run);
+                    format!("{} is being trained, but process {pid} here is not its trainer", run.title());
                 return Err(Error::usage(what).at(run.dir.display().to_string()).remedy(
                     "give the command on the machine, in the container and as the user that train it",
                 ));
@@ -128,14 +128,14 @@ impl LiveRun {
         }
         self.send(Signal::USR2)?;
         let deadline = Instant::now() + timeout;
-        let name = &self.run.run;
+        let name = self.run.title();
         loop {
             let ended = self.process.wait(POLL);
             let run = report::reload(&self.run);
             let error =
                 |what: String| Error::new(ErrorKind::Device, what).at(self.run.dir.display().to_string());
             if ended || !run.health.is_alive() {
-                let what = format!("run {name} has ended instead: {}", run.health.name());
+                let what = format!("{name} has ended instead: {}", run.health.name());
                 return Err(error(what).remedy("`operant show` has its state; `operant resume` continues it"));
             }
             if is_paused(&run) == paused {
@@ -143,7 +143,7 @@ impl LiveRun {
             }
             if Instant::now() >= deadline {
                 let what = format!(
-                    "run {name} has not {} within {} s",
+                    "{name} has not {} within {} s",
                     if paused { "paused" } else { "continued" },
                     timeout.as_secs_f64()
                 );
@@ -194,7 +194,7 @@ impl LiveRun {
         let before = latest(&self.run.dir);
         self.send(Signal::USR1)?;
         let deadline = Instant::now() + timeout;
-        let name = &self.run.run;
+        let name = self.run.title();
         loop {
             let ended = self.process.wait(POLL);
             match latest(&self.run.dir) {
@@ -203,8 +203,7 @@ impl LiveRun {
                 }
                 _ if ended => {
                     let run = report::reload(&self.run);
-                    let what =
-                        format!("run {name} ended ({}) before it saved a checkpoint", run.health.name());
+                    let what = format!("{name} ended ({}) before it saved a checkpoint", run.health.name());
                     return Err(Error::new(ErrorKind::Disk, what)
                         .at(self.run.dir.display().to_string())
                         .remedy(if run.reason.is_empty() {
@@ -214,8 +213,7 @@ impl LiveRun {
                         }));
                 }
                 _ if Instant::now() >= deadline => {
-                    let what =
-                        format!("run {name} has saved no checkpoint within {} s", timeout.as_secs_f64());
+                    let what = format!("{name} has saved no checkpoint within {} s", timeout.as_secs_f64());
                     return Err(Error::new(ErrorKind::Disk, what)
                         .at(self.run.dir.display().to_string())
                         .remedy(
@@ -235,7 +233,7 @@ impl LiveRun {
             Err(error) => {
                 let what = format!("process {} cannot be sent a signal: {error}", self.run.process.0);
                 Err(Error::new(ErrorKind::Device, what)
-                    .at(format!("run {}", self.run.run))
+                    .at(self.run.title())
                     .remedy("give the command as the user that started the run"))
             }
         }

@@ -11,5 +11,6 @@ mod state_file;
 pub use brief::{Brief, brief};
 pub use control::{LiveRun, Paused, StopRequest};
 pub use remove::Removal;
-pub use report::{Run, config, find, list, live_namesakes, refuse_slip};
+pub use report::{Kind, Run, config, find, find_any, list, live_namesakes, of_sweep, refuse_slip, sweeps};
+pub use state_file::SweepFile;
 pub(crate) use state_file::{FinalCounts, StateFile, starting};

@@ -1,4 +1,4 @@
-//! Removal of an ended run.
+//! Removal of an ended run or sweep.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,15 +6,16 @@ use std::path::{Path, PathBuf};
 
 use operant_metrics::RingReader;
 
-use super::report::same;
+use super::report::{Kind, Run, find_any, same};
 use crate::dir::{self, RunDir};
 use crate::error::{Error, Result};
+use crate::path_text;
 
 /// What a removal frees.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Removal {
-    /// The run's name.
-    pub run: String,
+    /// The run or sweep.
+    pub run: Run,
     /// Its directory, absolute.
     pub dir: PathBuf,
     /// Rings that its processes left.
@@ -24,13 +25,14 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// Finds an ended run by name under `parent` or by path, and what its removal would free.
+    /// Finds an ended run or sweep by name under `parent` or by path, and what its removal would free.
     ///
     /// # Errors
-    /// Usage when there is no such run, it is a link, not a run's directory, or being trained.
+    /// Usage when there is none, it is a link, not a run's directory, or being trained.
     pub fn of(parent: &Path, run: &str) -> Result<Self> {
         // Without a slash at the end, which would follow a link.
-        let dir: PathBuf = dir::find(parent, run)?.components().collect();
+        let dir = dir::locate_sweep(parent, run).map_or_else(|| dir::find(parent, run), Ok)?;
+        let dir: PathBuf = dir.components().collect();
         let place = |error: Error| error.at(dir.display().to_string());
         if fs::symlink_metadata(&dir).is_ok_and(|found| found.is_symlink()) {
             return Err(place(Error::usage(format!("{run} is a symbolic link")))
@@ -42,13 +44,13 @@ impl Removal {
             return Err(place(Error::usage(format!("{run} has no operant.log, so it may be no run")))
                 .remedy("look at it, and remove it with `rm -r` if it is one"));
         }
+        let dir = fs::canonicalize(&dir).unwrap_or(dir);
+        let run = refuse_live(&dir)?;
         // Its lock shows whether a process trains it.
         drop(RunDir::open(&dir)?);
-        let dir = fs::canonicalize(&dir).unwrap_or(dir);
-        refuse_live(&dir)?;
-        let rings = rings_of(&dir);
+        let rings = rings_of(&run);
         let bytes = size(&dir) + rings.iter().map(|ring| size(ring)).sum::<u64>();
-        Ok(Removal { run: dir::name_of(&dir), dir, rings, bytes })
+        Ok(Removal { run, dir, rings, bytes })
     }
 
     /// Removes the directory and the rings. Symbolic links in it are removed, their targets are not.
@@ -80,20 +82,22 @@ impl Removal {
 }
 
 /// Refuses a run that reports to be alive: on a file system without locks the lock does not show it.
-fn refuse_live(dir: &Path) -> Result<()> {
-    let run = super::find(dir, &dir.to_string_lossy())?;
+fn refuse_live(dir: &Path) -> Result<Run> {
+    let run = find_any(dir, &dir.to_string_lossy())?;
     if !run.health.is_alive() {
-        return Ok(());
+        return Ok(run);
     }
-    Err(Error::usage(format!("run {} is being trained: {}", run.run, run.health.name()))
+    let word = path_text::quoted(&dir.to_string_lossy());
+    Err(Error::usage(format!("{} is being trained already: {}", run.title(), run.health.name()))
         .at(dir.display().to_string())
-        .remedy("`operant stop` ends it"))
+        .remedy(format!("`operant stop {word}` ends it")))
 }
 
-/// The rings that the processes of this directory left.
-fn rings_of(dir: &Path) -> Vec<PathBuf> {
+/// The rings that the processes of this directory left, or those of the runs in a sweep's.
+fn rings_of(run: &Run) -> Vec<PathBuf> {
     let rings = operant_metrics::rings().into_iter().filter_map(|found| RingReader::open(&found.path).ok());
-    let left = rings.filter(|ring| same(&ring.identity().dir, dir) && !ring.status().health.is_alive());
+    let is_own = |dir: &Path| same(dir, &run.dir) || run.kind == Kind::Sweep && dir.starts_with(&run.dir);
+    let left = rings.filter(|ring| is_own(&ring.identity().dir) && !ring.status().health.is_alive());
     left.map(|ring| ring.path().to_path_buf()).collect()
 }
 
@@ -133,7 +137,7 @@ mod tests {
         let removal = Removal::of(&parent, "mine").expect("found");
         assert!(
             removal.bytes > 0
-                && removal.run == "mine"
+                && removal.run.run == "mine"
                 && removal.dir == fs::canonicalize(&dir).expect("there"),
             "{removal:?}"
         );

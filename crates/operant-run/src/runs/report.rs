@@ -10,9 +10,30 @@ use crate::dir;
 use crate::error::{Error, Result, did_you_mean, nearest};
 use crate::sinks;
 
-/// A run, live or ended.
+/// What a directory is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One training run.
+    Run,
+    /// Its runs are in it.
+    Sweep,
+}
+
+impl Kind {
+    /// `run` or `sweep`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Run => "run",
+            Kind::Sweep => "sweep",
+        }
+    }
+}
+
+/// A run, live or ended; or a sweep, of which only state, process and directory are known here.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
+    /// Which of them it is.
+    pub kind: Kind,
     /// Its name.
     pub run: String,
     /// Environment.
@@ -47,6 +68,13 @@ pub struct Run {
     pub(super) process: (u32, u64, String),
 }
 
+impl Run {
+    /// `run mine`, `sweep rates`.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.kind.name(), plain(&self.run))
+    }
+}
+
 /// The runs in `parent`, and live ones elsewhere that have a ring; ordered by start, latest last.
 pub fn list(parent: &Path) -> Vec<Run> {
     let rings = open_rings();
@@ -69,6 +97,32 @@ pub fn list(parent: &Path) -> Vec<Run> {
     runs
 }
 
+/// The sweeps in `parent`; ordered by start, latest last.
+pub fn sweeps(parent: &Path) -> Vec<Run> {
+    let mut sweeps: Vec<Run> = dir::sweeps(parent).iter().map(|dir| of_sweep(dir)).collect();
+    sweeps.sort_by(|a, b| (&a.started, &a.run).cmp(&(&b.started, &b.run)));
+    sweeps
+}
+
+/// The sweep in `dir`.
+pub fn of_sweep(dir: &Path) -> Run {
+    of_dir(&absolute(dir), &[])
+}
+
+/// As [`find`], and sweeps too.
+///
+/// # Errors
+/// Usage when there is none, with the nearest name.
+pub fn find_any(parent: &Path, name: &str) -> Result<Run> {
+    match dir::locate_sweep(parent, name) {
+        Some(dir) => Ok(of_sweep(&dir)),
+        None => find(parent, name).map_err(|error| Error {
+            what: error.what.replace("there is no run ", "there is no run or sweep "),
+            ..error
+        }),
+    }
+}
+
 /// The run of this name in `parent`, the one at this path, or else the one whose ring has this name.
 ///
 /// # Errors
@@ -77,6 +131,9 @@ pub fn find(parent: &Path, run: &str) -> Result<Run> {
     let rings = open_rings();
     if let Some(dir) = dir::locate(parent, run) {
         return Ok(of_dir(&absolute(&dir), &rings));
+    }
+    if let Some(sweep) = dir::locate_sweep(parent, run) {
+        return Err(dir::not_a_run(run, &sweep));
     }
     if let Ok(found) = operant_metrics::find(run)
         && let Ok(ring) = RingReader::open(&found.path)
@@ -106,10 +163,12 @@ pub fn refuse_slip(parent: &Path, run: &str) -> Result<()> {
     find(parent, run).map(|_| ()).or_else(|error| if is_near() { Err(error) } else { Ok(()) })
 }
 
-/// The names of the runs in `parent`, and of live ones elsewhere.
+/// The names of the runs and sweeps in `parent`, and of live runs elsewhere.
 fn names(parent: &Path, rings: &[RingReader]) -> Vec<String> {
     let live = rings.iter().filter(|ring| ring.status().health.is_alive());
-    dir::names(parent).into_iter().chain(live.map(|ring| ring.identity().run.clone())).collect()
+    let sweeps = dir::sweeps(parent).into_iter().map(|dir| dir::name_of(&dir));
+    let live = live.map(|ring| ring.identity().run.clone());
+    dir::names(parent).into_iter().chain(sweeps).chain(live).collect()
 }
 
 /// The live runs of this name in any directory. A path names one run.
@@ -198,6 +257,7 @@ fn is_of(ring: &RingReader, file: &RunFile) -> bool {
 
 fn of_file(dir: &Path, file: &RunFile) -> Run {
     Run {
+        kind: if dir::is_sweep(dir) { Kind::Sweep } else { Kind::Run },
         run: dir::name_of(dir),
         env: file.env.clone(),
         device: file.device.clone(),

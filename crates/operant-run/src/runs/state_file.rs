@@ -95,6 +95,36 @@ impl StateFile {
     }
 }
 
+/// Writes run.json of a sweep for the process that carries it out: its state and process, as of a run.
+#[derive(Debug)]
+pub struct SweepFile(StateFile);
+
+impl SweepFile {
+    /// Writes the file of a sweep that begins or continues.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn begin(dir: &Path, env: &str, device: &str) -> Result<Self> {
+        let identity =
+            Identity { device: device.to_owned(), ..Identity::of_this_process(&dir::name_of(dir), env) };
+        let (file, written) = StateFile::begin(dir, starting(&identity, None));
+        written.map(|()| Self(file))
+    }
+
+    /// Sets its state.
+    pub fn set(&self, state: RunState, reason: &str) {
+        self.0.set(state, reason);
+    }
+
+    /// Sets its final state.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn end(&self, state: RunState, reason: &str, env_steps: u64, sps: f64) -> Result<()> {
+        self.0.end(state, reason, FinalCounts { env_steps, sps, checkpoint: None })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -172,7 +172,7 @@ pub fn env_columns(path: &Path) -> io::Result<Vec<String>> {
 }
 
 /// The last complete row; none if there is none, or the file is not one of a run's metrics.
-pub(crate) fn last_row(path: &Path) -> Option<Record> {
+pub fn last_row(path: &Path) -> Option<Record> {
     /// Enough for several rows of any length.
     const TAIL: u64 = 16 << 10;
     let columns = Columns::of(path).ok()??;

@@ -14,9 +14,8 @@ use std::time::{Duration, Instant};
 use operant_metrics::Record;
 
 use appender::Appender;
-pub(crate) use csv::last_row;
 pub use csv::{CsvSink, MAX_ROWS};
-pub use csv::{each_row, each_row_of, env_columns};
+pub use csv::{each_row, each_row_of, env_columns, last_row};
 pub use error::SinkError;
 pub(crate) use error::io_remedy;
 pub use tensorboard::{DENSE_UPDATES, TensorBoardSink};

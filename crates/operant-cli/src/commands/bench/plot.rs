@@ -7,14 +7,8 @@ use operant_draw::chart::{self, Chart, Look, Mark};
 use operant_draw::theme::Rgb;
 use operant_run::{Error, Result, dir};
 
-const LOOK: Look = Look {
-    size: (960, 600),
-    margins: (16, 16),
-    labels: (52, 84),
-    font: 16,
-    fine_lines: true,
-    legend: (true, 16, 0.3),
-};
+const LOOK: Look =
+    Look { size: (960, 600), margins: (16, 16), labels: (52, 84), font: 16, fine_lines: true, legend: true };
 
 /// The horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +101,7 @@ fn svg(rows: &[Row]) -> std::result::Result<String, String> {
         Axis::Envs => swept("environments"),
         Axis::Threads => swept("threads"),
         Axis::Rows => {
-            let names = Some(2 * rows.len() + 1);
+            let names = Some(rows.len());
             chart::Axis { range: 0.5..most + 0.5, log: false, title: "", label: &named, names }
         }
     };

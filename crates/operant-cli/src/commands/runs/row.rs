@@ -143,6 +143,7 @@ impl RunRow {
             note: Some(self.notes.note.as_str()).filter(|note| !note.is_empty()),
             tags: &self.notes.tags,
             config: &self.config,
+            kind: run.kind.name(),
         })
     }
 }
@@ -183,4 +184,5 @@ pub struct Json<'a> {
     note: Option<&'a str>,
     tags: &'a [String],
     config: &'a toml::Table,
+    kind: &'static str,
 }
