@@ -411,8 +411,7 @@ impl EnvReport {
             return format!("{} scores {score} on {} {over}.", best.name, self.env);
         }
         let by = if by_objective { "comes first by the search's objective" } else { "scores best" };
-        let first =
-            format!("{} {by} of {count} configurations on {}: {score} {over}.", best.name, self.env);
+        let first = format!("{} {by} of {count} configurations on {}: {score} {over}.", best.name, self.env);
         let second = &self.groups[1].name;
         let lead = match self.improvement.first().and_then(|row| row.get(1)).copied().flatten() {
             _ if by_objective => return first,
@@ -481,7 +480,6 @@ impl SeedGroup {
     pub fn scores(&self) -> Vec<f64> {
         self.runs.iter().filter_map(|run| run.score).collect()
     }
-
 }
 
 /// Interquartile means of curves at [`POINTS`] places: from where every curve has begun to where the first one ends.
