@@ -162,7 +162,7 @@ impl Reading {
             started,
             pid,
             method: spec.search.method.name().to_owned(),
-            objective: spec.search.objective.name().to_owned(),
+            objective: spec.search.objective.name(),
             seeds: spec.seeds.len(),
             done: results.len(),
             planned,

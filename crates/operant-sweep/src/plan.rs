@@ -101,7 +101,15 @@ impl Environment {
     fn check_search(&self, spec: &Spec, settings: &Settings) -> Result<()> {
         let (steps, batch) = (self.steps, self.batch);
         let wrong = |what: String, remedy: String| Err(Error::usage(what).at("[search]").remedy(remedy));
-        if spec.search.objective != Objective::EvalReturn && settings.run.solved_at.is_none() {
+        if let Objective::Metric { name, .. } = &spec.search.objective {
+            let env = self.env.with_options(&settings.env_options)?;
+            let metrics: Vec<String> = env.spec().metrics.into_iter().map(|metric| metric.name).collect();
+            if !metrics.contains(name) {
+                let has = if metrics.is_empty() { "none".to_owned() } else { metrics.join(", ") };
+                let what = format!("objective: {} has no metric \"{name}\" of its own", self.name);
+                return wrong(what, format!("it has {has}; or use objective = \"eval_return\""));
+            }
+        } else if spec.search.objective != Objective::EvalReturn && settings.run.solved_at.is_none() {
             let what = format!("{} has no solved_at, which the objective needs", self.name);
             return wrong(what, "set solved_at in [set], or use objective = \"eval_return\"".to_owned());
         }

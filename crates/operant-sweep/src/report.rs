@@ -192,7 +192,7 @@ impl Report {
             let mut common = flat(&base.config.parse().unwrap_or_default());
             common.retain(|key, _| spec.axes.iter().all(|axis| axis.key != *key));
             let mut part = EnvReport::new(base.name.clone(), common, groups, by_objective);
-            let objective = |row: &&RunRow| table::objective(spec.search.objective, row);
+            let objective = |row: &&RunRow| table::objective(&spec.search.objective, row);
             let scored: Vec<(&Trial, f64)> = (own.iter())
                 .filter_map(|trial| Some((*trial, first.get(&trial.id)?)))
                 .flat_map(|(trial, rows)| rows.values().map(move |row| (trial, objective(row))))

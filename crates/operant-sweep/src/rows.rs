@@ -68,7 +68,7 @@ pub fn rows(dir: &Path) -> Result<Vec<Row>> {
                 _ => "planned",
             };
             let result: Option<&RunResult> = row.and_then(|row| row.result.as_ref().ok());
-            let objective = row.map(|row| table::objective(spec.search.objective, row));
+            let objective = row.map(|row| table::objective(&spec.search.objective, row));
             rows.push(Row {
                 run,
                 trial: trial.id,

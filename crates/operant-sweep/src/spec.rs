@@ -86,9 +86,9 @@ impl Method {
     }
 }
 
-/// What a search maximises.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// What a search maximises; a word in specifications.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Objective {
     /// The mean return of the last evaluation.
     EvalReturn,
@@ -96,16 +96,53 @@ pub enum Objective {
     SolvedAtStep,
     /// Little time until then.
     SolvedAtS,
+    /// A metric of the environment's own in the last evaluation; its negative if it is to be small.
+    Metric {
+        /// Its name.
+        name: String,
+        /// Whether it is to be small.
+        minimize: bool,
+    },
 }
 
 impl Objective {
     /// Its name in a specification.
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> String {
         match self {
-            Objective::EvalReturn => "eval_return",
-            Objective::SolvedAtStep => "solved_at_step",
-            Objective::SolvedAtS => "solved_at_s",
+            Objective::EvalReturn => "eval_return".to_owned(),
+            Objective::SolvedAtStep => "solved_at_step".to_owned(),
+            Objective::SolvedAtS => "solved_at_s".to_owned(),
+            Objective::Metric { name, minimize: false } => name.clone(),
+            Objective::Metric { name, minimize: true } => format!("-{name}"),
         }
+    }
+}
+
+impl From<Objective> for String {
+    fn from(objective: Objective) -> Self {
+        objective.name()
+    }
+}
+
+impl TryFrom<String> for Objective {
+    type Error = String;
+
+    fn try_from(word: String) -> std::result::Result<Self, String> {
+        Ok(match word.as_str() {
+            "eval_return" => Objective::EvalReturn,
+            "solved_at_step" => Objective::SolvedAtStep,
+            "solved_at_s" => Objective::SolvedAtS,
+            other => {
+                let name = other.strip_prefix('-').unwrap_or(other);
+                if operant_metrics::unusable(name).is_some() {
+                    return Err(format!(
+                        "there is no objective \"{other}\": eval_return, solved_at_step, solved_at_s, or a metric of the environment's \
+                         own, such as success, or -success to make it small"
+                    ));
+                }
+                Objective::Metric { name: name.to_owned(), minimize: other.starts_with('-') }
+            }
+        })
     }
 }
 

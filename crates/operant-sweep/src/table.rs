@@ -35,6 +35,9 @@ CREATE TABLE results (
     env_steps INTEGER, updates INTEGER, eval_return_mean REAL, eval_return_std REAL, eval_episodes INTEGER,
     solved_at_step INTEGER, solved_at_s REAL, wall_s REAL, train_s REAL, sps REAL, error TEXT,
     PRIMARY KEY (trial, seed, until)) WITHOUT ROWID;
+CREATE TABLE measures (
+    trial INTEGER NOT NULL, seed INTEGER NOT NULL, until INTEGER NOT NULL, name TEXT NOT NULL, value REAL NOT NULL,
+    PRIMARY KEY (trial, seed, until, name)) WITHOUT ROWID;
 CREATE TABLE curves (
     trial INTEGER NOT NULL, seed INTEGER NOT NULL, env_steps INTEGER NOT NULL, train_s REAL NOT NULL,
     episodic_return REAL NOT NULL, PRIMARY KEY (trial, seed, env_steps)) WITHOUT ROWID;
@@ -149,6 +152,13 @@ impl Table {
             return Err(damaged(&what, &path));
         }
         let connection = if write { prepared(connection).map_err(&problem)? } else { connection };
+        if write {
+            // Tables of earlier versions do not have it.
+            let own = TABLES.split_inclusive(';').find(|table| table.contains("CREATE TABLE measures"));
+            let own =
+                own.expect("it is one of the tables").replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS");
+            connection.execute_batch(&own).map_err(&problem)?;
+        }
         let get = |key: &str| {
             connection
                 .query_row("SELECT value FROM sweep WHERE key = ?", [key], |row| row.get::<_, String>(0))
@@ -227,6 +237,10 @@ impl Table {
                     params![trial, seed, until, error],
                 )?,
             };
+            for (name, value) in row.result.iter().flat_map(|result| &result.eval_metrics) {
+                let query = "INSERT OR REPLACE INTO measures VALUES (?, ?, ?, ?, ?)";
+                transaction.execute(query, params![trial, seed, until, name, value])?;
+            }
             transaction.execute("UPDATE sweep SET value = ? WHERE key = 'wall_s'", [wall_s.to_string()])?;
             if !curve.is_empty() {
                 transaction
@@ -296,7 +310,20 @@ impl Table {
 
     /// All results, by trial, seed and steps.
     pub fn results(&self) -> Result<Vec<RunRow>> {
+        let mut measured: BTreeMap<(usize, u64, u64), BTreeMap<String, f64>> = BTreeMap::new();
+        // Tables of earlier versions do not have it.
+        let has = "SELECT COUNT(*) FROM sqlite_schema WHERE name = 'measures'";
+        if self.rows("results", has, [], |row| row.get::<_, u64>(0))? != [0] {
+            let query = "SELECT trial, seed, until, name, value FROM measures";
+            let all = self.rows("results", query, [], |row| {
+                Ok(((row.get(0)?, row.get(1)?, row.get(2)?), (row.get(3)?, row.get(4)?)))
+            })?;
+            for (run, (name, value)) in all {
+                measured.entry(run).or_default().insert(name, value);
+            }
+        }
         self.rows("results", "SELECT * FROM results ORDER BY trial, seed, until", [], |row| {
+            let (trial, until) = (row.get("trial")?, row.get("until")?);
             let error: Option<String> = row.get("error")?;
             let seed = row.get::<_, u64>("seed")?;
             let result = match error {
@@ -313,10 +340,11 @@ impl Table {
                     wall_s: row.get("wall_s")?,
                     train_s: row.get("train_s")?,
                     sps: row.get("sps")?,
+                    eval_metrics: measured.remove(&(trial, seed, until)).unwrap_or_default(),
                     ..RunResult::default()
                 }),
             };
-            Ok(RunRow { trial: row.get("trial")?, seed, until: row.get("until")?, result })
+            Ok(RunRow { trial, seed, until, result })
         })
     }
 
@@ -399,13 +427,13 @@ pub fn mean<'a>(spec: &Spec, until: u64, rows: impl Iterator<Item = &'a RunRow>)
         return None;
     }
     let count = rows.len() as f64;
-    let objective = rows.iter().map(|row| objective(spec.search.objective, row)).sum::<f64>() / count;
+    let objective = rows.iter().map(|row| objective(&spec.search.objective, row)).sum::<f64>() / count;
     let seconds = rows.iter().filter_map(|row| Some(row.result.as_ref().ok()?.train_s)).sum::<f64>() / count;
     Some(TrialResult { until, objective, seconds })
 }
 
 /// What a search maximises. An environment that was not solved counts as solved after twice the steps or the time.
-pub(crate) fn objective(objective: Objective, row: &RunRow) -> f64 {
+pub(crate) fn objective(objective: &Objective, row: &RunRow) -> f64 {
     let Ok(result) = &row.result else { return f64::NEG_INFINITY };
     match objective {
         Objective::EvalReturn => {
@@ -415,6 +443,16 @@ pub(crate) fn objective(objective: Objective, row: &RunRow) -> f64 {
             -(result.solved_at_step.map_or(2.0 * result.env_steps as f64, |step| step as f64))
         }
         Objective::SolvedAtS => -result.solved_at_s.unwrap_or(2.0 * result.wall_s),
+        Objective::Metric { name, minimize } => match result.eval_metrics.get(name) {
+            Some(mean) => {
+                if *minimize {
+                    -mean
+                } else {
+                    *mean
+                }
+            }
+            None => f64::NEG_INFINITY,
+        },
     }
 }
 

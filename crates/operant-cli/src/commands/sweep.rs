@@ -245,7 +245,7 @@ fn carry_out(
     if daemon::is_daemon() {
         daemon::ready(&Ready { run: sweep.name().to_owned(), dir: sweep.dir().to_owned(), ring: None });
     }
-    let objective = sweep.spec().search.objective;
+    let objective = sweep.spec().search.objective.clone();
     let is_terminal = std::io::stderr().is_terminal() && !daemon::is_daemon();
     let mut watch: Box<dyn Watch> = match (args.quiet, is_terminal) {
         (true, _) => Box::new(watch::Warnings),

@@ -134,6 +134,7 @@ pub fn objective(state: &SweepState, value: f64) -> String {
     match state.objective.as_str() {
         "solved_at_step" => format!("{:.0} steps", -value),
         "solved_at_s" => format!("{:.2} s", -value),
+        other if other.starts_with('-') => format!("{:.3}", -value),
         _ => format!("{value:.2}"),
     }
 }

@@ -10,12 +10,15 @@ use operant_sweep::{Status, Watch};
 use crate::output;
 
 /// The best trial so far, in a few words.
-fn best(status: &Status, objective: Objective) -> String {
+fn best(status: &Status, objective: &Objective) -> String {
     let Some((trial, value, values)) = &status.best else { return String::new() };
     let value = match objective {
         Objective::EvalReturn => format!("{value:.1}"),
         Objective::SolvedAtStep => format!("{} steps to solve", short(-value)),
         Objective::SolvedAtS => format!("{:.2} s to solve", -value),
+        Objective::Metric { name, minimize } => {
+            format!("{name} {:.3}", if *minimize { -value } else { *value })
+        }
     };
     let which = if values.is_empty() { format!("trial {trial}") } else { values.clone() };
     format!("best {value}, {which}")
@@ -69,7 +72,7 @@ impl Watch for Lines {
     fn status(&mut self, status: &Status) {
         if self.last.elapsed() > Duration::from_secs(10) {
             self.last = Instant::now();
-            output::note(&format!("{}  {}  {}", runs(status), speed(status), best(status, self.objective)));
+            output::note(&format!("{}  {}  {}", runs(status), speed(status), best(status, &self.objective)));
         }
     }
 
@@ -107,7 +110,7 @@ impl Watch for Bar {
             "{}  {}  {}",
             runs(status),
             speed(status),
-            best(status, self.objective)
+            best(status, &self.objective)
         ));
     }
 
