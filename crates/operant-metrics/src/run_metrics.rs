@@ -41,7 +41,8 @@ impl RunMetrics {
     /// out.
     pub fn new<'a>(env: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         // Metrics live as long as the process, as the table does: every list is kept once.
-        static KNOWN: Mutex<BTreeMap<Vec<(String, String)>, &'static [Metric]>> = Mutex::new(BTreeMap::new());
+        type Lists = BTreeMap<Vec<(String, String)>, &'static [Metric]>;
+        static KNOWN: Mutex<Lists> = Mutex::new(Lists::new());
         let owned = |(name, help): (&str, &str)| (name.to_owned(), help.to_owned());
         let names: Vec<_> = env.into_iter().take(MAX_ENV_METRICS).map(owned).collect();
         if names.is_empty() {

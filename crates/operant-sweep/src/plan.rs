@@ -102,7 +102,7 @@ impl Environment {
         let (steps, batch) = (self.steps, self.batch);
         let wrong = |what: String, remedy: String| Err(Error::usage(what).at("[search]").remedy(remedy));
         if let Objective::Metric { name, .. } = &spec.search.objective {
-            let env = self.env.with_options(&settings.env_options)?;
+            let env = self.env.with_options(&settings.env_options).map_err(|error| Error::from(&error))?;
             let metrics: Vec<String> = env.spec().metrics.into_iter().map(|metric| metric.name).collect();
             if !metrics.contains(name) {
                 let has = if metrics.is_empty() { "none".to_owned() } else { metrics.join(", ") };

@@ -95,7 +95,7 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
     if let Some(fault) = spec.metrics_fault() {
         return problem(fault);
     }
-    if metrics.is_some() != !spec.metrics.is_empty() {
+    if metrics.is_some() == spec.metrics.is_empty() {
         return problem("it must have a function of metrics if, and only if, it names metrics".to_owned());
     }
     if let Some(metrics) = metrics {
