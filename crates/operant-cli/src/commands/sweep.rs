@@ -123,7 +123,8 @@ Exit codes: 0 finished; 1 every run failed, or the sweep did; 2 bad usage;
 impl Args {
     /// Those of `operant resume SWEEP`.
     pub fn resuming(sweep: &str, trust: bool, shown: &Shown, overrides: &Overrides) -> Self {
-        let Shown { detach, json, quiet } = *shown;
+        // A sweep has no notes at its start beyond those that it shows.
+        let Shown { detach, json, quiet, verbose: _ } = *shown;
         let (resume, overrides) = (Some(sweep.to_owned()), overrides.clone());
         Self { resume, trust, detach, json, quiet, overrides, ..Self::default() }
     }
