@@ -27,6 +27,10 @@ from operant import _register
 from operant._core import build_info
 
 if TYPE_CHECKING:
+    from operant._arrays import Bool as Bool
+    from operant._arrays import Float as Float
+    from operant._arrays import Int as Int
+    from operant._arrays import Uint as Uint
     from operant._check import check_world as check_world
     from operant._collector import Collector as Collector
     from operant._collector import Rollout as Rollout
@@ -40,11 +44,7 @@ if TYPE_CHECKING:
     from operant._single import make as make
     from operant._sweep import Sweep as Sweep
     from operant._sweep import sweep as sweep
-    from operant._trace import Bool as Bool
-    from operant._trace import Float as Float
-    from operant._trace import Int as Int
     from operant._trace import TraceError as TraceError
-    from operant._trace import Uint as Uint
     from operant._train import Run as Run
     from operant._train import resume as resume
     from operant._train import runs as runs
@@ -99,7 +99,8 @@ _MODULES = {
     "_sweep": ["Sweep", "sweep"],
     "_policy": ["Policy", "fit", "load"],
     "_collector": ["Collector", "Rollout"],
-    "_trace": ["Bool", "Float", "Int", "TraceError", "Uint"],
+    "_arrays": ["Bool", "Float", "Int", "Uint"],
+    "_trace": ["TraceError"],
     "_world": ["World", "load_world", "world"],
     "math": ["math"],
     "shapes": ["shapes"],

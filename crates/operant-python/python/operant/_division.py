@@ -87,4 +87,5 @@ def by_constant(number: Value, divisor: int) -> Value:
         return number >> bits if bits else number
     factor = constant("uint", (2**32 * (2**bits - divisor)) // divisor + 1)
     high = factor._apply("UintMulHigh", "uint", number)
-    return (high + ((number - high) >> 1)) >> (bits - 1)
+    quotient: Value = (high + ((number - high) >> 1)) >> (bits - 1)
+    return quotient

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NoReturn
 
 import numpy as np
@@ -14,9 +15,9 @@ _MOST_DRAWS = 2**26
 
 
 # Names of NumPy and Python, and what to write.
-_BOX_MULLER = "operant.math.sqrt(-2.0 * operant.math.log(1.0 - draws.uniform())) * operant.math.cos(6.2831855 * draws.uniform())"
 _INSTEAD = {
-    **dict.fromkeys(("normal", "standard_normal", "gauss", "randn", "normalvariate"), f"{_BOX_MULLER}, which has mean 0 and deviation 1"),
+    **dict.fromkeys(("standard_normal", "randn"), "draws.normal()"),
+    **dict.fromkeys(("gauss", "normalvariate"), "draws.normal(mean, std)"),
     **dict.fromkeys(("random", "rand"), "draws.uniform()"),
     **dict.fromkeys(("integers", "randint", "randrange"), "draws.integer(low, high), which excludes high, or draws.integer(n)"),
     "choice": "operant.math.table(numbers)[draws.integer(len(numbers))]",
@@ -45,7 +46,7 @@ class Draws:
         self._used = None if is_reserved else self._made
 
     def __getattr__(self, name: str) -> NoReturn:
-        missing("`draws`", name, ("uniform", "integer", "bits", "reserve", "turns"), _INSTEAD)
+        missing("`draws`", name, ("uniform", "integer", "normal", "bits", "reserve", "turns"), _INSTEAD)
 
     def _draw(self, method: str, *args: Any) -> Any:
         now = recording()
@@ -94,6 +95,21 @@ class Draws:
             fail(f"integer: expected 0 <= low < high <= {2**32 - 1}, got low {low} and high {high}")
         drawn = Value("uint", self._draw("below", int(high - low)), (0, int(high - low) - 1))
         return drawn + int(low) if low else drawn
+
+    def normal(self, mean: Any = 0.0, std: Any = 1.0, size: None = None) -> Value:
+        """A Float of a normal distribution (Box and Muller), within 5.8 `std` of the mean. It counts as two draws. `mean` and `std` may be
+        Floats."""
+        refuse_size(size, "normal")
+        mean, std = as_value(mean, "float"), as_value(std, "float")
+        if std.arg.value is not None and not 0 <= std.arg.value < float("inf"):
+            fail(f"normal: expected a finite std of at least 0, got {std.arg.value}")
+        # Not 0, whose logarithm is infinite.
+        above_zero, turn = 1.0 - self.uniform(), self.uniform()
+        core = recording().core
+        log = Value("float", core.function("log", above_zero.arg))
+        cosine = Value("float", core.function("cos", (turn * (2.0 * math.pi)).arg))
+        standard: Value = (log * -2.0)._apply("FloatSqrt", "float") * cosine
+        return standard._apply("FloatMulAdd", "float", std, mean)
 
     def bits(self) -> Value:
         """A Uint of 32 random bits."""

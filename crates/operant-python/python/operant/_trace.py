@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -25,9 +25,6 @@ ANY = (0, 2**32 - 1)
 
 # How errors name the kinds.
 _NAMES = {"float": "a Float", "uint": "a Uint", "int": "an Int", "mask": "a Bool"}
-
-# Arrays of at most this length are kept in registers, where an index selects among all elements.
-_REGISTERS = 32
 
 
 class TraceError(TypeError):
@@ -211,7 +208,9 @@ class Value:
     def _apply(self, operation: str, kind: str, *others: Value) -> Value:
         return Value(kind, recording().core.scalar(operation, [self.arg, *(other.arg for other in others)]))
 
-    def _binary(self, other: Any, sign: str, by_kind: dict[str, str], result: str | None = None, swap: bool = False) -> Value:
+    def _binary(self, other: Any, sign: str, by_kind: dict[str, str], result: str | None = None, swap: bool = False) -> Any:
+        if isinstance(other, _arrays.Array):
+            return other.mapped(lambda item: self._binary(item, sign, by_kind, result, swap))
         a, b = pair(self, other)
         if a.kind not in by_kind:
             fail(f"{sign} is not defined for {_NAMES[a.kind]}{_REMEDIES.get((sign, a.kind), '')}")
@@ -226,28 +225,28 @@ class Value:
             made.span = max(low, -_numbers.MOST), min(high, _numbers.MOST)
         return made
 
-    def __add__(self, other: Any) -> Value:
+    def __add__(self, other: Any) -> Any:
         return self._binary(other, "+", _ADD)
 
-    def __radd__(self, other: Any) -> Value:
+    def __radd__(self, other: Any) -> Any:
         return self._binary(other, "+", _ADD, swap=True)
 
-    def __sub__(self, other: Any) -> Value:
+    def __sub__(self, other: Any) -> Any:
         return self._binary(other, "-", _SUB)
 
-    def __rsub__(self, other: Any) -> Value:
+    def __rsub__(self, other: Any) -> Any:
         return self._binary(other, "-", _SUB, swap=True)
 
-    def __mul__(self, other: Any) -> Value:
+    def __mul__(self, other: Any) -> Any:
         return self._binary(other, "*", _MUL)
 
-    def __rmul__(self, other: Any) -> Value:
+    def __rmul__(self, other: Any) -> Any:
         return self._binary(other, "*", _MUL, swap=True)
 
-    def __truediv__(self, other: Any) -> Value:
+    def __truediv__(self, other: Any) -> Any:
         return self._binary(other, "/", _DIV)
 
-    def __rtruediv__(self, other: Any) -> Value:
+    def __rtruediv__(self, other: Any) -> Any:
         return self._binary(other, "/", _DIV, swap=True)
 
     def __floordiv__(self, other: Any) -> Value:
@@ -264,7 +263,7 @@ class Value:
             return as_value(other, "uint") // self
         return _division.of_floats(*reversed(self._floats(other, "//")))[0]
 
-    def __mod__(self, other: Any) -> Value:
+    def __mod__(self, other: Any) -> Any:
         if self.kind == "uint":
             divisor = _division.divisor(other, "%")
             if divisor & (divisor - 1) == 0:
@@ -276,7 +275,7 @@ class Value:
             return made
         return _division.of_floats(*self._floats(other, "%"))[1]
 
-    def __rmod__(self, other: Any) -> Value:
+    def __rmod__(self, other: Any) -> Any:
         if self.kind == "uint":
             return as_value(other, "uint") % self
         return _division.of_floats(*reversed(self._floats(other, "%")))[1]
@@ -294,29 +293,23 @@ class Value:
     def __rdivmod__(self, other: Any) -> tuple[Value, Value]:
         return other // self, other % self
 
-    def __pow__(self, other: Any) -> Value:
-        other = plain(other)
-        if isinstance(other, bool) or not isinstance(other, int) or not 1 <= other <= 16:
-            fail("** takes a whole power from 1 to 16; otherwise use operant.math.exp and log")
-        power = self
-        for _ in range(other - 1):
-            power = power * self
-        return power
+    def __pow__(self, other: Any) -> Any:
+        return _powers.power(self, other)
 
-    def __rpow__(self, other: Any) -> NoReturn:
-        fail("** takes a constant power; use operant.math.exp, or 1 << n")
+    def __rpow__(self, other: Any) -> Any:
+        return _powers.power_of_number(other, self)
 
-    def __and__(self, other: Any) -> Value:
+    def __and__(self, other: Any) -> Any:
         return self._binary(other, "&", _AND)
 
     __rand__ = __and__
 
-    def __or__(self, other: Any) -> Value:
+    def __or__(self, other: Any) -> Any:
         return self._binary(other, "|", _OR)
 
     __ror__ = __or__
 
-    def __xor__(self, other: Any) -> Value:
+    def __xor__(self, other: Any) -> Any:
         return self._binary(other, "^", _XOR)
 
     __rxor__ = __xor__
@@ -369,21 +362,21 @@ class Value:
             return select(self < 0, -self, self)
         fail(f"abs is not defined for {_NAMES[self.kind]}, which has no sign")
 
-    def __lt__(self, other: Any) -> Value:
+    def __lt__(self, other: Any) -> Any:
         _numbers.refuse_never(self, "<", other)
         return self._binary(other, "<", _LT, "mask")
 
-    def __gt__(self, other: Any) -> Value:
+    def __gt__(self, other: Any) -> Any:
         _numbers.refuse_never(self, ">", other)
         return self._binary(other, ">", _LT, "mask", swap=True)
 
-    def __le__(self, other: Any) -> Value:
+    def __le__(self, other: Any) -> Any:
         _numbers.refuse_never(self, "<=", other)
         if self.kind == "float":
             return self._binary(other, "<=", _LE, "mask")
         return ~self._binary(other, "<=", _LT, "mask", swap=True)
 
-    def __ge__(self, other: Any) -> Value:
+    def __ge__(self, other: Any) -> Any:
         _numbers.refuse_never(self, ">=", other)
         if self.kind == "float":
             return self._binary(other, ">=", _LE, "mask", swap=True)
@@ -422,7 +415,7 @@ class Natural(Value):
     def __floordiv__(self, other: Any) -> Value:
         return Natural(self.unsigned // other)
 
-    def __mod__(self, other: Any) -> Value:
+    def __mod__(self, other: Any) -> Any:
         return Natural(self.unsigned % other)
 
     def _shift(self, amount: Any, sign: str, name: str) -> Value:
@@ -470,7 +463,7 @@ _OPERATORS: dict[Any, Callable[..., Any]] = {
 _METHODS = {
     "clip": "operant.math.clip(x, low, high)",
     "astype": "operant.math.to_float, to_int or to_uint",
-    **{"round": "operant.math.round(x)", "sum": "Python's sum, or +", "item": "the value itself"},
+    **{"round": "operant.math.round(x)", "sum": "operant.math.sum(list), or +", "item": "the value itself"},
 }
 
 _TO_FLOAT = "; convert it with operant.math.to_float first"
@@ -528,7 +521,7 @@ def _real(number: float) -> float:
 def as_value(value: Any, kind: str) -> Value:
     """A value of a kind: a recorded one, or a Python number."""
     if not isinstance(value, Value):
-        if isinstance(value, Array):
+        if isinstance(value, _arrays.Array):
             fail(f"{_NAMES[kind]} is expected, got an array; index it")
         return constant(kind, value)
     if isinstance(value, Natural) and kind == "uint":
@@ -593,208 +586,5 @@ def select(mask: Value, yes: Any, no: Any) -> Value:
     return made
 
 
-class Array:
-    """An array with its own elements in each environment. An index may be a number of Python or a Uint; past the end it reads the last element
-    and writes nothing."""
-
-    __slots__ = ("_items", "_memory", "kind", "size")
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, kind: str, size: int, *, items: list[Value] | None = None, memory: _core.Arg | None = None) -> None:
-        self.kind, self.size = kind, size
-        # Either its elements, or a memory from which an index reads one word.
-        self._items = items
-        self._memory = None if memory is None else Value("memory", memory)
-
-    @staticmethod
-    def of(kind: str, size: int, values: Any) -> Array:
-        """An array of `size` values."""
-        if isinstance(values, Array):
-            if (values.kind, values.size) != (kind, size):
-                fail(f"an array of {size} is expected ({_NAMES[kind]} each), got one of {values.size} ({_NAMES[values.kind]} each)")
-            return values.copy()
-        if isinstance(values, (Value, str)) or not isinstance(values, (Iterable, np.ndarray)):
-            fail(f"{size} values are expected, got {values!r}")
-        items = [as_value(value, kind) for value in values]
-        if len(items) != size:
-            fail(f"{size} values are expected, got {len(items)}")
-        if is_memory(kind, size):
-            return Array(kind, size, memory=recording().core.words([item.arg for item in items]))
-        return Array(kind, size, items=items)
-
-    @staticmethod
-    def from_args(kind: str, size: int, args: Iterator[_core.Arg]) -> Array:
-        """The array that `args` gives, the next ones of this iterator."""
-        if is_memory(kind, size):
-            return Array(kind, size, memory=next(args))
-        return Array(kind, size, items=[Value(kind, next(args)) for _ in range(size)])
-
-    @property
-    def args(self) -> list[_core.Arg]:
-        """The array as arguments of the current recording: its memory, or its elements."""
-        if self._memory is not None:
-            return [self._memory.arg]
-        return [item.arg for item in self._elements]
-
-    @property
-    def _elements(self) -> list[Value]:
-        assert self._items is not None
-        return self._items
-
-    def __getattr__(self, name: str) -> NoReturn:
-        missing("an array", name, ("put", "copy", "kind", "size"), {"append": "a[k] = value, with the number of elements in a field", "shape": "len(a)"})
-
-    def __array_ufunc__(self, function: np.ufunc, method: str, *inputs: Any, **settings: Any) -> NoReturn:
-        fail(f"a NumPy function such as {function.__name__} cannot be recorded; compute with the elements of an array")
-
-    def __eq__(self, other: object) -> NoReturn:
-        fail("arrays are compared by their elements: operant.math.all([x == y for x, y in zip(a, b)])")
-
-    __ne__ = __eq__
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __iter__(self) -> Iterator[Value]:
-        return (self[index] for index in range(self.size))
-
-    def __repr__(self) -> str:
-        return f"<array of {self.size}, {_NAMES[self.kind]} each>"
-
-    def copy(self) -> Array:
-        """A copy; writing to one of them does not change the other."""
-        items = None if self._items is None else list(self._items)
-        copy = Array(self.kind, self.size, items=items)
-        copy._memory = self._memory
-        return copy
-
-    def here(self) -> Array:
-        """A copy that was made in the rule that is being recorded."""
-        return Array.from_args(self.kind, self.size, iter(self.args))
-
-    def _position(self, index: Any) -> int | None:
-        """An index that is a Python number, counted from the start; None for a recorded value."""
-        index = plain(index)
-        if isinstance(index, bool) or not isinstance(index, int):
-            return None
-        if not -self.size <= index < self.size:
-            fail(f"index {index} is outside an array of {self.size}")
-        return index % self.size
-
-    def _index(self, index: Any) -> Value:
-        if isinstance(index, Value) and index.kind == "int":
-            index = index._apply("IntToUint", "uint")
-        return as_value(index, "uint")
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[k] for k in range(*index.indices(self.size))]
-        position = self._position(index)
-        if self._memory is not None:
-            at = self._index(index if position is None else position)
-            return Value(self.kind, recording().core.element(self._memory.arg, at.arg))
-        if position is not None:
-            return self._elements[position]
-        at = self._index(index)
-        value = self._elements[-1]
-        for k, item in enumerate(self._elements[:-1]):
-            value = select(at == k, item, value)
-        return value
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self.put(index, value)
-
-    def put(self, index: Any, value: Any, where: Any = True) -> None:
-        """Writes `value` at `index`, where `where` holds."""
-        item, mask, position = as_value(value, self.kind), as_value(where, "mask"), self._position(index)
-        if self._memory is not None:
-            at = self._index(index if position is None else position)
-            memory = recording().core.store(self._memory.arg, mask.arg, at.arg, item.arg)
-            self._memory = Value("memory", memory)
-        elif position is not None:
-            self._elements[position] = select(mask, item, self._elements[position])
-        else:
-            at = self._index(index)
-            for k, before in enumerate(self._elements):
-                self._elements[k] = select((at == k) & mask, item, before)
-
-    @staticmethod
-    def choose(mask: Value, yes: Any, no: Any) -> Array:
-        """The array `yes` where `mask` holds, `no` elsewhere."""
-        if not (isinstance(yes, Array) and isinstance(no, Array) and (yes.kind, yes.size) == (no.kind, no.size)):
-            fail("an array is chosen from two arrays of the same kind and length")
-        if yes._memory is not None and no._memory is not None:
-            memory = recording().core.choose(mask.arg, yes._memory.arg, no._memory.arg)
-            return Array(yes.kind, yes.size, memory=memory)
-        items = [select(mask, a, b) for a, b in zip(yes._elements, no._elements, strict=True)]
-        return Array(yes.kind, yes.size, items=items)
-
-
-def is_memory(kind: str, size: int) -> bool:
-    """Whether an array is kept in memory, so that only the word at an index is read."""
-    if size > _REGISTERS and kind != "uint":
-        fail(f"an array of more than {_REGISTERS} elements is one of Uint; this one has {size}, {_NAMES[kind]} each")
-    return size > _REGISTERS
-
-
-class FieldType:
-    """The type of a field of a state: a kind, or an array of `size` of a kind."""
-
-    def __init__(self, kind: str, size: int | None = None) -> None:
-        self.kind, self.size = kind, size
-
-
-class _Kind(type):
-    """Classes that name kinds: `Uint` is a number, `Uint[4]` an array of four."""
-
-    kind: str
-
-    def __getitem__(cls, size: int) -> Any:
-        if isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 65_536:
-            raise TypeError(f"{cls.__name__}[size]: expected a size from 1 to 65536, got {size!r}")
-        is_memory(cls.kind, size)
-        return FieldType(cls.kind, size)
-
-
-class Float(metaclass=_Kind):
-    """A field that is a real number, in single precision; `Float[4]` is an array."""
-
-    kind: ClassVar[str] = "float"
-
-
-class Uint(metaclass=_Kind):
-    """A field that is a whole number from 0 to 2**32 - 1; arithmetic wraps. `Uint[100]` is an array."""
-
-    kind: ClassVar[str] = "uint"
-
-
-class Int(metaclass=_Kind):
-    """A field that is a whole number from -2**31 to 2**31 - 1; arithmetic wraps. `Int[4]` is an array."""
-
-    kind: ClassVar[str] = "int"
-
-
-class Bool(metaclass=_Kind):
-    """A field that is true or false; `Bool[4]` is an array."""
-
-    kind: ClassVar[str] = "mask"
-
-
-class Packed:
-    """Words of an observation; see `operant.math.packed`."""
-
-    def __init__(self, words: Sequence[Any]) -> None:
-        self.words = list(words)
-
-
-def flattened(values: Any) -> list[Any]:
-    """The numbers of nested lists and arrays, in order."""
-    if isinstance(values, (Value, bool, int, float, np.generic)):
-        return [values]
-    if isinstance(values, (list, tuple, Array, np.ndarray)):
-        return [number for value in values for number in flattened(value)]
-    fail(f"numbers are expected, got {values!r}")
-
-
 # At the end, because they use what is above.
-from operant import _division, _numbers  # noqa: E402
+from operant import _arrays, _division, _numbers, _powers  # noqa: E402

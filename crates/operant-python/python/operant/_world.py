@@ -14,9 +14,10 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from operant import _core, _outside, _trace
+from operant import _arrays, _core, _outside, _trace
+from operant._arrays import Array, FieldType, Packed, flattened
 from operant._draws import Draws
-from operant._trace import Array, FieldType, Natural, Packed, TraceError, Value, as_value, fail, flattened, recording
+from operant._trace import Natural, TraceError, Value, as_value, fail, recording
 from operant.shapes import Shape
 
 C = TypeVar("C", bound=type)
@@ -66,7 +67,8 @@ def world(
 
         operant.train(Walk)
 
-    The annotated fields are the state: `operant.Float`, `Uint`, `Int` and `Bool`, and arrays of them such as `operant.Uint[4]`.
+    The annotated fields are the state: `operant.Float`, `Uint`, `Int` and `Bool`, and arrays of them such as `operant.Uint[4]` and
+    `operant.Float[4, 5]`.
     The class has these methods, and `self.State(field=value, ...)` makes a state:
 
     - `reset(self, draws)` returns the initial state of an episode.
@@ -235,10 +237,10 @@ class State:
         if field is None:
             fail(f"the state has no field {name}; it has {', '.join(self._fields)}. Annotate it in the class: `{name}: operant.Float`")
         # Assigned inside a rule, it belongs to that rule.
-        if field.size is None:
+        if field.shape is None:
             value = Value(field.kind, as_value(value, field.kind).arg)
         else:
-            value = Array.of(field.kind, field.size, value).here()
+            value = Array.of(field.kind, field.shape, value).here()
         self.__dict__[name] = value
 
     def __getattr__(self, name: str) -> Any:
@@ -258,7 +260,7 @@ class State:
         return f"State({', '.join(f'{name}={getattr(self, name)!r}' for name in self._fields)})"
 
 
-_KINDS = (_trace.Float, _trace.Uint, _trace.Int, _trace.Bool)
+_KINDS = (_arrays.Float, _arrays.Uint, _arrays.Int, _arrays.Bool)
 
 
 def _fields(cls: type) -> dict[str, FieldType]:
@@ -366,20 +368,21 @@ class _Declaration:
 
     def _leaves(self) -> Iterator[dict[str, str]]:
         for name, field in self.fields.items():
-            names = [name] if field.size is None else [f"{name}[{k}]" for k in range(field.size)]
-            yield from ({"name": leaf, "kind": field.kind} for leaf in names)
+            names = [name] if field.shape is None else [f"{name}[{k}]" for k in range(field.size)]
+            # A memory has words, the bits of other numbers.
+            yield from ({"name": leaf, "kind": "uint" if field.is_memory else field.kind} for leaf in names)
 
     def _given_state(self, recorder: _core.Recorder) -> State:
         """The state as parameters."""
         values: dict[str, Any] = {}
         for name, field in self.fields.items():
-            if field.size is None:
+            if field.shape is None:
                 values[name] = Value(field.kind, recorder.parameter(f"state.{name}", field.kind))
-            elif _trace.is_memory(field.kind, field.size):
-                values[name] = Array(field.kind, field.size, memory=recorder.parameter(f"state.{name}", field.kind, field.size))
+            elif field.is_memory:
+                values[name] = Array(field.kind, field.shape, memory=recorder.parameter(f"state.{name}", "uint", field.size))
             else:
                 leaves = (recorder.parameter(f"state.{name}[{k}]", field.kind) for k in range(field.size))
-                values[name] = Array.from_args(field.kind, field.size, leaves)
+                values[name] = Array.from_args(field.kind, field.shape, leaves)
         return self.state(**values)
 
     def _returned_state(self, cls: type, method: str, state: Any) -> _Results:
@@ -389,13 +392,13 @@ class _Declaration:
         if not isinstance(state, self.state):
             fail_in(cls, method, f"returns {state!r}; it returns a state: self.State({', '.join(f'{n}=..' for n in self.fields)})")
         results: _Results = []
-        for name in self.fields:
+        for name, field in self.fields.items():
             value = getattr(state, name)
             try:
                 args = value.args if isinstance(value, Array) else [value.arg]
             except TraceError as error:
                 fail_in(cls, method, f"returns a state whose {name} cannot be used here: {error.what}")
-            is_one = isinstance(value, Value) or _trace.is_memory(value.kind, value.size)
+            is_one = field.shape is None or field.is_memory
             results.extend((f"next.{name}" if is_one else f"next.{name}[{k}]", arg) for k, arg in enumerate(args))
         return results
 

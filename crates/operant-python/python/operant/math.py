@@ -5,18 +5,19 @@ Arguments are Floats, Uints, Ints, Bools, or numbers of Python.
 
 from __future__ import annotations
 
+import builtins
+import functools
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, ParamSpec
 
 import numpy as np
 
-from operant import _numbers
+from operant import _angles, _arrays, _numbers
+from operant._arrays import Array, Packed, each
 from operant._trace import (
-    Array,
     Natural,
-    Packed,
     Value,
     as_value,
     common_kind,
@@ -30,12 +31,17 @@ from operant._trace import (
 )
 
 __all__ = [
+    "acos",
     "all",
     "any",
     "array",
+    "asin",
+    "atan",
+    "atan2",
     "clip",
     "cos",
     "count_ones",
+    "dot",
     "exp",
     "floor",
     "fma",
@@ -44,12 +50,14 @@ __all__ = [
     "minimum",
     "named",
     "packed",
+    "pow",
     "repeat",
     "repeat_while",
     "round",
     "sin",
     "sin_cos",
     "sqrt",
+    "sum",
     "table",
     "tan",
     "tanh",
@@ -68,16 +76,18 @@ _INSTEAD = {
     **dict.fromkeys(("abs", "fabs", "absolute"), "abs(x)"),
     **dict.fromkeys(("select", "if_", "cond", "ifelse"), "operant.math.where(condition, a, b)"),
     "clamp": "operant.math.clip(x, low, high)",
-    **dict.fromkeys(("pow", "power", "square"), "x ** 2"),
+    **dict.fromkeys(("power", "square", "float_power"), "x ** y"),
     **dict.fromkeys(("mod", "fmod", "remainder"), "a % b"),
     **dict.fromkeys(("logical_and", "logical_or", "logical_not"), "a & b, a | b and ~a"),
     **dict.fromkeys(("float", "float32"), "operant.math.to_float(x)"),
     **dict.fromkeys(("int", "int32", "trunc"), "operant.math.to_int(x)"),
-    **dict.fromkeys(("arctan2", "atan2", "arctan", "atan", "arcsin", "asin", "arccos", "acos"), "components of directions instead of angles; there are no inverse functions"),
+    "arctan2": "operant.math.atan2(y, x)",
+    **{f"arc{name}": f"operant.math.a{name}(x)" for name in ("tan", "sin", "cos")},
+    **dict.fromkeys(("matmul", "inner", "vdot"), "[operant.math.dot(row, b) for row in a]"),
+    "mean": "operant.math.sum(a) / len(a)",
     "ceil": "-operant.math.floor(-x)",
     "hypot": "operant.math.sqrt(x * x + y * y)",
     "sign": "operant.math.where(x < 0, -1.0, 1.0)",
-    "sum": "Python's sum, or +",
     "pi": "math.pi of Python",
     "inf": "math.inf of Python",
 }
@@ -87,18 +97,34 @@ def __getattr__(name: str) -> NoReturn:
     missing("operant.math", name, __all__, _INSTEAD)
 
 
+_P = ParamSpec("_P")
+
+
+def _elementwise(function: Callable[_P, Value]) -> Callable[_P, Any]:
+    """The function, which of arrays computes each element."""
+
+    @functools.wraps(function)
+    def of_each(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+        return each(functools.partial(function, **kwargs) if kwargs else function, *args)
+
+    return of_each
+
+
 def where(condition: Any, yes: Any, no: Any) -> Any:
-    """`yes` where the condition holds, `no` elsewhere; both are computed. Arrays are chosen whole."""
-    mask = as_value(condition, "mask")
-    is_array = isinstance(yes, Array) or isinstance(no, Array)
-    return Array.choose(mask, yes, no) if is_array else select(mask, yes, no)
+    """`yes` where the condition holds, `no` elsewhere; both are computed. Of arrays it chooses each element."""
+    if not isinstance(condition, Array):
+        condition = as_value(condition, "mask")
+    is_array = builtins.any(isinstance(value, Array) for value in (condition, yes, no))
+    return Array.choose(condition, yes, no) if is_array else select(condition, yes, no)
 
 
+@_elementwise
 def minimum(a: Any, b: Any) -> Value:
     """The smaller one: `a if a < b else b`."""
     return _chosen(a, b, operator.lt, min)
 
 
+@_elementwise
 def maximum(a: Any, b: Any) -> Value:
     """The larger one: `a if a > b else b`."""
     return _chosen(a, b, operator.gt, max)
@@ -113,21 +139,25 @@ def _chosen(a: Any, b: Any, compare: Callable[[Any, Any], Any], of: Callable[[in
     return chosen
 
 
+@_elementwise
 def clip(x: Any, low: Any, high: Any) -> Value:
     """`x` kept in `low .. high`; NaN stays NaN."""
-    return minimum(high, maximum(low, x))
+    return _chosen(high, _chosen(low, x, operator.gt, max), operator.lt, min)
 
 
+@_elementwise
 def sqrt(x: Any) -> Value:
     """Square root, correctly rounded."""
     return as_value(x, "float")._apply("FloatSqrt", "float")
 
 
+@_elementwise
 def floor(x: Any) -> Value:
     """The largest whole number not above x, as a Float."""
     return as_value(x, "float")._apply("FloatFloor", "float")
 
 
+@_elementwise
 def round(x: Any) -> Value:
     """Nearest whole number as a Float; halves go to the even one."""
     return as_value(x, "float")._apply("FloatRound", "float")
@@ -137,11 +167,13 @@ def _function(name: str, x: Any) -> Value:
     return Value("float", recording().core.function(name, as_value(x, "float").arg))
 
 
+@_elementwise
 def sin(x: Any) -> Value:
     """Sine; NaN beyond abs(x) = 2^20."""
     return _function("sin", x)
 
 
+@_elementwise
 def cos(x: Any) -> Value:
     """Cosine; NaN beyond abs(x) = 2^20."""
     return _function("cos", x)
@@ -153,27 +185,66 @@ def sin_cos(x: Any) -> tuple[Value, Value]:
     return Value("float", sine), Value("float", cosine)
 
 
-def tan(x: Any) -> Value:
+@_elementwise
+def tan(x: Any) -> Any:
     """Tangent; NaN beyond abs(x) = 2^20."""
     sine, cosine = sin_cos(x)
     return sine / cosine
 
 
+@_elementwise
 def exp(x: Any) -> Value:
     """e to the power of x."""
     return _function("exp", x)
 
 
+@_elementwise
 def log(x: Any) -> Value:
     """Natural logarithm."""
     return _function("log", x)
 
 
+@_elementwise
 def tanh(x: Any) -> Value:
     """Hyperbolic tangent."""
     return _function("tanh", x)
 
 
+@_elementwise
+def atan2(y: Any, x: Any) -> Any:
+    """The angle of the point (x, y) from -pi to pi, as NumPy's arctan2; abs(x) + abs(y) is below 3.4e38, or infinite."""
+    return _angles.angle(as_value(y, "float"), as_value(x, "float"))
+
+
+@_elementwise
+def atan(x: Any) -> Any:
+    """Inverse tangent."""
+    return _angles.angle(as_value(x, "float"), constant("float", 1.0))
+
+
+@_elementwise
+def asin(x: Any) -> Any:
+    """Inverse sine; NaN beyond abs(x) = 1."""
+    x = as_value(x, "float")
+    return _angles.angle(x, sqrt((1.0 - x) * (1.0 + x)))
+
+
+@_elementwise
+def acos(x: Any) -> Any:
+    """Inverse cosine; NaN beyond abs(x) = 1."""
+    x = as_value(x, "float")
+    return _angles.angle(sqrt((1.0 - x) * (1.0 + x)), x)
+
+
+def pow(x: Any, y: Any) -> Any:
+    """`x ** y`. Whole powers that are constants are products, and halves such as 1.5 have a square root; other powers of Floats are
+    exp(y * log(x)): 0 to a power above 0 is 0, and x < 0 gives NaN, for whole y too."""
+    if not builtins.any(isinstance(value, (Value, Array)) for value in (x, y)):
+        return constant("float", x) ** y
+    return x**y
+
+
+@_elementwise
 def fma(a: Any, b: Any, c: Any) -> Value:
     """a * b + c, rounded once: faster and more exact than the two operators."""
     return as_value(a, "float")._apply("FloatMulAdd", "float", as_value(b, "float"), as_value(c, "float"))
@@ -183,6 +254,7 @@ def _any(x: Any) -> Value:
     return as_value(x, common_kind([x]))
 
 
+@_elementwise
 def to_float(x: Any) -> Value:
     """A whole number as a Float; a Bool as 1.0 or 0.0. A Uint that may have wrapped around below 0 is an error."""
     is_number = not isinstance(x, Value) and not isinstance(plain(x), bool)
@@ -193,6 +265,7 @@ def to_float(x: Any) -> Value:
     return value if value.kind == "float" else value._apply("FloatFromUint" if value.kind == "uint" else "FloatFromInt", "float")
 
 
+@_elementwise
 def to_int(x: Any) -> Value:
     """A Float without its fraction, within the range of an Int and 0 for NaN; a Uint by its bits; a Bool as 1 or 0."""
     value = _any(x)
@@ -201,6 +274,7 @@ def to_int(x: Any) -> Value:
     return value if value.kind == "int" else value._apply("FloatToInt" if value.kind == "float" else "UintToInt", "int")
 
 
+@_elementwise
 def to_uint(x: Any) -> Value:
     """A Float is converted with `to_int` first, so at most 2147483647 is returned; a negative Int wraps (-1 becomes 4294967295);
     a Bool becomes 1 or 0."""
@@ -212,6 +286,7 @@ def to_uint(x: Any) -> Value:
     return value if value.kind == "uint" else to_int(value)._apply("IntToUint", "uint")
 
 
+@_elementwise
 def count_ones(x: Any) -> Value:
     """How many bits of a Uint are set."""
     return Value("uint", recording().core.count_ones(as_value(x, "uint").arg), (0, 32))
@@ -269,11 +344,36 @@ def table(entries: Any) -> Table:
 
 
 def array(values: Iterable[Any]) -> Array:
-    """An array of these values, as the field `Uint[n]` has one."""
+    """An array of these values, as the field `Uint[n]` has one, or of rows of them, as `Uint[m, n]` has one."""
     values = list(values)
     if not values:
         fail("an array has at least one value")
-    return Array.of(common_kind(values), len(values), values)
+    is_of_rows = isinstance(values[0], (list, tuple, Array, np.ndarray))
+    shape = (len(values), len(values[0])) if is_of_rows else (len(values),)
+    numbers = [number for row in values for number in row] if is_of_rows else values
+    if not numbers:
+        fail("a row has at least one value")
+    return Array.of(common_kind(numbers), shape, values)
+
+
+def sum(values: Any) -> Value:
+    """The sum of an array or a list, added in its order; of Bools how many hold."""
+    return _arrays.total(_arrays.flattened(values if isinstance(values, (Array, np.ndarray)) else list(values)))
+
+
+def dot(a: Any, b: Any) -> Value:
+    """The sum of a[k] * b[k], added in this order; of Floats with `fma`. Of arrays or lists; also of a row of an array of rows and columns."""
+    rows = [list(values) for values in (a, b)]
+    if len(rows[0]) != len(rows[1]) or not rows[0]:
+        fail(f"dot takes two arrays of the same length, got {len(rows[0])} and {len(rows[1])}")
+    for row in rows:
+        if builtins.any(isinstance(value, (list, tuple, np.ndarray)) for value in row):
+            fail("dot takes two arrays of one dimension; for rows and columns: [operant.math.dot(row, b) for row in a]")
+    (x, y), *rest = [pair(x, y) for x, y in zip(*rows, strict=True)]
+    total: Value = x * y
+    for x, y in rest:
+        total = fma(x, y, total) if x.kind == "float" else x * y + total
+    return total
 
 
 def packed(words: Sequence[Any]) -> Packed:
@@ -353,7 +453,7 @@ class _Form:
         """The values that these arguments are."""
         rest = iter(args)
         return [
-            Array.from_args(value.kind, value.size, rest) if isinstance(value, Array) else Value(value.kind, next(rest))
+            Array.from_args(value.kind, value.shape, rest) if isinstance(value, Array) else Value(value.kind, next(rest))
             for value in self._values
         ]
 
@@ -365,7 +465,7 @@ class _Form:
         args = []
         for result, value in zip(given, self._values, strict=True):
             if isinstance(value, Array):
-                args.extend(Array.of(value.kind, value.size, result).args)
+                args.extend(Array.of(value.kind, value.shape, result).args)
             else:
                 args.append(as_value(result, value.kind).arg)
         return args
