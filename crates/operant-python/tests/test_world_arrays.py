@@ -69,7 +69,7 @@ def test_sums_and_products():
         return {
             "sum": np.sum(a), "om.sum": om.sum([x, y, z]), "whole": whole.sum(), "count": om.sum(a > 0), "grid": grid.sum(), "dot": om.dot(a, b),
             "dot of a list": om.dot([x, y], [3, 4.0]), "dot of whole": om.dot(whole, whole), "rows": om.sum([om.dot(row, [x, y]) for row in grid]),
-            "any": om.any(a > 1), "all": om.all(a > -1),
+            "any": om.any(a > 1), "all": om.all(a > -1), "any of rows": om.any(grid == 1.0),
         }  # fmt: skip
 
     def fused(a, b, c):
@@ -82,7 +82,7 @@ def test_sums_and_products():
             "sum": x + y + z, "om.sum": x + y + z, "whole": n + (n >> U32(8)) + U32(5), "count": count, "grid": x + y + z + F(1),
             "dot": fused(z, F(2), fused(y, z, x * y)), "dot of a list": fused(y, F(4), x * F(3)),
             "dot of whole": n * n + (n >> U32(8)) * (n >> U32(8)) + U32(25), "rows": first + fused(np.ones(len(x), F), y, z * x),
-            "any": (x > 1) | (y > 1) | (z > 1), "all": (x > -1) & (y > -1) & (z > -1),
+            "any": (x > 1) | (y > 1) | (z > 1), "all": (x > -1) & (y > -1) & (z > -1), "any of rows": np.ones(len(x), bool),
         }  # fmt: skip
 
     assert_computes(rule, expected, x=X, y=Y, z=Z, n=N)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from operant import _arrays
@@ -21,14 +20,14 @@ def power(x: Value, exponent: Any) -> Any:
     exponent = plain(exponent)
     is_number = isinstance(exponent, (int, float)) and not isinstance(exponent, bool)
     if x.kind != "float":
-        if not is_number or exponent != int(exponent) or exponent < 0:
-            fail(f"** of {_NAMES[x.kind]} takes a whole constant from 0 on; otherwise convert both sides with operant.math.to_float")
+        if not (is_number and 0 <= exponent < 2**31 and exponent == int(exponent)):
+            fail(f"** of {_NAMES[x.kind]} takes a whole constant from 0 to {2**31 - 1}; otherwise convert both sides with operant.math.to_float")
         return _whole(x, int(exponent))
     if not is_number:
         return _of_floats(x, as_value(exponent, "float"))
-    if exponent < 0 and math.isfinite(2 * exponent) and 2 * exponent == int(2 * exponent):
+    if -(2**31) < exponent < 0 and exponent % 0.5 == 0:
         return 1.0 / power(x, -exponent)
-    if math.isfinite(exponent) and exponent == int(exponent) and exponent < 2**31:
+    if 0 <= exponent < 2**31 and exponent == int(exponent):
         return _whole(x, int(exponent))
     if 0 < exponent < _FACTORS and exponent % 1 == 0.5:
         root = x._apply("FloatSqrt", "float")

@@ -304,7 +304,7 @@ def all(conditions: Iterable[Any]) -> Value:
 
 def _joined(conditions: Iterable[Any], join: Callable[[Value, Value], Value], start: bool) -> Value:
     joined = constant("mask", start)
-    for condition in conditions:
+    for condition in conditions.items if isinstance(conditions, Array) else conditions:
         joined = join(joined, as_value(condition, "mask"))
     return joined
 
