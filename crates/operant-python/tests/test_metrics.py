@@ -32,7 +32,7 @@ class Flip:
         return s, om.where(action == 1, 1.0, 0.0), action == 1
 
     def observe(self, s):
-        return [s.t]
+        return [om.to_float(s.t)]
 
     def metrics(self, s, reward, terminated):
         return {"success": terminated, "last_step": s.t, "last_reward": reward * 2}

@@ -18,6 +18,7 @@ from operant import _arrays, _core, _outside, _trace
 from operant._arrays import Array, FieldType, Packed, flattened
 from operant._draws import Draws
 from operant._trace import Natural, TraceError, Value, as_value, fail, recording
+from operant.math import to_float
 from operant.shapes import Shape
 
 C = TypeVar("C", bound=type)
@@ -457,9 +458,8 @@ class _Declaration:
         names.extend(measured)
         numbers = []
         for name, value in measured.items():
-            if isinstance(value, Value) and value.kind == "mask":
-                value = _trace.select(value, 1.0, 0.0)
-            numbers.append(_checked(cls, "metrics", name, value, "float"))
+            number = to_float(value) if isinstance(value, Value) else value
+            numbers.append(_checked(cls, "metrics", name, number, "float"))
         return [(f"metrics[{k}]", number) for k, number in enumerate(numbers)]
 
     def _draw(self, world: Any, recorder: _core.Recorder, outlines: list[Any]) -> _Results:
