@@ -172,7 +172,7 @@ impl Env for Snake {
             obs_names: names(["view: 11 x 11 cells around the head, first where walls and body are (without the end of the tail), then where the food is", "food: whether it is above, to the right, below, to the left", "heading: up, right, down, left"]),
             actions: ActionSpace::Discrete(vec![4]),
             action_names: names(["up", "right", "down", "left"]),
-            metrics: vec![EnvMetric::new("length", "Length of the snake at the end of the episode, in cells.")],
+            metrics: vec![EnvMetric::new("snake_length", "Length of the snake at the end of the episode, in cells.")],
             fps: 10.0,
             options: vec![EnvOption::whole("size", 10, 10, MOST as u32, "cells per side")],
             preset: Some(include_str!("../presets/snake.toml").into()),

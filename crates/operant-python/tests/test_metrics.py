@@ -95,4 +95,4 @@ def test_gymnasium_environments_report_what_info_has(place):
 def test_built_in_worlds_have_metrics(place):
     run = short("snake", 16, total_timesteps=16 * 128 * 2, num_steps=128)
     curve = run.metrics()
-    np.testing.assert_allclose(curve["length"], 3 + curve["episodic_return"], rtol=1e-6)
+    np.testing.assert_allclose(curve["snake_length"], 3 + curve["episodic_return"], rtol=1e-6)

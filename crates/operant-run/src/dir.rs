@@ -305,7 +305,9 @@ pub fn sweeps(parent: &Path) -> Vec<PathBuf> {
 /// The directory of a sweep, given by name under `parent` or by path, if there is one.
 pub fn locate_sweep(parent: &Path, name: &str) -> Option<PathBuf> {
     let ways = [parent.join(name), PathBuf::from(name)];
-    ways.into_iter().find(|path| !name.is_empty() && is_sweep(path))
+    // A run of that name under `parent` comes before a sweep at that path.
+    let found = ways.into_iter().find(|path| !name.is_empty() && (is_sweep(path) || is_run(path)));
+    found.filter(|path| is_sweep(path))
 }
 
 /// The names of the runs under `parent`, sorted. No name of a run begins with a dot; that of a removal that was killed does.

@@ -158,8 +158,9 @@ impl Training<'_> {
                 self.release();
                 return self.stop(signal);
             }
-            if self.signals.take_pause() || self.signals.is_holding() {
-                self.pause()?;
+            let is_held = self.signals.is_holding();
+            if is_held || self.signals.take_pause() {
+                self.pause(is_held)?;
                 continue;
             }
             // No update is enqueued past one after which the device must be idle.
@@ -261,14 +262,14 @@ impl Training<'_> {
         Ok(())
     }
 
-    /// Pauses training until the next SIGUSR2 or a stop, or for as long as a sweep is paused. Checkpoints can be requested meanwhile.
-    fn pause(&mut self) -> Result<()> {
+    /// Pauses training until the next SIGUSR2 or a stop, or with `is_held` for as long as a sweep is paused. Checkpoints can be requested
+    /// meanwhile.
+    fn pause(&mut self, is_held: bool) -> Result<()> {
         self.drain()?;
         self.release();
         self.publisher.state(RunState::Paused, "");
         self.note("SIGUSR2: paused; send SIGUSR2 again to continue");
         let begun = Instant::now();
-        let is_held = self.signals.is_holding();
         if is_held {
             self.signals.set_held(true);
         }

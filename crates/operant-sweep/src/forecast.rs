@@ -182,9 +182,14 @@ impl Forecast {
             let env = trials.get(row.trial).map_or(0, |trial| trial.env);
             search::work(&spec.search, steps[env], row.until)
         };
-        let exact = planned.iter().map(|trial| trial.env_steps * trial.seeds.len() as u64).sum();
-        let total: u64 = steps.iter().map(|steps| search::total(&spec.search, *steps)).sum();
-        let left = (total * spec.seeds.len() as u64).saturating_sub(results.iter().map(work).sum());
+        let exact = planned
+            .iter()
+            .map(|trial| trial.env_steps.saturating_mul(trial.seeds.len() as u64))
+            .fold(0, u64::saturating_add);
+        let total =
+            steps.iter().map(|steps| search::total(&spec.search, *steps)).fold(0, u64::saturating_add);
+        let done = results.iter().map(work).fold(0, u64::saturating_add);
+        let left = total.saturating_mul(spec.seeds.len() as u64).saturating_sub(done);
         let is_exact = spec.search.halving.is_none() && !is_population && listed >= all;
         Self {
             runs: all.max(listed) * spec.seeds.len(),
@@ -206,7 +211,8 @@ impl Forecast {
 
     /// Estimates the seconds from the speed of runs that have finished.
     fn estimate(&mut self, spec: &Spec, names: &[&str], steps: &[u64], speeds: &Speeds, basis: &str) {
-        let total: u64 = steps.iter().map(|steps| search::total(&spec.search, *steps)).sum();
+        let total =
+            steps.iter().map(|steps| search::total(&spec.search, *steps)).fold(0, u64::saturating_add);
         // Environments have their shares of the steps that are left.
         let seconds: f64 = names
             .iter()

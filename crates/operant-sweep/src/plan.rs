@@ -17,7 +17,7 @@ use crate::task::Executor;
 const DEFAULTS: [&str; 3] = ["tensorboard=false", "ring=false", "checkpoint_interval=0"];
 
 /// Generations of a population, at most.
-const MAX_GENERATIONS: u64 = 10_000;
+pub(crate) const MAX_GENERATIONS: u64 = 10_000;
 
 /// A sweep that has not begun.
 pub struct Plan {

@@ -6,6 +6,7 @@
 use toml::Value;
 
 use crate::gaussian::{GaussianProcess, expected_improvement};
+use crate::plan::MAX_GENERATIONS;
 use crate::random::Random;
 use crate::space::{self, Axis, Point};
 use crate::spec::{Halving, Method, Search};
@@ -128,7 +129,9 @@ impl Halving {
 pub fn rungs(search: &Search, steps: u64) -> Vec<u64> {
     let mut rungs = match (&search.method, &search.halving) {
         (Method::Pbt { interval }, _) => {
-            (1..steps.div_ceil(*interval)).map(|generation| generation * interval).collect()
+            // A stranger's table may have any interval.
+            let count = steps.div_ceil(*interval).min(MAX_GENERATIONS + 1);
+            (1..count).map(|generation| generation * interval).collect()
         }
         (_, Some(halving)) => halving.rungs(steps),
         _ => Vec::new(),

@@ -185,6 +185,33 @@ fn worlds_of(sweep: &Path, number: usize) -> PathBuf {
     sweep.join("worlds").join(number.to_string())
 }
 
+/// Whether two configurations say the same. Versions differ in how they write whole numbers, and a later one has more options of
+/// environments.
+fn same_config(now: &str, before: &str) -> bool {
+    fn real(value: &mut toml::Value) {
+        match value {
+            toml::Value::Integer(whole) => *value = toml::Value::Float(*whole as f64),
+            toml::Value::Array(all) => all.iter_mut().for_each(real),
+            toml::Value::Table(all) => all.iter_mut().for_each(|(_, value)| real(value)),
+            _ => {}
+        }
+    }
+    let read = |text: &str| {
+        let mut table = toml::Value::Table(text.parse().ok()?);
+        real(&mut table);
+        Some(table)
+    };
+    let (Some(mut now), Some(before)) = (read(now), read(before)) else { return now == before };
+    let known = before.get("env").and_then(toml::Value::as_table);
+    if let Some(options) = now.get_mut("env").and_then(toml::Value::as_table_mut) {
+        options.retain(|name, _| known.is_some_and(|known| known.contains_key(name)));
+        if options.is_empty() && known.is_none() {
+            now.as_table_mut().expect("a configuration is a table").remove("env");
+        }
+    }
+    now == before
+}
+
 impl Sweep {
     /// A new sweep in its own directory.
     ///
@@ -268,7 +295,7 @@ impl Sweep {
                 device::find_of_run(registry, &worlds_of(path, number), &before.name, None, trust, false)?;
             let environment = Environment::of(registry, &before.env, &spec, env, executor.device())?;
             let now = &environment.config;
-            if *now != before.config {
+            if !same_config(now, &before.config) {
                 let changed = now.lines().find(|line| !before.config.lines().any(|old| old == *line));
                 return Err(Error::usage(format!(
                     "the configuration has changed since the sweep began: {}",
@@ -692,4 +719,20 @@ fn running(dir: &Path) -> Error {
     Error::usage(format!("sweep {} is running already{process}", operant_run::dir::name_of(dir)))
         .at(dir.display().to_string())
         .remedy(format!("`operant stop {}` stops it", path_text::quoted(&dir.to_string_lossy())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::same_config;
+
+    #[test]
+    fn configurations_of_earlier_versions_are_the_same() {
+        let before = "seed = 1\n[env]\nramping = 1.0\n";
+        assert!(same_config("seed = 1\n[env]\nramping = 1\n", before));
+        assert!(same_config("seed = 1\n[env]\nramping = 1\nmetrics = \"\"\n", before));
+        assert!(same_config("seed = 1\n[env]\nmetrics = \"\"\n", "seed = 1\n"));
+        assert!(!same_config("seed = 1\n[env]\nramping = 0\n", before));
+        assert!(!same_config("seed = 2\n[env]\nramping = 1\n", before));
+        assert!(!same_config("seed = 1\n", before));
+    }
 }

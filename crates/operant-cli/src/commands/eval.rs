@@ -5,7 +5,7 @@ use operant_learn::EvalActions;
 use operant_run::config::{self, EnvFacts};
 use operant_run::eval::{self, EvalResult, EvalTarget};
 use operant_run::evaluate::EvalSummary;
-use operant_run::{CommandLine, Trust};
+use operant_run::{CommandLine, Error, Trust};
 
 use super::checkpoints;
 use super::overrides::RunFlags;
@@ -61,7 +61,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     line.flags.push(("eval_episodes", "--episodes", args.episodes.clone()));
     let targets = if args.all { checkpoints::all_of(&parent, &args.run)? } else { vec![args.run.clone()] };
     let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };
-    let mut results = Vec::new();
+    let (mut results, mut evaluations) = (Vec::new(), 0);
     for target in &targets {
         let target = match EvalTarget::find(&parent, target) {
             // Damaged, or removed by the run meanwhile.
@@ -72,11 +72,17 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             found => found?,
         };
         let (result, threshold) = evaluated(args, registry, &line, actions, &target)?;
+        evaluations += 1;
         match (args.json, args.all) {
             (true, _) => output::print(&json(&result)?)?,
             (false, false) => output::print(&summary(&result, actions, threshold))?,
             (false, true) => results.push(result),
         }
+    }
+    if evaluations == 0 {
+        return Err(Error::usage(format!("no checkpoint of run {} can be read", args.run))
+            .remedy("the warnings name what is wrong with each; restore one from a backup")
+            .into());
     }
     if let Some(last) = results.last() {
         let (run, env, episodes) = (&last.run, &last.env, last.eval_episodes);

@@ -53,6 +53,7 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
     let live = if daemon::is_daemon() { None } else { LiveRun::of(&found)? };
     let Some(live) = live else {
         if found.kind == Kind::Sweep {
+            no_notes_of_sweeps(&args.about, &args.run)?;
             let args = sweep::Args::resuming(&args.run, args.trust, &args.shown, &args.overrides);
             return sweep::run(&args, registry);
         }
@@ -66,6 +67,9 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
         };
         return train::run(&args, registry, started);
     };
+    if found.kind == Kind::Sweep {
+        no_notes_of_sweeps(&args.about, &args.run)?;
+    }
     let name = live.run().title();
     let line = args.overrides.command_line();
     if line.config.is_some() || !line.set.is_empty() || line.flags.iter().any(|(key, ..)| *key != "run_dir") {
@@ -102,4 +106,16 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
                 .into())
         }
     }
+}
+
+/// Refuses a note or tags for a sweep: its runs have them.
+fn no_notes_of_sweeps(about: &train::About, sweep: &str) -> anyhow::Result<()> {
+    if about.notes()?.is_empty() {
+        return Ok(());
+    }
+    let what = format!("{sweep} is a sweep, which has neither a note nor tags");
+    Err(Error::usage(what)
+        .at("--note, --tag")
+        .remedy("`operant note` and `operant tag` take its runs")
+        .into())
 }

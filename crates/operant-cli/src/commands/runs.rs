@@ -150,6 +150,10 @@ fn known_key(
     registry: &Registry,
 ) -> operant_run::Result<()> {
     let Some((key, _)) = filter.split_once('=') else { return Ok(()) };
+    // A tag may contain it.
+    if runs.iter().any(|run| run.notes.tags.iter().any(|tag| tag.contains(filter))) {
+        return Ok(());
+    }
     let options = registry.specs().into_iter().flat_map(|spec| spec.options);
     let mut keys: Vec<String> = options.map(|option| format!("env.{}", option.name)).collect();
     keys.extend(config::keys().map(|key| key.name.to_string()).chain(["state".to_string()]));

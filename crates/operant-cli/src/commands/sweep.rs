@@ -242,7 +242,9 @@ fn carry_out(
     rest: &[String],
 ) -> anyhow::Result<u8> {
     signals.begin();
-    sweep.note_command(&command(), &elsewhere(args))?;
+    // The command that continues a sweep is not the one that began it.
+    let began = if args.resume.is_some() { String::new() } else { command() };
+    sweep.note_command(&began, &elsewhere(args))?;
     if daemon::is_daemon() {
         daemon::ready(&Ready { run: sweep.name().to_owned(), dir: sweep.dir().to_owned(), ring: None });
     }

@@ -84,6 +84,18 @@ impl Removal {
 /// Refuses a run that reports to be alive: on a file system without locks the lock does not show it.
 fn refuse_live(dir: &Path) -> Result<Run> {
     let run = find_any(dir, &dir.to_string_lossy())?;
+    if run.kind == Kind::Sweep {
+        // A run of it may train by itself.
+        let trials = dir.join("trials");
+        let held =
+            dir::names(&trials).into_iter().map(|name| trials.join(name)).find(|trial| dir::is_held(trial));
+        if let Some(trial) = held {
+            let word = path_text::quoted(&trial.to_string_lossy());
+            return Err(Error::usage(format!("{} has a run that is being trained", run.title()))
+                .at(trial.display().to_string())
+                .remedy(format!("`operant stop {word}` ends it")));
+        }
+    }
     if !run.health.is_alive() {
         return Ok(run);
     }
