@@ -49,7 +49,7 @@ struct PythonThread(Py<PyAny>);
 
 impl Hosted for PythonThread {
     fn is_alive(&mut self) -> bool {
-        Python::attach(|py| self.0.call_method0(py, "is_alive")?.extract(py)).unwrap_or(false)
+        Python::attach(|py| self.0.call_method0(py, "is_alive")?.extract(py)).unwrap_or(true)
     }
 
     fn join(&mut self, timeout: Duration) {

@@ -143,3 +143,9 @@ def test_only_training_steps_them_here():
         operant.train(gym_envs.Steady())
     with pytest.raises(ValueError, match="preset: 'atari' is for Gymnasium environments that other processes"):
         short(env, preset="atari")
+
+
+def test_one_environment_for_all_rows_is_refused():
+    env = gymnasium.make("CartPole-v1")
+    with pytest.raises(RuntimeError, match="returned the same environment twice; return a new one from each call"):
+        short(lambda: env, num_envs=8, workers=1)

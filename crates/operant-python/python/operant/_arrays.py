@@ -128,6 +128,10 @@ class Array:
     def __bool__(self) -> NoReturn:
         fail("`if`, `and`, `or` or `not` of an array; use operant.math.any(a) or all(a), and where(condition, a, b), or & | ~")
 
+    def __matmul__(self, _: Any) -> NoReturn:
+        fail("@ cannot be recorded; use operant.math.dot(a, b), or [operant.math.dot(row, v) for row in a]")
+
+    __rmatmul__ = __matmul__
     __add__, __radd__ = _elementwise(operator.add), _reflected(operator.add)
     __sub__, __rsub__ = _elementwise(operator.sub), _reflected(operator.sub)
     __mul__, __rmul__ = _elementwise(operator.mul), _reflected(operator.mul)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 def is_notebook() -> bool:
     """Whether this program is a notebook's. IPython is not imported for it."""
     ipython: Any = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
+    shell = getattr(ipython, "get_ipython", lambda: None)()
     return shell is not None and hasattr(shell, "kernel")
 
 

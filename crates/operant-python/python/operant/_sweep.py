@@ -115,7 +115,7 @@ def sweep(
 
     Args:
         spec: A specification (docs/sweep.md): the path of a TOML file, or a dictionary with the same tables. Or an environment,
-            whose preset is then trained: its name, or anything else that `operant.train` takes. In a dictionary `env` is one of these, or a list.
+            whose preset is then trained: its name, or anything else that `operant.train` takes and other processes can import. In a dictionary `env` is one of these, or a list.
             "env.NAME" in `set` and `vary` are arguments of the constructor for the class of a world; each combination of those in `vary` is an
             environment of the sweep, such as walk_size_5.
         resume: Instead of `spec`: the name or the directory of a sweep to continue.

@@ -85,6 +85,8 @@ class EnvSlot:
     def __init__(self, rows: Rows, row: int) -> None:
         task = rows.task
         self.env = env = rows.maker() if rows.maker else _gym.make(task["make"], evaluation=task["evaluation"])
+        if rows.maker and any(_unwrapped(slot.env) is _unwrapped(env) for slot in rows.envs.values()):
+            raise _gym.Contradiction("the function returned the same environment twice; return a new one from each call")
         self.rows, self.row = rows, row
         self.limit = task["time_limit"]
         self.actions = _gym.actions(env.action_space)
@@ -173,6 +175,10 @@ class EnvSlot:
             if self.game is not None:
                 self.game.operant_game["over"] = True
         self.begin(None, words)
+
+
+def _unwrapped(env: Any) -> Any:
+    return getattr(env, "unwrapped", env)
 
 
 def measured(info: Any, key: str) -> float:

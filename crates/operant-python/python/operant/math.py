@@ -84,7 +84,7 @@ _INSTEAD = {
     "arctan2": "operant.math.atan2(y, x)",
     **{f"arc{name}": f"operant.math.a{name}(x)" for name in ("tan", "sin", "cos")},
     **dict.fromkeys(("matmul", "inner", "vdot"), "[operant.math.dot(row, b) for row in a]"),
-    "mean": "operant.math.sum(a) / len(a)",
+    "mean": "operant.math.sum(a) / a.size, or / len(a) for a list",
     "ceil": "-operant.math.floor(-x)",
     "hypot": "operant.math.sqrt(x * x + y * y)",
     "sign": "operant.math.where(x < 0, -1.0, 1.0)",
@@ -105,7 +105,8 @@ def _elementwise(function: Callable[_P, Value]) -> Callable[_P, Any]:
 
     @functools.wraps(function)
     def of_each(*args: _P.args, **kwargs: _P.kwargs) -> Any:
-        return each(functools.partial(function, **kwargs) if kwargs else function, *args)
+        names, count = list(kwargs), len(args)
+        return each(lambda *all: function(*all[:count], **dict(zip(names, all[count:], strict=True))), *args, *kwargs.values())
 
     return of_each
 

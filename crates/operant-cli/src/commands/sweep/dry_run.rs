@@ -34,10 +34,10 @@ fn forecast(path: &Path, jobs: Option<usize>, executor: &dyn Executor) -> Result
 }
 
 fn print(title: &str, forecast: &Forecast, json: bool) -> anyhow::Result<()> {
-    output::print(&match json {
-        true => serde_json::to_string(forecast)? + "\n",
-        false => text(title, forecast),
-    })
+    match json {
+        true => output::print(&(serde_json::to_string(forecast)? + "\n")),
+        false => output::print_painted(&text(title, forecast)),
+    }
 }
 
 #[allow(clippy::cast_precision_loss)] // counts to three figures
