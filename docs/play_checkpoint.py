@@ -46,4 +46,4 @@ for episode in range(100):
         obs, reward, terminated, truncated, _ = env.step(act(obs, env.action_space))
         total, done = total + float(reward), terminated or truncated
     returns.append(total)
-print(f"{env.spec.id}: mean return {np.mean(returns):.2f} +- {np.std(returns):.2f} over {len(returns)} episodes")
+print(f"{IDS[net['environment']]}: mean return {np.mean(returns):.2f} +- {np.std(returns):.2f} over {len(returns)} episodes")

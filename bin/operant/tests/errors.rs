@@ -45,7 +45,7 @@ fn only_commands_that_have_settings_hint_at_them() {
     let place = Sandbox::new();
     for (args, hint, is_hinted) in [
         (&["train", "cartpole", "--lr", "1"][..], "learning_rate", true),
-        (&["sweep", "cartpole", "pendulum"], "operant sweep SPEC.toml", true),
+        (&["train", "cartpole", "pendulum"], "operant sweep SPEC.toml", true),
         (&["runs", "--lr", "1"], "learning_rate", false),
         (&["eval", "mine", "--steps", "3"], "total_timesteps", false),
         (&["eval", "mine", "cartpole"], "operant sweep SPEC.toml", false),
