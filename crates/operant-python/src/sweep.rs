@@ -254,7 +254,7 @@ pub fn sweep(
     match (watch.raised, ended) {
         (Some(raised), _) => {
             let text = "the runs of the sweep were stopped with checkpoints";
-            train::explain(py, &raised, text, "operant.sweep(resume=", &dir);
+            train::explain(py, &raised, text, ["operant.sweep(resume=", ")"], &dir);
             Err(raised)
         }
         (None, Ended::Finished) => Ok((dir, None)),

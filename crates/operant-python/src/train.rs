@@ -323,11 +323,11 @@ impl Control {
     }
 }
 
-/// Adds to an exception what was saved and the call that continues it, which is `call` with the directory: as its message if it is a
-/// KeyboardInterrupt without one, and else as a note, which Python has from 3.11 on.
-pub fn explain(py: Python<'_>, raised: &PyErr, saved: &str, call: &str, dir: &Path) {
+/// Adds to an exception what was saved and the call that continues it, whose first argument is the directory, between `call` and `rest`: as
+/// its message if it is a KeyboardInterrupt without one, and else as a note, which Python has from 3.11 on.
+pub fn explain(py: Python<'_>, raised: &PyErr, saved: &str, [call, rest]: [&str; 2], dir: &Path) {
     let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
-    let (value, text) = (raised.value(py), format!("{saved}; {call}{dir:?}) continues it"));
+    let (value, text) = (raised.value(py), format!("{saved}; {call}{dir:?}{rest} continues it"));
     let has_message = value.getattr("args").and_then(|args| args.len()).map_or(true, |count| count > 0);
     let added = match has_message || !raised.is_instance_of::<PyKeyboardInterrupt>(py) {
         true => value.call_method1("add_note", (text,)).map(drop),
@@ -337,11 +337,12 @@ pub fn explain(py: Python<'_>, raised: &PyErr, saved: &str, call: &str, dir: &Pa
     drop(added);
 }
 
-/// Adds to what stopped a run which checkpoint was saved.
-fn name_checkpoint(py: Python<'_>, raised: &PyErr, outcome: &Outcome) {
+/// Adds to what stopped a run which checkpoint was saved. Only this program can make the environment again if `is_local`.
+fn name_checkpoint(py: Python<'_>, raised: &PyErr, outcome: &Outcome, is_local: bool) {
     let RunResult { run, env_steps, checkpoint: Some(checkpoint), .. } = &outcome.result else { return };
     let saved = format!("run {run} stopped at step {env_steps}, with the checkpoint {checkpoint}");
-    explain(py, raised, &saved, "operant.resume(", &outcome.dir);
+    let rest = if is_local { ", env=FUNCTION)" } else { ")" };
+    explain(py, raised, &saved, ["operant.resume(", rest], &outcome.dir);
 }
 
 /// Trains, or continues the run `resume`, up to the steps `until`. `progress` is `bar`, `lines`, none, or a function that shows it, which is
@@ -367,6 +368,7 @@ pub fn train(
     weights: Option<PyRef<'_, Policy>>,
 ) -> PyResult<(PathBuf, Option<&'static str>)> {
     let started = Instant::now();
+    let is_local = matches!(env, Some(Asked::Local(_)));
     let (registry, env) = match env.map(Asked::find) {
         Some((registry, name)) => (registry, Some(name)),
         None => (crate::registry(), None),
@@ -427,7 +429,7 @@ pub fn train(
         let failed = match outcome {
             Ok(Outcome { unsaved: Some(failed), .. }) => Some(error(&failed)),
             Ok(outcome) => {
-                name_checkpoint(py, &cause, &outcome);
+                name_checkpoint(py, &cause, &outcome, is_local);
                 None
             }
             Err(failed) => Some(failed),

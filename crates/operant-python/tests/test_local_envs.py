@@ -149,3 +149,13 @@ def test_one_environment_for_all_rows_is_refused():
     env = gymnasium.make("CartPole-v1")
     with pytest.raises(RuntimeError, match="returned the same environment twice; return a new one from each call"):
         short(lambda: env, num_envs=8, workers=1)
+
+
+def test_ctrl_c_names_the_call_that_takes_the_function_again():
+    def interrupt(record):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"operant\.resume\(\".*/runs/c\", env=FUNCTION\) continues it"):
+        short(lambda: gym_envs.Steady(), name="c", on_update=interrupt)
+    run = operant.resume("c", env=lambda: gym_envs.Steady())
+    assert run.state == "finished"
