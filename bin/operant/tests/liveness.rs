@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{
     Sandbox, endless, finish, pid_of, send, wait_for, wait_for_event, wait_for_health, wait_for_progress,
+    wait_for_work,
 };
 use operant_metrics::{Health, RingReader, RunState};
 use rustix::process::{Signal, kill_process_group};
@@ -19,8 +20,8 @@ fn start(place: &Sandbox, more: &[&str]) -> (Child, RingReader) {
     (child, ring)
 }
 
-/// An update of several seconds at least.
-const SLOW: &[&str] = &["--set", "num_envs=1024", "--set", "num_steps=64", "--set", "update_epochs=1000"];
+/// An update of a minute at least.
+const SLOW: &[&str] = &["--set", "num_envs=1024", "--set", "num_steps=64", "--set", "update_epochs=10000"];
 
 #[test]
 fn kill_9_is_seen_as_soon_as_the_process_is_gone() {
@@ -98,6 +99,7 @@ fn sigusr2_pauses_and_continues() {
 fn the_first_signal_is_acknowledged_at_once_and_the_second_ends_the_process() {
     let place = Sandbox::new();
     let (child, ring) = start(&place, SLOW);
+    wait_for_work(&ring);
     send(&child, Signal::TERM);
     wait_for_event(&ring, "SIGTERM received: training stops after this update");
     wait_for("run.json", || (place.run_file("mine")["state"] == "stopping").then_some(()));

@@ -2,7 +2,7 @@
 
 use std::process::{Child, Stdio};
 
-use crate::common::{SMALL, Sandbox, finish, read_until, send, wait_for, wait_for_health};
+use crate::common::{SMALL, Sandbox, finish, read_until, send, wait_for, wait_for_health, wait_for_work};
 use operant_metrics::{Health, RunState};
 use rustix::process::Signal;
 
@@ -80,7 +80,9 @@ fn a_second_signal_ends_the_process_at_once() {
     for (number, (signal, last, code)) in ends.into_iter().enumerate() {
         let name = format!("slow-{number}");
         let mut child = start(&place, &name, &more);
-        wait_for_health(&place.ring(&name), Health::Reported(RunState::Running));
+        let ring = place.ring(&name);
+        wait_for_health(&ring, Health::Reported(RunState::Running));
+        wait_for_work(&ring);
         send(&child, signal);
         // Said at once, long before the update ends.
         read_until(

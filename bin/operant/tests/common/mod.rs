@@ -267,6 +267,17 @@ pub fn wait_for_progress(ring: &RingReader) {
     wait_for("another record", || (ring.published() > before).then_some(()));
 }
 
+/// Waits until a run that has begun is within an update. A signal before the first one ends it without another word.
+pub fn wait_for_work(ring: &RingReader) {
+    let mut last = ring.status().since_progress;
+    for _ in 0..2 {
+        wait_for("progress within an update", || {
+            let before = std::mem::replace(&mut last, ring.status().since_progress);
+            (last < before).then_some(())
+        });
+    }
+}
+
 /// A process that has ended.
 #[derive(Debug)]
 pub struct Finished {
