@@ -106,7 +106,7 @@ fn a_run_begins_with_two_lines_and_verbose_has_the_others_of_the_log() {
     };
     let few = lines(&["--name", "few"]);
     let what = "cartpole with PPO on cpu with 1 thread: 8 envs x 16 steps, seed 1";
-    assert_eq!(few, [what, "`operant monitor few` watches it"], "{few:#?}");
+    assert_eq!(few, [what, "watch with `operant monitor few`"], "{few:#?}");
     let all = lines(&["--name", "all", "-v"]);
     let log = std::fs::read_to_string(place.path().join("runs/few/operant.log")).expect("the log");
     for part in ["in runs/", ": cartpole under its preset, on cpu", "plan: 1 thread"] {
@@ -162,6 +162,12 @@ fn an_evaluation_of_all_checkpoints_is_one_of_each() {
     let rest = place.operant(&["eval", "mine", "--all", "--episodes", "5", "--json"]);
     assert_eq!((rest.code, rest.stdout.lines().count()), (Some(0), rows.len() - 1), "{rest:#?}");
     assert!(rest.stderr.contains(first), "{rest:#?}");
+    for row in &rows {
+        let checkpoint = row["checkpoint"].as_str().expect("a path");
+        std::fs::write(place.path().join(checkpoint).join("state.safetensors"), "garbage").expect("written");
+    }
+    let none = place.operant(&["eval", "mine", "--all", "--episodes", "5", "--json"]);
+    assert_eq!((none.code, none.stdout.as_str()), (Some(2), ""), "{none:#?}");
     place.operant(&["eval", "absent", "--all"]).assert_error(2, &["there is no run"]);
 }
 

@@ -43,6 +43,11 @@ fn table(place: &Sandbox, name: &str) -> Vec<String> {
     rows
 }
 
+/// A text without its line breaks.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// The settings of each trial that a run has ended of.
 fn settings_by_trial(place: &Sandbox, name: &str) -> Vec<Value> {
     let report: Value = place.operant(&["report", name, "--json"]).json();
@@ -254,6 +259,46 @@ fn a_sweep_has_several_environments_and_their_options() {
 }
 
 #[test]
+fn a_search_makes_a_metric_of_the_environment_small() {
+    let place = Sandbox::new();
+    place.write(
+        "short.toml",
+        "env = \"snake\"\n[set]\nnum_envs = 64\ntotal_timesteps = 40960\neval_episodes = 50\n\
+         [vary]\nlearning_rate = [1e-6, 2.5e-3]\n[search]\nobjective = \"-snake_length\"\n",
+    );
+    let done = place.operant(&["sweep", "short.toml", "--name", "s", "--json"]);
+    assert_eq!(done.code, Some(0), "{done:#?}");
+    let report = done.json();
+    let groups = report["environments"][0]["groups"].as_array().expect("groups");
+    // A snake's length is 3 and its return, so the smaller score comes first.
+    let score = |group: &Value| group["score"]["value"].as_f64().expect("a score");
+    let objective = |group: &Value| group["objective"].as_f64().expect("an objective");
+    assert!(score(&groups[0]) < score(&groups[1]), "{report}");
+    for group in groups {
+        assert!((objective(group) + 3.0 + score(group)).abs() < 1e-6, "{group}");
+    }
+    let length = format!("snake_length {:.3}", -objective(&groups[0]));
+    let text = words(&place.operant(&["report", "s"]).stdout);
+    assert!(
+        text.contains(&format!(
+            "is the best of 2 configurations on snake by -snake_length ({length}). Its eval return is"
+        )) && text.contains("With one seed the difference may be chance"),
+        "{text}"
+    );
+    for command in [&["runs", "--sweeps"][..], &["show", "s"]] {
+        let shown = place.operant(command);
+        assert!(shown.stdout.contains(&length), "{shown:#?}");
+    }
+    place.write(
+        "none.toml",
+        "env = \"cartpole\"\n[search]\nobjective = \"success\"\n[vary]\ngamma = [0.9, 0.99]\n",
+    );
+    place
+        .operant(&["sweep", "none.toml"])
+        .assert_error(2, &["no metric \"success\"", "cartpole has no metrics of its own"]);
+}
+
+#[test]
 fn a_sweep_keeps_an_environment_from_a_file() {
     let place = Sandbox::new();
     let world = format!("{}/../../crates/operant-env/tests/data/cartpole.world", env!("CARGO_MANIFEST_DIR"));
@@ -439,6 +484,7 @@ fn reports_are_written_and_runs_compared() {
         shown.stdout.contains("learning_rate=0.01") && shown.stdout.contains("95% interval"),
         "{shown:#?}"
     );
+    assert!(words(&shown.stdout).contains("fewer than 5 seeds: the interval is unreliable"), "{shown:#?}");
     let written = place.operant(&["report", "s", "--html", "page.html", "--plots", "plots"]);
     assert_eq!((written.code, written.stdout.as_str()), (Some(0), ""), "{written:#?}");
     let page = std::fs::read_to_string(place.path().join("page.html")).expect("written");

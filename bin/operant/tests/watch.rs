@@ -217,6 +217,13 @@ fn a_monitor_may_start_before_the_run_and_after_its_end() {
     let report = place.operant(&["monitor", "later-2", "--once", "--json"]);
     assert_eq!((report.code, report.json()["state"].as_str()), (Some(0), Some("finished")), "{report:#?}");
     assert_eq!(report.json()["env_steps"].as_u64(), Some(12_800));
+    // The metric of an environment is one of the ring: a snake has three cells and one for each reward.
+    let snake = place.operant(&["train", "snake", "--name", "long", "--steps", "12800"]);
+    assert_eq!(snake.code, Some(0), "{snake:#?}");
+    let report = place.operant(&["monitor", "long", "--once", "--json"]).json();
+    let [length, gained] =
+        ["snake_length", "episodic_return"].map(|key| report[key].as_f64().expect("a number"));
+    assert!((length - 3.0 - gained).abs() < 1e-6, "{report}");
 }
 
 #[test]

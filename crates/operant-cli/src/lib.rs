@@ -34,7 +34,7 @@ pub use commands::ray;
 #[derive(Debug, Parser)]
 #[command(name = "operant", version, max_term_width = 100, styles = colour::STYLES, after_help = AFTER_HELP)]
 struct Cli {
-    /// Colours of what is printed [default: auto]; NO_COLOR and CLICOLOR_FORCE count too
+    /// When to colour the output [default: auto, which follows NO_COLOR and CLICOLOR_FORCE]
     #[arg(long, global = true, value_name = "WHEN", hide_default_value = true, default_value_t)]
     color: colour::When,
     #[command(subcommand)]

@@ -63,7 +63,7 @@ settings! {
     in KeyGroup::Collecting;
     /// N: environments stepped in parallel. `auto`: on a GPU as many as fit into `memory_fraction` of its free memory, but few enough
     /// for at least 100 updates within `total_timesteps`; on a CPU the preset's number
-    num_envs: usize [Kind::CountOrAuto { least: 1, most: MAX_ENVS }] = 16,
+    num_envs: usize [Kind::CountOr { word: "auto", least: 1, most: MAX_ENVS }] = 16,
         flag("--envs", "N"), fixed("the checkpoint holds the states of that many environments");
     /// T: steps of each environment per update
     num_steps: usize [Kind::Count { least: 1, most: 1 << 20 }] = 128;

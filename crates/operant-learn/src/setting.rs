@@ -16,8 +16,10 @@ pub enum Kind {
         /// Maximum.
         most: i64,
     },
-    /// The same, or `auto`, which lets the device choose.
-    CountOrAuto {
+    /// The same, or a word.
+    CountOr {
+        /// The word.
+        word: &'static str,
         /// Minimum.
         least: i64,
         /// Maximum.
@@ -125,7 +127,7 @@ impl fmt::Display for Kind {
         match self {
             Kind::Count { least, most: i64::MAX } => write!(f, "{least} or more"),
             Kind::Count { least, most } => write!(f, "{least} to {most}"),
-            Kind::CountOrAuto { least, most } => write!(f, "{least} to {most}, or `auto`"),
+            Kind::CountOr { word, least, most } => write!(f, "{least} to {most}, or `{word}`"),
             Kind::Size(sizes) => {
                 sizes.iter().try_fold(write!(f, "0"), |_, size| Ok(write!(f, ", {size}")))?
             }

@@ -23,7 +23,7 @@ pub struct SweepState {
     pub pid: Option<u32>,
     /// How it searches: `grid`, `random`, `bayes` or `pbt`.
     pub method: String,
-    /// What the search maximises: `eval_return`, `solved_at_step` or `solved_at_s`.
+    /// What the search maximises: `eval_return`, `solved_at_step`, `solved_at_s`, a metric of the environment, or its name after a minus sign.
     pub objective: String,
     /// Seeds of a trial.
     pub seeds: usize,

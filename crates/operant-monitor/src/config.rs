@@ -1,4 +1,4 @@
-//! What a user changes about the monitor: `operant-monitor.toml` in the directory of the user's operant.toml.
+//! The user's configuration of the monitor: `operant-monitor.toml` in the directory of the user's operant.toml.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -38,6 +38,7 @@ struct Written {
     theme: Option<String>,
     marker: Option<String>,
     layout: Vec<Vec<String>>,
+    #[serde(alias = "colors")]
     colours: BTreeMap<String, String>,
     keys: BTreeMap<String, String>,
 }
@@ -82,7 +83,8 @@ impl Config {
         let mut all: Vec<PanelKind> = layout.iter().flatten().copied().collect();
         all.sort_by_key(|panel| panel.key());
         if layout.iter().any(Vec::is_empty) || all.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err("layout: each column has at least one panel, and each panel stands once".to_owned());
+            return Err("layout: each column needs at least one panel, and each panel may appear only once"
+                .to_owned());
         }
         let key = |name: &str| {
             key_of(name).ok_or_else(|| {
@@ -176,9 +178,9 @@ mod tests {
             ("theme = \"red\"", "theme: red is none of auto, dark"),
             ("marker = \"dot\"", "marker: dot is none of braille"),
             ("layout = [[\"return\"]]", "there is no panel return; the panels are returns, speed"),
-            ("layout = [[\"speed\", \"speed\"]]", "each panel stands once"),
+            ("layout = [[\"speed\", \"speed\"]]", "each panel may appear only once"),
             ("layout = [[]]", "at least one panel"),
-            ("[colours]\ngood = \"green\"", "green is not a colour"),
+            ("[colors]\ngood = \"green\"", "green is not a colour"),
             ("[keys]\nq = \"quit\"", "quit is neither a character"),
         ] {
             let problem = Config::parse(text).expect_err(text);

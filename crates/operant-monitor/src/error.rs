@@ -93,7 +93,7 @@ impl MonitorError {
             MonitorError::NoRun { .. } => {
                 "start one with `operant train cartpole --detach`, or list them with `operant runs`"
             }
-            MonitorError::Config { .. } => "mend the file, or move it away; docs/monitor.md describes it",
+            MonitorError::Config { .. } => "correct the file or rename it; docs/monitor.md lists its keys",
             MonitorError::Interval { .. } => "try --interval 1",
         }
     }

@@ -74,7 +74,7 @@ def test_they_are_made_stepped_and_closed_in_this_process():
 def test_evaluations_and_continued_runs_ask_for_them_again():
     make = Maker().make
     run = short(make, name="again")
-    says = r"a function of the program that trained the run made its environment.*operant.resume\(run, env=FUNCTION\) and run.eval\(env=FUNCTION\)"
+    says = r"the environment of this run was made by a Python function.*operant.resume\(run, env=FUNCTION\) and run.eval\(env=FUNCTION\)"
     for call in (run.eval, lambda: run.eval(trust=True), lambda: operant.resume(run, total_timesteps=1024)):
         with pytest.raises(ValueError, match=re.compile(says, re.DOTALL)):
             call()
@@ -137,7 +137,7 @@ def test_ctrl_c_stops_with_a_checkpoint():
 def test_only_training_steps_them_here():
     env = lambda: gym_envs.Steady()  # noqa: E731
     for call in (lambda: operant.sweep({"env": env}), lambda: operant.Policy.new(env), lambda: operant.Collector(env)):
-        with pytest.raises(ValueError, match="cannot be imported by other processes, and only operant.train steps environments in this one"):
+        with pytest.raises(ValueError, match="other processes cannot import .*, and only operant.train steps environments in this one"):
             call()
     with pytest.raises(TypeError, match="env: expected the name"):
         operant.train(gym_envs.Steady())

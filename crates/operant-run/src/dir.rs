@@ -283,6 +283,9 @@ pub fn is_held(path: &Path) -> bool {
     matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
+/// Directory in a sweep that holds the runs.
+pub const TRIALS: &str = "trials";
+
 /// Whether there is a run in this directory.
 pub fn is_run(path: &Path) -> bool {
     path.join("config.toml").is_file() || path.join("checkpoints").is_dir()
@@ -338,25 +341,24 @@ pub fn find(parent: &Path, run: &str) -> Result<PathBuf> {
         return Err(not_a_run(run, &sweep));
     }
     let names = names(parent);
+    let latest: Vec<&str> = names.iter().rev().take(5).map(String::as_str).collect();
+    Err(no_run(parent, run, &names, &format!("runs here: {}", latest.join(", "))))
+}
+
+/// The error for a run that is not there, with the nearest of the names that are; `remedy` is for where there are some.
+pub(crate) fn no_run(parent: &Path, run: &str, names: &[String], remedy: &str) -> Error {
     let hint = did_you_mean(run, names.iter().map(String::as_str));
-    let remedy = match names.len() {
-        0 => {
-            "there is no run here yet; `operant train ENV` starts one, --run-dir looks elsewhere".to_string()
-        }
-        _ => {
-            let latest: Vec<&str> = names.iter().rev().take(5).map(String::as_str).collect();
-            format!("runs here: {}; --run-dir looks elsewhere", latest.join(", "))
-        }
-    };
-    Err(Error::usage(format!("there is no run \"{run}\"{hint}"))
+    let remedy =
+        if names.is_empty() { "there is no run here yet; `operant train ENV` starts one" } else { remedy };
+    Error::usage(format!("there is no run \"{run}\"{hint}"))
         .at(parent.display().to_string())
-        .remedy(remedy))
+        .remedy(format!("{remedy}; --run-dir looks elsewhere"))
 }
 
 /// The error for a sweep in place of a run.
 pub(crate) fn not_a_run(name: &str, sweep: &Path) -> Error {
     let error = Error::usage(format!("{name} is a sweep, not a run")).at(sweep.display().to_string());
-    let trials = sweep.join("trials");
+    let trials = sweep.join(TRIALS);
     match names(&trials).first() {
         Some(first) => {
             let run = path_text::quoted(&trials.join(first).to_string_lossy());

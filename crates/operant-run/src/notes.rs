@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 /// The file in the run's directory.
 pub const FILE: &str = "notes.json";
 
+/// Held by the process that changes it.
+const LOCK: &str = ".notes.lock";
+
 /// Longest note, and longest tag, in characters.
 const LONGEST: (usize, usize) = (4096, 64);
 
@@ -52,15 +55,32 @@ impl Notes {
         let read = dir::read_small(&path).and_then(|text| Ok(serde_json::from_slice(&text)?));
         read.map_err(|error| {
             Error::disk("the notes of the run cannot be read", &path, &error)
-                .remedy("mend the file, or remove it: it has the note and the tags alone")
+                .remedy("correct the file or delete it; it contains only the note and the tags")
         })
     }
 
-    /// Writes them into the run's directory as a whole.
+    /// Changes the notes of the run in `dir`, one process at a time, and returns them.
     ///
     /// # Errors
-    /// When the file cannot be written.
-    pub fn write(&self, dir: &Path) -> Result<()> {
+    /// Those of `change`, which then leaves the file as it is; when the file cannot be read or written.
+    pub fn change(dir: &Path, change: impl FnOnce(&mut Notes) -> Result<()>) -> Result<Self> {
+        let path = dir.join(LOCK);
+        let lock = dir::open_own(&path).and_then(|file| file.lock().map(|()| file));
+        let _lock = lock.map_err(|error| {
+            Error::disk("the notes of the run cannot be locked", &path, &error)
+                .remedy("free some space, and see that its directory can be written")
+        })?;
+        let mut notes = Notes::read(dir)?;
+        let before = notes.clone();
+        change(&mut notes)?;
+        if notes != before {
+            notes.write(dir)?;
+        }
+        Ok(notes)
+    }
+
+    /// Writes them into the run's directory as a whole.
+    fn write(&self, dir: &Path) -> Result<()> {
         let path = dir.join(FILE);
         let text = serde_json::to_string(self).map_err(std::io::Error::from);
         text.and_then(|text| dir::replace(&path, text + "\n", true)).map_err(|error| {
@@ -115,12 +135,13 @@ impl Notes {
         if self.is_empty() {
             return Ok(());
         }
-        let mut notes = Notes::read(dir)?;
-        if !self.note.is_empty() {
-            notes.note.clone_from(&self.note);
-        }
-        self.tags.iter().try_for_each(|tag| notes.add(tag))?;
-        notes.write(dir)
+        Notes::change(dir, |notes| {
+            if !self.note.is_empty() {
+                notes.note.clone_from(&self.note);
+            }
+            self.tags.iter().try_for_each(|tag| notes.add(tag))
+        })
+        .map(drop)
     }
 }
 
@@ -149,6 +170,18 @@ mod tests {
         let error = Notes::new(Some("new"), &[]).expect("valid").add_to(dir.path()).expect_err("refused");
         assert!(error.what.contains("cannot be read"), "{error}");
         assert_eq!(std::fs::read_to_string(dir.path().join(FILE)).expect("there"), "{");
+    }
+
+    #[test]
+    fn processes_that_change_them_at_once_lose_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let add = |tag: String| Notes::change(dir.path(), |notes| notes.add(&tag)).expect("written");
+                scope.spawn(move || (0..10).for_each(|k| drop(add(format!("t{thread}-{k}")))));
+            }
+        });
+        assert_eq!(Notes::of(dir.path()).tags.len(), 40);
     }
 
     #[test]

@@ -46,9 +46,9 @@ pub(crate) fn check(description: &mut Description, dir: &Path, trust: Trust) -> 
         return Ok(());
     }
     if description.is_local() {
-        let what = "a function of the program that trained the run made its environment, and no other program has it";
+        let what = "the environment of this run was made by a Python function, which the run does not store";
         return Err(Error::usage(what).at(dir.join(crate::world::FILE).display().to_string()).remedy(
-            "give it again in Python, as in operant.resume(run, env=FUNCTION) and run.eval(env=FUNCTION)",
+            "pass the function again in Python: operant.resume(run, env=FUNCTION) or run.eval(env=FUNCTION)",
         ));
     }
     let key = key();

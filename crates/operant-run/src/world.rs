@@ -176,6 +176,13 @@ pub fn mark(text: &str, run: &Path) {
     }
 }
 
+/// Whether a function of the program that trained the run in `dir` made its environment, so that no other program has it.
+pub fn is_local(dir: &Path) -> bool {
+    let text = read(&dir.join(FILE)).ok().filter(|text| Description::is_meant(text));
+    text.and_then(|text| description_of(&text, ("", "")).ok())
+        .is_some_and(|description| description.is_local())
+}
+
 /// The Gymnasium environment of a text, with the place and the remedy of one that cannot be used.
 fn description_of(text: &[u8], (at, remedy): (&str, &str)) -> Result<Description> {
     Description::from_json(text, &interpreter()).map_err(|error| {

@@ -105,9 +105,14 @@ impl Environment {
             let env = self.env.with_options(&settings.env_options).map_err(|error| Error::from(&error))?;
             let metrics: Vec<String> = env.spec().metrics.into_iter().map(|metric| metric.name).collect();
             if !metrics.contains(name) {
-                let has = if metrics.is_empty() { "none".to_owned() } else { metrics.join(", ") };
+                let remedy = match metrics.is_empty() {
+                    true => {
+                        format!("use objective = \"eval_return\"; {} has no metrics of its own", self.name)
+                    }
+                    false => format!("use {}, or objective = \"eval_return\"", metrics.join(", ")),
+                };
                 let what = format!("objective: {} has no metric \"{name}\" of its own", self.name);
-                return wrong(what, format!("it has {has}; or use objective = \"eval_return\""));
+                return wrong(what, remedy);
             }
         } else if spec.search.objective != Objective::EvalReturn && settings.run.solved_at.is_none() {
             let what = format!("{} has no solved_at, which the objective needs", self.name);

@@ -166,7 +166,7 @@ impl Report {
         let is_population = matches!(spec.search.method, Method::Pbt { .. });
         // A population shows the members that were not replaced.
         let furthest = trials.iter().map(|row| row.trial.until).max().unwrap_or(0);
-        let by_objective = spec.search.objective != Objective::EvalReturn;
+        let sought = Some(&spec.search.objective).filter(|objective| **objective != Objective::EvalReturn);
         let mut parts = Vec::new();
         for (number, base) in bases.iter().enumerate() {
             let own: Vec<&Trial> =
@@ -191,7 +191,7 @@ impl Report {
             }
             let mut common = flat(&base.config.parse().unwrap_or_default());
             common.retain(|key, _| spec.axes.iter().all(|axis| axis.key != *key));
-            let mut part = EnvReport::new(base.name.clone(), common, groups, by_objective);
+            let mut part = EnvReport::new(base.name.clone(), common, groups, sought);
             let objective = |row: &&RunRow| table::objective(&spec.search.objective, row);
             let scored: Vec<(&Trial, f64)> = (own.iter())
                 .filter_map(|trial| Some((*trial, first.get(&trial.id)?)))
@@ -257,7 +257,7 @@ impl Report {
                 let settings = varied.iter().map(|key| value(config, key)).collect();
                 SeedGroup::new(name.clone(), settings, runs.clone())
             });
-            let mut part = EnvReport::new(env, common, made.collect(), false);
+            let mut part = EnvReport::new(env, common, made.collect(), None);
             part.draw();
             parts.push(part);
         }
@@ -362,7 +362,7 @@ impl EnvReport {
         env: String,
         common: BTreeMap<String, String>,
         mut groups: Vec<SeedGroup>,
-        by_objective: bool,
+        sought: Option<&Objective>,
     ) -> Self {
         let score = |group: &SeedGroup| group.score.map_or(f64::NEG_INFINITY, |score| score.value);
         groups.sort_by(|a, b| score(b).total_cmp(&score(a)).then(a.train_s.total_cmp(&b.train_s)));
@@ -374,7 +374,7 @@ impl EnvReport {
         }
         // Sorted by what the search maximised, if that is something else.
         let objective = |group: &SeedGroup| group.objective.unwrap_or(f64::NEG_INFINITY);
-        if by_objective {
+        if sought.is_some() {
             groups.sort_by(|a, b| objective(b).total_cmp(&objective(a)));
         }
         let compared: Vec<Vec<f64>> = groups.iter().take(CURVES).map(SeedGroup::scores).collect();
@@ -386,12 +386,12 @@ impl EnvReport {
         let improvement = places.clone().map(|i| places.clone().map(|j| pair(i, j)).collect()).collect();
         let verdict = String::new();
         let mut part = Self { env, common, groups, improvement, verdict, importance: Vec::new() };
-        part.verdict = part.verdict(by_objective);
+        part.verdict = part.verdict(sought);
         part
     }
 
-    /// What the runs show: the best configuration, and whether its lead over the second is decided.
-    fn verdict(&self, by_objective: bool) -> String {
+    /// What the runs show: the best configuration, and whether its difference from the second is significant.
+    fn verdict(&self, sought: Option<&Objective>) -> String {
         let Some(best) = self.groups.first().filter(|group| !group.scores().is_empty()) else {
             return match self.groups.is_empty() {
                 true => format!("No run of {} has ended yet.", self.env),
@@ -410,18 +410,37 @@ impl EnvReport {
         if count == 1 {
             return format!("{} scores {score} on {} {over}.", best.name, self.env);
         }
-        let by = if by_objective { "comes first by the search's objective" } else { "scores best" };
-        let first = format!("{} {by} of {count} configurations on {}: {score} {over}.", best.name, self.env);
-        let second = &self.groups[1].name;
+        let first = match sought.zip(best.objective) {
+            Some((objective, value)) => format!(
+                "{} is the best of {count} configurations on {} by {} ({}). Its eval return is {score} {over}.",
+                best.name,
+                self.env,
+                objective.name(),
+                objective.shown(value)
+            ),
+            None => format!(
+                "{} scores best of {count} configurations on {}: {score} {over}.",
+                best.name, self.env
+            ),
+        };
+        let second = &self.groups[1];
         let lead = match self.improvement.first().and_then(|row| row.get(1)).copied().flatten() {
-            _ if by_objective => return first,
-            None => "One seed decides nothing: more seeds show whether the lead is chance.".to_owned(),
+            _ if sought.is_some() && seeds > 1 => return first,
+            None => "With one seed the difference may be chance; train more seeds.".to_owned(),
             Some(Estimate { value, low, high }) => {
                 let chance = format!("with a probability of {value:.2} ({low:.2} to {high:.2})");
-                let lead = format!("A run of it scores higher than one of the second, {second}, {chance}");
+                let lead =
+                    format!("A run of it scores higher than one of the second, {}, {chance}", second.name);
+                let is_few = [best, second].iter().any(|group| group.scores().len() < stats::RELIABLE);
                 match low > 0.5 {
-                    true => format!("{lead}: the interval is above 0.5, so its lead is decided."),
-                    false => format!("{lead}: the interval includes 0.5, so its lead is not decided."),
+                    _ if is_few => format!(
+                        "{lead}; fewer than {} seeds: the interval is unreliable. Train more seeds.",
+                        stats::RELIABLE
+                    ),
+                    true => format!("{lead}: the interval is above 0.5, so the difference is significant."),
+                    false => {
+                        format!("{lead}: the interval includes 0.5, so the difference is not significant.")
+                    }
                 }
             }
         };

@@ -118,6 +118,20 @@ impl Objective {
     }
 }
 
+impl Objective {
+    /// A value of it, which is larger where it is better, for people: steps and seconds as such.
+    pub fn shown(&self, value: f64) -> String {
+        match self {
+            Objective::EvalReturn => format!("{value:.2}"),
+            Objective::SolvedAtStep => format!("{} steps to solve", operant_run::progress::short(-value)),
+            Objective::SolvedAtS => format!("{:.2} s to solve", -value),
+            Objective::Metric { name, minimize } => {
+                format!("{name} {:.3}", if *minimize { -value } else { value })
+            }
+        }
+    }
+}
+
 impl From<Objective> for String {
     fn from(objective: Objective) -> Self {
         objective.name()
@@ -136,8 +150,8 @@ impl TryFrom<String> for Objective {
                 let name = other.strip_prefix('-').unwrap_or(other);
                 if operant_metrics::unusable(name).is_some() {
                     return Err(format!(
-                        "there is no objective \"{other}\": eval_return, solved_at_step, solved_at_s, or a metric of the environment's \
-                         own, such as success, or -success to make it small"
+                        "there is no objective \"{other}\"; use eval_return, solved_at_step, solved_at_s, or a metric of the environment's \
+                         own, such as success; -success minimises it"
                     ));
                 }
                 Objective::Metric { name: name.to_owned(), minimize: other.starts_with('-') }

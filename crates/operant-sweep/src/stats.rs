@@ -6,6 +6,9 @@ use crate::random::Random;
 /// Resamples of a bootstrap.
 pub const RESAMPLES: usize = 20_000;
 
+/// Fewer seeds make an interval unreliable.
+pub const RELIABLE: usize = 5;
+
 /// An estimate with its 95% interval.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Estimate {

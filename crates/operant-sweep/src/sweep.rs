@@ -9,10 +9,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use operant_env::Registry;
+use operant_env::{EnvOptions, OptionValue, Registry};
 use operant_metrics::RunState;
 use operant_run::dir::{self, RunDir, is_held};
-use operant_run::runs::SweepFile;
+use operant_run::runs::{PAUSING, SweepFile};
 use operant_run::{Error, ErrorKind, Result, RunResult, Signals, Trust, device, path_text, world};
 
 use crate::plan::{Environment, Plan, assignments, check_memory, share_cores};
@@ -31,7 +31,7 @@ const SECOND_SIGNAL: Duration = Duration::from_millis(200);
 const CLOCK: Duration = Duration::from_secs(5);
 
 /// The directory of the runs within the sweep's directory.
-pub const TRIALS: &str = "trials";
+pub use operant_run::dir::TRIALS;
 
 /// A sweep that this process carries out.
 pub struct Sweep {
@@ -185,9 +185,9 @@ fn worlds_of(sweep: &Path, number: usize) -> PathBuf {
     sweep.join("worlds").join(number.to_string())
 }
 
-/// Whether two configurations say the same. Versions differ in how they write whole numbers, and a later one has more options of
-/// environments.
-fn same_config(now: &str, before: &str) -> bool {
+/// Whether two configurations say the same. Versions differ in how they write whole numbers, and a later one may have more options of
+/// environments, which `defaults` lists.
+fn same_config(now: &str, before: &str, defaults: &EnvOptions) -> bool {
     fn real(value: &mut toml::Value) {
         match value {
             toml::Value::Integer(whole) => *value = toml::Value::Float(*whole as f64),
@@ -204,7 +204,14 @@ fn same_config(now: &str, before: &str) -> bool {
     let (Some(mut now), Some(before)) = (read(now), read(before)) else { return now == before };
     let known = before.get("env").and_then(toml::Value::as_table);
     if let Some(options) = now.get_mut("env").and_then(toml::Value::as_table_mut) {
-        options.retain(|name, _| known.is_some_and(|known| known.contains_key(name)));
+        let is_default = |name: &str, value: &toml::Value| match defaults.get(name) {
+            Some(OptionValue::Number(number)) => value.as_float() == Some(*number),
+            Some(OptionValue::Word(word)) => value.as_str() == Some(word),
+            None => false,
+        };
+        options.retain(|name, value| {
+            known.is_some_and(|known| known.contains_key(name)) || !is_default(name, value)
+        });
         if options.is_empty() && known.is_none() {
             now.as_table_mut().expect("a configuration is a table").remove("env");
         }
@@ -295,7 +302,7 @@ impl Sweep {
                 device::find_of_run(registry, &worlds_of(path, number), &before.name, None, trust, false)?;
             let environment = Environment::of(registry, &before.env, &spec, env, executor.device())?;
             let now = &environment.config;
-            if !same_config(now, &before.config) {
+            if !same_config(now, &before.config, &environment.facts.options) {
                 let changed = now.lines().find(|line| !before.config.lines().any(|old| old == *line));
                 return Err(Error::usage(format!(
                     "the configuration has changed since the sweep began: {}",
@@ -424,7 +431,9 @@ impl Sweep {
                     self.file.set(RunState::Stopping, signals.stopped_by().unwrap_or_default());
                 } else if signals.take_pause() {
                     own.hold(!own.is_holding());
-                    if !own.is_holding() {
+                    if own.is_holding() {
+                        self.file.set(RunState::Running, PAUSING);
+                    } else {
                         self.clock.resume();
                         self.file.set(RunState::Running, "");
                     }
@@ -727,12 +736,16 @@ mod tests {
 
     #[test]
     fn configurations_of_earlier_versions_are_the_same() {
+        let defaults = [("metrics".to_owned(), "".into()), ("ramping".to_owned(), 1.0.into())].into();
+        let same = |now: &str, before: &str| same_config(now, before, &defaults);
         let before = "seed = 1\n[env]\nramping = 1.0\n";
-        assert!(same_config("seed = 1\n[env]\nramping = 1\n", before));
-        assert!(same_config("seed = 1\n[env]\nramping = 1\nmetrics = \"\"\n", before));
-        assert!(same_config("seed = 1\n[env]\nmetrics = \"\"\n", "seed = 1\n"));
-        assert!(!same_config("seed = 1\n[env]\nramping = 0\n", before));
-        assert!(!same_config("seed = 2\n[env]\nramping = 1\n", before));
-        assert!(!same_config("seed = 1\n", before));
+        assert!(same("seed = 1\n[env]\nramping = 1\n", before));
+        assert!(same("seed = 1\n[env]\nramping = 1\nmetrics = \"\"\n", before));
+        assert!(same("seed = 1\n[env]\nmetrics = \"\"\n", "seed = 1\n"));
+        // An option that the earlier version did not have, with other rules.
+        assert!(!same("seed = 1\n[env]\nramping = 0\n", "seed = 1\n"));
+        assert!(!same("seed = 1\n[env]\nramping = 0\n", before));
+        assert!(!same("seed = 2\n[env]\nramping = 1\n", before));
+        assert!(!same("seed = 1\n", before));
     }
 }

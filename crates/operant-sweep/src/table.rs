@@ -35,12 +35,16 @@ CREATE TABLE results (
     env_steps INTEGER, updates INTEGER, eval_return_mean REAL, eval_return_std REAL, eval_episodes INTEGER,
     solved_at_step INTEGER, solved_at_s REAL, wall_s REAL, train_s REAL, sps REAL, error TEXT,
     PRIMARY KEY (trial, seed, until)) WITHOUT ROWID;
-CREATE TABLE measures (
-    trial INTEGER NOT NULL, seed INTEGER NOT NULL, until INTEGER NOT NULL, name TEXT NOT NULL, value REAL NOT NULL,
-    PRIMARY KEY (trial, seed, until, name)) WITHOUT ROWID;
 CREATE TABLE curves (
     trial INTEGER NOT NULL, seed INTEGER NOT NULL, env_steps INTEGER NOT NULL, train_s REAL NOT NULL,
     episodic_return REAL NOT NULL, PRIMARY KEY (trial, seed, env_steps)) WITHOUT ROWID;
+";
+
+/// A table that earlier versions do not have.
+const MEASURES: &str = "
+CREATE TABLE IF NOT EXISTS measures (
+    trial INTEGER NOT NULL, seed INTEGER NOT NULL, until INTEGER NOT NULL, name TEXT NOT NULL, value REAL NOT NULL,
+    PRIMARY KEY (trial, seed, until, name)) WITHOUT ROWID;
 ";
 
 /// The table of a sweep.
@@ -110,6 +114,7 @@ impl Table {
         let write = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
             transaction.execute_batch(TABLES)?;
+            transaction.execute_batch(MEASURES)?;
             let text = serde_json::to_string(spec).expect("a specification is JSON");
             let (version, machine) = (env!("CARGO_PKG_VERSION"), crate::report::this_machine());
             let now = operant_run::dir::utc(std::time::SystemTime::now());
@@ -153,11 +158,7 @@ impl Table {
         }
         let connection = if write { prepared(connection).map_err(&problem)? } else { connection };
         if write {
-            // Tables of earlier versions do not have it.
-            let own = TABLES.split_inclusive(';').find(|table| table.contains("CREATE TABLE measures"));
-            let own =
-                own.expect("it is one of the tables").replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS");
-            connection.execute_batch(&own).map_err(&problem)?;
+            connection.execute_batch(MEASURES).map_err(&problem)?;
         }
         let get = |key: &str| {
             connection
@@ -472,7 +473,7 @@ fn strange_table(connection: &Connection) -> rusqlite::Result<Option<String>> {
         kinds.insert(name, kind);
     }
     let own = TABLES.split("CREATE TABLE ").skip(1).filter_map(|table| table.split([' ', '(']).next());
-    for name in own {
+    for name in own.chain(["measures"]) {
         if let Some(kind) = kinds.get(name).filter(|kind| *kind != "table") {
             return Ok(Some(format!("{name} is a {kind}, not a table")));
         }

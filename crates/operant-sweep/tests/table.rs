@@ -47,6 +47,9 @@ fn a_damaged_table_is_one_error() {
     let dir = swept(place.path());
     let whole = std::fs::read(dir.join("sweep.db")).expect("a table");
     resumed(&dir, "").expect("it continues");
+    // As earlier versions wrote it.
+    resumed(&dir, "DROP TABLE measures").expect("it continues");
+    std::fs::write(dir.join("sweep.db"), &whole).expect("restored");
     let trials = |count: &str| {
         format!(
             "UPDATE sweep SET value = replace(value, '\"trials\":2', '\"trials\":{count}') WHERE key = 'spec'"
@@ -74,6 +77,7 @@ fn a_damaged_table_is_one_error() {
             "a sweep sets run_dir itself",
         ),
         ("ALTER TABLE curves RENAME TO c; CREATE VIEW curves AS SELECT * FROM c", "curves is a view"),
+        ("DROP TABLE measures; CREATE VIEW measures AS SELECT * FROM curves", "measures is a view"),
         ("CREATE TRIGGER t AFTER UPDATE ON sweep BEGIN DELETE FROM results; END", "it has a trigger, t"),
     ] {
         let error = resumed(&dir, changes).expect_err(changes);

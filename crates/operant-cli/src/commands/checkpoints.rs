@@ -1,4 +1,4 @@
-//! The checkpoints of a run, for commands that take all of them.
+//! `--all` of `operant eval` and `play`: every checkpoint of a run, oldest first.
 
 use std::path::Path;
 
@@ -20,5 +20,5 @@ pub fn all_of(parent: &Path, run: &str) -> operant_run::Result<Vec<String>> {
 pub fn none(run: &str, dir: &Path) -> Error {
     Error::usage(format!("run {run} has no checkpoint that can be read"))
         .at(dir.display().to_string())
-        .remedy("if it is training, `operant checkpoint` saves one now")
+        .remedy("if it is training, `operant checkpoint` saves one now; otherwise restore one from a backup")
 }

@@ -5,7 +5,7 @@ use operant_learn::EvalActions;
 use operant_run::config::{self, EnvFacts};
 use operant_run::eval::{self, EvalResult, EvalTarget};
 use operant_run::evaluate::EvalSummary;
-use operant_run::{CommandLine, Error, Trust};
+use operant_run::{CommandLine, Trust, dir};
 
 use super::checkpoints;
 use super::overrides::RunFlags;
@@ -80,9 +80,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         }
     }
     if evaluations == 0 {
-        return Err(Error::usage(format!("no checkpoint of run {} can be read", args.run))
-            .remedy("the warnings name what is wrong with each; restore one from a backup")
-            .into());
+        return Err(checkpoints::none(&args.run, &dir::find(&parent, &args.run)?).into());
     }
     if let Some(last) = results.last() {
         let (run, env, episodes) = (&last.run, &last.env, last.eval_episodes);

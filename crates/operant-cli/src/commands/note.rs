@@ -15,7 +15,7 @@ pub struct Args {
     /// Name or directory of a run
     #[arg(value_name = "RUN")]
     run: String,
-    /// The note, which replaces the one before; \"\" removes it; without it the note is printed
+    /// The new note, which replaces the old one; "" removes it. Without TEXT the note is printed
     #[arg(value_name = "TEXT")]
     text: Option<String>,
     /// Directory that holds the runs [default: runs]
@@ -37,14 +37,14 @@ them, and `operant runs --json`.";
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
     let run = runs::find(&parent, &args.run)?;
-    let mut notes = Notes::read(&run.dir)?;
     let name = plain(&run.run);
     let text = match &args.text {
-        None if notes.note.is_empty() => format!("run {name} has no note\n"),
-        None => format!("{}\n", notes.note),
+        None => match Notes::read(&run.dir)?.note {
+            note if note.is_empty() => format!("run {name} has no note\n"),
+            note => format!("{note}\n"),
+        },
         Some(note) => {
-            notes.set_note(note)?;
-            notes.write(&run.dir)?;
+            let notes = Notes::change(&run.dir, |notes| notes.set_note(note))?;
             let done = if notes.note.is_empty() { "its note is removed" } else { "its note is written" };
             format!("run {name}: {done}\n")
         }

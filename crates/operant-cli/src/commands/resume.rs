@@ -49,11 +49,13 @@ has ended continues here, as with `operant sweep --resume SWEEP`, which has
 pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result<u8> {
     let parent = config::run_dir(registry.known(), &args.overrides.command_line())?;
     let found = run_args::find_job(&parent, &args.run)?;
+    if found.kind == Kind::Sweep {
+        no_notes_of_sweeps(&args.about, &args.run)?;
+    }
     // The parent of a daemon has found that the run has ended.
     let live = if daemon::is_daemon() { None } else { LiveRun::of(&found)? };
     let Some(live) = live else {
         if found.kind == Kind::Sweep {
-            no_notes_of_sweeps(&args.about, &args.run)?;
             let args = sweep::Args::resuming(&args.run, args.trust, &args.shown, &args.overrides);
             return sweep::run(&args, registry);
         }
@@ -67,9 +69,6 @@ pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result
         };
         return train::run(&args, registry, started);
     };
-    if found.kind == Kind::Sweep {
-        no_notes_of_sweeps(&args.about, &args.run)?;
-    }
     let name = live.run().title();
     let line = args.overrides.command_line();
     if line.config.is_some() || !line.set.is_empty() || line.flags.iter().any(|(key, ..)| *key != "run_dir") {

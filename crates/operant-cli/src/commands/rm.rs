@@ -37,7 +37,7 @@ Examples:
 On a terminal it asks for confirmation; elsewhere --yes is required. A removal
 cannot be undone. If one of the runs is being trained, nothing is removed;
 `operant stop RUN` ends it. Symbolic links in a run's directory are removed,
-their targets are not. A sweep goes with all its runs.
+their targets are not. Removing a sweep removes all its runs.
 
 Exit codes:
   0  the runs are removed, or you said no

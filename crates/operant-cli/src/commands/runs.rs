@@ -83,8 +83,9 @@ Columns:
           there is no room
 
   trials  of a sweep: those with every result, of all that are planned
-  best    what the search maximizes, of its best trial so far: eval_return, or
-          steps or seconds until solved; by which settings
+  best    objective of the best trial so far: eval_return, steps or seconds
+          until solved, or a metric of the environment
+  settings of that trial
 
 States:
   starting, running, paused (SIGUSR2), stopping
@@ -131,7 +132,9 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             format!("no {what} in {parent}; `operant {start}` starts one, --run-dir looks elsewhere\n")
         }
         (false, true, _) => {
-            format!("none of {all} {what} in {} matches --filter and --tag\n", parent.display())
+            let given = [(!args.filter.is_empty(), "--filter"), (!args.tags.is_empty(), "--tag")];
+            let flags: Vec<&str> = given.iter().filter_map(|(is, flag)| is.then_some(*flag)).collect();
+            format!("none of {all} {what} in {} matches {}\n", parent.display(), flags.join(" and "))
         }
     };
     output::print(&text)?;
@@ -189,7 +192,6 @@ fn table(runs: &[RunRow]) -> String {
         Column::left("run", 0),
         Column::left("environment", if named { 10 } else { 2 }),
         Column::left("state", 0),
-        Column::left("tags", 3),
         Column::right("steps", 2),
         Column::right("return", 0),
         Column::right("solved", 1),
@@ -198,6 +200,7 @@ fn table(runs: &[RunRow]) -> String {
         Column::left("started (UTC)", 7),
         Column::right("pid", 8),
         Column::left("directory", 9),
+        Column::left("tags", 3),
         Column::rest("changed", 4),
     ];
     let number = |x: Option<f64>| x.map_or_else(|| "-".to_string(), short);
@@ -220,7 +223,6 @@ fn table(runs: &[RunRow]) -> String {
             run.run.clone(),
             run.env.clone(),
             run.health.name().to_string(),
-            shown.notes.tags.join(", "),
             steps,
             mean,
             number(shown.solved_at_step().map(|steps| steps as f64)),
@@ -230,6 +232,7 @@ fn table(runs: &[RunRow]) -> String {
             run.started.get(..19).unwrap_or("-").replace('T', " "),
             run.pid.map_or_else(|| "-".to_string(), |pid| pid.to_string()),
             run_args::near(&run.dir),
+            shown.notes.tags.join(", "),
             changes.join(", "),
         ];
         table::Row { cells, style: Some((STATE, of_health(run.health))), ..table::Row::default() }

@@ -12,7 +12,7 @@ use operant_run::evaluate::EvalSummary;
 use operant_run::paint::paint;
 use operant_run::progress::short;
 use operant_run::runs::{self, Kind};
-use operant_run::{dir, log, path_text};
+use operant_run::{dir, log, path_text, world};
 use serde::Serialize;
 
 use super::run_args;
@@ -274,8 +274,17 @@ impl Shown {
             _ => &["resume RUN", "eval RUN", "monitor RUN"],
         };
         let has_policy = !self.checkpoints.is_empty();
-        let commands = commands.iter().filter(|command| has_policy || !command.starts_with("eval"));
-        commands.map(|command| format!("operant {}", command.replace("RUN", &word))).collect()
+        // Commands cannot make the environment.
+        let is_local = !run.health.is_alive() && world::is_local(&run.dir);
+        let can = |command: &str| match command.split(' ').next() {
+            Some("eval") => has_policy && !is_local,
+            Some("resume") => !is_local,
+            _ => true,
+        };
+        let commands = commands.iter().filter(|command| can(command));
+        let commands = commands.map(|command| format!("operant {}", command.replace("RUN", &word)));
+        let in_python = is_local.then(|| format!("in Python: operant.resume({word:?}, env=FUNCTION)"));
+        commands.chain(in_python).collect()
     }
 }
 

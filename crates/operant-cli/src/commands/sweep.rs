@@ -104,6 +104,7 @@ lists, such as hidden. A specification file has the same and more:
   num_steps = [32, 64, 128]
   [search]
   method = \"random\"                # grid, random, bayes or pbt
+  objective = \"eval_return\"        # solved_at_step, solved_at_s, a metric, -METRIC
   trials = 40
   halving = { first_steps = 25_000, factor = 3 }
 
@@ -147,8 +148,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     if let Some(name) = &args.resume {
         let is_set = !line.set.is_empty() || line.config.is_some();
         if is_set || args.interval.is_some() || line.flags.iter().any(|(key, ..)| *key != "run_dir") {
-            return Err(Error::usage("a sweep continues with the settings that it began with")
-                .at("--resume")
+            return Err(Error::usage("the settings of a sweep cannot change when it resumes")
+                .at(if line.set.is_empty() { "--resume" } else { "--set" })
                 .remedy("leave the settings out, or start a new sweep")
                 .into());
         }

@@ -38,16 +38,13 @@ Examples:
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
     let run = runs::find(&parent, &args.run)?;
-    let mut notes = Notes::read(&run.dir)?;
-    for tag in &args.tags {
-        match args.remove {
-            false => notes.add(tag)?,
-            true => remove(&mut notes, &run.run, tag)?,
-        }
-    }
-    if !args.tags.is_empty() {
-        notes.write(&run.dir)?;
-    }
+    let change = |notes: &mut Notes| {
+        args.tags.iter().try_for_each(|tag| match args.remove {
+            false => notes.add(tag),
+            true => remove(notes, &run.run, tag),
+        })
+    };
+    let notes = if args.tags.is_empty() { Notes::read(&run.dir)? } else { Notes::change(&run.dir, change)? };
     let tags = if notes.tags.is_empty() { "no tags".to_owned() } else { notes.tags.join(", ") };
     output::print(&format!("run {}: {tags}\n", plain(&run.run)))?;
     Ok(0)

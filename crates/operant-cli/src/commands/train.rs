@@ -79,7 +79,7 @@ pub struct Shown {
     /// No progress on stderr; warnings are still printed
     #[arg(long, short, conflicts_with = "verbose")]
     pub quiet: bool,
-    /// Print what operant.log has about the start too: why this device, the plan for threads, the kernels
+    /// Also print the start-up notes of operant.log: the reason for the device, the plan for threads, the kernels
     #[arg(long, short)]
     pub verbose: bool,
 }
@@ -221,7 +221,7 @@ fn train(
         let runs = config::default_run_dir(registry.known());
         job.ready = Some(Box::new(move |ready| {
             let word = watched(ready.ring.as_deref(), &ready.dir, &runs);
-            output::note(&format!("`operant monitor {word}` watches it"));
+            output::note(&format!("watch with `operant monitor {word}`"));
         }));
     }
     job.signals = signals;

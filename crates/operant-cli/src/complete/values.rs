@@ -130,15 +130,16 @@ pub fn values_of(key: &'static Key, line: &Line, word: &str) -> Vec<CompletionCa
         Kind::Switch => words(&["true", "false"]),
         Kind::Size(sizes) => sizes.iter().map(|size| candidate(size.to_string(), "")).collect(),
         Kind::Text(_) if key.name == "device" => words(&["auto", "cpu", "cuda"]),
-        Kind::Text(_) if key.name == "keep_checkpoints" => {
-            present_value(key, line).into_iter().chain([candidate("log", "four for each doubling")]).collect()
-        }
         Kind::Text(_) => {
             let Some(Flag::Value(_, value)) = key.flag else { return Vec::new() };
             let kinds = super::kinds(value).unwrap_or_default();
             kinds.iter().flat_map(|kind| kind.candidates(line, word, Life::Any)).collect()
         }
-        Kind::Count { .. } | Kind::CountOrAuto { .. } | Kind::Real(_) | Kind::Widths | Kind::Convs => {
+        Kind::CountOr { word, .. } => {
+            let present = present_value(key, line).filter(|present| present.get_value() != word);
+            present.into_iter().chain([candidate(word, "")]).collect()
+        }
+        Kind::Count { .. } | Kind::Real(_) | Kind::Widths | Kind::Convs => {
             present_value(key, line).into_iter().collect()
         }
     }

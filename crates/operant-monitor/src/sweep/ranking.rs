@@ -109,9 +109,13 @@ impl Window<'_> {
         if keys == 0 {
             columns.push(Column::new("trial", 0, each(&|trial| trial.number.to_string())));
         }
-        if self.state.objective.starts_with("solved") {
-            let unit = |trial: &SweepTrial| number(-trial.objective);
-            columns.push(Column::new(&self.state.objective.replace('_', " "), 0, each(&unit)));
+        let objective = self.state.objective.as_str();
+        if objective != "eval_return" {
+            // Those that are to be small are negative.
+            let sign = if objective.starts_with("solved") || objective.starts_with('-') { -1.0 } else { 1.0 };
+            let value = |trial: &SweepTrial| number(sign * trial.objective);
+            let title = objective.trim_start_matches('-').replace('_', " ");
+            columns.push(Column::new(&title, 0, each(&value)));
         }
         columns.push(Column::new("score", 0, each(&|trial| number(trial.score))));
         columns.push(Column::new("95% interval", 2, each(&interval)));

@@ -1,4 +1,4 @@
-"""Angles of recorded values."""
+"""atan2, atan, asin and acos for the rules of a world."""
 
 from __future__ import annotations
 

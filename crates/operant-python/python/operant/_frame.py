@@ -1,4 +1,4 @@
-"""Tables for pandas, which is imported when a table is made."""
+"""DataFrames of runs and sweeps; pandas is imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Powers of recorded values."""
+"""x ** y and om.pow for the rules of a world."""
 
 from __future__ import annotations
 

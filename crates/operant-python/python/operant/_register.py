@@ -170,8 +170,8 @@ def _importable(value: Any) -> str:
     name = getattr(value, "__qualname__", repr(value))
     if not is_importable(value):
         raise ValueError(
-            f"env: {name} cannot be imported by other processes, and only operant.train steps environments in this one; define it at module "
-            "level, not in a function or a notebook"
+            f"env: other processes cannot import {name}, and only operant.train steps environments in this one; define it at module level in a "
+            "file, not in a function or a notebook"
         )
     module = sys.modules[value.__module__]
     file: str | None = getattr(module, "__file__", None)

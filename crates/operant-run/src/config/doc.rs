@@ -79,11 +79,10 @@ pub fn python_types() -> String {
 fn python_type(kind: Kind) -> String {
     match kind {
         Kind::Count { .. } | Kind::Size(_) => "int".to_owned(),
-        Kind::CountOrAuto { .. } => "int | Literal[\"auto\"]".to_owned(),
+        Kind::CountOr { word, .. } => format!("int | Literal[\"{word}\"]"),
         Kind::Real(_) => "float".to_owned(),
         Kind::Switch => "bool".to_owned(),
         Kind::Choice { words, .. } => format!("Literal[\"{}\"]", words.join("\", \"")),
-        kind if super::kept::is_kept(kind) => "int | Literal[\"log\"]".to_owned(),
         Kind::Text(_) => "str | os.PathLike[str]".to_owned(),
         Kind::Widths => "Sequence[int]".to_owned(),
         Kind::Convs => "Sequence[Sequence[int]]".to_owned(),

@@ -1,10 +1,6 @@
 //! Which checkpoints a run keeps: `keep_checkpoints`, a number or `log`.
 
-use operant_learn::setting::{Kind, Refusal, Syntax};
 use serde::{Deserialize, Serialize};
-use toml::Value;
-
-use super::keys::{count, parse_value};
 
 /// Which checkpoints a run keeps, besides the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,11 +23,7 @@ pub enum Word {
 const PER_DOUBLING: u64 = 4;
 
 /// The most that can be kept by number.
-const MOST: i64 = 10_000;
-
-/// Its syntax; a number is accepted too.
-pub(super) static SYNTAX: Syntax =
-    Syntax { about: "1 to 10000, or `log`", check: |text| checked(Value::String(text.to_owned())).map(drop) };
+pub(super) const MOST: i64 = 10_000;
 
 impl KeepCheckpoints {
     /// Spacing that grows with the updates.
@@ -65,23 +57,11 @@ fn spacing(updates: u64) -> u64 {
     (updates.checked_ilog2().map_or(1, |power| 1 << power) / PER_DOUBLING).max(1)
 }
 
-/// Whether a kind is that of this setting.
-pub(super) fn is_kept(kind: Kind) -> bool {
-    matches!(kind, Kind::Text(syntax) if std::ptr::eq(syntax, &SYNTAX))
-}
-
-/// The value as a whole number or the word.
-pub(super) fn checked(value: Value) -> Result<Value, Refusal> {
-    let remedy = "give a whole number such as 3, or log";
-    match value.as_str() {
-        Some("log") => Ok(value),
-        Some(text) => count(1, MOST, parse_value(text), remedy),
-        None => count(1, MOST, value, remedy),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use toml::Value;
+
+    use super::super::keys::{accept, find, parse};
     use super::*;
 
     #[test]
@@ -102,16 +82,16 @@ mod tests {
 
     #[test]
     fn it_is_a_number_or_the_word() {
-        let accepted = |text: &str| checked(parse_value(text)).map(|value| value.to_string());
-        assert_eq!(accepted("log"), Ok("\"log\"".to_owned()));
-        assert_eq!(accepted("7"), Ok("7".to_owned()));
-        assert_eq!(checked(Value::String("7".to_owned())), Ok(Value::Integer(7)), "as --set gives it");
+        let key = find("keep_checkpoints").expect("a setting");
+        let checked = |text: &str| accept(key, parse(key, text));
+        assert_eq!(checked("log"), Ok(Value::String("log".to_owned())));
+        assert_eq!(checked("7"), Ok(Value::Integer(7)));
         for (bad, problem) in
             [("0", "is too small"), ("20000", "is too large"), ("all", "is not a whole number")]
         {
-            let refused = checked(parse_value(bad)).expect_err(bad);
+            let refused = checked(bad).expect_err(bad);
             assert!(refused.problem.contains(problem), "{bad}: {refused:?}");
         }
-        assert!(checked(parse_value("all")).expect_err("a word").remedy.contains("or log"));
+        assert!(checked("all").expect_err("a word").remedy.contains("or log"));
     }
 }

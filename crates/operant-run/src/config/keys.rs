@@ -5,7 +5,7 @@ use operant_learn::algorithms::Algorithm;
 use operant_learn::setting::{Key, Kind, MAX_KERNEL, MAX_LAYERS, MAX_WIDTH, Range, Refusal};
 use toml::Value;
 
-use super::{RunConfig, kept};
+use super::RunConfig;
 
 /// Value of a number that the device chooses.
 pub(super) const AUTO: &str = "auto";
@@ -34,9 +34,9 @@ type Checked = std::result::Result<Value, Refusal>;
 pub(super) fn accept(key: &Key, value: Value) -> Checked {
     match key.kind {
         Kind::Count { least, most } => count(least, most, value, "give a whole number such as 64"),
-        Kind::CountOrAuto { .. } if value.as_str() == Some(AUTO) => Ok(value),
-        Kind::CountOrAuto { least, most } => {
-            count(least, most, value, "give a whole number such as 64, or auto")
+        Kind::CountOr { word, .. } if value.as_str() == Some(word) => Ok(value),
+        Kind::CountOr { word, least, most } => {
+            count(least, most, value, &format!("give a whole number such as 64, or {word}"))
         }
         Kind::Size(sizes) => size(sizes, value),
         Kind::Real(range) => real(range, value),
@@ -52,7 +52,6 @@ pub(super) fn accept(key: &Key, value: Value) -> Checked {
                 )),
             }
         }
-        kind if kept::is_kept(kind) => kept::checked(value),
         Kind::Text(syntax) => match value.as_str() {
             Some(text) if !text.is_empty() => (syntax.check)(text).map(|()| value),
             _ => Err(Refusal::new("is not a string", "give a non-empty string in quotes")),
@@ -185,7 +184,7 @@ pub fn parsed(name: &str, text: &str) -> Value {
 
 /// Whether the key's value is a whole number.
 pub fn is_whole(key: &Key) -> bool {
-    matches!(key.kind, Kind::Count { .. } | Kind::CountOrAuto { .. } | Kind::Size(_))
+    matches!(key.kind, Kind::Count { .. } | Kind::CountOr { .. } | Kind::Size(_))
 }
 
 /// A whole number as keys take it: `200704`, `200_704` or `2e5`.

@@ -8,7 +8,7 @@ use operant_learn::setting::{Refusal, Syntax};
 use operant_learn::{Precision, choice, settings};
 
 use super::device_request::DeviceRequest;
-use super::kept::{self, KeepCheckpoints};
+use super::kept::{KeepCheckpoints, MOST};
 use crate::error::{Error, Result};
 
 settings! {
@@ -56,7 +56,7 @@ settings! {
     checkpoint_interval: u64 [Kind::Count { least: 0, most: i64::MAX }] = 100;
     /// How many of the latest checkpoints are kept, in addition to the one with the best evaluation; `log` also saves and keeps four for
     /// each doubling of the updates, from the first
-    keep_checkpoints: KeepCheckpoints [Kind::Text(&kept::SYNTAX)] = KeepCheckpoints::Latest(3);
+    keep_checkpoints: KeepCheckpoints [Kind::CountOr { word: "log", least: 1, most: MOST }] = KeepCheckpoints::Latest(3);
     /// Greedy episodes in an evaluation
     eval_episodes: usize [Kind::Count { least: 1, most: 1_000_000 }] = 100;
     /// Minimum number of updates between two evaluations for `solved_at`

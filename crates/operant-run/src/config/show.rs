@@ -119,7 +119,7 @@ fn real(value: &Value) -> Value {
 }
 
 /// The value of an option of an environment: `12` of a number that is whole.
-pub fn option_shown(value: &Value) -> String {
+fn option_shown(value: &Value) -> String {
     match value {
         Value::Float(number) if number.fract() == 0.0 && number.abs() < 1e15 => format!("{number:.0}"),
         other => other.to_string(),

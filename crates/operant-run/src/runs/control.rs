@@ -9,7 +9,7 @@ use operant_metrics::{Health, RunState};
 use rustix::process::Signal;
 
 use super::process::Process;
-use super::report::{self, Run};
+use super::report::{self, Kind, Run};
 use crate::checkpoint;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -19,6 +19,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// The file in a run's directory whose lock serializes requests to stop and to pause. It is not the run's own lock, which shows that
 /// the run is being trained.
 const STOP_LOCK: &str = ".stop";
+
+/// What a sweep reports from a request to pause until all its runs have paused.
+pub const PAUSING: &str = "pausing";
 
 /// Longest wait for a run to acknowledge the signal; it checks four times a second.
 const ACK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -126,12 +129,19 @@ impl LiveRun {
         if is_paused(&before) == paused || before.health == Health::Reported(RunState::Stopping) {
             return Ok(Paused::Unchanged(before));
         }
-        self.send(Signal::USR2)?;
-        let deadline = Instant::now() + timeout;
+        // A sweep that waits for its runs to pause would continue.
+        if !(paused && before.reason == PAUSING) {
+            self.send(Signal::USR2)?;
+        }
+        let sent = Instant::now();
         let name = self.run.title();
         loop {
             let ended = self.process.wait(POLL);
             let run = report::reload(&self.run);
+            // The lock is held until a sweep has taken the signal, whatever the timeout.
+            let is_taken = self.run.kind != Kind::Sweep
+                || (run.reason == PAUSING) == paused
+                || sent.elapsed() >= ACK_TIMEOUT;
             let error =
                 |what: String| Error::new(ErrorKind::Device, what).at(self.run.dir.display().to_string());
             if ended || !run.health.is_alive() {
@@ -141,7 +151,7 @@ impl LiveRun {
             if is_paused(&run) == paused {
                 return Ok(Paused::Changed(run));
             }
-            if Instant::now() >= deadline {
+            if is_taken && sent.elapsed() >= timeout {
                 let what = format!(
                     "{name} has not {} within {} s",
                     if paused { "paused" } else { "continued" },

@@ -9,7 +9,7 @@ mod report;
 mod state_file;
 
 pub use brief::{Brief, brief};
-pub use control::{LiveRun, Paused, StopRequest};
+pub use control::{LiveRun, PAUSING, Paused, StopRequest};
 pub use remove::Removal;
 pub use report::{Kind, Run, config, find, find_any, list, live_namesakes, of_sweep, refuse_slip, sweeps};
 pub use state_file::SweepFile;

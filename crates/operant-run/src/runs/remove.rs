@@ -86,7 +86,7 @@ fn refuse_live(dir: &Path) -> Result<Run> {
     let run = find_any(dir, &dir.to_string_lossy())?;
     if run.kind == Kind::Sweep {
         // A run of it may train by itself.
-        let trials = dir.join("trials");
+        let trials = dir.join(dir::TRIALS);
         let held =
             dir::names(&trials).into_iter().map(|name| trials.join(name)).find(|trial| dir::is_held(trial));
         if let Some(trial) = held {

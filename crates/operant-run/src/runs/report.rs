@@ -7,7 +7,7 @@ use operant_metrics::{Health, RUN_FILE, RingReader, RunFile, RunState, plain};
 use super::starting;
 use crate::checkpoint;
 use crate::dir;
-use crate::error::{Error, Result, did_you_mean, nearest};
+use crate::error::{Error, Result, nearest};
 use crate::sinks;
 
 /// What a directory is of.
@@ -141,11 +141,7 @@ pub fn find(parent: &Path, run: &str) -> Result<Run> {
         let dir = ring.identity().dir.clone();
         return Ok(of_dir(&dir, std::slice::from_ref(&ring)));
     }
-    let names = names(parent, &rings);
-    let hint = did_you_mean(run, names.iter().map(String::as_str));
-    Err(Error::usage(format!("there is no run \"{run}\"{hint}"))
-        .at(parent.display().to_string())
-        .remedy("`operant runs` lists the runs; --run-dir looks elsewhere"))
+    Err(dir::no_run(parent, run, &names(parent, &rings), "`operant runs` lists the runs"))
 }
 
 /// The error of [`find`] if there is no such run and another one has nearly this name: a slip rather than a run that begins later. A name

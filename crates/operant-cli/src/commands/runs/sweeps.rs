@@ -6,6 +6,7 @@ use std::path::Path;
 use operant_metrics::{SweepState, SweepTrial, natural};
 use operant_run::runs::{self, Run};
 use operant_sweep::overview;
+use operant_sweep::spec::Objective;
 use serde_json::{Value, json};
 
 use super::{Sort, run_args};
@@ -131,12 +132,8 @@ fn finite(x: f64) -> Option<f64> {
 
 /// What a search maximises, for people.
 pub fn objective(state: &SweepState, value: f64) -> String {
-    match state.objective.as_str() {
-        "solved_at_step" => format!("{:.0} steps", -value),
-        "solved_at_s" => format!("{:.2} s", -value),
-        other if other.starts_with('-') => format!("{:.3}", -value),
-        _ => format!("{value:.2}"),
-    }
+    let objective = Objective::try_from(state.objective.clone());
+    objective.map_or_else(|_| format!("{value:.2}"), |objective| objective.shown(value))
 }
 
 /// A line for each environment of each sweep; None of no sweeps.
@@ -151,7 +148,7 @@ pub fn table(sweeps: &[SweepRow]) -> Option<String> {
         Column::left("started (UTC)", 4),
         Column::right("pid", 5),
         Column::left("directory", 6),
-        Column::rest("by", 0),
+        Column::rest("settings", 0),
     ];
     let mut rows = Vec::new();
     for sweep in sweeps {

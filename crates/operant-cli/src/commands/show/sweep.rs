@@ -1,4 +1,4 @@
-//! One sweep on one screen.
+//! `operant show SWEEP`: one sweep on one screen.
 
 use std::fmt::Write as _;
 

@@ -86,9 +86,9 @@ fn text(title: &str, forecast: &Forecast) -> String {
         let rungs: Vec<String> = forecast
             .rungs
             .iter()
-            .map(|(steps, members)| format!("{members} to {}", short(*steps as f64)))
+            .map(|(steps, members)| format!("{} to {}", counted(*members, "trial"), short(*steps as f64)))
             .collect();
-        text.push_str(&format!("trials that train to so many steps: {}\n", rungs.join(", ")));
+        text.push_str(&format!("rounds: {}\n", rungs.join(", ")));
     }
     match forecast.seconds {
         _ if forecast.env_steps == 0 => text.push_str("nothing is left to train\n"),

@@ -12,14 +12,7 @@ use crate::output;
 /// The best trial so far, in a few words.
 fn best(status: &Status, objective: &Objective) -> String {
     let Some((trial, value, values)) = &status.best else { return String::new() };
-    let value = match objective {
-        Objective::EvalReturn => format!("{value:.1}"),
-        Objective::SolvedAtStep => format!("{} steps to solve", short(-value)),
-        Objective::SolvedAtS => format!("{:.2} s to solve", -value),
-        Objective::Metric { name, minimize } => {
-            format!("{name} {:.3}", if *minimize { -value } else { *value })
-        }
-    };
+    let value = objective.shown(*value);
     let which = if values.is_empty() { format!("trial {trial}") } else { values.clone() };
     format!("best {value}, {which}")
 }
