@@ -147,7 +147,8 @@ fn bash_completes_words_with_its_own_separators() {
     let mut terminal = Terminal::start(&bash, &[("PS1", "> "), ("INPUTRC", "/dev/null")], (100, 30));
     terminal.wait_for(&["> "]);
     terminal.press("eval \"$(operant completions bash)\"; echo re''ady\r");
-    terminal.wait_for(&["\nready"]);
+    // The prompt, too: what is typed before it is echoed twice.
+    terminal.wait_for(&["\nready\n> "]);
     // What is typed up to the tabulator, and what the line is then.
     for (typed, line) in [
         ("operant train acro\t", "> operant train acrobot #"),

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::common::{
     SMALL, Sandbox, endless, finish, send, wait_for, wait_for_event, wait_for_health, wait_for_progress,
+    wait_for_work,
 };
 use operant_metrics::{Health, RunState};
 use rustix::process::Signal;
@@ -180,11 +181,17 @@ fn concurrent_stops_send_one_signal() {
             assert!(stopped.code == Some(0) && stopped.stdout.contains("preempted at"), "{stopped:#?}");
         }
     });
-    run("again", &|| {
-        assert_eq!(place.operant(&["stop", "again", "--no-wait"]).code, Some(0));
-        let again = place.operant(&["stop", "again", "again", "--no-wait"]);
-        assert!(again.code == Some(0) && again.stdout.contains("is stopping already"), "{again:#?}");
-    });
+    // Still in its update when the second command asks, however slow that is to start.
+    let slower = ["--set", "num_envs=1024", "--set", "num_steps=64", "--set", "update_epochs=10000"];
+    let child = start(&place, "again", &slower);
+    let ring = place.ring("again");
+    wait_for_health(&ring, Health::Reported(RunState::Running));
+    wait_for_work(&ring);
+    assert_eq!(place.operant(&["stop", "again", "--no-wait"]).code, Some(0));
+    let again = place.operant(&["stop", "again", "again", "--no-wait"]);
+    assert!(again.code == Some(0) && again.stdout.contains("is stopping already"), "{again:#?}");
+    send(&child, Signal::KILL);
+    finish(child);
 }
 
 #[test]
