@@ -104,7 +104,7 @@ lists, such as hidden. A specification file has the same and more:
   num_steps = [32, 64, 128]
   [search]
   method = \"random\"                # grid, random, bayes or pbt
-  objective = \"eval_return\"        # solved_at_step, solved_at_s, a metric, -METRIC
+  objective = \"eval_return\"        # or solved_at_step, a metric, -METRIC
   trials = 40
   halving = { first_steps = 25_000, factor = 3 }
 
