@@ -74,7 +74,7 @@ def test_they_are_made_stepped_and_closed_in_this_process():
 def test_evaluations_and_continued_runs_ask_for_them_again():
     make = Maker().make
     run = short(make, name="again")
-    says = r"the environment of this run was made by a Python function.*operant.resume\(run, env=FUNCTION\) and run.eval\(env=FUNCTION\)"
+    says = r"the environment of this run was made by a Python function.*operant.resume\(run, env=FUNCTION\) or run.eval\(env=FUNCTION\)"
     for call in (run.eval, lambda: run.eval(trust=True), lambda: operant.resume(run, total_timesteps=1024)):
         with pytest.raises(ValueError, match=re.compile(says, re.DOTALL)):
             call()
