@@ -7,10 +7,12 @@ use operant_metrics::{Point, Shape};
 use tiny_skia::Pixmap;
 
 use crate::canvas::{Layout, colour};
-use crate::theme::FILM;
+use crate::theme::{FILM, GUTTER_COLOUR};
 
 /// Frames of a sheet: per row, and in total.
 const SHEET: (usize, usize) = (4, 12);
+/// Pixels between neighbouring frames of a sheet.
+const GUTTER: usize = 4;
 /// Number of shades from the background to each colour of a GIF.
 const SHADES: usize = 20;
 /// Palette index of a GIF pixel that did not change.
@@ -142,23 +144,25 @@ impl Film {
         encoder.into_inner()
     }
 
-    /// Up to twelve frames, evenly spaced from the first to the last, four per row.
+    /// Up to twelve frames, evenly spaced from the first to the last, four per row with a gutter between them.
     pub fn sheet(&self) -> Pixmap {
         let layout = self.layout();
         let count = self.shots.len().clamp(1, SHEET.1);
         let (columns, rows) = (count.min(SHEET.0), count.div_ceil(SHEET.0));
         let (width, height) = (layout.width as usize, layout.height as usize);
+        let side = |count: usize, length: usize| count * (length + GUTTER) - GUTTER;
         let mut sheet =
-            Pixmap::new((columns * width) as u32, (rows * height) as u32).expect("a layout has a size");
-        sheet.fill(colour(FILM.0));
-        let row_bytes = 4 * columns * width;
-        for k in 0..count {
-            let Some(shot) = self.shots.get(k * self.shots.len().saturating_sub(1) / (count - 1).max(1))
-            else {
-                break;
+            Pixmap::new(side(columns, width) as u32, side(rows, height) as u32).expect("a layout has a size");
+        sheet.fill(colour(GUTTER_COLOUR));
+        let row_bytes = 4 * side(columns, width);
+        for k in 0..columns * rows {
+            let shot = self.shots.get(k * self.shots.len().saturating_sub(1) / (count - 1).max(1));
+            let pixels = match shot.filter(|_| k < count) {
+                Some(shot) => self.pixels(&layout, shot),
+                // The rest of the last row.
+                None => layout.draw(&[], "", ""),
             };
-            let pixels = self.pixels(&layout, shot);
-            let (x, y) = (k % columns * width, k / columns * height);
+            let (x, y) = (k % columns * (width + GUTTER), k / columns * (height + GUTTER));
             for (row, from) in pixels.data().chunks_exact(4 * width).enumerate() {
                 sheet.data_mut()[(y + row) * row_bytes + 4 * x..][..4 * width].copy_from_slice(from);
             }
@@ -235,15 +239,38 @@ mod tests {
         let size = |frames| {
             let (film, layout) = (film(frames), film(frames).layout());
             let sheet = film.sheet();
-            (sheet.width() / layout.width, sheet.height() / layout.height)
+            let gutter = GUTTER as u32;
+            let frames = [(sheet.width(), layout.width), (sheet.height(), layout.height)];
+            assert!(
+                frames.iter().all(|(all, one)| (all + gutter).is_multiple_of(one + gutter)),
+                "{frames:?}"
+            );
+            frames.map(|(all, one)| all / one)
         };
-        assert_eq!([1, 3, 5, 12, 100].map(size), [(1, 1), (3, 1), (4, 2), (4, 3), (4, 3)]);
+        assert_eq!([1, 3, 5, 12, 100].map(size), [[1, 1], [3, 1], [4, 2], [4, 3], [4, 3]]);
         let film = film(100);
         let (layout, sheet) = (film.layout(), film.sheet());
         let last = film.pixels(&layout, &film.shots[99]);
+        let [across, down] = [layout.width, layout.height].map(|length| length + GUTTER as u32);
         for (x, y) in [(30, 200), (200, 14), (390, 210)] {
-            assert_eq!(sheet.pixel(3 * layout.width + x, 2 * layout.height + y), last.pixel(x, y));
+            assert_eq!(sheet.pixel(3 * across + x, 2 * down + y), last.pixel(x, y));
         }
+    }
+
+    #[test]
+    fn a_gutter_separates_the_frames_of_a_sheet() {
+        let film = film(100);
+        let (layout, sheet) = (film.layout(), film.sheet());
+        let at = |x: u32, y: u32| sheet.pixel(x, y).map(|pixel| (pixel.red(), pixel.green(), pixel.blue()));
+        for past in 0..GUTTER as u32 {
+            assert!((0..sheet.height()).all(|y| at(layout.width + past, y) == Some(GUTTER_COLOUR)), "{past}");
+            assert!((0..sheet.width()).all(|x| at(x, layout.height + past) == Some(GUTTER_COLOUR)), "{past}");
+        }
+        assert_eq!(at(layout.width + GUTTER as u32, 0), Some(FILM.0));
+        // The rest of a last row is empty.
+        let five = self::film(5).sheet();
+        let last = five.pixel(five.width() - 1, five.height() - 1);
+        assert_eq!(last.map(|pixel| (pixel.red(), pixel.green(), pixel.blue())), Some(FILM.0));
     }
 
     #[test]

@@ -106,6 +106,8 @@ pub type Rgb = (u8, u8, u8);
 
 /// Colours of pictures outside a terminal, such as films: background, text and palette entries.
 pub const FILM: (Rgb, Rgb, [Rgb; TONES]) = (DARK.background, DARK.strong, DARK.tones);
+/// The colour between the frames of a sheet.
+pub(crate) const GUTTER_COLOUR: Rgb = DARK.border;
 
 /// Colours by their hexadecimal numbers.
 pub const fn hex<const N: usize>(numbers: [u32; N]) -> [Rgb; N] {
