@@ -29,6 +29,8 @@ pub(super) struct Square {
     pub(super) tone: Option<u8>,
     /// The last shape drawn within the square, and its tone.
     pub(super) mark: Option<(Mark, u8)>,
+    /// Whether the background ends before the right and the upper edge of the square, as a brick of a wall does.
+    pub(super) gaps: [bool; 2],
 }
 
 /// The symbol for a shape within a square.
@@ -118,9 +120,12 @@ impl Board {
         for shape in frame {
             match self.part(shape) {
                 Some(Part::Squares([across, down])) => {
-                    for row in down {
-                        squares[row * self.columns..][across.clone()]
-                            .fill(Square { tone: Some(shape.tone()), mark: None });
+                    let ends = extent(shape)
+                        .map_or([false; 2], |(_, high)| high.map(|end| end.round() - end > SLACK));
+                    for (row, column) in down.clone().flat_map(|row| across.clone().map(move |x| (row, x))) {
+                        let gaps = [ends[0] && column + 1 == across.end, ends[1] && row == down.start];
+                        squares[row * self.columns + column] =
+                            Square { tone: Some(shape.tone()), mark: None, gaps };
                     }
                 }
                 Some(Part::Mark([column, row])) => {
@@ -229,7 +234,8 @@ mod tests {
             !board.holds(&vec![ball(3.0)]) && board.holds(&vec![ball(4.5)]) && !board.holds(&vec![ball(9.5)])
         );
         let squares = board.squares(&vec![square, ball(1.5)]);
-        assert_eq!(squares[2 * 5 + 1], Square { tone: Some(1), mark: None });
-        assert_eq!(squares[5 + 1], Square { tone: None, mark: Some((Mark::Circle, 5)) });
+        assert_eq!(squares[2 * 5 + 1], Square { tone: Some(1), mark: None, gaps: [true; 2] });
+        let ball = Square { mark: Some((Mark::Circle, 5)), ..Square::default() };
+        assert_eq!(squares[5 + 1], ball);
     }
 }

@@ -111,7 +111,7 @@ impl<'a> Brush<'a> {
             }
             let cell = &mut buffer[(x, y)];
             let ground = match cell.symbol() {
-                "█" => Some(cell.fg),
+                "█" | "▊" | "▇" => Some(cell.fg),
                 "▀" | "▄" if cell.bg != ratatui::style::Color::Reset => Some(cell.bg),
                 _ => None,
             };
@@ -124,13 +124,22 @@ impl<'a> Brush<'a> {
         }
     }
 
-    /// Fills one cell of a board.
-    pub(super) fn fill(&self, tone: u8, at: (u16, u16), buffer: &mut Buffer) {
+    /// Fills one cell of a board, except for a gap at its right or its upper edge. A cell has one gap at most: where there are
+    /// two it is the right one.
+    pub(super) fn fill(&self, tone: u8, [right, top]: [bool; 2], at: (u16, u16), buffer: &mut Buffer) {
         let glyph = match (self.marker, self.theme.name) {
             (Marker::Ascii, _) => self.glyph(LETTERS, tone),
             (_, ThemeName::None) => self.glyph(SHADES, tone),
             _ => '█',
         };
+        let glyph = match glyph {
+            '█' if right => '▊',
+            '█' if top => '▇',
+            // Other characters do not touch the ones above and below.
+            _ if right => ' ',
+            glyph => glyph,
+        };
+        buffer[at].reset();
         buffer[at].set_char(glyph).set_style(self.theme.tone(tone));
     }
 

@@ -3,6 +3,8 @@
 //! A terminal cell is about twice as tall as it is wide, so braille dots (2 x 4 a cell) and half blocks (1 x 2) are square
 //! and a single character is not; [`Raster::new`] takes the dots of one cell and keeps the scene's proportions with either.
 
+use std::ops::Range;
+
 use operant_metrics::{Point, Shape};
 
 /// How much taller than wide a terminal cell is.
@@ -19,6 +21,16 @@ pub(super) struct Raster {
     dots: Vec<u8>,
     /// Tone drawn last in each cell, plus one: a braille cell has one colour.
     cells: Vec<u8>,
+    rectangles: Vec<Drawn>,
+}
+
+/// A rectangle that was drawn.
+struct Drawn {
+    tone: u8,
+    /// Where it begins and ends in dots, to the right and down.
+    ends: [[f64; 2]; 2],
+    /// Its dots, to the right and down.
+    spans: [Range<usize>; 2],
 }
 
 /// Where the view lies on the dots.
@@ -57,7 +69,8 @@ impl Raster {
         ];
         let view = View { low, high, scale, origin };
         let (dots, cells) = (vec![0; width * height], vec![0; columns * rows]);
-        Some(Self { columns, width, height, dots_per_cell, view, dots, cells })
+        let rectangles = Vec::new();
+        Some(Self { columns, width, height, dots_per_cell, view, dots, cells, rectangles })
     }
 
     /// Tone of the dot at `x` to the right and `y` down, if something is there.
@@ -212,10 +225,34 @@ impl Raster {
             let start = within(start.round(), (least, past - 1));
             start..within(end.round(), (start + 1, past))
         };
-        let [across, down] = self.bounds();
-        for y in span(top, bottom, down) {
-            span(left, right, across).for_each(|x| self.plot(x, y, tone));
+        let ends = [[left, right], [top, bottom]];
+        let bounds = self.bounds();
+        let mut spans = [0, 1].map(|axis| span(ends[axis][0], ends[axis][1], bounds[axis]));
+        for axis in 0..2 {
+            self.leave_gaps(axis, tone, ends[axis], &mut spans);
         }
+        for y in spans[1].clone() {
+            spans[0].clone().for_each(|x| self.plot(x, y, tone));
+        }
+        self.rectangles.push(Drawn { tone, ends, spans });
+    }
+
+    /// Shortens the dots of a rectangle along an axis where less than a dot separates it from another one of its tone, so that
+    /// bricks of a wall stay apart. A rectangle that is one dot long stays, and one that touches the other too.
+    fn leave_gaps(&self, axis: usize, tone: u8, [start, end]: [f64; 2], spans: &mut [Range<usize>; 2]) {
+        let is_level = |other: &&Drawn| {
+            let (one, two) = (&other.spans[1 - axis], &spans[1 - axis]);
+            other.tone == tone && one.start < two.end && two.start < one.end
+        };
+        let [mut before, mut after] = [false; 2];
+        for other in self.rectangles.iter().filter(is_level) {
+            let [from, to] = other.ends[axis];
+            before |= to + 1e-3 < start && other.spans[axis].end == spans[axis].start;
+            after |= end + 1e-3 < from && other.spans[axis].start == spans[axis].end;
+        }
+        let span = &mut spans[axis];
+        span.start += usize::from(before && span.len() > 1);
+        span.end -= usize::from(after && span.len() > 1);
     }
 }
 
@@ -429,6 +466,27 @@ mod tests {
         );
         assert_eq!(other.cell(5, 2), Some(2));
         assert_eq!(other.cell(0, 0), Some(4));
+    }
+
+    #[test]
+    fn bricks_less_than_a_dot_apart_have_a_gap_and_touching_ones_none() {
+        // Bricks of 4 x 2 dots, in a wall of three rows of five.
+        let wall = |inset: f32| -> Vec<Shape> {
+            let brick = |i: usize| {
+                let low = [(i % 5) as f32 * 4.0, (i / 5) as f32 * 2.0];
+                square([low[0] + inset, low[1] + inset], [low[0] + 4.0 - inset, low[1] + 2.0 - inset], 1)
+            };
+            (0..15).rev().map(brick).collect()
+        };
+        let lit = |inset: f32| {
+            let raster = canvas((10, 5), BRAILLE, [0.0, 0.0], [20.0, 20.0], &wall(inset));
+            let row = |y: usize| (0..20).filter(|x| raster.dot(*x, y).is_some()).count();
+            (8..20).map(row).collect::<Vec<_>>()
+        };
+        assert_eq!(lit(0.0), [[0; 6], [20; 6]].concat());
+        let gaps = lit(0.2);
+        assert_eq!(gaps.iter().filter(|row| **row == 16).count(), 4, "{gaps:?}");
+        assert_eq!(gaps.iter().filter(|row| **row == 0).count(), 8, "{gaps:?}");
     }
 
     #[test]

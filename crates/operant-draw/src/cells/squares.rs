@@ -41,14 +41,16 @@ pub(super) fn draw(
         brush.border(inner, buffer);
     }
     let squares = board.squares(frame);
-    for (i, square) in squares.iter().enumerate() {
+    // Squares of at least four columns by two rows show the shape of a mark in half blocks.
+    let has_shapes = bare >= 2 && brush.has_colours() && squares.iter().any(|square| square.mark.is_some());
+    if has_shapes {
+        shapes(board, frame, brush, inner, buffer);
+    }
+    for (i, square) in squares.iter().enumerate().filter(|(_, square)| !(has_shapes && square.mark.is_some()))
+    {
         let (x, y) = (2 * bare * (i % board.columns), bare * (i / board.columns));
         let place = Rect::new(inner.x + x as u16, inner.y + y as u16, 2 * bare as u16, bare as u16);
         cells(square, brush, place, buffer);
-    }
-    // Squares of at least four columns by two rows show the shape of a mark in half blocks.
-    if bare >= 2 && brush.has_colours() && squares.iter().any(|square| square.mark.is_some()) {
-        shapes(board, frame, brush, inner, buffer);
     }
     Some(inner)
 }
@@ -57,7 +59,10 @@ pub(super) fn draw(
 fn cells(square: &Square, brush: &Brush, place: Rect, buffer: &mut Buffer) {
     let middle = (place.x + place.width / 2 - 1, place.y + place.height / 2);
     if let Some(tone) = square.tone {
-        place.positions().for_each(|at| brush.fill(tone, (at.x, at.y), buffer));
+        for at in place.positions() {
+            let edges = [at.x + 1 == place.right(), at.y == place.y];
+            brush.fill(tone, [0, 1].map(|axis| edges[axis] && square.gaps[axis]), (at.x, at.y), buffer);
+        }
     }
     match square.mark {
         Some((mark, tone)) => brush.mark(mark, tone, square.tone, middle, buffer),
@@ -74,15 +79,6 @@ fn shapes(board: &Board, frame: &Frame, brush: &Brush, inner: Rect, buffer: &mut
     let (low, high) = board.view();
     let Some(mut raster) = Raster::new(size, Marker::Block.dots(), low, high) else { return };
     board.without_gaps(frame).iter().for_each(|shape| raster.draw(shape));
-    // Clear the squares whose marks were drawn as characters.
-    for (i, square) in board.squares(frame).iter().enumerate() {
-        if square.mark.is_some() {
-            let (width, height) = (inner.width / board.columns as u16, inner.height / board.rows as u16);
-            let (x, y) = (width * (i % board.columns) as u16, height * (i / board.columns) as u16);
-            let place = Rect::new(inner.x + x, inner.y + y, width, height);
-            place.positions().for_each(|at| buffer[at].reset());
-        }
-    }
     brush.dots(&raster, inner, buffer);
 }
 
