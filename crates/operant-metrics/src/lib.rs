@@ -5,6 +5,7 @@
 //!
 //! A metric is declared by one row in `table.rs` and nowhere else; the trainer sets its value in a [`Record`].
 
+mod curve;
 mod doc;
 mod metric;
 mod natural;
@@ -16,6 +17,7 @@ mod shape;
 mod sweep;
 mod table;
 
+pub use curve::aligned;
 pub use doc::markdown;
 pub use metric::{MAX_ENV_METRICS, Metric, MetricKind, position};
 pub use natural::natural;

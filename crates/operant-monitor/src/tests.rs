@@ -15,9 +15,11 @@ use ratatui::layout::Rect;
 
 use crate::app::{App, Overlay};
 use crate::data::{RunLocations, RunView, Runs};
+use crate::headless::fixture::screen as text_of;
 use crate::input::Event;
 use crate::layout::PanelKind;
 use crate::ui;
+use crate::ui::panel::Context;
 use crate::view::{Axis, Smoothing};
 use operant_draw::symbols::{ASCII, Marker};
 use operant_draw::theme::{Depth, Detected, Theme, ThemeName};
@@ -130,15 +132,16 @@ fn every_panel_expanded() {
     }
 }
 
-/// The directory of a run that has ended: the rows of `updates`, and a last one that is cut.
+/// The directory of a run that has ended: the rows of `updates` with the seed of `config`, and a last one that is cut.
 fn ended_run(parent: &Path, name: &str, updates: u64, config: &str) -> PathBuf {
     let dir = parent.join(name);
     std::fs::create_dir_all(dir.join("checkpoints/step_000039321600")).unwrap();
     let names: Vec<&str> = operant_metrics::METRICS.iter().map(|metric| metric.name).collect();
     let mut rows = names.join(",") + ",novelty\n";
+    let seed = config.lines().find_map(|line| line.strip_prefix("seed = ")?.parse().ok()).unwrap_or(0);
     for i in 1..=updates {
         let cell = |value: &f64| if value.is_nan() { String::new() } else { value.to_string() };
-        let cells: Vec<_> = synthetic::record(i, UPDATES, 0).values().iter().map(cell).collect();
+        let cells: Vec<_> = synthetic::record(i, UPDATES, seed).values().iter().map(cell).collect();
         rows += &format!("{},{}\n", cells.join(","), i % 7);
     }
     std::fs::write(dir.join("metrics.csv"), rows + "0.5,12").unwrap();
@@ -232,6 +235,48 @@ fn live_and_ended_runs_are_drawn_into_one_chart() {
     app.advance(Duration::from_secs(1), 0);
     let text = screen(&mut app, 80, 24);
     assert!(text.contains("2 runs") && text.contains("night  finished"), "{text}");
+}
+
+#[test]
+fn runs_that_differ_in_their_seed_only_are_one_curve_with_a_band() {
+    let parent = tempfile::tempdir().unwrap();
+    for (name, updates, rate, seed) in [
+        ("low-1", 1200, 0.001, 0),
+        ("low-2", 1000, 0.001, 2),
+        ("high-1", 1200, 0.01, 4),
+        ("low-3", 1200, 0.001, 3),
+    ] {
+        let config = format!("environment = \"cartpole\"\nlearning_rate = {rate}\nseed = {seed}\n");
+        ended_run(parent.path(), name, updates, &config);
+    }
+    ended_run(parent.path(), "other", 1200, "");
+    let mut app = monitor_of(parent.path(), &["low-1", "low-2", "high-1", "low-3", "other"]);
+    let draw = |app: &App| {
+        let others = app.runs.others();
+        let context = Context {
+            others: &others,
+            expanded: true,
+            ..Context::still(app.runs.shown().unwrap(), &app.view, &app.theme)
+        };
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 80, 18));
+        ui::returns::draw(&context, buffer.area, &mut buffer);
+        buffer
+    };
+    let single = draw(&app);
+    assert!(text_of(&single).contains("low-2"));
+    press(&mut app, KeyCode::Char('g'));
+    let grouped = draw(&app);
+    insta::assert_snapshot!("grouped_seeds", text_of(&grouped));
+    // The band of the group, whose lowest run is far from its highest.
+    let tint = app.theme.tint(0);
+    let tinted = |buffer: &Buffer| buffer.content.iter().filter(|cell| Some(cell.bg) == tint).count();
+    assert!(tinted(&grouped) > 80, "{} cells", tinted(&grouped));
+    // The curve of a group ends with the first of its runs, at 1000 of 1200 updates.
+    app.view.toggle_cursor();
+    let missing = format!("low-1 (3 runs) {:>8}", app.symbols.missing);
+    assert!(text_of(&draw(&app)).contains(&missing), "{}", text_of(&draw(&app)));
+    press(&mut app, KeyCode::Char('g'));
+    assert!(text_of(&draw(&app)).contains("low-2"));
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub struct View {
     pub smoothing: Smoothing,
     /// The text that names in the list of metrics must contain.
     pub filter: String,
+    /// Whether runs that differ only in their seed are one curve with a band.
+    pub grouped: bool,
     /// Whether the scale of a chart reaches to every value. By default a few values far from all others are omitted.
     pub all_values: bool,
     /// The cursor of an expanded chart, in columns from its right edge. Drawing keeps it inside the chart.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
+use operant_metrics::aligned;
 use operant_run::{Error, Result, RunResult};
 use serde::Serialize;
 use toml::Table as Toml;
@@ -507,29 +508,12 @@ pub(crate) fn band(
     x: impl Fn(&CurvePoint) -> f64,
     resamples: usize,
 ) -> Vec<(f64, Estimate)> {
-    let begin = curves.iter().map(|curve| x(&curve[0])).fold(f64::NEG_INFINITY, f64::max);
-    let end = curves.iter().filter_map(|curve| curve.last()).map(&x).fold(f64::INFINITY, f64::min);
-    if curves.is_empty() || begin > end {
-        return Vec::new();
-    }
-    let last = if begin < end { POINTS - 1 } else { 0 };
-    let places = (0..=last).map(|k| begin + (end - begin) * k as f64 / last.max(1) as f64);
-    let at = |at: f64| {
-        let values: Vec<f64> = curves.iter().map(|curve| interpolated(curve, at, &x)).collect();
-        (at, stats::aggregate_with(from_ref(&values), resamples))
-    };
-    places.map(at).collect()
-}
-
-/// The return at a place between the points of a curve.
-fn interpolated(curve: &[CurvePoint], at: f64, x: impl Fn(&CurvePoint) -> f64) -> f64 {
-    let after = curve.partition_point(|point| x(point) < at);
-    let (Some(b), before) = (curve.get(after), after.checked_sub(1).map(|k| &curve[k])) else {
-        return curve.last().map_or(f64::NAN, |last| last.episodic_return);
-    };
-    let Some(a) = before else { return b.episodic_return };
-    let part = (at - x(a)) / (x(b) - x(a));
-    a.episodic_return + part * (b.episodic_return - a.episodic_return)
+    let curves: Vec<Vec<(f64, f64)>> = curves
+        .iter()
+        .map(|curve| curve.iter().map(|point| (x(point), point.episodic_return)).collect())
+        .collect();
+    let estimated = |(at, values)| (at, stats::aggregate_with(&[values], resamples));
+    aligned(&curves, POINTS).into_iter().map(estimated).collect()
 }
 
 /// The best configurations of two reports in one environment.

@@ -177,6 +177,7 @@ impl App {
             KeyCode::Char(' ') if self.runs.is_frozen() => self.thaw(),
             KeyCode::Char(' ') => self.runs.freeze(),
             KeyCode::Char('y') => self.view.log = !self.view.log,
+            KeyCode::Char('g') => self.view.grouped = !self.view.grouped,
             KeyCode::Char('a') => self.view.all_values = !self.view.all_values,
             KeyCode::Char('s') => self.view.smoothing = self.view.smoothing.next(),
             KeyCode::Char('x') => self.view.axis = self.view.axis.next(),

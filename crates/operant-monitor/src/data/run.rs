@@ -1,7 +1,7 @@
 //! One run in the monitor: its source, the data read for this frame, and the data kept when the ring
 //! goes away.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use operant_metrics::{
     SeriesPoint, Status,
 };
 
+use super::recorded::settings;
 use super::source::Source;
 use super::stage::Stage;
 use crate::verdict::{self, Verdict};
@@ -53,6 +54,8 @@ pub struct RunView {
     looked: Option<Duration>,
     series: RefCell<HashMap<(usize, usize), CachedSeries>>,
     summaries: RefCell<HashMap<usize, CachedSummary>>,
+    /// The settings but the seed, once they were asked for.
+    settings: OnceCell<Vec<(String, String)>>,
 }
 
 struct CachedSeries {
@@ -96,6 +99,7 @@ impl RunView {
             now: Duration::ZERO,
             series: RefCell::default(),
             summaries: RefCell::default(),
+            settings: OnceCell::new(),
             source,
             live: None,
             looked: None,
@@ -184,6 +188,7 @@ impl RunView {
                 self.presence = FileState::Here;
                 self.series.borrow_mut().clear();
                 self.summaries.borrow_mut().clear();
+                self.settings.take();
                 if same {
                     self.note.clear();
                 } else {
@@ -227,6 +232,20 @@ impl RunView {
     /// Advances the scene. Called while it is on the screen and nothing is frozen.
     pub fn play(&mut self, now: Duration) {
         self.stage.advance(&self.source, now);
+    }
+
+    /// Whether another run has the same environment and settings but for the seed. Settings that cannot be read are not the same.
+    pub fn differs_in_seed_only(&self, other: &RunView) -> bool {
+        let (own, others) = (self.settings_but_seed(), other.settings_but_seed());
+        !own.is_empty() && own == others && self.identity().env == other.identity().env
+    }
+
+    fn settings_but_seed(&self) -> &[(String, String)] {
+        self.settings.get_or_init(|| {
+            let mut settings = settings(&self.identity().dir);
+            settings.retain(|(name, _)| name != "seed");
+            settings
+        })
     }
 
     /// The metrics of the panel of losses. A recorded run has a column for every metric of the table, and values only in those of its algorithm.

@@ -57,13 +57,15 @@ pub enum Fill {
     None,
     /// From the lower end of the band to the upper one.
     Band,
+    /// The same at every line.
+    Bands,
     /// From the bottom of the chart to the line.
     Below,
 }
 
 #[derive(Debug, Clone)]
 pub struct Chart<'a> {
-    /// Its lines; the first is drawn on top and is the only one with a fill.
+    /// Its lines; the first is drawn on top, and is the only one with a fill other than [`Fill::Bands`].
     pub curves: Vec<Curve>,
     /// A line across. The scale reaches to it, but where it lies so far away that the curves would be squeezed flat:
     /// there an arrow next to the scale points to it.
@@ -78,7 +80,7 @@ pub struct Chart<'a> {
     pub log: bool,
     /// Time constant of the smoothing as a share of the width; 0 for none.
     pub smoothing: f64,
-    /// What fills the area at the first line.
+    /// What fills the area at a line.
     pub fill: Fill,
     /// Whether the scale begins at 0, where all values are positive.
     pub from_zero: bool,
@@ -206,7 +208,13 @@ impl Chart<'_> {
         };
         let shown = |value: &f64| value.is_finite() && (!self.log || *value > 0.0);
         let seen = points().filter(|point| (left..=right).contains(&point.x));
-        let values = Extent::of(seen, (left, right), self.fill == Fill::Band, self.robust, self.log)?;
+        let values = Extent::of(
+            seen,
+            (left, right),
+            matches!(self.fill, Fill::Band | Fill::Bands),
+            self.robust,
+            self.log,
+        )?;
         let (low, high) = (values.low, values.high);
         let near = |threshold: &f64| is_near(*threshold, low, high, self.log);
         let (low, high) = match self.threshold.filter(shown).filter(near) {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use operant_metrics::{MetricKind, SeriesPoint};
+use operant_metrics::{MetricKind, SeriesPoint, aligned};
 
 use super::chart::{Chart, ChartPoint, Curve, Fill};
 use super::panel::Context;
@@ -28,28 +28,67 @@ pub fn chart<'a>(context: &Context<'a>, metric: &str, band: Option<&Band>, colum
         (Some(first), Some(last)) if !view.window.is_whole() => Some((first.x, last.x)),
         _ => None,
     };
-    let mut curves = vec![Curve { points: shown, number: 0, name: context.run.name().to_string() }];
-    for (i, other) in context.others.iter().enumerate() {
-        let points = match ends {
-            Some(ends) => window_of(other, context, metric, ends, points),
-            None => points_of(other, context, metric, None, points),
-        };
-        curves.push(Curve { points, number: i + 1, name: other.name().to_string() });
-    }
+    let of_run = |&(number, run): &(usize, &RunView)| match ends {
+        _ if number == 0 => shown.clone(),
+        Some(ends) => window_of(run, context, metric, ends, points),
+        None => points_of(run, context, metric, None, points),
+    };
+    let groups = groups(context);
+    let is_grouped = groups.iter().any(|group| group.len() > 1);
+    let curve = |group: &Vec<(usize, &RunView)>| {
+        let (number, name) = (group[0].0, group[0].1.name().to_string());
+        let mut members: Vec<_> = group.iter().map(of_run).collect();
+        match (is_grouped, members.len()) {
+            (false, _) => Curve { points: members.swap_remove(0), number, name },
+            (true, 1) => Curve { points: over_runs(&members, points / 4), number, name },
+            (true, runs) => Curve {
+                points: over_runs(&members, points / 4),
+                number,
+                name: format!("{name} ({runs} runs)"),
+            },
+        }
+    };
     Chart {
-        curves,
+        curves: groups.iter().map(curve).collect(),
         x: ends,
         axis: view.axis,
         unit: context.run.unit(metric),
         log: view.log,
         smoothing: view.smoothing.share(),
-        fill: Fill::Band,
+        fill: if is_grouped { Fill::Bands } else { Fill::Band },
         tip: view.window.follows() && context.run.status.health.is_alive(),
         values: context.expanded,
         robust: !view.all_values,
         cursor: Some(&view.cursor).filter(|_| context.expanded),
         ..Chart::default()
     }
+}
+
+/// The runs of a chart, each with the number of its curve: those that differ only in their seed together, if the view groups them.
+fn groups<'a>(context: &Context<'a>) -> Vec<Vec<(usize, &'a RunView)>> {
+    let mut groups: Vec<Vec<(usize, &RunView)>> = Vec::new();
+    for member in std::iter::once(context.run).chain(context.others.iter().copied()).enumerate() {
+        let is_same = |group: &&mut Vec<(usize, &RunView)>| group[0].1.differs_in_seed_only(member.1);
+        match groups.iter_mut().find(is_same).filter(|_| context.view.grouped) {
+            Some(group) => group.push(member),
+            None => groups.push(vec![member]),
+        }
+    }
+    groups
+}
+
+/// The mean of the runs of a group at this many places, with a band from the least to the largest value.
+fn over_runs(runs: &[Vec<ChartPoint>], places: usize) -> Vec<ChartPoint> {
+    let reported = |run: &Vec<ChartPoint>| -> Vec<(f64, f64)> {
+        run.iter().filter(|point| point.value.is_finite()).map(|point| (point.x, point.value)).collect()
+    };
+    let curves: Vec<_> = runs.iter().map(reported).collect();
+    let point = |(x, values): (f64, Vec<f64>)| {
+        // `min` and `max` of numbers pass over a NaN.
+        let [low, high] = [f64::min, f64::max].map(|end| values.iter().copied().fold(f64::NAN, end));
+        ChartPoint { x, value: values.iter().sum::<f64>() / values.len() as f64, low, high }
+    };
+    aligned(&curves, places).into_iter().map(point).collect()
 }
 
 /// A chart of several metrics of the run shown, each as a line with its name.

@@ -55,6 +55,7 @@ pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     say(curves::window_text(app.view.window, app.runs.shown().map_or(0, |run| run.last_update)));
     say(if app.view.log { "log".to_string() } else { String::new() });
     say(if app.view.all_values { "all values".to_string() } else { String::new() });
+    say(if app.view.grouped { "seeds grouped".to_string() } else { String::new() });
     match app.view.smoothing.share() {
         0.0 => {}
         share => say(format!("smooth {:.0}%", share * 100.0)),

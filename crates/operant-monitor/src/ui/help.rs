@@ -30,6 +30,7 @@ pub const KEYS: [(&str, &[(&str, &str)]); 4] = [
             ("x", "along the bottom: steps, time, updates"),
             ("y", "log scale"),
             ("a", "all values, or without a few far from the others"),
+            ("g", "runs that differ in their seed: mean and range"),
             ("c", "cursor of an expanded chart, moved by arrows"),
             ("s", "smoothing: off, 1%, 3%, 10% of the width"),
         ],

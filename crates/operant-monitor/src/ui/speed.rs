@@ -24,7 +24,9 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
     let inner = panel::frame_with(context, "steps per second", Line::from(note), area, buffer);
     let mut chart = curves::chart(context, "sps", None, inner.width);
     chart.from_zero = true;
-    chart.fill = Fill::Below;
+    if chart.fill != Fill::Bands {
+        chart.fill = Fill::Below;
+    }
     chart.legend = inner.height >= 8;
     chart.ramp = context.others.is_empty();
     chart.draw(context.paint(), inner, buffer);

@@ -66,7 +66,7 @@ pub(super) fn fill_cell(
     let covered = top - bottom;
     let Some(tint) = tint.filter(|_| paint.symbols.unicode && paint.marker != Marker::Ascii) else {
         // Without tints, a fill below a line would be distracting.
-        if free && covered >= 0.5 && fill == Fill::Band {
+        if free && covered >= 0.5 && fill != Fill::Below {
             let symbol = match paint.marker {
                 Marker::Ascii => ":",
                 Marker::Block => "░",

@@ -4,7 +4,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::{Chart, Curve, Paint};
+use super::{Chart, Curve, Fill, Paint};
 use crate::format;
 use crate::ui::text;
 use operant_draw::symbols::Marker;
@@ -23,10 +23,15 @@ impl Chart<'_> {
         self.curves.len() > 1 && alike
     }
 
+    /// Whether the legend names the lines: several, or one over several runs.
+    fn has_names(&self) -> bool {
+        self.curves.len() > 1 || self.fill == Fill::Bands
+    }
+
     /// Rows that the legend takes of `area`.
     pub(super) fn legend_rows(&self, area: Rect) -> u16 {
         let reads = self.cursor.is_some_and(|cursor| cursor.get().is_some());
-        if area.height < 5 || area.width < 24 || !(self.legend && self.curves.len() > 1 || reads) {
+        if area.height < 5 || area.width < 24 || !(self.legend && self.has_names() || reads) {
             return 0;
         }
         match self.values {

@@ -56,17 +56,22 @@ impl Chart<'_> {
             };
             tips.extend(last.map(|at| (at, curve.number)));
         }
-        let cover = match (self.fill, curves.first()) {
-            (Fill::None, _) | (_, None) => Vec::new(),
-            (fill, Some(curve)) => cover(plot, curve, fill, columns),
+        let filled = match self.fill {
+            Fill::None => 0,
+            Fill::Bands => curves.len(),
+            Fill::Band | Fill::Below => 1,
         };
-        let tint = self.curves.first().and_then(|curve| paint.theme.tint(curve.number));
+        let of_curve =
+            |curve: &Curve| (cover(plot, curve, self.fill, columns), paint.theme.tint(curve.number));
+        // The first is drawn last, on top.
+        let covers: Vec<_> = curves.iter().take(filled).map(of_curve).rev().collect();
         for row in 0..rows {
             for column in 0..columns {
                 let cell = &mut buffer[(plot.area.x + column as u16, plot.area.y + row as u16)];
                 let dots = raster.symbol(column, row);
-                let span = cover.get(column).copied().unwrap_or((f64::NAN, f64::NAN));
-                fill_cell(cell, span, row, rows, dots.is_none(), tint, self.fill, paint);
+                for (cover, tint) in &covers {
+                    fill_cell(cell, cover[column], row, rows, dots.is_none(), *tint, self.fill, paint);
+                }
                 if let Some((symbol, layer, style)) = dots {
                     let symbol = match (paint.marker, layer) {
                         (Marker::Ascii, LAYER_THRESHOLD) => '-',

@@ -166,6 +166,22 @@ fn a_band_of_points_far_apart_is_filled_between_them() {
 }
 
 #[test]
+fn every_line_may_have_a_band() {
+    let banded = |number: usize, value: f64| {
+        let points = [0.0, 10.0].map(|x| ChartPoint { x, value, low: value - 2.0, high: value + 2.0 });
+        Curve { number, ..curve(points.to_vec()) }
+    };
+    let chart = Chart { curves: vec![banded(0, 2.0), banded(1, 8.0)], fill: Fill::Bands, ..Chart::default() };
+    let buffer = drawn(&chart, Marker::Braille, 40, 30);
+    let theme = Theme::dark();
+    let rows = |number: usize| (0..30).filter(|y| Some(buffer[(20, *y)].bg) == theme.tint(number)).count();
+    assert!((8..=12).contains(&rows(0)) && (8..=12).contains(&rows(1)), "{} {}", rows(0), rows(1));
+    // A line over several runs is named though it is alone.
+    let alone = Chart { curves: vec![banded(0, 2.0)], ..chart };
+    assert_eq!(text(&drawn(&alone, Marker::Braille, 40, 10))[0], "━━ run 2");
+}
+
+#[test]
 fn several_curves_have_a_legend_that_hides_none_of_them() {
     let other = Curve { number: 1, name: "other".to_string(), ..curve(points(&[2.0, 1.0])) };
     let chart = Chart { curves: vec![curve(points(&[1.0, 2.0])), other], ..Chart::default() };
@@ -221,7 +237,9 @@ fn no_size_and_no_values_make_it_panic() {
         })
         .collect();
     for marker in [Marker::Braille, Marker::Block, Marker::Ascii] {
-        for (log, fill) in [(false, Fill::Band), (true, Fill::Below), (false, Fill::None)] {
+        for (log, fill) in
+            [(false, Fill::Band), (true, Fill::Below), (false, Fill::None), (true, Fill::Bands)]
+        {
             for width in 0..50 {
                 for height in 0..20 {
                     let chart = Chart {
