@@ -276,6 +276,8 @@ pub struct Theme {
     curves: [Style; CURVES],
     tints: [Option<Color>; CURVES],
     tones: [Style; TONES],
+    /// Darker shades of the tones, where there are enough colours.
+    shades: [Style; TONES],
     /// Text on a filled cell of each tone.
     on_tones: [Style; TONES],
     ramp: Option<[Rgb; 3]>,
@@ -336,6 +338,7 @@ impl Theme {
             curves: palette.curves.map(style),
             tints: palette.curves.map(tint),
             tones: palette.tones.map(style),
+            shades: palette.tones.map(|tone| style(mix(palette.background, tone, 0.7))),
             on_tones: palette.tones.map(|tone| {
                 let text = contrasting(tone, palette.background, palette.strong);
                 style(text).bg(color(tone, depth)).add_modifier(Modifier::BOLD)
@@ -377,6 +380,7 @@ impl Theme {
             .map(style),
             tints: [None; CURVES],
             tones: TONES_OF_16.map(style),
+            shades: TONES_OF_16.map(style),
             on_tones: TONES_OF_16.map(|tone| {
                 let text = if tone == Color::DarkGray { Color::White } else { Color::Black };
                 style(text).bg(tone)
@@ -390,6 +394,7 @@ impl Theme {
         let plain = Style::new();
         let [bold, dim, reversed] =
             [Modifier::BOLD, Modifier::DIM, Modifier::REVERSED].map(|modifier| plain.add_modifier(modifier));
+        let tones = [dim, bold, plain, bold, dim, plain, plain, plain, plain, plain, dim];
         Theme {
             name: ThemeName::None,
             depth: Depth::None,
@@ -407,7 +412,8 @@ impl Theme {
             bad: bold,
             curves: [bold, plain, dim, bold, plain, dim, bold, plain],
             tints: [None; CURVES],
-            tones: [dim, bold, plain, bold, dim, plain, plain, plain, plain, plain, dim],
+            tones,
+            shades: tones,
             on_tones: [plain; TONES],
             ramp: None,
             heat: None,
@@ -423,10 +429,12 @@ impl Theme {
         self.tints[number % CURVES]
     }
 
-    /// The style of a palette entry: ground, body, accent, target, faint, red, green, blue, purple, yellow, grey. Other
-    /// numbers are faint.
+    /// The style of a palette entry: ground, body, accent, target, faint, red, green, blue, purple, yellow, grey; from
+    /// [`TONES`] on, darker shades of them. Other numbers are faint.
     pub fn tone(&self, tone: u8) -> Style {
-        *self.tones.get(usize::from(tone)).unwrap_or(&self.tones[4])
+        let tone = usize::from(tone);
+        let shade = || tone.checked_sub(TONES).and_then(|tone| self.shades.get(tone));
+        *self.tones.get(tone).or_else(shade).unwrap_or(&self.tones[4])
     }
 
     /// Text on a cell that is filled with this colour; None for a colour that is no tone.

@@ -2,6 +2,8 @@
 
 use operant_metrics::{Frame, Point, Shape};
 
+use crate::theme::TONES;
+
 /// Allowed number of squares per side.
 const SIDES: std::ops::RangeInclusive<f32> = 3.0..=40.0;
 /// Largest margin between a square and the border of its cell: squares are often drawn slightly smaller.
@@ -137,6 +139,27 @@ impl Board {
         squares
     }
 
+    /// The frame with every other square in a darker shade, among neighbours of one tone that are drawn apart.
+    pub(super) fn chequered(&self, frame: &Frame) -> Frame {
+        let squares = self.squares(frame);
+        let tone_at = |column: usize, row: usize| {
+            let is_inside = column < self.columns && row < self.rows;
+            is_inside.then(|| squares[row * self.columns + column].tone).flatten()
+        };
+        let shaded = |shape: &Shape| match (shape, self.part(shape)) {
+            (Shape::Rectangle { low, high, tone }, Some(Part::Squares([across, down]))) => {
+                let (x, y) = (across.start, down.start);
+                let is_apart = high.iter().any(|end| end.round() - end > SLACK);
+                let around = [(x.wrapping_sub(1), y), (across.end, y), (x, y.wrapping_sub(1)), (x, down.end)];
+                let is_one_of_many = around.iter().any(|&(x, y)| tone_at(x, y) == Some(*tone));
+                let shade = if is_apart && is_one_of_many && (x + y) % 2 == 1 { TONES as u8 } else { 0 };
+                Shape::Rectangle { low: *low, high: *high, tone: tone.saturating_add(shade) }
+            }
+            _ => shape.clone(),
+        };
+        frame.iter().map(shaded).collect()
+    }
+
     /// The frame with its squares enlarged to fill their cells.
     pub(super) fn without_gaps(&self, frame: &Frame) -> Frame {
         let grown = |shape: &Shape| match (shape, self.part(shape)) {
@@ -219,6 +242,25 @@ mod tests {
             assert_eq!(facing(&triangle), Some(mark));
         }
         assert_eq!(facing(&[[0.2, 0.2], [0.8, 0.2], [0.8, 0.8], [0.2, 0.8]]), None);
+    }
+
+    #[test]
+    fn neighbours_that_are_drawn_apart_alternate_between_two_shades() {
+        let square = |x: f32, y: f32, inset: f32| Shape::Rectangle {
+            low: [x + inset, y + inset],
+            high: [x + 1.0 - inset, y + 1.0 - inset],
+            tone: 1,
+        };
+        let tones = |inset: f32| -> Vec<u8> {
+            // Two by two neighbours, and one alone.
+            let places = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (4.0, 1.0)];
+            let frame: Frame = places.map(|(x, y)| square(x, y, inset)).into();
+            let board = Board::of([0.0; 2], [5.0, 4.0], [&frame]).expect("a board");
+            board.chequered(&frame).iter().map(Shape::tone).collect()
+        };
+        let shade = 1 + TONES as u8;
+        assert_eq!(tones(0.05), [shade, 1, 1, shade, 1]);
+        assert_eq!(tones(0.0), [1; 5]);
     }
 
     #[test]

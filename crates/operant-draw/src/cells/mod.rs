@@ -58,10 +58,11 @@ impl Picture {
                 && let Some(part) = squares::pixels(board, area)
             {
                 area = part;
-                pixels = Some(brush.with(Marker::Block));
+                // No room for gaps.
+                pixels = Some((brush.with(Marker::Block), board.chequered(frame)));
             }
         }
-        let brush = pixels.as_ref().unwrap_or(brush);
+        let (brush, frame) = pixels.as_ref().map_or((brush, frame), |(brush, frame)| (brush, frame));
         let Some(mut raster) = self.raster(brush, area) else { return };
         frame.iter().for_each(|shape| raster.draw(shape));
         brush.dots(&raster, area, buffer);
