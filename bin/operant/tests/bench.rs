@@ -2,7 +2,7 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::common::{Finished, Sandbox};
+use crate::common::{Finished, SMALL, Sandbox};
 use serde_json::Value;
 
 /// Keys that every row must have.
@@ -185,6 +185,41 @@ fn files_and_presets_change_execution_but_not_the_work() {
     let set = ["--set", "update_epochs=2", "--set", "num_minibatches=4", "--set", "shared_trunk=true"];
     let changed = rows(&bench(&place, &args, &set));
     assert_eq!(work(&changed[0]), "3-64-64-(1+1), 4 steps, 4 minibatches, 2 epochs");
+}
+
+#[test]
+fn a_run_is_measured_with_its_own_settings() {
+    let place = Sandbox::new();
+    let set = ["--set", "update_epochs=3", "--set", "env.hide=velocity", "--set", "threads=1"];
+    let trained =
+        place.operant(&[&["train", "cartpole", "--name", "mine", "--steps", "256"], SMALL, &set].concat());
+    assert_eq!(trained.code, Some(0), "{trained:#?}");
+    let before = std::fs::read(place.path().join("runs/mine/run.json")).expect("there");
+    let measured = |more: &[&str]| rows(&bench(&place, &["train", "--budget", "0.05", "--json"], more));
+    let row = &measured(&["--run", "mine", "--profile"])[0];
+    let work =
+        "2-32-2 and 2-32-1, 16 steps, 2 minibatches, 3 epochs, other hyperparameters, hide = \"velocity\"";
+    assert_eq!(
+        (&row["env"], &row["envs"], &row["threads"]),
+        (&"cartpole_no_velocity".into(), &8.into(), &1.into())
+    );
+    assert_eq!(row["work"], work);
+    assert!(row["profile"]["operations"].is_array(), "{row}");
+    // The command line overrides the run, and variables and files do not.
+    place.write("operant.toml", "hidden = [8]\nthreads = 2\n");
+    let more = ["--envs", "24", "--minibatch", "96", "--set", "update_epochs=1", "--set", "env.hide=nothing"];
+    let row = &measured(&[&["--run", "runs/mine"], &more[..]].concat())[0];
+    assert_eq!((&row["envs"], &row["threads"]), (&24.into(), &1.into()));
+    let work = "4-32-2 and 4-32-1, 16 steps, 4 minibatches, 1 epochs, other hyperparameters";
+    assert_eq!(row["work"], work);
+    assert_eq!(std::fs::read(place.path().join("runs/mine/run.json")).expect("there"), before);
+
+    bench(&place, &["--run", "mien"], &[]).assert_error(2, &["did you mean \"mine\"?", "where: runs"]);
+    bench(&place, &["--run", "mine", "--envs", "7"], &["--set", "num_minibatches=3"])
+        .assert_error(2, &["does not divide", "where: --set"]);
+    let both = bench(&place, &["--run", "mine", "--env", "cartpole"], &[]);
+    assert_eq!((both.code, both.stdout.as_str()), (Some(2), ""), "{both:#?}");
+    assert!(both.stderr.contains("'--run <RUN>' cannot be used with '--env <NAME,..>'"), "{both:#?}");
 }
 
 #[test]

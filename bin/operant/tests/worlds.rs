@@ -183,7 +183,12 @@ fn a_strangers_run_starts_no_program_until_it_is_trusted() {
     let refused = resume("theirs", &[]);
     refused
         .assert_error(2, &[&format!("{evil:?}"), "modules from \"/\"", "runs/theirs/env.world", "--trust"]);
+    let bench = ["bench", "train", "--run", "theirs"];
+    with_python(&place, "touch started; exit 7", &bench).assert_error(2, &["touch evil", "--trust"]);
     assert!(!started() && !run.join("env.mark").exists(), "{}", refused.stderr);
+    made_by(&run, "here:lambda");
+    place.operant(&bench).assert_error(2, &["made by a Python function", "runs/theirs/env.world"]);
+    made_by(&run, evil);
 
     resume("theirs", &["--trust"]).assert_error(1, &["ended with exit code 7"]);
     assert!(started());

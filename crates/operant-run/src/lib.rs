@@ -62,7 +62,7 @@ pub use init_from::InitialWeights;
 pub use log::Log;
 pub use policy::SavedPolicy;
 pub use result::RunResult;
-pub use resume::Resume;
+pub use resume::{Resume, SavedRun};
 pub use run::{Job, OnReady, OnRecord, Outcome, Ready, train};
 pub use signals::Signals;
 pub use train_loop::ExitReason;

@@ -1,4 +1,4 @@
-//! Resuming a run from its latest checkpoint.
+//! Resuming a run from its latest checkpoint, and reading the settings of one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +12,45 @@ use crate::device;
 use crate::dir::{self, RunDir};
 use crate::error::{Error, Result};
 use crate::trust::Trust;
+
+/// The settings and the environment of a run, without its weights. The run may be training.
+#[derive(Debug)]
+pub struct SavedRun {
+    /// Its name.
+    pub name: String,
+    /// Its config.toml, for [`crate::config::requested`].
+    pub config: String,
+    /// The environment, as the run has it; its options are in `config`.
+    pub env: Arc<dyn AnyEnv>,
+}
+
+impl SavedRun {
+    /// Reads the run of this name under `parent`, or at this path. If its environment is a program, `trust` says whether it may be
+    /// started.
+    ///
+    /// # Errors
+    /// When there is no such run, it cannot be read, or its environment cannot be made.
+    pub fn open(registry: &Registry, parent: &Path, run: &str, trust: Trust) -> Result<Self> {
+        let path = dir::find(parent, run)?;
+        let (config, environment) = saved_config(&path, run)?;
+        let env = device::find_of_run(registry, &path, &environment, None, trust, false)?;
+        Ok(SavedRun { name: dir::name_of(&path), config, env })
+    }
+}
+
+/// The text of config.toml in a run's directory, and the environment that it names.
+fn saved_config(path: &Path, run: &str) -> Result<(String, String)> {
+    let file = path.join("config.toml");
+    let unusable = |what: String| {
+        Error::usage(format!("run {run} has no usable configuration: {what}"))
+            .at(file.display().to_string())
+            .remedy("start a new run")
+    };
+    let config = dir::read_text(&file).map_err(|error| unusable(error.to_string()))?;
+    let environment = config.parse().ok().as_ref().and_then(crate::config::environment_of);
+    let environment = environment.ok_or_else(|| unusable("it names no environment".to_owned()))?;
+    Ok((config, environment))
+}
 
 /// An existing run, locked by this process to continue it.
 #[derive(Debug)]
@@ -45,20 +84,7 @@ impl Resume {
                 warnings,
             });
         }
-        let file = path.join("config.toml");
-        let config = dir::read_text(&file).map_err(|error| {
-            Error::usage(format!("run {run} has no checkpoint and no configuration: {error}"))
-                .at(file.display().to_string())
-                .remedy("start a new run")
-        })?;
-        let environment =
-            config.parse().ok().as_ref().and_then(crate::config::environment_of).ok_or_else(|| {
-                Error::usage(format!(
-                    "run {run} has no checkpoint, and its configuration names no environment"
-                ))
-                .at(file.display().to_string())
-                .remedy("start a new run")
-            })?;
+        let (config, environment) = saved_config(&path, run)?;
         let warnings = vec![format!("run {run} has no checkpoint; training starts again at step 0")];
         Ok(Resume { dir, checkpoint: None, config, environment, warnings })
     }

@@ -2,7 +2,8 @@
 //! number of threads.
 //!
 //! The work is the same everywhere: CleanRL's hyperparameters with the changes of the command line. Presets and files do not
-//! change it; only their execution settings apply: device, precision, threads, kernels.
+//! change it; only their execution settings apply: device, precision, threads, kernels. A run that is named on the command line
+//! replaces all of these: its environment and its settings are measured.
 
 use std::sync::Arc;
 
@@ -12,8 +13,8 @@ use operant_learn::cuda::NetworkOptions;
 use operant_learn::network::Architecture;
 use operant_learn::sample::SampleLayout;
 use operant_learn::{Config, Precision};
-use operant_run::config::{self, EnvFacts, Layers, Origin, RunConfig};
-use operant_run::{CommandLine, Error, Result, device, machine};
+use operant_run::config::{self, EnvFacts, Layers, Origin, Requested, RunConfig};
+use operant_run::{CommandLine, Error, Result, SavedRun, device, machine};
 
 use super::Bench;
 use super::case::Case;
@@ -40,18 +41,18 @@ pub struct Request {
     /// What the network's matrix products are computed in: f32, on a GPU tf32 or bf16, on some CPUs bf16, or several
     #[arg(long = "precision", value_name = "PRECISION,..", value_delimiter = ',')]
     pub precisions: Vec<String>,
-    /// Widths of the hidden layers
-    #[arg(long, value_name = "WIDTHS", default_value = "64,64")]
-    pub hidden: String,
-    /// Layers between the hidden layers and the heads: mlp (none), mingru, gru or lstm
-    #[arg(long, value_name = "CORE", default_value = "mlp")]
-    pub core: String,
-    /// Steps of a rollout (num_steps)
-    #[arg(long = "steps", value_name = "T", default_value = "128", allow_negative_numbers = true)]
-    pub num_steps: String,
-    /// Samples of a minibatch, as near as whole minibatches allow
-    #[arg(long, value_name = "N", default_value_t = 32_768, value_parser = clap::value_parser!(u32).range(1..))]
-    pub minibatch: u32,
+    /// Widths of the hidden layers [default: 64,64]
+    #[arg(long, value_name = "WIDTHS")]
+    pub hidden: Option<String>,
+    /// Layers between the hidden layers and the heads: mlp (none), mingru, gru or lstm [default: mlp]
+    #[arg(long, value_name = "CORE")]
+    pub core: Option<String>,
+    /// Steps of a rollout (num_steps) [default: 128]
+    #[arg(long = "steps", value_name = "T", allow_negative_numbers = true)]
+    pub num_steps: Option<String>,
+    /// Samples of a minibatch, as near as whole minibatches allow [default: 32768]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub minibatch: Option<u32>,
     /// Set any other key of the configuration; repeatable (env.NAME=VALUE sets an option of the environment)
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -80,18 +81,28 @@ const FLAGS: [(&str, &str); 7] = [
 ];
 
 impl BenchPlan {
-    /// Checks the request and finds the devices; measures nothing yet. `warn` receives what is omitted and why.
+    /// Checks the request and finds the devices; measures nothing yet. The environment and the settings are those of `run`, if there
+    /// is one, except for those that the request sets. `warn` receives what is omitted and why.
     ///
     /// # Errors
     /// The first invalid value, with its place and a remedy.
-    pub fn new(registry: &Registry, request: &Request, warn: &mut dyn FnMut(&str)) -> Result<Self> {
-        let planner = Planner { registry, request };
-        let (benches, envs) = (benches(&request.benches)?, environments(registry, &request.envs)?);
+    pub fn new(
+        registry: &Registry,
+        request: &Request,
+        run: Option<&SavedRun>,
+        warn: &mut dyn FnMut(&str),
+    ) -> Result<Self> {
+        let planner = Planner { registry, request, run };
+        let benches = benches(&request.benches)?;
+        let envs = match run {
+            Some(run) => vec![Arc::clone(&run.env)],
+            None => environments(registry, &request.envs)?,
+        };
         planner.check_set()?;
         let Some(first) = envs.first().or(registry.envs().first()) else {
             return Ok(Self { cases: Vec::new(), devices: Vec::new() });
         };
-        let (defaults, _) = planner.settings(&**first, Vec::new())?;
+        let (defaults, config) = planner.settings(&**first, Vec::new())?;
         let devices = planner.devices(&**first, &defaults, warn)?;
         let with_gpu = devices.iter().any(|device| !device.is_cpu());
         let mut cases = Vec::new();
@@ -102,7 +113,7 @@ impl BenchPlan {
                 true => or(&request.threads, &defaults.threads.to_string()),
                 false => vec!["0".to_owned()],
             };
-            let sizes = or(&request.num_envs, "8192");
+            let sizes = or(&request.num_envs, &config.num_envs.to_string());
             for (env, precision) in product(&envs, &precisions) {
                 for (num_envs, threads) in product(&sizes, &threads) {
                     let flags = vec![
@@ -130,6 +141,8 @@ impl BenchPlan {
 struct Planner<'a> {
     registry: &'a Registry,
     request: &'a Request,
+    /// The run whose settings are measured.
+    run: Option<&'a SavedRun>,
 }
 
 impl std::ops::Deref for Planner<'_> {
@@ -180,9 +193,10 @@ impl Planner<'_> {
         defaults: &Run,
         warn: &mut dyn FnMut(&str),
     ) -> Vec<String> {
-        let f32 = Precision::F32.name();
-        let mut precisions =
-            or(&self.precisions, if device.is_cpu() { f32 } else { defaults.precision.name() });
+        // A run's precision that the CPU lacks is f32 there, as where the run trains.
+        let on_cpu = || self.run.map(|_| defaults.precision).filter(|precision| unit_for(*precision).is_ok());
+        let default = if device.is_cpu() { on_cpu().unwrap_or(Precision::F32) } else { defaults.precision };
+        let mut precisions = or(&self.precisions, default.name());
         if device.is_cpu() && with_gpu {
             let is_known = |precision: Precision| unit_for(precision).is_ok();
             precisions.retain(|name| Precision::ALL.iter().any(|it| it.name() == name && is_known(*it)));
@@ -195,57 +209,73 @@ impl Planner<'_> {
 
     /// The run configuration and the hyperparameters, with these flags in addition to those for all cases.
     fn settings(&self, env: &dyn AnyEnv, more: Vec<Flag>) -> Result<(Run, Config)> {
-        let mut flags: Vec<Flag> = vec![
-            ("num_steps", "--steps", self.num_steps.clone()),
-            ("hidden", "--hidden", self.hidden.clone()),
-            ("core", "--core", self.core.clone()),
-            // Settings that this command does not use must not cause errors.
-            ("overlap", "--device", "false".to_owned()),
-        ];
-        // A preset's length need not divide the steps that are measured.
-        if self.sets("sequence_length").is_none() {
-            flags.push(("sequence_length", "--core", "0".to_owned()));
+        let facts = EnvFacts::of(&env.spec(), self.registry);
+        // Settings that this command does not use must not cause errors.
+        let mut flags: Vec<Flag> = vec![("overlap", "--device", "false".to_owned())];
+        // So long that annealing has no effect, unless it is set.
+        if self.sets("total_timesteps").is_none() {
+            flags.push(("total_timesteps", "operant bench", "1e12".to_owned()));
         }
-        if !more.iter().any(|(key, ..)| *key == "num_envs") {
-            flags.push(("num_envs", "--envs", or(&self.num_envs, "8192")[0].clone()));
+        let typed = [
+            ("num_envs", "--envs", self.num_envs.first(), "8192"),
+            ("num_steps", "--steps", self.num_steps.as_ref(), "128"),
+            ("hidden", "--hidden", self.hidden.as_ref(), "64,64"),
+            ("core", "--core", self.core.as_ref(), "mlp"),
+            // A preset's length need not divide the steps that are measured.
+            ("sequence_length", "--core", None, "0"),
+        ];
+        for (key, flag, value, default) in typed {
+            let has_default = self.run.is_none() && self.sets(key).is_none();
+            let value = value.cloned().or(has_default.then(|| default.to_owned()));
+            flags.extend(value.map(|value| (key, flag, value)));
         }
         flags.extend(more);
-        if self.sets("num_minibatches").is_none() {
+        let minibatch = self.minibatch.or(self.run.is_none().then_some(32_768));
+        if let Some(minibatch) = minibatch.filter(|_| self.sets("num_minibatches").is_none()) {
             // One minibatch is always valid; it gives the number of samples.
             let mut one = flags.clone();
             one.push(("num_minibatches", "--minibatch", "1".to_owned()));
-            let config = self.hyperparameters(&one)?;
+            let config = self.hyperparameters(&facts, &one)?;
             // With memory, of whole sequences.
             let (length, samples) = (config.sequence(), config.num_envs * config.num_steps);
-            let count = minibatches((samples / length).max(1), self.minibatch as usize / length);
+            let count = minibatches((samples / length).max(1), minibatch as usize / length);
             flags.push(("num_minibatches", "--minibatch", count.to_string()));
         }
-        let config = self.hyperparameters(&flags)?;
-        let line = CommandLine { set: self.set.clone(), flags, ..CommandLine::default() };
-        let settings = config::requested(EnvFacts::of(&env.spec(), self.registry), &line, None)?.settings;
+        let config = self.hyperparameters(&facts, &flags)?;
+        let settings = self.requested(&facts, &flags)?.settings;
         // Defaults are part of the environment, not of the work that a row names.
         let is_set = |name: &str| settings.option_origin(name).is_some_and(Origin::is_explicit);
-        let options = settings.env_options.iter().filter(|(name, _)| is_set(name));
+        let is_default = |name: &str, value| facts.options.get(name) == Some(value);
+        let options = settings.env_options.iter();
+        let options = options.filter(|(name, value)| is_set(name) && !is_default(name, value));
         let options = options.map(|(name, value)| (name.clone(), value.clone())).collect();
         let run = Run { options, config: settings.run.clone() };
         Ok((run, config))
     }
 
-    /// The built-in defaults, overridden by the command line.
-    fn hyperparameters(&self, flags: &[Flag]) -> Result<Config> {
-        let facts = EnvFacts { known: self.registry.known(), ..EnvFacts::default() };
-        let mut layers = Layers::new(facts)?;
-        for assignment in &self.set {
-            layers.set(assignment)?;
-        }
-        // So long that annealing has no effect, unless it is set.
-        if self.sets("total_timesteps").is_none() {
-            layers.flag("total_timesteps", "operant bench", "1e12")?;
-        }
-        for (key, flag, value) in flags {
-            layers.flag(key, flag, value)?;
-        }
-        let requested = layers.build()?;
+    /// Every layer of configuration, the run's included.
+    fn requested(&self, facts: &EnvFacts, flags: &[Flag]) -> Result<Requested> {
+        let line = CommandLine { set: self.set.clone(), flags: flags.to_vec(), ..CommandLine::default() };
+        let run = self.run.map(|run| (run.name.as_str(), run.config.as_str()));
+        config::requested(facts.clone(), &line, run)
+    }
+
+    /// The hyperparameters of the run, or the built-in defaults; overridden by the command line.
+    fn hyperparameters(&self, facts: &EnvFacts, flags: &[Flag]) -> Result<Config> {
+        let requested = match self.run {
+            Some(_) => self.requested(facts, flags)?,
+            None => {
+                let facts = EnvFacts { known: self.registry.known(), ..EnvFacts::default() };
+                let mut layers = Layers::new(facts)?;
+                for assignment in &self.set {
+                    layers.set(assignment)?;
+                }
+                for (key, flag, value) in flags {
+                    layers.flag(key, flag, value)?;
+                }
+                layers.build()?
+            }
+        };
         if requested.num_envs_is_open() {
             return Err(Error::usage("num_envs = auto cannot be measured")
                 .at("--envs")
@@ -373,10 +403,10 @@ mod tests {
             threads: texts(&["1", "2"]),
             devices: texts(&["cpu"]),
             precisions: Vec::new(),
-            hidden: "8".to_owned(),
-            core: "mlp".to_owned(),
-            num_steps: "16".to_owned(),
-            minibatch: 256,
+            hidden: Some("8".to_owned()),
+            core: None,
+            num_steps: Some("16".to_owned()),
+            minibatch: Some(256),
             set: Vec::new(),
         }
     }
@@ -395,7 +425,8 @@ mod tests {
 
     #[test]
     fn every_combination_is_a_case_once() {
-        let plan = BenchPlan::new(&builtin(), &request(), &mut |note| panic!("{note}")).expect("a plan");
+        let plan =
+            BenchPlan::new(&builtin(), &request(), None, &mut |note| panic!("{note}")).expect("a plan");
         assert_eq!(plan.cases.len(), 12);
         let case = &plan.cases[5];
         assert_eq!((case.bench, case.config.num_envs), (Bench::Train, 32));
@@ -403,14 +434,15 @@ mod tests {
         assert_eq!((case.config.num_minibatches, case.config.algorithms.ppo.target_kl), (2, 0.0));
         assert_eq!(case.work(), "4-8-2 and 4-8-1, 16 steps, 2 minibatches, 4 epochs");
         let all = Request { envs: vec!["all".to_owned(), "cartpole".to_owned()], ..request() };
-        let plan = BenchPlan::new(&builtin(), &all, &mut |_| {}).expect("a plan");
+        let plan = BenchPlan::new(&builtin(), &all, None, &mut |_| {}).expect("a plan");
         assert_eq!(plan.cases.len(), 12 * builtin().envs().len());
     }
 
     #[test]
     fn what_is_set_counts_and_changes_the_work() {
         let set = vec!["num_minibatches=4".to_owned(), "learning_rate=0.1".to_owned()];
-        let plan = BenchPlan::new(&builtin(), &Request { set, ..request() }, &mut |_| {}).expect("a plan");
+        let plan =
+            BenchPlan::new(&builtin(), &Request { set, ..request() }, None, &mut |_| {}).expect("a plan");
         let case = &plan.cases[2];
         assert_eq!((case.config.num_minibatches, case.config.learning_rate), (4, 0.1));
         assert!(case.work().ends_with("4 minibatches, 4 epochs, other hyperparameters"), "{}", case.work());

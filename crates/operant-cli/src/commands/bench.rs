@@ -11,10 +11,10 @@ use operant_bench::bench::plan::{BenchPlan, Request};
 use operant_bench::bench::run::run as measure;
 use operant_env::Registry;
 use operant_metrics::printable;
-use operant_run::Error;
+use operant_run::{Error, SavedRun, Trust};
 use serde_json::json;
 
-use super::run_args::seconds;
+use super::run_args::{self, seconds};
 use crate::bar::Bar;
 use crate::output;
 
@@ -24,6 +24,15 @@ use crate::output;
 pub struct Args {
     #[command(flatten)]
     request: Request,
+    /// Measure a run's training: its environment and settings, except for those set here; by name or path
+    #[arg(long, value_name = "RUN", conflicts_with = "envs")]
+    run: Option<String>,
+    /// Start the run's environment although it is a program that this user has not started before
+    #[arg(long, requires = "run")]
+    trust: bool,
+    /// Directory that holds the runs [default: runs]
+    #[arg(long, value_name = "DIR", requires = "run")]
+    run_dir: Option<String>,
     /// Approximate total time in seconds
     #[arg(long, value_name = "SECONDS", default_value = "50", value_parser = seconds)]
     budget: Duration,
@@ -54,6 +63,7 @@ const AFTER_HELP: &str = "\
 Examples:
   operant bench --envs 8192            a minute: environments, rollout, training
   operant bench train --profile        where the time of an update goes
+  operant bench train --profile --run mine      the same with the settings of a run
   operant bench env --env all --json > before.jsonl
   operant bench env --env all --compare before.jsonl
   operant bench train --envs 1024,8192,65536 --threads 1,2 --plot out.svg
@@ -76,7 +86,9 @@ exit code does not depend on it.
 
 The work is the same everywhere: CleanRL's hyperparameters, networks of 64-64,
 and these options. Presets, files and variables do not change it, except that
-their device, threads, precision and kernels apply.";
+their device, threads, precision and kernels apply. With --run all settings are
+the run's instead, also the defaults of these options, and the weights are those
+of a new run.";
 
 /// Share K of N: K below N.
 pub fn share(text: &str) -> Result<[usize; 2], String> {
@@ -127,7 +139,12 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
                 .remedy("name a file in a directory that you can write to")
         })?;
     }
-    let plan = BenchPlan::new(registry, &args.request, &mut |note| output::note(note))?;
+    let saved = |run: &String| {
+        let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
+        SavedRun::open(registry, &parent, run, Trust::of_flag(args.trust))
+    };
+    let saved = args.run.as_ref().map(saved).transpose()?;
+    let plan = BenchPlan::new(registry, &args.request, saved.as_ref(), &mut |note| output::note(note))?;
     if let Some(share) = args.compile {
         return Ok(compile(&plan, share, args.bits));
     }
