@@ -138,6 +138,38 @@ fn library(asked: Option<&Path>) -> Result<PathBuf, Error> {
 mod tests {
     use super::*;
 
+    /// The code between lines `// ...`, without indentation, comments and names of the template.
+    fn pieces(text: &str) -> Vec<String> {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        let code = |lines: &[&str]| {
+            let lines = lines.iter().filter(|line| !line.starts_with("//"));
+            lines.map(|line| format!("{line}\n")).collect::<String>().replace("{type}", "Mine")
+        };
+        lines.split(|line| line.starts_with("// ...")).map(code).collect()
+    }
+
+    #[test]
+    fn the_code_of_the_page_is_that_of_compiled_files() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let read = |file: &&str| fs::read_to_string(root.join(file)).expect(file);
+        let files = [
+            "crates/operant-cli/src/commands/new/template/environment.rs",
+            "crates/operant-env/src/breakout_large.rs",
+            "crates/operant-env/src/snake.rs",
+        ];
+        let sources: Vec<String> = files.iter().flat_map(|file| pieces(&read(file))).collect();
+        let page = read(&"docs/environments.md");
+        let blocks: Vec<&str> =
+            page.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+        assert!(blocks.len() >= 8, "{blocks:#?}");
+        for piece in blocks.into_iter().flat_map(pieces) {
+            assert!(
+                sources.iter().any(|source| source.contains(&piece)),
+                "{files:?} do not contain\n{piece}"
+            );
+        }
+    }
+
     #[test]
     fn the_environment_is_named_after_the_crate() {
         for (name, env, type_name_of) in [
