@@ -1,4 +1,4 @@
-"""operant's CartPole through Python: given actions, and every array written; on one thread."""
+"""operant's environments through Python, every array written; on one thread."""
 
 import argparse
 import tempfile
@@ -52,17 +52,33 @@ def prepare_rollout(num_envs: int) -> Step:
     return step
 
 
+def prepare_collector(env: str, num_envs: int) -> Step:
+    """Rollouts of an initial policy, with values and advantages, as arrays of NumPy: `operant bench rollout`."""
+    network = {"conv": [], "hidden": [64, 64], "activation": "tanh", "shared_trunk": False}
+    collector = operant.Collector(env, num_envs=num_envs, num_steps=HORIZON, threads=1, seed=0, **network)
+    collector.collect()
+
+    def step() -> int:
+        collector.collect()
+        return HORIZON * num_envs
+
+    return step
+
+
 def main() -> None:
     """Serves one mode at the asked number of environments."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--envs", type=int, default=8192)
-    parser.add_argument("--mode", choices=[*MODES, "rollout"], default="default")
+    parser.add_argument("--env", default="cartpole", help="of the mode collector; the others step CartPole")
+    parser.add_argument("--mode", choices=[*MODES, "rollout", "collector"], default="default")
     arguments = parser.parse_args()
     settings = {"envs": arguments.envs, "mode": arguments.mode}
 
     def prepared() -> Step:
         if arguments.mode == "rollout":
             return prepare_rollout(arguments.envs)
+        if arguments.mode == "collector":
+            return prepare_collector(arguments.env, arguments.envs)
         return prepare(arguments.mode, arguments.envs)
 
     serve(versions("gymnasium", "numpy"), [Candidate(settings, prepared)])

@@ -152,6 +152,15 @@ def jax_solvers(requirements: str, flags: tuple[str, ...]) -> tuple[Peer, Peer]:
     return compiling, kept
 
 
+def collector(name: str, title: str, env: str, envs: int) -> Comparison:
+    """The engine's own rollout and `operant.Collector`: the same network, values and advantages, on one thread."""
+    what = ("--env", env, "--envs", str(envs))
+    peer = operant_python("collector", "operant.Collector", "--mode", "collector", *what)
+    rollout = ("bench", "rollout", *what, "--threads", "1", "--budget", "3", "--json")
+    title = f"rollouts of {title}, one thread, {envs:,} environments"
+    return Comparison(name, title, SPEED, rollout, (peer,))
+
+
 def operant_python(name: str, label: str, *arguments: str, script: str = "env_operant.py") -> Peer:
     """operant itself, from Python."""
     return Peer(f"python-{name}", f"operant from Python, {label}", "operant", script, arguments)
@@ -217,6 +226,8 @@ def on_cpu() -> list[Comparison]:
             ("bench", "rollout", "--env", "cartpole", "--envs", "8192", "--json", "--threads", "1"),
             (operant_python("rollout", "rollout", "--mode", "rollout"),),
         ),
+        collector("python-collector", "CartPole", "cartpole", 8192),
+        collector("python-collector-breakout", "MinAtar Breakout", "minatar_breakout", 1024),
         Comparison(
             "python-train",
             "full PPO through Python, 16 envs x 64, 4 epochs, minibatches of 256",
