@@ -86,7 +86,7 @@ pub fn python(target: &Path) -> Option<PathBuf> {
     let python = set(PYTHON).or_else(|| Some(python_of(target)).filter(|python| python.exists()))?;
     // Asked by name, since to import them takes seconds.
     let versions = "from importlib.metadata import version; [version(name) for name in \
-                    'gymnasium jax maturin mypy numpy onnx onnxruntime pandas pytest safetensors tensorboard'.split()]";
+                    'basedpyright gymnasium jax maturin mypy numpy onnx onnxruntime pandas pytest safetensors tensorboard'.split()]";
     runs(Command::new(&python).args(["-c", versions])).then_some(python)
 }
 

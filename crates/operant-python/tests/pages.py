@@ -1,5 +1,5 @@
 """The Python code of README.md and of docs. `python pages.py DIR` writes a module for each page, which `cargo xtask wheel --test` checks with
-`mypy --strict`."""
+`mypy --strict` and pyright."""
 
 import re
 import sys
@@ -14,8 +14,12 @@ INSIDE = ["own = draws.reserve(2)", "def legal(self, s):"]
 BEFORE = """# mypy: allow-untyped-defs, allow-untyped-calls, no-check-untyped-defs, allow-redefinition
 from typing import Any; import gymnasium; import operant; MyEnv: type[gymnasium.Env[Any, Any]] = gymnasium.Env
 """
-#: What type checkers do not know: methods that `operant.world` adds to a class.
-UNKNOWN = {"Balance.save(": "attr-defined", "Treasure.save(": "attr-defined"}
+#: What type checkers do not know: what `operant.world` adds to a class. mypy does not check rules.
+UNKNOWN = {
+    "Balance.save(": "type: ignore[attr-defined]",
+    "Treasure.save(": "type: ignore[attr-defined]",
+    "self.State(": "pyright: ignore[reportAttributeAccessIssue]",
+}
 
 
 def blocks(page: Path) -> Iterator[tuple[int, str]]:
@@ -35,9 +39,9 @@ def module(page: Path) -> str | None:
         assert before >= len(lines), f"{page}: its first block is in the first lines"
         lines += [""] * (before - len(lines)) + block.splitlines()
     for number, line in enumerate(lines):
-        for text, code in UNKNOWN.items():
+        for text, comment in UNKNOWN.items():
             if text in line:
-                lines[number] = f"{line.partition('  #')[0]}  # type: ignore[{code}]"
+                lines[number] = f"{line.partition('  #')[0]}  # {comment}"
     return "\n".join(lines) + "\n" if len(lines) > start else None
 
 

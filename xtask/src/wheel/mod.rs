@@ -93,8 +93,11 @@ impl Workshop<'_> {
         let modules = std::fs::read_dir(&pages)?.map(|entry| Ok(entry?.path()));
         let modules: Vec<PathBuf> = modules.collect::<Result<_>>()?;
         let mut mypy = Command::new(self.python);
-        mypy.args(["-m", "mypy", "--strict", "--no-error-summary", SOURCES]).args(EXAMPLES).args(modules);
-        self.step(mypy.env("MYPYPATH", "crates/operant-python/python"))
+        mypy.args(["-m", "mypy", "--strict", "--no-error-summary", SOURCES]).args(EXAMPLES).args(&modules);
+        self.step(mypy.env("MYPYPATH", "crates/operant-python/python"))?;
+        let mut pyright = Command::new(self.python);
+        pyright.args(["-m", "basedpyright", "--warnings", "--pythonpath"]).arg(self.python).arg(SOURCES);
+        self.step(pyright.args(EXAMPLES).args(modules))
     }
 
     /// An empty directory below the target directory.

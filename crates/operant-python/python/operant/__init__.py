@@ -27,6 +27,9 @@ from operant import _register
 from operant._core import build_info
 
 if TYPE_CHECKING:
+    from operant import envs as envs
+    from operant import math as math
+    from operant import shapes as shapes
     from operant._arrays import Bool as Bool
     from operant._arrays import Float as Float
     from operant._arrays import Int as Int

@@ -88,7 +88,7 @@ class Recording:
     def note(self, step: _core.Arg | float) -> None:
         """Adds a value, or a number of Python before it is rounded, to the script."""
         if self._script is not None:
-            self._script.add(repr(step) if isinstance(step, float) else self.core.shown(step))
+            self._script.add(repr(step) if isinstance(step, (int, float)) else self.core.shown(step))
 
     @contextlib.contextmanager
     def body(self, *, is_loop: bool = False) -> Iterator[None]:

@@ -686,7 +686,7 @@ def checked_mode(given: AutoresetName | AutoresetMode) -> tuple[AutoresetMode, s
     return mode, next(key for key, value in _MODES.items() if value is mode)
 
 
-def checked_seed(seed: int | None) -> int:
+def checked_seed(seed: object) -> int:
     """A seed from 0 to 2^64 - 1; a random one for None."""
     if seed is None:
         return secrets.randbits(63)

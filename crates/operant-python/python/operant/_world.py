@@ -10,7 +10,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,8 +21,6 @@ from operant._trace import Natural, TraceError, Value, as_value, fail, recording
 from operant.math import to_float
 from operant.shapes import Shape
 
-C = TypeVar("C", bound=type)
-
 #: The version of files.
 _VERSION = 1
 #: The longest time limit.
@@ -32,7 +30,7 @@ _NAME = re.compile("[a-z][a-z0-9_]{0,63}")
 
 
 def world(
-    cls: C | None = None,
+    cls: type | None = None,
     /,
     *,
     name: str | None = None,

@@ -113,10 +113,11 @@ def _elementwise(function: Callable[_P, Value]) -> Callable[_P, Any]:
 
 def where(condition: Any, yes: Any, no: Any) -> Any:
     """`yes` where the condition holds, `no` elsewhere; both are computed. Of arrays it chooses each element."""
-    if not isinstance(condition, Array):
-        condition = as_value(condition, "mask")
-    is_array = builtins.any(isinstance(value, Array) for value in (condition, yes, no))
-    return Array.choose(condition, yes, no) if is_array else select(condition, yes, no)
+    if isinstance(condition, Array):
+        return Array.choose(condition, yes, no)
+    mask = as_value(condition, "mask")
+    is_array = isinstance(yes, Array) or isinstance(no, Array)
+    return Array.choose(mask, yes, no) if is_array else select(mask, yes, no)
 
 
 @_elementwise

@@ -322,10 +322,11 @@ class Trainable(ray.tune.Trainable):
 
         resumed = (self.directory / "checkpoints").exists()
         # A copy keeps those of its original.
-        settings = {key: value for key, value in self.settings.items() if not (resumed and key in ("seed", "env_options"))}
+        own = {key: value for key, value in self.settings.items() if not (resumed and key in ("seed", "env_options"))}
         if not resumed:
-            settings |= {"name": self.directory.name, "run_dir": os.fspath(self.runs)}
-        settings = {"ring": False, "tensorboard": False, "checkpoint_interval": 0} | settings | {"csv": True}
+            own |= {"name": self.directory.name, "run_dir": os.fspath(self.runs)}
+        defaults: dict[str, Any] = {"ring": False, "tensorboard": False, "checkpoint_interval": 0}
+        settings = defaults | own | {"csv": True}
         options = settings.pop("env_options", {})
         _core.train(
             None if resumed else self.env,
