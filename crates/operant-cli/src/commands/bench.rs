@@ -63,7 +63,7 @@ const AFTER_HELP: &str = "\
 Examples:
   operant bench --envs 8192            a minute: environments, rollout, training
   operant bench train --profile        where the time of an update goes
-  operant bench train --profile --run mine      the same with the settings of a run
+  operant bench train --profile --run mine      with the settings of a run
   operant bench env --env all --json > before.jsonl
   operant bench env --env all --compare before.jsonl
   operant bench train --envs 1024,8192,65536 --threads 1,2 --plot out.svg
