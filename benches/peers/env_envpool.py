@@ -11,9 +11,9 @@ from worker import Candidate, Step, serve, usable_cores, versions
 STEPS_PER_CALL = 8
 
 
-def prepare(name: str, num_envs: int, batch: int) -> Step:
+def prepare(name: str, num_envs: int, batch: int, threads: int | None = None) -> Step:
     """A pool that steps `batch` of its environments at a time; all of them: lock-step."""
-    threads = usable_cores()
+    threads = threads or usable_cores()
     pool = envpool.make_gymnasium(name, num_envs=num_envs, batch_size=batch, num_threads=threads, seed=0)
     actions = random_actions(pool.action_space, batch)
     if actions.dtype.kind == "i":

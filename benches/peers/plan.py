@@ -250,6 +250,7 @@ def on_cpu() -> list[Comparison]:
         Comparison("solve", "CartPole solved, from process start", TIME, solve, solvers),
         *in_workers(),
         *worlds(),
+        *bodies(),
         *pendulum(),
     ]
 
@@ -338,6 +339,38 @@ def in_workers() -> list[Comparison]:
         title = f"{id} alone in worker processes, 32 environments"
         command = (*bench_env(f"gym:{id}", envs=32), "--budget", "10")
         comparisons.append(Comparison(name, title, SPEED, command, peers, workers="workers"))
+    return comparisons
+
+
+BODIES = {
+    "half_cheetah": "HalfCheetah-v5",
+    "hopper": "Hopper-v5",
+    "walker2d": "Walker2d-v5",
+    "inverted_pendulum": "InvertedPendulum-v5",
+    "inverted_double_pendulum": "InvertedDoublePendulum-v5",
+    "reacher": "Reacher-v5",
+    "swimmer": "Swimmer-v5",
+    "ant": "Ant-v5",
+}
+"""MuJoCo's tasks, which EnvPool has in the same versions."""
+OF_MUJOCO = {
+    "rollout": "MuJoCo alone, mujoco.rollout",
+    "step": "Gymnasium, one environment",
+    "envpool": "EnvPool, one thread",
+}
+"""Ways of env_mujoco.py."""
+
+
+def bodies() -> list[Comparison]:
+    """MuJoCo's tasks alone, one thread each."""
+    comparisons = []
+    for name, id in BODIES.items():
+        peers = tuple(
+            Peer(how, label, "mujoco", "env_mujoco.py", ("--env", id, "--how", how))
+            for how, label in OF_MUJOCO.items()
+        )
+        command = (*bench_env(name), "--threads", "1")
+        comparisons.append(Comparison(f"body-{name}", f"{id} alone", SPEED, command, peers))
     return comparisons
 
 

@@ -62,13 +62,13 @@ def versions(*packages: str) -> dict[str, str]:
     return {package: metadata.version(package) for package in packages}
 
 
-def rate(step: Step, seconds: float) -> dict[str, float]:
-    """Steps per second over at least `seconds`, and how many cores this process kept busy."""
-    steps, start, used = 0, time.perf_counter(), time.process_time()
+def rate(step: Step, seconds: float, clock: Callable[[], float] = time.perf_counter) -> dict[str, float]:
+    """Steps per second of `clock` over at least `seconds`, and how many cores this process kept busy."""
+    steps, start, used, first = 0, time.perf_counter(), time.process_time(), clock()
     while (elapsed := time.perf_counter() - start) < seconds or steps == 0:
         steps += step()
-    elapsed = time.perf_counter() - start
-    return {"sps": steps / elapsed, "seconds": elapsed, "cores_busy": (time.process_time() - used) / elapsed}
+    by_clock, elapsed = clock() - first, time.perf_counter() - start
+    return {"sps": steps / by_clock, "seconds": elapsed, "cores_busy": (time.process_time() - used) / elapsed}
 
 
 def fastest(candidates: list[Candidate], seconds: float) -> Candidate:
@@ -82,7 +82,12 @@ def fastest(candidates: list[Candidate], seconds: float) -> Candidate:
     return candidates[speeds.index(max(speeds))] if speeds else candidates[0]
 
 
-def serve(packages: dict[str, str], candidates: list[Candidate], trial_seconds: float = 0.5) -> None:
+def serve(
+    packages: dict[str, str],
+    candidates: list[Candidate],
+    trial_seconds: float = 0.5,
+    clock: Callable[[], float] = time.perf_counter,
+) -> None:
     """Prepares, then measures for the number of seconds on each line of stdin, until stdin ends."""
     send = protocol()
     chosen = fastest(candidates, trial_seconds)
@@ -90,7 +95,7 @@ def serve(packages: dict[str, str], candidates: list[Candidate], trial_seconds: 
     step()
     send({"ready": True, "versions": packages, "settings": chosen.settings})
     for line in sys.stdin:
-        send(rate(step, float(line)))
+        send(rate(step, float(line), clock))
 
 
 class Attempts:

@@ -45,6 +45,7 @@ registry::environments! {
     minigrid,
     toy_text,
     quadrotor,
+    body,
 }
 
 /// The lanes that environments are written over.

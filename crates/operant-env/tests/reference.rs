@@ -205,9 +205,8 @@ fn every_environment_with_a_reference_agrees_with_it() {
         let env = reference.facts.get("env").map_or(name.as_str(), |env| env.as_str().expect("a name"));
         let registry = builtin();
         let env = registry.find(env).expect("the environment of a reference");
-        let spec = env.spec();
-        reference.check_facts(&spec);
         let env = env.with_options(&reference.options()).expect("known options");
+        reference.check_facts(&env.spec());
         let steps = reference.check_cases(&*env) + reference.check_episodes(&*env);
         println!("{name}: {steps} steps agree with {}", reference.facts["package"]);
         assert!(steps > 300, "{name}: only {steps} steps compared");

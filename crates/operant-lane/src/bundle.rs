@@ -110,8 +110,12 @@ pub(crate) use leaf_bundle;
 
 impl<M: Copy, T: Select<M>, const N: usize> Select<M> for [T; N] {
     #[inline(always)]
-    fn select(mask: M, yes: Self, no: Self) -> Self {
-        core::array::from_fn(|i| T::select(mask, yes[i], no[i]))
+    fn select(mask: M, mut yes: Self, no: Self) -> Self {
+        // A loop is inlined where a closure of `from_fn` would be a call.
+        for i in 0..N {
+            yes[i] = T::select(mask, yes[i], no[i]);
+        }
+        yes
     }
 }
 
@@ -222,5 +226,6 @@ macro_rules! bundle {
     (@ty $l:ident Int) => { <$l as $crate::Lane>::Int };
     (@ty $l:ident Mask) => { <$l as $crate::Lane>::Mask };
     (@ty $l:ident (Memory $n:expr)) => { <$l as $crate::Lane>::Memory<{ $n }> };
+    (@ty $l:ident (Of $of:ident<$n:literal>)) => { $of<$l, $n> };
     (@ty $l:ident [$of:tt; $n:expr]) => { [$crate::bundle!(@ty $l $of); $n] };
 }

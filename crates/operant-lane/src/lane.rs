@@ -27,6 +27,8 @@ pub trait Lane: Copy {
     type Int: Int<Mask = Self::Mask, Uint = Self::Uint> + Bundle<Self>;
     /// Truth values.
     type Mask: Mask + Bundle<Self>;
+    /// Whether loops that the compiler does not unroll by itself are worth a copy of their body for each turn.
+    const UNROLLS: bool = false;
     /// An array of N unsigned integers in memory.
     type Memory<const N: usize>: Memory<Self, N> + Debug;
 

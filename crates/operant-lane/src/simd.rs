@@ -236,6 +236,7 @@ macro_rules! simd_lane {
             type Int = $int;
             type Mask = $mask;
             type Memory<const N: usize> = Words<$uint, N>;
+            const UNROLLS: bool = true;
 
             #[inline(always)]
             fn when<B: Bundle<Self>>(mask: $mask, value: B, rule: impl FnOnce(B) -> B) -> B {

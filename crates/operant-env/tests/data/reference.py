@@ -75,7 +75,7 @@ class Gym:
 
     def reset_state(self, seed):
         self.env.reset(seed=seed)
-        return [float(x) for x in self.inner.state]
+        return self.state()
 
 
 class Recorder:
@@ -176,10 +176,10 @@ def dump(value):
     return json.dumps(value)
 
 
-def write(name, rows):
+def write(name, rows, directory=HERE):
     """Writes NAME.jsonl.gz, whose bytes depend on the rows alone."""
     text = "".join(dump(row) + "\n" for row in rows)
-    (HERE / f"{name}.jsonl.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    (directory / f"{name}.jsonl.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
 
 
 def replay(env, state, actions, noise=0.0, rng=None):
@@ -273,11 +273,11 @@ class Collection:
         })
         return True
 
-    def write(self):
+    def write(self, directory=HERE):
         reference = {"package": self.env.package, **self.env.facts(), **self.recipe.REFERENCE}
-        (HERE / f"{self.name}.reference.json").write_text(dump(reference) + "\n")
+        (directory / f"{self.name}.reference.json").write_text(dump(reference) + "\n")
         for kind, rows in (("cases", self.cases), ("expected", self.expected), ("long", self.long)):
-            write(f"{self.name}.{kind}", rows)
+            write(f"{self.name}.{kind}", rows, directory)
         flags = [(e["terminated"][-1], e["truncated"][-1]) for e in self.expected]
         print(f"{self.name}: {len(self.cases)} cases, {sum(len(e['reward']) for e in self.expected)} steps, "
               f"{len(self.long)} long; terminated {sum(t for t, _ in flags)}, truncated {sum(t for _, t in flags)}, "

@@ -67,6 +67,13 @@ macro_rules! each_world {
             blackjack
             quadrotor_hover
             quadrotor_lemniscate
+            half_cheetah
+            hopper
+            walker2d
+            swimmer
+            reacher
+            inverted_pendulum
+            inverted_double_pendulum
         }
     };
 }

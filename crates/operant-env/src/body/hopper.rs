@@ -1,0 +1,165 @@
+//! Hopper: a one-legged body hops ahead.
+
+use core::f64::consts::PI;
+use std::sync::Arc;
+
+use operant_lane::{Draws, Float, Lane, Mask};
+
+use super::model::{Dof, Impedance, Link, Model, Pair, Point, above};
+use super::{
+    State, between, clipped, integrated, metrics, motion_names, options, shared, speed, squares, uniform,
+    x_position,
+};
+use crate::any::AnyEnv;
+use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
+
+const LINKS: [Link; 4] = [
+    Link::hinged(None, 2, 1.0, [0.0, 0.0], [3.6651914291880923, 0.069245938072875], [0.0, 0.0]),
+    Link::hinged(Some(0), 3, -1.0, [0.0, -0.2], [4.057890510886818, 0.09329875682692194], [0.0, -0.225]),
+    Link::hinged(Some(1), 4, -1.0, [0.0, -0.45], [2.7813566959781637, 0.07230254017320971], [0.0, -0.25]),
+    Link::hinged(Some(2), 5, -1.0, [0.0, -0.5], [5.315574769873931, 0.1035230805900054], [0.065, 0.0]),
+];
+
+const fn end(link: usize, at: [f64; 2], radius: f64, friction: f64, weight: f64) -> Point {
+    Point { link, at, radius, friction, weight }
+}
+
+const POINTS: [Point; 8] = [
+    end(0, [0.0, 0.2], 0.05, 1.0, 0.08492239638897524),
+    end(0, [0.0, -0.2], 0.05, 1.0, 0.08492239638897524),
+    end(1, [0.0, 0.0], 0.05, 1.0, 0.051923310146107036),
+    end(1, [0.0, -0.45], 0.05, 1.0, 0.051923310146107036),
+    end(2, [0.0, 0.0], 0.04, 1.0, 0.04959511864425975),
+    end(2, [0.0, -0.5], 0.04, 1.0, 0.04959511864425975),
+    end(3, [-0.13, 0.0], 0.06, 2.0, 0.06690271076821869),
+    end(3, [0.26, 0.0], 0.06, 2.0, 0.06690271076821869),
+];
+
+const ABOVE: ([u32; 4], [u32; 6]) = above(&LINKS, 2);
+
+/// The model.
+const MODEL: Model<4, 6, 8, 3, 3> = Model {
+    links: LINKS,
+    dofs: [
+        Dof::FREE,
+        Dof::FREE,
+        Dof::FREE,
+        Dof::limited([-150.0 * PI / 180.0, 0.0], 1.0, 1.0, 0.9173573040079763),
+        Dof::limited([-150.0 * PI / 180.0, 0.0], 1.0, 1.0, 0.8423092317158408),
+        Dof::limited([-45.0 * PI / 180.0, 45.0 * PI / 180.0], 1.0, 1.0, 0.9000381439194955),
+    ],
+    slides: 2,
+    height: 0.0,
+    points: POINTS,
+    pairs: [Pair::of(&POINTS, 0, 4), Pair::of(&POINTS, 0, 6), Pair::of(&POINTS, 2, 6)],
+    margin: 0.002,
+    contacts: Impedance { range: [0.8, 0.8], width: 0.01, time: 0.02 },
+    limits: Impedance { range: [0.9, 0.95], width: 0.001, time: 0.02 },
+    gravity: [0.0, -9.81],
+    fluid: None,
+    driven: 3,
+    gears: [200.0; 3],
+    control: 1.0,
+    timestep: 0.002,
+    links_above: ABOVE.0,
+    above: ABOVE.1,
+};
+
+integrated!(MODEL: [4, 6, 8, 3, 3], false);
+
+options! {
+    frame_skip: whole = 4, 1, 100; "time steps of 0.002 s per environment step"
+    forward_reward_weight: number = 1.0, 0.0, 1e6; "factor of the speed ahead in the reward"
+    ctrl_cost_weight: number = 1e-3, 0.0, 1e6; "factor of the squared action in the cost"
+    healthy_reward: number = 1.0, -1e6, 1e6; "reward of a step after which the body stands"
+    terminate_when_unhealthy: flag = true; "end the episode when the body no longer stands"
+    healthy_state_min: number = -100.0, -1e9, 1e9; "what every number of the state but the position exceeds while it stands"
+    healthy_state_max: number = 100.0, -1e9, 1e9; "what no such number reaches while it stands"
+    healthy_z_min: number = 0.7, -1e9, 1e9; "height of the torso that it exceeds while it stands, m"
+    healthy_z_max: number = 1e9, -1e9, 1e9; "height that it does not reach while it stands, m"
+    healthy_angle_min: number = -0.2, -1e9, 1e9; "angle of the torso that it exceeds while it stands, rad"
+    healthy_angle_max: number = 0.2, -1e9, 1e9; "angle that it does not reach while it stands, rad"
+    reset_noise_scale: number = 5e-3, 0.0, 10.0; "bound of the uniform noise on first positions and velocities"
+    exclude_current_positions_from_observation: flag = true; "leave the position along x out of observations"
+}
+
+/// The environment; O is 11, or 12 with the position along x.
+#[derive(Debug, Clone, Default)]
+pub struct Hopper<const O: usize> {
+    options: Options,
+}
+
+impl<const O: usize> Env for Hopper<O> {
+    type State<L: Lane> = State<L, 6>;
+    type Obs<L: Lane> = [L::Float; O];
+    type Action<L: Lane> = [L::Float; 3];
+
+    fn spec(&self) -> EnvSpec {
+        EnvSpec {
+            name: "hopper".into(),
+            aliases: vec!["Hopper-v5".into(), "Hopper".into()],
+            family: "bodies".into(),
+            summary: "hop ahead on one leg; about 0 to 4,000 per episode".into(),
+            rules: "A torso on one leg hops ahead in a plane with three motors. The reward is its speed, plus 1 while it stands, minus a \
+                    cost of the action. The episode ends when it no longer stands: below 0.7 m, or tilted by more than 0.2 rad."
+                .into(),
+            reference: "Identical to Gymnasium 1.4.0's Hopper-v5 on MuJoCo 4.0.0 with its solver run to the end, up to float rounding.".into(),
+            obs: ObsSpace::symmetric(&[f64::INFINITY; O]),
+            obs_names: motion_names(&["the torso along x", "the torso along z", "the torso", "the thigh", "the leg", "the foot"], 12 - O),
+            actions: ActionSpace::Box { low: vec![-1.0; 3], high: vec![1.0; 3] },
+            metrics: metrics(x_position()),
+            time_limit: 1000,
+            fps: 125.0,
+            options: Options::list(),
+            preset: Some(include_str!("../../presets/hopper.toml").into()),
+            ..EnvSpec::default()
+        }
+    }
+
+    shared!(6, &[], 1.5);
+
+    fn resolve(self) -> Arc<dyn AnyEnv> {
+        match self.options.exclude_current_positions_from_observation {
+            true => Arc::new(Hopper::<11> { options: self.options }),
+            false => Arc::new(Hopper::<12> { options: self.options }),
+        }
+    }
+
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L, 6> {
+        let scale = self.options.reset_noise_scale;
+        let mut q: [L::Float; 6] = uniform(draws, scale);
+        q[1] = q[1] + L::Float::splat(1.25);
+        State::at_rest(q, uniform(draws, scale))
+    }
+
+    fn step<L: Lane>(
+        &self,
+        s: &State<L, 6>,
+        action: &[L::Float; 3],
+        _: &mut Draws<L>,
+    ) -> Step<L, State<L, 6>> {
+        let f = L::Float::splat;
+        let o = &self.options;
+        let (state, moved, diverged) = moved::<L>(s, action, o.frame_skip);
+        let ahead = speed::<L>(moved.forward, f64::from(o.frame_skip) * MODEL.timestep);
+        let small = state.q[2..].iter().chain(&state.v).fold(L::Mask::splat(true), |all, number| {
+            all & between(o.healthy_state_min, *number, o.healthy_state_max)
+        });
+        let healthy = small
+            & between(o.healthy_z_min, state.q[1], o.healthy_z_max)
+            & between(o.healthy_angle_min, state.q[2], o.healthy_angle_max);
+        let stands = healthy.select(f(o.healthy_reward), f(0.0));
+        let gain = ahead.mul_add(f(o.forward_reward_weight), stands);
+        let reward = squares(action).mul_add(f(-o.ctrl_cost_weight), gain);
+        let terminated = if o.terminate_when_unhealthy { diverged | !healthy } else { diverged };
+        Step { state, reward: diverged.select(f(0.0), reward), terminated }
+    }
+
+    fn observe<L: Lane>(&self, s: &State<L, 6>) -> [L::Float; O] {
+        let skipped = 12 - O;
+        core::array::from_fn(|k| match k + skipped {
+            k if k < 6 => s.q[k],
+            k => clipped(s.v[k - 6]),
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! InvertedDoublePendulum: a cart holds two poles upright, one on the other.
+
+use operant_lane::{Draws, Float, Lane, Mask, bundle};
+
+use super::model::{Capsule, Dof, Impedance, Link, Model, above};
+use super::planar::{Motion, Planar};
+use super::{State, clipped, integrated, metrics, normal, options, shared, uniform, x_position};
+use crate::spec::names;
+use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
+
+const LINKS: [Link; 3] = [
+    Link::cart(10.47197551196598),
+    Link::hinged(Some(0), 1, 1.0, [0.0, 0.0], [4.1987385815227585, 0.15497066975016235], [0.0, 0.3]),
+    Link::hinged(Some(1), 2, 1.0, [0.0, 0.6], [4.1987385815227585, 0.15497066975016235], [0.0, 0.3]),
+];
+/// The tip of the second pole.
+const TIP: [f64; 2] = [0.0, 0.6];
+const HINGE: Dof = Dof { damping: 0.05, ..Dof::FREE };
+
+const CAPSULES: [Capsule; 3] = [
+    Capsule { link: 0, ends: [[-0.1, 0.0], [0.1, 0.0]], radius: 0.1 },
+    Capsule { link: 1, ends: [[0.0, 0.0], [0.0, 0.6]], radius: 0.045 },
+    Capsule { link: 2, ends: [[0.0, 0.0], [0.0, 0.6]], radius: 0.045 },
+];
+
+const ABOVE: ([u32; 3], [u32; 3]) = above(&LINKS, 1);
+
+/// The model.
+const MODEL: Model<3, 3, 0, 0, 1> = Model {
+    links: LINKS,
+    dofs: [Dof { margin: 0.01, ..Dof::limited([-1.0, 1.0], 0.05, 0.0, 0.08467261918769675) }, HINGE, HINGE],
+    slides: 1,
+    height: 0.0,
+    points: [],
+    pairs: [],
+    margin: 0.0,
+    contacts: Impedance { range: [0.9, 0.95], width: 0.001, time: 0.02 },
+    limits: Impedance { range: [0.9, 0.95], width: 0.001, time: 0.02 },
+    gravity: [1e-5, -9.81],
+    fluid: None,
+    driven: 0,
+    gears: [500.0],
+    control: 1.0,
+    timestep: 0.01,
+    links_above: ABOVE.0,
+    above: ABOVE.1,
+};
+
+integrated!(MODEL: [3, 3, 0, 0, 1], false);
+
+options! {
+    frame_skip: whole = 5, 1, 100; "time steps of 0.01 s per environment step"
+    healthy_reward: number = 10.0, -1e6, 1e6; "reward of a step after which the poles stand"
+    reset_noise_scale: number = 0.1, 0.0, 10.0; "bound of the uniform noise on first positions, and deviation of the normal noise on velocities"
+}
+
+bundle! {
+    /// The body, and the force of the slide's limits on the cart at the last evaluation.
+    pub struct Poles {
+        /// The body.
+        body: (Of State<3>),
+        /// The force, N.
+        push: Float,
+    }
+}
+
+/// The environment.
+#[derive(Debug, Clone, Default)]
+pub struct InvertedDoublePendulum {
+    options: Options,
+}
+
+impl Env for InvertedDoublePendulum {
+    type State<L: Lane> = Poles<L>;
+    type Obs<L: Lane> = [L::Float; 9];
+    type Action<L: Lane> = [L::Float; 1];
+
+    fn spec(&self) -> EnvSpec {
+        EnvSpec {
+            name: "inverted_double_pendulum".into(),
+            aliases: vec!["InvertedDoublePendulum-v5".into(), "InvertedDoublePendulum".into()],
+            family: "bodies".into(),
+            summary: "hold two poles upright on a cart; at most 10,000 per episode".into(),
+            rules: "A cart with one motor holds two poles upright, one on the other. The reward is 10 for every step, less what the tip \
+                    and the speeds are off. The episode ends when the tip falls to 1 m."
+                .into(),
+            reference: "Identical to Gymnasium 1.4.0's InvertedDoublePendulum-v5 on MuJoCo 4.0.0 with its solver run to the end, up to float rounding.".into(),
+            obs: ObsSpace::symmetric(&[f64::INFINITY; 9]),
+            obs_names: names(["position of the cart", "sine of the first pole's angle", "sine of the second hinge's angle", "cosine of the first pole's angle", "cosine of the second hinge's angle", "velocity of the cart", "velocity of the first pole", "velocity of the second hinge", "force of the rail's ends"]),
+            actions: ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
+            metrics: metrics(x_position()),
+            time_limit: 1000,
+            fps: 20.0,
+            options: Options::list(),
+            preset: Some(include_str!("../../presets/inverted_double_pendulum.toml").into()),
+            ..EnvSpec::default()
+        }
+    }
+
+    shared!(3, &CAPSULES, 1.5, body);
+
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> Poles<L> {
+        let scale = self.options.reset_noise_scale;
+        let still = [L::Float::splat(0.0); 1];
+        let body = State::at_rest(uniform(draws, scale), normal(draws, scale));
+        let motion = Body::at_once::<L>(Motion { q: body.q, v: body.v, a: body.a }, &still);
+        Poles { body, push: Body::constraint::<L>(&motion, &still)[0] }
+    }
+
+    fn step<L: Lane>(&self, s: &Poles<L>, action: &[L::Float; 1], _: &mut Draws<L>) -> Step<L, Poles<L>> {
+        let f = L::Float::splat;
+        let (body, moved, diverged) = moved::<L>(&s.body, action, self.options.frame_skip);
+        let push = Body::constraint::<L>(&moved.last, &[action[0].clamp(f(-1.0), f(1.0))])[0];
+        let [x, z] = Body::point::<L>(&moved.last.q, 2, TIP);
+        let x = x + moved.last.q[0];
+        let fallen = z.le(f(1.0));
+        let terminated = diverged | fallen;
+        let short = z - f(2.0);
+        let [_, first, second] = body.v;
+        let costs = [(x * x, 0.01), (short * short, 1.0), (first * first, 1e-3), (second * second, 5e-3)];
+        let stands = fallen.select(f(0.0), f(self.options.healthy_reward));
+        let reward = costs.into_iter().fold(stands, |sum, (cost, weight)| cost.mul_add(f(-weight), sum));
+        let push = diverged.select(s.push, push);
+        Step { state: Poles { body, push }, reward: diverged.select(f(0.0), reward), terminated }
+    }
+
+    fn observe<L: Lane>(&self, s: &Poles<L>) -> [L::Float; 9] {
+        let [x, first, second] = s.body.q;
+        let ((sin1, cos1), (sin2, cos2)) = (first.sin_cos(), second.sin_cos());
+        let [a, b, c] = s.body.v.map(clipped);
+        [x, sin1, sin2, cos1, cos2, a, b, c, clipped(s.push)]
+    }
+}

@@ -1,0 +1,282 @@
+//! Bodies: MuJoCo's tasks of Gymnasium. A task is a [`model`] and a file with its rules; [`planar`] computes how bodies move in a plane.
+//! docs/bodies.md is about all of them.
+
+mod half_cheetah;
+mod hopper;
+mod inverted_double_pendulum;
+mod inverted_pendulum;
+mod model;
+mod planar;
+mod reacher;
+mod rows;
+mod swimmer;
+mod walker2d;
+
+use operant_lane::{Draws, Float, Lane, Mask, bundle};
+
+use crate::Registry;
+use crate::scene::{GREY, Point, RED, Scene, Shape};
+use crate::spec::EnvMetric;
+
+use model::Capsule;
+use planar::{Motion, Moved, Planar};
+
+/// Registers all bodies.
+pub fn family(registry: Registry) -> Registry {
+    registry
+        .with(half_cheetah::HalfCheetah::<17>::default())
+        .with(hopper::Hopper::<11>::default())
+        .with(walker2d::Walker2d::<17>::default())
+        .with(swimmer::Swimmer::<8>::default())
+        .with(reacher::Reacher::default())
+        .with(inverted_pendulum::InvertedPendulum::default())
+        .with(inverted_double_pendulum::InvertedDoublePendulum::default())
+}
+
+/// Positions, velocities and accelerations beyond which an episode ends, as MuJoCo resets its simulation.
+const MOST: f64 = 1e10;
+
+bundle! {
+    /// A body and what happened to it in this episode.
+    pub struct State<const D: usize> {
+        /// Positions of the joints.
+        q: [Float; D],
+        /// Velocities.
+        v: [Float; D],
+        /// Accelerations of the last evaluation, from which the solver of the constraint forces begins.
+        a: [Float; D],
+        /// Evaluations in which the solver reached its bound.
+        unsolved: Float,
+        /// 1 when a number became too large.
+        diverged: Float,
+    }
+}
+
+impl<L: Lane, const D: usize> State<L, D> {
+    fn at_rest(q: [L::Float; D], v: [L::Float; D]) -> Self {
+        let zero = L::Float::splat(0.0);
+        State { q, v, a: [zero; D], unsolved: zero, diverged: zero }
+    }
+
+    /// The state after a motion, and where it is too fast to go on. There the body stays where it was.
+    #[inline(always)]
+    fn after(&self, moved: &Moved<L, D>) -> (Self, L::Mask) {
+        let Motion { q, v, a } = moved.motion;
+        let mut fine = L::Mask::splat(true);
+        for number in [q, v, a].as_flattened() {
+            fine = fine & number.abs().le(L::Float::splat(MOST));
+        }
+        let one = L::Float::splat(1.0);
+        let next = State { q, v, a, unsolved: self.unsolved + moved.unsolved, diverged: self.diverged };
+        let stuck = State { diverged: one, ..*self };
+        (<Self as operant_lane::Select<L::Mask>>::select(fine, next, stuck), !fine)
+    }
+
+    /// The metrics of [`metrics`].
+    fn metric(&self, index: usize) -> L::Float {
+        [self.q[0], self.unsolved, self.diverged][index]
+    }
+}
+
+/// The position along x as a metric.
+fn x_position() -> EnvMetric {
+    EnvMetric::new("x_position", "position along x, m")
+}
+
+/// What every body measures where an episode ends, after a metric of the task's own.
+fn metrics(first: EnvMetric) -> Vec<EnvMetric> {
+    vec![
+        first,
+        EnvMetric::new("unsolved", "evaluations of an episode whose constraint forces are not exact"),
+        EnvMetric::new("diverged", "1 when a number became too large for the simulation"),
+    ]
+}
+
+/// What observations mean that are positions and velocities of these joints, without the first ones.
+fn motion_names(joints: &[&str], skipped: usize) -> Vec<String> {
+    let of = |what: &'static str| joints.iter().map(move |joint| format!("{what} of {joint}"));
+    of("position").chain(of("velocity")).skip(skipped).collect()
+}
+
+/// The sum of squares.
+fn squares<F: Float, const N: usize>(numbers: &[F; N]) -> F {
+    numbers.iter().fold(F::splat(0.0), |sum, number| number.mul_add(*number, sum))
+}
+
+/// Uniform noise of up to `scale` on every number.
+fn uniform<L: Lane, const N: usize>(draws: &mut Draws<'_, L>, scale: f64) -> [L::Float; N] {
+    core::array::from_fn(|_| draws.between(-scale, scale))
+}
+
+/// Normal noise on every number.
+fn normal<L: Lane, const N: usize>(draws: &mut Draws<'_, L>, scale: f64) -> [L::Float; N] {
+    core::array::from_fn(|_| draws.normal() * L::Float::splat(scale))
+}
+
+/// The motion of a model with D joints and A motors over `count` time steps, compiled once for each lane: by the Euler method with implicit
+/// damping, or by that of Runge and Kutta.
+macro_rules! integrated {
+    ($model:ident: [$n:literal, $d:literal, $p:literal, $s:literal, $a:literal], $euler:literal) => {
+        /// The body.
+        struct Body;
+
+        impl crate::body::planar::Planar<$n, $d, $p, $s, $a> for Body {
+            const MODEL: &'static Model<$n, $d, $p, $s, $a> = &$model;
+        }
+
+        /// The state after `count` time steps, the motion's other results, and where it is too fast to go on.
+        #[inline(never)]
+        fn moved<L: Lane>(
+            state: &State<L, $d>,
+            action: &[L::Float; $a],
+            count: u32,
+        ) -> (State<L, $d>, crate::body::planar::Moved<L, $d>, L::Mask) {
+            let motion = crate::body::planar::Motion { q: state.q, v: state.v, a: state.a };
+            let moved = <Body as crate::body::planar::Planar<_, _, _, _, _>>::advance::<L, $euler>(
+                motion, action, count,
+            );
+            let (next, diverged) = state.after(&moved);
+            (next, moved, diverged)
+        }
+    };
+}
+use integrated;
+
+/// What the environments of all tasks have in common; D joints.
+macro_rules! shared {
+    ($d:literal, $capsules:expr, $span:literal $(, $body:ident)?) => {
+        fn set_option(&mut self, name: &str, value: &crate::OptionValue) -> Result<(), crate::OptionError> {
+            Env::spec(self).check_option(name, value)?;
+            self.options.set(name, value);
+            Ok(())
+        }
+
+        fn metric<L: Lane>(&self, last: &Step<L, Self::State<L>>, index: usize) -> L::Float {
+            last.state$(.$body)?.metric(index)
+        }
+
+        fn draw(&self, s: &Self::State<f32>) -> crate::Scene {
+            crate::body::scene(Body, $capsules, $span, &s$(.$body)?.q)
+        }
+
+        fn unpack(&self, public: &[f64]) -> Vec<f64> {
+            let mut leaves = public.to_vec();
+            leaves.resize(operant_lane::bundle::leaves_of::<f64, Self::State<f64>>().len(), 0.0);
+            leaves
+        }
+
+        fn pack(&self, leaves: &[f64]) -> Vec<f64> {
+            leaves[..2 * $d].to_vec()
+        }
+    };
+}
+use shared;
+
+/// A body from the side, in the middle of a view of `span` m to the left and right, with a floor that moves by, if there is one.
+fn scene<
+    B: Planar<N, D, P, S, A>,
+    const N: usize,
+    const D: usize,
+    const P: usize,
+    const S: usize,
+    const A: usize,
+>(
+    _: B,
+    capsules: &[Capsule],
+    span: f32,
+    q: &[f32; D],
+) -> Scene {
+    let model = B::MODEL;
+    let of_points = model.points.chunks_exact(2).map(|ends| Capsule {
+        link: ends[0].link,
+        ends: [ends[0].at, ends[1].at],
+        radius: ends[0].radius,
+    });
+    let mut shapes = Vec::new();
+    let has_floor = P > 0;
+    let has_rail = B::MODEL.slides == 1;
+    // Room below for a floor, or for a cart; the others are seen from above.
+    let low = if has_floor || has_rail { -0.25 * span } else { -0.75 * span };
+    // A cart stays on its rail, in view.
+    let shift = if has_rail { q[0] } else { 0.0 };
+    if has_rail {
+        shapes.push(Shape::line([[-1.0, 0.0], [1.0, 0.0]], GREY));
+    }
+    if has_floor {
+        shapes.push(Shape::line([[-span, 0.0], [span, 0.0]], GREY));
+        // A mark every half metre shows how the floor moves by.
+        let first = ((q[0] - span) * 2.0).ceil();
+        let marks = (0..(4.0 * span) as u32 + 1).map(|k| (first + k as f32) * 0.5 - q[0]);
+        shapes.extend(marks.map(|x| Shape::line([[x, 0.0], [x - 0.06, -0.1]], GREY)));
+    }
+    for (k, capsule) in of_points.chain(capsules.iter().copied()).enumerate() {
+        let ends = capsule.ends.map(|at| B::point::<f32>(q, capsule.link, at)).map(|[x, z]| [x + shift, z]);
+        let radius = capsule.radius as f32;
+        let along = [ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]];
+        let angle = along[1].atan2(along[0]);
+        let outline = (0..16).map(|k| {
+            let end = ends[usize::from(k < 8)];
+            let turn =
+                angle + core::f32::consts::PI * ((k % 8) as f32 / 7.0 - 0.5 + f32::from(u8::from(k >= 8)));
+            [end[0] + radius * turn.cos(), end[1] + radius * turn.sin()]
+        });
+        shapes.push(Shape::polygon(outline.collect::<Vec<Point>>(), [1, 2, 3][k % 3]));
+        if has_floor {
+            let touching = ends.into_iter().filter(|end| end[1] - radius < model.margin as f32);
+            shapes.extend(touching.map(|end| Shape::circle([end[0], end[1] - radius], 0.04, RED)));
+        }
+    }
+    Scene { low: [-span, low], high: [span, low + 1.5 * span], shapes }
+}
+
+/// The speed ahead, m/s.
+fn speed<L: Lane>(forward: L::Float, seconds: f64) -> L::Float {
+    forward * L::Float::splat(1.0 / seconds)
+}
+
+/// Whether a number is between two others.
+fn between<F: Float>(low: f64, number: F, high: f64) -> F::Mask {
+    F::splat(low).lt(number) & number.lt(F::splat(high))
+}
+
+/// Within -10 and 10, as observations of some tasks have velocities.
+fn clipped<F: Float>(number: F) -> F {
+    number.clamp(F::splat(-10.0), F::splat(10.0))
+}
+
+/// Declares the options of a task: fields, defaults, ranges and help, once for the structure, `operant envs` and `--set env.NAME`.
+macro_rules! options {
+    ($($field:ident: $kind:ident = $default:expr $(, $low:expr, $high:expr)?; $help:literal)*) => {
+        /// The options of the task.
+        #[derive(Debug, Clone)]
+        struct Options {
+            $($field: crate::body::options!(@type $kind),)*
+        }
+
+        impl Default for Options {
+            fn default() -> Self {
+                Options { $($field: $default),* }
+            }
+        }
+
+        impl Options {
+            fn list() -> Vec<crate::EnvOption> {
+                vec![$(crate::EnvOption::$kind(stringify!($field), $default, $($low, $high,)? $help)),*]
+            }
+
+            fn set(&mut self, name: &str, value: &crate::OptionValue) {
+                match name {
+                    $(stringify!($field) => self.$field = crate::body::options!(@value $kind value),)*
+                    _ => unreachable!("the specification has been asked"),
+                }
+            }
+        }
+    };
+    (@type number) => { f64 };
+    (@type whole) => { u32 };
+    (@type flag) => { bool };
+    (@value number $value:ident) => { $value.number() };
+    (@value whole $value:ident) => { $value.whole() };
+    (@value flag $value:ident) => { $value.is_on() };
+}
+use options;

@@ -1,0 +1,188 @@
+//! Walker2d: a two-legged body walks ahead.
+
+use core::f64::consts::PI;
+use std::sync::Arc;
+
+use operant_lane::{Draws, Float, Lane, Mask};
+
+use super::model::{Dof, Impedance, Link, Model, Point, above};
+use super::{
+    State, between, clipped, integrated, metrics, motion_names, options, shared, speed, squares, uniform,
+    x_position,
+};
+use crate::any::AnyEnv;
+use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
+
+const LINKS: [Link; 7] = [
+    Link::hinged(None, 2, 1.0, [0.0, 0.0], [3.6651914291880923, 0.069245938072875], [0.0, 0.0]),
+    thigh(3),
+    leg(1, 4),
+    foot(2, 5),
+    thigh(6),
+    leg(4, 7),
+    foot(5, 8),
+];
+
+const fn thigh(dof: usize) -> Link {
+    Link::hinged(Some(0), dof, -1.0, [0.0, -0.2], [4.057890510886818, 0.09329875682692194], [0.0, -0.225])
+}
+
+const fn leg(parent: usize, dof: usize) -> Link {
+    Link::hinged(
+        Some(parent),
+        dof,
+        -1.0,
+        [0.0, -0.45],
+        [2.7813566959781637, 0.07230254017320971],
+        [0.0, -0.25],
+    )
+}
+
+const fn foot(parent: usize, dof: usize) -> Link {
+    Link::hinged(Some(parent), dof, -1.0, [0.0, -0.5], [3.1667253948185117, 0.02399774663482943], [0.1, 0.0])
+}
+
+const fn end(link: usize, at: [f64; 2]) -> Point {
+    let (radius, friction, weight) = match link {
+        0 => (0.05, 0.9, 0.0853164980232042),
+        1 | 4 => (0.05, 0.9, 0.06051637875212593),
+        2 | 5 => (0.04, 0.9, 0.06299719488697496),
+        _ => (0.06, 1.9, 0.13474576502547686),
+    };
+    Point { link, at, radius, friction, weight }
+}
+
+const THIGH: Dof = Dof::limited([-150.0 * PI / 180.0, 0.0], 0.1, 0.01, 12.106152843486317);
+const LEG: Dof = Dof::limited([-150.0 * PI / 180.0, 0.0], 0.1, 0.01, 9.595294937183608);
+const FOOT: Dof = Dof::limited([-45.0 * PI / 180.0, 45.0 * PI / 180.0], 0.1, 0.01, 18.21142212360485);
+
+const ABOVE: ([u32; 7], [u32; 9]) = above(&LINKS, 2);
+
+/// The model.
+const MODEL: Model<7, 9, 14, 0, 6> = Model {
+    links: LINKS,
+    dofs: [Dof::FREE, Dof::FREE, Dof::FREE, THIGH, LEG, FOOT, THIGH, LEG, FOOT],
+    slides: 2,
+    height: 0.0,
+    points: [
+        end(0, [0.0, 0.2]),
+        end(0, [0.0, -0.2]),
+        end(1, [0.0, 0.0]),
+        end(1, [0.0, -0.45]),
+        end(2, [0.0, 0.0]),
+        end(2, [0.0, -0.5]),
+        end(3, [0.0, 0.0]),
+        end(3, [0.2, 0.0]),
+        end(4, [0.0, 0.0]),
+        end(4, [0.0, -0.45]),
+        end(5, [0.0, 0.0]),
+        end(5, [0.0, -0.5]),
+        end(6, [0.0, 0.0]),
+        end(6, [0.2, 0.0]),
+    ],
+    pairs: [],
+    margin: 0.0,
+    contacts: Impedance { range: [0.9, 0.95], width: 0.001, time: 0.02 },
+    limits: Impedance { range: [0.9, 0.95], width: 0.001, time: 0.02 },
+    gravity: [0.0, -9.81],
+    fluid: None,
+    driven: 3,
+    gears: [100.0; 6],
+    control: 1.0,
+    timestep: 0.002,
+    links_above: ABOVE.0,
+    above: ABOVE.1,
+};
+
+integrated!(MODEL: [7, 9, 14, 0, 6], false);
+
+options! {
+    frame_skip: whole = 4, 1, 100; "time steps of 0.002 s per environment step"
+    forward_reward_weight: number = 1.0, 0.0, 1e6; "factor of the speed ahead in the reward"
+    ctrl_cost_weight: number = 1e-3, 0.0, 1e6; "factor of the squared action in the cost"
+    healthy_reward: number = 1.0, -1e6, 1e6; "reward of a step after which the body stands"
+    terminate_when_unhealthy: flag = true; "end the episode when the body no longer stands"
+    healthy_z_min: number = 0.8, -1e9, 1e9; "height of the torso that it exceeds while it stands, m"
+    healthy_z_max: number = 2.0, -1e9, 1e9; "height that it does not reach while it stands, m"
+    healthy_angle_min: number = -1.0, -1e9, 1e9; "angle of the torso that it exceeds while it stands, rad"
+    healthy_angle_max: number = 1.0, -1e9, 1e9; "angle that it does not reach while it stands, rad"
+    reset_noise_scale: number = 5e-3, 0.0, 10.0; "bound of the uniform noise on first positions and velocities"
+    exclude_current_positions_from_observation: flag = true; "leave the position along x out of observations"
+}
+
+/// The environment; O is 17, or 18 with the position along x.
+#[derive(Debug, Clone, Default)]
+pub struct Walker2d<const O: usize> {
+    options: Options,
+}
+
+impl<const O: usize> Env for Walker2d<O> {
+    type State<L: Lane> = State<L, 9>;
+    type Obs<L: Lane> = [L::Float; O];
+    type Action<L: Lane> = [L::Float; 6];
+
+    fn spec(&self) -> EnvSpec {
+        EnvSpec {
+            name: "walker2d".into(),
+            aliases: vec!["Walker2d-v5".into(), "Walker2d".into()],
+            family: "bodies".into(),
+            summary: "walk ahead on two legs; about 0 to 6,000 per episode".into(),
+            rules: "A torso on two legs walks ahead in a plane with six motors. The reward is its speed, plus 1 while it stands, minus a \
+                    cost of the action. The episode ends when it no longer stands: below 0.8 m, above 2 m, or tilted by more than 1 rad."
+                .into(),
+            reference: "Identical to Gymnasium 1.4.0's Walker2d-v5 on MuJoCo 4.0.0 with its solver run to the end, up to float rounding.".into(),
+            obs: ObsSpace::symmetric(&[f64::INFINITY; O]),
+            obs_names: motion_names(&["the torso along x", "the torso along z", "the torso", "the right thigh", "the right leg", "the right foot", "the left thigh", "the left leg", "the left foot"], 18 - O),
+            actions: ActionSpace::Box { low: vec![-1.0; 6], high: vec![1.0; 6] },
+            metrics: metrics(x_position()),
+            time_limit: 1000,
+            fps: 125.0,
+            options: Options::list(),
+            preset: Some(include_str!("../../presets/walker2d.toml").into()),
+            ..EnvSpec::default()
+        }
+    }
+
+    shared!(9, &[], 1.5);
+
+    fn resolve(self) -> Arc<dyn AnyEnv> {
+        match self.options.exclude_current_positions_from_observation {
+            true => Arc::new(Walker2d::<17> { options: self.options }),
+            false => Arc::new(Walker2d::<18> { options: self.options }),
+        }
+    }
+
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L, 9> {
+        let scale = self.options.reset_noise_scale;
+        let mut q: [L::Float; 9] = uniform(draws, scale);
+        q[1] = q[1] + L::Float::splat(1.25);
+        State::at_rest(q, uniform(draws, scale))
+    }
+
+    fn step<L: Lane>(
+        &self,
+        s: &State<L, 9>,
+        action: &[L::Float; 6],
+        _: &mut Draws<L>,
+    ) -> Step<L, State<L, 9>> {
+        let f = L::Float::splat;
+        let o = &self.options;
+        let (state, moved, diverged) = moved::<L>(s, action, o.frame_skip);
+        let ahead = speed::<L>(moved.forward, f64::from(o.frame_skip) * MODEL.timestep);
+        let healthy = between(o.healthy_z_min, state.q[1], o.healthy_z_max)
+            & between(o.healthy_angle_min, state.q[2], o.healthy_angle_max);
+        let stands = healthy.select(f(o.healthy_reward), f(0.0));
+        let gain = ahead.mul_add(f(o.forward_reward_weight), stands);
+        let reward = squares(action).mul_add(f(-o.ctrl_cost_weight), gain);
+        let terminated = if o.terminate_when_unhealthy { diverged | !healthy } else { diverged };
+        Step { state, reward: diverged.select(f(0.0), reward), terminated }
+    }
+
+    fn observe<L: Lane>(&self, s: &State<L, 9>) -> [L::Float; O] {
+        let skipped = 18 - O;
+        core::array::from_fn(|k| match k + skipped {
+            k if k < 9 => s.q[k],
+            k => clipped(s.v[k - 9]),
+        })
+    }
+}
