@@ -306,13 +306,13 @@ impl Env for Snake {
             }
         }
         shapes.push(grid::square(side, s.food_x.0 as f32, s.food_y.0 as f32, RED));
-        // The head is an arrow. After a step into a wall it lies beyond the edge.
+        // The head is an arrow within its square. After a step into a wall it lies beyond the edge.
         let (x, y) = (s.x.0 as i32 as f32 + 0.5, size - 0.5 - s.y.0 as i32 as f32);
         let (ahead, aside) = match s.heading.0 {
-            UP => ([0.0, 0.45], [0.45, 0.0]),
-            RIGHT => ([0.45, 0.0], [0.0, 0.45]),
-            DOWN => ([0.0, -0.45], [0.45, 0.0]),
-            _ => ([-0.45, 0.0], [0.0, 0.45]),
+            UP => ([0.0, 0.4], [0.4, 0.0]),
+            RIGHT => ([0.4, 0.0], [0.0, 0.4]),
+            DOWN => ([0.0, -0.4], [0.4, 0.0]),
+            _ => ([-0.4, 0.0], [0.0, 0.4]),
         };
         let corner = |a: f32, b: f32| [x + a * ahead[0] + b * aside[0], y + a * ahead[1] + b * aside[1]];
         shapes.push(Shape::polygon([corner(1.0, 0.0), corner(-1.0, 1.0), corner(-1.0, -1.0)], 2));

@@ -17,6 +17,8 @@ import operant
 from operant import shapes
 
 #: The line of text above a picture, in pixels.
+# Pixels between the frames of a sheet.
+GUTTER = 4
 HEADER = 28
 
 
@@ -58,10 +60,10 @@ def test_pictures_are_the_frames_of_a_film(tmp_path):
         env.step(0)
         frames.append(picture(env))
     height, width, _ = frames[0].shape
-    assert sheet.shape == (2 * height, 4 * width, 3)
+    assert sheet.shape == (2 * height + GUTTER, 4 * width + 3 * GUTTER, 3)
     for number, frame in enumerate(frames):
         row, column = divmod(number, 4)
-        filmed = sheet[row * height :, column * width :][:height, :width]
+        filmed = sheet[row * (height + GUTTER) :, column * (width + GUTTER) :][:height, :width]
         np.testing.assert_array_equal(frame[HEADER:], filmed[HEADER:])
         if number:
             assert (frame[HEADER:] != frames[number - 1][HEADER:]).any()
