@@ -136,6 +136,8 @@ def _chosen(a: Any, b: Any, compare: Callable[[Any, Any], Any], of: Callable[[in
     a, b = pair(a, b)
     if isinstance(a, Natural) and isinstance(b, Natural):
         return Natural(_chosen(a.unsigned, b.unsigned, compare, of))
+    for value in (a, b):
+        _numbers.refuse_below_zero(value, f"the {of.__name__}imum")
     chosen = select(compare(a, b), a, b)
     chosen.span = (of(a.span[0], b.span[0]), of(a.span[1], b.span[1]))
     return chosen
