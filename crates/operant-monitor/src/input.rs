@@ -40,6 +40,8 @@ pub enum Event {
 pub struct Input {
     period: Duration,
     next_tick: Instant,
+    /// Whether the last event was a tick.
+    ticked: bool,
     signal: Arc<AtomicUsize>,
     suspend: Arc<AtomicBool>,
     continued: Arc<AtomicBool>,
@@ -81,7 +83,7 @@ impl Input {
         let (suspend, continued) = (suspend.1, continued.1);
         let stdin_is_terminal = io::stdin().is_terminal();
         let terminal = if stdin_is_terminal { None } else { File::open("/dev/tty").ok() };
-        Ok(Input { period, next_tick: Instant::now(), signal, suspend, continued, terminal })
+        Ok(Input { period, next_tick: Instant::now(), ticked: false, signal, suspend, continued, terminal })
     }
 
     /// Waits for the next event. Ticks that were missed are omitted.
@@ -99,7 +101,10 @@ impl Input {
                 }
             }
             let now = Instant::now();
-            if now >= self.next_tick {
+            // What waits comes between two ticks, even if a frame takes longer than the period.
+            let is_waiting = std::mem::take(&mut self.ticked) && self.is_pending();
+            if now >= self.next_tick && !is_waiting {
+                self.ticked = true;
                 self.next_tick = (self.next_tick + self.period).max(now);
                 return Ok(Event::Tick);
             }
