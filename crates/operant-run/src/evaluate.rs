@@ -77,7 +77,7 @@ impl EvalSummary {
 
     /// A line for each of [`EvalSummary::named`], as those of a run's summary.
     pub fn lines(named: &BTreeMap<String, f64>) -> impl Iterator<Item = String> {
-        named.iter().map(|(name, mean)| format!("  {name:<12}{mean:.3}"))
+        named.iter().map(|(name, mean)| format!("  {name:<11} {mean:.3}"))
     }
 
     /// Whether this evaluation solves the environment.
