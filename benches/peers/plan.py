@@ -350,7 +350,6 @@ BODIES = {
     "inverted_double_pendulum": "InvertedDoublePendulum-v5",
     "reacher": "Reacher-v5",
     "swimmer": "Swimmer-v5",
-    "ant": "Ant-v5",
 }
 """MuJoCo's tasks, which EnvPool has in the same versions."""
 OF_MUJOCO = {

@@ -19,7 +19,7 @@ fn invalid_requests_are_refused_and_nothing_is_written() {
     place.write("there", "");
     let nowhere = place.path().join("nowhere");
     for (args, what) in [
-        (vec!["new", "there"], "the directory exists"),
+        (vec!["new", "there"], "the directory already exists"),
         (vec!["new", "2d"], "not a valid crate name"),
         (vec!["new", "fn"], "\"fn\" cannot be the name of a crate"),
         (vec!["new", "cartpole"], "cartpole is an environment of operant already"),

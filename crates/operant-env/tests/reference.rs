@@ -115,7 +115,7 @@ impl Reference {
         for (step, (a, b)) in got.obs.iter().zip(obs).enumerate() {
             assert_eq!(a.len(), b.len(), "{name} {what}: the size of obs {step}");
             for (a, b) in a.iter().zip(&b) {
-                // Observations are float32 there and here: a unit in the last place, or what the state may differ.
+                // Observations are float32 here, and there too in most references: a unit in the last place, or what the state may differ.
                 let limit = limits.obs.max(1.2e-7 * b.abs());
                 assert!((a - b).abs() <= limit, "{name} {what}: obs {step} has {a}, not {b}");
             }

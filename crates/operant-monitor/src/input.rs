@@ -40,8 +40,8 @@ pub enum Event {
 pub struct Input {
     period: Duration,
     next_tick: Instant,
-    /// Whether the last event was a tick.
-    ticked: bool,
+    /// Events since the last tick.
+    served: u32,
     signal: Arc<AtomicUsize>,
     suspend: Arc<AtomicBool>,
     continued: Arc<AtomicBool>,
@@ -83,7 +83,7 @@ impl Input {
         let (suspend, continued) = (suspend.1, continued.1);
         let stdin_is_terminal = io::stdin().is_terminal();
         let terminal = if stdin_is_terminal { None } else { File::open("/dev/tty").ok() };
-        Ok(Input { period, next_tick: Instant::now(), ticked: false, signal, suspend, continued, terminal })
+        Ok(Input { period, next_tick: Instant::now(), served: 0, signal, suspend, continued, terminal })
     }
 
     /// Waits for the next event. Ticks that were missed are omitted.
@@ -101,10 +101,9 @@ impl Input {
                 }
             }
             let now = Instant::now();
-            // What waits comes between two ticks, even if a frame takes longer than the period.
-            let is_waiting = std::mem::take(&mut self.ticked) && self.is_pending();
-            if now >= self.next_tick && !is_waiting {
-                self.ticked = true;
+            // Pending input is read between two ticks, even if a frame takes longer than the period.
+            if now >= self.next_tick && (self.served >= BURST || !self.is_pending()) {
+                self.served = 0;
                 self.next_tick = (self.next_tick + self.period).max(now);
                 return Ok(Event::Tick);
             }
@@ -113,6 +112,7 @@ impl Input {
             if self.is_pending()
                 && let Some(event) = of_crossterm(event::read()?)
             {
+                self.served += 1;
                 return Ok(event);
             }
             if let Waited::Quiet = self.wait(patience)? {
@@ -161,6 +161,9 @@ impl Input {
         }
     }
 }
+
+/// Most events between two ticks that are due.
+const BURST: u32 = 100;
 
 /// Timeout for reading an event that is already pending. With a timeout of zero crossterm does not check for events.
 const POLL: Duration = Duration::from_millis(1);

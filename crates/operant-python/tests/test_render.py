@@ -17,9 +17,9 @@ import operant
 from operant import shapes
 
 #: The line of text above a picture, in pixels.
+HEADER = 28
 # Pixels between the frames of a sheet.
 GUTTER = 4
-HEADER = 28
 
 
 @operant.world(observation_space=Box(0, 8, (1,)), action_space=Discrete(2), max_episode_steps=7, view=((0, 0), (8, 2)))

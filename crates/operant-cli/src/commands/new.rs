@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> anyhow::Result<u8> {
     let env = env_name(&name, &args.dir)?;
     let library = library(args.operant.as_deref())?;
     if args.dir.exists() {
-        return Err(Error::usage("the directory exists")
+        return Err(Error::usage("the directory already exists")
             .at(args.dir.display().to_string())
             .remedy("name a directory that does not exist")
             .into());

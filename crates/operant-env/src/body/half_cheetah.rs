@@ -1,4 +1,4 @@
-//! HalfCheetah: a two-legged body runs ahead.
+//! HalfCheetah: a two-legged body runs forward.
 
 use std::sync::Arc;
 
@@ -96,9 +96,9 @@ integrated!(MODEL: [7, 9, 16, 0, 6], true);
 
 options! {
     frame_skip: whole = 5, 1, 100; "time steps of 0.01 s per environment step"
-    forward_reward_weight: number = 1.0, 0.0, 1e6; "factor of the speed ahead in the reward"
+    forward_reward_weight: number = 1.0, 0.0, 1e6; "factor of the forward speed in the reward"
     ctrl_cost_weight: number = 0.1, 0.0, 1e6; "factor of the squared action in the cost"
-    reset_noise_scale: number = 0.1, 0.0, 10.0; "bound of the uniform noise on first positions, and deviation of the normal noise on velocities"
+    reset_noise_scale: number = 0.1, 0.0, 10.0; "bound of the uniform noise on initial positions, and deviation of the normal noise on velocities"
     exclude_current_positions_from_observation: flag = true; "leave the position along x out of observations"
 }
 
@@ -118,8 +118,8 @@ impl<const O: usize> Env for HalfCheetah<O> {
             name: "half_cheetah".into(),
             aliases: vec!["HalfCheetah-v5".into(), "HalfCheetah".into()],
             family: "bodies".into(),
-            summary: "run ahead on two legs; about 0 to 12,000 per episode".into(),
-            rules: "A body of seven links in a plane runs ahead with six motors. The reward is its speed minus a cost of the action. \
+            summary: "run forward on two legs; about 0 to 12,000 per episode".into(),
+            rules: "A body of seven links in a plane runs forward with six motors. The reward is its speed minus a cost of the action. \
                     An episode never ends before its 1,000 steps."
                 .into(),
             reference: "Identical to Gymnasium 1.4.0's HalfCheetah-v5 on MuJoCo 4.0.0 with its solver run to the end, up to float rounding.".into(),

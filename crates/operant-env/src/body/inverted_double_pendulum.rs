@@ -50,8 +50,8 @@ integrated!(MODEL: [3, 3, 0, 0, 1], false);
 
 options! {
     frame_skip: whole = 5, 1, 100; "time steps of 0.01 s per environment step"
-    healthy_reward: number = 10.0, -1e6, 1e6; "reward of a step after which the poles stand"
-    reset_noise_scale: number = 0.1, 0.0, 10.0; "bound of the uniform noise on first positions, and deviation of the normal noise on velocities"
+    healthy_reward: number = 10.0, -1e6, 1e6; "reward of a step that ends in a healthy state"
+    reset_noise_scale: number = 0.1, 0.0, 10.0; "bound of the uniform noise on initial positions, and deviation of the normal noise on velocities"
 }
 
 bundle! {
@@ -81,8 +81,8 @@ impl Env for InvertedDoublePendulum {
             aliases: vec!["InvertedDoublePendulum-v5".into(), "InvertedDoublePendulum".into()],
             family: "bodies".into(),
             summary: "hold two poles upright on a cart; at most 10,000 per episode".into(),
-            rules: "A cart with one motor holds two poles upright, one on the other. The reward is 10 for every step, less what the tip \
-                    and the speeds are off. The episode ends when the tip falls to 1 m."
+            rules: "A cart with one motor holds two poles upright, one on the other. The reward is 10 for every step, minus costs of the \
+                    tip's distance and of the speeds. The episode ends when the tip falls to 1 m."
                 .into(),
             reference: "Identical to Gymnasium 1.4.0's InvertedDoublePendulum-v5 on MuJoCo 4.0.0 with its solver run to the end, up to float rounding.".into(),
             obs: ObsSpace::symmetric(&[f64::INFINITY; 9]),
@@ -104,13 +104,13 @@ impl Env for InvertedDoublePendulum {
         let still = [L::Float::splat(0.0); 1];
         let body = State::at_rest(uniform(draws, scale), normal(draws, scale));
         let motion = Body::at_once::<L>(Motion { q: body.q, v: body.v, a: body.a }, &still);
-        Poles { body, push: Body::constraint::<L>(&motion, &still)[0] }
+        Poles { body, push: Body::limit_force::<L>(&motion, 0) }
     }
 
     fn step<L: Lane>(&self, s: &Poles<L>, action: &[L::Float; 1], _: &mut Draws<L>) -> Step<L, Poles<L>> {
         let f = L::Float::splat;
         let (body, moved, diverged) = moved::<L>(&s.body, action, self.options.frame_skip);
-        let push = Body::constraint::<L>(&moved.last, &[action[0].clamp(f(-1.0), f(1.0))])[0];
+        let push = Body::limit_force::<L>(&moved.last, 0);
         let [x, z] = Body::point::<L>(&moved.last.q, 2, TIP);
         let x = x + moved.last.q[0];
         let fallen = z.le(f(1.0));

@@ -49,7 +49,7 @@ integrated!(MODEL: [2, 2, 0, 0, 1], false);
 
 options! {
     frame_skip: whole = 2, 1, 100; "time steps of 0.02 s per environment step"
-    reset_noise_scale: number = 0.01, 0.0, 10.0; "bound of the uniform noise on first positions and velocities"
+    reset_noise_scale: number = 0.01, 0.0, 10.0; "bound of the uniform noise on initial positions and velocities"
 }
 
 /// The environment.

@@ -229,7 +229,7 @@ fn scene<
     Scene { low: [-span, low], high: [span, low + 1.5 * span], shapes }
 }
 
-/// The speed ahead, m/s.
+/// The forward speed, m/s.
 fn speed<L: Lane>(forward: L::Float, seconds: f64) -> L::Float {
     forward * L::Float::splat(1.0 / seconds)
 }

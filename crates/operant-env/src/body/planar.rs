@@ -38,7 +38,7 @@ pub type Matrix<L> = [<L as Lane>::Float; 6];
 /// The lower triangle of a symmetric matrix over joints.
 pub type Joint<L, const D: usize> = [[<L as Lane>::Float; D]; D];
 
-/// Turns of the solver after which its last iterate stands. 8 were the most in 580,000 evaluations; one usually is enough.
+/// Iterations of the solver after which its last iterate stands. 8 were the most in 580,000 evaluations; one usually is enough.
 const TURNS: u32 = 12;
 
 #[inline(always)]
@@ -405,7 +405,7 @@ pub trait Planar<const N: usize, const D: usize, const P: usize, const S: usize,
         Touch { wrench: [moment, x, z], stiffness, reference }
     }
 
-    /// Whatever does not depend on the acceleration.
+    /// Everything that does not depend on the acceleration.
     #[inline(always)]
     fn place<L: Lane>(q: &[L::Float; D], v: &[L::Float; D], control: &[L::Float; A]) -> Placed<L, N, D> {
         let pose = Self::pose::<L>(q, v);
@@ -452,13 +452,12 @@ pub trait Planar<const N: usize, const D: usize, const P: usize, const S: usize,
         forces
     }
 
-    /// The forces of limits and contacts on the joints.
+    /// The force of its limits on a joint; 0 where none pushes.
     #[inline(always)]
-    fn constraint<L: Lane>(motion: &Motion<L, D>, control: &[L::Float; A]) -> [L::Float; D] {
-        let placed = Self::place::<L>(&motion.q, &motion.v, control);
-        let twists = Self::twists::<L>(&placed.pose, &motion.a);
-        let all = Self::forces_for::<L>(&placed, &twists, &motion.a, [[zero::<L>(); 3]; N]);
-        core::array::from_fn(|k| all[k] - placed.force[k])
+    fn limit_force<L: Lane>(motion: &Motion<L, D>, k: usize) -> L::Float {
+        let limit = Self::limit::<L>(&Self::MODEL.dofs[k], motion.q[k], motion.v[k]);
+        let short = limit.side.mul_add(motion.a[k], -limit.reference);
+        -(short.min(zero::<L>()) * limit.stiffness * limit.side)
     }
 
     /// The acceleration. Its forces of limits and contacts are the optimum of a convex problem. Newton's method with whole steps is exact as

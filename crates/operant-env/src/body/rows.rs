@@ -6,7 +6,7 @@ use operant_lane::{Float, Lane, Mask, Uint};
 use super::model::Impedance;
 use super::planar::{Twist, Vector, f, zero};
 
-/// Words of 31 bits, one for each row that may push.
+/// Words of 31 bits; each row that may push has a bit.
 pub const WORDS: usize = 2;
 
 /// A limit of a joint that may push.
@@ -75,8 +75,8 @@ impl<L: Lane> Rows<L> {
     }
 }
 
-/// The closest points of the axes of two links, whose ends these are: a point of the first, and the vector from it to the second's. None
-/// where the axes cross: then they push out of the plane.
+/// The closest points of the axes of two links, whose ends these are: a point of the first, and the vector from it to the second's. The
+/// mask is false where the axes cross: then they push out of the plane.
 #[inline(always)]
 pub fn closest<L: Lane>(first: [Vector<L>; 2], second: [Vector<L>; 2]) -> (Vector<L>, Vector<L>, L::Mask) {
     let minus = |a: Vector<L>, b: Vector<L>| [a[0] - b[0], a[1] - b[1]];

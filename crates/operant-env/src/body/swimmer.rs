@@ -1,4 +1,4 @@
-//! Swimmer: a body of three links swims ahead in a viscous fluid.
+//! Swimmer: a body of three links swims forward in a viscous fluid.
 
 use core::f64::consts::PI;
 use std::sync::Arc;
@@ -67,9 +67,9 @@ integrated!(MODEL: [3, 5, 0, 0, 2], false);
 
 options! {
     frame_skip: whole = 4, 1, 100; "time steps of 0.01 s per environment step"
-    forward_reward_weight: number = 1.0, 0.0, 1e6; "factor of the speed ahead in the reward"
+    forward_reward_weight: number = 1.0, 0.0, 1e6; "factor of the forward speed in the reward"
     ctrl_cost_weight: number = 1e-4, 0.0, 1e6; "factor of the squared action in the cost"
-    reset_noise_scale: number = 0.1, 0.0, 10.0; "bound of the uniform noise on first positions and velocities"
+    reset_noise_scale: number = 0.1, 0.0, 10.0; "bound of the uniform noise on initial positions and velocities"
     exclude_current_positions_from_observation: flag = true; "leave the position out of observations"
 }
 
@@ -89,8 +89,8 @@ impl<const O: usize> Env for Swimmer<O> {
             name: "swimmer".into(),
             aliases: vec!["Swimmer-v5".into(), "Swimmer".into()],
             family: "bodies".into(),
-            summary: "swim ahead in a viscous fluid; about 0 to 360 per episode".into(),
-            rules: "A chain of three links in a plane swims ahead in a viscous fluid with two motors. The reward is its speed minus a cost of the action. \
+            summary: "swim forward in a viscous fluid; about 0 to 360 per episode".into(),
+            rules: "A chain of three links in a plane swims forward in a viscous fluid with two motors. The reward is its speed minus a cost of the action. \
                     An episode never ends before its 1,000 steps."
                 .into(),
             reference: "Identical to Gymnasium 1.4.0's Swimmer-v5 on MuJoCo 4.0.0 with its solver run to the end, up to float rounding.".into(),

@@ -1,4 +1,4 @@
-//! Walker2d: a two-legged body walks ahead.
+//! Walker2d: a two-legged body walks forward.
 
 use core::f64::consts::PI;
 use std::sync::Arc;
@@ -98,15 +98,15 @@ integrated!(MODEL: [7, 9, 14, 0, 6], false);
 
 options! {
     frame_skip: whole = 4, 1, 100; "time steps of 0.002 s per environment step"
-    forward_reward_weight: number = 1.0, 0.0, 1e6; "factor of the speed ahead in the reward"
+    forward_reward_weight: number = 1.0, 0.0, 1e6; "factor of the forward speed in the reward"
     ctrl_cost_weight: number = 1e-3, 0.0, 1e6; "factor of the squared action in the cost"
-    healthy_reward: number = 1.0, -1e6, 1e6; "reward of a step after which the body stands"
-    terminate_when_unhealthy: flag = true; "end the episode when the body no longer stands"
-    healthy_z_min: number = 0.8, -1e9, 1e9; "height of the torso that it exceeds while it stands, m"
-    healthy_z_max: number = 2.0, -1e9, 1e9; "height that it does not reach while it stands, m"
-    healthy_angle_min: number = -1.0, -1e9, 1e9; "angle of the torso that it exceeds while it stands, rad"
-    healthy_angle_max: number = 1.0, -1e9, 1e9; "angle that it does not reach while it stands, rad"
-    reset_noise_scale: number = 5e-3, 0.0, 10.0; "bound of the uniform noise on first positions and velocities"
+    healthy_reward: number = 1.0, -1e6, 1e6; "reward of a step that ends in a healthy state"
+    terminate_when_unhealthy: flag = true; "end the episode when the state is no longer healthy"
+    healthy_z_min: number = 0.8, -1e9, 1e9; "lower bound of the torso's height in a healthy state, m"
+    healthy_z_max: number = 2.0, -1e9, 1e9; "upper bound of the torso's height in a healthy state, m"
+    healthy_angle_min: number = -1.0, -1e9, 1e9; "lower bound of the torso's angle in a healthy state, rad"
+    healthy_angle_max: number = 1.0, -1e9, 1e9; "upper bound of the torso's angle in a healthy state, rad"
+    reset_noise_scale: number = 5e-3, 0.0, 10.0; "bound of the uniform noise on initial positions and velocities"
     exclude_current_positions_from_observation: flag = true; "leave the position along x out of observations"
 }
 
@@ -126,8 +126,8 @@ impl<const O: usize> Env for Walker2d<O> {
             name: "walker2d".into(),
             aliases: vec!["Walker2d-v5".into(), "Walker2d".into()],
             family: "bodies".into(),
-            summary: "walk ahead on two legs; about 0 to 6,000 per episode".into(),
-            rules: "A torso on two legs walks ahead in a plane with six motors. The reward is its speed, plus 1 while it stands, minus a \
+            summary: "walk forward on two legs; about 0 to 6,000 per episode".into(),
+            rules: "A torso on two legs walks forward in a plane with six motors. The reward is its speed, plus 1 while it stands, minus a \
                     cost of the action. The episode ends when it no longer stands: below 0.8 m, above 2 m, or tilted by more than 1 rad."
                 .into(),
             reference: "Identical to Gymnasium 1.4.0's Walker2d-v5 on MuJoCo 4.0.0 with its solver run to the end, up to float rounding.".into(),

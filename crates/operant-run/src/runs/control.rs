@@ -123,14 +123,17 @@ impl LiveRun {
     /// When it ends instead, when it does not follow within `timeout`, or when the system forbids the signal.
     pub fn set_paused(&self, paused: bool, timeout: Duration) -> Result<Paused> {
         let is_paused = |run: &Run| run.health == Health::Reported(RunState::Paused);
+        // A sweep that waits for its runs to pause.
+        let is_pausing = |run: &Run| is_paused(run) || run.reason == PAUSING;
+        let follows = |run: &Run| if paused { is_paused(run) } else { !is_pausing(run) };
         // One request at a time: a second signal would undo the first.
         let _lock = self.stop_lock();
         let before = report::reload(&self.run);
-        if is_paused(&before) == paused || before.health == Health::Reported(RunState::Stopping) {
+        if follows(&before) || before.health == Health::Reported(RunState::Stopping) {
             return Ok(Paused::Unchanged(before));
         }
-        // A sweep that waits for its runs to pause would continue.
-        if !(paused && before.reason == PAUSING) {
+        // A second signal would let it continue.
+        if !(paused && is_pausing(&before)) {
             self.send(Signal::USR2)?;
         }
         let sent = Instant::now();
@@ -139,16 +142,15 @@ impl LiveRun {
             let ended = self.process.wait(POLL);
             let run = report::reload(&self.run);
             // The lock is held until a sweep has taken the signal, whatever the timeout.
-            let is_taken = self.run.kind != Kind::Sweep
-                || (run.reason == PAUSING) == paused
-                || sent.elapsed() >= ACK_TIMEOUT;
+            let is_taken =
+                self.run.kind != Kind::Sweep || is_pausing(&run) == paused || sent.elapsed() >= ACK_TIMEOUT;
             let error =
                 |what: String| Error::new(ErrorKind::Device, what).at(self.run.dir.display().to_string());
             if ended || !run.health.is_alive() {
                 let what = format!("{name} has ended instead: {}", run.health.name());
                 return Err(error(what).remedy("`operant show` has its state; `operant resume` continues it"));
             }
-            if is_paused(&run) == paused {
+            if follows(&run) {
                 return Ok(Paused::Changed(run));
             }
             if is_taken && sent.elapsed() >= timeout {
