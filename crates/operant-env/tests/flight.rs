@@ -146,7 +146,7 @@ impl Body {
     }
 }
 
-fn make(name: &str, options: &[(&str, f64)]) -> Arc<dyn AnyEnv> {
+pub fn make(name: &str, options: &[(&str, f64)]) -> Arc<dyn AnyEnv> {
     let options: EnvOptions =
         options.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
     builtin().make(name, &options).expect("known options")
@@ -272,7 +272,7 @@ fn a_flight_in_single_precision_is_the_same_on_all_lanes() {
 }
 
 /// First states of 4,096 episodes.
-fn starts(name: &str, options: &[(&str, f64)]) -> Vec<Vec<f64>> {
+pub fn starts(name: &str, options: &[(&str, f64)]) -> Vec<Vec<f64>> {
     let env = make(name, options);
     let leaves = env.leaves().len();
     let mut all = Vec::new();
@@ -288,13 +288,13 @@ fn starts(name: &str, options: &[(&str, f64)]) -> Vec<Vec<f64>> {
 }
 
 /// The minimum and maximum value of a function of the first states.
-fn range(starts: &[Vec<f64>], of: impl Fn(&[f64]) -> f64) -> [f64; 2] {
+pub fn range(starts: &[Vec<f64>], of: impl Fn(&[f64]) -> f64) -> [f64; 2] {
     let values = starts.iter().map(|state| of(state));
     values.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], value| [low.min(value), high.max(value)])
 }
 
 /// Whether a range is within `low` and `high`, and covers at least 95% of it.
-fn fills([least, greatest]: [f64; 2], low: f64, high: f64) -> bool {
+pub fn fills([least, greatest]: [f64; 2], low: f64, high: f64) -> bool {
     let slack = 1e-6 * (1.0 + high.abs());
     least >= low - slack && greatest <= high + slack && greatest - least >= 0.95 * (high - low)
 }

@@ -6,6 +6,7 @@ mod worlds;
 
 mod arcade;
 mod autoreset;
+mod bodies;
 mod doc;
 mod emitted;
 mod flight;

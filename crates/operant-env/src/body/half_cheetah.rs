@@ -124,11 +124,11 @@ impl<const O: usize> Env for HalfCheetah<O> {
                 .into(),
             reference: "Identical to Gymnasium 1.4.0's HalfCheetah-v5 on MuJoCo 4.0.0 with its solver run to the end, up to float rounding.".into(),
             obs: ObsSpace::symmetric(&[f64::INFINITY; O]),
-            obs_names: motion_names(&["the torso along x", "the torso along z", "the torso", "the back thigh", "the back shin", "the back foot", "the front thigh", "the front shin", "the front foot"], 18 - O),
+            obs_names: motion_names(MODEL.slides, &["the torso along x", "the torso along z", "the torso", "the back thigh", "the back shin", "the back foot", "the front thigh", "the front shin", "the front foot"], 18 - O),
             actions: ActionSpace::Box { low: vec![-1.0; 6], high: vec![1.0; 6] },
             metrics: metrics(x_position()),
             time_limit: 1000,
-            fps: 20.0,
+            fps: MODEL.fps(self.options.frame_skip),
             options: Options::list(),
             preset: Some(include_str!("../../presets/half_cheetah.toml").into()),
             ..EnvSpec::default()

@@ -92,10 +92,13 @@ fn metrics(first: EnvMetric) -> Vec<EnvMetric> {
     ]
 }
 
-/// What observations mean that are positions and velocities of these joints, without the first ones.
-fn motion_names(joints: &[&str], skipped: usize) -> Vec<String> {
-    let of = |what: &'static str| joints.iter().map(move |joint| format!("{what} of {joint}"));
-    of("position").chain(of("velocity")).skip(skipped).collect()
+/// What observations mean that are positions and velocities of these joints, slides first, without the first numbers.
+fn motion_names(slides: usize, joints: &[&str], skipped: usize) -> Vec<String> {
+    let of = |whats: [&'static str; 2]| {
+        let what = move |k: usize| whats[usize::from(k >= slides)];
+        joints.iter().enumerate().map(move |(k, joint)| format!("{} of {joint}", what(k)))
+    };
+    of(["position", "angle"]).chain(of(["velocity", "angular velocity"])).skip(skipped).collect()
 }
 
 /// The sum of squares.

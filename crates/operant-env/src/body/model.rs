@@ -1,5 +1,5 @@
 //! What a body in a plane is made of: tables to be read beside the model's XML. Lengths in m, masses in kg, angles in rad, moments of
-//! inertia in kg m^2. Model axes: x ahead, z up, angles about y.
+//! inertia in kg m^2. Model axes: x forward, z up, angles about y.
 
 /// A body: N links, D joints, P points that may touch the floor, S pairs of links that may touch each other, A motors.
 #[derive(Debug)]
@@ -38,6 +38,13 @@ pub struct Model<const N: usize, const D: usize, const P: usize, const S: usize,
     pub links_above: [u32; N],
     /// For each joint those on the way to the root, as bits; [`above`] computes both.
     pub above: [u32; D],
+}
+
+impl<const N: usize, const D: usize, const P: usize, const S: usize, const A: usize> Model<N, D, P, S, A> {
+    /// Environment steps per second.
+    pub fn fps(&self, frame_skip: u32) -> f32 {
+        (1.0 / (self.timestep * f64::from(frame_skip))) as f32
+    }
 }
 
 /// A rigid body.
@@ -184,6 +191,9 @@ pub struct Impedance {
 }
 
 impl Impedance {
+    /// MuJoCo's defaults.
+    pub const DEFAULT: Self = Impedance { range: [0.9, 0.95], width: 0.001, time: 0.02 };
+
     /// Acceleration per velocity.
     pub const fn damping(&self) -> f64 {
         2.0 / (self.range[1] * self.time)
