@@ -9,9 +9,6 @@ use serde_json::Value;
 
 use crate::data;
 
-/// The directory of the references.
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data");
-
 fn lines(file: &str) -> Vec<Value> {
     data::text(file).lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
@@ -43,8 +40,9 @@ fn case(line: &Value) -> Case {
 
 /// The environments that have a reference.
 fn referenced() -> BTreeSet<String> {
-    let files = std::fs::read_dir(DATA).expect("the directory of data").map(|file| file.expect("a file"));
+    let files = std::fs::read_dir(data::directory()).expect("the directory of data");
     files
+        .map(|file| file.expect("a file"))
         .filter_map(|file| Some(file.file_name().to_str()?.strip_suffix(".reference.json")?.to_owned()))
         .collect()
 }
@@ -62,10 +60,29 @@ struct Limits {
     reward: f64,
 }
 
+/// How far outcomes were off at most.
+#[derive(Debug, Clone, Copy, Default)]
+struct Worst {
+    steps: usize,
+    state: f64,
+    reward: f64,
+}
+
+impl Worst {
+    fn and(self, other: Self) -> Self {
+        Worst {
+            steps: self.steps + other.steps,
+            state: self.state.max(other.state),
+            reward: self.reward.max(other.reward),
+        }
+    }
+}
+
 impl Reference {
     fn of(name: &str) -> Self {
-        let path = format!("{DATA}/{name}.reference.json");
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let path = data::directory().join(format!("{name}.reference.json"));
+        let text =
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let facts = serde_json::from_str(&text).expect("JSON");
         Reference { name: name.to_owned(), facts }
     }
@@ -93,8 +110,8 @@ impl Reference {
         (0..got.len()).map(difference).fold(0.0, f64::max)
     }
 
-    /// Compares an outcome with an expected line; returns the number of steps compared.
-    fn compare(&self, what: &str, got: &Outcome, expected: &Value, limits: &Limits) -> usize {
+    /// Compares an outcome with an expected line.
+    fn compare(&self, what: &str, got: &Outcome, expected: &Value, limits: &Limits) -> Worst {
         let name = &self.name;
         let flags = |key: &str| -> Vec<bool> {
             list(&expected[key]).iter().map(|flag| flag.as_bool().expect("a flag")).collect()
@@ -105,11 +122,14 @@ impl Reference {
         let (states, obs) = (rows(&expected["state"]), rows(&expected["obs"]));
         let counts = [got.reward.len(), got.state.len(), got.obs.len()];
         assert_eq!(counts, [rewards.len(), states.len(), obs.len()], "{name} {what}: steps");
+        let mut worst = Worst { steps: states.len(), ..Worst::default() };
         for (step, (a, b)) in got.reward.iter().zip(rewards).enumerate() {
+            worst.reward = worst.reward.max((a - b).abs());
             assert!((a - b).abs() <= limits.reward, "{name} {what}: reward {step} is {a}, not {b}");
         }
         for (step, (a, b)) in got.state.iter().zip(states).enumerate() {
             let d = self.distance(a, &b);
+            worst.state = worst.state.max(d);
             assert!(d <= limits.state, "{name} {what}: state {step} is {a:?}, not {b:?}: off by {d:e}");
         }
         for (step, (a, b)) in got.obs.iter().zip(obs).enumerate() {
@@ -120,15 +140,16 @@ impl Reference {
                 assert!((a - b).abs() <= limit, "{name} {what}: obs {step} has {a}, not {b}");
             }
         }
-        got.state.len()
+        worst
     }
 
-    /// Cases that were kept step by step: on f64 lanes, and single steps on f32 lanes, too.
-    fn check_cases(&self, env: &dyn AnyEnv) -> usize {
+    /// Cases that were kept step by step: on f64 lanes, and single steps on f32 lanes, too. The results of single steps and of
+    /// others in double precision, and of single steps in single precision.
+    fn check_cases(&self, env: &dyn AnyEnv) -> [Worst; 3] {
         let cases = lines(&format!("{}.cases.jsonl", self.name));
         let expected = lines(&format!("{}.expected.jsonl", self.name));
         assert_eq!(cases.len(), expected.len());
-        let mut steps = 0;
+        let [mut single_steps, mut others, mut single_precision] = [Worst::default(); 3];
         for (number, (line, expected)) in cases.iter().zip(&expected).enumerate() {
             let case = case(line);
             let what = format!("case {number}");
@@ -136,18 +157,20 @@ impl Reference {
             let single_step = case.actions.len() == 1;
             let state = self.tolerance(if single_step { "step" } else { "end" });
             let limits = Limits { state, obs: state, reward: self.tolerance("reward") };
-            steps += self.compare(&what, &double, expected, &limits);
+            let worst = if single_step { &mut single_steps } else { &mut others };
+            *worst = worst.and(self.compare(&what, &double, expected, &limits));
             // Whole numbers are exact on every lane; others drift apart in an episode.
             let slack = self.tolerance("f32");
             if single_step || slack == 0.0 {
-                let limits = Limits { state: slack, obs: slack, reward: slack * 100.0 };
+                let limits = Limits { state: slack, obs: slack, reward: slack };
                 for arithmetic in [Arithmetic::F32, Arithmetic::Wide] {
                     let got = env.replay(arithmetic, &case).expect("a good case");
-                    self.compare(&format!("{what}, {arithmetic:?}"), &got, expected, &limits);
+                    let what = format!("{what}, {arithmetic:?}");
+                    single_precision = single_precision.and(self.compare(&what, &got, expected, &limits));
                 }
             }
         }
-        steps
+        [single_steps, others, single_precision]
     }
 
     /// Episodes of which only the end was kept.
@@ -199,6 +222,10 @@ impl Reference {
 
 #[test]
 fn every_environment_with_a_reference_agrees_with_it() {
+    println!(
+        "| reference | single steps | state | reward | steps of others | state | reward | f32: state | reward | steps of long episodes | package |"
+    );
+    println!("|{}", " --- |".repeat(11));
     for name in referenced() {
         let reference = Reference::of(&name);
         // Several references, with other options, may be of one environment.
@@ -207,8 +234,21 @@ fn every_environment_with_a_reference_agrees_with_it() {
         let env = registry.find(env).expect("the environment of a reference");
         let env = env.with_options(&reference.options()).expect("known options");
         reference.check_facts(&env.spec());
-        let steps = reference.check_cases(&*env) + reference.check_episodes(&*env);
-        println!("{name}: {steps} steps agree with {}", reference.facts["package"]);
+        let [single, others, f32] = reference.check_cases(&*env);
+        let long = reference.check_episodes(&*env);
+        println!(
+            "| {name} | {} | {:.1e} | {:.1e} | {} | {:.1e} | {:.1e} | {:.1e} | {:.1e} | {long} | {} |",
+            single.steps,
+            single.state,
+            single.reward,
+            others.steps,
+            others.state,
+            others.reward,
+            f32.state,
+            f32.reward,
+            reference.facts["package"].as_str().expect("a package"),
+        );
+        let steps = single.steps + others.steps + long;
         assert!(steps > 300, "{name}: only {steps} steps compared");
     }
 }

@@ -1,12 +1,17 @@
 //! The compressed reference data of operant-env (tests/data/README.md), for its suites and those of bin/operant.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// The text of tests/data/NAME.gz of operant-env.
+/// Where reference data is: tests/data of operant-env, or the directory that OPERANT_REFERENCE names.
+pub fn directory() -> PathBuf {
+    let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/operant-env/tests/data");
+    std::env::var_os("OPERANT_REFERENCE").map_or_else(own, PathBuf::from)
+}
+
+/// The text of NAME.gz there.
 pub fn text(name: &str) -> String {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../crates/operant-env/tests/data/{name}.gz"));
+    let path = directory().join(format!("{name}.gz"));
     let mut text = String::new();
     std::fs::File::open(&path)
         .and_then(|file| flate2::read::GzDecoder::new(file).read_to_string(&mut text))
