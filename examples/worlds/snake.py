@@ -165,12 +165,20 @@ class Snake:
         def cells(rows):
             return ((x, y, ((rows[y] >> x) & 1) != 0) for y in range(SIZE) for x in range(SIZE))
 
+        # The head is an arrow.
+        head_x, head_y = om.to_float(s.x) + 0.5, SIZE - 0.5 - om.to_float(s.y)
+        along_x = om.where(s.heading == RIGHT, 0.4, om.where(s.heading == LEFT, -0.4, 0.0))
+        along_y = om.where(s.heading == UP, 0.4, om.where(s.heading == DOWN, -0.4, 0.0))
+
+        def corner(along, aside):
+            return head_x + along * along_x + aside * along_y, head_y + along * along_y + aside * along_x
+
         edge = [(0, 0), (0, SIZE), (SIZE, SIZE), (SIZE, 0), (0, 0)]
         return [
             shapes.line(edge),
             *(shapes.square(SIZE, x, y, tone="green", where=there) for x, y, there in cells(s.body)),
             shapes.square(SIZE, om.to_float(s.food_x), om.to_float(s.food_y), tone="red"),
-            shapes.circle((om.to_float(s.x) + 0.5, SIZE - 0.5 - om.to_float(s.y)), 0.4, tone="accent"),
+            shapes.polygon([corner(1, 0), corner(-1, 1), corner(-1, -1)], tone="accent"),
         ]
 
 
