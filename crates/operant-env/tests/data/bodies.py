@@ -103,11 +103,14 @@ def pushing(model, data, qpos, qvel):
     """Which sides of which limits and which ends of which capsules push: every constant of a model should be among the cases."""
     data.qpos[:], data.qvel[:] = qpos, qvel
     mujoco.mj_forward(model, data)
-    found = set()
-    for row in np.flatnonzero(data.efc_type == mujoco.mjtConstraint.mjCNSTR_LIMIT_JOINT):
+    found, pushes = set(), data.efc_force > 1e-3
+    for row in np.flatnonzero((data.efc_type == mujoco.mjtConstraint.mjCNSTR_LIMIT_JOINT) & pushes):
         joint = int(data.efc_id[row])
         found.add(("limit", joint, bool(data.efc_J.reshape(-1, model.nv)[row, model.jnt_dofadr[joint]] > 0)))
     for contact in data.contact:
+        edges = 1 if contact.dim == 1 else 2 * (contact.dim - 1)
+        if contact.efc_address < 0 or not np.any(pushes[contact.efc_address : contact.efc_address + edges]):
+            continue
         first, geom = sorted(map(int, contact.geom))
         along = np.dot(contact.pos - data.geom_xpos[geom], data.geom_xmat[geom].reshape(3, 3)[:, 2])
         found.add(("floor", geom, bool(along > 0)) if first == 0 else ("pair", first, geom))
