@@ -93,6 +93,29 @@ fn runs_and_checkpoints_are_completed() {
 }
 
 #[test]
+fn every_kind_of_value_has_candidates() {
+    let (place, _log) = with_runs();
+    std::fs::create_dir_all(place.path().join("runs/rates")).expect("made");
+    place.write("runs/rates/sweep.db", "");
+    place.write("runs/mine/notes.json", r#"{"tags":["paper"]}"#);
+    for (words, some) in [
+        (&["monitor", ""][..], &["mine", "live", "rates"][..]),
+        (&["bench", ""], &["env", "rollout", "train"]),
+        (&["bench", "--device", "cpu,"], &["cpu,auto", "cpu,cpu", "cpu,cuda"]),
+        (&["bench", "--precision", ""], &["f32", "tf32", "bf16"]),
+        (&["bench", "--core", ""], &["mlp", "mingru", "gru", "lstm"]),
+        (&["replay", "cartpole", "--device", ""], &["scalar", "wide", "cuda"]),
+        (&["replay", "cartpole", "--precision", ""], &["f64", "f32"]),
+        (&["runs", "--filter", ""], &["state=running", "paper", "t_maze"]),
+        (&["sweep", "--ray", ""], &["auto"]),
+    ] {
+        let found = candidates(&place, words);
+        assert!(some.iter().all(|some| found.iter().any(|word| word == some)), "{words:?}: {found:?}");
+        assert!(found.iter().all(|word| !word.starts_with('-')), "{words:?}: {found:?}");
+    }
+}
+
+#[test]
 fn completing_looks_for_no_library_of_a_gpu() {
     let (place, _log) = with_runs();
     let loaded = |command: &mut Command| {

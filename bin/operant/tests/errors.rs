@@ -41,6 +41,30 @@ fn a_program_of_another_name_gives_commands_with_its_own() {
 }
 
 #[test]
+fn a_file_in_place_of_a_run_is_one_error() {
+    let place = Sandbox::new();
+    trained(&place, "cartpole", "mine");
+    place.write("README.md", "text");
+    for args in [
+        &["show"][..],
+        &["eval"],
+        &["resume"],
+        &["export", "--onnx", "out.onnx"],
+        &["report"],
+        &["monitor", "--once"],
+        &["train", "--resume"],
+        &["sweep", "--resume"],
+    ] {
+        place
+            .operant(&[args, &["README.md"]].concat())
+            .assert_error(2, &["README.md is a file, not a ", "where: README.md", "`operant runs` lists"]);
+    }
+    place
+        .operant(&["show", "runs/mine/metrics.csv"])
+        .assert_error(2, &["is a file, not a run", "name the directory that it belongs to: runs/mine"]);
+}
+
+#[test]
 fn only_commands_that_have_settings_hint_at_them() {
     let place = Sandbox::new();
     for (args, hint, is_hinted) in [

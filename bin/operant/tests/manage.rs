@@ -98,6 +98,45 @@ fn a_copied_run_keeps_the_time_of_its_end() {
 }
 
 #[test]
+fn a_killed_run_shows_its_last_sign_of_life() {
+    let place = Sandbox::new();
+    let child = live(&place, "mine", &[]);
+    wait_for_progress(&place.ring("mine"));
+    send(&child, Signal::KILL);
+    finish(child);
+    let dir = place.path().join("runs/mine");
+    let written = |file: &str, seconds| {
+        let moment = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        let file = std::fs::File::options().write(true).open(dir.join(file)).expect("there");
+        file.set_modified(moment).expect("set");
+    };
+    written("run.json", 1_600_000_000);
+    written("operant.log", 1_600_000_000);
+    written("metrics.csv", 1_700_000_000);
+    let json = || place.operant(&["show", "mine", "--json"]).json();
+    let (started, ended) = (json()["started"].clone(), json()["ended"].clone());
+    assert!(ended.as_str() > started.as_str(), "the heartbeat in its ring: {started} {ended}");
+    std::fs::remove_dir_all(place.rings()).expect("removed");
+    assert_eq!(json()["ended"], "2023-11-14T22:13:20.000Z");
+    let shown = place.operant(&["show", "mine"]).stdout;
+    let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("last sign of life 2023-11-14 22:13:20 UTC"), "{shown}");
+}
+
+#[test]
+fn a_ring_goes_after_a_directory_that_was_removed_by_hand() {
+    let place = Sandbox::new();
+    trained(&place, "mine");
+    let ring = place.rings().join("mine.ring");
+    let listed = || assert_eq!(place.operant(&["runs"]).code, Some(0));
+    listed();
+    assert!(ring.is_file());
+    std::fs::remove_dir_all(place.path().join("runs/mine")).expect("removed");
+    listed();
+    assert!(!ring.exists());
+}
+
+#[test]
 fn a_live_run_that_is_solved_says_so() {
     let place = Sandbox::new();
     let child = live(&place, "mine", &["--set", "solved_at=5", "--set", "eval_interval=1"]);

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Instant;
 
 use crate::common::{Daemon, Sandbox, endless, finish, send, wait_for, wait_for_health, wait_for_progress};
+use crate::sweep::BRIEF;
 use crate::terminal::Terminal;
 use operant_metrics::{Health, RunState};
 use rustix::process::Signal;
@@ -375,4 +376,33 @@ fn a_ring_damaged_under_a_monitor_ends_in_a_message() {
     std::fs::write(&path, b"garbage").expect("written");
     let garbage = place.operant(&["monitor", "live", "--once"]);
     garbage.assert_error(2, &["not an operant ring"]);
+}
+
+#[test]
+fn a_sweep_opens_from_the_list_and_escape_leads_back() {
+    let place = Sandbox::new();
+    let made = |args: &[&str]| assert_eq!(place.operant(&[args, &BRIEF].concat()).code, Some(0));
+    made(&["sweep", "cartpole", "--name", "rates", "--set", "gamma=0.9,0.99", "--quiet"]);
+    made(&["train", "cartpole", "--name", "mine", "--quiet"]);
+    place.operant(&["monitor", "mine", "rates"]).assert_error(2, &["rates is a sweep, which is shown alone"]);
+    let mut terminal = Terminal::start(&place.command(&["monitor", "mine"]), &[], SIZE);
+    terminal.wait_for(&["mine", "episodic return"]);
+    terminal.press("r");
+    terminal.wait_for(&["rates", "sweep, cartpole"]);
+    terminal.press("/rates\r");
+    terminal.wait_for(&["1 of 2 runs"]);
+    terminal.press("\r");
+    terminal.wait_for(&["cartpole: 2 trials", "Esc back", "? help"]);
+    terminal.press("?");
+    terminal.wait_for(&["quit; the sweep continues"]);
+    escape(&mut terminal);
+    terminal.wait_for_no("the sweep continues");
+    terminal.press("\r");
+    terminal.wait_for(&["Esc sweep", "episodic return"]);
+    escape(&mut terminal);
+    terminal.wait_for(&["cartpole: 2 trials"]);
+    escape(&mut terminal);
+    terminal.wait_for(&["1 of 2 runs"]);
+    terminal.press("\rq");
+    assert_eq!(terminal.finish().code, 0);
 }

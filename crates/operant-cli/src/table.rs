@@ -1,11 +1,12 @@
-//! Tables that fit the terminal: the columns that matter least are omitted, and no cell is cut but those of a last column that takes the
-//! rest of the line. In a pipe, cells are separated by tabs and not padded, and every column is there.
+//! Tables that fit the terminal: the columns that matter least are omitted, names that take half of the line are cut, and so are the cells
+//! of a last column that takes the rest of the line. In a pipe, cells are separated by tabs and not padded, and every column is there.
 
 use std::io::IsTerminal as _;
 
 use anstyle::Style;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use operant_metrics::{plain, printable};
+use operant_monitor::ui::text::distinct;
 use operant_run::paint::{HEADER, paint};
 
 /// Width of a terminal that does not say how wide it is.
@@ -21,24 +22,38 @@ pub struct Column {
     /// Columns with the largest value are omitted first; 0 is always shown.
     pub rank: u8,
     pub right: bool,
-    /// Whether its cells are cut to the rest of the line; the last column only.
-    pub is_rest: bool,
+    pub cut: Cut,
+}
+
+/// How the cells of a column are cut where the table is wider than the terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    Never,
+    /// In the middle, to half of the line.
+    Middle,
+    /// At the end, to the rest of the line; the last column only.
+    Rest,
 }
 
 impl Column {
     /// A column of words.
     pub const fn left(header: &'static str, rank: u8) -> Self {
-        Column { header, rank, right: false, is_rest: false }
+        Column { header, rank, right: false, cut: Cut::Never }
+    }
+
+    /// A column of names, which is always shown.
+    pub const fn name(header: &'static str) -> Self {
+        Column { cut: Cut::Middle, ..Column::left(header, 0) }
     }
 
     /// A column of numbers.
     pub const fn right(header: &'static str, rank: u8) -> Self {
-        Column { header, rank, right: true, is_rest: false }
+        Column { right: true, ..Column::left(header, rank) }
     }
 
     /// A last column of words, which takes the rest of the line.
     pub const fn rest(header: &'static str, rank: u8) -> Self {
-        Column { header, rank, right: false, is_rest: true }
+        Column { cut: Cut::Rest, ..Column::left(header, rank) }
     }
 }
 
@@ -115,6 +130,11 @@ pub fn tabs(columns: &[Column], note: &str, rows: &[Row]) -> String {
 }
 
 fn fitted(columns: &[Column], rows: &[Row], width: usize) -> String {
+    let every: Vec<usize> = (0..columns.len()).filter(|i| columns[*i].cut != Cut::Rest).collect();
+    let short = (widest(&padded(columns, rows, &every)) > width)
+        .then(|| with_short_names(columns, rows, width / 2))
+        .filter(|short| short.iter().zip(rows).any(|(short, row)| short.cells != row.cells));
+    let rows = short.as_deref().unwrap_or(rows);
     // A column that says nothing has no place on a screen.
     let is_empty = |i: &usize| {
         columns[*i].rank > 0 && rows.iter().all(|row| ["", "-"].contains(&row.cells[*i].as_str()))
@@ -123,7 +143,8 @@ fn fitted(columns: &[Column], rows: &[Row], width: usize) -> String {
     let mut shown = all.clone();
     let lines = loop {
         // The rest of the line is what the other columns leave.
-        let rest = columns.iter().position(|column| column.is_rest).filter(|rest| shown.contains(rest));
+        let rest =
+            columns.iter().position(|column| column.cut == Cut::Rest).filter(|rest| shown.contains(rest));
         let rigid: Vec<usize> = shown.iter().copied().filter(|&i| Some(i) != rest).collect();
         let taken = widest(&padded(columns, rows, &rigid));
         let lines = match rest {
@@ -149,10 +170,27 @@ fn fitted(columns: &[Column], rows: &[Row], width: usize) -> String {
     }
     let hidden: Vec<&str> =
         all.into_iter().filter(|i| !shown.contains(i)).map(|i| columns[i].header).collect();
-    if !hidden.is_empty() {
-        text.push_str(&format!("(no room for: {}; a pipe or --json has them)\n", hidden.join(", ")));
+    let missing = [
+        short.is_some().then(|| "names are cut".to_owned()),
+        (!hidden.is_empty()).then(|| format!("no room for: {}", hidden.join(", "))),
+    ];
+    let missing: Vec<String> = missing.into_iter().flatten().collect();
+    if !missing.is_empty() {
+        let note = format!("({}; a pipe or --json has them)", missing.join("; "));
+        text.push_str(&(wrapped(&note, width).join("\n") + "\n"));
     }
     text
+}
+
+/// The rows with names of at most `width` characters, which stay distinct.
+fn with_short_names(columns: &[Column], rows: &[Row], width: usize) -> Vec<Row> {
+    let mut rows = rows.to_vec();
+    for (at, _) in columns.iter().enumerate().filter(|(_, column)| column.cut == Cut::Middle) {
+        let names: Vec<&str> = rows.iter().map(|row| row.cells[at].as_str()).collect();
+        let short = distinct(&names, width, "…");
+        rows.iter_mut().zip(short).for_each(|(row, name)| row.cells[at] = name);
+    }
+    rows
 }
 
 /// Width of the widest line; the rest of a line is blank.
@@ -211,6 +249,21 @@ pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// A line that is wrapped to the terminal, if it is one; its other lines begin two columns further to the right.
+pub fn lines(text: &str) -> String {
+    let Some(width) = width() else { return format!("{text}\n") };
+    wrapped_line(text, width)
+}
+
+fn wrapped_line(text: &str, width: usize) -> String {
+    let indent = text.len() - text.trim_start().len();
+    let lines = wrapped(text.trim_start(), width.saturating_sub(indent + 2));
+    let line = |(at, line): (usize, &String)| {
+        format!("{:indent$}{line}\n", "", indent = if at == 0 { indent } else { indent + 2 })
+    };
+    lines.iter().enumerate().map(line).collect()
+}
+
 /// A label and a text that is wrapped so that all its lines start at `column`.
 pub fn hanging(label: &str, column: usize, text: &str, width: usize) -> String {
     let mut lines = wrapped(text, width.saturating_sub(column).max(20)).into_iter();
@@ -249,7 +302,7 @@ mod tests {
     use super::*;
 
     fn table() -> (Vec<Column>, Vec<Row>) {
-        let column = |header, rank, right| Column { header, rank, right, is_rest: false };
+        let column = |header, rank, right| Column { header, rank, right, cut: Cut::Never };
         let columns = vec![column("run", 0, false), column("seed", 2, true), column("return", 1, true)];
         let row = |cells: [&str; 3], note: &str| Row {
             cells: cells.map(String::from).into(),
@@ -264,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_go_by_rank_and_names_are_never_cut() {
+    fn columns_go_by_rank_and_words_are_never_cut() {
         let (columns, rows) = table();
         let wide = "run               seed  return\na-very-long-name     1     9.5\n\
                     b                   22    -170\n    gamma=0.9, hidden=[8]\n";
@@ -275,6 +328,32 @@ mod tests {
             narrow.contains("\n    gamma=0.9,\n    hidden=[8]\n") && narrow.contains("no room for: seed")
         );
         assert!(fitted(&columns, &rows, 3).contains("a-very-long-name\n"));
+    }
+
+    #[test]
+    fn long_names_leave_room_for_the_other_columns_and_stay_distinct() {
+        let columns = [Column::name("run"), Column::left("state", 0), Column::right("seed", 1)];
+        let row = |name: String, seed: &str| Row {
+            cells: vec![name, "finished".to_owned(), seed.to_owned()],
+            ..Row::default()
+        };
+        let rows = [row(format!("{}-1", "x".repeat(60)), "1"), row(format!("{}-2", "x".repeat(60)), "2")];
+        assert_eq!(
+            fitted(&columns, &rows, 40),
+            "run                   state     seed\n\
+             xxxxxxxxxx…xxxxxxx-1  finished     1\n\
+             xxxxxxxxxx…xxxxxxx-2  finished     2\n\
+             (names are cut; a pipe or --json has\nthem)\n"
+        );
+        assert!(fitted(&columns, &rows, 120).contains(&"x".repeat(60)), "there is room");
+        assert!(tabs(&columns, "", &rows).contains(&"x".repeat(60)), "a pipe has whole names");
+    }
+
+    #[test]
+    fn lines_are_wrapped_and_what_follows_is_indented() {
+        assert_eq!(wrapped_line("  one two three", 12), "  one two\n    three\n");
+        assert_eq!(wrapped_line("one two", 80), "one two\n");
+        assert_eq!(wrapped_line("", 80), "");
     }
 
     #[test]
@@ -294,7 +373,7 @@ mod tests {
         assert_eq!(fitted(&columns, &rows, 40), wide);
         assert_eq!(fitted(&columns, &rows, 26), wide.replace(" hidden=[8]", " h…"));
         assert!(fitted(&columns, &rows, 20).starts_with("run    changed\nfirst\nb      gamma=0.9, h…\n(no"));
-        assert!(fitted(&columns, &rows, 10).starts_with("run\nfirst\nb\n(no room for: seed, changed;"));
+        assert!(fitted(&columns, &rows, 10).starts_with("run\nfirst\nb\n(no room\nfor: seed,\nchanged;"));
         let empty = [row(["first", "-", ""]), row(["b", "-", ""])];
         assert_eq!(fitted(&columns, &empty, 40), "run\nfirst\nb\n", "columns without values");
     }

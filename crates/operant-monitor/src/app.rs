@@ -4,6 +4,7 @@ mod focus;
 mod keys;
 mod mouse;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ratatui::layout::Rect;
@@ -30,6 +31,15 @@ pub enum Overlay {
     Runs,
     /// The settings in which two runs differ.
     Comparison,
+}
+
+/// Where the user goes from the screen of runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// Back to the sweep from which the runs were opened.
+    Back,
+    /// To the sweep in this directory.
+    Sweep(PathBuf),
 }
 
 /// Everything that a frame is drawn from.
@@ -66,6 +76,10 @@ pub struct App {
     pub scroll: usize,
     /// The exit code, once it is time to exit.
     pub leave: Option<u8>,
+    /// Where to go instead.
+    pub way: Option<Way>,
+    /// Whether the runs were opened from a sweep, to which Esc leads back.
+    pub is_of_sweep: bool,
     /// Set by Ctrl-Z: restore the terminal and stop until SIGCONT.
     pub suspend: bool,
     selected: [usize; PanelKind::ALL.len()],
@@ -117,6 +131,8 @@ impl App {
             comparison: Comparison::default(),
             scroll: 0,
             leave: None,
+            way: None,
+            is_of_sweep: false,
             suspend: false,
             selected: [0; PanelKind::ALL.len()],
             numbered: None,

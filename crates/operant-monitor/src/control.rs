@@ -3,7 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
-/// Actions on a live run from the list of runs.
+use crate::sweep::SweepSource;
+
+/// Actions on a live run from the list of runs, and the sweeps in it.
 pub trait Control: fmt::Debug + Send + Sync {
     /// Asks the run in `dir` to finish its update, save a checkpoint and end.
     ///
@@ -16,6 +18,9 @@ pub trait Control: fmt::Debug + Send + Sync {
     /// # Errors
     /// Why it cannot be asked, one line.
     fn pause(&self, dir: &Path) -> Result<String, String>;
+
+    /// The sweep in `dir`, to be shown.
+    fn sweep(&self, dir: &Path) -> Box<dyn SweepSource>;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! Errors of the monitor, each with its remedy.
 
+use std::borrow::Cow;
 use std::{fmt, io};
 
 use operant_metrics::RingError;
@@ -33,6 +34,12 @@ pub enum MonitorError {
         hint: String,
         remedy: String,
     },
+    /// A sweep where runs are shown.
+    Sweep {
+        name: String,
+        /// It as an argument of a command.
+        word: String,
+    },
     /// No run to show.
     NoRun {
         /// The message that no run was found.
@@ -55,7 +62,10 @@ impl MonitorError {
     /// The exit code: 2 for bad usage, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {
-            MonitorError::Interval { .. } | MonitorError::NoSuchRun { .. } | MonitorError::Config { .. } => 2,
+            MonitorError::Interval { .. }
+            | MonitorError::NoSuchRun { .. }
+            | MonitorError::Sweep { .. }
+            | MonitorError::Config { .. } => 2,
             MonitorError::Ring(error) | MonitorError::Unreadable { error, .. } => match error {
                 RingError::NoSuchRun { .. } | RingError::NotARing(_) => 2,
                 _ => 1,
@@ -75,6 +85,7 @@ impl MonitorError {
             MonitorError::Output { source } => format!("cannot write to standard output: {source}"),
             MonitorError::Signals { source } => format!("cannot install a signal handler: {source}"),
             MonitorError::NoSuchRun { run, hint, .. } => format!("there is no run \"{run}\"{hint}"),
+            MonitorError::Sweep { name, .. } => format!("{name} is a sweep, which is shown alone"),
             MonitorError::NoRun { what } => (*what).to_owned(),
             MonitorError::Config { path, problem } => format!("{}: {problem}", path.display()),
             MonitorError::Interval { seconds } => {
@@ -83,8 +94,11 @@ impl MonitorError {
         }
     }
 
-    pub fn remedy(&self) -> &str {
-        match self {
+    pub fn remedy(&self) -> Cow<'_, str> {
+        Cow::Borrowed(match self {
+            MonitorError::Sweep { word, .. } => {
+                return Cow::Owned(format!("watch it with `operant monitor {word}`, or name its runs"));
+            }
             MonitorError::Ring(error) | MonitorError::Unreadable { error, .. } => error.remedy(),
             MonitorError::Terminal { .. } => "try another terminal, or `operant monitor --once`",
             MonitorError::Output { .. } => "check where it is redirected to",
@@ -95,7 +109,7 @@ impl MonitorError {
             }
             MonitorError::Config { .. } => "correct the file or rename it; docs/monitor.md lists its keys",
             MonitorError::Interval { .. } => "try --interval 1",
-        }
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The state of the list of runs: the selection, the marks, and the requested action.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
@@ -8,6 +8,8 @@ use operant_metrics::{Health, RunState};
 
 use crate::control::{Action, Control};
 use crate::data::{RunView, Runs, settings};
+use crate::sweep::SweepSource;
+use crate::ui::runs::environment;
 use crate::verdict;
 
 /// The state of the list, without the runs themselves.
@@ -61,7 +63,8 @@ impl RunList {
     pub fn rows(&self, runs: &Runs) -> Vec<usize> {
         let words: Vec<String> = self.filter.split_whitespace().map(str::to_lowercase).collect();
         let is_listed = |run: &RunView| {
-            let texts = [run.name(), &run.identity().env, run.verdict().word].map(str::to_lowercase);
+            let env = environment(run);
+            let texts = [run.name(), &env, run.verdict().word].map(str::to_lowercase);
             words.iter().all(|word| texts.iter().any(|text| text.contains(word)))
         };
         runs.all().iter().enumerate().filter(|(_, run)| is_listed(run)).map(|(i, _)| i).collect()
@@ -90,6 +93,20 @@ impl RunList {
         if self.marked.len() > 2 {
             self.marked.remove(0);
         }
+    }
+
+    /// The directory of the selected sweep, to be opened; none, with a message, where this program cannot read sweeps.
+    pub fn open_sweep(&mut self, sweep: &RunView) -> Option<PathBuf> {
+        if self.control.is_none() {
+            self.message = format!("show it with: operant monitor {}", verdict::handle(sweep.identity()));
+            return None;
+        }
+        Some(sweep.path().to_path_buf())
+    }
+
+    /// The sweep in `dir`.
+    pub fn sweep(&self, dir: &Path) -> Option<Box<dyn SweepSource>> {
+        self.control.as_ref().map(|control| control.sweep(dir))
     }
 
     /// The letter of a run that is marked.

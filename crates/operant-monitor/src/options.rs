@@ -12,7 +12,7 @@ use operant_draw::theme::ThemeName;
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Options {
     /// A sweep, or runs to show, by name, directory or path of a .ring file; several runs are drawn in one chart [default: the newest run]
-    #[arg(value_name = "RUN")]
+    #[arg(value_name = "RUN|SWEEP")]
     pub runs: Vec<String>,
 
     /// Directory that holds the runs [default: runs]

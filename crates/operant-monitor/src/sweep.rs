@@ -1,5 +1,5 @@
 //! A sweep full screen: progress, curves of the best trials, their ranking in each environment, scores against training time. The
-//! embedding program reads the sweep ([`SweepSource`]); Enter opens the runs of a trial in the monitor.
+//! embedding program reads the sweep ([`SweepSource`]); Enter opens the runs of a trial, and Esc leads back from them.
 
 mod plots;
 mod ranking;
@@ -14,9 +14,10 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use crate::input::{Event, Input};
-use crate::terminal::{Screen, full_screen, signal_code};
+use crate::terminal::{Screen, full_screen, runs_of_sweep, signal_code};
 use crate::ui::chart::Paint;
-use crate::ui::{header, panel};
+use crate::ui::help::Keys;
+use crate::ui::{header, help, panel};
 use crate::{MonitorError, Options, format};
 use operant_draw::symbols::{self, Marker, Symbols};
 use operant_draw::theme::{Depth, Detected, Theme};
@@ -46,16 +47,31 @@ pub trait SweepSource {
 /// # Errors
 /// When the terminal fails; it is restored first.
 pub fn watch(source: &mut dyn SweepSource, options: &Options) -> Result<u8, MonitorError> {
+    let mut input = Input::new(options.frame_period())?;
+    full_screen(&mut input, |screen, input| {
+        Ok(show(source, options, false, screen, input)?.expect("there is nothing to go back to"))
+    })
+}
+
+/// Shows a sweep until the user quits, which gives an exit code, or goes back to the list in which it was opened, if `is_listed`.
+pub(crate) fn show(
+    source: &mut dyn SweepSource,
+    options: &Options,
+    is_listed: bool,
+    screen: &mut Screen,
+    input: &mut Input,
+) -> Result<Option<u8>, MonitorError> {
     let symbols = if symbols::locale_is_utf8() { &symbols::UNICODE } else { &symbols::ASCII };
-    let mut window = Window::new(source, Theme::new(options.theme, Detected::from_environment()), symbols);
+    let theme = Theme::new(options.theme, Detected::from_environment());
+    let mut window = Window { is_listed, ..Window::new(source, theme, symbols) };
     loop {
-        match window.show(options)? {
-            Left::With(code) => return Ok(code),
+        match window.run(screen, input)? {
+            Left::With(code) => return Ok(Some(code)),
+            Left::Back => return Ok(None),
             Left::For(runs) => {
                 let of_trial = Options { runs, ..options.clone() };
-                let code = crate::terminal::run(&of_trial)?;
-                if code > 128 {
-                    return Ok(code);
+                if let Some(code) = runs_of_sweep(&of_trial, screen, input)? {
+                    return Ok(Some(code));
                 }
             }
         }
@@ -63,17 +79,43 @@ pub fn watch(source: &mut dyn SweepSource, options: &Options) -> Result<u8, Moni
 }
 
 /// Why the window was left.
+#[derive(Debug, PartialEq, Eq)]
 enum Left {
     With(u8),
+    /// Go back to the list of runs.
+    Back,
     /// Open the monitor on these runs.
     For(Vec<String>),
 }
 
-impl From<u8> for Left {
-    fn from(code: u8) -> Self {
-        Left::With(code)
-    }
-}
+/// Keys of the window.
+const KEYS: &Keys = &[
+    (
+        "sweep",
+        &[
+            ("arrows", "select a trial; left, right: the environment"),
+            ("PgUp  PgDn", "ten trials up, down; Home, End: first, last"),
+            ("Enter", "open the runs of the trial; Esc leads back"),
+        ],
+    ),
+    (
+        "screen",
+        &[
+            ("Esc", "back to the list of runs, if it was opened there"),
+            ("?", "this help"),
+            ("Ctrl-Z", "back to the shell; fg continues"),
+            ("q  Ctrl-C", "quit; the sweep continues"),
+        ],
+    ),
+    (
+        "columns",
+        &[
+            ("score", "mean of the middle half of the runs' evaluations"),
+            ("95% interval", "of the score, over seeds"),
+            ("*", "Pareto front: no trial is both better and faster"),
+        ],
+    ),
+];
 
 struct Window<'a> {
     source: &'a mut dyn SweepSource,
@@ -85,6 +127,10 @@ struct Window<'a> {
     /// The selected row of its trials, and the first one shown.
     row: usize,
     first: usize,
+    /// The first line of the help, while it is shown.
+    help: Option<usize>,
+    /// Whether it was opened in the list of runs.
+    is_listed: bool,
     theme: Theme,
     symbols: &'static Symbols,
 }
@@ -92,12 +138,20 @@ struct Window<'a> {
 impl<'a> Window<'a> {
     fn new(source: &'a mut dyn SweepSource, theme: Theme, symbols: &'static Symbols) -> Self {
         let state = SweepState::default();
-        Self { source, state, problem: None, read: None, env: 0, row: 0, first: 0, theme, symbols }
-    }
-
-    fn show(&mut self, options: &Options) -> Result<Left, MonitorError> {
-        let mut input = Input::new(options.frame_period())?;
-        full_screen(&mut input, |screen, input| self.run(screen, input))
+        let (problem, read, help) = (None, None, None);
+        Self {
+            source,
+            state,
+            problem,
+            read,
+            env: 0,
+            row: 0,
+            first: 0,
+            help,
+            is_listed: false,
+            theme,
+            symbols,
+        }
     }
 
     fn run(&mut self, screen: &mut Screen, input: &mut Input) -> Result<Left, MonitorError> {
@@ -113,7 +167,7 @@ impl<'a> Window<'a> {
                         return Ok(left);
                     }
                 }
-                Event::Signal(number) => return Ok(signal_code(number).into()),
+                Event::Signal(number) => return Ok(Left::With(signal_code(number))),
                 Event::Suspend => screen.suspend()?,
                 Event::Continue => screen.retake()?,
                 Event::Tick | Event::Mouse(_) | Event::Resize(..) => {}
@@ -165,7 +219,10 @@ impl<'a> Window<'a> {
         let last = self.trials().len().saturating_sub(1);
         match key.code {
             _ if is(&key, 'c') => return Some(Left::With(0)),
-            KeyCode::Char('q') | KeyCode::Esc => return Some(Left::With(0)),
+            KeyCode::Char('q') => return Some(Left::With(0)),
+            code if self.help.is_some() => self.help = scrolled(self.help, code),
+            KeyCode::Char('?') | KeyCode::F(1) => self.help = Some(0),
+            KeyCode::Esc | KeyCode::Backspace => return self.is_listed.then_some(Left::Back),
             KeyCode::Up | KeyCode::Char('k') => self.row = self.row.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => self.row = (self.row + 1).min(last),
             KeyCode::PageUp => self.row = self.row.saturating_sub(10),
@@ -196,6 +253,10 @@ impl<'a> Window<'a> {
         let ranking = self.plots(body, buffer);
         self.ranking(ranking, buffer);
         self.footer(row(area.height - 1), buffer);
+        if let Some(scroll) = self.help {
+            let above = Rect { height: area.height - 1, ..area };
+            help::draw(self.paint(), KEYS, scroll, above, buffer);
+        }
     }
 
     /// Draws the plots that there is room for, and returns the area that they leave.
@@ -302,7 +363,10 @@ impl<'a> Window<'a> {
     fn footer(&self, area: Rect, buffer: &mut Buffer) {
         let mut spans = Vec::new();
         let (arrows, sides) = if self.symbols.unicode { ("↑↓", "←→") } else { ("j k", "h l") };
-        let mut keys = vec![("q", "quit"), (arrows, "select"), ("Enter", "open its runs")];
+        let mut keys = vec![("q", "quit"), ("?", "help"), (arrows, "select"), ("Enter", "open its runs")];
+        if self.is_listed {
+            keys.insert(1, ("Esc", "back"));
+        }
         if self.state.environments.len() > 1 {
             keys.push((sides, "environment"));
         }
@@ -310,10 +374,23 @@ impl<'a> Window<'a> {
             spans.push(Span::styled(format!(" {key} "), self.theme.accent));
             spans.push(Span::styled(format!("{what} "), self.theme.muted));
         }
-        if self.trials().iter().any(|trial| trial.pareto) {
-            spans.push(Span::styled("  * Pareto front of score and time", self.theme.muted));
+        let line = Line::from(spans);
+        buffer.set_line(area.x, area.y, &line, area.width);
+        let front = "  * Pareto front of score, time";
+        let left = usize::from(area.width).saturating_sub(line.width());
+        if front.len() <= left && self.trials().iter().any(|trial| trial.pareto) {
+            buffer.set_string(area.x + line.width() as u16, area.y, front, self.theme.muted);
         }
-        buffer.set_line(area.x, area.y, &Line::from(spans), area.width);
+    }
+}
+
+/// The first line of the help after a key; none if the key closes it.
+fn scrolled(first: Option<usize>, code: KeyCode) -> Option<usize> {
+    let last = KEYS.iter().map(|(_, keys)| keys.len() + 2).sum();
+    match code {
+        KeyCode::Down | KeyCode::Char('j') => first.map(|first| (first + 1).min(last)),
+        KeyCode::Up | KeyCode::Char('k') => first.map(|first| first.saturating_sub(1)),
+        _ => None,
     }
 }
 
@@ -414,6 +491,24 @@ mod tests {
         );
         window.press(KeyEvent::from(KeyCode::Home));
         assert!(drawn(&mut window, 100, 16).contains(" 0.0001 "));
+    }
+
+    #[test]
+    fn the_help_opens_and_escape_closes_it_and_leads_back() {
+        let mut source = Fixed(state(3));
+        let mut window = window(&mut source);
+        let press = |window: &mut Window<'_>, code| window.press(KeyEvent::from(code));
+        assert_eq!(press(&mut window, KeyCode::Char('?')), None);
+        insta::assert_snapshot!("help", drawn(&mut window, 80, 24));
+        press(&mut window, KeyCode::Down);
+        assert_eq!(window.help, Some(1));
+        assert_eq!(press(&mut window, KeyCode::Esc), None);
+        assert!(!drawn(&mut window, 80, 24).contains("this help"));
+        assert_eq!(press(&mut window, KeyCode::Esc), None, "there is nothing to go back to");
+        window.is_listed = true;
+        assert!(drawn(&mut window, 80, 24).contains("Esc back"));
+        assert_eq!(press(&mut window, KeyCode::Esc), Some(Left::Back));
+        assert_eq!(press(&mut window, KeyCode::Char('q')), Some(Left::With(0)));
     }
 
     #[test]

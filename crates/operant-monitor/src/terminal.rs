@@ -14,10 +14,10 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::{Frame, Terminal};
 use rustix::process::Signal;
 
-use crate::app::App;
+use crate::app::{App, Way};
 use crate::config::Config;
 use crate::input::{Event, Input};
-use crate::{MonitorError, Options, ui};
+use crate::{MonitorError, Options, sweep, ui};
 use operant_draw::symbols;
 use operant_draw::theme::{Depth, Detected};
 
@@ -28,9 +28,27 @@ const FRAME_BYTES: usize = 1 << 16;
 pub(crate) fn run(options: &Options) -> Result<u8, MonitorError> {
     let config = Config::of_user()?;
     let mut input = Input::new(options.frame_period())?;
+    let mut app = app_of(options, config);
+    full_screen(&mut input, |screen, input| {
+        Ok(watch(&mut app, options, screen, input)?
+            .expect("only the runs of a sweep are left without a code"))
+    })
+}
+
+fn app_of(options: &Options, config: Config) -> App {
     let detected = Detected::from_environment();
-    let mut app = App::new(options, config, options.locations(), detected, symbols::locale_is_utf8());
-    full_screen(&mut input, |screen, input| watch(&mut app, screen, input))
+    App::new(options, config, options.locations(), detected, symbols::locale_is_utf8())
+}
+
+/// Shows the runs of a sweep's trial. Returns the exit code, or none if the user goes back to the sweep.
+pub(crate) fn runs_of_sweep(
+    options: &Options,
+    screen: &mut Screen,
+    input: &mut Input,
+) -> Result<Option<u8>, MonitorError> {
+    let mut app = app_of(options, Config::of_user()?);
+    app.is_of_sweep = true;
+    watch(&mut app, options, screen, input)
 }
 
 /// Runs a loop on the whole terminal, which is restored at its end. After a signal, errors of the terminal do not count: after a
@@ -53,14 +71,31 @@ pub(crate) fn signal_code(number: i32) -> u8 {
     u8::try_from(128 + number).unwrap_or(u8::MAX)
 }
 
-fn watch(app: &mut App, screen: &mut Screen, input: &mut Input) -> Result<u8, MonitorError> {
+/// Shows runs until the user quits, which gives an exit code, or goes back to the sweep that they are of.
+fn watch(
+    app: &mut App,
+    options: &Options,
+    screen: &mut Screen,
+    input: &mut Input,
+) -> Result<Option<u8>, MonitorError> {
     let started = Instant::now();
     let reading = |source| MonitorError::Terminal { doing: "read from", source };
     loop {
         let event = input.next_event().map_err(reading)?;
         app.handle(event);
         if let Some(code) = app.leave {
-            return Ok(code);
+            return Ok(Some(code));
+        }
+        match app.way.take() {
+            Some(Way::Back) => return Ok(None),
+            Some(Way::Sweep(dir)) => {
+                if let Some(mut source) = app.list.sweep(&dir)
+                    && let Some(code) = sweep::show(&mut *source, options, true, screen, input)?
+                {
+                    return Ok(Some(code));
+                }
+            }
+            None => {}
         }
         if std::mem::take(&mut app.suspend) {
             screen.suspend()?;

@@ -632,6 +632,10 @@ impl crate::Control for Noting {
         self.0.lock().unwrap().push(format!("pause {}", dir.display()));
         Err("not here".to_string())
     }
+
+    fn sweep(&self, _: &Path) -> Box<dyn crate::sweep::SweepSource> {
+        Box::new(list::NoSweep)
+    }
 }
 
 /// Waits for the answer of an action.

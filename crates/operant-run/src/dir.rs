@@ -347,12 +347,33 @@ pub fn find(parent: &Path, run: &str) -> Result<PathBuf> {
 
 /// The error for a run that is not there, with the nearest of the names that are; `remedy` is for where there are some.
 pub(crate) fn no_run(parent: &Path, run: &str, names: &[String], remedy: &str) -> Error {
+    if let Some(error) = file_in_place(parent, run, "run") {
+        return error;
+    }
     let hint = did_you_mean(run, names.iter().map(String::as_str));
     let remedy =
         if names.is_empty() { "there is no run here yet; `operant train ENV` starts one" } else { remedy };
     Error::usage(format!("there is no run \"{run}\"{hint}"))
         .at(parent.display().to_string())
         .remedy(format!("{remedy}; --run-dir looks elsewhere"))
+}
+
+/// The error for a file in place of a run or a sweep, which `what` says; None where there is no such file.
+pub fn file_in_place(parent: &Path, name: &str, what: &str) -> Option<Error> {
+    let ways = [PathBuf::from(name), parent.join(name)];
+    let path = ways.into_iter().find(|path| !name.is_empty() && path.is_file())?;
+    let holder = path.ancestors().skip(1).find(|dir| log_of(dir).is_file());
+    let remedy = match holder {
+        Some(dir) if dir.as_os_str().is_empty() => {
+            "it belongs to the run in this directory: name `.`".to_owned()
+        }
+        Some(dir) => {
+            format!("name the directory that it belongs to: {}", path_text::quoted(&dir.to_string_lossy()))
+        }
+        None => format!("name a {what}'s directory, or one that `operant runs` lists"),
+    };
+    let error = Error::usage(format!("{name} is a file, not a {what}"));
+    Some(error.at(path.display().to_string()).remedy(remedy))
 }
 
 /// The error for a sweep in place of a run.

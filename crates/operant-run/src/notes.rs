@@ -1,17 +1,22 @@
 //! What a user writes about a run: a note and tags, in a file of its own. Training neither reads nor needs it.
 
+use std::fs::{File, TryLockError};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use crate::dir;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// The file in the run's directory.
 pub const FILE: &str = "notes.json";
 
 /// Held by the process that changes it.
 const LOCK: &str = ".notes.lock";
+
+/// Longest wait for a process that changes them.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest note, and longest tag, in characters.
 const LONGEST: (usize, usize) = (4096, 64);
@@ -62,14 +67,10 @@ impl Notes {
     /// Changes the notes of the run in `dir`, one process at a time, and returns them.
     ///
     /// # Errors
-    /// Those of `change`, which then leaves the file as it is; when the file cannot be read or written.
+    /// Those of `change`, which then leaves the file as it is; when the file cannot be read or written, or another process holds it for
+    /// seconds.
     pub fn change(dir: &Path, change: impl FnOnce(&mut Notes) -> Result<()>) -> Result<Self> {
-        let path = dir.join(LOCK);
-        let lock = dir::open_own(&path).and_then(|file| file.lock().map(|()| file));
-        let _lock = lock.map_err(|error| {
-            Error::disk("the notes of the run cannot be locked", &path, &error)
-                .remedy("free some space, and see that its directory can be written")
-        })?;
+        let _lock = lock(dir, LOCK_TIMEOUT)?;
         let mut notes = Notes::read(dir)?;
         let before = notes.clone();
         change(&mut notes)?;
@@ -145,6 +146,32 @@ impl Notes {
     }
 }
 
+/// Takes the lock of the notes in `dir`.
+fn lock(dir: &Path, timeout: Duration) -> Result<File> {
+    let path = dir.join(LOCK);
+    let failed = |error: &std::io::Error| {
+        Error::disk("the notes of the run cannot be locked", &path, error)
+            .remedy("free some space, and see that its directory can be written")
+    };
+    let file = dir::open_own(&path).map_err(|error| failed(&error))?;
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(error)) => return Err(failed(&error)),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < timeout => {
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let what = format!("another process has locked the notes of the run for {timeout:?}");
+                return Err(Error::new(ErrorKind::Disk, what).at(path.display().to_string()).remedy(
+                    "repeat the command; `fuser` or `lslocks` shows the process, which can be ended",
+                ));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,6 +209,17 @@ mod tests {
             }
         });
         assert_eq!(Notes::of(dir.path()).tags.len(), 40);
+    }
+
+    #[test]
+    fn a_lock_that_another_process_keeps_is_an_error() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let held = lock(dir.path(), Duration::ZERO).expect("free");
+        let error = lock(dir.path(), Duration::from_millis(20)).expect_err("held");
+        assert!(error.what.contains("another process has locked the notes"), "{error}");
+        assert!(error.place.is_some_and(|place| place.ends_with(LOCK)));
+        drop(held);
+        Notes::change(dir.path(), |notes| notes.add("free")).expect("written");
     }
 
     #[test]

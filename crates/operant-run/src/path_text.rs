@@ -61,14 +61,19 @@ pub fn file_name(name: &str) -> String {
 /// The run in `dir` as an argument of a command, quoted for a shell: its name if it is in `parent`, the default
 /// directory that holds the runs, or else its directory.
 pub fn run_word(dir: &Path, parent: &Path) -> String {
+    quoted(&run_argument(dir, parent))
+}
+
+/// As [`run_word`], not quoted.
+pub fn run_argument(dir: &Path, parent: &Path) -> String {
     let absolute = |path: &Path| std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
-    let Ok(dir) = absolute(dir) else { return quoted(&dir.to_string_lossy()) };
+    let Ok(dir) = absolute(dir) else { return shown(dir) };
     match dir.file_name().and_then(|name| name.to_str()) {
         // A leading dash would make it a flag.
         Some(name) if !name.starts_with('-') && absolute(&parent.join(name)).is_ok_and(|by| by == dir) => {
-            quoted(name)
+            plain(name)
         }
-        _ => quoted(&dir.to_string_lossy()),
+        _ => shown(&dir),
     }
 }
 
@@ -103,6 +108,9 @@ mod tests {
         let word = |dir: &str| run_word(&root.join(dir), &root.join("runs"));
         assert_eq!(word("runs/mine"), "mine");
         assert_eq!(word("other/mine"), root.join("other/mine").display().to_string());
+        std::fs::create_dir(root.join("runs/my run")).expect("made");
+        assert_eq!(word("runs/my run"), "'my run'");
+        assert_eq!(run_argument(&root.join("runs/my run"), &root.join("runs")), "my run");
         assert_eq!(word("runs/-x"), root.join("runs/-x").display().to_string());
     }
 }

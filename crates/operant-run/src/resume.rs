@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use operant_env::{AnyEnv, Registry};
-use operant_metrics::RunFile;
+use operant_metrics::{RunFile, RunState};
 
 use crate::checkpoint::{self, Checkpoint};
-use crate::config::CommandLine;
+use crate::config::{CommandLine, Settings};
 use crate::device;
 use crate::dir::{self, RunDir};
 use crate::error::{Error, Result};
+use crate::result::RunResult;
+use crate::run::{Outcome, steps_taken};
+use crate::train_loop::ExitReason;
 use crate::trust::Trust;
 
 /// The settings and the environment of a run, without its weights. The run may be training.
@@ -141,6 +144,29 @@ impl Resume {
         Err(Error::usage(what)
             .at("--init-from")
             .remedy("leave --init-from out; `operant train ENV --init-from RUN` starts a new run"))
+    }
+
+    /// The outcome of a run that has finished and has nothing left to do under these settings, and a line that says why and how to continue
+    /// it. None for a run that was killed before it wrote its result: the last evaluation may be missing.
+    pub fn ended(&self, settings: &Settings) -> Option<(Outcome, String)> {
+        let (_, Checkpoint { env_steps: steps, .. }) = self.checkpoint.as_ref()?;
+        let dir = self.dir.path();
+        RunFile::read(dir).and_then(|file| file.state()).filter(|state| *state == RunState::Finished)?;
+        let result = RunResult::read(dir).filter(|result| result.env_steps == *steps)?;
+        let has_all = *steps >= settings.learner.total_timesteps;
+        let (exit_reason, why) = match result.solved_at_step {
+            _ if has_all => (ExitReason::Finished, steps_taken(*steps)),
+            Some(solved) if settings.run.stop_when_solved => {
+                let why = format!(
+                    "the run was solved at {solved} steps, which ends it; it continues with stop_when_solved=false"
+                );
+                (ExitReason::Solved, why)
+            }
+            _ => return None,
+        };
+        // A run that was renamed or copied has the name of its directory.
+        let result = RunResult { run: self.name().to_owned(), ..result };
+        Some((Outcome { exit_reason, result, dir: dir.to_path_buf(), unsaved: None }, why))
     }
 
     /// Name of the device that trained it last; None if it is not recorded.

@@ -127,6 +127,14 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     if let Some(resume) = &resume {
         resume.expect_env(&requested.settings.environment)?;
         requested = requested.resuming(&resume.config, resume.name())?;
+        if until.is_none()
+            && let Some((outcome, why)) = resume.ended(&requested.settings)
+        {
+            notes.add_to(&outcome.dir)?;
+            progress.warn(&why);
+            progress.finish();
+            return Ok(outcome);
+        }
     }
     let has_checkpoint = resume.as_ref().is_some_and(|resume| resume.checkpoint.is_some());
     let weights = if has_checkpoint { None } else { requested.weights()? };
@@ -191,9 +199,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     }
     if until.is_none() && training.state.updates >= training.target {
         let steps = training.state.env_steps;
-        training.warn(&format!(
-            "the run has taken its {steps} steps already; --steps N with a larger N continues it"
-        ));
+        training.warn(&steps_taken(steps));
     }
     // With a checkpoint it can resume where the source of its weights is gone.
     let first = weights.is_some() || settings.run.keep_checkpoints.keeps(0);
@@ -214,6 +220,11 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     }
     end(&mut training, &state_file, &outcome);
     outcome
+}
+
+/// The warning about a run that is resumed after its last step.
+pub(crate) fn steps_taken(steps: u64) -> String {
+    format!("the run has taken its {steps} steps already; --steps N with a larger N continues it")
 }
 
 /// Reports the notices before the first update, and publishes the updates before `resumed_at` to monitors.

@@ -167,6 +167,48 @@ fn evaluations_start_halfway_pause_between_and_end_when_solved() {
     }
 }
 
+/// The files in a directory with their contents and times.
+fn files(dir: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime)> {
+    let mut all = Vec::new();
+    for path in std::fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").path()) {
+        if path.is_dir() {
+            all.extend(files(&path));
+        } else {
+            let written = path.metadata().and_then(|file| file.modified()).expect("a time");
+            all.push((path.clone(), std::fs::read(&path).expect("read"), written));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn resuming_a_finished_run_writes_nothing() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    for (assignment, reason, part) in [
+        ("stop_when_solved=false", ExitReason::Finished, "has taken its 600 steps already; --steps N"),
+        ("stop_when_solved=true", ExitReason::Solved, "it continues with stop_when_solved=false"),
+    ] {
+        let first = carry_out(runs.path(), None, &["name=a", assignment], |_, _| {});
+        let before = files(runs.path());
+        let again = carry_out(runs.path(), Some("a"), &[assignment], |_, _| {});
+        assert_eq!(files(runs.path()), before);
+        let outcome = again.outcome.expect("finished");
+        assert_eq!((&outcome, outcome.exit_reason), (first.outcome.as_ref().expect("finished"), reason));
+        assert!(again.notes.len() == 1 && again.notes[0].contains(part), "{:?}", again.notes);
+        assert!(again.calls.is_empty(), "{:?}", again.calls);
+        std::fs::rename(runs.path().join("a"), runs.path().join("renamed")).expect("renamed");
+        let renamed = carry_out(runs.path(), Some("renamed"), &[assignment], |_, _| {});
+        assert_eq!(renamed.outcome.expect("finished").result.run, "renamed");
+        // Without its result, its last evaluation is repeated.
+        std::fs::remove_file(runs.path().join("renamed/result.json")).expect("removed");
+        let repeated = carry_out(runs.path(), Some("renamed"), &[assignment], |_, _| {});
+        assert_eq!(repeated.outcome.expect("finished").exit_reason, reason);
+        assert!(runs.path().join("renamed/result.json").is_file());
+        std::fs::remove_dir_all(runs.path().join("renamed")).expect("removed");
+    }
+}
+
 #[test]
 fn an_interrupted_and_resumed_run_ends_in_the_same_bits() {
     let runs = tempfile::tempdir().expect("a temporary directory");

@@ -239,7 +239,8 @@ impl Report {
             let (config, groups) = (flat(&result.config), by_env.entry(result.env.clone()).or_default());
             match groups.iter_mut().find(|(other, ..)| *other == config) {
                 Some((.., runs)) => runs.push(run),
-                None => groups.push((config, result.run.clone(), vec![run])),
+                // A run that was renamed or copied has the name of its directory, and its result an earlier one.
+                None => groups.push((config, operant_run::dir::name_of(dir), vec![run])),
             }
         }
         let mut parts = Vec::new();
@@ -411,6 +412,9 @@ impl EnvReport {
         if count == 1 {
             return format!("{} scores {score} on {} {over}.", best.name, self.env);
         }
+        if let Some(tie) = self.tie(sought) {
+            return tie;
+        }
         let first = match sought.zip(best.objective) {
             Some((objective, value)) => format!(
                 "{} is the best of {count} configurations on {} by {} ({}). Its eval return is {score} {over}.",
@@ -446,6 +450,35 @@ impl EnvReport {
             }
         };
         format!("{first} {lead}")
+    }
+
+    /// The verdict where several configurations share the first place.
+    fn tie(&self, sought: Option<&Objective>) -> Option<String> {
+        let rank = |group: &SeedGroup| match sought {
+            Some(_) => group.objective,
+            None => group.score.map(|score| score.value),
+        };
+        let best = rank(self.groups.first()?).filter(|best| best.is_finite())?;
+        let tied: Vec<&SeedGroup> =
+            self.groups.iter().take_while(|group| rank(group) == Some(best)).collect();
+        let names = match &tied[..] {
+            [] | [_] => return None,
+            [a, b] => format!("{} and {}", a.name, b.name),
+            [a, b, rest @ ..] => format!("{}, {} and {}", a.name, b.name, counted(rest.len(), "other")),
+        };
+        let place = match sought {
+            Some(objective) => format!("by {} ({})", objective.name(), objective.shown(best)),
+            None => format!("at {}", number(best)),
+        };
+        let count = self.groups.len();
+        let tie = format!("{names} tie as the best of {count} configurations on {} {place}.", self.env);
+        let next = match tied.iter().any(|group| group.scores().len() < 2) {
+            true => "With one seed this may be chance; train more seeds.".to_owned(),
+            // Equal scores are sorted by time, and equal objectives are not.
+            false if sought.is_none() => format!("Of these, {} trains fastest.", tied[0].name),
+            false => return Some(tie),
+        };
+        Some(format!("{tie} {next}"))
     }
 
     /// Draws the curves of the first few.
@@ -631,4 +664,70 @@ fn importance(scored: &[(String, f64)]) -> f64 {
         .sum();
     let unexplained = (within / (count - parts) as f64) / (total / (count - 1) as f64);
     (1.0 - unexplained).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A configuration `gamma=NAME` with a run of each score.
+    fn group(gamma: &str, scores: &[f64], train_s: f64) -> SeedGroup {
+        let run = |score: &f64| Run { score: Some(*score), train_s, ..Run::default() };
+        let settings = vec![("gamma".to_owned(), gamma.to_owned())];
+        SeedGroup::new(String::new(), settings, scores.iter().map(run).collect())
+    }
+
+    fn verdict(groups: Vec<SeedGroup>, sought: Option<&Objective>) -> String {
+        EnvReport::new("cartpole".to_owned(), BTreeMap::new(), groups, sought).verdict
+    }
+
+    #[test]
+    fn a_renamed_run_has_the_name_of_its_directory() {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let dir = place.path().join("renamed");
+        std::fs::create_dir(&dir).expect("made");
+        let env = "cartpole".to_owned();
+        let result =
+            RunResult { run: "old".to_owned(), env, eval_return_mean: Some(500.0), ..RunResult::default() };
+        std::fs::write(dir.join("result.json"), result.to_json()).expect("written");
+        let report = Report::of_runs(&[dir]).expect("a report");
+        assert_eq!(report.environments[0].groups[0].name, "renamed");
+        assert_eq!(report.environments[0].verdict, "renamed scores 500.0 on cartpole over 1 seed.");
+    }
+
+    #[test]
+    fn configurations_that_tie_have_no_winner() {
+        let slow = group("0.98", &[500.0; 5], 2.0);
+        let fast = group("0.99", &[500.0; 5], 1.0);
+        let text = verdict(vec![slow.clone(), fast.clone(), group("0.9", &[20.0; 5], 1.0)], None);
+        assert_eq!(
+            text,
+            "gamma=0.99 and gamma=0.98 tie as the best of 3 configurations on cartpole at 500.0. \
+             Of these, gamma=0.99 trains fastest."
+        );
+        let text = verdict(vec![slow.clone(), fast.clone(), group("0.97", &[500.0; 5], 3.0)], None);
+        assert!(text.starts_with("gamma=0.99, gamma=0.98 and 1 other tie as the best of 3 "), "{text}");
+        let text = verdict(vec![group("0.98", &[500.0], 1.0), group("0.99", &[500.0], 2.0)], None);
+        assert!(text.ends_with("With one seed this may be chance; train more seeds."), "{text}");
+        let text = verdict(vec![slow, group("0.99", &[499.0; 5], 1.0)], None);
+        assert!(text.starts_with("gamma=0.98 scores best of 2 configurations"), "{text}");
+    }
+
+    #[test]
+    fn what_was_searched_for_decides_whether_there_is_a_tie() {
+        let solved = |gamma: &str, score: f64, steps: f64| SeedGroup {
+            objective: Some(-steps),
+            ..group(gamma, &[score; 2], 1.0)
+        };
+        let sought = Some(&Objective::SolvedAtStep);
+        let text = verdict(vec![solved("0.98", 490.0, 2e4), solved("0.99", 500.0, 2e4)], sought);
+        assert!(
+            text.ends_with(
+                "tie as the best of 2 configurations on cartpole by solved_at_step (20.0k steps to solve)."
+            ),
+            "{text}"
+        );
+        let text = verdict(vec![solved("0.98", 500.0, 2e4), solved("0.99", 500.0, 3e4)], sought);
+        assert!(text.starts_with("gamma=0.98 is the best of 2 configurations"), "{text}");
+    }
 }

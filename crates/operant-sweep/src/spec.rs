@@ -116,9 +116,7 @@ impl Objective {
             Objective::Metric { name, minimize: true } => format!("-{name}"),
         }
     }
-}
 
-impl Objective {
     /// A value of it, which is larger where it is better, for people: steps and seconds as such.
     pub fn shown(&self, value: f64) -> String {
         match self {

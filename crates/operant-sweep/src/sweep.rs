@@ -138,6 +138,9 @@ impl Watch for Unwatched {
 /// Usage when there is none.
 pub fn find(parent: &Path, name: &str) -> Result<PathBuf> {
     dir::locate_sweep(parent, name).ok_or_else(|| {
+        if let Some(error) = dir::file_in_place(parent, name, "sweep") {
+            return error;
+        }
         let names: Vec<String> = dir::sweeps(parent).iter().map(|dir| dir::name_of(dir)).collect();
         let hint = operant_run::error::did_you_mean(name, names.iter().map(String::as_str));
         Error::usage(format!("there is no sweep \"{name}\"{hint}"))

@@ -10,7 +10,7 @@ use operant_metrics::{Health, RunState, SweepState};
 use operant_monitor::sweep::SweepSource;
 use operant_monitor::{Control, MonitorError};
 use operant_run::runs::{self, LiveRun, StopRequest};
-use operant_run::{Error, ErrorKind, config, dir};
+use operant_run::{Error, ErrorKind, config, dir, path_text};
 use operant_sweep::{Overview, Report};
 
 use super::{report, run_args};
@@ -32,6 +32,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     options.run_dir.get_or_insert_with(|| config::default_run_dir(registry.known()));
     options.control = Some(Arc::new(Signals));
     let parent = options.run_dir.clone().unwrap_or_default();
+    operant_metrics::prune();
     let shown = match &options.runs[..] {
         [name] => match dir::locate_sweep(&parent, name) {
             Some(sweep) if options.once || options.json || !std::io::stdout().is_terminal() => {
@@ -50,7 +51,15 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
 
 /// Watches runs. On a terminal it waits for those that begin later.
 fn watch(parent: &Path, options: &operant_monitor::Options) -> operant_run::Result<Result<u8, MonitorError>> {
-    options.runs.iter().try_for_each(|name| runs::refuse_slip(parent, name))?;
+    for name in &options.runs {
+        if let Some(sweep) = dir::locate_sweep(parent, name) {
+            let word = path_text::quoted(name);
+            return Err(Error::usage(format!("{name} is a sweep, which is shown alone"))
+                .at(sweep.display().to_string())
+                .remedy(format!("watch it with `operant monitor {word}`, or name its runs")));
+        }
+        runs::refuse_slip(parent, name)?;
+    }
     Ok(operant_monitor::run(options))
 }
 
@@ -78,10 +87,10 @@ impl SweepSource for Sweep {
 struct Signals;
 
 impl Signals {
-    /// The live trainer of the run in `dir`.
+    /// The live process of the run or sweep in `dir`.
     fn live(dir: &Path) -> Result<LiveRun, String> {
         let parent = dir.parent().unwrap_or(dir);
-        let live = runs::find(parent, &dir.to_string_lossy()).and_then(|run| LiveRun::of(&run));
+        let live = runs::find_any(parent, &dir.to_string_lossy()).and_then(|run| LiveRun::of(&run));
         live.map_err(|error| error.what)?.ok_or_else(|| "has ended".to_string())
     }
 }
@@ -101,5 +110,9 @@ impl Control for Signals {
             Health::Reported(RunState::Paused) => Ok("continues".to_string()),
             _ => Ok("pauses after its update".to_string()),
         }
+    }
+
+    fn sweep(&self, dir: &Path) -> Box<dyn SweepSource> {
+        Box::new(Sweep(Overview::new(dir.to_path_buf())))
     }
 }

@@ -25,8 +25,8 @@ pub struct Args {
     #[arg(long, value_parser = ["f64", "f32"])]
     precision: Option<String>,
     /// Device that runs them: scalar (one environment at a time), wide (SIMD lanes), cuda or cuda:K (a GPU, K as CUDA counts)
-    #[arg(long, value_parser = on, default_value = "scalar")]
-    device: On,
+    #[arg(long = "device", value_name = "WHERE", value_parser = on, default_value = "scalar")]
+    on: On,
     /// Set an option of the environment
     #[arg(long = "set", value_name = "env.NAME=VALUE", value_parser = option)]
     options: Vec<(String, OptionValue)>,
@@ -80,7 +80,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     if env.file().is_some() && args.precision.is_none() && arithmetic == Arithmetic::F64 {
         arithmetic = Arithmetic::F32;
     }
-    match args.device {
+    match args.on {
         On::Cuda(ordinal) => {
             let device = open(registry, ordinal)
                 .map_err(|error| error.at(format!("--device {}", gpu::name(ordinal))))?;
@@ -99,7 +99,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
 
 /// The arithmetic of the host; a GPU has that of `F32`.
 fn arithmetic(args: &Args) -> Result<Arithmetic, Error> {
-    match (args.device, args.precision.as_deref()) {
+    match (args.on, args.precision.as_deref()) {
         (On::Scalar, None | Some("f64")) => Ok(Arithmetic::F64),
         (On::Scalar | On::Cuda(_), None | Some("f32")) => Ok(Arithmetic::F32),
         (On::Wide, None | Some("f32")) => Ok(Arithmetic::Wide),
@@ -107,7 +107,7 @@ fn arithmetic(args: &Args) -> Result<Arithmetic, Error> {
             .at("--precision")
             .remedy("give f64 or f32")),
         (On::Wide | On::Cuda(_), Some(_)) => {
-            let device = if args.device == On::Wide { "wide device" } else { "GPU" };
+            let device = if args.on == On::Wide { "wide device" } else { "GPU" };
             Err(Error::usage(format!("the {device} has no double precision"))
                 .at("--precision f64")
                 .remedy("leave --precision out, or use --device scalar"))

@@ -38,6 +38,11 @@ pub fn word(registry: &Registry, dir: &Path) -> String {
     path_text::run_word(dir, &config::default_run_dir(registry.known()))
 }
 
+/// As [`word`], without quotes: for a program.
+pub fn argument(registry: &Registry, dir: &Path) -> String {
+    path_text::run_argument(dir, &config::default_run_dir(registry.known()))
+}
+
 /// The run of this name or path. Several live ones of a name, in several directories, are an error.
 ///
 /// # Errors

@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long)]
     reverse: bool,
     /// Show the runs with this text in name, environment, device, tags, state=, seed= or a changed key=value; repeatable
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "FILTER")]
     filter: Vec<String>,
     /// Show the runs with this tag; repeatable
     #[arg(long = "tag", value_name = "TAG")]
@@ -98,6 +98,7 @@ States:
 /// Lists the runs.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
+    operant_metrics::prune();
     // Sweeps have no tags.
     let no_sweeps = args.json && !args.sweeps || !args.tags.is_empty();
     let mut sweeps = if no_sweeps { Vec::new() } else { SweepRow::list(&parent) };
@@ -189,7 +190,7 @@ fn table(runs: &[RunRow]) -> String {
     // Names that begin with the environment need no column for it.
     let named = runs.iter().all(|shown| shown.run.run.starts_with(&shown.run.env));
     let columns = [
-        Column::left("run", 0),
+        Column::name("run"),
         Column::left("environment", if named { 10 } else { 2 }),
         Column::left("state", 0),
         Column::right("steps", 2),

@@ -3,10 +3,11 @@
 mod sweep;
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use operant_env::Registry;
 use operant_learn::EvalActions;
-use operant_metrics::{Health, RunState, plain, printable};
+use operant_metrics::{Health, RingReader, RunState, plain, printable};
 use operant_run::checkpoint::{self, Listed};
 use operant_run::evaluate::EvalSummary;
 use operant_run::paint::paint;
@@ -80,7 +81,7 @@ struct Shown {
     row: RunRow,
     /// Oldest first.
     checkpoints: Vec<Listed>,
-    /// When its latest process ended, UTC.
+    /// When its latest process ended, UTC; of a killed one the last sign of life.
     ended: Option<String>,
     log: Option<PathBuf>,
     metrics: Option<PathBuf>,
@@ -92,12 +93,17 @@ impl Shown {
         let dir = &row.run.dir;
         let checkpoints = checkpoint::list(&dir.join("checkpoints"))?;
         let modified = |file: &str| std::fs::metadata(dir.join(file)).and_then(|found| found.modified()).ok();
-        let written = || ["run.json", "operant.log"].into_iter().filter_map(modified).max().map(dir::utc);
+        let written = |files: &[&str]| files.iter().copied().filter_map(modified).max();
         // A copied run has its own times in its log; one that was killed logged no end.
         let ended = match row.run.health {
             health if health.is_alive() => None,
-            Health::Reported(_) => log::last_time(dir).or_else(written),
-            _ => written(),
+            Health::Reported(_) => {
+                log::last_time(dir).or_else(|| written(&["run.json", "operant.log"]).map(dir::utc))
+            }
+            _ => {
+                let files = written(&["run.json", "operant.log", "metrics.csv"]);
+                files.max(row.run.ring.as_deref().and_then(heartbeat)).map(dir::utc)
+            }
         };
         let there = |path: PathBuf| path.is_file().then_some(path);
         let (log, metrics) = (there(dir.join("operant.log")), there(dir.join("metrics.csv")));
@@ -208,7 +214,8 @@ impl Shown {
     fn times(&self) -> Vec<String> {
         let started = Some(second(&self.row.run.started)).filter(|started| !started.is_empty());
         let started = started.map(|started| format!("started {started} UTC"));
-        let ended = self.ended.as_deref().map(|ended| format!("ended {} UTC", second(ended)));
+        let what = if self.row.run.health == Health::Killed { "last sign of life" } else { "ended" };
+        let ended = self.ended.as_deref().map(|ended| format!("{what} {} UTC", second(ended)));
         let took = self.row.result.as_ref().map(|result| {
             format!("{} in all, {} of training", duration(result.wall_s), duration(result.train_s))
         });
@@ -283,9 +290,23 @@ impl Shown {
         };
         let commands = commands.iter().filter(|command| can(command));
         let commands = commands.map(|command| format!("operant {}", command.replace("RUN", &word)));
-        let in_python = is_local.then(|| format!("in Python: operant.resume({word:?}, env=FUNCTION)"));
-        commands.chain(in_python).collect()
+        let in_python = || {
+            let run = python_text(&run_args::argument(registry, &run.dir));
+            format!("in Python: operant.resume({run}, env=FUNCTION)")
+        };
+        commands.chain(is_local.then(in_python)).collect()
     }
+}
+
+/// The last sign of life in a ring; None where its clock is not this process's.
+fn heartbeat(ring: &Path) -> Option<SystemTime> {
+    let ring = RingReader::open(ring).ok().filter(RingReader::shares_clock)?;
+    SystemTime::now().checked_sub(ring.status().since_alive)
+}
+
+/// A text as a literal of Python: JSON's are literals of Python too.
+fn python_text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 /// `2026-11-21 10:46:36` of `2026-11-21T10:46:36.120Z`.
@@ -332,6 +353,12 @@ struct CheckpointJson {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_literals_of_python() {
+        let shown = ["mine", "it's two", "a\"b\\c", "größe"].map(python_text);
+        assert_eq!(shown, ["\"mine\"", "\"it's two\"", r#""a\"b\\c""#, "\"größe\""]);
+    }
 
     #[test]
     fn durations_are_short() {

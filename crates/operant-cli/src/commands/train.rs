@@ -166,8 +166,11 @@ pub enum Distributed {
 /// Trains, prints the result, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry, started: Instant) -> anyhow::Result<u8> {
     args.about.notes()?;
-    if args.shown.detach && !daemon::is_daemon() {
-        return detach(args, registry);
+    if args.shown.detach
+        && !daemon::is_daemon()
+        && let Some(code) = detach(args, registry)?
+    {
+        return Ok(code);
     }
     let signals = Signals::listen(daemon::is_daemon())?;
     let group = match args.distributed {
@@ -288,12 +291,15 @@ fn configure(
     Ok((env, resume, requested))
 }
 
-/// Checks the configuration in this process, then starts the daemon.
-fn detach(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    // Dropped at once: the daemon opens the run itself.
-    configure(args, registry)?;
+/// Checks the configuration in this process, then starts the daemon. None for a run that has nothing left to do, which needs none.
+fn detach(args: &Args, registry: &Registry) -> anyhow::Result<Option<u8>> {
+    // Dropped before the daemon starts, which opens the run itself.
+    let (_, resume, requested) = configure(args, registry)?;
+    if resume.is_some_and(|resume| resume.ended(&requested.settings).is_some()) {
+        return Ok(None);
+    }
     match daemon::start()? {
-        Err(code) => Ok(code),
+        Err(code) => Ok(Some(code)),
         Ok(started) => {
             let text = if args.shown.json {
                 serde_json::to_string(&started)? + "\n"
@@ -301,7 +307,7 @@ fn detach(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
                 how_to_watch(&started)
             };
             output::print(&text)?;
-            Ok(0)
+            Ok(Some(0))
         }
     }
 }

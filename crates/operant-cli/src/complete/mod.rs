@@ -58,6 +58,9 @@ fn of_command(command: Command, line: &Arc<Line>) -> Command {
 
 fn of_argument(arg: Arg, command: &str, line: &Arc<Line>) -> Arg {
     let arg = if line.current().is_empty() && !arg.is_positional() { arg.hide(true) } else { arg };
+    if !arg.get_possible_values().is_empty() {
+        return arg;
+    }
     if let Some(key) = config::find(arg.get_id().as_str()).filter(|key| key.flag.is_some()) {
         let line = Arc::clone(line);
         return completed(arg, move |word| values_of(key, &line, word));
@@ -102,19 +105,32 @@ enum Kind {
     Option,
     /// A tag of some run.
     Tag,
+    /// What `operant runs --filter` finds.
+    Filter,
+    /// These words.
+    Words(&'static [&'static str]),
+    /// A value of the setting of this name.
+    Value(&'static str),
     File,
     Dir,
 }
 
 /// What an argument takes whose value has this name; nothing if it is free. None if the name is unknown.
 fn kinds(value: &str) -> Option<&'static [Kind]> {
-    use Kind::{Checkpoint, Dir, Environment, File, Option, Run, Setting, Sweep, Tag};
+    use Kind::{Checkpoint, Dir, Environment, File, Filter, Option, Run, Setting, Sweep, Tag, Value, Words};
     Some(match value {
         "ENV" | "NAME|FILTER" | "NAME,.." => &[Environment],
         "ENV|SPEC.toml" => &[Environment, File],
         "RUN" => &[Run],
         "SWEEP" => &[Sweep],
         "A" | "B" | "SWEEP|RUN" | "RUN|SWEEP" => &[Run, Sweep],
+        "ADDRESS" => &[Words(&["auto"])],
+        "BENCH" => &[Words(&["env", "rollout", "train"])],
+        "CORE" => &[Value("core")],
+        "DEVICE,.." => &[Value("device")],
+        "PRECISION,.." => &[Value("precision")],
+        "FILTER" => &[Filter],
+        "WHERE" => &[Words(&["scalar", "wide", "cuda"])],
         "RUN[@STEP]" | "RUN[@STEP]|CHECKPOINT" => &[Run, Checkpoint],
         "RUN|ENV" => &[Run, Environment, Checkpoint],
         "KEY=VALUE" => &[Setting],
@@ -122,9 +138,8 @@ fn kinds(value: &str) -> Option<&'static [Kind]> {
         "FILE" | "FILE.json" | "FILE.svg" => &[File],
         "TAG" => &[Tag],
         "DIR" => &[Dir],
-        "ADDRESS" | "BENCH" | "DEVICE" | "DEVICE,.." | "GOAL" | "K" | "K/N" | "KEY" | "METHOD" | "MODE"
-        | "N" | "NAME" | "PRECISION" | "PRECISION,.." | "PRESET" | "S" | "SECONDS" | "SEEDS" | "TEXT"
-        | "THEME" => &[],
+        "DEVICE" | "GOAL" | "K" | "K/N" | "KEY" | "METHOD" | "MODE" | "N" | "N,.." | "NAME" | "PRECISION"
+        | "PRESET" | "S" | "SECONDS" | "SEEDS" | "T" | "TEXT" | "THEME" | "WIDTHS" => &[],
         _ => return None,
     })
 }
@@ -139,6 +154,9 @@ impl Kind {
             Kind::Setting => settings(line, word),
             Kind::Option => options(line, word),
             Kind::Tag => values::tags(line),
+            Kind::Filter => values::filters(line),
+            Kind::Words(words) => values::words(words),
+            Kind::Value(key) => config::find(key).map_or_else(Vec::new, |key| values_of(key, line, word)),
             Kind::File => values::paths(word, |_| true),
             Kind::Dir => values::paths(word, |path| path.is_dir()),
         }
@@ -155,7 +173,9 @@ mod tests {
         cli.build();
         let mut unknown = Vec::new();
         for command in cli.get_subcommands() {
-            let own = command.get_arguments().filter(|arg| config::find(arg.get_id().as_str()).is_none());
+            let is_key =
+                |arg: &&Arg| config::find(arg.get_id().as_str()).is_some_and(|key| key.flag.is_some());
+            let own = command.get_arguments().filter(|arg| !is_key(arg));
             let valued = own.filter(|arg| arg.get_num_args().is_some_and(|count| count.takes_values()));
             let words = valued.filter(|arg| arg.get_possible_values().is_empty());
             let names = words.filter_map(|arg| arg.get_value_names()?.first().map(ToString::to_string));

@@ -72,6 +72,23 @@ pub fn tags(line: &Line) -> Vec<CompletionCandidate> {
     tags.into_iter().map(|tag| candidate(tag, "")).collect()
 }
 
+/// States, and the environments and tags of the runs.
+pub fn filters(line: &Line) -> Vec<CompletionCandidate> {
+    let states = ["running", "paused", "finished", "preempted", "failed", "killed"];
+    let mut all: Vec<CompletionCandidate> =
+        states.map(|state| candidate(format!("state={state}"), "")).into_iter().chain(tags(line)).collect();
+    let mut envs: Vec<String> = runs::brief(&line.run_dir()).into_iter().map(|run| run.env).collect();
+    envs.sort();
+    envs.dedup();
+    all.extend(envs.into_iter().filter(|env| !env.is_empty()).map(|env| candidate(env, "")));
+    all
+}
+
+/// These words.
+pub fn words(words: &[&str]) -> Vec<CompletionCandidate> {
+    words.iter().map(|word| candidate(*word, "")).collect()
+}
+
 /// The checkpoints of a run after its name and `@`, the latest first.
 pub fn checkpoints(line: &Line, word: &str) -> Vec<CompletionCandidate> {
     let Some((run, _)) = word.split_once('@') else { return Vec::new() };
@@ -124,7 +141,6 @@ pub fn options(line: &Line, word: &str) -> Vec<CompletionCandidate> {
 
 /// Values of a key: its words, or else the value that it has for the environment that is typed.
 pub fn values_of(key: &'static Key, line: &Line, word: &str) -> Vec<CompletionCandidate> {
-    let words = |words: &[&str]| words.iter().map(|word| candidate(*word, "")).collect();
     match key.kind {
         Kind::Choice { words: choices, .. } => words(choices),
         Kind::Switch => words(&["true", "false"]),

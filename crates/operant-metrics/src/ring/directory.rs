@@ -83,7 +83,7 @@ impl RingDir {
 }
 
 /// Why a directory cannot be trusted to hold this user's rings, with the remedy; none if it can.
-fn distrust(found: &fs::Metadata) -> Option<(String, &'static str)> {
+pub(super) fn distrust(found: &fs::Metadata) -> Option<(String, &'static str)> {
     let own = rustix::process::geteuid().as_raw();
     if !found.is_dir() {
         return Some((

@@ -22,6 +22,9 @@ const KEEP_ENDED: usize = 8;
 /// Extension of a ring that is being created.
 const TEMPORARY: &str = "tmp";
 
+/// The file in the directory of rings whose lock trainers take in turn.
+pub(super) const TURN: &str = ".turn";
+
 /// Longest wait for another trainer that is creating its ring.
 const CREATE_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -52,7 +55,7 @@ pub fn make(
         RingDir { dir: dir.to_owned(), must_be_memory: false }.prepare(options.group_readable)?;
     }
     // A lock serializes trainers that start at the same time.
-    let lock_path = dir.join(".turn");
+    let lock_path = dir.join(TURN);
     let lock = File::options().create(true).truncate(false).write(true).mode(0o600).open(&lock_path);
     let lock = lock.map_err(|error| RingError::io("cannot write", &lock_path, error))?;
     // A replacement does not wait: the name belongs to this process already.
@@ -121,7 +124,7 @@ pub fn is_live(path: &Path) -> io::Result<bool> {
 }
 
 /// Whether certainly no trainer holds it.
-fn is_ended(path: &Path) -> bool {
+pub fn is_ended(path: &Path) -> bool {
     is_live(path).is_ok_and(|is_live| !is_live)
 }
 

@@ -2,7 +2,7 @@
 
 use crossterm::event::KeyCode;
 
-use super::App;
+use super::{App, Way};
 use crate::layout::PanelKind;
 use crate::ui::{events, losses, metrics};
 
@@ -72,13 +72,18 @@ impl App {
         run.schema().metrics().get(*matching.get(selected)?).map(|metric| metric.name.clone())
     }
 
-    /// Goes back one step: from a metric to its panel, from an expanded panel to all panels, from a filter to no filter.
+    /// Goes back one step: from a metric to its panel, from an expanded panel to all panels, from a filter to no filter, from the runs of
+    /// a sweep to the sweep.
     pub(super) fn back(&mut self) {
         if self.metric.take().is_some() {
         } else if self.expanded == Some(PanelKind::Metrics) && !self.view.filter.is_empty() {
             self.view.filter.clear();
-        } else if self.expanded.take().is_some() && self.focus == PanelKind::Metrics {
-            self.focus = PanelKind::Returns;
+        } else if self.expanded.take().is_some() {
+            if self.focus == PanelKind::Metrics {
+                self.focus = PanelKind::Returns;
+            }
+        } else if self.is_of_sweep {
+            self.way = Some(Way::Back);
         }
     }
 

@@ -2,9 +2,9 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::{App, Overlay};
+use super::{App, Overlay, Way};
 use crate::Action;
-use crate::data::Order;
+use crate::data::{Order, RunView};
 use crate::layout::PanelKind;
 use operant_draw::symbols::Marker;
 
@@ -105,13 +105,22 @@ impl App {
             _ => 0,
         };
         self.list.move_by(by, &self.runs);
-        let is_listed = self.list.selected(&self.runs).is_some();
+        let selected = self.list.selected(&self.runs);
+        let (is_listed, is_sweep) = (selected.is_some(), selected.is_some_and(RunView::is_sweep));
         let order = self.runs.order();
         match code {
             KeyCode::Char('q') => self.leave = Some(0),
             KeyCode::Char('/') => self.list.typing = true,
             KeyCode::Esc if !self.list.filter.is_empty() => self.list.filter.clear(),
             KeyCode::Esc | KeyCode::Char('r' | '9') => self.overlay = Overlay::None,
+            KeyCode::Enter if is_sweep => {
+                let opened = self.runs.all().get(self.list.row).and_then(|run| self.list.open_sweep(run));
+                self.way = opened.map(Way::Sweep);
+            }
+            KeyCode::Char(' ' | 'o' | 'c' | 'd') if is_sweep => {
+                self.list.message =
+                    "that is a sweep, whose runs are not drawn here: Enter opens it".to_owned();
+            }
             KeyCode::Enter if is_listed => {
                 self.thaw();
                 self.runs.show(self.list.row);

@@ -5,9 +5,10 @@ use std::time::SystemTime;
 
 use operant_metrics::{FoundRing, RingError, RingReader};
 
-use super::recorded::{Recorded, is_run};
+use super::recorded::{Recorded, is_run, is_sweep};
 use super::source::Source;
 use crate::MonitorError;
+use crate::verdict::handle;
 
 /// Where the monitor looks for runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -43,11 +44,16 @@ impl RunLocations {
         dirs.into_iter().map(|(_, path)| path).collect()
     }
 
+    /// The run of [`Self::run_dirs`] that was written last; sweeps are none.
+    pub fn newest_dir(&self) -> Option<PathBuf> {
+        self.run_dirs().into_iter().find(|dir| !is_sweep(dir))
+    }
+
     /// Opens a run and returns its name too. `run` is a ring's file, a run's directory, a name in the directory of runs,
     /// or the name of a ring. If the run's ring still exists, it is read from the ring.
     ///
     /// # Errors
-    /// If there is no such run (the message suggests existing ones), or it cannot be read.
+    /// If there is no such run (the message suggests existing ones), it is a sweep, or it cannot be read.
     pub fn open(&self, run: &str) -> Result<(String, Source), MonitorError> {
         let path = Path::new(run);
         let open = |found: FoundRing| match RingReader::open(&found.path) {
@@ -65,6 +71,9 @@ impl RunLocations {
             }
         } else if let Some(recorded) = dirs.into_iter().find_map(|dir| Recorded::open(&dir)) {
             let name = recorded.identity().run.clone();
+            if recorded.is_sweep() {
+                return Err(MonitorError::Sweep { word: handle(recorded.identity()), name });
+            }
             return Ok((name, self.ring_of(&recorded).map_or_else(|| recorded.into(), Source::Ring)));
         }
         match self.rings().into_iter().find(|found| found.name == run) {

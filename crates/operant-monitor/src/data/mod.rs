@@ -124,7 +124,7 @@ impl Runs {
         self.open_wanted();
         if self.shown.is_none() && self.wanted.is_empty() {
             // Newest first, the living before the dead.
-            let newest = self.open.iter().max_by_key(|run| {
+            let newest = self.open.iter().filter(|run| !run.is_sweep()).max_by_key(|run| {
                 (run.status.health.is_alive(), run.identity().started_unix_ns, run.name().to_string())
             });
             self.shown = newest.map(|run| run.path().to_path_buf());

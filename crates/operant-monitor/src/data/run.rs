@@ -127,6 +127,11 @@ impl RunView {
         matches!(self.source, Source::Recorded(_))
     }
 
+    /// Whether it is a sweep, which has a view of its own.
+    pub fn is_sweep(&self) -> bool {
+        matches!(&self.source, Source::Recorded(dir) if dir.is_sweep())
+    }
+
     /// Who it is.
     pub fn identity(&self) -> &Identity {
         self.source.identity()

@@ -52,8 +52,7 @@ fn unnamed(locations: &RunLocations) -> Result<Vec<Source>, MonitorError> {
         return Ok(runs);
     }
     let has_ring = |dir: &Recorded| runs.iter().any(|ring| ring.identity().dir == dir.path());
-    let newest =
-        locations.run_dirs().first().and_then(|dir| Recorded::open(dir)).filter(|dir| !has_ring(dir));
+    let newest = locations.newest_dir().and_then(|dir| Recorded::open(&dir)).filter(|dir| !has_ring(dir));
     runs.extend(newest.map(Source::from));
     let last = runs.into_iter().min_by_key(|run| run.status().since_alive);
     match (last, refused) {

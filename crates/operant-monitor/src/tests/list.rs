@@ -1,6 +1,13 @@
-//! The list of runs: its order and its filter.
+//! The list of runs: its order, its filter, and the sweeps in it.
+
+use std::sync::Arc;
+
+use operant_metrics::SweepState;
 
 use super::*;
+use crate::app::Way;
+use crate::list::RunList;
+use crate::sweep::SweepSource;
 
 fn names(app: &App) -> Vec<String> {
     app.runs.all().iter().map(|run| run.name().to_string()).collect()
@@ -78,4 +85,68 @@ fn a_filter_leaves_the_runs_that_have_its_words() {
     assert_eq!(it.app.list.row, 2);
     press(&mut it.app, KeyCode::Esc);
     assert_eq!(it.app.overlay, Overlay::None);
+}
+
+/// Reads no sweep.
+pub(super) struct NoSweep;
+
+impl SweepSource for NoSweep {
+    fn read(&mut self) -> Result<SweepState, String> {
+        Err("not here".to_string())
+    }
+}
+
+/// A monitor of a run and a sweep, which is selected in the list.
+fn with_sweep(parent: &Path) -> (App, PathBuf) {
+    ended_run(parent, "before", 30, "");
+    let sweep = ended_run(parent, "rates", 0, "");
+    std::fs::write(sweep.join("sweep.db"), "").unwrap();
+    let mut app = monitor_of(parent, &[]);
+    assert_eq!(app.runs.shown().map(|run| run.name().to_string()).as_deref(), Some("before"));
+    press(&mut app, KeyCode::Char('r'));
+    app.advance(Duration::from_secs(1), 0);
+    assert_eq!(names(&app), ["before", "rates"]);
+    press(&mut app, KeyCode::Down);
+    (app, std::fs::canonicalize(sweep).unwrap())
+}
+
+#[test]
+fn a_sweep_is_opened_and_not_drawn_as_a_run() {
+    let parent = tempfile::tempdir().unwrap();
+    let (mut app, sweep) = with_sweep(parent.path());
+    assert!(screen(&mut app, 100, 24).contains("sweep, cartpole"));
+    for key in [' ', 'c', 'd'] {
+        press(&mut app, KeyCode::Char(key));
+        assert!(screen(&mut app, 80, 24).contains("Enter opens it"));
+    }
+    assert!(app.runs.others().is_empty() && app.list.marked.is_empty());
+    // The small monitor cannot read it.
+    press(&mut app, KeyCode::Enter);
+    assert!(app.way.is_none() && app.list.message.contains("operant monitor "), "{}", app.list.message);
+    let row = app.list.row;
+    app.list = RunList::new(Some(Arc::new(Noting::default())));
+    app.list.row = row;
+    press(&mut app, KeyCode::Enter);
+    assert_eq!(app.way, Some(Way::Sweep(sweep)));
+    assert!(app.list.sweep(Path::new("any")).is_some_and(|mut source| source.read().is_err()));
+    // By name it is refused, and a filter finds it.
+    let mut named = monitor_of(parent.path(), &["rates"]);
+    assert!(named.runs.shown().is_none() && named.runs.why.contains("is a sweep"), "{}", named.runs.why);
+    assert!(screen(&mut named, 80, 24).contains("rates is a sweep"));
+    app.list.filter = "sweep".to_string();
+    assert_eq!(app.list.rows(&app.runs), [1]);
+}
+
+#[test]
+fn escape_leads_from_the_runs_of_a_sweep_back_to_it() {
+    let mut it = fixture(1, 60, running());
+    press(&mut it.app, KeyCode::Esc);
+    assert_eq!(it.app.way, None, "these were not opened from a sweep");
+    it.app.is_of_sweep = true;
+    assert!(screen(&mut it.app, 80, 24).contains("Esc sweep"));
+    press(&mut it.app, KeyCode::Enter);
+    press(&mut it.app, KeyCode::Esc);
+    assert_eq!((it.app.way.clone(), it.app.expanded), (None, None));
+    press(&mut it.app, KeyCode::Esc);
+    assert_eq!(it.app.way, Some(Way::Back));
 }

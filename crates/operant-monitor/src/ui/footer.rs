@@ -102,6 +102,17 @@ fn hints(app: &App) -> &'static [(&'static str, &'static str)] {
             ("/", "filter"),
             ("Space", "freeze"),
         ],
+        (Overlay::None, false) if app.is_of_sweep => &[
+            ("q", "quit"),
+            ("Esc", "sweep"),
+            ("?", "help"),
+            ("Tab", "panel"),
+            ("Enter", "expand"),
+            ("+/-", "zoom"),
+            ("Space", "freeze"),
+            ("r", "runs"),
+            ("8", "all metrics"),
+        ],
         (Overlay::None, false) => &[
             ("q", "quit"),
             ("?", "help"),

@@ -8,7 +8,10 @@ use super::chart::Paint;
 use super::popup;
 
 /// Keys and what they do, in groups.
-pub const KEYS: [(&str, &[(&str, &str)]); 4] = [
+pub type Keys = [(&'static str, &'static [(&'static str, &'static str)])];
+
+/// The keys of the screen of runs.
+pub const KEYS: &Keys = &[
     (
         "panels",
         &[
@@ -39,7 +42,7 @@ pub const KEYS: [(&str, &[(&str, &str)]); 4] = [
         "runs",
         &[
             ("r  9", "list of runs"),
-            ("Enter", "in the list: show"),
+            ("Enter", "in the list: show the run, or open the sweep"),
             ("Space  o", "in the list: draw with the one shown"),
             ("/", "in the list: filter by name, environment or state"),
             ("s  S", "in the list: sort by the next column; reverse"),
@@ -61,8 +64,8 @@ pub const KEYS: [(&str, &[(&str, &str)]); 4] = [
 ];
 
 /// Draws the help over `screen`, from line `scroll` on if it does not fit.
-pub fn draw(paint: Paint, scroll: usize, screen: Rect, buffer: &mut Buffer) {
-    let lines = lines(paint);
+pub fn draw(paint: Paint, keys: &Keys, scroll: usize, screen: Rect, buffer: &mut Buffer) {
+    let lines = lines(paint, keys);
     let inner = popup::draw(paint, "help", (70, lines.len() as u16 + 2), screen, buffer);
     let scroll = scroll.min(lines.len().saturating_sub(usize::from(inner.height)));
     for (row, line) in inner.rows().zip(&lines[scroll..]) {
@@ -70,14 +73,14 @@ pub fn draw(paint: Paint, scroll: usize, screen: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn lines(paint: Paint) -> Vec<Line<'static>> {
+fn lines(paint: Paint, keys: &Keys) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
-    for (group, keys) in KEYS {
+    for (group, keys) in keys {
         if !lines.is_empty() {
             lines.push(Line::default());
         }
-        lines.push(Line::styled(group, paint.theme.title));
-        for (key, what) in keys {
+        lines.push(Line::styled(*group, paint.theme.title));
+        for (key, what) in *keys {
             lines.push(Line::from(vec![
                 Span::styled(format!(" {key:<16}"), paint.theme.accent),
                 Span::styled(*what, paint.theme.text),

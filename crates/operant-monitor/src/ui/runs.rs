@@ -134,13 +134,19 @@ fn cells(paint: Paint, run: &RunView, letter: &'static str, curve: Option<usize>
         (mark.to_string(), mark_style),
         (run.name().to_string(), plain),
         (verdict.word.to_string(), tone_style(theme, verdict.tone)),
-        (run.identity().env.clone(), theme.muted),
+        (environment(run), theme.muted),
         (format::percent(run.done()), theme.text),
         (format::steps(steps), theme.text),
         (if trains { format::short(run.value("sps")) } else { String::new() }, theme.text),
         (mean_return(run), theme.text),
         (started(run.identity().started_unix_ns), theme.muted),
     ]
+}
+
+/// The environment, and whether it is a sweep.
+pub fn environment(run: &RunView) -> String {
+    let env = &run.identity().env;
+    if run.is_sweep() { format!("sweep, {env}") } else { env.clone() }
 }
 
 /// As `operant runs` shows it: the mean of the last evaluation, or of training with a `~`.

@@ -19,7 +19,16 @@ pub fn draw(paint: Paint, runs: &Runs, now: Duration, area: Rect, buffer: &mut B
     };
     let turn = turns[(now.as_millis() / 100) as usize % turns.len()];
     let mut lines: Vec<(String, Style)> = Vec::new();
+    let there: Vec<String> =
+        runs.all().iter().map(|run| format!("{} ({})", run.name(), run.verdict().word)).collect();
     match runs.wanted() {
+        // Without a name the newest run is shown, so these are sweeps.
+        [] if !there.is_empty() => {
+            lines.push((format!("{turn} waiting for a run"), theme.strong));
+            lines.push((String::new(), theme.text));
+            lines.push((format!("there are sweeps: {}", there.join(", ")), theme.text));
+            lines.push(("r lists them, q quits".to_string(), theme.muted));
+        }
         [] => {
             lines.push((format!("{turn} waiting for a run"), theme.strong));
             lines.push((String::new(), theme.text));
@@ -31,8 +40,6 @@ pub fn draw(paint: Paint, runs: &Runs, now: Duration, area: Rect, buffer: &mut B
             if !runs.why.is_empty() {
                 lines.push((runs.why.clone(), theme.muted));
             }
-            let there: Vec<String> =
-                runs.all().iter().map(|run| format!("{} ({})", run.name(), run.verdict().word)).collect();
             lines.push(match there.is_empty() {
                 true => ("there is no run now".to_string(), theme.muted),
                 false => (format!("there is: {}", there.join(", ")), theme.text),

@@ -144,8 +144,8 @@ pub fn find(parent: &Path, run: &str) -> Result<Run> {
     Err(dir::no_run(parent, run, &names(parent, &rings), "`operant runs` lists the runs"))
 }
 
-/// The error of [`find`] if there is no such run and another one has nearly this name: a slip rather than a run that begins later. A name
-/// that differs in its numbers alone is no slip: seed-2 follows seed-1.
+/// The error of [`find`] if there is no such run and another one has nearly this name, or there is a file: a slip rather than a run that
+/// begins later. A name that differs in its numbers alone is no slip: seed-2 follows seed-1.
 ///
 /// # Errors
 /// Usage, with that name.
@@ -156,7 +156,9 @@ pub fn refuse_slip(parent: &Path, run: &str) -> Result<()> {
         let near = nearest(run, names.iter().map(String::as_str));
         near.is_some_and(|near| without_digits(near) != without_digits(run))
     };
-    find(parent, run).map(|_| ()).or_else(|error| if is_near() { Err(error) } else { Ok(()) })
+    // A ring's file is the path of a run; what is wrong with it is found when it is opened.
+    let is_file = || !run.ends_with(".ring") && dir::file_in_place(parent, run, "run").is_some();
+    find(parent, run).map(|_| ()).or_else(|error| if is_file() || is_near() { Err(error) } else { Ok(()) })
 }
 
 /// The names of the runs and sweeps in `parent`, and of live runs elsewhere.

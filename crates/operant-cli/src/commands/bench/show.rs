@@ -16,7 +16,7 @@ const BUSY: f64 = 0.1;
 pub fn text(plan: &BenchPlan, rows: &[Row]) -> String {
     let mut text = table(rows);
     for line in limits(plan, rows) {
-        text.push_str(&printable(&line));
+        text.push_str(&table::lines(&printable(&line)));
     }
     for row in rows {
         if let Some(profile) = &row.profile {
@@ -107,7 +107,7 @@ fn limits(plan: &BenchPlan, rows: &[Row]) -> Vec<String> {
             format!("{} FLOP/s of multiply-adds in {}, ", spread(peak), row.precision)
         });
         lines.push(format!(
-            "{} ({about}{threads}): {flops}{} B/s of memory, measured together with the rows\n",
+            "{} ({about}{threads}): {flops}{} B/s of memory, measured together with the rows",
             row.device,
             spread(row.bandwidth)
         ));
@@ -115,7 +115,7 @@ fn limits(plan: &BenchPlan, rows: &[Row]) -> Vec<String> {
     let busy = rows.iter().map(|row| row.middle_half).filter(|half| half.is_finite()).fold(0.0, f64::max);
     if busy > BUSY {
         lines.push(format!(
-            "repetitions differ by up to {}, the least and the greatest aside: does anything else run here?\n",
+            "repetitions differ by up to {}, the least and the greatest aside: does anything else run here?",
             percent(busy)
         ));
     }
@@ -133,38 +133,38 @@ fn together(spreads: &[Spread]) -> Option<Spread> {
 fn profile(row: &Row, profile: &Profile) -> String {
     let threads = row.threads.map_or_else(String::new, |threads| format!(", {threads} threads"));
     let about = format!(
-        "\nwhere the time of training goes: {} on {}, {}, {} environments{threads}: {} per update\n",
+        "where the time of training goes: {} on {}, {}, {} environments{threads}: {} per update",
         row.env,
         row.device,
         row.precision,
         row.envs,
         duration(profile.period)
     );
-    let mut text = printable(&about);
+    let mut text = format!("\n{}", table::lines(&printable(&about)));
     let phases = profile.phases;
     let phase = |name: &str, seconds: f64| match seconds.is_nan() {
         true => format!("{name} inside the rollout"),
         false => format!("{name} {} ({})", duration(seconds), percent(seconds / profile.period)),
     };
-    text.push_str(&format!(
-        "phases: {}, {}, {}\n",
+    text.push_str(&table::lines(&format!(
+        "phases: {}, {}, {}",
         phase("rollout", phases.rollout),
         phase("gae", phases.gae),
         phase("update", phases.update)
-    ));
+    )));
     text.push_str(&operations(profile));
     let (bottleneck, share) = profile.bottleneck();
-    text.push_str(&format!(
-        "bottleneck: {}, {} of the time; {}\n",
+    text.push_str(&table::lines(&format!(
+        "bottleneck: {}, {} of the time; {}",
         bottleneck.name(),
         percent(share),
         bottleneck.advice()
-    ));
+    )));
     for way in profile.ways() {
-        text.push_str(&format!("  {}\n", way.meaning()));
+        text.push_str(&table::lines(&format!("  {}", way.meaning())));
     }
     for note in &profile.notes {
-        text.push_str(&printable(&format!("  {note}\n")));
+        text.push_str(&table::lines(&printable(&format!("  {note}"))));
     }
     text
 }

@@ -139,7 +139,7 @@ pub fn objective(state: &SweepState, value: f64) -> String {
 /// A line for each environment of each sweep; None of no sweeps.
 pub fn table(sweeps: &[SweepRow]) -> Option<String> {
     let columns = [
-        Column::left("sweep", 0),
+        Column::name("sweep"),
         Column::left("environment", 1),
         Column::left("state", 0),
         Column::right("trials", 0),

@@ -33,6 +33,7 @@ pub struct Recorded {
     table: RefCell<Table>,
     /// When `run.json` and `metrics.csv` were last written, as far as they have been read.
     seen: [Option<SystemTime>; 2],
+    is_sweep: bool,
     /// When the trainer logged its end; none if it did not.
     ended: Option<SystemTime>,
     health: Health,
@@ -43,6 +44,11 @@ pub struct Recorded {
 /// Whether there is a run in this directory.
 pub fn is_run(dir: &Path) -> bool {
     ["run.json", "metrics.csv", "config.toml"].iter().any(|name| dir.join(name).is_file())
+}
+
+/// Whether a directory is that of a sweep, which has a run.json too.
+pub fn is_sweep(dir: &Path) -> bool {
+    dir.join("sweep.db").is_file()
 }
 
 impl Recorded {
@@ -62,6 +68,7 @@ impl Recorded {
             ended: None,
             health: Health::Killed,
             revision: 0,
+            is_sweep: is_sweep(&dir),
             header,
             dir,
         };
@@ -171,6 +178,11 @@ impl Recorded {
     /// The directory.
     pub fn path(&self) -> &Path {
         &self.dir
+    }
+
+    /// Whether it is the directory of a sweep.
+    pub fn is_sweep(&self) -> bool {
+        self.is_sweep
     }
 
     /// Who runs what, as far as the directory says.
