@@ -85,11 +85,17 @@ impl WorkerGroup {
         Worker::start(runner, memory, self.task, control, rows, &self.output)
     }
 
-    /// Replaces a worker by a new one.
-    pub(crate) fn replace(&mut self, description: &Description, number: usize) -> io::Result<()> {
+    /// Replaces a worker by a new one, after this failure.
+    pub(crate) fn replace(
+        &mut self,
+        description: &Description,
+        number: usize,
+        failure: String,
+    ) -> io::Result<()> {
         end(&mut self.workers[number..=number], false);
         let rows = self.workers[number].rows.clone();
         self.workers[number] = self.start_worker(description, number, rows)?;
+        self.workers[number].replaces = Some(failure);
         Ok(())
     }
 
@@ -124,6 +130,11 @@ impl WorkerGroup {
     /// Waits for the end of a worker's turn.
     pub(crate) fn finish(&mut self, number: usize) -> Result<(), Failure> {
         self.workers[number].finish(&self.shared, self.deadline, self.setup.timeout)
+    }
+
+    /// See [`Worker::take_keys`].
+    pub(crate) fn take_keys(&self, number: usize) -> Option<String> {
+        self.workers[number].take_keys(&self.shared)
     }
 
     /// Whether all processes still run.

@@ -23,6 +23,8 @@ pub(crate) struct Control {
     /// 0, or 1 + the row that failed.
     pub(crate) failed: usize,
     pub(crate) text_bytes: usize,
+    /// Bytes of a text about keys of `info` ([`crate::keys`]), in place of that of a failure; 0 for none.
+    pub(crate) keys_bytes: usize,
     /// Its text, UTF-8.
     pub(crate) text: usize,
 }
@@ -36,6 +38,7 @@ impl Control {
             close: first + 2,
             failed: first + 3,
             text_bytes: first + 4,
+            keys_bytes: first + 5,
             text: first + LINE,
         }
     }

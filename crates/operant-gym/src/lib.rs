@@ -4,6 +4,7 @@
 
 mod description;
 mod group;
+mod keys;
 mod layout;
 mod output;
 pub mod python;
@@ -26,6 +27,7 @@ pub use description::{Description, DescriptionError};
 pub use worker::{Host, Hosted};
 
 use crate::group::{Setup, WorkerGroup};
+use crate::keys::Keys;
 use crate::output::Output;
 use crate::stepper::GymStepper;
 
@@ -58,6 +60,7 @@ struct Running {
     failures: AtomicU64,
     waited_ns: AtomicU64,
     messages: Mutex<Vec<String>>,
+    keys: Mutex<Keys>,
     /// Dropped after all groups, whose last lines it waits for.
     output: Mutex<Option<Output>>,
 }
@@ -76,6 +79,7 @@ impl Running {
             failures: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
             messages: Mutex::default(),
+            keys: Mutex::default(),
             output: Mutex::default(),
         }
     }
@@ -137,6 +141,19 @@ impl Running {
 
     fn count_waiting(&self, time: Duration) {
         self.waited_ns.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Counts the metrics of an episode that ended, and warns of keys that no episode has.
+    fn count_metrics(&self, values: impl Iterator<Item = f32>) {
+        let mut keys = locked(&self.keys);
+        if keys.is_judged() {
+            return;
+        }
+        let EnvSpec { name, metrics, .. } = &self.description.spec;
+        let metrics: Vec<&str> = metrics.iter().map(|metric| &*metric.name).collect();
+        if let Some(warning) = keys.ended(&metrics, values) {
+            self.warn(format!("{name}: {warning}"));
+        }
     }
 
     fn warn(&self, message: String) {

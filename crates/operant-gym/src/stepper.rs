@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use operant_env::{Autoreset, ObsSpace, Seen, StepError, Stepped, Stepper, TileSpec};
 
-use crate::Running;
 use crate::group::{WorkerGroup, double};
 use crate::layout::Order;
 use crate::worker::Failure;
+use crate::{Running, locked};
 
 /// Environments of a tile. Rows past `count` are unused: their observations are zeros.
 pub(crate) struct GymStepper {
@@ -78,12 +78,8 @@ impl GymStepper {
         (0..self.count).for_each(|row| self.reset(row));
         self.group().begin(None);
         for number in 0..self.group().workers.len() {
-            let is_first = !self.tile.evaluation && !self.group().workers[number].has_answered;
-            match self.finish(number) {
-                Ok(()) => {}
-                // A failure in the first reset would repeat.
-                Err(failure) if is_first => return Err(self.give_up(number, &failure, "")),
-                Err(failure) => self.replace(number, failure)?,
+            if let Err(failure) = self.finish(number) {
+                self.replace(number, failure)?;
             }
         }
         self.begins = false;
@@ -154,11 +150,26 @@ impl GymStepper {
         self.running.error(what, "correct the environment; the traceback, if any, shows where it failed")
     }
 
+    /// Why a new worker would fail as this one did, as the end of an error; None if it may not.
+    fn repeats(&mut self, number: usize, failure: &Failure) -> Option<&'static str> {
+        let is_evaluation = self.tile.evaluation;
+        let worker = &self.group().workers[number];
+        match &worker.replaces {
+            _ if failure.is_final => Some(""),
+            _ if worker.has_stepped => None,
+            Some(before) if *before == failure.what => {
+                Some("\nthe restarted worker failed as the one before")
+            }
+            None if !is_evaluation => Some("\nno step had been completed, so the worker is not restarted"),
+            _ => None,
+        }
+    }
+
     /// Replaces a worker after a failure; its environments begin new episodes.
     fn replace(&mut self, number: usize, mut failure: Failure) -> Result<(), StepError> {
         loop {
-            if failure.is_final {
-                return Err(self.give_up(number, &failure, ""));
+            if let Some(why) = self.repeats(number, &failure) {
+                return Err(self.give_up(number, &failure, why));
             }
             let (failed, most) = (self.running.count_failure(), self.running.options.restarts);
             if failed > u64::from(most) {
@@ -173,7 +184,7 @@ impl GymStepper {
                 if self.running.host.is_some() { "" } else { "process " },
             ));
             let running = Arc::clone(&self.running);
-            if let Err(error) = self.group().replace(&running.description, number) {
+            if let Err(error) = self.group().replace(&running.description, number, failure.what) {
                 self.group = None;
                 return Err(running.cannot_start(&error));
             }
@@ -217,6 +228,9 @@ impl GymStepper {
     fn write_step(&mut self, number: usize, stepped: &mut Stepped<'_>) {
         self.write_seen(number, &mut stepped.seen);
         let group = self.group.as_ref().expect("no call follows an error");
+        if let Some(text) = group.take_keys(number) {
+            locked(&self.running.keys).take(&text);
+        }
         let (words, layout) = (group.words(), &group.layout);
         for row in group.workers[number].rows.clone() {
             stepped.rewards[row] = double(words, layout.rewards + 2 * row) as f32;
@@ -228,9 +242,13 @@ impl GymStepper {
             stepped.returns[row] = double(words, layout.returns + 2 * row) as f32;
             stepped.lengths[row] = words[layout.lengths + row].load(Ordering::Relaxed);
             let metrics = self.running.description.spec.metrics.len();
-            for (index, values) in stepped.metrics.chunks_exact_mut(layout.rows).enumerate() {
-                let word = &words[layout.metrics + row * metrics + index];
-                values[row] = f32::from_bits(word.load(Ordering::Relaxed));
+            let measured = words[layout.metrics + row * metrics..][..metrics].iter();
+            let measured = measured.map(|word| f32::from_bits(word.load(Ordering::Relaxed)));
+            for (values, value) in stepped.metrics.chunks_exact_mut(layout.rows).zip(measured.clone()) {
+                values[row] = value;
+            }
+            if metrics > 0 && stepped.lengths[row] > 0 {
+                self.running.count_metrics(measured);
             }
             self.write_final(layout.final_obs + row * layout.words, row, stepped.final_obs);
         }
@@ -330,7 +348,10 @@ impl Stepper for GymStepper {
         self.running.count_waiting(begun.elapsed());
         for (number, failure) in failures.into_iter().enumerate() {
             match failure {
-                None => self.write_step(number, &mut stepped),
+                None => {
+                    self.group().workers[number].has_stepped = true;
+                    self.write_step(number, &mut stepped);
+                }
                 Some(failure) => {
                     self.write_failed(number, &mut stepped);
                     self.replace(number, failure)?;

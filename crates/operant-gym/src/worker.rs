@@ -160,6 +160,10 @@ pub(crate) struct Worker {
     pub(crate) turn: u32,
     /// Whether it has finished a turn.
     pub(crate) has_answered: bool,
+    /// Whether its environments have completed a step.
+    pub(crate) has_stepped: bool,
+    /// The failure of the worker that it replaces.
+    pub(crate) replaces: Option<String>,
 }
 
 impl Worker {
@@ -175,13 +179,21 @@ impl Worker {
         let words = shared.words();
         let turn = words[control.turn].load(Ordering::Relaxed);
         words[control.done].store(turn, Ordering::Relaxed);
-        for word in [control.close, control.failed, control.text_bytes] {
+        for word in [control.close, control.failed, control.text_bytes, control.keys_bytes] {
             words[word].store(0, Ordering::Relaxed);
         }
         let argument =
             Argument { parent: std::process::id(), first: rows.start, end: rows.end, control, task };
         let argument = serde_json::to_string(&argument).expect("numbers");
-        let worker = |runner| Self { runner, rows, control, turn, has_answered: false };
+        let worker = |runner| Self {
+            runner,
+            rows,
+            control,
+            turn,
+            has_answered: false,
+            has_stepped: false,
+            replaces: None,
+        };
         if let Some(host) = host {
             return host.start(file, &argument).map(|thread| worker(Runner::Thread(thread)));
         }
@@ -247,15 +259,24 @@ impl Worker {
             word => {
                 let row =
                     Some((word & !FINAL).wrapping_sub(1) as usize).filter(|row| self.rows.contains(row));
-                Err(Failure { row, what: self.text(shared), is_final: word & FINAL != 0 })
+                let what = self.text(shared, self.control.text_bytes);
+                Err(Failure { row, what, is_final: word & FINAL != 0 })
             }
         }
     }
 
-    /// The text that a worker left.
-    fn text(&self, shared: &SharedWords) -> String {
+    /// The text about keys of `info` that a worker left, once.
+    pub(crate) fn take_keys(&self, shared: &SharedWords) -> Option<String> {
+        let bytes = &shared.words()[self.control.keys_bytes];
+        let text = (bytes.load(Ordering::Relaxed) > 0).then(|| self.text(shared, self.control.keys_bytes));
+        bytes.store(0, Ordering::Relaxed);
+        text
+    }
+
+    /// The text that a worker left; the word `bytes` has its length.
+    fn text(&self, shared: &SharedWords, bytes: usize) -> String {
         let words = shared.words();
-        let bytes = (words[self.control.text_bytes].load(Ordering::Relaxed) as usize).min(TEXT_BYTES);
+        let bytes = (words[bytes].load(Ordering::Relaxed) as usize).min(TEXT_BYTES);
         let text: Vec<u8> = words[self.control.text..][..bytes.div_ceil(4)]
             .iter()
             .flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes())

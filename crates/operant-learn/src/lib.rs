@@ -31,6 +31,6 @@ pub use group::{Alone, Group};
 pub use in_flight::InFlight;
 pub use precision::Precision;
 pub use snapshot::{Dtype, Snapshot, Tensor};
-pub use state::{LearnerState, check_content};
+pub use state::{LearnerState, check_content, content_counter};
 pub use trained::{ObsNorm, PolicyTensor, TrainedPolicy};
 pub use transfer::Transfer;

@@ -117,6 +117,11 @@ fn counter(snapshot: &Snapshot, name: &str) -> Result<u64, LearnError> {
     value.ok_or_else(|| LearnError::Snapshot(format!("it has no counter {name}")))
 }
 
+/// The counter of a snapshot with the hash of the environment's files, if it has any.
+pub fn content_counter(env: &dyn AnyEnv) -> Option<(String, u64)> {
+    env.content().map(|hash| (CONTENT.to_owned(), hash))
+}
+
 /// Whether the environment was made from the files that the snapshot's environment was made from.
 ///
 /// # Errors
@@ -240,8 +245,8 @@ impl BackendState {
             ("adam_step", self.learner.step),
             ("nonfinite_in_a_row", self.nonfinite_in_a_row),
         ];
-        let counters = counters.into_iter().chain(env.content().map(|hash| (CONTENT, hash)));
-        Snapshot { tensors, counters: counters.map(|(name, value)| (name.to_owned(), value)).collect() }
+        let counters = counters.map(|(name, value)| (name.to_owned(), value));
+        Snapshot { tensors, counters: counters.into_iter().chain(content_counter(env)).collect() }
     }
 
     /// Reads a snapshot of the same network and environments, with this many normalised features of observations.

@@ -19,8 +19,10 @@ mod world;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 use operant_env::Registry;
+use operant_run::config;
 use pyo3::exceptions::{PyImportError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -28,6 +30,7 @@ use pyo3::types::PyDict;
 /// The functions and classes of `operant._core`.
 #[pymodule]
 mod _core {
+    use operant_run::world::Interpreter;
     use pyo3::prelude::*;
 
     #[pymodule_init]
@@ -36,7 +39,11 @@ mod _core {
         // Worker processes of environments run in the Python of this process.
         let executable: Option<String> = module.py().import("sys")?.getattr("executable")?.extract()?;
         if let Some(executable) = executable.filter(|path| !path.is_empty()) {
-            operant_run::world::set_interpreter(executable.into(), crate::interrupted);
+            operant_run::world::set_interpreter(Interpreter {
+                python: executable.into(),
+                interrupted: crate::interrupted,
+                note: crate::note,
+            });
         }
         Ok(())
     }
@@ -58,9 +65,11 @@ mod _core {
     #[pymodule_export]
     use crate::policy::{Policy, rollout_settings};
     #[pymodule_export]
-    use crate::sweep::{Link, report, sweep, sweep_rows, train_task};
+    use crate::sweep::{Link, find_sweep, report, sweep, sweep_objective, sweep_rows, train_task};
     #[pymodule_export]
-    use crate::train::{Control, check_setting, did_you_mean, evaluate, list_runs, metrics, result, train};
+    use crate::train::{
+        Control, check_setting, did_you_mean, evaluate, list_runs, metrics, network_settings, result, train,
+    };
     #[pymodule_export]
     use crate::worker::{WorkerChannel, end_with};
     #[pymodule_export]
@@ -110,6 +119,20 @@ thread_local! {
 /// Whether the handler of a signal raised something, such as KeyboardInterrupt.
 fn interrupted() -> bool {
     Python::attach(|py| py.check_signals()).map_err(|raised| RAISED.set(Some(raised))).is_err()
+}
+
+/// A note for Python's `logging`; false while the command runs, which prints it.
+fn note(line: &str) -> bool {
+    if command::IS_RUNNING.load(Ordering::Relaxed) {
+        return false;
+    }
+    Python::attach(|py| log_info(py, line)).is_ok()
+}
+
+/// Logs a line, in Python's words.
+fn log_info(py: Python<'_>, line: &str) -> PyResult<()> {
+    let logger = py.import("logging")?.call_method1("getLogger", ("operant",))?;
+    logger.call_method1("info", ("%s", config::in_python(line))).map(drop)
 }
 
 /// Turns a panic into an exception: none crosses into Python.

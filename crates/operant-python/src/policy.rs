@@ -254,6 +254,11 @@ impl Policy {
         Ok((PyArray1::from_vec(py, outputs), PyArray1::from_vec(py, values)))
     }
 
+    /// Saves it as a directory that `Policy` takes.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        guarded(|| py.detach(|| self.saved.save(&path)).map_err(|failed| error(&failed)))
+    }
+
     /// Writes an ONNX model.
     fn export_onnx(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         self.export(py, &path, export::write_onnx)

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use operant_cli::ray::Resources;
 use operant_run::config::{self, EnvFacts};
 use operant_run::{CommandLine, Error, ErrorKind, Result, Trust, device, world};
+use operant_sweep::table::Table;
 use operant_sweep::task::{self, Task, TaskContext};
 use operant_sweep::{Ended, Executor, Given, Local, Report, Spec, Status, Sweep, Watch};
 use pyo3::exceptions::{PyOSError, PyUserWarning, PyValueError};
@@ -267,6 +268,26 @@ pub fn sweep(
 pub fn sweep_rows(py: Python<'_>, dir: PathBuf) -> PyResult<String> {
     let rows = guarded(|| py.detach(|| operant_sweep::rows(&dir)).map_err(|error| train::error(&error)))?;
     serde_json::to_string(&rows).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// The directory of a sweep, given by its name or its path.
+#[pyfunction]
+pub fn find_sweep(sweep: &str, run_dir: Option<String>) -> PyResult<PathBuf> {
+    guarded(|| {
+        let parent = train::parent(&crate::registry(), run_dir);
+        let found = parent.and_then(|parent| operant_sweep::sweep::find(&parent, sweep));
+        found.map_err(|error| {
+            let remedy = format!("{}; operant.sweep begins one", error.remedy.as_deref().unwrap_or_default());
+            train::error(&error.remedy(remedy))
+        })
+    })
+}
+
+/// The name of what the search of a sweep maximises.
+#[pyfunction]
+pub fn sweep_objective(py: Python<'_>, dir: PathBuf) -> PyResult<String> {
+    let opened = guarded(|| py.detach(|| Table::open(&dir, false)).map_err(|error| train::error(&error)))?;
+    Ok(opened.1.search.objective.name())
 }
 
 /// The report of a sweep as JSON text.

@@ -10,7 +10,7 @@ use numpy::{PyArray1, PyArray2, PyArrayMethods};
 use operant_env::{AnyEnv, Registry};
 use operant_learn::EvalActions;
 use operant_metrics::{METRICS, Record, RunMetrics};
-use operant_run::config::{self, EnvFacts, Requested};
+use operant_run::config::{self, EnvFacts, KeyGroup, Requested};
 use operant_run::eval::{self, EvalTarget};
 use operant_run::progress::{Announcer, Bar, Lines, Progress, Tick};
 use operant_run::{
@@ -60,6 +60,12 @@ fn setting(name: &str) -> PyResult<&'static config::Key> {
 #[pyfunction]
 pub fn check_setting(name: &str) -> PyResult<()> {
     setting(name).map(drop)
+}
+
+/// The settings of the network.
+#[pyfunction]
+pub fn network_settings() -> Vec<&'static str> {
+    config::keys().filter(|key| key.group == KeyGroup::Network).map(|key| key.name).collect()
 }
 
 /// ` (did you mean "x"?)` for the candidate nearest to a name, or nothing.
@@ -170,10 +176,7 @@ impl Progress for PythonProgress {
     }
 
     fn note(&mut self, line: &str) {
-        self.call(|py| {
-            let logger = py.import("logging")?.call_method1("getLogger", ("operant",))?;
-            logger.call_method1("info", ("%s", config::in_python(line))).map(drop)
-        });
+        self.call(|py| crate::log_info(py, line));
     }
 
     fn warn(&mut self, line: &str) {
@@ -405,12 +408,12 @@ pub fn train(
         let (raised, signals) = (raised.clone(), signals.clone());
         job.on_record = Some(Box::new(move |metrics, record| {
             // No further call once something has stopped the run.
-            if signals.stopped_by().is_none() {
+            if signals.stopped_by().is_none() && !signals.is_finishing() {
                 Python::attach(|py| {
                     let called =
                         record_dict(py, metrics, record).and_then(|dict| callback.call1(py, (dict,)));
                     match called.map(|returned| returned.extract::<bool>(py)) {
-                        Ok(Ok(false)) => signals.stop(),
+                        Ok(Ok(false)) => signals.finish(),
                         Ok(_) => (),
                         Err(error) => raised.store(error, py, &signals),
                     }

@@ -745,6 +745,24 @@ class Repaired(Steady):
         return super().step(action)
 
 
+class Expired(Steady):
+    """Raises from the 300th step of the first process on, and in every step of later ones."""
+
+    steps = 0
+
+    def __init__(self, file: str) -> None:
+        super().__init__()
+        self.file = file
+
+    def step(self, action: Any) -> Any:
+        Expired.steps += 1
+        if Expired.steps >= 300:
+            first_time(self.file)
+        if os.path.exists(self.file):
+            raise RuntimeError("the license has expired")
+        return super().step(action)
+
+
 class Other:
     """A class that is no environment."""
 

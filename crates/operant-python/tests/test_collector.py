@@ -1,7 +1,9 @@
 """`operant.Collector`: what it hands out, against the policy and NumPy; and what it refuses."""
 
+import inspect
 import pickle
 
+import gym_envs
 import numpy as np
 import pytest
 from gymnasium.error import ClosedEnvironmentError
@@ -198,11 +200,25 @@ def test_flat_arrays_share_memory():
         ({"hiden": [3]}, TypeError, "hiden"),
         ({"norm_obs": True}, ValueError, "norm_obs"),
         ({"policy": "x"}, TypeError, "policy: expected a Policy"),
+        ({"device": "cuda", "hidden": [3]}, ValueError, "device: a Collector does not use this setting: it collects on the CPU.*It takes num_envs, .*hidden"),
+        ({"num_envs": 4, "learning_rate": 1e-3, "ent_coef": 0.1}, ValueError, "^learning_rate, ent_coef: a Collector does not use these settings"),
     ],
 )
 def test_what_a_collector_refuses(keywords, kind, says):
     with pytest.raises(kind, match=says):
         operant.Collector("cartpole", **keywords)
+
+
+@pytest.mark.parametrize("env", ["gym:CartPole-v1", gym_envs.Steady, gym_envs.Steady(), lambda: gym_envs.Steady()])
+def test_gymnasium_environments_are_refused_with_what_to_do(env):
+    with pytest.raises(ValueError, match=r"^env: a Collector steps built-in environments and worlds, and .* is a Gymnasium environment; operant.train"):
+        operant.Collector(env)
+
+
+def test_only_settings_that_are_used_are_shown():
+    shown = inspect.signature(operant.Collector).parameters
+    assert {"num_envs", "gae_lambda", "hidden", "core"} <= set(shown) and not {"device", "learning_rate", "settings"} & set(shown)
+    assert "gamma: Discount" in operant.Collector.__init__.__doc__ and "learning_rate:" not in operant.Collector.__init__.__doc__
 
 
 def test_a_policy_of_another_environment_is_refused():

@@ -4,11 +4,13 @@ import contextlib
 import fcntl
 import inspect
 import json
+import logging
 import os
 import re
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import gym_envs
@@ -516,6 +518,22 @@ def test_too_many_faults_end_the_run_with_a_checkpoint(place, name, most):
     assert run.state == "failed" and run.policy.env_steps == 149 * (most + 1) // 128 * 128
 
 
+@pytest.mark.parametrize("name", ["stuck", "leaves"])
+def test_a_fault_in_the_first_step_ends_the_run_at_once(name):
+    function, message = FAULTS[name]
+    with pytest.raises(RuntimeError) as raised, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        short(fault(name, after=1), name="x")
+    assert message in str(raised.value) and "no step had been completed, so the worker is not restarted" in str(raised.value)
+    assert name != "stuck" or line_of(function) in str(raised.value)
+
+
+def test_a_worker_that_fails_in_the_same_way_after_its_restart_ends_the_run():
+    with pytest.warns(UserWarning, match="restart 1 of 16") as shown, pytest.raises(RuntimeError, match="failed as the one before"):
+        short(f"gym_envs:Expired?file={os.getcwd()}/expired", name="x")
+    assert len(shown) == 1 and operant.Run("runs/x").policy.env_steps > 0
+
+
 def test_a_failed_run_continues_once_the_environment_is_repaired(place):
     env = f"gym_envs:Repaired?file={place.path}/repaired&after=300"
     with pytest.raises(RuntimeError, match=r"(?s)the gripper is stuck.*gym_envs.py:\d+ in step.*operant\.resume"):
@@ -527,10 +545,10 @@ def test_a_failed_run_continues_once_the_environment_is_repaired(place):
 
 
 def test_a_failed_evaluation_leaves_a_checkpoint(place):
-    some = ["--set", "env.restarts=2", "--set", "env.workers=1"]
-    code, _, err = place.run("train", fault("stuck", beyond=10_000), *X, *some)
+    code, _, err = place.run("train", fault("stuck", beyond=10_000), *X, "--set", "env.workers=1")
     assert code == 1 and "of an evaluation: RuntimeError: the gripper is stuck" in err, err
-    assert err.count("the worker process is restarted") == 2 and "`operant train --resume x`" in err
+    assert err.count("the worker process is restarted") == 1 and "`operant train --resume x`" in err
+    assert "the restarted worker failed as the one before" in err
     assert operant.load("x").env_steps == 512
 
 
@@ -658,6 +676,14 @@ def test_python_says_the_same():
         with pytest.raises(TypeError, match="env: expected the name of an environment"):
             short(wrong)
     assert not Path("runs").exists()
+
+
+def test_notes_about_an_environment_go_to_the_logger(capfd, caplog):
+    with caplog.at_level(logging.INFO, logger="operant"):
+        short("gym_envs:Unlimited", options={"max_episode_steps": 20})
+    for says in ("recording gym_envs:Unlimited with ", "gym_envs:Unlimited: note: "):
+        assert any(message.startswith(says) for message in caplog.messages), caplog.messages
+    assert capfd.readouterr().err == ""
 
 
 def test_a_preset_of_a_built_in_environment_is_refused():

@@ -118,7 +118,7 @@ def test_reading_the_spaces_ends_with_the_program(place, number, code):
 
 def test_ctrl_c_while_an_environment_hangs_ends_after_its_timeout(place):
     marker = place.path / "marker"
-    with started(place, fault("hangs", after=1, marker=marker), "--set", "env.timeout=5") as process:
+    with started(place, fault("hangs", after=40, marker=marker), "--set", "env.timeout=5") as process:
         until(marker.exists, "a worker hangs")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)

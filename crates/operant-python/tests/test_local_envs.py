@@ -136,7 +136,7 @@ def test_ctrl_c_stops_with_a_checkpoint():
 
 def test_only_training_steps_them_here():
     env = lambda: gym_envs.Steady()  # noqa: E731
-    for call in (lambda: operant.sweep({"env": env}), lambda: operant.Policy.new(env), lambda: operant.Collector(env)):
+    for call in (lambda: operant.sweep({"env": env}), lambda: operant.Policy.new(env)):
         with pytest.raises(ValueError, match="other processes cannot import .*, and only operant.train steps environments in this one"):
             call()
     with pytest.raises(TypeError, match="env: expected the name"):

@@ -79,7 +79,9 @@ def test_mistakes_in_metrics_are_named(place, returned, says):
 
 def test_gymnasium_environments_report_what_info_has(place):
     metrics = {"metrics": ["is_success", "score", "never"]}
-    run = short("gym_envs:Scored", 4, env_options=metrics)
+    with pytest.warns(UserWarning, match="the first 10 episodes ended with no info.\"never\"") as shown:
+        run = short("gym_envs:Scored", 4, env_options=metrics)
+    assert len(shown) == 1
     curve = run.metrics()
     assert curve.dtype.names[-3:] == ("is_success", "score", "never")
     assert (curve["is_success"] == 1).all() and np.isnan(curve["never"]).all()
@@ -90,6 +92,14 @@ def test_gymnasium_environments_report_what_info_has(place):
         short("gym_envs:Scored", 4, env_options={"metrics": "word"})
     with pytest.raises(ValueError, match="every run has a metric of that name"):
         short("gym_envs:Scored", 4, env_options={"metrics": "sps"})
+
+
+def test_a_misspelt_key_of_info_is_warned_about(place):
+    says = r"scored: env.metrics: .* no info\[\"is_succes\"\] \(info had 'is_success', 'score', 'word'\)$"
+    with pytest.warns(UserWarning, match=says):
+        short("gym_envs:Scored", 4, env_options={"metrics": ["score", "is_succes"]})
+    with pytest.warns(UserWarning, match=r"\(info had no keys\)$"):
+        short("gym_envs:Steady", 4, env_options={"metrics": ["score"], "workers": 4})
 
 
 def test_built_in_worlds_have_metrics(place):

@@ -56,7 +56,25 @@ def test_runs_of_a_sweep_are_a_table(tmp_path):
         assert row["objective"] == result["eval_return_mean"]
     assert frame.groupby(["learning_rate", "hidden"])["objective"].count().tolist() == [4] * 4
     table = sweep._repr_html_()
+    assert "<th>score (eval return)</th>" in table and "objective" not in table
     assert "<b>table</b>: 16 of 16 runs" in table and table.count("<tr>") == 9 and "<th>learning_rate</th>" in table and "[16, 8]" in table
+
+
+def test_a_table_in_a_notebook_shows_what_is_maximised(tmp_path):
+    spec = {"env": "minatar_breakout", "set": {**BRIEF, "hidden": [8]}, "vary": {"learning_rate": [1e-3, 1e-2]}, "search": {"objective": "solved_at_step"}}
+    table = operant.sweep(spec, name="s", run_dir=tmp_path)._repr_html_()
+    # Twice the steps of a run that does not solve it.
+    assert "<th>objective: solved_at_step (minimised)</th>" in table and table.count("<td>10240</td>") == 2
+
+
+def test_a_sweep_is_opened_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sweep = operant.sweep({"env": "cartpole", "set": BRIEF}, name="mine")
+    assert operant.Sweep("mine").dir == operant.Sweep("runs/mine").dir == operant.Sweep("mine", run_dir="runs").dir == sweep.dir
+    with pytest.raises(ValueError, match=r'there is no sweep "mien" .did you mean "mine".*operant\.sweep begins one'.replace(".*", r"(?s:.*)")):
+        operant.Sweep("mien")
+    with pytest.raises(TypeError, match=r"operant\.sweep begins one"):
+        operant.Sweep({"env": "cartpole"})
 
 
 def test_the_table_shows_runs_that_failed_and_runs_to_come(tmp_path):
@@ -170,6 +188,14 @@ def test_gymnasium_environments_are_swept(tmp_path):
 def test_classes_of_gymnasium_environments_are_swept(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert swept({"env": gym_envs.Steady, "set": {**BRIEF, "total_timesteps": 512, "env.workers": 1}}, tmp_path / "runs")[0] == ["steady"]
+
+
+def test_keys_of_info_are_metrics_of_a_sweep(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    given = {**BRIEF, "total_timesteps": 512, "env.workers": 1, "env.metrics": ["is_success", "score"]}
+    sweep = swept({"env": gym_envs.Scored, "set": given, "search": {"objective": "score"}}, tmp_path / "runs")[1]
+    (run,) = sweep.runs
+    assert run.result["eval_metrics"] == {"is_success": 1.0, "score": 10.5} and sweep.to_pandas()["objective"].tolist() == [10.5]
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,23 @@ def test_runs_lists_them():
     assert found.result["run"] == "b" and repr(found).startswith("operant.Run(")
 
 
+def test_a_run_is_opened_by_its_name():
+    short(name="mine"), short(name="theirs", run_dir="elsewhere")
+    assert operant.run("mine").dir == operant.run("runs/mine").dir == operant.Run(Path("runs/mine")).dir == Path("runs/mine").absolute()
+    assert operant.run("theirs", run_dir="elsewhere").result["run"] == "theirs"
+    for name, says in {"mien": 'there is no run "mien" .did you mean "mine"', "nowhere": "run_dir looks elsewhere"}.items():
+        with pytest.raises(ValueError, match=says):
+            operant.run(name)
+
+
+def test_weights_of_another_environment_are_warned_about():
+    source = operant.train("mountain_car", name="car", total_timesteps=512, num_envs=16, num_steps=32, num_minibatches=2, eval_episodes=1)
+    says = r"init_from: car at step 512 was trained in mountain_car, this run trains cartpole; new layers: .*policy \(3 -> 2 outputs\); the others were taken"
+    for given in (source, source.policy):
+        with pytest.warns(UserWarning, match=says):
+            short(init_from=given, total_timesteps=512)
+
+
 def test_a_callback_that_raises_stops_the_run_with_a_checkpoint():
     calls = []
 
@@ -616,6 +633,8 @@ def test_a_callback_that_returns_false_stops_the_run(place):
     run = short(name="early", total_timesteps=10**7, on_update=stop)
     # The update after the one that was reported has begun.
     assert len(seen) == 3 and run.state == "preempted" and run.policy.env_steps >= seen[-1]
+    # As SB3's callbacks end `learn`: the run has its final evaluation.
+    assert run.result["eval_return_mean"] == run.eval(run.result["eval_episodes"])["eval_return_mean"]
     assert operant.resume(run, total_timesteps=run.policy.env_steps + 1).state == "finished"
 
 

@@ -16,6 +16,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crate::checkpoint;
 use crate::config::check_run_name;
 use crate::error::{Error, Result, did_you_mean};
 use crate::path_text;
@@ -286,9 +287,10 @@ pub fn is_held(path: &Path) -> bool {
 /// Directory in a sweep that holds the runs.
 pub const TRIALS: &str = "trials";
 
-/// Whether there is a run in this directory.
+/// Whether there is a run in this directory. A checkpoint has a configuration, too.
 pub fn is_run(path: &Path) -> bool {
-    path.join("config.toml").is_file() || path.join("checkpoints").is_dir()
+    let is_begun = path.join("config.toml").is_file() && !checkpoint::is_checkpoint(path);
+    is_begun || path.join("checkpoints").is_dir()
 }
 
 /// Whether a directory is that of a sweep.

@@ -1,11 +1,12 @@
 //! Evaluation of a run's latest checkpoint, or of any checkpoint.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use operant_env::{AnyEnv, Registry};
-use operant_learn::EvalActions;
+use operant_learn::{EvalActions, Transfer};
 use serde::Serialize;
 
 use crate::checkpoint::{self, Checkpoint};
@@ -16,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::evaluate::EvalSummary;
 use crate::train_loop::FINAL_ROUND;
 use crate::trust::Trust;
+use crate::world;
 
 /// A checkpoint to evaluate.
 #[derive(Debug)]
@@ -36,8 +38,9 @@ impl EvalTarget {
     /// # Errors
     /// When it is not there any more, is not that of the checkpoint, or is not trusted.
     pub fn env(&self, registry: &Registry, trust: Trust) -> Result<Arc<dyn AnyEnv>> {
-        // RUN/checkpoints/step_N
+        // RUN/checkpoints/step_N; a saved policy has the file of its environment itself.
         let run = self.path.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+        let run = if self.path.join(world::FILE).exists() { &self.path } else { run };
         device::find_of_run(registry, run, &self.checkpoint.env, Some(&self.checkpoint.snapshot), trust, true)
             .map_err(|error| Error { place: error.place.or(Some(self.path.display().to_string())), ..error })
     }
@@ -58,7 +61,7 @@ impl EvalTarget {
         let path = Path::new(what);
         if path.is_dir() && is_checkpoint(path) {
             let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-            let run = path.parent().and_then(Path::parent).map_or_else(String::new, dir::name_of);
+            let run = dir::name_of(run_of(&path).unwrap_or(&path));
             return Ok(EvalTarget { run, checkpoint: checkpoint::load(&path)?, path, warnings: Vec::new() });
         }
         let (what, step) = with_step(parent, what)?;
@@ -80,6 +83,14 @@ impl EvalTarget {
         let warnings = loaded.warnings();
         Ok(EvalTarget { run: dir::name_of(&run), path: loaded.path, checkpoint: loaded.checkpoint, warnings })
     }
+}
+
+/// The directory of the run of a checkpoint, `RUN/checkpoints/step_N`; None for a checkpoint elsewhere, such as a saved policy.
+pub(crate) fn run_of(checkpoint: &Path) -> Option<&Path> {
+    checkpoint
+        .parent()
+        .filter(|parent| parent.file_name().is_some_and(|name| name == "checkpoints"))?
+        .parent()
 }
 
 /// The run and the step of `RUN@STEP`; a run whose path has an @ itself comes first.
@@ -166,7 +177,12 @@ pub fn evaluate(
 ) -> Result<EvalResult> {
     let Built { mut backend, settings, .. } = make_backend(requested)?;
     let place = || target.path.display().to_string();
-    backend.load(&target.checkpoint.snapshot).map_err(|error| Error::from(error).at(place()))?;
+    let snapshot = &target.checkpoint.snapshot;
+    // A saved policy has no state of a training, so that the rest is that of a new one.
+    let is_policy = !snapshot.tensors.iter().any(|tensor| tensor.name.starts_with("exp_avg."));
+    let filled = is_policy.then(|| Ok::<_, Error>(Transfer::new(&backend.save()?, snapshot).snapshot));
+    let snapshot = filled.transpose()?.map_or(Cow::Borrowed(snapshot), Cow::Owned);
+    backend.load(&snapshot).map_err(|error| Error::from(error).at(place()))?;
     let summary = EvalSummary::of(&backend.evaluate_until(0..episodes, FINAL_ROUND, actions, stop)?);
     let changed_options = settings.changed_options(&target.checkpoint.config);
     let has_threshold = actions == EvalActions::Greedy && changed_options.is_empty();

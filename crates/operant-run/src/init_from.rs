@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use operant_learn::{Backend, Config, Snapshot, Tensor, Transfer};
 use toml::{Table, Value};
 
+use crate::checkpoint::Checkpoint;
 use crate::config::{self, Key, KeyGroup, Settings};
 use crate::error::{Error, Result};
 use crate::eval::EvalTarget;
@@ -20,6 +21,8 @@ pub struct InitialWeights {
     pub recorded: String,
     /// The checkpoint that they are from.
     path: PathBuf,
+    /// The environment that they were trained in.
+    env: String,
     /// The configuration.
     config: Table,
     /// The tensors `params.*` and `norm_obs.*`.
@@ -47,7 +50,8 @@ impl InitialWeights {
     pub fn find(parent: &Path, what: &str) -> Result<Self> {
         let EvalTarget { run, path, checkpoint, warnings } = EvalTarget::find(parent, what)?;
         let source = format!("{run} at step {}", checkpoint.env_steps);
-        Self::new(source, path, &checkpoint.config, checkpoint.snapshot.tensors, warnings)
+        let Checkpoint { env, config, snapshot, .. } = checkpoint;
+        Self::new(source, path, env, &config, snapshot.tensors, warnings)
     }
 
     /// Those of a policy in memory.
@@ -58,7 +62,8 @@ impl InitialWeights {
         let SavedPolicy { run, path, env_steps, config, .. } = saved;
         let is_new = run.is_empty();
         let source = if is_new { "a new policy".to_owned() } else { format!("{run} at step {env_steps}") };
-        let mut weights = Self::new(source, path.clone(), config, saved.weights(), Vec::new())?;
+        let env = saved.policy.env.clone();
+        let mut weights = Self::new(source, path.clone(), env, config, saved.weights(), Vec::new())?;
         if is_new {
             weights.recorded.clone_from(&weights.source);
         }
@@ -72,6 +77,7 @@ impl InitialWeights {
     fn new(
         source: String,
         path: PathBuf,
+        env: String,
         config: &str,
         tensors: Vec<Tensor>,
         warnings: Vec<String>,
@@ -86,7 +92,7 @@ impl InitialWeights {
             |tensor: &Tensor| ["params.", "norm_obs."].iter().any(|kind| tensor.name.starts_with(kind));
         let tensors = tensors.into_iter().filter(is_kept).collect();
         let snapshot = Snapshot { tensors, ..Snapshot::default() };
-        Ok(Self { recorded: path.display().to_string(), source, path, config, snapshot, warnings })
+        Ok(Self { recorded: path.display().to_string(), source, path, env, config, snapshot, warnings })
     }
 
     /// The settings that a run takes over with the weights. A key that the checkpoint's version did not know has its default.
@@ -123,11 +129,11 @@ impl InitialWeights {
         Ok(())
     }
 
-    /// Gives the weights to a backend that has not trained yet. Returns the notices for the user.
+    /// Gives the weights to a backend of the environment `env` that has not trained yet. Returns the notices for the user.
     ///
     /// # Errors
     /// When no hidden layer fits, or the device fails.
-    pub(crate) fn load_into(&self, backend: &mut dyn Backend) -> Result<Vec<Notice>> {
+    pub(crate) fn load_into(&self, backend: &mut dyn Backend, env: &str) -> Result<Vec<Notice>> {
         let transfer = Transfer::new(&backend.save()?, &self.snapshot);
         let new = transfer.new_layers();
         if !transfer.has_hidden_layer {
@@ -140,6 +146,14 @@ impl InitialWeights {
             ));
         }
         backend.load(&transfer.snapshot)?;
+        let other = (self.env != env).then(|| {
+            let there = &self.env;
+            let taken = match &*new {
+                "" => "every layer fits and was taken".to_owned(),
+                new => format!("new layers: {new}; the others were taken"),
+            };
+            format!("init_from: {} was trained in {there}, this run trains {env}; {taken}", self.source)
+        });
         let new = if new.is_empty() { new } else { format!("; new: {new}") };
         let mut line = format!("weights: from {}{new}", self.source);
         let statistics = transfer.statistics.to_string();
@@ -147,7 +161,7 @@ impl InitialWeights {
             line = format!("{line}; {statistics}");
         }
         let warnings = self.warnings.iter().cloned().map(Notice::Warning);
-        Ok(warnings.chain([Notice::Note(line)]).collect())
+        Ok(warnings.chain([Notice::Note(line)]).chain(other.map(Notice::Warning)).collect())
     }
 }
 

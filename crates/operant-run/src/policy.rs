@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use operant_env::{AnyEnv, Registry};
-use operant_learn::{PolicyTensor, Tensor, TrainedPolicy};
+use operant_learn::{PolicyTensor, Snapshot, Tensor, TrainedPolicy, content_counter};
 
+use crate::checkpoint::{self, Checkpoint};
 use crate::config::{self, CommandLine, EnvFacts, Requested};
 use crate::device;
 use crate::error::{Error, Result};
-use crate::eval::EvalTarget;
+use crate::eval::{EvalTarget, run_of};
 use crate::trust::Trust;
+use crate::world;
 
 /// The policy of a checkpoint.
 #[derive(Debug, Clone)]
@@ -117,6 +119,33 @@ impl SavedPolicy {
             is_changed: false,
             warnings,
         })
+    }
+
+    /// Saves it as a checkpoint of its own, which [`SavedPolicy::load`] takes by its path: weights, statistics of observations, configuration
+    /// and, if it is from outside the program, the environment. A saved policy of that path is replaced.
+    ///
+    /// # Errors
+    /// Usage when something else is there, disk when it cannot be written.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        let is_free = !path.exists() || checkpoint::is_checkpoint(path) && run_of(path).is_none();
+        if path.file_name().is_none() || !is_free {
+            return Err(Error::usage(format!("{} is there and is not a saved policy", path.display()))
+                .remedy("name a directory that does not exist, or one with a saved policy"));
+        }
+        let counters = content_counter(&*self.env).into_iter().collect();
+        let checkpoint = Checkpoint {
+            env: self.policy.env.clone(),
+            config: self.config.clone(),
+            env_steps: self.env_steps,
+            snapshot: Snapshot { tensors: self.weights(), counters },
+            ..Checkpoint::default()
+        };
+        let env = self.env.file();
+        checkpoint::save_alone(&checkpoint, path, env.clone().map(|text| (world::FILE, text)))?;
+        if let Some(text) = env {
+            world::mark(&text, path);
+        }
+        Ok(())
     }
 
     /// The same policy with these arrays, under the names and with the shapes of [`TrainedPolicy::tensors`].

@@ -17,7 +17,7 @@ use crate::progress::{Progress, Quiet};
 use crate::result::{self, RunResult};
 use crate::resume::Resume;
 use crate::runs::{FinalCounts, StateFile};
-use crate::signals::Signals;
+use crate::signals::{CALLER, Signals};
 use crate::sinks;
 use crate::start::{Notice, OpenRun, RunOutputs, Start};
 use crate::train_loop::{Clocks, ExitReason, FINAL_ROUND, Training, diverged_advice};
@@ -142,7 +142,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     let (built, device) = device::start(&requested, before.as_deref(), make_backend)?;
     let Built { mut backend, settings, applied, world } = built;
     let of_weights = match &weights {
-        Some(weights) => weights.load_into(&mut *backend)?,
+        Some(weights) => weights.load_into(&mut *backend, &settings.environment)?,
         None => Vec::new(),
     };
     let saved_config = settings.to_saved_toml();
@@ -307,7 +307,7 @@ fn end(training: &mut Training<'_>, state_file: &StateFile, outcome: &Result<Out
     }
 }
 
-/// The final evaluation and the last checkpoint, except for a run stopped by a signal, which has saved already.
+/// The final evaluation and the last checkpoint, except for a run that was stopped at once, which has saved already.
 fn finish(
     training: &mut Training<'_>,
     dir: &RunDir,
@@ -322,7 +322,11 @@ fn finish(
             .remedy(diverged_advice(training.on_gpu)));
     }
     let (mut exit_reason, mut summary, mut unsaved) = (exit_reason, None, None);
-    if !matches!(exit_reason, ExitReason::Stopped(_)) {
+    let has_saved = match exit_reason {
+        ExitReason::Stopped(signal) => signal != CALLER || !training.signals.is_finishing(),
+        _ => false,
+    };
+    if !has_saved {
         summary = training.evaluate(FINAL_ROUND)?;
         if let (None, Some(signal)) = (&summary, training.signals.stopped_by()) {
             exit_reason = training.stop(signal)?;

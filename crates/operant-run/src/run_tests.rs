@@ -531,6 +531,20 @@ fn a_pause_holds_training_and_costs_no_training_time() {
 }
 
 #[test]
+fn a_finish_evaluates_and_resumes() {
+    let runs = tempfile::tempdir().expect("a temporary directory");
+    carry_out(runs.path(), None, &["name=straight"], |_, _| {}).outcome.expect("finished");
+    let finished = carry_out(runs.path(), None, &["name=early"], at(10, Signals::finish));
+    let outcome = finished.outcome.expect("ended cleanly");
+    assert_eq!((outcome.exit_reason, outcome.result.updates), (ExitReason::Stopped("the program"), 10));
+    assert!(outcome.result.eval_return_mean.is_some() && outcome.unsaved.is_none());
+    let saved = latest(runs.path(), "early").1;
+    assert_eq!((saved.updates, saved.eval_mean), (10, outcome.result.eval_return_mean));
+    carry_out(runs.path(), Some("early"), &[], |_, _| {}).outcome.expect("finished");
+    assert_eq!(latest(runs.path(), "straight").1.snapshot, latest(runs.path(), "early").1.snapshot);
+}
+
+#[test]
 fn a_stop_ends_a_pause() {
     let runs = tempfile::tempdir().expect("a temporary directory");
     let pause_and_stop = |signals: &Signals| {

@@ -24,6 +24,7 @@ const CALLER_STOP: usize = 1 << 16;
 #[derive(Debug, Clone, Default)]
 pub struct Signals {
     stop: Arc<AtomicUsize>,
+    finish: Arc<AtomicBool>,
     checkpoint: Arc<AtomicBool>,
     pause: Arc<AtomicBool>,
     /// Whether all runs of these signals pause, and how many do.
@@ -98,6 +99,16 @@ impl Signals {
     /// Requests a stop after the current update, as SIGTERM does; its name is `the program`.
     pub fn stop(&self) {
         self.stop.store(CALLER_STOP, Ordering::Relaxed);
+    }
+
+    /// Requests that the run ends after the current update with its final evaluation, as after the last one.
+    pub fn finish(&self) {
+        self.finish.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Signals::finish`] was called.
+    pub fn is_finishing(&self) -> bool {
+        self.finish.load(Ordering::Relaxed)
     }
 
     /// Requests a stop as SIGINT does, for a program that handles the signal itself.

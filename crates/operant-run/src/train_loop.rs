@@ -39,7 +39,7 @@ pub enum ExitReason {
     Finished,
     /// `stop_when_solved` is set and it was solved.
     Solved,
-    /// A signal of this name requested a stop, or `the program` that trains.
+    /// A signal of this name requested a stop, or `the program` that trains; with [`Signals::finish`] after its final evaluation.
     Stopped(&'static str),
 }
 
@@ -157,6 +157,10 @@ impl Training<'_> {
                 self.drain()?;
                 self.release();
                 return self.stop(signal);
+            }
+            if self.signals.is_finishing() {
+                self.drain()?;
+                return Ok(ExitReason::Stopped(CALLER));
             }
             let is_held = self.signals.is_holding();
             if is_held || self.signals.take_pause() {

@@ -206,7 +206,7 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
     })?;
     let path = scratch.path().join(FILE);
     let doing = if name.starts_with("gym:") { "reading the spaces of" } else { "recording" };
-    let _ = writeln!(stderr(), "{}", plain(&format!("{doing} {name} with {}", python.display())));
+    note(&format!("{doing} {name} with {}", python.display()));
     // A file: processes that the environment starts may keep a pipe open.
     let printed = scratch.path().join("stderr");
     let status = File::create(&printed).and_then(|file| {
@@ -214,7 +214,7 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
         command.arg(name).arg(&path).arg(std::process::id().to_string());
         // What the module prints is not a result of this program.
         let command = command.stdin(Stdio::null()).stdout(std::io::stderr()).stderr(file);
-        python::status(command, INTERPRETER.get().map_or(|| false, |(_, interrupted)| *interrupted))
+        python::status(command, INTERPRETER.get().map_or(|| false, |own| own.interrupted))
     });
     let status = status.map_err(|error| {
         Error::usage(format!(
@@ -259,7 +259,7 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
     }
     // Notes, and warnings of the module.
     for line in text.lines() {
-        let _ = writeln!(stderr(), "{}", plain(&format!("{name}: {line}")));
+        note(&format!("{name}: {line}"));
     }
     let recorded = read(&path)?;
     if !Description::is_meant(&recorded) {
@@ -269,24 +269,43 @@ pub fn record(name: &str, registry: &Registry) -> Result<Arc<dyn AnyEnv>> {
     let mut description = description_of(&recorded, (name, remedy))?;
     // The user has named it.
     description.allow();
-    for note in description.notes() {
-        let _ = writeln!(stderr(), "{}", plain(&format!("{name}: note: {note}")));
+    for of_spaces in description.notes() {
+        note(&format!("{name}: note: {of_spaces}"));
     }
     Ok(Arc::new(GymEnv::new(description)))
 }
 
-/// The Python of this process, where one runs in it, and whether one of its signal handlers raised something.
-static INTERPRETER: OnceLock<(PathBuf, fn() -> bool)> = OnceLock::new();
+/// The Python of this process, where one runs in it.
+static INTERPRETER: OnceLock<Interpreter> = OnceLock::new();
 
-/// Sets the interpreter of environments in Python, and what ends a recording; later calls have no effect.
-pub fn set_interpreter(python: PathBuf, interrupted: fn() -> bool) {
-    let _ = INTERPRETER.set((python, interrupted));
+/// A Python in whose process this runs.
+#[derive(Debug)]
+pub struct Interpreter {
+    /// Its program.
+    pub python: PathBuf,
+    /// Whether one of its signal handlers raised something, which ends a recording.
+    pub interrupted: fn() -> bool,
+    /// Takes the notes about an environment that is recorded; false if it does not, so that they go to standard error.
+    pub note: fn(&str) -> bool,
+}
+
+/// Sets the interpreter of environments in Python; later calls have no effect.
+pub fn set_interpreter(interpreter: Interpreter) {
+    let _ = INTERPRETER.set(interpreter);
+}
+
+/// A line about an environment that is recorded.
+fn note(line: &str) {
+    let line = plain(line);
+    if !INTERPRETER.get().is_some_and(|own| (own.note)(&line)) {
+        let _ = writeln!(stderr(), "{line}");
+    }
 }
 
 /// The Python that runs modules of the user: that of this process, that of `$VIRTUAL_ENV`, or the first `python3`.
 pub fn interpreter() -> PathBuf {
-    if let Some((python, _)) = INTERPRETER.get() {
-        return python.clone();
+    if let Some(own) = INTERPRETER.get() {
+        return own.python.clone();
     }
     match std::env::var_os("VIRTUAL_ENV") {
         Some(environment) if !environment.is_empty() => Path::new(&environment).join("bin/python"),

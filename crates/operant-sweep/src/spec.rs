@@ -517,8 +517,10 @@ fn check_key(key: &str, at: &str) -> Result<()> {
         .remedy("`operant config ENV` lists the keys; options of the environment are env.NAME"))
 }
 
+/// Whether a value of the key has commas: that of lists, and of the option of Gymnasium environments that lists keys of `info`.
 fn is_list(key: &str) -> bool {
-    config::find(key).is_some_and(|key| matches!(key.kind, Kind::Widths | Kind::Convs))
+    key == "env.metrics"
+        || config::find(key).is_some_and(|key| matches!(key.kind, Kind::Widths | Kind::Convs))
 }
 
 fn environments(value: Option<Value>) -> Result<Vec<String>> {

@@ -154,3 +154,13 @@ fn a_population_replaces_its_worst_quarter_by_copies_of_its_best() {
     }
     assert_eq!(trials.iter().filter(|trial| trial.until == WHOLE).count(), 8);
 }
+
+#[test]
+fn keys_of_info_are_one_value() {
+    let listed = spec("[set]\nenv.metrics = [\"success\", \"score\"]");
+    let flag = ("env.metrics=success,score".to_owned(), "--set".to_owned());
+    let given = Given { set: vec![flag], ..Given::default() };
+    let set = vec![("env.metrics".to_owned(), toml::Value::from("success,score"))];
+    assert_eq!(listed.set, set);
+    assert_eq!(Spec::of_environment("cartpole", &given).expect("valid").set, set);
+}

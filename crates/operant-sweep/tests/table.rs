@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use operant_run::world::Interpreter;
 use operant_run::{Error, Signals, Trust};
 use operant_sweep::{Given, Local, Report, Spec, Status, Sweep, Watch, overview};
 use rusqlite::Connection;
@@ -105,7 +106,9 @@ fn a_name_in_a_table_is_looked_up_and_never_recorded() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let dir = swept(place.path());
     let mark = place.path().join("started");
-    operant_run::world::set_interpreter(script(place.path(), &format!("touch {}", mark.display())), || false);
+    let python = script(place.path(), &format!("touch {}", mark.display()));
+    let interpreter = Interpreter { python, interrupted: || false, note: |_| false };
+    operant_run::world::set_interpreter(interpreter);
     let program = "os:system?command=true";
     let changes = format!(
         "UPDATE environments SET env = '{program}', name = '{program}'; UPDATE trials SET env = '{program}';

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from operant._trace import TraceError as TraceError
     from operant._train import Run as Run
     from operant._train import resume as resume
+    from operant._train import run as run
     from operant._train import runs as runs
     from operant._train import train as train
     from operant._vector import VectorEnv as VectorEnv
@@ -83,6 +84,7 @@ __all__ = [
     "make_vec",
     "math",
     "resume",
+    "run",
     "runs",
     "shapes",
     "sweep",
@@ -98,7 +100,7 @@ _MODULES = {
     "_core": ["DeviceArray"],
     "_device": ["DeviceVectorEnv", "make_vec"],
     "_vector": ["VectorEnv"],
-    "_train": ["Run", "resume", "runs", "train"],
+    "_train": ["Run", "resume", "run", "runs", "train"],
     "_sweep": ["Sweep", "sweep"],
     "_policy": ["Policy", "fit", "load"],
     "_collector": ["Collector", "Rollout"],

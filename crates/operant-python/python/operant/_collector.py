@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from operant import _core
 from operant._policy import Policy, as_options, of_rollouts
-from operant._register import asked
-from operant._signature import shows_settings
+from operant._register import asked, is_env_maker, refuse_others
+from operant._signature import shows_some
 from operant._vector import VectorEnv, zeros
-from operant._world import World
+from operant._world import World, is_world
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -37,8 +37,9 @@ class Rollout(dict[str, Any]):
         return {name: _each(array, torch.from_numpy) for name, array in self.items()}
 
 
-# Settings that a policy does not have.
+# Settings that are used, apart from those of a new policy.
 _OF_ROLLOUTS = ("num_envs", "num_steps", "gamma", "gae_lambda", "seed", "threads")
+_OF_POLICIES = ("algorithm", "q_lambda", "end_e", *_core.network_settings())
 # Arrays `(N, ...)`.
 _OF_ENVS = ("next_values", "states")
 
@@ -60,7 +61,8 @@ class Collector:
         policy: What acts. None for `operant.Policy.new(env, **settings)`.
         env_options: The environment's own options.
         **settings: Those of `operant.train`, with the defaults of the environment's preset: `num_envs`, `num_steps`, `gamma` and `gae_lambda`
-            of the rollouts, `seed`, `threads` (no result depends on it), and without a policy those of the network, such as `hidden`.
+            of the rollouts, `seed`, `threads` (no result depends on it), and without a policy `algorithm` and those of the network, such as
+            `hidden`. Others are refused: the update is yours.
 
     Attributes:
         policy: What acts.
@@ -71,7 +73,7 @@ class Collector:
         ValueError: A setting cannot be used, or the policy has other spaces than the environment.
     """
 
-    @shows_settings
+    @shows_some(*_OF_ROLLOUTS, *_OF_POLICIES)
     def __init__(
         self,
         env: str | World | type,
@@ -82,8 +84,8 @@ class Collector:
     ) -> None:
         if policy is not None and not isinstance(policy, Policy):
             raise TypeError(f"policy: expected a Policy or None, got {policy!r}; operant.load loads a policy")
-        if policy is not None and (others := [name for name in settings if name not in _OF_ROLLOUTS]):
-            raise ValueError(f"{others[0]}: the policy has settings of its own; leave it out, or leave out policy")
+        _refuse_gymnasium(env)
+        _refuse_unused(settings, policy)
         found = _core.rollout_settings(asked(env), of_rollouts(settings), as_options(env_options))
         self.num_envs, self.num_steps, self.gamma, self.gae_lambda, seed, threads = found
         keywords: dict[str, Any] = dict(env_options or {})
@@ -161,6 +163,31 @@ class Collector:
     def close(self) -> None:
         """Ends the environments."""
         self.envs.close()
+
+
+def _refuse_gymnasium(env: Any) -> None:
+    """An error for environments that worker processes step in training."""
+    is_maker = not isinstance(env, str) and not is_world(env) and (is_env_maker(env) or hasattr(env, "observation_space"))
+    if is_maker or isinstance(env, str) and env.startswith("gym:"):
+        made = getattr(env, "__name__", repr(env))
+        raise ValueError(
+            f"env: a Collector steps built-in environments and worlds, and {made} is a Gymnasium environment; operant.train trains on it, and "
+            f"for an update of your own step gymnasium.make_vec(...) with the actions of a policy: operant.Policy.new({made})"
+        )
+    refuse_others(env)
+
+
+def _refuse_unused(settings: Mapping[str, Any], policy: Policy | None) -> None:
+    """An error for settings that a collector does not use."""
+    for name in settings:
+        _core.check_setting(name)
+    if unused := [name for name in settings if name not in (*_OF_ROLLOUTS, *_OF_POLICIES, "norm_obs")]:
+        raise ValueError(
+            f"{', '.join(unused)}: a Collector does not use {'this setting' if len(unused) == 1 else 'these settings'}: it collects on the CPU, and "
+            f"the update is yours. It takes {', '.join(_OF_ROLLOUTS)}, and without a policy {', '.join(_OF_POLICIES)}"
+        )
+    if policy is not None and (others := [name for name in settings if name not in _OF_ROLLOUTS]):
+        raise ValueError(f"{others[0]}: the policy has settings of its own; leave it out, or leave out policy")
 
 
 # Arrays of the environments, and what they are here.

@@ -98,15 +98,15 @@ class Policy:
     still exist when it is loaded again, and the arrays of `load_state_dict`, if it was called.
 
     Args:
-        run: A run, its name or its directory for its latest checkpoint, "NAME@STEP" for its checkpoint at that step, or the directory of a
-            checkpoint.
+        run: A run, its name or its directory for its latest checkpoint, "NAME@STEP" for its checkpoint at that step, the directory of a
+            checkpoint, or what `save` wrote.
         run_dir: The directory that holds the runs, if `run` is a name; by default ./runs.
         seed: Seed of the draws of `deterministic=False`; random for none.
         threads: Threads that share the rows of large batches; 0 for all CPUs that the process may use. No result depends on it.
 
     Attributes:
         env: The environment's name.
-        run: The run's name.
+        run: The run's name; of a saved policy the name of its directory.
         path: The checkpoint's directory.
         env_steps: Environment steps that it had trained for.
         env_options: The environment's options, as it was trained.
@@ -302,6 +302,20 @@ class Policy:
             raise ImportError("to_torch needs PyTorch: pip install torch") from error
         return ActorCritic(self.metadata, self.state_dict())
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Saves the policy as a directory, which `operant.load(path)` and `init_from=path` take, and `operant eval` and `export`.
+
+            policy.save("best")
+            policy = operant.load("best")
+
+        It has the files of a checkpoint, without the state of a training (docs/checkpoints.md). A saved policy of that path is replaced.
+
+        Raises:
+            ValueError: Something else is there.
+            OSError: It cannot be written.
+        """
+        self._core.save(os.fspath(path))
+
     def export_onnx(self, path: str | os.PathLike[str]) -> None:
         """Writes an ONNX model with normalisation, bounds and masks; docs/checkpoints.md describes inputs and outputs.
 
@@ -383,7 +397,7 @@ class Policy:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.run:
-            raise TypeError("a policy that Policy.new made belongs to no run and cannot be pickled; pickle its state_dict()")
+            raise TypeError("a policy that Policy.new made belongs to no run and cannot be pickled; save(path) keeps it, or pickle its state_dict()")
         changed = self.state_dict() if self._core.is_changed else None
         return _unpickled, (os.fspath(self.path), self._seed, self._threads, self._draws, changed)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from operant._settings import SETTINGS, Settings
@@ -24,21 +25,28 @@ class _Default:
 
 def shows_settings(function: Function) -> Function:
     """The function, whose `**settings` are shown as one keyword for each setting: to `help`, to completion and to `inspect`."""
+    return _showing(function, SETTINGS)
+
+
+def shows_some(*names: str) -> Callable[[Function], Function]:
+    """As `shows_settings`, for a function that takes these settings alone."""
+    return partial(_showing, names=names)
+
+
+def _showing(function: Function, names: Iterable[str]) -> Function:
     hidden = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     own = [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind not in hidden]
-    names = {parameter.name for parameter in own}
+    taken = {parameter.name for parameter in own}
+    names = [name for name in SETTINGS if name in names and name not in taken]
     types = Settings.__annotations__
     settings = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_Default(default), annotation=_shown(types[name]))
-        for name, (default, _) in SETTINGS.items()
-        if name not in names
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_Default(SETTINGS[name][0]), annotation=_shown(types[name]))
+        for name in names
     ]
     returns = inspect.signature(function).return_annotation
     function.__signature__ = inspect.Signature([*own, *settings], return_annotation=returns)  # type: ignore[attr-defined]
     lines = [
-        textwrap.fill(f"{name}: {meaning}.", 100, initial_indent=" " * 8, subsequent_indent=" " * 12)
-        for name, (_, meaning) in SETTINGS.items()
-        if name not in names
+        textwrap.fill(f"{name}: {SETTINGS[name][1]}.", 100, initial_indent=" " * 8, subsequent_indent=" " * 12) for name in names
     ]
     function.__doc__ = f"{function.__doc__ or ''}\n    Settings (the defaults shown are those without a preset):\n" + "\n".join(lines) + "\n"
     return function

@@ -29,15 +29,27 @@ if TYPE_CHECKING:
 
 
 class Sweep:
-    """A sweep, in progress or ended.
+    """A sweep that has begun, in progress or ended. `operant.sweep` begins or continues one and returns it.
+
+        operant.Sweep("rates").to_pandas()
+
+    Args:
+        sweep: Its name or its directory.
+        run_dir: The directory that holds the sweep, if `sweep` is a name; by default ./runs.
 
     Attributes:
         dir: The sweep's directory, absolute.
         name: Its name.
+
+    Raises:
+        ValueError: There is no such sweep.
     """
 
-    def __init__(self, dir: str | os.PathLike[str]) -> None:
-        self.dir = Path(os.path.abspath(dir))
+    def __init__(self, sweep: str | os.PathLike[str], *, run_dir: str | os.PathLike[str] | None = None) -> None:
+        if not isinstance(sweep, (str, os.PathLike)):
+            raise TypeError(f"sweep: expected the name or the directory of a sweep that has begun, got {sweep!r}; operant.sweep begins one")
+        found = _core.find_sweep(os.fspath(sweep), None if run_dir is None else os.fspath(run_dir))
+        self.dir = Path(os.path.abspath(found))
 
     @property
     def name(self) -> str:
@@ -53,7 +65,7 @@ class Sweep:
         """The runs that have begun, by trial and seed."""
         found = (re.fullmatch(r"(\d+)-seed(\d+)", path.name) for path in (self.dir / "trials").glob("*-seed*"))
         names = sorted((int(name[1]), int(name[2]), name[0]) for name in found if name)
-        return [Run(self.dir / "trials" / name) for _, _, name in names]
+        return [Run._in(self.dir / "trials" / name) for _, _, name in names]
 
     def to_pandas(self) -> pandas.DataFrame:
         """A DataFrame with a row for each run, by the run's name: trial, environment, the settings that vary, seed, state and results.
@@ -70,16 +82,17 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         """A table of the configurations, best first, as a notebook shows it."""
-        report = self.report()
+        report, sought = self.report(), _objective(_core.sweep_objective(os.fspath(self.dir)))
         done, planned, failed = (report[name] for name in ("results", "planned", "failed"))
         failures = f", {failed} failed" if failed else ""
         parts = [f"<b>{html.escape(self.name)}</b>: {done} of {planned} runs{failures}"]
         for part in report["environments"]:
             names = list(part["groups"][0]["settings"]) if part["groups"] else []
-            rows = [_row("th", [*names, "score", "95% interval", "runs", "solved", "training time"])]
+            rows = [_row("th", [*names, *sought, "score (eval return)", "95% interval", "runs", "solved", "training time"])]
             for group in part["groups"]:
                 score, runs = group["score"], len(group["runs"])
                 values = [str(group["settings"][name]) for name in names]
+                values += ["-" if group["objective"] is None else f"{sign * group['objective']:.6g}" for sign in sought.values()]
                 scores = ["-", "-"] if score is None else [f"{score['value']:.2f}", f"{score['low']:.2f} to {score['high']:.2f}"]
                 seconds = "-" if group["train_s"] is None else f"{group['train_s']:.2f} s"
                 rows.append(_row("td", [*values, *scores, str(runs), f"{group['solved']}/{runs}", seconds]))
@@ -262,6 +275,15 @@ class _Status:
         seconds = (time.monotonic() - began) / (done - before) * (planned - done) if done > before else None
         failures = f"  {failed} failed" if failed else ""
         self._bar.show(done / max(planned, 1), f"{done} of {planned} runs  {running} running{failures}  {env_steps:,} steps{left(seconds)}")
+
+
+def _objective(name: str) -> dict[str, int]:
+    """The title of what a search maximises, and its sign: what is to be small is maximised as its negative. Empty for the eval return."""
+    if name == "eval_return":
+        return {}
+    if name.startswith(("-", "solved_at")):
+        return {f"objective: {name.removeprefix('-')} (minimised)": -1}
+    return {f"objective: {name}": 1}
 
 
 def _row(tag: str, cells: list[str]) -> str:

@@ -77,14 +77,33 @@ class Evaluation(TypedDict):
 
 
 class Run:
-    """A training run, in progress or ended. `train`, `resume` and `runs` return it.
+    """A training run, in progress or ended. `train`, `resume` and `runs` return it; `operant.run(NAME)` opens one. `run` is another name of the
+    class.
+
+    Args:
+        run: Its name or its directory.
+        run_dir: The directory that holds the runs, if `run` is a name; by default ./runs.
 
     Attributes:
         dir: The run's directory, absolute.
         name: Its name.
+
+    Raises:
+        ValueError: There is no such run.
     """
 
-    def __init__(self, dir: str | os.PathLike[str]) -> None:
+    def __init__(self, run: str | os.PathLike[str], *, run_dir: str | os.PathLike[str] | None = None) -> None:
+        (found,) = _core.list_runs(os.fspath(run), None if run_dir is None else os.fspath(run_dir))
+        self._begin(found["dir"])
+
+    @classmethod
+    def _in(cls, dir: str | os.PathLike[str]) -> Run:
+        """The run in a directory that is known to have one."""
+        run = cls.__new__(cls)
+        run._begin(dir)
+        return run
+
+    def _begin(self, dir: str | os.PathLike[str]) -> None:
         self.dir = Path(os.path.abspath(dir))
         self._policy: Policy | None = None
 
@@ -253,7 +272,8 @@ def train(
             number of environments becomes the default of `num_envs`.
         preset: "atari": preprocessing and hyperparameters for ALE environments, after CleanRL: `train("gym:ALE/Pong-v5", preset="atari")`.
         on_update: Called with the metrics of each update by name, once the next one begins, and for the last one after the
-            final evaluation. False from it stops the run, with a checkpoint; an exception does too, and is raised.
+            final evaluation. False from it ends the run, with its final evaluation and a checkpoint; an exception stops it with a checkpoint
+            alone, and is raised.
         progress: Whether to show progress on stderr; by default on a terminal and in a notebook.
         config: A TOML file of settings, or a `ppo.yml` of RL Baselines3 Zoo; keywords override it.
         env_options: The environment's own options: numbers, words, paths or lists of names.
@@ -327,7 +347,7 @@ def resume(
 
 def runs(run_dir: str | os.PathLike[str] | None = None) -> list[Run]:
     """The runs in a directory (by default ./runs), and those in progress elsewhere, in the order of their start."""
-    return [Run(run["dir"]) for run in _core.list_runs(None, None if run_dir is None else os.fspath(run_dir))]
+    return [Run._in(run["dir"]) for run in _core.list_runs(None, None if run_dir is None else os.fspath(run_dir))]
 
 
 def _made(env: Any) -> str | _core.World | _core.LocalEnv:
@@ -386,7 +406,7 @@ def _run(
     if stopped_by in ("SIGTERM", "SIGHUP"):
         # The exit code of `operant train`; a notebook's process survives it.
         raise SystemExit(75)
-    return Run(directory)
+    return Run._in(directory)
 
 
 @contextlib.contextmanager
@@ -434,3 +454,7 @@ def _shown(progress: bool | None) -> Literal["bar", "lines"] | Callable[[int, in
     if progress is None:
         progress = is_terminal
     return None if not progress else "bar" if is_terminal else "lines"
+
+
+# One declaration: to open a run is to make one of the class.
+run = Run

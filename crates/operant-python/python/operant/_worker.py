@@ -56,6 +56,8 @@ class Rows:
         self.returns = array(layout["returns"], rows, 2).view(np.float64)[:, 0]
         self.lengths = array(layout["lengths"], rows)
         self.metrics = array(layout["metrics"], rows, len(task["metrics"])).view(np.float32)
+        # The `info` of the first episode that ended without some of the metrics; empty once its keys were left.
+        self.lacking: list[Any] | None = None
         self.envs: dict[int, EnvSlot] = {}
 
     def turn(self, parity: int) -> None:
@@ -170,6 +172,8 @@ class EnvSlot:
         rows.lengths[row] = self.length if whole else 0
         for index, key in enumerate(rows.task["metrics"]):
             rows.metrics[row, index] = measured(info, key)
+        if whole and rows.lacking is None and np.isnan(rows.metrics[row]).any():
+            rows.lacking = [info]
         if whole:
             self.episodic_return, self.length = 0.0, 0
             if self.game is not None:
@@ -223,16 +227,21 @@ def main(text: str) -> None:
     task = task_of(words, text)
     _register.is_importing = True
     _gym.import_from(task["directory"])
-    rows = Rows(task, words)
+    rows, code = Rows(task, words), 0
     try:
         work(rows, words, channel)
         rows.close()
+    except SystemExit as error:
+        # The trainer shows the code.
+        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
     finally:
         # An environment may have started threads that do not end.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
-        os._exit(0)
+        os._exit(code)
 
 
 def task_of(words: NDArray[np.uint32], argument: str) -> dict[str, Any]:
@@ -255,21 +264,35 @@ def work(rows: Rows, words: NDArray[np.uint32], channel: _core.WorkerChannel) ->
             rows.turn(turn & 1)
         except Failed as failed:
             row, message = failed.args
-            fail(words, rows.task, row, message)
+            leave(words, rows.task, "text_bytes", message)
+            words[control["failed"]] = row
             channel.post(control["done"])
             break
+        if rows.lacking:
+            leave(words, rows.task, "keys_bytes", keys_instead(rows.lacking.pop(), rows.task["metrics"]))
         channel.post(control["done"])
 
 
-def fail(words: NDArray[np.uint32], task: dict[str, Any], row: int, message: str) -> None:
-    """Leaves the text of a failure: its beginning and its end, if it is too long."""
+def keys_instead(info: Any, metrics: list[str]) -> str:
+    """A line for each metric (operant-gym's keys.rs): some keys of `info`, the most similar first; empty for a metric that is one."""
+    import difflib
+
+    keys = [str(key) for key in info] if isinstance(info, dict) else []
+    lines = []
+    for metric in metrics:
+        similar = sorted(keys, key=lambda key: -difflib.SequenceMatcher(None, metric, key).ratio())
+        lines.append("" if metric in keys else ", ".join(map(repr, similar[:8])) or "no keys")
+    return "\n".join(lines)
+
+
+def leave(words: NDArray[np.uint32], task: dict[str, Any], length: str, message: str) -> None:
+    """Leaves a text, and its length in a word of the worker: its beginning and its end, if it is too long."""
     control, most = task["control"], task["text_bytes"]
     text = message.encode(errors="replace")
     if len(text) > most:
         text = text[: most // 2 - 8] + b"\n  ...\n" + text[-(most // 2) + 8 :]
     words[control["text"] :].view(np.uint8)[: len(text)] = np.frombuffer(text, np.uint8)
-    words[control["text_bytes"]] = len(text)
-    words[control["failed"]] = row
+    words[control[length]] = len(text)
 
 
 if __name__ == "__main__":

@@ -123,21 +123,21 @@ def where(condition: Any, yes: Any, no: Any) -> Any:
 @_elementwise
 def minimum(a: Any, b: Any) -> Value:
     """The smaller one: `a if a < b else b`."""
-    return _chosen(a, b, operator.lt, min)
+    return _chosen(a, b, operator.lt, min, "minimum")
 
 
 @_elementwise
 def maximum(a: Any, b: Any) -> Value:
     """The larger one: `a if a > b else b`."""
-    return _chosen(a, b, operator.gt, max)
+    return _chosen(a, b, operator.gt, max, "maximum")
 
 
-def _chosen(a: Any, b: Any, compare: Callable[[Any, Any], Any], of: Callable[[int, int], int]) -> Value:
+def _chosen(a: Any, b: Any, compare: Callable[[Any, Any], Any], of: Callable[[int, int], int], name: str) -> Value:
     a, b = pair(a, b)
     if isinstance(a, Natural) and isinstance(b, Natural):
-        return Natural(_chosen(a.unsigned, b.unsigned, compare, of))
+        return Natural(_chosen(a.unsigned, b.unsigned, compare, of, name))
     for value in (a, b):
-        _numbers.refuse_below_zero(value, f"the {of.__name__}imum")
+        _numbers.refuse_below_zero(value, name)
     chosen = select(compare(a, b), a, b)
     chosen.span = (of(a.span[0], b.span[0]), of(a.span[1], b.span[1]))
     return chosen
@@ -146,7 +146,7 @@ def _chosen(a: Any, b: Any, compare: Callable[[Any, Any], Any], of: Callable[[in
 @_elementwise
 def clip(x: Any, low: Any, high: Any) -> Value:
     """`x` kept in `low .. high`; NaN stays NaN."""
-    return _chosen(high, _chosen(low, x, operator.gt, max), operator.lt, min)
+    return _chosen(high, _chosen(low, x, operator.gt, max, "clip"), operator.lt, min, "clip")
 
 
 @_elementwise

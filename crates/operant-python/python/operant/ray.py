@@ -341,7 +341,7 @@ class Trainable(ray.tune.Trainable):
             # A trial that moved here from another machine has the mark of that machine's user.
             trust=resumed,
         )
-        run = Run(self.directory)
+        run = Run._in(self.directory)
         result = run.result
         assert result is not None, "an iteration leaves a result"
         self.steps = result["env_steps"]

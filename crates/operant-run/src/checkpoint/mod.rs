@@ -35,6 +35,7 @@ pub use listed::{Listed, latest_totals, list};
 pub use load::{Loaded, best, is_checkpoint, load, load_latest, steps};
 pub(crate) use state::{pack, unpack};
 pub use store::Store;
+pub(crate) use store::save_alone;
 
 /// The checkpoint schema that this version writes. A reader accepts it and every earlier one.
 pub const SCHEMA: u32 = 2;

@@ -69,13 +69,7 @@ impl Store {
     /// `Io` when a file operation fails, `Snapshot` when the snapshot is malformed. Earlier checkpoints are unchanged
     /// then, and nothing else is left behind.
     pub fn save(&mut self, checkpoint: &Checkpoint) -> Result<PathBuf, CheckpointError> {
-        let mut files = Files::from([
-            (STATE, state::encode(&checkpoint.snapshot, &checkpoint.config)?),
-            (CONFIG, checkpoint.config.clone().into_bytes()),
-            (META, Meta::of(checkpoint).encode()),
-        ]);
-        files.insert(CHECKSUMS, checksums::render(&files).into_bytes());
-
+        let files = files_of(checkpoint)?;
         // Another process may have removed the directory.
         self.make_dir()?;
         self.clear_temporaries();
@@ -88,11 +82,7 @@ impl Store {
     }
 
     fn write(&self, files: &Files, temporary: &Path, target: &Path) -> Result<(), CheckpointError> {
-        for (name, bytes) in files {
-            let path = temporary.join(name);
-            write_file(&path, bytes).map_err(CheckpointError::io("write", &path))?;
-        }
-        sync_dir(temporary).map_err(CheckpointError::io("sync", temporary))?;
+        write_files(files, temporary)?;
         swap::replace(temporary, target).map_err(CheckpointError::io("rename into place", target))?;
         sync_dir(&self.dir).map_err(CheckpointError::io("sync", &self.dir))
     }
@@ -159,6 +149,50 @@ impl Store {
         };
         read().map_err(CheckpointError::io("read", &self.dir))
     }
+}
+
+/// Saves a checkpoint that belongs to no run as the directory `target`, with one more file if there is one. A checkpoint there is replaced.
+///
+/// # Errors
+/// The errors of [`Store::save`].
+pub fn save_alone(
+    checkpoint: &Checkpoint,
+    target: &Path,
+    more: Option<(&'static str, String)>,
+) -> Result<(), CheckpointError> {
+    let mut files = files_of(checkpoint)?;
+    files.extend(more.map(|(name, text)| (name, text.into_bytes())));
+    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = parent.join(format!(".tmp_{name}_{}", std::process::id()));
+    let begun = fs::create_dir_all(parent).and_then(|()| swap::remove_if_there(&temporary));
+    let begun = begun.and_then(|()| fs::create_dir(&temporary));
+    begun.map_err(CheckpointError::io("create", &temporary))?;
+    let replace =
+        || swap::replace(&temporary, target).map_err(CheckpointError::io("rename into place", target));
+    write_files(&files, &temporary)
+        .and_then(|()| replace())
+        .inspect_err(|_| drop(swap::remove_if_there(&temporary)))
+}
+
+/// The files of a checkpoint.
+fn files_of(checkpoint: &Checkpoint) -> Result<Files, CheckpointError> {
+    let mut files = Files::from([
+        (STATE, state::encode(&checkpoint.snapshot, &checkpoint.config)?),
+        (CONFIG, checkpoint.config.clone().into_bytes()),
+        (META, Meta::of(checkpoint).encode()),
+    ]);
+    files.insert(CHECKSUMS, checksums::render(&files).into_bytes());
+    Ok(files)
+}
+
+/// Writes files into a directory, and waits for the disk.
+fn write_files(files: &Files, dir: &Path) -> Result<(), CheckpointError> {
+    for (name, bytes) in files {
+        let path = dir.join(name);
+        write_file(&path, bytes).map_err(CheckpointError::io("write", &path))?;
+    }
+    sync_dir(dir).map_err(CheckpointError::io("sync", dir))
 }
 
 /// Writes a new file and waits for the disk.

@@ -335,7 +335,6 @@ impl Layers {
         Ok(())
     }
 
-    /// An environment option: a number, a word, or a boolean for 0 or 1.
     fn option(&mut self, name: &str, value: Value, origin: Origin) -> Result<()> {
         let mut value = normalised(name, value, &origin)?;
         if let Value::String(path) = &mut value
@@ -376,7 +375,7 @@ fn is_algorithm(name: &str) -> bool {
     Algorithm::ALL.into_iter().any(|algorithm| algorithm.name() == name)
 }
 
-/// The value of an environment option: a number, a word, or a boolean for 0 or 1.
+/// The value of an environment option: a number, a word, a boolean for 0 or 1, or a list of words for one with commas.
 fn normalised(name: &str, value: Value, origin: &Origin) -> Result<Value> {
     #[allow(clippy::cast_precision_loss)] // options are reals
     match value {
@@ -384,9 +383,13 @@ fn normalised(name: &str, value: Value, origin: &Origin) -> Result<Value> {
         Value::Integer(n) => Ok(Value::Float(n as f64)),
         Value::Float(x) if x.is_finite() => Ok(Value::Float(x)),
         Value::String(word) => Ok(Value::String(word)),
+        Value::Array(words) if words.iter().all(Value::is_str) => {
+            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+            Ok(Value::String(words.join(",")))
+        }
         other => Err(Error::usage(format!("env.{name} = {other} is not a finite number or a word"))
             .at(origin.to_string())
-            .remedy("environment options are numbers, words, or true and false")),
+            .remedy("environment options are numbers, words, lists of words, or true and false")),
     }
 }
 

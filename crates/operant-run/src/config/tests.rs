@@ -187,6 +187,8 @@ fn environment_options_come_from_every_layer() {
     let expected = [("a", 3.0), ("ramping", 1.0), ("sticky_action_prob", 0.25)];
     let expected: EnvOptions = expected.map(|(name, x)| (name.to_string(), x.into())).into();
     assert_eq!(requested.settings.env_options, expected);
+    let listed = with_files("", "[env]\nview = [\"a\", \"b\"]", &set(&[]), &[]).expect("valid");
+    assert_eq!(listed.settings.env_options["view"], "a,b".into());
     let words = with_files("", "[env]\nview = \"bits\"", &set(&["env.file=a b.pl"]), &[]).expect("valid");
     let expected: EnvOptions =
         [("view", "bits"), ("file", "a b.pl")].map(|(name, x)| (name.into(), x.into())).into();
