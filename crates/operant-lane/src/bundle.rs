@@ -137,6 +137,19 @@ impl<L: Lane, T: Bundle<L>, const N: usize> Bundle<L> for [T; N] {
     }
 }
 
+impl<M: Copy> Select<M> for () {
+    #[inline(always)]
+    fn select(_: M, (): Self, (): Self) -> Self {}
+}
+
+impl<L: Lane> Bundle<L> for () {
+    fn leaves(_: &str, _: &mut Vec<Leaf>) {}
+    #[inline(always)]
+    fn store(&self, _: &mut impl Sink<L>) {}
+    #[inline(always)]
+    fn load(_: &mut impl Source<L>) -> Self {}
+}
+
 macro_rules! tuple_bundle {
     ($($t:ident $i:tt),*) => {
         impl<Mk: Copy, $($t: Select<Mk>),*> Select<Mk> for ($($t,)*) {
@@ -165,8 +178,8 @@ tuple_bundle!(A 0, B 1, C 2);
 tuple_bundle!(A 0, B 1, C 2, D 3);
 
 /// Declares a structure of lane values, generic over the lane, whose fields have the same names in every lane. A field
-/// is a `Float`, `Uint`, `Int` or `Mask`, an array such as `[Uint; 8]`, or N words of memory, `(Memory N)`. The
-/// structure may have one constant parameter: `struct Board<const N: usize>`.
+/// is a `Float`, `Uint`, `Int` or `Mask`, an array such as `[Uint; 8]`, N words of memory, `(Memory N)`, or another such
+/// structure, `(Of Ball)`. The structure may have one constant parameter: `struct Board<const N: usize>`.
 ///
 /// ```
 /// operant_lane::bundle! {
@@ -227,5 +240,6 @@ macro_rules! bundle {
     (@ty $l:ident Mask) => { <$l as $crate::Lane>::Mask };
     (@ty $l:ident (Memory $n:expr)) => { <$l as $crate::Lane>::Memory<{ $n }> };
     (@ty $l:ident (Of $of:ident<$n:literal>)) => { $of<$l, $n> };
+    (@ty $l:ident (Of $of:ident)) => { $of<$l> };
     (@ty $l:ident [$of:tt; $n:expr]) => { [$crate::bundle!(@ty $l $of); $n] };
 }

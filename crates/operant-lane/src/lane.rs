@@ -63,6 +63,21 @@ pub trait Lane: Copy {
     ) -> B {
         Self::repeat(count, value, |turn, value| Self::when(active(&value), value, |value| rule(turn, value)))
     }
+
+    /// The loop over two arrays: folds `rule(&read[k], &mut own[k], value)` for each k. On a recording both become memory, so that the rule
+    /// is emitted once; elsewhere this is a plain loop.
+    #[inline(always)]
+    fn scan<const N: usize, A: Bundle<Self>, B: Bundle<Self>, V: Bundle<Self>>(
+        read: &[A; N],
+        own: &mut [B; N],
+        mut value: V,
+        rule: impl Fn(&A, &mut B, V) -> V,
+    ) -> V {
+        for k in 0..N {
+            value = rule(&read[k], &mut own[k], value);
+        }
+        value
+    }
 }
 
 /// A rule for [`Lane::when_rule`]; mark `apply` `#[inline(always)]`.

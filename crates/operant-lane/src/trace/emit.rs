@@ -15,8 +15,8 @@ const LINE: usize = 88;
 /// Maximum size of a table in constant memory.
 const CONSTANT_ENTRIES: usize = 1024;
 
-/// Maximum number of iterations of a loop that is unrolled.
-const UNROLLED: u32 = 16;
+/// Maximum number of iterations of a loop that is unrolled, and of the lines that it then has.
+const UNROLLED: (u32, usize) = (16, 512);
 
 /// Words that C++ keeps for itself.
 pub const KEYWORDS: &str = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char \
@@ -138,6 +138,10 @@ struct Printer<'a> {
     /// The next number for each name that is taken.
     numbers: HashMap<String, u32>,
     temporaries: usize,
+    /// The largest value of each loop's index.
+    last_turns: HashMap<u32, u32>,
+    /// Lines so far, those of an unrolled loop once for each iteration.
+    lines: usize,
     out: String,
 }
 
@@ -155,6 +159,8 @@ impl<'a> Printer<'a> {
             names,
             numbers: HashMap::new(),
             temporaries: 0,
+            last_turns: HashMap::new(),
+            lines: 0,
             out: String::new(),
         };
         for output in outputs {
@@ -190,6 +196,7 @@ impl<'a> Printer<'a> {
     }
 
     fn line(&mut self, depth: usize, text: &str) {
+        self.lines += 1;
         writeln!(self.out, "{:indent$}{text}", "", indent = depth * 4).expect("writing to a string");
     }
 
@@ -270,8 +277,8 @@ impl<'a> Printer<'a> {
                     if assigned.iter().any(|(v, _)| self.uses.contains_key(v)) {
                         let name = self.unique("i");
                         self.texts.insert(*index, (name.clone(), true));
-                        let unroll = if *count <= UNROLLED { "#pragma unroll" } else { "#pragma unroll 1" };
-                        self.line(depth, unroll);
+                        self.last_turns.insert(*index, count.saturating_sub(1));
+                        let (start, lines) = (self.out.len(), self.lines);
                         self.line(
                             depth,
                             &format!("for (unsigned {name} = 0u; {name} < {count}u; ++{name}) {{"),
@@ -279,6 +286,13 @@ impl<'a> Printer<'a> {
                         self.region(*body, depth + 1);
                         self.assign(assigned, depth + 1);
                         self.line(depth, "}");
+                        let unrolled = (self.lines - lines).saturating_mul(*count as usize);
+                        let unrolls = *count <= UNROLLED.0 && unrolled <= UNROLLED.1;
+                        let pragma = if unrolls { "#pragma unroll" } else { "#pragma unroll 1" };
+                        self.out.insert_str(start, &format!("{:indent$}{pragma}\n", "", indent = depth * 4));
+                        if unrolls {
+                            self.lines = lines + unrolled;
+                        }
                     }
                 }
             }
@@ -333,17 +347,16 @@ impl<'a> Printer<'a> {
                     }
                     _ => {
                         let (memory, index) = (self.text(node.args[0]).0, self.text(node.args[1]).0);
-                        match node.args[1] {
-                            Arg::Literal(_) => (format!("{memory}[{index}]"), true),
-                            Arg::Node(_) => {
-                                let last = self.size(node.args[0]) - 1;
-                                (format!("{memory}[min({index}, {last}u)]"), true)
-                            }
+                        let last = self.size(node.args[0]) - 1;
+                        if self.most(node.args[1]).is_some_and(|most| most as usize <= last) {
+                            (format!("{memory}[{index}]"), true)
+                        } else {
+                            (format!("{memory}[min({index}, {last}u)]"), true)
                         }
                     }
                 };
                 // An element must be read before a later write changes it.
-                let stays = node.op != Op::Element || self.is_constant(node.args[0]);
+                let stays = node.op != Op::Element || !self.is_overwritten(node.args[0]);
                 if stays && count == 1 && user == node.region && node.name.is_none() && text.len() <= LINE {
                     self.texts.insert(id, (text, atom));
                     return;
@@ -371,6 +384,23 @@ impl<'a> Printer<'a> {
         size
     }
 
+    /// The largest value that an index may have: of constants and indices of loops, their products and sums.
+    fn most(&self, arg: Arg) -> Option<u32> {
+        let id = match arg {
+            Arg::Literal(literal) => return Some(literal.word()),
+            Arg::Node(id) => id,
+        };
+        let node = &self.steps.nodes[id as usize];
+        let [a, b] = match node.op {
+            Op::Index(_) => return self.last_turns.get(&id).copied(),
+            Op::Scalar(Operation::UintAdd | Operation::UintMul) => {
+                [self.most(node.args[0])?, self.most(node.args[1])?]
+            }
+            _ => return None,
+        };
+        if node.op == Op::Scalar(Operation::UintAdd) { a.checked_add(b) } else { a.checked_mul(b) }
+    }
+
     /// Whether the memory `arg` is never written.
     fn is_constant(&self, arg: Arg) -> bool {
         let Arg::Node(id) = arg else { unreachable!("memory is a node") };
@@ -383,7 +413,8 @@ impl<'a> Printer<'a> {
         let own = match &node.op {
             Op::Parameter(name) => name.clone(),
             Op::Memory(table) => format!("{}_table_{table}", self.prefix),
-            Op::Store if self.is_last_use(node, id) => texts[0].clone(),
+            Op::Store | Op::Variable(_) if self.is_last_use(node, id) => texts[0].clone(),
+            Op::Carried(_) if self.is_written_in_place(id, node.args[0]) => texts[0].clone(),
             _ => {
                 let preferred = node.name.clone().unwrap_or_else(|| "words".to_owned());
                 let name = self.unique(&preferred);
@@ -407,9 +438,9 @@ impl<'a> Printer<'a> {
             }
         };
         if node.op == Op::Store {
-            let bound = match node.args[2] {
-                Arg::Literal(_) => String::new(),
-                Arg::Node(_) => format!("{} < {size}u", self.expression("%0", &node.args[2..]).0),
+            let bound = match self.most(node.args[2]) {
+                Some(most) if (most as usize) < size => String::new(),
+                _ => format!("{} < {size}u", self.expression("%0", &node.args[2..]).0),
             };
             let at = match node.args[1] {
                 Arg::Literal(_) => String::new(),
@@ -425,7 +456,29 @@ impl<'a> Printer<'a> {
         self.texts.insert(id, (own, true));
     }
 
-    /// Whether the memory that `node`, number `id`, writes to is a local array whose previous content is not needed any
+    /// Whether the array of the memory `arg` is written to in place.
+    fn is_overwritten(&self, arg: Arg) -> bool {
+        let Arg::Node(id) = arg else { unreachable!("memory is a node") };
+        let Some(&Some(user)) = self.last_use.get(&id) else { return false };
+        let node = &self.steps.nodes[user as usize];
+        matches!(node.op, Op::Store | Op::Variable(_)) && self.is_last_use(node, user)
+    }
+
+    /// Whether a turn of a loop does no more to a memory, here its content at the start of the turn, than write to it in place.
+    fn is_written_in_place(&self, carried: u32, variable: Arg) -> bool {
+        let Arg::Node(variable) = variable else { unreachable!("memory is a node") };
+        let mut after = self.assignments[&variable].result;
+        loop {
+            let Arg::Node(id) = after else { unreachable!("memory is a node") };
+            let node = &self.steps.nodes[id as usize];
+            if id == carried || node.op != Op::Store || !self.is_last_use(node, id) {
+                return id == carried;
+            }
+            after = node.args[0];
+        }
+    }
+
+    /// Whether the memory that `node`, number `id`, changes or takes over is a local array whose previous content is not needed any
     /// more.
     fn is_last_use(&self, node: &Node, id: u32) -> bool {
         let Arg::Node(before) = node.args[0] else { unreachable!("memory is a node") };

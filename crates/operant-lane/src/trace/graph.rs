@@ -441,6 +441,53 @@ impl Graph {
         Arg::Node(self.record(Op::Words, words, kind))
     }
 
+    /// A value as a word: a float by its bits, a mask as 0 or 1.
+    pub(super) fn to_word(&self, kind: Kind, arg: Arg) -> Arg {
+        if let Arg::Node(id) = arg
+            && let Node { op: Op::Scalar(Operation::FloatFromBits | Operation::UintToInt), args, .. } =
+                &self.0.borrow().steps.nodes[id as usize]
+        {
+            return args[0];
+        }
+        match kind {
+            Kind::Uint => arg,
+            Kind::Float => self.scalar(Operation::FloatToBits, &[arg]),
+            Kind::Int => self.scalar(Operation::IntToUint, &[arg]),
+            Kind::Mask => {
+                let [no, yes] = [0, 1].map(|word| Arg::Literal(Literal::Uint(word)));
+                self.scalar(Operation::UintSelect, &[arg, yes, no])
+            }
+        }
+    }
+
+    /// The inverse of [`Graph::to_word`].
+    pub(super) fn of_word(&self, kind: Kind, word: Arg) -> Arg {
+        match kind {
+            Kind::Uint => word,
+            Kind::Float => self.scalar(Operation::FloatFromBits, &[word]),
+            Kind::Int => self.scalar(Operation::UintToInt, &[word]),
+            Kind::Mask => {
+                let is_zero = self.scalar(Operation::UintEq, &[word, Arg::Literal(Literal::Uint(0))]);
+                self.scalar(Operation::MaskNot, &[is_zero])
+            }
+        }
+    }
+
+    /// The memory that has these words and no others, if there is one.
+    pub(super) fn whole_memory(&self, words: &[Arg]) -> Option<Arg> {
+        let inner = self.0.borrow();
+        let node =
+            |arg: &Arg| if let Arg::Node(id) = arg { Some(&inner.steps.nodes[*id as usize]) } else { None };
+        let memory_at = |index: usize, word: &Arg| {
+            let element = node(word).filter(|node| node.op == Op::Element)?;
+            (element.args[1] == Arg::Literal(Literal::Uint(index as u32))).then_some(element.args[0])
+        };
+        let memory = memory_at(0, words.first()?)?;
+        let is_whole = node(&memory)?.kind == Type::Memory(words.len());
+        let are_its = words.iter().enumerate().all(|(index, word)| memory_at(index, word) == Some(memory));
+        (is_whole && are_its).then_some(memory)
+    }
+
     /// Philox's four words for a counter of four words and a key of two.
     pub fn philox(&self, args: &[Arg]) -> [Arg; 4] {
         let value = |k: usize| Value::<u32>::of(self, args[k]);

@@ -409,6 +409,59 @@ fn args_of<'g, B: Bundle<Trace<'g>>>(graph: &'g Graph, bundle: &B) -> Vec<Arg> {
     Collect::of(Some(graph), bundle).leaves.into_iter().map(|(_, arg)| arg).collect()
 }
 
+/// An array of bundles as memory: the words of the elements one after another.
+struct Elements<'g> {
+    graph: &'g Graph,
+    /// The leaves of an element.
+    kinds: Vec<Kind>,
+    /// None if they have no leaves.
+    memory: Option<Arg>,
+}
+
+impl<'g> Elements<'g> {
+    fn of<B: Bundle<Trace<'g>>, const N: usize>(graph: &'g Graph, elements: &[B; N]) -> Self {
+        let leaves = Collect::of(Some(graph), elements).leaves;
+        let kind = |kind: &Type| match kind {
+            Type::Scalar(kind) => *kind,
+            Type::Memory(_) => unreachable!("elements of a scan have no memory of their own"),
+        };
+        let words: Vec<Arg> = leaves.iter().map(|(of, arg)| graph.to_word(kind(of), *arg)).collect();
+        let kinds = leaves.iter().take(leaves.len() / N).map(|(of, _)| kind(of)).collect();
+        let memory =
+            (!words.is_empty()).then(|| graph.whole_memory(&words).unwrap_or_else(|| graph.words(words)));
+        Elements { graph, kinds, memory }
+    }
+
+    /// Where a leaf of an element is.
+    fn place(&self, index: Arg, leaf: usize) -> Arg {
+        let word = |value: usize| Arg::Literal(Literal::Uint(value as u32));
+        let first = match self.kinds.len() {
+            1 => index,
+            size => self.graph.scalar(Operation::UintMul, &[index, word(size)]),
+        };
+        if leaf == 0 { first } else { self.graph.scalar(Operation::UintAdd, &[first, word(leaf)]) }
+    }
+
+    /// The leaves of an element.
+    fn load(&self, memory: Option<Arg>, index: Arg) -> Vec<Arg> {
+        let Some(memory) = memory else { return Vec::new() };
+        let load = |(leaf, kind): (usize, &Kind)| {
+            self.graph.of_word(*kind, self.graph.element(memory, self.place(index, leaf)))
+        };
+        self.kinds.iter().enumerate().map(load).collect()
+    }
+
+    /// The memory after an element has changed.
+    fn store(&self, mut memory: Arg, index: Arg, before: &[Arg], after: &[Arg]) -> Arg {
+        for (leaf, kind) in self.kinds.iter().enumerate().filter(|(leaf, _)| before[*leaf] != after[*leaf]) {
+            let word = self.graph.to_word(*kind, after[leaf]);
+            memory =
+                self.graph.store(memory, Arg::Literal(Literal::Mask(true)), self.place(index, leaf), word);
+        }
+        memory
+    }
+}
+
 impl<'g> Lane for Trace<'g> {
     type Float = Value<'g, f32>;
     type Uint = Value<'g, u32>;
@@ -440,6 +493,39 @@ impl<'g> Lane for Trace<'g> {
             args_of(graph, &rule(Value::of(graph, index), bundle_of(graph, carried)))
         };
         let after = graph.repeat(count, &before, &names, turn);
+        bundle_of(graph, &after)
+    }
+
+    fn scan<const N: usize, A: Bundle<Self>, B: Bundle<Self>, V: Bundle<Self>>(
+        read: &[A; N],
+        own: &mut [B; N],
+        value: V,
+        rule: impl Fn(&A, &mut B, V) -> V,
+    ) -> V {
+        let graphs =
+            [Collect::of(None, read).graph, Collect::of(None, own).graph, Collect::of(None, &value).graph];
+        let Some(graph) = graphs.into_iter().flatten().next() else {
+            return read.iter().zip(own).fold(value, |value, (read, own)| rule(read, own, value));
+        };
+        let (read, written) = (Elements::of(graph, read), Elements::of(graph, own));
+        let mut before = Collect::of(Some(graph), &value).leaves;
+        let mut names = leaf_names::<V>(&before);
+        before.extend(written.memory.map(|memory| (graph.type_of(memory), memory)));
+        names.push("own".to_owned());
+        let after = graph.repeat(N as u32, &before, &names, |index, carried| {
+            let (values, memory) = carried.split_at(carried.len() - usize::from(written.memory.is_some()));
+            let element = bundle_of(graph, &read.load(read.memory, index));
+            let words = written.load(memory.first().copied(), index);
+            let mut own = bundle_of(graph, &words);
+            let mut results = args_of(graph, &rule(&element, &mut own, bundle_of(graph, values)));
+            let changed = args_of(graph, &own);
+            results.extend(memory.first().map(|&memory| written.store(memory, index, &words, &changed)));
+            results
+        });
+        let memory = written.memory.and(after.last().copied());
+        for (k, own) in own.iter_mut().enumerate() {
+            *own = bundle_of(graph, &written.load(memory, Arg::Literal(Literal::Uint(k as u32))));
+        }
         bundle_of(graph, &after)
     }
 
