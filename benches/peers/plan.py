@@ -346,6 +346,7 @@ BODIES = {
     "half_cheetah": "HalfCheetah-v5",
     "hopper": "Hopper-v5",
     "walker2d": "Walker2d-v5",
+    "ant": "Ant-v5",
     "inverted_pendulum": "InvertedPendulum-v5",
     "inverted_double_pendulum": "InvertedDoublePendulum-v5",
     "reacher": "Reacher-v5",

@@ -1,6 +1,8 @@
-//! Bodies: MuJoCo's tasks of Gymnasium. A task is a [`model`] and a file with its rules; [`planar`] computes how bodies move in a plane.
+//! Bodies: MuJoCo's tasks of Gymnasium. A task is a [`model`] and a file with its rules; [`planar`] computes how bodies move in a plane,
+//! [`spatial`] how Ant moves in space.
 //! docs/bodies.md is about all of them.
 
+mod ant;
 mod half_cheetah;
 mod hopper;
 mod inverted_double_pendulum;
@@ -9,6 +11,7 @@ mod model;
 mod planar;
 mod reacher;
 mod rows;
+mod spatial;
 mod swimmer;
 mod walker2d;
 
@@ -27,6 +30,7 @@ pub fn family(registry: Registry) -> Registry {
         .with(half_cheetah::HalfCheetah::<17>::default())
         .with(hopper::Hopper::<11>::default())
         .with(walker2d::Walker2d::<17>::default())
+        .with(ant::Ant::<105>::default())
         .with(swimmer::Swimmer::<8>::default())
         .with(reacher::Reacher::default())
         .with(inverted_pendulum::InvertedPendulum::default())
@@ -62,10 +66,7 @@ impl<L: Lane, const D: usize> State<L, D> {
     #[inline(always)]
     fn after(&self, moved: &Moved<L, D>) -> (Self, L::Mask) {
         let Motion { q, v, a } = moved.motion;
-        let mut fine = L::Mask::splat(true);
-        for number in [q, v, a].as_flattened() {
-            fine = fine & number.abs().le(L::Float::splat(MOST));
-        }
+        let fine = is_fine::<L>([q, v, a].as_flattened());
         let one = L::Float::splat(1.0);
         let next = State { q, v, a, unsolved: self.unsolved + moved.unsolved, diverged: self.diverged };
         let stuck = State { diverged: one, ..*self };
@@ -76,6 +77,16 @@ impl<L: Lane, const D: usize> State<L, D> {
     fn metric(&self, index: usize) -> L::Float {
         [self.q[0], self.unsolved, self.diverged][index]
     }
+}
+
+/// Whether no number is too large.
+#[inline(always)]
+fn is_fine<L: Lane>(numbers: &[L::Float]) -> L::Mask {
+    let mut fine = L::Mask::splat(true);
+    for number in numbers {
+        fine = fine & number.abs().le(L::Float::splat(MOST));
+    }
+    fine
 }
 
 /// The position along x as a metric.
@@ -195,9 +206,9 @@ fn scene<
         ends: [ends[0].at, ends[1].at],
         radius: ends[0].radius,
     });
-    let mut shapes = Vec::new();
     let has_floor = P > 0;
-    let has_rail = B::MODEL.slides == 1;
+    let has_rail = model.slides == 1;
+    let mut shapes = if has_floor { floor(q[0], span) } else { Vec::new() };
     // Room below for a floor, or for a cart; the others are seen from above.
     let low = if has_floor || has_rail { -0.25 * span } else { -0.75 * span };
     // A cart stays on its rail, in view.
@@ -205,31 +216,37 @@ fn scene<
     if has_rail {
         shapes.push(Shape::line([[-1.0, 0.0], [1.0, 0.0]], GREY));
     }
-    if has_floor {
-        shapes.push(Shape::line([[-span, 0.0], [span, 0.0]], GREY));
-        // A mark every half metre shows how the floor moves by.
-        let first = ((q[0] - span) * 2.0).ceil();
-        let marks = (0..(4.0 * span) as u32 + 1).map(|k| (first + k as f32) * 0.5 - q[0]);
-        shapes.extend(marks.map(|x| Shape::line([[x, 0.0], [x - 0.06, -0.1]], GREY)));
-    }
     for (k, capsule) in of_points.chain(capsules.iter().copied()).enumerate() {
         let ends = capsule.ends.map(|at| B::point::<f32>(q, capsule.link, at)).map(|[x, z]| [x + shift, z]);
         let radius = capsule.radius as f32;
-        let along = [ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]];
-        let angle = along[1].atan2(along[0]);
-        let outline = (0..16).map(|k| {
-            let end = ends[usize::from(k < 8)];
-            let turn =
-                angle + core::f32::consts::PI * ((k % 8) as f32 / 7.0 - 0.5 + f32::from(u8::from(k >= 8)));
-            [end[0] + radius * turn.cos(), end[1] + radius * turn.sin()]
-        });
-        shapes.push(Shape::polygon(outline.collect::<Vec<Point>>(), [1, 2, 3][k % 3]));
+        shapes.push(self::capsule(ends, radius, [1, 2, 3][k % 3]));
         if has_floor {
             let touching = ends.into_iter().filter(|end| end[1] - radius < model.margin as f32);
             shapes.extend(touching.map(|end| Shape::circle([end[0], end[1] - radius], 0.04, RED)));
         }
     }
     Scene { low: [-span, low], high: [span, low + 1.5 * span], shapes }
+}
+
+/// The floor below a body at `x`.
+fn floor(x: f32, span: f32) -> Vec<Shape> {
+    // A mark every half metre shows how the floor moves by.
+    let first = ((x - span) * 2.0).ceil();
+    let marks = (0..(4.0 * span) as u32 + 1).map(|k| (first + k as f32) * 0.5 - x);
+    let marks = marks.map(|x| Shape::line([[x, 0.0], [x - 0.06, -0.1]], GREY));
+    core::iter::once(Shape::line([[-span, 0.0], [span, 0.0]], GREY)).chain(marks).collect()
+}
+
+/// A capsule between these centres.
+fn capsule(ends: [Point; 2], radius: f32, tone: u8) -> Shape {
+    let along = [ends[1][0] - ends[0][0], ends[1][1] - ends[0][1]];
+    let angle = along[1].atan2(along[0]);
+    let outline = (0..16).map(|k| {
+        let end = ends[usize::from(k < 8)];
+        let turn = angle + core::f32::consts::PI * ((k % 8) as f32 / 7.0 - 0.5 + f32::from(u8::from(k >= 8)));
+        [end[0] + radius * turn.cos(), end[1] + radius * turn.sin()]
+    });
+    Shape::polygon(outline.collect::<Vec<Point>>(), tone)
 }
 
 /// The forward speed, m/s.

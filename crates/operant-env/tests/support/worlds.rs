@@ -70,6 +70,7 @@ macro_rules! each_world {
             half_cheetah
             hopper
             walker2d
+            ant
             swimmer
             reacher
             inverted_pendulum

@@ -1,0 +1,14 @@
+"""Gymnasium's Ant-v5."""
+
+from bodies import STEP_NOISE, Body, collect, play_long, tolerances
+
+SEED, REFERENCE = 3_008, tolerances(f32=0.002)
+
+
+def environment():
+    return Body("Ant-v5")
+
+
+def cases(c, rng, states=120):
+    collect(c, rng, states)
+    play_long(c, rng, steps=25, count=6)
