@@ -9,16 +9,32 @@ use operant_env::{TileSpec, builtin};
 
 use crate::flight::{fills, make, range, starts};
 
-/// Joints of each body.
-const JOINTS: [(&str, usize); 7] = [
+/// Joints of each body; Ant's orientation has four positions, and three velocities.
+const JOINTS: [(&str, usize); 8] = [
     ("half_cheetah", 9),
     ("hopper", 6),
     ("walker2d", 9),
+    ("ant", 14),
     ("swimmer", 5),
     ("reacher", 2),
     ("inverted_pendulum", 2),
     ("inverted_double_pendulum", 3),
 ];
+
+/// Positions of a body with this many joints.
+fn positions(name: &str, joints: usize) -> usize {
+    joints + usize::from(name == "ant")
+}
+
+/// What the noise on a position of the first state is around.
+fn middle(name: &str, position: usize) -> f64 {
+    match (name, position) {
+        ("hopper" | "walker2d", 1) => 1.25,
+        ("ant", 2) => 0.75,
+        ("ant", 3) => 1.0,
+        _ => 0.0,
+    }
+}
 
 /// Mean, standard deviation, and fourth central moment by the square of the variance, of 4,096 numbers.
 fn moments(numbers: &[f64]) -> [f64; 3] {
@@ -44,7 +60,7 @@ fn episodes_begin_with_the_noise_of_the_rules() {
             "inverted_pendulum" => 0.01,
             _ => 0.1,
         };
-        let is_normal = matches!(name, "half_cheetah" | "inverted_double_pendulum");
+        let is_normal = matches!(name, "half_cheetah" | "inverted_double_pendulum" | "ant");
         for scale in [own, 0.3] {
             let options: &[(&str, f64)] = if scale == own { &[] } else { &[("reset_noise_scale", scale)] };
             if name == "reacher" && scale != own {
@@ -52,11 +68,12 @@ fn episodes_begin_with_the_noise_of_the_rules() {
             }
             let first = starts(name, options);
             let column = |k: usize| first.iter().map(|state| state[k]).collect::<Vec<f64>>();
-            for joint in 0..joints {
-                let middle = if matches!(name, "hopper" | "walker2d") && joint == 1 { 1.25 } else { 0.0 };
-                let position = range(&first, |state| state[joint]);
+            for joint in 0..positions(name, joints) {
+                let (middle, position) = (middle(name, joint), range(&first, |state| state[joint]));
                 assert!(fills(position, middle - scale, middle + scale), "{name} {joint}: {position:?}");
-                let velocities = column(joints + joint);
+            }
+            for joint in 0..joints {
+                let velocities = column(positions(name, joints) + joint);
                 // A uniform number of up to 1 has the deviation 1 / sqrt 3 and the fourth moment 1.8; a normal one has 3.
                 let (bound, [deviation, fourth]) = match name {
                     "reacher" => (0.005, [0.005 / 3f64.sqrt(), 1.8]),
@@ -125,16 +142,15 @@ fn random_play_is_solved_exactly_and_does_not_diverge() {
 
 /// A state with these velocities; at the origin, above a floor.
 fn moving(name: &str, joints: usize, velocity: f64) -> Vec<f64> {
-    let mut state = vec![0.0; 2 * joints];
-    if matches!(name, "hopper" | "walker2d") {
-        state[1] = 1.25;
-    }
+    let positions = positions(name, joints);
+    let mut state: Vec<f64> = (0..positions).map(|position| middle(name, position)).collect();
+    state.resize(positions + joints, 0.0);
     if name == "reacher" {
         // The arm's two angles and the target's place, then their velocities.
         state = vec![0.0, 0.0, 0.1, 0.1, 0.0, 0.0, 0.0, 0.0];
         state[4] = velocity;
     } else {
-        state[joints] = velocity;
+        state[positions] = velocity;
     }
     state
 }
@@ -176,14 +192,15 @@ fn an_episode_ends_without_reward_where_numbers_become_too_large() {
 fn bodies_without_motors_come_to_rest_on_the_floor() {
     let stands = [("terminate_when_unhealthy", 0.0)];
     for (name, joints, options) in
-        [("half_cheetah", 9, &[][..]), ("hopper", 6, &stands), ("walker2d", 9, &stands)]
+        [("half_cheetah", 9, &[][..]), ("hopper", 6, &stands), ("walker2d", 9, &stands), ("ant", 14, &stands)]
     {
         let actions = builtin().find(name).expect("a body").spec().actions.components();
         let case =
             Case { state: moving(name, joints, 1.0), actions: vec![vec![0.0; actions]; 1000], draws: None };
         for arithmetic in [Arithmetic::F64, Arithmetic::F32, Arithmetic::Wide] {
             let last = replay(name, options, arithmetic, &case).state.pop().expect("steps");
-            let fastest = last[joints..].iter().fold(0.0f64, |most, v| most.max(v.abs()));
+            let first = positions(name, joints);
+            let fastest = last[first..first + joints].iter().fold(0.0f64, |most, v| most.max(v.abs()));
             assert!(fastest < 0.02, "{name} in {arithmetic:?} still moves: {last:?}");
         }
     }

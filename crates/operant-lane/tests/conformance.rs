@@ -4,9 +4,9 @@
 
 use operant_lane::isa;
 use operant_lane::rows;
-use operant_lane::trace::{Function, Graph, Outputs, Parameters, Trace};
+use operant_lane::trace::{Function, Graph, Outputs, Parameters, Trace, Type, Value};
 use operant_lane::{
-    Bundle, Float, Int, Lane, Mask, Memory, Packed, Purpose, Sink, Source, Uint, Wide, array,
+    Bundle, Float, Int, Kind, Lane, Mask, Memory, Packed, Purpose, Sink, Source, Uint, Wide, array,
 };
 
 use crate::cxx;
@@ -260,6 +260,66 @@ impl Program for Stored {
                 made.get(i.u & u(1)),
                 third.byte(i.w & u(255)) + third.get(i.w),
                 sum,
+            ],
+        }
+    }
+}
+
+operant_lane::bundle! {
+    /// A value of each kind.
+    struct Kinds { real: Float, word: Uint, whole: Int, truth: Mask }
+}
+
+struct Scanned;
+impl Program for Scanned {
+    const NAME: &'static str = "scan";
+    fn run<L: Lane>(i: Input<L>) -> Output<L> {
+        let u = L::Uint::splat;
+        let read = [[i.a, i.b], [i.b, i.c], [i.c, i.a], [L::Float::splat(0.5), i.b]];
+        let mut own = [Kinds { real: i.a, word: i.u, whole: i.v.to_int(), truth: i.u.lt(i.v) }; 4];
+        own[2].real = i.c;
+        let sum = L::scan(&read, &mut own, i.w, |read, own, sum| {
+            own.real = own.real.mul_add(read[0], read[1]);
+            own.truth = own.truth ^ own.real.lt(read[1]);
+            own.word = own.word + sum;
+            sum ^ own.word
+        });
+        // Reads what the first one wrote, and writes to a copy of it.
+        let mut copy = own;
+        let sum = L::when(own[1].truth, sum, |sum| {
+            let mut inner = own;
+            L::scan(&own, &mut inner, sum, |read, own, sum| {
+                own.whole = own.whole + read.whole;
+                own.truth.select(sum + own.whole.to_uint(), sum ^ read.word)
+            })
+        });
+        L::scan(&own, &mut copy, (), |read, own, ()| {
+            own.word = own.word ^ (read.word + sum);
+            own.whole = own.whole - read.whole.abs();
+        });
+        let (total, hash) = L::repeat(3, (sum, u(7)), |turn, (sum, hash)| {
+            let mut words = [sum, hash, turn, i.v];
+            let hash = L::scan(&copy, &mut words, hash, |read, own, hash| {
+                let kept = *own;
+                *own = kept + read.word;
+                hash * u(31) + kept
+            });
+            (words[0] ^ words[3], hash + words[1] + words[2])
+        });
+        let only_read = L::scan(&copy, &mut [(); 4], total, |read, (), sum| {
+            read.truth.select(sum + read.word, sum ^ read.whole.to_uint())
+        });
+        Output {
+            float: [own[0].real, own[1].real, own[2].real, own[3].real, copy[2].real, i.a, i.b, i.c],
+            word: [
+                sum,
+                total,
+                hash,
+                only_read,
+                own[3].word,
+                copy[3].word,
+                copy[1].whole.to_uint(),
+                flag::<L>(copy[0].truth ^ own[3].truth),
             ],
         }
     }
@@ -546,6 +606,36 @@ fn random_draws_are_the_same_on_every_lane() {
 #[test]
 fn memory_is_the_same_on_every_lane() {
     conforms::<Stored>();
+}
+
+#[test]
+fn scans_are_the_same_on_every_lane() {
+    conforms::<Scanned>();
+}
+
+#[test]
+fn a_scan_is_one_loop_that_writes_in_place() {
+    let text = recorded::<Scanned>().emit("scan");
+    assert_eq!(text.matches("for (unsigned i").count(), 6, "{text}");
+    // `copy` begins as one of `own`, which is read while `copy` changes.
+    assert_eq!(text.matches("for (unsigned word").count(), 1, "{text}");
+}
+
+#[test]
+fn large_loops_are_not_unrolled() {
+    let text = |lines: usize| {
+        let graph = Graph::new();
+        let state = graph.parameter("state", Type::Scalar(Kind::Uint));
+        let state = Value::<u32>::of(&graph, state);
+        let after = Trace::repeat(8, state, |turn, value| {
+            (0..lines).fold(value, |value, _| (value * value + turn).named("next"))
+        });
+        let mut outputs = Outputs::new();
+        outputs.assign(&after, vec!["next".to_owned()]);
+        graph.finish(outputs).emit("loop")
+    };
+    assert!(text(4).contains("#pragma unroll\n"), "{}", text(4));
+    assert!(text(100).contains("#pragma unroll 1\n"), "{}", text(100));
 }
 
 #[test]

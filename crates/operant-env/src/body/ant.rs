@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
-use super::spatial::{Motion, TIMESTEP, advance, points};
-use super::{capsule, floor, is_fine, metrics, normal, options, speed, squares, uniform, x_position};
+use super::spatial::{MARGIN, Motion, RADIUS, TIMESTEP, TORSO_RADIUS, advance, points};
+use super::{capsule, half_metres, is_fine, metrics, normal, options, speed, squares, uniform, x_position};
 use crate::any::AnyEnv;
-use crate::scene::{Scene, Shape};
+use crate::scene::{GREY, RED, Scene, Shape};
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, OptionError, OptionValue, Step};
 
 options! {
@@ -66,7 +66,7 @@ fn names() -> Vec<String> {
     names.extend(of_legs(&["hip", "ankle"], "angle of"));
     names.extend(along("velocity of the torso along"));
     names.extend(along("angular velocity of the torso about its"));
-    names.extend(of_legs(&["hip", "ankle"], "velocity of"));
+    names.extend(of_legs(&["hip", "ankle"], "angular velocity of"));
     let bodies = of_legs(&["hip link", "thigh", "shin"], "on");
     for body in core::iter::once("on the torso".to_owned()).chain(bodies) {
         names.extend(along(&format!("contact moment {body} about")));
@@ -109,7 +109,7 @@ impl<const O: usize> Env for Ant<O> {
             actions: ActionSpace::Box { low: vec![-1.0; 8], high: vec![1.0; 8] },
             metrics: metrics(x_position()),
             time_limit: 1000,
-            fps: 20.0,
+            fps: (1.0 / (f64::from(self.options.frame_skip) * TIMESTEP)) as f32,
             options: Options::list(),
             preset: Some(include_str!("../../presets/ant.toml").into()),
             ..EnvSpec::default()
@@ -138,24 +138,35 @@ impl<const O: usize> Env for Ant<O> {
     }
 
     fn draw(&self, s: &State<f32>) -> Scene {
-        // Seen from the right and a little above.
+        // Seen from the right and a little above, with a line of the floor every half metre.
         let seen = |[x, y, z]: [f32; 3]| [x + 0.3 * y, z + 0.25 * y];
-        let span = 1.5;
-        let mut shapes = floor(s.q[0], span);
+        let (span, side) = (1.5f32, 1.0);
+        let mut shapes = Vec::new();
+        for y in half_metres(s.q[1], -side, side) {
+            shapes.push(Shape::line([[-span, 0.25 * y], [span, 0.25 * y]], GREY));
+        }
+        for x in half_metres(s.q[0], -span - 0.3 * side, span + 0.3 * side) {
+            // As far as the line is in view.
+            let ends = [-span, span].map(|edge| ((edge - x) / 0.3).clamp(-side, side));
+            shapes.push(Shape::line(ends.map(|y| seen([x, y, 0.0])), GREY));
+        }
         let torso = [0.0, 0.0, s.q[2]];
         let mut legs = points::<f32>(&s.q);
+        let touching = legs.iter().flatten().filter(|[.., z]| *z < RADIUS as f32 + MARGIN as f32);
+        let touching = touching.map(|&[x, y, _]| Shape::circle(seen([x, y, 0.0]), 0.04, RED)).collect::<Vec<_>>();
         // Those further away first.
         legs.sort_by(|a, b| b[0][1].total_cmp(&a[0][1]));
         for (k, leg) in legs.into_iter().enumerate() {
             if k == 2 {
-                shapes.push(Shape::circle(seen(torso), 0.25, 1));
+                shapes.push(Shape::circle(seen(torso), TORSO_RADIUS as f32, 1));
             }
             let [hip, ankle, end] = leg;
             for (ends, colour) in [([torso, hip], 1), ([hip, ankle], 2), ([ankle, end], 3)] {
-                shapes.push(capsule(ends.map(seen), 0.08, colour));
+                shapes.push(capsule(ends.map(seen), RADIUS as f32, colour));
             }
         }
-        Scene { low: [-span, -0.25 * span], high: [span, 1.35 * span], shapes }
+        shapes.extend(touching);
+        Scene { low: [-span, -0.3 * span], high: [span, 1.2 * span], shapes }
     }
 
     // The last number is the x of the main body at the last evaluation.

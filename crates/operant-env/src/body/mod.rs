@@ -208,13 +208,19 @@ fn scene<
     });
     let has_floor = P > 0;
     let has_rail = model.slides == 1;
-    let mut shapes = if has_floor { floor(q[0], span) } else { Vec::new() };
+    let mut shapes = Vec::new();
     // Room below for a floor, or for a cart; the others are seen from above.
     let low = if has_floor || has_rail { -0.25 * span } else { -0.75 * span };
     // A cart stays on its rail, in view.
     let shift = if has_rail { q[0] } else { 0.0 };
     if has_rail {
         shapes.push(Shape::line([[-1.0, 0.0], [1.0, 0.0]], GREY));
+    }
+    if has_floor {
+        shapes.push(Shape::line([[-span, 0.0], [span, 0.0]], GREY));
+        // A mark every half metre shows how the floor moves by.
+        let marks = half_metres(q[0], -span, span);
+        shapes.extend(marks.map(|x| Shape::line([[x, 0.0], [x - 0.06, -0.1]], GREY)));
     }
     for (k, capsule) in of_points.chain(capsules.iter().copied()).enumerate() {
         let ends = capsule.ends.map(|at| B::point::<f32>(q, capsule.link, at)).map(|[x, z]| [x + shift, z]);
@@ -228,13 +234,11 @@ fn scene<
     Scene { low: [-span, low], high: [span, low + 1.5 * span], shapes }
 }
 
-/// The floor below a body at `x`.
-fn floor(x: f32, span: f32) -> Vec<Shape> {
-    // A mark every half metre shows how the floor moves by.
-    let first = ((x - span) * 2.0).ceil();
-    let marks = (0..(4.0 * span) as u32 + 1).map(|k| (first + k as f32) * 0.5 - x);
-    let marks = marks.map(|x| Shape::line([[x, 0.0], [x - 0.06, -0.1]], GREY));
-    core::iter::once(Shape::line([[-span, 0.0], [span, 0.0]], GREY)).chain(marks).collect()
+/// Half metres of the floor between `low` and `high`, from a body at `place`.
+fn half_metres(place: f32, low: f32, high: f32) -> impl Iterator<Item = f32> {
+    let first = ((place + low) * 2.0).ceil();
+    let count = ((place + high) * 2.0).floor() - first + 1.0;
+    (0..count as u32).map(move |k| (first + k as f32) * 0.5 - place)
 }
 
 /// A capsule between these centres.

@@ -20,6 +20,6 @@ mod placed;
 mod solver;
 mod vector;
 
-pub use model::TIMESTEP;
+pub use model::{MARGIN, RADIUS, TIMESTEP, TORSO_RADIUS};
 pub use motion::{Motion, advance};
 pub use placed::points;

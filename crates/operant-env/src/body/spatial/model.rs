@@ -44,7 +44,7 @@ pub const RADIUS: f64 = 0.08;
 /// Distance at which contacts begin to push.
 pub const MARGIN: f64 = 0.02;
 /// Contacts and limits.
-pub const IMPEDANCE: Impedance = Impedance { range: [0.9, 0.95], width: 0.001, time: 0.02 };
+pub const IMPEDANCE: Impedance = Impedance::DEFAULT;
 pub const GRAVITY: f64 = 9.81;
 /// Damping and armature of hips and ankles.
 pub const DAMPING: f64 = 1.0;
