@@ -43,7 +43,8 @@ pub trait Lane: Copy {
         Self::when(mask, value, |value| rule.apply(value))
     }
 
-    /// The bounded loop: folds `rule(0, value)`, `rule(1, ..)`, .. `count` times.
+    /// The bounded loop: folds `rule(0, value)`, `rule(1, ..)`, .. `count` times. A recording runs a loop at once whose first value is
+    /// constant, even if the rule captures values that are not.
     fn repeat<B: Bundle<Self>>(count: u32, value: B, rule: impl Fn(Self::Uint, B) -> B) -> B;
 
     /// Four random words of Philox, a bijection of `counter` for each `key`.

@@ -226,6 +226,7 @@ impl<L: Lane> Placed<L> {
             ends[k] = [from.legs[k], to.legs[k]];
         }
         let torso = [from.torso, to.torso];
+        // Carries `mass`, since a recording unrolls a loop whose first value is constant.
         let (part, ..) = L::repeat(4, (one, o, f::<L>(1e3), mass), |_, (part, low, high, mass)| {
             let way = Way { part, up: self.axes[2] };
             let sums = way.add_contact([(part - one) * mass, mass], &self.contact, torso);
