@@ -15,6 +15,7 @@ use crate::device::{self, Built};
 use crate::dir;
 use crate::error::{Error, Result};
 use crate::evaluate::EvalSummary;
+use crate::init_from::is_of_policy;
 use crate::train_loop::FINAL_ROUND;
 use crate::trust::Trust;
 use crate::world;
@@ -179,7 +180,7 @@ pub fn evaluate(
     let place = || target.path.display().to_string();
     let snapshot = &target.checkpoint.snapshot;
     // A saved policy has no state of a training, so that the rest is that of a new one.
-    let is_policy = !snapshot.tensors.iter().any(|tensor| tensor.name.starts_with("exp_avg."));
+    let is_policy = snapshot.tensors.iter().all(is_of_policy);
     let filled = is_policy.then(|| Ok::<_, Error>(Transfer::new(&backend.save()?, snapshot).snapshot));
     let snapshot = filled.transpose()?.map_or(Cow::Borrowed(snapshot), Cow::Owned);
     backend.load(&snapshot).map_err(|error| Error::from(error).at(place()))?;

@@ -42,6 +42,11 @@ fn must_agree(key: &Key) -> bool {
     is_inherited(key) && key.fixed.is_some() && key.name != "norm_obs"
 }
 
+/// Whether a tensor is one of weights and statistics of observations, and not of the state of a training.
+pub(crate) fn is_of_policy(tensor: &Tensor) -> bool {
+    ["params.", "norm_obs."].iter().any(|kind| tensor.name.starts_with(kind))
+}
+
 impl InitialWeights {
     /// Those of a checkpoint, found as [`EvalTarget::find`] does.
     ///
@@ -88,9 +93,7 @@ impl InitialWeights {
                 .at(path.display().to_string())
                 .remedy("begin with another checkpoint")
         })?;
-        let is_kept =
-            |tensor: &Tensor| ["params.", "norm_obs."].iter().any(|kind| tensor.name.starts_with(kind));
-        let tensors = tensors.into_iter().filter(is_kept).collect();
+        let tensors = tensors.into_iter().filter(is_of_policy).collect();
         let snapshot = Snapshot { tensors, ..Snapshot::default() };
         Ok(Self { recorded: path.display().to_string(), source, path, env, config, snapshot, warnings })
     }

@@ -187,12 +187,10 @@ fn environment_options_come_from_every_layer() {
     let expected = [("a", 3.0), ("ramping", 1.0), ("sticky_action_prob", 0.25)];
     let expected: EnvOptions = expected.map(|(name, x)| (name.to_string(), x.into())).into();
     assert_eq!(requested.settings.env_options, expected);
-    let listed = with_files("", "[env]\nview = [\"a\", \"b\"]", &set(&[]), &[]).expect("valid");
-    assert_eq!(listed.settings.env_options["view"], "a,b".into());
-    let words = with_files("", "[env]\nview = \"bits\"", &set(&["env.file=a b.pl"]), &[]).expect("valid");
-    let expected: EnvOptions =
-        [("view", "bits"), ("file", "a b.pl")].map(|(name, x)| (name.into(), x.into())).into();
-    assert_eq!(words.settings.env_options, expected);
+    let file = "[env]\nview = 'bits'\nkeys = ['a', 'b']";
+    let words = with_files("", file, &set(&["env.file=a b.pl"]), &[]).expect("valid").settings;
+    let expected = [("view", "bits"), ("keys", "a,b"), ("file", "a b.pl")];
+    assert_eq!(words.env_options, EnvOptions::from(expected.map(|(name, x)| (name.into(), x.into()))));
     assert!(error_of(&set(&["env.ramping=[1]"])).what.contains("finite number or a word"));
 }
 
