@@ -416,10 +416,10 @@ fn auto_uses_a_gpu_with_its_preset_or_the_cpu_with_its_own() {
     assert_eq!(resume("many", "4096").0, "cuda:0");
     assert_eq!(saved("many"), ["num_envs = 64", "num_steps = 32"]);
     // With an order from the run's start it keeps its device too; an order on the command line decides.
-    let (device, message) = resume("last", "4096");
+    let (device, message) = resume("last", "8192");
     assert_eq!(device, "cpu");
     assert!(message.contains("device: cpu; the run trained there before"), "{message}");
-    let now = ["train", "--resume", "last", "--steps", "6144", "--device", "cuda:0,cpu"];
+    let now = ["train", "--resume", "last", "--steps", "12288", "--device", "cuda:0,cpu"];
     let finished = operant.run(&[&now, &sets[..]].concat(), "");
     assert_eq!(finished.json()["device"], "cuda:0", "{finished:#?}");
 }

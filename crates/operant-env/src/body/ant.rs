@@ -57,7 +57,8 @@ pub struct Ant<const O: usize> {
 fn names() -> Vec<String> {
     let legs = ["front left", "back left", "back right", "front right"];
     let of_legs = |parts: &[&str], what: &str| -> Vec<String> {
-        let of_leg = |leg: &str| parts.iter().map(|part| format!("{what} the {leg} {part}")).collect::<Vec<_>>();
+        let of_leg =
+            |leg: &str| parts.iter().map(|part| format!("{what} the {leg} {part}")).collect::<Vec<_>>();
         legs.into_iter().flat_map(of_leg).collect()
     };
     let along = |what: &str| ["x", "y", "z"].map(|axis| format!("{what} {axis}"));
@@ -153,7 +154,8 @@ impl<const O: usize> Env for Ant<O> {
         let torso = [0.0, 0.0, s.q[2]];
         let mut legs = points::<f32>(&s.q);
         let touching = legs.iter().flatten().filter(|[.., z]| *z < RADIUS as f32 + MARGIN as f32);
-        let touching = touching.map(|&[x, y, _]| Shape::circle(seen([x, y, 0.0]), 0.04, RED)).collect::<Vec<_>>();
+        let touching =
+            touching.map(|&[x, y, _]| Shape::circle(seen([x, y, 0.0]), 0.04, RED)).collect::<Vec<_>>();
         // Those further away first.
         legs.sort_by(|a, b| b[0][1].total_cmp(&a[0][1]));
         for (k, leg) in legs.into_iter().enumerate() {

@@ -149,8 +149,11 @@ impl<L: Lane> Contact<L> {
             }
         }
         let at = self.at;
-        let columns =
-            [cross::<L>(at, [k[0], k[1], k[2]]), cross::<L>(at, [k[1], k[3], k[4]]), cross::<L>(at, [k[2], k[4], k[5]])];
+        let columns = [
+            cross::<L>(at, [k[0], k[1], k[2]]),
+            cross::<L>(at, [k[1], k[3], k[4]]),
+            cross::<L>(at, [k[2], k[4], k[5]]),
+        ];
         for i in 0..3 {
             let row = [columns[0][i], columns[1][i], columns[2][i]];
             let turned = cross::<L>(at, row);

@@ -134,7 +134,9 @@ pub fn points<L: Lane>(q: &[L::Float; 15]) -> [[[L::Float; 3]; 3]; LEGS] {
         let sides = [f::<L>(DIRECTIONS[k][0]), f::<L>(DIRECTIONS[k][1])];
         let directions = directions::<L>(sides, [q[7 + 2 * k], ankle]);
         let mut at = points[k][0];
-        for (number, length) in [HIP * core::f64::consts::SQRT_2, LENGTHS[0], LENGTHS[1]].into_iter().enumerate() {
+        for (number, length) in
+            [HIP * core::f64::consts::SQRT_2, LENGTHS[0], LENGTHS[1]].into_iter().enumerate()
+        {
             at = add_times::<L, 3>(at, outside::<L>(&axes, directions[number]), f::<L>(length));
             points[k][number] = at;
         }

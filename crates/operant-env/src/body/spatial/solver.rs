@@ -108,12 +108,7 @@ struct Way<L: Lane> {
 impl<L: Lane> Way<L> {
     /// Adds what a row contributes whose values at both accelerations are these.
     #[inline(always)]
-    fn add(
-        self,
-        [slope, bend]: [L::Float; 2],
-        stiffness: L::Float,
-        [a, b]: [L::Float; 2],
-    ) -> [L::Float; 2] {
+    fn add(self, [slope, bend]: [L::Float; 2], stiffness: L::Float, [a, b]: [L::Float; 2]) -> [L::Float; 2] {
         let o = zero::<L>();
         let now = self.part.mul_add(b, (f::<L>(1.0) - self.part) * a);
         let force = now.min(o) - a.lt(o).select(b, o);
@@ -122,12 +117,7 @@ impl<L: Lane> Way<L> {
     }
 
     #[inline(always)]
-    fn add_contact(
-        self,
-        sums: [L::Float; 2],
-        contact: &Contact<L>,
-        [a, b]: [Twist<L>; 2],
-    ) -> [L::Float; 2] {
+    fn add_contact(self, sums: [L::Float; 2], contact: &Contact<L>, [a, b]: [Twist<L>; 2]) -> [L::Float; 2] {
         L::when(contact.touches(), sums, |mut sums| {
             let (a, b) = (contact.rows(self.up, a), contact.rows(self.up, b));
             for edge in 0..4 {
@@ -218,9 +208,8 @@ impl<L: Lane> Placed<L> {
         let turning = [spin[0], spin[1], spin[2] * f::<L>(TORSO.along / TORSO.across)];
         let mass = dot::<L>(spin, turning).mul_add(f::<L>(TORSO.across), dot::<L>(v, v) * f::<L>(TORSO.mass));
         let mut hinges = step.legs;
-        let mass = L::scan(&self.legs, &mut hinges, mass, |leg, hinges, mass| {
-            leg.energy(step.torso, *hinges, mass)
-        });
+        let mass =
+            L::scan(&self.legs, &mut hinges, mass, |leg, hinges, mass| leg.energy(step.torso, *hinges, mass));
         let mut ends = [[from.legs[0]; 2]; LEGS];
         for k in 0..LEGS {
             ends[k] = [from.legs[k], to.legs[k]];
@@ -231,9 +220,8 @@ impl<L: Lane> Placed<L> {
             let way = Way { part, up: self.axes[2] };
             let sums = way.add_contact([(part - one) * mass, mass], &self.contact, torso);
             let mut ends = ends;
-            let [slope, bend] = L::scan(&self.legs, &mut ends, sums, |leg, ends, sums| {
-                way.add_leg(sums, leg, torso, *ends)
-            });
+            let [slope, bend] =
+                L::scan(&self.legs, &mut ends, sums, |leg, ends, sums| way.add_leg(sums, leg, torso, *ends));
             let falls = slope.lt(o);
             let (low, high) = (falls.select(part, low), falls.select(high, part));
             let next = part - slope / bend;
