@@ -1,6 +1,7 @@
-"""Plays an exported policy of a body in Gymnasium's own environment.
+"""Plays an exported policy of a MuJoCo task in operant's environment and in Gymnasium's own.
 
     operant export hopper --onnx hopper.onnx
+    pip install . 'gymnasium[mujoco]' onnxruntime
     python examples/bodies.py Hopper-v5 hopper.onnx [EPISODES]
 """
 
@@ -10,26 +11,31 @@ import gymnasium
 import numpy as np
 import onnxruntime
 
+import operant
 
-def main(env_id: str, model: str, episodes: int = 20) -> None:
-    """Prints mean and standard deviation of the returns of greedy episodes."""
+
+def returns(envs: gymnasium.vector.VectorEnv, model: str) -> np.ndarray:
+    """The return of the first episode of each environment, with greedy actions."""
     session = onnxruntime.InferenceSession(model)
     name = session.get_inputs()[0].name
     outputs = [output.name for output in session.get_outputs()]
-    env = gymnasium.make(env_id)
-    low, high = env.action_space.low, env.action_space.high
-    returns = []
-    for seed in range(episodes):
-        obs, _ = env.reset(seed=seed)
-        total, ended = 0.0, False
-        while not ended:
-            values = session.run(None, {name: obs[None].astype(np.float32)})
-            action = dict(zip(outputs, values))["action"][0]
-            obs, reward, terminated, truncated, _ = env.step(np.clip(action, low, high))
-            total += float(reward)
-            ended = terminated or truncated
-        returns.append(total)
-    print(f"{env_id}: {np.mean(returns):.1f} +- {np.std(returns):.1f} over {episodes} episodes")
+    box = envs.single_action_space
+    obs, _ = envs.reset(seed=1)
+    total, running = np.zeros(envs.num_envs), np.ones(envs.num_envs, dtype=bool)
+    while running.any():
+        values = session.run(None, {name: obs.astype(np.float32)})
+        action = dict(zip(outputs, values))["action"]
+        obs, reward, terminated, truncated, _ = envs.step(np.clip(action, box.low, box.high))
+        total += running * reward
+        running &= ~(terminated | truncated)
+    return total
+
+
+def main(env_id: str, model: str, episodes: int = 100) -> None:
+    """Prints mean and standard deviation in both."""
+    for place, make in {"operant": operant.make_vec, "Gymnasium": gymnasium.make_vec}.items():
+        played = returns(make(env_id, num_envs=episodes), model)
+        print(f"{env_id} in {place}: {played.mean():.1f} +- {played.std():.1f} over {episodes} episodes")
 
 
 if __name__ == "__main__":

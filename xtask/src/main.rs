@@ -12,6 +12,7 @@ mod lines;
 mod mpi;
 mod operant;
 mod soak;
+mod suite;
 mod test;
 mod tools;
 mod wheel;
@@ -65,6 +66,10 @@ Commands:
           Trains every environment with its preset, seeds 1-10 and 101-110, and prints the table of
           docs/results/learning-cpu.md. --gpu-presets trains with the GPU presets, on the CPU, and prints the table
           of docs/results/learning-gpu-presets.md.
+  learning --suite [--short] [--set KEY=VALUE]..
+          Trains the tasks of benches/suite.toml with their presets, or with other settings, appends every run that
+          ends to docs/results/suite.tsv, skips those that are there, and writes docs/results/suite.md. --short takes
+          six tasks and three seeds.
   kernels [--check | --all]
           Compiles every kernel, with NVRTC and without a GPU, and writes docs/results/kernels.md: registers,
           shared memory, stack and spills of every function. --check compares instead; --all checks every
@@ -104,6 +109,7 @@ fn main() -> ExitCode {
         ["fuzz", ref args @ ..] => fuzz::run(args),
         ["gpu", ref args @ ..] => gpu::run(args),
         ["kernels", ref args @ ..] => tools::kernels(args),
+        ["learning", "--suite", ref args @ ..] => suite::run(args),
         ["learning", ref args @ ..] => learning::run(args),
         ["lines"] => lines::run(),
         ["metrics-doc"] => doc::run("docs/metrics.md", "markdown"),

@@ -102,13 +102,21 @@ pub fn machine() -> String {
     } else {
         "no AVX2"
     };
-    let run = |program: &str, args: &[&str]| {
-        let output = Command::new(program).args(args).output().ok().filter(|output| output.status.success());
-        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
-    };
-    let (date, commit) = (run("date", &["+%Y-%m-%d"]), run("git", &["rev-parse", "--short", "HEAD"]));
     format!(
-        "{} with {threads} threads, {wide}; {date}; commit {commit}",
-        model.trim_start_matches([':', '\t', ' '])
+        "{} with {threads} threads, {wide}; {}; commit {}",
+        model.trim_start_matches([':', '\t', ' ']),
+        printed("date", &["+%Y-%m-%d"]),
+        commit()
     )
+}
+
+/// The commit that is checked out; empty outside a repository.
+pub fn commit() -> String {
+    printed("git", &["rev-parse", "--short", "HEAD"])
+}
+
+/// What a program prints; empty if it fails.
+fn printed(program: &str, args: &[&str]) -> String {
+    let output = Command::new(program).args(args).output().ok().filter(|output| output.status.success());
+    output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }

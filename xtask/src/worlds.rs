@@ -10,7 +10,7 @@ const EXAMPLE: [&str; 8] =
     ["run", "--quiet", "--profile", "quick", "--package", "operant-env", "--example", "worlds"];
 
 /// Runs a program in `place`; returns what it prints where `is_kept`.
-fn execute(place: &Path, program: &str, args: &[&str], is_kept: bool) -> Result<Vec<u8>> {
+pub fn execute(place: &Path, program: &str, args: &[&str], is_kept: bool) -> Result<Vec<u8>> {
     let shell = format!("{program} {}", args.join(" "));
     let output = if is_kept { Stdio::piped() } else { Stdio::inherit() };
     let done = Command::new(program)

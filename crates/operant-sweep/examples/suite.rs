@@ -1,0 +1,164 @@
+//! `suite TASKS.toml ROWS.tsv` prints the page of `cargo xtask learning --suite`: interquartile means over seeds with 95% intervals, and
+//! normalised scores over all tasks, as in `operant report`.
+
+use std::error::Error;
+
+use operant_sweep::stats::{Estimate, aggregate, improvement, quantile};
+
+/// A task of benches/suite.toml.
+#[derive(serde::Deserialize)]
+struct Task {
+    env: String,
+    steps: u64,
+    low: f64,
+    high: f64,
+}
+
+#[derive(serde::Deserialize)]
+struct Tasks {
+    task: Vec<Task>,
+}
+
+/// A row of docs/results/suite.tsv.
+struct Row<'a> {
+    env: &'a str,
+    variant: &'a str,
+    settings: &'a str,
+    seed: u64,
+    greedy: f64,
+    sampled: f64,
+    seconds: f64,
+}
+
+impl<'a> Row<'a> {
+    fn of(line: &'a str) -> Result<Self, Box<dyn Error>> {
+        let [env, _, seed, variant, settings, _, greedy, sampled, seconds] =
+            line.split('\t').collect::<Vec<_>>()[..]
+        else {
+            return Err(format!("`{line}` has not nine columns").into());
+        };
+        let (seed, seconds) = (seed.parse()?, seconds.parse()?);
+        Ok(Row { env, variant, settings, seed, greedy: greedy.parse()?, sampled: sampled.parse()?, seconds })
+    }
+}
+
+/// The runs of a task with the settings that its variant had last.
+fn runs<'a, 'b>(rows: &'b [Row<'a>], variant: &str, env: &str, is_short: bool) -> Vec<&'b Row<'a>> {
+    let of_task = || {
+        rows.iter().filter(move |row| {
+            row.variant == variant && row.env == env && (row.seed >= SHORT_SEEDS) == is_short
+        })
+    };
+    let last = of_task().next_back().map(|row| row.settings);
+    of_task().filter(|row| Some(row.settings) == last).collect()
+}
+
+/// Seeds of --short begin here.
+const SHORT_SEEDS: u64 = 2001;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let [tasks, rows] = &std::env::args().skip(1).collect::<Vec<_>>()[..] else {
+        return Err("give TASKS.toml and ROWS.tsv".into());
+    };
+    let (tasks, text) = (std::fs::read_to_string(tasks)?, std::fs::read_to_string(rows)?);
+    let Tasks { task: tasks } = toml::from_str(&tasks)?;
+    let rows = text.lines().skip(1).map(Row::of).collect::<Result<Vec<_>, _>>()?;
+    println!("{}", HEAD.trim_end());
+    for is_short in [false, true] {
+        let mut variants: Vec<&str> = Vec::new();
+        for row in rows.iter().filter(|row| (row.seed >= SHORT_SEEDS) == is_short) {
+            if !variants.contains(&row.variant) {
+                variants.push(row.variant);
+            }
+        }
+        if variants.is_empty() {
+            continue;
+        }
+        println!("\n## {}", if is_short { "The short suite" } else { "The suite" });
+        overview(&tasks, &rows, &variants, is_short);
+        for variant in variants {
+            table(&tasks, &rows, variant, is_short);
+        }
+    }
+    Ok(())
+}
+
+const HEAD: &str = "\
+# What the learner learns: the suite
+
+Printed by `cargo xtask learning --suite` (and `--short`), with `--set KEY=VALUE` for each variant; benches/suite.toml has the tasks. Every run
+is a row of [suite.tsv](suite.tsv), with its commit. A figure is the interquartile mean over seeds of the mean return of 100 episodes after training, with
+its 95% interval (stratified bootstrap). Scores over all tasks are normalised: 0 is the untrained policy, 1 the figure in the column `high`.
+Seconds are the wall time of a run on one thread, with a run on each core. Seeds from 1001 on are reported, those from 2001 on serve to choose variants.
+";
+
+/// Normalised scores of the variants over the tasks that they and the first one have.
+fn overview(tasks: &[Task], rows: &[Row<'_>], variants: &[&str], is_short: bool) {
+    println!("\n| variant | tasks | runs | greedy | sampled | better than {} | seconds a run |", variants[0]);
+    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    for variant in variants {
+        let (mut scores, mut first, mut seconds) = ([Vec::new(), Vec::new()], Vec::new(), Vec::new());
+        for task in tasks {
+            let runs_of = |variant: &str| runs(rows, variant, &task.env, is_short);
+            let (own, other) = (runs_of(variant), runs_of(variants[0]));
+            if own.is_empty() || other.is_empty() {
+                continue;
+            }
+            let normal = |score: f64| (score - task.low) / (task.high - task.low);
+            let of = |runs: &[&Row<'_>], score: fn(&Row<'_>) -> f64| -> Vec<f64> {
+                runs.iter().map(|row| normal(score(row))).collect()
+            };
+            scores[0].push(of(&own, |row| row.greedy));
+            scores[1].push(of(&own, |row| row.sampled));
+            first.push(of(&other, |row| row.greedy));
+            seconds.extend(own.iter().map(|row| row.seconds));
+        }
+        let better =
+            if *variant == variants[0] { "-".to_owned() } else { shown(improvement(&scores[0], &first)) };
+        println!(
+            "| {} | {} | {} | {} | {} | {better} | {:.1} |",
+            named(variant),
+            scores[0].len(),
+            seconds.len(),
+            shown(aggregate(&scores[0])),
+            shown(aggregate(&scores[1])),
+            median(seconds)
+        );
+    }
+}
+
+/// Every task of a variant.
+fn table(tasks: &[Task], rows: &[Row<'_>], variant: &str, is_short: bool) {
+    println!("\n### {}\n", named(variant));
+    println!("| task | steps | seeds | greedy | sampled | high | seconds |");
+    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    for Task { env, steps, high, .. } in tasks {
+        let own = runs(rows, variant, env, is_short);
+        if own.is_empty() {
+            continue;
+        }
+        let of = |score: fn(&Row<'_>) -> f64| own.iter().map(|row| score(row)).collect::<Vec<f64>>();
+        println!(
+            "| {env} | {steps} | {} | {} | {} | {high} | {:.1} |",
+            own.len(),
+            shown(aggregate(&[of(|row| row.greedy)])),
+            shown(aggregate(&[of(|row| row.sampled)])),
+            median(of(|row| row.seconds))
+        );
+    }
+}
+
+fn named(variant: &str) -> String {
+    if variant == "preset" { "the presets".to_owned() } else { format!("`{variant}`") }
+}
+
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    quantile(&numbers, 0.5)
+}
+
+/// An estimate with its interval: three decimals where it is small.
+fn shown(Estimate { value, low, high }: Estimate) -> String {
+    let digits = if value.abs() < 10.0 { 3 } else { 1 };
+    format!("{value:.digits$} ({low:.digits$} to {high:.digits$})")
+}

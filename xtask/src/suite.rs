@@ -1,0 +1,218 @@
+//! `cargo xtask learning --suite [--short] [--set KEY=VALUE]..`: what a variant of the learner learns in the tasks of benches/suite.toml.
+//! Every run that ends becomes a row of docs/results/suite.tsv and is not trained again; then docs/results/suite.md is written from all rows.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Mutex;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use toml::Table;
+
+use crate::operant::{Operant, commit};
+
+const TASKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../benches/suite.toml");
+const ROWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/results/suite.tsv");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/results/suite.md");
+
+/// Columns of the rows.
+const COLUMNS: &str = "env\tsteps\tseed\tvariant\tsettings\tcommit\tgreedy\tsampled\tseconds";
+
+/// Reported seeds begin here: presets are tuned on others.
+const FIRST_SEED: u64 = 1001;
+/// Seeds of --short, which serve to choose.
+const SHORT_SEEDS: std::ops::Range<u64> = 2001..2004;
+/// Seeds of a task that does not say how many.
+const SEEDS: u64 = 10;
+
+/// Keys of a configuration that change no result of a run.
+const WITHOUT_EFFECT: [&str; 20] = [
+    "seed",
+    "device",
+    "kernels",
+    "memory_fraction",
+    "deterministic",
+    "threads",
+    "rollout_tile",
+    "lane_width",
+    "waiting",
+    "pin",
+    "optimize_perf",
+    "run_dir",
+    "checkpoint_interval",
+    "keep_checkpoints",
+    "csv",
+    "tensorboard",
+    "ring",
+    "ring_group",
+    "eval_interval",
+    "stop_when_solved",
+];
+
+/// A run to train.
+struct Run {
+    env: String,
+    seed: u64,
+    /// What `--set` has, for every run of this variant.
+    sets: Vec<String>,
+    /// Hash of the settings.
+    settings: String,
+}
+
+impl Run {
+    /// What identifies a row.
+    fn key(&self) -> String {
+        format!("{}\t{}\t{}", self.env, self.seed, self.settings)
+    }
+}
+
+/// Trains what has no row yet, and writes the page.
+///
+/// # Errors
+///
+/// A run that fails, or a task file that cannot be read.
+pub fn run(args: &[&str]) -> Result<()> {
+    let (mut short, mut sets) = (false, Vec::new());
+    let mut args = args.iter().copied();
+    while let Some(arg) = args.next() {
+        match arg {
+            "--short" => short = true,
+            "--set" => sets.push(args.next().context("--set needs KEY=VALUE")?.to_owned()),
+            other => bail!("`{other}` is not understood; --suite takes --short and --set KEY=VALUE"),
+        }
+    }
+    let variant = if sets.is_empty() { "preset".to_owned() } else { sets.join(" ") };
+    let operant = Operant::build("suite")?;
+    let known = known_rows()?;
+    let mut runs = runs_of(&operant, short, &sets)?;
+    let all = runs.len();
+    runs.retain(|run| !known.contains(&run.key()));
+    eprintln!("{variant}: {} of {all} runs are to be trained", runs.len());
+    // The last first, so that a thread takes one from the end.
+    runs.reverse();
+    train(&operant, &variant, runs)?;
+    page()
+}
+
+/// The runs of a variant, task by task.
+fn runs_of(operant: &Operant, short: bool, sets: &[String]) -> Result<Vec<Run>> {
+    let tasks: Table = fs::read_to_string(TASKS).context(TASKS)?.parse().context(TASKS)?;
+    let mut runs = Vec::new();
+    for task in
+        tasks.get("task").and_then(toml::Value::as_array).context("benches/suite.toml has no [[task]]")?
+    {
+        let env = task.get("env").and_then(toml::Value::as_str).context("a task without `env`")?;
+        let steps = task.get("steps").and_then(toml::Value::as_integer).context("a task without `steps`")?;
+        if short && task.get("short").and_then(toml::Value::as_bool) != Some(true) {
+            continue;
+        }
+        let mut sets = sets.to_vec();
+        sets.push(format!("total_timesteps={steps}"));
+        let settings = hash_of_settings(operant, env, &sets)?;
+        let seeds = task.get("seeds").and_then(toml::Value::as_integer).map_or(SEEDS, i64::unsigned_abs);
+        let seeds = if short { SHORT_SEEDS } else { FIRST_SEED..FIRST_SEED + seeds };
+        runs.extend(seeds.map(|seed| Run {
+            env: env.to_owned(),
+            seed,
+            sets: sets.clone(),
+            settings: settings.clone(),
+        }));
+    }
+    Ok(runs)
+}
+
+/// Hash of the settings that a run would have: other defaults, presets or values give another one.
+fn hash_of_settings(operant: &Operant, env: &str, sets: &[String]) -> Result<String> {
+    let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set.as_str()]).collect();
+    let text = operant.config(&[&[env, "--device", "cpu"], &*sets].concat())?;
+    let mut table: Table = text.parse().context("operant printed a configuration that is no TOML")?;
+    table.retain(|key, _| !WITHOUT_EFFECT.contains(&key));
+    // FNV-1a, 32 bits: a name for a set of settings.
+    let hash = table
+        .to_string()
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    Ok(format!("{hash:08x}"))
+}
+
+/// The rows that there are.
+fn known_rows() -> Result<BTreeSet<String>> {
+    if !Path::new(ROWS).exists() {
+        fs::write(ROWS, format!("{COLUMNS}\n")).context(ROWS)?;
+    }
+    let text = fs::read_to_string(ROWS).context(ROWS)?;
+    let rows = text.lines().skip(1).map(|line| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        ensure!(cells.len() == COLUMNS.split('\t').count(), "{ROWS}: `{line}` is not a row");
+        Ok(format!("{}\t{}\t{}", cells[0], cells[2], cells[4]))
+    });
+    rows.collect()
+}
+
+/// Trains runs, one on each core, and appends a row for each.
+fn train(operant: &Operant, variant: &str, runs: Vec<Run>) -> Result<()> {
+    let rows = fs::OpenOptions::new().append(true).open(ROWS).context(ROWS)?;
+    let (rows, runs) = (Mutex::new(rows), Mutex::new(runs));
+    let commit = commit();
+    let worker = || -> Result<()> {
+        loop {
+            let Some(run) = runs.lock().ok().and_then(|mut runs| runs.pop()) else { return Ok(()) };
+            let row = row(operant, variant, &commit, &run);
+            if row.is_err() {
+                // No more runs for the others.
+                runs.lock().map(|mut runs| runs.clear()).ok();
+            }
+            let row = row.with_context(|| format!("{} with seed {}", run.env, run.seed))?;
+            eprintln!("{row}");
+            if let Ok(mut rows) = rows.lock() {
+                writeln!(rows, "{row}").and_then(|()| rows.sync_data()).context(ROWS)?;
+            }
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().try_for_each(|worker| match worker.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })
+}
+
+/// Trains a run and evaluates it with sampled actions, too.
+fn row(operant: &Operant, variant: &str, commit: &str, run: &Run) -> Result<String> {
+    let Run { env, seed, sets, settings } = run;
+    let name = format!("{env}-{seed}-{settings}");
+    let seed_text = seed.to_string();
+    let mut args = vec![env.as_str(), "--device", "cpu", "--seed", &seed_text, "--name", &name];
+    args.extend(
+        ["threads=1", "csv=false", "tensorboard=false", "ring=false", "checkpoint_interval=0"]
+            .iter()
+            .flat_map(|set| ["--set", set]),
+    );
+    args.extend(sets.iter().flat_map(|set| ["--set", set.as_str()]));
+    let result = operant.train(&args)?;
+    let sampled = operant.eval(&[&name, "--sample"])?;
+    fs::remove_dir_all(operant.runs.join(&name)).context("the run's directory")?;
+    let number =
+        |value: &Value, key: &str| value[key].as_f64().with_context(|| format!("a result without {key}"));
+    Ok(format!(
+        "{env}\t{}\t{seed}\t{variant}\t{settings}\t{commit}\t{:.4}\t{:.4}\t{:.2}",
+        number(&result, "env_steps")?,
+        number(&result, "eval_return_mean")?,
+        number(&sampled, "eval_return_mean")?,
+        number(&result, "wall_s")?,
+    ))
+}
+
+/// Writes the page from the rows, with the statistics of `operant report`.
+fn page() -> Result<()> {
+    let metadata = crate::tools::workspace()?;
+    let root = metadata.workspace_root.as_std_path();
+    let example =
+        ["run", "--quiet", "--profile", "quick", "--package", "operant-sweep", "--example", "suite"];
+    let text = crate::worlds::execute(root, "cargo", &[&example[..], &["--", TASKS, ROWS]].concat(), true)?;
+    fs::write(PAGE, text).context(PAGE)
+}
