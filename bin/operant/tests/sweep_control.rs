@@ -248,6 +248,28 @@ fn a_sweep_pauses_with_all_its_runs() {
 }
 
 #[test]
+fn a_sweep_that_waits_for_its_runs_to_pause_can_continue() {
+    let place = Sandbox::new();
+    // An update of seconds.
+    let args = ["num_envs=256", "num_steps=4096", "total_timesteps=1e12"].map(|setting| ["--set", setting]);
+    let begin = ["sweep", "cartpole", "--name", "s", "--quiet", "--jobs", "1", "--seeds", "1"];
+    let mut child = place.start(&[&begin[..], args.as_flattened()].concat());
+    wait_for("its run", || place.path().join("runs/s/trials/0000-seed1/run.json").exists().then_some(()));
+    let paused = place.operant(&["pause", "s", "--timeout", "0.001"]);
+    assert!(matches!(paused.code, Some(0 | 1)), "{paused:#?}");
+    wait_for("that it takes the request", || {
+        let now = shown(&place, "s");
+        (now["state"] == "paused" || now["reason"] == "pausing").then_some(())
+    });
+    let resumed = place.operant(&["resume", "s"]);
+    assert!(resumed.code == Some(0) && resumed.stdout.starts_with("sweep s: running\n"), "{resumed:#?}");
+    let now = shown(&place, "s");
+    assert_eq!((&now["state"], &now["reason"]), (&"running".into(), &Value::Null), "{now}");
+    child.kill().expect("killed");
+    finish(child);
+}
+
+#[test]
 fn a_sweep_is_a_daemon_like_a_run() {
     let place = Sandbox::new();
     let begin = ["sweep", "cartpole", "--name", "night", "--detach", "--json"];

@@ -406,3 +406,19 @@ fn a_sweep_opens_from_the_list_and_escape_leads_back() {
     terminal.press("\rq");
     assert_eq!(terminal.finish().code, 0);
 }
+
+#[test]
+fn the_ring_of_a_run_whose_directory_was_deleted_goes() {
+    let place = Sandbox::new();
+    let trained = place.operant(&[&["train", "cartpole", "--name", "gone", "--quiet"], &BRIEF[..]].concat());
+    assert_eq!(trained.code, Some(0), "{trained:#?}");
+    let rings = || {
+        let files = std::fs::read_dir(place.rings()).expect("read").flatten();
+        files.filter(|file| file.path().extension().is_some_and(|ending| ending == "ring")).count()
+    };
+    let once = || place.operant(&["monitor", "--once"]);
+    assert_eq!((once().code, rings()), (Some(0), 1));
+    std::fs::remove_dir_all(place.path().join("runs/gone")).expect("removed");
+    once().assert_error(1, &["there is no run to show"]);
+    assert_eq!(rings(), 0);
+}

@@ -44,8 +44,11 @@ impl Keys {
         let absent = absent.filter(|((_, was_there), instead)| !**was_there && !instead.is_empty());
         let absent = absent.map(|((key, _), instead)| format!("no info[{key:?}] (info had {instead})"));
         let absent: Vec<String> = absent.collect();
-        let what =
-            format!("env.metrics: the first {} episodes ended with {}", self.episodes, absent.join(", "));
+        let what = format!(
+            "env.metrics: the first {} episodes ended with {}; correct env.metrics, unless later episodes have it",
+            self.episodes,
+            absent.join(", ")
+        );
         (!absent.is_empty()).then_some(what)
     }
 }
@@ -60,7 +63,7 @@ mod tests {
         keys.take("'is_success', 'score'\n'score', 'is_success'");
         let mut ended = |value: f32| keys.ended(&metrics, [f32::NAN, value].into_iter());
         assert!(ended(2.0).is_none() && (2..EPISODES).all(|_| ended(f32::NAN).is_none()));
-        let expected = "env.metrics: the first 10 episodes ended with no info[\"is_succes\"] (info had 'is_success', 'score')";
+        let expected = "env.metrics: the first 10 episodes ended with no info[\"is_succes\"] (info had 'is_success', 'score'); correct env.metrics, unless later episodes have it";
         assert_eq!(ended(f32::NAN).as_deref(), Some(expected));
         assert!(keys.is_judged());
     }

@@ -17,6 +17,7 @@ use crate::layout::{Layout, PanelKind};
 use crate::list::{Comparison, RunList};
 use crate::terminal::signal_code;
 use crate::ui::banner;
+use crate::ui::popup::Scroll;
 use crate::view::View;
 use operant_draw::symbols::{ASCII, Marker, Symbols, UNICODE};
 use operant_draw::theme::{Detected, Theme, ThemeName};
@@ -72,8 +73,8 @@ pub struct App {
     pub list: RunList,
     /// What the two runs compared last differ in.
     pub comparison: Comparison,
-    /// First line of the help or of a comparison.
-    pub scroll: usize,
+    /// Of the help or of a comparison.
+    pub scroll: Scroll,
     /// The exit code, once it is time to exit.
     pub leave: Option<u8>,
     /// Where to go instead.
@@ -129,7 +130,7 @@ impl App {
             unix_ns: 0,
             list: RunList::default(),
             comparison: Comparison::default(),
-            scroll: 0,
+            scroll: Scroll::default(),
             leave: None,
             way: None,
             is_of_sweep: false,

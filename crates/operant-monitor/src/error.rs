@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::{fmt, io};
 
-use operant_metrics::RingError;
+use operant_metrics::{Identity, RingError};
+
+use crate::verdict::handle;
 
 /// An error that ends the monitor.
 #[derive(Debug)]
@@ -59,6 +61,11 @@ pub enum MonitorError {
 }
 
 impl MonitorError {
+    /// That a sweep is shown alone.
+    pub(crate) fn sweep(identity: &Identity) -> Self {
+        Self::Sweep { name: identity.run.clone(), word: handle(identity) }
+    }
+
     /// The exit code: 2 for bad usage, 1 for the rest.
     pub fn exit_code(&self) -> u8 {
         match self {

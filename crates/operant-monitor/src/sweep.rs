@@ -17,6 +17,7 @@ use crate::input::{Event, Input};
 use crate::terminal::{Screen, full_screen, runs_of_sweep, signal_code};
 use crate::ui::chart::Paint;
 use crate::ui::help::Keys;
+use crate::ui::popup::Scroll;
 use crate::ui::{header, help, panel};
 use crate::{MonitorError, Options, format};
 use operant_draw::symbols::{self, Marker, Symbols};
@@ -127,8 +128,8 @@ struct Window<'a> {
     /// The selected row of its trials, and the first one shown.
     row: usize,
     first: usize,
-    /// The first line of the help, while it is shown.
-    help: Option<usize>,
+    /// The help, while it is shown.
+    help: Option<Scroll>,
     /// Whether it was opened in the list of runs.
     is_listed: bool,
     theme: Theme,
@@ -220,8 +221,8 @@ impl<'a> Window<'a> {
         match key.code {
             _ if is(&key, 'c') => return Some(Left::With(0)),
             KeyCode::Char('q') => return Some(Left::With(0)),
-            code if self.help.is_some() => self.help = scrolled(self.help, code),
-            KeyCode::Char('?') | KeyCode::F(1) => self.help = Some(0),
+            code if self.help.is_some() => self.help = self.help.take().filter(|scroll| scroll.key(code)),
+            KeyCode::Char('?') | KeyCode::F(1) => self.help = Some(Scroll::default()),
             KeyCode::Esc | KeyCode::Backspace => return self.is_listed.then_some(Left::Back),
             KeyCode::Up | KeyCode::Char('k') => self.row = self.row.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => self.row = (self.row + 1).min(last),
@@ -253,7 +254,7 @@ impl<'a> Window<'a> {
         let ranking = self.plots(body, buffer);
         self.ranking(ranking, buffer);
         self.footer(row(area.height - 1), buffer);
-        if let Some(scroll) = self.help {
+        if let Some(scroll) = &self.help {
             let above = Rect { height: area.height - 1, ..area };
             help::draw(self.paint(), KEYS, scroll, above, buffer);
         }
@@ -370,6 +371,9 @@ impl<'a> Window<'a> {
         if self.state.environments.len() > 1 {
             keys.push((sides, "environment"));
         }
+        if self.help.is_some() {
+            keys = help::HINTS.to_vec();
+        }
         for (key, what) in keys {
             spans.push(Span::styled(format!(" {key} "), self.theme.accent));
             spans.push(Span::styled(format!("{what} "), self.theme.muted));
@@ -381,16 +385,6 @@ impl<'a> Window<'a> {
         if front.len() <= left && self.trials().iter().any(|trial| trial.pareto) {
             buffer.set_string(area.x + line.width() as u16, area.y, front, self.theme.muted);
         }
-    }
-}
-
-/// The first line of the help after a key; none if the key closes it.
-fn scrolled(first: Option<usize>, code: KeyCode) -> Option<usize> {
-    let last = KEYS.iter().map(|(_, keys)| keys.len() + 2).sum();
-    match code {
-        KeyCode::Down | KeyCode::Char('j') => first.map(|first| (first + 1).min(last)),
-        KeyCode::Up | KeyCode::Char('k') => first.map(|first| first.saturating_sub(1)),
-        _ => None,
     }
 }
 
@@ -500,8 +494,16 @@ mod tests {
         let press = |window: &mut Window<'_>, code| window.press(KeyEvent::from(code));
         assert_eq!(press(&mut window, KeyCode::Char('?')), None);
         insta::assert_snapshot!("help", drawn(&mut window, 80, 24));
-        press(&mut window, KeyCode::Down);
-        assert_eq!(window.help, Some(1));
+        // Of a text that does not fit the last line is shown, and no key more leads back from it.
+        let top = drawn(&mut window, 80, 12);
+        (0..60).for_each(|_| assert_eq!(press(&mut window, KeyCode::Down), None));
+        let end = drawn(&mut window, 80, 12);
+        assert!(end.contains("Pareto front: no trial") && end.contains("Esc back  arrows scroll"), "{end}");
+        assert_eq!(press(&mut window, KeyCode::Up), None);
+        assert_ne!(drawn(&mut window, 80, 12), end);
+        assert_eq!(press(&mut window, KeyCode::PageUp), None);
+        assert_eq!(press(&mut window, KeyCode::PageUp), None);
+        assert_eq!(drawn(&mut window, 80, 12), top);
         assert_eq!(press(&mut window, KeyCode::Esc), None);
         assert!(!drawn(&mut window, 80, 24).contains("this help"));
         assert_eq!(press(&mut window, KeyCode::Esc), None, "there is nothing to go back to");
@@ -534,6 +536,24 @@ mod tests {
     fn wide_screens_have_both_plots() {
         let mut source = Fixed(state(12));
         insta::assert_snapshot!(drawn(&mut window(&mut source), 120, 40));
+    }
+
+    struct Damaged;
+
+    impl SweepSource for Damaged {
+        fn read(&mut self) -> Result<SweepState, String> {
+            Err("the table of the sweep cannot be read".to_owned())
+        }
+    }
+
+    #[test]
+    fn why_a_sweep_cannot_be_read_is_said_once() {
+        let mut source = Damaged;
+        let mut window = Window::new(&mut source, Theme::dark(), &symbols::UNICODE);
+        window.refresh();
+        let text = drawn(&mut window, 120, 40);
+        assert_eq!(text.matches("the table of the sweep cannot be read").count(), 1, "{text}");
+        assert!(text.contains(" trials ") && !text.contains(": 0 trials"), "{text}");
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Executor for PythonExecutor {
             let trained = self.object.call_method1(py, "train", arguments).and_then(|done| done.extract(py));
             // The run comes from a machine that may have another user's key.
             if let Some(file) = &file {
-                world::mark(file, &directory);
+                world::mark_run(file, &directory);
             }
             trained.map_err(|raised| in_rust(py, &raised))
         })

@@ -95,10 +95,10 @@ def test_gymnasium_environments_report_what_info_has(place):
 
 
 def test_a_misspelt_key_of_info_is_warned_about(place):
-    says = r"scored: env.metrics: .* no info\[\"is_succes\"\] \(info had 'is_success', 'score', 'word'\)$"
+    says = r"scored: env.metrics: .* no info\[\"is_succes\"\] \(info had 'is_success', 'score', 'word'\); correct env.metrics"
     with pytest.warns(UserWarning, match=says):
         short("gym_envs:Scored", 4, env_options={"metrics": ["score", "is_succes"]})
-    with pytest.warns(UserWarning, match=r"\(info had no keys\)$"):
+    with pytest.warns(UserWarning, match=r"\(info had no keys\); correct env.metrics"):
         short("gym_envs:Steady", 4, env_options={"metrics": ["score"], "workers": 4})
 
 

@@ -1,7 +1,12 @@
 """`policy.save` and `operant.load`: what a saved policy keeps, and what takes it."""
 
 import json
+import os
 import pickle
+import resource
+import shutil
+import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import gymnasium
@@ -82,3 +87,71 @@ def test_other_things_are_not_replaced(place):
     with pytest.raises(OSError, match="file"):
         run.policy.save("file/best")
     assert not list(Path("notes").iterdir())
+
+
+def test_a_stranger_s_program_is_one_in_a_saved_policy_too(place):
+    run = short("gym:FrozenLake-v1", env_options={"workers": 1})
+    run.policy.save("own")
+    operant.Policy.new("gym:FrozenLake-v1").save("new")
+    (Path(run.dir) / "env.mark").unlink()
+    operant.load(run.dir).save("theirs")
+    operant.load("theirs").save("again")
+    assert [place.run("eval", name, "--episodes", "1")[0] for name in ("own", "new")] == [0, 0]
+    for name in ("theirs", "again"):
+        code, _, err = place.run("eval", name, "--episodes", "1")
+        assert code == 2 and "--trust" in err
+    assert place.run("eval", "theirs", "--episodes", "1", "--trust")[0] == 0
+    operant.load("theirs").save("again")
+    assert place.run("eval", "again", "--episodes", "1")[0] == 0
+
+
+def test_only_whole_saved_policies_are_replaced(place, monkeypatch):
+    run = short("cartpole")
+    policy = run.policy
+    shutil.copytree(policy.path, "copy")
+    policy.save("noted")
+    Path("noted/notes").touch()
+    Path("nowhere").symlink_to("missing")
+    for path in ("copy", "noted", "nowhere", policy.path.with_name("step_000000000001")):
+        with pytest.raises(ValueError, match="is there and is not a saved policy"):
+            policy.save(path)
+    # A link stays, and another folder of this name is none of a run.
+    policy.save("checkpoints/best")
+    Path("link").symlink_to("checkpoints/best")
+    for path in ("link", "checkpoints/best"):
+        policy.save(path)
+    assert Path("link").is_symlink() and operant.load("link").run == operant.load("checkpoints/best").run == "best"
+    monkeypatch.chdir(policy.path.parent)
+    with pytest.raises(ValueError, match="is there and is not"):
+        policy.save(policy.path.name)
+
+
+def test_a_policy_is_saved_whole_or_not_at_all(place):
+    policy = short("cartpole").policy
+    policy.save("best")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match="cannot write .*best"):
+            policy.save("best")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(policy.save, 64 * ["best"]))
+    assert operant.load("best").env_steps == policy.env_steps
+    assert not [path for path in os.listdir() if "best" in path and path != "best"]
+
+
+def test_what_commands_say_about_a_saved_policy(place):
+    short("cartpole", name="a").policy.save("runs/best")
+    assert place.run("eval", "runs/best", "--episodes", "1")[1].startswith("policy best (cartpole) at 512 steps")
+    code, _, err = place.run("eval", "runs/best", "--set", "env.hide=velocity")
+    assert code == 2 and "the saved policy does not fit the environment: actor.0, critic.0 (4 -> 2 inputs)" in err
+    for command in (["show"], ["train", "--resume"], ["export", "--onnx", "x"], ["rm"], ["eval", "--all"]):
+        code, _, err = place.run(*command, "best")
+        assert code == 2 and "is a saved policy or a checkpoint, not a run" in err and "operant eval runs/best" in err, (command, err)
+    code, _, err = place.run("train", "cartpole", "--name", "best", "--steps", "512")
+    assert code == 2 and "a saved policy named best exists already" in err and "--resume" not in err
+    assert "best" not in place.run("runs")[1] and "no run" in place.run("monitor", "--once", "best")[2]

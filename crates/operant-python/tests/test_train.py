@@ -633,6 +633,8 @@ def test_a_callback_that_returns_false_stops_the_run(place):
     run = short(name="early", total_timesteps=10**7, on_update=stop)
     # The update after the one that was reported has begun.
     assert len(seen) == 3 and run.state == "preempted" and run.policy.env_steps >= seen[-1]
+    # A signal is "SIGTERM", an exception "the program".
+    assert run.info()["reason"] == "ended by a callback"
     # As SB3's callbacks end `learn`: the run has its final evaluation.
     assert run.result["eval_return_mean"] == run.eval(run.result["eval_episodes"])["eval_return_mean"]
     assert operant.resume(run, total_timesteps=run.policy.env_steps + 1).state == "finished"

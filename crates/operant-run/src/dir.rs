@@ -82,6 +82,11 @@ impl RunDir {
                         .at(path.display().to_string())
                         .remedy(format!("choose another --name, or continue it: `operant resume {word}`")));
                 }
+                Err(_) if name.is_some() && checkpoint::is_checkpoint(&path) => {
+                    return Err(Error::usage(format!("a saved policy named {own} exists already"))
+                        .at(path.display().to_string())
+                        .remedy("choose another --name"));
+                }
                 Err(_) if name.is_some() => {
                     return Err(Error::usage(format!("a run named {own} exists already"))
                         .at(path.display().to_string())
@@ -351,6 +356,13 @@ pub fn find(parent: &Path, run: &str) -> Result<PathBuf> {
 pub(crate) fn no_run(parent: &Path, run: &str, names: &[String], remedy: &str) -> Error {
     if let Some(error) = file_in_place(parent, run, "run") {
         return error;
+    }
+    let mut ways = [PathBuf::from(run), parent.join(run)].into_iter();
+    if let Some(path) = ways.find(|path| !run.is_empty() && checkpoint::is_checkpoint(path)) {
+        let word = path_text::quoted(&path.to_string_lossy());
+        return Error::usage(format!("{run} is a saved policy or a checkpoint, not a run"))
+            .at(path.display().to_string())
+            .remedy(format!("`operant eval {word}`, `play`, `export` and `train ENV --init-from` take its path; only a run can be resumed"));
     }
     let hint = did_you_mean(run, names.iter().map(String::as_str));
     let remedy =

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use operant_env::{AnyEnv, Registry};
-use operant_learn::{EvalActions, Transfer};
+use operant_learn::{EvalActions, Snapshot, Transfer};
 use serde::Serialize;
 
 use crate::checkpoint::{self, Checkpoint};
@@ -39,11 +39,16 @@ impl EvalTarget {
     /// # Errors
     /// When it is not there any more, is not that of the checkpoint, or is not trusted.
     pub fn env(&self, registry: &Registry, trust: Trust) -> Result<Arc<dyn AnyEnv>> {
-        // RUN/checkpoints/step_N; a saved policy has the file of its environment itself.
-        let run = self.path.parent().and_then(Path::parent).unwrap_or(Path::new(""));
-        let run = if self.path.join(world::FILE).exists() { &self.path } else { run };
-        device::find_of_run(registry, run, &self.checkpoint.env, Some(&self.checkpoint.snapshot), trust, true)
+        let dir = self.env_dir();
+        device::find_of_run(registry, dir, &self.checkpoint.env, Some(&self.checkpoint.snapshot), trust, true)
             .map_err(|error| Error { place: error.place.or(Some(self.path.display().to_string())), ..error })
+    }
+
+    /// The directory of the file of its environment, if it has one: of RUN/checkpoints/step_N the run's, of a saved policy its own.
+    pub(crate) fn env_dir(&self) -> &Path {
+        let is_own = self.path.join(world::FILE).exists();
+        let run = self.path.parent().and_then(Path::parent).filter(|_| !is_own);
+        run.unwrap_or(&self.path)
     }
 }
 
@@ -87,11 +92,10 @@ impl EvalTarget {
 }
 
 /// The directory of the run of a checkpoint, `RUN/checkpoints/step_N`; None for a checkpoint elsewhere, such as a saved policy.
-pub(crate) fn run_of(checkpoint: &Path) -> Option<&Path> {
-    checkpoint
-        .parent()
-        .filter(|parent| parent.file_name().is_some_and(|name| name == "checkpoints"))?
-        .parent()
+pub fn run_of(checkpoint: &Path) -> Option<&Path> {
+    let is_step = checkpoint.file_name().is_some_and(|name| name.to_string_lossy().contains("step_"));
+    let parent = checkpoint.parent().filter(|_| is_step)?;
+    parent.file_name().is_some_and(|name| name == "checkpoints").then(|| parent.parent())?
 }
 
 /// The run and the step of `RUN@STEP`; a run whose path has an @ itself comes first.
@@ -180,8 +184,8 @@ pub fn evaluate(
     let place = || target.path.display().to_string();
     let snapshot = &target.checkpoint.snapshot;
     // A saved policy has no state of a training, so that the rest is that of a new one.
-    let is_policy = snapshot.tensors.iter().all(is_of_policy);
-    let filled = is_policy.then(|| Ok::<_, Error>(Transfer::new(&backend.save()?, snapshot).snapshot));
+    let is_policy = snapshot.tensors.iter().all(|tensor| is_of_policy(&tensor.name));
+    let filled = is_policy.then(|| filled(&backend.save()?, snapshot).map_err(|error| error.at(place())));
     let snapshot = filled.transpose()?.map_or(Cow::Borrowed(snapshot), Cow::Owned);
     backend.load(&snapshot).map_err(|error| Error::from(error).at(place()))?;
     let summary = EvalSummary::of(&backend.evaluate_until(0..episodes, FINAL_ROUND, actions, stop)?);
@@ -204,4 +208,17 @@ pub fn evaluate(
         solved: settings.run.solved_at.filter(|_| has_threshold).map(|threshold| summary.mean >= threshold),
         changed_options,
     })
+}
+
+/// The snapshot of a new training with all tensors of a saved policy.
+fn filled(begun: &Snapshot, policy: &Snapshot) -> Result<Snapshot> {
+    let transfer = Transfer::new(begun, policy);
+    let lost = policy.tensors.iter().find(|tensor| !transfer.snapshot.tensors.contains(tensor));
+    let problem = match (transfer.new_layers(), lost) {
+        (new, _) if !new.is_empty() => new,
+        (_, Some(lost)) => format!("{} is not in its network", lost.name),
+        _ => return Ok(transfer.snapshot),
+    };
+    Err(Error::usage(format!("the saved policy does not fit the environment: {problem}"))
+        .remedy("evaluate it in the environment and with the options that it was trained with"))
 }

@@ -43,8 +43,8 @@ fn must_agree(key: &Key) -> bool {
 }
 
 /// Whether a tensor is one of weights and statistics of observations, and not of the state of a training.
-pub(crate) fn is_of_policy(tensor: &Tensor) -> bool {
-    ["params.", "norm_obs."].iter().any(|kind| tensor.name.starts_with(kind))
+pub(crate) fn is_of_policy(tensor: &str) -> bool {
+    ["params.", "norm_obs."].iter().any(|kind| tensor.starts_with(kind))
 }
 
 impl InitialWeights {
@@ -93,7 +93,7 @@ impl InitialWeights {
                 .at(path.display().to_string())
                 .remedy("begin with another checkpoint")
         })?;
-        let tensors = tensors.into_iter().filter(is_of_policy).collect();
+        let tensors = tensors.into_iter().filter(|tensor| is_of_policy(&tensor.name)).collect();
         let snapshot = Snapshot { tensors, ..Snapshot::default() };
         Ok(Self { recorded: path.display().to_string(), source, path, env, config, snapshot, warnings })
     }

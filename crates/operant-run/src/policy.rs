@@ -9,9 +9,11 @@ use operant_learn::{PolicyTensor, Snapshot, Tensor, TrainedPolicy, content_count
 use crate::checkpoint::{self, Checkpoint};
 use crate::config::{self, CommandLine, EnvFacts, Requested};
 use crate::device;
+use crate::dir;
 use crate::error::{Error, Result};
 use crate::eval::{EvalTarget, run_of};
-use crate::trust::Trust;
+use crate::init_from::is_of_policy;
+use crate::trust::{self, Trust};
 use crate::world;
 
 /// The policy of a checkpoint.
@@ -37,6 +39,8 @@ pub struct SavedPolicy {
     pub statistics: Vec<Tensor>,
     /// Whether its arrays are no longer those of the checkpoint.
     pub is_changed: bool,
+    /// Of an environment that is a program: the mark of the user who started it, as the checkpoint has it.
+    pub mark: Option<Vec<u8>>,
     /// Errors of damaged checkpoints that were skipped.
     pub warnings: Vec<String>,
 }
@@ -56,6 +60,7 @@ impl SavedPolicy {
         let env = device::with_options(env, settings)?;
         let policy = TrainedPolicy::untrained(&*env, &settings.learner)
             .map_err(|error| device::learn_error(error, |key| settings.origin(key).cloned()))?;
+        let mark = env.file().and_then(|text| world::mark(&text));
         Ok(SavedPolicy {
             run: String::new(),
             path: PathBuf::new(),
@@ -67,6 +72,7 @@ impl SavedPolicy {
             config: settings.to_saved_toml(),
             statistics: Vec::new(),
             is_changed: false,
+            mark,
             warnings: Vec::new(),
         })
     }
@@ -87,6 +93,7 @@ impl SavedPolicy {
         let target = EvalTarget::find(parent, what)?;
         // It is never stepped.
         let env = target.env(registry, Trust::Nothing)?;
+        let mark = env.file().and_then(|_| dir::read_small(&target.env_dir().join(trust::MARK)).ok());
         let EvalTarget { run, path, checkpoint, mut warnings } = target;
         if env.spec().family == "Gymnasium" && env.own_spaces().is_none() {
             warnings.push(format!(
@@ -117,20 +124,30 @@ impl SavedPolicy {
             config,
             statistics,
             is_changed: false,
+            mark,
             warnings,
         })
     }
 
     /// Saves it as a checkpoint of its own, which [`SavedPolicy::load`] takes by its path: weights, statistics of observations, configuration
-    /// and, if it is from outside the program, the environment. A saved policy of that path is replaced.
+    /// and, if it is from outside the program, the environment with its mark. A saved policy of that path is replaced.
     ///
     /// # Errors
     /// Usage when something else is there, disk when it cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
-        let is_free = !path.exists() || checkpoint::is_checkpoint(path) && run_of(path).is_none();
-        if path.file_name().is_none() || !is_free {
-            return Err(Error::usage(format!("{} is there and is not a saved policy", path.display()))
-                .remedy("name a directory that does not exist, or one with a saved policy"));
+        // A link stays; what it leads to is replaced.
+        let target =
+            path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf());
+        let refused = |what: &str| {
+            Err(Error::usage(format!("{} {what}", path.display()))
+                .remedy("name a directory that does not exist, or one with a saved policy"))
+        };
+        if run_of(&target).is_some() {
+            return refused("is there and is not a saved policy, but a checkpoint of a run");
+        }
+        let is_there = target.symlink_metadata().is_ok();
+        if target.file_name().is_none() || is_there && !is_saved(&target) {
+            return refused("is there and is not a saved policy");
         }
         let counters = content_counter(&*self.env).into_iter().collect();
         let checkpoint = Checkpoint {
@@ -140,12 +157,9 @@ impl SavedPolicy {
             snapshot: Snapshot { tensors: self.weights(), counters },
             ..Checkpoint::default()
         };
-        let env = self.env.file();
-        checkpoint::save_alone(&checkpoint, path, env.clone().map(|text| (world::FILE, text)))?;
-        if let Some(text) = env {
-            world::mark(&text, path);
-        }
-        Ok(())
+        let env = self.env.file().map(|text| (world::FILE, text.into_bytes()));
+        let mark = self.mark.clone().map(|mark| (trust::MARK, mark));
+        Ok(checkpoint::save_alone(&checkpoint, &target, env.into_iter().chain(mark))?)
     }
 
     /// The same policy with these arrays, under the names and with the shapes of [`TrainedPolicy::tensors`].
@@ -163,4 +177,9 @@ impl SavedPolicy {
     pub(crate) fn weights(&self) -> Vec<Tensor> {
         self.policy.snapshot_tensors(&self.statistics)
     }
+}
+
+/// Whether a directory holds what [`SavedPolicy::save`] writes, and nothing else.
+fn is_saved(path: &Path) -> bool {
+    checkpoint::is_alone(path, &[world::FILE, trust::MARK], is_of_policy)
 }

@@ -283,6 +283,9 @@ fn end(training: &mut Training<'_>, state_file: &StateFile, outcome: &Result<Out
     let (state, reason) = match outcome {
         Err(error) => (RunState::Failed, first_line(error)),
         Ok(Outcome { unsaved: Some(error), .. }) => (RunState::Failed, first_line(error)),
+        Ok(Outcome { exit_reason: ExitReason::Stopped(CALLER), .. }) if training.signals.is_finishing() => {
+            (RunState::Preempted, "ended by a callback".to_string())
+        }
         Ok(Outcome { exit_reason: ExitReason::Stopped(signal), .. }) => {
             (RunState::Preempted, (*signal).to_string())
         }

@@ -62,7 +62,8 @@ pub(crate) fn check(description: &mut Description, dir: &Path, trust: Trust) -> 
         if trust == Trust::Own {
             return Err(stranger(description, dir, key.err()));
         }
-        if let Err(error) = key.and_then(|key| write(description, dir, &key)) {
+        let write = |key| dir::replace(&dir.join(MARK), text(description, &key), false);
+        if let Err(error) = key.and_then(write) {
             tracing::warn!("the run has no mark of this user, and needs --trust again: {error}");
         }
     }
@@ -70,16 +71,16 @@ pub(crate) fn check(description: &mut Description, dir: &Path, trust: Trust) -> 
     Ok(())
 }
 
-/// Marks the environment that is kept in `dir` as this user's.
+/// This user's mark of an environment, as its file has it.
 ///
 /// # Errors
-/// When there is no key, or the mark cannot be written.
-pub(crate) fn mark(description: &Description, dir: &Path) -> io::Result<()> {
-    write(description, dir, &key()?)
+/// When there is no key.
+pub(crate) fn mark(description: &Description) -> io::Result<Vec<u8>> {
+    Ok(text(description, &key()?))
 }
 
-fn write(description: &Description, dir: &Path, key: &[u8; blake3::KEY_LEN]) -> io::Result<()> {
-    dir::replace(&dir.join(MARK), format!("{}\n", mark_of(description, key).to_hex()), false)
+fn text(description: &Description, key: &[u8; blake3::KEY_LEN]) -> Vec<u8> {
+    format!("{}\n", mark_of(description, key).to_hex()).into_bytes()
 }
 
 fn mark_of(description: &Description, key: &[u8; blake3::KEY_LEN]) -> blake3::Hash {

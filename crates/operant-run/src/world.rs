@@ -161,19 +161,26 @@ pub fn keep(text: &str, run: &Path) -> Result<()> {
         Error::disk("the environment cannot be kept", &path, &error)
             .remedy("free some space, or choose another directory with --run-dir DIR")
     })?;
-    mark(text, run);
+    mark_run(text, run);
     Ok(())
 }
 
 /// Marks a run as this user's, if the text of its environment is a program. Without a mark it needs `--trust` later.
-pub fn mark(text: &str, run: &Path) {
-    if Description::is_meant(text.as_bytes())
-        && let Ok(description) = description_of(text.as_bytes(), ("", ""))
-        && !description.is_local()
-        && let Err(error) = trust::mark(&description, run)
-    {
-        tracing::warn!("the run has no mark of this user, and needs --trust later: {error}");
-    }
+pub fn mark_run(text: &str, run: &Path) {
+    let written = mark(text).map_or(Ok(()), |mark| dir::replace(&run.join(trust::MARK), mark, false));
+    written.unwrap_or_else(|error| unmarked(&error));
+}
+
+/// The mark of this user for the text of an environment; none if it is no program, or there is no key.
+pub(crate) fn mark(text: &str) -> Option<Vec<u8>> {
+    let is_program = Description::is_meant(text.as_bytes());
+    let description = is_program.then(|| description_of(text.as_bytes(), ("", "")).ok()).flatten();
+    let description = description.filter(|description| !description.is_local())?;
+    trust::mark(&description).map_err(|error| unmarked(&error)).ok()
+}
+
+fn unmarked(error: &std::io::Error) {
+    tracing::warn!("the environment has no mark of this user, and needs --trust later: {error}");
 }
 
 /// Whether a function of the program that trained the run in `dir` made its environment, so that no other program has it.

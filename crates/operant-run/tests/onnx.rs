@@ -93,6 +93,7 @@ fn saved(
         config: String::new(),
         statistics: Vec::new(),
         is_changed: false,
+        mark: None,
         run: "test".to_owned(),
         path: "test".into(),
         env_steps: 1,

@@ -412,6 +412,18 @@ impl EnvReport {
         if count == 1 {
             return format!("{} scores {score} on {} {over}.", best.name, self.env);
         }
+        let seeks_solution = matches!(sought, Some(Objective::SolvedAtStep | Objective::SolvedAtS));
+        if seeks_solution && self.groups.iter().all(|group| group.solved == 0) {
+            let value =
+                |group: &&SeedGroup| group.score.as_ref().map_or(f64::NEG_INFINITY, |score| score.value);
+            let highest = self.groups.iter().max_by(|a, b| value(a).total_cmp(&value(b))).unwrap_or(best);
+            return format!(
+                "None of the {count} configurations solves {}. The highest eval return is {}, of {}.",
+                self.env,
+                number(value(&highest)),
+                highest.name
+            );
+        }
         if let Some(tie) = self.tie(sought) {
             return tie;
         }
@@ -717,6 +729,7 @@ mod tests {
     fn what_was_searched_for_decides_whether_there_is_a_tie() {
         let solved = |gamma: &str, score: f64, steps: f64| SeedGroup {
             objective: Some(-steps),
+            solved: 2,
             ..group(gamma, &[score; 2], 1.0)
         };
         let sought = Some(&Objective::SolvedAtStep);
@@ -729,5 +742,12 @@ mod tests {
         );
         let text = verdict(vec![solved("0.98", 500.0, 2e4), solved("0.99", 500.0, 3e4)], sought);
         assert!(text.starts_with("gamma=0.98 is the best of 2 configurations"), "{text}");
+        // A run that does not solve it has an objective, too.
+        let failed = |gamma: &str, score: f64| SeedGroup { solved: 0, ..solved(gamma, score, 4e4) };
+        for sought in [Objective::SolvedAtStep, Objective::SolvedAtS] {
+            let text = verdict(vec![failed("0.98", 20.0), failed("0.99", 30.0)], Some(&sought));
+            let none = "None of the 2 configurations solves cartpole. The highest eval return is 30.0, of gamma=0.99.";
+            assert_eq!(text, none);
+        }
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use operant_run::world::Interpreter;
 use operant_run::{Error, Signals, Trust};
-use operant_sweep::{Given, Local, Report, Spec, Status, Sweep, Watch, overview};
+use operant_sweep::task::{Link, Task, TaskContext};
+use operant_sweep::{Executor, Given, Local, Report, Spec, Status, Sweep, Watch, overview};
 use rusqlite::Connection;
 
 struct Unwatched;
@@ -20,14 +21,59 @@ impl Watch for Unwatched {
 
 /// A finished sweep of two trials.
 pub fn swept(parent: &Path) -> PathBuf {
+    swept_by(parent, Arc::new(Local), &mut Unwatched)
+}
+
+fn swept_by(parent: &Path, executor: Arc<dyn Executor>, watch: &mut dyn Watch) -> PathBuf {
     let set = ["num_envs=16", "num_steps=16", "total_timesteps=256", "eval_episodes=2", "gamma=0.9,0.99"];
     let set = set.map(|assignment| (assignment.to_owned(), "--set".to_owned())).into();
     let spec = Spec::of_environment("cartpole", &Given { set, ..Given::default() }).expect("valid");
     let registry = operant_env::builtin();
-    let mut sweep =
-        Sweep::new(spec, &registry, parent, Some("rates"), Some(1), Arc::new(Local)).expect("made");
-    sweep.run(&Signals::none(), &mut Unwatched).expect("trained");
+    let mut sweep = Sweep::new(spec, &registry, parent, Some("rates"), Some(1), executor).expect("made");
+    sweep.run(&Signals::none(), watch).expect("trained");
     sweep.dir().to_owned()
+}
+
+/// Warns of the same in each run.
+struct Warning;
+
+impl Executor for Warning {
+    fn slots(&self) -> usize {
+        1
+    }
+
+    fn threads(&self, _: usize) -> usize {
+        1
+    }
+
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn train(&self, task: &Task, place: &TaskContext<'_>, link: &Link) -> Result<bool, Error> {
+        link.warn("the gripper is stuck");
+        Local.train(task, place, link)
+    }
+}
+
+/// The warnings of a sweep.
+struct Noted(Vec<String>);
+
+impl Watch for Noted {
+    fn status(&mut self, _: &Status) {}
+
+    fn warn(&mut self, line: &str) {
+        self.0.push(line.to_owned());
+    }
+}
+
+#[test]
+fn equal_warnings_of_runs_are_said_once() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let mut noted = Noted(Vec::new());
+    swept_by(place.path(), Arc::new(Warning), &mut noted);
+    let [line] = &noted.0[..] else { panic!("{:#?}", noted.0) };
+    assert!(line.starts_with("trial 0 (gamma=0.9), seed 1: the gripper is stuck"), "{line}");
 }
 
 /// The error of continuing a sweep after changes to its table.

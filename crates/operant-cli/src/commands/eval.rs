@@ -1,5 +1,7 @@
 //! `operant eval`: plays episodes with a trained agent.
 
+use std::path::Path;
+
 use operant_env::Registry;
 use operant_learn::EvalActions;
 use operant_run::config::{self, EnvFacts};
@@ -149,8 +151,9 @@ fn summary(result: &EvalResult, actions: EvalActions, threshold: Option<f64>) ->
         true => String::new(),
         false => format!("  changed     {} (training used other values)\n", changed.join(", ")),
     };
+    let kind = eval::run_of(Path::new(&result.checkpoint)).map_or("policy", |_| "run");
     format!(
-        "run {} ({}) at {} steps\n{changed}  return      {}, {:.2} to {:.2}{verdict}\n  \
+        "{kind} {} ({}) at {} steps\n{changed}  return      {}, {:.2} to {:.2}{verdict}\n  \
          length      {:.1}\n{}  checkpoint  {}\n",
         result.run,
         result.env,

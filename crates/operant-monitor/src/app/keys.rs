@@ -6,6 +6,7 @@ use super::{App, Overlay, Way};
 use crate::Action;
 use crate::data::{Order, RunView};
 use crate::layout::PanelKind;
+use crate::ui::popup::Scroll;
 use operant_draw::symbols::Marker;
 
 impl App {
@@ -59,7 +60,7 @@ impl App {
     pub(super) fn help_key(&mut self, code: KeyCode) {
         if code == KeyCode::Char('q') {
             self.leave = Some(0);
-        } else if !self.scroll_key(code, 60) {
+        } else if !self.scroll.key(code) {
             self.overlay = Overlay::None;
         }
     }
@@ -67,22 +68,9 @@ impl App {
     pub(super) fn comparison_key(&mut self, code: KeyCode) {
         if code == KeyCode::Char('q') {
             self.leave = Some(0);
-        } else if !self.scroll_key(code, self.comparison.rows.len()) {
+        } else if !self.scroll.key(code) {
             self.overlay = Overlay::Runs;
         }
-    }
-
-    /// Scrolls a text of `lines` lines; false for any other key.
-    fn scroll_key(&mut self, code: KeyCode, lines: usize) -> bool {
-        self.scroll = match code {
-            KeyCode::Down | KeyCode::Char('j') => self.scroll + 1,
-            KeyCode::Up | KeyCode::Char('k') => self.scroll.saturating_sub(1),
-            KeyCode::PageDown => self.scroll + 10,
-            KeyCode::PageUp => self.scroll.saturating_sub(10),
-            _ => return false,
-        }
-        .min(lines.saturating_sub(1));
-        true
     }
 
     pub(super) fn runs_key(&mut self, code: KeyCode) {
@@ -107,7 +95,7 @@ impl App {
         self.list.move_by(by, &self.runs);
         let selected = self.list.selected(&self.runs);
         let (is_listed, is_sweep) = (selected.is_some(), selected.is_some_and(RunView::is_sweep));
-        let order = self.runs.order();
+        let (order, are_marked) = (self.runs.order(), self.list.marked.len() == 2);
         match code {
             KeyCode::Char('q') => self.leave = Some(0),
             KeyCode::Char('/') => self.list.typing = true,
@@ -117,7 +105,9 @@ impl App {
                 let opened = self.runs.all().get(self.list.row).and_then(|run| self.list.open_sweep(run));
                 self.way = opened.map(Way::Sweep);
             }
-            KeyCode::Char(' ' | 'o' | 'c' | 'd') if is_sweep => {
+            KeyCode::Char(' ' | 'o' | 'c' | 'd')
+                if is_sweep && !(code == KeyCode::Char('d') && are_marked) =>
+            {
                 self.list.message =
                     "that is a sweep, whose runs are not drawn here: Enter opens it".to_owned();
             }
@@ -208,7 +198,7 @@ impl App {
     }
 
     /// Whether one chart fills the screen, so that it can show a cursor.
-    fn shows_one_chart(&self) -> bool {
+    pub fn shows_one_chart(&self) -> bool {
         let chart = matches!(self.expanded, Some(PanelKind::Returns | PanelKind::Speed | PanelKind::Phases));
         self.metric.is_some() || chart
     }
@@ -220,7 +210,7 @@ impl App {
 
     fn open(&mut self, overlay: Overlay) {
         self.overlay = overlay;
-        self.scroll = 0;
+        self.scroll = Scroll::default();
         if overlay == Overlay::Runs {
             self.list.message.clear();
             let rows = 0..self.runs.all().len();

@@ -8,7 +8,6 @@ use operant_metrics::{FoundRing, RingError, RingReader};
 use super::recorded::{Recorded, is_run, is_sweep};
 use super::source::Source;
 use crate::MonitorError;
-use crate::verdict::handle;
 
 /// Where the monitor looks for runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -70,10 +69,10 @@ impl RunLocations {
                 return open(FoundRing { name, path: path.to_path_buf() });
             }
         } else if let Some(recorded) = dirs.into_iter().find_map(|dir| Recorded::open(&dir)) {
-            let name = recorded.identity().run.clone();
             if recorded.is_sweep() {
-                return Err(MonitorError::Sweep { word: handle(recorded.identity()), name });
+                return Err(MonitorError::sweep(recorded.identity()));
             }
+            let name = recorded.identity().run.clone();
             return Ok((name, self.ring_of(&recorded).map_or_else(|| recorded.into(), Source::Ring)));
         }
         match self.rings().into_iter().find(|found| found.name == run) {

@@ -57,7 +57,10 @@ fn unnamed(locations: &RunLocations) -> Result<Vec<Source>, MonitorError> {
     let last = runs.into_iter().min_by_key(|run| run.status().since_alive);
     match (last, refused) {
         (Some(run), _) => Ok(vec![run]),
-        (None, 0) => Err(MonitorError::NoRun { what: "there is no run to show" }),
+        (None, 0) => Err(match locations.run_dirs().first().and_then(|dir| Recorded::open(dir)) {
+            Some(sweep) => MonitorError::sweep(sweep.identity()),
+            None => MonitorError::NoRun { what: "there is no run to show" },
+        }),
         (None, _) => Err(MonitorError::NoRun { what: "there is no run whose ring can be read" }),
     }
 }

@@ -1,12 +1,13 @@
 //! Headless output on rings made for the purpose.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use operant_metrics::{COUNT, Core, CoreKind, Health, Level, METRICS, MetricKind, RunState};
 use serde_json::Value;
 
 use super::fixture::{event, run, sample};
-use super::{FIXED, Reading, Style, line, snapshot};
+use super::{FIXED, Reading, Style, line, select, snapshot};
+use crate::data::RunLocations;
 
 /// What the clock decides, decided.
 fn steady(mut reading: Reading) -> Reading {
@@ -209,4 +210,31 @@ fn colour_is_the_only_difference_on_a_terminal() {
         rest = after.split_once('m').unwrap().1;
     }
     assert_eq!(bare + rest, text(&reading, &PLAIN));
+}
+
+#[test]
+fn without_a_name_a_newer_sweep_does_not_hide_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let locations = RunLocations { rings: Some(dir.path().join("rings")), run_dir: Some(dir.path().into()) };
+    let make = |name: &str, file: &str, second: u64| {
+        let run = dir.path().join(name);
+        std::fs::create_dir(&run).unwrap();
+        std::fs::write(run.join(file), "").unwrap();
+        std::fs::write(run.join("run.json"), format!(r#"{{"run":"{name}","state":"finished"}}"#)).unwrap();
+        let written = std::fs::File::options().write(true).open(run.join("run.json")).unwrap();
+        written.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(second)).unwrap();
+    };
+    let shown = || match select::runs(&locations, &[]) {
+        Ok(runs) => runs.iter().map(|run| run.identity().run.clone()).collect(),
+        Err(error) => error.to_string(),
+    };
+    assert!(shown().contains("there is no run to show"), "{}", shown());
+    make("rates", "sweep.db", 2);
+    assert!(
+        shown().contains("rates is a sweep, which is shown alone; watch it with `operant monitor"),
+        "{}",
+        shown()
+    );
+    make("mine", "config.toml", 1);
+    assert_eq!(shown(), "mine");
 }

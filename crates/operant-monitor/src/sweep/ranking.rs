@@ -37,7 +37,10 @@ impl Window<'_> {
             (self.columns(&trials), trials.len())
         };
         let env = self.state.environments.get(self.env).cloned().unwrap_or_default();
-        let title = format!("{env}: {count} trial{}", if count == 1 { "" } else { "s" });
+        let title = match &*env {
+            "" => "trials".to_owned(),
+            env => format!("{env}: {count} trial{}", if count == 1 { "" } else { "s" }),
+        };
         let place = match self.state.environments.len() {
             0 | 1 => String::new(),
             count => format!("environment {} of {count}", self.env + 1),

@@ -96,7 +96,7 @@ impl SweepSource for NoSweep {
     }
 }
 
-/// A monitor of a run and a sweep, which is selected in the list.
+/// A monitor of a run and a sweep, which is selected in the list. The sweep is not older.
 fn with_sweep(parent: &Path) -> (App, PathBuf) {
     ended_run(parent, "before", 30, "");
     let sweep = ended_run(parent, "rates", 0, "");
@@ -135,6 +135,50 @@ fn a_sweep_is_opened_and_not_drawn_as_a_run() {
     assert!(screen(&mut named, 80, 24).contains("rates is a sweep"));
     app.list.filter = "sweep".to_string();
     assert_eq!(app.list.rows(&app.runs), [1]);
+}
+
+#[test]
+fn keys_of_the_list_act_on_a_sweep_or_say_why_not() {
+    let parent = tempfile::tempdir().unwrap();
+    let (mut app, sweep) = with_sweep(parent.path());
+    let _others = ["x", "y"].map(|name| ended_run(parent.path(), name, 30, ""));
+    let control = Arc::new(Noting::default());
+    let (row, alive) = (app.list.row, operant_metrics::Identity::of_this_process("rates", "cartpole"));
+    app.list = RunList::new(Some(Arc::clone(&control) as _));
+    app.list.row = row;
+    let hints = screen(&mut app, 100, 24);
+    assert!(hints.contains("Enter open  / filter  s sort  X stop  p pause"), "{hints}");
+    for key in ['X', 'p'] {
+        press(&mut app, KeyCode::Char(key));
+        assert!(app.list.asked.is_none() && app.list.message == "rates has ended", "{}", app.list.message);
+    }
+    // Its trainer lives.
+    let run = format!(
+        r#"{{"run":"rates","env":"cartpole","state":"running","pid":{},"process_start":{},"boot_id":"{}"}}"#,
+        alive.pid, alive.process_start, alive.boot_id
+    );
+    std::fs::write(sweep.join("run.json"), run).unwrap();
+    let log = std::fs::File::create(sweep.join("operant.log")).unwrap();
+    log.lock().unwrap();
+    app.advance(Duration::from_secs(5), 0);
+    for (key, said) in [('X', "is stopping"), ('p', "not here")] {
+        press(&mut app, KeyCode::Char(key));
+        press(&mut app, KeyCode::Char('y'));
+        assert_eq!(answer(&mut app), format!("rates: {said}"));
+    }
+    let sweep = sweep.display();
+    assert_eq!(*control.0.lock().unwrap(), [format!("stop {sweep}"), format!("pause {sweep}")]);
+    // Two runs that are marked are compared wherever the cursor is.
+    for _ in 0..2 {
+        press(&mut app, KeyCode::Down);
+        press(&mut app, KeyCode::Char('c'));
+    }
+    press(&mut app, KeyCode::Home);
+    while !app.list.selected(&app.runs).is_some_and(RunView::is_sweep) {
+        press(&mut app, KeyCode::Down);
+    }
+    press(&mut app, KeyCode::Char('d'));
+    assert_eq!(app.overlay, Overlay::Comparison);
 }
 
 #[test]

@@ -5,16 +5,17 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use super::chart::Paint;
+use super::popup::{self, Scroll};
 use super::table::{self, CellLayout, GAP};
-use super::{popup, text};
+use super::text;
 use crate::list::Comparison;
 
 /// Widest column of a value, and of the settings' names.
 const VALUE: usize = 40;
 const KEY: usize = 28;
 
-/// Draws it over `screen`, from row `scroll` on if it does not fit.
-pub fn draw(paint: Paint, comparison: &Comparison, scroll: usize, screen: Rect, buffer: &mut Buffer) {
+/// Draws it over `screen`, scrolled if it does not fit.
+pub fn draw(paint: Paint, comparison: &Comparison, scroll: &Scroll, screen: Rect, buffer: &mut Buffer) {
     let theme = paint.theme;
     let rows = comparison.rows.len().max(1) as u16;
     let inner = popup::draw(paint, "settings that differ", (120, rows + 4), screen, buffer);
@@ -35,7 +36,7 @@ pub fn draw(paint: Paint, comparison: &Comparison, scroll: usize, screen: Rect, 
     head.extend(heads.into_iter().enumerate().map(|(i, name)| (name, theme.curve(i))));
     table::row(&head, &layouts, inner, 0, buffer);
     let lines = inner.height.saturating_sub(2);
-    let first = scroll.min(comparison.rows.len().saturating_sub(usize::from(lines)));
+    let first = scroll.first(comparison.rows.len(), lines);
     for ((key, values), at) in comparison.rows.iter().skip(first).zip(1..=lines) {
         let [a, b] = values.each_ref().map(|text| text::cut(&cell(text), value, paint.symbols.ellipsis));
         let key = text::cut(key, usize::from(layouts[0].width.unwrap_or(0)), paint.symbols.ellipsis);

@@ -5,8 +5,9 @@ use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
-use super::curves;
+use super::{curves, help};
 use crate::app::{App, Overlay};
+use crate::data::RunView;
 use crate::view::Axis;
 
 /// Draws it into `area`.
@@ -64,7 +65,8 @@ pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
         say(format!("by {}", app.view.axis.label()));
     }
     let mut width = Line::from(spans.clone()).width();
-    for (key, what) in hints(app) {
+    let has_cursor = app.overlay != Overlay::None || app.shows_one_chart();
+    for (key, what) in hints(app).iter().filter(|hint| has_cursor || hint.0 != "c") {
         let more = key.len() + what.len() + 3;
         if width + more > usize::from(area.width) + 2 {
             break;
@@ -78,8 +80,15 @@ pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
 
 fn hints(app: &App) -> &'static [(&'static str, &'static str)] {
     match (app.overlay, app.expanded.is_some() || app.metric.is_some()) {
-        (Overlay::Help, _) => &[("Esc", "back"), ("arrows", "scroll")],
-        (Overlay::Comparison, _) => &[("Esc", "back"), ("arrows", "scroll")],
+        (Overlay::Help | Overlay::Comparison, _) => &help::HINTS,
+        (Overlay::Runs, _) if app.list.selected(&app.runs).is_some_and(RunView::is_sweep) => &[
+            ("Esc", "back"),
+            ("Enter", "open"),
+            ("/", "filter"),
+            ("s", "sort"),
+            ("X", "stop"),
+            ("p", "pause"),
+        ],
         (Overlay::Runs, _) => &[
             ("Esc", "back"),
             ("Enter", "show"),

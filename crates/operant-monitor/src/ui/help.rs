@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::chart::Paint;
-use super::popup;
+use super::popup::{self, Scroll};
 
 /// Keys and what they do, in groups.
 pub type Keys = [(&'static str, &'static [(&'static str, &'static str)])];
@@ -63,12 +63,15 @@ pub const KEYS: &Keys = &[
     ),
 ];
 
-/// Draws the help over `screen`, from line `scroll` on if it does not fit.
-pub fn draw(paint: Paint, keys: &Keys, scroll: usize, screen: Rect, buffer: &mut Buffer) {
+/// What the footer says of a text that scrolls.
+pub const HINTS: [(&str, &str); 2] = [("Esc", "back"), ("arrows", "scroll")];
+
+/// Draws the help over `screen`, scrolled if it does not fit.
+pub fn draw(paint: Paint, keys: &Keys, scroll: &Scroll, screen: Rect, buffer: &mut Buffer) {
     let lines = lines(paint, keys);
     let inner = popup::draw(paint, "help", (70, lines.len() as u16 + 2), screen, buffer);
-    let scroll = scroll.min(lines.len().saturating_sub(usize::from(inner.height)));
-    for (row, line) in inner.rows().zip(&lines[scroll..]) {
+    let first = scroll.first(lines.len(), inner.height);
+    for (row, line) in inner.rows().zip(&lines[first..]) {
         buffer.set_line(row.x, row.y, line, row.width);
     }
 }

@@ -84,9 +84,9 @@ pub fn draw(app: &App, buffer: &mut Buffer) {
     let above = Rect { height: screen.height - layout.footer.height, ..screen };
     match app.overlay {
         Overlay::None => {}
-        Overlay::Help => help::draw(paint, help::KEYS, app.scroll, above, buffer),
+        Overlay::Help => help::draw(paint, help::KEYS, &app.scroll, above, buffer),
         Overlay::Runs => runs::draw(paint, &app.runs, &app.list, above, buffer),
-        Overlay::Comparison => comparison::draw(paint, &app.comparison, app.scroll, above, buffer),
+        Overlay::Comparison => comparison::draw(paint, &app.comparison, &app.scroll, above, buffer),
     }
 }
 

@@ -1,12 +1,13 @@
 //! Reading checkpoints: every byte is checked before any is used.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use operant_learn::Snapshot;
 
-use super::checksums;
+use super::checksums::{self, CHECKSUMS};
 use super::meta::Meta;
 use super::{CONFIG, Checkpoint, CheckpointError, META, STATE, schema1, state};
 
@@ -48,6 +49,17 @@ pub fn load(path: &Path) -> Result<Checkpoint, CheckpointError> {
 /// Whether a directory holds the files of a checkpoint, whatever its name.
 pub fn is_checkpoint(path: &Path) -> bool {
     [META, STATE].iter().all(|file| path.join(file).exists())
+}
+
+/// Whether a directory holds a checkpoint that belongs to no run and whose tensors are all `wanted`: its files, some of `more`, and nothing
+/// else.
+pub fn is_alone(path: &Path, more: &[&str], wanted: fn(&str) -> bool) -> bool {
+    let known = [STATE, CONFIG, META, CHECKSUMS];
+    let is_known = |name: OsString| known.iter().chain(more).any(|known| name == **known);
+    Meta::read(path).is_ok_and(|meta| meta.tensors.iter().all(|tensor| wanted(tensor)))
+        && fs::read_dir(path).is_ok_and(|mut entries| {
+            entries.all(|entry| entry.is_ok_and(|entry| is_known(entry.file_name())))
+        })
 }
 
 /// Loads the newest checkpoint in `dir` (`RUN/checkpoints`), falling back past missing files and damage to the one

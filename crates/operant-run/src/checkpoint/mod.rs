@@ -32,6 +32,7 @@ use crate::evaluate::EvalSchedule;
 
 pub use error::CheckpointError;
 pub use listed::{Listed, latest_totals, list};
+pub(crate) use load::is_alone;
 pub use load::{Loaded, best, is_checkpoint, load, load_latest, steps};
 pub(crate) use state::{pack, unpack};
 pub use store::Store;

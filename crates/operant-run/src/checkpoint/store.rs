@@ -1,7 +1,8 @@
 //! Writing checkpoints atomically, and removing old ones.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::checksums::{self, CHECKSUMS, Files};
@@ -151,28 +152,28 @@ impl Store {
     }
 }
 
-/// Saves a checkpoint that belongs to no run as the directory `target`, with one more file if there is one. A checkpoint there is replaced.
+/// Saves a checkpoint that belongs to no run as the directory `target`, with more files. A checkpoint there is replaced.
 ///
 /// # Errors
 /// The errors of [`Store::save`].
 pub fn save_alone(
     checkpoint: &Checkpoint,
     target: &Path,
-    more: Option<(&'static str, String)>,
+    more: impl Iterator<Item = (&'static str, Vec<u8>)>,
 ) -> Result<(), CheckpointError> {
     let mut files = files_of(checkpoint)?;
-    files.extend(more.map(|(name, text)| (name, text.into_bytes())));
-    let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    files.extend(more);
+    let parent = target.parent().unwrap_or(target);
     let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = parent.join(format!(".tmp_{name}_{}", std::process::id()));
-    let begun = fs::create_dir_all(parent).and_then(|()| swap::remove_if_there(&temporary));
-    let begun = begun.and_then(|()| fs::create_dir(&temporary));
-    begun.map_err(CheckpointError::io("create", &temporary))?;
-    let replace =
-        || swap::replace(&temporary, target).map_err(CheckpointError::io("rename into place", target));
-    write_files(&files, &temporary)
-        .and_then(|()| replace())
-        .inspect_err(|_| drop(swap::remove_if_there(&temporary)))
+    let prefix = format!(".tmp_{name}_");
+    let mut temporary = tempfile::Builder::new();
+    temporary.prefix(&prefix).permissions(Permissions::from_mode(0o777)); // the umask applies
+    let begun = fs::create_dir_all(parent).and_then(|()| temporary.tempdir_in(parent));
+    // What is left of it is removed at the end.
+    let temporary = begun.map_err(CheckpointError::io("create", target))?;
+    write_files(&files, temporary.path())?;
+    swap::replace(temporary.path(), target).map_err(CheckpointError::io("rename into place", target))?;
+    sync_dir(parent).map_err(CheckpointError::io("sync", parent))
 }
 
 /// The files of a checkpoint.

@@ -60,7 +60,8 @@ impl StateFile {
         let mut content = self.content();
         let reported = content.state();
         if reported.is_none_or(|reported| {
-            reported != state && reported != RunState::Stopping && !reported.is_final()
+            let is_new = reported != state || content.reason != reason;
+            is_new && reported != RunState::Stopping && !reported.is_final()
         }) {
             (content.state, content.reason) = (state.name().to_string(), reason.to_string());
             if let Err(error) = self.write(&content, false) {
@@ -139,6 +140,9 @@ mod tests {
         let read = || RunFile::read(dir.path()).expect("there");
         assert_eq!((read().state.as_str(), read().total_steps, read().env_steps), ("running", 9, None));
         assert_eq!(read().pid, std::process::id());
+        // As a sweep that waits for its runs.
+        file.set(RunState::Running, "pausing");
+        assert_eq!((read().state, read().reason), ("running".to_owned(), "pausing".to_owned()));
         file.set(RunState::Paused, "");
         assert_eq!(read().state, "paused");
         file.set(RunState::Stopping, "");

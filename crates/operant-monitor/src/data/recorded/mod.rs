@@ -41,9 +41,10 @@ pub struct Recorded {
     revision: u64,
 }
 
-/// Whether there is a run in this directory.
+/// Whether there is a run in this directory. A saved policy has a configuration, too.
 pub fn is_run(dir: &Path) -> bool {
-    ["run.json", "metrics.csv", "config.toml"].iter().any(|name| dir.join(name).is_file())
+    let has = |name: &str| dir.join(name).is_file();
+    has("run.json") || has("metrics.csv") || has("config.toml") && !has("meta.json")
 }
 
 /// Whether a directory is that of a sweep, which has a run.json too.
