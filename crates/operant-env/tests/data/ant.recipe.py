@@ -1,6 +1,6 @@
 """Gymnasium's Ant-v5."""
 
-from bodies import STEP_NOISE, Body, collect, play_long, tolerances
+from bodies import STEP_NOISE, Body, collect, cover, forced, play_long, tolerances
 
 SEED, REFERENCE = 3_008, tolerances(f32=0.002)
 
@@ -12,3 +12,4 @@ def environment():
 def cases(c, rng, states=120):
     collect(c, rng, states)
     play_long(c, rng, steps=25, count=6)
+    cover(c, rng, forced, patience=1_500)
