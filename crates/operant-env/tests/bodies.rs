@@ -167,8 +167,9 @@ impl Played {
 
     fn of(env: &dyn AnyEnv) -> Self {
         let spec = env.spec();
-        let stepper = env.stepper(TileSpec::new(3, 0, Self::ROWS)).expect("made of lanes");
-        let outputs = Outputs::new(&spec, env.masked(), Self::ROWS);
+        let mut stepper = env.stepper(TileSpec::new(3, 0, Self::ROWS)).expect("made of lanes");
+        let mut outputs = Outputs::new(&spec, env.masked(), Self::ROWS);
+        stepper.observe(outputs.seen()).expect("made of lanes");
         let random = RandomActions::new(spec.actions.clone(), 3, 0, Self::ROWS);
         let actions = vec![0.0; spec.actions.components() * Self::ROWS];
         Played { spec, stepper, outputs, random, actions, steps: 0 }
@@ -179,6 +180,13 @@ impl Played {
         self.stepper.submit(&self.actions, self.steps).expect("made of lanes");
         self.stepper.collect(self.outputs.stepped()).expect("made of lanes");
         self.steps += 1;
+    }
+
+    /// The running environments, as the stepper saves them.
+    fn saved(&self, env: &dyn AnyEnv) -> Vec<u32> {
+        let mut words = vec![0; running_words(env) * Self::ROWS];
+        self.stepper.save(&mut words);
+        words
     }
 
     /// The rows whose episodes have ended in the last step.
@@ -207,7 +215,6 @@ fn random_play_is_solved_finite_and_does_not_diverge() {
     for (name, _) in JOINTS {
         let env = make(name, &[]);
         let mut play = Played::of(&*env);
-        play.stepper.observe(play.outputs.seen()).expect("made of lanes");
         let (mut episodes, mut counts) = (0, [0.0; 2]);
         for step in 0..1000 {
             play.step();
@@ -224,8 +231,7 @@ fn random_play_is_solved_finite_and_does_not_diverge() {
             }
         }
         // Also of the episodes that still run.
-        let mut words = vec![0; running_words(&*env) * Played::ROWS];
-        play.stepper.save(&mut words);
+        let words = play.saved(&*env);
         for (count, name) in counts.iter_mut().zip(["unsolved", "diverged"]) {
             let column = &words[leaf(&*env, name) * Played::ROWS..][..Played::ROWS];
             *count += column.iter().map(|word| f32::from_bits(*word)).sum::<f32>();
@@ -243,10 +249,8 @@ fn episodes_that_diverge_are_counted_and_others_are_not() {
     for (name, joints) in JOINTS {
         let env = make(name, &[]);
         let mut play = Played::of(&*env);
-        play.stepper.observe(play.outputs.seen()).expect("made of lanes");
         play.step();
-        let mut words = vec![0; running_words(&*env) * Played::ROWS];
-        play.stepper.save(&mut words);
+        let mut words = play.saved(&*env);
         let fast: Vec<usize> = (0..Played::ROWS).step_by(37).collect();
         let velocity = if name == "reacher" { 2 } else { positions(name, joints) };
         for &row in &fast {
@@ -267,7 +271,7 @@ fn episodes_that_diverge_are_counted_and_others_are_not() {
                 assert_eq!(play.metric("diverged", row), 0.0, "{name} {row}");
             }
         }
-        play.stepper.save(&mut words);
+        let words = play.saved(&*env);
         let column = &words[leaf(&*env, "diverged") * Played::ROWS..][..Played::ROWS];
         assert!(column.iter().all(|word| *word == 0), "{name}: the next episodes begin without");
     }
