@@ -5,10 +5,12 @@ use std::sync::Arc;
 use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
 use super::spatial::{MARGIN, Motion, RADIUS, TIMESTEP, TORSO_RADIUS, advance, points};
-use super::{capsule, half_metres, is_fine, metrics, normal, options, speed, squares, uniform, x_position};
+use super::{
+    capsule, half_metres, is_fine, metrics, normal, options, set_option, speed, squares, uniform, x_position,
+};
 use crate::any::AnyEnv;
 use crate::scene::{GREY, RED, Scene, Shape};
-use crate::{ActionSpace, Env, EnvSpec, ObsSpace, OptionError, OptionValue, Step};
+use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
 
 options! {
     frame_skip: whole = 5, 1, 100; "time steps of 0.01 s per environment step"
@@ -16,7 +18,7 @@ options! {
     ctrl_cost_weight: number = 0.5, 0.0, 1e6; "factor of the squared action in the cost"
     contact_cost_weight: number = 5e-4, 0.0, 1e6; "factor of the squared contact forces in the cost"
     healthy_reward: number = 1.0, -1e6, 1e6; "reward of a step that ends in a healthy state"
-    main_body: whole = 1, 1, 13; "the body whose speed is rewarded: the torso, then three for each leg"
+    main_body: whole = 1, 1, 13; "the body whose speed is rewarded: the torso, then three for each leg, in the order of the observations"
     terminate_when_unhealthy: flag = true; "end the episode when the state is no longer healthy"
     healthy_z_min: number = 0.2, -1e9, 1e9; "lower bound of the torso's height in a healthy state, m"
     healthy_z_max: number = 1.0, -1e9, 1e9; "upper bound of the torso's height in a healthy state, m"
@@ -55,7 +57,8 @@ pub struct Ant<const O: usize> {
 
 /// What the numbers of an observation mean, from the position along x on.
 fn names() -> Vec<String> {
-    let legs = ["front left", "back left", "back right", "front right"];
+    // As Gymnasium calls them.
+    let legs = ["front left", "front right", "back left", "back right"];
     let of_legs = |parts: &[&str], what: &str| -> Vec<String> {
         let of_leg =
             |leg: &str| parts.iter().map(|part| format!("{what} the {leg} {part}")).collect::<Vec<_>>();
@@ -117,11 +120,7 @@ impl<const O: usize> Env for Ant<O> {
         }
     }
 
-    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
-        Env::spec(self).check_option(name, value)?;
-        self.options.set(name, value);
-        Ok(())
-    }
+    set_option!();
 
     fn resolve(self) -> Arc<dyn AnyEnv> {
         let options = self.options;

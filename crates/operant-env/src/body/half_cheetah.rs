@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use operant_lane::{Draws, Float, Lane, Mask};
 
-use super::model::{Dof, Impedance, Link, Model, Point, above};
+use super::model::{Dof, GRAVITY, Impedance, Link, Model, Point, above};
 use super::{
     State, integrated, metrics, motion_names, normal, options, shared, speed, squares, uniform, x_position,
 };
@@ -82,7 +82,7 @@ const MODEL: Model<7, 9, 16, 0, 6> = Model {
     margin: 0.0,
     contacts: Impedance { range: [0.0001, 0.8], width: 0.01, time: 0.02 },
     limits: Impedance { range: [0.0001, 0.8], width: 0.03, time: 0.02 },
-    gravity: [0.0, -9.81],
+    gravity: [0.0, -GRAVITY],
     fluid: None,
     driven: 3,
     gears: [120.0, 90.0, 60.0, 120.0, 60.0, 30.0],

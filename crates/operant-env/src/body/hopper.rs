@@ -1,11 +1,11 @@
 //! Hopper: a one-legged body hops forward.
 
-use core::f64::consts::PI;
 use std::sync::Arc;
 
 use operant_lane::{Draws, Float, Lane, Mask};
 
-use super::model::{Dof, Impedance, Link, Model, Pair, Point, above};
+use super::legged::{BEND, ENDS, RADII, TILT, TORSO, foot, leg, thigh};
+use super::model::{Dof, GRAVITY, Impedance, Link, Model, Pair, Point, above};
 use super::{
     State, between, clipped, integrated, metrics, motion_names, options, shared, speed, squares, uniform,
     x_position,
@@ -13,27 +13,20 @@ use super::{
 use crate::any::AnyEnv;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
 
-const LINKS: [Link; 4] = [
-    Link::hinged(None, 2, 1.0, [0.0, 0.0], [3.6651914291880923, 0.069245938072875], [0.0, 0.0]),
-    Link::hinged(Some(0), 3, -1.0, [0.0, -0.2], [4.057890510886818, 0.09329875682692194], [0.0, -0.225]),
-    Link::hinged(Some(1), 4, -1.0, [0.0, -0.45], [2.7813566959781637, 0.07230254017320971], [0.0, -0.25]),
-    Link::hinged(Some(2), 5, -1.0, [0.0, -0.5], [5.315574769873931, 0.1035230805900054], [0.065, 0.0]),
-];
+const LINKS: [Link; 4] =
+    [TORSO, thigh(3), leg(1, 4), foot(2, 5, [5.315574769873931, 0.1035230805900054], 0.065)];
 
-const fn end(link: usize, at: [f64; 2], radius: f64, friction: f64, weight: f64) -> Point {
-    Point { link, at, radius, friction, weight }
+const FOOT_ENDS: [[f64; 2]; 2] = [[-0.13, 0.0], [0.26, 0.0]];
+const WEIGHTS: [f64; 4] =
+    [0.08492239638897524, 0.051923310146107036, 0.04959511864425975, 0.06690271076821869];
+
+const fn end(link: usize, end: usize) -> Point {
+    let (at, friction) = if link == 3 { (FOOT_ENDS[end], 2.0) } else { (ENDS[link][end], 1.0) };
+    Point { link, at, radius: RADII[link], friction, weight: WEIGHTS[link] }
 }
 
-const POINTS: [Point; 8] = [
-    end(0, [0.0, 0.2], 0.05, 1.0, 0.08492239638897524),
-    end(0, [0.0, -0.2], 0.05, 1.0, 0.08492239638897524),
-    end(1, [0.0, 0.0], 0.05, 1.0, 0.051923310146107036),
-    end(1, [0.0, -0.45], 0.05, 1.0, 0.051923310146107036),
-    end(2, [0.0, 0.0], 0.04, 1.0, 0.04959511864425975),
-    end(2, [0.0, -0.5], 0.04, 1.0, 0.04959511864425975),
-    end(3, [-0.13, 0.0], 0.06, 2.0, 0.06690271076821869),
-    end(3, [0.26, 0.0], 0.06, 2.0, 0.06690271076821869),
-];
+const POINTS: [Point; 8] =
+    [end(0, 0), end(0, 1), end(1, 0), end(1, 1), end(2, 0), end(2, 1), end(3, 0), end(3, 1)];
 
 const ABOVE: ([u32; 4], [u32; 6]) = above(&LINKS, 2);
 
@@ -44,9 +37,9 @@ const MODEL: Model<4, 6, 8, 3, 3> = Model {
         Dof::FREE,
         Dof::FREE,
         Dof::FREE,
-        Dof::limited([-150.0 * PI / 180.0, 0.0], 1.0, 1.0, 0.9173573040079763),
-        Dof::limited([-150.0 * PI / 180.0, 0.0], 1.0, 1.0, 0.8423092317158408),
-        Dof::limited([-45.0 * PI / 180.0, 45.0 * PI / 180.0], 1.0, 1.0, 0.9000381439194955),
+        Dof::limited(BEND, 1.0, 1.0, 0.9173573040079763),
+        Dof::limited(BEND, 1.0, 1.0, 0.8423092317158408),
+        Dof::limited(TILT, 1.0, 1.0, 0.9000381439194955),
     ],
     slides: 2,
     height: 0.0,
@@ -55,7 +48,7 @@ const MODEL: Model<4, 6, 8, 3, 3> = Model {
     margin: 0.002,
     contacts: Impedance { range: [0.8, 0.8], width: 0.01, time: 0.02 },
     limits: Impedance::DEFAULT,
-    gravity: [0.0, -9.81],
+    gravity: [0.0, -GRAVITY],
     fluid: None,
     driven: 3,
     gears: [200.0; 3],

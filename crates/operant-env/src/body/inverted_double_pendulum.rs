@@ -2,26 +2,29 @@
 
 use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
-use super::model::{Capsule, Dof, Impedance, Link, Model, above};
+use super::inverted_pendulum::{CART, CART_CAPSULE};
+use super::model::{Capsule, Dof, GRAVITY, Impedance, Link, Model, above};
 use super::planar::{Motion, Planar};
 use super::{State, clipped, integrated, metrics, normal, options, shared, uniform, x_position};
 use crate::spec::names;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
 
-const LINKS: [Link; 3] = [
-    Link::cart(10.47197551196598),
-    Link::hinged(Some(0), 1, 1.0, [0.0, 0.0], [4.1987385815227585, 0.15497066975016235], [0.0, 0.3]),
-    Link::hinged(Some(1), 2, 1.0, [0.0, 0.6], [4.1987385815227585, 0.15497066975016235], [0.0, 0.3]),
-];
-/// The tip of the second pole.
+/// The tip of a pole, from its hinge.
 const TIP: [f64; 2] = [0.0, 0.6];
+const POLE_INERTIA: [f64; 2] = [4.1987385815227585, 0.15497066975016235];
+
+const LINKS: [Link; 3] = [
+    CART,
+    Link::hinged(Some(0), 1, 1.0, [0.0, 0.0], POLE_INERTIA, [0.0, 0.3]),
+    Link::hinged(Some(1), 2, 1.0, TIP, POLE_INERTIA, [0.0, 0.3]),
+];
 const HINGE: Dof = Dof { damping: 0.05, ..Dof::FREE };
 
-const CAPSULES: [Capsule; 3] = [
-    Capsule { link: 0, ends: [[-0.1, 0.0], [0.1, 0.0]], radius: 0.1 },
-    Capsule { link: 1, ends: [[0.0, 0.0], [0.0, 0.6]], radius: 0.045 },
-    Capsule { link: 2, ends: [[0.0, 0.0], [0.0, 0.6]], radius: 0.045 },
-];
+const CAPSULES: [Capsule; 3] = [CART_CAPSULE, pole(1), pole(2)];
+
+const fn pole(link: usize) -> Capsule {
+    Capsule { link, ends: [[0.0, 0.0], TIP], radius: 0.045 }
+}
 
 const ABOVE: ([u32; 3], [u32; 3]) = above(&LINKS, 1);
 
@@ -36,7 +39,7 @@ const MODEL: Model<3, 3, 0, 0, 1> = Model {
     margin: 0.0,
     contacts: Impedance::DEFAULT,
     limits: Impedance::DEFAULT,
-    gravity: [1e-5, -9.81],
+    gravity: [1e-5, -GRAVITY],
     fluid: None,
     driven: 0,
     gears: [500.0],

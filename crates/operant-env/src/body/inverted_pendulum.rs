@@ -1,22 +1,22 @@
 //! InvertedPendulum: a cart holds a pole upright.
 
-use core::f64::consts::PI;
-
 use operant_lane::{Draws, Float, Lane};
 
-use super::model::{Capsule, Dof, Impedance, Link, Model, above};
+use super::model::{Capsule, DEGREE, Dof, GRAVITY, Impedance, Link, Model, above};
 use super::{State, integrated, metrics, motion_names, options, shared, uniform, x_position};
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
 
+/// The cart of both inverted pendulums, and its shape.
+pub const CART: Link = Link::cart(10.47197551196598);
+pub const CART_CAPSULE: Capsule = Capsule { link: 0, ends: [[-0.1, 0.0], [0.1, 0.0]], radius: 0.1 };
+
 const LINKS: [Link; 2] = [
-    Link::cart(10.47197551196598),
+    CART,
     Link::hinged(Some(0), 1, 1.0, [0.0, 0.0], [5.018591641363306, 0.18874976687308845], [0.0005, 0.3]),
 ];
 
-const CAPSULES: [Capsule; 2] = [
-    Capsule { link: 0, ends: [[-0.1, 0.0], [0.1, 0.0]], radius: 0.1 },
-    Capsule { link: 1, ends: [[0.0, 0.0], [0.001, 0.6]], radius: 0.049 },
-];
+const CAPSULES: [Capsule; 2] =
+    [CART_CAPSULE, Capsule { link: 1, ends: [[0.0, 0.0], [0.001, 0.6]], radius: 0.049 }];
 
 const ABOVE: ([u32; 2], [u32; 2]) = above(&LINKS, 1);
 
@@ -25,7 +25,7 @@ const MODEL: Model<2, 2, 0, 0, 1> = Model {
     links: LINKS,
     dofs: [
         Dof::limited([-1.0, 1.0], 1.0, 0.0, 0.08367433805859587),
-        Dof::limited([-PI / 2.0, PI / 2.0], 1.0, 0.0, 2.023912919848819),
+        Dof::limited([-90.0 * DEGREE, 90.0 * DEGREE], 1.0, 0.0, 2.023912919848819),
     ],
     slides: 1,
     height: 0.0,
@@ -35,7 +35,7 @@ const MODEL: Model<2, 2, 0, 0, 1> = Model {
     contacts: Impedance { time: 0.04, ..Impedance::DEFAULT },
     // A time constant is at least two time steps.
     limits: Impedance { time: 0.04, ..Impedance::DEFAULT },
-    gravity: [0.0, -9.81],
+    gravity: [0.0, -GRAVITY],
     fluid: None,
     driven: 0,
     gears: [100.0],

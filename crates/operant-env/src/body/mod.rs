@@ -7,6 +7,7 @@ mod half_cheetah;
 mod hopper;
 mod inverted_double_pendulum;
 mod inverted_pendulum;
+mod legged;
 mod model;
 mod planar;
 mod reacher;
@@ -156,14 +157,22 @@ macro_rules! integrated {
 }
 use integrated;
 
-/// What the environments of all tasks have in common; D joints.
-macro_rules! shared {
-    ($d:literal, $capsules:expr, $span:literal $(, $body:ident)?) => {
+/// Sets an option of a task.
+macro_rules! set_option {
+    () => {
         fn set_option(&mut self, name: &str, value: &crate::OptionValue) -> Result<(), crate::OptionError> {
             Env::spec(self).check_option(name, value)?;
             self.options.set(name, value);
             Ok(())
         }
+    };
+}
+use set_option;
+
+/// What the environments of all tasks have in common; D joints.
+macro_rules! shared {
+    ($d:literal, $capsules:expr, $span:literal $(, $body:ident)?) => {
+        crate::body::set_option!();
 
         fn metric<L: Lane>(&self, last: &Step<L, Self::State<L>>, index: usize) -> L::Float {
             last.state$(.$body)?.metric(index)

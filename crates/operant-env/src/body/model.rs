@@ -1,6 +1,11 @@
 //! What a body in a plane is made of: tables to be read beside the model's XML. Lengths in m, masses in kg, angles in rad, moments of
 //! inertia in kg m^2. Model axes: x forward, z up, angles about y.
 
+/// Acceleration of gravity, m/s^2.
+pub const GRAVITY: f64 = 9.81;
+/// A degree, rad.
+pub const DEGREE: f64 = core::f64::consts::PI / 180.0;
+
 /// A body: N links, D joints, P points that may touch the floor, S pairs of links that may touch each other, A motors.
 #[derive(Debug)]
 pub struct Model<const N: usize, const D: usize, const P: usize, const S: usize, const A: usize> {
@@ -147,25 +152,28 @@ pub struct Pair {
     pub radii: [f64; 2],
     /// The sum of the links' inverse inertias in the initial pose.
     pub weight: f64,
+    /// The distance of the axes' middles beyond which the capsules do not touch.
+    pub reach: f64,
 }
 
 impl Pair {
     /// The capsules whose ends begin with these points.
     pub const fn of(points: &[Point], first: usize, second: usize) -> Self {
         let [a, b] = [points[first], points[second]];
+        let ends = [[a.at, points[first + 1].at], [b.at, points[second + 1].at]];
         Pair {
             links: [a.link, b.link],
-            ends: [[a.at, points[first + 1].at], [b.at, points[second + 1].at]],
+            ends,
             radii: [a.radius, b.radius],
             weight: a.weight + b.weight,
+            reach: a.radius + b.radius + (half(ends[0]) + half(ends[1])),
         }
     }
+}
 
-    /// The distance of the axes' middles beyond which the capsules are further apart than `margin`.
-    pub fn reach(&self, margin: f64) -> f64 {
-        let half = |[a, b]: [[f64; 2]; 2]| 0.5 * (b[0] - a[0]).hypot(b[1] - a[1]);
-        self.radii.iter().sum::<f64>() + self.ends.map(half).iter().sum::<f64>() + margin
-    }
+/// Half the length of an axis, or more if it is not along one of the link's axes.
+const fn half([a, b]: [[f64; 2]; 2]) -> f64 {
+    0.5 * ((b[0] - a[0]).abs() + (b[1] - a[1]).abs())
 }
 
 /// A link's shape, to be drawn; those with points on the floor are known by these.

@@ -111,6 +111,15 @@ pub struct Moved<L: Lane, const D: usize> {
 pub trait Planar<const N: usize, const D: usize, const P: usize, const S: usize, const A: usize> {
     /// The model.
     const MODEL: &'static Model<N, D, P, S, A>;
+    /// The inverse weight of each point's edges of the friction pyramid.
+    const EDGE_WEIGHTS: [f64; P] = {
+        let (mut weights, mut number) = ([0.0; P], 0);
+        while number < P {
+            weights[number] = Self::MODEL.points[number].edge_weight();
+            number += 1;
+        }
+        weights
+    };
 
     /// Whether link `j` is on the way from link `i` to the root.
     #[inline(always)]
@@ -368,7 +377,7 @@ pub trait Planar<const N: usize, const D: usize, const P: usize, const S: usize,
         let r = height - f::<L>(Self::MODEL.margin);
         let z = height * f::<L>(0.5);
         let [stiffness, normal, along] = L::when(r.lt(zero::<L>()), [zero::<L>(); 3], |_| {
-            let [stiffness, spring] = Self::MODEL.contacts.of::<L>(r, point.edge_weight());
+            let [stiffness, spring] = Self::MODEL.contacts.of::<L>(r, Self::EDGE_WEIGHTS[number]);
             let damping = f::<L>(-Self::MODEL.contacts.damping());
             let [spin, ahead, up] = pose.twist[point.link];
             let [normal, along] = [(-spin).mul_add(x, up), spin.mul_add(z, ahead)];
@@ -384,7 +393,7 @@ pub trait Planar<const N: usize, const D: usize, const P: usize, const S: usize,
         let radius = pair.radii[0] + pair.radii[1];
         let middle = |ends: &[Vector<L>; 2], k: usize| (ends[0][k] + ends[1][k]) * f::<L>(0.5);
         let [dx, dz] = [0, 1].map(|k| middle(&second, k) - middle(&first, k));
-        let reach = pair.reach(Self::MODEL.margin);
+        let reach = pair.reach + Self::MODEL.margin;
         let none = [zero::<L>(); 5];
         let near = dx.mul_add(dx, dz * dz).lt(f::<L>(reach * reach));
         let [moment, x, z, stiffness, reference] = L::when(near, none, |none| {

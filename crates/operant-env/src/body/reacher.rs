@@ -6,9 +6,9 @@ use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
 use super::model::{Capsule, Dof, Impedance, Link, Model, above};
 use super::planar::Planar;
-use super::{State, integrated, metrics, options, scene, squares, uniform};
+use super::{State, integrated, metrics, options, scene, set_option, squares, uniform};
 use crate::spec::{EnvMetric, names};
-use crate::{ActionSpace, Env, EnvSpec, ObsSpace, OptionError, OptionValue, RED, Scene, Shape, Step};
+use crate::{ActionSpace, Env, EnvSpec, ObsSpace, RED, Scene, Shape, Step};
 
 // The plane is seen from above, so that hinges turn the other way.
 const LINKS: [Link; 2] = [
@@ -115,11 +115,7 @@ impl Env for Reacher {
         }
     }
 
-    fn set_option(&mut self, name: &str, value: &OptionValue) -> Result<(), OptionError> {
-        Env::spec(self).check_option(name, value)?;
-        self.options.set(name, value);
-        Ok(())
-    }
+    set_option!();
 
     fn metric<L: Lane>(&self, last: &Step<L, Arm<L>>, index: usize) -> L::Float {
         match index {

@@ -1,11 +1,10 @@
 //! Swimmer: a body of three links swims forward in a viscous fluid.
 
-use core::f64::consts::PI;
 use std::sync::Arc;
 
 use operant_lane::{Draws, Float, Lane, Mask};
 
-use super::model::{Capsule, Dof, Fluid, Impedance, Link, Model, above};
+use super::model::{Capsule, DEGREE, Dof, Fluid, Impedance, Link, Model, above};
 use super::{State, integrated, metrics, motion_names, options, shared, speed, squares, uniform, x_position};
 use crate::any::AnyEnv;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
@@ -20,7 +19,7 @@ const LINKS: [Link; 3] = [
     Link::hinged(Some(1), 4, -1.0, [-1.0, 0.0], INERTIA, [-0.5, 0.0]),
 ];
 
-const RANGE: [f64; 2] = [-100.0 * PI / 180.0, 100.0 * PI / 180.0];
+const RANGE: [f64; 2] = [-100.0 * DEGREE, 100.0 * DEGREE];
 /// The slides, too, have the inertia of a motor.
 const ROOT: Dof = Dof { armature: 0.1, ..Dof::FREE };
 

@@ -1,11 +1,11 @@
 //! Walker2d: a two-legged body walks forward.
 
-use core::f64::consts::PI;
 use std::sync::Arc;
 
 use operant_lane::{Draws, Float, Lane, Mask};
 
-use super::model::{Dof, Impedance, Link, Model, Point, above};
+use super::legged::{BEND, ENDS, RADII, TILT, TORSO, foot, leg, thigh};
+use super::model::{Dof, GRAVITY, Impedance, Link, Model, Point, above};
 use super::{
     State, between, clipped, integrated, metrics, motion_names, options, shared, speed, squares, uniform,
     x_position,
@@ -13,48 +13,32 @@ use super::{
 use crate::any::AnyEnv;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
 
+const FOOT_INERTIA: [f64; 2] = [3.1667253948185117, 0.02399774663482943];
+
 const LINKS: [Link; 7] = [
-    Link::hinged(None, 2, 1.0, [0.0, 0.0], [3.6651914291880923, 0.069245938072875], [0.0, 0.0]),
+    TORSO,
     thigh(3),
     leg(1, 4),
-    foot(2, 5),
+    foot(2, 5, FOOT_INERTIA, 0.1),
     thigh(6),
     leg(4, 7),
-    foot(5, 8),
+    foot(5, 8, FOOT_INERTIA, 0.1),
 ];
 
-const fn thigh(dof: usize) -> Link {
-    Link::hinged(Some(0), dof, -1.0, [0.0, -0.2], [4.057890510886818, 0.09329875682692194], [0.0, -0.225])
+const FOOT_ENDS: [[f64; 2]; 2] = [[0.0, 0.0], [0.2, 0.0]];
+/// Of torso, thigh, leg and foot.
+const WEIGHTS: [f64; 4] = [0.0853164980232042, 0.06051637875212593, 0.06299719488697496, 0.13474576502547686];
+
+/// One of the ends of a link's capsule; the links of the left leg are as those of the right.
+const fn end(link: usize, end: usize) -> Point {
+    let part = if link > 3 { link - 3 } else { link };
+    let (at, friction) = if part == 3 { (FOOT_ENDS[end], 1.9) } else { (ENDS[part][end], 0.9) };
+    Point { link, at, radius: RADII[part], friction, weight: WEIGHTS[part] }
 }
 
-const fn leg(parent: usize, dof: usize) -> Link {
-    Link::hinged(
-        Some(parent),
-        dof,
-        -1.0,
-        [0.0, -0.45],
-        [2.7813566959781637, 0.07230254017320971],
-        [0.0, -0.25],
-    )
-}
-
-const fn foot(parent: usize, dof: usize) -> Link {
-    Link::hinged(Some(parent), dof, -1.0, [0.0, -0.5], [3.1667253948185117, 0.02399774663482943], [0.1, 0.0])
-}
-
-const fn end(link: usize, at: [f64; 2]) -> Point {
-    let (radius, friction, weight) = match link {
-        0 => (0.05, 0.9, 0.0853164980232042),
-        1 | 4 => (0.05, 0.9, 0.06051637875212593),
-        2 | 5 => (0.04, 0.9, 0.06299719488697496),
-        _ => (0.06, 1.9, 0.13474576502547686),
-    };
-    Point { link, at, radius, friction, weight }
-}
-
-const THIGH: Dof = Dof::limited([-150.0 * PI / 180.0, 0.0], 0.1, 0.01, 12.106152843486317);
-const LEG: Dof = Dof::limited([-150.0 * PI / 180.0, 0.0], 0.1, 0.01, 9.595294937183608);
-const FOOT: Dof = Dof::limited([-45.0 * PI / 180.0, 45.0 * PI / 180.0], 0.1, 0.01, 18.21142212360485);
+const THIGH: Dof = Dof::limited(BEND, 0.1, 0.01, 12.106152843486317);
+const LEG: Dof = Dof::limited(BEND, 0.1, 0.01, 9.595294937183608);
+const FOOT: Dof = Dof::limited(TILT, 0.1, 0.01, 18.21142212360485);
 
 const ABOVE: ([u32; 7], [u32; 9]) = above(&LINKS, 2);
 
@@ -65,26 +49,26 @@ const MODEL: Model<7, 9, 14, 0, 6> = Model {
     slides: 2,
     height: 0.0,
     points: [
-        end(0, [0.0, 0.2]),
-        end(0, [0.0, -0.2]),
-        end(1, [0.0, 0.0]),
-        end(1, [0.0, -0.45]),
-        end(2, [0.0, 0.0]),
-        end(2, [0.0, -0.5]),
-        end(3, [0.0, 0.0]),
-        end(3, [0.2, 0.0]),
-        end(4, [0.0, 0.0]),
-        end(4, [0.0, -0.45]),
-        end(5, [0.0, 0.0]),
-        end(5, [0.0, -0.5]),
-        end(6, [0.0, 0.0]),
-        end(6, [0.2, 0.0]),
+        end(0, 0),
+        end(0, 1),
+        end(1, 0),
+        end(1, 1),
+        end(2, 0),
+        end(2, 1),
+        end(3, 0),
+        end(3, 1),
+        end(4, 0),
+        end(4, 1),
+        end(5, 0),
+        end(5, 1),
+        end(6, 0),
+        end(6, 1),
     ],
     pairs: [],
     margin: 0.0,
     contacts: Impedance::DEFAULT,
     limits: Impedance::DEFAULT,
-    gravity: [0.0, -9.81],
+    gravity: [0.0, -GRAVITY],
     fluid: None,
     driven: 3,
     gears: [100.0; 6],

@@ -1,4 +1,4 @@
-"""Gymnasium's Ant-v5 with another main body, and its contact forces clipped elsewhere."""
+"""Gymnasium's Ant-v5 with another main body, its contact forces clipped elsewhere, and its position observed."""
 
 from bodies import STEP_NOISE, Body, collect, play_long
 from reference import recipe
@@ -7,7 +7,13 @@ SEED, REFERENCE = 3_208, recipe("ant").REFERENCE
 
 
 def environment():
-    return Body("Ant-v5", env="ant", main_body=3, contact_force_range=(-0.5, 2.0))
+    return Body(
+        "Ant-v5",
+        env="ant",
+        main_body=3,
+        contact_force_range=(-0.5, 2.0),
+        exclude_current_positions_from_observation=False,
+    )
 
 
 def cases(c, rng, states=40):

@@ -1,5 +1,5 @@
 """Shared code of the recipes of MuJoCo's tasks: a driver of Gymnasium, the states that single steps start from, and long
-episodes. `bodies.py [DIRECTORY]` prints how many cases do what, as a Markdown table."""
+episodes. `bodies.py [DIRECTORY]` prints how many cases do what, as a Markdown table, and what pushes in none."""
 
 import gzip
 import json
@@ -19,8 +19,8 @@ STEP_NOISE = 1e-12
 NOISE_32 = 3e-7
 
 
-def tolerances(f32):
-    return {"tolerance": {"step": 1e-9, "end": 1e-8, "reward": 1e-9, "f32": f32}, "angles": []}
+def tolerances(f32, **more):
+    return {"tolerance": {"step": 1e-9, "end": 1e-8, "reward": 1e-9, "f32": f32, **more}, "angles": []}
 
 
 class Body(Gym):
@@ -99,8 +99,38 @@ def constraints(model, data, qpos, qvel):
     }
 
 
+def collides(model, first, second):
+    """Whether two geoms may touch each other: their bodies are neither one nor parent and child, and no other rule keeps them apart."""
+    a, b = int(model.geom_bodyid[first]), int(model.geom_bodyid[second])
+    meant = model.geom_contype[first] & model.geom_conaffinity[second] or model.geom_contype[second] & model.geom_conaffinity[first]
+    welded = [int(model.body_weldid[body]) for body in (a, b)]
+    related = [int(model.body_weldid[model.body_parentid[body]]) for body in welded]
+    return bool(meant) and welded[0] != welded[1] and (first == 0 or (welded[0] != related[1] and welded[1] != related[0]))
+
+
+def pushers(model):
+    """All that may push: sides of limits, ends of capsules and whole spheres at the floor, and pairs of geoms."""
+    limited = [joint for joint in np.flatnonzero(model.jnt_limited) if not model.joint(joint).name.startswith("target")]
+    limits = {("limit", int(joint), lower) for joint in limited for lower in (True, False)}
+    sphere = lambda geom: model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_SPHERE
+    at_floor = [geom for geom in range(1, model.ngeom) if model.geom_type[0] == mujoco.mjtGeom.mjGEOM_PLANE and collides(model, 0, geom)]
+    floor = {("floor", geom, end) for geom in at_floor for end in ([None] if sphere(geom) else [True, False])}
+    pairs = {("pair", a, b) for b in range(1, model.ngeom) for a in range(1, b) if collides(model, a, b)}
+    return limits | floor | pairs
+
+
+def label(model, pusher):
+    """A pusher in words; ends of a capsule as `fromto` in the model's XML has them."""
+    kind, a, b = pusher
+    if kind == "limit":
+        return f"the {'lower' if b else 'upper'} limit of `{model.joint(a).name}`"
+    if kind == "pair":
+        return f"`{model.geom(a).name}` against `{model.geom(b).name}`"
+    return ("" if b is None else f"the {'first' if b else 'second'} end of ") + f"`{model.geom(a).name}`"
+
+
 def pushing(model, data, qpos, qvel):
-    """Which sides of which limits and which ends of which capsules push: every constant of a model should be among the cases."""
+    """Which of the `pushers` push: every constant of a model should be among the cases."""
     data.qpos[:], data.qvel[:] = qpos, qvel
     mujoco.mj_forward(model, data)
     found, pushes = set(), data.efc_force > 1e-3
@@ -113,22 +143,24 @@ def pushing(model, data, qpos, qvel):
             continue
         first, geom = sorted(map(int, contact.geom))
         along = np.dot(contact.pos - data.geom_xpos[geom], data.geom_xmat[geom].reshape(3, 3)[:, 2])
-        found.add(("floor", geom, bool(along > 0)) if first == 0 else ("pair", first, geom))
+        end = None if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_SPHERE else bool(along > 0)
+        found.add(("floor", geom, end) if first == 0 else ("pair", first, geom))
     return found
 
 
 def cover(c, rng, special=None, patience=150):
-    """Adds single steps from states with a limit or an end of a capsule that no case has pushing yet, until many episodes show none."""
+    """Adds single steps from states in which something pushes that pushes in no case yet, until many episodes show none. A fifth of the
+    episodes begin as `special` says."""
     env, model = c.env, c.env.model
     of = lambda state: pushing(model, env.scratch, state[: model.nq], state[model.nq : model.nq + model.nv])
-    slack = c.recipe.REFERENCE["tolerance"]["f32"]
-    known = set().union(*(of(case["state"]) for case in c.cases))
+    allowed = c.recipe.REFERENCE["tolerance"]
+    known, wanted = set().union(*(of(case["state"]) for case in c.cases)), pushers(model)
     index = quiet = 0
-    while quiet < patience:
+    while quiet < patience and known != wanted:
         quiet, index = quiet + 1, index + 1
         for state, actions in visited(env, rng, index, special):
             state = f32(state)
-            if of(state) - known and holds_in_32(env, state, f32(actions[0]), slack) and c.single(state, f32(actions[0]), on_edge=True):
+            if of(state) - known and holds_in_32(env, state, f32(actions[0]), allowed) and c.single(state, f32(actions[0]), on_edge=True):
                 known |= of(state)
                 quiet = 0
 
@@ -176,31 +208,57 @@ def pose(env, rng):
     return qpos
 
 
+def free_dofs(env):
+    """1 for each degree of freedom but those of a target, which stays where it is."""
+    return np.array([not env.model.joint(int(j)).name.startswith("target") for j in env.model.dof_jntid])
+
+
+def speeds(env, rng):
+    """Random velocities, up to fast ones."""
+    # In a dense fluid, drag on a faster body is too stiff for the time step.
+    fast = 2.0 if env.model.opt.density else 6.0
+    return free_dofs(env) * rng.normal(0, rng.choice([0.3, 2.0, fast]), env.model.nv)
+
+
 def folded(env, rng):
     """A pose in which the body touches itself."""
     while True:
         qpos = pose(env, rng)
         if constraints(env.model, env.scratch, qpos, np.zeros(env.model.nv))["itself"]:
-            return qpos
+            return qpos, speeds(env, rng)
 
 
 def near_upright(env, rng):
     """A cart near an end of its rail, with its poles nearly upright."""
-    return np.array([rng.choice([-1, 1]) * rng.uniform(0.9, 1.03), *rng.uniform(-0.2, 0.2, env.model.nq - 1)])
+    qpos = [rng.choice([-1, 1]) * rng.uniform(0.9, 1.03), *rng.uniform(-0.2, 0.2, env.model.nq - 1)]
+    return np.array(qpos), speeds(env, rng)
+
+
+def forced(env, rng):
+    """A pose partly below the floor, falling fast, with joints beyond their limits that move on: ends of capsules push that others keep off
+    the floor otherwise, and limits where a spring pulls back."""
+    model, qpos, qvel = env.model, pose(env, rng), speeds(env, rng)
+    for joint in np.flatnonzero(model.jnt_limited):
+        side, (low, high) = rng.choice([-1, 1]), model.jnt_range[joint]
+        limit = high if side > 0 else low
+        qpos[model.jnt_qposadr[joint]] = limit + side * rng.uniform(0, 0.06) * (high - low)
+        qvel[model.jnt_dofadr[joint]] = side * rng.uniform(0, 15)
+    height = 2 if model.jnt_type[0] == mujoco.mjtJoint.mjJNT_FREE else 1
+    qpos[height] -= rng.uniform(0, 0.7)
+    qvel[height] -= rng.uniform(0, 20)
+    return qpos, qvel
 
 
 def start(env, rng, kind, special):
     """A state to start an episode from, and how long it may be."""
     env.reset_state(int(rng.integers(1 << 30)))
     qpos, qvel = env.data.qpos.copy(), env.data.qvel.copy()
-    free = np.array([not env.model.joint(int(j)).name.startswith("target") for j in env.model.dof_jntid])
     if kind == "thrown":
-        qvel += free * rng.normal(0, rng.choice([1.0, 4.0]), env.model.nv)
-    if kind in ("wild", "special"):
-        qpos = special(env, rng) if kind == "special" else pose(env, rng)
-        # In a dense fluid, drag on a faster body is too stiff for the time step.
-        fast = 2.0 if env.model.opt.density else 6.0
-        qvel = free * rng.normal(0, rng.choice([0.3, 2.0, fast]), env.model.nv)
+        qvel += free_dofs(env) * rng.normal(0, rng.choice([1.0, 4.0]), env.model.nv)
+    if kind == "wild":
+        qpos, qvel = pose(env, rng), speeds(env, rng)
+    if kind == "special":
+        qpos, qvel = special(env, rng)
     lag = [qpos[0]] if env.lagged else []
     return [*qpos, *qvel, *lag], {"ordinary": 200, "fallen": 200, "thrown": 100, "wild": 30, "special": 6}[kind]
 
@@ -223,15 +281,19 @@ def visited(env, rng, index, special):
     return rows
 
 
-def holds_in_32(env, state, action, slack):
+def holds_in_32(env, state, action, allowed):
     """Whether the error of single precision changes a step by a small part of what is allowed there."""
-    env.start(state)
-    obs, _, terminated, _ = env.step(action)
-    expected, rng = np.array(obs + env.state()), np.random.default_rng(0)
+    def step(state):
+        env.start(state)
+        obs, _, terminated, _ = env.step(action)
+        return np.array(obs), np.array(env.state()), terminated
+
+    obs, end, terminated = step(state)
+    rng = np.random.default_rng(0)
     for _ in range(8):
-        env.start([x + NOISE_32 * max(1, abs(x)) * rng.uniform(-1, 1) for x in state])
-        obs, _, other, _ = env.step(action)
-        if other != terminated or np.abs(np.array(obs + env.state()) - expected).max() > slack / 4:
+        others, other, flag = step([x + NOISE_32 * max(1, abs(x)) * rng.uniform(-1, 1) for x in state])
+        moved = np.abs(other - end).max() / allowed["f32"], np.abs(others - obs).max() / allowed.get("f32_obs", allowed["f32"])
+        if flag != terminated or max(moved) > 1 / 4:
             return False
     return True
 
@@ -240,7 +302,7 @@ def collect(c, rng, states, special=None, constrained=0.0, per_episode=2):
     """Adds that many cases: mostly one step, else three. A step that single precision may decide otherwise is one of two.
     At least the share `constrained` of them starts on a limit."""
     env, index, ended, tied = c.env, 0, 0, 0
-    slack = c.recipe.REFERENCE["tolerance"]["f32"]
+    allowed = c.recipe.REFERENCE["tolerance"]
     while len(c.cases) < states:
         rows = visited(env, rng, index, special)
         index += 1
@@ -256,7 +318,7 @@ def collect(c, rng, states, special=None, constrained=0.0, per_episode=2):
                 continue  # else nearly all would lie on the floor
             if len(c.cases) % 8 == 7:
                 added = c.episode(state, actions)
-            elif holds_in_32(env, state, actions[0], slack):
+            elif holds_in_32(env, state, actions[0], allowed):
                 added = c.single(state, actions[0], on_edge=True)
             else:
                 added = c.episode(state, actions[:2])
@@ -304,9 +366,10 @@ def careful(env, rng, state, steps, hold):
 
 
 def table(directory):
-    """The cases that were written, counted anew from the files."""
+    """The cases that were written, counted anew from the files, and what pushes in none of a task's."""
     print("| reference | cases | steps, with long episodes | touching the floor | touching itself | on a limit | terminated | bytes |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
+    missing = []
     for path in sorted(directory.glob("*.reference.json")):
         facts, name = json.loads(path.read_text()), path.name.removesuffix(".reference.json")
         if not facts["package"].startswith("mujoco"):
@@ -315,7 +378,11 @@ def table(directory):
         cases, expected, long = (list(map(json.loads, gzip.open(file, "rt"))) for file in files.values())
         model = gymnasium.make(facts["id"]).unwrapped.model
         data = mujoco.MjData(model)
-        seen = [constraints(model, data, c["state"][: model.nq], c["state"][model.nq : model.nq + model.nv]) for c in cases]
+        states = [(c["state"][: model.nq], c["state"][model.nq : model.nq + model.nv]) for c in cases]
+        seen = [constraints(model, data, *state) for state in states]
+        if "env" not in facts:
+            never = pushers(model).difference(*(pushing(model, data, *state) for state in states))
+            missing += [f"`{name}`: {label(model, pusher)}" for pusher in sorted(never, key=str)]
         steps = sum(len(e["reward"]) for e in expected) + sum(e["steps"] for e in long)
         crossing = sum(s["crossing"] > 0 for s in seen)
         itself = f"{sum(s['itself'] > 0 for s in seen)}" + (f", {crossing} crossing" if crossing else "")
@@ -324,6 +391,7 @@ def table(directory):
             f"{sum(s['limits'] > 0 for s in seen)} | {sum(e['terminated'][-1] for e in expected)} | "
             f"{sum(file.stat().st_size for file in files.values()):,} |"
         )
+    print("\nPush in no case:", "; ".join(missing) or "none")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ def recipe(name):
     STEP_NOISE: how far another implementation may be off after one step, relative; 0.0 for rules in whole numbers. An episode
         that amplifies this to more than a quarter of the tolerance at its end is not written.
     REFERENCE: what the tests may find different: in f64 states after one `step` and at the `end` of an episode, and rewards; in
-        `f32` anything after one step. `angles` are the places in the state that are compared on the circle.
+        `f32` anything after one step, but observations in `f32_obs` if there is one. `angles` are the places in the state that are
+        compared on the circle.
     environment(): the driver, a `Gym` or a `MinAtar`.
     cases(collection, rng): adds the cases.
     """

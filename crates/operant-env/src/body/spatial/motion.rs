@@ -2,7 +2,7 @@
 
 use operant_lane::{Float, Lane, Mask, Uint, bundle};
 
-use super::model::{LEGS, MIRRORS, PARTS, TIMESTEP, TORSO};
+use super::model::{LEGS, MASS, MIRRORS, MOTORS, TIMESTEP};
 use super::placed::Placed;
 use super::vector::{Twist, Vector, add_times, cross, dot, scaled, sum, turned};
 use crate::body::planar::{f, zero};
@@ -144,11 +144,10 @@ fn runge_kutta<L: Lane>(motion: &Motion<L>, control: &[L::Float; 8]) -> Moved<L>
 fn pushes<L: Lane>(motion: &Motion<L>, control: &[L::Float; 8]) -> [Twist<L>; 13] {
     let placed = Placed::<L>::of(&motion.q, &motion.v, control);
     let x = placed.acceleration(&motion.a);
-    let total = TORSO.mass + LEGS as f64 * (PARTS[0].mass + PARTS[1].mass);
     let centre = L::scan(&placed.legs, &mut [(); LEGS], [zero::<L>(); 3], |leg, (), centre| {
         sum::<L, 3>(sum::<L, 3>(centre, leg.parts[0].moment), leg.parts[1].moment)
     });
-    let centre = scaled::<L>(centre, f::<L>(1.0 / total));
+    let centre = scaled::<L>(centre, f::<L>(1.0 / MASS));
     let none = [[zero::<L>(); 3]; 2];
     let mut own = [(x.legs[0], [none; 3]); LEGS];
     for k in 0..LEGS {
@@ -179,9 +178,11 @@ pub fn advance<L: Lane>(
     let (o, one) = (zero::<L>(), f::<L>(1.0));
     let mut control = *action;
     for k in 0..8 {
-        // The motors of the last leg stand first.
-        let mirror = if k % 2 == 1 { MIRRORS[(k / 2 + 3) % 4] } else { 1.0 };
-        control[k] = control[k].clamp(-one, one) * f::<L>(mirror);
+        control[k] = control[k].clamp(-one, one);
+    }
+    for k in 0..LEGS {
+        let ankle = MOTORS[k] + 1;
+        control[ankle] = control[ankle] * f::<L>(MIRRORS[k]);
     }
     let motion = motion.mirrored();
     let begin = Moved { motion, last: motion, forward: [o; 2], unsolved: o };

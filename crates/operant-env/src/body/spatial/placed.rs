@@ -5,8 +5,8 @@ use operant_lane::{Float, Lane, bundle};
 use super::contact::{Contact, Limit};
 use super::leg::{Leg, Part};
 use super::model::{
-    DAMPING, DIRECTIONS, GEAR, GRAVITY, HIP, LEGS, LENGTHS, MIRRORS, PARTS, RADIUS, TORSO, TORSO_RADIUS,
-    TORSO_WEIGHT, WEIGHTS,
+    DAMPING, GEAR, GRAVITY, HIPS, LEGS, LENGTHS, MIRRORS, MOTORS, OUTWARD, PARTS, RADIUS, TORSO,
+    TORSO_RADIUS, TORSO_WEIGHT, WEIGHTS,
 };
 use super::vector::{
     Twist, Vector, add_times, axes, cross, dot, inside, outside, scaled, sum, swing, turned,
@@ -26,8 +26,10 @@ pub struct Placed<L: Lane> {
 bundle! {
     /// How a leg is placed.
     struct Hinges {
-        /// Where it points to, along x and y.
-        sides: [Float; 2],
+        /// The hip, along x and y.
+        hip: [Float; 2],
+        /// Where the leg points to, along x and y.
+        outward: [Float; 2],
         angles: [Float; 2],
         speeds: [Float; 2],
         /// Controls of its motors.
@@ -47,15 +49,16 @@ impl<L: Lane> Placed<L> {
         let turn = f::<L>(TORSO.across - TORSO.along) * spin[2];
         let force = [[turn * spin[1], -(turn * spin[0]), o], scaled::<L>(up, f::<L>(-GRAVITY * TORSO.mass))];
         let contact = Contact::of(&axes, q[2], [[o; 3], axes[0]], torso, TORSO_RADIUS, TORSO_WEIGHT);
-        let mut hinges = [Hinges { sides: [o; 2], angles: [o; 2], speeds: [o; 2], controls: [o; 2] }; LEGS];
+        let none = [o; 2];
+        let mut hinges =
+            [Hinges { hip: none, outward: none, angles: none, speeds: none, controls: none }; LEGS];
         for k in 0..LEGS {
-            // The motors of the last leg stand first.
-            let motor = (2 * k + 2) % 8;
             hinges[k] = Hinges {
-                sides: [f::<L>(DIRECTIONS[k][0]), f::<L>(DIRECTIONS[k][1])],
+                hip: [f::<L>(HIPS[k][0]), f::<L>(HIPS[k][1])],
+                outward: [f::<L>(OUTWARD[k][0]), f::<L>(OUTWARD[k][1])],
                 angles: [q[7 + 2 * k], q[8 + 2 * k]],
                 speeds: [v[6 + 2 * k], v[7 + 2 * k]],
-                controls: [control[motor], control[motor + 1]],
+                controls: [control[MOTORS[k]], control[MOTORS[k] + 1]],
             };
         }
         let mut legs = [Leg::none(); LEGS];
@@ -66,12 +69,12 @@ impl<L: Lane> Placed<L> {
     #[inline(always)]
     fn leg(hinges: &Hinges<L>, leg: &mut Leg<L>, axes: &[Vector<L>; 3], torso: Twist<L>, height: L::Float) {
         let (o, up, spin) = (zero::<L>(), axes[2], torso[0]);
-        let Hinges { sides, angles, speeds, controls } = *hinges;
-        let [outward, along, down] = directions::<L>(sides, angles);
+        let Hinges { hip, outward, angles, speeds, controls } = *hinges;
+        let [outward, along, down] = directions::<L>(outward, angles);
         let side = [-along[1], along[0], o];
-        let hip = [f::<L>(HIP) * sides[0], f::<L>(HIP) * sides[1], o];
-        let knee = add_times::<L, 3>(hip, along, f::<L>(LENGTHS[0]));
-        let tip = add_times::<L, 3>(knee, down, f::<L>(LENGTHS[1]));
+        let hip = [hip[0], hip[1], o];
+        let knee = add_times::<L, 3>(hip, along, f::<L>(LENGTHS[1]));
+        let tip = add_times::<L, 3>(knee, down, f::<L>(LENGTHS[2]));
         leg.hip = [hip[0], hip[1]];
         leg.along = [along[0], along[1]];
         leg.lift = knee[1].mul_add(along[1], knee[0] * along[0]);
@@ -81,11 +84,11 @@ impl<L: Lane> Placed<L> {
         let turning = [speeds[0] * spin[1], -(speeds[0] * spin[0]), o];
         let turning_lower = add_times::<L, 3>(turning, cross::<L>(upper, side), speeds[1]);
         let at_hip = sum::<L, 3>(scaled::<L>(up, f::<L>(GRAVITY)), swing::<L>(spin, [o; 3], hip));
-        let half = scaled::<L>(along, f::<L>(0.5 * LENGTHS[0]));
+        let half = scaled::<L>(along, f::<L>(0.5 * LENGTHS[1]));
         let swung = swing::<L>(upper, turning, half);
         let at_upper = sum::<L, 3>(at_hip, swung);
         let at_knee = sum::<L, 3>(at_upper, swung);
-        let half_lower = scaled::<L>(down, f::<L>(0.5 * LENGTHS[1]));
+        let half_lower = scaled::<L>(down, f::<L>(0.5 * LENGTHS[2]));
         let at_lower = sum::<L, 3>(at_knee, swing::<L>(lower, turning_lower, half_lower));
         let parts = [
             PARTS[0].part::<L>(along, sum::<L, 3>(hip, half), [upper, turning], at_upper),
@@ -113,11 +116,10 @@ impl<L: Lane> Placed<L> {
     }
 }
 
-/// Outward from the torso, from hip to ankle, and from there on, of a leg that points to `sides`.
+/// Outward from the torso, from hip to ankle, and from there on.
 #[inline(always)]
-fn directions<L: Lane>(sides: [L::Float; 2], angles: [L::Float; 2]) -> [Vector<L>; 3] {
-    let half = f::<L>(core::f64::consts::FRAC_1_SQRT_2);
-    let (o, [x, y]) = (zero::<L>(), [sides[0] * half, sides[1] * half]);
+fn directions<L: Lane>([x, y]: [L::Float; 2], angles: [L::Float; 2]) -> [Vector<L>; 3] {
+    let o = zero::<L>();
     let (sin, cos) = angles[0].sin_cos();
     let along = [cos * x - sin * y, sin * x + cos * y, o];
     let (sin, cos) = angles[1].sin_cos();
@@ -131,12 +133,10 @@ pub fn points<L: Lane>(q: &[L::Float; 15]) -> [[[L::Float; 3]; 3]; LEGS] {
     let mut points = [[[zero::<L>(), zero::<L>(), q[2]]; 3]; LEGS];
     for k in 0..LEGS {
         let ankle = q[8 + 2 * k] * f::<L>(MIRRORS[k]);
-        let sides = [f::<L>(DIRECTIONS[k][0]), f::<L>(DIRECTIONS[k][1])];
-        let directions = directions::<L>(sides, [q[7 + 2 * k], ankle]);
+        let outward = [f::<L>(OUTWARD[k][0]), f::<L>(OUTWARD[k][1])];
+        let directions = directions::<L>(outward, [q[7 + 2 * k], ankle]);
         let mut at = points[k][0];
-        for (number, length) in
-            [HIP * core::f64::consts::SQRT_2, LENGTHS[0], LENGTHS[1]].into_iter().enumerate()
-        {
+        for (number, length) in LENGTHS.into_iter().enumerate() {
             at = add_times::<L, 3>(at, outside::<L>(&axes, directions[number]), f::<L>(length));
             points[k][number] = at;
         }
