@@ -1,7 +1,7 @@
 """Plays an exported policy of a MuJoCo task in operant's environment and in Gymnasium's own.
 
     operant export hopper --onnx hopper.onnx
-    pip install . 'gymnasium[mujoco]' onnxruntime
+    pip install . 'gymnasium[mujoco]==1.4.0' mujoco==4.0.0 onnxruntime
     python examples/bodies.py Hopper-v5 hopper.onnx [EPISODES]
 """
 

@@ -67,9 +67,9 @@ Commands:
           docs/results/learning-cpu.md. --gpu-presets trains with the GPU presets, on the CPU, and prints the table
           of docs/results/learning-gpu-presets.md.
   learning --suite [--short] [--set KEY=VALUE]..
-          Trains the tasks of benches/suite.toml with their presets, or with other settings, appends every run that
-          ends to docs/results/suite.tsv, skips those that are there, and writes docs/results/suite.md. --short takes
-          six tasks and three seeds.
+          Trains the tasks of benches/suite.toml with their presets, or with other settings. Each finished run is
+          appended to docs/results/suite.tsv; runs that have a row are not trained again, so delete the rows after a
+          change of the learner's code. Then docs/results/suite.md is written. --short: six tasks, three seeds.
   kernels [--check | --all]
           Compiles every kernel, with NVRTC and without a GPU, and writes docs/results/kernels.md: registers,
           shared memory, stack and spills of every function. --check compares instead; --all checks every

@@ -110,9 +110,9 @@ pub fn machine() -> String {
     )
 }
 
-/// The commit that is checked out; empty outside a repository.
+/// The commit that is checked out, with `-dirty` where files differ from it; empty outside a repository.
 pub fn commit() -> String {
-    printed("git", &["rev-parse", "--short", "HEAD"])
+    printed("git", &["describe", "--always", "--dirty", "--exclude", "*"])
 }
 
 /// What a program prints; empty if it fails.

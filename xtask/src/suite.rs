@@ -1,5 +1,6 @@
 //! `cargo xtask learning --suite [--short] [--set KEY=VALUE]..`: what a variant of the learner learns in the tasks of benches/suite.toml.
-//! Every run that ends becomes a row of docs/results/suite.tsv and is not trained again; then docs/results/suite.md is written from all rows.
+//! Every run that ends becomes a row of docs/results/suite.tsv and is not trained again; then docs/results/suite.md is written from the rows
+//! whose settings are those that their variant has today. After a change of the learner's code, delete the rows.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,15 +21,22 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/results/suite.m
 /// Columns of the rows.
 const COLUMNS: &str = "env\tsteps\tseed\tvariant\tsettings\tcommit\tgreedy\tsampled\tseconds";
 
+const ENV: usize = 0;
+const SEED: usize = 2;
+const VARIANT: usize = 3;
+const SETTINGS: usize = 4;
+/// The variant without `--set`.
+const PRESET: &str = "preset";
+
 /// Reported seeds begin here: presets are tuned on others.
 const FIRST_SEED: u64 = 1001;
-/// Seeds of --short, which serve to choose.
+/// Seeds of --short, which serve to choose; the page knows them by their first.
 const SHORT_SEEDS: std::ops::Range<u64> = 2001..2004;
 /// Seeds of a task that does not say how many.
 const SEEDS: u64 = 10;
 
 /// Keys of a configuration that change no result of a run.
-const WITHOUT_EFFECT: [&str; 20] = [
+const WITHOUT_EFFECT: [&str; 19] = [
     "seed",
     "device",
     "kernels",
@@ -48,7 +56,6 @@ const WITHOUT_EFFECT: [&str; 20] = [
     "ring",
     "ring_group",
     "eval_interval",
-    "stop_when_solved",
 ];
 
 /// A run to train.
@@ -79,42 +86,68 @@ pub fn run(args: &[&str]) -> Result<()> {
     while let Some(arg) = args.next() {
         match arg {
             "--short" => short = true,
-            "--set" => sets.push(args.next().context("--set needs KEY=VALUE")?.to_owned()),
+            "--set" => sets.push(set_of(args.next().context("--set needs KEY=VALUE")?)?),
             other => bail!("`{other}` is not understood; --suite takes --short and --set KEY=VALUE"),
         }
     }
-    let variant = if sets.is_empty() { "preset".to_owned() } else { sets.join(" ") };
+    let variant = if sets.is_empty() { PRESET.to_owned() } else { sets.join(" ") };
     let operant = Operant::build("suite")?;
     let known = known_rows()?;
     let mut runs = runs_of(&operant, short, &sets)?;
     let all = runs.len();
     runs.retain(|run| !known.contains(&run.key()));
-    eprintln!("{variant}: {} of {all} runs are to be trained", runs.len());
+    eprintln!("{variant}: training {} of {all} runs; the others have rows", runs.len());
     // The last first, so that a thread takes one from the end.
     runs.reverse();
     train(&operant, &variant, runs)?;
-    page()
+    page(&operant)
+}
+
+/// A setting of a variant, which may change what is learnt, but not the suite.
+fn set_of(set: &str) -> Result<String> {
+    let key = set.split_once('=').map_or(set, |(key, _)| key);
+    ensure!(!set.contains(' '), "--set {set}: write it without spaces");
+    ensure!(
+        !WITHOUT_EFFECT.contains(&key) && !["total_timesteps", "stop_when_solved"].contains(&key),
+        "--set {key}: the suite sets it, or it changes no result"
+    );
+    Ok(set.to_owned())
+}
+
+/// A task of benches/suite.toml.
+struct Task {
+    env: String,
+    /// Steps and whatever else `--set` has for every variant.
+    set: String,
+    seeds: u64,
+    is_short: bool,
+}
+
+fn tasks() -> Result<Vec<Task>> {
+    let table: Table = fs::read_to_string(TASKS).context(TASKS)?.parse().context(TASKS)?;
+    let tasks =
+        table.get("task").and_then(toml::Value::as_array).context("benches/suite.toml has no [[task]]")?;
+    let task = |task: &toml::Value| {
+        let steps = task.get("steps").and_then(toml::Value::as_integer).context("a task without `steps`")?;
+        Ok(Task {
+            env: task.get("env").and_then(toml::Value::as_str).context("a task without `env`")?.to_owned(),
+            set: format!("total_timesteps={steps}"),
+            seeds: task.get("seeds").and_then(toml::Value::as_integer).map_or(SEEDS, i64::unsigned_abs),
+            is_short: task.get("short").and_then(toml::Value::as_bool).unwrap_or_default(),
+        })
+    };
+    tasks.iter().map(task).collect()
 }
 
 /// The runs of a variant, task by task.
 fn runs_of(operant: &Operant, short: bool, sets: &[String]) -> Result<Vec<Run>> {
-    let tasks: Table = fs::read_to_string(TASKS).context(TASKS)?.parse().context(TASKS)?;
     let mut runs = Vec::new();
-    for task in
-        tasks.get("task").and_then(toml::Value::as_array).context("benches/suite.toml has no [[task]]")?
-    {
-        let env = task.get("env").and_then(toml::Value::as_str).context("a task without `env`")?;
-        let steps = task.get("steps").and_then(toml::Value::as_integer).context("a task without `steps`")?;
-        if short && task.get("short").and_then(toml::Value::as_bool) != Some(true) {
-            continue;
-        }
-        let mut sets = sets.to_vec();
-        sets.push(format!("total_timesteps={steps}"));
-        let settings = hash_of_settings(operant, env, &sets)?;
-        let seeds = task.get("seeds").and_then(toml::Value::as_integer).map_or(SEEDS, i64::unsigned_abs);
+    for Task { env, set, seeds, .. } in tasks()?.into_iter().filter(|task| task.is_short || !short) {
+        let sets = [sets, &[set]].concat();
+        let settings = hash_of_settings(operant, &env, &sets)?;
         let seeds = if short { SHORT_SEEDS } else { FIRST_SEED..FIRST_SEED + seeds };
         runs.extend(seeds.map(|seed| Run {
-            env: env.to_owned(),
+            env: env.clone(),
             seed,
             sets: sets.clone(),
             settings: settings.clone(),
@@ -127,7 +160,7 @@ fn runs_of(operant: &Operant, short: bool, sets: &[String]) -> Result<Vec<Run>> 
 fn hash_of_settings(operant: &Operant, env: &str, sets: &[String]) -> Result<String> {
     let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set.as_str()]).collect();
     let text = operant.config(&[&[env, "--device", "cpu"], &*sets].concat())?;
-    let mut table: Table = text.parse().context("operant printed a configuration that is no TOML")?;
+    let mut table: Table = text.parse().context("`operant config` printed invalid TOML")?;
     table.retain(|key, _| !WITHOUT_EFFECT.contains(&key));
     // FNV-1a, 32 bits: a name for a set of settings.
     let hash = table
@@ -146,7 +179,7 @@ fn known_rows() -> Result<BTreeSet<String>> {
     let rows = text.lines().skip(1).map(|line| {
         let cells: Vec<&str> = line.split('\t').collect();
         ensure!(cells.len() == COLUMNS.split('\t').count(), "{ROWS}: `{line}` is not a row");
-        Ok(format!("{}\t{}\t{}", cells[0], cells[2], cells[4]))
+        Ok(format!("{}\t{}\t{}", cells[ENV], cells[SEED], cells[SETTINGS]))
     });
     rows.collect()
 }
@@ -188,9 +221,16 @@ fn row(operant: &Operant, variant: &str, commit: &str, run: &Run) -> Result<Stri
     let seed_text = seed.to_string();
     let mut args = vec![env.as_str(), "--device", "cpu", "--seed", &seed_text, "--name", &name];
     args.extend(
-        ["threads=1", "csv=false", "tensorboard=false", "ring=false", "checkpoint_interval=0"]
-            .iter()
-            .flat_map(|set| ["--set", set]),
+        [
+            "threads=1",
+            "stop_when_solved=false",
+            "csv=false",
+            "tensorboard=false",
+            "ring=false",
+            "checkpoint_interval=0",
+        ]
+        .iter()
+        .flat_map(|set| ["--set", set]),
     );
     args.extend(sets.iter().flat_map(|set| ["--set", set.as_str()]));
     let result = operant.train(&args)?;
@@ -207,12 +247,39 @@ fn row(operant: &Operant, variant: &str, commit: &str, run: &Run) -> Result<Stri
     ))
 }
 
-/// Writes the page from the rows, with the statistics of `operant report`.
-fn page() -> Result<()> {
+/// Writes the page from the rows with today's settings, with the statistics of `operant report`.
+fn page(operant: &Operant) -> Result<()> {
+    let text = fs::read_to_string(ROWS).context(ROWS)?;
+    let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split('\t').collect()).collect();
+    let mut variants: Vec<&str> = Vec::new();
+    for row in &rows {
+        if !variants.contains(&row[VARIANT]) {
+            variants.push(row[VARIANT]);
+        }
+    }
+    let mut current = format!("{COLUMNS}\n");
+    for variant in variants {
+        let sets: Vec<String> = variant.split(' ').filter(|set| *set != PRESET).map(str::to_owned).collect();
+        for Task { env, set, .. } in tasks()? {
+            // A variant of an earlier version may have a setting that is no more.
+            let Ok(settings) = hash_of_settings(operant, &env, &[&sets[..], &[set]].concat()) else {
+                continue;
+            };
+            for row in rows.iter().filter(|row| row[ENV] == env && row[SETTINGS] == settings) {
+                let mut row = row.clone();
+                row[VARIANT] = variant;
+                current.push_str(&row.join("\t"));
+                current.push('\n');
+            }
+        }
+    }
     let metadata = crate::tools::workspace()?;
     let root = metadata.workspace_root.as_std_path();
+    let path = metadata.target_directory.join("suite.tsv");
+    fs::write(&path, current).context("target/suite.tsv")?;
     let example =
         ["run", "--quiet", "--profile", "quick", "--package", "operant-sweep", "--example", "suite"];
-    let text = crate::worlds::execute(root, "cargo", &[&example[..], &["--", TASKS, ROWS]].concat(), true)?;
+    let args = [&example[..], &["--", TASKS, path.as_str()]].concat();
+    let text = crate::worlds::execute(root, "cargo", &args, true)?;
     fs::write(PAGE, text).context(PAGE)
 }

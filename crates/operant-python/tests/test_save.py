@@ -79,7 +79,7 @@ def test_other_things_are_not_replaced(place):
     run = short("cartpole")
     Path("notes").mkdir()
     for path in ("notes", run.dir, run.policy.path, "/"):
-        with pytest.raises(ValueError, match="is there and is not a saved policy"):
+        with pytest.raises(ValueError, match="is there and is not a saved policy|is the place of a checkpoint"):
             run.policy.save(path)
     Path("file").touch()
     with pytest.raises(ValueError, match="is there and is not"):
@@ -113,7 +113,7 @@ def test_only_whole_saved_policies_are_replaced(place, monkeypatch):
     Path("noted/notes").touch()
     Path("nowhere").symlink_to("missing")
     for path in ("copy", "noted", "nowhere", policy.path.with_name("step_000000000001")):
-        with pytest.raises(ValueError, match="is there and is not a saved policy"):
+        with pytest.raises(ValueError, match="is there and is not a saved policy|is the place of a checkpoint"):
             policy.save(path)
     # A link stays, and another folder of this name is none of a run.
     policy.save("checkpoints/best")

@@ -362,7 +362,7 @@ pub(crate) fn no_run(parent: &Path, run: &str, names: &[String], remedy: &str) -
         let word = path_text::quoted(&path.to_string_lossy());
         return Error::usage(format!("{run} is a saved policy or a checkpoint, not a run"))
             .at(path.display().to_string())
-            .remedy(format!("`operant eval {word}`, `play`, `export` and `train ENV --init-from` take its path; only a run can be resumed"));
+            .remedy(format!("`operant eval {word}`, `play`, `export` and `train ENV --init-from` take its path; every other command needs a run"));
     }
     let hint = did_you_mean(run, names.iter().map(String::as_str));
     let remedy =

@@ -47,8 +47,7 @@ impl EvalTarget {
     /// The directory of the file of its environment, if it has one: of RUN/checkpoints/step_N the run's, of a saved policy its own.
     pub(crate) fn env_dir(&self) -> &Path {
         let is_own = self.path.join(world::FILE).exists();
-        let run = self.path.parent().and_then(Path::parent).filter(|_| !is_own);
-        run.unwrap_or(&self.path)
+        run_of(&self.path).filter(|_| !is_own).unwrap_or(&self.path)
     }
 }
 
@@ -93,7 +92,10 @@ impl EvalTarget {
 
 /// The directory of the run of a checkpoint, `RUN/checkpoints/step_N`; None for a checkpoint elsewhere, such as a saved policy.
 pub fn run_of(checkpoint: &Path) -> Option<&Path> {
-    let is_step = checkpoint.file_name().is_some_and(|name| name.to_string_lossy().contains("step_"));
+    let is_step = checkpoint.file_name().is_some_and(|name| {
+        let name = name.to_string_lossy();
+        ["step_", "discarded_step_", "."].iter().any(|start| name.starts_with(start))
+    });
     let parent = checkpoint.parent().filter(|_| is_step)?;
     parent.file_name().is_some_and(|name| name == "checkpoints").then(|| parent.parent())?
 }
@@ -216,7 +218,9 @@ fn filled(begun: &Snapshot, policy: &Snapshot) -> Result<Snapshot> {
     let lost = policy.tensors.iter().find(|tensor| !transfer.snapshot.tensors.contains(tensor));
     let problem = match (transfer.new_layers(), lost) {
         (new, _) if !new.is_empty() => new,
-        (_, Some(lost)) => format!("{} is not in its network", lost.name),
+        (_, Some(lost)) => {
+            format!("it has {}, which the network of this environment does not have", lost.name)
+        }
         _ => return Ok(transfer.snapshot),
     };
     Err(Error::usage(format!("the saved policy does not fit the environment: {problem}"))

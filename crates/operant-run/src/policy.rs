@@ -136,18 +136,26 @@ impl SavedPolicy {
     /// Usage when something else is there, disk when it cannot be written.
     pub fn save(&self, path: &Path) -> Result<()> {
         // A link stays; what it leads to is replaced.
-        let target =
-            path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_path_buf());
+        let below_links = || {
+            let path = std::path::absolute(path)?;
+            let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(path) };
+            // A parent that is not there has no links to follow.
+            Ok(parent.canonicalize().map_or_else(|_| path.clone(), |parent| parent.join(name)))
+        };
+        let target = path
+            .canonicalize()
+            .or_else(|_| below_links())
+            .unwrap_or_else(|_: std::io::Error| path.to_path_buf());
         let refused = |what: &str| {
             Err(Error::usage(format!("{} {what}", path.display()))
                 .remedy("name a directory that does not exist, or one with a saved policy"))
         };
         if run_of(&target).is_some() {
-            return refused("is there and is not a saved policy, but a checkpoint of a run");
+            return refused("is the place of a checkpoint of a run");
         }
         let is_there = target.symlink_metadata().is_ok();
         if target.file_name().is_none() || is_there && !is_saved(&target) {
-            return refused("is there and is not a saved policy");
+            return refused("is there and is not a saved policy, or has other files, too");
         }
         let counters = content_counter(&*self.env).into_iter().collect();
         let checkpoint = Checkpoint {

@@ -64,7 +64,9 @@ pub(crate) fn check(description: &mut Description, dir: &Path, trust: Trust) -> 
         }
         let write = |key| dir::replace(&dir.join(MARK), text(description, &key), false);
         if let Err(error) = key.and_then(write) {
-            tracing::warn!("the run has no mark of this user, and needs --trust again: {error}");
+            tracing::warn!(
+                "the environment cannot be marked as this user's, and needs --trust again: {error}"
+            );
         }
     }
     description.allow();

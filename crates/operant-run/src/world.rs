@@ -180,7 +180,7 @@ pub(crate) fn mark(text: &str) -> Option<Vec<u8>> {
 }
 
 fn unmarked(error: &std::io::Error) {
-    tracing::warn!("the environment has no mark of this user, and needs --trust later: {error}");
+    tracing::warn!("the environment cannot be marked as this user's, and needs --trust later: {error}");
 }
 
 /// Whether a function of the program that trained the run in `dir` made its environment, so that no other program has it.

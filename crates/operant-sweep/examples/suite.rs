@@ -9,7 +9,6 @@ use operant_sweep::stats::{Estimate, aggregate, improvement, quantile};
 #[derive(serde::Deserialize)]
 struct Task {
     env: String,
-    steps: u64,
     low: f64,
     high: f64,
 }
@@ -22,8 +21,8 @@ struct Tasks {
 /// A row of docs/results/suite.tsv.
 struct Row<'a> {
     env: &'a str,
+    steps: u64,
     variant: &'a str,
-    settings: &'a str,
     seed: u64,
     greedy: f64,
     sampled: f64,
@@ -32,25 +31,21 @@ struct Row<'a> {
 
 impl<'a> Row<'a> {
     fn of(line: &'a str) -> Result<Self, Box<dyn Error>> {
-        let [env, _, seed, variant, settings, _, greedy, sampled, seconds] =
+        let [env, steps, seed, variant, _, _, greedy, sampled, seconds] =
             line.split('\t').collect::<Vec<_>>()[..]
         else {
-            return Err(format!("`{line}` has not nine columns").into());
+            return Err(format!("`{line}` does not have nine columns").into());
         };
-        let (seed, seconds) = (seed.parse()?, seconds.parse()?);
-        Ok(Row { env, variant, settings, seed, greedy: greedy.parse()?, sampled: sampled.parse()?, seconds })
+        let (steps, seed, seconds) = (steps.parse()?, seed.parse()?, seconds.parse()?);
+        Ok(Row { env, steps, variant, seed, greedy: greedy.parse()?, sampled: sampled.parse()?, seconds })
     }
 }
 
-/// The runs of a task with the settings that its variant had last.
+/// The runs of a variant in a task.
 fn runs<'a, 'b>(rows: &'b [Row<'a>], variant: &str, env: &str, is_short: bool) -> Vec<&'b Row<'a>> {
-    let of_task = || {
-        rows.iter().filter(move |row| {
-            row.variant == variant && row.env == env && (row.seed >= SHORT_SEEDS) == is_short
-        })
-    };
-    let last = of_task().next_back().map(|row| row.settings);
-    of_task().filter(|row| Some(row.settings) == last).collect()
+    let is_own =
+        |row: &&Row<'_>| row.variant == variant && row.env == env && (row.seed >= SHORT_SEEDS) == is_short;
+    rows.iter().filter(is_own).collect()
 }
 
 /// Seeds of --short begin here.
@@ -58,7 +53,7 @@ const SHORT_SEEDS: u64 = 2001;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let [tasks, rows] = &std::env::args().skip(1).collect::<Vec<_>>()[..] else {
-        return Err("give TASKS.toml and ROWS.tsv".into());
+        return Err("usage: suite TASKS.toml ROWS.tsv".into());
     };
     let (tasks, text) = (std::fs::read_to_string(tasks)?, std::fs::read_to_string(rows)?);
     let Tasks { task: tasks } = toml::from_str(&tasks)?;
@@ -84,12 +79,13 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 const HEAD: &str = "\
-# What the learner learns: the suite
+# Returns of the suite
 
-Printed by `cargo xtask learning --suite` (and `--short`), with `--set KEY=VALUE` for each variant; benches/suite.toml has the tasks. Every run
+Printed by `cargo xtask learning --suite` and `--short`; a variant is the presets with `--set KEY=VALUE`. benches/suite.toml has the tasks. Every run
 is a row of [suite.tsv](suite.tsv), with its commit. A figure is the interquartile mean over seeds of the mean return of 100 episodes after training, with
-its 95% interval (stratified bootstrap). Scores over all tasks are normalised: 0 is the untrained policy, 1 the figure in the column `high`.
-Seconds are the wall time of a run on one thread, with a run on each core. Seeds from 1001 on are reported, those from 2001 on serve to choose variants.
+its 95% interval (stratified bootstrap). Scores over all tasks are normalised: 0 is the untrained policy, 1 the figure in the column `high`. Overall scores of
+two variants compare only if they have the same number of tasks; `better than` uses the tasks that both have. Seconds are the wall time of a run on one
+thread, with a run on each core. The suite has seeds from 1001 on; the short suite has seeds from 2001 on, and serves to choose variants.
 ";
 
 /// Normalised scores of the variants over the tasks that they and the first one have.
@@ -132,14 +128,15 @@ fn table(tasks: &[Task], rows: &[Row<'_>], variant: &str, is_short: bool) {
     println!("\n### {}\n", named(variant));
     println!("| task | steps | seeds | greedy | sampled | high | seconds |");
     println!("| --- | --- | --- | --- | --- | --- | --- |");
-    for Task { env, steps, high, .. } in tasks {
+    for Task { env, high, .. } in tasks {
         let own = runs(rows, variant, env, is_short);
         if own.is_empty() {
             continue;
         }
         let of = |score: fn(&Row<'_>) -> f64| own.iter().map(|row| score(row)).collect::<Vec<f64>>();
         println!(
-            "| {env} | {steps} | {} | {} | {} | {high} | {:.1} |",
+            "| {env} | {} | {} | {} | {} | {high} | {:.1} |",
+            own[0].steps,
             own.len(),
             shown(aggregate(&[of(|row| row.greedy)])),
             shown(aggregate(&[of(|row| row.sampled)])),

@@ -73,7 +73,7 @@ fn names() -> Vec<String> {
     names.extend(of_legs(&["hip", "ankle"], "angular velocity of"));
     // The last 78 numbers.
     names.push(
-        "six contact forces each on the torso and on the hip link, thigh and shin of every leg: moment about x, y, z, then force along x, y, z"
+        "contact moment about x, y, z and contact force along x, y, z, first of the torso, then of each leg in the order above: hip link, thigh, shin"
             .into(),
     );
     names
