@@ -71,11 +71,11 @@ fn names() -> Vec<String> {
     names.extend(along("velocity of the torso along"));
     names.extend(along("angular velocity of the torso about its"));
     names.extend(of_legs(&["hip", "ankle"], "angular velocity of"));
-    // The last 78 numbers.
-    names.push(
-        "contact moment about x, y, z and contact force along x, y, z, first of the torso, then of each leg in the order above: hip link, thigh, shin"
-            .into(),
-    );
+    let bodies = of_legs(&["hip link", "thigh", "shin"], "on");
+    for body in core::iter::once("on the torso".to_owned()).chain(bodies) {
+        names.extend(along(&format!("contact moment {body} about")));
+        names.extend(along(&format!("contact force {body} along")));
+    }
     names
 }
 
