@@ -122,7 +122,7 @@ def test_only_whole_saved_policies_are_replaced(place, monkeypatch):
         policy.save(path)
     assert Path("link").is_symlink() and operant.load("link").run == operant.load("checkpoints/best").run == "best"
     monkeypatch.chdir(policy.path.parent)
-    with pytest.raises(ValueError, match="is there and is not"):
+    with pytest.raises(ValueError, match="place of a checkpoint"):
         policy.save(policy.path.name)
 
 
