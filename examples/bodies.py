@@ -17,13 +17,15 @@ import operant
 def returns(envs: gymnasium.vector.VectorEnv, model: str) -> np.ndarray:
     """The return of the first episode of each environment, with greedy actions."""
     session = onnxruntime.InferenceSession(model)
-    name = session.get_inputs()[0].name
+    given = session.get_inputs()[0]
+    # A policy that was trained in Gymnasium's environment takes its float64 observations.
+    dtype = np.float64 if "double" in given.type else np.float32
     outputs = [output.name for output in session.get_outputs()]
     box = envs.single_action_space
     obs, _ = envs.reset(seed=1)
     total, running = np.zeros(envs.num_envs), np.ones(envs.num_envs, dtype=bool)
     while running.any():
-        values = session.run(None, {name: obs.astype(np.float32)})
+        values = session.run(None, {given.name: obs.astype(dtype)})
         action = dict(zip(outputs, values))["action"]
         obs, reward, terminated, truncated, _ = envs.step(np.clip(action, box.low, box.high))
         total += running * reward
