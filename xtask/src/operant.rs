@@ -106,13 +106,9 @@ pub fn machine() -> String {
         "{} with {threads} threads, {wide}; {}; commit {}",
         model.trim_start_matches([':', '\t', ' ']),
         printed("date", &["+%Y-%m-%d"]),
-        commit()
+        // With `-dirty` where files differ from the commit.
+        printed("git", &["describe", "--always", "--dirty", "--exclude", "*"])
     )
-}
-
-/// The commit that is checked out, with `-dirty` where files differ from it; empty outside a repository.
-pub fn commit() -> String {
-    printed("git", &["describe", "--always", "--dirty", "--exclude", "*"])
 }
 
 /// What a program prints; empty if it fails.

@@ -12,25 +12,25 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use toml::Table;
 
-use crate::operant::{Operant, commit};
+use crate::operant::{Operant, machine};
 
 const TASKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../benches/suite.toml");
 const ROWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/results/suite.tsv");
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/results/suite.md");
 
 /// Columns of the rows.
-const COLUMNS: &str = "env\tsteps\tseed\tvariant\tsettings\tcommit\tgreedy\tsampled\tseconds";
+const COLUMNS: &str = "suite\tenv\tsteps\tseed\tvariant\tsettings\tgreedy\tsampled\tseconds\tmachine";
 
-const ENV: usize = 0;
-const SEED: usize = 2;
-const VARIANT: usize = 3;
-const SETTINGS: usize = 4;
+const ENV: usize = 1;
+const SEED: usize = 3;
+const VARIANT: usize = 4;
+const SETTINGS: usize = 5;
 /// The variant without `--set`.
 const PRESET: &str = "preset";
 
 /// Reported seeds begin here: presets are tuned on others.
 const FIRST_SEED: u64 = 1001;
-/// Seeds of --short, which serve to choose; the page knows them by their first.
+/// Seeds of --short, which serve to choose.
 const SHORT_SEEDS: std::ops::Range<u64> = 2001..2004;
 /// Seeds of a task that does not say how many.
 const SEEDS: u64 = 10;
@@ -60,6 +60,8 @@ const WITHOUT_EFFECT: [&str; 19] = [
 
 /// A run to train.
 struct Run {
+    /// `full` or `short`.
+    suite: &'static str,
     env: String,
     seed: u64,
     /// What `--set` has, for every run of this variant.
@@ -147,6 +149,7 @@ fn runs_of(operant: &Operant, short: bool, sets: &[String]) -> Result<Vec<Run>> 
         let settings = hash_of_settings(operant, &env, &sets)?;
         let seeds = if short { SHORT_SEEDS } else { FIRST_SEED..FIRST_SEED + seeds };
         runs.extend(seeds.map(|seed| Run {
+            suite: if short { "short" } else { "full" },
             env: env.clone(),
             seed,
             sets: sets.clone(),
@@ -188,11 +191,11 @@ fn known_rows() -> Result<BTreeSet<String>> {
 fn train(operant: &Operant, variant: &str, runs: Vec<Run>) -> Result<()> {
     let rows = fs::OpenOptions::new().append(true).open(ROWS).context(ROWS)?;
     let (rows, runs) = (Mutex::new(rows), Mutex::new(runs));
-    let commit = commit();
+    let machine = machine();
     let worker = || -> Result<()> {
         loop {
             let Some(run) = runs.lock().ok().and_then(|mut runs| runs.pop()) else { return Ok(()) };
-            let row = row(operant, variant, &commit, &run);
+            let row = row(operant, variant, &machine, &run);
             if row.is_err() {
                 // No more runs for the others.
                 runs.lock().map(|mut runs| runs.clear()).ok();
@@ -215,8 +218,8 @@ fn train(operant: &Operant, variant: &str, runs: Vec<Run>) -> Result<()> {
 }
 
 /// Trains a run and evaluates it with sampled actions, too.
-fn row(operant: &Operant, variant: &str, commit: &str, run: &Run) -> Result<String> {
-    let Run { env, seed, sets, settings } = run;
+fn row(operant: &Operant, variant: &str, machine: &str, run: &Run) -> Result<String> {
+    let Run { suite, env, seed, sets, settings } = run;
     let name = format!("{env}-{seed}-{settings}");
     let seed_text = seed.to_string();
     let mut args = vec![env.as_str(), "--device", "cpu", "--seed", &seed_text, "--name", &name];
@@ -239,7 +242,7 @@ fn row(operant: &Operant, variant: &str, commit: &str, run: &Run) -> Result<Stri
     let number =
         |value: &Value, key: &str| value[key].as_f64().with_context(|| format!("a result without {key}"));
     Ok(format!(
-        "{env}\t{}\t{seed}\t{variant}\t{settings}\t{commit}\t{:.4}\t{:.4}\t{:.2}",
+        "{suite}\t{env}\t{}\t{seed}\t{variant}\t{settings}\t{:.4}\t{:.4}\t{:.2}\t{machine}",
         number(&result, "env_steps")?,
         number(&result, "eval_return_mean")?,
         number(&sampled, "eval_return_mean")?,
@@ -282,4 +285,36 @@ fn page(operant: &Operant) -> Result<()> {
     let args = [&example[..], &["--", TASKS, path.as_str()]].concat();
     let text = crate::worlds::execute(root, "cargo", &args, true)?;
     fs::write(PAGE, text).context(PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tasks_are_those_that_the_help_counts() {
+        let tasks = tasks().expect("benches/suite.toml is valid");
+        let names: BTreeSet<&str> = tasks.iter().map(|task| task.env.as_str()).collect();
+        assert_eq!((tasks.len(), names.len()), (17, 17));
+        assert_eq!(tasks.iter().filter(|task| task.is_short).count(), 6);
+        assert!(tasks.iter().all(|task| (5..=SEEDS).contains(&task.seeds)));
+        // No seed both reports and chooses.
+        const { assert!(FIRST_SEED + SEEDS <= SHORT_SEEDS.start) }
+    }
+
+    #[test]
+    fn settings_of_a_variant_change_what_is_learnt() {
+        assert_eq!(set_of("gamma=0.9").expect("a setting"), "gamma=0.9");
+        for set in ["seed=2", "threads=4", "total_timesteps=9", "stop_when_solved=true", "hidden=[64, 64]"] {
+            assert!(set_of(set).is_err(), "{set}");
+        }
+    }
+
+    #[test]
+    fn every_row_has_its_columns_and_no_run_has_two() {
+        let text = fs::read_to_string(ROWS).expect("docs/results/suite.tsv");
+        assert_eq!(text.lines().next(), Some(COLUMNS));
+        let known = known_rows().expect("rows of all columns");
+        assert_eq!(known.len() + 1, text.lines().count());
+    }
 }

@@ -22,34 +22,32 @@ struct Tasks {
 struct Row<'a> {
     env: &'a str,
     steps: u64,
+    is_short: bool,
     variant: &'a str,
-    seed: u64,
     greedy: f64,
     sampled: f64,
     seconds: f64,
+    machine: &'a str,
 }
 
 impl<'a> Row<'a> {
     fn of(line: &'a str) -> Result<Self, Box<dyn Error>> {
-        let [env, steps, seed, variant, _, _, greedy, sampled, seconds] =
+        let [suite, env, steps, _, variant, _, greedy, sampled, seconds, machine] =
             line.split('\t').collect::<Vec<_>>()[..]
         else {
-            return Err(format!("`{line}` does not have nine columns").into());
+            return Err(format!("`{line}` does not have ten columns").into());
         };
-        let (steps, seed, seconds) = (steps.parse()?, seed.parse()?, seconds.parse()?);
-        Ok(Row { env, steps, variant, seed, greedy: greedy.parse()?, sampled: sampled.parse()?, seconds })
+        let (steps, seconds) = (steps.parse()?, seconds.parse()?);
+        let (greedy, sampled) = (greedy.parse()?, sampled.parse()?);
+        Ok(Row { env, steps, is_short: suite == "short", variant, greedy, sampled, seconds, machine })
     }
 }
 
 /// The runs of a variant in a task.
 fn runs<'a, 'b>(rows: &'b [Row<'a>], variant: &str, env: &str, is_short: bool) -> Vec<&'b Row<'a>> {
-    let is_own =
-        |row: &&Row<'_>| row.variant == variant && row.env == env && (row.seed >= SHORT_SEEDS) == is_short;
+    let is_own = |row: &&Row<'_>| row.variant == variant && row.env == env && row.is_short == is_short;
     rows.iter().filter(is_own).collect()
 }
-
-/// Seeds of --short begin here.
-const SHORT_SEEDS: u64 = 2001;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let [tasks, rows] = &std::env::args().skip(1).collect::<Vec<_>>()[..] else {
@@ -60,16 +58,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rows = text.lines().skip(1).map(Row::of).collect::<Result<Vec<_>, _>>()?;
     println!("{}", HEAD.trim_end());
     for is_short in [false, true] {
-        let mut variants: Vec<&str> = Vec::new();
-        for row in rows.iter().filter(|row| (row.seed >= SHORT_SEEDS) == is_short) {
-            if !variants.contains(&row.variant) {
-                variants.push(row.variant);
+        let (mut variants, mut machines) = (Vec::new(), Vec::new());
+        for row in rows.iter().filter(|row| row.is_short == is_short) {
+            for (list, word) in [(&mut variants, row.variant), (&mut machines, row.machine)] {
+                if !list.contains(&word) {
+                    list.push(word);
+                }
             }
         }
         if variants.is_empty() {
             continue;
         }
-        println!("\n## {}", if is_short { "The short suite" } else { "The suite" });
+        println!("\n## {}\n", if is_short { "The short suite" } else { "The suite" });
+        machines.iter().for_each(|machine| println!("{machine}."));
         overview(&tasks, &rows, &variants, is_short);
         for variant in variants {
             table(&tasks, &rows, variant, is_short);
@@ -82,7 +83,7 @@ const HEAD: &str = "\
 # Returns of the suite
 
 Printed by `cargo xtask learning --suite` and `--short`; a variant is the presets with `--set KEY=VALUE`. benches/suite.toml has the tasks. Every run
-is a row of [suite.tsv](suite.tsv), with its commit. A figure is the interquartile mean over seeds of the mean return of 100 episodes after training, with
+is a row of [suite.tsv](suite.tsv), with its machine, date and commit. A figure is the interquartile mean over seeds of the mean return of 100 episodes after training, with
 its 95% interval (stratified bootstrap). Scores over all tasks are normalised: 0 is the untrained policy, 1 the figure in the column `high`. Overall scores of
 two variants compare only if they have the same number of tasks; `better than` uses the tasks that both have. Seconds are the wall time of a run on one
 thread, with a run on each core. The suite has seeds from 1001 on; the short suite has seeds from 2001 on, and serves to choose variants.

@@ -366,7 +366,7 @@ def careful(env, rng, state, steps, hold):
 
 
 def table(directory):
-    """The cases that were written, counted anew from the files, and what pushes in none of a task's."""
+    """The cases that were written, counted from the files, and what exerts a force in no case of a task."""
     print("| reference | cases | steps, with long episodes | touching the floor | touching itself | on a limit | terminated | bytes |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     missing = []
