@@ -82,16 +82,21 @@ fn main() -> Result<(), Box<dyn Error>> {
 const HEAD: &str = "\
 # Returns of the suite
 
-Printed by `cargo xtask learning --suite` and `--short`; a variant is the presets with `--set KEY=VALUE`. benches/suite.toml has the tasks. Every run
-is a row of [suite.tsv](suite.tsv), with its machine, date and commit. A figure is the interquartile mean over seeds of the mean return of 100 episodes after training, with
-its 95% interval (stratified bootstrap). Scores over all tasks are normalised: 0 is the untrained policy, 1 the figure in the column `high`. Overall scores of
-two variants compare only if they have the same number of tasks; `better than` uses the tasks that both have. Seconds are the wall time of a run on one
-thread, with a run on each core. The suite has seeds from 1001 on; the short suite has seeds from 2001 on, and serves to choose variants.
+Written by `cargo xtask learning --suite`; `--short` trains six tasks with three seeds. A variant is the presets with `--set KEY=VALUE`. Every run is a
+row of [suite.tsv](suite.tsv), with its machine, date and commit; runs that have a row are not repeated, so delete the rows to repeat them.
+
+Each return is the interquartile mean over seeds of the mean return of 100 episodes after training, with its 95% interval (stratified bootstrap). A quarter
+of the runs, rounded down, is left out at each end, so with three seeds it is the plain mean. The normalised score of a run is
+`(return - low) / (high - low)`: `low` is the return of the untrained policy; `high` is the optimum if it is known, otherwise a threshold or a published return,
+so scores can exceed 1. Both are in [suite.toml](../../benches/suite.toml). The overall score is the interquartile mean over the runs of all tasks, and
+compares two variants only if they have the same number of tasks. The probability of improvement is that of a higher greedy return than a run of the first
+variant in the same task, averaged over the tasks that both have. Seconds are the wall time of a run on one thread, with a run on each core.
+Seeds from 1001 on are those of the suite, seeds from 2001 on those of the short suite, with which variants are chosen.
 ";
 
 /// Normalised scores of the variants over the tasks that they and the first one have.
 fn overview(tasks: &[Task], rows: &[Row<'_>], variants: &[&str], is_short: bool) {
-    println!("\n| variant | tasks | runs | greedy | sampled | better than {} | seconds a run |", variants[0]);
+    println!("\n| variant | tasks | runs | greedy score | sampled score | P(improvement) | seconds a run |");
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     for variant in variants {
         let (mut scores, mut first, mut seconds) = ([Vec::new(), Vec::new()], Vec::new(), Vec::new());
@@ -127,16 +132,16 @@ fn overview(tasks: &[Task], rows: &[Row<'_>], variants: &[&str], is_short: bool)
 /// Every task of a variant.
 fn table(tasks: &[Task], rows: &[Row<'_>], variant: &str, is_short: bool) {
     println!("\n### {}\n", named(variant));
-    println!("| task | steps | seeds | greedy | sampled | high | seconds |");
-    println!("| --- | --- | --- | --- | --- | --- | --- |");
-    for Task { env, high, .. } in tasks {
+    println!("| task | steps | seeds | greedy | sampled | low | high | seconds |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    for Task { env, low, high } in tasks {
         let own = runs(rows, variant, env, is_short);
         if own.is_empty() {
             continue;
         }
         let of = |score: fn(&Row<'_>) -> f64| own.iter().map(|row| score(row)).collect::<Vec<f64>>();
         println!(
-            "| {env} | {} | {} | {} | {} | {high} | {:.1} |",
+            "| {env} | {} | {} | {} | {} | {low} | {high} | {:.1} |",
             own[0].steps,
             own.len(),
             shown(aggregate(&[of(|row| row.greedy)])),
