@@ -21,13 +21,15 @@ pub struct LearnerState {
     pub exp_avg_sq: Vec<f32>,
     /// Steps taken.
     pub step: u64,
+    /// The learning rate, once `lr_schedule = "kl"` has set it.
+    pub rate: Option<f64>,
 }
 
 impl LearnerState {
     /// Before the first step.
     pub fn new(params: Vec<f32>) -> Self {
         let zeros = vec![0.0; params.len()];
-        Self { exp_avg: zeros.clone(), exp_avg_sq: zeros, params, step: 0 }
+        Self { exp_avg: zeros.clone(), exp_avg_sq: zeros, params, step: 0, rate: None }
     }
 }
 
@@ -55,6 +57,9 @@ pub(crate) struct BackendState {
 
 /// The tensor of [`BackendState::memory`].
 const MEMORY: &str = "core.state";
+
+/// The tensor of [`LearnerState::rate`].
+const RATE: &str = "learning_rate";
 
 /// The tensor of [`BackendState::playing`].
 pub(crate) const PLAYING: &str = "rollout.params";
@@ -234,6 +239,7 @@ impl BackendState {
             let bits = self.memory.iter().map(|x| x.to_bits());
             tensors.push(words(MEMORY.to_owned(), Dtype::F32, vec![environments, network.states], bits));
         }
+        tensors.extend(self.learner.rate.map(|rate| doubles(RATE, &[rate])));
         if let Some(playing) = &self.playing {
             let bits = playing.iter().map(|x| x.to_bits());
             tensors.push(words(PLAYING.to_owned(), Dtype::F32, vec![playing.len()], bits));
@@ -275,6 +281,10 @@ impl BackendState {
             }
             first += field.length;
         }
+        let rate = match snapshot.tensors.iter().any(|tensor| tensor.name == RATE) {
+            true => Some(read_doubles(find(snapshot, RATE, Dtype::F64, &[1])?)[0]),
+            false => None,
+        };
         let playing = match snapshot.tensors.iter().any(|tensor| tensor.name == PLAYING) {
             true => Some(read_floats(find(snapshot, PLAYING, Dtype::F32, &[network.len()])?)),
             false => None,
@@ -292,7 +302,13 @@ impl BackendState {
             discounted: read_floats(find(snapshot, "norm_reward.return", Dtype::F32, &[count])?),
             updates: counter(snapshot, "updates")?,
             nonfinite_in_a_row: counter(snapshot, "nonfinite_in_a_row")?,
-            learner: LearnerState { params, exp_avg, exp_avg_sq, step: counter(snapshot, "adam_step")? },
+            learner: LearnerState {
+                params,
+                exp_avg,
+                exp_avg_sq,
+                step: counter(snapshot, "adam_step")?,
+                rate,
+            },
         })
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use operant_learn::cpu::{CpuOptions, backend_in};
 use operant_learn::group::{Failure as _, agreed, threads};
-use operant_learn::{Alone, Config, CoreKind, Group, LearnError, ShuffleKind, Snapshot};
+use operant_learn::{Alone, Config, CoreKind, Group, LearnError, LrSchedule, ShuffleKind, Snapshot};
 
 use crate::support::{Trained, train, world};
 
@@ -47,6 +47,7 @@ fn config(core: CoreKind) -> Config {
         shuffle: ShuffleKind::Blocks,
         norm_obs: true,
         norm_reward: true,
+        lr_schedule: LrSchedule::Kl,
         core,
         ..Config::default()
     }

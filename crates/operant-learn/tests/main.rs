@@ -17,5 +17,6 @@ mod cuda;
 mod gradients;
 mod group;
 mod memory;
+mod optimiser;
 mod pqn;
 mod update;

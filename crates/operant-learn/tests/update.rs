@@ -110,15 +110,6 @@ fn target_kl_stops_the_epochs() {
     assert_eq!(state.step, case.config.num_minibatches as u64);
 }
 
-#[test]
-fn annealing_reaches_the_last_update() {
-    let case = cases::all().remove(0);
-    let rate = |update| operant_learn::cpu::update::adam::learning_rate(&case.config, update);
-    assert_eq!(rate(0), 1e-3);
-    assert!((rate(5) - 5e-4).abs() < 1e-12 && (rate(9) - 1e-4).abs() < 1e-12);
-    assert_eq!(rate(10), 0.0);
-}
-
 fn threads_never_change_a_bit(part: Part) {
     let mut cases = cases::all();
     // Enough tiles for several chunks of several tiles.

@@ -6,7 +6,7 @@ use operant_metrics::Record;
 
 use crate::LearnerState;
 use crate::backend::{LearnError, UpdateStats};
-use crate::config::Config;
+use crate::config::{Config, LrSchedule};
 use crate::cpu::batch::Batch;
 use crate::cpu::inference::{Inference, ObsRows, RowBuffers};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, row_sum, splat};
@@ -123,7 +123,7 @@ impl Inference {
             num_steps: 1,
             num_minibatches: count.div_ceil(settings.batch_size),
             learning_rate: settings.learning_rate,
-            anneal_lr: false,
+            lr_schedule: LrSchedule::Constant,
             max_grad_norm: settings.max_grad_norm,
             seed: settings.seed,
             ..Config::default()

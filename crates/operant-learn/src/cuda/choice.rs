@@ -4,7 +4,7 @@ use operant_cuda::CudaError;
 
 use crate::LearnError;
 use crate::choice;
-use crate::config::Config;
+use crate::config::{Config, Optimizer};
 use crate::cuda::common::local::Local;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::cuda::fused::tables::run_layers;
@@ -105,6 +105,7 @@ pub fn choose(
     blas: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<KernelChoice, LearnError> {
     let (local, NetworkOptions { precision, kernels }) = (local.into(), options);
+    check_optimiser(&local.run)?;
     let shape = network.architecture.to_string();
     let fused = |reason: String| KernelChoice { kernels: Kernels::Fused, reason };
     let gemm = |reason: String| KernelChoice { kernels: Kernels::Gemm, reason };
@@ -154,6 +155,18 @@ pub fn choose(
             }
         },
         Err(other) => Err(other),
+    }
+}
+
+/// Refuses optimisers that run on CPUs alone.
+pub(super) fn check_optimiser(config: &Config) -> Result<(), LearnError> {
+    match config.optimizer {
+        Optimizer::Adam | Optimizer::RAdam => Ok(()),
+        Optimizer::Muon => Err(LearnError::Config {
+            key: "optimizer",
+            problem: "\"muon\" has no kernels for a GPU; only the CPU computes its steps".to_owned(),
+            remedy: "set device = \"cpu\", or optimizer = \"adam\"".to_owned(),
+        }),
     }
 }
 

@@ -19,7 +19,7 @@ pub use layout::{Chain, LayerSpec, Network, TensorSpec};
 use operant_env::{ActionSpace, EnvSpec, Packing};
 
 use crate::backend::LearnError;
-use crate::config::{Activation, Config, CoreKind, Encoder};
+use crate::config::{Activation, Config, CoreKind, Encoder, WeightInit};
 
 /// The network's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,6 +132,8 @@ pub struct Architecture {
     pub exploration: f64,
     /// Initial log standard deviation of a Gaussian head.
     pub log_std_init: f64,
+    /// How all other parameters begin.
+    pub init: WeightInit,
 }
 
 impl Architecture {
@@ -247,6 +249,7 @@ impl Architecture {
             outputs,
             exploration: (config.algorithm.declaration().exploration)(config).at(u64::MAX),
             log_std_init: config.log_std_init,
+            init: config.init,
         }
     }
 }

@@ -5,10 +5,11 @@ use operant_lane::Packed;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::network::{Cell, CellSpec, Conv, Embed, Form, Head, Input, Network, Outputs, Pool};
 use operant_learn::shuffle::Shuffle;
-use operant_learn::{Activation, Config, Optimizer};
+use operant_learn::{Activation, ClipGrad, Config, LrSchedule, Optimizer};
 
 use self::tape::{Tape, Var};
 
+mod muon;
 pub mod tape;
 
 /// One sample, unpacked.
@@ -659,6 +660,8 @@ pub struct Updated {
     pub losses: Losses,
     /// Epochs that ran.
     pub epochs: usize,
+    /// The learning rate of the last step.
+    pub rate: f64,
 }
 
 /// The whole update, from zero moments.
@@ -666,11 +669,17 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
     let mut params: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
     let (mut m, mut v) = (vec![0.0; params.len()], vec![0.0; params.len()]);
     let updates = (config.total_timesteps as f64 / (config.num_envs * config.num_steps) as f64).ceil();
-    let rate = if config.anneal_lr {
-        config.learning_rate * (1.0 - update as f64 / updates)
-    } else {
-        config.learning_rate
+    let mut rate = match config.lr_schedule {
+        LrSchedule::Linear => config.learning_rate * (1.0 - update as f64 / updates),
+        LrSchedule::Constant | LrSchedule::Kl => config.learning_rate,
     };
+    if config.lr_warmup > 0.0 {
+        rate *= ((update as f64 + 1.0) / (config.lr_warmup * updates)).min(1.0);
+    }
+    let is_muons = |k: usize| {
+        config.optimizer == Optimizer::Muon && network.hidden_matrices().any(|(range, _)| range.contains(&k))
+    };
+    let of_value = |k: usize| network.value_params().is_some_and(|params| params.contains(&k));
     let (mut step, mut epochs) = (0, 0);
     let mut mean = Losses::default();
     for epoch in 0..config.update_epochs {
@@ -689,13 +698,41 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
             let order = shuffles.iter().enumerate().flat_map(of_block);
             let samples = sequences(network, batch, order);
             let (_, losses, gradient) = loss(network, config, &params, &samples);
-            let scale = (config.max_grad_norm / (losses.grad_norm + 1e-6)).min(1.0);
+            let scales = [false, true].map(|is_value| {
+                let own = |k: &usize| config.clip_grad == ClipGrad::Global || of_value(*k) == is_value;
+                let squares = (0..params.len()).filter(own).map(|k| gradient[k].powi(2)).sum::<f64>();
+                (config.max_grad_norm / (squares.sqrt() + 1e-6)).min(1.0)
+            });
+            if config.lr_schedule == LrSchedule::Kl && losses.kl > 2.0 * config.desired_kl {
+                rate = (rate / 1.5).max(config.lr_min);
+            } else if config.lr_schedule == LrSchedule::Kl && losses.kl < config.desired_kl / 2.0 {
+                rate = (rate * 1.5).min(config.lr_max);
+            }
             step += 1;
             let (beta1_t, beta2_t) = (config.adam_beta1.powi(step), config.adam_beta2.powi(step));
             let rho = 2.0 / (1.0 - config.adam_beta2) - 1.0;
             let rho_t = rho - 2.0 * f64::from(step) * beta2_t / (1.0 - beta2_t);
-            for k in 0..params.len() {
-                let g = gradient[k] * scale;
+            let rates = match (config.vf_learning_rate, config.lr_schedule) {
+                (0.0, _) => [rate; 2],
+                (value, LrSchedule::Kl) => [rate, value],
+                (value, _) => [rate, value * rate / config.learning_rate],
+            };
+            if config.optimizer == Optimizer::Muon {
+                for (range, [_, columns]) in network.hidden_matrices() {
+                    let is_value = usize::from(of_value(range.start));
+                    let gradient: Vec<f64> =
+                        gradient[range.clone()].iter().map(|g| g * scales[is_value]).collect();
+                    let rate = rates[is_value];
+                    params[range.clone()]
+                        .iter_mut()
+                        .for_each(|param| *param *= 1.0 - rate * config.weight_decay);
+                    muon::step(config, rate, columns, &mut params[range.clone()], &mut m[range], &gradient);
+                }
+            }
+            for k in (0..params.len()).filter(|k| !is_muons(*k)) {
+                let is_value = usize::from(of_value(k));
+                let (g, rate) = (gradient[k] * scales[is_value], rates[is_value]);
+                params[k] *= 1.0 - rate * config.weight_decay;
                 m[k] = config.adam_beta1 * m[k] + (1.0 - config.adam_beta1) * g;
                 v[k] = config.adam_beta2 * v[k] + (1.0 - config.adam_beta2) * g * g;
                 let m_hat = m[k] / (1.0 - beta1_t);
@@ -703,7 +740,7 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
                 params[k] -= rate
                     * m_hat
                     * match config.optimizer {
-                        Optimizer::Adam => adaptive,
+                        Optimizer::Adam | Optimizer::Muon => adaptive,
                         Optimizer::RAdam if rho_t <= 5.0 => 1.0,
                         Optimizer::RAdam => {
                             let rectified =
@@ -726,7 +763,7 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
             break;
         }
     }
-    Updated { params, exp_avg: m, losses: mean, epochs }
+    Updated { params, exp_avg: m, losses: mean, epochs, rate }
 }
 
 /// Advantages of one environment.

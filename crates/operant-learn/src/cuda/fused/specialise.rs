@@ -335,6 +335,13 @@ impl UpdateSpecialisation {
     ) -> Result<Self, LearnError> {
         let local = local.into();
         let forward = Specialisation::new(network, &local.run, precision, limits)?;
+        if let Some(setting) = local.run.not_fused() {
+            return Err(LearnError::Config {
+                key: "kernels",
+                problem: format!("the fused kernels do not support {setting}"),
+                remedy: "use --device cpu".to_owned(),
+            });
+        }
         let widest = network.architecture.hidden.iter().max().copied().unwrap_or(0);
         if precision == Precision::Tf32 && widest > 64 {
             return Err(too_wide(
