@@ -37,6 +37,7 @@ const SETTINGS: &[(&str, fn(&mut Config))] = &[
 /// Two of the cases for each setting, in turn.
 #[test]
 fn each_setting_follows_the_reference_and_threads_change_no_bit() {
+    let all = cases::all();
     for (number, (setting, change)) in SETTINGS.iter().enumerate() {
         let changed = |mut case: Case| {
             change(&mut case.config);
@@ -45,9 +46,8 @@ fn each_setting_follows_the_reference_and_threads_change_no_bit() {
         let fits = |case: &Case| {
             case.config.optimiser_problem().is_none() && case.network.hidden_matrices().next().is_some()
         };
-        let plain = cases::all().into_iter().filter(|case| fits(&changed(case.clone())));
-        let plain: Vec<Case> = plain.collect();
-        for plain in plain.iter().cycle().skip(2 * number).take(2) {
+        let plain: Vec<&Case> = all.iter().filter(|case| fits(&changed((*case).clone()))).collect();
+        for plain in plain.into_iter().cycle().skip(2 * number).take(2) {
             let case = changed(plain.clone());
             let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0);
             let (state, report) = run(&case, 2);
