@@ -69,13 +69,18 @@ settings! {
     num_steps: usize [Kind::Count { least: 1, most: 1 << 20 }] = 128;
     /// Discount of future rewards
     gamma: f64 [Kind::Real(Range::Unit)] = 0.99;
+    /// Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an
+    /// observation that the episode shows the nth time (docs/exploration.md)
+    intrinsic: Intrinsic = Intrinsic::None, fixed("the checkpoint holds what its episodes have shown");
+    /// Weight of the reward for exploring
+    intrinsic_coef: f64 [Kind::Real(Range::NotNegative)] = 0.01;
     /// Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each
     /// starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at
     /// least 16 sequences; docs/ppo.md 22 has the rest of the rule
     sequence_length: usize [Kind::Count { least: 0, most: 1 << 20 }] = 0;
     /// Normalise observations by running mean and variance
     norm_obs: bool = false, fixed("the weights were trained for it");
-    /// Scale rewards by the running deviation of the discounted return
+    /// Scale rewards, those for exploring included, by the running deviation of the discounted return
     norm_reward: bool = false;
     /// Normalised observations are clipped to plus or minus this
     clip_obs: f64 [Kind::Real(Range::Positive)] = 10.0;
@@ -193,6 +198,16 @@ choice! {
         Adam = "adam",
         /// Rectified Adam.
         RAdam = "radam",
+    }
+}
+
+choice! {
+    /// The reward for exploring.
+    pub enum Intrinsic {
+        /// Nothing.
+        None = "none",
+        /// Counts of observations in an episode.
+        Counts = "counts",
     }
 }
 

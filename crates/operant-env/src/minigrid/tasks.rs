@@ -200,6 +200,8 @@ impl Task {
         let steps = match self.kind {
             Kind::Empty { .. } | Kind::DistShift | Kind::LavaGap | Kind::Unlock => 100_000,
             Kind::DoorKey if self.width == 5 => 100_000,
+            Kind::DoorKey if self.width == 16 => 5_000_000,
+            Kind::MultiRoom { .. } => 2_000_000,
             Kind::DoorKey | Kind::GoToDoor => 500_000,
             Kind::KeyCorridor if self.height == 3 => 500_000,
             Kind::KeyCorridor if self.height == 5 => 2_000_000,
@@ -228,6 +230,8 @@ impl Task {
             Kind::Memory { .. } if self.width > 7 => include_str!("../../presets/minigrid_memory_large.toml"),
             Kind::Memory { .. } => include_str!("../../presets/minigrid_memory.toml"),
             Kind::KeyCorridor if self.height > 3 => include_str!("../../presets/minigrid_keycorridor.toml"),
+            Kind::DoorKey if self.width == 16 => include_str!("../../presets/minigrid_explore.toml"),
+            Kind::MultiRoom { .. } => include_str!("../../presets/minigrid_explore.toml"),
             Kind::ObstructedMaze => include_str!("../../presets/minigrid_obstructedmaze.toml"),
             _ => "",
         };

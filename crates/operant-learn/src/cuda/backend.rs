@@ -650,6 +650,7 @@ impl Backend for CudaBackend {
             reward_norm,
             discounted: gathered(&*self.group, &own.discounted)?,
             memory: gathered(&*self.group, &own.memory)?,
+            counts: Vec::new(),
             updates: progress.update,
             nonfinite_in_a_row: progress.nonfinite_in_a_row,
         };

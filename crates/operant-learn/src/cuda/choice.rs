@@ -4,7 +4,7 @@ use operant_cuda::CudaError;
 
 use crate::LearnError;
 use crate::choice;
-use crate::config::Config;
+use crate::config::{Config, Intrinsic};
 use crate::cuda::common::local::Local;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::cuda::fused::tables::run_layers;
@@ -105,6 +105,13 @@ pub fn choose(
     blas: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<KernelChoice, LearnError> {
     let (local, NetworkOptions { precision, kernels }) = (local.into(), options);
+    if local.run.intrinsic != Intrinsic::None {
+        return Err(LearnError::Config {
+            key: "intrinsic",
+            problem: format!("\"{}\", which no kernels for GPUs compute", local.run.intrinsic),
+            remedy: "set intrinsic = \"none\", or device = \"cpu\"".to_owned(),
+        });
+    }
     let shape = network.architecture.to_string();
     let fused = |reason: String| KernelChoice { kernels: Kernels::Fused, reason };
     let gemm = |reason: String| KernelChoice { kernels: Kernels::Gemm, reason };

@@ -19,7 +19,7 @@ pub use layout::{Chain, LayerSpec, Network, TensorSpec};
 use operant_env::{ActionSpace, EnvSpec, Packing};
 
 use crate::backend::LearnError;
-use crate::config::{Activation, Config, CoreKind, Encoder};
+use crate::config::{Activation, Config, CoreKind, Encoder, Intrinsic};
 
 /// The network's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,6 +145,16 @@ impl Architecture {
                 key: "norm_obs",
                 problem: format!("true, but the observations of {} are not real numbers", spec.name),
                 remedy: "set norm_obs = false".to_owned(),
+            });
+        }
+        if config.intrinsic == Intrinsic::Counts && spec.obs.is_real() {
+            return Err(LearnError::Config {
+                key: "intrinsic",
+                problem: format!(
+                    "\"counts\", but the observations of {} are real numbers, which hardly repeat",
+                    spec.name
+                ),
+                remedy: "set intrinsic = \"none\"".to_owned(),
             });
         }
         let outputs = config.algorithm.declaration().outputs;

@@ -44,12 +44,16 @@ class Settings(TypedDict, total=False):
     """T: steps of each environment per update."""
     gamma: float
     """Discount of future rewards."""
+    intrinsic: Literal["none", "counts"]
+    """Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time (docs/exploration.md)."""
+    intrinsic_coef: float
+    """Weight of the reward for exploring."""
     sequence_length: int
     """Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule."""
     norm_obs: bool
     """Normalise observations by running mean and variance."""
     norm_reward: bool
-    """Scale rewards by the running deviation of the discounted return."""
+    """Scale rewards, those for exploring included, by the running deviation of the discounted return."""
     clip_obs: float
     """Normalised observations are clipped to plus or minus this."""
     clip_reward: float
@@ -173,9 +177,11 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "num_envs": ("16", "N: environments stepped in parallel. `auto`: on a GPU as many as fit into `memory_fraction` of its free memory, but few enough for at least 100 updates within `total_timesteps`; on a CPU the preset's number"),
     "num_steps": ("128", "T: steps of each environment per update"),
     "gamma": ("0.99", "Discount of future rewards"),
+    "intrinsic": ("\"none\"", "Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time (docs/exploration.md)"),
+    "intrinsic_coef": ("0.01", "Weight of the reward for exploring"),
     "sequence_length": ("0", "Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule"),
     "norm_obs": ("false", "Normalise observations by running mean and variance"),
-    "norm_reward": ("false", "Scale rewards by the running deviation of the discounted return"),
+    "norm_reward": ("false", "Scale rewards, those for exploring included, by the running deviation of the discounted return"),
     "clip_obs": ("10.0", "Normalised observations are clipped to plus or minus this"),
     "clip_reward": ("10.0", "Normalised rewards are clipped to plus or minus this"),
     "encoder": ("\"auto\"", "How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded"),

@@ -1,6 +1,7 @@
 //! The rollout: one worker plays all T steps of a tile of environments, policy included, without a barrier per step,
 //! estimates advantages backwards, and writes finished samples to the batch.
 
+pub(crate) mod counts;
 pub(crate) mod episodes;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,7 @@ use crate::cpu::gae::gae;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{LANES, Row, first_lanes, splat};
+use crate::cpu::rollout::counts::Counts;
 use crate::cpu::rollout::episodes::EpisodeStats;
 use crate::cpu::threads::timers::{Part, PhaseTimer};
 use crate::network::Input;
@@ -81,6 +83,8 @@ pub struct Tile<const V: usize> {
     draws: Vec<ActionDraws<Wide<16>>>,
     /// `[state]`: what layers with memory carry from step to step.
     pub memory: Vec<Row<V>>,
+    /// What the running episodes have shown.
+    pub counts: Counts<V>,
     /// 0 where the next step begins an episode.
     keep: Row<V>,
     activations: Activations<V>,
@@ -171,6 +175,7 @@ impl<const V: usize> Tile<V> {
             seen: vec![f32x16::ZERO; network.architecture.input.words() * V],
             draws,
             memory: vec![splat(0.0); network.states],
+            counts: Counts::new(config),
             keep: splat(1.0),
             activations: Activations::new(network),
             single: Activations::new(network),
@@ -197,7 +202,9 @@ impl<const V: usize> Tile<V> {
     fn observe(&mut self) -> Result<(), LearnError> {
         let obs = bytemuck::cast_slice_mut(&mut self.obs);
         let legal = bytemuck::cast_slice_mut(self.mask.as_flattened_mut());
-        Ok(self.stepper.observe(Seen { obs, legal })?)
+        self.stepper.observe(Seen { obs, legal })?;
+        self.counts.begin(&self.obs);
+        Ok(())
     }
 
     /// The running environments, `(leaves + 2, V x 16)`.
@@ -344,6 +351,9 @@ impl<const V: usize> Tile<V> {
                 self.episodes[v].measure(metrics.iter().map(|metric| metric[v].as_array()[i]));
             }
         }
+        if self.counts.is_on() {
+            self.explore(horizon, &mut rewards, &done);
+        }
         self.scale_rewards(horizon, &mut rewards, &done);
         self.bootstrap(horizon, &mut rewards, bootstraps);
         self.forget(&done);
@@ -351,6 +361,18 @@ impl<const V: usize> Tile<V> {
         self.done[t] = done;
         self.timer.end(Part::Booking);
         Ok(())
+    }
+
+    /// Adds the rewards for exploring.
+    fn explore(&mut self, horizon: &Horizon<'_>, rewards: &mut Row<V>, done: &Row<V>) {
+        let coef = f32x16::splat(horizon.config.intrinsic_coef as f32);
+        let intrinsic = self.counts.rewards(&self.obs, done);
+        for v in 0..V {
+            let intrinsic = intrinsic[v] * coef;
+            rewards[v] += intrinsic;
+            let counted = &intrinsic.as_array()[..in_block(self.count, v)];
+            self.episodes[v].intrinsic += counted.iter().map(|x| f64::from(*x)).sum::<f64>();
+        }
     }
 
     /// Scales rewards by the deviation of the discounted return, as it was before this rollout.
