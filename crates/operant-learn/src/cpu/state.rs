@@ -95,7 +95,7 @@ impl<const V: usize> CpuBackend<V> {
             }
         }
         // Otherwise new episodes have begun.
-        if !self.env.leaves().is_empty() {
+        if !self.env.leaves().is_empty() && state.updates > 0 {
             let mut counts = &state.counts[own[3].clone()];
             let of_env = counts::words(&self.config);
             for tile in &mut self.tiles {

@@ -63,6 +63,7 @@ const HEADERS: &[(&str, &str)] = headers![
     "fused/repack.cuh",
     "fused/tables.cuh",
     "gemm/action_values.cuh",
+    "gemm/counts.cuh",
     "gemm/element.cuh",
     "gemm/layout.cuh",
     "play/observe.cuh",

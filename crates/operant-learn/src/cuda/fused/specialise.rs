@@ -4,7 +4,7 @@
 use operant_cuda::DeviceProperties;
 
 use crate::LearnError;
-use crate::config::{Activation, Config};
+use crate::config::{Activation, Config, Intrinsic};
 use crate::cuda::common::local::Local;
 use crate::cuda::common::text::{owned, shape_defines};
 use crate::cuda::fused::tables::{self, run_layers, runs_fused};
@@ -121,6 +121,16 @@ impl Specialisation {
         limits: Limits,
     ) -> Result<Self, LearnError> {
         let architecture = &network.architecture;
+        if config.intrinsic != Intrinsic::None {
+            return Err(LearnError::Config {
+                key: "kernels",
+                problem: format!(
+                    "the fused kernels have no rewards for exploring (intrinsic = \"{}\")",
+                    config.intrinsic
+                ),
+                remedy: "use --device cpu".to_owned(),
+            });
+        }
         if !runs_fused(network) {
             return Err(LearnError::Config {
                 key: "kernels",
