@@ -130,19 +130,24 @@ RLTOOLS = (
 
 ABOUT = """# Steps to solve Pendulum at RLtools' settings
 
-Written by `python benches/peers/bisect_pendulum.py`: environment steps until a mean of -200 or -170 over 100 greedy episodes, at RLtools' settings and by
-the rule of [benches/peers/README.md](../../benches/peers/README.md#rltools), which lists what differs between the two sides. Medians of 30 seeds, and
-quartiles; every measurement is in [rltools-steps.json](rltools-steps.json). operant's worlds are in the script, RLtools' changes are options of
-`ppo_rltools.cpp`."""
+Written by `python benches/peers/bisect_pendulum.py`: environment steps until a mean of -200 or -170 over
+100 greedy episodes, at RLtools' settings and by the rule of
+[benches/peers/README.md](../../benches/peers/README.md#rltools), which lists what differs between the
+two sides. Medians of 30 seeds, and quartiles; every measurement is in
+[rltools-steps.json](rltools-steps.json). operant's worlds are in the script, RLtools' changes are
+options of `ppo_rltools.cpp`."""
 REST = """## What is not measured exactly, or not at all
 
-- Time limit: RLtools sets the advantage of the last step to 0. operant cannot, and RLtools does not keep the last observation, whose value operant needs;
-  operant's row ends the episode there instead.
-- Adam's bias correction: RLtools' `train` gives both networks to one optimizer, whose count of steps advances twice for each. Its second moment is thus
-  corrected by `1 - 0.999^2k` at step k instead of `1 - 0.999^k`, too little by half at first: for the first 1,000 steps (31 updates, 128 k environment steps)
-  its learning rate is up to 1.41 times as large. RLtools' row is exact; operant's row is that larger rate from beginning to end.
+- Time limit: RLtools sets the advantage of the last step to 0. operant cannot, and RLtools does not keep
+  the last observation, whose value operant needs; operant's row ends the episode there instead.
+- Adam's bias correction: RLtools' `train` gives both networks to one optimizer, whose count of steps
+  advances twice for each. At step k its second moment is corrected by `1 - 0.999^2k` instead of `1 -
+  0.999^k`, so that its learning rate is 1.41 times as large at first and 1.17 times at k = 1,000 (31
+  updates, 128 k environment steps). RLtools' row is exact; operant's row has 1.41 times the rate from
+  beginning to end.
 - Deviation of advantages: with 256 samples the two differ by 0.2%.
-- Minibatches by index or in place, values step by step or at once, generators of random numbers: the same distribution up to rounding.
+- Minibatches by index or in place, values step by step or at once, generators of random numbers: the
+  same distribution up to rounding.
 - Output: no effect on steps."""
 
 
@@ -164,8 +169,16 @@ def world_file(python: Path, variant: Variant, directory: Path) -> str:
 def command_of(variant: Variant, options: argparse.Namespace, directory: Path) -> list[str]:
     """The program with its settings, less threshold and seed; raises Unavailable."""
     if variant.side == "operant":
-        env = world_file(options.with_operant or interpreter("operant", options), variant, directory) if variant.world else "pendulum"
-        fixed = plan.RLTOOLS_FIXED | {"eval_episodes": "100", "eval_interval": "5", "stop_when_solved": "true"}
+        env = (
+            world_file(options.with_operant or interpreter("operant", options), variant, directory)
+            if variant.world
+            else "pendulum"
+        )
+        fixed = plan.RLTOOLS_FIXED | {
+            "eval_episodes": "100",
+            "eval_interval": "5",
+            "stop_when_solved": "true",
+        }
         flags = plan.RLTOOLS.operant_flags("cpu", "f32", env, **(fixed | variant.settings))
         steps = UPDATES * plan.RLTOOLS.num_envs * plan.RLTOOLS.num_steps
         return [str(options.binary), *flags, "--json", "--quiet", "--steps", str(steps)]
@@ -213,18 +226,24 @@ def cell(steps: list[int | None]) -> str:
 
 def page(kept: dict) -> str:
     """The table in Markdown."""
-    lines = [ABOUT, "", f"| side | variant | {' | '.join(f'until {each}' for each in THRESHOLDS)} |", "| --- | --- | --- | --- |"]
+    lines = [
+        ABOUT,
+        "",
+        f"| side | variant | {' | '.join(f'until {each}' for each in THRESHOLDS)} |",
+        "| --- | --- | --- | --- |",
+    ]
     absent = []
     for variant in (*OPERANT, *RLTOOLS):
-        found = kept["variants"].get(f"{variant.side}: {variant.name}", {})
+        name = f"{variant.side}: {variant.name}"
+        found = kept["variants"].get(name, {})
         if len(found) < len(THRESHOLDS):
-            absent.append(f"- {variant.side}: {variant.name}: {kept['errors'].get(f'{variant.side}: {variant.name}', 'not run')}")
+            absent.append(f"- {name}: {kept['errors'].get(name, 'not run')}")
             continue
         cells = [cell(found[str(threshold)]) for threshold in THRESHOLDS]
         lines.append(f"| {variant.side} | {variant.name} | {' | '.join(cells)} |")
-    lines += ["", REST, *absent, ""]
-    machine = kept["machine"]
-    lines.append(f"{machine['processor']}, {machine['cores']} cores; {machine['date']}; {machine['operant']} ({machine['commit']}).")
+    facts = kept["machine"]
+    ran = "{processor}, {cores} cores; {date}; {operant} ({commit}).".format(**facts)
+    lines += ["", REST, *absent, "", ran]
     return "\n".join(lines) + "\n"
 
 
@@ -234,7 +253,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_programs(parser)
-    parser.add_argument("--with-operant", type=Path, help="interpreter that has the operant package, for its worlds")
+    parser.add_argument(
+        "--with-operant", type=Path, help="interpreter that has the operant package, for its worlds"
+    )
     options = parser.parse_args()
     options.venvs = options.venvs.resolve()
     options.binary = operant_binary(options.operant)

@@ -358,7 +358,8 @@ TASKS = (
 
 NO_ROW = """- RLtools: only Pendulum, whose settings for PPO it publishes.
 - JAX in PureJaxRL's style: only CartPole, which `ppo_jax.py` has in JAX.
-- PyTorch in CleanRL's style: no row; `ppo_torch.py` measures speed only."""
+- PyTorch in CleanRL's style: none, since `ppo_torch.py` measures speed only.
+- MinAtar, memory, arcade, flight and prover: no public threshold for PPO within a budget of steps."""
 """Sides that a task lacks, for the page."""
 
 

@@ -61,13 +61,15 @@ typename SPEC::T reward(
 }
 
 // Both networks are given to one optimizer in turn, so that each has half of its steps.
+namespace nn::optimizers {
 template <typename SPEC>
-void _step(Device& device, nn::optimizers::Adam<SPEC>& optimizer) {
+void _step(Device& device, Adam<SPEC>& optimizer) {
     const Count age = get(device, optimizer.age, 0), steps = own_steps ? (age + 1) / 2 : age;
     auto correction = [&](float beta) { return 1 / (1 - math::pow(device.math, beta, float(steps))); };
     set(device, optimizer.first_order_moment_bias_correction, correction(optimizer.parameters.beta_1), 0);
     set(device, optimizer.second_order_moment_bias_correction, correction(optimizer.parameters.beta_2), 0);
     set(device, optimizer.age, age + 1, 0);
+}
 }
 }
 

@@ -217,16 +217,14 @@ def learner(env: str, seed: int) -> tuple[PPO, int]:
 
 
 class Evaluation:
-    """Greedy episodes, all side by side for speed, with the statistics that normalise observations in training."""
+    """Greedy episodes, all side by side for speed, with the statistics by which training normalises."""
 
     def __init__(self, env: str) -> None:
         self.envs: list[gymnasium.Env] = []
         self.vectorised = None
         if "vector_entry_point" in vars(spec := gymnasium.spec(env)) and spec.vector_entry_point:
             mode = "vector_entry_point"
-            self.vectorised = gymnasium.make_vec(
-                env, num_envs=EVALUATION_EPISODES, vectorization_mode=mode
-            )
+            self.vectorised = gymnasium.make_vec(env, num_envs=EVALUATION_EPISODES, vectorization_mode=mode)
         else:
             self.envs = [wrapped(env) for _ in range(EVALUATION_EPISODES)]
 
@@ -252,7 +250,9 @@ class Evaluation:
         running, returns = list(self.envs), 0.0
         obs = [env.reset(seed=seed + index)[0] for index, env in enumerate(running)]
         while running:
-            steps = [env.step(action) for env, action in zip(running, self._act(model, np.stack(obs)), strict=True)]
+            steps = [
+                env.step(action) for env, action in zip(running, self._act(model, np.stack(obs)), strict=True)
+            ]
             returns += float(sum(step[1] for step in steps))
             alive = [not (step[2] or step[3]) for step in steps]
             running = [env for env, lives in zip(running, alive, strict=True) if lives]

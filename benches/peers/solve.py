@@ -2,8 +2,8 @@
 
     python benches/peers/solve.py
 
-Every run is a row of docs/results/solve.tsv and is not repeated, so a later call continues an interrupted one;
-delete rows to repeat them. It writes docs/results/solve.md. Progress goes to stderr.
+Every run is a row of docs/results/solve.tsv and is not repeated, so a later call continues an interrupted
+one; delete rows to repeat them. It writes docs/results/solve.md. Progress goes to stderr.
 """
 
 import argparse
@@ -161,7 +161,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--only", nargs="+", metavar="NAME", help="tasks, sides or TASK:SIDE to run, * for any; the page has all"
+        "--only",
+        nargs="+",
+        metavar="NAME",
+        help="tasks, sides or TASK:SIDE to run, * for any; the page has all",
     )
     parser.add_argument("--page", action="store_true", help="write the page from the rows, and run nothing")
     add_programs(parser)
@@ -184,7 +187,9 @@ def measured(options: argparse.Namespace) -> bool:
     logs.mkdir(parents=True, exist_ok=True)
     known = {row.key for row in read()}
     for task, comparison in plan.solving():
-        if not any(asked(options, task.name, name) for name in ("operant", *(p.name for p in comparison.peers))):
+        if not any(
+            asked(options, task.name, name) for name in ("operant", *(p.name for p in comparison.peers))
+        ):
             continue
         sides = sides_of(task, comparison, binary, options, logs)
         try:
