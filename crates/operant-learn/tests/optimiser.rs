@@ -16,8 +16,11 @@ fn run(case: &Case, threads: usize) -> (LearnerState, UpdateStats) {
     (state, report)
 }
 
+/// A name, and a change of the default.
+type Setting = (&'static str, fn(&mut Config));
+
 /// Each changes what the default does. Some only concern separate networks.
-const SETTINGS: &[(&str, fn(&mut Config))] = &[
+const SETTINGS: &[Setting] = &[
     ("kl above", |config| (config.lr_schedule, config.desired_kl) = (LrSchedule::Kl, 1e-4)),
     ("kl below", |config| (config.lr_schedule, config.desired_kl) = (LrSchedule::Kl, 10.0)),
     ("lr_warmup", |config| config.lr_warmup = 0.5),
