@@ -11,7 +11,7 @@ use operant_learn::network::{
     Architecture, Cell, Conv, Core, Embed, Head, Image, Input, Network, Outputs, Pool, init_params,
 };
 use operant_learn::{ActionDistribution, Activation, Config, LogStd, ObsNorm, TrainedPolicy};
-use operant_run::{SavedPolicy, export};
+use operant_run::{Mark, SavedPolicy, export};
 
 /// Rows of each comparison.
 const ROWS: usize = 100;
@@ -95,7 +95,7 @@ fn saved(
         config: String::new(),
         statistics: Vec::new(),
         is_changed: false,
-        mark: None,
+        mark: Mark::Kept(None),
         run: "test".to_owned(),
         path: "test".into(),
         env_steps: 1,
