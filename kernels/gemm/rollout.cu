@@ -154,7 +154,7 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
 #pragma unroll
     for (unsigned k = 0u; k < HEAD_DRAWS; ++k) uniforms[k] = unit(draws.get(time, k));
 #pragma unroll
-    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) outputs[k] = params.policy[(u64)environment * params.policy_row + k];
+    for (unsigned k = 0u; k < OUTPUTS; ++k) outputs[k] = params.policy[(u64)environment * params.policy_row + k];
     EnvAction action[ENV_COMPONENTS];
     const unsigned* legal = ENV_MASKED ? mask : 0;
 #if ACTION_VALUES
@@ -162,7 +162,7 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
 #else
     float log_std[ENV_ACTIONS];
 #pragma unroll
-    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = ENV_DISCRETE ? 0.0f : horizon.log_std[k];
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = LOG_STDS > 0u ? horizon.log_std[k] : 0.0f;
     const float logprob = sample(outputs, mask, log_std, uniforms, action, stored);
 #endif
     const float value = value_of(params, environment, legal);

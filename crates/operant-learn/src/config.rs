@@ -121,6 +121,11 @@ settings! {
     /// Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state,
     /// instead of one output for each action
     pointer: bool = false, fixed("the checkpoint holds weights of that shape");
+    /// Distribution of real actions. `normal`: clipped to the bounds. `tanh`: a normal that tanh squashes into the bounds.
+    /// `beta`: a Beta distribution between the bounds
+    action_distribution: ActionDistribution = ActionDistribution::Normal, fixed("the weights were trained for it");
+    /// Log standard deviations of real actions: parameters, or outputs of the network, between -5 and 2
+    log_std: LogStd = LogStd::Parameter, fixed("the checkpoint holds weights of that shape");
     /// Initial log standard deviation of Gaussian policies
     log_std_init: f64 [Kind::Real(Range::Any)] = 0.0;
 }
@@ -236,6 +241,41 @@ choice! {
         Gru = "gru",
         /// Long short-term memory.
         Lstm = "lstm",
+    }
+}
+
+choice! {
+    /// The distribution of real actions.
+    pub enum ActionDistribution {
+        /// Independent normals, clipped to the bounds.
+        Normal = "normal",
+        /// Independent normals, squashed into the bounds.
+        Tanh = "tanh",
+        /// Independent Beta distributions between the bounds.
+        Beta = "beta",
+    }
+}
+
+choice! {
+    /// What log standard deviations of real actions are.
+    pub enum LogStd {
+        /// Parameters, the same for all observations.
+        Parameter = "parameter",
+        /// Outputs of the network.
+        Network = "network",
+    }
+}
+
+impl LogStd {
+    /// The centre of what a network computes, and the distance of the bounds from it: `centre + radius tanh((x - centre) / radius)`.
+    pub const CENTRE_AND_RADIUS: [f32; 2] = [-1.5, 3.5];
+
+    /// The output x of a network whose log standard deviation is this; None if that is not within the bounds.
+    pub fn output(log_std: f64) -> Option<f64> {
+        let [centre, radius] = Self::CENTRE_AND_RADIUS.map(f64::from);
+        let share = (log_std - centre) / radius;
+        let ratio = (1.0 + share) / (1.0 - share);
+        (share.abs() < 1.0).then(|| centre + radius * 0.5 * operant_lane::Float::ln(ratio))
     }
 }
 

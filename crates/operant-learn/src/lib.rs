@@ -26,7 +26,9 @@ pub mod trained;
 pub mod transfer;
 
 pub use backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
-pub use config::{Activation, Config, CoreKind, Encoder, Intrinsic, Optimizer, ShuffleKind};
+pub use config::{
+    ActionDistribution, Activation, Config, CoreKind, Encoder, Intrinsic, LogStd, Optimizer, ShuffleKind,
+};
 pub use group::{Alone, Group};
 pub use in_flight::InFlight;
 pub use precision::Precision;

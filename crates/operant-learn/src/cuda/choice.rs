@@ -238,7 +238,7 @@ mod tests {
         let action_values = Config { algorithm: Algorithm::Pqn, ..network(&[64]).1 };
         let exploring = Config { intrinsic: Intrinsic::Counts, ..network(&[64]).1 };
         for (config, reason) in
-            [(action_values, "only networks with a policy"), (exploring, "intrinsic = \"counts\"")]
+            [(action_values, "only networks with a policy"), (exploring, "no rewards for exploring")]
         {
             let head = Head::MultiDiscrete(vec![2]);
             let network = Network::new(Architecture::new(&config, Input::Dense(4), head));

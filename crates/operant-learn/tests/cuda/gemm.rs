@@ -6,7 +6,7 @@ use operant_env::AnyEnv;
 use operant_learn::LearnerState;
 use operant_learn::cuda::{CudaLearner, CudaRollout};
 use operant_learn::network::init_params;
-use operant_learn::{Activation, Config, CoreKind, Encoder, Precision};
+use operant_learn::{ActionDistribution, Activation, Config, CoreKind, Encoder, LogStd, Precision};
 use operant_parity::{UpdatePath, check_gae, check_horizon};
 
 use super::{ORDERS, Share, precisions};
@@ -147,6 +147,21 @@ kinds! {
     #[ignore = "cargo xtask test --all"]
     tables_among_numbers: "mixed_cards", Config { encoder: Encoder::Embed, ..with_layers() };
     sums_among_numbers: "mixed_cards", Config { encoder: Encoder::EmbedSum, ..with_layers() };
+    noise_on_means: "crane", Config { shared_trunk: false, ..with_layers() }.ppo(|ppo| ppo.rpo_alpha = 0.3);
+    noise_with_memory: "crane",
+            Config { core: CoreKind::Gru, sequence_length: 4, ..with_layers() }.ppo(|ppo| ppo.rpo_alpha = 0.5);
+    deviations_of_the_network: "crane", Config { log_std: LogStd::Network, ..with_layers() };
+    squashed: "crane", Config { action_distribution: ActionDistribution::Tanh, shared_trunk: false, ..with_layers() };
+    beta: "crane", Config { action_distribution: ActionDistribution::Beta, ..with_layers() };
+    squashed_with_memory: "crane",
+            Config {
+                action_distribution: ActionDistribution::Tanh,
+                log_std: LogStd::Network,
+                core: CoreKind::Lstm,
+                sequence_length: 4,
+                shared_trunk: false,
+                ..with_layers()
+            };
 }
 
 fn layers_agree(kind: &str, share: Share) {

@@ -82,6 +82,10 @@ class Settings(TypedDict, total=False):
     """One trunk for policy and value, or a network for each."""
     pointer: bool
     """Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state, instead of one output for each action."""
+    action_distribution: Literal["normal", "tanh", "beta"]
+    """Distribution of real actions. `normal`: clipped to the bounds. `tanh`: a normal that tanh squashes into the bounds. `beta`: a Beta distribution between the bounds."""
+    log_std: Literal["parameter", "network"]
+    """Log standard deviations of real actions: parameters, or outputs of the network, between -5 and 2."""
     log_std_init: float
     """Initial log standard deviation of Gaussian policies."""
     gae_lambda: float
@@ -98,6 +102,8 @@ class Settings(TypedDict, total=False):
     """Weight of the value loss."""
     target_kl: float
     """Stop an update's epochs when `approx_kl` exceeds this; 0 never stops."""
+    rpo_alpha: float
+    """Noise on the mean of real actions where an update computes log-probabilities (RPO, Rahman and Xue 2022): uniform within plus or minus this; 0 is PPO."""
     q_lambda: float
     """Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout."""
     start_e: float
@@ -196,6 +202,8 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "activation": ("\"tanh\"", "Nonlinearity of the hidden layers"),
     "shared_trunk": ("false", "One trunk for policy and value, or a network for each"),
     "pointer": ("false", "Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state, instead of one output for each action"),
+    "action_distribution": ("\"normal\"", "Distribution of real actions. `normal`: clipped to the bounds. `tanh`: a normal that tanh squashes into the bounds. `beta`: a Beta distribution between the bounds"),
+    "log_std": ("\"parameter\"", "Log standard deviations of real actions: parameters, or outputs of the network, between -5 and 2"),
     "log_std_init": ("0.0", "Initial log standard deviation of Gaussian policies"),
     "gae_lambda": ("0.95", "Lambda of generalised advantage estimation"),
     "norm_adv": ("true", "Normalise advantages per minibatch"),
@@ -204,6 +212,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "ent_coef": ("0.01", "Weight of the entropy bonus"),
     "vf_coef": ("0.5", "Weight of the value loss"),
     "target_kl": ("0.0", "Stop an update's epochs when `approx_kl` exceeds this; 0 never stops"),
+    "rpo_alpha": ("0.0", "Noise on the mean of real actions where an update computes log-probabilities (RPO, Rahman and Xue 2022): uniform within plus or minus this; 0 is PPO"),
     "q_lambda": ("0.65", "Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout"),
     "start_e": ("1.0", "Share of random actions in the first rollout"),
     "end_e": ("0.05", "Share of random actions once it has fallen, and in evaluations with sampled actions"),

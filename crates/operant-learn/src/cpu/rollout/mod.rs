@@ -22,6 +22,7 @@ use crate::cpu::batch::{BatchTile, expand};
 use crate::cpu::gae::gae;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Observation, Policy};
+use crate::cpu::network::reals::taken;
 use crate::cpu::network::tile::{LANES, Row, first_lanes, splat};
 use crate::cpu::rollout::counts::Counts;
 use crate::cpu::rollout::episodes::EpisodeStats;
@@ -96,7 +97,7 @@ pub struct Tile<const V: usize> {
     head: PolicyHead<V>,
     uniforms: Vec<Row<V>>,
     action_rows: Vec<Row<V>>,
-    /// The actions as the environments take them: clipped to the box.
+    /// The actions as the environments take them: within the box.
     clipped: Vec<Row<V>>,
     mask: Vec<[u32x16; V]>,
     rewards: Vec<Row<V>>,
@@ -300,7 +301,8 @@ impl<const V: usize> Tile<V> {
             self.stepper.state(0, &mut self.state);
             self.recorder.frame(self.state.iter().copied());
         }
-        clip(horizon.actions, &self.action_rows, &mut self.clipped);
+        let head = &horizon.policy.network().architecture.head;
+        taken(head, horizon.actions, &self.action_rows, &mut self.clipped);
         self.stepper.submit(bytemuck::cast_slice(self.clipped.as_flattened()), step)?;
         self.timer.end(Part::Sampling);
         self.values[t] = self.head.value(&self.activations);
@@ -514,19 +516,6 @@ pub fn draw_uniforms<const V: usize>(
     for (component, row) in uniforms.iter_mut().enumerate() {
         for (uniform, draws) in row.iter_mut().zip(draws.iter_mut()) {
             *uniform = unit::<Wide<16>>(draws.bits(step, component as u32, count));
-        }
-    }
-}
-
-/// Actions as environments take them: continuous ones are clipped to the box.
-pub fn clip<const V: usize>(space: &ActionSpace, rows: &[Row<V>], clipped: &mut [Row<V>]) {
-    match space {
-        ActionSpace::Discrete(_) => clipped.copy_from_slice(rows),
-        ActionSpace::Box { low, high } => {
-            for (component, (to, from)) in clipped.iter_mut().zip(rows).enumerate() {
-                let (low, high) = (Float::splat(low[component]), Float::splat(high[component]));
-                *to = from.map(|x| Float::clamp(x, low, high));
-            }
         }
     }
 }
