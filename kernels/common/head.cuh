@@ -105,3 +105,26 @@ __device__ __forceinline__ float sample(
     return logprob;
 }
 #endif
+
+// The log-probability of actions whose distribution has the parameters `outputs`, one word apart.
+__device__ __forceinline__ float logprob_of(const float* outputs, const unsigned* legal, const float* log_std, const float* actions) {
+    float logprob = 0.0f;
+#if ENV_DISCRETE
+#pragma unroll
+    for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) {
+        const unsigned first = first_logit(component), end = first + env_choices(component);
+        auto logit_of = [&](unsigned k) { return ENV_MASKED && (legal[k / 32u] >> k % 32u & 1u) == 0u ? ILLEGAL : outputs[k]; };
+        float greatest = logit_of(first), total = 0.0f;
+        for (unsigned k = first + 1u; k < end; ++k) greatest = max_nan(greatest, logit_of(k));
+        for (unsigned k = first; k < end; ++k) total += expf(logit_of(k) - greatest);
+        logprob += logit_of(first + (unsigned)actions[component]) - greatest - logf(total);
+    }
+#else
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+        const float distance = (actions[k] - outputs[k]) * expf(-log_std[k]);
+        logprob += fmaf(distance * -0.5f, distance, -(log_std[k] + HALF_LOG_TAU));
+    }
+#endif
+    return logprob;
+}

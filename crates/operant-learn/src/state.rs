@@ -21,13 +21,15 @@ pub struct LearnerState {
     pub exp_avg_sq: Vec<f32>,
     /// Steps taken.
     pub step: u64,
+    /// Statistics of returns with `norm_value`; no features before the first update, and without it.
+    pub value_norm: RunningNorm,
 }
 
 impl LearnerState {
     /// Before the first step.
     pub fn new(params: Vec<f32>) -> Self {
         let zeros = vec![0.0; params.len()];
-        Self { exp_avg: zeros.clone(), exp_avg_sq: zeros, params, step: 0 }
+        Self { exp_avg: zeros.clone(), exp_avg_sq: zeros, params, step: 0, value_norm: RunningNorm::new(0) }
     }
 }
 
@@ -52,6 +54,9 @@ pub(crate) struct BackendState {
     /// Flat parameters of the next rollout, if older than the learner's (with overlap).
     pub playing: Option<Vec<f32>>,
 }
+
+/// The tensors of [`LearnerState::value_norm`].
+pub(crate) const NORM_VALUE: &str = "norm_value";
 
 /// The tensor of [`BackendState::memory`].
 const MEMORY: &str = "core.state";
@@ -158,6 +163,16 @@ pub(crate) fn read_norm(snapshot: &Snapshot, name: &str, features: usize) -> Res
     Ok(RunningNorm { mean, var, count: double("count", 1)?[0] })
 }
 
+/// The running statistics `norm_value`; no features if the snapshot has none.
+pub(crate) fn read_value_norm(snapshot: &Snapshot) -> Result<RunningNorm, LearnError> {
+    let is_its =
+        |tensor: &Tensor| tensor.name.strip_prefix(NORM_VALUE).is_some_and(|rest| rest.starts_with('.'));
+    match snapshot.tensors.iter().any(is_its) {
+        true => read_norm(snapshot, NORM_VALUE, 1),
+        false => Ok(RunningNorm::new(0)),
+    }
+}
+
 /// The tensors of running statistics, which [`read_norm`] reads.
 pub(crate) fn norm_tensors(name: &str, norm: &RunningNorm) -> [Tensor; 3] {
     [
@@ -228,6 +243,9 @@ impl BackendState {
         for (name, norm) in [("norm_obs", &self.obs_norm), ("norm_reward", &self.reward_norm)] {
             tensors.extend(norm_tensors(name, norm));
         }
+        if !self.learner.value_norm.mean.is_empty() {
+            tensors.extend(norm_tensors(NORM_VALUE, &self.learner.value_norm));
+        }
         let discounted = self.discounted.iter().map(|x| x.to_bits());
         tensors.push(words("norm_reward.return".to_owned(), Dtype::F32, vec![environments], discounted));
         if network.states > 0 {
@@ -292,7 +310,13 @@ impl BackendState {
             discounted: read_floats(find(snapshot, "norm_reward.return", Dtype::F32, &[count])?),
             updates: counter(snapshot, "updates")?,
             nonfinite_in_a_row: counter(snapshot, "nonfinite_in_a_row")?,
-            learner: LearnerState { params, exp_avg, exp_avg_sq, step: counter(snapshot, "adam_step")? },
+            learner: LearnerState {
+                params,
+                exp_avg,
+                exp_avg_sq,
+                step: counter(snapshot, "adam_step")?,
+                value_norm: read_value_norm(snapshot)?,
+            },
         })
     }
 }

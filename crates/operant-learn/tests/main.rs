@@ -18,4 +18,5 @@ mod gradients;
 mod group;
 mod memory;
 mod pqn;
+mod recompute;
 mod update;

@@ -63,11 +63,13 @@ impl Footprint {
         let memory = network.states * (5 + config.num_steps / config.sequence());
         let state =
             memory + 4 * running_words(env) + 8 * spec.obs.words() + 2 * (outputs + in_rollout) + OTHER;
+        // Of each step its reward and whether it ended, and while an update runs a value and a ratio.
+        let outcomes = if config.recomputes() { 4 } else { 0 };
         let bytes = |words: usize| (words * size_of::<f32>()) as u64;
         Ok(Footprint {
             sequences: bytes(kept * (threads + 1)),
             network: bytes(parameters + activations),
-            per_env: bytes(config.num_steps * (layout.stride + ROWS) + state),
+            per_env: bytes(config.num_steps * (layout.stride + ROWS + outcomes) + state),
         })
     }
 

@@ -4,6 +4,8 @@
 mod init;
 mod layout;
 
+use std::borrow::Cow;
+
 pub use crate::layers::Form;
 pub use crate::layers::cell::{Cell, CellSpec, Core, MEMORY_KEYS};
 pub use crate::layers::conv::{Conv, Image, Items};
@@ -20,6 +22,7 @@ use operant_env::{ActionSpace, EnvSpec, Packing};
 
 use crate::backend::LearnError;
 use crate::config::{Activation, Config, CoreKind, Encoder};
+use crate::normalise::RunningNorm;
 
 /// The network's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +90,27 @@ impl Head {
             Self::MultiDiscrete(actions) => actions.len(),
             Self::DiagonalGaussian(actions) => actions.next_multiple_of(2),
         }
+    }
+}
+
+impl Network {
+    /// Parameters with which the network computes values themselves, from those with which it computes them in units of the deviation of
+    /// returns from their mean: both are in its last layer then.
+    pub fn with_values<'a>(&self, params: &'a [f32], returns: &RunningNorm) -> Cow<'a, [f32]> {
+        let [mean, deviation] = match returns.deviation() {
+            Some(deviation) => [returns.mean[0] as f32, deviation],
+            None => return Cow::Borrowed(params),
+        };
+        let mut params = params.to_vec();
+        for tensor in &self.tensors {
+            let shift = match tensor.name.as_str() {
+                "value.weight" => 0.0,
+                "value.bias" => mean,
+                _ => continue,
+            };
+            params[tensor.range()].iter_mut().for_each(|p| *p = p.mul_add(deviation, shift));
+        }
+        Cow::Owned(params)
     }
 }
 

@@ -2,6 +2,7 @@
 //! names of tensors and the order of samples. Gradients come from a tape.
 
 use operant_lane::Packed;
+use operant_learn::algorithms::ppo::ValueLoss;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::network::{Cell, CellSpec, Conv, Embed, Form, Head, Input, Network, Outputs, Pool};
 use operant_learn::shuffle::Shuffle;
@@ -24,6 +25,8 @@ pub struct Sample {
     pub value: f64,
     /// By GAE.
     pub advantage: f64,
+    /// What the value is to be.
+    pub target: f64,
     /// Per logit; empty if everything is legal.
     pub legal: Vec<bool>,
     /// The state of layers with memory, where a sequence begins.
@@ -80,6 +83,7 @@ pub fn unpack(network: &Network, batch: &Batch, index: usize) -> Sample {
         logprob: layout.logprob.map_or(f64::NAN, float),
         value: float(layout.value),
         advantage: float(layout.advantage),
+        target: float(layout.advantage) + float(layout.value),
         legal,
         begins: None,
         is_first: layout.keep.is_some_and(|word| float(word) == 0.0),
@@ -605,7 +609,7 @@ pub fn on_tape(
     if network.architecture.outputs == Outputs::ActionValues {
         for s in samples {
             let value = net.action_value(s);
-            let error = net.tape.value(value) - (s.advantage + s.value);
+            let error = net.tape.value(value) - s.target;
             losses.value += error * error / n;
             terms.push((net.tape.of(value, 0.5 * error * error, error), 1.0 / n));
         }
@@ -632,7 +636,7 @@ pub fn on_tape(
         terms.push((entropy, -config.algorithms.ppo.ent_coef / n));
 
         let v = tape.value(value);
-        let target = s.advantage + s.value;
+        let target = s.target;
         let (mut square, mut slope) = ((v - target).powi(2), v - target);
         if config.algorithms.ppo.clip_vloss {
             let bounded = s.value + (v - s.value).clamp(-c, c);
@@ -640,6 +644,11 @@ pub fn on_tape(
                 square = (bounded - target).powi(2);
                 slope = if (v - s.value).abs() <= c { bounded - target } else { 0.0 };
             }
+        }
+        let d = config.algorithms.ppo.huber_delta;
+        if config.algorithms.ppo.value_loss == ValueLoss::Huber && square.sqrt() > d {
+            square = 2.0 * d * (square.sqrt() - 0.5 * d);
+            slope = slope.clamp(-d, d);
         }
         losses.value += 0.5 * square / n;
         terms.push((tape.of(value, 0.5 * square, slope), config.algorithms.ppo.vf_coef / n));
@@ -673,28 +682,65 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
     };
     let (mut step, mut epochs) = (0, 0);
     let mut mean = Losses::default();
-    for epoch in 0..config.update_epochs {
+    let mut again = None;
+    // Mean and deviation of returns as the rollout has them, and as the loss has them.
+    let mut units = [[0.0, (1.0f64 + 1e-8).sqrt()], returns_of(batch, 0..batch.len())];
+    let of_epochs = config.update_epochs;
+    let mut is_stopped = false;
+    for epoch in 0..of_epochs + config.algorithms.ppo.vf_epochs {
+        let trains_critic_alone = epoch >= of_epochs;
+        if is_stopped && !trains_critic_alone {
+            continue;
+        }
+        if epoch > 0 && config.recompute_advantages {
+            again = Some(recomputed(network, config, &params, batch, units[1]));
+            units[0] = units[1];
+        }
         let blocks = config.blocks();
         let each = batch.sequences() / blocks;
         let shuffle =
             |block: usize| Shuffle::of_block(config.seed, update, epoch as u32, block as u32, each as u32);
         let shuffles: Vec<Shuffle> = (0..blocks).map(shuffle).collect();
         let share = each / config.num_minibatches;
-        mean = Losses::default();
+        if !trains_critic_alone {
+            mean = Losses::default();
+        }
         let mut kl = 0.0;
         for start in (0..each).step_by(share) {
             let of_block = |(block, shuffle): (usize, &Shuffle)| -> Vec<usize> {
                 (start..start + share).map(|p| block * each + shuffle.index(p as u32) as usize).collect()
             };
             let order = shuffles.iter().enumerate().flat_map(of_block);
-            let samples = sequences(network, batch, order);
+            let mut samples = sequences(network, batch, order.clone());
+            if let Some(again) = &again {
+                let indices = order.flat_map(|sequence| {
+                    let [first, stride] = batch.steps_of(sequence);
+                    (0..batch.sequence()).map(move |t| first + t * stride)
+                });
+                for (sample, index) in samples.iter_mut().zip(indices) {
+                    [sample.value, sample.advantage] = again[index];
+                    sample.target = sample.value + sample.advantage;
+                }
+            }
+            if config.algorithms.ppo.norm_value {
+                for sample in &mut samples {
+                    sample.value = (sample.value - units[0][0]) / units[0][1];
+                    sample.target = (sample.target - units[1][0]) / units[1][1];
+                }
+            }
+            let mut config = config.clone();
+            if trains_critic_alone {
+                config.algorithms.ppo.ent_coef = 0.0;
+                samples.iter_mut().for_each(|sample| sample.advantage = 0.0);
+            }
+            let config = &config;
             let (_, losses, gradient) = loss(network, config, &params, &samples);
             let scale = (config.max_grad_norm / (losses.grad_norm + 1e-6)).min(1.0);
             step += 1;
             let (beta1_t, beta2_t) = (config.adam_beta1.powi(step), config.adam_beta2.powi(step));
             let rho = 2.0 / (1.0 - config.adam_beta2) - 1.0;
             let rho_t = rho - 2.0 * f64::from(step) * beta2_t / (1.0 - beta2_t);
-            for k in 0..params.len() {
+            for k in (0..params.len()).filter(|k| !trains_critic_alone || is_of_critic(network, *k)) {
                 let g = gradient[k] * scale;
                 m[k] = config.adam_beta1 * m[k] + (1.0 - config.adam_beta1) * g;
                 v[k] = config.adam_beta2 * v[k] + (1.0 - config.adam_beta2) * g * g;
@@ -712,6 +758,9 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
                         }
                     };
             }
+            if trains_critic_alone {
+                continue;
+            }
             let share = 1.0 / config.num_minibatches as f64;
             mean.policy += losses.policy * share;
             mean.value += losses.value * share;
@@ -721,12 +770,68 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
             mean.grad_norm += losses.grad_norm * share;
             kl = losses.kl;
         }
-        epochs += 1;
-        if config.algorithms.ppo.target_kl > 0.0 && kl > config.algorithms.ppo.target_kl {
-            break;
-        }
+        epochs += usize::from(!trains_critic_alone);
+        is_stopped |= config.algorithms.ppo.target_kl > 0.0 && kl > config.algorithms.ppo.target_kl;
     }
     Updated { params, exp_avg: m, losses: mean, epochs }
+}
+
+/// Whether a parameter is of a separate critic.
+fn is_of_critic(network: &Network, k: usize) -> bool {
+    let tensor =
+        network.tensors.iter().find(|tensor| tensor.range().contains(&k)).expect("a parameter's tensor");
+    tensor.name.starts_with("critic.") || tensor.name.starts_with("value.")
+}
+
+/// Mean and deviation of the returns of samples, merged into statistics of almost no weight.
+fn returns_of(batch: &Batch, samples: std::ops::Range<usize>) -> [f64; 2] {
+    let layout = batch.layout();
+    let of = |i: usize| f64::from(batch.float(i, layout.advantage)) + f64::from(batch.float(i, layout.value));
+    let (count, first) = (samples.len() as f64, 1e-4);
+    let mean = samples.clone().map(of).sum::<f64>() / count;
+    let squares = samples.map(|i| (of(i) - mean).powi(2)).sum::<f64>();
+    let total = count + first;
+    let variance = (first + squares + mean * mean * first * count / total) / total;
+    [mean * count / total, (variance + 1e-8).sqrt()]
+}
+
+/// Value and advantage of each sample by these parameters, the latter with the weights of V-trace; the network computes values in `units`,
+/// the mean and deviation of returns, if they are normalised.
+fn recomputed(
+    network: &Network,
+    config: &Config,
+    params: &[f64],
+    batch: &Batch,
+    units: [f64; 2],
+) -> Vec<[f64; 2]> {
+    let samples = sequences(network, batch, 0..batch.sequences());
+    let mut made = logprobs_and_values(network, params, &samples).into_iter();
+    let mut now = vec![[0.0; 2]; batch.len()];
+    for sequence in 0..batch.sequences() {
+        let [first, stride] = batch.steps_of(sequence);
+        (0..batch.sequence()).for_each(|t| now[first + t * stride] = made.next().expect("a sample"));
+    }
+    let ppo = &config.algorithms.ppo;
+    if ppo.norm_value {
+        now.iter_mut().for_each(|[_, value]| *value = *value * units[1] + units[0]);
+    }
+    let mut again = vec![[0.0; 2]; batch.len()];
+    for (env, next_value) in batch.next_values().iter().enumerate() {
+        let [first, stride] = batch.samples_of(env);
+        let (mut next_value, mut next) = (f64::from(*next_value), 0.0);
+        for index in (0..config.num_steps).rev().map(|t| first + t * stride) {
+            let ([logprob, value], [reward, done]) = (now[index], batch.outcome(index).map(f64::from));
+            let ratio = (logprob - unpack(network, batch, index).logprob).exp();
+            let weight = |clip: f64| if clip > 0.0 { ratio.min(clip) } else { 1.0 };
+            let (goes_on, lambda) = (1.0 - done, ppo.gae_lambda);
+            let error = reward + config.gamma * goes_on * next_value - value;
+            next = weight(ppo.vtrace_rho) * error
+                + config.gamma * lambda * goes_on * weight(ppo.vtrace_c) * next;
+            again[index] = [value, next];
+            next_value = value;
+        }
+    }
+    again
 }
 
 /// Advantages of one environment.

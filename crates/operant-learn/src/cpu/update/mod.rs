@@ -10,6 +10,7 @@
 
 pub mod adam;
 mod chunks;
+mod recompute;
 pub(crate) mod statistics;
 mod worker;
 
@@ -36,6 +37,7 @@ use crate::cpu::threads::team::{self, WorkerTeam};
 use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
 use crate::group::{Alone, Group, gathered};
 use crate::network::Network;
+use crate::normalise::{NormSums, RunningNorm};
 use crate::sample::SampleLayout;
 
 /// Sums over samples, in the order of the loss.
@@ -103,6 +105,7 @@ pub struct Learner {
 /// The shared data of a round.
 struct Round<'a> {
     policy: &'a mut Policy,
+    batch: &'a mut Batch,
     task: Task,
 }
 
@@ -181,7 +184,7 @@ impl Learner {
     pub fn update(
         &mut self,
         state: &mut LearnerState,
-        batch: &Batch,
+        batch: &mut Batch,
         update: u64,
     ) -> Result<UpdateStats, LearnError> {
         self.update_by(self.config.algorithm.declaration().update, state, batch, update)
@@ -192,7 +195,7 @@ impl Learner {
         &mut self,
         epochs: Update,
         state: &mut LearnerState,
-        batch: &Batch,
+        batch: &mut Batch,
         update: u64,
     ) -> Result<UpdateStats, LearnError> {
         assert_eq!(batch.layout(), &self.layout, "the batch has the layout of another network");
@@ -266,7 +269,7 @@ impl Plan {
 pub(crate) struct Learning<'a> {
     pub config: &'a Config,
     /// The samples of this process.
-    pub batch: &'a Batch,
+    pub batch: &'a mut Batch,
     network: &'a Network,
     plan: Plan,
     policy: &'a mut Policy,
@@ -303,6 +306,18 @@ impl Learning<'_> {
         self.plan.update
     }
 
+    /// Merges returns into their statistics. Returns `(shift, scale)` before and after.
+    pub fn add_returns(&mut self, returns: &Moments) -> [(f32, f32); 2] {
+        let norm = &mut self.state.value_norm;
+        let scale = |norm: &RunningNorm| norm.shift_scale().first().copied().unwrap_or((0.0, 1.0));
+        let before = scale(norm);
+        if norm.mean.is_empty() {
+            *norm = RunningNorm::new(1);
+        }
+        norm.merge(&[NormSums::of(&returns.numbers())]);
+        [before, scale(norm)]
+    }
+
     /// Adam's step size in this update.
     pub fn learning_rate(&self) -> f64 {
         adam::learning_rate(self.config, self.plan.update)
@@ -316,7 +331,7 @@ impl Learning<'_> {
         &mut self,
         epochs: &mut dyn FnMut(&mut Minibatches<'_, '_>) -> Result<(), LearnError>,
     ) -> Result<(), LearnError> {
-        let Self { config, batch, network, plan, workers, chunks, moments, group, .. } = *self;
+        let Self { config, network, plan, workers, chunks, moments, group, .. } = *self;
         let threads = rayon::current_num_threads();
         let work = |round: &Round<'_>, item: usize| {
             let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
@@ -327,14 +342,15 @@ impl Learning<'_> {
                     let (first, end) = plan.bounds(minibatch);
                     worker.timer.start();
                     let order = plan.order(config, *epoch, block);
-                    *lock(&moments[item]) = moments_of(batch, *field, &order, first, end);
+                    *lock(&moments[item]) = moments_of(round.batch, *field, &order, first, end);
                     worker.timer.end(Part::Statistics);
                 }
                 Task::Gradient { minibatch, epoch, loss, chunks: parts } => {
                     let (block, part) = (item / parts, item % parts);
                     let (first, end) = plan.bounds(*minibatch);
                     let order = plan.order(config, *epoch, block);
-                    let minibatch = Minibatch { batch, order, first, size: end - first, loss: &**loss };
+                    let (batch, loss) = (&*round.batch, &**loss);
+                    let minibatch = Minibatch { batch, order, first, size: end - first, loss };
                     let mut chunk = chunks[item].write().unwrap_or_else(PoisonError::into_inner);
                     let tiles = plan.units.count(minibatch.size);
                     let range = part * tiles / parts..(part + 1) * tiles / parts;
@@ -343,13 +359,13 @@ impl Learning<'_> {
                 }
             }
         };
-        let minibatch = batch.len() / plan.count;
+        let minibatch = self.batch.len() / plan.count;
         let small = minibatch <= AWAKE_SAMPLES && network.len() <= AWAKE_PARAMS;
         let is_tried = small && minibatch <= TRIED_SAMPLES && threads > 1;
         let together = !is_tried || self.balance.together();
         let waiting = together.then_some(if small { self.waiting } else { WaitStrategy::Sleep });
         let start = Instant::now();
-        let first = Round { policy: &mut *self.policy, task: Task::None };
+        let first = Round { policy: &mut *self.policy, batch: &mut *self.batch, task: Task::None };
         let (gradient, timer, state) = (&mut *self.gradient, &mut *self.timer, &mut *self.state);
         let samples = team::lead(waiting, first, &work, |team| {
             let mut minibatches = Minibatches {
@@ -437,13 +453,12 @@ impl Minibatches<'_, '_> {
         minibatch: usize,
         loss: Box<dyn Loss>,
     ) -> Result<(Sums, f64), LearnError> {
-        let Self { config, network, plan, group, .. } = *self;
+        let chunks = self.chunks_of_block(minibatch);
+        let Self { plan, group, .. } = *self;
         let Self { timer, state, gradient, .. } = self;
         let (first, end) = plan.bounds(minibatch);
         let blocks = plan.blocks;
-        let size = (end - first) * blocks.all();
         self.samples += (end - first) * blocks.own;
-        let chunks = chunks_of_block(config, network, size).min(plan.units.count(end - first));
         self.team.round(chunks * blocks.own, |round| {
             timer.start();
             round.policy.pack_for_update(&state.params);
@@ -461,10 +476,30 @@ impl Minibatches<'_, '_> {
         Ok((sums, adam::norm(gradient)))
     }
 
+    /// Chunks of each block's share of a minibatch.
+    fn chunks_of_block(&self, minibatch: usize) -> usize {
+        let (first, end) = self.plan.bounds(minibatch);
+        let most = chunks_of_block(self.config, self.network, self.size(minibatch));
+        most.min(self.plan.units.count(end - first))
+    }
+
     /// One step of Adam along the gradient, whose norm this is.
     pub fn step(&mut self, norm: f64, learning_rate: f64) {
         adam::step(self.state, self.gradient, norm, learning_rate, self.config);
         self.end();
+    }
+
+    /// A step of a separate critic alone: the other parameters and their moments stay. The gradient is the critic's.
+    pub fn step_of_critic(&mut self, norm: f64, learning_rate: f64) {
+        let before = self.state.clone();
+        self.step(norm, learning_rate);
+        let is_of_critic = |name: &str| ["critic.", "value."].iter().any(|part| name.starts_with(part));
+        for tensor in self.network.tensors.iter().filter(|tensor| !is_of_critic(&tensor.name)) {
+            let LearnerState { params, exp_avg, exp_avg_sq, .. } = &mut *self.state;
+            let all =
+                [(params, &before.params), (exp_avg, &before.exp_avg), (exp_avg_sq, &before.exp_avg_sq)];
+            all.into_iter().for_each(|(to, from)| to[tensor.range()].copy_from_slice(&from[tensor.range()]));
+        }
     }
 
     /// Takes no step for a minibatch.
