@@ -459,6 +459,26 @@ pub fn options() -> Vec<Case> {
             false,
         ),
         Case::new(
+            "draws by priority",
+            Config { recompute_advantages: false, ..with(config(21, 24, 4), 0.0, 0.0, &separate) }
+                .ppo(|ppo| ppo.prio_alpha = 0.8),
+            Input::Dense(5),
+            Head::DiagonalGaussian(2),
+            false,
+        ),
+        Case::new(
+            "draws by priority, blocks, gru",
+            Config {
+                recompute_advantages: false,
+                shuffle: ShuffleKind::Blocks,
+                ..with(config(32, 30, 2), 0.0, 0.0, &gru)
+            }
+            .ppo(|ppo| ppo.prio_alpha = 0.5),
+            Input::Dense(4),
+            Head::MultiDiscrete(vec![3]),
+            false,
+        ),
+        Case::new(
             "critic alone, huber, gaussian",
             with(config(6, 40, 4), 0.0, 0.0, &|c| {
                 separate(c);

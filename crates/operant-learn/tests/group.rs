@@ -50,7 +50,10 @@ fn config(core: CoreKind) -> Config {
         core,
         ..Config::default()
     }
-    .ppo(|ppo| (ppo.target_kl, ppo.norm_value) = (0.02, core == CoreKind::Gru))
+    .ppo(|ppo| {
+        (ppo.target_kl, ppo.norm_value) = (0.02, core == CoreKind::Gru);
+        ppo.prio_alpha = if core == CoreKind::Gru { 0.6 } else { 0.0 };
+    })
 }
 
 #[test]

@@ -27,6 +27,8 @@ pub struct Sample {
     pub advantage: f64,
     /// What the value is to be.
     pub target: f64,
+    /// Weight of the normalised advantage.
+    pub importance: f64,
     /// Per logit; empty if everything is legal.
     pub legal: Vec<bool>,
     /// The state of layers with memory, where a sequence begins.
@@ -84,6 +86,7 @@ pub fn unpack(network: &Network, batch: &Batch, index: usize) -> Sample {
         value: float(layout.value),
         advantage: float(layout.advantage),
         target: float(layout.advantage) + float(layout.value),
+        importance: 1.0,
         legal,
         begins: None,
         is_first: layout.keep.is_some_and(|word| float(word) == 0.0),
@@ -622,6 +625,7 @@ pub fn on_tape(
         } else {
             s.advantage
         };
+        let advantage = advantage * s.importance;
         let [logprob, entropy, value] = net.next(s);
         let tape = &mut net.tape;
         let log_ratio = tape.value(logprob) - s.logprob;
@@ -701,6 +705,15 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
         let shuffle =
             |block: usize| Shuffle::of_block(config.seed, update, epoch as u32, block as u32, each as u32);
         let shuffles: Vec<Shuffle> = (0..blocks).map(shuffle).collect();
+        let advantage = |index: usize| match &again {
+            Some(again) => again[index][1],
+            None => unpack(network, batch, index).advantage,
+        };
+        // Share of the draws of each sequence of a block, if they are drawn.
+        let shares: Vec<Vec<f64>> =
+            (0..blocks).map(|block| shares(config, batch, block, &advantage)).collect();
+        let beta0 = config.algorithms.ppo.prio_beta0;
+        let beta = beta0 + (1.0 - beta0) * (update as f64 / updates).min(1.0);
         let share = each / config.num_minibatches;
         if !trains_critic_alone {
             mean = Losses::default();
@@ -708,10 +721,22 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
         let mut kl = 0.0;
         for start in (0..each).step_by(share) {
             let of_block = |(block, shuffle): (usize, &Shuffle)| -> Vec<usize> {
-                (start..start + share).map(|p| block * each + shuffle.index(p as u32) as usize).collect()
+                let fraction = Shuffle::fraction(config.seed, update, epoch as u32, block as u32);
+                let drawn = |index: usize| match shares[block].is_empty() {
+                    true => index,
+                    false => draw(&shares[block], (index as f64 + fraction) / each as f64),
+                };
+                (start..start + share)
+                    .map(|p| block * each + drawn(shuffle.index(p as u32) as usize))
+                    .collect()
             };
             let order = shuffles.iter().enumerate().flat_map(of_block);
             let mut samples = sequences(network, batch, order.clone());
+            for (of_sequence, sequence) in samples.chunks_mut(batch.sequence()).zip(order.clone()) {
+                if let Some(part) = shares[sequence / each].get(sequence % each) {
+                    of_sequence.iter_mut().for_each(|it| it.importance = (part * each as f64).powf(-beta));
+                }
+            }
             if let Some(again) = &again {
                 let indices = order.flat_map(|sequence| {
                     let [first, stride] = batch.steps_of(sequence);
@@ -774,6 +799,32 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
         is_stopped |= config.algorithms.ppo.target_kl > 0.0 && kl > config.algorithms.ppo.target_kl;
     }
     Updated { params, exp_avg: m, losses: mean, epochs }
+}
+
+/// The probability of each sequence of a block; none if they are not drawn.
+fn shares(config: &Config, batch: &Batch, block: usize, advantage: &dyn Fn(usize) -> f64) -> Vec<f64> {
+    let each = batch.sequences() / config.blocks();
+    if config.algorithms.ppo.prio_alpha == 0.0 {
+        return vec![];
+    }
+    let of_sequence = |sequence: usize| {
+        let [first, stride] = batch.steps_of(sequence);
+        let sum: f64 = (0..batch.sequence()).map(|t| advantage(first + t * stride).abs()).sum();
+        (sum + 1e-6).powf(config.algorithms.ppo.prio_alpha)
+    };
+    let weights: Vec<f64> = (block * each..(block + 1) * each).map(of_sequence).collect();
+    let total: f64 = weights.iter().sum();
+    weights.into_iter().map(|weight| weight / total).collect()
+}
+
+/// The first item at which the sum of shares exceeds `at`.
+fn draw(shares: &[f64], at: f64) -> usize {
+    let mut sum = 0.0;
+    let exceeds = |share: &f64| {
+        sum += share;
+        sum > at
+    };
+    shares.iter().position(exceeds).unwrap_or(shares.len() - 1)
 }
 
 /// Whether a parameter is of a separate critic.

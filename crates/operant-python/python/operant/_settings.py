@@ -98,6 +98,8 @@ class Settings(TypedDict, total=False):
     vf_epochs: int
     vtrace_rho: float
     vtrace_c: float
+    prio_alpha: float
+    prio_beta0: float
     """Weight of the value loss."""
     target_kl: float
     """Stop an update's epochs when `approx_kl` exceeds this; 0 never stops."""
@@ -211,6 +213,8 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "vf_epochs": ("0", "Epochs of the critic alone that follow those of an update; they need `shared_trunk = false`"),
     "vtrace_rho": ("0.0", "Advantages that `recompute_advantages` computes have their TD errors weighted by the probability ratio, at most this (V-trace's rho); 1 or more, or 0, which weights none"),
     "vtrace_c": ("0.0", "As `vtrace_rho`, for the part of an advantage that comes from later steps (V-trace's c)"),
+    "prio_alpha": ("0.0", "Power of the sum of a sequence's |advantages| to which its share of the draws of an epoch is proportional; without memory a sequence is a sample. 0 visits each once"),
+    "prio_beta0": ("0.2", "Power of the weights of advantages that make up for `prio_alpha`, in the first update; it grows linearly to 1 in the last"),
     "target_kl": ("0.0", "Stop an update's epochs when `approx_kl` exceeds this; 0 never stops"),
     "q_lambda": ("0.65", "Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout"),
     "start_e": ("1.0", "Share of random actions in the first rollout"),

@@ -1,18 +1,20 @@
 //! PPO's loss over one tile and its gradient with respect to the network's outputs.
 
+use std::sync::Arc;
+
 use operant_lane::isa::f32x16;
 use operant_lane::{Float, Mask};
 
 use super::Settings;
 use super::settings::ValueLoss;
-use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, row_sum, splat};
+use crate::cpu::network::tile::{LANES, Row, TILE_VECTORS, fma, row_sum, splat};
 use crate::cpu::update::{Loss, LossTile, Sums};
 
 /// A row of a tile.
 type TileRow = Row<TILE_VECTORS>;
 
 /// The loss of a minibatch, `policy - ent_coef entropy + vf_coef value`, each averaged over it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ClippedLoss {
     clip_coef: f32,
     clip_vloss: bool,
@@ -26,12 +28,14 @@ pub struct ClippedLoss {
 }
 
 /// What makes a minibatch's numbers ready for the loss, `(x - shift) scale` each.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Default)]
 pub struct Scales {
     /// `(shift, scale)` of its advantages; None where the critic is trained alone.
     pub advantages: Option<(f32, f32)>,
     /// Of the values of its samples, and of returns, if the network computes normalised values.
     pub values: Option<[(f32, f32); 2]>,
+    /// `[sample of the batch]`: weights of advantages, where samples are drawn.
+    pub importance: Option<Arc<Vec<f32>>>,
 }
 
 impl ClippedLoss {
@@ -99,7 +103,12 @@ impl Loss for ClippedLoss {
             deltas.policy_mut().fill(zero);
             return LossSums { value: row_sum(&value), ..LossSums::default() }.numbers();
         };
-        let advantages = normalised(&raw, advantages);
+        let mut advantages = normalised(&raw, advantages);
+        if let Some(importance) = &self.scales.importance {
+            for (s, &sample) in samples.indices.iter().enumerate() {
+                advantages[s / LANES].as_mut_array()[s % LANES] *= importance[sample as usize];
+            }
+        }
         let (logprob, entropy) = head.evaluate(outputs.policy(), log_std, actions);
         let (mut policy, mut kl, mut clipped, mut by_logprob, mut by_entropy) =
             (zero, zero, zero, zero, zero);

@@ -48,6 +48,7 @@ pub const DECLARATION: Declaration = Declaration {
             let all = [
                 ("norm_value", settings.norm_value, "true".to_owned()),
                 ("vf_epochs", settings.vf_epochs > 0, settings.vf_epochs.to_string()),
+                ("prio_alpha", settings.prio_alpha > 0.0, settings.prio_alpha.to_string()),
             ];
             all.into_iter().find(|(_, is_set, _)| *is_set).map(|(key, _, value)| (key, value))
         },
@@ -112,7 +113,7 @@ fn metrics(measured: &Measured) -> Record {
     }
 }
 
-/// The epochs of an update (21 to 32), and what they report.
+/// The epochs of an update (21 to 32, 36 to 41), and what they report.
 fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
     let (config, advantage) = (learning.config, learning.batch.layout().advantage);
     let settings = &config.algorithms.ppo;
@@ -120,57 +121,57 @@ fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
     let moments = learning.moments_of_blocks(errors_and_returns)?;
     let explained_variance = explained_variance(moments);
     let mut values = settings.norm_value.then(|| learning.add_returns(&moments[1]));
-    let recomputed = learning.recomputed();
+    let (recomputed, powers) = (learning.recomputed(), powers_of_draws(config, learning.number()));
     let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
     learning.epochs(&mut |minibatches| {
-        while epochs < config.update_epochs {
-            if minibatches.recompute(epochs, &recomputed) {
-                values = values.map(|[_, now]| [now; 2]);
-            }
-            let mut scales = vec![(0.0, 1.0); minibatches.count()];
-            if settings.norm_adv {
-                let moments = minibatches.moments(epochs, advantage)?;
-                scales = moments.into_iter().map(shift_scale).collect();
-            }
-            means = Means::default();
-            let mut last_kl = f64::NAN;
-            for (minibatch, advantages) in scales.into_iter().enumerate() {
-                let size = minibatches.size(minibatch);
-                let scales = Scales { advantages: Some(advantages), values };
-                let loss = ClippedLoss::new(settings, size, scales);
-                let (sums, norm) = minibatches.gradient(epochs, minibatch, Box::new(loss))?;
-                if norm.is_finite() && LossSums::of(sums).is_finite() {
-                    minibatches.step(norm, learning_rate);
-                    last_kl = LossSums::of(sums).kl / size as f64;
-                    means.add(sums, size, norm);
-                } else {
-                    minibatches.skip();
-                    nonfinite += 1;
-                }
-            }
-            epochs += 1;
-            if settings.target_kl > 0.0 && last_kl > settings.target_kl {
-                break;
-            }
-        }
-        for epoch in config.update_epochs..config.update_epochs + settings.vf_epochs {
+        // Of all epochs the last ones train the critic alone.
+        let (mut epoch, all) = (0, config.update_epochs + settings.vf_epochs);
+        while epoch < all {
+            let has_policy = epoch < config.update_epochs;
             if minibatches.recompute(epoch, &recomputed) {
                 values = values.map(|[_, now]| [now; 2]);
             }
-            for minibatch in 0..minibatches.count() {
-                let scales = Scales { advantages: None, values };
-                let loss = ClippedLoss::new(settings, minibatches.size(minibatch), scales);
+            let importance = powers.map(|powers| minibatches.draw(epoch, powers));
+            let mut scales = vec![(0.0, 1.0); minibatches.count()];
+            if settings.norm_adv && has_policy {
+                let moments = minibatches.moments(epoch, advantage)?;
+                scales = moments.into_iter().map(shift_scale).collect();
+            }
+            let (mut last_kl, mut of_epoch) = (f64::NAN, Means::default());
+            for (minibatch, advantages) in scales.into_iter().enumerate() {
+                let size = minibatches.size(minibatch);
+                let advantages = has_policy.then_some(advantages);
+                let scales = Scales { advantages, values, importance: importance.clone() };
+                let loss = ClippedLoss::new(settings, size, scales);
                 let (sums, norm) = minibatches.gradient(epoch, minibatch, Box::new(loss))?;
-                if norm.is_finite() && LossSums::of(sums).is_finite() {
-                    minibatches.step_of_critic(norm, learning_rate);
-                } else {
+                if !norm.is_finite() || !LossSums::of(sums).is_finite() {
                     minibatches.skip();
                     nonfinite += 1;
+                } else if has_policy {
+                    minibatches.step(norm, learning_rate);
+                    last_kl = LossSums::of(sums).kl / size as f64;
+                    of_epoch.add(sums, size, norm);
+                } else {
+                    minibatches.step_of_critic(norm, learning_rate);
                 }
+            }
+            epoch += 1;
+            if has_policy {
+                (epochs, means) = (epoch, of_epoch);
+            }
+            if has_policy && settings.target_kl > 0.0 && last_kl > settings.target_kl {
+                epoch = config.update_epochs;
             }
         }
         Ok(())
     })?;
     let measured = Measured { explained_variance, ..means.measured(learning_rate) };
     Ok(UpdateStats { epochs, nonfinite, metrics: metrics(&measured), ..UpdateStats::default() })
+}
+
+/// Alpha and beta of draws in an update; None if there are none.
+fn powers_of_draws(config: &Config, update: u64) -> Option<[f64; 2]> {
+    let Settings { prio_alpha, prio_beta0, .. } = config.algorithms.ppo;
+    let done = (update as f64 / config.updates() as f64).min(1.0);
+    (prio_alpha > 0.0).then_some([prio_alpha, prio_beta0 + (1.0 - prio_beta0) * done])
 }

@@ -33,6 +33,11 @@ settings! {
     vtrace_rho: f64 [Kind::Real(Range::NotNegative)] = 0.0;
     /// As `vtrace_rho`, for the part of an advantage that comes from later steps (V-trace's c)
     vtrace_c: f64 [Kind::Real(Range::NotNegative)] = 0.0;
+    /// Power of the sum of a sequence's |advantages| to which its share of the draws of an epoch is proportional; without memory a sequence
+    /// is a sample. 0 visits each once
+    prio_alpha: f64 [Kind::Real(Range::NotNegative)] = 0.0;
+    /// Power of the weights of advantages that make up for `prio_alpha`, in the first update; it grows linearly to 1 in the last
+    prio_beta0: f64 [Kind::Real(Range::Unit)] = 0.2;
     /// Stop an update's epochs when `approx_kl` exceeds this; 0 never stops
     target_kl: f64 [Kind::Real(Range::NotNegative)] = 0.0;
 }

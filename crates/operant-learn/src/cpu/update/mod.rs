@@ -10,6 +10,7 @@
 
 pub mod adam;
 mod chunks;
+mod priority;
 mod recompute;
 pub(crate) mod statistics;
 mod worker;
@@ -106,6 +107,8 @@ pub struct Learner {
 struct Round<'a> {
     policy: &'a mut Policy,
     batch: &'a mut Batch,
+    /// The sequences at the positions of an epoch in each block, if they are drawn.
+    drawn: Vec<Vec<u32>>,
     task: Task,
 }
 
@@ -260,8 +263,9 @@ impl Plan {
         (at(minibatch), at(minibatch + 1))
     }
 
-    fn order(&self, config: &Config, epoch: usize, block: usize) -> Order {
-        Order::new(config.seed, self.update, epoch, self.blocks.block(block))
+    fn order<'a>(&self, config: &Config, epoch: usize, block: usize, drawn: &'a [Vec<u32>]) -> Order<'a> {
+        let drawn = drawn.get(block).map(|drawn| &drawn[..]);
+        Order::new(config.seed, self.update, epoch, self.blocks.block(block), drawn)
     }
 }
 
@@ -314,7 +318,10 @@ impl Learning<'_> {
         if norm.mean.is_empty() {
             *norm = RunningNorm::new(1);
         }
-        norm.merge(&[NormSums::of(&returns.numbers())]);
+        // One return that is no number would spoil the statistics of all later ones.
+        if returns.variance().is_finite() {
+            norm.merge(&[NormSums::of(&returns.numbers())]);
+        }
         [before, scale(norm)]
     }
 
@@ -341,15 +348,17 @@ impl Learning<'_> {
                     let (minibatch, block) = (item / plan.blocks.own, item % plan.blocks.own);
                     let (first, end) = plan.bounds(minibatch);
                     worker.timer.start();
-                    let order = plan.order(config, *epoch, block);
+                    let order = plan.order(config, *epoch, block, &round.drawn);
                     *lock(&moments[item]) = moments_of(round.batch, *field, &order, first, end);
                     worker.timer.end(Part::Statistics);
                 }
                 Task::Gradient { minibatch, epoch, loss, chunks: parts } => {
                     let (block, part) = (item / parts, item % parts);
                     let (first, end) = plan.bounds(*minibatch);
-                    let order = plan.order(config, *epoch, block);
                     let (batch, loss) = (&*round.batch, &**loss);
+                    // What has no gradient visits every sample.
+                    let drawn = if loss.has_gradient() { &round.drawn[..] } else { &[] };
+                    let order = plan.order(config, *epoch, block, drawn);
                     let minibatch = Minibatch { batch, order, first, size: end - first, loss };
                     let mut chunk = chunks[item].write().unwrap_or_else(PoisonError::into_inner);
                     let tiles = plan.units.count(minibatch.size);
@@ -365,7 +374,8 @@ impl Learning<'_> {
         let together = !is_tried || self.balance.together();
         let waiting = together.then_some(if small { self.waiting } else { WaitStrategy::Sleep });
         let start = Instant::now();
-        let first = Round { policy: &mut *self.policy, batch: &mut *self.batch, task: Task::None };
+        let first =
+            Round { policy: &mut *self.policy, batch: &mut *self.batch, drawn: Vec::new(), task: Task::None };
         let (gradient, timer, state) = (&mut *self.gradient, &mut *self.timer, &mut *self.state);
         let samples = team::lead(waiting, first, &work, |team| {
             let mut minibatches = Minibatches {

@@ -55,7 +55,7 @@ pub(crate) struct LossTile<'a> {
 pub(crate) struct Minibatch<'a> {
     /// The batch that holds its samples.
     pub batch: &'a Batch,
-    pub order: Order,
+    pub order: Order<'a>,
     /// Position of its first sample in the epoch's order.
     pub first: usize,
     /// M: samples.
