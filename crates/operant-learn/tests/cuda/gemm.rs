@@ -4,12 +4,13 @@
 use operant_cuda::Device;
 use operant_env::AnyEnv;
 use operant_learn::LearnerState;
-use operant_learn::cuda::{CudaLearner, CudaRollout};
+use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};
 use operant_learn::network::init_params;
 use operant_learn::{ActionDistribution, Activation, Config, CoreKind, Encoder, LogStd, Precision};
 use operant_parity::{UpdatePath, check_gae, check_horizon};
 
 use super::{ORDERS, Share, precisions};
+use crate::support::crane::Crane;
 use crate::support::gpu::{
     config, device, gemm, gradient_agrees, params, rollout_agrees, sanitized, stand_in, updates_agree,
 };
@@ -301,6 +302,25 @@ fn the_order_of_threads_changes_no_bit(part: Part) {
             states.push((learner.state(stream).expect("state"), rollout.samples().expect("samples")));
         }
         assert!(states.iter().all(|state| *state == states[0]), "bits differ in {name}");
+    }
+}
+
+#[test]
+fn other_policies_of_real_actions_always_become_products() {
+    let Some(device) = device(0) else { return };
+    let plain = || config(16, 4, &[16]);
+    for (config, setting) in [
+        (plain().ppo(|ppo| ppo.rpo_alpha = 0.1), "rpo_alpha"),
+        (Config { log_std: LogStd::Network, ..plain() }, "log_std"),
+        (Config { action_distribution: ActionDistribution::Tanh, ..plain() }, "action_distribution"),
+        (Config { action_distribution: ActionDistribution::Beta, ..plain() }, "action_distribution"),
+    ] {
+        let rollout = |kernels| {
+            CudaRollout::new(&device, &Crane, &config, NetworkOptions { kernels, precision: Precision::F32 })
+        };
+        let error = rollout(Kernels::Fused).err().expect("a refusal").to_string();
+        assert!(error.contains(setting) && error.contains("set kernels = \"gemm\""), "{error}");
+        assert!(rollout(Kernels::Auto).expect("products run it").specialisation().is_none());
     }
 }
 
