@@ -89,13 +89,18 @@ settings! {
     num_steps: usize [Kind::Count { least: 1, most: 1 << 20 }] = 128;
     /// Discount of future rewards
     gamma: f64 [Kind::Real(Range::Unit)] = 0.99;
+    /// Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an
+    /// observation that the episode shows the nth time (docs/exploration.md)
+    intrinsic: Intrinsic = Intrinsic::None, fixed("the checkpoint holds what its episodes have shown");
+    /// Weight of the reward for exploring
+    intrinsic_coef: f64 [Kind::Real(Range::NotNegative)] = 0.01;
     /// Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each
     /// starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at
     /// least 16 sequences; docs/ppo.md 22 has the rest of the rule
     sequence_length: usize [Kind::Count { least: 0, most: 1 << 20 }] = 0;
     /// Normalise observations by running mean and variance
     norm_obs: bool = false, fixed("the weights were trained for it");
-    /// Scale rewards by the running deviation of the discounted return
+    /// Scale rewards, those for exploring included, by the running deviation of the discounted return
     norm_reward: bool = false;
     /// Normalised observations are clipped to plus or minus this
     clip_obs: f64 [Kind::Real(Range::Positive)] = 10.0;
@@ -139,6 +144,11 @@ settings! {
     /// Initial weights. `orthogonal`: biases are zero. `pytorch`: those that PyTorch's layers begin with, weights and biases uniform
     /// within 1 / sqrt(inputs), of gru and lstm within 1 / sqrt(units)
     init: WeightInit = WeightInit::Orthogonal;
+    /// Distribution of real actions. `normal`: clipped to the bounds. `tanh`: a normal that tanh squashes into the bounds.
+    /// `beta`: a Beta distribution between the bounds
+    action_distribution: ActionDistribution = ActionDistribution::Normal, fixed("the weights were trained for it");
+    /// Log standard deviations of real actions: parameters, or outputs of the network, between -5 and 2
+    log_std: LogStd = LogStd::Parameter, fixed("the checkpoint holds weights of that shape");
     /// Initial log standard deviation of Gaussian policies
     log_std_init: f64 [Kind::Real(Range::Any)] = 0.0;
 }
@@ -254,6 +264,16 @@ choice! {
 }
 
 choice! {
+    /// The reward for exploring.
+    pub enum Intrinsic {
+        /// Nothing.
+        None = "none",
+        /// Counts of observations in an episode.
+        Counts = "counts",
+    }
+}
+
+choice! {
     /// How the network takes observations.
     pub enum Encoder {
         /// As they are.
@@ -278,6 +298,41 @@ choice! {
         Gru = "gru",
         /// Long short-term memory.
         Lstm = "lstm",
+    }
+}
+
+choice! {
+    /// The distribution of real actions.
+    pub enum ActionDistribution {
+        /// Independent normals, clipped to the bounds.
+        Normal = "normal",
+        /// Independent normals, squashed into the bounds.
+        Tanh = "tanh",
+        /// Independent Beta distributions between the bounds.
+        Beta = "beta",
+    }
+}
+
+choice! {
+    /// What log standard deviations of real actions are.
+    pub enum LogStd {
+        /// Parameters, the same for all observations.
+        Parameter = "parameter",
+        /// Outputs of the network.
+        Network = "network",
+    }
+}
+
+impl LogStd {
+    /// The centre of what a network computes, and the distance of the bounds from it: `centre + radius tanh((x - centre) / radius)`.
+    pub const CENTRE_AND_RADIUS: [f32; 2] = [-1.5, 3.5];
+
+    /// The output x of a network whose log standard deviation is this; None if that is not within the bounds.
+    pub fn output(log_std: f64) -> Option<f64> {
+        let [centre, radius] = Self::CENTRE_AND_RADIUS.map(f64::from);
+        let share = (log_std - centre) / radius;
+        let ratio = (1.0 + share) / (1.0 - share);
+        (share.abs() < 1.0).then(|| centre + radius * 0.5 * operant_lane::Float::ln(ratio))
     }
 }
 

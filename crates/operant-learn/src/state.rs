@@ -6,6 +6,7 @@ use operant_lane::{Kind, Leaf};
 
 use crate::backend::LearnError;
 use crate::config::Config;
+use crate::cpu::rollout::counts;
 use crate::network::Network;
 use crate::normalise::RunningNorm;
 use crate::snapshot::{Dtype, Snapshot, Tensor};
@@ -48,6 +49,8 @@ pub(crate) struct BackendState {
     pub discounted: Vec<f32>,
     /// `(N, states)`: the state of layers with memory.
     pub memory: Vec<f32>,
+    /// `(N, words)`: what the running episodes have shown, for rewards for exploring.
+    pub counts: Vec<u32>,
     pub updates: u64,
     /// Consecutive updates with a non-finite minibatch, up to the last.
     pub nonfinite_in_a_row: u64,
@@ -60,6 +63,8 @@ const MEMORY: &str = "core.state";
 
 /// The tensor of [`LearnerState::rate`].
 const RATE: &str = "learning_rate";
+/// The tensor of [`BackendState::counts`].
+const COUNTS: &str = "intrinsic.counts";
 
 /// The tensor of [`BackendState::playing`].
 pub(crate) const PLAYING: &str = "rollout.params";
@@ -240,6 +245,10 @@ impl BackendState {
             tensors.push(words(MEMORY.to_owned(), Dtype::F32, vec![environments, network.states], bits));
         }
         tensors.extend(self.learner.rate.map(|rate| doubles(RATE, &[rate])));
+        if !self.counts.is_empty() {
+            let shape = vec![environments, self.counts.len() / environments];
+            tensors.push(words(COUNTS.to_owned(), Dtype::U32, shape, self.counts.iter().copied()));
+        }
         if let Some(playing) = &self.playing {
             let bits = playing.iter().map(|x| x.to_bits());
             tensors.push(words(PLAYING.to_owned(), Dtype::F32, vec![playing.len()], bits));
@@ -293,10 +302,15 @@ impl BackendState {
             0 => Vec::new(),
             states => read_floats(find(snapshot, MEMORY, Dtype::F32, &[count, states])?),
         };
+        let counts = match counts::words(config) {
+            0 => Vec::new(),
+            words => read_words(find(snapshot, COUNTS, Dtype::U32, &[count, words])?).collect(),
+        };
         Ok(Self {
             playing,
             environments,
             memory,
+            counts,
             obs_norm: read_norm(snapshot, "norm_obs", features)?,
             reward_norm: read_norm(snapshot, "norm_reward", 1)?,
             discounted: read_floats(find(snapshot, "norm_reward.return", Dtype::F32, &[count])?),

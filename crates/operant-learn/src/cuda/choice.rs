@@ -200,6 +200,7 @@ mod tests {
 
     use super::*;
     use crate::algorithms::Algorithm;
+    use crate::config::Intrinsic;
     use crate::network::{Embed, EmbedPart, Head, Input, Pool};
 
     const H200: Limits = Limits { shared: 232_448, multiprocessors: 132 };
@@ -246,18 +247,23 @@ mod tests {
     }
 
     #[test]
-    fn action_values_always_become_products() {
-        let config = Config { algorithm: Algorithm::Pqn, ..network(&[64]).1 };
-        let head = Head::MultiDiscrete(vec![2]);
-        let network = Network::new(Architecture::new(&config, Input::Dense(4), head));
-        let of = |kernels| {
-            let options = NetworkOptions { kernels, ..Precision::F32.into() };
-            choose(&network, &config, options, H200, || Ok(()))
-        };
-        let choice = of(Kernels::Auto).expect("products run it");
-        assert_eq!(choice.kernels, Kernels::Gemm);
-        assert!(choice.reason.contains("only networks with a policy"), "{}", choice.reason);
-        assert!(of(Kernels::Fused).expect_err("refused").to_string().contains("set kernels = \"gemm\""));
+    fn action_values_and_rewards_for_exploring_always_become_products() {
+        let action_values = Config { algorithm: Algorithm::Pqn, ..network(&[64]).1 };
+        let exploring = Config { intrinsic: Intrinsic::Counts, ..network(&[64]).1 };
+        for (config, reason) in
+            [(action_values, "only networks with a policy"), (exploring, "no rewards for exploring")]
+        {
+            let head = Head::MultiDiscrete(vec![2]);
+            let network = Network::new(Architecture::new(&config, Input::Dense(4), head));
+            let of = |kernels| {
+                let options = NetworkOptions { kernels, ..Precision::F32.into() };
+                choose(&network, &config, options, H200, || Ok(()))
+            };
+            let choice = of(Kernels::Auto).expect("products run it");
+            assert_eq!(choice.kernels, Kernels::Gemm);
+            assert!(choice.reason.contains(reason), "{}", choice.reason);
+            assert!(of(Kernels::Fused).expect_err("refused").to_string().contains("set kernels = \"gemm\""));
+        }
     }
 
     #[test]

@@ -181,7 +181,7 @@ mod tests {
             let core = Core::of(&config).expect("a core");
             Network::new(Architecture {
                 core,
-                ..Architecture::new(&config, Input::Dense(4), Head::DiagonalGaussian(2))
+                ..Architecture::new(&config, Input::Dense(4), Head::gaussian(2))
             })
         });
         let params = init_params(&pytorch, 7);

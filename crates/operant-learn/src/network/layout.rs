@@ -2,13 +2,13 @@
 
 use super::init::HIDDEN_GAIN;
 use super::{
-    Architecture, CellSpec, Conv, Core, Dense, Form, Head, Image, Init, Items, Norm, Outputs, Pointer,
-    Residual,
+    Architecture, CellSpec, Continuous, Conv, Core, Dense, Form, Head, Image, Init, Items, Norm, Outputs,
+    Pointer, Residual,
 };
-use crate::config::{Activation, WeightInit};
+use crate::config::{Activation, LogStd, WeightInit};
 use crate::layers::export::{Exported, Graph};
 
-/// Gain of the policy's output layer: the first policy is nearly uniform.
+/// Gain of the policy's output layers: the first policy is nearly the same for all observations.
 const POLICY_GAIN: f64 = 0.01;
 /// Gain of the value's output layer.
 const VALUE_GAIN: f64 = 1.0;
@@ -119,7 +119,7 @@ pub struct Network {
     pub chains: Vec<Chain>,
     /// Every block of parameters, in order, without gaps.
     pub tensors: Vec<TensorSpec>,
-    /// Index of the first log standard deviation, for a Gaussian head.
+    /// Index of the first log standard deviation, where they are parameters.
     pub log_std: Option<usize>,
     /// Numbers of state that an environment carries from step to step.
     pub states: usize,
@@ -138,23 +138,25 @@ impl Network {
             bf16: None,
             architecture,
         };
-        let outputs = network.architecture.head.outputs();
+        let (outputs, policy) = (network.architecture.head.outputs(), network.architecture.head.layers());
         if network.architecture.outputs == Outputs::ActionValues {
             let chain = network.lay_chain("trunk", &[("q", outputs)]);
             network.chains.push(chain);
         } else if network.architecture.shared_trunk {
-            let chain = network.lay_chain("trunk", &[("policy", outputs), ("value", 1)]);
+            let chain = network.lay_chain("trunk", &[&policy[..], &[("value", 1)]].concat());
             network.chains.push(chain);
         } else {
-            for (trunk, head, outputs) in [("actor", "policy", outputs), ("critic", "value", 1)] {
-                let chain = network.lay_chain(trunk, &[(head, outputs)]);
+            for (trunk, heads) in [("actor", &policy[..]), ("critic", &[("value", 1)])] {
+                let chain = network.lay_chain(trunk, heads);
                 network.chains.push(chain);
             }
         }
         if network.architecture.init == WeightInit::PyTorch {
             network.begin_as_pytorch();
         }
-        if let Head::DiagonalGaussian(actions) = network.architecture.head {
+        if let Head::Continuous(of @ Continuous { actions, .. }) = network.architecture.head
+            && of.has_log_std()
+        {
             let init = Init::Constant(network.architecture.log_std_init);
             network.log_std = Some(network.lay("log_std".to_owned(), &[actions], init));
         }
@@ -175,6 +177,8 @@ impl Network {
                 last = match tensor.init {
                     Init::Orthogonal(_) => of_cell.or(Some(1.0 / (inputs as f64).sqrt())),
                     Init::Constant(0.0) => last,
+                    // It begins as `log_std_init` says.
+                    _ if tensor.name == "log_std.bias" => continue,
                     _ => None,
                 };
                 tensor.init = last.map_or(tensor.init, |bound| Init::Uniform { bound });
@@ -331,7 +335,7 @@ impl Network {
         let first = self.len();
         for &(head, outputs) in heads {
             let gain = match head {
-                "policy" => POLICY_GAIN,
+                "policy" | "log_std" => POLICY_GAIN,
                 "value" => VALUE_GAIN,
                 _ => HIDDEN_GAIN,
             };
@@ -339,7 +343,10 @@ impl Network {
             self.lay(format!("{head}.weight"), &shape, Init::Orthogonal(gain));
         }
         for &(head, outputs) in heads {
-            self.lay(format!("{head}.bias"), &[rows(head, outputs)], Init::Constant(0.0));
+            let begins =
+                if head == "log_std" { LogStd::output(self.architecture.log_std_init) } else { None };
+            let init = Init::Constant(begins.unwrap_or(0.0));
+            self.lay(format!("{head}.bias"), &[rows(head, outputs)], init);
         }
         let name = heads.iter().map(|(head, _)| *head).collect::<Vec<_>>().join(", ");
         LayerSpec { name, form, inputs, outputs, params: first..self.len(), activation: None }
@@ -394,7 +401,7 @@ mod tests {
     #[test]
     fn hidden_matrices_are_neither_tables_nor_outputs_and_gates_are_apart() {
         let image = Image { first: 0, extents: [10, 8, 4] };
-        let mut architecture = architecture(false, vec![5], Head::DiagonalGaussian(2));
+        let mut architecture = architecture(false, vec![5], Head::gaussian(2));
         architecture.input = Input::Dense(320);
         architecture.conv = Conv::stack(image, &[[16, 3, 1]]).expect("it fits");
         architecture.core = Some(Core { cell: Cell::Gru, width: 7, layers: 1 });
@@ -426,7 +433,7 @@ mod tests {
     fn tensors_tile_the_vector() {
         for shared in [true, false] {
             for hidden in [vec![], vec![7], vec![33, 5, 64]] {
-                let network = Network::new(architecture(shared, hidden, Head::DiagonalGaussian(3)));
+                let network = Network::new(architecture(shared, hidden, Head::gaussian(3)));
                 let mut next = 0;
                 for tensor in &network.tensors {
                     assert_eq!(tensor.offset, next, "{}", tensor.name);

@@ -5,14 +5,16 @@ use operant_cuda::Device;
 use operant_env::AnyEnv;
 use operant_learn::LearnerState;
 use operant_learn::cuda::specialise::Limits;
-use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, choose};
+use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions, choose};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{
-    Activation, ClipGrad, Config, CoreKind, Encoder, LrSchedule, Optimizer, Precision, ShuffleKind,
+    ActionDistribution, Activation, ClipGrad, Config, CoreKind, Encoder, LogStd, LrSchedule, Optimizer, Precision,
+    ShuffleKind,
 };
 use operant_parity::{UpdatePath, check_gae, check_horizon};
 
 use super::{ORDERS, Share, precisions};
+use crate::support::crane::Crane;
 use crate::support::gpu::{
     config, device, gemm, gradient_agrees, params, rollout_agrees, sanitized, stand_in, updates_agree,
 };
@@ -150,6 +152,21 @@ kinds! {
     #[ignore = "cargo xtask test --all"]
     tables_among_numbers: "mixed_cards", Config { encoder: Encoder::Embed, ..with_layers() };
     sums_among_numbers: "mixed_cards", Config { encoder: Encoder::EmbedSum, ..with_layers() };
+    noise_on_means: "crane", Config { shared_trunk: false, ..with_layers() }.ppo(|ppo| ppo.rpo_alpha = 0.3);
+    noise_with_memory: "crane",
+            Config { core: CoreKind::Gru, sequence_length: 4, ..with_layers() }.ppo(|ppo| ppo.rpo_alpha = 0.5);
+    deviations_of_the_network: "crane", Config { log_std: LogStd::Network, ..with_layers() };
+    squashed: "crane", Config { action_distribution: ActionDistribution::Tanh, shared_trunk: false, ..with_layers() };
+    beta: "crane", Config { action_distribution: ActionDistribution::Beta, ..with_layers() };
+    squashed_with_memory: "crane",
+            Config {
+                action_distribution: ActionDistribution::Tanh,
+                log_std: LogStd::Network,
+                core: CoreKind::Lstm,
+                sequence_length: 4,
+                shared_trunk: false,
+                ..with_layers()
+            };
 }
 
 fn layers_agree(kind: &str, share: Share) {
@@ -328,6 +345,25 @@ fn the_order_of_threads_changes_no_bit(part: Part) {
             states.push((learner.state(stream).expect("state"), rollout.samples().expect("samples")));
         }
         assert!(states.iter().all(|state| *state == states[0]), "bits differ in {name}");
+    }
+}
+
+#[test]
+fn other_policies_of_real_actions_always_become_products() {
+    let Some(device) = device(0) else { return };
+    let plain = || config(16, 4, &[16]);
+    for (config, setting) in [
+        (plain().ppo(|ppo| ppo.rpo_alpha = 0.1), "rpo_alpha"),
+        (Config { log_std: LogStd::Network, ..plain() }, "log_std"),
+        (Config { action_distribution: ActionDistribution::Tanh, ..plain() }, "action_distribution"),
+        (Config { action_distribution: ActionDistribution::Beta, ..plain() }, "action_distribution"),
+    ] {
+        let rollout = |kernels| {
+            CudaRollout::new(&device, &Crane, &config, NetworkOptions { kernels, precision: Precision::F32 })
+        };
+        let error = rollout(Kernels::Fused).err().expect("a refusal").to_string();
+        assert!(error.contains(setting) && error.contains("set kernels = \"gemm\""), "{error}");
+        assert!(rollout(Kernels::Auto).expect("products run it").specialisation().is_none());
     }
 }
 

@@ -60,12 +60,16 @@ class Settings(TypedDict, total=False):
     """T: steps of each environment per update."""
     gamma: float
     """Discount of future rewards."""
+    intrinsic: Literal["none", "counts"]
+    """Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time (docs/exploration.md)."""
+    intrinsic_coef: float
+    """Weight of the reward for exploring."""
     sequence_length: int
     """Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule."""
     norm_obs: bool
     """Normalise observations by running mean and variance."""
     norm_reward: bool
-    """Scale rewards by the running deviation of the discounted return."""
+    """Scale rewards, those for exploring included, by the running deviation of the discounted return."""
     clip_obs: float
     """Normalised observations are clipped to plus or minus this."""
     clip_reward: float
@@ -96,6 +100,10 @@ class Settings(TypedDict, total=False):
     """Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state, instead of one output for each action."""
     init: Literal["orthogonal", "pytorch"]
     """Initial weights. `orthogonal`: biases are zero. `pytorch`: those that PyTorch's layers begin with, weights and biases uniform within 1 / sqrt(inputs), of gru and lstm within 1 / sqrt(units)."""
+    action_distribution: Literal["normal", "tanh", "beta"]
+    """Distribution of real actions. `normal`: clipped to the bounds. `tanh`: a normal that tanh squashes into the bounds. `beta`: a Beta distribution between the bounds."""
+    log_std: Literal["parameter", "network"]
+    """Log standard deviations of real actions: parameters, or outputs of the network, between -5 and 2."""
     log_std_init: float
     """Initial log standard deviation of Gaussian policies."""
     gae_lambda: float
@@ -112,6 +120,8 @@ class Settings(TypedDict, total=False):
     """Weight of the value loss."""
     target_kl: float
     """Stop an update's epochs when `approx_kl` exceeds this; 0 never stops."""
+    rpo_alpha: float
+    """Noise on the mean of real actions where an update computes log-probabilities (RPO, Rahman and Xue 2022): uniform within plus or minus this; 0 is PPO."""
     q_lambda: float
     """Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout."""
     start_e: float
@@ -199,9 +209,11 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "num_envs": ("16", "N: environments stepped in parallel. `auto`: on a GPU as many as fit into `memory_fraction` of its free memory, but few enough for at least 100 updates within `total_timesteps`; on a CPU the preset's number"),
     "num_steps": ("128", "T: steps of each environment per update"),
     "gamma": ("0.99", "Discount of future rewards"),
+    "intrinsic": ("\"none\"", "Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time (docs/exploration.md)"),
+    "intrinsic_coef": ("0.01", "Weight of the reward for exploring"),
     "sequence_length": ("0", "Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule"),
     "norm_obs": ("false", "Normalise observations by running mean and variance"),
-    "norm_reward": ("false", "Scale rewards by the running deviation of the discounted return"),
+    "norm_reward": ("false", "Scale rewards, those for exploring included, by the running deviation of the discounted return"),
     "clip_obs": ("10.0", "Normalised observations are clipped to plus or minus this"),
     "clip_reward": ("10.0", "Normalised rewards are clipped to plus or minus this"),
     "encoder": ("\"auto\"", "How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded"),
@@ -217,6 +229,8 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "shared_trunk": ("false", "One trunk for policy and value, or a network for each"),
     "pointer": ("false", "Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state, instead of one output for each action"),
     "init": ("\"orthogonal\"", "Initial weights. `orthogonal`: biases are zero. `pytorch`: those that PyTorch's layers begin with, weights and biases uniform within 1 / sqrt(inputs), of gru and lstm within 1 / sqrt(units)"),
+    "action_distribution": ("\"normal\"", "Distribution of real actions. `normal`: clipped to the bounds. `tanh`: a normal that tanh squashes into the bounds. `beta`: a Beta distribution between the bounds"),
+    "log_std": ("\"parameter\"", "Log standard deviations of real actions: parameters, or outputs of the network, between -5 and 2"),
     "log_std_init": ("0.0", "Initial log standard deviation of Gaussian policies"),
     "gae_lambda": ("0.95", "Lambda of generalised advantage estimation"),
     "norm_adv": ("true", "Normalise advantages per minibatch"),
@@ -225,6 +239,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "ent_coef": ("0.01", "Weight of the entropy bonus"),
     "vf_coef": ("0.5", "Weight of the value loss"),
     "target_kl": ("0.0", "Stop an update's epochs when `approx_kl` exceeds this; 0 never stops"),
+    "rpo_alpha": ("0.0", "Noise on the mean of real actions where an update computes log-probabilities (RPO, Rahman and Xue 2022): uniform within plus or minus this; 0 is PPO"),
     "q_lambda": ("0.65", "Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout"),
     "start_e": ("1.0", "Share of random actions in the first rollout"),
     "end_e": ("0.05", "Share of random actions once it has fallen, and in evaluations with sampled actions"),

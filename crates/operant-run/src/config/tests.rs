@@ -405,13 +405,16 @@ const WITHOUT_THRESHOLD: [&str; 14] = [
     "snake",
 ];
 
-/// Of MiniGrid's tasks five have a measured threshold.
+/// Of MiniGrid's tasks eight have a measured threshold.
 fn is_without_threshold(name: &str) -> bool {
     let measured = [
         "minigrid_empty_random_5x5",
         "minigrid_doorkey_5x5",
         "minigrid_memory_s7",
+        "minigrid_doorkey_16x16",
         "minigrid_keycorridor_s3r2",
+        "minigrid_keycorridor_s3r3",
+        "minigrid_multiroom_n4_s5",
         "minigrid_obstructedmaze_1dl",
     ];
     WITHOUT_THRESHOLD.contains(&name) || name.starts_with("minigrid_") && !measured.contains(&name)

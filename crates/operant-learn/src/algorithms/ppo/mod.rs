@@ -52,6 +52,7 @@ pub const DECLARATION: Declaration = Declaration {
             ("ENT_COEF", |config| config.algorithms.ppo.ent_coef),
             ("VF_COEF", |config| config.algorithms.ppo.vf_coef),
             ("CLIP_VLOSS", |config| f64::from(config.algorithms.ppo.clip_vloss)),
+            ("RPO_ALPHA", |config| config.algorithms.ppo.rpo_alpha),
         ],
         target_kl: |config| config.algorithms.ppo.target_kl,
     },

@@ -11,6 +11,7 @@
 pub mod adam;
 mod chunks;
 mod muon;
+pub mod noise;
 pub(crate) mod statistics;
 mod worker;
 
@@ -22,6 +23,7 @@ use self::adam::Stretch;
 pub use self::chunks::{CHUNK_TILES, MAX_CHUNKS, MIN_CHUNKS};
 use self::chunks::{Chunk, add_blocks, add_chunks, adds_in_parallel, chunks_of_block};
 pub(crate) use self::chunks::{Units, most_chunks};
+use self::noise::MeanNoise;
 use self::statistics::{EnvBlock, Moments, Order, moments_of};
 pub(crate) use self::worker::{Loss, LossTile};
 use self::worker::{Minibatch, Worker};
@@ -341,7 +343,10 @@ impl Learning<'_> {
                     let (block, part) = (item / parts, item % parts);
                     let (first, end) = plan.bounds(*minibatch);
                     let order = plan.order(config, *epoch, block);
-                    let minibatch = Minibatch { batch, order, first, size: end - first, loss: &**loss };
+                    let number = plan.blocks.block(block).number;
+                    let noise = MeanNoise::new(config, plan.update, *epoch, number);
+                    let minibatch =
+                        Minibatch { batch, order, first, size: end - first, noise, loss: &**loss };
                     let mut chunk = chunks[item].write().unwrap_or_else(PoisonError::into_inner);
                     let tiles = plan.units.count(minibatch.size);
                     let range = part * tiles / parts..(part + 1) * tiles / parts;

@@ -4,6 +4,7 @@ use operant_cuda::{Element, InputPrecision};
 
 use super::maps::Mapped;
 use crate::config::{Activation, Config, LrSchedule};
+use crate::cpu::rollout::counts;
 use crate::cuda::common::text::{owned, shape_defines};
 use crate::network::{Cell, CellSpec, Embed, Form, LayerSpec, Network, Outputs, Pointer, Pool};
 use crate::precision::Precision;
@@ -448,6 +449,7 @@ impl GemmLayout {
             ("SAMPLE_STRIDE", format!("{}u", layout.stride)),
             ("NORM_OBS", u8::from(config.norm_obs).to_string()),
             ("NORM_REWARD", u8::from(config.norm_reward).to_string()),
+            ("COUNTS", format!("{}u", counts::words(config))),
             ("BLOCK_BYTES", format!("{}u", self.rollout_shared(norms))),
         ]));
         defines
