@@ -61,6 +61,7 @@ pub const DECLARATION: Declaration = Declaration {
             ("ENT_COEF", |config| config.algorithms.ppo.ent_coef),
             ("VF_COEF", |config| config.algorithms.ppo.vf_coef),
             ("CLIP_VLOSS", |config| f64::from(config.algorithms.ppo.clip_vloss)),
+            ("RPO_ALPHA", |config| config.algorithms.ppo.rpo_alpha),
         ],
         target_kl: |config| config.algorithms.ppo.target_kl,
     },
@@ -117,7 +118,7 @@ fn metrics(measured: &Measured) -> Record {
 fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
     let (config, advantage) = (learning.config, learning.batch.layout().advantage);
     let settings = &config.algorithms.ppo;
-    let learning_rate = learning.learning_rate();
+    let mut learning_rate = learning.learning_rate();
     let moments = learning.moments_of_blocks(errors_and_returns)?;
     let explained_variance = explained_variance(moments);
     let mut values = settings.norm_value.then(|| learning.add_returns(&moments[1]));
@@ -148,8 +149,9 @@ fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
                     minibatches.skip();
                     nonfinite += 1;
                 } else if has_policy {
-                    minibatches.step(norm, learning_rate);
                     last_kl = LossSums::of(sums).kl / size as f64;
+                    learning_rate = minibatches.rate_after(learning_rate, last_kl);
+                    minibatches.step(norm, learning_rate);
                     of_epoch.add(sums, size, norm);
                 } else {
                     minibatches.step_of_critic(norm, learning_rate);

@@ -10,6 +10,8 @@
 
 pub mod adam;
 mod chunks;
+mod muon;
+pub mod noise;
 mod priority;
 mod recompute;
 pub(crate) mod statistics;
@@ -19,9 +21,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use self::adam::Stretch;
 pub use self::chunks::{CHUNK_TILES, MAX_CHUNKS, MIN_CHUNKS};
 use self::chunks::{Chunk, add_blocks, add_chunks, adds_in_parallel, chunks_of_block};
 pub(crate) use self::chunks::{Units, most_chunks};
+use self::noise::MeanNoise;
 use self::statistics::{EnvBlock, Moments, Order, moments_of};
 pub(crate) use self::worker::{Loss, LossTile};
 use self::worker::{Minibatch, Worker};
@@ -89,6 +93,7 @@ pub struct Learner {
     workers: Vec<Mutex<Worker>>,
     chunks: Vec<RwLock<Chunk>>,
     gradient: Vec<f32>,
+    stretches: Vec<Stretch>,
     /// Of each minibatch's share of each block.
     moments: Vec<Mutex<Moments>>,
     /// The processes that train together.
@@ -131,6 +136,7 @@ impl Learner {
             workers: Vec::new(),
             chunks: (0..chunks).map(|_| RwLock::new(Chunk::new(network.len()))).collect(),
             gradient: vec![0.0; network.len()],
+            stretches: Stretch::of(&config, &network),
             moments: (0..config.num_minibatches.max(1) * blocks).map(|_| Mutex::default()).collect(),
             group: Arc::new(Alone),
             config,
@@ -223,7 +229,7 @@ impl Learner {
             blocks,
             update,
         };
-        let Self { config, network, policy, workers, chunks, gradient, moments, .. } = self;
+        let Self { config, network, policy, workers, chunks, gradient, stretches, moments, .. } = self;
         let Self { group, timer, waiting, balance, .. } = self;
         epochs(&mut Learning {
             config,
@@ -234,6 +240,7 @@ impl Learner {
             workers,
             chunks,
             gradient,
+            stretches,
             moments,
             group: &**group,
             timer,
@@ -280,6 +287,7 @@ pub(crate) struct Learning<'a> {
     workers: &'a [Mutex<Worker>],
     chunks: &'a [RwLock<Chunk>],
     gradient: &'a mut [f32],
+    stretches: &'a [Stretch],
     moments: &'a [Mutex<Moments>],
     group: &'a dyn Group,
     timer: &'a mut PhaseTimer,
@@ -296,6 +304,7 @@ pub(crate) struct Minibatches<'a, 'p> {
     plan: Plan,
     chunks: &'a [RwLock<Chunk>],
     gradient: &'a mut [f32],
+    stretches: &'a [Stretch],
     moments: &'a [Mutex<Moments>],
     group: &'a dyn Group,
     timer: &'a mut PhaseTimer,
@@ -325,9 +334,9 @@ impl Learning<'_> {
         [before, scale(norm)]
     }
 
-    /// Adam's step size in this update.
+    /// The learning rate as this update begins.
     pub fn learning_rate(&self) -> f64 {
-        adam::learning_rate(self.config, self.plan.update)
+        self.config.learning_rate_in(self.plan.update, self.state.rate)
     }
 
     /// Runs `epochs` with threads that wait for the work of each minibatch.
@@ -338,7 +347,7 @@ impl Learning<'_> {
         &mut self,
         epochs: &mut dyn FnMut(&mut Minibatches<'_, '_>) -> Result<(), LearnError>,
     ) -> Result<(), LearnError> {
-        let Self { config, network, plan, workers, chunks, moments, group, .. } = *self;
+        let Self { config, network, plan, workers, chunks, stretches, moments, group, .. } = *self;
         let threads = rayon::current_num_threads();
         let work = |round: &Round<'_>, item: usize| {
             let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
@@ -356,10 +365,16 @@ impl Learning<'_> {
                     let (block, part) = (item / parts, item % parts);
                     let (first, end) = plan.bounds(*minibatch);
                     let (batch, loss) = (&*round.batch, &**loss);
-                    // What has no gradient visits every sample.
-                    let drawn = if loss.has_gradient() { &round.drawn[..] } else { &[] };
+                    // What has no gradient visits every sample, and without noise.
+                    let (drawn, noise) = match loss.has_gradient() {
+                        true => {
+                            let number = plan.blocks.block(block).number;
+                            (&round.drawn[..], MeanNoise::new(config, plan.update, *epoch, number))
+                        }
+                        false => (&[][..], None),
+                    };
                     let order = plan.order(config, *epoch, block, drawn);
-                    let minibatch = Minibatch { batch, order, first, size: end - first, loss };
+                    let minibatch = Minibatch { batch, order, first, size: end - first, noise, loss };
                     let mut chunk = chunks[item].write().unwrap_or_else(PoisonError::into_inner);
                     let tiles = plan.units.count(minibatch.size);
                     let range = part * tiles / parts..(part + 1) * tiles / parts;
@@ -385,6 +400,7 @@ impl Learning<'_> {
                 plan,
                 chunks,
                 gradient,
+                stretches,
                 moments,
                 group,
                 timer,
@@ -493,9 +509,16 @@ impl Minibatches<'_, '_> {
         most.min(self.plan.units.count(end - first))
     }
 
+    /// The learning rate after a minibatch of divergence `kl`, with which its step is taken.
+    pub fn rate_after(&mut self, rate: f64, kl: f64) -> f64 {
+        let adapted = self.config.rate_after(rate, kl);
+        self.state.rate = adapted;
+        adapted.unwrap_or(rate)
+    }
+
     /// One step of Adam along the gradient, whose norm this is.
     pub fn step(&mut self, norm: f64, learning_rate: f64) {
-        adam::step(self.state, self.gradient, norm, learning_rate, self.config);
+        adam::step(self.state, self.gradient, norm, learning_rate, self.config, self.stretches);
         self.end();
     }
 
@@ -503,12 +526,12 @@ impl Minibatches<'_, '_> {
     pub fn step_of_critic(&mut self, norm: f64, learning_rate: f64) {
         let before = self.state.clone();
         self.step(norm, learning_rate);
-        let is_of_critic = |name: &str| ["critic.", "value."].iter().any(|part| name.starts_with(part));
-        for tensor in self.network.tensors.iter().filter(|tensor| !is_of_critic(&tensor.name)) {
-            let LearnerState { params, exp_avg, exp_avg_sq, .. } = &mut *self.state;
-            let all =
-                [(params, &before.params), (exp_avg, &before.exp_avg), (exp_avg_sq, &before.exp_avg_sq)];
-            all.into_iter().for_each(|(to, from)| to[tensor.range()].copy_from_slice(&from[tensor.range()]));
+        let critic = self.network.value_params().unwrap_or_default();
+        let LearnerState { params, exp_avg, exp_avg_sq, .. } = &mut *self.state;
+        let all = [(params, before.params), (exp_avg, before.exp_avg), (exp_avg_sq, before.exp_avg_sq)];
+        for (to, from) in all {
+            to[..critic.start].copy_from_slice(&from[..critic.start]);
+            to[critic.end..].copy_from_slice(&from[critic.end..]);
         }
     }
 
