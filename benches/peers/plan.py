@@ -269,7 +269,7 @@ RLTOOLS = Training(
 """RLtools' for Pendulum: `rl/environments/pendulum/ppo` in its repository. It does not clip gradients."""
 RLTOOLS_FIXED = {
     "clip_vloss": "false",
-    "anneal_lr": "false",
+    "lr_schedule": "constant",
     "adam_eps": "1e-8",
     "activation": "relu",
     "norm_obs": "false",

@@ -20,8 +20,8 @@
 #include "common/shuffle.cuh"
 #include "common/adam.cuh"
 
-// log_std follows the layers.
-constexpr unsigned LOG_STD_AT = FLAT_LOG_STD, PARAMETERS = LOG_STD_AT + (ENV_DISCRETE ? 0u : ENV_ACTIONS);
+// Parameters log_std follow the layers.
+constexpr unsigned LOG_STD_AT = FLAT_LOG_STD, PARAMETERS = LOG_STD_AT + LOG_STDS;
 
 typedef GemmUpdateParams PhaseParams;
 typedef GemmWeightParams WeightParams;
@@ -29,7 +29,7 @@ typedef GemmWeightParams WeightParams;
 #include "common/update.cuh"
 #include "loss.cuh"
 
-static_assert(PARAMETERS == EXPECTED_PARAMETERS && BLOCK_BYTES == (2u * 8u + round_up(ENV_ACTIONS, 4u)) * 4u * (THREADS / WARP), "the host counts as the kernel does");
+static_assert(PARAMETERS == EXPECTED_PARAMETERS && BLOCK_BYTES == (2u * 8u + round_up(OUTPUTS, 4u)) * 4u * (THREADS / WARP), "the host counts as the kernel does");
 
 __device__ __forceinline__ double* sum_room(unsigned char* arena) { return (double*)arena; }
 
@@ -61,6 +61,12 @@ struct Minibatch {
 
     __device__ __forceinline__ bool has(unsigned row) const { return row % sequences % (sequences / ENV_BLOCKS) < size / SEQUENCE; }
 
+    // Where a row's sample is in the order of the epoch of its block.
+    __device__ __forceinline__ unsigned position(unsigned row) const {
+        const unsigned last = size / SEQUENCE - 1u, sequence = row % sequences % (sequences / ENV_BLOCKS);
+        return first + (sequence < last ? sequence : last) * SEQUENCE + row / sequences;
+    }
+
     // The sample of a row. A thread's next rows are mostly of the same block.
     __device__ __forceinline__ unsigned sample(Shuffle& shuffle, unsigned& shuffled, unsigned row) const {
         const unsigned own = block(row);
@@ -68,10 +74,25 @@ struct Minibatch {
             shuffle = shuffle_of(update, update.epoch, own);
             shuffled = own;
         }
-        const unsigned last = size / SEQUENCE - 1u, sequence = row % sequences % (sequences / ENV_BLOCKS);
-        return sample_at(update, shuffle, own, first + (sequence < last ? sequence : last) * SEQUENCE + row / sequences);
+        return sample_at(update, shuffle, own, position(row));
     }
 };
+
+#ifdef RPO_ALPHA
+// Adds the noise of an epoch to the means of the sample of a row: uniform within plus or minus rpo_alpha. Twin of operant-learn's MeanNoise.
+__device__ __forceinline__ void add_noise(const UpdateParams& update, const Minibatch& minibatch, unsigned row, float* means) {
+    const float alpha = update.coefficients[RPO_ALPHA];
+    if (ENV_DISCRETE || alpha == 0.0f) return;
+    const unsigned block = BLOCKED ? update.first_block + minibatch.block(row) : 0u;
+    const unsigned tag = (PURPOSE_MEAN_NOISE << 24u) | (update.epoch << 10u);
+    Words words = {};
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+        if (k % 4u == 0u) words = philox(minibatch.position(row), block, (unsigned)update.progress->update, tag | k / 4u, update.seed.low, update.seed.high);
+        means[k] += fmaf(unit(words.word[k % 4u]), 2.0f * alpha, -alpha);
+    }
+}
+#endif
 
 KERNEL(update_gather, GemmUpdateParams, THREADS, 1) {
     const UpdateParams& update = params.update;
@@ -118,13 +139,16 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
     float sums[SUMS] = {};
     float d_log_std[ENV_ACTIONS] = {}, log_std[ENV_ACTIONS];
 #pragma unroll
-    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = ENV_DISCRETE ? 0.0f : update.parameters[LOG_STD_AT + k];
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = LOG_STDS > 0u ? update.parameters[LOG_STD_AT + k] : 0.0f;
     for (unsigned row = blockIdx.x * blockDim.x + threadIdx.x; row < params.rows; row += gridDim.x * blockDim.x) {
         const unsigned* words = update.samples + (u64)minibatch.sample(shuffle, shuffled, row) * SAMPLE_STRIDE;
         const float weight = minibatch.has(row) ? 1.0f / (float)whole_size(update, update.minibatch) : 0.0f;
         float out[OUTPUTS], of_sample[SUMS] = {}, of_log_std[ENV_ACTIONS] = {};
 #pragma unroll
         for (unsigned k = 0u; k < OUTPUTS; ++k) out[k] = params.policy[(u64)row * POLICY_ROW + k];
+#ifdef RPO_ALPHA
+        add_noise(update, minibatch, row, out);
+#endif
         // A network of action values has no value; then the loss does not write it.
         float by_value = ACTION_VALUES ? 0.0f : params.values[(u64)row * VALUE_ROW + params.value_at];
         loss.of_sample(words, weight, log_std, out, by_value, of_log_std, of_sample);
@@ -155,7 +179,7 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
 #pragma unroll
         for (unsigned i = 0u; i < SUMS; ++i) update.losses[blockIdx.x * SUMS + i] = all[i];
     }
-    if (!ENV_DISCRETE) {
+    if (LOG_STDS > 0u) {
         float* room = (float*)(sum_room(arena) + 8u * warps);
 #pragma unroll
         for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {

@@ -9,7 +9,7 @@ use operant_learn::network::{
     Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Network, Pool, init_params,
 };
 use operant_learn::sample::SampleLayout;
-use operant_learn::{Activation, Config, CoreKind, ShuffleKind};
+use operant_learn::{ActionDistribution, Activation, Config, CoreKind, LogStd, ShuffleKind};
 use operant_parity::reference;
 
 /// A configuration and what it trains on.
@@ -159,7 +159,13 @@ fn random_batch(
                         first += count;
                     }
                 }
-                Head::DiagonalGaussian(n) => actions.extend((0..*n).map(|_| random.float() as f32)),
+                Head::Continuous(of) => {
+                    let number = |_| match of.distribution {
+                        ActionDistribution::Beta => 0.5 + 0.49 * random.float() as f32,
+                        _ => random.float() as f32,
+                    };
+                    actions.extend((0..of.actions).map(number));
+                }
             }
             for (k, action) in actions.into_iter().enumerate() {
                 words[layout.actions + k] = action.to_bits();
@@ -234,7 +240,7 @@ fn memories() -> Vec<Case> {
                 (c.core, c.core_width, c.sequence_length, c.hidden) = (CoreKind::Lstm, 17, 4, vec![13]);
             }),
             Input::Dense(6),
-            Head::DiagonalGaussian(2),
+            Head::gaussian(2),
             false,
         ),
         Case::new(
@@ -375,6 +381,35 @@ fn pointers() -> Vec<Case> {
     ]
 }
 
+/// Distributions of real actions.
+fn reals() -> Vec<Case> {
+    let case = |name: &'static str, actions, change: &dyn Fn(&mut Config)| {
+        let mut config = config(18, 12, 3);
+        config.hidden = vec![20, 9];
+        change(&mut config);
+        let head = Head::continuous(actions, &config);
+        Case::new(name, config, Input::Dense(5), head, false)
+    };
+    vec![
+        case("normal with noise", 3, &|c| c.algorithms.ppo.rpo_alpha = 0.5),
+        case("deviations of the network", 3, &|c| c.log_std = LogStd::Network),
+        case("deviations of the network, separate, lstm, noise", 2, &|c| {
+            (c.log_std, c.shared_trunk, c.core) = (LogStd::Network, false, CoreKind::Lstm);
+            (c.sequence_length, c.algorithms.ppo.rpo_alpha) = (6, 0.4);
+        }),
+        case("squashed", 1, &|c| c.action_distribution = ActionDistribution::Tanh),
+        case("squashed, separate, deviations of the network, noise, gru", 3, &|c| {
+            (c.action_distribution, c.log_std) = (ActionDistribution::Tanh, LogStd::Network);
+            (c.shared_trunk, c.core, c.algorithms.ppo.rpo_alpha) = (false, CoreKind::Gru, 0.2);
+        }),
+        case("beta", 2, &|c| c.action_distribution = ActionDistribution::Beta),
+        case("beta, separate, mingru", 3, &|c| {
+            (c.action_distribution, c.core) = (ActionDistribution::Beta, CoreKind::MinGru);
+            c.shared_trunk = false;
+        }),
+    ]
+}
+
 /// Residual blocks.
 fn residuals() -> Vec<Case> {
     let with = |mut config: Config, change: &dyn Fn(&mut Config)| {
@@ -434,7 +469,7 @@ fn make() -> Vec<Case> {
             "17 environments, gaussian",
             with(config(17, 9, 3), &|c| (c.hidden, c.algorithms.ppo.norm_adv) = (vec![20, 70], false)),
             Input::Dense(11),
-            Head::DiagonalGaussian(3),
+            Head::gaussian(3),
             false,
         ),
         Case::new(
@@ -462,14 +497,14 @@ fn make() -> Vec<Case> {
             "linear",
             with(config(4, 25, 2), &|c| c.hidden = vec![]),
             Input::Dense(5),
-            Head::DiagonalGaussian(2),
+            Head::gaussian(2),
             false,
         ),
         Case::new(
             "separate gaussian, wide input",
             with(config(3, 70, 2), &|c| (c.hidden, c.shared_trunk) = (vec![24, 32, 16], false)),
             Input::Dense(130),
-            Head::DiagonalGaussian(1),
+            Head::gaussian(1),
             false,
         ),
     ];
@@ -485,5 +520,6 @@ fn make() -> Vec<Case> {
         false,
     ));
     cases.extend(residuals());
+    cases.extend(reals());
     cases
 }

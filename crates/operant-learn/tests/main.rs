@@ -16,6 +16,8 @@ mod cpu_options;
 mod cuda;
 mod gradients;
 mod group;
+mod intrinsic;
 mod memory;
+mod optimiser;
 mod pqn;
 mod update;

@@ -100,7 +100,7 @@ pub struct GpuLoss {
 
 impl GpuLoss {
     /// Numbers that kernels take for the settings of a loss.
-    pub const COEFFICIENTS: usize = 4;
+    pub const COEFFICIENTS: usize = 5;
 
     /// Those of a configuration.
     pub fn numbers(&self, config: &Config) -> [f32; Self::COEFFICIENTS] {

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use crate::LearnerState;
 use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
-use crate::config::Config;
+use crate::config::{Config, Intrinsic};
 use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::network::tile::{LANES, TILE_VECTORS};
@@ -256,6 +256,16 @@ impl<const V: usize> CpuBackend<V> {
         Ok((episodes, gae / seconds))
     }
 
+    /// Mean reward for exploring of a rollout's steps; NaN without any.
+    fn intrinsic_reward(&self, episodes: &EpisodeStats) -> f64 {
+        let Config { intrinsic, num_envs, num_steps, .. } = self.config;
+        if intrinsic == Intrinsic::None {
+            f64::NAN
+        } else {
+            episodes.intrinsic / (num_envs * num_steps) as f64
+        }
+    }
+
     fn update(&mut self) -> Result<UpdateStats, LearnError> {
         let start = Instant::now();
         let (episodes, gae_share) = self.roll()?;
@@ -278,6 +288,7 @@ impl<const V: usize> CpuBackend<V> {
                 time_update,
                 bytes_h2d: 0.0,
                 bytes_d2h: 0.0,
+                intrinsic_reward: self.intrinsic_reward(&episodes),
                 ..episodes.add_to(learned.metrics)
             },
             ..learned

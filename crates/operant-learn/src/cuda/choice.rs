@@ -4,7 +4,7 @@ use operant_cuda::CudaError;
 
 use crate::LearnError;
 use crate::choice;
-use crate::config::Config;
+use crate::config::{Config, Optimizer};
 use crate::cuda::common::local::Local;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::cuda::fused::tables::run_layers;
@@ -105,6 +105,7 @@ pub fn choose(
     blas: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<KernelChoice, LearnError> {
     let (local, NetworkOptions { precision, kernels }) = (local.into(), options);
+    check_optimiser(&local.run)?;
     let shape = network.architecture.to_string();
     let fused = |reason: String| KernelChoice { kernels: Kernels::Fused, reason };
     let gemm = |reason: String| KernelChoice { kernels: Kernels::Gemm, reason };
@@ -157,6 +158,18 @@ pub fn choose(
     }
 }
 
+/// Refuses optimisers that run on CPUs alone.
+pub(super) fn check_optimiser(config: &Config) -> Result<(), LearnError> {
+    match config.optimizer {
+        Optimizer::Adam | Optimizer::RAdam => Ok(()),
+        Optimizer::Muon => Err(LearnError::Config {
+            key: "optimizer",
+            problem: "\"muon\" has no kernels for a GPU; only the CPU computes its steps".to_owned(),
+            remedy: "set device = \"cpu\", or optimizer = \"adam\"".to_owned(),
+        }),
+    }
+}
+
 /// Weights of the first layer over the one-hot features of embeddings; 0 without embeddings.
 fn one_hot_weights(network: &Network) -> usize {
     let Architecture { embed, input, .. } = &network.architecture;
@@ -187,6 +200,7 @@ mod tests {
 
     use super::*;
     use crate::algorithms::Algorithm;
+    use crate::config::Intrinsic;
     use crate::network::{Embed, EmbedPart, Head, Input, Pool};
 
     const H200: Limits = Limits { shared: 232_448, multiprocessors: 132 };
@@ -233,18 +247,23 @@ mod tests {
     }
 
     #[test]
-    fn action_values_always_become_products() {
-        let config = Config { algorithm: Algorithm::Pqn, ..network(&[64]).1 };
-        let head = Head::MultiDiscrete(vec![2]);
-        let network = Network::new(Architecture::new(&config, Input::Dense(4), head));
-        let of = |kernels| {
-            let options = NetworkOptions { kernels, ..Precision::F32.into() };
-            choose(&network, &config, options, H200, || Ok(()))
-        };
-        let choice = of(Kernels::Auto).expect("products run it");
-        assert_eq!(choice.kernels, Kernels::Gemm);
-        assert!(choice.reason.contains("only networks with a policy"), "{}", choice.reason);
-        assert!(of(Kernels::Fused).expect_err("refused").to_string().contains("set kernels = \"gemm\""));
+    fn action_values_and_rewards_for_exploring_always_become_products() {
+        let action_values = Config { algorithm: Algorithm::Pqn, ..network(&[64]).1 };
+        let exploring = Config { intrinsic: Intrinsic::Counts, ..network(&[64]).1 };
+        for (config, reason) in
+            [(action_values, "only networks with a policy"), (exploring, "no rewards for exploring")]
+        {
+            let head = Head::MultiDiscrete(vec![2]);
+            let network = Network::new(Architecture::new(&config, Input::Dense(4), head));
+            let of = |kernels| {
+                let options = NetworkOptions { kernels, ..Precision::F32.into() };
+                choose(&network, &config, options, H200, || Ok(()))
+            };
+            let choice = of(Kernels::Auto).expect("products run it");
+            assert_eq!(choice.kernels, Kernels::Gemm);
+            assert!(choice.reason.contains(reason), "{}", choice.reason);
+            assert!(of(Kernels::Fused).expect_err("refused").to_string().contains("set kernels = \"gemm\""));
+        }
     }
 
     #[test]

@@ -3,12 +3,14 @@
 
 use operant_lane::Packed;
 use operant_learn::cpu::batch::Batch;
+use operant_learn::cpu::update::noise::MeanNoise;
 use operant_learn::network::{Cell, CellSpec, Conv, Embed, Form, Head, Input, Network, Outputs, Pool};
 use operant_learn::shuffle::Shuffle;
-use operant_learn::{Activation, Config, Optimizer};
+use operant_learn::{ActionDistribution, Activation, ClipGrad, Config, LogStd, LrSchedule, Optimizer};
 
 use self::tape::{Tape, Var};
 
+mod muon;
 pub mod tape;
 
 /// One sample, unpacked.
@@ -30,6 +32,8 @@ pub struct Sample {
     pub begins: Option<Vec<f64>>,
     /// Whether an episode begins.
     pub is_first: bool,
+    /// What is added to the mean of each action; empty without noise.
+    pub noise: Vec<f64>,
 }
 
 /// Means over a minibatch, by the names of the metrics.
@@ -83,6 +87,7 @@ pub fn unpack(network: &Network, batch: &Batch, index: usize) -> Sample {
         legal,
         begins: None,
         is_first: layout.keep.is_some_and(|word| float(word) == 0.0),
+        noise: vec![],
     }
 }
 
@@ -210,7 +215,7 @@ enum Step {
 fn path(network: &Network, head: &str) -> Vec<Step> {
     let trunk = match (network.architecture.shared_trunk, head) {
         (true, _) => "trunk",
-        (false, "policy") => "actor",
+        (false, "policy" | "log_std") => "actor",
         _ => "critic",
     };
     let architecture = &network.architecture;
@@ -469,22 +474,91 @@ fn evaluate(tape: &mut Tape, head: &Head, outputs: &[Var], log_std: &[Var], samp
                 first += count;
             }
         }
-        Head::DiagonalGaussian(n) => {
+        Head::Continuous(of) => {
             let half_ln_tau = tape.leaf(0.5 * std::f64::consts::TAU.ln());
             let one = tape.leaf(1.0);
-            for k in 0..*n {
+            for k in 0..of.actions {
+                if of.distribution == ActionDistribution::Beta {
+                    let [logprob, entropy] =
+                        beta(tape, [outputs[k], outputs[of.actions + k]], sample.actions[k]);
+                    logprobs.push((logprob, 1.0));
+                    entropies.push((entropy, 1.0));
+                    continue;
+                }
                 let action = tape.leaf(sample.actions[k]);
                 let precision = tape.sum(&[(log_std[k], -1.0)]);
                 let precision = tape.exp(precision);
-                let error = tape.sum(&[(action, 1.0), (outputs[k], -1.0)]);
+                let noise = tape.leaf(sample.noise.get(k).copied().unwrap_or(0.0));
+                let error = tape.sum(&[(action, 1.0), (outputs[k], -1.0), (noise, -1.0)]);
                 let z = tape.mul(error, precision);
                 let square = tape.mul(z, z);
                 logprobs.extend([(square, -0.5), (log_std[k], -1.0), (half_ln_tau, -1.0)]);
                 entropies.extend([(one, 0.5), (half_ln_tau, 1.0), (log_std[k], 1.0)]);
+                if of.distribution == ActionDistribution::Tanh {
+                    logprobs.push((ln_slope(tape, action), -1.0));
+                    // The action again, at a constant distance.
+                    let (z, std) = (tape.value(z), tape.exp(log_std[k]));
+                    let moved = tape.sum(&[(outputs[k], 1.0), (noise, 1.0), (std, z)]);
+                    entropies.push((ln_slope(tape, moved), 1.0));
+                }
             }
         }
     }
     [tape.sum(&logprobs), tape.sum(&entropies)]
+}
+
+/// Log-probability of `x` and entropy of a Beta distribution with alpha and beta of 1 + ln(1 + exp(output)).
+fn beta(tape: &mut Tape, outputs: [Var; 2], x: f64) -> [Var; 2] {
+    let one = tape.leaf(1.0);
+    let shapes = outputs.map(|output| {
+        let exp = tape.exp(output);
+        let sum = tape.add(exp, one);
+        let softplus = tape.ln(sum);
+        tape.add(softplus, one)
+    });
+    let sum = tape.add(shapes[0], shapes[1]);
+    let mut of = |z: Var| {
+        let [ln, psi, curvature] = gamma(tape.value(z));
+        (tape.of(z, ln, psi), tape.of(z, psi, curvature))
+    };
+    let ([a, b], whole) = (shapes.map(&mut of), of(sum));
+    let ln_norm = [(a.0, 1.0), (b.0, 1.0), (whole.0, -1.0)];
+    let mut logprob = ln_norm.map(|(var, sign)| (var, -sign)).to_vec();
+    let mut entropy = ln_norm.to_vec();
+    for (shape, psi, ln) in [(shapes[0], a.1, x.ln()), (shapes[1], b.1, (1.0 - x).ln())] {
+        let less = tape.sum(&[(shape, 1.0), (one, -1.0)]);
+        logprob.push((less, ln));
+        entropy.push((tape.mul(less, psi), -1.0));
+    }
+    let less = tape.sum(&[(sum, 1.0), (one, -2.0)]);
+    entropy.push((tape.mul(less, whole.1), 1.0));
+    [tape.sum(&logprob), tape.sum(&entropy)]
+}
+
+/// ln gamma(z), its derivative and its second derivative: Stirling's series from 12 on, recurrences below.
+fn gamma(z: f64) -> [f64; 3] {
+    if z < 12.0 {
+        let [ln, psi, curvature] = gamma(z + 1.0);
+        return [ln - z.ln(), psi - 1.0 / z, curvature + 1.0 / (z * z)];
+    }
+    let t = 1.0 / (z * z);
+    // Bernoulli numbers over 2k (2k - 1), over 2k, and themselves.
+    let rest = ((-t / 1680.0 + 1.0 / 1260.0) * t - 1.0 / 360.0) * t + 1.0 / 12.0;
+    let slope = (((-t / 132.0 + 1.0 / 240.0) * t - 1.0 / 252.0) * t + 1.0 / 120.0) * t - 1.0 / 12.0;
+    let curvature = (((t * 5.0 / 66.0 - 1.0 / 30.0) * t + 1.0 / 42.0) * t - 1.0 / 30.0) * t + 1.0 / 6.0;
+    let half_ln_tau = 0.5 * std::f64::consts::TAU.ln();
+    [
+        (z - 0.5) * z.ln() - z + half_ln_tau + rest / z,
+        z.ln() - 0.5 / z + slope * t,
+        1.0 / z + 0.5 * t + curvature * t / z,
+    ]
+}
+
+/// ln(1 - tanh(x)^2)
+fn ln_slope(tape: &mut Tape, x: Var) -> Var {
+    let value = tape.value(x);
+    let ln_cosh = value.abs() + (-2.0 * value.abs()).exp().ln_1p() - std::f64::consts::LN_2;
+    tape.of(x, -2.0 * ln_cosh, -2.0 * value.tanh())
 }
 
 /// A network on a tape, whose first variables are its parameters.
@@ -503,6 +577,7 @@ impl<'a> OnTape<'a> {
         params.iter().for_each(|&p| _ = tape.leaf(p));
         let log_std = network.tensors.iter().find(|t| t.name == "log_std");
         let heads: &[&str] = match network.architecture.outputs {
+            Outputs::PolicyAndValue if computes_log_std(network) => &["policy", "value", "log_std"],
             Outputs::PolicyAndValue => &["policy", "value"],
             Outputs::ActionValues => &["q"],
         };
@@ -533,14 +608,31 @@ impl<'a> OnTape<'a> {
         begin(tape, state, sample);
         let before = state.clone();
         let policy = forward(network, tape, &paths[0], &sample.obs, state);
+        let mut computed = vec![];
+        if let Some(path) = paths.get(2) {
+            // All heads see one step of a trunk.
+            state.copy_from_slice(&before);
+            for raw in forward(network, tape, path, &sample.obs, state) {
+                let [centre, radius] = LogStd::CENTRE_AND_RADIUS.map(f64::from);
+                let centre = tape.leaf(centre);
+                let share = tape.sum(&[(raw, 1.0 / radius), (centre, -1.0 / radius)]);
+                let share = tape.tanh(share);
+                computed.push(tape.sum(&[(share, radius), (centre, 1.0)]));
+            }
+        }
         if network.architecture.shared_trunk {
-            // Both heads see one step of the trunk.
             state.copy_from_slice(&before);
         }
         let value = forward(network, tape, &paths[1], &sample.obs, state)[0];
+        let log_std = if paths.len() > 2 { &computed } else { &*log_std };
         let [logprob, entropy] = evaluate(tape, &network.architecture.head, &policy, log_std, sample);
         [logprob, entropy, value]
     }
+}
+
+/// Whether log standard deviations are outputs of the network.
+fn computes_log_std(network: &Network) -> bool {
+    matches!(network.architecture.head, Head::Continuous(of) if of.computes_log_std())
 }
 
 /// The state before a sample that begins a sequence or an episode.
@@ -648,6 +740,31 @@ pub fn on_tape(
     (net.tape, total, losses)
 }
 
+/// The samples of the sequences at these positions of an epoch of an update, in each block of environments, with their noise.
+pub fn minibatch(
+    network: &Network,
+    config: &Config,
+    batch: &Batch,
+    (update, epoch): (u64, usize),
+    positions: std::ops::Range<usize>,
+) -> Vec<Sample> {
+    let (blocks, length) = (config.blocks(), batch.sequence());
+    let each = batch.sequences() / blocks;
+    let of_block = |block: usize| {
+        let shuffle = Shuffle::of_block(config.seed, update, epoch as u32, block as u32, each as u32);
+        let order = positions.clone().map(|p| block * each + shuffle.index(p as u32) as usize);
+        let mut samples = sequences(network, batch, order);
+        if let Some(noise) = MeanNoise::new(config, update, epoch, block) {
+            for (sample, position) in samples.iter_mut().zip(positions.start * length..) {
+                let mut noise = noise.of::<f32>(f32::load_uint(&[position as u32]));
+                sample.noise = sample.actions.iter().map(|_| f64::from(noise())).collect();
+            }
+        }
+        samples
+    };
+    (0..blocks).flat_map(of_block).collect()
+}
+
 /// The result of one update.
 #[derive(Debug, Clone)]
 pub struct Updated {
@@ -659,6 +776,8 @@ pub struct Updated {
     pub losses: Losses,
     /// Epochs that ran.
     pub epochs: usize,
+    /// The learning rate of the last step.
+    pub rate: f64,
 }
 
 /// The whole update, from zero moments.
@@ -666,36 +785,62 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
     let mut params: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
     let (mut m, mut v) = (vec![0.0; params.len()], vec![0.0; params.len()]);
     let updates = (config.total_timesteps as f64 / (config.num_envs * config.num_steps) as f64).ceil();
-    let rate = if config.anneal_lr {
-        config.learning_rate * (1.0 - update as f64 / updates)
-    } else {
-        config.learning_rate
+    let mut rate = match config.lr_schedule {
+        LrSchedule::Linear => config.learning_rate * (1.0 - update as f64 / updates),
+        LrSchedule::Constant | LrSchedule::Kl => config.learning_rate,
     };
+    if config.lr_warmup > 0.0 {
+        rate *= ((update as f64 + 1.0) / (config.lr_warmup * updates)).min(1.0);
+    }
+    let is_muons = |k: usize| {
+        config.optimizer == Optimizer::Muon && network.hidden_matrices().any(|(range, _)| range.contains(&k))
+    };
+    let of_value = |k: usize| network.value_params().is_some_and(|params| params.contains(&k));
     let (mut step, mut epochs) = (0, 0);
     let mut mean = Losses::default();
     for epoch in 0..config.update_epochs {
-        let blocks = config.blocks();
-        let each = batch.sequences() / blocks;
-        let shuffle =
-            |block: usize| Shuffle::of_block(config.seed, update, epoch as u32, block as u32, each as u32);
-        let shuffles: Vec<Shuffle> = (0..blocks).map(shuffle).collect();
+        let each = batch.sequences() / config.blocks();
         let share = each / config.num_minibatches;
         mean = Losses::default();
         let mut kl = 0.0;
         for start in (0..each).step_by(share) {
-            let of_block = |(block, shuffle): (usize, &Shuffle)| -> Vec<usize> {
-                (start..start + share).map(|p| block * each + shuffle.index(p as u32) as usize).collect()
-            };
-            let order = shuffles.iter().enumerate().flat_map(of_block);
-            let samples = sequences(network, batch, order);
+            let samples = minibatch(network, config, batch, (update, epoch), start..start + share);
             let (_, losses, gradient) = loss(network, config, &params, &samples);
-            let scale = (config.max_grad_norm / (losses.grad_norm + 1e-6)).min(1.0);
+            let scales = [false, true].map(|is_value| {
+                let own = |k: &usize| config.clip_grad == ClipGrad::Global || of_value(*k) == is_value;
+                let squares = (0..params.len()).filter(own).map(|k| gradient[k].powi(2)).sum::<f64>();
+                (config.max_grad_norm / (squares.sqrt() + 1e-6)).min(1.0)
+            });
+            if config.lr_schedule == LrSchedule::Kl && losses.kl > 2.0 * config.desired_kl {
+                rate = (rate / 1.5).max(config.lr_min);
+            } else if config.lr_schedule == LrSchedule::Kl && losses.kl < config.desired_kl / 2.0 {
+                rate = (rate * 1.5).min(config.lr_max);
+            }
             step += 1;
             let (beta1_t, beta2_t) = (config.adam_beta1.powi(step), config.adam_beta2.powi(step));
             let rho = 2.0 / (1.0 - config.adam_beta2) - 1.0;
             let rho_t = rho - 2.0 * f64::from(step) * beta2_t / (1.0 - beta2_t);
-            for k in 0..params.len() {
-                let g = gradient[k] * scale;
+            let rates = match (config.vf_learning_rate, config.lr_schedule) {
+                (0.0, _) => [rate; 2],
+                (value, LrSchedule::Kl) => [rate, value],
+                (value, _) => [rate, value * rate / config.learning_rate],
+            };
+            if config.optimizer == Optimizer::Muon {
+                for (range, [_, columns]) in network.hidden_matrices() {
+                    let is_value = usize::from(of_value(range.start));
+                    let gradient: Vec<f64> =
+                        gradient[range.clone()].iter().map(|g| g * scales[is_value]).collect();
+                    let rate = rates[is_value];
+                    params[range.clone()]
+                        .iter_mut()
+                        .for_each(|param| *param *= 1.0 - rate * config.weight_decay);
+                    muon::step(config, rate, columns, &mut params[range.clone()], &mut m[range], &gradient);
+                }
+            }
+            for k in (0..params.len()).filter(|k| !is_muons(*k)) {
+                let is_value = usize::from(of_value(k));
+                let (g, rate) = (gradient[k] * scales[is_value], rates[is_value]);
+                params[k] *= 1.0 - rate * config.weight_decay;
                 m[k] = config.adam_beta1 * m[k] + (1.0 - config.adam_beta1) * g;
                 v[k] = config.adam_beta2 * v[k] + (1.0 - config.adam_beta2) * g * g;
                 let m_hat = m[k] / (1.0 - beta1_t);
@@ -703,7 +848,7 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
                 params[k] -= rate
                     * m_hat
                     * match config.optimizer {
-                        Optimizer::Adam => adaptive,
+                        Optimizer::Adam | Optimizer::Muon => adaptive,
                         Optimizer::RAdam if rho_t <= 5.0 => 1.0,
                         Optimizer::RAdam => {
                             let rectified =
@@ -726,7 +871,7 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
             break;
         }
     }
-    Updated { params, exp_avg: m, losses: mean, epochs }
+    Updated { params, exp_avg: m, losses: mean, epochs, rate }
 }
 
 /// Advantages of one environment.

@@ -52,6 +52,7 @@ pub const DECLARATION: Declaration = Declaration {
             ("ENT_COEF", |config| config.algorithms.ppo.ent_coef),
             ("VF_COEF", |config| config.algorithms.ppo.vf_coef),
             ("CLIP_VLOSS", |config| f64::from(config.algorithms.ppo.clip_vloss)),
+            ("RPO_ALPHA", |config| config.algorithms.ppo.rpo_alpha),
         ],
         target_kl: |config| config.algorithms.ppo.target_kl,
     },
@@ -77,7 +78,7 @@ fn metrics(measured: &Measured) -> Record {
 fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
     let (config, layout) = (learning.config, learning.batch.layout());
     let settings = &config.algorithms.ppo;
-    let learning_rate = learning.learning_rate();
+    let mut learning_rate = learning.learning_rate();
     let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
     learning.epochs(&mut |minibatches| {
         while epochs < config.update_epochs {
@@ -93,8 +94,9 @@ fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
                 let loss = ClippedLoss::new(settings, size, advantages);
                 let (sums, norm) = minibatches.gradient(epochs, minibatch, Box::new(loss))?;
                 if norm.is_finite() && LossSums::of(sums).is_finite() {
-                    minibatches.step(norm, learning_rate);
                     last_kl = LossSums::of(sums).kl / size as f64;
+                    learning_rate = minibatches.rate_after(learning_rate, last_kl);
+                    minibatches.step(norm, learning_rate);
                     means.add(sums, size, norm);
                 } else {
                     minibatches.skip();

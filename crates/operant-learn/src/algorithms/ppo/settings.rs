@@ -22,6 +22,9 @@ settings! {
     vf_coef: f64 [Kind::Real(Range::NotNegative)] = 0.5;
     /// Stop an update's epochs when `approx_kl` exceeds this; 0 never stops
     target_kl: f64 [Kind::Real(Range::NotNegative)] = 0.0;
+    /// Noise on the mean of real actions where an update computes log-probabilities (RPO, Rahman and Xue 2022): uniform within plus or
+    /// minus this; 0 is PPO
+    rpo_alpha: f64 [Kind::Real(Range::NotNegative)] = 0.0;
 }
 
 impl Config {

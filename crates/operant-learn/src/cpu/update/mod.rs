@@ -10,6 +10,8 @@
 
 pub mod adam;
 mod chunks;
+mod muon;
+pub mod noise;
 pub(crate) mod statistics;
 mod worker;
 
@@ -17,9 +19,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use self::adam::Stretch;
 pub use self::chunks::{CHUNK_TILES, MAX_CHUNKS, MIN_CHUNKS};
 use self::chunks::{Chunk, add_blocks, add_chunks, adds_in_parallel, chunks_of_block};
 pub(crate) use self::chunks::{Units, most_chunks};
+use self::noise::MeanNoise;
 use self::statistics::{EnvBlock, Moments, Order, moments_of};
 pub(crate) use self::worker::{Loss, LossTile};
 use self::worker::{Minibatch, Worker};
@@ -86,6 +90,7 @@ pub struct Learner {
     workers: Vec<Mutex<Worker>>,
     chunks: Vec<RwLock<Chunk>>,
     gradient: Vec<f32>,
+    stretches: Vec<Stretch>,
     /// Of each minibatch's share of each block.
     moments: Vec<Mutex<Moments>>,
     /// The processes that train together.
@@ -125,6 +130,7 @@ impl Learner {
             workers: Vec::new(),
             chunks: (0..chunks).map(|_| RwLock::new(Chunk::new(network.len()))).collect(),
             gradient: vec![0.0; network.len()],
+            stretches: Stretch::of(&config, &network),
             moments: (0..config.num_minibatches.max(1) * blocks).map(|_| Mutex::default()).collect(),
             group: Arc::new(Alone),
             config,
@@ -217,7 +223,7 @@ impl Learner {
             blocks,
             update,
         };
-        let Self { config, network, policy, workers, chunks, gradient, moments, .. } = self;
+        let Self { config, network, policy, workers, chunks, gradient, stretches, moments, .. } = self;
         let Self { group, timer, waiting, balance, .. } = self;
         epochs(&mut Learning {
             config,
@@ -228,6 +234,7 @@ impl Learner {
             workers,
             chunks,
             gradient,
+            stretches,
             moments,
             group: &**group,
             timer,
@@ -273,6 +280,7 @@ pub(crate) struct Learning<'a> {
     workers: &'a [Mutex<Worker>],
     chunks: &'a [RwLock<Chunk>],
     gradient: &'a mut [f32],
+    stretches: &'a [Stretch],
     moments: &'a [Mutex<Moments>],
     group: &'a dyn Group,
     timer: &'a mut PhaseTimer,
@@ -289,6 +297,7 @@ pub(crate) struct Minibatches<'a, 'p> {
     plan: Plan,
     chunks: &'a [RwLock<Chunk>],
     gradient: &'a mut [f32],
+    stretches: &'a [Stretch],
     moments: &'a [Mutex<Moments>],
     group: &'a dyn Group,
     timer: &'a mut PhaseTimer,
@@ -303,9 +312,9 @@ impl Learning<'_> {
         self.plan.update
     }
 
-    /// Adam's step size in this update.
+    /// The learning rate as this update begins.
     pub fn learning_rate(&self) -> f64 {
-        adam::learning_rate(self.config, self.plan.update)
+        self.config.learning_rate_in(self.plan.update, self.state.rate)
     }
 
     /// Runs `epochs` with threads that wait for the work of each minibatch.
@@ -316,7 +325,7 @@ impl Learning<'_> {
         &mut self,
         epochs: &mut dyn FnMut(&mut Minibatches<'_, '_>) -> Result<(), LearnError>,
     ) -> Result<(), LearnError> {
-        let Self { config, batch, network, plan, workers, chunks, moments, group, .. } = *self;
+        let Self { config, batch, network, plan, workers, chunks, stretches, moments, group, .. } = *self;
         let threads = rayon::current_num_threads();
         let work = |round: &Round<'_>, item: usize| {
             let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
@@ -334,7 +343,10 @@ impl Learning<'_> {
                     let (block, part) = (item / parts, item % parts);
                     let (first, end) = plan.bounds(*minibatch);
                     let order = plan.order(config, *epoch, block);
-                    let minibatch = Minibatch { batch, order, first, size: end - first, loss: &**loss };
+                    let number = plan.blocks.block(block).number;
+                    let noise = MeanNoise::new(config, plan.update, *epoch, number);
+                    let minibatch =
+                        Minibatch { batch, order, first, size: end - first, noise, loss: &**loss };
                     let mut chunk = chunks[item].write().unwrap_or_else(PoisonError::into_inner);
                     let tiles = plan.units.count(minibatch.size);
                     let range = part * tiles / parts..(part + 1) * tiles / parts;
@@ -359,6 +371,7 @@ impl Learning<'_> {
                 plan,
                 chunks,
                 gradient,
+                stretches,
                 moments,
                 group,
                 timer,
@@ -461,9 +474,16 @@ impl Minibatches<'_, '_> {
         Ok((sums, adam::norm(gradient)))
     }
 
+    /// The learning rate after a minibatch of divergence `kl`, with which its step is taken.
+    pub fn rate_after(&mut self, rate: f64, kl: f64) -> f64 {
+        let adapted = self.config.rate_after(rate, kl);
+        self.state.rate = adapted;
+        adapted.unwrap_or(rate)
+    }
+
     /// One step of Adam along the gradient, whose norm this is.
     pub fn step(&mut self, norm: f64, learning_rate: f64) {
-        adam::step(self.state, self.gradient, norm, learning_rate, self.config);
+        adam::step(self.state, self.gradient, norm, learning_rate, self.config, self.stretches);
         self.end();
     }
 

@@ -12,6 +12,7 @@ use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, splat};
 use crate::cpu::threads::timers::{Part, PhaseTimer};
 use crate::cpu::update::chunks::added;
+use crate::cpu::update::noise::MeanNoise;
 use crate::cpu::update::statistics::Order;
 use crate::cpu::update::{SUMS, Sums};
 use crate::network::Network;
@@ -55,7 +56,18 @@ pub(crate) struct Minibatch<'a> {
     pub first: usize,
     /// M: samples.
     pub size: usize,
+    /// Noise on the means of the policy.
+    pub noise: Option<MeanNoise>,
     pub loss: &'a dyn Loss,
+}
+
+impl Minibatch<'_> {
+    /// Adds its noise, if any, to the means that the policy computed for the samples at these positions of the epoch's order.
+    fn disturb(&self, positions: impl Fn(usize) -> usize, activations: &mut Activations<TILE_VECTORS>) {
+        if let Some(noise) = &self.noise {
+            noise.add(positions, self.batch.layout().components, activations);
+        }
+    }
 }
 
 /// The scratch space of one thread.
@@ -155,6 +167,7 @@ impl Worker {
             self.timer.end(Part::Gather);
             let Tile { gathered, activations, .. } = &mut self.tiles[0];
             let vectors = policy.tile(gathered.observation(), remaining, activations);
+            minibatch.disturb(|s| minibatch.first + tile * TILE + s, activations);
             self.timer.end(Part::Forward);
             let of_tile = self.loss_and_gradient(policy, minibatch, (0, vectors), |s| s < remaining);
             sums = added(sums, of_tile);
@@ -205,6 +218,8 @@ impl Worker {
                 let observation = tile.gathered.observation();
                 let Self { state, deltas, .. } = self;
                 policy.sequence(observation, state, &tile.keep, &mut deltas.scratch, &mut tile.activations);
+                let at = |s: usize| (position + s % LANES) * length + k * STEPS + s / LANES;
+                minibatch.disturb(at, &mut tile.activations);
                 self.timer.end(Part::Forward);
             }
             self.gradient.begin_sequences();

@@ -1,12 +1,14 @@
 //! Buffers of every rollout on the fused and the GEMM path: environments, samples, statistics.
 
 use operant_cuda::{Buffer, CudaError, Stream};
+use operant_env::EnvSpec;
 
 use super::env::{KernelEnv, words_of};
 use super::local::Local;
 use super::memory::Allocator;
 use super::structs::{Discounts, EpisodeTotals, RunningNorm, Seed};
 use crate::config::Config;
+use crate::cpu::rollout::counts;
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
@@ -35,7 +37,7 @@ pub struct HorizonSizes {
     pub norms: usize,
     /// Whether rewards are among them, the last.
     pub norm_reward: bool,
-    /// The environment's own metrics.
+    /// The environment's own metrics, and the reward for exploring.
     pub metrics: usize,
     /// Blocks of the launch that merges sums.
     pub blocks: usize,
@@ -57,7 +59,7 @@ impl HorizonSizes {
             log_std: network.log_std.map_or(0, |_| network.policy_outputs()),
             norms: norms_of(network, &local.run),
             norm_reward: local.run.norm_reward,
-            metrics: kernel_env.spec.metrics.len(),
+            metrics: metrics_of(&kernel_env.spec, &local.run),
             blocks,
             devices: local.devices,
             first_environment: local.rank * local.num_envs,
@@ -95,6 +97,11 @@ pub fn first_states(network: &Network, local: &Local) -> usize {
 pub fn norms_of(network: &Network, config: &Config) -> usize {
     let features = if config.norm_obs { network.architecture.input.features() } else { 0 };
     features + usize::from(config.norm_reward)
+}
+
+/// Metrics whose sums and counts a rollout keeps: those of the environment, then the reward for exploring.
+pub fn metrics_of(spec: &EnvSpec, config: &Config) -> usize {
+    spec.metrics.len() + usize::from(counts::words(config) > 0)
 }
 
 operant_cuda::params! {

@@ -10,7 +10,7 @@ use super::local::Local;
 use super::memory::Allocator;
 use super::structs::Seed;
 use crate::algorithms::{GpuLoss, Measured, SUMS};
-use crate::config::{Config, Optimizer};
+use crate::config::{ClipGrad, Config, LrSchedule, Optimizer};
 use crate::network::Network;
 
 plain_struct! {
@@ -85,11 +85,13 @@ plain_struct! {
         last_kl: f64,
         /// From the launch that reduces to the one that steps; not used in a cooperative launch.
         rate: AdamRate,
+        /// The learning rate, once `lr_schedule = "kl"` has set it, else 0.
+        learning_rate: f64,
     }
 }
 
 plain_struct! {
-    /// Adam with a clipped global norm.
+    /// Adam with a clipped norm.
     pub struct Adam {
         max_grad_norm: f64,
         beta1: f64,
@@ -101,6 +103,17 @@ plain_struct! {
         learning_rate: f64,
         /// Updates over which it falls to zero; 0 keeps it constant.
         updates: u64,
+        /// Updates over which it rises first.
+        warmup: f64,
+        /// At the start of training, of a separate value network; 0 is the same.
+        value_learning_rate: f64,
+        /// Whether the norms of policy and value are limited apart.
+        clips_apart: u64,
+        weight_decay: f64,
+        /// With `lr_schedule = "kl"`, what it follows, and its bounds.
+        desired_kl: f64,
+        lr_min: f64,
+        lr_max: f64,
     }
 }
 
@@ -125,6 +138,8 @@ pub struct UpdateSizes {
     pub env_blocks: Option<usize>,
     /// Parts in which the norm of the gradient is summed if it is `blocks`.
     pub norm_parts: usize,
+    /// Networks whose norms are summed apart.
+    pub networks: usize,
     /// Devices of the run.
     pub devices: usize,
     /// Whether the gradients of all devices are collected and added here, not by NCCL.
@@ -147,6 +162,7 @@ impl UpdateSizes {
             blocks,
             env_blocks: local.blocks,
             norm_parts: local.norm_parts(network.len()),
+            networks: if local.run.steps_apart() { 2 } else { 1 },
             devices: local.devices,
             collects: local.deterministic && local.devices > 1,
         }
@@ -174,7 +190,7 @@ impl UpdateSizes {
 
     /// Parts of the norm of the gradient.
     fn norms(&self) -> usize {
-        self.blocks.max(self.norm_parts)
+        self.blocks.max(self.norm_parts) * self.networks
     }
 
     /// Devices whose gradients are collected; 0 if NCCL adds them.
@@ -198,7 +214,7 @@ operant_cuda::params! {
         gradient: writes [f32; of.parameters],
         /// (blocks, sums of the loss).
         losses: writes [f64; SUMS * of.blocks],
-        /// (blocks, or parts of the norm).
+        /// (blocks, or parts of the norm; networks).
         norms: writes [f64; of.norms()],
         /// (minibatches, segments, 2): sums of advantages and of squares.
         moments: writes [f64; of.moments()],
@@ -319,7 +335,8 @@ impl UpdateMemory {
     ) -> UpdateParams<'a> {
         let batch = of.num_samples.saturating_mul(of.devices).max(1) as u64;
         let declaration = local.run.algorithm.declaration();
-        let anneal = if local.run.anneal_lr { local.run.total_timesteps.div_ceil(batch).max(1) } else { 0 };
+        let falls = local.run.lr_schedule == LrSchedule::Linear;
+        let anneal = if falls { local.run.total_timesteps.div_ceil(batch).max(1) } else { 0 };
         UpdateParams {
             samples,
             parameters: &self.parameters,
@@ -362,6 +379,13 @@ impl UpdateMemory {
                 rectified: u64::from(local.run.optimizer == Optimizer::RAdam),
                 learning_rate: local.run.learning_rate,
                 updates: anneal,
+                warmup: local.run.warmup_updates(),
+                value_learning_rate: local.run.vf_learning_rate,
+                clips_apart: u64::from(local.run.clip_grad == ClipGrad::Network),
+                weight_decay: local.run.weight_decay,
+                desired_kl: local.run.desired_kl,
+                lr_min: local.run.lr_min,
+                lr_max: local.run.lr_max,
             },
         }
     }
