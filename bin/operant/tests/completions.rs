@@ -148,6 +148,10 @@ fn an_unknown_shell_is_an_error_and_the_line_of_a_start_up_file_is_printed() {
         let script = Finished::of(place.command(&[]).env("COMPLETE", shell).output().expect("started"));
         assert!(script.code == Some(0) && script.stdout.contains("COMPLETE="), "{script:#?}");
     }
+    let script = Finished::of(place.command(&[]).env("COMPLETE", "zsh").output().expect("started")).stdout;
+    let [suffix, describe] =
+        ["suffix=(-S '')", "_describe -V 'values' other \"${suffix[@]}\""].map(|part| script.find(part));
+    assert!(suffix.is_some() && suffix < describe, "no space after KEY=: {script}");
     let unknown = Finished::of(place.command(&["runs"]).env("COMPLETE", "tcsh").output().expect("started"));
     assert!(unknown.code == Some(2) && unknown.stderr.contains("unknown shell"), "{unknown:#?}");
 }

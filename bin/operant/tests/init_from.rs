@@ -46,6 +46,11 @@ fn a_run_says_where_its_weights_come_from_and_records_it() {
         assert_eq!(place.operant(film).code, Some(0), "{film:?}");
     }
     place.operant(&["play", "first@7", "--record", "film.png"]).assert_error(2, &["no checkpoint at step 7"]);
+    for command in [&["show", "first@256"][..], &["train", "--resume", "first@256"]] {
+        place
+            .operant(command)
+            .assert_error(2, &["first@256 is a checkpoint of first, not a run", "init-from"]);
+    }
 
     let daemon = train("cartpole", "third", &["--init-from", "runs/first@256", "--detach"]);
     assert_eq!(place.operant(&daemon).code, Some(0));

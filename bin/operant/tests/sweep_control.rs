@@ -147,6 +147,7 @@ fn sweeps_are_listed_shown_and_removed_as_runs_are() {
     }
     // Commands of runs refuse a sweep, and a slip suggests it.
     place.operant(&["checkpoint", "rates"]).assert_error(2, &["is a sweep, not a run", "0000-seed1"]);
+    place.operant(&["play", "rates"]).assert_error(2, &["is a sweep, not a run", "0000-seed1"]);
     place.operant(&["show", "rtaes"]).assert_error(2, &["did you mean \"rates\"?"]);
     let again = [&["sweep", "cartpole", "--name", "rates"], &BRIEF[..]].concat();
     place

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use operant_metrics::{Point, Shape};
-use tiny_skia::Pixmap;
+use tiny_skia::{Pixmap, PremultipliedColorU8};
 
 use crate::canvas::{Layout, colour};
 use crate::theme::{FILM, GUTTER_COLOUR};
@@ -112,18 +112,14 @@ impl Film {
         let colours: Vec<u8> = palette.iter().flatten().copied().collect();
         let mut encoder = gif::Encoder::new(Vec::new(), layout.width as u16, layout.height as u16, &colours)?;
         encoder.set_repeat(gif::Repeat::Infinite)?;
-        let mut before: Vec<u8> = Vec::new();
+        let mut before: Vec<PremultipliedColorU8> = Vec::new();
         for (i, (pixels, is_last)) in self.frames().enumerate() {
-            let now: Vec<u8> =
-                pixels.pixels().iter().map(|p| nearest([p.red(), p.green(), p.blue()])).collect();
-            let buffer = match before.is_empty() {
-                true => now.clone(),
-                false => now
-                    .iter()
-                    .zip(&before)
-                    .map(|(now, old)| if now == old { UNCHANGED } else { *now })
-                    .collect(),
+            let now = pixels.pixels();
+            let index = |(at, pixel): (usize, &PremultipliedColorU8)| match before.get(at) {
+                Some(old) if old == pixel => UNCHANGED,
+                _ => nearest([pixel.red(), pixel.green(), pixel.blue()]),
             };
+            let buffer: Vec<u8> = now.iter().enumerate().map(index).collect();
             // Rounded so that the total duration is correct.
             let hundredths = |frame: usize| (frame as f64 * 100.0 / f64::from(self.fps)).round();
             let delay = match is_last {
@@ -139,7 +135,8 @@ impl Film {
                 buffer: Cow::Owned(buffer),
                 ..gif::Frame::default()
             })?;
-            before = now;
+            before.clear();
+            before.extend_from_slice(now);
         }
         encoder.into_inner()
     }

@@ -38,8 +38,21 @@ settings! {
     total_timesteps: u64 [COUNT] = 500_000, flag("--steps", "N");
     /// Learning rate at the start of training
     learning_rate: f64 [Kind::Real(Range::Positive)] = 2.5e-4;
-    /// Anneal the learning rate linearly to zero
-    anneal_lr: bool = true;
+    /// How the learning rate changes. `linear`: falls to zero over the updates. `kl`: after every minibatch, by its `approx_kl`: divided by
+    /// 1.5 above twice `desired_kl`, multiplied by 1.5 below half of it, within `lr_min` and `lr_max`. `anneal_lr` of earlier versions is
+    /// read as `linear` or `constant`
+    lr_schedule: LrSchedule = LrSchedule::Linear, earlier("anneal_lr");
+    /// KL divergence of a minibatch that `lr_schedule = "kl"` keeps to
+    desired_kl: f64 [Kind::Real(Range::Positive)] = 0.01;
+    /// Least learning rate of `lr_schedule = "kl"`
+    lr_min: f64 [Kind::Real(Range::Positive)] = 1e-5;
+    /// Greatest learning rate of `lr_schedule = "kl"`
+    lr_max: f64 [Kind::Real(Range::Positive)] = 1e-2;
+    /// Share of `total_timesteps` over which the learning rate first rises linearly to what `lr_schedule` says; 0 with `kl`
+    lr_warmup: f64 [Kind::Real(Range::Unit)] = 0.0;
+    /// Learning rate of the value's network where it is separate; 0 is `learning_rate`. `linear` and `lr_warmup` change both alike, `kl` that
+    /// of the policy alone
+    vf_learning_rate: f64 [Kind::Real(Range::NotNegative)] = 0.0;
     /// Minibatches per epoch; divides N T
     num_minibatches: usize [COUNT] = 4;
     /// Which samples a minibatch has. `samples`: any of the batch. `blocks`: the same share of each block of environments, so that
@@ -47,9 +60,15 @@ settings! {
     shuffle: ShuffleKind = ShuffleKind::Samples;
     /// Passes over each batch
     update_epochs: usize [Kind::Count { least: 1, most: 10_000 }] = 4;
-    /// Global gradient norm above which gradients are scaled down
+    /// Before every epoch after the first, compute the values of all samples again with the current network, and advantages and returns by
+    /// them
+    recompute_advantages: bool = false;
+    /// Gradient norm above which gradients are scaled down
     max_grad_norm: f64 [Kind::Real(Range::Positive)] = 0.5;
-    /// Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`
+    /// Gradients whose norm `max_grad_norm` limits: all together, or those of policy and value apart where they have a network each
+    clip_grad: ClipGrad = ClipGrad::Global;
+    /// Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of
+    /// hidden matrices orthogonal; all other parameters have Adam's. It needs `device = "cpu"`
     optimizer: Optimizer = Optimizer::Adam, fixed("its moments are those of the checkpoint");
     /// Adam's epsilon
     adam_eps: f64 [Kind::Real(Range::Positive)] = 1e-5;
@@ -57,6 +76,10 @@ settings! {
     adam_beta1: f64 [Kind::Real(Range::BelowOne)] = 0.9;
     /// Adam's decay of the second moment
     adam_beta2: f64 [Kind::Real(Range::BelowOne)] = 0.999;
+    /// Muon's decay of the momentum of hidden matrices
+    muon_momentum: f64 [Kind::Real(Range::BelowOne)] = 0.95;
+    /// Decoupled weight decay (AdamW): before each step all parameters are multiplied by 1 - learning rate x this
+    weight_decay: f64 [Kind::Real(Range::NotNegative)] = 0.0;
     /// Consecutive updates with a non-finite loss or gradient after which training stops
     max_nonfinite_updates: usize [COUNT] = 10;
 
@@ -121,6 +144,9 @@ settings! {
     /// Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state,
     /// instead of one output for each action
     pointer: bool = false, fixed("the checkpoint holds weights of that shape");
+    /// Initial weights. `orthogonal`: biases are zero. `pytorch`: those that PyTorch's layers begin with, weights and biases uniform
+    /// within 1 / sqrt(inputs), of gru and lstm within 1 / sqrt(units)
+    init: WeightInit = WeightInit::Orthogonal;
     /// Distribution of real actions. `normal`: clipped to the bounds. `tanh`: a normal that tanh squashes into the bounds.
     /// `beta`: a Beta distribution between the bounds
     action_distribution: ActionDistribution = ActionDistribution::Normal, fixed("the weights were trained for it");
@@ -135,6 +161,11 @@ impl Config {
     pub fn discounts(&self) -> [f32; 2] {
         let gamma = self.gamma as f32;
         [gamma, gamma * (self.algorithm.declaration().return_lambda)(self) as f32]
+    }
+
+    /// Whether an update computes values and advantages again, for which batches keep the outcomes of their steps.
+    pub fn recomputes(&self) -> bool {
+        self.recompute_advantages && self.update_epochs + self.algorithms.ppo.vf_epochs > 1
     }
 
     /// Updates of the whole training.
@@ -197,12 +228,46 @@ choice! {
 }
 
 choice! {
+    /// How the learning rate changes during training.
+    pub enum LrSchedule {
+        /// Falls linearly to zero.
+        Linear = "linear" | "true",
+        /// Stays.
+        Constant = "constant" | "false",
+        /// Follows the divergence of minibatches.
+        Kl = "kl",
+    }
+}
+
+choice! {
     /// The optimiser.
     pub enum Optimizer {
         /// Adam.
         Adam = "adam",
         /// Rectified Adam.
         RAdam = "radam",
+        /// Muon for hidden matrices, Adam for the rest.
+        Muon = "muon",
+    }
+}
+
+choice! {
+    /// Gradients whose norm is limited together.
+    pub enum ClipGrad {
+        /// All.
+        Global = "global",
+        /// Those of policy and value apart.
+        Network = "network",
+    }
+}
+
+choice! {
+    /// The initial weights of a network.
+    pub enum WeightInit {
+        /// Orthogonal matrices, zero biases.
+        Orthogonal = "orthogonal",
+        /// Uniform, as PyTorch's layers begin.
+        PyTorch = "pytorch",
     }
 }
 

@@ -14,6 +14,7 @@ mod in_flight;
 pub mod layers;
 pub mod network;
 pub mod normalise;
+pub mod optimiser;
 pub mod precision;
 pub mod presets;
 pub(crate) mod recorder;
@@ -27,7 +28,8 @@ pub mod transfer;
 
 pub use backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 pub use config::{
-    ActionDistribution, Activation, Config, CoreKind, Encoder, Intrinsic, LogStd, Optimizer, ShuffleKind,
+    ActionDistribution, Activation, ClipGrad, Config, CoreKind, Encoder, Intrinsic, LogStd, LrSchedule,
+    Optimizer, ShuffleKind, WeightInit,
 };
 pub use group::{Alone, Group};
 pub use in_flight::InFlight;

@@ -18,5 +18,7 @@ mod gradients;
 mod group;
 mod intrinsic;
 mod memory;
+mod optimiser;
 mod pqn;
+mod recompute;
 mod update;

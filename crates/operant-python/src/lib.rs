@@ -65,7 +65,9 @@ mod _core {
     #[pymodule_export]
     use crate::policy::{Policy, rollout_settings};
     #[pymodule_export]
-    use crate::sweep::{Link, find_sweep, report, sweep, sweep_objective, sweep_rows, train_task};
+    use crate::sweep::{
+        Link, find_sweep, list_sweeps, report, sweep, sweep_objective, sweep_rows, train_task,
+    };
     #[pymodule_export]
     use crate::train::{
         Control, check_setting, did_you_mean, evaluate, list_runs, metrics, network_settings, result, train,

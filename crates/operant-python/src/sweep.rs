@@ -283,6 +283,15 @@ pub fn find_sweep(sweep: &str, run_dir: Option<String>) -> PyResult<PathBuf> {
     })
 }
 
+/// The directories of the sweeps in a directory, by start.
+#[pyfunction]
+pub fn list_sweeps(run_dir: Option<String>) -> PyResult<Vec<PathBuf>> {
+    guarded(|| {
+        let parent = train::parent(&crate::registry(), run_dir).map_err(|error| train::error(&error))?;
+        Ok(operant_run::runs::sweeps(&parent).into_iter().map(|sweep| sweep.dir).collect())
+    })
+}
+
 /// The name of what the search of a sweep maximises.
 #[pyfunction]
 pub fn sweep_objective(py: Python<'_>, dir: PathBuf) -> PyResult<String> {

@@ -117,6 +117,12 @@ def test_a_truncated_episode_takes_the_memory_before_the_reset():
     assert got["ended"].any()
 
 
+def test_what_a_notebook_shows_has_names_and_shapes_alone():
+    made = collector("minatar_breakout")
+    assert repr(made) == "operant.Collector('minatar_breakout', num_envs=21, num_steps=40)"
+    assert "'actions': ('int64', (40, 21))" in repr(made.collect()) and "array" not in repr(made.collect())
+
+
 def test_a_policy_of_a_run_normalises_observations(tmp_path):
     run = operant.train("pendulum", seed=2, norm_obs=True, hidden=[8], num_envs=16, num_steps=32, num_minibatches=4, total_timesteps=512, run_dir=tmp_path, ring=False, progress=False)
     made = operant.Collector("pendulum", run.policy, num_envs=21, num_steps=20, seed=3)

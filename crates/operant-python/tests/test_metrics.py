@@ -61,6 +61,7 @@ def test_a_world_measures_its_episodes(place):
     assert set(result["eval_metrics"]) == {"success", "last_step", "last_reward"}
     assert result["eval_metrics"]["success"] == pytest.approx(result["eval_return_mean"])
     assert run.eval(episodes=10)["eval_metrics"] == result["eval_metrics"]
+    assert f">success</th><td style='text-align:left'>{result['eval_metrics']['success']:.3f}<" in run._repr_html_()
 
 
 @pytest.mark.parametrize(("returned", "says"), [

@@ -71,7 +71,8 @@ def test_a_sweep_is_opened_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sweep = operant.sweep({"env": "cartpole", "set": BRIEF}, name="mine")
     assert operant.Sweep("mine").dir == operant.Sweep("runs/mine").dir == operant.Sweep("mine", run_dir="runs").dir == sweep.dir
-    with pytest.raises(ValueError, match=r'there is no sweep "mien" .did you mean "mine".*operant\.sweep begins one'.replace(".*", r"(?s:.*)")):
+    assert [found.dir for found in operant.sweeps()] == [found.dir for found in operant.sweeps("runs")] == [sweep.dir]
+    with pytest.raises(ValueError, match=r'there is no sweep "mien" .did you mean "mine".*operant\.sweeps\(\).*operant\.sweep begins one'.replace(".*", r"(?s:.*)")):
         operant.Sweep("mien")
     with pytest.raises(TypeError, match=r"operant\.sweep begins one"):
         operant.Sweep({"env": "cartpole"})

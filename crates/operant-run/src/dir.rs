@@ -359,10 +359,12 @@ pub(crate) fn no_run(parent: &Path, run: &str, names: &[String], remedy: &str) -
     }
     let mut ways = [PathBuf::from(run), parent.join(run)].into_iter();
     if let Some(path) = ways.find(|path| !run.is_empty() && checkpoint::is_checkpoint(path)) {
-        let word = path_text::quoted(&path.to_string_lossy());
-        return Error::usage(format!("{run} is a saved policy or a checkpoint, not a run"))
-            .at(path.display().to_string())
-            .remedy(format!("`operant eval {word}`, `play`, `export` and `train ENV --init-from` take its path; every other command needs a run"));
+        return not_whole(run, "a saved policy or a checkpoint", &path, "its path");
+    }
+    if let Some((name, _)) = run.rsplit_once('@')
+        && let Some(path) = locate(parent, name)
+    {
+        return not_whole(run, &format!("a checkpoint of {name}"), &path, "it");
     }
     let hint = did_you_mean(run, names.iter().map(String::as_str));
     let remedy =
@@ -370,6 +372,15 @@ pub(crate) fn no_run(parent: &Path, run: &str, names: &[String], remedy: &str) -
     Error::usage(format!("there is no run \"{run}\"{hint}"))
         .at(parent.display().to_string())
         .remedy(format!("{remedy}; --run-dir looks elsewhere"))
+}
+
+/// The error for weights in place of a run.
+fn not_whole(name: &str, what: &str, path: &Path, way: &str) -> Error {
+    let word = if way == "it" { name.into() } else { path.to_string_lossy() };
+    let word = path_text::quoted(&word);
+    Error::usage(format!("{name} is {what}, not a run")).at(path.display().to_string()).remedy(format!(
+        "`operant eval {word}`, `play`, `export` and `train ENV --init-from` take {way}; every other command needs a run"
+    ))
 }
 
 /// The error for a file in place of a run or a sweep, which `what` says; None where there is no such file.

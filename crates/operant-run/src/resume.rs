@@ -92,6 +92,11 @@ impl Resume {
         Ok(Resume { dir, checkpoint: None, config, environment, warnings })
     }
 
+    /// Global steps of the checkpoint; 0 without one.
+    pub fn env_steps(&self) -> u64 {
+        self.checkpoint.as_ref().map_or(0, |(_, checkpoint)| checkpoint.env_steps)
+    }
+
     /// The run's name.
     pub fn name(&self) -> &str {
         self.dir.name()

@@ -88,6 +88,7 @@ fn saved(
         outputs: if values { Outputs::ActionValues } else { Outputs::PolicyAndValue },
         exploration: 0.0,
         log_std_init: -0.5,
+        init: operant_learn::WeightInit::Orthogonal,
     });
     let params = init_params(&network, 3).iter().map(|x| 3.0 * x).collect();
     let policy = TrainedPolicy { env: "test".to_owned(), obs, actions, masked, network, params, obs_norm };

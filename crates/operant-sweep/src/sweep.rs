@@ -145,7 +145,7 @@ pub fn find(parent: &Path, name: &str) -> Result<PathBuf> {
         let hint = operant_run::error::did_you_mean(name, names.iter().map(String::as_str));
         Error::usage(format!("there is no sweep \"{name}\"{hint}"))
             .at(parent.display().to_string())
-            .remedy("`operant runs` lists the sweeps; --run-dir looks elsewhere")
+            .remedy("`operant runs --sweeps` lists the sweeps; --run-dir looks elsewhere")
     })
 }
 

@@ -188,16 +188,17 @@ impl Task {
             resume.as_ref().map_or(("the sweep", &*self.config), |resume| (resume.name(), resume.config()));
         let requested = config::requested(place.facts.clone(), &line, Some(saved))?;
         let mut job = Job::new(requested);
+        let began = resume.as_ref().map_or(0, Resume::env_steps);
         // Given even where it is the whole run, which may have been reached before a kill.
         job.until = Some(until);
         job.resume = resume;
         job.signals = link.signals.clone();
         job.progress = Box::new(Warnings(link.clone()));
-        let (counted, mut before) = (link.clone(), None);
+        let (counted, mut before) = (link.clone(), began);
         job.on_record = Some(Box::new(move |_, record| {
             let now = record.env_steps as u64;
-            counted.add_steps(before.map_or(0, |before| now.saturating_sub(before)));
-            before = Some(now);
+            counted.add_steps(now.saturating_sub(before));
+            before = now;
         }));
         let outcome =
             operant_run::train(job, |requested, device| operant_run::backend(place.env, requested, device))?;

@@ -86,6 +86,28 @@ fn equal_warnings_of_runs_are_said_once_and_others_after_them() {
     }
 }
 
+/// The steps that were shown last.
+struct Steps(u64);
+
+impl Watch for Steps {
+    fn status(&mut self, status: &Status) {
+        self.0 = status.env_steps;
+    }
+
+    fn warn(&mut self, line: &str) {
+        panic!("{line}");
+    }
+}
+
+#[test]
+fn the_last_status_has_every_step() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let mut steps = Steps(0);
+    let dir = swept_by(place.path(), Arc::new(Local), &mut steps);
+    let taken: u64 = operant_sweep::rows(&dir).expect("rows").iter().filter_map(|row| row.env_steps).sum();
+    assert!(taken > 0 && steps.0 == taken, "{} of {taken}", steps.0);
+}
+
 /// The error of continuing a sweep after changes to its table.
 fn resumed(dir: &Path, changes: &str) -> Result<(), Error> {
     let table = Connection::open(dir.join("sweep.db")).expect("a table");

@@ -212,6 +212,9 @@ fn casts(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result
     };
     let parent = config::run_dir(registry.known(), line)?;
     if !Path::new(&args.what).is_dir() && !EvalTarget::is_run(&parent, &args.what) {
+        if dir::locate_sweep(&parent, &args.what).is_some() {
+            dir::find(&parent, &args.what)?;
+        }
         let hint = unknown.nearest.map_or_else(String::new, |name| format!(" (did you mean \"{name}\"?)"));
         let what = format!("no environment or run is named \"{}\"{hint}", args.what);
         let remedy = "`operant envs` lists the environments, `operant runs` the runs; --run-dir sets the directory of the runs";

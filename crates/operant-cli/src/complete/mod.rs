@@ -11,13 +11,14 @@
 mod bash;
 mod line;
 mod values;
+mod zsh;
 
 use std::ffi::OsString;
 use std::sync::Arc;
 
 use clap::{Arg, Command, CommandFactory, ValueHint};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate};
-use clap_complete::env::{CompleteEnv, Elvish, Fish, Powershell, Shells, Zsh};
+use clap_complete::env::{CompleteEnv, Elvish, Fish, Powershell, Shells};
 use operant_env::Registry;
 use operant_metrics::plain;
 use operant_run::{config, runs};
@@ -28,7 +29,7 @@ use values::{Life, options, settings, values_of};
 /// The variable with the shell's name that asks for completions.
 pub const VARIABLE: &str = "COMPLETE";
 
-const SHELLS: Shells<'static> = Shells(&[&bash::Bash, &Elvish, &Fish, &Powershell, &Zsh]);
+const SHELLS: Shells<'static> = Shells(&[&bash::Bash, &Elvish, &Fish, &Powershell, &zsh::Zsh]);
 
 /// Answers a shell, and returns the exit code; none if no shell asks.
 pub fn answer(registry: &Registry, words: &[OsString]) -> Option<u8> {

@@ -6,7 +6,7 @@ use operant_metrics::Record;
 
 use crate::LearnerState;
 use crate::backend::{LearnError, UpdateStats};
-use crate::config::Config;
+use crate::config::{Config, LrSchedule};
 use crate::cpu::batch::Batch;
 use crate::cpu::inference::{Inference, ObsRows, RowBuffers};
 use crate::cpu::network::reals::drawn;
@@ -124,17 +124,17 @@ impl Inference {
             num_steps: 1,
             num_minibatches: count.div_ceil(settings.batch_size),
             learning_rate: settings.learning_rate,
-            anneal_lr: false,
+            lr_schedule: LrSchedule::Constant,
             max_grad_norm: settings.max_grad_norm,
             seed: settings.seed,
             ..Config::default()
         };
         let layout = SampleLayout::new(architecture, trained.masked);
-        let batch = self.batch(examples, layout.clone(), count);
+        let mut batch = self.batch(examples, layout.clone(), count);
         let mut learner = Learner::new(trained.network.clone(), layout, config);
         let mut state = LearnerState::new(trained.params.clone());
         for number in 0..settings.epochs {
-            let stats = pool.install(|| learner.update_by(epoch, &mut state, &batch, number as u64))?;
+            let stats = pool.install(|| learner.update_by(epoch, &mut state, &mut batch, number as u64))?;
             if stats.nonfinite > 0 {
                 let (rate, number) = (settings.learning_rate, number + 1);
                 let problem = format!("with {rate} the loss of epoch {number} is not finite");

@@ -4,6 +4,8 @@
 mod init;
 mod layout;
 
+use std::borrow::Cow;
+
 pub use crate::layers::Form;
 pub use crate::layers::cell::{Cell, CellSpec, Core, MEMORY_KEYS};
 pub use crate::layers::conv::{Conv, Image, Items};
@@ -19,7 +21,10 @@ pub use layout::{Chain, LayerSpec, Network, TensorSpec};
 use operant_env::{ActionSpace, EnvSpec, Packing};
 
 use crate::backend::LearnError;
-use crate::config::{ActionDistribution, Activation, Config, CoreKind, Encoder, Intrinsic, LogStd};
+use crate::config::{
+    ActionDistribution, Activation, Config, CoreKind, Encoder, Intrinsic, LogStd, WeightInit,
+};
+use crate::normalise::RunningNorm;
 
 /// The network's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,6 +152,27 @@ impl Head {
     }
 }
 
+impl Network {
+    /// Parameters with which the network computes values themselves, from those with which it computes them in units of the deviation of
+    /// returns from their mean: both are in its last layer then.
+    pub fn with_values<'a>(&self, params: &'a [f32], returns: &RunningNorm) -> Cow<'a, [f32]> {
+        let [mean, deviation] = match returns.deviation() {
+            Some(deviation) => [returns.mean[0] as f32, deviation],
+            None => return Cow::Borrowed(params),
+        };
+        let mut params = params.to_vec();
+        for tensor in &self.tensors {
+            let shift = match tensor.name.as_str() {
+                "value.weight" => 0.0,
+                "value.bias" => mean,
+                _ => continue,
+            };
+            params[tensor.range()].iter_mut().for_each(|p| *p = p.mul_add(deviation, shift));
+        }
+        Cow::Owned(params)
+    }
+}
+
 /// What a network computes from an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outputs {
@@ -189,6 +215,8 @@ pub struct Architecture {
     pub exploration: f64,
     /// Initial log standard deviation of a Gaussian head.
     pub log_std_init: f64,
+    /// How all other parameters begin.
+    pub init: WeightInit,
 }
 
 impl Architecture {
@@ -318,6 +346,7 @@ impl Architecture {
             outputs,
             exploration: (config.algorithm.declaration().exploration)(config).at(u64::MAX),
             log_std_init: config.log_std_init,
+            init: config.init,
         }
     }
 }

@@ -302,7 +302,8 @@ impl RunView {
     pub fn done(&self) -> f64 {
         match self.identity().total_steps {
             0 => f64::NAN,
-            total => self.value("env_steps") / total as f64,
+            // A run whose number of steps was lowered may have taken more.
+            total => (self.value("env_steps") / total as f64).min(1.0),
         }
     }
 

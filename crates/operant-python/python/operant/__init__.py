@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from operant._single import make as make
     from operant._sweep import Sweep as Sweep
     from operant._sweep import sweep as sweep
+    from operant._sweep import sweeps as sweeps
     from operant._trace import TraceError as TraceError
     from operant._train import Run as Run
     from operant._train import resume as resume
@@ -88,6 +89,7 @@ __all__ = [
     "runs",
     "shapes",
     "sweep",
+    "sweeps",
     "train",
     "world",
 ]
@@ -101,7 +103,7 @@ _MODULES = {
     "_device": ["DeviceVectorEnv", "make_vec"],
     "_vector": ["VectorEnv"],
     "_train": ["Run", "resume", "run", "runs", "train"],
-    "_sweep": ["Sweep", "sweep"],
+    "_sweep": ["Sweep", "sweep", "sweeps"],
     "_policy": ["Policy", "fit", "load"],
     "_collector": ["Collector", "Rollout"],
     "_arrays": ["Bool", "Float", "Int", "Uint"],

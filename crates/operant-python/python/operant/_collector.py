@@ -26,6 +26,10 @@ Array = NDArray[Any]
 class Rollout(dict[str, Any]):
     """The arrays of `Collector.collect` by name."""
 
+    def __repr__(self) -> str:
+        shapes = {name: _each(array, lambda part: (part.dtype.name, part.shape)) for name, array in self.items()}
+        return f"operant.Rollout({shapes})"
+
     def flat(self) -> dict[str, Any]:
         """The arrays `(T, N, ...)` as `(T * N, ...)`, without a copy."""
         return {name: _each(array, _flat) for name, array in self.items() if name not in _OF_ENVS}
@@ -163,6 +167,9 @@ class Collector:
     def close(self) -> None:
         """Ends the environments."""
         self.envs.close()
+
+    def __repr__(self) -> str:
+        return f"operant.Collector({self.envs.name!r}, num_envs={self.num_envs}, num_steps={self.num_steps})"
 
 
 def _refuse_gymnasium(env: Any) -> None:

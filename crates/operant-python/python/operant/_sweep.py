@@ -185,6 +185,11 @@ def sweep(
     return Sweep(directory)
 
 
+def sweeps(run_dir: str | os.PathLike[str] | None = None) -> list[Sweep]:
+    """The sweeps in a directory (by default ./runs), in the order of their start."""
+    return [Sweep(dir) for dir in _core.list_sweeps(None if run_dir is None else os.fspath(run_dir))]
+
+
 def _with_names(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A specification that names its environments; worlds are recorded and registered."""
     tables = {name: dict(value) if isinstance(value, Mapping) else value for name, value in spec.items()}

@@ -237,6 +237,8 @@ class Run:
         if result is not None and result["eval_return_mean"] is not None:
             deviation = result["eval_return_std"] or 0.0
             rows["return"] = f"{result['eval_return_mean']:.2f} &plusmn; {deviation:.2f}, {result['eval_episodes']} greedy episodes"
+        if result is not None:
+            rows |= {html.escape(name): f"{mean:.3f}" for name, mean in result["eval_metrics"].items()}
         if result is not None and result["solved_at_step"] is not None:
             rows["solved"] = f"at {result['solved_at_step']:,} steps, after {result['solved_at_s']:.2f} s"
         rows["directory"] = html.escape(os.fspath(self.dir))

@@ -38,6 +38,7 @@ fn command(text: &str) -> String {
                 function = "resume";
                 arguments.clear();
             }
+            "--sweeps" if name == "runs" => function = "sweeps",
             "--resume" => arguments.extend(words.next().map(|sweep| format!("resume={}", quoted(sweep)))),
             flag if flag.starts_with("--") => match keyword(flag) {
                 Some(Keyword::Value(key)) => {
@@ -167,6 +168,7 @@ mod tests {
             ("`operant sweep --resume NAME`", "`operant.sweep(resume=NAME)`"),
             ("`operant sweep ENV --set key=value,value`", "`operant sweep ENV --set key=value,value`"),
             ("`operant runs` and `operant envs`", "`operant.runs()` and `operant.envs.names()`"),
+            ("`operant runs --sweeps` lists the sweeps", "`operant.sweeps()` lists the sweeps"),
             (
                 "`operant monitor RUN`, `--gpus all`, srun --mpi=pmix",
                 "`operant monitor RUN`, `--gpus all`, srun --mpi=pmix",

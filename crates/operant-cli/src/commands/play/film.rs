@@ -8,6 +8,11 @@ use std::thread;
 use operant_draw::film::{Film, LAST_FRAME};
 use operant_run::{Error, ErrorKind, dir};
 
+use crate::output;
+
+/// From this number of frames on, a film takes long enough to say so before it is written.
+const MANY: usize = 1000;
+
 /// A file format, chosen by the file extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -58,6 +63,9 @@ pub fn write(film: &Film, format: Format, path: &Path) -> Result<String, Error> 
     let failed = |error: &io::Error| {
         Error::disk("the film cannot be written", path, error).remedy("name a file that can be written")
     };
+    if format != Format::Png && frames >= MANY {
+        eprintln!("{}", output::message(&format!("writing {frames} frames to {}", path.display())));
+    }
     let (width, height) = match format {
         Format::Gif => {
             let bytes = film.gif().map_err(|error| failed(&io::Error::other(error)))?;

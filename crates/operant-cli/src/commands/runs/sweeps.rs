@@ -130,10 +130,13 @@ fn finite(x: f64) -> Option<f64> {
     Some(x).filter(|x| x.is_finite())
 }
 
-/// What a search maximises, for people.
-pub fn objective(state: &SweepState, value: f64) -> String {
-    let objective = Objective::try_from(state.objective.clone());
-    objective.map_or_else(|_| format!("{value:.2}"), |objective| objective.shown(value))
+/// What trials are ranked by, for people: their score or, where the search maximises something else, that.
+pub fn ranked_by(state: &SweepState, trial: &SweepTrial) -> String {
+    match Objective::try_from(state.objective.clone()) {
+        _ if !trial.objective.is_finite() => "-".to_owned(),
+        Ok(Objective::EvalReturn) | Err(_) => Objective::EvalReturn.shown(trial.score),
+        Ok(objective) => objective.shown(trial.objective),
+    }
 }
 
 /// A line for each environment of each sweep; None of no sweeps.
@@ -178,7 +181,7 @@ pub fn table(sweeps: &[SweepRow]) -> Option<String> {
                 env.clone(),
                 sweep.word().to_owned(),
                 trials,
-                best.map_or_else(|| "-".to_owned(), |trial| objective(state, trial.objective)),
+                best.map_or_else(|| "-".to_owned(), |trial| ranked_by(state, trial)),
             ];
             let by = best.map_or_else(|| "-".to_owned(), SweepTrial::label);
             let failed = if state.failed > 0 { state.failed.to_string() } else { "-".to_owned() };

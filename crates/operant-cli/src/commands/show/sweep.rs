@@ -11,7 +11,7 @@ use operant_sweep::sweep::About;
 use serde_json::{Value, json};
 
 use super::{COLUMN, duration, run_args, second};
-use crate::commands::runs::sweeps::{SweepRow, objective, trial_json};
+use crate::commands::runs::sweeps::{SweepRow, ranked_by, trial_json};
 use crate::commands::sweep::about;
 use crate::daemon;
 use crate::table::hanging;
@@ -127,10 +127,7 @@ impl Shown {
         let room = width.saturating_sub(COLUMN + 32).max(20);
         let widest = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).min(room);
         let line = |(trial, label): (&&SweepTrial, &String)| {
-            let value = match trial.objective.is_finite() {
-                true => objective(state, trial.objective),
-                false => "-".to_owned(),
-            };
+            let value = ranked_by(state, trial);
             let seconds = if trial.seconds.is_finite() { duration(trial.seconds) } else { "-".to_owned() };
             let runs = match trial.failed {
                 0 => format!("{}/{} runs", trial.done, trial.seeds),

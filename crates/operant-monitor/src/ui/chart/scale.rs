@@ -21,19 +21,16 @@ impl Scale {
         let (mut a, mut b) = if log { (low.log10(), high.log10()) } else { (low, high) };
         // The archives hold single precision: differences below its resolution are not a range.
         let size = a.abs().max(b.abs());
-        if b - a <= size * SINGLE_PRECISION {
-            let room = if log {
-                0.5
-            } else if size > 0.0 {
-                size * 0.1
-            } else {
-                1.0
-            };
-            (a, b) = (a - room, b + room);
+        let room = if !log && size == 0.0 {
+            // Zeros lie at the bottom, where their label is in a row of its own even on a low chart.
+            b = 1.0;
+            0.08
+        } else if b - a <= size * SINGLE_PRECISION {
+            if log { 0.5 } else { size * 0.1 }
         } else {
-            let room = (b / 2.0 - a / 2.0) * 0.08;
-            (a, b) = (a - room, b + room);
-        }
+            (b / 2.0 - a / 2.0) * 0.08
+        };
+        (a, b) = (a - room, b + room);
         Scale { low: a.max(f64::MIN / 2.0), high: b.min(f64::MAX / 2.0), log }
     }
 
@@ -260,6 +257,13 @@ mod tests {
         let scale = Scale::around(1e-4, 10.0, true);
         assert!(scale.share(0.0).is_nan() && scale.share(-1.0).is_nan());
         assert!(scale.share(1e-4) > 0.0 && scale.share(10.0) < 1.0);
+    }
+
+    #[test]
+    fn zeros_are_at_the_bottom() {
+        let scale = Scale::around(0.0, 0.0, false);
+        assert_eq!(labels(scale, 2), ["0", "1"]);
+        assert!((0.0..0.1).contains(&scale.share(0.0)));
     }
 
     #[test]
