@@ -80,7 +80,8 @@ fn what_is_counted_is_what_is_taken() {
         ("cartpole", network.clone(), bf16),
         ("cartpole", network, None),
     ] {
-        let world = builtin().find(env).expect("built in");
+        let worlds = builtin();
+        let world = worlds.find(env).expect("built in");
         let counted = Footprint::of(&**world, &config, threads).expect("trains").bytes(config.num_envs);
         let taken = measured(env, &config, &CpuOptions { bf16: unit, ..CpuOptions::new(threads) });
         let (counted, taken) = (counted as f64, taken as f64);
