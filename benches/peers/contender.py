@@ -1,4 +1,4 @@
-"""Those who are measured: a peer's worker process, a peer that solves CartPole, and operant doing either.
+"""Those who are measured: a peer's worker process, a peer that solves a task, and operant doing either.
 
 All have one interface, so that the driver can alternate them: `start`, `measure` once a round, `close`.
 """
@@ -219,7 +219,7 @@ class Solver:
             environment["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
         command = [*self.command, *self.peer.arguments, "--seed", str(round_number + 1)]
         process = self._start(command, environment)
-        seconds, message = process.receive(MEASURE_SECONDS)
+        seconds, message = process.receive(self.peer.measure_limit)
         process.finish(MEASURE_SECONDS)
         return {"value": process.cpu_seconds if self.unit == CPU else seconds, **message}
 

@@ -269,7 +269,7 @@ RLTOOLS = Training(
 """RLtools' for Pendulum: `rl/environments/pendulum/ppo` in its repository. It does not clip gradients."""
 RLTOOLS_FIXED = {
     "clip_vloss": "false",
-    "anneal_lr": "false",
+    "lr_schedule": "constant",
     "adam_eps": "1e-8",
     "activation": "relu",
     "norm_obs": "false",
@@ -308,10 +308,86 @@ def pendulum() -> list[Comparison]:
     comparisons = [against_rltools("pendulum-train", title, 74, rule)]
     for threshold in (-200, -170):
         title = f"Pendulum until {threshold} over 100 greedy episodes, CPU seconds"
-        rule = {"eval_episodes": "100", "solved_at": str(threshold), "eval_interval": "5"}
         ending = ("--set", "stop_when_solved=true")
-        comparisons.append(against_rltools(f"pendulum{threshold}", title, 296, rule, *ending))
+        comparisons.append(
+            against_rltools(f"pendulum{threshold}", title, 296, solved_rule(threshold), *ending)
+        )
     return comparisons
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task with a public threshold, which operant's preset and the peers' own settings train to."""
+
+    name: str
+    env: str
+    id: str
+    threshold: float
+    origin: str
+    """Where the threshold is from."""
+    every: int
+    """Environment steps between two evaluations, rounded to whole updates of each side."""
+    steps: int = 0
+    """What operant trains for at most, where it is not its preset's number."""
+    rounds: int = 5
+
+
+GYM, OF_ZOO = "Gymnasium's `reward_threshold`", "RL Baselines3 Zoo's PPO"
+MUJOCO = {"every": 50_000, "steps": 1_000_000, "rounds": 3}
+"""The slow tasks: operant trains for as many steps as rl-zoo."""
+TASKS = (
+    Task("cartpole", "cartpole", "CartPole-v1", 475, GYM, 5_000),
+    Task("acrobot", "acrobot", "Acrobot-v1", -100, GYM, 10_000),
+    Task("pendulum-200", "pendulum", "Pendulum-v1", -200, "as for RLtools", 20_000),
+    Task("pendulum-170", "pendulum", "Pendulum-v1", -170, "as for RLtools", 20_000),
+    Task("mountain-car", "mountain_car_continuous", "MountainCarContinuous-v0", 90, GYM, 4_000),
+    Task("inverted-pendulum", "inverted_pendulum", "InvertedPendulum-v5", 950, GYM, 10_000),
+    Task("double-pendulum", "inverted_double_pendulum", "InvertedDoublePendulum-v5", 9_100, GYM, 10_000),
+    Task("reacher", "reacher", "Reacher-v5", -3.75, GYM, 20_000),
+    Task("swimmer-282", "swimmer", "Swimmer-v5", 281.561, OF_ZOO, 40_000, 1_000_000, 3),
+    Task("swimmer", "swimmer", "Swimmer-v5", 360, GYM, 40_000, 1_000_000, 3),
+    Task("half-cheetah", "half_cheetah", "HalfCheetah-v5", 4_800, GYM, **MUJOCO),
+    Task("hopper-2410", "hopper", "Hopper-v5", 2_410.435, OF_ZOO, **MUJOCO),
+    Task("hopper", "hopper", "Hopper-v5", 3_800, GYM, **MUJOCO),
+    Task("walker2d", "walker2d", "Walker2d-v5", 3_478.798, OF_ZOO, **MUJOCO),
+    Task("ant-1327", "ant", "Ant-v5", 1_327.158, OF_ZOO, 50_000, 1_000_000, 3),
+    Task("ant", "ant", "Ant-v5", 6_000, GYM, 50_000, 1_000_000, 3),
+    Task("fourrooms", "minigrid_fourrooms", "MiniGrid-FourRooms-v0", 0.573, OF_ZOO, 50_000, rounds=3),
+)
+
+
+NO_ROW = """- RLtools: only Pendulum, whose settings for PPO it publishes.
+- JAX in PureJaxRL's style: only CartPole, which `ppo_jax.py` has in JAX.
+- PyTorch in CleanRL's style: none, since `ppo_torch.py` measures speed only.
+- MinAtar, memory, arcade, flight and prover: no public threshold for PPO within a budget of steps."""
+"""Sides that a task lacks, for the page."""
+
+
+def solving() -> list[tuple[Task, Comparison]]:
+    """Training until each task is solved: operant's preset and the peers, each with its own settings."""
+    comparisons = []
+    for task in TASKS:
+        rule = ("--env", task.id, "--solved-at", str(task.threshold), "--eval-steps", str(task.every))
+        label = "Stable-Baselines3, rl-zoo's settings"
+        peers = [Peer("sb3", label, "torch", "ppo_sb3.py", ("--solve", *rule))]
+        if task.env == "cartpole":
+            peers += jax_solvers("jax", QUICK_ON_CPU)
+        if task.env == "pendulum":
+            peers += against_rltools("", "", 296, solved_rule(task.threshold)).peers
+        fixed = {"threads": 1, "solved_at": task.threshold, "eval_episodes": 100, "stop_when_solved": "true"}
+        command = ["train", task.env, "--device", "cpu"]
+        command += [word for key, value in fixed.items() for word in ("--set", f"{key}={value}")]
+        command += ["--steps", str(task.steps)] if task.steps else []
+        patient = tuple(replace(peer, measure_limit=36_000) for peer in peers)
+        title = f"{task.id} until {task.threshold:g}, CPU seconds"
+        each = Comparison(f"solve-{task.name}", title, CPU, tuple(command), patient)
+        comparisons.append((task, each))
+    return comparisons
+
+
+def solved_rule(threshold: float) -> dict[str, str]:
+    """How operant and the program of RLtools come to an end at a threshold."""
+    return {"eval_episodes": "100", "solved_at": f"{threshold:g}", "eval_interval": "5"}
 
 
 GYMNASIUM = {

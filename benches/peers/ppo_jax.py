@@ -305,18 +305,18 @@ def solve(settings: Settings) -> None:
     """Trains until CartPole is solved or the steps are used up, and reports to the driver."""
     send = protocol()
     ppo, attempts = Ppo(settings), Attempts(settings.eval_interval)
-    carry, mean = ppo.start(), None
+    carry, mean, solved = ppo.start(), None, False
     update = 0
-    while update < settings.updates and mean is None:
+    while update < settings.updates and not solved:
         carry, returns = ppo.update(carry)
         update += 1
         returns = np.asarray(returns)
         attempts.finished(returns[returns >= 0].tolist())
         if attempts.due(update):
             key = jax.random.key(settings.seed + update, impl=settings.generator)
-            found = float(ppo.evaluate(carry.parameters, key))
-            mean = found if found >= SOLVED_AT else None
-    report_solved(send, mean, update * settings.batch, versions("jax", "jaxlib"))
+            mean = float(ppo.evaluate(carry.parameters, key))
+            solved = mean >= SOLVED_AT
+    report_solved(send, solved, mean, update * settings.batch, versions("jax", "jaxlib"))
 
 
 def device() -> jax.Device:

@@ -5,7 +5,8 @@
 //   ppo_rltools --seed 1 --updates 296 --eval-episodes 100 --solved-at -200 --eval-interval 5
 //       ends when a mean of 100 greedy episodes reaches -200, tried by the rule of worker.py's Attempts
 //
-// ppo_rltools.py compiles it, with the hyperparameters as macros.
+// ppo_rltools.py compiles it, with the hyperparameters as macros. For bisect_pendulum.py it works in operant's way where
+// --clipped-cost, --own-steps or --orthogonal is 1, and takes --epsilon-sqrt and --initial-std.
 
 // The order of these matters. Without nn/operations_cpu_mux.h after Adam's instances and before the layers, the layers
 // call no BLAS.
@@ -27,7 +28,9 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <random>
 #include <string>
+#include <vector>
 
 namespace rlt = rl_tools;
 namespace ppo = rlt::rl::algorithms::ppo;
@@ -41,6 +44,34 @@ using Pendulum = rlt::rl::environments::Pendulum<rlt::rl::environments::pendulum
 
 static_assert(PEER_VF_COEF == 1 && PEER_MAX_GRAD_NORM >= 1e30,
               "RLtools weights the value loss by 1 and does not clip gradients");
+
+static bool clipped_cost = false, own_steps = false;
+
+// More special than RLtools' own, these take precedence; without the options they compute the same.
+namespace rl_tools {
+template <typename SPEC, typename STATE, typename ACTION, typename RNG>
+typename SPEC::T reward(
+    Device& device, const rl::environments::Pendulum<SPEC>&, typename rl::environments::Pendulum<SPEC>::Parameters&,
+    const rl::environments::pendulum::State<STATE>& state, const Matrix<ACTION>& action,
+    const rl::environments::pendulum::State<STATE>&, RNG&
+) {
+    const float angle = rl::environments::pendulum::angle_normalize(device.math, state.theta);
+    const float chosen = get(action, 0, 0), torque = 2 * (clipped_cost ? math::clamp(device.math, chosen, -1.0f, 1.0f) : chosen);
+    return -(angle * angle + 0.1 * state.theta_dot * state.theta_dot + 0.001 * (torque * torque));
+}
+
+// Both networks are given to one optimizer in turn, so that each has half of its steps.
+namespace nn::optimizers {
+template <typename SPEC>
+void _step(Device& device, Adam<SPEC>& optimizer) {
+    const Count age = get(device, optimizer.age, 0), steps = own_steps ? (age + 1) / 2 : age;
+    auto correction = [&](float beta) { return 1 / (1 - math::pow(device.math, beta, float(steps))); };
+    set(device, optimizer.first_order_moment_bias_correction, correction(optimizer.parameters.beta_1), 0);
+    set(device, optimizer.second_order_moment_bias_correction, correction(optimizer.parameters.beta_2), 0);
+    set(device, optimizer.age, age + 1, 0);
+}
+}
+}
 
 struct Settings : ppo::loop::core::DefaultParameters<Types, Count, Pendulum> {
     static constexpr Count N_ENVIRONMENTS = PEER_NUM_ENVS;
@@ -75,6 +106,32 @@ static std::string kernels() {
 extern "C" char* openblas_get_corename();
 static std::string kernels() { return openblas_get_corename(); }
 #endif
+
+// Orthogonal weights times a gain, and biases of 0.
+template <typename LAYER>
+static void orthogonal(Device& device, LAYER& layer, double gain, std::mt19937& random) {
+    auto weights = rlt::matrix_view(device, layer.weights.parameters);
+    rlt::set_all(device, layer.biases.parameters, 0);
+    constexpr Count OUT = decltype(weights)::ROWS, IN = decltype(weights)::COLS, LONG = OUT < IN ? IN : OUT;
+    std::normal_distribution<double> normal;
+    std::vector<std::vector<double>> rows(OUT < IN ? OUT : IN, std::vector<double>(LONG));
+    for (size_t i = 0; i < rows.size(); i++) {
+        for (double& each : rows[i]) each = normal(random);
+        for (size_t j = 0; j <= i; j++) {
+            const double product = std::inner_product(rows[i].begin(), rows[i].end(), rows[j].begin(), 0.0);
+            for (Count k = 0; k < LONG; k++) rows[i][k] = j < i ? rows[i][k] - product * rows[j][k] : rows[i][k] / std::sqrt(product);
+        }
+    }
+    for (Count out = 0; out < OUT; out++)
+        for (Count in = 0; in < IN; in++) rlt::set(weights, out, in, float(gain * (OUT < IN ? rows[out][in] : rows[in][out])));
+}
+
+template <typename MODEL>
+static void orthogonal_model(Device& device, MODEL& model, double last, std::mt19937& random) {
+    orthogonal(device, model.input_layer, std::sqrt(2.0), random);
+    orthogonal(device, model.hidden_layers[0], std::sqrt(2.0), random);
+    orthogonal(device, model.output_layer, last, random);
+}
 
 // Mean return of greedy episodes.
 template <Count EPISODES>
@@ -134,6 +191,14 @@ static void run(std::map<std::string, double>& options) {
     rlt::malloc(device, loop);
     rlt::init(device, loop, Count(options["--seed"]));
     rlt::init(device, random, Count(options["--seed"]) + 1000);
+    auto& actor = rlt::get_last_layer(loop.ppo.actor);
+    if (options["--orthogonal"] != 0) {
+        std::mt19937 weights(options["--seed"]);
+        orthogonal_model(device, actor, 0.01, weights);
+        orthogonal_model(device, rlt::get_last_layer(loop.ppo.critic), 1.0, weights);
+    }
+    if (options.count("--initial-std")) rlt::set(device, actor.log_std.parameters, std::log(options["--initial-std"]), 0);
+    if (options.count("--epsilon-sqrt")) loop.actor_optimizer.parameters.epsilon_sqrt = options["--epsilon-sqrt"];
     const double threshold = options["--solved-at"];
     const bool ends_solved = options.count("--eval-interval") > 0;
     Attempts attempts(threshold, long(options["--eval-interval"]));
@@ -156,6 +221,8 @@ static void run(std::map<std::string, double>& options) {
 int main(int count, char** words) {
     std::map<std::string, double> options;
     for (int i = 1; i + 1 < count; i += 2) options[words[i]] = std::atof(words[i + 1]);
+    clipped_cost = options["--clipped-cost"] != 0;
+    own_steps = options["--own-steps"] != 0;
     if (options["--eval-episodes"] == 1000) {
         run<1000>(options);
     } else if (options["--eval-episodes"] == 100) {

@@ -1,4 +1,4 @@
-"""What every peer script shares: answering the driver, and the rule by which CartPole counts as solved.
+"""What every peer script shares: answering the driver, and the rule by which a task counts as solved.
 
 A worker prepares one or more settings of its library, keeps the fastest, and says that it is ready. Then it
 measures whenever the driver asks it to, one JSON object a line on stdout, and idles in between, so that the
@@ -99,14 +99,14 @@ def serve(
 
 
 class Attempts:
-    """Whether the training mean suggests that CartPole may be solved: operant's own rule.
+    """Whether the training mean suggests that the task may be solved: operant's own rule.
 
     An attempt is due once the mean of the last finished episodes has come half the way from where training
     began to the threshold, and then again after `interval` updates.
     """
 
-    def __init__(self, interval: int) -> None:
-        self.interval = interval
+    def __init__(self, interval: int, threshold: float = SOLVED_AT) -> None:
+        self.interval, self.threshold = interval, threshold
         self.window: collections.deque[float] = collections.deque(maxlen=WINDOW)
         self.first: float | None = None
         self.last_attempt: int | None = None
@@ -123,7 +123,7 @@ class Attempts:
 
     def due(self, update: int) -> bool:
         """Whether to evaluate after this update, which is noted as an attempt if so."""
-        if self.first is None or self.mean() < self.first + (SOLVED_AT - self.first) / 2:
+        if self.first is None or self.mean() < self.first + (self.threshold - self.first) / 2:
             return False
         if self.last_attempt is not None and update < self.last_attempt + self.interval:
             return False
@@ -132,7 +132,11 @@ class Attempts:
 
 
 def report_solved(
-    send: Callable[[dict[str, Any]], None], mean: float | None, env_steps: int, packages: dict[str, str]
+    send: Callable[[dict[str, Any]], None],
+    solved: bool,
+    mean: float | None,
+    env_steps: int,
+    packages: dict[str, str],
 ) -> None:
-    """Reports the end of training; the driver's clock stops at this line. A mean of None: not solved."""
-    send({"solved": mean is not None, "mean": mean, "env_steps": env_steps, "versions": packages})
+    """Reports the end of training, with the last evaluation's mean; the driver's clock stops at this line."""
+    send({"solved": solved, "mean": mean, "env_steps": env_steps, "versions": packages})

@@ -3,7 +3,8 @@
 //
 //   L = policy - ent_coef entropy + vf_coef value, each averaged over the minibatch
 //   policy = max(-A r, -A clip(r, 1 +- clip_coef)) with r = exp(logprob - old logprob)
-//   value  = 1/2 (V - R)^2, or the greater of that and the same with V kept within clip_coef of the old value
+//   value  = 1/2 (V - R)^2, or the greater of that and the same with V kept within clip_coef of the old value; with HUBER_DELTA linear from
+//            that error on
 #pragma once
 
 // Sums over samples.
@@ -42,6 +43,12 @@ __device__ __forceinline__ float value_loss(const float* coefficients, const Los
             gradient = fabsf(change) <= clip ? bounded : 0.0f;
         }
     }
+#ifdef HUBER_DELTA
+    // The greater square is the greater loss. 2 delta (|e| - delta / 2) from delta on.
+    const float size = sqrtf(loss);
+    if (size > HUBER_DELTA) loss = fmaf(2.0f * HUBER_DELTA, size, -(HUBER_DELTA * HUBER_DELTA));
+    gradient = clamp(gradient, -HUBER_DELTA, HUBER_DELTA);
+#endif
     sums.value += 0.5f * loss;
     return coefficients[VF_COEF] * gradient;
 }
@@ -96,23 +103,61 @@ __device__ __forceinline__ void policy_gradient(
         }
     }
 }
-#else
-// The same for means; the gradient with respect to log_std, `(A)`, is added to `d_log_std`.
+#elif IS_BETA
+// The same for what makes alphas and betas.
 __device__ __forceinline__ void policy_gradient(
-    const float* coefficients, const LossInput& input, const float* log_std, float weight, float* means, float* d_log_std, LossSums& sums) {
-    float distance[ENV_ACTIONS], logprob = 0.0f;
+    const float* coefficients, const LossInput& input, const float*, float weight, float* outputs, float*, LossSums& sums) {
+    float logprob = 0.0f;
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+        const Beta beta(outputs[k * ROW], outputs[(ENV_ACTIONS + k) * ROW]);
+        logprob += beta.logprob(input.actions[k]);
+        sums.entropy += beta.entropy();
+    }
+    const float by_logprob = policy_loss(coefficients, input, logprob, sums) * weight;
+    const float by_entropy = -coefficients[ENT_COEF] * weight;
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+        float &a = outputs[k * ROW], &b = outputs[(ENV_ACTIONS + k) * ROW], x = input.actions[k];
+        const Beta beta(a, b);
+        a = beta.gradient(0u, a, x, by_logprob, by_entropy);
+        b = beta.gradient(1u, b, 1.0f - x, by_logprob, by_entropy);
+    }
+}
+#else
+// The same for means, and for log standard deviations if the network computes them; the gradient with respect to parameters log_std, `(A)`,
+// is added to `d_log_std`.
+__device__ __forceinline__ void policy_gradient(
+    const float* coefficients, const LossInput& input, const float* log_std, float weight, float* outputs, float* d_log_std, LossSums& sums) {
+    float distance[ENV_ACTIONS], spread[ENV_ACTIONS], logprob = 0.0f;
 #pragma unroll
     for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
-        distance[k] = (input.actions[k] - means[k * ROW]) * expf(-log_std[k]);
-        logprob += fmaf(distance[k] * -0.5f, distance[k], -(log_std[k] + HALF_LOG_TAU));
-        sums.entropy += 0.5f + HALF_LOG_TAU + log_std[k];
+        spread[k] = log_std_of(outputs, log_std, k);
+        distance[k] = (input.actions[k] - outputs[k * ROW]) * expf(-spread[k]);
+        logprob += fmaf(distance[k] * -0.5f, distance[k], -(spread[k] + HALF_LOG_TAU));
+        sums.entropy += 0.5f + HALF_LOG_TAU + spread[k];
+        if (SQUASHED) {
+            logprob -= log_slope(input.actions[k]);
+            sums.entropy += log_slope(input.actions[k]);
+        }
     }
     const float by_logprob = policy_loss(coefficients, input, logprob, sums) * weight;
     const float by_entropy = -coefficients[ENT_COEF] * weight;
 #pragma unroll
     for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
-        means[k * ROW] = by_logprob * distance[k] * expf(-log_std[k]);
-        d_log_std[k] += fmaf(by_logprob, fmaf(distance[k], distance[k], -1.0f), by_entropy);
+        float by_mean = by_logprob * distance[k] * expf(-spread[k]);
+        float by_spread = fmaf(by_logprob, fmaf(distance[k], distance[k], -1.0f), by_entropy);
+        if (SQUASHED) {
+            // The sample's action moves with its mean and deviation, at its distance.
+            const float by_action = by_entropy * -2.0f * tanh_rational(input.actions[k]);
+            by_mean += by_action;
+            by_spread = fmaf(by_action, distance[k] * expf(spread[k]), by_spread);
+        }
+        outputs[k * ROW] = by_mean;
+        if (LOG_STD_NETWORK) {
+            const float share = (spread[k] - LOG_STD_CENTRE) * (1.0f / LOG_STD_RADIUS);
+            outputs[(ENV_ACTIONS + k) * ROW] = by_spread * fmaf(-share, share, 1.0f);
+        } else {
+            d_log_std[k] += by_spread;
+        }
     }
 }
 #endif

@@ -6,6 +6,12 @@
 #ifndef ENV_METRICS
 #define ENV_METRICS 0
 #endif
+// Slots of an environment's table of counts, for rewards for exploring; on the GEMM path only.
+#ifndef COUNTS
+#define COUNTS 0
+#endif
+// Metrics whose sums and counts are kept: those of the environment, then the reward for exploring.
+#define METRICS (ENV_METRICS + (COUNTS > 0 ? 1 : 0))
 
 // Rows of words that a running environment takes between launches: its state, the episode's length and return.
 constexpr unsigned RUNNING_WORDS = ENV_STATE_WORDS + 2u;
@@ -32,9 +38,9 @@ __device__ __forceinline__ void store_running(const Running& running, unsigned* 
 struct EpisodeSums {
     unsigned count, length;
     float sum, squares, min, max;
-#if ENV_METRICS
-    float metrics[ENV_METRICS];
-    unsigned measured[ENV_METRICS];  // episodes of each sum: a NaN is not counted
+#if METRICS
+    float metrics[METRICS];
+    unsigned measured[METRICS];  // episodes, or steps, of each sum: a NaN is not counted
 #endif
 
     __device__ __forceinline__ void clear() {
@@ -42,8 +48,8 @@ struct EpisodeSums {
         sum = squares = 0.0f;
         min = __uint_as_float(0x7f800000u);
         max = -min;
-#if ENV_METRICS
-        for (unsigned k = 0u; k < ENV_METRICS; ++k) metrics[k] = 0.0f, measured[k] = 0u;
+#if METRICS
+        for (unsigned k = 0u; k < METRICS; ++k) metrics[k] = 0.0f, measured[k] = 0u;
 #endif
     }
 
@@ -164,25 +170,25 @@ __device__ __forceinline__ void merge_blocks(const EpisodeTotals* partials, Epis
     if (threadIdx.x == 0u) *totals = merge_entries(warps, stride);
 }
 
-#if ENV_METRICS
-// Merges the environment's own metrics of a warp into its entry of `partials`, (entries, ENV_METRICS) sums and counts, where an entry
+#if METRICS
+// Merges the environment's own metrics of a warp into its entry of `partials`, (entries, METRICS) sums and counts, where an entry
 // is a warp of the launch. All threads call it, before `is_last_block`.
 __device__ __forceinline__ void merge_metrics_of_warp(const EpisodeSums& mine, double2* partials) {
-    double2* entry = partials + (u64)(blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP) * ENV_METRICS;
-    for (unsigned k = 0u; k < ENV_METRICS; ++k) {
+    double2* entry = partials + (u64)(blockIdx.x * (blockDim.x / WARP) + threadIdx.x / WARP) * METRICS;
+    for (unsigned k = 0u; k < METRICS; ++k) {
         const double sum = warp_sum((double)mine.metrics[k]), count = warp_sum((double)mine.measured[k]);
         if (threadIdx.x % WARP == 0u) entry[k] = make_double2(sum, count);
     }
 }
 
-// Merges all entries into `totals`, (ENV_METRICS) sums and counts, in an order that does not depend on which block is the last; the
+// Merges all entries into `totals`, (METRICS) sums and counts, in an order that does not depend on which block is the last; the
 // first warp of the last block calls it.
 __device__ __forceinline__ void merge_metrics(const double2* partials, double2* totals) {
     const unsigned entries = gridDim.x * (blockDim.x / WARP);
-    for (unsigned k = 0u; k < ENV_METRICS; ++k) {
+    for (unsigned k = 0u; k < METRICS; ++k) {
         double sum = 0.0, count = 0.0;
         for (unsigned entry = threadIdx.x; entry < entries; entry += WARP) {
-            const double2 part = partials[(u64)entry * ENV_METRICS + k];
+            const double2 part = partials[(u64)entry * METRICS + k];
             sum += part.x;
             count += part.y;
         }

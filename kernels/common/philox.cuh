@@ -5,7 +5,8 @@
 // counter (5, 1, 0, 3 << 24).
 #pragma once
 
-constexpr unsigned PURPOSE_INIT = 0u, PURPOSE_RESET = 1u, PURPOSE_STEP = 2u, PURPOSE_ACTION = 3u, PURPOSE_RANDOM_ACTION = 4u, PURPOSE_SHUFFLE = 5u;
+constexpr unsigned PURPOSE_INIT = 0u, PURPOSE_RESET = 1u, PURPOSE_STEP = 2u, PURPOSE_ACTION = 3u, PURPOSE_RANDOM_ACTION = 4u, PURPOSE_SHUFFLE = 5u,
+                   PURPOSE_MEAN_NOISE = 7u;
 
 struct Words {
     unsigned word[4];

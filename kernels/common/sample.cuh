@@ -21,4 +21,4 @@ constexpr unsigned SAMPLE_KEEP = SAMPLE_VALUE + 2u, SAMPLE_MASK = SAMPLE_KEEP + 
 constexpr unsigned SAMPLE_MASK = SAMPLE_VALUE + 2u;
 #endif
 static_assert(SAMPLE_MASK + MASK_WORDS <= SAMPLE_STRIDE && SAMPLE_STRIDE % 4u == 0u, "a sample fits its stride");
-static_assert(width(0u) == ENV_OBS && OUTPUTS == ENV_ACTIONS, "the network is the environment's");
+static_assert(width(0u) == ENV_OBS && OUTPUTS == ENV_ACTIONS * (LOG_STD_NETWORK || IS_BETA ? 2u : 1u), "the network is the environment's");

@@ -140,6 +140,9 @@ __device__ __forceinline__ void begin_phase(const UpdateParams& params) {
         report.returns[1] += params.spreads[block * 4u + 3u];
     }
     report.learning_rate = learning_rate(params.adam, params.progress->update);
+#if KL_RATE
+    if (params.progress->learning_rate > 0.0) report.learning_rate = params.progress->learning_rate;
+#endif
     *params.report = report;
     params.progress->stopped = 0u;
 }
@@ -209,6 +212,12 @@ __device__ __forceinline__ uint2 own_parameters() {
     return make_uint2(first, first + own < PARAMETERS ? first + own : PARAMETERS);
 }
 
+// Keeps a part of the squared norm of each network's gradient.
+__device__ __forceinline__ void keep_norms(const UpdateParams& params, unsigned part, const double (&squares)[NETWORKS]) {
+#pragma unroll
+    for (unsigned network = 0u; network < NETWORKS; ++network) params.norms[part * NETWORKS + network] = squares[network];
+}
+
 #if BLOCKED
 
 // The gradient of this device's samples, one thread per parameter, and the sums of their losses, both to be added to those of other
@@ -253,11 +262,11 @@ __device__ __forceinline__ void add_phase(const UpdateParams& params) {
 // The squared norm of the gradient, in the same number of parts for any number of devices.
 __device__ __forceinline__ void norm_phase(const UpdateParams& params, unsigned char* arena) {
     for (unsigned part = blockIdx.x; part < params.norm_parts; part += gridDim.x) {
-        double mine[1] = {}, all[1];
+        double mine[NETWORKS] = {}, all[NETWORKS];
         for (unsigned p = part * blockDim.x + threadIdx.x; p < PARAMETERS; p += params.norm_parts * blockDim.x)
-            mine[0] += (double)params.gradient[p] * (double)params.gradient[p];
+            mine[is_value(p) ? NETWORKS - 1u : 0u] += (double)params.gradient[p] * (double)params.gradient[p];
         block_sum(mine, sum_room(arena), all);
-        if (threadIdx.x == 0u) params.norms[part] = all[0];
+        if (threadIdx.x == 0u) keep_norms(params, part, all);
     }
 }
 
@@ -267,10 +276,10 @@ __device__ __forceinline__ void norm_phase(const UpdateParams& params, unsigned 
 __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned minibatch, unsigned char* arena) {
     const UpdateParams& params = phase.update;
     const unsigned blocks = busy_blocks(params, minibatch), first = own_parameters().x, end = own_parameters().y;
-    double mine[1] = {}, all[1];
+    double mine[NETWORKS] = {}, all[NETWORKS];
     auto keep = [&](unsigned p, float sum) {
         params.gradient[p] = sum;
-        mine[0] += (double)sum * (double)sum;
+        mine[is_value(p) ? NETWORKS - 1u : 0u] += (double)sum * (double)sum;
     };
 #ifdef REDUCE_BY_FOUR
     // Each thread adds up four parameters over a range of blocks; the threads of part 0 then add the parts.
@@ -298,14 +307,14 @@ __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned 
     for (unsigned p = first + threadIdx.x; p < end; p += blockDim.x) keep(p, gradient_of(phase, p, blocks));
 #endif
     block_sum(mine, sum_room(arena), all);
-    if (threadIdx.x == 0u) params.norms[blockIdx.x] = all[0];
+    if (threadIdx.x == 0u) keep_norms(params, blockIdx.x, all);
 }
 
 #endif
 
 // The inputs of a step besides the gradient: the sums of the minibatch's losses, and the gradient's norm.
 struct Totals {
-    double losses[SUMS], norm;
+    double losses[SUMS], norm, norms[NETWORKS];
 
     // Whether loss and gradient are finite. A minibatch where they are not is skipped.
     __device__ __forceinline__ bool are_finite() const {
@@ -314,16 +323,16 @@ struct Totals {
     }
 };
 
-// Every block computes the same six sums (five losses and the squared norm) in the same order, so all blocks get the same bits. Each warp
+// Every block computes the same sums (five losses and the squared norms) in the same order, so all blocks get the same bits. Each warp
 // computes one sum at a time.
 __device__ __forceinline__ Totals totals_of(const UpdateParams& params, unsigned minibatch, unsigned char* arena) {
     constexpr unsigned AT_ONCE = 8u;
     const unsigned lane = threadIdx.x % WARP, parts = BLOCKED ? params.norm_parts : gridDim.x;
     double* room = sum_room(arena);
-    for (unsigned number = threadIdx.x / WARP; number <= SUMS; number += blockDim.x / WARP) {
-        const bool is_norm = number == SUMS;
-        const double* from = is_norm ? params.norms : BLOCKED ? params.sums + number : params.losses + number;
-        const unsigned count = is_norm ? parts : BLOCKED ? 1u : busy_blocks(params, minibatch), stride = is_norm ? 1u : SUMS;
+    for (unsigned number = threadIdx.x / WARP; number < SUMS + NETWORKS; number += blockDim.x / WARP) {
+        const bool is_norm = number >= SUMS;
+        const double* from = is_norm ? params.norms + (number - SUMS) : BLOCKED ? params.sums + number : params.losses + number;
+        const unsigned count = is_norm ? parts : BLOCKED ? 1u : busy_blocks(params, minibatch), stride = is_norm ? NETWORKS : SUMS;
         double sum = 0.0;
 #pragma unroll 1
         for (unsigned first = lane; first < count; first += AT_ONCE * WARP) {
@@ -340,7 +349,9 @@ __device__ __forceinline__ Totals totals_of(const UpdateParams& params, unsigned
     Totals totals;
 #pragma unroll
     for (unsigned i = 0u; i < SUMS; ++i) totals.losses[i] = room[i];
-    totals.norm = sqrt(room[SUMS]);
+    totals.norm = sqrt(NETWORKS == 1u ? room[SUMS] : room[SUMS] + room[SUMS + NETWORKS - 1u]);
+#pragma unroll
+    for (unsigned network = 0u; network < NETWORKS; ++network) totals.norms[network] = sqrt(room[SUMS + network]);
     __syncthreads();
     return totals;
 }
@@ -362,9 +373,26 @@ __device__ __forceinline__ Totals adam_phase(const PhaseParams& phase, unsigned 
     if (own.x + threadIdx.x < own.y) load(own.x + threadIdx.x);
     const Totals totals = totals_of(params, minibatch, arena);
     if (!totals.are_finite()) return totals;
-    const AdamStep step = {gradient_scale(params.adam, totals.norm), rate};
+#if OWN_STEPS
+    double learning_rate = params.report->learning_rate;
+    if (KL_RATE) learning_rate = rate_after(params.adam, learning_rate, totals.losses[3] / (double)whole_size(params, minibatch));
+    AdamStep steps[NETWORKS];
+#pragma unroll
+    for (unsigned network = 0u; network < NETWORKS; ++network) {
+        const double own_rate = network == 0u ? learning_rate : value_rate(params.adam, learning_rate);
+        const double norm = params.adam.clips_apart != 0u ? totals.norms[network] : totals.norm;
+        steps[network] = {
+            gradient_scale(params.adam, norm),
+            adam_rate(params.adam, own_rate, params.progress->adam_steps + 1u),
+            (float)(1.0 - own_rate * params.adam.weight_decay),
+        };
+    }
+#else
+    const AdamStep steps[NETWORKS] = {{gradient_scale(params.adam, totals.norm), rate, 1.0f}};
+#endif
     for (unsigned p = own.x + threadIdx.x; p < own.y; p += blockDim.x) {
         if (p >= own.x + blockDim.x) load(p);
+        const AdamStep& step = steps[is_value(p) ? NETWORKS - 1u : 0u];
         const float moved = adam_move(params.adam, step, at.parameter, at.gradient, at.exp_avg, at.exp_avg_sq);
         params.parameters[p] = moved;
         params.exp_avg[p] = at.exp_avg;
@@ -401,6 +429,12 @@ __device__ __forceinline__ void report_phase(const UpdateParams& params, unsigne
 __device__ __forceinline__ void note_phase(const UpdateParams& params, unsigned minibatch) {
     if (blockIdx.x != 0u || threadIdx.x != 0u) return;
     if (params.progress->finite) params.progress->adam_steps += 1u;
+#if KL_RATE
+    if (params.progress->finite) {
+        params.report->learning_rate = rate_after(params.adam, params.report->learning_rate, params.progress->last_kl);
+        params.progress->learning_rate = params.report->learning_rate;
+    }
+#endif
     if (minibatch + 1u == params.num_minibatches && params.target_kl > 0.0 && params.progress->last_kl > params.target_kl) params.progress->stopped = 1u;
 }
 

@@ -26,6 +26,9 @@
 #if ACTION_VALUES
 #include "gemm/action_values.cuh"
 #endif
+#if COUNTS
+#include "gemm/counts.cuh"
+#endif
 
 constexpr unsigned SCENE_WORDS = RUNNING_WORDS + 2u;
 
@@ -111,6 +114,10 @@ KERNEL(gemm_begin, GemmRolloutParams, THREADS, 1) {
     sums.clear();
     float obs[ENV_OBS_WORDS];
     view(running.state, horizon.normaliser, obs, true, sums);
+#if COUNTS
+    // The first observation of the run; later ones are counted where a step arrives at them.
+    if (*horizon.clock == 0u) reward_for_exploring(params.counts + (u64)environment * COUNTS, obs, true, 0.0f);
+#endif
     write_row((Element*)params.obs + (u64)environment * OBS_ROW, obs);
 #if INDICES
     write_indices(params.indices + (u64)environment * INDICES, obs);
@@ -147,7 +154,7 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
 #pragma unroll
     for (unsigned k = 0u; k < HEAD_DRAWS; ++k) uniforms[k] = unit(draws.get(time, k));
 #pragma unroll
-    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) outputs[k] = params.policy[(u64)environment * params.policy_row + k];
+    for (unsigned k = 0u; k < OUTPUTS; ++k) outputs[k] = params.policy[(u64)environment * params.policy_row + k];
     EnvAction action[ENV_COMPONENTS];
     const unsigned* legal = ENV_MASKED ? mask : 0;
 #if ACTION_VALUES
@@ -155,7 +162,7 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
 #else
     float log_std[ENV_ACTIONS];
 #pragma unroll
-    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = ENV_DISCRETE ? 0.0f : horizon.log_std[k];
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = LOG_STDS > 0u ? horizon.log_std[k] : 0.0f;
     const float logprob = sample(outputs, mask, log_std, uniforms, action, stored);
 #endif
     const float value = value_of(params, environment, legal);
@@ -186,7 +193,15 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
         horizon.scene[t * SCENE_WORDS + RUNNING_WORDS] = flags;
         horizon.scene[t * SCENE_WORDS + RUNNING_WORDS + 1u] = __float_as_uint(outcome.episodic_return);
     }
-    horizon.rewards[at] = normalise_reward(horizon.normaliser, outcome.reward, done, horizon.discounts.gamma, discounted, sums);
+    float reward = outcome.reward;
+#if COUNTS
+    view(running.state, horizon.normaliser, obs, false, sums);
+    const float intrinsic = reward_for_exploring(params.counts + (u64)environment * COUNTS, obs, done, params.intrinsic_coef);
+    reward += intrinsic;
+    episodes.metrics[ENV_METRICS] += intrinsic;
+    episodes.measured[ENV_METRICS] += 1u;
+#endif
+    horizon.rewards[at] = normalise_reward(horizon.normaliser, reward, done, horizon.discounts.gamma, discounted, sums);
     horizon.flags[at] = (unsigned char)flags;
     if (outcome.truncated && !outcome.terminated) {
         unsigned truncation = 0u;
@@ -259,14 +274,23 @@ KERNEL(gemm_finish, GemmRolloutParams, THREADS, 1) {
         const Gae gae = {horizon.rewards, horizon.values, horizon.flags, horizon.samples, horizon.num_envs, horizon.num_steps,
                          SAMPLE_STRIDE, SAMPLE_ADVANTAGE, horizon.discounts};
         gae_of(gae, environment, next_value);
+#if RECOMPUTES
+        const u64 steps = (u64)horizon.num_envs * horizon.num_steps;
+        float* outcomes = (float*)outcomes_of(horizon.samples, steps, horizon.num_envs);
+        for (u64 at = environment; at < steps; at += horizon.num_envs) {
+            outcomes[2u * at] = horizon.rewards[at];
+            outcomes[2u * at + 1u] = horizon.flags[at] == 0u ? 1.0f : 0.0f;
+        }
+        outcomes[2u * steps + environment] = next_value;
+#endif
     }
     merge_warps(warp_merge(widened(episodes)), &memories[0].episodes, sizeof(WarpMemory), horizon.partials);
     merge_norm_warps(sums, horizon.normaliser, &memories[0].norms[0], sizeof(WarpMemory));
-#if ENV_METRICS
+#if METRICS
     merge_metrics_of_warp(episodes, horizon.metric_partials);
 #endif
     if (!is_last_block(horizon.ticket, memories[0].flag)) return;
-#if ENV_METRICS
+#if METRICS
     if (threadIdx.x < WARP) merge_metrics(horizon.metric_partials, horizon.metric_totals);
 #endif
     merge_blocks(horizon.partials, &memories[0].episodes, sizeof(WarpMemory), horizon.totals);

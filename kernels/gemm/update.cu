@@ -3,6 +3,8 @@
 //
 //   update_gather  rows of observations of a minibatch's samples, as the first product reads them
 //   update_loss    losses and the gradients of the outputs, one thread per sample
+//   update_values, update_returns  where advantages are computed again: after a forward pass the values of its samples, and after those of all
+//                  minibatches the advantages by them, one thread per environment
 //
 // Between the two run the forward products, after them the backward ones, whose results are gradients in the layout of gemm/layout.cuh.
 // A minibatch that is shorter than the longest by a sample, or with memory by a sequence, has rows whose weight is zero. Worked example: 32,768 samples a
@@ -20,16 +22,19 @@
 #include "common/shuffle.cuh"
 #include "common/adam.cuh"
 
-// log_std follows the layers.
-constexpr unsigned LOG_STD_AT = FLAT_LOG_STD, PARAMETERS = LOG_STD_AT + (ENV_DISCRETE ? 0u : ENV_ACTIONS);
+// Parameters log_std follow the layers.
+constexpr unsigned LOG_STD_AT = FLAT_LOG_STD, PARAMETERS = LOG_STD_AT + LOG_STDS;
 
 typedef GemmUpdateParams PhaseParams;
 typedef GemmWeightParams WeightParams;
 
 #include "common/update.cuh"
 #include "loss.cuh"
+#if RECOMPUTES && ACTION_VALUES
+#include "gemm/action_values.cuh"
+#endif
 
-static_assert(PARAMETERS == EXPECTED_PARAMETERS && BLOCK_BYTES == (2u * 8u + round_up(ENV_ACTIONS, 4u)) * 4u * (THREADS / WARP), "the host counts as the kernel does");
+static_assert(PARAMETERS == EXPECTED_PARAMETERS && BLOCK_BYTES == (2u * 8u + round_up(OUTPUTS, 4u)) * 4u * (THREADS / WARP), "the host counts as the kernel does");
 
 __device__ __forceinline__ double* sum_room(unsigned char* arena) { return (double*)arena; }
 
@@ -61,6 +66,12 @@ struct Minibatch {
 
     __device__ __forceinline__ bool has(unsigned row) const { return row % sequences % (sequences / ENV_BLOCKS) < size / SEQUENCE; }
 
+    // Where a row's sample is in the order of the epoch of its block.
+    __device__ __forceinline__ unsigned position(unsigned row) const {
+        const unsigned last = size / SEQUENCE - 1u, sequence = row % sequences % (sequences / ENV_BLOCKS);
+        return first + (sequence < last ? sequence : last) * SEQUENCE + row / sequences;
+    }
+
     // The sample of a row. A thread's next rows are mostly of the same block.
     __device__ __forceinline__ unsigned sample(Shuffle& shuffle, unsigned& shuffled, unsigned row) const {
         const unsigned own = block(row);
@@ -68,10 +79,25 @@ struct Minibatch {
             shuffle = shuffle_of(update, update.epoch, own);
             shuffled = own;
         }
-        const unsigned last = size / SEQUENCE - 1u, sequence = row % sequences % (sequences / ENV_BLOCKS);
-        return sample_at(update, shuffle, own, first + (sequence < last ? sequence : last) * SEQUENCE + row / sequences);
+        return sample_at(update, shuffle, own, position(row));
     }
 };
+
+#ifdef RPO_ALPHA
+// Adds the noise of an epoch to the means of the sample of a row: uniform within plus or minus rpo_alpha. Twin of operant-learn's MeanNoise.
+__device__ __forceinline__ void add_noise(const UpdateParams& update, const Minibatch& minibatch, unsigned row, float* means) {
+    const float alpha = update.coefficients[RPO_ALPHA];
+    if (ENV_DISCRETE || alpha == 0.0f) return;
+    const unsigned block = BLOCKED ? update.first_block + minibatch.block(row) : 0u;
+    const unsigned tag = (PURPOSE_MEAN_NOISE << 24u) | (update.epoch << 10u);
+    Words words = {};
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+        if (k % 4u == 0u) words = philox(minibatch.position(row), block, (unsigned)update.progress->update, tag | k / 4u, update.seed.low, update.seed.high);
+        means[k] += fmaf(unit(words.word[k % 4u]), 2.0f * alpha, -alpha);
+    }
+}
+#endif
 
 KERNEL(update_gather, GemmUpdateParams, THREADS, 1) {
     const UpdateParams& update = params.update;
@@ -118,13 +144,16 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
     float sums[SUMS] = {};
     float d_log_std[ENV_ACTIONS] = {}, log_std[ENV_ACTIONS];
 #pragma unroll
-    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = ENV_DISCRETE ? 0.0f : update.parameters[LOG_STD_AT + k];
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) log_std[k] = LOG_STDS > 0u ? update.parameters[LOG_STD_AT + k] : 0.0f;
     for (unsigned row = blockIdx.x * blockDim.x + threadIdx.x; row < params.rows; row += gridDim.x * blockDim.x) {
         const unsigned* words = update.samples + (u64)minibatch.sample(shuffle, shuffled, row) * SAMPLE_STRIDE;
         const float weight = minibatch.has(row) ? 1.0f / (float)whole_size(update, update.minibatch) : 0.0f;
         float out[OUTPUTS], of_sample[SUMS] = {}, of_log_std[ENV_ACTIONS] = {};
 #pragma unroll
         for (unsigned k = 0u; k < OUTPUTS; ++k) out[k] = params.policy[(u64)row * POLICY_ROW + k];
+#ifdef RPO_ALPHA
+        add_noise(update, minibatch, row, out);
+#endif
         // A network of action values has no value; then the loss does not write it.
         float by_value = ACTION_VALUES ? 0.0f : params.values[(u64)row * VALUE_ROW + params.value_at];
         loss.of_sample(words, weight, log_std, out, by_value, of_log_std, of_sample);
@@ -155,7 +184,7 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
 #pragma unroll
         for (unsigned i = 0u; i < SUMS; ++i) update.losses[blockIdx.x * SUMS + i] = all[i];
     }
-    if (!ENV_DISCRETE) {
+    if (LOG_STDS > 0u) {
         float* room = (float*)(sum_room(arena) + 8u * warps);
 #pragma unroll
         for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
@@ -170,3 +199,53 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
         }
     }
 }
+
+#if RECOMPUTES
+
+// The value of a minibatch's row; and, until update_returns, the ratio of probabilities in the place of the advantage.
+KERNEL(update_values, GemmUpdateParams, THREADS, 1) {
+    const UpdateParams& update = params.update;
+    if (update.progress->stopped != 0u) return;
+    Shuffle shuffle = shuffle_of(update, update.epoch, 0u);
+    unsigned shuffled = 0u;
+    const Minibatch minibatch(params);
+    for (unsigned row = blockIdx.x * blockDim.x + threadIdx.x; row < params.rows; row += gridDim.x * blockDim.x) {
+        if (!minibatch.has(row)) continue;
+        unsigned* words = params.again + (u64)minibatch.sample(shuffle, shuffled, row) * SAMPLE_STRIDE;
+        const float* out = params.policy + (u64)row * POLICY_ROW;
+#if ACTION_VALUES
+        float values[OUTPUTS];
+        for (unsigned k = 0u; k < OUTPUTS; ++k) values[k] = out[k];
+        const float value = greatest_value(values, ENV_MASKED ? words + SAMPLE_MASK : 0);
+#else
+        const float value = params.values[(u64)row * VALUE_ROW + params.value_at];
+        if (params.weight_clips[0] > 0.0f || params.weight_clips[1] > 0.0f) {
+            const float logprob = logprob_of(out, words + SAMPLE_MASK, update.parameters + LOG_STD_AT, (const float*)words + SAMPLE_ACTIONS);
+            words[SAMPLE_ADVANTAGE] = __float_as_uint(expf(logprob - __uint_as_float(words[SAMPLE_LOGPROB])));
+        }
+#endif
+        words[SAMPLE_VALUE] = __float_as_uint(value);
+    }
+}
+
+KERNEL(update_returns, GemmUpdateParams, THREADS, 1) {
+    const UpdateParams& update = params.update;
+    if (update.progress->stopped != 0u) return;
+    const unsigned num_envs = update.num_envs;
+    const float* outcomes = (const float*)outcomes_of(params.again, update.num_samples, num_envs);
+    const float rho = params.weight_clips[0], c = params.weight_clips[1];
+    for (unsigned environment = blockIdx.x * blockDim.x + threadIdx.x; environment < num_envs; environment += gridDim.x * blockDim.x) {
+        float next = 0.0f, next_value = outcomes[2u * (u64)update.num_samples + environment];
+        for (unsigned at = update.num_samples - num_envs + environment; at < update.num_samples; at -= num_envs) {
+            unsigned* words = params.again + (u64)at * SAMPLE_STRIDE;
+            const float value = __uint_as_float(words[SAMPLE_VALUE]), ratio = __uint_as_float(words[SAMPLE_ADVANTAGE]);
+            const float reward = outcomes[2u * (u64)at], goes_on = outcomes[2u * (u64)at + 1u];
+            const float delta = fmaf(params.discounts.gamma * goes_on, next_value, reward) - value;
+            next = fmaf(params.discounts.decay * goes_on * (c > 0.0f ? fminf(ratio, c) : 1.0f), next, (rho > 0.0f ? fminf(ratio, rho) : 1.0f) * delta);
+            words[SAMPLE_ADVANTAGE] = __float_as_uint(next);
+            next_value = value;
+        }
+    }
+}
+
+#endif

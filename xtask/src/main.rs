@@ -31,7 +31,7 @@ Commands:
           --all adds what must pass before a change is merged: longer tests, doc tests, kernels for each generation of
           GPUs, documentation, other instruction sets, the whole suite of the Python package.
           --nightly runs only the longest tests: every world on the simulated GPU in three orders of threads,
-          kernels under sanitizers, and every width of lanes.
+          kernels under sanitizers, every width of lanes, and bodies' kernels for every architecture.
   test --clients
           Tests the Python package with clients that need PyTorch: Stable-Baselines3, TorchRL and the examples. Makes
           target/clients-venv from requirements-clients.txt, 3 GB to download. Not part of `test`: run it before a
@@ -70,10 +70,11 @@ Commands:
           Trains the tasks of benches/suite.toml with their presets, or with other settings. Each finished run is
           appended to docs/results/suite.tsv; runs that have a row are not trained again, so delete the rows after a
           change of the learner's code. Then docs/results/suite.md is written. --short: six tasks, three seeds.
-  kernels [--check | --all]
+  kernels [--check | --all | --bodies [--all]]
           Compiles every kernel, with NVRTC and without a GPU, and writes docs/results/kernels.md: registers,
           shared memory, stack and spills of every function. --check compares instead; --all checks every
-          environment with every network for every architecture, only for spills and warnings.
+          environment but MuJoCo's tasks with every network for every architecture, only for spills and warnings.
+          --bodies prints what the programs of MuJoCo's tasks need on sm_90, --bodies --all on every architecture.
   gpu [--quick]
           Builds a binary for any x86-64-v3 machine and runs `operant selftest gpu` with it, if there is a GPU
           here.

@@ -74,7 +74,7 @@ fn on_cpu() -> Result<()> {
 fn on_gpu(minutes: f64, flags: &[&str]) -> Result<()> {
     let operant = Operant::build("soak")?;
     let name = "soak-gpu";
-    let endless = ["--steps", "1e15", "--set", "anneal_lr=false", "--set", "csv=true"];
+    let endless = ["--steps", "1e15", "--set", "lr_schedule=constant", "--set", "csv=true"];
     let mut child =
         operant.start(&[&["cartpole", "--device", "cuda", "--name", name][..], &endless, flags].concat())?;
     let deadline = Instant::now() + Duration::from_secs_f64(60.0 * minutes);

@@ -223,7 +223,7 @@ fn divergence_ends_with_the_last_good_checkpoint() {
     let place = Sandbox::new();
     let mut args = vec!["train", "cartpole", "--name", "wild", "--set", "learning_rate=1e30"];
     args.extend([SMALL, SHORT].concat());
-    args.extend(["--set", "max_nonfinite_updates=3", "--set", "anneal_lr=false"]);
+    args.extend(["--set", "max_nonfinite_updates=3", "--set", "lr_schedule=constant"]);
     let finished = place.operant(&args);
     finished.assert_error(1, &["training diverged", "3 updates in a row", "learning_rate"]);
 }

@@ -305,7 +305,7 @@ fn a_gpu_trains_and_a_run_continues_elsewhere() {
         assert_eq!(finished.code, Some(0), "{finished:#?}");
         finished.json()
     };
-    let small = [SMALL, &["--set", "ring=false", "--set", "anneal_lr=false"]].concat();
+    let small = [SMALL, &["--set", "ring=false", "--set", "lr_schedule=constant"]].concat();
     let first = train("cuda:2", &[&["--name", "straight", "--steps", "2560"], &small[..]].concat());
     assert_eq!((&first["device"], &first["env_steps"]), (&"cuda:2".into(), &2_560.into()));
     let log = operant.place.path().join("runs/straight/operant.log");
@@ -454,7 +454,7 @@ fn a_policy_with_memory_trains_and_resumes_on_a_gpu() {
         assert_eq!(finished.code, Some(0), "{finished:#?}");
         finished
     };
-    let sets = ["num_envs=16", "num_steps=32", "sequence_length=16", "anneal_lr=false"];
+    let sets = ["num_envs=16", "num_steps=32", "sequence_length=16", "lr_schedule=constant"];
     let sets = sets.iter().flat_map(|set| ["--set", set]);
     let small: Vec<&str> = ["t_maze", "--device", "cuda"].into_iter().chain(sets).collect();
     let first = train(&[&small[..], &["--name", "straight", "--steps", "2048"]].concat());

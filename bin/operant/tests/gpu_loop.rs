@@ -136,7 +136,7 @@ fn the_device_chooses_the_number_of_environments() {
         "eval_episodes=2",
         "solved_at=1e9",
         "ring=false",
-        "anneal_lr=false",
+        "lr_schedule=constant",
     ];
     let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set]).collect();
     let steps = (100 * 8 * 40).to_string();

@@ -261,6 +261,6 @@ fn the_list_of_runs_takes_a_line_each_on_80_columns() {
         "{text}"
     );
     for line in &lines[1..3] {
-        assert!(line.contains("finished") && line.contains("anneal_lr=fa"), "{text}");
+        assert!(line.contains("finished") && line.contains("lr_schedule="), "{text}");
     }
 }

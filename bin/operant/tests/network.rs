@@ -16,7 +16,7 @@ const TRAIN: &[&str] = &[
     "--set",
     "num_steps=32",
     "--set",
-    "anneal_lr=false",
+    "lr_schedule=constant",
     "--set",
     "eval_episodes=8",
     "--set",
@@ -72,7 +72,7 @@ const REMEMBER: &[&str] = &[
     "--set",
     "sequence_length=16",
     "--set",
-    "anneal_lr=false",
+    "lr_schedule=constant",
     "--set",
     "eval_episodes=8",
     "--set",
@@ -144,7 +144,7 @@ fn shown_trained_and_resumed(env: &str, sets: &[&str], lines: &[&str]) {
     for line in lines {
         assert!(printed.contains(&words(line)), "{line}: {}", shown.stdout);
     }
-    let few = ["--envs", "8", "--quiet", "--set", "num_steps=32", "--set", "anneal_lr=false"];
+    let few = ["--envs", "8", "--quiet", "--set", "num_steps=32", "--set", "lr_schedule=constant"];
     let quiet = ["--set", "eval_episodes=8", "--set", "ring=false"];
     let train = [&["train", env], &few[..], &quiet, &sets].concat();
     for (name, steps) in [("whole", "2048"), ("parts", "1024")] {

@@ -1,6 +1,7 @@
 //! Bodies where no reference data is: how episodes begin, that random play stays exact, what becomes of numbers that are too large, and
 //! bodies at rest. tests/data/README.md is about steps.
 
+use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 
 use operant_env::play::{Outputs, RandomActions};
@@ -20,6 +21,9 @@ const JOINTS: [(&str, usize); 8] = [
     ("inverted_pendulum", 2),
     ("inverted_double_pendulum", 3),
 ];
+
+/// The leaves of Reacher's target: after positions, velocities and accelerations of two joints, two counters and two terms of the reward.
+const TARGET: std::ops::Range<usize> = 10..12;
 
 /// Positions of a body with this many joints.
 fn positions(name: &str, joints: usize) -> usize {
@@ -111,8 +115,8 @@ fn episodes_begin_with_the_noise_of_the_rules() {
             }
             let first = starts(name, options);
             let positions = positions(name, joints);
-            // The leaves of the state begin with positions and velocities; the target is after accelerations and two counters.
-            let target = if name == "reacher" { 8..10 } else { 0..0 };
+            // The leaves of the state begin with positions and velocities.
+            let target = if name == "reacher" { TARGET } else { 0..0 };
             let columns: Vec<Vec<f64>> = (0..positions + joints)
                 .chain(target)
                 .map(|leaf| first.iter().map(|state| state[leaf]).collect())
@@ -137,8 +141,7 @@ fn episodes_begin_with_the_noise_of_the_rules() {
 #[test]
 fn targets_of_the_reacher_lie_anywhere_in_the_disc() {
     let first = starts("reacher", &[]);
-    // Leaves: positions, velocities and accelerations of two joints, two counters, the target.
-    let target = |state: &[f64]| [state[8], state[9]];
+    let target = |state: &[f64]| [state[TARGET.start], state[TARGET.start + 1]];
     let squares: Vec<f64> =
         first.iter().map(|state| target(state).map(|part| part * part).iter().sum()).collect();
     // The squared radius is uniform up to 0.04.
@@ -274,6 +277,94 @@ fn episodes_that_diverge_are_counted_and_others_are_not() {
         let words = play.saved(&*env);
         let column = &words[leaf(&*env, "diverged") * Played::ROWS..][..Played::ROWS];
         assert!(column.iter().all(|word| *word == 0), "{name}: the next episodes begin without");
+    }
+}
+
+/// The terms of each task's reward, each with the option that it is proportional to.
+const TERMS: [(&str, &[[&str; 2]]); 7] = [
+    ("half_cheetah", &[FORWARD, CTRL]),
+    ("hopper", &[FORWARD, CTRL, SURVIVE]),
+    ("walker2d", &[FORWARD, CTRL, SURVIVE]),
+    ("ant", &[FORWARD, CTRL, ["reward_contact", "contact_cost_weight"], SURVIVE]),
+    ("swimmer", &[FORWARD, CTRL]),
+    ("reacher", &[["reward_dist", "reward_dist_weight"], ["reward_ctrl", "reward_control_weight"]]),
+    ("inverted_double_pendulum", &[SURVIVE, ["distance_penalty", ""], ["velocity_penalty", ""]]),
+];
+const FORWARD: [&str; 2] = ["reward_forward", "forward_reward_weight"];
+const CTRL: [&str; 2] = ["reward_ctrl", "ctrl_cost_weight"];
+const SURVIVE: [&str; 2] = ["reward_survive", "healthy_reward"];
+
+/// Return and metrics of the first episodes, by row: those that end within 1,000 steps of one time step each.
+fn first_episodes(name: &str, options: &[(&str, f64)]) -> BTreeMap<usize, Vec<f64>> {
+    let options: Vec<_> = options.iter().copied().chain([("frame_skip", 1.0)]).collect();
+    let mut play = Played::of(&*make(name, &options));
+    let mut episodes = BTreeMap::new();
+    while play.steps < 1000 {
+        play.step();
+        for row in play.ended() {
+            let numbers = core::iter::once(play.outputs.returns[row]);
+            let numbers =
+                numbers.chain(play.spec.metrics.iter().map(|metric| play.metric(&metric.name, row)));
+            episodes.entry(row).or_insert_with(|| numbers.map(f64::from).collect());
+        }
+    }
+    episodes
+}
+
+#[test]
+fn terms_of_the_reward_add_up_to_the_return_and_follow_their_weights() {
+    for (name, terms) in TERMS {
+        let spec = make(name, &[]).spec();
+        let place = |term: &str| {
+            1 + spec.metrics.iter().position(|metric| metric.name == term).expect("a metric of that name")
+        };
+        let episodes = first_episodes(name, &[]);
+        assert!(episodes.len() > 100, "{name}: {} episodes", episodes.len());
+        let near = |a: f64, b: f64, of: f64| (a - b).abs() <= 1e-4 * (1.0 + of.abs());
+        for (row, numbers) in &episodes {
+            let sum: f64 = terms.iter().map(|[term, _]| numbers[place(term)]).sum();
+            assert!(near(sum, numbers[0], numbers[0]), "{name} {row}: {sum} for a return of {}", numbers[0]);
+        }
+        for [term, option] in terms.iter().filter(|[_, option]| !option.is_empty()) {
+            let known = spec.options.iter().find(|known| known.name == *option).expect("an option");
+            let doubled = first_episodes(name, &[(*option, 2.0 * known.default.number())]);
+            let mut most = 0.0f64;
+            for (row, numbers) in &episodes {
+                let (term_sum, more) = (numbers[place(term)], doubled[row][0] - numbers[0]);
+                assert!(near(term_sum, more, numbers[0]), "{name} {row} {term}: {term_sum}, not {more}");
+                most = most.max(term_sum.abs());
+            }
+            assert!(most > 1e-2, "{name} {term}: at most {most}");
+        }
+    }
+}
+
+#[test]
+fn the_double_pendulum_pays_for_the_speeds_of_its_poles() {
+    let name = "inverted_double_pendulum";
+    let mut play = Played::of(&*make(name, &[]));
+    let (mut costs, mut compared) = (vec![0.0; Played::ROWS], 0);
+    while compared < 100 {
+        play.step();
+        for row in 0..Played::ROWS {
+            let ended = play.outputs.ended(row) != [false; 2];
+            let obs = if ended { &play.outputs.final_obs } else { &play.outputs.obs };
+            let [first, second] = [6, 7].map(|k| f32::from_bits(obs[k * Played::ROWS + row]));
+            costs[row] += 1e-3 * first * first + 5e-3 * second * second;
+            if first.abs().max(second.abs()) >= 10.0 {
+                costs[row] = f32::NAN; // Observed speeds are clipped.
+            }
+            if ended {
+                let penalty = play.metric("velocity_penalty", row);
+                assert!(
+                    costs[row].is_nan() || (penalty + costs[row]).abs() < 1e-4,
+                    "{row}: {penalty}, not {}",
+                    -costs[row]
+                );
+                compared += usize::from(!costs[row].is_nan());
+                costs[row] = 0.0;
+            }
+        }
     }
 }
 

@@ -100,11 +100,15 @@ impl Reference {
         number(&self.facts["tolerance"][of])
     }
 
+    /// A tolerance that not every reference has.
+    fn tolerance_or(&self, of: &str, other: f64) -> f64 {
+        self.facts["tolerance"].get(of).map_or(other, number)
+    }
+
     /// After one step in single precision, where observations may have a tolerance of their own.
     fn single_precision(&self) -> Limits {
         let all = self.tolerance("f32");
-        let obs = self.facts["tolerance"].get("f32_obs").map_or(all, number);
-        Limits { state: all, obs, reward: all }
+        Limits { state: all, obs: self.tolerance_or("f32_obs", all), reward: all }
     }
 
     /// Largest difference of two observations. They are float32 here, so those of a reference in float64 are rounded to that, too; they may
@@ -175,7 +179,8 @@ impl Reference {
             let double = env.replay(Arithmetic::F64, &case).expect("a good case");
             let single_step = case.actions.len() == 1;
             let state = self.tolerance(if single_step { "step" } else { "end" });
-            let limits = Limits { state, obs: state, reward: self.tolerance("reward") };
+            let obs = self.tolerance_or("obs", state);
+            let limits = Limits { state, obs, reward: self.tolerance("reward") };
             let worst = if single_step { &mut single_steps } else { &mut others };
             *worst = worst.and(self.compare(&what, &double, expected, &limits));
             // Whole numbers are exact on every lane; others drift apart in an episode.

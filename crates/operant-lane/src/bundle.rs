@@ -179,7 +179,7 @@ tuple_bundle!(A 0, B 1, C 2, D 3);
 
 /// Declares a structure of lane values, generic over the lane, whose fields have the same names in every lane. A field
 /// is a `Float`, `Uint`, `Int` or `Mask`, an array such as `[Uint; 8]`, N words of memory, `(Memory N)`, or another such
-/// structure, `(Of Ball)`. The structure may have one constant parameter: `struct Board<const N: usize>`.
+/// structure, `(Of Ball)`. The structure may have constant parameters: `struct Board<const N: usize>`.
 ///
 /// ```
 /// operant_lane::bundle! {
@@ -196,30 +196,30 @@ tuple_bundle!(A 0, B 1, C 2, D 3);
 /// ```
 #[macro_export]
 macro_rules! bundle {
-    ($(#[$meta:meta])* $vis:vis struct $name:ident $(<const $c:ident: usize>)? { $($(#[$doc:meta])* $field:ident: $ty:tt),* $(,)? }) => {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident $(<$(const $c:ident: usize),+>)? { $($(#[$doc:meta])* $field:ident: $ty:tt),* $(,)? }) => {
         $(#[$meta])*
-        $vis struct $name<L: $crate::Lane $(, const $c: usize)?> {
+        $vis struct $name<L: $crate::Lane $($(, const $c: usize)+)?> {
             $($(#[$doc])* pub $field: $crate::bundle!(@ty L $ty),)*
         }
-        impl<L: $crate::Lane $(, const $c: usize)?> Clone for $name<L $(, $c)?> {
+        impl<L: $crate::Lane $($(, const $c: usize)+)?> Clone for $name<L $($(, $c)+)?> {
             #[inline(always)]
             fn clone(&self) -> Self {
                 *self
             }
         }
-        impl<L: $crate::Lane $(, const $c: usize)?> Copy for $name<L $(, $c)?> {}
-        impl<L: $crate::Lane $(, const $c: usize)?> core::fmt::Debug for $name<L $(, $c)?> {
+        impl<L: $crate::Lane $($(, const $c: usize)+)?> Copy for $name<L $($(, $c)+)?> {}
+        impl<L: $crate::Lane $($(, const $c: usize)+)?> core::fmt::Debug for $name<L $($(, $c)+)?> {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 f.debug_struct(stringify!($name))$(.field(stringify!($field), &self.$field))*.finish()
             }
         }
-        impl<L: $crate::Lane $(, const $c: usize)?> $crate::Select<L::Mask> for $name<L $(, $c)?> {
+        impl<L: $crate::Lane $($(, const $c: usize)+)?> $crate::Select<L::Mask> for $name<L $($(, $c)+)?> {
             #[inline(always)]
             fn select(mask: L::Mask, yes: Self, no: Self) -> Self {
                 Self { $($field: $crate::Select::select(mask, yes.$field, no.$field),)* }
             }
         }
-        impl<L: $crate::Lane $(, const $c: usize)?> $crate::Bundle<L> for $name<L $(, $c)?> {
+        impl<L: $crate::Lane $($(, const $c: usize)+)?> $crate::Bundle<L> for $name<L $($(, $c)+)?> {
             fn leaves(name: &str, out: &mut Vec<$crate::Leaf>) {
                 $(<$crate::bundle!(@ty L $ty) as $crate::Bundle<L>>::leaves(
                     &$crate::bundle::join(name, stringify!($field)), out);)*
@@ -239,7 +239,7 @@ macro_rules! bundle {
     (@ty $l:ident Int) => { <$l as $crate::Lane>::Int };
     (@ty $l:ident Mask) => { <$l as $crate::Lane>::Mask };
     (@ty $l:ident (Memory $n:expr)) => { <$l as $crate::Lane>::Memory<{ $n }> };
-    (@ty $l:ident (Of $of:ident<$n:literal>)) => { $of<$l, $n> };
+    (@ty $l:ident (Of $of:ident<$($n:literal),+>)) => { $of<$l, $($n),+> };
     (@ty $l:ident (Of $of:ident)) => { $of<$l> };
     (@ty $l:ident [$of:tt; $n:expr]) => { [$crate::bundle!(@ty $l $of); $n] };
 }

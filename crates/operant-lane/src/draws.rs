@@ -32,6 +32,8 @@ pub enum Purpose {
     Shuffle = 5,
     /// Initial weights.
     Weights = 6,
+    /// Noise on the mean of a policy in an update.
+    MeanNoise = 7,
     /// First state of an evaluation episode.
     EvalInit = 8,
     /// State after an evaluation episode.

@@ -38,8 +38,21 @@ settings! {
     total_timesteps: u64 [COUNT] = 500_000, flag("--steps", "N");
     /// Learning rate at the start of training
     learning_rate: f64 [Kind::Real(Range::Positive)] = 2.5e-4;
-    /// Anneal the learning rate linearly to zero
-    anneal_lr: bool = true;
+    /// How the learning rate changes. `linear`: falls to zero over the updates. `kl`: after every minibatch, by its `approx_kl`: divided by
+    /// 1.5 above twice `desired_kl`, multiplied by 1.5 below half of it, within `lr_min` and `lr_max`. `anneal_lr` of earlier versions is
+    /// read as `linear` or `constant`
+    lr_schedule: LrSchedule = LrSchedule::Linear, earlier("anneal_lr");
+    /// KL divergence of a minibatch that `lr_schedule = "kl"` keeps to
+    desired_kl: f64 [Kind::Real(Range::Positive)] = 0.01;
+    /// Least learning rate of `lr_schedule = "kl"`
+    lr_min: f64 [Kind::Real(Range::Positive)] = 1e-5;
+    /// Greatest learning rate of `lr_schedule = "kl"`
+    lr_max: f64 [Kind::Real(Range::Positive)] = 1e-2;
+    /// Share of `total_timesteps` over which the learning rate first rises linearly to what `lr_schedule` says; 0 with `kl`
+    lr_warmup: f64 [Kind::Real(Range::Unit)] = 0.0;
+    /// Learning rate of the value's network where it is separate; 0 is `learning_rate`. `linear` and `lr_warmup` change both alike, `kl` that
+    /// of the policy alone
+    vf_learning_rate: f64 [Kind::Real(Range::NotNegative)] = 0.0;
     /// Minibatches per epoch; divides N T
     num_minibatches: usize [COUNT] = 4;
     /// Which samples a minibatch has. `samples`: any of the batch. `blocks`: the same share of each block of environments, so that
@@ -47,9 +60,15 @@ settings! {
     shuffle: ShuffleKind = ShuffleKind::Samples;
     /// Passes over each batch
     update_epochs: usize [Kind::Count { least: 1, most: 10_000 }] = 4;
-    /// Global gradient norm above which gradients are scaled down
+    /// Before every epoch after the first, compute the values of all samples again with the current network, and advantages and returns by
+    /// them
+    recompute_advantages: bool = false;
+    /// Gradient norm above which gradients are scaled down
     max_grad_norm: f64 [Kind::Real(Range::Positive)] = 0.5;
-    /// Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`
+    /// Gradients whose norm `max_grad_norm` limits: all together, or those of policy and value apart where they have a network each
+    clip_grad: ClipGrad = ClipGrad::Global;
+    /// Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of
+    /// hidden matrices orthogonal; all other parameters have Adam's. It needs `device = "cpu"`
     optimizer: Optimizer = Optimizer::Adam, fixed("its moments are those of the checkpoint");
     /// Adam's epsilon
     adam_eps: f64 [Kind::Real(Range::Positive)] = 1e-5;
@@ -57,6 +76,10 @@ settings! {
     adam_beta1: f64 [Kind::Real(Range::BelowOne)] = 0.9;
     /// Adam's decay of the second moment
     adam_beta2: f64 [Kind::Real(Range::BelowOne)] = 0.999;
+    /// Muon's decay of the momentum of hidden matrices
+    muon_momentum: f64 [Kind::Real(Range::BelowOne)] = 0.95;
+    /// Decoupled weight decay (AdamW): before each step all parameters are multiplied by 1 - learning rate x this
+    weight_decay: f64 [Kind::Real(Range::NotNegative)] = 0.0;
     /// Consecutive updates with a non-finite loss or gradient after which training stops
     max_nonfinite_updates: usize [COUNT] = 10;
 
@@ -69,13 +92,18 @@ settings! {
     num_steps: usize [Kind::Count { least: 1, most: 1 << 20 }] = 128;
     /// Discount of future rewards
     gamma: f64 [Kind::Real(Range::Unit)] = 0.99;
+    /// Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an
+    /// observation that the episode shows the nth time (docs/exploration.md)
+    intrinsic: Intrinsic = Intrinsic::None, fixed("the checkpoint holds what its episodes have shown");
+    /// Weight of the reward for exploring
+    intrinsic_coef: f64 [Kind::Real(Range::NotNegative)] = 0.01;
     /// Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each
     /// starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at
     /// least 16 sequences; docs/ppo.md 22 has the rest of the rule
     sequence_length: usize [Kind::Count { least: 0, most: 1 << 20 }] = 0;
     /// Normalise observations by running mean and variance
     norm_obs: bool = false, fixed("the weights were trained for it");
-    /// Scale rewards by the running deviation of the discounted return
+    /// Scale rewards, those for exploring included, by the running deviation of the discounted return
     norm_reward: bool = false;
     /// Normalised observations are clipped to plus or minus this
     clip_obs: f64 [Kind::Real(Range::Positive)] = 10.0;
@@ -116,6 +144,14 @@ settings! {
     /// Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state,
     /// instead of one output for each action
     pointer: bool = false, fixed("the checkpoint holds weights of that shape");
+    /// Initial weights. `orthogonal`: biases are zero. `pytorch`: those that PyTorch's layers begin with, weights and biases uniform
+    /// within 1 / sqrt(inputs), of gru and lstm within 1 / sqrt(units)
+    init: WeightInit = WeightInit::Orthogonal;
+    /// Distribution of real actions. `normal`: clipped to the bounds. `tanh`: a normal that tanh squashes into the bounds.
+    /// `beta`: a Beta distribution between the bounds
+    action_distribution: ActionDistribution = ActionDistribution::Normal, fixed("the weights were trained for it");
+    /// Log standard deviations of real actions: parameters, or outputs of the network, between -5 and 2
+    log_std: LogStd = LogStd::Parameter, fixed("the checkpoint holds weights of that shape");
     /// Initial log standard deviation of Gaussian policies
     log_std_init: f64 [Kind::Real(Range::Any)] = 0.0;
 }
@@ -125,6 +161,11 @@ impl Config {
     pub fn discounts(&self) -> [f32; 2] {
         let gamma = self.gamma as f32;
         [gamma, gamma * (self.algorithm.declaration().return_lambda)(self) as f32]
+    }
+
+    /// Whether an update computes values and advantages again, for which batches keep the outcomes of their steps.
+    pub fn recomputes(&self) -> bool {
+        self.recompute_advantages && self.update_epochs + self.algorithms.ppo.vf_epochs > 1
     }
 
     /// Updates of the whole training.
@@ -187,12 +228,56 @@ choice! {
 }
 
 choice! {
+    /// How the learning rate changes during training.
+    pub enum LrSchedule {
+        /// Falls linearly to zero.
+        Linear = "linear" | "true",
+        /// Stays.
+        Constant = "constant" | "false",
+        /// Follows the divergence of minibatches.
+        Kl = "kl",
+    }
+}
+
+choice! {
     /// The optimiser.
     pub enum Optimizer {
         /// Adam.
         Adam = "adam",
         /// Rectified Adam.
         RAdam = "radam",
+        /// Muon for hidden matrices, Adam for the rest.
+        Muon = "muon",
+    }
+}
+
+choice! {
+    /// Gradients whose norm is limited together.
+    pub enum ClipGrad {
+        /// All.
+        Global = "global",
+        /// Those of policy and value apart.
+        Network = "network",
+    }
+}
+
+choice! {
+    /// The initial weights of a network.
+    pub enum WeightInit {
+        /// Orthogonal matrices, zero biases.
+        Orthogonal = "orthogonal",
+        /// Uniform, as PyTorch's layers begin.
+        PyTorch = "pytorch",
+    }
+}
+
+choice! {
+    /// The reward for exploring.
+    pub enum Intrinsic {
+        /// Nothing.
+        None = "none",
+        /// Counts of observations in an episode.
+        Counts = "counts",
     }
 }
 
@@ -221,6 +306,41 @@ choice! {
         Gru = "gru",
         /// Long short-term memory.
         Lstm = "lstm",
+    }
+}
+
+choice! {
+    /// The distribution of real actions.
+    pub enum ActionDistribution {
+        /// Independent normals, clipped to the bounds.
+        Normal = "normal",
+        /// Independent normals, squashed into the bounds.
+        Tanh = "tanh",
+        /// Independent Beta distributions between the bounds.
+        Beta = "beta",
+    }
+}
+
+choice! {
+    /// What log standard deviations of real actions are.
+    pub enum LogStd {
+        /// Parameters, the same for all observations.
+        Parameter = "parameter",
+        /// Outputs of the network.
+        Network = "network",
+    }
+}
+
+impl LogStd {
+    /// The centre of what a network computes, and the distance of the bounds from it: `centre + radius tanh((x - centre) / radius)`.
+    pub const CENTRE_AND_RADIUS: [f32; 2] = [-1.5, 3.5];
+
+    /// The output x of a network whose log standard deviation is this; None if that is not within the bounds.
+    pub fn output(log_std: f64) -> Option<f64> {
+        let [centre, radius] = Self::CENTRE_AND_RADIUS.map(f64::from);
+        let share = (log_std - centre) / radius;
+        let ratio = (1.0 + share) / (1.0 - share);
+        (share.abs() < 1.0).then(|| centre + radius * 0.5 * operant_lane::Float::ln(ratio))
     }
 }
 

@@ -17,8 +17,9 @@ use crate::backend::{EvalActions, Evaluation, LearnError};
 use crate::cpu::batch::expand;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Policy};
+use crate::cpu::network::reals::taken;
 use crate::cpu::network::tile::{LANES, splat};
-use crate::cpu::rollout::{PULSE_STEPS, clip, draw_uniforms, normalised, observation};
+use crate::cpu::rollout::{PULSE_STEPS, draw_uniforms, normalised, observation};
 
 pub struct EvalInputs<'a> {
     pub env: &'a dyn AnyEnv,
@@ -163,7 +164,7 @@ fn up_to_sixteen(
                 policy_head.sample(activations.policy(), inputs.policy.log_std(), &uniforms, &mut actions);
             }
         }
-        clip(&spec.actions, &actions, &mut clipped);
+        taken(head, &spec.actions, &actions, &mut clipped);
         stepper.submit(bytemuck::cast_slice(clipped.as_flattened()), start | step)?;
         stepper.collect(outputs.stepped())?;
         // An environment that failed plays another episode; a game may continue after a lost life.

@@ -14,6 +14,7 @@ mod in_flight;
 pub mod layers;
 pub mod network;
 pub mod normalise;
+pub mod optimiser;
 pub mod precision;
 pub mod presets;
 pub(crate) mod recorder;
@@ -26,7 +27,10 @@ pub mod trained;
 pub mod transfer;
 
 pub use backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
-pub use config::{Activation, Config, CoreKind, Encoder, Optimizer, ShuffleKind};
+pub use config::{
+    ActionDistribution, Activation, ClipGrad, Config, CoreKind, Encoder, Intrinsic, LogStd, LrSchedule,
+    Optimizer, ShuffleKind, WeightInit,
+};
 pub use group::{Alone, Group};
 pub use in_flight::InFlight;
 pub use precision::Precision;

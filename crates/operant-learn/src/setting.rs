@@ -35,7 +35,7 @@ pub enum Kind {
     Choice {
         /// The words.
         words: &'static [&'static str],
-        /// Words of earlier versions that are still accepted, each with its current word.
+        /// Words of earlier versions that are still accepted, each with its current word; also `true` and `false`.
         earlier: &'static [(&'static str, &'static str)],
     },
     /// Text with this syntax.
@@ -202,6 +202,8 @@ impl Flag {
 pub struct Key {
     /// The name, as in TOML; upper-cased after `OPERANT_` it names the environment variable.
     pub name: &'static str,
+    /// Its name in earlier versions, which is still read.
+    pub earlier: Option<&'static str>,
     /// Its description, by lines.
     pub doc: &'static [&'static str],
     /// Its type and valid values.
@@ -219,7 +221,7 @@ pub struct Key {
 impl Key {
     /// A key without a flag, which may change when a run is resumed.
     pub const fn new(name: &'static str, doc: &'static [&'static str], kind: Kind, group: KeyGroup) -> Self {
-        Key { name, doc, kind, group, flag: None, fixed: None, is_local: false }
+        Key { name, earlier: None, doc, kind, group, flag: None, fixed: None, is_local: false }
     }
 
     /// Adds a flag that takes a value.
@@ -238,6 +240,12 @@ impl Key {
     #[must_use]
     pub const fn switch_off(self, flag: &'static str, help: &'static str) -> Self {
         Key { flag: Some(Flag::SwitchOff(flag, help)), ..self }
+    }
+
+    /// Adds its name in earlier versions.
+    #[must_use]
+    pub const fn earlier(self, name: &'static str) -> Self {
+        Key { earlier: Some(name), ..self }
     }
 
     /// Fixed for a run, for this reason.

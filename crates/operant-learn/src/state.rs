@@ -6,6 +6,7 @@ use operant_lane::{Kind, Leaf};
 
 use crate::backend::LearnError;
 use crate::config::Config;
+use crate::cpu::rollout::counts;
 use crate::network::Network;
 use crate::normalise::RunningNorm;
 use crate::snapshot::{Dtype, Snapshot, Tensor};
@@ -21,13 +22,18 @@ pub struct LearnerState {
     pub exp_avg_sq: Vec<f32>,
     /// Steps taken.
     pub step: u64,
+    /// Statistics of returns with `norm_value`; no features before the first update, and without it.
+    pub value_norm: RunningNorm,
+    /// The learning rate, once `lr_schedule = "kl"` has set it.
+    pub rate: Option<f64>,
 }
 
 impl LearnerState {
     /// Before the first step.
     pub fn new(params: Vec<f32>) -> Self {
         let zeros = vec![0.0; params.len()];
-        Self { exp_avg: zeros.clone(), exp_avg_sq: zeros, params, step: 0 }
+        let value_norm = RunningNorm::new(0);
+        Self { exp_avg: zeros.clone(), exp_avg_sq: zeros, params, step: 0, value_norm, rate: None }
     }
 }
 
@@ -46,6 +52,8 @@ pub(crate) struct BackendState {
     pub discounted: Vec<f32>,
     /// `(N, states)`: the state of layers with memory.
     pub memory: Vec<f32>,
+    /// `(N, words)`: what the running episodes have shown, for rewards for exploring.
+    pub counts: Vec<u32>,
     pub updates: u64,
     /// Consecutive updates with a non-finite minibatch, up to the last.
     pub nonfinite_in_a_row: u64,
@@ -53,8 +61,16 @@ pub(crate) struct BackendState {
     pub playing: Option<Vec<f32>>,
 }
 
+/// The tensors of [`LearnerState::value_norm`].
+pub(crate) const NORM_VALUE: &str = "norm_value";
+
 /// The tensor of [`BackendState::memory`].
 const MEMORY: &str = "core.state";
+
+/// The tensor of [`LearnerState::rate`].
+const RATE: &str = "learning_rate";
+/// The tensor of [`BackendState::counts`].
+const COUNTS: &str = "intrinsic.counts";
 
 /// The tensor of [`BackendState::playing`].
 pub(crate) const PLAYING: &str = "rollout.params";
@@ -158,6 +174,16 @@ pub(crate) fn read_norm(snapshot: &Snapshot, name: &str, features: usize) -> Res
     Ok(RunningNorm { mean, var, count: double("count", 1)?[0] })
 }
 
+/// The running statistics `norm_value`; no features if the snapshot has none.
+pub(crate) fn read_value_norm(snapshot: &Snapshot) -> Result<RunningNorm, LearnError> {
+    let is_its =
+        |tensor: &Tensor| tensor.name.strip_prefix(NORM_VALUE).is_some_and(|rest| rest.starts_with('.'));
+    match snapshot.tensors.iter().any(is_its) {
+        true => read_norm(snapshot, NORM_VALUE, 1),
+        false => Ok(RunningNorm::new(0)),
+    }
+}
+
 /// The tensors of running statistics, which [`read_norm`] reads.
 pub(crate) fn norm_tensors(name: &str, norm: &RunningNorm) -> [Tensor; 3] {
     [
@@ -228,11 +254,19 @@ impl BackendState {
         for (name, norm) in [("norm_obs", &self.obs_norm), ("norm_reward", &self.reward_norm)] {
             tensors.extend(norm_tensors(name, norm));
         }
+        if !self.learner.value_norm.mean.is_empty() {
+            tensors.extend(norm_tensors(NORM_VALUE, &self.learner.value_norm));
+        }
         let discounted = self.discounted.iter().map(|x| x.to_bits());
         tensors.push(words("norm_reward.return".to_owned(), Dtype::F32, vec![environments], discounted));
         if network.states > 0 {
             let bits = self.memory.iter().map(|x| x.to_bits());
             tensors.push(words(MEMORY.to_owned(), Dtype::F32, vec![environments, network.states], bits));
+        }
+        tensors.extend(self.learner.rate.map(|rate| doubles(RATE, &[rate])));
+        if !self.counts.is_empty() {
+            let shape = vec![environments, self.counts.len() / environments];
+            tensors.push(words(COUNTS.to_owned(), Dtype::U32, shape, self.counts.iter().copied()));
         }
         if let Some(playing) = &self.playing {
             let bits = playing.iter().map(|x| x.to_bits());
@@ -275,6 +309,10 @@ impl BackendState {
             }
             first += field.length;
         }
+        let rate = match snapshot.tensors.iter().any(|tensor| tensor.name == RATE) {
+            true => Some(read_doubles(find(snapshot, RATE, Dtype::F64, &[1])?)[0]),
+            false => None,
+        };
         let playing = match snapshot.tensors.iter().any(|tensor| tensor.name == PLAYING) {
             true => Some(read_floats(find(snapshot, PLAYING, Dtype::F32, &[network.len()])?)),
             false => None,
@@ -283,16 +321,28 @@ impl BackendState {
             0 => Vec::new(),
             states => read_floats(find(snapshot, MEMORY, Dtype::F32, &[count, states])?),
         };
+        let counts = match counts::words(config) {
+            0 => Vec::new(),
+            words => read_words(find(snapshot, COUNTS, Dtype::U32, &[count, words])?).collect(),
+        };
         Ok(Self {
             playing,
             environments,
             memory,
+            counts,
             obs_norm: read_norm(snapshot, "norm_obs", features)?,
             reward_norm: read_norm(snapshot, "norm_reward", 1)?,
             discounted: read_floats(find(snapshot, "norm_reward.return", Dtype::F32, &[count])?),
             updates: counter(snapshot, "updates")?,
             nonfinite_in_a_row: counter(snapshot, "nonfinite_in_a_row")?,
-            learner: LearnerState { params, exp_avg, exp_avg_sq, step: counter(snapshot, "adam_step")? },
+            learner: LearnerState {
+                params,
+                exp_avg,
+                exp_avg_sq,
+                step: counter(snapshot, "adam_step")?,
+                value_norm: read_value_norm(snapshot)?,
+                rate,
+            },
         })
     }
 }

@@ -12,7 +12,7 @@ const PARAMS: &str = "params.";
 /// The prefix of the statistics of observations.
 const OBS_NORM: &str = "norm_obs.";
 
-/// The tensor that only policies of continuous actions have.
+/// How the tensors begin that only policies of continuous actions have.
 const LOG_STD: &str = "params.log_std";
 
 /// The initial snapshot of a training that starts from the weights of another one.
@@ -86,7 +86,9 @@ impl Transfer {
         // The first rollout plays the new weights.
         snapshot.tensors.retain(|tensor| tensor.name != PLAYING);
         let statistics = obs_statistics(begun, from);
-        let same_actions = find(begun, LOG_STD).is_some() == find(from, LOG_STD).is_some();
+        let is_real =
+            |snapshot: &Snapshot| snapshot.tensors.iter().any(|tensor| tensor.name.starts_with(LOG_STD));
+        let same_actions = is_real(begun) == is_real(from);
         let (mut new, mut has_hidden_layer) = (Vec::new(), false);
         for tensor in &mut snapshot.tensors {
             if let Some(name) = tensor.name.strip_prefix(PARAMS) {

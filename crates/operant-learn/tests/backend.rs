@@ -8,11 +8,11 @@ use operant_env::minatar::{Breakout, MinAtar};
 use operant_env::pendulum::Pendulum;
 use operant_env::{AnyEnv, ObsSpace, builtin};
 use operant_learn::cpu::{CpuOptions, backend};
-use operant_learn::{Config, CoreKind, EvalActions, LearnError, Snapshot};
+use operant_learn::{ActionDistribution, Config, CoreKind, EvalActions, LearnError, LogStd, Snapshot};
 
 use crate::support::cards::{Cards, MixedCards};
 use crate::support::locks::Locks;
-use crate::support::{self, assert_same, shared, update};
+use crate::support::{self, assert_same, shared, update, world};
 
 fn config(num_envs: usize) -> Config {
     Config {
@@ -79,6 +79,11 @@ fn a_loaded_snapshot_continues_bit_for_bit() {
     check(shared(Locks), config(20));
     for core in [CoreKind::MinGru, CoreKind::Lstm] {
         check(shared(Locks), Config { core, sequence_length: 8, ..config(39) });
+    }
+    let noisy = config(20).ppo(|ppo| ppo.rpo_alpha = 0.3);
+    check(world("crane"), Config { log_std: LogStd::Network, ..noisy });
+    for action_distribution in [ActionDistribution::Tanh, ActionDistribution::Beta] {
+        check(world("crane"), Config { action_distribution, ..config(20) });
     }
 }
 
@@ -308,6 +313,34 @@ fn masks_and_several_components_are_learned() {
     let mean = returns.iter().sum::<f64>() / 100.0;
     // At random about one lock opens; a good hand opens three in seven or eight turns.
     assert!(first < 2.0 && mean > 2.6, "from {first} to {mean}");
+}
+
+#[test]
+fn distributions_that_do_not_fit_the_actions_are_refused() {
+    let with = |env: &str, change: fn(&mut Config), key: &str| {
+        let mut config = config(16);
+        change(&mut config);
+        let error = backend(world(env), &config, 1).err().expect("a refusal").to_string();
+        assert!(error.contains(key) && error.contains(env), "{error}");
+    };
+    with(
+        "cartpole",
+        |c| c.action_distribution = ActionDistribution::Beta,
+        "action_distribution = \"normal\"",
+    );
+    with("cartpole", |c| c.log_std = LogStd::Network, "log_std = \"parameter\"");
+    with("cartpole", |c| c.algorithms.ppo.rpo_alpha = 0.5, "rpo_alpha = 0");
+    with("crane", |c| (c.log_std, c.log_std_init) = (LogStd::Network, 2.0), "log_std_init");
+    with(
+        "crane",
+        |c| (c.action_distribution, c.log_std) = (ActionDistribution::Beta, LogStd::Network),
+        "log_std",
+    );
+    with(
+        "crane",
+        |c| (c.action_distribution, c.algorithms.ppo.rpo_alpha) = (ActionDistribution::Beta, 0.5),
+        "rpo_alpha",
+    );
 }
 
 #[test]

@@ -8,9 +8,10 @@ use operant_env::pendulum::Pendulum;
 use operant_learn::cpu::{
     CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, StartedBackend, WaitStrategy, backend, backend_with,
 };
-use operant_learn::{Backend, Config, CoreKind, Encoder, Snapshot};
+use operant_learn::{ActionDistribution, Backend, Config, CoreKind, Encoder, LogStd, Snapshot};
 
 use crate::support::cards::{Cards, MixedCards};
+use crate::support::crane::Crane;
 use crate::support::locks::Locks;
 use crate::support::{assert_same, shared, update, world};
 
@@ -99,6 +100,17 @@ fn kinds(num_envs: usize) -> Vec<(Arc<dyn AnyEnv>, Config)> {
         // Tables of indices among reals, bits and bytes.
         (shared(MixedCards), Config { encoder: Encoder::EmbedSum, ..config.clone() }),
         (shared(Cards), Config { encoder: Encoder::EmbedMean, ..config.clone() }),
+        // Three real actions.
+        (
+            shared(Crane),
+            Config {
+                action_distribution: ActionDistribution::Tanh,
+                log_std: LogStd::Network,
+                ..config.clone()
+            }
+            .ppo(|ppo| ppo.rpo_alpha = 0.2),
+        ),
+        (shared(Crane), Config { action_distribution: ActionDistribution::Beta, ..config.clone() }),
         with_memory(CoreKind::MinGru),
         with_memory(CoreKind::Gru),
         with_memory(CoreKind::Lstm),

@@ -3,11 +3,9 @@
 
 #![cfg(target_os = "linux")]
 
-use std::sync::Arc;
-
-use operant_env::cartpole::CartPole;
+use operant_env::builtin;
 use operant_learn::cpu::{CpuOptions, Footprint, Unit, backend_with};
-use operant_learn::{Config, CoreKind};
+use operant_learn::{Config, CoreKind, Intrinsic};
 
 /// A value of `/proc/self/status` in bytes.
 fn status(name: &str) -> u64 {
@@ -17,11 +15,12 @@ fn status(name: &str) -> u64 {
 }
 
 /// Bytes that building a backend, one update and one snapshot with its copy take at their peak.
-fn measured(config: &Config, options: &CpuOptions) -> u64 {
+fn measured(env: &str, config: &Config, options: &CpuOptions) -> u64 {
     // Resets the peak.
     std::fs::write("/proc/self/clear_refs", "5").expect("written");
     let before = status("VmRSS:");
-    let started = backend_with(Arc::new(CartPole::default()), config, options).expect("a good configuration");
+    let started = backend_with(builtin().find(env).expect("built in").clone(), config, options)
+        .expect("a good configuration");
     let mut backend = started.backend;
     backend.enqueue_update().expect("no failure");
     backend.poll(true).expect("no failure");
@@ -63,12 +62,28 @@ fn what_is_counted_is_what_is_taken() {
         sequence_length: 512,
         ..Config::default()
     };
+    let counts = Config {
+        num_envs: 8192,
+        num_steps: 8,
+        num_minibatches: 8,
+        update_epochs: 1,
+        hidden: vec![16],
+        intrinsic: Intrinsic::Counts,
+        ..Config::default()
+    };
     // The allocator keeps what it was given back in small pieces, so what takes the most comes last.
     let bf16 = Some(Unit::TILES_TWIN);
-    for (config, unit) in [(memory, None), (samples, None), (network.clone(), bf16), (network, None)] {
-        let counted =
-            Footprint::of(&CartPole::default(), &config, threads).expect("trains").bytes(config.num_envs);
-        let taken = measured(&config, &CpuOptions { bf16: unit, ..CpuOptions::new(threads) });
+    for (env, config, unit) in [
+        ("cartpole", memory, None),
+        ("minigrid_empty_5x5", counts, None),
+        ("cartpole", samples, None),
+        ("cartpole", network.clone(), bf16),
+        ("cartpole", network, None),
+    ] {
+        let worlds = builtin();
+        let world = worlds.find(env).expect("built in");
+        let counted = Footprint::of(&**world, &config, threads).expect("trains").bytes(config.num_envs);
+        let taken = measured(env, &config, &CpuOptions { bf16: unit, ..CpuOptions::new(threads) });
         let (counted, taken) = (counted as f64, taken as f64);
         assert!(taken <= 1.1 * counted + 8e6, "{taken:.3e} bytes taken, {counted:.3e} counted");
         assert!(taken >= 0.5 * counted, "{taken:.3e} bytes taken, {counted:.3e} counted");

@@ -13,6 +13,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import digamma, gammaln
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_platforms", "cpu")
@@ -146,17 +147,35 @@ def heads(case, params):
         outputs = jnp.einsum("stah,sth->sta", actor[:, :, 1:], query) / math.sqrt(width)
     else:
         outputs = actor @ weight.T + bias
+        if "log_std.weight" in params:
+            outputs = jnp.concatenate([outputs, actor @ params["log_std.weight"].T + params["log_std.bias"]], -1)
     if head == "q":
         return outputs, None
     return outputs, (critic @ params["value.weight"].T + params["value.bias"])[..., 0]
 
 
 def logprob_and_entropy(case, policy, params):
+    if case["distribution"] == "beta":
+        alpha, beta = jnp.split(1 + jnp.logaddexp(policy, 0), 2, -1)
+        ln_norm = gammaln(alpha) + gammaln(beta) - gammaln(alpha + beta)
+        logprob = (alpha - 1) * jnp.log(case["actions"]) + (beta - 1) * jnp.log(1 - case["actions"]) - ln_norm
+        of_both = (alpha - 1) * digamma(alpha) + (beta - 1) * digamma(beta)
+        return logprob.sum(-1), (ln_norm - of_both + (alpha + beta - 2) * digamma(alpha + beta)).sum(-1)
     if case["choices"] is None:
-        log_std = params["log_std"]
-        z = (case["actions"] - policy) / jnp.exp(log_std)
-        logprob = (-0.5 * z**2 - log_std - 0.5 * math.log(2 * math.pi)).sum(-1)
-        return logprob, jnp.broadcast_to((0.5 + 0.5 * math.log(2 * math.pi) + log_std).sum(), logprob.shape)
+        actions = case["actions"]
+        mean, log_std = policy[..., : actions.shape[-1]] + case["noise"], params.get("log_std")
+        if log_std is None:
+            # Outputs of the network, between -5 and 2.
+            log_std = -1.5 + 3.5 * jnp.tanh((policy[..., actions.shape[-1] :] + 1.5) / 3.5)
+        z = (actions - mean) / jnp.exp(log_std)
+        logprob = -0.5 * z**2 - log_std - 0.5 * math.log(2 * math.pi)
+        entropy = 0.5 + 0.5 * math.log(2 * math.pi) + log_std + jnp.zeros_like(mean)
+        if case["distribution"] == "tanh":
+            logprob -= jnp.log(1 - jnp.tanh(actions) ** 2)
+            # Of one sample, which moves with the mean and the deviation.
+            moved = mean + jnp.exp(log_std) * jax.lax.stop_gradient(z)
+            entropy += jnp.log(1 - jnp.tanh(moved) ** 2)
+        return logprob.sum(-1), entropy.sum(-1)
     logprob, entropy, first = 0.0, 0.0, 0
     for component, count in enumerate(case["choices"]):
         logits, legal = (all_[..., first : first + count] for all_ in (policy, case["legal"]))
@@ -205,7 +224,7 @@ def main(directory: Path) -> None:
     gradients = []
     for case in json.loads((directory / "cases.json").read_text()):
         params = {name: jnp.array(np.array(t["values"]).reshape(t["shape"])) for name, t in case["params"].items()}
-        for name in ("obs", "actions", "logprob", "value", "advantage", "keep", "begins"):
+        for name in ("obs", "actions", "noise", "logprob", "value", "advantage", "keep", "begins"):
             case[name] = np.array(case[name]["values"], np.float64).reshape(case[name]["shape"])
         case["legal"] = np.array(case["legal"]["values"], bool).reshape(case["legal"]["shape"])
         gradient = jax.jit(lambda params, case=case: jax.grad(loss)(params, case))(params)

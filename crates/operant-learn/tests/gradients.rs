@@ -7,8 +7,10 @@ use std::process::Command;
 
 use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::update::Learner;
-use operant_learn::network::{Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Pool};
-use operant_learn::{Activation, Config, CoreKind, LearnerState};
+use operant_learn::network::{
+    Architecture, Continuous, Conv, Core, Embed, EmbedPart, Head, Image, Input, Pool,
+};
+use operant_learn::{ActionDistribution, Activation, Config, CoreKind, LearnerState, LogStd};
 use operant_parity::{distance, reference};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -42,9 +44,13 @@ fn description() -> impl Strategy<Value = Description> {
     let layers = (prop::collection::vec(1usize..=12, 1..=2), any::<bool>(), any::<bool>(), 0usize..=5);
     let image = prop::option::of((3usize..=5, 3usize..=5, 1usize..=3, 0usize..=2, 1usize..=18, 1usize..=2));
     let input = (any::<bool>(), 1usize..=40, image, any::<bool>());
+    let distribution = prop::sample::select(ActionDistribution::ALL.to_vec());
+    let log_std = prop::sample::select(LogStd::ALL.to_vec());
     let head = prop_oneof![
         prop::collection::vec(1usize..=5, 1..=3).prop_map(Head::MultiDiscrete),
-        (1usize..=3).prop_map(Head::DiagonalGaussian),
+        (1usize..=3, distribution, log_std).prop_map(|(actions, distribution, log_std)| {
+            Head::Continuous(Continuous { actions, distribution, log_std })
+        }),
     ];
     let loss = (any::<bool>(), any::<bool>(), any::<bool>());
     let pool = prop::option::of(prop::sample::select(vec![Pool::Concat, Pool::Sum, Pool::Mean]));
@@ -122,6 +128,9 @@ fn description() -> impl Strategy<Value = Description> {
             }
             .ppo(|ppo| {
                 (ppo.norm_adv, ppo.clip_vloss) = (loss.0 && num_envs * length * parts > 1, loss.1);
+                let is_normal =
+                    matches!(head, Head::Continuous(of) if of.distribution != ActionDistribution::Beta);
+                ppo.rpo_alpha = if is_normal { 0.2 * parts as f64 } else { 0.0 };
             });
             let input = if is_bits { Input::Bits(features) } else { Input::Dense(features) };
             let masked = masked && matches!(head, Head::MultiDiscrete(_));
@@ -135,12 +144,17 @@ fn array(shape: &[usize], values: impl IntoIterator<Item = f64>) -> Value {
     json!({"shape": shape, "values": values.into_iter().collect::<Vec<_>>()})
 }
 
-/// What the script reads: samples in order of their sequences.
+/// The samples of the first epoch, in their order there.
+fn samples(case: &Case) -> Vec<reference::Sample> {
+    reference::minibatch(&case.network, &case.config, &case.batch, (0, 0), 0..case.batch.sequences())
+}
+
+/// What the script reads.
 fn to_json(case: &Case) -> Value {
     let architecture = &case.network.architecture;
     let Architecture { embed, conv, items, hidden, activation, shared_trunk, head, core, .. } = architecture;
     let (sequences, steps) = (case.batch.sequences(), case.batch.sequence());
-    let samples = reference::sequences(&case.network, &case.batch, 0..sequences);
+    let samples = samples(case);
     let of = |width: usize, values: &dyn Fn(&reference::Sample) -> Vec<f64>| {
         array(&[sequences, steps, width], samples.iter().flat_map(values))
     };
@@ -171,7 +185,8 @@ fn to_json(case: &Case) -> Value {
         "activation": activation.name(),
         "shared_trunk": shared_trunk,
         "core": core.map(|Core { cell, width, layers }| json!({"cell": cell.name(), "width": width, "layers": layers})),
-        "choices": match head { Head::MultiDiscrete(counts) => Some(counts), Head::DiagonalGaussian(_) => None },
+        "choices": match head { Head::MultiDiscrete(counts) => Some(counts), Head::Continuous(_) => None },
+        "distribution": match head { Head::Continuous(of) => of.distribution.name(), Head::MultiDiscrete(_) => "" },
         "algorithm": case.config.algorithm.name(),
         "coefficients": {
             "clip_coef": case.config.algorithms.ppo.clip_coef,
@@ -183,6 +198,7 @@ fn to_json(case: &Case) -> Value {
         "params": params.collect::<serde_json::Map<_, _>>(),
         "obs": of(case.network.architecture.input.features(), &|s| s.obs.clone()),
         "actions": of(case.layout.components, &|s| s.actions.clone()),
+        "noise": of(case.layout.components, &|s| if s.noise.is_empty() { vec![0.0; s.actions.len()] } else { s.noise.clone() }),
         "legal": of(outputs, &legal),
         "logprob": number(&|s| s.logprob),
         "value": number(&|s| s.value),
@@ -233,20 +249,24 @@ fn gradients_are_those_of_automatic_differentiation(part: Part) {
     assert_eq!(cores.len(), 4, "every core was drawn");
     assert!(made.iter().any(|case| case.config.algorithm == Algorithm::Pqn), "every algorithm was drawn");
     assert!(made.iter().any(|case| case.config.residual_blocks > 0), "residual blocks were drawn");
+    for distribution in ActionDistribution::ALL {
+        let is_drawn = |case: &Case| matches!(case.network.architecture.head, Head::Continuous(of) if of.distribution == distribution);
+        assert!(made.iter().any(is_drawn), "{distribution} was drawn");
+    }
     let made = part.of(5, made);
     let expected = by_jax(Path::new(&python), &made);
     let mut worst = 0.0f64;
     for ((case, expected), description) in made.iter().zip(&expected).zip(part.of(5, &descriptions)) {
         let what = format!("{}: {description:?}", case.network.architecture);
         // The tests' own reference, in f64.
-        let samples = reference::sequences(&case.network, &case.batch, 0..case.batch.sequences());
+        let samples = samples(case);
         let params: Vec<f64> = case.params.iter().map(|&p| f64::from(p)).collect();
         let (_, _, gradient) = reference::loss(&case.network, &case.config, &params, &samples);
         assert!(distance(&gradient, expected) < 1e-9, "the reference, {what}");
         // The engine, in f32.
         let mut learner = Learner::new(case.network.clone(), case.layout.clone(), case.config.clone());
         let mut state = LearnerState::new(case.params.clone());
-        learner.update(&mut state, &case.batch, 0).expect("alone");
+        learner.update(&mut state, &mut case.batch.clone(), 0).expect("alone");
         let gradient: Vec<f64> = state.exp_avg.iter().map(|&x| f64::from(x)).collect();
         let distance = distance(&gradient, expected);
         assert!(distance < TOLERANCE, "{distance:e}, {what}");

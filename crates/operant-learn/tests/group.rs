@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use operant_learn::cpu::{CpuOptions, backend_in};
 use operant_learn::group::{Failure as _, agreed, threads};
-use operant_learn::{Alone, Config, CoreKind, Group, LearnError, ShuffleKind, Snapshot};
+use operant_learn::{Alone, Config, CoreKind, Group, LearnError, LrSchedule, ShuffleKind, Snapshot};
 
 use crate::support::{Trained, train, world};
 
@@ -47,17 +47,22 @@ fn config(core: CoreKind) -> Config {
         shuffle: ShuffleKind::Blocks,
         norm_obs: true,
         norm_reward: true,
+        lr_schedule: LrSchedule::Kl,
         core,
         ..Config::default()
     }
-    .ppo(|ppo| ppo.target_kl = 0.02)
+    .ppo(|ppo| {
+        (ppo.target_kl, ppo.norm_value) = (0.02, core == CoreKind::Gru);
+        ppo.prio_alpha = if core == CoreKind::Gru { 0.6 } else { 0.0 };
+    })
 }
 
 #[test]
 fn any_number_of_processes_has_the_bits_of_one() {
     for (env, core) in [("cartpole", CoreKind::Mlp), ("pendulum", CoreKind::Gru), ("pendulum", CoreKind::Mlp)]
     {
-        let config = config(core);
+        let config = config(core).ppo(|ppo| ppo.rpo_alpha = if env == "pendulum" { 0.3 } else { 0.0 });
+        let config = Config { recompute_advantages: env == "pendulum", ..config };
         assert_eq!(config.blocks(), 8);
         let whole = updates(env, &config, &CpuOptions::new(2), Arc::new(Alone), None, 4);
         for processes in [1, 2, 4, 8] {

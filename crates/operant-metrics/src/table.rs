@@ -15,6 +15,7 @@ metrics! {
     episodic_return_max "1"       Gauge   charts             "Greatest return of those episodes.";
     episodic_return_std "1"       Gauge   charts             "Standard deviation of the returns of those episodes.";
     episodic_length     "steps"   Gauge   charts             "Mean length of those episodes.";
+    intrinsic_reward    "1"       Gauge   charts             "Mean reward for exploring of this update's steps, which returns leave out; empty with `intrinsic = \"none\"`.";
     eval_return         "1"       Gauge   charts             "Mean undiscounted return of the greedy evaluation after this update.";
     eval_return_std     "1"       Gauge   charts             "Standard deviation of the returns of that evaluation.";
     learning_rate       "1"       Gauge   charts("lr")       "Adam's step size in this update.";

@@ -82,8 +82,9 @@ pub fn command_line(
 ) -> PyResult<CommandLine> {
     let mut line = CommandLine { config, ..CommandLine::default() };
     for (name, value) in settings {
-        let key = setting(&name)?.name;
-        line.flags.push((key, key, value));
+        let key = setting(&name)?;
+        let given = key.earlier.filter(|earlier| *earlier == name).unwrap_or(key.name);
+        line.flags.push((key.name, given, value));
     }
     line.set = env_options.into_iter().map(|(name, value)| format!("env.{name}={value}")).collect();
     Ok(line)

@@ -105,6 +105,14 @@ def test_a_stranger_s_program_is_one_in_a_saved_policy_too(place):
     assert place.run("eval", "again", "--episodes", "1")[0] == 0
 
 
+def test_a_policy_that_is_not_saved_makes_no_key(place, tmp_path):
+    keys = lambda: list(tmp_path.rglob("trust.key"))
+    policy = operant.Policy.new("gym:FrozenLake-v1")
+    assert not keys()
+    policy.save("new")
+    assert len(keys()) == 1 and Path("new/env.mark").exists()
+
+
 def test_only_whole_saved_policies_are_replaced(place, monkeypatch):
     run = short("cartpole")
     policy = run.policy

@@ -49,7 +49,7 @@ def weights(run):
 
 
 def test_a_run_leaves_what_the_command_leaves(place):
-    run = short(name="mine", learning_rate=1e-3, hidden=[32, 16], anneal_lr=False)
+    run = short(name="mine", learning_rate=1e-3, hidden=[32, 16], lr_schedule="constant")
     assert run.dir.resolve() == place / "runs" / "mine" and run.name == "mine" and run.state == "finished"
     for file in ["config.toml", "metrics.csv", "operant.log", "run.json", "result.json", "checkpoints"]:
         assert (run.dir / file).exists(), file
@@ -58,7 +58,7 @@ def test_a_run_leaves_what_the_command_leaves(place):
     assert set(result) == set(Result.__annotations__)
     assert (result["run"], result["env"], result["seed"], result["env_steps"]) == ("mine", "cartpole", 3, 8192)
     assert result["config"]["learning_rate"] == 1e-3 and result["config"]["hidden"] == [32, 16]
-    assert result["config"]["anneal_lr"] is False
+    assert result["config"]["lr_schedule"] == "constant"
     evaluation = run.eval(10)
     assert set(evaluation) == set(Evaluation.__annotations__)
     assert evaluation["eval_return_mean"] == result["eval_return_mean"]

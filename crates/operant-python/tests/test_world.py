@@ -461,7 +461,7 @@ def test_threads_use_worlds_of_one_name():
 
 def short(world, **settings):
     # The learning rate does not depend on `total_timesteps`, so that a run that was continued equals a longer one.
-    own = {"seed": 3, "total_timesteps": 4096, "num_envs": 16, "num_steps": 64, "anneal_lr": False, "eval_episodes": 5}
+    own = {"seed": 3, "total_timesteps": 4096, "num_envs": 16, "num_steps": 64, "lr_schedule": "constant", "eval_episodes": 5}
     return operant.train(world, **{**own, **settings})
 
 
@@ -569,7 +569,7 @@ def test_presets_of_a_world_apply():
         return short(world, **settings).result["config"]
 
     config = trained({"learning_rate": 1e-5, "hidden": [np.int64(16), 8], "anneal_lr": False, "gpu": {"num_envs": 64}})
-    assert (config["learning_rate"], config["hidden"], config["anneal_lr"]) == (1e-5, [16, 8], False)
+    assert (config["learning_rate"], config["hidden"], config["lr_schedule"]) == (1e-5, [16, 8], "constant")
     assert trained('learning_rate = 0.5\nactivation = "relu"\n', learning_rate=0.25)["learning_rate"] == 0.25
     for wrong, says in [
         ({"learnin_rate": 1}, '"learnin_rate" is not a configuration key'),

@@ -409,7 +409,7 @@ mod tests {
         let mut set =
             vec!["num_envs=128", "num_steps=32", "hidden=12", &steps, "eval_episodes=8", "ring=false"];
         set.extend(["threads=1", "num_minibatches=2", "solved_at=1000", "shuffle=blocks", "device=cpu"]);
-        set.push("anneal_lr=false");
+        set.push("lr_schedule=constant");
         if resume.is_none() {
             set.push("name=run");
         }

@@ -60,7 +60,7 @@ pub use device::{Built, Device, backend, backend_in};
 pub use error::{Error, ErrorKind, Result};
 pub use init_from::InitialWeights;
 pub use log::Log;
-pub use policy::SavedPolicy;
+pub use policy::{Mark, SavedPolicy};
 pub use result::RunResult;
 pub use resume::{Resume, SavedRun};
 pub use run::{Job, OnReady, OnRecord, Outcome, Ready, train};

@@ -16,6 +16,15 @@ use crate::init_from::is_of_policy;
 use crate::trust::{self, Trust};
 use crate::world;
 
+/// Whose mark a program has.
+#[derive(Debug, Clone)]
+pub enum Mark {
+    /// This user's, who started the program. It is made when the policy is saved.
+    Own,
+    /// As the checkpoint has it.
+    Kept(Option<Vec<u8>>),
+}
+
 /// The policy of a checkpoint.
 #[derive(Debug, Clone)]
 pub struct SavedPolicy {
@@ -39,8 +48,8 @@ pub struct SavedPolicy {
     pub statistics: Vec<Tensor>,
     /// Whether its arrays are no longer those of the checkpoint.
     pub is_changed: bool,
-    /// Of an environment that is a program: the mark of the user who started it, as the checkpoint has it.
-    pub mark: Option<Vec<u8>>,
+    /// Of an environment that is a program: the mark of the user who started it.
+    pub mark: Mark,
     /// Errors of damaged checkpoints that were skipped.
     pub warnings: Vec<String>,
 }
@@ -60,7 +69,6 @@ impl SavedPolicy {
         let env = device::with_options(env, settings)?;
         let policy = TrainedPolicy::untrained(&*env, &settings.learner)
             .map_err(|error| device::learn_error(error, |key| settings.origin(key).cloned()))?;
-        let mark = env.file().and_then(|text| world::mark(&text));
         Ok(SavedPolicy {
             run: String::new(),
             path: PathBuf::new(),
@@ -72,7 +80,7 @@ impl SavedPolicy {
             config: settings.to_saved_toml(),
             statistics: Vec::new(),
             is_changed: false,
-            mark,
+            mark: Mark::Own,
             warnings: Vec::new(),
         })
     }
@@ -93,7 +101,8 @@ impl SavedPolicy {
         let target = EvalTarget::find(parent, what)?;
         // It is never stepped.
         let env = target.env(registry, Trust::Nothing)?;
-        let mark = env.file().and_then(|_| dir::read_small(&target.env_dir().join(trust::MARK)).ok());
+        let mark =
+            Mark::Kept(env.file().and_then(|_| dir::read_small(&target.env_dir().join(trust::MARK)).ok()));
         let EvalTarget { run, path, checkpoint, mut warnings } = target;
         if env.spec().family == "Gymnasium" && env.own_spaces().is_none() {
             warnings.push(format!(
@@ -166,7 +175,11 @@ impl SavedPolicy {
             ..Checkpoint::default()
         };
         let env = self.env.file().map(|text| (world::FILE, text.into_bytes()));
-        let mark = self.mark.clone().map(|mark| (trust::MARK, mark));
+        let mark = match &self.mark {
+            Mark::Own => self.env.file().and_then(|text| world::mark(&text)),
+            Mark::Kept(mark) => mark.clone(),
+        };
+        let mark = mark.map(|mark| (trust::MARK, mark));
         Ok(checkpoint::save_alone(&checkpoint, &target, env.into_iter().chain(mark))?)
     }
 

@@ -10,8 +10,8 @@ use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 use operant_learn::network::{
     Architecture, Cell, Conv, Core, Embed, Head, Image, Input, Network, Outputs, Pool, init_params,
 };
-use operant_learn::{Activation, ObsNorm, TrainedPolicy};
-use operant_run::{SavedPolicy, export};
+use operant_learn::{ActionDistribution, Activation, Config, LogStd, ObsNorm, TrainedPolicy};
+use operant_run::{Mark, SavedPolicy, export};
 
 /// Rows of each comparison.
 const ROWS: usize = 100;
@@ -41,6 +41,8 @@ struct Layers<'a> {
     items: Option<usize>,
     /// Whether it computes action values instead of a policy and a value.
     values: bool,
+    /// The distribution of real actions.
+    real: Config,
 }
 
 fn saved(
@@ -50,14 +52,14 @@ fn saved(
     shared_trunk: bool,
     layers: Layers<'_>,
 ) -> SavedPolicy {
-    let Layers { conv, core, pool, residual_blocks, items, values } = layers;
+    let Layers { conv, core, pool, residual_blocks, items, values, ref real } = layers;
     let features = obs.features();
     let input = if obs.is_binary() { Input::Bits(features) } else { Input::Dense(features) };
     let obs_norm =
         obs.is_real().then(|| ObsNorm { shift: vec![0.5; features], scale: vec![3.0; features], clip: 1.5 });
     let head = match &actions {
         ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
-        ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
+        ActionSpace::Box { low, .. } => Head::continuous(low.len(), real),
     };
     let activation = if shared_trunk { Activation::Relu } else { Activation::Tanh };
     let hidden = vec![24, 17];
@@ -86,6 +88,7 @@ fn saved(
         outputs: if values { Outputs::ActionValues } else { Outputs::PolicyAndValue },
         exploration: 0.0,
         log_std_init: -0.5,
+        init: operant_learn::WeightInit::Orthogonal,
     });
     let params = init_params(&network, 3).iter().map(|x| 3.0 * x).collect();
     let policy = TrainedPolicy { env: "test".to_owned(), obs, actions, masked, network, params, obs_norm };
@@ -93,7 +96,7 @@ fn saved(
         config: String::new(),
         statistics: Vec::new(),
         is_changed: false,
-        mark: None,
+        mark: Mark::Kept(None),
         run: "test".to_owned(),
         path: "test".into(),
         env_steps: 1,
@@ -196,8 +199,24 @@ fn compare(python: &Path, saved: &SavedPolicy) {
             let expected = if *legal == 1 { *ours } else { -1e8 };
             assert!((theirs - expected).abs() <= 1e-4, "{name}: {expected} and {theirs}");
         }
+    } else if let Head::Continuous(of) = saved.policy.network.architecture.head {
+        let of_side = |side: usize, f: &dyn Fn(f32) -> f32| -> Vec<f32> {
+            let rows = logits.chunks_exact(outputs);
+            rows.flat_map(|row| row.chunks_exact(of.actions).nth(side).unwrap().iter().map(|&x| f(x)))
+                .collect()
+        };
+        if of.distribution == ActionDistribution::Beta {
+            let shape = |x: f32| 1.0 + x.exp().ln_1p();
+            close("alpha", &of_side(0, &shape));
+            close("beta", &of_side(1, &shape));
+        } else {
+            close("mean", &of_side(0, &|x| x));
+        }
+        if of.computes_log_std() {
+            close("log_std", &of_side(1, &|x| -1.5 + 3.5 * ((x + 1.5) / 3.5).tanh()));
+        }
     } else {
-        close(if matches!(saved.policy.actions, ActionSpace::Box { .. }) { "mean" } else { name }, &logits);
+        close(name, &logits);
     }
     close("value", &values);
     if !states.is_empty() {
@@ -312,6 +331,15 @@ fn onnxruntime_computes_what_the_engine_does() {
     ] {
         let layers = Layers { core, values: true, ..Layers::default() };
         compare(Path::new(&python), &saved(floats.clone(), actions, masked, true, layers));
+    }
+    for (shared_trunk, log_std) in
+        [(true, LogStd::Network), (false, LogStd::Network), (false, LogStd::Parameter)]
+    {
+        let real = Config { action_distribution: ActionDistribution::Tanh, log_std, ..Config::default() };
+        let core = core(Cell::Lstm, 6, 1).filter(|_| shared_trunk);
+        let bounds = ActionSpace::Box { low: vec![-0.2, -2.0], high: vec![0.1, 9.0] };
+        let layers = Layers { core, real, ..Layers::default() };
+        compare(Path::new(&python), &saved(floats.clone(), bounds, false, shared_trunk, layers));
     }
     let candidates = parts(&[("now", &index(&[3, 2], &[7, 5])), ("next", &index(&[4, 3, 2], &[7, 5]))]);
     for (shared_trunk, pool) in [(true, None), (false, None), (false, Some(Pool::Concat))] {

@@ -1,6 +1,6 @@
 //! Carries out a sweep: takes decisions, has an executor train the runs in parallel, and writes their results.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -421,7 +421,7 @@ impl Sweep {
         let (own, steps) = (Signals::none(), Arc::new(AtomicU64::new(0)));
         let mut running = 0;
         let (mut failure, mut panic, mut stopping) = (None, None, None::<Instant>);
-        let (mut clock, mut said) = (Instant::now(), BTreeSet::new());
+        let (mut clock, said) = (Instant::now(), Arc::default());
         thread::scope(|scope| {
             loop {
                 if signals.stopped_by().is_some() || failure.is_some() || panic.is_some() {
@@ -455,6 +455,7 @@ impl Sweep {
                                 steps: Arc::clone(&steps),
                                 sender: sender.clone(),
                                 has_warned: Arc::default(),
+                                said: Arc::clone(&said),
                             };
                             let work = self.work(segment, link);
                             let name = run_name(segment.trial, segment.seed);
@@ -492,10 +493,7 @@ impl Sweep {
                 let (segment, ended) = match receiver.recv_timeout(POLL) {
                     Ok(Message::Ended(segment, ended)) => (segment, ended),
                     Ok(Message::Warning(segment, line)) => {
-                        // Runs of one specification often warn of the same.
-                        if said.insert(line.clone()) {
-                            watch.warn(&format!("{}: {line}", self.place(segment)));
-                        }
+                        watch.warn(&format!("{}: {line}", self.place(segment)));
                         continue;
                     }
                     Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => continue,

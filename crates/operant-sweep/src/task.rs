@@ -1,9 +1,10 @@
 //! What a run of a trial needs, and what trains it: this process, or other machines.
 
+use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use operant_env::AnyEnv;
 use operant_run::config::{self, EnvFacts};
@@ -130,13 +131,22 @@ pub struct Link {
     pub(crate) steps: Arc<AtomicU64>,
     pub(crate) sender: Sender<Message>,
     pub(crate) has_warned: Arc<AtomicBool>,
+    /// The warnings of all runs that were passed on.
+    pub(crate) said: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Link {
     /// A link for a task without a sweep: its progress is not shown.
     pub fn alone(segment: Segment, signals: Signals) -> Self {
         let (sender, _) = std::sync::mpsc::channel();
-        Self { segment, signals, steps: Arc::default(), sender, has_warned: Arc::default() }
+        Self {
+            segment,
+            signals,
+            steps: Arc::default(),
+            sender,
+            has_warned: Arc::default(),
+            said: Arc::default(),
+        }
     }
 
     /// Whether the sweep is stopping.
@@ -149,9 +159,11 @@ impl Link {
         self.steps.fetch_add(steps, Ordering::Relaxed);
     }
 
-    /// Passes the first warning of a run on: with hundreds of runs, all would be too many.
+    /// Passes on the first warning of a run that no other run has had: with hundreds of runs, all would be too many.
     pub fn warn(&self, line: &str) {
-        if !self.has_warned.swap(true, Ordering::Relaxed) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.has_warned.load(Ordering::Relaxed) && said.insert(line.to_owned()) {
+            self.has_warned.store(true, Ordering::Relaxed);
             let line = format!("{line}; further warnings of this run are not shown");
             // A task without a sweep has no receiver for warnings.
             let _ = self.sender.send(Message::Warning(self.segment, line));
@@ -222,7 +234,7 @@ fn resume(runs: &Path, name: &str) -> Result<Option<Resume>> {
     Ok(None)
 }
 
-/// Passes the first warning of a run on.
+/// Passes warnings of a run on.
 struct Warnings(Link);
 
 impl Progress for Warnings {

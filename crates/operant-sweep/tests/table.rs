@@ -34,7 +34,7 @@ fn swept_by(parent: &Path, executor: Arc<dyn Executor>, watch: &mut dyn Watch) -
     sweep.dir().to_owned()
 }
 
-/// Warns of the same in each run.
+/// Warns of the same in each run, and of something else in the second.
 struct Warning;
 
 impl Executor for Warning {
@@ -52,6 +52,10 @@ impl Executor for Warning {
 
     fn train(&self, task: &Task, place: &TaskContext<'_>, link: &Link) -> Result<bool, Error> {
         link.warn("the gripper is stuck");
+        if task.segment.trial == 1 {
+            link.warn("the gripper is hot");
+            link.warn("the gripper is melting");
+        }
         Local.train(task, place, link)
     }
 }
@@ -68,12 +72,18 @@ impl Watch for Noted {
 }
 
 #[test]
-fn equal_warnings_of_runs_are_said_once() {
+fn equal_warnings_of_runs_are_said_once_and_others_after_them() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let mut noted = Noted(Vec::new());
     swept_by(place.path(), Arc::new(Warning), &mut noted);
-    let [line] = &noted.0[..] else { panic!("{:#?}", noted.0) };
-    assert!(line.starts_with("trial 0 (gamma=0.9), seed 1: the gripper is stuck"), "{line}");
+    let said = [
+        "trial 0 (gamma=0.9), seed 1: the gripper is stuck",
+        "trial 1 (gamma=0.99), seed 1: the gripper is hot",
+    ];
+    assert_eq!(noted.0.len(), said.len(), "{:#?}", noted.0);
+    for (line, begin) in noted.0.iter().zip(said) {
+        assert!(line.starts_with(begin), "{line}");
+    }
 }
 
 /// The steps that were shown last.

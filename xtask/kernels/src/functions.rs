@@ -84,7 +84,7 @@ const ALLOWED: &[Allowed] = &[
 /// The functions that spill, or have a stack, beyond what is allowed.
 pub fn not_allowed(compiled: &[Compiled]) -> Vec<String> {
     let mut broken = Vec::new();
-    for Compiled { job, functions } in compiled {
+    for Compiled { job, functions, .. } in compiled {
         for usage in functions {
             let name = usage.name();
             let allowed = ALLOWED.iter().filter(|allowed| allowed.is_for(&name, job.shape.as_ref()));
@@ -227,7 +227,7 @@ mod tests {
         let shown = |usage: &Usage| (usage.name(), usage.registers, usage.shared, usage.stack, usage.spills);
         assert_eq!(shown(&functions[0]), ("rollout".to_owned(), 165, 80, 72, 16));
         assert_eq!(shown(&functions[1]), ("rollout > step".to_owned(), 165, 80, 64, 60));
-        let broken = not_allowed(&[Compiled { job, functions }]);
+        let broken = not_allowed(&[Compiled { job, functions, seconds: 0.0 }]);
         assert_eq!(broken.len(), 2, "{broken:?}");
         assert!(
             broken[1].contains("rollout > step (rollout.cu, sm_90): 64 bytes of stack (0 allowed)"),

@@ -25,6 +25,8 @@ const VARIABLE: &str = "OPERANT_NVRTC_DIR";
 struct Compiled {
     job: Job,
     functions: Vec<Usage>,
+    /// The compiler's seconds.
+    seconds: f64,
 }
 
 fn main() -> ExitCode {
@@ -38,8 +40,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Compiles the kernels and writes the page, compares it with the one that is checked in (`--check`), or checks every environment
-/// with every network for every architecture (`--all`).
+/// Compiles the kernels and writes the page, compares it with the one that is checked in (`--check`), checks every environment
+/// with every network for every architecture (`--all`), or shows what the programs of MuJoCo's tasks use (`--bodies`, `--bodies --all`).
 ///
 /// # Errors
 ///
@@ -50,6 +52,10 @@ fn run(args: &[&str]) -> Result<()> {
         .no_deps()
         .exec()
         .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
+    if let ["--bodies", rest @ ..] = args {
+        ensure!(matches!(rest, [] | ["--all"]), "`--bodies` takes --all or nothing");
+        return bodies(&compiler()?, !rest.is_empty());
+    }
     let compiler = compiler()?.cached_in(Some(metadata.target_directory.join("kernels").as_std_path()));
     let all = args.contains(&"--all");
     let extent = if all { ProgramSelection::All } else { ProgramSelection::Page };
@@ -65,7 +71,7 @@ fn run(args: &[&str]) -> Result<()> {
             }
             return Ok(());
         }
-        _ => bail!("`{}` is not understood; give nothing, --check or --all", args.join(" ")),
+        _ => bail!("`{}` is not understood; give nothing, --check, --all or --bodies", args.join(" ")),
     };
     fill_cache(extent);
     let compiled: Vec<Compiled> = jobs.into_iter().map(|job| one(&compiler, job)).collect::<Result<_>>()?;
@@ -126,7 +132,25 @@ fn one(compiler: &Compiler, job: Job) -> Result<Compiled> {
     let warnings = image.warnings();
     ensure!(warnings.is_empty(), "{}: the compiler warns:\n{}", job.name(), warnings.join("\n"));
     let functions = functions::usages(&job, &image).with_context(|| job.name())?;
-    Ok(Compiled { job, functions })
+    Ok(Compiled { job, functions, seconds: image.seconds })
+}
+
+/// Compiles the programs of MuJoCo's tasks, and prints for each the compiler's seconds, and the most that one of its functions uses.
+fn bodies(compiler: &Compiler, every_architecture: bool) -> Result<()> {
+    println!("| environment | program | architecture | seconds | registers | bytes of stack | of spills |");
+    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    for (env, job) in matrix::bodies(every_architecture, &compiler.architectures())? {
+        let Compiled { job, functions, seconds } = one(compiler, job).with_context(|| env.clone())?;
+        let most = |of: fn(&Usage) -> u32| functions.iter().map(of).max().unwrap_or(0);
+        // Such as `rollout for hopper`.
+        let program = job.program.name.split(' ').next().unwrap_or_default();
+        let architecture = job.architecture;
+        let (registers, stack, spills) = (most(|it| it.registers), most(|it| it.stack), most(|it| it.spills));
+        println!(
+            "| {env} | {program} | sm_{architecture} | {seconds:.1} | {registers} | {stack} | {spills} |"
+        );
+    }
+    Ok(())
 }
 
 /// Compares the committed page with a new one.

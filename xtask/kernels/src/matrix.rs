@@ -49,7 +49,7 @@ pub enum ProgramSelection {
     /// The rows of the page: CartPole with all networks on one architecture, with the widest and its preset's on one of each
     /// generation; the other environments with their presets on the first.
     Page,
-    /// Every environment with every network for every architecture.
+    /// Every environment but [`BODIES`] with every network for every architecture.
     All,
 }
 
@@ -96,6 +96,9 @@ const PAGE: [&str; 7] = [
     "minatar_freeway",
 ];
 
+/// MuJoCo's tasks.
+const BODIES: &str = "bodies";
+
 /// Everything to compile, for the architectures that the compiler supports.
 ///
 /// # Errors
@@ -117,7 +120,8 @@ pub fn jobs(extent: ProgramSelection, known: &[u32]) -> Result<Vec<Job>> {
             }
         }
         let is_shown = |env: &&std::sync::Arc<dyn AnyEnv>| {
-            extent == ProgramSelection::All || PAGE.contains(&env.spec().name.as_str())
+            let spec = env.spec();
+            PAGE.contains(&spec.name.as_str()) || extent == ProgramSelection::All && spec.family != BODIES
         };
         for env in all.envs().iter().filter(is_shown) {
             let programs = match (extent, architecture == SHOWN, env.spec().name == THOROUGH) {
@@ -127,6 +131,34 @@ pub fn jobs(extent: ProgramSelection, known: &[u32]) -> Result<Vec<Job>> {
                 (ProgramSelection::Page, false, false) => continue,
             };
             jobs.extend(programs.of(&**env)?);
+        }
+    }
+    Ok(jobs)
+}
+
+/// The programs of each of MuJoCo's tasks that contain its rules: random play, a step, and rollouts with its preset's network or around
+/// matrix products. They take seconds each, so the page leaves them out. For the architecture that the page shows, or for every one.
+///
+/// # Errors
+/// When a shipped preset or a network does not fit.
+pub fn bodies(every_architecture: bool, known: &[u32]) -> Result<Vec<(String, Job)>> {
+    let mut jobs = Vec::new();
+    let selected = |number: &u32| known.contains(number) && (every_architecture || *number == SHOWN);
+    for (architecture, limits) in ARCHITECTURES.into_iter().filter(|(number, _)| selected(number)) {
+        let programs = Programs { architecture, limits, hidden: &[] };
+        for env in builtin().envs().iter().filter(|env| env.spec().family == BODIES) {
+            let kernel_env = KernelEnv::of(&**env)?;
+            let alone = [
+                play_program(&kernel_env, PLAY_THREADS, false, false),
+                step_program(&kernel_env, Autoreset::SameStep),
+            ];
+            let mut all: Vec<Job> = alone.map(|program| programs.job(program)).into();
+            // The first of each are the rollouts.
+            all.extend(
+                programs.fused(&**env, "presets", &preset(&**env)?, Precision::F32)?.into_iter().take(1),
+            );
+            all.extend(programs.gemm(&**env, Precision::F32, CoreKind::Mlp)?.into_iter().take(1));
+            jobs.extend(all.into_iter().map(|job| (env.spec().name, job)));
         }
     }
     Ok(jobs)

@@ -81,7 +81,7 @@ fn rows(compiled: &[Compiled]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     // The architecture that is shown comes first: its programs decide what a row says of them.
     let (shown, others): (Vec<_>, Vec<_>) = compiled.iter().partition(|it| it.job.architecture == SHOWN);
-    for Compiled { job, functions } in shown.into_iter().chain(others) {
+    for Compiled { job, functions, .. } in shown.into_iter().chain(others) {
         for usage in functions {
             let by_network = BY_NETWORK.contains(&usage.kernel.as_str());
             let shape = job.shape.clone().filter(|_| by_network);

@@ -235,7 +235,7 @@ pub const SMALL: &[&str] = &[
     "--set",
     "hidden=[32]",
     "--set",
-    "anneal_lr=false",
+    "lr_schedule=constant",
     "--set",
     "eval_episodes=5",
     "--set",

@@ -6,7 +6,8 @@ use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
 use super::spatial::{MARGIN, Motion, RADIUS, TIMESTEP, TORSO_RADIUS, advance, points};
 use super::{
-    capsule, half_metres, is_fine, metrics, normal, options, set_option, speed, squares, uniform, x_position,
+    CTRL, DISTANCE, FORWARD, SURVIVE, X_POSITION, capsule, half_metres, is_fine, measured, metrics, normal,
+    options, paid, set_option, speed, squares, uniform,
 };
 use crate::any::AnyEnv;
 use crate::scene::{GREY, RED, Scene, Shape};
@@ -46,6 +47,8 @@ bundle! {
         ahead: Float,
         /// Moment and force of contacts at the last evaluation on each body, clipped.
         pushes: [Float; 78],
+        /// Terms of the reward, summed over the episode.
+        terms: [Float; 4],
     }
 }
 
@@ -111,7 +114,7 @@ impl<const O: usize> Env for Ant<O> {
             obs: ObsSpace::symmetric(&[f64::INFINITY; O]),
             obs_names: names().into_iter().skip(Self::SKIPPED).take(O).collect(),
             actions: ActionSpace::Box { low: vec![-1.0; 8], high: vec![1.0; 8] },
-            metrics: metrics(x_position()),
+            metrics: metrics(&[X_POSITION, DISTANCE], &[FORWARD, CTRL, ["reward_contact", "cost of contact forces, negative, summed over the episode"], SURVIVE]),
             time_limit: 1000,
             fps: (1.0 / (f64::from(self.options.frame_skip) * TIMESTEP)) as f32,
             options: Options::list(),
@@ -133,8 +136,8 @@ impl<const O: usize> Env for Ant<O> {
     }
 
     fn metric<L: Lane>(&self, last: &Step<L, State<L>>, index: usize) -> L::Float {
-        let State { q, unsolved, diverged, .. } = last.state;
-        [q[0], unsolved, diverged][index]
+        let State { q, terms, unsolved, diverged, .. } = last.state;
+        measured(index, &[q[0], squares(&[q[0], q[1]]).sqrt()], &terms, [unsolved, diverged])
     }
 
     fn draw(&self, s: &State<f32>) -> Scene {
@@ -173,7 +176,7 @@ impl<const O: usize> Env for Ant<O> {
     // The last number is the x of the main body at the last evaluation.
     fn unpack(&self, public: &[f64]) -> Vec<f64> {
         let mut leaves = public.to_vec();
-        leaves.resize(124, 0.0);
+        leaves.resize(128, 0.0);
         if public.len() == 30 {
             (leaves[29], leaves[45]) = (0.0, public[29] - public[0]);
         }
@@ -192,7 +195,16 @@ impl<const O: usize> Env for Ant<O> {
         q[2] = q[2] + L::Float::splat(0.75);
         q[3] = q[3] + L::Float::splat(1.0);
         let (v, ahead) = (normal(draws, scale), self.main_body::<L>(&q));
-        State { q, v, a: [zero; 14], unsolved: zero, diverged: zero, ahead, pushes: [zero; 78] }
+        State {
+            q,
+            v,
+            a: [zero; 14],
+            unsolved: zero,
+            diverged: zero,
+            ahead,
+            pushes: [zero; 78],
+            terms: [zero; 4],
+        }
     }
 
     fn step<L: Lane>(&self, s: &State<L>, action: &[L::Float; 8], _: &mut Draws<L>) -> Step<L, State<L>> {
@@ -208,16 +220,24 @@ impl<const O: usize> Env for Ant<O> {
         let ahead = last + self.main_body::<L>(&moved.last.q);
         let fine = is_fine::<L>(&q) & is_fine::<L>(&v) & is_fine::<L>(&a);
         let unsolved = s.unsolved + moved.unsolved;
-        let next = State { q, v, a, unsolved, diverged: s.diverged, ahead, pushes };
-        let state = fine.select(next, State { diverged: f(1.0), ..*s });
+        let next = State { q, v, a, unsolved, diverged: s.diverged, ahead, pushes, terms: s.terms };
+        let mut state = fine.select(next, State { diverged: f(1.0), ..*s });
 
         let speed = speed::<L>(forward + (ahead - s.ahead), f64::from(o.frame_skip) * TIMESTEP);
         let healthy = fine & f(o.healthy_z_min).le(q[2]) & q[2].le(f(o.healthy_z_max));
-        let gain = speed.mul_add(f(o.forward_reward_weight), healthy.select(f(o.healthy_reward), f(0.0)));
-        let gain = squares(action).mul_add(f(-o.ctrl_cost_weight), gain);
-        let reward = squares(&pushes).mul_add(f(-o.contact_cost_weight), gain);
+        let stands = healthy.select(f(o.healthy_reward), f(0.0));
+        let gain = speed.mul_add(f(o.forward_reward_weight), stands);
+        let (energy, contact) = (squares(action), squares(&pushes));
+        let gain = energy.mul_add(f(-o.ctrl_cost_weight), gain);
+        let reward = contact.mul_add(f(-o.contact_cost_weight), gain);
+        let terms = [
+            speed * f(o.forward_reward_weight),
+            energy * f(-o.ctrl_cost_weight),
+            contact * f(-o.contact_cost_weight),
+            stands,
+        ];
         let terminated = if o.terminate_when_unhealthy { !healthy } else { !fine };
-        Step { state, reward: fine.select(reward, f(0.0)), terminated }
+        Step { reward: paid::<L, _>(&mut state.terms, terms, reward, !fine), state, terminated }
     }
 
     fn observe<L: Lane>(&self, s: &State<L>) -> [L::Float; O] {

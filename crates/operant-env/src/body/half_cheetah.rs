@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use operant_lane::{Draws, Float, Lane, Mask};
+use operant_lane::{Draws, Float, Lane};
 
 use super::model::{Dof, GRAVITY, Impedance, Link, Model, Point, above};
 use super::{
-    State, integrated, metrics, motion_names, normal, options, shared, speed, squares, uniform, x_position,
+    CTRL, FORWARD, State, X_POSITION, integrated, metrics, motion_names, normal, options, paid, shared,
+    speed, squares, uniform,
 };
 use crate::any::AnyEnv;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
@@ -109,7 +110,7 @@ pub struct HalfCheetah<const O: usize> {
 }
 
 impl<const O: usize> Env for HalfCheetah<O> {
-    type State<L: Lane> = State<L, 9>;
+    type State<L: Lane> = State<L, 9, 2>;
     type Obs<L: Lane> = [L::Float; O];
     type Action<L: Lane> = [L::Float; 6];
 
@@ -126,7 +127,7 @@ impl<const O: usize> Env for HalfCheetah<O> {
             obs: ObsSpace::symmetric(&[f64::INFINITY; O]),
             obs_names: motion_names(MODEL.slides, &["the torso along x", "the torso along z", "the torso", "the back thigh", "the back shin", "the back foot", "the front thigh", "the front shin", "the front foot"], 18 - O),
             actions: ActionSpace::Box { low: vec![-1.0; 6], high: vec![1.0; 6] },
-            metrics: metrics(x_position()),
+            metrics: metrics(&[X_POSITION], &[FORWARD, CTRL]),
             time_limit: 1000,
             fps: MODEL.fps(self.options.frame_skip),
             options: Options::list(),
@@ -135,7 +136,7 @@ impl<const O: usize> Env for HalfCheetah<O> {
         }
     }
 
-    shared!(9, &[], 1.5);
+    shared!(9, &[], 1.5; |s| [s.q[0]]);
 
     fn resolve(self) -> Arc<dyn AnyEnv> {
         match self.options.exclude_current_positions_from_observation {
@@ -144,26 +145,28 @@ impl<const O: usize> Env for HalfCheetah<O> {
         }
     }
 
-    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L, 9> {
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L, 9, 2> {
         let scale = self.options.reset_noise_scale;
         State::at_rest(uniform(draws, scale), normal(draws, scale))
     }
 
     fn step<L: Lane>(
         &self,
-        s: &State<L, 9>,
+        s: &State<L, 9, 2>,
         action: &[L::Float; 6],
         _: &mut Draws<L>,
-    ) -> Step<L, State<L, 9>> {
+    ) -> Step<L, State<L, 9, 2>> {
         let f = L::Float::splat;
         let Options { frame_skip, forward_reward_weight, ctrl_cost_weight, .. } = self.options;
-        let (state, moved, terminated) = moved::<L>(s, action, frame_skip);
+        let (mut state, moved, terminated) = moved::<L, _>(s, action, frame_skip);
         let ahead = speed::<L>(moved.forward, f64::from(frame_skip) * MODEL.timestep);
-        let reward = squares(action).mul_add(f(-ctrl_cost_weight), ahead * f(forward_reward_weight));
-        Step { state, reward: terminated.select(f(0.0), reward), terminated }
+        let (forward, energy) = (ahead * f(forward_reward_weight), squares(action));
+        let reward = energy.mul_add(f(-ctrl_cost_weight), forward);
+        let terms = [forward, energy * f(-ctrl_cost_weight)];
+        Step { reward: paid::<L, _>(&mut state.terms, terms, reward, terminated), state, terminated }
     }
 
-    fn observe<L: Lane>(&self, s: &State<L, 9>) -> [L::Float; O] {
+    fn observe<L: Lane>(&self, s: &State<L, 9, 2>) -> [L::Float; O] {
         let skipped = 18 - O;
         core::array::from_fn(|k| if k + skipped < 9 { s.q[k + skipped] } else { s.v[k + skipped - 9] })
     }

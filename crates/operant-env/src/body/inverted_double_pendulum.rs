@@ -5,7 +5,9 @@ use operant_lane::{Draws, Float, Lane, Mask, bundle};
 use super::inverted_pendulum::{CART, CART_CAPSULE};
 use super::model::{Capsule, Dof, GRAVITY, Impedance, Link, Model, above};
 use super::planar::{Motion, Planar};
-use super::{State, clipped, integrated, metrics, normal, options, shared, uniform, x_position};
+use super::{
+    SURVIVE, State, X_POSITION, clipped, integrated, metrics, normal, options, paid, shared, uniform,
+};
 use crate::spec::names;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
 
@@ -61,7 +63,7 @@ bundle! {
     /// The body, and the force of the slide's limits on the cart at the last evaluation.
     pub struct Poles {
         /// The body.
-        body: (Of State<3>),
+        body: (Of State<3, 3>),
         /// The force, N.
         push: Float,
     }
@@ -91,7 +93,11 @@ impl Env for InvertedDoublePendulum {
             obs: ObsSpace::symmetric(&[f64::INFINITY; 9]),
             obs_names: names(["position of the cart", "sine of the first pole's angle", "sine of the second hinge's angle", "cosine of the first pole's angle", "cosine of the second hinge's angle", "velocity of the cart", "velocity of the first pole", "velocity of the second hinge", "force of the rail's ends"]),
             actions: ActionSpace::Box { low: vec![-1.0], high: vec![1.0] },
-            metrics: metrics(x_position()),
+            metrics: metrics(&[X_POSITION], &[
+                SURVIVE,
+                ["distance_penalty", "cost of the tip's distance, negative, summed over the episode"],
+                ["velocity_penalty", "cost of the poles' speeds, negative, summed over the episode"],
+            ]),
             time_limit: 1000,
             fps: MODEL.fps(self.options.frame_skip),
             options: Options::list(),
@@ -100,7 +106,7 @@ impl Env for InvertedDoublePendulum {
         }
     }
 
-    shared!(3, &CAPSULES, 1.5, body);
+    shared!(3, &CAPSULES, 1.5, body; |s| [s.q[0]]);
 
     fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> Poles<L> {
         let scale = self.options.reset_noise_scale;
@@ -112,7 +118,7 @@ impl Env for InvertedDoublePendulum {
 
     fn step<L: Lane>(&self, s: &Poles<L>, action: &[L::Float; 1], _: &mut Draws<L>) -> Step<L, Poles<L>> {
         let f = L::Float::splat;
-        let (body, moved, diverged) = moved::<L>(&s.body, action, self.options.frame_skip);
+        let (mut body, moved, diverged) = moved::<L, _>(&s.body, action, self.options.frame_skip);
         let push = Body::limit_force::<L>(&moved.last, 0);
         let [x, z] = Body::point::<L>(&moved.last.q, 2, TIP);
         let x = x + moved.last.q[0];
@@ -120,11 +126,17 @@ impl Env for InvertedDoublePendulum {
         let terminated = diverged | fallen;
         let short = z - f(2.0);
         let [_, first, second] = body.v;
-        let costs = [(x * x, 0.01), (short * short, 1.0), (first * first, 1e-3), (second * second, 5e-3)];
+        let distance = [(x * x, 0.01), (short * short, 1.0)];
+        let velocity = [(first * first, 1e-3), (second * second, 5e-3)];
+        let less = |from, costs: [(L::Float, f64); 2]| {
+            costs.into_iter().fold(from, |sum, (cost, weight)| cost.mul_add(f(-weight), sum))
+        };
         let stands = fallen.select(f(0.0), f(self.options.healthy_reward));
-        let reward = costs.into_iter().fold(stands, |sum, (cost, weight)| cost.mul_add(f(-weight), sum));
+        let reward = less(less(stands, distance), velocity);
+        let terms = [stands, less(f(0.0), distance), less(f(0.0), velocity)];
+        let reward = paid::<L, _>(&mut body.terms, terms, reward, diverged);
         let push = diverged.select(s.push, push);
-        Step { state: Poles { body, push }, reward: diverged.select(f(0.0), reward), terminated }
+        Step { state: Poles { body, push }, reward, terminated }
     }
 
     fn observe<L: Lane>(&self, s: &Poles<L>) -> [L::Float; 9] {

@@ -3,7 +3,7 @@
 use operant_lane::{Draws, Float, Lane};
 
 use super::model::{Capsule, DEGREE, Dof, GRAVITY, Impedance, Link, Model, above};
-use super::{State, integrated, metrics, motion_names, options, shared, uniform, x_position};
+use super::{State, X_POSITION, integrated, metrics, motion_names, options, shared, uniform};
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
 
 /// The cart of both inverted pendulums, and its shape.
@@ -59,7 +59,7 @@ pub struct InvertedPendulum {
 }
 
 impl Env for InvertedPendulum {
-    type State<L: Lane> = State<L, 2>;
+    type State<L: Lane> = State<L, 2, 0>;
     type Obs<L: Lane> = [L::Float; 4];
     type Action<L: Lane> = [L::Float; 1];
 
@@ -76,7 +76,7 @@ impl Env for InvertedPendulum {
             obs: ObsSpace::symmetric(&[f64::INFINITY; 4]),
             obs_names: motion_names(MODEL.slides, &["the cart", "the pole"], 0),
             actions: ActionSpace::Box { low: vec![-3.0], high: vec![3.0] },
-            metrics: metrics(x_position()),
+            metrics: metrics(&[X_POSITION], &[]),
             time_limit: 1000,
             fps: MODEL.fps(self.options.frame_skip),
             options: Options::list(),
@@ -85,26 +85,26 @@ impl Env for InvertedPendulum {
         }
     }
 
-    shared!(2, &CAPSULES, 1.2);
+    shared!(2, &CAPSULES, 1.2; |s| [s.q[0]]);
 
-    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L, 2> {
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L, 2, 0> {
         let scale = self.options.reset_noise_scale;
         State::at_rest(uniform(draws, scale), uniform(draws, scale))
     }
 
     fn step<L: Lane>(
         &self,
-        s: &State<L, 2>,
+        s: &State<L, 2, 0>,
         action: &[L::Float; 1],
         _: &mut Draws<L>,
-    ) -> Step<L, State<L, 2>> {
+    ) -> Step<L, State<L, 2, 0>> {
         let f = L::Float::splat;
-        let (state, _, diverged) = moved::<L>(s, action, self.options.frame_skip);
+        let (state, _, diverged) = moved::<L, _>(s, action, self.options.frame_skip);
         let terminated = diverged | state.q[1].abs().gt(f(0.2));
         Step { state, reward: operant_lane::Mask::select(terminated, f(0.0), f(1.0)), terminated }
     }
 
-    fn observe<L: Lane>(&self, s: &State<L, 2>) -> [L::Float; 4] {
+    fn observe<L: Lane>(&self, s: &State<L, 2, 0>) -> [L::Float; 4] {
         [s.q[0], s.q[1], s.v[0], s.v[1]]
     }
 }

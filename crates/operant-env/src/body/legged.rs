@@ -2,6 +2,9 @@
 
 use super::model::{DEGREE, Link};
 
+/// The height of the torso at the start, m.
+pub const HEIGHT: f64 = 1.25;
+
 /// The torso.
 pub const TORSO: Link =
     Link::hinged(None, 2, 1.0, [0.0; 2], [3.6651914291880923, 0.069245938072875], [0.0; 2]);

@@ -43,7 +43,7 @@ const MOST: f64 = 1e10;
 
 bundle! {
     /// A body and what happened to it in this episode.
-    pub struct State<const D: usize> {
+    pub struct State<const D: usize, const T: usize> {
         /// Positions of the joints.
         q: [Float; D],
         /// Velocities.
@@ -54,13 +54,15 @@ bundle! {
         unsolved: Float,
         /// 1 when a number became too large.
         diverged: Float,
+        /// Terms of the reward, summed over the episode.
+        terms: [Float; T],
     }
 }
 
-impl<L: Lane, const D: usize> State<L, D> {
+impl<L: Lane, const D: usize, const T: usize> State<L, D, T> {
     fn at_rest(q: [L::Float; D], v: [L::Float; D]) -> Self {
         let zero = L::Float::splat(0.0);
-        State { q, v, a: [zero; D], unsolved: zero, diverged: zero }
+        State { q, v, a: [zero; D], unsolved: zero, diverged: zero, terms: [zero; T] }
     }
 
     /// The state after a motion, and where it is too fast to go on. There the body stays where it was.
@@ -69,14 +71,9 @@ impl<L: Lane, const D: usize> State<L, D> {
         let Motion { q, v, a } = moved.motion;
         let fine = is_fine::<L>([q, v, a].as_flattened());
         let one = L::Float::splat(1.0);
-        let next = State { q, v, a, unsolved: self.unsolved + moved.unsolved, diverged: self.diverged };
+        let next = State { q, v, a, unsolved: self.unsolved + moved.unsolved, ..*self };
         let stuck = State { diverged: one, ..*self };
         (<Self as operant_lane::Select<L::Mask>>::select(fine, next, stuck), !fine)
-    }
-
-    /// The metrics of [`metrics`].
-    fn metric(&self, index: usize) -> L::Float {
-        [self.q[0], self.unsolved, self.diverged][index]
     }
 }
 
@@ -90,18 +87,46 @@ fn is_fine<L: Lane>(numbers: &[L::Float]) -> L::Mask {
     fine
 }
 
-/// The position along x as a metric.
-fn x_position() -> EnvMetric {
-    EnvMetric::new("x_position", "position along x, m")
+/// Adds the terms of a step's reward to the sums of its episode. Returns the reward: none where the motion is too fast.
+#[inline(always)]
+fn paid<L: Lane, const T: usize>(
+    sums: &mut [L::Float; T],
+    terms: [L::Float; T],
+    reward: L::Float,
+    diverged: L::Mask,
+) -> L::Float {
+    let zero = L::Float::splat(0.0);
+    for k in 0..T {
+        sums[k] = sums[k] + diverged.select(zero, terms[k]);
+    }
+    diverged.select(zero, reward)
 }
 
-/// What every body measures where an episode ends, after a metric of the task's own.
-fn metrics(first: EnvMetric) -> Vec<EnvMetric> {
-    vec![
-        first,
-        EnvMetric::new("unsolved", "evaluations of an episode whose constraint forces are not exact"),
-        EnvMetric::new("diverged", "1 when a number became too large for the simulation"),
-    ]
+// Names and meanings of metrics, those of `info` in Gymnasium.
+const X_POSITION: [&str; 2] = ["x_position", "position along x, m"];
+const Z_DISTANCE: [&str; 2] = ["z_distance_from_origin", "height above that of the start, m"];
+const DISTANCE: [&str; 2] = ["distance_from_origin", "distance from the origin, m"];
+const FORWARD: [&str; 2] = ["reward_forward", "reward of the forward speed, summed over the episode"];
+const CTRL: [&str; 2] = ["reward_ctrl", "cost of actions, negative, summed over the episode"];
+const SURVIVE: [&str; 2] = ["reward_survive", "reward of healthy states, summed over the episode"];
+
+/// What a body measures where an episode ends: metrics of the task's own, its terms of the reward, and those of all bodies.
+fn metrics(own: &[[&str; 2]], terms: &[[&str; 2]]) -> Vec<EnvMetric> {
+    let of_all = [
+        ["unsolved", "evaluations of an episode whose constraint forces are not exact"],
+        ["diverged", "1 when a number became too large for the simulation"],
+    ];
+    [own, terms, &of_all].into_iter().flatten().map(|[name, help]| EnvMetric::new(name, help)).collect()
+}
+
+/// A number of [`metrics`].
+#[inline(always)]
+fn measured<F: Copy>(index: usize, own: &[F], terms: &[F], of_all: [F; 2]) -> F {
+    match index.checked_sub(own.len()) {
+        None => own[index],
+        Some(at) if at < terms.len() => terms[at],
+        Some(at) => of_all[at - terms.len()],
+    }
 }
 
 /// What observations mean that are positions and velocities of these joints, slides first, without the first numbers.
@@ -141,11 +166,11 @@ macro_rules! integrated {
 
         /// The state after `count` time steps, the motion's other results, and where it is too fast to go on.
         #[inline(never)]
-        fn moved<L: Lane>(
-            state: &State<L, $d>,
+        fn moved<L: Lane, const T: usize>(
+            state: &State<L, $d, T>,
             action: &[L::Float; $a],
             count: u32,
-        ) -> (State<L, $d>, crate::body::planar::Moved<L, $d>, L::Mask) {
+        ) -> (State<L, $d, T>, crate::body::planar::Moved<L, $d>, L::Mask) {
             let motion = crate::body::planar::Motion { q: state.q, v: state.v, a: state.a };
             let moved = <Body as crate::body::planar::Planar<_, _, _, _, _>>::advance::<L, $euler>(
                 motion, action, count,
@@ -169,13 +194,14 @@ macro_rules! set_option {
 }
 use set_option;
 
-/// What the environments of all tasks have in common; D joints.
+/// What the environments of all tasks have in common: D joints, and metrics of their own.
 macro_rules! shared {
-    ($d:literal, $capsules:expr, $span:literal $(, $body:ident)?) => {
+    ($d:literal, $capsules:expr, $span:literal $(, $body:ident)?; |$s:ident| $own:expr) => {
         crate::body::set_option!();
 
         fn metric<L: Lane>(&self, last: &Step<L, Self::State<L>>, index: usize) -> L::Float {
-            last.state$(.$body)?.metric(index)
+            let $s = &last.state$(.$body)?;
+            crate::body::measured(index, &$own, &$s.terms, [$s.unsolved, $s.diverged])
         }
 
         fn draw(&self, s: &Self::State<f32>) -> crate::Scene {

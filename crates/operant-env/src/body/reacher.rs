@@ -6,8 +6,8 @@ use operant_lane::{Draws, Float, Lane, Mask, bundle};
 
 use super::model::{Capsule, Dof, Impedance, Link, Model, above};
 use super::planar::Planar;
-use super::{State, integrated, metrics, options, scene, set_option, squares, uniform};
-use crate::spec::{EnvMetric, names};
+use super::{CTRL, State, integrated, measured, metrics, options, paid, scene, set_option, squares, uniform};
+use crate::spec::names;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, RED, Scene, Shape, Step};
 
 // The plane is seen from above, so that hinges turn the other way.
@@ -68,7 +68,7 @@ bundle! {
     /// The arm and its target.
     pub struct Arm {
         /// The arm.
-        body: (Of State<2>),
+        body: (Of State<2, 2>),
         /// The target's place, m.
         target: [Float; 2],
         /// From the target to the fingertip at the last evaluation, m.
@@ -106,7 +106,10 @@ impl Env for Reacher {
             obs: ObsSpace::symmetric(&[f64::INFINITY; 10]),
             obs_names: names(["cosine of the first hinge's angle", "cosine of the second's", "sine of the first's", "sine of the second's", "the target's x", "the target's y", "velocity of the first hinge", "velocity of the second", "x from the target to the fingertip", "y from the target to the fingertip"]),
             actions: ActionSpace::Box { low: vec![-1.0; 2], high: vec![1.0; 2] },
-            metrics: metrics(EnvMetric::new("distance", "distance of the fingertip from its target, m")),
+            metrics: metrics(
+                &[["distance", "distance of the fingertip from its target, m"]],
+                &[["reward_dist", "cost of the distance, negative, summed over the episode"], CTRL],
+            ),
             time_limit: 50,
             fps: MODEL.fps(self.options.frame_skip),
             options: Options::list(),
@@ -118,10 +121,8 @@ impl Env for Reacher {
     set_option!();
 
     fn metric<L: Lane>(&self, last: &Step<L, Arm<L>>, index: usize) -> L::Float {
-        match index {
-            0 => squares(&last.state.gap).sqrt(),
-            index => last.state.body.metric(index),
-        }
+        let State { terms, unsolved, diverged, .. } = last.state.body;
+        measured(index, &[squares(&last.state.gap).sqrt()], &terms, [unsolved, diverged])
     }
 
     fn draw(&self, s: &Arm<f32>) -> Scene {
@@ -133,11 +134,11 @@ impl Env for Reacher {
     // MuJoCo has the target as two joints at rest.
     fn unpack(&self, public: &[f64]) -> Vec<f64> {
         let [q0, q1, x, y, v0, v1, ..] = *public else { return public.to_vec() };
-        vec![q0, q1, v0, v1, 0.0, 0.0, 0.0, 0.0, x, y, 0.0, 0.0]
+        vec![q0, q1, v0, v1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, x, y, 0.0, 0.0]
     }
 
     fn pack(&self, leaves: &[f64]) -> Vec<f64> {
-        vec![leaves[0], leaves[1], leaves[8], leaves[9], leaves[2], leaves[3], 0.0, 0.0]
+        vec![leaves[0], leaves[1], leaves[10], leaves[11], leaves[2], leaves[3], 0.0, 0.0]
     }
 
     fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> Arm<L> {
@@ -152,15 +153,14 @@ impl Env for Reacher {
     fn step<L: Lane>(&self, s: &Arm<L>, action: &[L::Float; 2], _: &mut Draws<L>) -> Step<L, Arm<L>> {
         let f = L::Float::splat;
         let o = &self.options;
-        let (body, moved, terminated) = moved::<L>(&s.body, action, o.frame_skip);
+        let (mut body, moved, terminated) = moved::<L, _>(&s.body, action, o.frame_skip);
         let gap: [L::Float; 2] = terminated.select(s.gap, gap::<L>(&moved.last.q, &s.target));
         let cost = squares(&gap).sqrt() * f(o.reward_dist_weight);
-        let reward = squares(action).mul_add(f(-o.reward_control_weight), -cost);
-        Step {
-            state: Arm { body, target: s.target, gap },
-            reward: terminated.select(f(0.0), reward),
-            terminated,
-        }
+        let energy = squares(action);
+        let reward = energy.mul_add(f(-o.reward_control_weight), -cost);
+        let terms = [-cost, energy * f(-o.reward_control_weight)];
+        let reward = paid::<L, _>(&mut body.terms, terms, reward, terminated);
+        Step { state: Arm { body, target: s.target, gap }, reward, terminated }
     }
 
     fn observe<L: Lane>(&self, s: &Arm<L>) -> [L::Float; 10] {

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use operant_lane::{Draws, Float, Lane, Mask};
+use operant_lane::{Draws, Float, Lane};
 
 use super::model::{Capsule, DEGREE, Dof, Fluid, Impedance, Link, Model, above};
-use super::{State, integrated, metrics, motion_names, options, shared, speed, squares, uniform, x_position};
+use super::{
+    CTRL, DISTANCE, FORWARD, State, X_POSITION, integrated, metrics, motion_names, options, paid, shared,
+    speed, squares, uniform,
+};
 use crate::any::AnyEnv;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
 
@@ -79,7 +82,7 @@ pub struct Swimmer<const O: usize> {
 }
 
 impl<const O: usize> Env for Swimmer<O> {
-    type State<L: Lane> = State<L, 5>;
+    type State<L: Lane> = State<L, 5, 2>;
     type Obs<L: Lane> = [L::Float; O];
     type Action<L: Lane> = [L::Float; 2];
 
@@ -96,7 +99,7 @@ impl<const O: usize> Env for Swimmer<O> {
             obs: ObsSpace::symmetric(&[f64::INFINITY; O]),
             obs_names: motion_names(MODEL.slides, &["the first link along x", "the first link along y", "the first link", "the first hinge", "the second hinge"], 10 - O),
             actions: ActionSpace::Box { low: vec![-1.0; 2], high: vec![1.0; 2] },
-            metrics: metrics(x_position()),
+            metrics: metrics(&[X_POSITION, DISTANCE], &[FORWARD, CTRL]),
             time_limit: 1000,
             fps: MODEL.fps(self.options.frame_skip),
             options: Options::list(),
@@ -105,7 +108,7 @@ impl<const O: usize> Env for Swimmer<O> {
         }
     }
 
-    shared!(5, &CAPSULES, 2.0);
+    shared!(5, &CAPSULES, 2.0; |s| [s.q[0], squares(&[s.q[0], s.q[1]]).sqrt()]);
 
     fn resolve(self) -> Arc<dyn AnyEnv> {
         match self.options.exclude_current_positions_from_observation {
@@ -114,26 +117,28 @@ impl<const O: usize> Env for Swimmer<O> {
         }
     }
 
-    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L, 5> {
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L, 5, 2> {
         let scale = self.options.reset_noise_scale;
         State::at_rest(uniform(draws, scale), uniform(draws, scale))
     }
 
     fn step<L: Lane>(
         &self,
-        s: &State<L, 5>,
+        s: &State<L, 5, 2>,
         action: &[L::Float; 2],
         _: &mut Draws<L>,
-    ) -> Step<L, State<L, 5>> {
+    ) -> Step<L, State<L, 5, 2>> {
         let f = L::Float::splat;
         let Options { frame_skip, forward_reward_weight, ctrl_cost_weight, .. } = self.options;
-        let (state, moved, terminated) = moved::<L>(s, action, frame_skip);
+        let (mut state, moved, terminated) = moved::<L, _>(s, action, frame_skip);
         let ahead = speed::<L>(moved.forward, f64::from(frame_skip) * MODEL.timestep);
-        let reward = squares(action).mul_add(f(-ctrl_cost_weight), ahead * f(forward_reward_weight));
-        Step { state, reward: terminated.select(f(0.0), reward), terminated }
+        let (forward, energy) = (ahead * f(forward_reward_weight), squares(action));
+        let reward = energy.mul_add(f(-ctrl_cost_weight), forward);
+        let terms = [forward, energy * f(-ctrl_cost_weight)];
+        Step { reward: paid::<L, _>(&mut state.terms, terms, reward, terminated), state, terminated }
     }
 
-    fn observe<L: Lane>(&self, s: &State<L, 5>) -> [L::Float; O] {
+    fn observe<L: Lane>(&self, s: &State<L, 5, 2>) -> [L::Float; O] {
         let skipped = 10 - O;
         core::array::from_fn(|k| if k + skipped < 5 { s.q[k + skipped] } else { s.v[k + skipped - 5] })
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use operant_lane::{Draws, Float, Lane, Mask};
 
-use super::legged::{BEND, ENDS, RADII, TILT, TORSO, foot, leg, thigh};
+use super::legged::{BEND, ENDS, HEIGHT, RADII, TILT, TORSO, foot, leg, thigh};
 use super::model::{Dof, GRAVITY, Impedance, Link, Model, Point, above};
 use super::{
-    State, between, clipped, integrated, metrics, motion_names, options, shared, speed, squares, uniform,
-    x_position,
+    CTRL, FORWARD, SURVIVE, State, X_POSITION, Z_DISTANCE, between, clipped, integrated, metrics,
+    motion_names, options, paid, shared, speed, squares, uniform,
 };
 use crate::any::AnyEnv;
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Step};
@@ -101,7 +101,7 @@ pub struct Walker2d<const O: usize> {
 }
 
 impl<const O: usize> Env for Walker2d<O> {
-    type State<L: Lane> = State<L, 9>;
+    type State<L: Lane> = State<L, 9, 3>;
     type Obs<L: Lane> = [L::Float; O];
     type Action<L: Lane> = [L::Float; 6];
 
@@ -118,7 +118,7 @@ impl<const O: usize> Env for Walker2d<O> {
             obs: ObsSpace::symmetric(&[f64::INFINITY; O]),
             obs_names: motion_names(MODEL.slides, &["the torso along x", "the torso along z", "the torso", "the right thigh", "the right leg", "the right foot", "the left thigh", "the left leg", "the left foot"], 18 - O),
             actions: ActionSpace::Box { low: vec![-1.0; 6], high: vec![1.0; 6] },
-            metrics: metrics(x_position()),
+            metrics: metrics(&[X_POSITION, Z_DISTANCE], &[FORWARD, CTRL, SURVIVE]),
             time_limit: 1000,
             fps: MODEL.fps(self.options.frame_skip),
             options: Options::list(),
@@ -127,7 +127,7 @@ impl<const O: usize> Env for Walker2d<O> {
         }
     }
 
-    shared!(9, &[], 1.5);
+    shared!(9, &[], 1.5; |s| [s.q[0], s.q[1] - L::Float::splat(HEIGHT)]);
 
     fn resolve(self) -> Arc<dyn AnyEnv> {
         match self.options.exclude_current_positions_from_observation {
@@ -136,33 +136,35 @@ impl<const O: usize> Env for Walker2d<O> {
         }
     }
 
-    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L, 9> {
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L, 9, 3> {
         let scale = self.options.reset_noise_scale;
         let mut q: [L::Float; 9] = uniform(draws, scale);
-        q[1] = q[1] + L::Float::splat(1.25);
+        q[1] = q[1] + L::Float::splat(HEIGHT);
         State::at_rest(q, uniform(draws, scale))
     }
 
     fn step<L: Lane>(
         &self,
-        s: &State<L, 9>,
+        s: &State<L, 9, 3>,
         action: &[L::Float; 6],
         _: &mut Draws<L>,
-    ) -> Step<L, State<L, 9>> {
+    ) -> Step<L, State<L, 9, 3>> {
         let f = L::Float::splat;
         let o = &self.options;
-        let (state, moved, diverged) = moved::<L>(s, action, o.frame_skip);
+        let (mut state, moved, diverged) = moved::<L, _>(s, action, o.frame_skip);
         let ahead = speed::<L>(moved.forward, f64::from(o.frame_skip) * MODEL.timestep);
         let healthy = between(o.healthy_z_min, state.q[1], o.healthy_z_max)
             & between(o.healthy_angle_min, state.q[2], o.healthy_angle_max);
         let stands = healthy.select(f(o.healthy_reward), f(0.0));
         let gain = ahead.mul_add(f(o.forward_reward_weight), stands);
-        let reward = squares(action).mul_add(f(-o.ctrl_cost_weight), gain);
+        let energy = squares(action);
+        let reward = energy.mul_add(f(-o.ctrl_cost_weight), gain);
+        let terms = [ahead * f(o.forward_reward_weight), energy * f(-o.ctrl_cost_weight), stands];
         let terminated = if o.terminate_when_unhealthy { diverged | !healthy } else { diverged };
-        Step { state, reward: diverged.select(f(0.0), reward), terminated }
+        Step { reward: paid::<L, _>(&mut state.terms, terms, reward, diverged), state, terminated }
     }
 
-    fn observe<L: Lane>(&self, s: &State<L, 9>) -> [L::Float; O] {
+    fn observe<L: Lane>(&self, s: &State<L, 9, 3>) -> [L::Float; O] {
         let skipped = 18 - O;
         core::array::from_fn(|k| match k + skipped {
             k if k < 9 => s.q[k],

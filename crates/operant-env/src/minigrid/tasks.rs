@@ -200,9 +200,12 @@ impl Task {
         let steps = match self.kind {
             Kind::Empty { .. } | Kind::DistShift | Kind::LavaGap | Kind::Unlock => 100_000,
             Kind::DoorKey if self.width == 5 => 100_000,
+            Kind::DoorKey if self.width == 16 => 5_000_000,
+            Kind::MultiRoom { .. } => 2_000_000,
             Kind::DoorKey | Kind::GoToDoor => 500_000,
             Kind::KeyCorridor if self.height == 3 => 500_000,
             Kind::KeyCorridor if self.height == 5 => 2_000_000,
+            Kind::KeyCorridor => 3_000_000,
             Kind::Crossing { .. } | Kind::DynamicObstacles { .. } | Kind::Fetch => 1_000_000,
             Kind::RedBlueDoors | Kind::UnlockPickup => 1_000_000,
             Kind::Memory { .. } if self.width > 7 => 20_000_000,
@@ -213,7 +216,9 @@ impl Task {
             Kind::Empty { random: true } => "solved_at = 0.95\n",
             Kind::DoorKey if self.width == 5 => "solved_at = 0.95\n",
             Kind::Memory { .. } if self.width == 7 => "solved_at = 0.95\n",
-            Kind::KeyCorridor if self.height == 5 => "solved_at = 0.9\n",
+            Kind::KeyCorridor if self.height >= 5 => "solved_at = 0.9\n",
+            Kind::DoorKey if self.width == 16 => "solved_at = 0.9\n",
+            Kind::MultiRoom { rooms: 6, .. } => "solved_at = 0.7\n",
             Kind::ObstructedMaze => "solved_at = 0.9\n",
             _ => "",
         };
@@ -224,10 +229,14 @@ impl Task {
             _ => ([64, 64, 8, 4], 0.01),
         };
         let common = include_str!("../../presets/minigrid.toml");
+        let explore = include_str!("../../presets/minigrid_explore.toml");
         let own = match self.kind {
             Kind::Memory { .. } if self.width > 7 => include_str!("../../presets/minigrid_memory_large.toml"),
             Kind::Memory { .. } => include_str!("../../presets/minigrid_memory.toml"),
-            Kind::KeyCorridor if self.height > 3 => include_str!("../../presets/minigrid_keycorridor.toml"),
+            Kind::KeyCorridor if self.height == 7 => explore,
+            Kind::KeyCorridor if self.height == 5 => include_str!("../../presets/minigrid_keycorridor.toml"),
+            Kind::DoorKey if self.width == 16 => explore,
+            Kind::MultiRoom { .. } => explore,
             Kind::ObstructedMaze => include_str!("../../presets/minigrid_obstructedmaze.toml"),
             _ => "",
         };

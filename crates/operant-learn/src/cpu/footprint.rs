@@ -6,6 +6,7 @@ use crate::backend::LearnError;
 use crate::config::Config;
 use crate::cpu::network::tile::{LANES, TILE, TILE_VECTORS};
 use crate::cpu::network::{few, layers};
+use crate::cpu::rollout::counts;
 use crate::cpu::update::most_chunks;
 use crate::network::{Architecture, Network};
 use crate::sample::SampleLayout;
@@ -61,13 +62,19 @@ impl Footprint {
         let parameters = (COPIES + SAVED + gradients) * network.len() + few::words(&network);
         let activations = (2 * TILE * outputs + kept + more) * (threads + 1) + tables;
         let memory = network.states * (5 + config.num_steps / config.sequence());
+        // The tables of counts, those of all processes and of the snapshot, and the bytes of the file.
+        let memory = memory + 4 * counts::words(config);
         let state =
             memory + 4 * running_words(env) + 8 * spec.obs.words() + 2 * (outputs + in_rollout) + OTHER;
+        // Of each step its reward and whether it ended, and while an update runs a value and a ratio.
+        let mut outcomes = if config.recomputes() { 4 } else { 0 };
+        // Of each sample its weight, its sequence and a sum, if sequences are drawn.
+        outcomes += if config.algorithms.ppo.prio_alpha > 0.0 { 4 } else { 0 };
         let bytes = |words: usize| (words * size_of::<f32>()) as u64;
         Ok(Footprint {
             sequences: bytes(kept * (threads + 1)),
             network: bytes(parameters + activations),
-            per_env: bytes(config.num_steps * (layout.stride + ROWS) + state),
+            per_env: bytes(config.num_steps * (layout.stride + ROWS + outcomes) + state),
         })
     }
 

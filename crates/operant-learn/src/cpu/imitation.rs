@@ -6,9 +6,10 @@ use operant_metrics::Record;
 
 use crate::LearnerState;
 use crate::backend::{LearnError, UpdateStats};
-use crate::config::Config;
+use crate::config::{Config, LrSchedule};
 use crate::cpu::batch::Batch;
 use crate::cpu::inference::{Inference, ObsRows, RowBuffers};
+use crate::cpu::network::reals::drawn;
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, row_sum, splat};
 use crate::cpu::update::{Learner, Learning, Loss, LossTile, Means, SUMS, Sums};
 use crate::network::Outputs;
@@ -123,17 +124,17 @@ impl Inference {
             num_steps: 1,
             num_minibatches: count.div_ceil(settings.batch_size),
             learning_rate: settings.learning_rate,
-            anneal_lr: false,
+            lr_schedule: LrSchedule::Constant,
             max_grad_norm: settings.max_grad_norm,
             seed: settings.seed,
             ..Config::default()
         };
         let layout = SampleLayout::new(architecture, trained.masked);
-        let batch = self.batch(examples, layout.clone(), count);
+        let mut batch = self.batch(examples, layout.clone(), count);
         let mut learner = Learner::new(trained.network.clone(), layout, config);
         let mut state = LearnerState::new(trained.params.clone());
         for number in 0..settings.epochs {
-            let stats = pool.install(|| learner.update_by(epoch, &mut state, &batch, number as u64))?;
+            let stats = pool.install(|| learner.update_by(epoch, &mut state, &mut batch, number as u64))?;
             if stats.nonfinite > 0 {
                 let (rate, number) = (settings.learning_rate, number + 1);
                 let problem = format!("with {rate} the loss of epoch {number} is not finite");
@@ -169,6 +170,7 @@ impl Inference {
         let choices = self.trained().network.policy_outputs();
         let mut batch = Batch::new(layout, count, 1);
         let mut rows = RowBuffers::<TILE_VECTORS>::new(self.trained());
+        let head = &self.trained().network.architecture.head;
         for (part, mut samples) in batch.tiles_mut(TILE_VECTORS).into_iter().enumerate() {
             let range = part * TILE..count.min((part + 1) * TILE);
             self.read_normalised(&mut rows, examples.obs, range.clone());
@@ -187,7 +189,8 @@ impl Inference {
             for component in 0..components {
                 let mut row: Row<TILE_VECTORS> = splat(0.0);
                 for (at, action) in actions.iter().skip(component).step_by(components).enumerate() {
-                    row[at / LANES].as_mut_array()[at % LANES] = *action;
+                    let action = drawn(head, &self.trained().actions, component, *action);
+                    row[at / LANES].as_mut_array()[at % LANES] = action;
                 }
                 samples.put(0, layout.actions + component, &row);
             }

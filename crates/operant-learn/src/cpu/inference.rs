@@ -14,10 +14,11 @@ use wide::bytemuck;
 use crate::cpu::batch::expand;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Policy};
+use crate::cpu::network::reals;
 use crate::cpu::network::tile::{
     BitRow, LANES, Lanes, Row, TILE, TILE_VECTORS, all_lanes, first_lanes, splat,
 };
-use crate::cpu::rollout::{clip, draw_uniforms, normalised, observation};
+use crate::cpu::rollout::{draw_uniforms, normalised, observation};
 use crate::trained::TrainedPolicy;
 
 /// Observations in row-major order, `(N, O)`.
@@ -127,13 +128,13 @@ pub struct RowBuffers<const V: usize> {
     seen: Vec<Row<V>>,
     /// `(mask words, V x 16)`: which actions are legal. Empty where the environment has no masks.
     pub legal: Vec<BitRow<V>>,
-    /// `(components, V x 16)`: the actions, clipped to the bounds.
+    /// `(components, V x 16)`: the actions, within the bounds.
     pub actions: Vec<Row<V>>,
     /// The rows to compute.
     pub active: Lanes<V>,
     /// `(states, V x 16)`: the state of layers with memory between steps; zero before an episode.
     pub memory: Vec<Row<V>>,
-    /// `(components, V x 16)`: the actions before they were clipped.
+    /// `(components, V x 16)`: the actions before they were clipped or squashed.
     pub drawn: Vec<Row<V>>,
     /// Log-probabilities of the drawn actions, after [`Inference::act_and_value_on`].
     pub logprobs: Row<V>,
@@ -420,7 +421,8 @@ impl Inference {
                 block.logprobs = block.head.sample(outputs, log_std, &block.uniforms, &mut block.drawn);
             }
         }
-        clip(&self.trained.actions, &block.drawn, &mut block.actions);
+        let head = &self.trained.network.architecture.head;
+        reals::taken(head, &self.trained.actions, &block.drawn, &mut block.actions);
     }
 
     /// Computes the network's inputs: unpacks observations, or normalises them in place.
@@ -505,7 +507,7 @@ mod tests {
         };
         let head = match &actions {
             ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
-            ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
+            ActionSpace::Box { low, .. } => Head::gaussian(low.len()),
         };
         let config =
             Config { hidden: vec![32, 20], shared_trunk: false, log_std_init: -1.0, ..Config::default() };

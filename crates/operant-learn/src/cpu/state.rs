@@ -7,7 +7,7 @@ use wide::bytemuck;
 use crate::backend::LearnError;
 use crate::cpu::backend::CpuBackend;
 use crate::cpu::network::tile::{LANES, splat};
-use crate::cpu::rollout::Tile;
+use crate::cpu::rollout::{Tile, counts};
 use crate::group::{gathered, share};
 use crate::snapshot::Snapshot;
 use crate::state::BackendState;
@@ -43,6 +43,11 @@ impl<const V: usize> CpuBackend<V> {
         self.tiles.iter().flat_map(memory).collect()
     }
 
+    /// What the running episodes have shown, `(N, words)`.
+    fn counts(&self) -> Vec<u32> {
+        self.tiles.iter().flat_map(|tile| tile.counts.of(tile.count)).copied().collect()
+    }
+
     /// The state of all processes.
     ///
     /// # Errors
@@ -61,6 +66,7 @@ impl<const V: usize> CpuBackend<V> {
             reward_norm: self.reward_norm.clone(),
             discounted: gathered(&*self.group, &discounted)?,
             memory: gathered(&*self.group, &self.memory())?,
+            counts: gathered(&*self.group, &self.counts())?,
             updates: self.updates,
             nonfinite_in_a_row: self.nonfinite_in_a_row,
         };
@@ -71,7 +77,7 @@ impl<const V: usize> CpuBackend<V> {
         let features = self.obs_norm.mean.len();
         let (network, config) = (self.policy.network(), &self.config);
         let state = BackendState::from_snapshot(snapshot, &*self.env, network, config, features)?;
-        let own = [state.environments.len(), state.discounted.len(), state.memory.len()]
+        let own = [state.environments.len(), state.discounted.len(), state.memory.len(), state.counts.len()]
             .map(|length| share(&*self.group, length));
         self.set_environments(&state.environments[own[0].clone()])?;
         for (tile, values) in self.tiles.iter_mut().zip(state.discounted[own[1].clone()].chunks(V * LANES)) {
@@ -86,6 +92,16 @@ impl<const V: usize> CpuBackend<V> {
                 for (row, value) in tile.memory.iter_mut().zip(values) {
                     row[e / LANES].as_mut_array()[e % LANES] = *value;
                 }
+            }
+        }
+        // Otherwise new episodes have begun.
+        if !self.env.leaves().is_empty() && state.updates > 0 {
+            let mut counts = &state.counts[own[3].clone()];
+            let of_env = counts::words(&self.config);
+            for tile in &mut self.tiles {
+                let (of_tile, rest) = counts.split_at(tile.count * of_env);
+                tile.counts.set(of_tile);
+                counts = rest;
             }
         }
         self.state = state.learner;

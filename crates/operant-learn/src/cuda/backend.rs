@@ -43,6 +43,7 @@ use operant_metrics::{MAX_ENV_METRICS, Record};
 
 use super::choice::{GpuOptions, Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
+use super::common::horizon::metrics_of;
 use super::common::local::Local;
 use super::common::memory::Allocator;
 use super::common::overlap::no_room;
@@ -325,7 +326,7 @@ impl CudaBackend {
             true => Some(Overlap { learn: device.stream()?, taken: device.event()? }),
             false => None,
         };
-        let (scene, metrics) = (rollout.scene_buffer().len(), env.spec().metrics.len());
+        let (scene, metrics) = (rollout.scene_buffer().len(), metrics_of(&env.spec(), config));
         let slots = (0..SLOTS)
             .map(|_| Slot::new(allocator, device, local.devices, metrics, scene))
             .collect::<Result<_, _>>()?;
@@ -478,6 +479,9 @@ impl CudaBackend {
         };
         let scene = if pending.recorded { 4 * slot.to_scene.len() } else { 0 };
         let measured = slot.to_metrics.as_ref().map_or(Ok(Vec::new()), Pinned::to_vec)?;
+        let spec = self.env.spec();
+        let (own, metrics) = (spec.metrics.len(), metrics_of(&spec, &self.config));
+        let means = means(&measured, metrics);
         Ok(UpdateStats {
             ticket: pending.ticket,
             env_steps: (pending.ticket.0 + 1) * steps as u64,
@@ -496,7 +500,8 @@ impl CudaBackend {
                 time_update: seconds(&slot.updated, &slot.updating)?,
                 bytes_h2d: 0.0,
                 bytes_d2h: (REPORT_BYTES * self.local.devices + scene + size_of_val(&measured[..])) as f64,
-                env: means(&measured, self.env.spec().metrics.len()),
+                env: core::array::from_fn(|k| if k < own { means[k] } else { f64::NAN }),
+                intrinsic_reward: if own < metrics { means[own] } else { f64::NAN },
                 ..UpdateReport::metrics(&reports, &self.config, pending.ticket.0)
             },
         })
@@ -546,9 +551,9 @@ fn all_episodes(of_gpus: &[EpisodeTotals]) -> EpisodeTotals {
     all
 }
 
-/// The means of the environment's own metrics, from (devices, metrics) sums and counts; NaN where no episode reported it.
-fn means(measured: &[f64], metrics: usize) -> [f64; MAX_ENV_METRICS] {
-    let mut all = [[0.0; 2]; MAX_ENV_METRICS];
+/// The means of the metrics of a rollout, from (devices, metrics) sums and counts; NaN where nothing reported it.
+fn means(measured: &[f64], metrics: usize) -> [f64; MAX_ENV_METRICS + 1] {
+    let mut all = [[0.0; 2]; MAX_ENV_METRICS + 1];
     for of_device in measured.chunks_exact(2 * metrics.max(1)) {
         for (all, own) in all.iter_mut().zip(of_device.as_chunks::<2>().0) {
             *all = [all[0] + own[0], all[1] + own[1]];
@@ -562,6 +567,7 @@ struct OwnState {
     environments: Vec<u32>,
     discounted: Vec<f32>,
     memory: Vec<f32>,
+    counts: Vec<u32>,
 }
 
 impl CudaBackend {
@@ -576,6 +582,7 @@ impl CudaBackend {
             environments: (0..n).flat_map(|e| words.iter().skip(e).step_by(n).copied()).collect(),
             discounted: if discounted.is_empty() { vec![0.0; n] } else { discounted },
             memory: self.rollout.memory()?,
+            counts: self.rollout.counts()?,
         };
         Ok((self.learner.progress(learn)?, self.learner.state(learn)?, [obs_norm, reward_norm], own))
     }
@@ -650,6 +657,7 @@ impl Backend for CudaBackend {
             reward_norm,
             discounted: gathered(&*self.group, &own.discounted)?,
             memory: gathered(&*self.group, &own.memory)?,
+            counts: gathered(&*self.group, &own.counts)?,
             updates: progress.update,
             nonfinite_in_a_row: progress.nonfinite_in_a_row,
         };
@@ -666,9 +674,10 @@ impl Backend for CudaBackend {
         self.pending.clear();
         self.finished.clear();
         let (n, leaves) = (self.local.num_envs, running_words(&*self.env));
-        let [environments, discounted, memory] =
-            [state.environments.len(), state.discounted.len(), state.memory.len()]
-                .map(|length| share(&*self.group, length));
+        let lengths = [&state.environments, &state.counts].map(Vec::len);
+        let [environments, counts] = lengths.map(|length| share(&*self.group, length));
+        let lengths = [&state.discounted, &state.memory].map(Vec::len);
+        let [discounted, memory] = lengths.map(|length| share(&*self.group, length));
         let environments = &state.environments[environments];
         let rows: Vec<u32> =
             (0..leaves).flat_map(|leaf| environments.iter().skip(leaf).step_by(leaves).copied()).collect();
@@ -686,6 +695,7 @@ impl Backend for CudaBackend {
         self.rollout.set_running_norms(&norms, &scales)?;
         self.rollout.set_discounted(&state.discounted[discounted])?;
         self.rollout.set_memory(&state.memory[memory])?;
+        self.rollout.set_counts(&state.counts[counts])?;
         self.learner.load(self.learn(), &state.learner, state.updates, state.nonfinite_in_a_row)?;
         if self.overlap.is_some() {
             // A run without overlap saved no separate rollout weights.

@@ -4,7 +4,7 @@ use operant_cuda::CudaError;
 
 use crate::LearnError;
 use crate::choice;
-use crate::config::Config;
+use crate::config::{Config, Optimizer};
 use crate::cuda::common::local::Local;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::cuda::fused::tables::run_layers;
@@ -105,6 +105,15 @@ pub fn choose(
     blas: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<KernelChoice, LearnError> {
     let (local, NetworkOptions { precision, kernels }) = (local.into(), options);
+    check_optimiser(&local.run)?;
+    if let Some((key, value)) = (local.run.algorithm.declaration().gpu.refused)(&local.run) {
+        let problem = format!("{value}, which no kernels for GPUs compute");
+        return Err(LearnError::Config {
+            key,
+            problem,
+            remedy: "set device = \"cpu\", or its default".to_owned(),
+        });
+    }
     let shape = network.architecture.to_string();
     let fused = |reason: String| KernelChoice { kernels: Kernels::Fused, reason };
     let gemm = |reason: String| KernelChoice { kernels: Kernels::Gemm, reason };
@@ -157,6 +166,18 @@ pub fn choose(
     }
 }
 
+/// Refuses optimisers that run on CPUs alone.
+pub(super) fn check_optimiser(config: &Config) -> Result<(), LearnError> {
+    match config.optimizer {
+        Optimizer::Adam | Optimizer::RAdam => Ok(()),
+        Optimizer::Muon => Err(LearnError::Config {
+            key: "optimizer",
+            problem: "\"muon\" has no kernels for a GPU; only the CPU computes its steps".to_owned(),
+            remedy: "set device = \"cpu\", or optimizer = \"adam\"".to_owned(),
+        }),
+    }
+}
+
 /// Weights of the first layer over the one-hot features of embeddings; 0 without embeddings.
 fn one_hot_weights(network: &Network) -> usize {
     let Architecture { embed, input, .. } = &network.architecture;
@@ -187,6 +208,7 @@ mod tests {
 
     use super::*;
     use crate::algorithms::Algorithm;
+    use crate::config::Intrinsic;
     use crate::network::{Embed, EmbedPart, Head, Input, Pool};
 
     const H200: Limits = Limits { shared: 232_448, multiprocessors: 132 };
@@ -233,18 +255,41 @@ mod tests {
     }
 
     #[test]
-    fn action_values_always_become_products() {
-        let config = Config { algorithm: Algorithm::Pqn, ..network(&[64]).1 };
-        let head = Head::MultiDiscrete(vec![2]);
-        let network = Network::new(Architecture::new(&config, Input::Dense(4), head));
-        let of = |kernels| {
+    fn action_values_and_rewards_for_exploring_always_become_products() {
+        let action_values = Config { algorithm: Algorithm::Pqn, ..network(&[64]).1 };
+        let exploring = Config { intrinsic: Intrinsic::Counts, ..network(&[64]).1 };
+        for (config, reason) in
+            [(action_values, "only networks with a policy"), (exploring, "no rewards for exploring")]
+        {
+            let head = Head::MultiDiscrete(vec![2]);
+            let network = Network::new(Architecture::new(&config, Input::Dense(4), head));
+            let of = |kernels| {
+                let options = NetworkOptions { kernels, ..Precision::F32.into() };
+                choose(&network, &config, options, H200, || Ok(()))
+            };
+            let choice = of(Kernels::Auto).expect("products run it");
+            assert_eq!(choice.kernels, Kernels::Gemm);
+            assert!(choice.reason.contains(reason), "{}", choice.reason);
+            assert!(of(Kernels::Fused).expect_err("refused").to_string().contains("set kernels = \"gemm\""));
+        }
+    }
+
+    #[test]
+    fn settings_without_kernels_are_refused_and_fused_kernels_compute_advantages_once() {
+        let of = |kernels, change: fn(&mut Config)| {
+            let (network, mut config) = network(&[64]);
+            change(&mut config);
             let options = NetworkOptions { kernels, ..Precision::F32.into() };
             choose(&network, &config, options, H200, || Ok(()))
         };
-        let choice = of(Kernels::Auto).expect("products run it");
-        assert_eq!(choice.kernels, Kernels::Gemm);
-        assert!(choice.reason.contains("only networks with a policy"), "{}", choice.reason);
-        assert!(of(Kernels::Fused).expect_err("refused").to_string().contains("set kernels = \"gemm\""));
+        let refused = |kernels, change| of(kernels, change).expect_err("refused").to_string();
+        for kernels in Kernels::ALL {
+            let error = refused(kernels, |config| config.algorithms.ppo.norm_value = true);
+            assert!(error.starts_with("norm_value: true, which no kernels for GPUs compute"), "{error}");
+        }
+        let again = |config: &mut Config| config.recompute_advantages = true;
+        assert!(refused(Kernels::Fused, again).contains("recompute_advantages = true"));
+        assert_eq!(of(Kernels::Auto, again).expect("products run it").kernels, Kernels::Gemm);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use operant_env::AnyEnv;
 
 use super::choice::{GpuOptions, Kernels};
 use super::common::env::KernelEnv;
-use super::common::horizon::{HorizonMemory, HorizonSizes};
+use super::common::horizon::{HorizonMemory, HorizonSizes, metrics_of};
 use super::common::local::Local;
 use super::common::memory::Allocator;
 use super::common::overlap::{MAX_RESIDENT_BLOCKS, RESERVED};
@@ -122,7 +122,7 @@ impl Footprint {
                     SlotMemory::new(
                         allocator,
                         local.devices,
-                        kernel_env.spec.metrics.len(),
+                        metrics_of(&kernel_env.spec, &local.run),
                         horizon.scene.len(),
                     )
                 })

@@ -4,7 +4,7 @@
 use operant_cuda::{Buffer, Communicator, CudaError, Device, Stream};
 use operant_env::AnyEnv;
 
-use super::choice::{Kernels, NetworkOptions, choose};
+use super::choice::{Kernels, NetworkOptions, check_optimiser, choose};
 use super::common::env::KernelEnv;
 use super::common::graphs::Graphs;
 use super::common::local::Local;
@@ -20,6 +20,7 @@ use crate::LearnError;
 use crate::LearnerState;
 use crate::config::Config;
 use crate::network::Network;
+use crate::normalise::RunningNorm;
 use crate::sample::SampleLayout;
 
 /// The path that computes gradients.
@@ -74,6 +75,7 @@ impl CudaLearner {
         options: NetworkOptions,
     ) -> Result<Self, LearnError> {
         let stride = SampleLayout::new(&network.architecture, kernel_env.masked).stride;
+        check_optimiser(&local.run)?;
         let limits = Limits::from(device.properties());
         let kernels = match options.kernels {
             Kernels::Auto => choose(network, local, options, limits, || device.has_blas())?.kernels,
@@ -146,8 +148,13 @@ impl CudaLearner {
         memory.parameters.write(stream, &state.params)?;
         memory.exp_avg.write(stream, &state.exp_avg)?;
         memory.exp_avg_sq.write(stream, &state.exp_avg_sq)?;
-        let progress =
-            Progress { update: updates, adam_steps: state.step, nonfinite_in_a_row, ..Progress::default() };
+        let progress = Progress {
+            update: updates,
+            adam_steps: state.step,
+            nonfinite_in_a_row,
+            learning_rate: state.rate.unwrap_or(0.0),
+            ..Progress::default()
+        };
         memory.progress.write(stream, &[progress])?;
         match &self.engine {
             Engine::Fused(update) => Ok(update.pack(stream, &memory.parameters)?),
@@ -160,11 +167,14 @@ impl CudaLearner {
     /// # Errors
     /// When the device fails.
     pub fn state(&self, stream: &Stream) -> Result<LearnerState, LearnError> {
+        let progress = self.progress(stream)?;
         Ok(LearnerState {
+            rate: Some(progress.learning_rate).filter(|rate| *rate > 0.0),
             params: self.memory.parameters.read(stream)?,
             exp_avg: self.memory.exp_avg.read(stream)?,
             exp_avg_sq: self.memory.exp_avg_sq.read(stream)?,
-            step: self.progress(stream)?.adam_steps,
+            step: progress.adam_steps,
+            value_norm: RunningNorm::new(0),
         })
     }
 

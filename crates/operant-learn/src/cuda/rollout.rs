@@ -369,6 +369,29 @@ impl CudaRollout {
         self.state().map_or(Ok(()), |state| Ok(state.write(&self.stream, memory)?))
     }
 
+    /// What the running episodes have shown, `(N, words)`; none without rewards for exploring.
+    ///
+    /// # Errors
+    /// See [`CudaRollout::episodes`].
+    pub fn counts(&self) -> Result<Vec<u32>, LearnError> {
+        self.tables().map_or(Ok(Vec::new()), |tables| Ok(tables.read(&self.stream)?))
+    }
+
+    /// Sets it; does nothing without rewards for exploring.
+    ///
+    /// # Errors
+    /// When there are not N x words numbers, or the device fails.
+    pub fn set_counts(&self, counts: &[u32]) -> Result<(), LearnError> {
+        self.tables().map_or(Ok(()), |tables| Ok(tables.write(&self.stream, counts)?))
+    }
+
+    fn tables(&self) -> Option<&Buffer<u32>> {
+        match &self.policy {
+            Policy::Fused(_) => None,
+            Policy::Gemm(gemm) => gemm.counts(),
+        }
+    }
+
     fn state(&self) -> Option<&Buffer<f32>> {
         match &self.policy {
             Policy::Fused(_) => None,

@@ -25,6 +25,11 @@ pub enum Init {
         /// Their standard deviation.
         scale: f32,
     },
+    /// Independent and uniform in [-bound, bound).
+    Uniform {
+        /// The bound.
+        bound: f64,
+    },
     /// Biases of mingru's three gates. An update gate that begins half open forgets within a few steps, and no gradient comes back through
     /// more. So the units begin with memories of 1 to 256 steps, evenly spaced in their logarithm (after Tallec and Ollivier 2018).
     Memories,
@@ -40,6 +45,12 @@ pub fn init_params(network: &Network, seed: u64) -> Vec<f32> {
             Init::Constant(value) => values.fill(value as f32),
             Init::Normal { scale } => {
                 values.iter_mut().for_each(|value| *value = normals.next() as f32 * scale);
+            }
+            Init::Uniform { bound } => {
+                let draws = core::iter::repeat_with(|| normals.uniforms()).flatten();
+                for (value, unit) in values.iter_mut().zip(draws) {
+                    *value = (bound * (2.0 * unit - 1.0)) as f32;
+                }
             }
             Init::Orthogonal(gain) => {
                 let columns = tensor.shape[1..].iter().product();
@@ -104,20 +115,25 @@ impl Normals {
         Self { seed, tensor, block: 0, spare: None }
     }
 
+    /// Two uniform numbers from 0 to 1.
+    fn uniforms(&mut self) -> [f64; 2] {
+        let mut draws = Draws::<f64>::at(self.seed, Wrapping(self.tensor), self.block, Purpose::Weights);
+        self.block += 1;
+        core::array::from_fn(|_| {
+            let (high, low) = (u64::from(draws.bits().0), u64::from(draws.bits().0));
+            // Centred in its cell of 2^-53: never 0, whose logarithm is infinite.
+            (((high << 32 | low) >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0
+        })
+    }
+
     fn next(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
         }
-        let mut draws = Draws::<f64>::at(self.seed, Wrapping(self.tensor), self.block, Purpose::Weights);
-        self.block += 1;
-        let mut unit = || {
-            let (high, low) = (u64::from(draws.bits().0), u64::from(draws.bits().0));
-            // Centred in its cell of 2^-53: never 0, whose logarithm is infinite.
-            (((high << 32 | low) >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0
-        };
+        let [first, second] = self.uniforms();
         // Lane functions, because libm's last bit differs between machines.
-        let radius = (-2.0 * operant_lane::Float::ln(unit())).sqrt();
-        let (sin, cos) = operant_lane::Float::sin_cos(core::f64::consts::TAU * unit());
+        let radius = (-2.0 * operant_lane::Float::ln(first)).sqrt();
+        let (sin, cos) = operant_lane::Float::sin_cos(core::f64::consts::TAU * second);
         self.spare = Some(radius * sin);
         radius * cos
     }
@@ -126,8 +142,8 @@ impl Normals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
-    use crate::network::{Architecture, Head, Input};
+    use crate::config::{Config, CoreKind, WeightInit};
+    use crate::network::{Architecture, Core, Head, Input};
 
     #[test]
     fn rows_or_columns_are_orthonormal_times_gain() {
@@ -152,6 +168,49 @@ mod tests {
         }
         for tensor in network.tensors.iter().filter(|t| t.name.ends_with(".bias")) {
             assert!(params[tensor.range()].iter().all(|&b| b == 0.0));
+        }
+    }
+
+    #[test]
+    fn weights_and_biases_as_pytorch_begins_are_uniform_within_their_bounds() {
+        let core = CoreKind::Lstm;
+        let base =
+            Config { hidden: vec![24, 30], core, layer_norm: true, residual_blocks: 1, ..Config::default() };
+        let [own, pytorch] = [WeightInit::Orthogonal, WeightInit::PyTorch].map(|init| {
+            let config = Config { init, ..base.clone() };
+            let core = Core::of(&config).expect("a core");
+            Network::new(Architecture {
+                core,
+                ..Architecture::new(&config, Input::Dense(4), Head::gaussian(2))
+            })
+        });
+        let params = init_params(&pytorch, 7);
+        assert_eq!((&params, params.len()), (&init_params(&pytorch, 7), own.len()));
+        let bounds = [
+            ("actor.0.weight", 0.5),
+            ("actor.0.bias", 0.5),
+            ("critic.1.weight", 1.0 / 24f64.sqrt()),
+            ("actor.blocks.0.down.bias", 1.0 / 120f64.sqrt()),
+            ("actor.core.0.weight_ih", 1.0 / 30f64.sqrt()),
+            ("actor.core.0.bias_hh", 1.0 / 30f64.sqrt()),
+            ("policy.weight", 1.0 / 30f64.sqrt()),
+            ("value.bias", 1.0 / 30f64.sqrt()),
+        ];
+        for (name, bound) in bounds {
+            let tensor = pytorch.tensors.iter().find(|tensor| tensor.name == name).expect(name);
+            assert_eq!(tensor.init, Init::Uniform { bound }, "{name}");
+            let values = params[tensor.range()].iter().map(|value| f64::from(*value));
+            let (most, squares) =
+                values.fold((0.0f64, 0.0), |(most, sum), x| (most.max(x.abs()), sum + x * x));
+            assert!(most <= bound && most > 0.0, "{name}: {most}");
+            let deviation = (squares / tensor.len() as f64).sqrt() * 3f64.sqrt() / bound;
+            assert!(tensor.len() < 96 || (deviation - 1.0).abs() < 0.15, "{name}: {deviation}");
+        }
+        // Normalisations and log_std stay.
+        for (tensor, before) in pytorch.tensors.iter().zip(&own.tensors) {
+            if tensor.name.contains("norm") || tensor.name == "log_std" {
+                assert_eq!(tensor, before);
+            }
         }
     }
 

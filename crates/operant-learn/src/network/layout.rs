@@ -2,13 +2,13 @@
 
 use super::init::HIDDEN_GAIN;
 use super::{
-    Architecture, CellSpec, Conv, Core, Dense, Form, Head, Image, Init, Items, Norm, Outputs, Pointer,
-    Residual,
+    Architecture, CellSpec, Continuous, Conv, Core, Dense, Form, Head, Image, Init, Items, Norm, Outputs,
+    Pointer, Residual,
 };
-use crate::config::Activation;
+use crate::config::{Activation, LogStd, WeightInit};
 use crate::layers::export::{Exported, Graph};
 
-/// Gain of the policy's output layer: the first policy is nearly uniform.
+/// Gain of the policy's output layers: the first policy is nearly the same for all observations.
 const POLICY_GAIN: f64 = 0.01;
 /// Gain of the value's output layer.
 const VALUE_GAIN: f64 = 1.0;
@@ -119,7 +119,7 @@ pub struct Network {
     pub chains: Vec<Chain>,
     /// Every block of parameters, in order, without gaps.
     pub tensors: Vec<TensorSpec>,
-    /// Index of the first log standard deviation, for a Gaussian head.
+    /// Index of the first log standard deviation, where they are parameters.
     pub log_std: Option<usize>,
     /// Numbers of state that an environment carries from step to step.
     pub states: usize,
@@ -138,24 +138,52 @@ impl Network {
             bf16: None,
             architecture,
         };
-        let outputs = network.architecture.head.outputs();
+        let (outputs, policy) = (network.architecture.head.outputs(), network.architecture.head.layers());
         if network.architecture.outputs == Outputs::ActionValues {
             let chain = network.lay_chain("trunk", &[("q", outputs)]);
             network.chains.push(chain);
         } else if network.architecture.shared_trunk {
-            let chain = network.lay_chain("trunk", &[("policy", outputs), ("value", 1)]);
+            let chain = network.lay_chain("trunk", &[&policy[..], &[("value", 1)]].concat());
             network.chains.push(chain);
         } else {
-            for (trunk, head, outputs) in [("actor", "policy", outputs), ("critic", "value", 1)] {
-                let chain = network.lay_chain(trunk, &[(head, outputs)]);
+            for (trunk, heads) in [("actor", &policy[..]), ("critic", &[("value", 1)])] {
+                let chain = network.lay_chain(trunk, heads);
                 network.chains.push(chain);
             }
         }
-        if let Head::DiagonalGaussian(actions) = network.architecture.head {
+        if network.architecture.init == WeightInit::PyTorch {
+            network.begin_as_pytorch();
+        }
+        if let Head::Continuous(of @ Continuous { actions, .. }) = network.architecture.head
+            && of.has_log_std()
+        {
             let init = Init::Constant(network.architecture.log_std_init);
             network.log_std = Some(network.lay("log_std".to_owned(), &[actions], init));
         }
         network
+    }
+
+    /// Matrices and the biases after them begin uniform within 1 / sqrt(inputs), or 1 / sqrt(units) in PyTorch's cells. Tables, normalisations
+    /// and what mingru remembers, which PyTorch has not, stay.
+    fn begin_as_pytorch(&mut self) {
+        for layer in self.chains.iter().flat_map(|chain| &chain.layers) {
+            let of_cell = match &layer.form {
+                Form::Cell(cell) if cell.cell.sees_state() => Some(1.0 / (cell.width as f64).sqrt()),
+                _ => None,
+            };
+            let mut last = None;
+            for tensor in self.tensors.iter_mut().filter(|tensor| layer.params.contains(&tensor.offset)) {
+                let inputs: usize = tensor.shape[1..].iter().product();
+                last = match tensor.init {
+                    Init::Orthogonal(_) => of_cell.or(Some(1.0 / (inputs as f64).sqrt())),
+                    Init::Constant(0.0) => last,
+                    // It begins as `log_std_init` says.
+                    _ if tensor.name == "log_std.bias" => continue,
+                    _ => None,
+                };
+                tensor.init = last.map_or(tensor.init, |bound| Init::Uniform { bound });
+            }
+        }
     }
 
     /// Parameters.
@@ -183,6 +211,32 @@ impl Network {
     pub fn forward_backward_flops(&self) -> u64 {
         let first: u64 = self.chains.iter().map(|chain| chain.layers[0].input_flops()).sum();
         3 * self.forward_flops() - first
+    }
+
+    /// The parameters of a separate value network.
+    pub fn value_params(&self) -> Option<core::ops::Range<usize>> {
+        match &self.chains[..] {
+            [_, critic] => Some(critic.layers.first()?.params.start..critic.layers.last()?.params.end),
+            _ => None,
+        }
+    }
+
+    /// The matrices of hidden layers: a convolution's has a row for each output channel, and a layer with memory has one for each gate. Tables
+    /// and outputs are none of them.
+    pub fn hidden_matrices(&self) -> impl Iterator<Item = (core::ops::Range<usize>, [usize; 2])> {
+        let hidden = self.chains.iter().flat_map(|chain| &chain.layers[..chain.len() - 1]);
+        let hidden = hidden.filter(|layer| !matches!(layer.form, Form::Embed(_)));
+        hidden.flat_map(|layer| {
+            let gates = if let Form::Cell(cell) = &layer.form { cell.cell.gates() } else { 1 };
+            let own = |tensor: &&TensorSpec| tensor.shape.len() > 1 && layer.params.contains(&tensor.offset);
+            self.tensors.iter().filter(own).flat_map(move |tensor| {
+                let (size, rows) = (tensor.len() / gates, tensor.shape[0] / gates);
+                (0..gates).map(move |gate| {
+                    let first = tensor.offset + gate * size;
+                    (first..first + size, [rows, size / rows])
+                })
+            })
+        })
     }
 
     /// The layers of all chains.
@@ -281,7 +335,7 @@ impl Network {
         let first = self.len();
         for &(head, outputs) in heads {
             let gain = match head {
-                "policy" => POLICY_GAIN,
+                "policy" | "log_std" => POLICY_GAIN,
                 "value" => VALUE_GAIN,
                 _ => HIDDEN_GAIN,
             };
@@ -289,7 +343,10 @@ impl Network {
             self.lay(format!("{head}.weight"), &shape, Init::Orthogonal(gain));
         }
         for &(head, outputs) in heads {
-            self.lay(format!("{head}.bias"), &[rows(head, outputs)], Init::Constant(0.0));
+            let begins =
+                if head == "log_std" { LogStd::output(self.architecture.log_std_init) } else { None };
+            let init = Init::Constant(begins.unwrap_or(0.0));
+            self.lay(format!("{head}.bias"), &[rows(head, outputs)], init);
         }
         let name = heads.iter().map(|(head, _)| *head).collect::<Vec<_>>().join(", ");
         LayerSpec { name, form, inputs, outputs, params: first..self.len(), activation: None }
@@ -300,7 +357,7 @@ impl Network {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::network::{Image, Input};
+    use crate::network::{Cell, Image, Input};
 
     fn architecture(shared_trunk: bool, hidden: Vec<usize>, head: Head) -> Architecture {
         let config = Config { hidden, shared_trunk, log_std_init: 0.0, ..Config::default() };
@@ -342,10 +399,41 @@ mod tests {
     }
 
     #[test]
+    fn hidden_matrices_are_neither_tables_nor_outputs_and_gates_are_apart() {
+        let image = Image { first: 0, extents: [10, 8, 4] };
+        let mut architecture = architecture(false, vec![5], Head::gaussian(2));
+        architecture.input = Input::Dense(320);
+        architecture.conv = Conv::stack(image, &[[16, 3, 1]]).expect("it fits");
+        architecture.core = Some(Core { cell: Cell::Gru, width: 7, layers: 1 });
+        let network = Network::new(architecture);
+        let shapes: Vec<[usize; 2]> = network.hidden_matrices().map(|(_, shape)| shape).collect();
+        let own = [[16, 36], [5, 768], [7, 5], [7, 5], [7, 5], [7, 7], [7, 7], [7, 7]];
+        assert_eq!(shapes, [own, own].concat());
+        for (range, [rows, columns]) in network.hidden_matrices() {
+            assert_eq!(range.len(), rows * columns);
+            let of =
+                |tensor: &&TensorSpec| tensor.range().start <= range.start && range.end <= tensor.range().end;
+            let tensor = network.tensors.iter().find(of).expect("within one tensor");
+            assert!(
+                tensor.name.contains("weight")
+                    && !["policy", "value"].iter().any(|head| tensor.name.contains(head))
+            );
+        }
+        let value = network.value_params().expect("two networks");
+        let of_value = |tensor: &&TensorSpec| value.contains(&tensor.offset);
+        let names: Vec<&str> = network.tensors.iter().filter(of_value).map(|tensor| &*tensor.name).collect();
+        assert!(
+            names.iter().all(|name| name.starts_with("critic") || name.starts_with("value")),
+            "{names:?}"
+        );
+        assert_eq!((names.len(), names.last()), (10, Some(&"value.bias")));
+    }
+
+    #[test]
     fn tensors_tile_the_vector() {
         for shared in [true, false] {
             for hidden in [vec![], vec![7], vec![33, 5, 64]] {
-                let network = Network::new(architecture(shared, hidden, Head::DiagonalGaussian(3)));
+                let network = Network::new(architecture(shared, hidden, Head::gaussian(3)));
                 let mut next = 0;
                 for tensor in &network.tensors {
                     assert_eq!(tensor.offset, next, "{}", tensor.name);

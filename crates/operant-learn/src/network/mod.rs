@@ -4,6 +4,8 @@
 mod init;
 mod layout;
 
+use std::borrow::Cow;
+
 pub use crate::layers::Form;
 pub use crate::layers::cell::{Cell, CellSpec, Core, MEMORY_KEYS};
 pub use crate::layers::conv::{Conv, Image, Items};
@@ -19,7 +21,10 @@ pub use layout::{Chain, LayerSpec, Network, TensorSpec};
 use operant_env::{ActionSpace, EnvSpec, Packing};
 
 use crate::backend::LearnError;
-use crate::config::{Activation, Config, CoreKind, Encoder};
+use crate::config::{
+    ActionDistribution, Activation, Config, CoreKind, Encoder, Intrinsic, LogStd, WeightInit,
+};
+use crate::normalise::RunningNorm;
 
 /// The network's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,16 +57,70 @@ impl Input {
 pub enum Head {
     /// One categorical choice per component, with that many actions each. Discrete is one component.
     MultiDiscrete(Vec<usize>),
-    /// This many real numbers, independent normals, each with a state-independent log standard deviation.
-    DiagonalGaussian(usize),
+    /// Independent real numbers.
+    Continuous(Continuous),
+}
+
+/// A distribution of real actions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Continuous {
+    /// Numbers per action.
+    pub actions: usize,
+    /// Of each number.
+    pub distribution: ActionDistribution,
+    /// What their log standard deviations are.
+    pub log_std: LogStd,
+}
+
+/// Rounds in which a Beta distribution is sampled, with four uniform numbers each. All fail less than once in 10^7 draws.
+pub const BETA_ROUNDS: usize = 6;
+
+impl Continuous {
+    /// Outputs of the network for each action.
+    pub fn numbers(&self) -> usize {
+        if self.computes_log_std() || self.distribution == ActionDistribution::Beta { 2 } else { 1 }
+    }
+
+    /// Whether log standard deviations are outputs.
+    pub fn computes_log_std(&self) -> bool {
+        self.log_std == LogStd::Network && self.distribution != ActionDistribution::Beta
+    }
+
+    /// Whether log standard deviations are parameters.
+    pub fn has_log_std(&self) -> bool {
+        self.log_std == LogStd::Parameter && self.distribution != ActionDistribution::Beta
+    }
 }
 
 impl Head {
-    /// A: outputs of the policy (logits over all components, or means).
+    /// Independent normals, whose log standard deviations are parameters.
+    pub fn gaussian(actions: usize) -> Self {
+        Self::continuous(actions, &Config::default())
+    }
+
+    /// The distribution of `config`.
+    pub fn continuous(actions: usize, config: &Config) -> Self {
+        let Config { action_distribution: distribution, log_std, .. } = *config;
+        Self::Continuous(Continuous { actions, distribution, log_std })
+    }
+
+    /// The layers that make it, side by side, and their outputs.
+    pub fn layers(&self) -> Vec<(&'static str, usize)> {
+        let mut layers = vec![("policy", self.outputs())];
+        if let Self::Continuous(of @ Continuous { actions, .. }) = *self
+            && of.computes_log_std()
+        {
+            layers = vec![("policy", actions), ("log_std", actions)];
+        }
+        layers
+    }
+
+    /// A: outputs of the policy (logits over all components; means, after which log standard deviations may follow; or what makes all alphas and then
+    /// all betas).
     pub fn outputs(&self) -> usize {
         match self {
             Self::MultiDiscrete(actions) => actions.iter().sum(),
-            Self::DiagonalGaussian(actions) => *actions,
+            Self::Continuous(of) => of.numbers() * of.actions,
         }
     }
 
@@ -69,7 +128,7 @@ impl Head {
     pub fn components(&self) -> usize {
         match self {
             Self::MultiDiscrete(actions) => actions.len(),
-            Self::DiagonalGaussian(actions) => *actions,
+            Self::Continuous(of) => of.actions,
         }
     }
 
@@ -77,16 +136,40 @@ impl Head {
     pub fn mask_words(&self) -> usize {
         match self {
             Self::MultiDiscrete(_) => self.outputs().div_ceil(32),
-            Self::DiagonalGaussian(_) => 0,
+            Self::Continuous(_) => 0,
         }
     }
 
-    /// Uniform random numbers per sampled action: one per component, or a pair for every two normals.
+    /// Uniform random numbers per sampled action: one per component, a pair for every two normals, or those of the rounds of a Beta distribution.
     pub fn uniforms(&self) -> usize {
         match self {
             Self::MultiDiscrete(actions) => actions.len(),
-            Self::DiagonalGaussian(actions) => actions.next_multiple_of(2),
+            Self::Continuous(of) if of.distribution == ActionDistribution::Beta => {
+                of.actions * 4 * BETA_ROUNDS
+            }
+            Self::Continuous(of) => of.actions.next_multiple_of(2),
         }
+    }
+}
+
+impl Network {
+    /// Parameters with which the network computes values themselves, from those with which it computes them in units of the deviation of
+    /// returns from their mean: both are in its last layer then.
+    pub fn with_values<'a>(&self, params: &'a [f32], returns: &RunningNorm) -> Cow<'a, [f32]> {
+        let [mean, deviation] = match returns.deviation() {
+            Some(deviation) => [returns.mean[0] as f32, deviation],
+            None => return Cow::Borrowed(params),
+        };
+        let mut params = params.to_vec();
+        for tensor in &self.tensors {
+            let shift = match tensor.name.as_str() {
+                "value.weight" => 0.0,
+                "value.bias" => mean,
+                _ => continue,
+            };
+            params[tensor.range()].iter_mut().for_each(|p| *p = p.mul_add(deviation, shift));
+        }
+        Cow::Owned(params)
     }
 }
 
@@ -132,6 +215,8 @@ pub struct Architecture {
     pub exploration: f64,
     /// Initial log standard deviation of a Gaussian head.
     pub log_std_init: f64,
+    /// How all other parameters begin.
+    pub init: WeightInit,
 }
 
 impl Architecture {
@@ -147,6 +232,16 @@ impl Architecture {
                 remedy: "set norm_obs = false".to_owned(),
             });
         }
+        if config.intrinsic == Intrinsic::Counts && spec.obs.is_real() {
+            return Err(LearnError::Config {
+                key: "intrinsic",
+                problem: format!(
+                    "\"counts\", but the observations of {} are real numbers, which hardly repeat",
+                    spec.name
+                ),
+                remedy: "set intrinsic = \"none\"".to_owned(),
+            });
+        }
         let outputs = config.algorithm.declaration().outputs;
         if outputs == Outputs::ActionValues && matches!(spec.actions, ActionSpace::Box { .. }) {
             return Err(LearnError::Config {
@@ -158,11 +253,15 @@ impl Architecture {
                 remedy: "set algorithm = \"ppo\"".to_owned(),
             });
         }
+        if let Some((key, problem, remedy)) = unfit_for_actions(&spec.actions, config) {
+            let problem = format!("{problem}; the environment is {}", spec.name);
+            return Err(LearnError::Config { key, problem, remedy: remedy.to_owned() });
+        }
         let features = spec.obs.features();
         let input = if spec.obs.is_binary() { Input::Bits(features) } else { Input::Dense(features) };
         let head = match &spec.actions {
             ActionSpace::Discrete(choices) => Head::MultiDiscrete(choices.clone()),
-            ActionSpace::Box { low, .. } => Head::DiagonalGaussian(low.len()),
+            ActionSpace::Box { low, .. } => Head::continuous(low.len(), config),
         };
         let refused = |key, value: String, remedy: &'static str| {
             move |problem: String| LearnError::Config {
@@ -247,8 +346,34 @@ impl Architecture {
             outputs,
             exploration: (config.algorithm.declaration().exploration)(config).at(u64::MAX),
             log_std_init: config.log_std_init,
+            init: config.init,
         }
     }
+}
+
+/// The setting of the policy's distribution that does not fit the actions, the problem, and the remedy.
+fn unfit_for_actions(actions: &ActionSpace, config: &Config) -> Option<(&'static str, String, &'static str)> {
+    let Config { action_distribution: distribution, log_std, log_std_init, .. } = *config;
+    let (is_discrete, is_bounded) = match actions {
+        ActionSpace::Discrete(_) => (true, false),
+        ActionSpace::Box { low, high } => (false, low.iter().chain(high).all(|bound| bound.is_finite())),
+    };
+    let is_beta = distribution == ActionDistribution::Beta;
+    let without = if is_discrete { "actions are choices" } else { "a Beta distribution has only two shapes" };
+    if distribution != ActionDistribution::Normal && !is_bounded {
+        let problem = format!("\"{distribution}\" needs actions between finite bounds");
+        return Some(("action_distribution", problem, "set action_distribution = \"normal\""));
+    }
+    if config.algorithms.ppo.rpo_alpha > 0.0 && (is_discrete || is_beta) {
+        return Some(("rpo_alpha", format!("it is noise on a mean, but {without}"), "set rpo_alpha = 0"));
+    }
+    if log_std == LogStd::Network && (is_discrete || is_beta) {
+        let problem = format!("\"{log_std}\", but {without}");
+        return Some(("log_std", problem, "set log_std = \"parameter\""));
+    }
+    let is_outside = log_std == LogStd::Network && LogStd::output(log_std_init).is_none();
+    let problem = format!("{log_std_init}, but log_std = \"{log_std}\" is between -5 and 2");
+    is_outside.then_some(("log_std_init", problem, "set it above -5 and below 2"))
 }
 
 /// The part of a configuration that is incompatible with a pointer head, and the remedy.

@@ -8,7 +8,7 @@ use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::{GpuOptions, Kernels, NetworkOptions};
 use operant_learn::{
-    Backend, Config, CoreKind, EvalActions, LearnError, Precision, Snapshot, Tensor, cpu, cuda,
+    Backend, Config, CoreKind, EvalActions, Intrinsic, LearnError, Precision, Snapshot, Tensor, cpu, cuda,
 };
 use operant_metrics::METRICS;
 
@@ -47,14 +47,14 @@ fn a_restored_backend_continues_bit_for_bit(part: Part) {
     let cores = [CoreKind::Mlp, CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm];
     let cases = cores.into_iter().flat_map(|core| [false, true].map(|overlap| (core, overlap)));
     for (core, overlap) in part.of(5, cases) {
-        continues_bit_for_bit(&device, &with(core), overlap);
+        continues_bit_for_bit(&device, shared(Locks), &with(core), overlap);
     }
 }
 
-fn continues_bit_for_bit(device: &Device, config: &Config, overlap: bool) {
+fn continues_bit_for_bit(device: &Device, env: Arc<dyn AnyEnv>, config: &Config, overlap: bool) {
     let backend = || {
         let options = GpuOptions { overlap, ..GpuOptions::default() };
-        cuda::backend(shared(Locks), config, device, options).expect("a backend")
+        cuda::backend(env.clone(), config, device, options).expect("a backend")
     };
     let mut straight = backend();
     run(&mut *straight, 5);
@@ -71,23 +71,51 @@ fn continues_bit_for_bit(device: &Device, config: &Config, overlap: bool) {
     assert_same(&second.save().expect("a snapshot"), &straight.save().expect("a snapshot"), "continued");
 }
 
+/// Rewards for exploring in an environment of bytes.
+fn exploring() -> (Arc<dyn AnyEnv>, Config) {
+    let intrinsic = Intrinsic::Counts;
+    let config = Config { intrinsic, intrinsic_coef: 0.125, norm_obs: false, ..config() };
+    (world("minigrid_empty_random_5x5"), config)
+}
+
+/// After a rollout with the same weights the tables are those of the CPU.
+#[test]
+fn rewards_for_exploring_follow_the_cpu() {
+    let Some(device) = device(2) else { return };
+    let (env, config) = exploring();
+    let tables = |mut backend: Box<dyn Backend>| {
+        let reports = run(&mut *backend, 1);
+        let snapshot = backend.save().expect("a snapshot");
+        let counts = snapshot.tensors.into_iter().find(|tensor| tensor.name == "intrinsic.counts");
+        (counts.expect("tables"), reports[0].metrics.intrinsic_reward)
+    };
+    let (on_gpu, reported) = tables(on_gpu(&device, env.clone(), &config));
+    let (on_cpu, expected) = tables(cpu::backend(env.clone(), &config, 1).expect("a CPU"));
+    assert_eq!(on_gpu, on_cpu);
+    assert!((reported - expected).abs() < 1e-6, "{reported}, {expected}");
+    continues_bit_for_bit(&device, env.clone(), &config, false);
+    moves(&device, env, &config);
+    let report = Config { num_minibatches: 1, num_steps: 64, ..config };
+    report_alike(&device, world("minigrid_empty_random_5x5"), &report, Kernels::Auto);
+}
+
 fn snapshots_move(cores: [CoreKind; 2]) {
     let Some(device) = device(0) else { return };
-    for config in cores.map(with) {
-        let (mut gpu, mut cpu) = (
-            on_gpu(&device, shared(Locks), &config),
-            cpu::backend(shared(Locks), &config, 1).expect("a CPU"),
-        );
-        run(&mut *gpu, 2);
-        let saved = gpu.save().expect("a snapshot");
-        cpu.load(&saved).expect("the CPU takes it");
-        assert_same(&cpu.save().expect("a snapshot"), &saved, "on the CPU");
-        run(&mut *cpu, 1);
-        let saved = cpu.save().expect("a snapshot");
-        gpu.load(&saved).expect("the GPU takes it");
-        assert_same(&gpu.save().expect("a snapshot"), &saved, "on the GPU");
-        run(&mut *gpu, 1);
-    }
+    cores.map(with).iter().for_each(|config| moves(&device, shared(Locks), config));
+}
+
+fn moves(device: &Device, env: Arc<dyn AnyEnv>, config: &Config) {
+    let (mut gpu, mut cpu) =
+        (on_gpu(device, env.clone(), config), cpu::backend(env, config, 1).expect("a CPU"));
+    run(&mut *gpu, 2);
+    let saved = gpu.save().expect("a snapshot");
+    cpu.load(&saved).expect("the CPU takes it");
+    assert_same(&cpu.save().expect("a snapshot"), &saved, "on the CPU");
+    run(&mut *cpu, 1);
+    let saved = cpu.save().expect("a snapshot");
+    gpu.load(&saved).expect("the GPU takes it");
+    assert_same(&gpu.save().expect("a snapshot"), &saved, "on the GPU");
+    run(&mut *gpu, 1);
 }
 
 #[test]

@@ -4,12 +4,18 @@
 use operant_cuda::Device;
 use operant_env::AnyEnv;
 use operant_learn::LearnerState;
-use operant_learn::cuda::{CudaLearner, CudaRollout};
-use operant_learn::network::init_params;
-use operant_learn::{Activation, Config, CoreKind, Encoder, Precision};
+use operant_learn::algorithms::ppo::ValueLoss;
+use operant_learn::cuda::specialise::Limits;
+use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions, choose};
+use operant_learn::network::{Architecture, Network, init_params};
+use operant_learn::{
+    ActionDistribution, Activation, ClipGrad, Config, CoreKind, Encoder, LogStd, LrSchedule, Optimizer,
+    Precision, ShuffleKind,
+};
 use operant_parity::{UpdatePath, check_gae, check_horizon};
 
 use super::{ORDERS, Share, precisions};
+use crate::support::crane::Crane;
 use crate::support::gpu::{
     config, device, gemm, gradient_agrees, params, rollout_agrees, sanitized, stand_in, updates_agree,
 };
@@ -147,6 +153,21 @@ kinds! {
     #[ignore = "cargo xtask test --all"]
     tables_among_numbers: "mixed_cards", Config { encoder: Encoder::Embed, ..with_layers() };
     sums_among_numbers: "mixed_cards", Config { encoder: Encoder::EmbedSum, ..with_layers() };
+    noise_on_means: "crane", Config { shared_trunk: false, ..with_layers() }.ppo(|ppo| ppo.rpo_alpha = 0.3);
+    noise_with_memory: "crane",
+            Config { core: CoreKind::Gru, sequence_length: 4, ..with_layers() }.ppo(|ppo| ppo.rpo_alpha = 0.5);
+    deviations_of_the_network: "crane", Config { log_std: LogStd::Network, ..with_layers() };
+    squashed: "crane", Config { action_distribution: ActionDistribution::Tanh, shared_trunk: false, ..with_layers() };
+    beta: "crane", Config { action_distribution: ActionDistribution::Beta, ..with_layers() };
+    squashed_with_memory: "crane",
+            Config {
+                action_distribution: ActionDistribution::Tanh,
+                log_std: LogStd::Network,
+                core: CoreKind::Lstm,
+                sequence_length: 4,
+                shared_trunk: false,
+                ..with_layers()
+            };
 }
 
 fn layers_agree(kind: &str, share: Share) {
@@ -204,11 +225,15 @@ fn a_horizon_is_its_steps_in_other_precisions() {
     horizons_are_their_steps(Share::Others);
 }
 
-in_parts! { updates_follow_the_cpu, the_order_of_threads_changes_no_bit }
+in_parts! { updates_follow_the_cpu, own_steps_follow_the_cpu, the_order_of_threads_changes_no_bit }
 
 fn updates_follow_the_cpu(part: Part) {
     let Some(device) = device(2) else { return };
     let base = |envs: usize, steps: usize, hidden: &[usize]| config(envs, steps, hidden);
+    let again = |config: Config| {
+        let config = Config { recompute_advantages: true, ..config };
+        config.ppo(|ppo| (ppo.vtrace_rho, ppo.vtrace_c) = (1.0, 1.1))
+    };
     let cases = [
         ("cartpole", 10, base(16, 16, &[64, 64])),
         (
@@ -222,7 +247,7 @@ fn updates_follow_the_cpu(part: Part) {
             2,
             Config { shared_trunk: false, ..base(16, 16, &[32]) }.ppo(|ppo| ppo.norm_adv = false),
         ),
-        ("acrobot", 2, Config { num_minibatches: 1, anneal_lr: false, ..base(1, 65, &[]) }),
+        ("acrobot", 2, Config { num_minibatches: 1, lr_schedule: LrSchedule::Constant, ..base(1, 65, &[]) }),
         ("cartpole", 2, Config { activation: Activation::Relu, ..base(8, 8, &[600]) }),
         ("locks", 2, Config { shared_trunk: false, ..base(33, 8, &[20, 40]) }.ppo(|ppo| ppo.ent_coef = 0.1)),
         (
@@ -231,11 +256,63 @@ fn updates_follow_the_cpu(part: Part) {
             Config { max_grad_norm: 0.01, ..base(65, 4, &[128, 32, 16]) }.ppo(|ppo| ppo.target_kl = 1e-4),
         ),
         ("cards", 2, base(17, 8, &[20])),
+        ("pendulum", 2, Config { shared_trunk: false, ..again(base(16, 16, &[32])) }),
+        (
+            "locks",
+            2,
+            Config { num_minibatches: 3, ..again(base(15, 7, &[20])) }.ppo(|ppo| {
+                (ppo.value_loss, ppo.huber_delta) = (ValueLoss::Huber, 0.1);
+            }),
+        ),
+        (
+            "repeat_previous",
+            2,
+            again(Config { core: CoreKind::Gru, sequence_length: 4, ..base(17, 8, &[12]) }),
+        ),
         ("mixed_cards", 2, base(17, 8, &[20])),
     ];
     for (name, updates, config) in part.of(4, cases) {
         updates_agree(&device, &*world(name), &config, updates, UpdatePath::Gemm);
     }
+}
+
+/// Settings of the optimiser that the fused kernels do not have.
+fn own_steps_follow_the_cpu(part: Part) {
+    let Some(device) = device(2) else { return };
+    let base = || Config { lr_warmup: 0.5, weight_decay: 0.1, ..config(16, 16, &[24]) };
+    let apart = || Config { shared_trunk: false, vf_learning_rate: 3e-3, ..base() };
+    let blocks = ShuffleKind::Blocks;
+    let cases = [
+        ("cartpole", Config { lr_warmup: 0.0, lr_schedule: LrSchedule::Kl, desired_kl: 1e-4, ..base() }),
+        (
+            "cartpole",
+            Config { shuffle: blocks, clip_grad: ClipGrad::Network, max_grad_norm: 0.05, ..apart() },
+        ),
+        ("pendulum", apart()),
+        ("pendulum", Config { lr_warmup: 0.0, lr_schedule: LrSchedule::Kl, ..apart() }),
+        ("locks", base()),
+    ];
+    for (name, config) in part.of(3, cases) {
+        assert_eq!(config.optimiser_problem(), None);
+        updates_agree(&device, &*world(name), &config, 2, UpdatePath::Gemm);
+    }
+}
+
+#[test]
+fn what_only_this_path_or_the_cpu_has_is_refused_elsewhere() {
+    let Some(device) = device(0) else { return };
+    let kernels = |config: &Config| {
+        let env = world("cartpole");
+        let network = Network::new(Architecture::of(&env.spec(), config).expect("a network"));
+        let limits = Limits { shared: 232_448, multiprocessors: 132 };
+        choose(&network, config, Precision::F32.into(), limits, || device.has_blas())
+    };
+    let chosen = kernels(&Config { weight_decay: 0.1, ..config(16, 16, &[24]) }).expect("products run it");
+    assert_eq!(chosen.kernels, Kernels::Gemm);
+    assert!(chosen.reason.contains("weight_decay = 0.1"), "{}", chosen.reason);
+    let error =
+        kernels(&Config { optimizer: Optimizer::Muon, ..config(16, 16, &[24]) }).expect_err("refused");
+    assert!(error.to_string().contains("optimizer"), "{error}");
 }
 
 /// By default, gradients are those of other layers.
@@ -286,6 +363,25 @@ fn the_order_of_threads_changes_no_bit(part: Part) {
             states.push((learner.state(stream).expect("state"), rollout.samples().expect("samples")));
         }
         assert!(states.iter().all(|state| *state == states[0]), "bits differ in {name}");
+    }
+}
+
+#[test]
+fn other_policies_of_real_actions_always_become_products() {
+    let Some(device) = device(0) else { return };
+    let plain = || config(16, 4, &[16]);
+    for (config, setting) in [
+        (plain().ppo(|ppo| ppo.rpo_alpha = 0.1), "rpo_alpha"),
+        (Config { log_std: LogStd::Network, ..plain() }, "log_std"),
+        (Config { action_distribution: ActionDistribution::Tanh, ..plain() }, "action_distribution"),
+        (Config { action_distribution: ActionDistribution::Beta, ..plain() }, "action_distribution"),
+    ] {
+        let rollout = |kernels| {
+            CudaRollout::new(&device, &Crane, &config, NetworkOptions { kernels, precision: Precision::F32 })
+        };
+        let error = rollout(Kernels::Fused).err().expect("a refusal").to_string();
+        assert!(error.contains(setting) && error.contains("set kernels = \"gemm\""), "{error}");
+        assert!(rollout(Kernels::Auto).expect("products run it").specialisation().is_none());
     }
 }
 

@@ -3,7 +3,7 @@
 use operant_learn::LearnerState;
 use operant_learn::cuda::{CudaLearner, CudaRollout};
 use operant_learn::network::init_params;
-use operant_learn::{Activation, Config, Encoder, Precision};
+use operant_learn::{Activation, Config, Encoder, LrSchedule, Precision};
 use operant_parity::UpdatePath;
 
 use super::{ORDERS, precisions};
@@ -30,7 +30,7 @@ fn updates_follow_the_cpu(part: Part) {
         ),
         ("minatar_breakout", Config { activation: Activation::Relu, ..base(16, 8, &[64]) }),
         ("pendulum", Config { shared_trunk: false, ..base(16, 16, &[32]) }.ppo(|ppo| ppo.norm_adv = false)),
-        ("acrobot", Config { num_minibatches: 1, anneal_lr: false, ..base(1, 65, &[]) }),
+        ("acrobot", Config { num_minibatches: 1, lr_schedule: LrSchedule::Constant, ..base(1, 65, &[]) }),
         ("locks", Config { shared_trunk: false, ..base(33, 8, &[20, 40]) }.ppo(|ppo| ppo.ent_coef = 0.1)),
         ("locks", Config { max_grad_norm: 0.01, ..base(65, 4, &[128, 32]) }.ppo(|ppo| ppo.target_kl = 1e-4)),
         ("cards", base(17, 8, &[20])),

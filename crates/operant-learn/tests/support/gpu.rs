@@ -62,7 +62,7 @@ pub fn params(env: &dyn AnyEnv, config: &Config) -> Vec<f32> {
         let values = &mut params[tensor.range()];
         match tensor.name.as_str() {
             // CleanRL's 0.01 would leave all choices alike.
-            "policy.weight" => values.iter_mut().for_each(|w| *w *= 50.0),
+            "policy.weight" | "log_std.weight" => values.iter_mut().for_each(|w| *w *= 50.0),
             "log_std" => values.iter_mut().enumerate().for_each(|(k, s)| *s = 0.25 - 0.5 * k as f32),
             name if name.ends_with(".bias") => {
                 // Values away from zero, as returns are: a sum that cancels has no relative error to speak of.

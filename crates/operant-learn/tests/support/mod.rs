@@ -28,6 +28,7 @@ use operant_learn::cpu::{CpuOptions, backend_with};
 use operant_learn::{Backend, Config, Snapshot, UpdateStats};
 
 use self::cards::{Cards, MixedCards};
+use self::crane::Crane;
 use self::locks::Locks;
 use self::needle::Needle;
 use self::switchboard::Switchboard;
@@ -39,7 +40,14 @@ pub fn shared(env: impl AnyEnv) -> Arc<dyn AnyEnv> {
 
 /// The environment of this name: one of the tests' own, or a built-in one.
 pub fn world(name: &str) -> Arc<dyn AnyEnv> {
-    let own = [shared(Locks), shared(Cards), shared(MixedCards), shared(Needle), shared(Switchboard)];
+    let own = [
+        shared(Locks),
+        shared(Cards),
+        shared(MixedCards),
+        shared(Needle),
+        shared(Switchboard),
+        shared(Crane),
+    ];
     let own = own.into_iter().find(|env| env.spec().name == name);
     own.unwrap_or_else(|| builtin().find(name).expect("registered").clone())
 }

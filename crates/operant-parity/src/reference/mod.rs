@@ -2,13 +2,16 @@
 //! names of tensors and the order of samples. Gradients come from a tape.
 
 use operant_lane::Packed;
+use operant_learn::algorithms::ppo::ValueLoss;
 use operant_learn::cpu::batch::Batch;
+use operant_learn::cpu::update::noise::MeanNoise;
 use operant_learn::network::{Cell, CellSpec, Conv, Embed, Form, Head, Input, Network, Outputs, Pool};
 use operant_learn::shuffle::Shuffle;
-use operant_learn::{Activation, Config, Optimizer};
+use operant_learn::{ActionDistribution, Activation, ClipGrad, Config, LogStd, LrSchedule, Optimizer};
 
 use self::tape::{Tape, Var};
 
+mod muon;
 pub mod tape;
 
 /// One sample, unpacked.
@@ -24,12 +27,18 @@ pub struct Sample {
     pub value: f64,
     /// By GAE.
     pub advantage: f64,
+    /// What the value is to be.
+    pub target: f64,
+    /// Weight of the normalised advantage.
+    pub importance: f64,
     /// Per logit; empty if everything is legal.
     pub legal: Vec<bool>,
     /// The state of layers with memory, where a sequence begins.
     pub begins: Option<Vec<f64>>,
     /// Whether an episode begins.
     pub is_first: bool,
+    /// What is added to the mean of each action; empty without noise.
+    pub noise: Vec<f64>,
 }
 
 /// Means over a minibatch, by the names of the metrics.
@@ -80,9 +89,12 @@ pub fn unpack(network: &Network, batch: &Batch, index: usize) -> Sample {
         logprob: layout.logprob.map_or(f64::NAN, float),
         value: float(layout.value),
         advantage: float(layout.advantage),
+        target: float(layout.advantage) + float(layout.value),
+        importance: 1.0,
         legal,
         begins: None,
         is_first: layout.keep.is_some_and(|word| float(word) == 0.0),
+        noise: vec![],
     }
 }
 
@@ -210,7 +222,7 @@ enum Step {
 fn path(network: &Network, head: &str) -> Vec<Step> {
     let trunk = match (network.architecture.shared_trunk, head) {
         (true, _) => "trunk",
-        (false, "policy") => "actor",
+        (false, "policy" | "log_std") => "actor",
         _ => "critic",
     };
     let architecture = &network.architecture;
@@ -469,22 +481,91 @@ fn evaluate(tape: &mut Tape, head: &Head, outputs: &[Var], log_std: &[Var], samp
                 first += count;
             }
         }
-        Head::DiagonalGaussian(n) => {
+        Head::Continuous(of) => {
             let half_ln_tau = tape.leaf(0.5 * std::f64::consts::TAU.ln());
             let one = tape.leaf(1.0);
-            for k in 0..*n {
+            for k in 0..of.actions {
+                if of.distribution == ActionDistribution::Beta {
+                    let [logprob, entropy] =
+                        beta(tape, [outputs[k], outputs[of.actions + k]], sample.actions[k]);
+                    logprobs.push((logprob, 1.0));
+                    entropies.push((entropy, 1.0));
+                    continue;
+                }
                 let action = tape.leaf(sample.actions[k]);
                 let precision = tape.sum(&[(log_std[k], -1.0)]);
                 let precision = tape.exp(precision);
-                let error = tape.sum(&[(action, 1.0), (outputs[k], -1.0)]);
+                let noise = tape.leaf(sample.noise.get(k).copied().unwrap_or(0.0));
+                let error = tape.sum(&[(action, 1.0), (outputs[k], -1.0), (noise, -1.0)]);
                 let z = tape.mul(error, precision);
                 let square = tape.mul(z, z);
                 logprobs.extend([(square, -0.5), (log_std[k], -1.0), (half_ln_tau, -1.0)]);
                 entropies.extend([(one, 0.5), (half_ln_tau, 1.0), (log_std[k], 1.0)]);
+                if of.distribution == ActionDistribution::Tanh {
+                    logprobs.push((ln_slope(tape, action), -1.0));
+                    // The action again, at a constant distance.
+                    let (z, std) = (tape.value(z), tape.exp(log_std[k]));
+                    let moved = tape.sum(&[(outputs[k], 1.0), (noise, 1.0), (std, z)]);
+                    entropies.push((ln_slope(tape, moved), 1.0));
+                }
             }
         }
     }
     [tape.sum(&logprobs), tape.sum(&entropies)]
+}
+
+/// Log-probability of `x` and entropy of a Beta distribution with alpha and beta of 1 + ln(1 + exp(output)).
+fn beta(tape: &mut Tape, outputs: [Var; 2], x: f64) -> [Var; 2] {
+    let one = tape.leaf(1.0);
+    let shapes = outputs.map(|output| {
+        let exp = tape.exp(output);
+        let sum = tape.add(exp, one);
+        let softplus = tape.ln(sum);
+        tape.add(softplus, one)
+    });
+    let sum = tape.add(shapes[0], shapes[1]);
+    let mut of = |z: Var| {
+        let [ln, psi, curvature] = gamma(tape.value(z));
+        (tape.of(z, ln, psi), tape.of(z, psi, curvature))
+    };
+    let ([a, b], whole) = (shapes.map(&mut of), of(sum));
+    let ln_norm = [(a.0, 1.0), (b.0, 1.0), (whole.0, -1.0)];
+    let mut logprob = ln_norm.map(|(var, sign)| (var, -sign)).to_vec();
+    let mut entropy = ln_norm.to_vec();
+    for (shape, psi, ln) in [(shapes[0], a.1, x.ln()), (shapes[1], b.1, (1.0 - x).ln())] {
+        let less = tape.sum(&[(shape, 1.0), (one, -1.0)]);
+        logprob.push((less, ln));
+        entropy.push((tape.mul(less, psi), -1.0));
+    }
+    let less = tape.sum(&[(sum, 1.0), (one, -2.0)]);
+    entropy.push((tape.mul(less, whole.1), 1.0));
+    [tape.sum(&logprob), tape.sum(&entropy)]
+}
+
+/// ln gamma(z), its derivative and its second derivative: Stirling's series from 12 on, recurrences below.
+fn gamma(z: f64) -> [f64; 3] {
+    if z < 12.0 {
+        let [ln, psi, curvature] = gamma(z + 1.0);
+        return [ln - z.ln(), psi - 1.0 / z, curvature + 1.0 / (z * z)];
+    }
+    let t = 1.0 / (z * z);
+    // Bernoulli numbers over 2k (2k - 1), over 2k, and themselves.
+    let rest = ((-t / 1680.0 + 1.0 / 1260.0) * t - 1.0 / 360.0) * t + 1.0 / 12.0;
+    let slope = (((-t / 132.0 + 1.0 / 240.0) * t - 1.0 / 252.0) * t + 1.0 / 120.0) * t - 1.0 / 12.0;
+    let curvature = (((t * 5.0 / 66.0 - 1.0 / 30.0) * t + 1.0 / 42.0) * t - 1.0 / 30.0) * t + 1.0 / 6.0;
+    let half_ln_tau = 0.5 * std::f64::consts::TAU.ln();
+    [
+        (z - 0.5) * z.ln() - z + half_ln_tau + rest / z,
+        z.ln() - 0.5 / z + slope * t,
+        1.0 / z + 0.5 * t + curvature * t / z,
+    ]
+}
+
+/// ln(1 - tanh(x)^2)
+fn ln_slope(tape: &mut Tape, x: Var) -> Var {
+    let value = tape.value(x);
+    let ln_cosh = value.abs() + (-2.0 * value.abs()).exp().ln_1p() - std::f64::consts::LN_2;
+    tape.of(x, -2.0 * ln_cosh, -2.0 * value.tanh())
 }
 
 /// A network on a tape, whose first variables are its parameters.
@@ -503,6 +584,7 @@ impl<'a> OnTape<'a> {
         params.iter().for_each(|&p| _ = tape.leaf(p));
         let log_std = network.tensors.iter().find(|t| t.name == "log_std");
         let heads: &[&str] = match network.architecture.outputs {
+            Outputs::PolicyAndValue if computes_log_std(network) => &["policy", "value", "log_std"],
             Outputs::PolicyAndValue => &["policy", "value"],
             Outputs::ActionValues => &["q"],
         };
@@ -533,14 +615,31 @@ impl<'a> OnTape<'a> {
         begin(tape, state, sample);
         let before = state.clone();
         let policy = forward(network, tape, &paths[0], &sample.obs, state);
+        let mut computed = vec![];
+        if let Some(path) = paths.get(2) {
+            // All heads see one step of a trunk.
+            state.copy_from_slice(&before);
+            for raw in forward(network, tape, path, &sample.obs, state) {
+                let [centre, radius] = LogStd::CENTRE_AND_RADIUS.map(f64::from);
+                let centre = tape.leaf(centre);
+                let share = tape.sum(&[(raw, 1.0 / radius), (centre, -1.0 / radius)]);
+                let share = tape.tanh(share);
+                computed.push(tape.sum(&[(share, radius), (centre, 1.0)]));
+            }
+        }
         if network.architecture.shared_trunk {
-            // Both heads see one step of the trunk.
             state.copy_from_slice(&before);
         }
         let value = forward(network, tape, &paths[1], &sample.obs, state)[0];
+        let log_std = if paths.len() > 2 { &computed } else { &*log_std };
         let [logprob, entropy] = evaluate(tape, &network.architecture.head, &policy, log_std, sample);
         [logprob, entropy, value]
     }
+}
+
+/// Whether log standard deviations are outputs of the network.
+fn computes_log_std(network: &Network) -> bool {
+    matches!(network.architecture.head, Head::Continuous(of) if of.computes_log_std())
 }
 
 /// The state before a sample that begins a sequence or an episode.
@@ -605,7 +704,7 @@ pub fn on_tape(
     if network.architecture.outputs == Outputs::ActionValues {
         for s in samples {
             let value = net.action_value(s);
-            let error = net.tape.value(value) - (s.advantage + s.value);
+            let error = net.tape.value(value) - s.target;
             losses.value += error * error / n;
             terms.push((net.tape.of(value, 0.5 * error * error, error), 1.0 / n));
         }
@@ -618,6 +717,7 @@ pub fn on_tape(
         } else {
             s.advantage
         };
+        let advantage = advantage * s.importance;
         let [logprob, entropy, value] = net.next(s);
         let tape = &mut net.tape;
         let log_ratio = tape.value(logprob) - s.logprob;
@@ -632,7 +732,7 @@ pub fn on_tape(
         terms.push((entropy, -config.algorithms.ppo.ent_coef / n));
 
         let v = tape.value(value);
-        let target = s.advantage + s.value;
+        let target = s.target;
         let (mut square, mut slope) = ((v - target).powi(2), v - target);
         if config.algorithms.ppo.clip_vloss {
             let bounded = s.value + (v - s.value).clamp(-c, c);
@@ -641,11 +741,72 @@ pub fn on_tape(
                 slope = if (v - s.value).abs() <= c { bounded - target } else { 0.0 };
             }
         }
+        let d = config.algorithms.ppo.huber_delta;
+        if config.algorithms.ppo.value_loss == ValueLoss::Huber && square.sqrt() > d {
+            square = 2.0 * d * (square.sqrt() - 0.5 * d);
+            slope = slope.clamp(-d, d);
+        }
         losses.value += 0.5 * square / n;
         terms.push((tape.of(value, 0.5 * square, slope), config.algorithms.ppo.vf_coef / n));
     }
     let total = net.tape.sum(&terms);
     (net.tape, total, losses)
+}
+
+/// The sequences at these positions of an epoch of an update in each block of environments, drawn if they have shares.
+fn order(
+    config: &Config,
+    batch: &Batch,
+    (update, epoch): (u64, usize),
+    positions: std::ops::Range<usize>,
+    shares: &[Vec<f64>],
+) -> Vec<Vec<usize>> {
+    let each = batch.sequences() / config.blocks();
+    let of_block = |block: usize| {
+        let (seed, number) = (config.seed, block as u32);
+        let shuffle = Shuffle::of_block(seed, update, epoch as u32, number, each as u32);
+        let fraction = Shuffle::fraction(seed, update, epoch as u32, number);
+        let drawn = |index: usize| match shares.get(block).filter(|shares| !shares.is_empty()) {
+            None => index,
+            Some(shares) => draw(shares, (index as f64 + fraction) / each as f64),
+        };
+        positions.clone().map(|p| block * each + drawn(shuffle.index(p as u32) as usize)).collect()
+    };
+    (0..config.blocks()).map(of_block).collect()
+}
+
+/// The samples of the sequences at these positions of an epoch of an update, in each block of environments, with their noise.
+pub fn minibatch(
+    network: &Network,
+    config: &Config,
+    batch: &Batch,
+    at: (u64, usize),
+    positions: std::ops::Range<usize>,
+) -> Vec<Sample> {
+    let order = order(config, batch, at, positions.clone(), &[]);
+    samples_of(network, config, batch, at, positions.start, &order)
+}
+
+/// The samples of each block's sequences at positions from `first` on, with their noise.
+fn samples_of(
+    network: &Network,
+    config: &Config,
+    batch: &Batch,
+    (update, epoch): (u64, usize),
+    first: usize,
+    order: &[Vec<usize>],
+) -> Vec<Sample> {
+    let of_block = |(block, order): (usize, &Vec<usize>)| {
+        let mut samples = sequences(network, batch, order.iter().copied());
+        if let Some(noise) = MeanNoise::new(config, update, epoch, block) {
+            for (sample, position) in samples.iter_mut().zip(first * batch.sequence()..) {
+                let mut noise = noise.of::<f32>(f32::load_uint(&[position as u32]));
+                sample.noise = sample.actions.iter().map(|_| f64::from(noise())).collect();
+            }
+        }
+        samples
+    };
+    order.iter().enumerate().flat_map(of_block).collect()
 }
 
 /// The result of one update.
@@ -659,6 +820,8 @@ pub struct Updated {
     pub losses: Losses,
     /// Epochs that ran.
     pub epochs: usize,
+    /// The learning rate of the last step.
+    pub rate: f64,
 }
 
 /// The whole update, from zero moments.
@@ -666,36 +829,116 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
     let mut params: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
     let (mut m, mut v) = (vec![0.0; params.len()], vec![0.0; params.len()]);
     let updates = (config.total_timesteps as f64 / (config.num_envs * config.num_steps) as f64).ceil();
-    let rate = if config.anneal_lr {
-        config.learning_rate * (1.0 - update as f64 / updates)
-    } else {
-        config.learning_rate
+    let mut rate = match config.lr_schedule {
+        LrSchedule::Linear => config.learning_rate * (1.0 - update as f64 / updates),
+        LrSchedule::Constant | LrSchedule::Kl => config.learning_rate,
     };
+    if config.lr_warmup > 0.0 {
+        rate *= ((update as f64 + 1.0) / (config.lr_warmup * updates)).min(1.0);
+    }
+    let is_muons = |k: usize| {
+        config.optimizer == Optimizer::Muon && network.hidden_matrices().any(|(range, _)| range.contains(&k))
+    };
+    let of_value = |k: usize| network.value_params().is_some_and(|params| params.contains(&k));
     let (mut step, mut epochs) = (0, 0);
     let mut mean = Losses::default();
-    for epoch in 0..config.update_epochs {
-        let blocks = config.blocks();
-        let each = batch.sequences() / blocks;
-        let shuffle =
-            |block: usize| Shuffle::of_block(config.seed, update, epoch as u32, block as u32, each as u32);
-        let shuffles: Vec<Shuffle> = (0..blocks).map(shuffle).collect();
+    let mut again = None;
+    // Mean and deviation of returns as the rollout has them, and as the loss has them.
+    let mut units = [[0.0, (1.0f64 + 1e-8).sqrt()], returns_of(batch, 0..batch.len())];
+    let of_epochs = config.update_epochs;
+    let mut is_stopped = false;
+    for epoch in 0..of_epochs + config.algorithms.ppo.vf_epochs {
+        let trains_critic_alone = epoch >= of_epochs;
+        if is_stopped && !trains_critic_alone {
+            continue;
+        }
+        if epoch > 0 && config.recompute_advantages {
+            again = Some(recomputed(network, config, &params, batch, units[1]));
+            units[0] = units[1];
+        }
+        let each = batch.sequences() / config.blocks();
+        let advantage = |index: usize| match &again {
+            Some(again) => again[index][1],
+            None => unpack(network, batch, index).advantage,
+        };
+        // Share of the draws of each sequence of a block, if they are drawn.
+        let shares: Vec<Vec<f64>> =
+            (0..config.blocks()).map(|block| shares(config, batch, block, &advantage)).collect();
+        let beta0 = config.algorithms.ppo.prio_beta0;
+        let beta = beta0 + (1.0 - beta0) * (update as f64 / updates).min(1.0);
         let share = each / config.num_minibatches;
-        mean = Losses::default();
+        if !trains_critic_alone {
+            mean = Losses::default();
+        }
         let mut kl = 0.0;
         for start in (0..each).step_by(share) {
-            let of_block = |(block, shuffle): (usize, &Shuffle)| -> Vec<usize> {
-                (start..start + share).map(|p| block * each + shuffle.index(p as u32) as usize).collect()
-            };
-            let order = shuffles.iter().enumerate().flat_map(of_block);
-            let samples = sequences(network, batch, order);
+            let order = order(config, batch, (update, epoch), start..start + share, &shares);
+            let mut samples = samples_of(network, config, batch, (update, epoch), start, &order);
+            for (of_sequence, sequence) in
+                samples.chunks_mut(batch.sequence()).zip(order.iter().flatten().copied())
+            {
+                if let Some(part) = shares[sequence / each].get(sequence % each) {
+                    of_sequence.iter_mut().for_each(|it| it.importance = (part * each as f64).powf(-beta));
+                }
+            }
+            if let Some(again) = &again {
+                let indices = order.iter().flatten().copied().flat_map(|sequence| {
+                    let [first, stride] = batch.steps_of(sequence);
+                    (0..batch.sequence()).map(move |t| first + t * stride)
+                });
+                for (sample, index) in samples.iter_mut().zip(indices) {
+                    [sample.value, sample.advantage] = again[index];
+                    sample.target = sample.value + sample.advantage;
+                }
+            }
+            if config.algorithms.ppo.norm_value {
+                for sample in &mut samples {
+                    sample.value = (sample.value - units[0][0]) / units[0][1];
+                    sample.target = (sample.target - units[1][0]) / units[1][1];
+                }
+            }
+            let mut config = config.clone();
+            if trains_critic_alone {
+                config.algorithms.ppo.ent_coef = 0.0;
+                samples.iter_mut().for_each(|sample| sample.advantage = 0.0);
+            }
+            let config = &config;
             let (_, losses, gradient) = loss(network, config, &params, &samples);
-            let scale = (config.max_grad_norm / (losses.grad_norm + 1e-6)).min(1.0);
+            let scales = [false, true].map(|is_value| {
+                let own = |k: &usize| config.clip_grad == ClipGrad::Global || of_value(*k) == is_value;
+                let squares = (0..params.len()).filter(own).map(|k| gradient[k].powi(2)).sum::<f64>();
+                (config.max_grad_norm / (squares.sqrt() + 1e-6)).min(1.0)
+            });
+            if config.lr_schedule == LrSchedule::Kl && losses.kl > 2.0 * config.desired_kl {
+                rate = (rate / 1.5).max(config.lr_min);
+            } else if config.lr_schedule == LrSchedule::Kl && losses.kl < config.desired_kl / 2.0 {
+                rate = (rate * 1.5).min(config.lr_max);
+            }
             step += 1;
             let (beta1_t, beta2_t) = (config.adam_beta1.powi(step), config.adam_beta2.powi(step));
             let rho = 2.0 / (1.0 - config.adam_beta2) - 1.0;
             let rho_t = rho - 2.0 * f64::from(step) * beta2_t / (1.0 - beta2_t);
-            for k in 0..params.len() {
-                let g = gradient[k] * scale;
+            let rates = match (config.vf_learning_rate, config.lr_schedule) {
+                (0.0, _) => [rate; 2],
+                (value, LrSchedule::Kl) => [rate, value],
+                (value, _) => [rate, value * rate / config.learning_rate],
+            };
+            if config.optimizer == Optimizer::Muon {
+                for (range, [_, columns]) in network.hidden_matrices() {
+                    let is_value = usize::from(of_value(range.start));
+                    let gradient: Vec<f64> =
+                        gradient[range.clone()].iter().map(|g| g * scales[is_value]).collect();
+                    let rate = rates[is_value];
+                    params[range.clone()]
+                        .iter_mut()
+                        .for_each(|param| *param *= 1.0 - rate * config.weight_decay);
+                    muon::step(config, rate, columns, &mut params[range.clone()], &mut m[range], &gradient);
+                }
+            }
+            for k in (0..params.len()).filter(|k| !is_muons(*k) && (!trains_critic_alone || of_value(*k))) {
+                let is_value = usize::from(of_value(k));
+                let (g, rate) = (gradient[k] * scales[is_value], rates[is_value]);
+                params[k] *= 1.0 - rate * config.weight_decay;
                 m[k] = config.adam_beta1 * m[k] + (1.0 - config.adam_beta1) * g;
                 v[k] = config.adam_beta2 * v[k] + (1.0 - config.adam_beta2) * g * g;
                 let m_hat = m[k] / (1.0 - beta1_t);
@@ -703,7 +946,7 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
                 params[k] -= rate
                     * m_hat
                     * match config.optimizer {
-                        Optimizer::Adam => adaptive,
+                        Optimizer::Adam | Optimizer::Muon => adaptive,
                         Optimizer::RAdam if rho_t <= 5.0 => 1.0,
                         Optimizer::RAdam => {
                             let rectified =
@@ -711,6 +954,9 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
                             rectified.sqrt() * adaptive
                         }
                     };
+            }
+            if trains_critic_alone {
+                continue;
             }
             let share = 1.0 / config.num_minibatches as f64;
             mean.policy += losses.policy * share;
@@ -721,12 +967,87 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
             mean.grad_norm += losses.grad_norm * share;
             kl = losses.kl;
         }
-        epochs += 1;
-        if config.algorithms.ppo.target_kl > 0.0 && kl > config.algorithms.ppo.target_kl {
-            break;
+        epochs += usize::from(!trains_critic_alone);
+        is_stopped |= config.algorithms.ppo.target_kl > 0.0 && kl > config.algorithms.ppo.target_kl;
+    }
+    Updated { params, exp_avg: m, losses: mean, epochs, rate }
+}
+
+/// The probability of each sequence of a block; none if they are not drawn.
+fn shares(config: &Config, batch: &Batch, block: usize, advantage: &dyn Fn(usize) -> f64) -> Vec<f64> {
+    let each = batch.sequences() / config.blocks();
+    if config.algorithms.ppo.prio_alpha == 0.0 {
+        return vec![];
+    }
+    let of_sequence = |sequence: usize| {
+        let [first, stride] = batch.steps_of(sequence);
+        let sum: f64 = (0..batch.sequence()).map(|t| advantage(first + t * stride).abs()).sum();
+        (sum + 1e-6).powf(config.algorithms.ppo.prio_alpha)
+    };
+    let weights: Vec<f64> = (block * each..(block + 1) * each).map(of_sequence).collect();
+    let total: f64 = weights.iter().sum();
+    weights.into_iter().map(|weight| weight / total).collect()
+}
+
+/// The first item at which the sum of shares exceeds `at`.
+fn draw(shares: &[f64], at: f64) -> usize {
+    let mut sum = 0.0;
+    let exceeds = |share: &f64| {
+        sum += share;
+        sum > at
+    };
+    shares.iter().position(exceeds).unwrap_or(shares.len() - 1)
+}
+
+/// Mean and deviation of the returns of samples, merged into statistics of almost no weight.
+fn returns_of(batch: &Batch, samples: std::ops::Range<usize>) -> [f64; 2] {
+    let layout = batch.layout();
+    let of = |i: usize| f64::from(batch.float(i, layout.advantage)) + f64::from(batch.float(i, layout.value));
+    let (count, first) = (samples.len() as f64, 1e-4);
+    let mean = samples.clone().map(of).sum::<f64>() / count;
+    let squares = samples.map(|i| (of(i) - mean).powi(2)).sum::<f64>();
+    let total = count + first;
+    let variance = (first + squares + mean * mean * first * count / total) / total;
+    [mean * count / total, (variance + 1e-8).sqrt()]
+}
+
+/// Value and advantage of each sample by these parameters, the latter with the weights of V-trace; the network computes values in `units`,
+/// the mean and deviation of returns, if they are normalised.
+fn recomputed(
+    network: &Network,
+    config: &Config,
+    params: &[f64],
+    batch: &Batch,
+    units: [f64; 2],
+) -> Vec<[f64; 2]> {
+    let samples = sequences(network, batch, 0..batch.sequences());
+    let mut made = logprobs_and_values(network, params, &samples).into_iter();
+    let mut now = vec![[0.0; 2]; batch.len()];
+    for sequence in 0..batch.sequences() {
+        let [first, stride] = batch.steps_of(sequence);
+        (0..batch.sequence()).for_each(|t| now[first + t * stride] = made.next().expect("a sample"));
+    }
+    let ppo = &config.algorithms.ppo;
+    if ppo.norm_value {
+        now.iter_mut().for_each(|[_, value]| *value = *value * units[1] + units[0]);
+    }
+    let mut again = vec![[0.0; 2]; batch.len()];
+    for (env, next_value) in batch.next_values().iter().enumerate() {
+        let [first, stride] = batch.samples_of(env);
+        let (mut next_value, mut next) = (f64::from(*next_value), 0.0);
+        for index in (0..config.num_steps).rev().map(|t| first + t * stride) {
+            let ([logprob, value], [reward, done]) = (now[index], batch.outcome(index).map(f64::from));
+            let ratio = (logprob - unpack(network, batch, index).logprob).exp();
+            let weight = |clip: f64| if clip > 0.0 { ratio.min(clip) } else { 1.0 };
+            let (goes_on, lambda) = (1.0 - done, ppo.gae_lambda);
+            let error = reward + config.gamma * goes_on * next_value - value;
+            next = weight(ppo.vtrace_rho) * error
+                + config.gamma * lambda * goes_on * weight(ppo.vtrace_c) * next;
+            again[index] = [value, next];
+            next_value = value;
         }
     }
-    Updated { params, exp_avg: m, losses: mean, epochs }
+    again
 }
 
 /// Advantages of one environment.

@@ -250,10 +250,10 @@ class Policy:
 
     def evaluate(self, obs: Any, state: Any | None = None, episode_start: Any | None = None) -> tuple[Array, Array]:
         """What the network computes: float32 logits of discrete actions, means of continuous ones or action values, `(N, A)`, and
-        values `(N,)`; without N for one observation. `state` and `episode_start` as for `predict`."""
+        values `(N,)`; `(N, 2 A)` with `log_std = "network"` or `action_distribution = "beta"`, which docs/ppo.md describes; without N for one observation. `state` and `episode_start` as for `predict`."""
         batch, count, is_one = self._batch(obs)
         outputs, values = self._core.evaluate(batch, self._states(state, episode_start, count).reshape(-1))
-        outputs = outputs.reshape(count, sum(self.metadata["action_sizes"]))
+        outputs = outputs.reshape(count, self.metadata["outputs"])
         return (outputs[0], values[0]) if is_one else (outputs, values)
 
     def seed(self, seed: int) -> None:

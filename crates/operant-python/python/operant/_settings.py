@@ -18,24 +18,41 @@ class Settings(TypedDict, total=False):
     """Environment steps to train for, over all environments, rounded up to whole updates; `2e5` and `200_000` are both understood."""
     learning_rate: float
     """Learning rate at the start of training."""
-    anneal_lr: bool
-    """Anneal the learning rate linearly to zero."""
+    lr_schedule: Literal["linear", "constant", "kl"]
+    """How the learning rate changes. `linear`: falls to zero over the updates. `kl`: after every minibatch, by its `approx_kl`: divided by 1.5 above twice `desired_kl`, multiplied by 1.5 below half of it, within `lr_min` and `lr_max`. `anneal_lr` of earlier versions is read as `linear` or `constant`."""
+    desired_kl: float
+    """KL divergence of a minibatch that `lr_schedule = "kl"` keeps to."""
+    lr_min: float
+    """Least learning rate of `lr_schedule = "kl"`."""
+    lr_max: float
+    """Greatest learning rate of `lr_schedule = "kl"`."""
+    lr_warmup: float
+    """Share of `total_timesteps` over which the learning rate first rises linearly to what `lr_schedule` says; 0 with `kl`."""
+    vf_learning_rate: float
+    """Learning rate of the value's network where it is separate; 0 is `learning_rate`. `linear` and `lr_warmup` change both alike, `kl` that of the policy alone."""
     num_minibatches: int
     """Minibatches per epoch; divides N T."""
     shuffle: Literal["samples", "blocks"]
     """Which samples a minibatch has. `samples`: any of the batch. `blocks`: the same share of each block of environments, so that processes or GPUs can share a run; docs/ppo.md 21 has the number of blocks."""
     update_epochs: int
+    recompute_advantages: bool
     """Passes over each batch."""
     max_grad_norm: float
-    """Global gradient norm above which gradients are scaled down."""
-    optimizer: Literal["adam", "radam"]
-    """Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`."""
+    """Gradient norm above which gradients are scaled down."""
+    clip_grad: Literal["global", "network"]
+    """Gradients whose norm `max_grad_norm` limits: all together, or those of policy and value apart where they have a network each."""
+    optimizer: Literal["adam", "radam", "muon"]
+    """Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of hidden matrices orthogonal; all other parameters have Adam's. It needs `device = "cpu"`."""
     adam_eps: float
     """Adam's epsilon."""
     adam_beta1: float
     """Adam's decay of the first moment."""
     adam_beta2: float
     """Adam's decay of the second moment."""
+    muon_momentum: float
+    """Muon's decay of the momentum of hidden matrices."""
+    weight_decay: float
+    """Decoupled weight decay (AdamW): before each step all parameters are multiplied by 1 - learning rate x this."""
     max_nonfinite_updates: int
     """Consecutive updates with a non-finite loss or gradient after which training stops."""
     num_envs: int | Literal["auto"]
@@ -44,12 +61,16 @@ class Settings(TypedDict, total=False):
     """T: steps of each environment per update."""
     gamma: float
     """Discount of future rewards."""
+    intrinsic: Literal["none", "counts"]
+    """Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time (docs/exploration.md)."""
+    intrinsic_coef: float
+    """Weight of the reward for exploring."""
     sequence_length: int
     """Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule."""
     norm_obs: bool
     """Normalise observations by running mean and variance."""
     norm_reward: bool
-    """Scale rewards by the running deviation of the discounted return."""
+    """Scale rewards, those for exploring included, by the running deviation of the discounted return."""
     clip_obs: float
     """Normalised observations are clipped to plus or minus this."""
     clip_reward: float
@@ -78,6 +99,12 @@ class Settings(TypedDict, total=False):
     """One trunk for policy and value, or a network for each."""
     pointer: bool
     """Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state, instead of one output for each action."""
+    init: Literal["orthogonal", "pytorch"]
+    """Initial weights. `orthogonal`: biases are zero. `pytorch`: those that PyTorch's layers begin with, weights and biases uniform within 1 / sqrt(inputs), of gru and lstm within 1 / sqrt(units)."""
+    action_distribution: Literal["normal", "tanh", "beta"]
+    """Distribution of real actions. `normal`: clipped to the bounds. `tanh`: a normal that tanh squashes into the bounds. `beta`: a Beta distribution between the bounds."""
+    log_std: Literal["parameter", "network"]
+    """Log standard deviations of real actions: parameters, or outputs of the network, between -5 and 2."""
     log_std_init: float
     """Initial log standard deviation of Gaussian policies."""
     gae_lambda: float
@@ -91,9 +118,19 @@ class Settings(TypedDict, total=False):
     ent_coef: float
     """Weight of the entropy bonus."""
     vf_coef: float
+    value_loss: Literal["mse", "huber"]
+    huber_delta: float
+    norm_value: bool
+    vf_epochs: int
+    vtrace_rho: float
+    vtrace_c: float
+    prio_alpha: float
+    prio_beta0: float
     """Weight of the value loss."""
     target_kl: float
     """Stop an update's epochs when `approx_kl` exceeds this; 0 never stops."""
+    rpo_alpha: float
+    """Noise on the mean of real actions where an update computes log-probabilities (RPO, Rahman and Xue 2022): uniform within plus or minus this; 0 is PPO."""
     q_lambda: float
     """Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout."""
     start_e: float
@@ -160,22 +197,33 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "seed": ("1", "Seed of every random stream"),
     "total_timesteps": ("500000", "Environment steps to train for, over all environments, rounded up to whole updates; `2e5` and `200_000` are both understood"),
     "learning_rate": ("0.00025", "Learning rate at the start of training"),
-    "anneal_lr": ("true", "Anneal the learning rate linearly to zero"),
+    "lr_schedule": ("\"linear\"", "How the learning rate changes. `linear`: falls to zero over the updates. `kl`: after every minibatch, by its `approx_kl`: divided by 1.5 above twice `desired_kl`, multiplied by 1.5 below half of it, within `lr_min` and `lr_max`. `anneal_lr` of earlier versions is read as `linear` or `constant`"),
+    "desired_kl": ("0.01", "KL divergence of a minibatch that `lr_schedule = \"kl\"` keeps to"),
+    "lr_min": ("0.00001", "Least learning rate of `lr_schedule = \"kl\"`"),
+    "lr_max": ("0.01", "Greatest learning rate of `lr_schedule = \"kl\"`"),
+    "lr_warmup": ("0.0", "Share of `total_timesteps` over which the learning rate first rises linearly to what `lr_schedule` says; 0 with `kl`"),
+    "vf_learning_rate": ("0.0", "Learning rate of the value's network where it is separate; 0 is `learning_rate`. `linear` and `lr_warmup` change both alike, `kl` that of the policy alone"),
     "num_minibatches": ("4", "Minibatches per epoch; divides N T"),
     "shuffle": ("\"samples\"", "Which samples a minibatch has. `samples`: any of the batch. `blocks`: the same share of each block of environments, so that processes or GPUs can share a run; docs/ppo.md 21 has the number of blocks"),
     "update_epochs": ("4", "Passes over each batch"),
-    "max_grad_norm": ("0.5", "Global gradient norm above which gradients are scaled down"),
-    "optimizer": ("\"adam\"", "Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`"),
+    "recompute_advantages": ("false", "Before every epoch after the first, compute the values of all samples again with the current network, and advantages and returns by them"),
+    "max_grad_norm": ("0.5", "Gradient norm above which gradients are scaled down"),
+    "clip_grad": ("\"global\"", "Gradients whose norm `max_grad_norm` limits: all together, or those of policy and value apart where they have a network each"),
+    "optimizer": ("\"adam\"", "Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of hidden matrices orthogonal; all other parameters have Adam's. It needs `device = \"cpu\"`"),
     "adam_eps": ("0.00001", "Adam's epsilon"),
     "adam_beta1": ("0.9", "Adam's decay of the first moment"),
     "adam_beta2": ("0.999", "Adam's decay of the second moment"),
+    "muon_momentum": ("0.95", "Muon's decay of the momentum of hidden matrices"),
+    "weight_decay": ("0.0", "Decoupled weight decay (AdamW): before each step all parameters are multiplied by 1 - learning rate x this"),
     "max_nonfinite_updates": ("10", "Consecutive updates with a non-finite loss or gradient after which training stops"),
     "num_envs": ("16", "N: environments stepped in parallel. `auto`: on a GPU as many as fit into `memory_fraction` of its free memory, but few enough for at least 100 updates within `total_timesteps`; on a CPU the preset's number"),
     "num_steps": ("128", "T: steps of each environment per update"),
     "gamma": ("0.99", "Discount of future rewards"),
+    "intrinsic": ("\"none\"", "Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time (docs/exploration.md)"),
+    "intrinsic_coef": ("0.01", "Weight of the reward for exploring"),
     "sequence_length": ("0", "Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule"),
     "norm_obs": ("false", "Normalise observations by running mean and variance"),
-    "norm_reward": ("false", "Scale rewards by the running deviation of the discounted return"),
+    "norm_reward": ("false", "Scale rewards, those for exploring included, by the running deviation of the discounted return"),
     "clip_obs": ("10.0", "Normalised observations are clipped to plus or minus this"),
     "clip_reward": ("10.0", "Normalised rewards are clipped to plus or minus this"),
     "encoder": ("\"auto\"", "How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded"),
@@ -190,6 +238,9 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "activation": ("\"tanh\"", "Nonlinearity of the hidden layers"),
     "shared_trunk": ("false", "One trunk for policy and value, or a network for each"),
     "pointer": ("false", "Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state, instead of one output for each action"),
+    "init": ("\"orthogonal\"", "Initial weights. `orthogonal`: biases are zero. `pytorch`: those that PyTorch's layers begin with, weights and biases uniform within 1 / sqrt(inputs), of gru and lstm within 1 / sqrt(units)"),
+    "action_distribution": ("\"normal\"", "Distribution of real actions. `normal`: clipped to the bounds. `tanh`: a normal that tanh squashes into the bounds. `beta`: a Beta distribution between the bounds"),
+    "log_std": ("\"parameter\"", "Log standard deviations of real actions: parameters, or outputs of the network, between -5 and 2"),
     "log_std_init": ("0.0", "Initial log standard deviation of Gaussian policies"),
     "gae_lambda": ("0.95", "Lambda of generalised advantage estimation"),
     "norm_adv": ("true", "Normalise advantages per minibatch"),
@@ -197,7 +248,16 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "clip_vloss": ("true", "Clip the value loss with the same range"),
     "ent_coef": ("0.01", "Weight of the entropy bonus"),
     "vf_coef": ("0.5", "Weight of the value loss"),
+    "value_loss": ("\"mse\"", "Loss of a value's error: half its square, or linear from `huber_delta` on (`huber`)"),
+    "huber_delta": ("1.0", "Error from which `value_loss = \"huber\"` is linear"),
+    "norm_value": ("false", "Let the network compute values in units of the running deviation of returns, from their running mean"),
+    "vf_epochs": ("0", "Epochs of the critic alone that follow those of an update; they need `shared_trunk = false`"),
+    "vtrace_rho": ("0.0", "Advantages that `recompute_advantages` computes have their TD errors weighted by the probability ratio, at most this (V-trace's rho); 1 or more, or 0, which weights none"),
+    "vtrace_c": ("0.0", "As `vtrace_rho`, for the part of an advantage that comes from later steps (V-trace's c)"),
+    "prio_alpha": ("0.0", "Power of the sum of a sequence's |advantages| to which its share of the draws of an epoch is proportional; without memory a sequence is a sample. 0 visits each once"),
+    "prio_beta0": ("0.2", "Power of the weights of advantages that make up for `prio_alpha`, in the first update; it grows linearly to 1 in the last"),
     "target_kl": ("0.0", "Stop an update's epochs when `approx_kl` exceeds this; 0 never stops"),
+    "rpo_alpha": ("0.0", "Noise on the mean of real actions where an update computes log-probabilities (RPO, Rahman and Xue 2022): uniform within plus or minus this; 0 is PPO"),
     "q_lambda": ("0.65", "Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout"),
     "start_e": ("1.0", "Share of random actions in the first rollout"),
     "end_e": ("0.05", "Share of random actions once it has fallen, and in evaluations with sampled actions"),

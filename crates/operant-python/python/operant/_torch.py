@@ -163,6 +163,11 @@ def _cell(shape: dict[str, Any], inputs: int) -> nn.Module:
     return {"gru": nn.GRUCell, "lstm": nn.LSTMCell}[shape["cell"]](inputs, shape["width"])
 
 
+def bounded(log_std: Tensor) -> Tensor:
+    """Log standard deviations, between -5 and 2, of a network's outputs."""
+    return -1.5 + 3.5 * ((log_std + 1.5) / 3.5).tanh()
+
+
 def _explored(values: Tensor, exploration: float) -> torch.distributions.Distribution:
     """The greatest of `values`, `(N, choices)`, or with a probability of `exploration` any legal one."""
     legal = (values > _ILLEGAL).to(values.dtype)
@@ -171,10 +176,21 @@ def _explored(values: Tensor, exploration: float) -> torch.distributions.Distrib
     return torch.distributions.Categorical(probs=probs, validate_args=False)
 
 
+class SquashedNormal(torch.distributions.Normal):
+    """A normal whose draws are squashed by tanh: of a draw before that, with the log-probability of the result in (-1, 1). The
+    entropy is that of the normal."""
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        ln_slope = 2 * (math.log(2) - value - nn.functional.softplus(-2 * value))
+        logprob: Tensor = super().log_prob(value)
+        return logprob - ln_slope
+
+
 class ActorCritic(nn.Module):
     """The network of a policy, its normalisation and its bounds. `operant.load(...).to_torch()` makes it.
 
-    `forward(obs)` returns logits of discrete actions, means of continuous ones or action values, `(N, A)`, and values, `(N,)`. Observations are tensors, or
+    `forward(obs)` returns logits of discrete actions, means of continuous ones or action values, `(N, A)`, and values, `(N,)`. With
+    `log_std = "network"` the layer `log_std` makes A more outputs, between -5 and 2 after `bounded`; a Beta distribution has 2 A outputs. Observations are tensors, or
     dictionaries and tuples of tensors, as the environment has them. With memory, `forward(obs, state)` also returns the state after the step, `(N, state_size)`;
     a state of zeros, or None, begins an episode.
     """
@@ -224,8 +240,12 @@ class ActorCritic(nn.Module):
             self.policy, self.value = dense("policy"), dense("value")
         else:
             self.q = dense("q")
+        self.action_distribution: str | None = metadata.get("action_distribution")
         if "log_std" in arrays:
-            self.log_std = nn.Parameter(torch.zeros(len(arrays["log_std"])))
+            self.log_std: nn.Parameter | nn.Linear = nn.Parameter(torch.zeros(len(arrays["log_std"])))
+        elif "log_std.weight" in arrays:
+            self.log_std = dense("log_std")
+        if not self.is_discrete:
             for name in ("action_low", "action_high"):
                 self.register_buffer(name, torch.from_numpy(arrays[name]))
         self.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
@@ -248,6 +268,8 @@ class ActorCritic(nn.Module):
             critic = critic[:, 0]
         else:
             outputs = head(actor)
+            if isinstance(getattr(self, "log_std", None), nn.Linear):
+                outputs = torch.cat([outputs, self.log_std(actor)], 1)
         if self.exploration is None:
             values = self.value(critic).squeeze(1)
         else:
@@ -294,7 +316,7 @@ class ActorCritic(nn.Module):
         action_mask: Tensor | None = None,
         state: Tensor | None = None,
     ) -> list[torch.distributions.Distribution]:
-        """The distribution of each component of the action; for continuous actions one over `(N, A)`, not clipped; of action values the greatest, or
+        """The distribution of each component of the action; for continuous actions one over `(N, A)`, before they are clipped, squashed or scaled from (0, 1); of action values the greatest, or
         with a probability of `exploration` any legal choice."""
         return self._distribution(self(obs, state)[0], action_mask)
 
@@ -305,7 +327,14 @@ class ActorCritic(nn.Module):
             says = "the environment has illegal actions; give info['action_mask']" if self.masked else "all actions are legal; leave it out"
             raise ValueError(f"action_mask: {says}")
         if not self.is_discrete:
-            return [torch.distributions.Normal(outputs, self.log_std.exp(), validate_args=False)]
+            if self.action_distribution == "beta":
+                alpha, beta = (1 + nn.functional.softplus(outputs)).chunk(2, 1)
+                return [torch.distributions.Beta(alpha, beta, validate_args=False)]
+            kind = SquashedNormal if self.action_distribution == "tanh" else torch.distributions.Normal
+            if isinstance(self.log_std, nn.Linear):
+                mean, log_std = outputs.chunk(2, 1)
+                return [kind(mean, bounded(log_std).exp(), validate_args=False)]
+            return [kind(outputs, self.log_std.exp(), validate_args=False)]
         if action_mask is not None:
             if action_mask.shape != outputs.shape or ((action_mask != 0) & (action_mask != 1)).any():
                 raise ValueError(f"action_mask: expected {tuple(outputs.shape)}, 1 where a choice is legal and 0 elsewhere, got {tuple(action_mask.shape)}")
@@ -339,10 +368,15 @@ class ActorCritic(nn.Module):
                 legal = outputs if action_mask is None else torch.where(action_mask.bool(), outputs, _ILLEGAL)
                 chosen = [values.argmax(1) for values in legal.split(self.choices, 1)]
             else:
-                chosen = [part.mode if deterministic else part.sample() for part in parts]
+                chosen = [part.mean if deterministic else part.sample() for part in parts]
         numbers = torch.stack(chosen, 1) if self.is_discrete else chosen[0]
         if not self.is_discrete:
-            numbers = torch.minimum(torch.maximum(numbers, self.get_buffer("action_low")), self.get_buffer("action_high"))
+            low, high = self.get_buffer("action_low"), self.get_buffer("action_high")
+            if self.action_distribution == "tanh":
+                numbers = 0.5 * (low + high) + 0.5 * (high - low) * numbers.tanh()
+            elif self.action_distribution == "beta":
+                numbers = low + (high - low) * numbers
+            numbers = torch.minimum(torch.maximum(numbers, low), high)
         actions = self._own_actions(numbers)
         return (actions, after[0]) if self.state_size else actions
 

@@ -74,11 +74,31 @@ def test_a_pointer_head_scores_candidates(settings, tmp_path):
     np.testing.assert_array_equal(module.act(tensors, torch.from_numpy(legal)), policy(obs, action_mask=legal))
 
 
+# Policies of real actions.
+REALS = [
+    {"log_std": "network", "log_std_init": -1.0, "shared_trunk": True},
+    {"action_distribution": "tanh"},
+    {"action_distribution": "tanh", "log_std": "network", "core": "gru"},
+    {"action_distribution": "beta", "shared_trunk": True},
+]
+
+
+@pytest.mark.parametrize("settings", REALS)
+def test_a_collector_s_log_probabilities_are_those_of_the_module(settings):
+    made = operant.Collector("pendulum", num_envs=20, num_steps=5, seed=3, hidden=[12], **settings)
+    got, module = made.collect(), made.policy.to_torch()
+    state = torch.from_numpy(got["states"]) if "states" in got else None
+    with torch.no_grad():
+        distribution, = module.distribution(torch.from_numpy(got["observations"][0]), state=state)
+        logprobs = distribution.log_prob(torch.from_numpy(got["actions"][0])).sum(1)
+    np.testing.assert_allclose(logprobs, got["logprobs"][0], rtol=1e-4, atol=1e-4)
+
+
 # Networks of action values.
 PQN = {"algorithm": "pqn", "num_envs": 16, "hidden": [32, 20]}
 
 
-@pytest.mark.parametrize(("env", "settings"), [*SETTINGS.items(), ("acrobot", PQN), ("test_parts", PQN)])
+@pytest.mark.parametrize(("env", "settings"), [*SETTINGS.items(), ("acrobot", PQN), ("test_parts", PQN), *(("pendulum", reals) for reals in REALS if "core" not in reals)])
 def test_the_module_computes_what_the_policy_does(env, settings, tmp_path):
     run = operant.train(
         env, run_dir=tmp_path, ring=False, seed=1, total_timesteps=4096, eval_episodes=1, num_steps=64,

@@ -28,6 +28,7 @@ const OF_NETWORK: &[&str] = &[
     "activation",
     "shared_trunk",
     "pointer",
+    "action_distribution",
     "norm_obs",
     "clip_obs",
     "end_e",

@@ -138,17 +138,7 @@ impl Store {
 
     /// The entries whose names begin with `prefix`.
     fn entries(&self, prefix: &str) -> Result<Vec<PathBuf>, CheckpointError> {
-        let read = || -> io::Result<Vec<PathBuf>> {
-            let mut paths = Vec::new();
-            for entry in fs::read_dir(&self.dir)? {
-                let entry = entry?;
-                if entry.file_name().to_string_lossy().starts_with(prefix) {
-                    paths.push(entry.path());
-                }
-            }
-            Ok(paths)
-        };
-        read().map_err(CheckpointError::io("read", &self.dir))
+        entries(&self.dir, prefix).map_err(CheckpointError::io("read", &self.dir))
     }
 }
 
@@ -168,12 +158,40 @@ pub fn save_alone(
     let prefix = format!(".tmp_{name}_");
     let mut temporary = tempfile::Builder::new();
     temporary.prefix(&prefix).permissions(Permissions::from_mode(0o777)); // the umask applies
-    let begun = fs::create_dir_all(parent).and_then(|()| temporary.tempdir_in(parent));
+    // Saves into a directory wait for each other, so that what looks unfinished belongs to none that runs.
+    let lock = fs::create_dir_all(parent).and_then(|()| File::open(parent));
+    if lock.as_ref().is_ok_and(|lock| lock.lock().is_ok()) {
+        clear_unfinished(parent, &prefix, target);
+    }
+    let begun = temporary.tempdir_in(parent);
     // What is left of it is removed at the end.
     let temporary = begun.map_err(CheckpointError::io("create", target))?;
     write_files(&files, temporary.path())?;
     swap::replace(temporary.path(), target).map_err(CheckpointError::io("rename into place", target))?;
     sync_dir(parent).map_err(CheckpointError::io("sync", parent))
+}
+
+/// Removes what killed saves of `target` left, and restores the checkpoint that one was replacing. What cannot be removed does no harm.
+fn clear_unfinished(parent: &Path, prefix: &str, target: &Path) {
+    for leftover in entries(parent, prefix).unwrap_or_default().iter().filter(|path| path.is_dir()) {
+        let _ = swap::remove(leftover);
+    }
+    let old = swap::old_name(target);
+    if old.join(META).exists() {
+        let _ = swap::restore(&old);
+    }
+}
+
+/// The entries of a directory whose names begin with `prefix`.
+fn entries(dir: &Path, prefix: &str) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
+            paths.push(entry.path());
+        }
+    }
+    Ok(paths)
 }
 
 /// The files of a checkpoint.

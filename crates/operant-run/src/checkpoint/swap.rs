@@ -56,7 +56,8 @@ pub fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-fn old_name(target: &Path) -> PathBuf {
+/// The name of a checkpoint while [`replace_in_two_steps`] replaces it.
+pub fn old_name(target: &Path) -> PathBuf {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     target.with_file_name(format!("{OLD}{name}"))
 }

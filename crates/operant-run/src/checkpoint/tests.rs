@@ -203,6 +203,32 @@ fn leftovers_of_killed_saves_are_removed() {
 }
 
 #[test]
+fn leftovers_of_killed_saves_of_a_policy_are_removed_and_the_old_one_is_restored() {
+    let place = tempfile::tempdir().unwrap();
+    let (target, old) = (place.path().join("best"), place.path().join(".old_best"));
+    save_alone(&checkpoint(100), &target, std::iter::empty()).unwrap();
+    let leave = || {
+        fs::create_dir_all(place.path().join(".tmp_best_x1/deeper")).unwrap();
+        fs::rename(&target, &old).unwrap();
+    };
+    leave();
+    fs::write(place.path().join(".tmp_best_notes"), "a user's file").unwrap();
+    let fails = [("no/directory", Vec::new())].into_iter();
+    assert!(save_alone(&checkpoint(200), &target, fails).is_err());
+    assert_eq!(load(&target).unwrap(), checkpoint(100), "the old one is there again");
+    leave();
+    save_alone(&checkpoint(200), &target, std::iter::empty()).unwrap();
+    assert_eq!(load(&target).unwrap(), checkpoint(200));
+    // A directory of this name that is no checkpoint stays.
+    fs::create_dir(&old).unwrap();
+    save_alone(&checkpoint(300), &target, std::iter::empty()).unwrap();
+    let mut names: Vec<_> =
+        fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, [".old_best", ".tmp_best_notes", "best"]);
+}
+
+#[test]
 fn resuming_from_an_earlier_checkpoint_renames_the_later_ones() {
     let (_dir, mut store) = store(2);
     for step in [100, 200, 300] {

@@ -16,7 +16,10 @@ use Counterpart::{Advice, Key};
 
 const ELSEWHERE: &[(&[&str], Counterpart)] = &[
     (&["lr", "step_size", "learning_rate_init"], Key("learning_rate", "")),
-    (&["lr_schedule", "lr_anneal", "use_linear_lr_decay"], Key("anneal_lr", "true or false")),
+    (
+        &["lr_anneal", "use_linear_lr_decay", "schedule"],
+        Key("lr_schedule", "\"linear\", \"constant\" or \"kl\""),
+    ),
     (
         &["n_steps", "rollout_length", "rollout_fragment_length", "unroll_length", "horizon"],
         Key("num_steps", "steps of each environment in an update"),

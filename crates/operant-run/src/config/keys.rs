@@ -16,9 +16,9 @@ pub fn keys() -> impl Iterator<Item = &'static Key> {
     Config::KEYS.iter().chain(of_algorithms).chain(RunConfig::KEYS)
 }
 
-/// The key of this name.
+/// The key of this name, now or in earlier versions.
 pub fn find(name: &str) -> Option<&'static Key> {
-    keys().find(|key| key.name == name)
+    keys().find(|key| key.name == name || key.earlier == Some(name))
 }
 
 /// The value in the key's type, or why it is refused.
@@ -44,7 +44,8 @@ pub(super) fn accept(key: &Key, value: Value) -> Checked {
         Kind::Switch => Err(Refusal::new("is neither true nor false", "give true or false")),
         Kind::Choice { words, .. } if value.as_str().is_some_and(|word| words.contains(&word)) => Ok(value),
         Kind::Choice { words, earlier } => {
-            match earlier.iter().find(|(before, _)| value.as_str() == Some(before)) {
+            let before = value.as_bool().map_or(value.as_str(), |on| Some(if on { "true" } else { "false" }));
+            match earlier.iter().find(|(word, _)| before == Some(word)) {
                 Some((_, now)) => Ok(Value::String((*now).to_owned())),
                 None => Err(Refusal::new(
                     "is not one of the choices",

@@ -131,6 +131,7 @@ impl Layers {
     /// The values of a table of a preset.
     pub(super) fn preset_table(&self, table: Option<Value>, origin: &Origin) -> Result<Entries> {
         let mut entries = Entries::new();
+        table.as_ref().and_then(Value::as_table).map_or(Ok(()), |it| check_once(it, &|_| origin.clone()))?;
         for (key, value) in table.as_ref().and_then(Value::as_table).into_iter().flatten() {
             let known = keys::find(key).ok_or_else(|| self.unknown(key, origin))?;
             if known.name == "algorithm" || (known.name == "num_envs" && value.as_str() == Some(AUTO)) {
@@ -245,6 +246,9 @@ impl Layers {
             return self.option(option, keys::parse_value(value.trim()), origin);
         }
         match keys::find(name) {
+            Some(key) if key.name != name => {
+                self.put(key.name, keys::parse(key, value), Origin::Flag(format!("--set {name}")))
+            }
             Some(key) => self.put(key.name, keys::parse(key, value), origin),
             None => Err(self.unknown(name, &origin)),
         }
@@ -263,6 +267,7 @@ impl Layers {
 
     fn table(&mut self, table: Table, lines: &Lines, origin: &dyn Fn(Option<usize>) -> Origin) -> Result<()> {
         let mut own = None;
+        check_once(&table, &|name| origin(lines.get(&[name])))?;
         for (name, value) in table {
             let here = origin(lines.get(&[&name]));
             match value {
@@ -302,6 +307,7 @@ impl Layers {
         }
         // The environment's table overrides the rest of its file, whatever its position.
         if let Some((table, inner)) = own {
+            check_once(&inner, &|name| origin(lines.get(&[&table, name])))?;
             for (name, value) in inner {
                 let here = origin(lines.get(&[&table, &name]));
                 match (value, keys::find(&name)) {
@@ -351,6 +357,13 @@ impl Layers {
     pub(super) fn put(&mut self, name: &'static str, value: Value, origin: Origin) -> Result<()> {
         let key = keys::find(name).expect("callers pass names from the table");
         let entry = accepted(key, value, origin)?;
+        if let (Some(earlier), Some(Entry { origin: before, .. })) = (key.earlier, self.entries.get(name))
+            && matches!(before, Origin::Flag(_) | Origin::Variable(_))
+            && std::mem::discriminant(before) == std::mem::discriminant(&entry.origin)
+            && *before != entry.origin
+        {
+            return Err(given_twice(name, earlier).at(format!("{before} and {}", entry.origin)));
+        }
         if name == "num_envs" {
             let auto = entry.value.as_str() == Some(AUTO);
             self.auto_envs = auto.then(|| entry.origin.clone());
@@ -369,6 +382,21 @@ impl Layers {
         }
         unknown_key(name, origin)
     }
+}
+
+/// Refuses a table that has a key by its present name and by its earlier one.
+fn check_once(table: &Table, origin: &dyn Fn(&str) -> Origin) -> Result<()> {
+    let twice =
+        |key: &&Key| table.contains_key(key.name) && key.earlier.is_some_and(|it| table.contains_key(it));
+    match keys().find(twice).and_then(|key| Some((key.name, key.earlier?))) {
+        Some((name, earlier)) => Err(given_twice(name, earlier).at(origin(earlier).to_string())),
+        None => Ok(()),
+    }
+}
+
+fn given_twice(name: &str, earlier: &str) -> Error {
+    Error::usage(format!("{name} is given twice: {earlier} is its name in earlier versions"))
+        .remedy(format!("remove {earlier}"))
 }
 
 fn is_algorithm(name: &str) -> bool {
@@ -426,7 +454,7 @@ pub(super) fn accepted(key: &Key, value: Value, origin: Origin) -> Result<Entry>
             // A schedule of RL Baselines3 Zoo.
             let remedy = match shown.trim_matches('"').strip_prefix("lin_") {
                 Some(start) if key.name == "learning_rate" => {
-                    format!("write learning_rate={start} and anneal_lr=true")
+                    format!("write learning_rate={start} and lr_schedule=linear")
                 }
                 Some(start) => format!("only learning_rate has a schedule; write {}={start}", key.name),
                 None => remedy,

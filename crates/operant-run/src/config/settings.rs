@@ -159,7 +159,7 @@ impl Settings {
         let count = n * parts;
         if count.is_multiple_of(minibatches) {
             let declaration = self.learner.algorithm.declaration();
-            return match (declaration.problem)(&self.learner) {
+            return match (declaration.problem)(&self.learner).or_else(|| self.learner.optimiser_problem()) {
                 Some((key, what, remedy)) => Err(at(Error::usage(what).remedy(remedy), key)),
                 None => Ok(()),
             };

@@ -3,7 +3,7 @@
 use operant_env::EnvOptions;
 use operant_learn::cpu::unit_for;
 use operant_learn::cuda::Kernels;
-use operant_learn::{CoreKind, Precision};
+use operant_learn::{CoreKind, LrSchedule, Precision};
 
 use super::*;
 use crate::error::{Error, ErrorKind};
@@ -223,7 +223,7 @@ fn files_of_other_libraries_have_an_error_of_their_own() {
             && error.remedy.expect("one").contains("Acrobot-v1")
     );
     let error = error_of(&set(&["learning_rate=lin_0.001"]));
-    assert!(error.remedy.expect("one").contains("learning_rate=0.001 and anneal_lr=true"));
+    assert!(error.remedy.expect("one").contains("learning_rate=0.001 and lr_schedule=linear"));
     // Settings of a file of RL Baselines3 Zoo are below flags, as those of every file.
     let mut line = with("ppo.yml", "CartPole-v1:\n  n_envs: 8\n  n_steps: 64\n  frame_stack: 4\n");
     line.flags.push(("num_steps", "--set", "32".to_owned()));
@@ -231,6 +231,29 @@ fn files_of_other_libraries_have_an_error_of_their_own() {
     assert!(settings.to_toml(true).contains("ppo.yml: frame_stack: 4 has no counterpart"));
     assert_eq!((settings.learner.num_envs, settings.learner.num_steps), (8, 32));
     assert!(settings.untranslated[0].ends_with("ppo.yml: frame_stack: 4"), "{:?}", settings.untranslated);
+}
+
+#[test]
+fn a_key_has_the_name_of_earlier_versions_too_but_not_both_at_once() {
+    let given = |line: &CommandLine| with_files("", "", line, &[]).map(|it| it.settings.learner.lr_schedule);
+    assert_eq!(given(&set(&["anneal_lr=false"])).expect("valid"), LrSchedule::Constant);
+    assert_eq!(given(&set(&["anneal_lr=true"])).expect("valid"), LrSchedule::Linear);
+    let set_in = |text: &str, variables: &[(&str, &str)]| {
+        with_files(text, "", &CommandLine::default(), variables).map(|it| it.settings.learner.lr_schedule)
+    };
+    assert_eq!(set_in("anneal_lr = false", &[]).expect("valid"), LrSchedule::Constant);
+    let both = [("OPERANT_ANNEAL_LR", "false"), ("OPERANT_LR_SCHEDULE", "kl")];
+    assert_eq!(set_in("", &both[..1]).expect("valid"), LrSchedule::Constant);
+    // A higher layer overrides a lower one by either name.
+    assert_eq!(set_in("lr_schedule = \"kl\"", &both[..1]).expect("valid"), LrSchedule::Constant);
+    for error in [
+        set_in("anneal_lr = false\nlr_schedule = \"kl\"", &[]).expect_err("both"),
+        set_in("", &both).expect_err("both"),
+        given(&set(&["anneal_lr=false", "lr_schedule=kl"])).expect_err("both"),
+    ] {
+        assert!(error.what.contains("lr_schedule is given twice"), "{error}");
+        assert!(error.place.is_some() && error.remedy.expect("one") == "remove anneal_lr");
+    }
 }
 
 #[test]
@@ -247,6 +270,7 @@ fn values_out_of_range_are_refused() {
         ("conv", &["16", "[[16, 3]]", "[[16, 3, 0]]", "[[16, 100, 1]]", "[[0, 3, 1], [16, 3, 1]]"]),
         ("activation", &["sigmoid"]),
         ("anneal_lr", &["1"]),
+        ("lr_schedule", &["1", "cosine"]),
         ("update_epochs", &["0"]),
         ("max_grad_norm", &["0"]),
         ("total_timesteps", &["0"]),
@@ -381,13 +405,16 @@ const WITHOUT_THRESHOLD: [&str; 14] = [
     "snake",
 ];
 
-/// Of MiniGrid's tasks five have a measured threshold.
+/// Of MiniGrid's tasks eight have a measured threshold.
 fn is_without_threshold(name: &str) -> bool {
     let measured = [
         "minigrid_empty_random_5x5",
         "minigrid_doorkey_5x5",
         "minigrid_memory_s7",
+        "minigrid_doorkey_16x16",
         "minigrid_keycorridor_s3r2",
+        "minigrid_keycorridor_s3r3",
+        "minigrid_multiroom_n4_s5",
         "minigrid_obstructedmaze_1dl",
     ];
     WITHOUT_THRESHOLD.contains(&name) || name.starts_with("minigrid_") && !measured.contains(&name)

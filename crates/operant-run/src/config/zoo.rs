@@ -16,7 +16,7 @@ num_steps = 2048
 batch_size = 64
 update_epochs = 10
 learning_rate = 3e-4
-anneal_lr = false
+lr_schedule = \"constant\"
 gamma = 0.99
 gae_lambda = 0.95
 clip_coef = 0.2
@@ -90,7 +90,8 @@ impl Zoo {
             ("policy", _) if text == "MlpPolicy" || text == "MultiInputPolicy" => true,
             ("policy", _) if text.starts_with("MlpLstm") => self.put("core", Value::from("lstm")),
             ("learning_rate", Some(start)) => {
-                self.put("anneal_lr", Value::from(true)) && self.put("learning_rate", Value::from(start))
+                self.put("lr_schedule", Value::from("linear"))
+                    && self.put("learning_rate", Value::from(start))
             }
             ("clip_range", Some(start)) => {
                 self.untranslated.push(format!("clip_range: {text} (clip_coef stays {start})"));
@@ -160,7 +161,10 @@ impl Zoo {
             "n_lstm_layers" => {
                 value.parse::<i64>().is_ok_and(|layers| self.put("core_layers", layers.into()))
             }
-            "ortho_init" => value == "True",
+            "ortho_init" => {
+                let init = if value == "True" { "orthogonal" } else { "pytorch" };
+                self.put("init", Value::from(init))
+            }
             _ => false,
         }
     }
@@ -262,13 +266,14 @@ CartPole-v1:
             ("num_minibatches", "2"),
             ("gae_lambda", "0.8"),
             ("learning_rate", "0.001"),
-            ("anneal_lr", "true"),
+            ("lr_schedule", "\"linear\""),
             ("clip_coef", "0.2"),
             ("norm_obs", "true"),
             ("norm_reward", "false"),
             ("log_std_init", "-2.0"),
             ("activation", "\"relu\""),
             ("hidden", "[256, 64]"),
+            ("init", "\"pytorch\""),
             // Of Stable-Baselines3, not of operant.
             ("update_epochs", "10"),
             ("ent_coef", "0.0"),
@@ -280,7 +285,6 @@ CartPole-v1:
             "clip_range: lin_0.2 (clip_coef stays 0.2)",
             "env_wrapper: [\"gymnasium.wrappers.FlattenObservation\"]",
             "frame_stack: 4",
-            "ortho_init: False",
             "batch_size: 100 (minibatches have 128 samples)",
         ];
         assert_eq!(untranslated, named);

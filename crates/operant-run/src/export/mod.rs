@@ -8,7 +8,7 @@ use std::path::Path;
 
 use operant_env::{ActionSpace, ObsSpace, OwnSpaces};
 use operant_learn::TrainedPolicy;
-use operant_learn::network::{Conv, Core, Embed, EmbedPart, Image, Outputs};
+use operant_learn::network::{Conv, Core, Embed, EmbedPart, Head, Image, Outputs};
 use safetensors::tensor::{self, Dtype, TensorView};
 use serde_json::{Value, json};
 
@@ -109,6 +109,11 @@ pub fn metadata(saved: &SavedPolicy) -> String {
             ActionSpace::Box { low, .. } => vec![low.len()],
             ActionSpace::Discrete(choices) => choices.clone(),
         },
+        "action_distribution": match architecture.head {
+            Head::Continuous(of) => Some(of.distribution.name()),
+            Head::MultiDiscrete(_) => None,
+        },
+        "outputs": network.policy_outputs(),
         "action_mask": masked,
         "spaces": own,
         "embed": architecture.embed.as_ref().map(embed),

@@ -8,7 +8,8 @@
 //!           core_state   (batch, S) float, of policies with memory: zeros where an episode begins, else the last next_core_state
 //! outputs   action       greedy: (batch) or (batch, components) int64, or (batch, A) float within the bounds; in the environment's own
 //!                        shape, type and numbers if it has any, and `action.KEY` for each array of a Dict or Tuple
-//!           logits       (batch, A), illegal choices at -1e8; of a continuous policy `mean` (batch, A) and `log_std` (A); of action
+//!           logits       (batch, A), illegal choices at -1e8; of a continuous policy `mean` (batch, A) and `log_std`, (A) or
+//!                        (batch, A) if the network computes it, or `alpha` and `beta` (batch, A); of action
 //!                        values `q_values` (batch, A), illegal choices at -1e8
 //!           value        (batch); of action values the greatest, the mean over components
 //!           next_core_state (batch, S), of policies with memory
@@ -18,8 +19,8 @@ use std::collections::HashSet;
 
 use operant_env::{ActionSpace, ObsSpace, OwnArray, OwnSpace, OwnSpaces};
 use operant_learn::layers::export::{Attribute, Graph, STATE};
-use operant_learn::network::{Form, Outputs, Pointer};
-use operant_learn::{Activation, TrainedPolicy};
+use operant_learn::network::{Continuous, Form, Head, Outputs, Pointer};
+use operant_learn::{ActionDistribution, Activation, LogStd, TrainedPolicy};
 use prost::Message;
 
 use super::messages::{
@@ -35,8 +36,19 @@ const OPERATORS: i64 = 17;
 const LOG_STD: &str = "log_std.parameter";
 
 /// Inputs and outputs whose names parts of an observation cannot have.
-const OTHERS: [&str; 9] =
-    ["action", "logits", "q_values", "value", "mean", "log_std", "action_mask", STATE, "next_core_state"];
+const OTHERS: [&str; 11] = [
+    "action",
+    "logits",
+    "q_values",
+    "value",
+    "mean",
+    "log_std",
+    "alpha",
+    "beta",
+    "action_mask",
+    STATE,
+    "next_core_state",
+];
 
 /// How the builder marks names of inputs that hold observations, and what [`Builder::finish`] puts before names of inner results. No part has a
 /// name with a dot.
@@ -303,19 +315,84 @@ impl Builder {
                 }
             }
             ActionSpace::Box { low, .. } => {
-                let mean = self.dense("policy", &hidden, "mean");
-                let above = self.node("Max", &[&mean, "action_low"], "action_above", &[]);
+                let Head::Continuous(of) = policy.network.architecture.head else {
+                    unreachable!("real actions have a distribution of real numbers")
+                };
+                let greedy = self.greedy(&of, &hidden);
+                let above = self.node("Max", &[&greedy, "action_low"], "action_above", &[]);
                 let output = if own.is_some() { "action_within" } else { "action" };
                 let action = self.node("Min", &[&above, "action_high"], output, &[]);
                 match own {
                     Some(own) => self.own_actions(own, &action, FLOAT),
                     None => self.output("action", FLOAT, &[low.len()]),
                 }
-                self.node("Identity", &[LOG_STD], "log_std", &[]);
-                self.output("mean", FLOAT, &[low.len()]);
-                self.graph.output.push(value("log_std", FLOAT, vec![extent(low.len())]));
+                let parameters = if of.distribution == ActionDistribution::Beta {
+                    &["alpha", "beta"][..]
+                } else {
+                    &["mean"]
+                };
+                parameters.iter().for_each(|name| self.output(name, FLOAT, &[low.len()]));
+                if of.has_log_std() {
+                    self.node("Identity", &[LOG_STD], "log_std", &[]);
+                    self.graph.output.push(value("log_std", FLOAT, vec![extent(low.len())]));
+                } else if of.computes_log_std() {
+                    self.dense("log_std", &hidden, "log_std.output");
+                    self.bounded_log_std("log_std.output");
+                    self.output("log_std", FLOAT, &[low.len()]);
+                }
             }
         }
+    }
+
+    /// The greedy action before it is clipped, and the output `mean`, or `alpha` and `beta`.
+    fn greedy(&mut self, of: &Continuous, hidden: &str) -> String {
+        match of.distribution {
+            ActionDistribution::Normal => self.dense("policy", hidden, "mean"),
+            ActionDistribution::Tanh => {
+                let mean = self.dense("policy", hidden, "mean");
+                self.squashed(&mean)
+            }
+            ActionDistribution::Beta => {
+                let both = self.dense("policy", hidden, "policy.output");
+                let softplus = self.node("Softplus", &[&both], "policy.softplus", &[]);
+                let one = self.floats("policy.one", &[], &[1.0]);
+                let shapes = self.node("Add", &[&softplus, &one], "policy.shapes", &[]);
+                for (side, name) in ["alpha", "beta"].into_iter().enumerate() {
+                    let columns = (side * of.actions..(side + 1) * of.actions).collect::<Vec<_>>();
+                    let columns = self.ints(&format!("{name}.columns"), &columns);
+                    self.along("Gather", &[&shapes, &columns], name);
+                }
+                let sum = self.node("Add", &["alpha", "beta"], "policy.sum", &[]);
+                let mean = self.node("Div", &["alpha", &sum], "policy.mean", &[]);
+                let range = self.node("Sub", &["action_high", "action_low"], "action.range", &[]);
+                let scaled = self.node("Mul", &[&mean, &range], "action.scaled", &[]);
+                self.node("Add", &[&scaled, "action_low"], "action.between", &[])
+            }
+        }
+    }
+
+    /// Numbers that tanh squashes into the bounds of the actions.
+    fn squashed(&mut self, x: &str) -> String {
+        let half = self.floats("action.half", &[], &[0.5]);
+        let sum = self.node("Add", &["action_low", "action_high"], "action.sum", &[]);
+        let range = self.node("Sub", &["action_high", "action_low"], "action.range", &[]);
+        let [centre, radius] = [(sum, "action.centre"), (range, "action.radius")]
+            .map(|(x, output)| self.node("Mul", &[&x, &half], output, &[]));
+        let share = self.node("Tanh", &[x], "action.share", &[]);
+        let scaled = self.node("Mul", &[&share, &radius], "action.scaled", &[]);
+        self.node("Add", &[&scaled, &centre], "action.squashed", &[])
+    }
+
+    /// The output `log_std`, within its bounds, of the layer's output `x`.
+    fn bounded_log_std(&mut self, x: &str) {
+        let [centre, radius] = LogStd::CENTRE_AND_RADIUS;
+        let centre = self.floats("log_std.centre", &[], &[centre]);
+        let radius = self.floats("log_std.radius", &[], &[radius]);
+        let distance = self.node("Sub", &[x, &centre], "log_std.distance", &[]);
+        let share = self.node("Div", &[&distance, &radius], "log_std.share", &[]);
+        let bounded = self.node("Tanh", &[&share], "log_std.bounded", &[]);
+        let scaled = self.node("Mul", &[&bounded, &radius], "log_std.scaled", &[]);
+        self.node("Add", &[&scaled, &centre], "log_std", &[]);
     }
 
     /// The greatest value of each component, and the mean over them.

@@ -368,7 +368,7 @@ mod tests {
                     let inputs = [4, 1, 17, 64, 75, 3, 16][k];
                     let head = match k % 2 {
                         0 => Head::MultiDiscrete(vec![2 + k, 3 * k + 1]),
-                        _ => Head::DiagonalGaussian(1 + k),
+                        _ => Head::gaussian(1 + k),
                     };
                     all.push(Architecture::new(&config, Input::Dense(inputs), head.clone()));
                     all.push(Architecture::new(&config, Input::Bits(32 * inputs), head));

@@ -1,13 +1,13 @@
-//! The policy's distributions in lanes: sampling, the greedy action, log-probability, entropy and their gradients.
+//! The policy's distributions in lanes: sampling, the greedy action, log-probability, entropy and their gradients. Those of real numbers are
+//! in `reals`.
 //!
 //! Actions are rows of floats: the index of the choice, exact, or the real number itself.
-
-use core::f32::consts::{PI, TAU};
 
 use operant_lane::isa::{f32x16, u32x16};
 use operant_lane::{Float, Mask};
 
 use crate::cpu::network::policy::Activations;
+use crate::cpu::network::reals::{self, RealHead};
 use crate::cpu::network::tile::{BitRow, LANES, Row, fma, splat};
 use crate::network::{Architecture, Head, Outputs};
 
@@ -26,10 +26,11 @@ pub struct PolicyHead<const V: usize> {
     masked: bool,
     /// `[logit]`.
     probs: Vec<Row<V>>,
-    /// `[logit]`; for a Gaussian, `[action]` distances from the mean in standard deviations.
+    /// `[logit]`.
     logprobs: Vec<Row<V>>,
     /// `[component]`.
     entropies: Vec<Row<V>>,
+    reals: RealHead<V>,
 }
 
 impl<const V: usize> PolicyHead<V> {
@@ -51,6 +52,7 @@ impl<const V: usize> PolicyHead<V> {
             probs: vec![splat(0.0); outputs],
             logprobs: vec![splat(0.0); outputs],
             entropies: vec![splat(0.0); components],
+            reals: RealHead::new(head),
         }
     }
 
@@ -59,11 +61,11 @@ impl<const V: usize> PolicyHead<V> {
         self.epsilon = epsilon;
     }
 
-    /// Choices of each component; none of a Gaussian.
+    /// Choices of each component; none of real actions.
     pub fn choices(&self) -> &[usize] {
         match &self.head {
             Head::MultiDiscrete(counts) => counts,
-            Head::DiagonalGaussian(_) => &[],
+            Head::Continuous(_) => &[],
         }
     }
 
@@ -87,7 +89,7 @@ impl<const V: usize> PolicyHead<V> {
     }
 
     /// Sets the legal actions for the following calls, `[word]`: bit k % 32 of word k / 32 is logit k's. Every component needs
-    /// at least one legal action. A Gaussian head has none to forbid.
+    /// at least one legal action. Real actions are all legal.
     pub fn set_mask(&mut self, words: &[BitRow<V>]) {
         self.masked = !words.is_empty();
         if !self.masked {
@@ -125,7 +127,7 @@ impl<const V: usize> PolicyHead<V> {
         first
     }
 
-    /// Draws actions, `[component]`, from the distribution whose parameters are `outputs`, `[logit or mean]`, and
+    /// Draws actions, `[component]`, from the distribution whose parameters are `outputs` and
     /// `log_std`; `uniforms` are [`Head::uniforms`] rows of numbers in [0, 1). Returns their log-probability. Of action values it takes the
     /// greatest, or with probability epsilon any legal action, and returns zeros.
     pub fn sample(
@@ -162,27 +164,11 @@ impl<const V: usize> PolicyHead<V> {
                 }
                 chosen_logprob(counts, &self.logprobs, actions)
             }
-            Head::DiagonalGaussian(_) => {
-                let pairs = outputs
-                    .chunks(2)
-                    .zip(actions.chunks_mut(2))
-                    .zip(log_std.chunks(2))
-                    .zip(uniforms.chunks(2));
-                for (((means, actions), log_std), uniforms) in pairs {
-                    let normals = box_muller(&uniforms[0], &uniforms[1]);
-                    for (((action, mean), &log_std), normal) in
-                        actions.iter_mut().zip(means).zip(log_std).zip(normals)
-                    {
-                        let std = f32x16::splat(Float::exp(log_std));
-                        *action = core::array::from_fn(|v| fma(std, normal[v], mean[v]));
-                    }
-                }
-                self.evaluate(outputs, log_std, actions).0
-            }
+            Head::Continuous(of) => self.reals.sample(of, outputs, log_std, uniforms, actions),
         }
     }
 
-    /// The most likely action of each component (the first of equal ones); for a Gaussian, the mean.
+    /// The most likely action of each component (the first of equal ones); for real actions, the mean before it is squashed.
     pub fn greedy(&self, outputs: &[Row<V>], actions: &mut [Row<V>]) {
         match &self.head {
             Head::MultiDiscrete(counts) => {
@@ -201,7 +187,7 @@ impl<const V: usize> PolicyHead<V> {
                     first += count;
                 }
             }
-            Head::DiagonalGaussian(_) => actions.copy_from_slice(outputs),
+            Head::Continuous(of) => reals::greedy(of, outputs, actions),
         }
     }
 
@@ -225,22 +211,7 @@ impl<const V: usize> PolicyHead<V> {
                 }
                 (chosen_logprob(counts, &self.logprobs, actions), total)
             }
-            Head::DiagonalGaussian(_) => {
-                let half_log_tau = 0.5 * Float::ln(TAU);
-                let (mut logprob, mut entropy) = (splat(0.0), 0.0);
-                let rows = outputs.iter().zip(actions).zip(log_std).zip(&mut self.logprobs);
-                for (((mean, action), &log_std), distance) in rows {
-                    let precision = f32x16::splat(Float::exp(-log_std));
-                    let constant = f32x16::splat(log_std + half_log_tau);
-                    let half = f32x16::splat(-0.5);
-                    *distance = core::array::from_fn(|v| (action[v] - mean[v]) * precision);
-                    logprob = core::array::from_fn(|v| {
-                        logprob[v] + fma(distance[v] * half, distance[v], -constant)
-                    });
-                    entropy += 0.5 + half_log_tau + log_std;
-                }
-                (logprob, splat(entropy))
-            }
+            Head::Continuous(of) => self.reals.evaluate(of, outputs, log_std, actions),
         }
     }
 
@@ -271,16 +242,8 @@ impl<const V: usize> PolicyHead<V> {
                     first += count;
                 }
             }
-            Head::DiagonalGaussian(_) => {
-                let rows = d_outputs.iter_mut().zip(&self.logprobs).zip(log_std).zip(d_log_std);
-                for (((d_mean, distance), &log_std), d_log_std) in rows {
-                    let precision = f32x16::splat(Float::exp(-log_std));
-                    *d_mean = core::array::from_fn(|v| by_logprob[v] * distance[v] * precision);
-                    for v in 0..V {
-                        let squared = fma(distance[v], distance[v], -f32x16::ONE);
-                        *d_log_std += fma(by_logprob[v], squared, by_entropy[v]);
-                    }
-                }
+            Head::Continuous(of) => {
+                self.reals.gradient(of, log_std, actions, [by_logprob, by_entropy], d_outputs, d_log_std);
             }
         }
     }
@@ -364,20 +327,6 @@ fn chosen_logprob<const V: usize>(counts: &[usize], logprobs: &[Row<V>], actions
     total
 }
 
-/// Two independent standard normals from two uniform numbers in [0, 1).
-#[inline]
-fn box_muller<const V: usize>(radius: &Row<V>, angle: &Row<V>) -> [Row<V>; 2] {
-    let mut normals = [splat(0.0); 2];
-    for v in 0..V {
-        // 1 - u is in (0, 1], whose logarithm is finite.
-        let radius = Float::sqrt(Float::ln(f32x16::ONE - radius[v]) * f32x16::splat(-2.0));
-        let (sin, cos) = Float::sin_cos(angle[v] * f32x16::splat(2.0 * PI));
-        normals[0][v] = radius * cos;
-        normals[1][v] = radius * sin;
-    }
-    normals
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -449,50 +398,5 @@ mod tests {
         let mut actions = [splat(9.0)];
         policy.greedy(&[splat(1.0), splat(2.0), splat(2.0)], &mut actions);
         assert_eq!(actions[0][0].to_array(), [1.0; 16]);
-    }
-
-    #[test]
-    fn gaussian_samples_have_their_mean_and_deviation() {
-        let mut policy = PolicyHead::<4>::new(&Head::DiagonalGaussian(3));
-        let means: Vec<Row<4>> = [1.0, -2.0, 0.5].into_iter().map(splat).collect();
-        let log_std = [0.5f32, -1.0, 0.0];
-        let (mut sum, mut squares, mut n) = ([0.0; 3], [0.0; 3], 0.0);
-        for a in 0..100 {
-            let rows = [
-                uniforms(a),
-                uniforms((a * 37 + 11) % 100),
-                uniforms((a * 7 + 3) % 100),
-                uniforms((a * 61 + 5) % 100),
-            ];
-            // Lanes of the second row are rotated so that pairs are not the same number twice.
-            let turned = |row: Row<4>| {
-                row.map(|v| {
-                    let mut a = v.to_array();
-                    a.reverse();
-                    f32x16::new(a)
-                })
-            };
-            let mut actions = vec![splat(0.0); 3];
-            policy.sample(
-                &means,
-                &log_std,
-                &[rows[0], turned(rows[1]), rows[2], turned(rows[3])],
-                &mut actions,
-            );
-            for (k, row) in actions.iter().enumerate() {
-                for value in row.iter().flat_map(|v| v.to_array()) {
-                    sum[k] += f64::from(value);
-                    squares[k] += f64::from(value).powi(2);
-                }
-            }
-            n += 64.0;
-        }
-        for k in 0..3 {
-            let mean = sum[k] / n;
-            let std = (squares[k] / n - mean * mean).sqrt();
-            let expected = f64::from(log_std[k]).exp();
-            assert!((mean - [1.0, -2.0, 0.5][k]).abs() < 0.05 * expected, "{k}: mean {mean}");
-            assert!((std / expected - 1.0).abs() < 0.05, "{k}: std {std}");
-        }
     }
 }

@@ -12,6 +12,8 @@ pub struct EpisodeStats {
     min: f64,
     max: f64,
     length: u64,
+    /// Sum of the rewards for exploring, over all steps of the rollout.
+    pub intrinsic: f64,
     /// Sums of the environment's own metrics, and of how many episodes each: a NaN is not counted.
     metrics: [(f64, u64); MAX_ENV_METRICS],
 }
@@ -25,6 +27,7 @@ impl Default for EpisodeStats {
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
             length: 0,
+            intrinsic: 0.0,
             metrics: [(0.0, 0); MAX_ENV_METRICS],
         }
     }
@@ -55,22 +58,23 @@ impl EpisodeStats {
 
     /// How many [`EpisodeStats::numbers`] there are with this many metrics of the environment.
     pub const fn count_of_numbers(metrics: usize) -> usize {
-        6 + 2 * metrics
+        7 + 2 * metrics
     }
 
     /// The statistics as numbers, for the exchange between processes, with this many metrics of the environment.
     pub fn numbers(&self, metrics: usize) -> impl Iterator<Item = f64> + use<> {
         let own = self.metrics.into_iter().take(metrics).flat_map(|(sum, count)| [sum, count as f64]);
-        let all = [self.count as f64, self.sum, self.squares, self.min, self.max, self.length as f64];
+        let Self { count, sum, squares, min, max, length, intrinsic, .. } = *self;
+        let all = [count as f64, sum, squares, min, max, length as f64, intrinsic];
         all.into_iter().chain(own)
     }
 
     /// The inverse of [`EpisodeStats::numbers`].
     pub fn of(numbers: &[f64]) -> Self {
-        let (&[count, sum, squares, min, max, length], own) =
+        let (&[count, sum, squares, min, max, length, intrinsic], own) =
             numbers.split_first_chunk().expect("numbers of statistics");
-        let mut stats =
-            Self { count: count as u64, sum, squares, min, max, length: length as u64, ..Self::default() };
+        let (count, length) = (count as u64, length as u64);
+        let mut stats = Self { count, sum, squares, min, max, length, intrinsic, ..Self::default() };
         for (to, &[sum, count]) in stats.metrics.iter_mut().zip(own.as_chunks().0) {
             *to = (sum, count as u64);
         }
@@ -85,6 +89,7 @@ impl EpisodeStats {
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         self.length += other.length;
+        self.intrinsic += other.intrinsic;
         for (into, (sum, count)) in self.metrics.iter_mut().zip(other.metrics) {
             *into = (into.0 + sum, into.1 + count);
         }

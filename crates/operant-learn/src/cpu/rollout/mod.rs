@@ -1,6 +1,7 @@
 //! The rollout: one worker plays all T steps of a tile of environments, policy included, without a barrier per step,
 //! estimates advantages backwards, and writes finished samples to the batch.
 
+pub(crate) mod counts;
 pub(crate) mod episodes;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +22,9 @@ use crate::cpu::batch::{BatchTile, expand};
 use crate::cpu::gae::gae;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Observation, Policy};
+use crate::cpu::network::reals::taken;
 use crate::cpu::network::tile::{LANES, Row, first_lanes, splat};
+use crate::cpu::rollout::counts::Counts;
 use crate::cpu::rollout::episodes::EpisodeStats;
 use crate::cpu::threads::timers::{Part, PhaseTimer};
 use crate::network::Input;
@@ -81,6 +84,8 @@ pub struct Tile<const V: usize> {
     draws: Vec<ActionDraws<Wide<16>>>,
     /// `[state]`: what layers with memory carry from step to step.
     pub memory: Vec<Row<V>>,
+    /// What the running episodes have shown.
+    pub counts: Counts<V>,
     /// 0 where the next step begins an episode.
     keep: Row<V>,
     activations: Activations<V>,
@@ -92,7 +97,7 @@ pub struct Tile<const V: usize> {
     head: PolicyHead<V>,
     uniforms: Vec<Row<V>>,
     action_rows: Vec<Row<V>>,
-    /// The actions as the environments take them: clipped to the box.
+    /// The actions as the environments take them: within the box.
     clipped: Vec<Row<V>>,
     mask: Vec<[u32x16; V]>,
     rewards: Vec<Row<V>>,
@@ -171,6 +176,7 @@ impl<const V: usize> Tile<V> {
             seen: vec![f32x16::ZERO; network.architecture.input.words() * V],
             draws,
             memory: vec![splat(0.0); network.states],
+            counts: Counts::new(config),
             keep: splat(1.0),
             activations: Activations::new(network),
             single: Activations::new(network),
@@ -197,7 +203,9 @@ impl<const V: usize> Tile<V> {
     fn observe(&mut self) -> Result<(), LearnError> {
         let obs = bytemuck::cast_slice_mut(&mut self.obs);
         let legal = bytemuck::cast_slice_mut(self.mask.as_flattened_mut());
-        Ok(self.stepper.observe(Seen { obs, legal })?)
+        self.stepper.observe(Seen { obs, legal })?;
+        self.counts.begin(&self.obs);
+        Ok(())
     }
 
     /// The running environments, `(leaves + 2, V x 16)`.
@@ -239,6 +247,7 @@ impl<const V: usize> Tile<V> {
         let start = Instant::now();
         let discounts = horizon.config.discounts();
         gae(&self.rewards, &self.values, &self.done, value, discounts, &mut self.advantages);
+        batch.put_outcomes(&self.rewards, &self.done, &value);
         for (t, advantage) in self.advantages.iter().enumerate() {
             batch.put(t, batch.layout.advantage, advantage);
         }
@@ -293,7 +302,8 @@ impl<const V: usize> Tile<V> {
             self.stepper.state(0, &mut self.state);
             self.recorder.frame(self.state.iter().copied());
         }
-        clip(horizon.actions, &self.action_rows, &mut self.clipped);
+        let head = &horizon.policy.network().architecture.head;
+        taken(head, horizon.actions, &self.action_rows, &mut self.clipped);
         self.stepper.submit(bytemuck::cast_slice(self.clipped.as_flattened()), step)?;
         self.timer.end(Part::Sampling);
         self.values[t] = self.head.value(&self.activations);
@@ -344,6 +354,9 @@ impl<const V: usize> Tile<V> {
                 self.episodes[v].measure(metrics.iter().map(|metric| metric[v].as_array()[i]));
             }
         }
+        if self.counts.is_on() {
+            self.explore(horizon, &mut rewards, &done);
+        }
         self.scale_rewards(horizon, &mut rewards, &done);
         self.bootstrap(horizon, &mut rewards, bootstraps);
         self.forget(&done);
@@ -351,6 +364,18 @@ impl<const V: usize> Tile<V> {
         self.done[t] = done;
         self.timer.end(Part::Booking);
         Ok(())
+    }
+
+    /// Adds the rewards for exploring.
+    fn explore(&mut self, horizon: &Horizon<'_>, rewards: &mut Row<V>, done: &Row<V>) {
+        let coef = f32x16::splat(horizon.config.intrinsic_coef as f32);
+        let intrinsic = self.counts.rewards(&self.obs, done);
+        for v in 0..V {
+            let intrinsic = intrinsic[v] * coef;
+            rewards[v] += intrinsic;
+            let counted = &intrinsic.as_array()[..in_block(self.count, v)];
+            self.episodes[v].intrinsic += counted.iter().map(|x| f64::from(*x)).sum::<f64>();
+        }
     }
 
     /// Scales rewards by the deviation of the discounted return, as it was before this rollout.
@@ -492,19 +517,6 @@ pub fn draw_uniforms<const V: usize>(
     for (component, row) in uniforms.iter_mut().enumerate() {
         for (uniform, draws) in row.iter_mut().zip(draws.iter_mut()) {
             *uniform = unit::<Wide<16>>(draws.bits(step, component as u32, count));
-        }
-    }
-}
-
-/// Actions as environments take them: continuous ones are clipped to the box.
-pub fn clip<const V: usize>(space: &ActionSpace, rows: &[Row<V>], clipped: &mut [Row<V>]) {
-    match space {
-        ActionSpace::Discrete(_) => clipped.copy_from_slice(rows),
-        ActionSpace::Box { low, high } => {
-            for (component, (to, from)) in clipped.iter_mut().zip(rows).enumerate() {
-                let (low, high) = (Float::splat(low[component]), Float::splat(high[component]));
-                *to = from.map(|x| Float::clamp(x, low, high));
-            }
         }
     }
 }

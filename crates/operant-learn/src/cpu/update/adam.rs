@@ -1,11 +1,15 @@
-//! The optimiser: norm of the gradient, clipping, Adam and rectified Adam, and annealing.
+//! The optimiser: norm of the gradient, clipping, Adam and rectified Adam.
 //!
 //! Sums run in f64 in an order set by the number of parameters alone.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
+use super::muon;
 use crate::LearnerState;
-use crate::config::{Config, Optimizer};
+use crate::config::{ClipGrad, Config, Optimizer};
+use crate::network::Network;
 
 /// Parameters per block of the norm and of parallel steps.
 const BLOCK: usize = 4_096;
@@ -13,16 +17,6 @@ const BLOCK: usize = 4_096;
 const LANES: usize = 16;
 /// Below this many parameters a step is not worth spreading over threads.
 const PARALLEL: usize = 1 << 16;
-
-/// Adam's step size in update `update` (from 0): constant, or falling linearly towards zero, which it would reach in the
-/// update after the last.
-pub fn learning_rate(config: &Config, update: u64) -> f64 {
-    if !config.anneal_lr {
-        return config.learning_rate;
-    }
-    let updates = config.updates();
-    config.learning_rate * (1.0 - update.min(updates) as f64 / updates as f64)
-}
 
 /// Whether norm and step are spread over threads.
 pub(crate) fn is_parallel(gradient: &[f32]) -> bool {
@@ -72,7 +66,7 @@ impl Factors {
             eps: eps as f32,
         };
         match config.optimizer {
-            Optimizer::Adam => of(step_size, root, adam_eps),
+            Optimizer::Adam | Optimizer::Muon => of(step_size, root, adam_eps),
             Optimizer::RAdam => match rectification(beta2, step) {
                 Some(factor) => of(step_size * factor, root, adam_eps),
                 None => of(step_size, 0.0, 1.0),
@@ -92,6 +86,45 @@ fn rectification(beta2: f64, step: i32) -> Option<f64> {
     (now > 5.0).then(|| (part(now) / part(last)).sqrt())
 }
 
+/// Neighbouring parameters whose steps are computed alike.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Stretch {
+    range: Range<usize>,
+    /// Whether they are the value network's, with a step size or a norm of its own.
+    is_value: bool,
+    /// Rows and columns, if Muon steps them.
+    matrix: Option<[usize; 2]>,
+}
+
+impl Stretch {
+    /// All parameters: one stretch, unless the configuration distinguishes some.
+    pub fn of(config: &Config, network: &Network) -> Vec<Self> {
+        let value = network.value_params().filter(|_| config.steps_apart()).unwrap_or(0..0);
+        let matrices = network.hidden_matrices().filter(|_| config.optimizer == Optimizer::Muon);
+        let matrices: Vec<_> = matrices.map(|(range, shape)| (range, Some(shape))).collect();
+        let mut stretches: Vec<Self> = Vec::new();
+        for tensor in &network.tensors {
+            let own = |(range, _): &&(Range<usize>, _)| tensor.range().contains(&range.start);
+            let mut parts: Vec<_> = matrices.iter().filter(own).cloned().collect();
+            if parts.is_empty() {
+                parts.push((tensor.range(), None));
+            }
+            for (range, matrix) in parts {
+                let is_value = value.contains(&range.start);
+                match stretches.last_mut() {
+                    Some(Self { range: before, is_value: same, matrix: None })
+                        if matrix.is_none() && *same == is_value =>
+                    {
+                        before.end = range.end;
+                    }
+                    _ => stretches.push(Self { range, is_value, matrix }),
+                }
+            }
+        }
+        stretches
+    }
+}
+
 /// One step of the optimiser along `gradient`, which is first scaled down to `max_grad_norm` if its `norm` is greater.
 pub(crate) fn step(
     state: &mut LearnerState,
@@ -99,11 +132,48 @@ pub(crate) fn step(
     norm: f64,
     learning_rate: f64,
     config: &Config,
+    stretches: &[Stretch],
 ) {
     state.step += 1;
     let steps = i32::try_from(state.step).unwrap_or(i32::MAX);
-    let scale = (config.max_grad_norm / (norm + 1e-6)).min(1.0) as f32;
-    let Factors { step_size, root, eps } = Factors::new(config, learning_rate, steps);
+    let parallel = is_parallel(gradient);
+    let norms = match config.clip_grad {
+        ClipGrad::Global => [norm; 2],
+        ClipGrad::Network => [false, true].map(|is_value| {
+            let own = stretches.iter().filter(|stretch| stretch.is_value == is_value);
+            own.map(|stretch| self::norm(&gradient[stretch.range.clone()]).powi(2)).sum::<f64>().sqrt()
+        }),
+    };
+    for Stretch { range, is_value, matrix } in stretches {
+        let rate = if *is_value { config.value_rate(learning_rate) } else { learning_rate };
+        let scale = (config.max_grad_norm / (norms[usize::from(*is_value)] + 1e-6)).min(1.0) as f32;
+        let gradient = &gradient[range.clone()];
+        let params = &mut state.params[range.clone()];
+        let exp_avg = &mut state.exp_avg[range.clone()];
+        if config.weight_decay > 0.0 {
+            let keep = (1.0 - rate * config.weight_decay) as f32;
+            params.iter_mut().for_each(|param| *param *= keep);
+        }
+        if let Some(shape) = matrix {
+            muon::step(params, exp_avg, gradient, scale, *shape, (rate, config.muon_momentum), parallel);
+        } else {
+            let factors = Factors::new(config, rate, steps);
+            let exp_avg_sq = &mut state.exp_avg_sq[range.clone()];
+            adam(params, [exp_avg, exp_avg_sq], gradient, scale, factors, config, parallel);
+        }
+    }
+}
+
+/// Adam's step of these parameters.
+fn adam(
+    params: &mut [f32],
+    [exp_avg, exp_avg_sq]: [&mut [f32]; 2],
+    gradient: &[f32],
+    scale: f32,
+    Factors { step_size, root, eps }: Factors,
+    config: &Config,
+    parallel: bool,
+) {
     let keep_and_take = |beta: f64| (beta as f32, (1.0 - beta) as f32);
     let ((keep1, take1), (keep2, take2)) =
         (keep_and_take(config.adam_beta1), keep_and_take(config.adam_beta2));
@@ -116,11 +186,11 @@ pub(crate) fn step(
             *param -= step_size * *m / (v.sqrt() * root + eps);
         }
     };
-    if !is_parallel(gradient) {
-        block(&mut state.params, &mut state.exp_avg, &mut state.exp_avg_sq, gradient);
+    if !parallel {
+        block(params, exp_avg, exp_avg_sq, gradient);
     } else {
-        let moments = state.exp_avg.par_chunks_mut(BLOCK).zip(state.exp_avg_sq.par_chunks_mut(BLOCK));
-        let params = state.params.par_chunks_mut(BLOCK).zip(gradient.par_chunks(BLOCK));
+        let moments = exp_avg.par_chunks_mut(BLOCK).zip(exp_avg_sq.par_chunks_mut(BLOCK));
+        let params = params.par_chunks_mut(BLOCK).zip(gradient.par_chunks(BLOCK));
         params.zip(moments).for_each(|((params, gradient), (m, v))| block(params, m, v, gradient));
     }
 }

@@ -10,6 +10,10 @@
 
 pub mod adam;
 mod chunks;
+mod muon;
+pub mod noise;
+mod priority;
+mod recompute;
 pub(crate) mod statistics;
 mod worker;
 
@@ -17,9 +21,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use self::adam::Stretch;
 pub use self::chunks::{CHUNK_TILES, MAX_CHUNKS, MIN_CHUNKS};
 use self::chunks::{Chunk, add_blocks, add_chunks, adds_in_parallel, chunks_of_block};
 pub(crate) use self::chunks::{Units, most_chunks};
+use self::noise::MeanNoise;
 use self::statistics::{EnvBlock, Moments, Order, moments_of};
 pub(crate) use self::worker::{Loss, LossTile};
 use self::worker::{Minibatch, Worker};
@@ -36,6 +42,7 @@ use crate::cpu::threads::team::{self, WorkerTeam};
 use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
 use crate::group::{Alone, Group, gathered};
 use crate::network::Network;
+use crate::normalise::{NormSums, RunningNorm};
 use crate::sample::SampleLayout;
 
 /// Sums over samples, in the order of the loss.
@@ -86,6 +93,7 @@ pub struct Learner {
     workers: Vec<Mutex<Worker>>,
     chunks: Vec<RwLock<Chunk>>,
     gradient: Vec<f32>,
+    stretches: Vec<Stretch>,
     /// Of each minibatch's share of each block.
     moments: Vec<Mutex<Moments>>,
     /// The processes that train together.
@@ -103,6 +111,9 @@ pub struct Learner {
 /// The shared data of a round.
 struct Round<'a> {
     policy: &'a mut Policy,
+    batch: &'a mut Batch,
+    /// The sequences at the positions of an epoch in each block, if they are drawn.
+    drawn: Vec<Vec<u32>>,
     task: Task,
 }
 
@@ -125,6 +136,7 @@ impl Learner {
             workers: Vec::new(),
             chunks: (0..chunks).map(|_| RwLock::new(Chunk::new(network.len()))).collect(),
             gradient: vec![0.0; network.len()],
+            stretches: Stretch::of(&config, &network),
             moments: (0..config.num_minibatches.max(1) * blocks).map(|_| Mutex::default()).collect(),
             group: Arc::new(Alone),
             config,
@@ -181,7 +193,7 @@ impl Learner {
     pub fn update(
         &mut self,
         state: &mut LearnerState,
-        batch: &Batch,
+        batch: &mut Batch,
         update: u64,
     ) -> Result<UpdateStats, LearnError> {
         self.update_by(self.config.algorithm.declaration().update, state, batch, update)
@@ -192,7 +204,7 @@ impl Learner {
         &mut self,
         epochs: Update,
         state: &mut LearnerState,
-        batch: &Batch,
+        batch: &mut Batch,
         update: u64,
     ) -> Result<UpdateStats, LearnError> {
         assert_eq!(batch.layout(), &self.layout, "the batch has the layout of another network");
@@ -217,7 +229,7 @@ impl Learner {
             blocks,
             update,
         };
-        let Self { config, network, policy, workers, chunks, gradient, moments, .. } = self;
+        let Self { config, network, policy, workers, chunks, gradient, stretches, moments, .. } = self;
         let Self { group, timer, waiting, balance, .. } = self;
         epochs(&mut Learning {
             config,
@@ -228,6 +240,7 @@ impl Learner {
             workers,
             chunks,
             gradient,
+            stretches,
             moments,
             group: &**group,
             timer,
@@ -257,8 +270,9 @@ impl Plan {
         (at(minibatch), at(minibatch + 1))
     }
 
-    fn order(&self, config: &Config, epoch: usize, block: usize) -> Order {
-        Order::new(config.seed, self.update, epoch, self.blocks.block(block))
+    fn order<'a>(&self, config: &Config, epoch: usize, block: usize, drawn: &'a [Vec<u32>]) -> Order<'a> {
+        let drawn = drawn.get(block).map(|drawn| &drawn[..]);
+        Order::new(config.seed, self.update, epoch, self.blocks.block(block), drawn)
     }
 }
 
@@ -266,13 +280,14 @@ impl Plan {
 pub(crate) struct Learning<'a> {
     pub config: &'a Config,
     /// The samples of this process.
-    pub batch: &'a Batch,
+    pub batch: &'a mut Batch,
     network: &'a Network,
     plan: Plan,
     policy: &'a mut Policy,
     workers: &'a [Mutex<Worker>],
     chunks: &'a [RwLock<Chunk>],
     gradient: &'a mut [f32],
+    stretches: &'a [Stretch],
     moments: &'a [Mutex<Moments>],
     group: &'a dyn Group,
     timer: &'a mut PhaseTimer,
@@ -289,6 +304,7 @@ pub(crate) struct Minibatches<'a, 'p> {
     plan: Plan,
     chunks: &'a [RwLock<Chunk>],
     gradient: &'a mut [f32],
+    stretches: &'a [Stretch],
     moments: &'a [Mutex<Moments>],
     group: &'a dyn Group,
     timer: &'a mut PhaseTimer,
@@ -303,9 +319,24 @@ impl Learning<'_> {
         self.plan.update
     }
 
-    /// Adam's step size in this update.
+    /// Merges returns into their statistics. Returns `(shift, scale)` before and after.
+    pub fn add_returns(&mut self, returns: &Moments) -> [(f32, f32); 2] {
+        let norm = &mut self.state.value_norm;
+        let scale = |norm: &RunningNorm| norm.shift_scale().first().copied().unwrap_or((0.0, 1.0));
+        let before = scale(norm);
+        if norm.mean.is_empty() {
+            *norm = RunningNorm::new(1);
+        }
+        // One return that is no number would spoil the statistics of all later ones.
+        if returns.variance().is_finite() {
+            norm.merge(&[NormSums::of(&returns.numbers())]);
+        }
+        [before, scale(norm)]
+    }
+
+    /// The learning rate as this update begins.
     pub fn learning_rate(&self) -> f64 {
-        adam::learning_rate(self.config, self.plan.update)
+        self.config.learning_rate_in(self.plan.update, self.state.rate)
     }
 
     /// Runs `epochs` with threads that wait for the work of each minibatch.
@@ -316,7 +347,7 @@ impl Learning<'_> {
         &mut self,
         epochs: &mut dyn FnMut(&mut Minibatches<'_, '_>) -> Result<(), LearnError>,
     ) -> Result<(), LearnError> {
-        let Self { config, batch, network, plan, workers, chunks, moments, group, .. } = *self;
+        let Self { config, network, plan, workers, chunks, stretches, moments, group, .. } = *self;
         let threads = rayon::current_num_threads();
         let work = |round: &Round<'_>, item: usize| {
             let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
@@ -326,15 +357,24 @@ impl Learning<'_> {
                     let (minibatch, block) = (item / plan.blocks.own, item % plan.blocks.own);
                     let (first, end) = plan.bounds(minibatch);
                     worker.timer.start();
-                    let order = plan.order(config, *epoch, block);
-                    *lock(&moments[item]) = moments_of(batch, *field, &order, first, end);
+                    let order = plan.order(config, *epoch, block, &round.drawn);
+                    *lock(&moments[item]) = moments_of(round.batch, *field, &order, first, end);
                     worker.timer.end(Part::Statistics);
                 }
                 Task::Gradient { minibatch, epoch, loss, chunks: parts } => {
                     let (block, part) = (item / parts, item % parts);
                     let (first, end) = plan.bounds(*minibatch);
-                    let order = plan.order(config, *epoch, block);
-                    let minibatch = Minibatch { batch, order, first, size: end - first, loss: &**loss };
+                    let (batch, loss) = (&*round.batch, &**loss);
+                    // What has no gradient visits every sample, and without noise.
+                    let (drawn, noise) = match loss.has_gradient() {
+                        true => {
+                            let number = plan.blocks.block(block).number;
+                            (&round.drawn[..], MeanNoise::new(config, plan.update, *epoch, number))
+                        }
+                        false => (&[][..], None),
+                    };
+                    let order = plan.order(config, *epoch, block, drawn);
+                    let minibatch = Minibatch { batch, order, first, size: end - first, noise, loss };
                     let mut chunk = chunks[item].write().unwrap_or_else(PoisonError::into_inner);
                     let tiles = plan.units.count(minibatch.size);
                     let range = part * tiles / parts..(part + 1) * tiles / parts;
@@ -343,13 +383,14 @@ impl Learning<'_> {
                 }
             }
         };
-        let minibatch = batch.len() / plan.count;
+        let minibatch = self.batch.len() / plan.count;
         let small = minibatch <= AWAKE_SAMPLES && network.len() <= AWAKE_PARAMS;
         let is_tried = small && minibatch <= TRIED_SAMPLES && threads > 1;
         let together = !is_tried || self.balance.together();
         let waiting = together.then_some(if small { self.waiting } else { WaitStrategy::Sleep });
         let start = Instant::now();
-        let first = Round { policy: &mut *self.policy, task: Task::None };
+        let first =
+            Round { policy: &mut *self.policy, batch: &mut *self.batch, drawn: Vec::new(), task: Task::None };
         let (gradient, timer, state) = (&mut *self.gradient, &mut *self.timer, &mut *self.state);
         let samples = team::lead(waiting, first, &work, |team| {
             let mut minibatches = Minibatches {
@@ -359,6 +400,7 @@ impl Learning<'_> {
                 plan,
                 chunks,
                 gradient,
+                stretches,
                 moments,
                 group,
                 timer,
@@ -437,13 +479,12 @@ impl Minibatches<'_, '_> {
         minibatch: usize,
         loss: Box<dyn Loss>,
     ) -> Result<(Sums, f64), LearnError> {
-        let Self { config, network, plan, group, .. } = *self;
+        let chunks = self.chunks_of_block(minibatch);
+        let Self { plan, group, .. } = *self;
         let Self { timer, state, gradient, .. } = self;
         let (first, end) = plan.bounds(minibatch);
         let blocks = plan.blocks;
-        let size = (end - first) * blocks.all();
         self.samples += (end - first) * blocks.own;
-        let chunks = chunks_of_block(config, network, size).min(plan.units.count(end - first));
         self.team.round(chunks * blocks.own, |round| {
             timer.start();
             round.policy.pack_for_update(&state.params);
@@ -461,10 +502,37 @@ impl Minibatches<'_, '_> {
         Ok((sums, adam::norm(gradient)))
     }
 
+    /// Chunks of each block's share of a minibatch.
+    fn chunks_of_block(&self, minibatch: usize) -> usize {
+        let (first, end) = self.plan.bounds(minibatch);
+        let most = chunks_of_block(self.config, self.network, self.size(minibatch));
+        most.min(self.plan.units.count(end - first))
+    }
+
+    /// The learning rate after a minibatch of divergence `kl`, with which its step is taken.
+    pub fn rate_after(&mut self, rate: f64, kl: f64) -> f64 {
+        let adapted = self.config.rate_after(rate, kl);
+        self.state.rate = adapted;
+        adapted.unwrap_or(rate)
+    }
+
     /// One step of Adam along the gradient, whose norm this is.
     pub fn step(&mut self, norm: f64, learning_rate: f64) {
-        adam::step(self.state, self.gradient, norm, learning_rate, self.config);
+        adam::step(self.state, self.gradient, norm, learning_rate, self.config, self.stretches);
         self.end();
+    }
+
+    /// A step of a separate critic alone: the other parameters and their moments stay. The gradient is the critic's.
+    pub fn step_of_critic(&mut self, norm: f64, learning_rate: f64) {
+        let before = self.state.clone();
+        self.step(norm, learning_rate);
+        let critic = self.network.value_params().unwrap_or_default();
+        let LearnerState { params, exp_avg, exp_avg_sq, .. } = &mut *self.state;
+        let all = [(params, before.params), (exp_avg, before.exp_avg), (exp_avg_sq, before.exp_avg_sq)];
+        for (to, from) in all {
+            to[..critic.start].copy_from_slice(&from[..critic.start]);
+            to[critic.end..].copy_from_slice(&from[critic.end..]);
+        }
     }
 
     /// Takes no step for a minibatch.

@@ -12,6 +12,7 @@ use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, splat};
 use crate::cpu::threads::timers::{Part, PhaseTimer};
 use crate::cpu::update::chunks::added;
+use crate::cpu::update::noise::MeanNoise;
 use crate::cpu::update::statistics::Order;
 use crate::cpu::update::{SUMS, Sums};
 use crate::network::Network;
@@ -25,6 +26,11 @@ pub(crate) trait Loss: Send + Sync {
     /// The sums over a tile. The gradient with respect to the network's outputs is written to the last layers of `deltas`; that with
     /// respect to `log_std` is added to `d_log_std`.
     fn tile(&self, tile: LossTile<'_>) -> Sums;
+
+    /// Whether it has a gradient. If not, the pass is forward only.
+    fn has_gradient(&self) -> bool {
+        true
+    }
 }
 
 /// A tile of samples, what the network made of them, and where the gradient goes.
@@ -50,12 +56,23 @@ pub(crate) struct LossTile<'a> {
 pub(crate) struct Minibatch<'a> {
     /// The batch that holds its samples.
     pub batch: &'a Batch,
-    pub order: Order,
+    pub order: Order<'a>,
     /// Position of its first sample in the epoch's order.
     pub first: usize,
     /// M: samples.
     pub size: usize,
+    /// Noise on the means of the policy.
+    pub noise: Option<MeanNoise>,
     pub loss: &'a dyn Loss,
+}
+
+impl Minibatch<'_> {
+    /// Adds its noise, if any, to the means that the policy computed for the samples at these positions of the epoch's order.
+    fn disturb(&self, positions: impl Fn(usize) -> usize, activations: &mut Activations<TILE_VECTORS>) {
+        if let Some(noise) = &self.noise {
+            noise.add(positions, self.batch.layout().components, activations);
+        }
+    }
 }
 
 /// The scratch space of one thread.
@@ -125,7 +142,9 @@ impl Worker {
         } else {
             self.sequences(policy, minibatch, units)
         };
-        self.gradient.finish(policy, flat);
+        if minibatch.loss.has_gradient() {
+            self.gradient.finish(policy, flat);
+        }
         self.timer.end(Part::Reduction);
         sums
     }
@@ -155,6 +174,7 @@ impl Worker {
             self.timer.end(Part::Gather);
             let Tile { gathered, activations, .. } = &mut self.tiles[0];
             let vectors = policy.tile(gathered.observation(), remaining, activations);
+            minibatch.disturb(|s| minibatch.first + tile * TILE + s, activations);
             self.timer.end(Part::Forward);
             let of_tile = self.loss_and_gradient(policy, minibatch, (0, vectors), |s| s < remaining);
             sums = added(sums, of_tile);
@@ -205,6 +225,8 @@ impl Worker {
                 let observation = tile.gathered.observation();
                 let Self { state, deltas, .. } = self;
                 policy.sequence(observation, state, &tile.keep, &mut deltas.scratch, &mut tile.activations);
+                let at = |s: usize| (position + s % LANES) * length + k * STEPS + s / LANES;
+                minibatch.disturb(at, &mut tile.activations);
                 self.timer.end(Part::Forward);
             }
             self.gradient.begin_sequences();
@@ -246,6 +268,9 @@ impl Worker {
             d_log_std: &mut self.gradient.log_std,
         });
         self.timer.end(Part::Loss);
+        if !minibatch.loss.has_gradient() {
+            return sums;
+        }
         self.gradient.add(policy, gathered.observation(), keep, vectors, activations, &mut self.deltas);
         self.timer.end(Part::Backward);
         sums

@@ -1,12 +1,14 @@
 //! Buffers of every rollout on the fused and the GEMM path: environments, samples, statistics.
 
 use operant_cuda::{Buffer, CudaError, Stream};
+use operant_env::EnvSpec;
 
 use super::env::{KernelEnv, words_of};
 use super::local::Local;
 use super::memory::Allocator;
 use super::structs::{Discounts, EpisodeTotals, RunningNorm, Seed};
 use crate::config::Config;
+use crate::cpu::rollout::counts;
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
@@ -29,13 +31,15 @@ pub struct HorizonSizes {
     pub sample_stride: usize,
     /// Numbers of the states that sequences began with; 0 without memory.
     pub first_states: usize,
+    /// Numbers of [`outcomes`].
+    pub outcomes: usize,
     /// Log standard deviations of a Gaussian head, else 0.
     pub log_std: usize,
     /// Quantities normalised by running statistics.
     pub norms: usize,
     /// Whether rewards are among them, the last.
     pub norm_reward: bool,
-    /// The environment's own metrics.
+    /// The environment's own metrics, and the reward for exploring.
     pub metrics: usize,
     /// Blocks of the launch that merges sums.
     pub blocks: usize,
@@ -54,10 +58,11 @@ impl HorizonSizes {
             running_words: kernel_env.running_words(),
             sample_stride: SampleLayout::new(&network.architecture, kernel_env.masked).stride,
             first_states: first_states(network, local),
+            outcomes: outcomes(local),
             log_std: network.log_std.map_or(0, |_| network.policy_outputs()),
             norms: norms_of(network, &local.run),
             norm_reward: local.run.norm_reward,
-            metrics: kernel_env.spec.metrics.len(),
+            metrics: metrics_of(&kernel_env.spec, &local.run),
             blocks,
             devices: local.devices,
             first_environment: local.rank * local.num_envs,
@@ -69,9 +74,10 @@ impl HorizonSizes {
         self.num_envs.saturating_mul(self.num_steps)
     }
 
-    /// Words of all samples, and of the states that sequences began with.
+    /// Words of all samples, and of what follows them.
     pub fn sample_words(&self) -> usize {
-        self.steps().saturating_mul(self.sample_stride).saturating_add(self.first_states)
+        let samples = self.steps().saturating_mul(self.sample_stride);
+        samples.saturating_add(self.first_states).saturating_add(self.outcomes)
     }
 
     /// Numbers of the environment's own metrics that the warps of the launch merge: sums and counts.
@@ -91,10 +97,21 @@ pub fn first_states(network: &Network, local: &Local) -> usize {
     sequences.saturating_mul(network.states)
 }
 
+/// Numbers that advantages are computed from again, besides values, which follow the samples and the states of sequences: (T, N, 2) rewards as
+/// GAE reads them and 1 where the episode goes on, then (N) values of the observations after the last step. 0 unless they are.
+pub fn outcomes(local: &Local) -> usize {
+    if local.run.recomputes() { 2 * local.samples() + local.num_envs } else { 0 }
+}
+
 /// Quantities that are normalised by running statistics: features, and the reward.
 pub fn norms_of(network: &Network, config: &Config) -> usize {
     let features = if config.norm_obs { network.architecture.input.features() } else { 0 };
     features + usize::from(config.norm_reward)
+}
+
+/// Metrics whose sums and counts a rollout keeps: those of the environment, then the reward for exploring.
+pub fn metrics_of(spec: &EnvSpec, config: &Config) -> usize {
+    spec.metrics.len() + usize::from(counts::words(config) > 0)
 }
 
 operant_cuda::params! {
@@ -126,7 +143,7 @@ operant_cuda::params! {
         log_std: reads_any [f32; of.log_std],
         /// (running words, N).
         environments: writes [u32; of.running_words * of.num_envs],
-        /// (T, N, stride); with memory, then (sequences of an environment, N, states).
+        /// (T, N, stride); with memory, then (sequences of an environment, N, states); then [`outcomes`].
         samples: writes [u32; of.sample_words()],
         /// (T, N), as GAE reads them: normalised, with the bootstrap of a time limit.
         rewards: writes [f32; of.steps()],

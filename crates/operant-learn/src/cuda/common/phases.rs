@@ -5,12 +5,12 @@ use operant_cuda::{
 };
 use operant_metrics::Record;
 
-use super::horizon::first_states;
+use super::horizon::{first_states, outcomes};
 use super::local::Local;
 use super::memory::Allocator;
 use super::structs::Seed;
 use crate::algorithms::{GpuLoss, Measured, SUMS};
-use crate::config::{Config, Optimizer};
+use crate::config::{ClipGrad, Config, LrSchedule, Optimizer};
 use crate::network::Network;
 
 plain_struct! {
@@ -85,11 +85,13 @@ plain_struct! {
         last_kl: f64,
         /// From the launch that reduces to the one that steps; not used in a cooperative launch.
         rate: AdamRate,
+        /// The learning rate, once `lr_schedule = "kl"` has set it, else 0.
+        learning_rate: f64,
     }
 }
 
 plain_struct! {
-    /// Adam with a clipped global norm.
+    /// Adam with a clipped norm.
     pub struct Adam {
         max_grad_norm: f64,
         beta1: f64,
@@ -101,6 +103,17 @@ plain_struct! {
         learning_rate: f64,
         /// Updates over which it falls to zero; 0 keeps it constant.
         updates: u64,
+        /// Updates over which it rises first.
+        warmup: f64,
+        /// At the start of training, of a separate value network; 0 is the same.
+        value_learning_rate: f64,
+        /// Whether the norms of policy and value are limited apart.
+        clips_apart: u64,
+        weight_decay: f64,
+        /// With `lr_schedule = "kl"`, what it follows, and its bounds.
+        desired_kl: f64,
+        lr_min: f64,
+        lr_max: f64,
     }
 }
 
@@ -119,12 +132,16 @@ pub struct UpdateSizes {
     pub sample_stride: usize,
     /// Numbers of the states that sequences began with, which follow the samples.
     pub first_states: usize,
+    /// Numbers of [`outcomes`], which follow those.
+    pub outcomes: usize,
     /// Blocks of every launch.
     pub blocks: usize,
     /// Blocks of environments of this device; None unless `shuffle` is `blocks`.
     pub env_blocks: Option<usize>,
     /// Parts in which the norm of the gradient is summed if it is `blocks`.
     pub norm_parts: usize,
+    /// Networks whose norms are summed apart.
+    pub networks: usize,
     /// Devices of the run.
     pub devices: usize,
     /// Whether the gradients of all devices are collected and added here, not by NCCL.
@@ -144,9 +161,11 @@ impl UpdateSizes {
             num_minibatches: local.run.num_minibatches.clamp(1, sequences.max(1)),
             sample_stride,
             first_states: first_states(network, local),
+            outcomes: outcomes(local),
             blocks,
             env_blocks: local.blocks,
             norm_parts: local.norm_parts(network.len()),
+            networks: if local.run.steps_apart() { 2 } else { 1 },
             devices: local.devices,
             collects: local.deterministic && local.devices > 1,
         }
@@ -167,6 +186,11 @@ impl UpdateSizes {
         self.env_blocks.unwrap_or_else(|| (self.blocks / self.num_minibatches).max(1))
     }
 
+    /// Words of all samples, and of what follows them.
+    pub fn sample_words(&self) -> usize {
+        self.num_samples * self.sample_stride + self.first_states + self.outcomes
+    }
+
     /// Numbers of `moments`.
     fn moments(&self) -> usize {
         2 * self.num_minibatches * self.segments()
@@ -174,7 +198,7 @@ impl UpdateSizes {
 
     /// Parts of the norm of the gradient.
     fn norms(&self) -> usize {
-        self.blocks.max(self.norm_parts)
+        self.blocks.max(self.norm_parts) * self.networks
     }
 
     /// Devices whose gradients are collected; 0 if NCCL adds them.
@@ -187,7 +211,7 @@ operant_cuda::params! {
     /// Buffers of an update except weights and partial gradients.
     pub struct UpdateParams<'a>(of: UpdateSizes) for [], blocks of.blocks, {
         /// (B, stride); with memory, then (sequences of an environment, N, states).
-        samples: reads [u32; of.num_samples * of.sample_stride + of.first_states],
+        samples: reads [u32; of.sample_words()],
         /// (P).
         parameters: writes [f32; of.parameters],
         /// (P).
@@ -198,7 +222,7 @@ operant_cuda::params! {
         gradient: writes [f32; of.parameters],
         /// (blocks, sums of the loss).
         losses: writes [f64; SUMS * of.blocks],
-        /// (blocks, or parts of the norm).
+        /// (blocks, or parts of the norm; networks).
         norms: writes [f64; of.norms()],
         /// (minibatches, segments, 2): sums of advantages and of squares.
         moments: writes [f64; of.moments()],
@@ -319,7 +343,8 @@ impl UpdateMemory {
     ) -> UpdateParams<'a> {
         let batch = of.num_samples.saturating_mul(of.devices).max(1) as u64;
         let declaration = local.run.algorithm.declaration();
-        let anneal = if local.run.anneal_lr { local.run.total_timesteps.div_ceil(batch).max(1) } else { 0 };
+        let falls = local.run.lr_schedule == LrSchedule::Linear;
+        let anneal = if falls { local.run.total_timesteps.div_ceil(batch).max(1) } else { 0 };
         UpdateParams {
             samples,
             parameters: &self.parameters,
@@ -362,6 +387,13 @@ impl UpdateMemory {
                 rectified: u64::from(local.run.optimizer == Optimizer::RAdam),
                 learning_rate: local.run.learning_rate,
                 updates: anneal,
+                warmup: local.run.warmup_updates(),
+                value_learning_rate: local.run.vf_learning_rate,
+                clips_apart: u64::from(local.run.clip_grad == ClipGrad::Network),
+                weight_decay: local.run.weight_decay,
+                desired_kl: local.run.desired_kl,
+                lr_min: local.run.lr_min,
+                lr_max: local.run.lr_max,
             },
         }
     }
@@ -448,7 +480,8 @@ impl Phases {
         self.grid
     }
 
-    /// Runs an update: `params` are those of a phase of an epoch's minibatch, and `gradient` forms that minibatch's gradient.
+    /// Runs an update: `params` are those of a phase of an epoch's minibatch, `recompute` computes advantages again before an epoch, and
+    /// `gradient` forms the minibatch's gradient.
     pub fn run<P: Params, E: From<CudaError>>(
         &self,
         stream: &Stream,
@@ -456,7 +489,7 @@ impl Phases {
         config: &Config,
         (of, exchange): (&UpdateSizes, Exchange<'_>),
         params: impl Fn(usize, usize) -> P,
-        mut gradient: impl FnMut(&P) -> Result<(), E>,
+        (recompute, gradient): (impl Fn(usize) -> Result<(), E>, impl Fn(&P) -> Result<(), E>),
     ) -> Result<(), E> {
         let (all, one) = (self.grid, LaunchConfig { blocks: 1, ..self.grid });
         let phase = |function: &Function, grid, params: &P| function.run(stream, grid, params, sizes);
@@ -464,6 +497,9 @@ impl Phases {
         phase(&self.spread, all, &first)?;
         phase(&self.begin, one, &first)?;
         for epoch in 0..config.update_epochs {
+            if epoch > 0 && config.recomputes() {
+                recompute(epoch)?;
+            }
             if (config.algorithm.declaration().has_statistics)(config) {
                 phase(&self.advantages, all, &params(epoch, 0))?;
                 exchange.moments(stream)?;

@@ -3,7 +3,8 @@
 use operant_cuda::{Declarations, Program};
 
 use super::env::KernelEnv;
-use crate::network::{Input, Network};
+use crate::config::ActionDistribution;
+use crate::network::{BETA_ROUNDS, Head, Input, Network};
 
 /// A kernel file.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +46,7 @@ const HEADERS: &[(&str, &str)] = headers![
     "algorithms/ppo.cuh",
     "common/activation.cuh",
     "common/adam.cuh",
+    "common/beta.cuh",
     "common/common.cuh",
     "common/episode.cuh",
     "common/gae.cuh",
@@ -63,6 +65,7 @@ const HEADERS: &[(&str, &str)] = headers![
     "fused/repack.cuh",
     "fused/tables.cuh",
     "gemm/action_values.cuh",
+    "gemm/counts.cuh",
     "gemm/element.cuh",
     "gemm/layout.cuh",
     "play/observe.cuh",
@@ -136,12 +139,21 @@ pub fn shape_defines(network: &Network) -> Vec<(String, String)> {
     let widths = std::iter::once(architecture.input.features()).chain(architecture.hidden.iter().copied());
     let widths: Vec<String> = widths.map(|width| format!("{width}u")).collect();
     let bits = u8::from(matches!(architecture.input, Input::Bits(_)));
+    let (computes, distribution) = match architecture.head {
+        Head::Continuous(of) => (of.computes_log_std(), of.distribution),
+        Head::MultiDiscrete(_) => (false, ActionDistribution::Normal),
+    };
     owned([
         ("WIDTHS", format!("{{{}}}", widths.join(", "))),
         ("LAYERS", format!("{}u", architecture.hidden.len())),
         ("OUTPUTS", format!("{}u", architecture.head.outputs())),
         ("CHAINS", format!("{}u", network.chains.len())),
         ("OBS_BITS", bits.to_string()),
+        ("LOG_STDS", format!("{}u", network.log_std.map_or(0, |_| architecture.head.components()))),
+        ("LOG_STD_NETWORK", u8::from(computes).to_string()),
+        ("SQUASHED", u8::from(distribution == ActionDistribution::Tanh).to_string()),
+        ("IS_BETA", u8::from(distribution == ActionDistribution::Beta).to_string()),
+        ("BETA_ROUNDS", format!("{BETA_ROUNDS}u")),
     ])
     .collect()
 }

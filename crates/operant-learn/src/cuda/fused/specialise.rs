@@ -4,10 +4,10 @@
 use operant_cuda::DeviceProperties;
 
 use crate::LearnError;
-use crate::config::{Activation, Config};
+use crate::config::{Activation, Config, Intrinsic};
 use crate::cuda::common::local::Local;
 use crate::cuda::common::text::{owned, shape_defines};
-use crate::cuda::fused::tables::{self, run_layers, runs_fused};
+use crate::cuda::fused::tables::{self, is_plain, run_layers, runs_fused};
 use crate::network::{Input, Network, Outputs};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
@@ -121,12 +121,33 @@ impl Specialisation {
         limits: Limits,
     ) -> Result<Self, LearnError> {
         let architecture = &network.architecture;
+        let refused = [
+            (
+                config.intrinsic != Intrinsic::None,
+                "have no rewards for exploring, and intrinsic is not \"none\"",
+                "set intrinsic = \"none\", or use --device cpu",
+            ),
+            (
+                config.algorithms.ppo.rpo_alpha > 0.0,
+                "add no noise to means, and rpo_alpha is above 0",
+                "set rpo_alpha = 0, or use --device cpu",
+            ),
+        ];
+        if let Some((_, what, remedy)) = refused.into_iter().find(|(is_set, ..)| *is_set) {
+            return Err(LearnError::Config {
+                key: "kernels",
+                problem: format!("the fused kernels {what}"),
+                remedy: remedy.to_owned(),
+            });
+        }
         if !runs_fused(network) {
             return Err(LearnError::Config {
                 key: "kernels",
                 problem: format!("the fused kernels support {}; this network is {architecture}", {
                     if architecture.outputs == Outputs::ActionValues {
                         "only networks with a policy"
+                    } else if !is_plain(&architecture.head) {
+                        "only action_distribution = \"normal\" with log_std = \"parameter\""
                     } else if architecture.embed.is_some() && matches!(architecture.input, Input::Dense(_)) {
                         "embeddings only if the observation has no real numbers or bytes"
                     } else {
@@ -134,6 +155,14 @@ impl Specialisation {
                     }
                 }),
                 remedy: "use --device cpu".to_owned(),
+            });
+        }
+        if config.recomputes() {
+            return Err(LearnError::Config {
+                key: "kernels",
+                problem: "the fused kernels compute advantages once, but recompute_advantages = true"
+                    .to_owned(),
+                remedy: "set recompute_advantages = false, or use --device cpu".to_owned(),
             });
         }
         let widest = architecture.hidden.iter().map(|width| width.next_multiple_of(32)).max().unwrap_or(0);
@@ -335,6 +364,13 @@ impl UpdateSpecialisation {
     ) -> Result<Self, LearnError> {
         let local = local.into();
         let forward = Specialisation::new(network, &local.run, precision, limits)?;
+        if let Some(setting) = local.run.not_fused() {
+            return Err(LearnError::Config {
+                key: "kernels",
+                problem: format!("the fused kernels do not support {setting}"),
+                remedy: "use --device cpu".to_owned(),
+            });
+        }
         let widest = network.architecture.hidden.iter().max().copied().unwrap_or(0);
         if precision == Precision::Tf32 && widest > 64 {
             return Err(too_wide(

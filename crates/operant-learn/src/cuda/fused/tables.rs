@@ -1,7 +1,7 @@
 //! Embeddings in the fused kernels: the tables and the layer after them run as one layer over one-hot bits. Twin of
 //! `kernels/fused/tables.cuh`.
 
-use crate::network::{Architecture, Chain, Embed, Form, Input, LayerSpec, Network, Outputs, Pool};
+use crate::network::{Architecture, Chain, Embed, Form, Head, Input, LayerSpec, Network, Outputs, Pool};
 
 /// The layers that the kernels run: those after the tables.
 pub fn run_layers(chain: &Chain) -> &[LayerSpec] {
@@ -13,11 +13,19 @@ pub fn run_layers(chain: &Chain) -> &[LayerSpec] {
 
 /// Whether the fused kernels can run the network, of a policy. Embeddings need an observation of packed bits.
 pub fn runs_fused(network: &Network) -> bool {
-    let Architecture { embed, input, outputs, .. } = &network.architecture;
-    if *outputs == Outputs::ActionValues || embed.is_some() && !matches!(input, Input::Bits(_)) {
+    let Architecture { embed, input, outputs, head, .. } = &network.architecture;
+    if !is_plain(head)
+        || *outputs == Outputs::ActionValues
+        || embed.is_some() && !matches!(input, Input::Bits(_))
+    {
         return false;
     }
     network.chains.iter().flat_map(run_layers).all(|layer| matches!(layer.form, Form::Dense(_)))
+}
+
+/// Whether a policy of real actions is of normals whose log standard deviations are parameters.
+pub fn is_plain(head: &Head) -> bool {
+    matches!(head, Head::MultiDiscrete(_)) || *head == Head::gaussian(head.components())
 }
 
 /// Numbers of a block's partial gradient: of the first layers as the kernels run them, and of all other parameters; a multiple of four.

@@ -3,7 +3,8 @@
 use operant_cuda::{Element, InputPrecision};
 
 use super::maps::Mapped;
-use crate::config::{Activation, Config};
+use crate::config::{Activation, Config, LrSchedule};
+use crate::cpu::rollout::counts;
 use crate::cuda::common::text::{owned, shape_defines};
 use crate::network::{Cell, CellSpec, Embed, Form, LayerSpec, Network, Outputs, Pointer, Pool};
 use crate::precision::Precision;
@@ -402,7 +403,8 @@ impl GemmLayout {
             ),
             ("FLAT_LOG_STD", format!("{}u", network.log_std.unwrap_or(network.len()))),
         ];
-        shape_defines(network).into_iter().chain(owned(own)).collect()
+        let recomputes = config.recomputes().then(|| ("RECOMPUTES", "1".to_owned()));
+        shape_defines(network).into_iter().chain(owned(own)).chain(owned(recomputes)).collect()
     }
 
     fn precision_define(&self) -> String {
@@ -448,6 +450,7 @@ impl GemmLayout {
             ("SAMPLE_STRIDE", format!("{}u", layout.stride)),
             ("NORM_OBS", u8::from(config.norm_obs).to_string()),
             ("NORM_REWARD", u8::from(config.norm_reward).to_string()),
+            ("COUNTS", format!("{}u", counts::words(config))),
             ("BLOCK_BYTES", format!("{}u", self.rollout_shared(norms))),
         ]));
         defines
@@ -467,6 +470,17 @@ impl GemmLayout {
             ("EXPECTED_PARAMETERS", network.len()),
         ];
         defines.extend(owned(counts.map(|(name, count)| (name, format!("{count}u")))));
+        if config.not_fused().is_some() {
+            let value = network.value_params().unwrap_or_default();
+            let steps = [
+                ("OWN_STEPS", 1),
+                ("KL_RATE", usize::from(config.lr_schedule == LrSchedule::Kl)),
+                ("NETWORKS", if config.steps_apart() { 2 } else { 1 }),
+                ("VALUE_FIRST", value.start),
+                ("VALUE_END", value.end),
+            ];
+            defines.extend(owned(steps.map(|(name, count)| (name, format!("{count}u")))));
+        }
         defines
     }
 }

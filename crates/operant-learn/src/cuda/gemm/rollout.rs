@@ -7,6 +7,7 @@ use super::math::GemmMath;
 use super::products::{Forward, ForwardMemory, GemmMatrix, Inputs, Recall, Weights};
 use super::update::{GemmWeightParams, GemmWeightSizes};
 use crate::LearnError;
+use crate::cpu::rollout::counts;
 use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::graphs::Graphs;
 use crate::cuda::common::horizon::{HorizonParams, HorizonSizes};
@@ -52,6 +53,8 @@ pub struct GemmRolloutSizes {
     states: usize,
     /// Indices of all environments; 0 without embeddings.
     indices: usize,
+    /// Numbers of the tables of counts of all environments; 0 without rewards for exploring.
+    counts: usize,
 }
 
 impl GemmRolloutSizes {
@@ -64,6 +67,7 @@ impl GemmRolloutSizes {
             max_truncations: kernel_env.max_truncations(local.run.num_steps),
             states: gemm_layout.states.saturating_mul(local.num_envs),
             indices: gemm_layout.indices.saturating_mul(local.num_envs),
+            counts: counts::words(&local.run).saturating_mul(local.num_envs),
         }
     }
 
@@ -118,6 +122,9 @@ operant_cuda::params! {
         after: reads_any [f32; of.states],
         /// (max_truncations, N, states): with the final observations.
         final_states: writes_any [f32; of.final_states()],
+        /// (N, COUNTS): what the running episodes have shown.
+        counts: writes_any [u32; of.counts],
+        intrinsic_coef: value [f32],
         policy_row: value [u32],
         value_row: value [u32],
         /// Where the value lies in a row of values.
@@ -149,6 +156,8 @@ pub struct GemmPolicyMemory {
     states: Option<[Buffer<f32>; 2]>,
     /// With embeddings: (N, indices) of the next step, and (max_truncations, N, indices) of final observations.
     indices: Option<[Buffer<u32>; 2]>,
+    /// (N, COUNTS), with rewards for exploring.
+    counts: Option<Buffer<u32>>,
 }
 
 impl GemmPolicyMemory {
@@ -171,6 +180,7 @@ impl GemmPolicyMemory {
             sums: allocator.alloc(of.sum_words().saturating_mul(n))?,
             states: if of.states > 0 { Some(states()?) } else { None },
             indices: if of.indices > 0 { Some(indices()?) } else { None },
+            counts: (of.counts > 0).then(|| allocator.alloc(of.counts)).transpose()?,
         };
         Ok((own, ForwardMemory::new(allocator, gemm_layout, Extent { sequences: n, steps: 1 })?))
     }
@@ -189,6 +199,7 @@ pub struct GemmPolicy {
     pack: Function,
     sizes: GemmRolloutSizes,
     exploration: Exploration,
+    intrinsic_coef: f32,
     gemm_layout: GemmLayout,
     parameters: usize,
     forward: Forward,
@@ -225,6 +236,9 @@ impl GemmPolicy {
         for states in memory.states.iter().flatten() {
             states.fill(stream, 0)?;
         }
+        if let Some(counts) = &memory.counts {
+            counts.fill(stream, 0)?;
+        }
         // Forward passes also read rows that no observation has been written to.
         for indices in memory.indices.iter().flatten() {
             indices.fill(stream, 0)?;
@@ -246,6 +260,7 @@ impl GemmPolicy {
             pack: module.function("gemm_pack")?,
             sizes,
             exploration: Exploration::of(&local.run),
+            intrinsic_coef: local.run.intrinsic_coef as f32,
             parameters: network.len(),
             forward: Forward::new(
                 (&device.blas()?, stream),
@@ -274,6 +289,11 @@ impl GemmPolicy {
     /// The state of layers with memory, (N, states).
     pub fn state(&self) -> Option<&Buffer<f32>> {
         self.memory.states.as_ref().map(|[state, _]| state)
+    }
+
+    /// What the running episodes have shown, (N, COUNTS).
+    pub fn counts(&self) -> Option<&Buffer<u32>> {
+        self.memory.counts.as_ref()
     }
 
     /// Copies parameters.
@@ -310,6 +330,8 @@ impl GemmPolicy {
             truncated_at: &memory.truncated_at,
             policy,
             values,
+            counts: self.counts(),
+            intrinsic_coef: self.intrinsic_coef,
             policy_row: sizes.rows[0] as u32,
             value_row: sizes.rows[1] as u32,
             value_at: self.gemm_layout.value_at().unwrap_or(0) as u32,

@@ -1,0 +1,127 @@
+"""The page of solve.py: medians of every task and side, and where operant is not ahead."""
+
+import math
+import statistics
+from typing import Any
+
+import plan
+
+MOST_STEPS = 1.2
+"""Times the best's steps that operant may need."""
+ABOUT = """# Time to solve
+
+Written by `python benches/peers/solve.py`: CPU seconds of the whole process (imports, compilation and
+evaluations counted) and environment steps until a mean of at least the threshold over 100 greedy
+episodes. operant trains with its presets on one thread, every peer with its own settings and for at most
+as many steps as these say. All sides try an evaluation by the same rule (`worker.Attempts`), about as
+often in environment steps. operant and RLtools evaluate once more after they have solved a task; that
+time counts.
+
+Figures are medians over seeds (smallest .. largest). A seed that did not solve the task counts as slower
+than any that did; if the median is such a seed, `>` stands before what was spent in vain. Every run is a
+row of [solve.tsv](solve.tsv) with machine, date and load; runs that have a row are not repeated.
+
+Sides: Stable-Baselines3 with the hyperparameters, normalisation and steps of RL Baselines3 Zoo (commit
+208b6fd); RLtools at its settings for Pendulum; JAX in PureJaxRL's style, and the same with its
+compilation cache filled. [benches/peers/README.md](../../benches/peers/README.md) describes them."""
+
+Rows = list[Any]
+
+
+def spread(rows: Rows, value: str) -> tuple[float, str]:
+    """The median, infinite if a seed that did not solve is in the middle, and the cell."""
+    numbers = [getattr(row, value) for row in rows]
+    middle = statistics.median_high([getattr(row, value) if row.solved else math.inf for row in rows])
+    shown = max(numbers) if math.isinf(middle) else middle
+    text = "{:,.0f}" if value == "steps" else "{:.3g}" if max(numbers) < 1000 else "{:,.0f}"
+    sign = "> " if math.isinf(middle) else ""
+    return middle, f"{sign}{text.format(shown)} ({text.format(min(numbers))} .. {text.format(max(numbers))})"
+
+
+def ratio(over: float, under: float) -> str:
+    """A quotient of medians, of which one may be unknown."""
+    if math.isinf(over) or math.isinf(under):
+        return "-"
+    return f"{over / under:.3g}"
+
+
+def solved(rows: Rows) -> str:
+    """How many seeds solved; the means that the others ended with."""
+    others = [row.mean for row in rows if not row.solved and row.mean]
+    count = f"{sum(row.solved for row in rows)} of {len(rows)}"
+    return count + (f" (others at {', '.join(f'{float(mean):.4g}' for mean in others)})" if others else "")
+
+
+class Findings:
+    """What the sections below the table list."""
+
+    def __init__(self) -> None:
+        self.later: list[str] = []
+        self.more: list[str] = []
+        self.nobody: list[str] = []
+        self.missing: list[str] = []
+
+    def add(self, what: str, ours: tuple[float, float], peers: dict[str, tuple[float, float]]) -> None:
+        """Compares medians, seconds and steps, of operant and of the peers that reach the threshold."""
+        if not peers and math.isinf(ours[1]):
+            self.nobody.append(what)
+        for label, (seconds, _) in peers.items():
+            if math.isinf(ours[0]):
+                self.later.append(f"{what}: {label} reaches it, operant does not")
+            elif seconds <= ours[0]:
+                self.later.append(f"{what}: {label} takes {ratio(seconds, ours[0])} times operant's seconds")
+        label, (_, fewest) = min(peers.items(), key=lambda item: item[1][1], default=("", (0.0, math.inf)))
+        if fewest * MOST_STEPS < ours[1] < math.inf:
+            self.more.append(f"{what}: {ratio(ours[1], fewest)} times those of {label}")
+
+    def sections(self) -> list[str]:
+        """As Markdown."""
+        lines = []
+        for title, found in (
+            ("Where operant is not sooner than a peer", self.later),
+            (f"Where operant needs more than {MOST_STEPS} times the best's steps", self.more),
+            ("Where no side measured so far reaches the threshold", self.nobody),
+            ("Not measured, or not with all seeds", self.missing),
+        ):
+            lines += ["", f"## {title}", "", *([f"- {each}" for each in found] or ["Nowhere."])]
+        return lines
+
+
+def page(tasks: list[tuple[plan.Task, plan.Comparison]], rows: Rows) -> str:
+    """All of it in Markdown, from each side's rows with the settings it had last."""
+    last = {(row.task, row.side): row.settings for row in rows}
+    rows = [row for row in rows if last[row.task, row.side] == row.settings]
+    lines = [
+        ABOUT,
+        "",
+        "| task | threshold | side | CPU seconds | steps | solved | s / operant's | operant's steps / its |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    findings = Findings()
+    for task, comparison in tasks:
+        labels = {"operant": "operant"} | {peer.name: peer.label for peer in comparison.peers}
+        ours, peers = (math.inf, math.inf), {}
+        for name, label in labels.items():
+            found = [row for row in rows if (row.task, row.side) == (task.name, name)]
+            if len(found) < task.rounds:
+                findings.missing.append(f"{task.name}: {label} ({len(found)} of {task.rounds} seeds)")
+            if not found:
+                continue
+            (seconds, shown_seconds), (steps, shown_steps) = spread(found, "cpu_s"), spread(found, "steps")
+            ratios = ["", ""]
+            if name == "operant":
+                ours = seconds, steps
+            else:
+                ratios = [ratio(seconds, ours[0]), ratio(ours[1], steps)]
+                peers |= {label: (seconds, steps)} if math.isfinite(steps) else {}
+            threshold = f"{task.threshold:g} ({task.origin})"
+            cells = [task.id, threshold, label, shown_seconds, shown_steps, solved(found), *ratios]
+            lines.append("| " + " | ".join(cells) + " |")
+        findings.add(f"{task.id} to {task.threshold:g}", ours, peers)
+    lines += [*findings.sections(), "", "## Who has no row", "", plan.NO_ROW, "", "## Machines", ""]
+    lines += [f"- {each}" for each in sorted({row.machine.rsplit("; load", 1)[0] for row in rows})]
+    loads = [int(row.machine.rsplit(" ", 1)[1]) for row in rows]
+    if rows:
+        lines.append(f"- Load average before a run: {min(loads)} to {max(loads)}.")
+    versions = sorted({part for row in rows for part in row.versions.split(", ") if part})
+    return "\n".join([*lines, f"- {', '.join(versions)}"]) + "\n"
