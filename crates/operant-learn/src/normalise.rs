@@ -71,8 +71,8 @@ impl RunningNorm {
 
 impl RunningNorm {
     /// The deviation of feature 0; None without features.
-    pub fn deviation(&self) -> Option<f32> {
-        self.var.first().map(|var| (var + EPSILON).sqrt() as f32)
+    pub fn deviation(&self) -> Option<f64> {
+        self.var.first().map(|var| (var + EPSILON).sqrt())
     }
 }
 

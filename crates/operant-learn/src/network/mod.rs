@@ -156,20 +156,29 @@ impl Network {
     /// Parameters with which the network computes values themselves, from those with which it computes them in units of the deviation of
     /// returns from their mean: both are in its last layer then.
     pub fn with_values<'a>(&self, params: &'a [f32], returns: &RunningNorm) -> Cow<'a, [f32]> {
-        let [mean, deviation] = match returns.deviation() {
-            Some(deviation) => [returns.mean[0] as f32, deviation],
-            None => return Cow::Borrowed(params),
-        };
-        let mut params = params.to_vec();
+        let Some(deviation) = returns.deviation() else { return Cow::Borrowed(params) };
+        let (mut params, mean) = (params.to_vec(), returns.mean[0]);
+        self.scale_values(&mut params, |weight| weight * deviation, |bias| bias * deviation + mean);
+        Cow::Owned(params)
+    }
+
+    /// The inverse of [`Network::with_values`].
+    pub fn set_units(&self, params: &mut [f32], returns: &RunningNorm) {
+        let Some(deviation) = returns.deviation() else { return };
+        let mean = returns.mean[0];
+        self.scale_values(params, |weight| weight / deviation, |bias| (bias - mean) / deviation);
+    }
+
+    /// Changes the parameters of the value layer.
+    fn scale_values(&self, params: &mut [f32], weight: impl Fn(f64) -> f64, bias: impl Fn(f64) -> f64) {
         for tensor in &self.tensors {
-            let shift = match tensor.name.as_str() {
-                "value.weight" => 0.0,
-                "value.bias" => mean,
+            let change: &dyn Fn(f64) -> f64 = match tensor.name.as_str() {
+                "value.weight" => &weight,
+                "value.bias" => &bias,
                 _ => continue,
             };
-            params[tensor.range()].iter_mut().for_each(|p| *p = p.mul_add(deviation, shift));
+            params[tensor.range()].iter_mut().for_each(|p| *p = change(f64::from(*p)) as f32);
         }
-        Cow::Owned(params)
     }
 }
 

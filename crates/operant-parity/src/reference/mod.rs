@@ -843,8 +843,14 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
     let (mut step, mut epochs) = (0, 0);
     let mut mean = Losses::default();
     let mut again = None;
-    // Mean and deviation of returns as the rollout has them, and as the loss has them.
-    let mut units = [[0.0, (1.0f64 + 1e-8).sqrt()], returns_of(batch, 0..batch.len())];
+    // The network's values stay what they are when they get the units of this update's returns.
+    let units = returns_of(batch, 0..batch.len());
+    if config.algorithms.ppo.norm_value {
+        for tensor in network.tensors.iter().filter(|tensor| tensor.name.starts_with("value.")) {
+            let shift = if tensor.name.ends_with("bias") { units[0] } else { 0.0 };
+            params[tensor.range()].iter_mut().for_each(|p| *p = (*p - shift) / units[1]);
+        }
+    }
     let of_epochs = config.update_epochs;
     let mut is_stopped = false;
     for epoch in 0..of_epochs + config.algorithms.ppo.vf_epochs {
@@ -853,8 +859,7 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
             continue;
         }
         if epoch > 0 && config.recompute_advantages {
-            again = Some(recomputed(network, config, &params, batch, units[1]));
-            units[0] = units[1];
+            again = Some(recomputed(network, config, &params, batch, units));
         }
         let each = batch.sequences() / config.blocks();
         let advantage = |index: usize| match &again {
@@ -893,8 +898,8 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
             }
             if config.algorithms.ppo.norm_value {
                 for sample in &mut samples {
-                    sample.value = (sample.value - units[0][0]) / units[0][1];
-                    sample.target = (sample.target - units[1][0]) / units[1][1];
+                    sample.value = (sample.value - units[0]) / units[1];
+                    sample.target = (sample.target - units[0]) / units[1];
                 }
             }
             let mut config = config.clone();

@@ -32,8 +32,8 @@ pub struct ClippedLoss {
 pub struct Scales {
     /// `(shift, scale)` of its advantages; None where the critic is trained alone.
     pub advantages: Option<(f32, f32)>,
-    /// Of the values of its samples, and of returns, if the network computes normalised values.
-    pub values: Option<[(f32, f32); 2]>,
+    /// Of values and returns, if the network computes normalised values.
+    pub values: Option<(f32, f32)>,
     /// `[sample of the batch]`: weights of advantages, where samples are drawn.
     pub importance: Option<Arc<Vec<f32>>>,
 }
@@ -92,7 +92,7 @@ impl Loss for ClippedLoss {
         // The advantage before normalisation, and the value.
         let returns: TileRow = core::array::from_fn(|v| fma(raw[v], f32x16::ONE, old_value[v]));
         let (old_value, returns) = match self.scales.values {
-            Some([old, new]) => (normalised(&old_value, old), normalised(&returns, new)),
+            Some(values) => (normalised(&old_value, values), normalised(&returns, values)),
             None => (old_value, returns),
         };
         let (value, by_value) = self.value_loss(weight, [&outputs.value(), &old_value, &returns]);

@@ -121,7 +121,7 @@ fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
     let mut learning_rate = learning.learning_rate();
     let moments = learning.moments_of_blocks(errors_and_returns)?;
     let explained_variance = explained_variance(moments);
-    let mut values = settings.norm_value.then(|| learning.add_returns(&moments[1]));
+    let values = settings.norm_value.then(|| learning.add_returns(&moments[1]));
     let (recomputed, powers) = (learning.recomputed(), powers_of_draws(config, learning.number()));
     let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
     learning.epochs(&mut |minibatches| {
@@ -129,9 +129,7 @@ fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
         let (mut epoch, all) = (0, config.update_epochs + settings.vf_epochs);
         while epoch < all {
             let has_policy = epoch < config.update_epochs;
-            if minibatches.recompute(epoch, &recomputed) {
-                values = values.map(|[_, now]| [now; 2]);
-            }
+            minibatches.recompute(epoch, &recomputed);
             let importance = powers.map(|powers| minibatches.draw(epoch, powers));
             let mut scales = vec![(0.0, 1.0); minibatches.count()];
             if settings.norm_adv && has_policy {

@@ -319,11 +319,11 @@ impl Learning<'_> {
         self.plan.update
     }
 
-    /// Merges returns into their statistics. Returns `(shift, scale)` before and after.
-    pub fn add_returns(&mut self, returns: &Moments) -> [(f32, f32); 2] {
-        let norm = &mut self.state.value_norm;
-        let scale = |norm: &RunningNorm| norm.shift_scale().first().copied().unwrap_or((0.0, 1.0));
-        let before = scale(norm);
+    /// Merges returns into their statistics, and gives the value layer the parameters with which values are what they were (PopArt; van
+    /// Hasselt et al. 2016). Returns the `(shift, scale)` of returns in the network's units.
+    pub fn add_returns(&mut self, returns: &Moments) -> (f32, f32) {
+        let LearnerState { params, value_norm: norm, .. } = &mut *self.state;
+        let mut values = self.network.with_values(params, norm).into_owned();
         if norm.mean.is_empty() {
             *norm = RunningNorm::new(1);
         }
@@ -331,7 +331,9 @@ impl Learning<'_> {
         if returns.variance().is_finite() {
             norm.merge(&[NormSums::of(&returns.numbers())]);
         }
-        [before, scale(norm)]
+        self.network.set_units(&mut values, norm);
+        *params = values;
+        norm.shift_scale()[0]
     }
 
     /// The learning rate as this update begins.

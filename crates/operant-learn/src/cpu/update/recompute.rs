@@ -69,9 +69,9 @@ impl Learning<'_> {
 
 impl Minibatches<'_, '_> {
     /// Before an epoch after the first: computes the values of all samples with the current parameters, and advantages by them. Those of
-    /// other processes are their work. Returns whether it has.
-    pub fn recompute(&mut self, epoch: usize, recomputed: &Option<Arc<Recomputed>>) -> bool {
-        let Some(recomputed) = recomputed.as_ref().filter(|_| epoch > 0) else { return false };
+    /// other processes are their work.
+    pub fn recompute(&mut self, epoch: usize, recomputed: &Option<Arc<Recomputed>>) {
+        let Some(recomputed) = recomputed.as_ref().filter(|_| epoch > 0) else { return };
         let own = self.plan.blocks.own;
         for minibatch in 0..self.plan.count {
             let chunks = self.chunks_of_block(minibatch);
@@ -86,6 +86,5 @@ impl Minibatches<'_, '_> {
         }
         let discounts = self.config.discounts();
         self.team.round(0, |round| round.batch.recompute(discounts, |sample| recomputed.of(sample)));
-        true
     }
 }
