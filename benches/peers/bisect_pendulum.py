@@ -236,10 +236,10 @@ def page(kept: dict) -> str:
     for variant in (*OPERANT, *RLTOOLS):
         name = f"{variant.side}: {variant.name}"
         found = kept["variants"].get(name, {})
-        if len(found) < len(THRESHOLDS):
+        if not found:
             absent.append(f"- {name}: {kept['errors'].get(name, 'not run')}")
             continue
-        cells = [cell(found[str(threshold)]) for threshold in THRESHOLDS]
+        cells = [cell(found[each]) if each in found else "not run" for each in map(str, THRESHOLDS)]
         lines.append(f"| {variant.side} | {variant.name} | {' | '.join(cells)} |")
     facts = kept["machine"]
     ran = "{processor}, {cores} cores; {date}; {operant} ({commit}).".format(**facts)

@@ -94,7 +94,7 @@ def page(tasks: list[tuple[plan.Task, plan.Comparison]], rows: Rows) -> str:
     lines = [
         ABOUT,
         "",
-        "| task | threshold | side | CPU seconds | steps | solved | its s / operant's | operant's steps / its |",
+        "| task | threshold | side | CPU seconds | steps | solved | s / operant's | operant's steps / its |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     findings = Findings()

@@ -3,7 +3,8 @@
 //
 //   L = policy - ent_coef entropy + vf_coef value, each averaged over the minibatch
 //   policy = max(-A r, -A clip(r, 1 +- clip_coef)) with r = exp(logprob - old logprob)
-//   value  = 1/2 (V - R)^2, or the greater of that and the same with V kept within clip_coef of the old value
+//   value  = 1/2 (V - R)^2, or the greater of that and the same with V kept within clip_coef of the old value; with HUBER_DELTA linear from
+//            that error on
 #pragma once
 
 // Sums over samples.
@@ -42,6 +43,12 @@ __device__ __forceinline__ float value_loss(const float* coefficients, const Los
             gradient = fabsf(change) <= clip ? bounded : 0.0f;
         }
     }
+#ifdef HUBER_DELTA
+    // The greater square is the greater loss. 2 delta (|e| - delta / 2) from delta on.
+    const float size = sqrtf(loss);
+    if (size > HUBER_DELTA) loss = fmaf(2.0f * HUBER_DELTA, size, -(HUBER_DELTA * HUBER_DELTA));
+    gradient = clamp(gradient, -HUBER_DELTA, HUBER_DELTA);
+#endif
     sums.value += 0.5f * loss;
     return coefficients[VF_COEF] * gradient;
 }

@@ -151,3 +151,29 @@ __device__ __forceinline__ float sample(
 }
 #endif
 #endif
+
+// The log-probability of actions whose distribution has the parameters `outputs`, ROW words apart.
+__device__ __forceinline__ float logprob_of(const float* outputs, const unsigned* legal, const float* log_std, const float* actions) {
+    float logprob = 0.0f;
+#if ENV_DISCRETE
+#pragma unroll
+    for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) {
+        const unsigned first = first_logit(component), end = first + env_choices(component);
+        auto logit_of = [&](unsigned k) { return ENV_MASKED && (legal[k / 32u] >> k % 32u & 1u) == 0u ? ILLEGAL : outputs[k * ROW]; };
+        float greatest = logit_of(first), total = 0.0f;
+        for (unsigned k = first + 1u; k < end; ++k) greatest = max_nan(greatest, logit_of(k));
+        for (unsigned k = first; k < end; ++k) total += expf(logit_of(k) - greatest);
+        logprob += logit_of(first + (unsigned)actions[component]) - greatest - logf(total);
+    }
+#elif IS_BETA
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) logprob += Beta(outputs[k * ROW], outputs[(ENV_ACTIONS + k) * ROW]).logprob(actions[k]);
+#else
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) {
+        const float spread = log_std_of(outputs, log_std, k), distance = (actions[k] - outputs[k * ROW]) * expf(-spread);
+        logprob += fmaf(distance * -0.5f, distance, -(spread + HALF_LOG_TAU));
+        if (SQUASHED) logprob -= log_slope(actions[k]);
+    }
+#endif
+    return logprob;
+}

@@ -2,6 +2,7 @@
 #pragma once
 
 // The share of random actions in the rollout of an update, rounded as the host rounds it.
+template <typename Exploration>
 __device__ __forceinline__ float share_of(const Exploration& exploration, u64 update) {
     const double done = exploration.updates > 0.0 ? min((double)update / exploration.updates, 1.0) : 1.0;
     return (float)__dadd_rn(exploration.start, __dmul_rn(exploration.end - exploration.start, done));

@@ -67,3 +67,12 @@ __device__ __forceinline__ float feature(const float* obs, unsigned k) {
     if (OBS_BITS) return __float_as_uint(obs[k / 32u]) >> k % 32u & 1u ? 1.0f : 0.0f;
     return obs[k];
 }
+
+#if RECOMPUTES
+// What advantages are computed from again, besides values: after the samples and the states of sequences, (T, N, 2) rewards and 1 where the episode
+// goes on, then (N) values of the observations after the last step.
+template <typename Word>
+__device__ __forceinline__ Word* outcomes_of(Word* samples, u64 num_samples, unsigned num_envs) {
+    return samples + num_samples * SAMPLE_STRIDE + (u64)num_envs * SEQUENCES * STATES;
+}
+#endif

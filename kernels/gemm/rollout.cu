@@ -274,6 +274,15 @@ KERNEL(gemm_finish, GemmRolloutParams, THREADS, 1) {
         const Gae gae = {horizon.rewards, horizon.values, horizon.flags, horizon.samples, horizon.num_envs, horizon.num_steps,
                          SAMPLE_STRIDE, SAMPLE_ADVANTAGE, horizon.discounts};
         gae_of(gae, environment, next_value);
+#if RECOMPUTES
+        const u64 steps = (u64)horizon.num_envs * horizon.num_steps;
+        float* outcomes = (float*)outcomes_of(horizon.samples, steps, horizon.num_envs);
+        for (u64 at = environment; at < steps; at += horizon.num_envs) {
+            outcomes[2u * at] = horizon.rewards[at];
+            outcomes[2u * at + 1u] = horizon.flags[at] == 0u ? 1.0f : 0.0f;
+        }
+        outcomes[2u * steps + environment] = next_value;
+#endif
     }
     merge_warps(warp_merge(widened(episodes)), &memories[0].episodes, sizeof(WarpMemory), horizon.partials);
     merge_norm_warps(sums, horizon.normaliser, &memories[0].norms[0], sizeof(WarpMemory));

@@ -3,6 +3,8 @@
 //
 //   update_gather  rows of observations of a minibatch's samples, as the first product reads them
 //   update_loss    losses and the gradients of the outputs, one thread per sample
+//   update_values, update_returns  where advantages are computed again: after a forward pass the values of its samples, and after those of all
+//                  minibatches the advantages by them, one thread per environment
 //
 // Between the two run the forward products, after them the backward ones, whose results are gradients in the layout of gemm/layout.cuh.
 // A minibatch that is shorter than the longest by a sample, or with memory by a sequence, has rows whose weight is zero. Worked example: 32,768 samples a
@@ -28,6 +30,9 @@ typedef GemmWeightParams WeightParams;
 
 #include "common/update.cuh"
 #include "loss.cuh"
+#if RECOMPUTES && ACTION_VALUES
+#include "gemm/action_values.cuh"
+#endif
 
 static_assert(PARAMETERS == EXPECTED_PARAMETERS && BLOCK_BYTES == (2u * 8u + round_up(OUTPUTS, 4u)) * 4u * (THREADS / WARP), "the host counts as the kernel does");
 
@@ -194,3 +199,53 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
         }
     }
 }
+
+#if RECOMPUTES
+
+// The value of a minibatch's row; and, until update_returns, the ratio of probabilities in the place of the advantage.
+KERNEL(update_values, GemmUpdateParams, THREADS, 1) {
+    const UpdateParams& update = params.update;
+    if (update.progress->stopped != 0u) return;
+    Shuffle shuffle = shuffle_of(update, update.epoch, 0u);
+    unsigned shuffled = 0u;
+    const Minibatch minibatch(params);
+    for (unsigned row = blockIdx.x * blockDim.x + threadIdx.x; row < params.rows; row += gridDim.x * blockDim.x) {
+        if (!minibatch.has(row)) continue;
+        unsigned* words = params.again + (u64)minibatch.sample(shuffle, shuffled, row) * SAMPLE_STRIDE;
+        const float* out = params.policy + (u64)row * POLICY_ROW;
+#if ACTION_VALUES
+        float values[OUTPUTS];
+        for (unsigned k = 0u; k < OUTPUTS; ++k) values[k] = out[k];
+        const float value = greatest_value(values, ENV_MASKED ? words + SAMPLE_MASK : 0);
+#else
+        const float value = params.values[(u64)row * VALUE_ROW + params.value_at];
+        if (params.weight_clips[0] > 0.0f || params.weight_clips[1] > 0.0f) {
+            const float logprob = logprob_of(out, words + SAMPLE_MASK, update.parameters + LOG_STD_AT, (const float*)words + SAMPLE_ACTIONS);
+            words[SAMPLE_ADVANTAGE] = __float_as_uint(expf(logprob - __uint_as_float(words[SAMPLE_LOGPROB])));
+        }
+#endif
+        words[SAMPLE_VALUE] = __float_as_uint(value);
+    }
+}
+
+KERNEL(update_returns, GemmUpdateParams, THREADS, 1) {
+    const UpdateParams& update = params.update;
+    if (update.progress->stopped != 0u) return;
+    const unsigned num_envs = update.num_envs;
+    const float* outcomes = (const float*)outcomes_of(params.again, update.num_samples, num_envs);
+    const float rho = params.weight_clips[0], c = params.weight_clips[1];
+    for (unsigned environment = blockIdx.x * blockDim.x + threadIdx.x; environment < num_envs; environment += gridDim.x * blockDim.x) {
+        float next = 0.0f, next_value = outcomes[2u * (u64)update.num_samples + environment];
+        for (unsigned at = update.num_samples - num_envs + environment; at < update.num_samples; at -= num_envs) {
+            unsigned* words = params.again + (u64)at * SAMPLE_STRIDE;
+            const float value = __uint_as_float(words[SAMPLE_VALUE]), ratio = __uint_as_float(words[SAMPLE_ADVANTAGE]);
+            const float reward = outcomes[2u * (u64)at], goes_on = outcomes[2u * (u64)at + 1u];
+            const float delta = fmaf(params.discounts.gamma * goes_on, next_value, reward) - value;
+            next = fmaf(params.discounts.decay * goes_on * (c > 0.0f ? fminf(ratio, c) : 1.0f), next, (rho > 0.0f ? fminf(ratio, rho) : 1.0f) * delta);
+            words[SAMPLE_ADVANTAGE] = __float_as_uint(next);
+            next_value = value;
+        }
+    }
+}
+
+#endif

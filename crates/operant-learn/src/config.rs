@@ -60,6 +60,9 @@ settings! {
     shuffle: ShuffleKind = ShuffleKind::Samples;
     /// Passes over each batch
     update_epochs: usize [Kind::Count { least: 1, most: 10_000 }] = 4;
+    /// Before every epoch after the first, compute the values of all samples again with the current network, and advantages and returns by
+    /// them
+    recompute_advantages: bool = false;
     /// Gradient norm above which gradients are scaled down
     max_grad_norm: f64 [Kind::Real(Range::Positive)] = 0.5;
     /// Gradients whose norm `max_grad_norm` limits: all together, or those of policy and value apart where they have a network each
@@ -158,6 +161,11 @@ impl Config {
     pub fn discounts(&self) -> [f32; 2] {
         let gamma = self.gamma as f32;
         [gamma, gamma * (self.algorithm.declaration().return_lambda)(self) as f32]
+    }
+
+    /// Whether an update computes values and advantages again, for which batches keep the outcomes of their steps.
+    pub fn recomputes(&self) -> bool {
+        self.recompute_advantages && self.update_epochs + self.algorithms.ppo.vf_epochs > 1
     }
 
     /// Updates of the whole training.

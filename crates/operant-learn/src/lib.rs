@@ -28,8 +28,8 @@ pub mod transfer;
 
 pub use backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 pub use config::{
-    ActionDistribution, Activation, ClipGrad, Config, CoreKind, Encoder, Intrinsic, LogStd, LrSchedule, Optimizer,
-    ShuffleKind, WeightInit,
+    ActionDistribution, Activation, ClipGrad, Config, CoreKind, Encoder, Intrinsic, LogStd, LrSchedule,
+    Optimizer, ShuffleKind, WeightInit,
 };
 pub use group::{Alone, Group};
 pub use in_flight::InFlight;

@@ -69,6 +69,13 @@ impl RunningNorm {
     }
 }
 
+impl RunningNorm {
+    /// The deviation of feature 0; None without features.
+    pub fn deviation(&self) -> Option<f64> {
+        self.var.first().map(|var| (var + EPSILON).sqrt())
+    }
+}
+
 fn reciprocal_root(var: f64) -> f32 {
     (1.0 / (var + EPSILON).sqrt()) as f32
 }

@@ -39,6 +39,13 @@ impl Shuffle {
         Self { len, low_bits, masks, keys: core::array::from_fn(|_| draws.bits().0) }
     }
 
+    /// A number in [0, 1) of the same epoch and block, independent of the order.
+    pub fn fraction(seed: u64, update: u64, epoch: u32, block: u32) -> f64 {
+        let mut draws = Draws::<f32>::at(seed, Wrapping(epoch | block << 16), update, Purpose::Shuffle);
+        (0..ROUNDS).for_each(|_| _ = draws.bits());
+        f64::from(draws.bits().0) / 2.0f64.powi(32)
+    }
+
     /// The sample at `position`.
     #[inline]
     pub fn index(&self, position: u32) -> u32 {

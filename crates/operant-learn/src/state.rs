@@ -22,6 +22,8 @@ pub struct LearnerState {
     pub exp_avg_sq: Vec<f32>,
     /// Steps taken.
     pub step: u64,
+    /// Statistics of returns with `norm_value`; no features before the first update, and without it.
+    pub value_norm: RunningNorm,
     /// The learning rate, once `lr_schedule = "kl"` has set it.
     pub rate: Option<f64>,
 }
@@ -30,7 +32,8 @@ impl LearnerState {
     /// Before the first step.
     pub fn new(params: Vec<f32>) -> Self {
         let zeros = vec![0.0; params.len()];
-        Self { exp_avg: zeros.clone(), exp_avg_sq: zeros, params, step: 0, rate: None }
+        let value_norm = RunningNorm::new(0);
+        Self { exp_avg: zeros.clone(), exp_avg_sq: zeros, params, step: 0, value_norm, rate: None }
     }
 }
 
@@ -57,6 +60,9 @@ pub(crate) struct BackendState {
     /// Flat parameters of the next rollout, if older than the learner's (with overlap).
     pub playing: Option<Vec<f32>>,
 }
+
+/// The tensors of [`LearnerState::value_norm`].
+pub(crate) const NORM_VALUE: &str = "norm_value";
 
 /// The tensor of [`BackendState::memory`].
 const MEMORY: &str = "core.state";
@@ -168,6 +174,16 @@ pub(crate) fn read_norm(snapshot: &Snapshot, name: &str, features: usize) -> Res
     Ok(RunningNorm { mean, var, count: double("count", 1)?[0] })
 }
 
+/// The running statistics `norm_value`; no features if the snapshot has none.
+pub(crate) fn read_value_norm(snapshot: &Snapshot) -> Result<RunningNorm, LearnError> {
+    let is_its =
+        |tensor: &Tensor| tensor.name.strip_prefix(NORM_VALUE).is_some_and(|rest| rest.starts_with('.'));
+    match snapshot.tensors.iter().any(is_its) {
+        true => read_norm(snapshot, NORM_VALUE, 1),
+        false => Ok(RunningNorm::new(0)),
+    }
+}
+
 /// The tensors of running statistics, which [`read_norm`] reads.
 pub(crate) fn norm_tensors(name: &str, norm: &RunningNorm) -> [Tensor; 3] {
     [
@@ -237,6 +253,9 @@ impl BackendState {
         }
         for (name, norm) in [("norm_obs", &self.obs_norm), ("norm_reward", &self.reward_norm)] {
             tensors.extend(norm_tensors(name, norm));
+        }
+        if !self.learner.value_norm.mean.is_empty() {
+            tensors.extend(norm_tensors(NORM_VALUE, &self.learner.value_norm));
         }
         let discounted = self.discounted.iter().map(|x| x.to_bits());
         tensors.push(words("norm_reward.return".to_owned(), Dtype::F32, vec![environments], discounted));
@@ -321,6 +340,7 @@ impl BackendState {
                 exp_avg,
                 exp_avg_sq,
                 step: counter(snapshot, "adam_step")?,
+                value_norm: read_value_norm(snapshot)?,
                 rate,
             },
         })

@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::network::{Architecture, Network, init_params};
 use crate::normalise::RunningNorm;
 use crate::snapshot::{Dtype, Snapshot, Tensor};
-use crate::state::{check_content, norm_tensors, read_norm, read_params, words};
+use crate::state::{check_content, norm_tensors, read_norm, read_params, read_value_norm, words};
 
 /// A policy and value network with the statistics and bounds that it is used with.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +79,7 @@ impl TrainedPolicy {
         let network = Network::new(Architecture::of(&spec, config)?);
         check_content(snapshot, env)?;
         let params = read_params(snapshot, "params", &network)?;
+        let params = network.with_values(&params, &read_value_norm(snapshot)?).into_owned();
         let obs_norm = if config.norm_obs {
             let norm = read_norm(snapshot, "norm_obs", spec.obs.size())?;
             let (shift, scale) = norm.shift_scale().into_iter().unzip();

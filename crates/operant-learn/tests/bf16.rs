@@ -19,7 +19,7 @@ fn update(case: &Case, unit: Unit, threads: usize) -> LearnerState {
     let network = Network { bf16: Some(unit), ..case.network.clone() };
     let mut learner = Learner::new(network, case.layout.clone(), case.config.clone());
     let mut state = LearnerState::new(case.params.clone());
-    pool.install(|| learner.update(&mut state, &case.batch, 0)).unwrap();
+    pool.install(|| learner.update(&mut state, &mut case.batch.clone(), 0)).unwrap();
     state
 }
 

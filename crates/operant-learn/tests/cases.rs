@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use operant_lane::isa::f32x16;
+use operant_learn::algorithms::ppo::ValueLoss;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::network::{
     Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Network, Pool, init_params,
@@ -129,7 +130,8 @@ fn random_batch(
 ) -> Batch {
     let params: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
     let mut batch = Batch::new(layout.clone(), config.num_envs, config.num_steps)
-        .with_states(config.sequence(), network.states);
+        .with_states(config.sequence(), network.states)
+        .with_outcomes(config.recomputes());
     let head = &network.architecture.head;
     for tile in batch.tiles_mut(1) {
         for words in tile.words.chunks_exact_mut(layout.stride) {
@@ -183,6 +185,16 @@ fn random_batch(
                 let keep = row(random)[0].to_array().map(|x| if x > 0.7 { 0.0 } else { 1.0 });
                 tile.put(t, layout.keep.expect("memory"), &[f32x16::new(keep)]);
             }
+        }
+    }
+    if config.recomputes() {
+        let row = |random: &mut Random| [f32x16::new(core::array::from_fn(|_| random.float() as f32))];
+        for mut tile in batch.tiles_mut(1) {
+            let rewards: Vec<_> = (0..config.num_steps).map(|_| row(random)).collect();
+            let ended = |x: f32| f32::from(x > 0.8);
+            let done: Vec<_> =
+                (0..config.num_steps).map(|_| [f32x16::new(row(random)[0].to_array().map(ended))]).collect();
+            tile.put_outcomes(&rewards, &done, &row(random));
         }
     }
     // Log-probabilities and values follow from the rest.
@@ -437,6 +449,80 @@ fn residuals() -> Vec<Case> {
             Input::Bits(37),
             discrete(&[2, 3]),
             true,
+        ),
+    ]
+}
+
+/// Options of advantages and values.
+pub fn options() -> Vec<Case> {
+    let with = |mut config: Config, rho, c, change: &dyn Fn(&mut Config)| {
+        config.recompute_advantages = true;
+        (config.algorithms.ppo.vtrace_rho, config.algorithms.ppo.vtrace_c) = (rho, c);
+        change(&mut config);
+        config
+    };
+    let discrete = Head::MultiDiscrete(vec![2, 3]);
+    let gru = |c: &mut Config| (c.core, c.core_width, c.sequence_length) = (CoreKind::Gru, 11, 5);
+    let separate = |c: &mut Config| (c.shared_trunk, c.hidden) = (false, vec![20, 9]);
+    vec![
+        Case::new(
+            "advantages again, gaussian",
+            with(config(21, 24, 4), 0.0, 0.0, &separate),
+            Input::Dense(5),
+            Head::gaussian(2),
+            false,
+        ),
+        Case::new(
+            "V-trace, masked",
+            with(config(6, 40, 4), 1.0, 1.2, &separate),
+            Input::Bits(40),
+            discrete.clone(),
+            true,
+        ),
+        Case::new(
+            "V-trace, gru",
+            with(config(7, 15, 3), 1.1, 0.0, &gru),
+            Input::Dense(4),
+            discrete.clone(),
+            true,
+        ),
+        Case::new(
+            "normalised values, again",
+            with(config(21, 24, 4), 0.0, 0.0, &|c| c.algorithms.ppo.norm_value = true),
+            Input::Dense(5),
+            discrete,
+            false,
+        ),
+        Case::new(
+            "draws by priority",
+            Config { recompute_advantages: false, ..with(config(21, 24, 4), 0.0, 0.0, &separate) }
+                .ppo(|ppo| ppo.prio_alpha = 0.8),
+            Input::Dense(5),
+            Head::gaussian(2),
+            false,
+        ),
+        Case::new(
+            "draws by priority, blocks, gru",
+            Config {
+                recompute_advantages: false,
+                shuffle: ShuffleKind::Blocks,
+                ..with(config(32, 30, 2), 0.0, 0.0, &gru)
+            }
+            .ppo(|ppo| ppo.prio_alpha = 0.5),
+            Input::Dense(4),
+            Head::MultiDiscrete(vec![3]),
+            false,
+        ),
+        Case::new(
+            "critic alone, huber, gaussian",
+            with(config(6, 40, 4), 0.0, 0.0, &|c| {
+                separate(c);
+                let ppo = &mut c.algorithms.ppo;
+                (ppo.value_loss, ppo.huber_delta, ppo.vf_epochs) = (ValueLoss::Huber, 0.3, 2);
+            }),
+            Input::Dense(5),
+            Head::gaussian(2),
+            false,
         ),
     ]
 }

@@ -266,7 +266,7 @@ fn gradients_are_those_of_automatic_differentiation(part: Part) {
         // The engine, in f32.
         let mut learner = Learner::new(case.network.clone(), case.layout.clone(), case.config.clone());
         let mut state = LearnerState::new(case.params.clone());
-        learner.update(&mut state, &case.batch, 0).expect("alone");
+        learner.update(&mut state, &mut case.batch.clone(), 0).expect("alone");
         let gradient: Vec<f64> = state.exp_avg.iter().map(|&x| f64::from(x)).collect();
         let distance = distance(&gradient, expected);
         assert!(distance < TOLERANCE, "{distance:e}, {what}");

@@ -20,4 +20,5 @@ mod intrinsic;
 mod memory;
 mod optimiser;
 mod pqn;
+mod recompute;
 mod update;

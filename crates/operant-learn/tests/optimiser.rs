@@ -12,11 +12,11 @@ fn run(case: &Case, threads: usize) -> (LearnerState, UpdateStats) {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let mut learner = Learner::new(case.network.clone(), case.layout.clone(), case.config.clone());
     let mut state = LearnerState::new(case.params.clone());
-    let report = pool.install(|| learner.update(&mut state, &case.batch, 0).unwrap());
+    let report = pool.install(|| learner.update(&mut state, &mut case.batch.clone(), 0).unwrap());
     (state, report)
 }
 
-/// A name, and a change of the default.
+/// A name, and the change of a configuration.
 type Setting = (&'static str, fn(&mut Config));
 
 /// Each changes what the default does. Some only concern separate networks.

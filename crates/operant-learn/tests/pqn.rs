@@ -63,7 +63,7 @@ fn run(case: &Case, threads: usize) -> (LearnerState, UpdateStats) {
     let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let mut learner = Learner::new(case.network.clone(), case.layout.clone(), case.config.clone());
     let mut state = LearnerState::new(case.params.clone());
-    let report = pool.install(|| learner.update(&mut state, &case.batch, 0).unwrap());
+    let report = pool.install(|| learner.update(&mut state, &mut case.batch.clone(), 0).unwrap());
     (state, report)
 }
 

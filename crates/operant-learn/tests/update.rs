@@ -7,6 +7,7 @@ use operant_learn::cpu::gae::gae;
 use operant_learn::cpu::network::tile::Row;
 use operant_learn::cpu::update::Learner;
 use operant_learn::network::Head;
+use operant_learn::normalise::RunningNorm;
 use operant_learn::{ActionDistribution, Config};
 use operant_parity::{distance, reference};
 use rayon::ThreadPoolBuilder;
@@ -18,9 +19,9 @@ fn run(case: &Case, updates: u64, threads: usize) -> (LearnerState, UpdateStats)
     let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     let mut learner = Learner::new(case.network.clone(), case.layout.clone(), case.config.clone());
     let mut state = LearnerState::new(case.params.clone());
-    let report = pool.install(|| {
-        (0..updates).map(|u| learner.update(&mut state, &case.batch, u).unwrap()).last().unwrap()
-    });
+    let mut batch = case.batch.clone();
+    let report = pool
+        .install(|| (0..updates).map(|u| learner.update(&mut state, &mut batch, u).unwrap()).last().unwrap());
     (state, report)
 }
 
@@ -75,7 +76,7 @@ fn gradient_matches_the_reference() {
 
 #[test]
 fn whole_update_matches_the_reference() {
-    for case in cases::all() {
+    for case in cases::all().into_iter().chain(cases::options()) {
         let (state, report) = run(&case, 1, 2);
         let expected = reference::update(&case.network, &case.config, &case.params, &case.batch, 0);
         let error = distance(&state.params, &expected.params);
@@ -102,7 +103,8 @@ fn whole_update_matches_the_reference() {
         close("grad_norm", report.metrics.grad_norm, expected.losses.grad_norm);
         assert!(report.metrics.clipfrac > 0.01, "{}: the case never clips", case.name);
         assert_eq!((report.epochs, report.nonfinite), (expected.epochs, 0));
-        assert_eq!(state.step, (case.config.update_epochs * case.config.num_minibatches) as u64);
+        let epochs = case.config.update_epochs + case.config.algorithms.ppo.vf_epochs;
+        assert_eq!(state.step, (epochs * case.config.num_minibatches) as u64);
     }
 }
 
@@ -116,6 +118,25 @@ fn target_kl_stops_the_epochs() {
     assert_eq!(state.step, case.config.num_minibatches as u64);
 }
 
+#[test]
+fn the_value_layer_takes_the_units_of_normalised_values() {
+    let returns = RunningNorm { mean: vec![-40.0], var: vec![9.0], count: 7.0 };
+    for case in cases::options() {
+        let values = |params: &[f32]| {
+            let params: Vec<f64> = params.iter().map(|&p| f64::from(p)).collect();
+            let samples = reference::sequences(&case.network, &case.batch, 0..3);
+            reference::logprobs_and_values(&case.network, &params, &samples)
+        };
+        let with_values = case.network.with_values(&case.params, &returns);
+        for ([logprob, value], [same, in_units]) in values(&with_values).into_iter().zip(values(&case.params))
+        {
+            assert_eq!(logprob, same, "{}", case.name);
+            assert!((value - (3.0 * in_units - 40.0)).abs() < 1e-4, "{}: {value} {in_units}", case.name);
+        }
+        assert_eq!(&*case.network.with_values(&case.params, &RunningNorm::new(0)), &case.params[..]);
+    }
+}
+
 fn threads_never_change_a_bit(part: Part) {
     let mut cases = cases::all();
     // Enough tiles for several chunks of several tiles.
@@ -123,6 +144,7 @@ fn threads_never_change_a_bit(part: Part) {
     let input = operant_learn::network::Input::Dense(4);
     let head = Head::MultiDiscrete(vec![3]);
     cases.insert(0, Case::new("many tiles", config, input, head, false));
+    cases.extend(cases::options());
     for case in part.of(3, cases) {
         let (one, one_report) = run(&case, 2, 1);
         assert!(one.params.iter().all(|p| p.is_finite()));

@@ -66,19 +66,19 @@ fn prepared(
     Ok((rollout, LearnerState::new(params)))
 }
 
-/// The samples of a rollout as the CPU keeps them. Without memory one step of B environments has the device's order of samples; with it,
-/// both number sequences environment by environment.
+/// The samples of a rollout as the CPU keeps them. Without memory and outcomes one step of B environments has the device's order of samples; with it,
+/// both number sequences environment by environment. With outcomes and without memory the order is the same for up to 16 environments.
 ///
 /// # Errors
 /// When the device fails.
 pub fn batch_of(rollout: &CudaRollout, config: &Config) -> Result<Batch, LearnError> {
     let (layout, states) = (rollout.layout(), rollout.network().states);
-    let (n, steps) = if states > 0 {
+    let (n, steps) = if states > 0 || config.recomputes() {
         (config.num_envs, config.num_steps)
     } else {
         (config.num_envs * config.num_steps, 1)
     };
-    let mut batch = Batch::new(layout.clone(), n, steps);
+    let mut batch = Batch::new(layout.clone(), n, steps).with_outcomes(config.recomputes());
     let all = rollout.samples()?;
     let (samples, first_states) = all.split_at(n * steps * layout.stride);
     let mut first = 0;
@@ -98,6 +98,19 @@ pub fn batch_of(rollout: &CudaRollout, config: &Config) -> Result<Batch, LearnEr
         };
         batch = batch.with_states(config.sequence(), states);
         batch.states_mut().iter_mut().zip((0..n * parts).flat_map(of)).for_each(|(to, from)| *to = from);
+    }
+    if config.recomputes() {
+        let float = |word: &u32| f32::from_bits(*word);
+        let outcomes = &all[all.len() - n * (2 * steps + 1)..];
+        let ended = outcomes[..2 * n * steps].as_chunks().0;
+        for env in 0..n {
+            let [first, stride] = batch.samples_of(env);
+            for t in 0..steps {
+                let [reward, goes_on] = ended[t * n + env];
+                batch.set_outcome(first + t * stride, [float(&reward), 1.0 - float(&goes_on)]);
+            }
+        }
+        batch.set_next_values(outcomes[2 * n * steps..].iter().map(float));
     }
     Ok(batch)
 }
@@ -127,12 +140,12 @@ pub fn compare_update(
     }
     learner.load(stream, &state, 0, 0)?;
 
-    let batch = batch_of(&rollout, config)?;
+    let mut batch = batch_of(&rollout, config)?;
     let mut cpu = Learner::new(network, rollout.layout().clone(), config.clone());
     let mut problems = Vec::new();
     for update in 0..updates {
         learner.update(stream, rollout.samples_buffer())?;
-        let expected = cpu.update(&mut state, &batch, update)?;
+        let expected = cpu.update(&mut state, &mut batch, update)?;
         let (got, report) = (learner.state(stream)?, learner.report(stream)?);
         // Differences grow with Adam's steps; the first ones divide small numbers by small ones.
         let most = PARAMETERS * (1.0 + 3.0 * update as f64);

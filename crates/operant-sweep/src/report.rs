@@ -441,14 +441,19 @@ impl EnvReport {
             ),
         };
         let second = &self.groups[1];
+        let is_few = [best, second].iter().any(|group| group.scores().len() < stats::RELIABLE);
         let lead = match self.improvement.first().and_then(|row| row.get(1)).copied().flatten() {
-            _ if sought.is_some() && seeds > 1 => return first,
+            _ if sought.is_some() && seeds > 1 => match is_few {
+                true => {
+                    format!("With fewer than {} seeds this may be chance; train more seeds.", stats::RELIABLE)
+                }
+                false => return first,
+            },
             None => "With one seed the difference may be chance; train more seeds.".to_owned(),
             Some(Estimate { value, low, high }) => {
                 let chance = format!("with a probability of {value:.2} ({low:.2} to {high:.2})");
                 let lead =
                     format!("A run of it scores higher than one of the second, {}, {chance}", second.name);
-                let is_few = [best, second].iter().any(|group| group.scores().len() < stats::RELIABLE);
                 match low > 0.5 {
                     _ if is_few => format!(
                         "{lead}; fewer than {} seeds: the interval is unreliable. Train more seeds.",
@@ -742,6 +747,7 @@ mod tests {
         );
         let text = verdict(vec![solved("0.98", 500.0, 2e4), solved("0.99", 500.0, 3e4)], sought);
         assert!(text.starts_with("gamma=0.98 is the best of 2 configurations"), "{text}");
+        assert!(text.ends_with("With fewer than 5 seeds this may be chance; train more seeds."), "{text}");
         // A run that does not solve it has an objective, too.
         let failed = |gamma: &str, score: f64| SeedGroup { solved: 0, ..solved(gamma, score, 4e4) };
         for sought in [Objective::SolvedAtStep, Objective::SolvedAtS] {

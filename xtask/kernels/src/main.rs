@@ -137,15 +137,17 @@ fn one(compiler: &Compiler, job: Job) -> Result<Compiled> {
 
 /// Compiles the programs of MuJoCo's tasks, and prints for each the compiler's seconds, and the most that one of its functions uses.
 fn bodies(compiler: &Compiler, every_architecture: bool) -> Result<()> {
-    println!("| environment | kernel | architecture | seconds | registers | bytes of stack | of spills |");
+    println!("| environment | program | architecture | seconds | registers | bytes of stack | of spills |");
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     for (env, job) in matrix::bodies(every_architecture, &compiler.architectures())? {
         let Compiled { job, functions, seconds } = one(compiler, job).with_context(|| env.clone())?;
         let most = |of: fn(&Usage) -> u32| functions.iter().map(of).max().unwrap_or(0);
-        let (kernel, architecture) = (&functions[0].kernel, job.architecture);
+        // Such as `rollout for hopper`.
+        let program = job.program.name.split(' ').next().unwrap_or_default();
+        let architecture = job.architecture;
         let (registers, stack, spills) = (most(|it| it.registers), most(|it| it.stack), most(|it| it.spills));
         println!(
-            "| {env} | {kernel} | sm_{architecture} | {seconds:.1} | {registers} | {stack} | {spills} |"
+            "| {env} | {program} | sm_{architecture} | {seconds:.1} | {registers} | {stack} | {spills} |"
         );
     }
     Ok(())

@@ -215,7 +215,7 @@ fn train(
         (false, true) => Box::new(Bar::new(requested.settings.steps())),
         (false, false) => Box::new(Lines::new(anstream::stderr())),
     };
-    let verbose = args.shown.verbose;
+    let (verbose, announce) = (args.shown.verbose, progress.announcer());
     let (notes, log) = (args.about.notes()?, Log::install());
     let mut job = Job { resume, started, progress, notes, verbose, log, ..Job::new(requested) };
     if daemon::is_daemon() {
@@ -224,7 +224,7 @@ fn train(
         let runs = config::default_run_dir(registry.known());
         job.ready = Some(Box::new(move |ready| {
             let word = watched(ready.ring.as_deref(), &ready.dir, &runs);
-            output::note(&format!("watch with `operant monitor {word}`"));
+            announce(&output::message(&format!("watch with `operant monitor {word}`")));
         }));
     }
     job.signals = signals;

@@ -120,8 +120,13 @@ fn metrics(own: &[[&str; 2]], terms: &[[&str; 2]]) -> Vec<EnvMetric> {
 }
 
 /// A number of [`metrics`].
+#[inline(always)]
 fn measured<F: Copy>(index: usize, own: &[F], terms: &[F], of_all: [F; 2]) -> F {
-    *[own, terms, &of_all].into_iter().flatten().nth(index).expect("a metric")
+    match index.checked_sub(own.len()) {
+        None => own[index],
+        Some(at) if at < terms.len() => terms[at],
+        Some(at) => of_all[at - terms.len()],
+    }
 }
 
 /// What observations mean that are positions and velocities of these joints, slides first, without the first numbers.

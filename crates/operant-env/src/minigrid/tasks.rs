@@ -208,7 +208,7 @@ impl Task {
             Kind::KeyCorridor => 3_000_000,
             Kind::Crossing { .. } | Kind::DynamicObstacles { .. } | Kind::Fetch => 1_000_000,
             Kind::RedBlueDoors | Kind::UnlockPickup => 1_000_000,
-            Kind::Memory { .. } if self.width > 7 => 20_000_000,
+            Kind::Memory { .. } if self.width > 7 => 10_000_000,
             Kind::PutNear | Kind::FourRooms | Kind::Memory { .. } | Kind::ObstructedMaze => 5_000_000,
             _ => 10_000_000,
         };

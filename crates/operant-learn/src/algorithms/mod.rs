@@ -36,6 +36,9 @@ pub struct Declaration {
     pub exploration: fn(&Config) -> Exploration,
     /// Lambda of its returns.
     pub return_lambda: fn(&Config) -> f64,
+    /// The greatest weights of TD errors, and of what comes from later steps, in advantages that are computed again: the probability ratio
+    /// up to this; None weights none.
+    pub ratio_clips: fn(&Config) -> [Option<f32>; 2],
     /// Whether each epoch begins with a pass over a field of all samples, of which `operant bench` counts the bytes.
     pub has_statistics: fn(&Config) -> bool,
     /// A configuration that would learn nothing: the key, what is wrong with it, and what to do.
@@ -92,6 +95,10 @@ pub type Coefficient = (&'static str, fn(&Config) -> f64);
 pub struct GpuLoss {
     /// The file in `kernels/algorithms`, which `gemm/update.cu` includes as `loss.cuh`.
     pub text: &'static str,
+    /// A setting that no kernels compute, and its value.
+    pub refused: fn(&Config) -> Option<(&'static str, String)>,
+    /// A preprocessor definition by settings that are off by default.
+    pub define: fn(&Config) -> Option<(&'static str, String)>,
     /// At most [`GpuLoss::COEFFICIENTS`].
     pub coefficients: &'static [Coefficient],
     /// Mean of the loss's fourth sum above which an update's epochs end; 0 never ends them.
@@ -109,10 +116,11 @@ impl GpuLoss {
         numbers
     }
 
-    /// The index of each, as a define.
-    pub fn defines(&self) -> impl Iterator<Item = (String, String)> {
-        let names = self.coefficients.iter().enumerate();
-        names.map(|(index, (name, _))| ((*name).to_owned(), format!("{index}u")))
+    /// The index of each, as a define, and [`GpuLoss::define`].
+    pub fn defines(&self, config: &Config) -> impl Iterator<Item = (String, String)> {
+        let names =
+            self.coefficients.iter().enumerate().map(|(index, (name, _))| (*name, format!("{index}u")));
+        names.chain((self.define)(config)).map(|(name, value)| (name.to_owned(), value))
     }
 }
 

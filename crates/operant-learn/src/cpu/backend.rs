@@ -177,6 +177,7 @@ impl<const V: usize> CpuBackend<V> {
         let features = if config.norm_obs { spec.obs.size() } else { 0 };
         let batch =
             Batch::new(layout.clone(), own, config.num_steps).with_states(config.sequence(), network.states);
+        let batch = batch.with_outcomes(config.recomputes());
         let learner = Learner::new(network, layout, config.clone())
             .waiting(options.waiting)
             .in_group(Arc::clone(&group));
@@ -211,7 +212,8 @@ impl<const V: usize> CpuBackend<V> {
     /// # Errors
     /// When an environment failed.
     fn roll(&mut self) -> Result<(EpisodeStats, f64), LearnError> {
-        self.policy.pack(&self.state.params);
+        let network = self.policy.network();
+        self.policy.pack(&network.with_values(&self.state.params, &self.state.value_norm));
         let obs_norm = self.obs_scales();
         let horizon = Horizon {
             config: &self.config,
@@ -271,7 +273,7 @@ impl<const V: usize> CpuBackend<V> {
         let (episodes, gae_share) = self.roll()?;
         let rolled = start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let learned = self.learner.update(&mut self.state, &self.batch, self.updates)?;
+        let learned = self.learner.update(&mut self.state, &mut self.batch, self.updates)?;
         let time_update = start.elapsed().as_secs_f64();
 
         self.nonfinite_in_a_row = if learned.nonfinite > 0 { self.nonfinite_in_a_row + 1 } else { 0 };

@@ -27,6 +27,10 @@ pub struct Batch {
     sequence: usize,
     /// `[environment][sequence][state]`: the initial state of layers with memory in each sequence.
     states: Vec<f32>,
+    /// `[sample]`: the reward as GAE reads it, and 1 where the episode ended. Only if advantages are computed again.
+    outcomes: Vec<[f32; 2]>,
+    /// `[environment]`: V of the observation after the last step; with `outcomes`.
+    next_values: Vec<f32>,
     /// Starts at a cache line from `start` on.
     words: Vec<u32>,
     start: usize,
@@ -45,6 +49,10 @@ pub struct BatchTile<'a> {
     sequence: usize,
     /// `[environment][sequence][state]`.
     states: &'a mut [f32],
+    /// `[block][step][lane]`.
+    outcomes: &'a mut [[f32; 2]],
+    /// `[environment]`.
+    next_values: &'a mut [f32],
 }
 
 impl Batch {
@@ -54,7 +62,16 @@ impl Batch {
         let words = vec![0u32; length + LINE];
         // The offset stays valid because the allocation never moves; a clone is only less well aligned.
         let start = words.as_ptr().align_offset(LINE * size_of::<u32>()).min(LINE);
-        Self { layout, num_envs, num_steps, sequence: 1, states: Vec::new(), words, start }
+        let (states, outcomes, next_values) = (Vec::new(), Vec::new(), Vec::new());
+        Self { layout, num_envs, num_steps, sequence: 1, states, outcomes, next_values, words, start }
+    }
+
+    /// With room for the outcomes of steps if `keeps`: they are what [`Batch::recompute`] needs.
+    pub fn with_outcomes(mut self, keeps: bool) -> Self {
+        if keeps {
+            (self.outcomes, self.next_values) = (vec![[0.0; 2]; self.len()], vec![0.0; self.num_envs]);
+        }
+        self
     }
 
     /// With sequences of `sequence` steps, which divide T, and `states` numbers of initial state per sequence, zero.
@@ -91,10 +108,52 @@ impl Batch {
             return [sequence, 1];
         }
         let each = self.num_steps / self.sequence;
-        let (env, part) = (sequence / each, sequence % each);
+        let [first, lanes] = self.samples_of(sequence / each);
+        [first + sequence % each * self.sequence * lanes, lanes]
+    }
+
+    /// The first sample of an environment, and the distance to the next.
+    pub fn samples_of(&self, env: usize) -> [usize; 2] {
         let block = env / LANES;
-        let lanes = LANES.min(self.num_envs - block * LANES);
-        [block * LANES * self.num_steps + part * self.sequence * lanes + env % LANES, lanes]
+        [block * LANES * self.num_steps + env % LANES, LANES.min(self.num_envs - block * LANES)]
+    }
+
+    /// The reward of a sample as GAE reads it, and 1 where the episode ended.
+    pub fn outcome(&self, sample: usize) -> [f32; 2] {
+        self.outcomes[sample]
+    }
+
+    /// Sets what [`Batch::outcome`] returns.
+    pub fn set_outcome(&mut self, sample: usize, outcome: [f32; 2]) {
+        self.outcomes[sample] = outcome;
+    }
+
+    /// Sets what [`Batch::next_values`] returns.
+    pub fn set_next_values(&mut self, values: impl Iterator<Item = f32>) {
+        self.next_values = values.collect();
+    }
+
+    /// V of the observation of each environment after the last step.
+    pub fn next_values(&self) -> &[f32] {
+        &self.next_values
+    }
+
+    /// Writes the values of samples, and the advantages by them, from the last step to the first. `of(sample)` is the sample's value and the
+    /// weights of its TD error and of what comes from later steps; at weights of 1 the bits are those of [`gae`](crate::cpu::gae::gae).
+    pub fn recompute(&mut self, [gamma, decay]: [f32; 2], of: impl Fn(usize) -> [f32; 3]) {
+        for env in 0..self.num_envs {
+            let [first, stride] = self.samples_of(env);
+            let (mut next_value, mut next) = (self.next_values[env], 0.0f32);
+            for sample in (0..self.num_steps).rev().map(|t| first + t * stride) {
+                let ([value, rho, c], [reward, done]) = (of(sample), self.outcomes[sample]);
+                let goes_on = 1.0 - done;
+                let delta = (gamma * goes_on).mul_add(next_value, reward) - value;
+                next = (decay * goes_on * c).mul_add(next, rho * delta);
+                next_value = value;
+                let words = &mut self.words[self.start + sample * self.layout.stride..];
+                (words[self.layout.value], words[self.layout.advantage]) = (value.to_bits(), next.to_bits());
+            }
+        }
     }
 
     /// The state that a sequence began with.
@@ -157,12 +216,15 @@ impl Batch {
         let (layout, num_steps, sequence) = (&self.layout, self.num_steps, self.sequence);
         let of_env = self.states.len() / self.num_envs;
         let mut states = &mut self.states[..];
+        let (mut outcomes, mut next_values) = (&mut self.outcomes[..], &mut self.next_values[..]);
         self.words[self.start..end]
             .chunks_mut(tile.max(1))
             .map(|words| {
                 let lanes = words.len() / (num_steps * layout.stride);
                 let of_tile = states.split_off_mut(..lanes * of_env).unwrap_or_default();
-                BatchTile { layout, lanes, words, sequence, states: of_tile }
+                let outcomes = outcomes.split_off_mut(..lanes * num_steps).unwrap_or_default();
+                let next_values = next_values.split_off_mut(..lanes).unwrap_or_default();
+                BatchTile { layout, lanes, words, sequence, states: of_tile, outcomes, next_values }
             })
             .collect()
     }
@@ -208,6 +270,24 @@ impl BatchTile<'_> {
         }
     }
 
+    /// Keeps what advantages are computed from, besides values, if the batch has room for it: `[step]` rewards and ends, and the values of
+    /// the observations after the last step.
+    pub fn put_outcomes<const V: usize>(
+        &mut self,
+        rewards: &[Row<V>],
+        done: &[Row<V>],
+        next_values: &Row<V>,
+    ) {
+        let blocks = self.outcomes.chunks_mut(LANES * rewards.len()).zip(self.next_values.chunks_mut(LANES));
+        for (v, (block, next)) in blocks.enumerate() {
+            for (t, step) in block.chunks_exact_mut(next.len()).enumerate() {
+                let (rewards, done) = (rewards[t][v].to_array(), done[t][v].to_array());
+                step.iter_mut().zip(rewards.into_iter().zip(done)).for_each(|(to, of)| *to = of.into());
+            }
+            next.copy_from_slice(&next_values[v].as_array()[..next.len()]);
+        }
+    }
+
     /// The samples of step `t`, block by block.
     #[inline]
     fn step(&mut self, t: usize) -> impl Iterator<Item = core::slice::ChunksExactMut<'_, u32>> {
@@ -222,6 +302,8 @@ impl BatchTile<'_> {
 /// Samples gathered from a batch, field by field, one tile at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Gathered {
+    /// Which samples they are.
+    pub indices: [u32; TILE],
     /// `[word][sample]`.
     words: Vec<[u32; TILE]>,
     /// `[feature]`, of dense observations.
@@ -247,6 +329,7 @@ impl Gathered {
         let packed = packing.as_ref().map_or(0, Packing::words);
         let zero = [u32x16::ZERO; TILE / LANES];
         Self {
+            indices: [0; TILE],
             words: vec![[0; TILE]; words],
             obs: vec![[f32x16::ZERO; TILE / LANES]; dense],
             bits: vec![zero; bits],
@@ -258,6 +341,7 @@ impl Gathered {
 
     /// Gathers the samples at `indices`.
     pub fn gather(&mut self, batch: &Batch, indices: &[u32; TILE]) {
+        self.indices = *indices;
         // Transposes blocks of 8 samples x 8 words. Word by word, the compiler generates scatter instructions, which are slower.
         for (group, indices) in indices.as_chunks().0.iter().enumerate() {
             let samples = indices.map(|index| batch.sample(index as usize).as_chunks().0);

@@ -66,11 +66,15 @@ impl Footprint {
         let memory = memory + 4 * counts::words(config);
         let state =
             memory + 4 * running_words(env) + 8 * spec.obs.words() + 2 * (outputs + in_rollout) + OTHER;
+        // Of each step its reward and whether it ended, and while an update runs a value and a ratio.
+        let mut outcomes = if config.recomputes() { 4 } else { 0 };
+        // Of each sample its weight, its sequence and a sum, if sequences are drawn.
+        outcomes += if config.algorithms.ppo.prio_alpha > 0.0 { 4 } else { 0 };
         let bytes = |words: usize| (words * size_of::<f32>()) as u64;
         Ok(Footprint {
             sequences: bytes(kept * (threads + 1)),
             network: bytes(parameters + activations),
-            per_env: bytes(config.num_steps * (layout.stride + ROWS) + state),
+            per_env: bytes(config.num_steps * (layout.stride + ROWS + outcomes) + state),
         })
     }
 

@@ -130,11 +130,11 @@ impl Inference {
             ..Config::default()
         };
         let layout = SampleLayout::new(architecture, trained.masked);
-        let batch = self.batch(examples, layout.clone(), count);
+        let mut batch = self.batch(examples, layout.clone(), count);
         let mut learner = Learner::new(trained.network.clone(), layout, config);
         let mut state = LearnerState::new(trained.params.clone());
         for number in 0..settings.epochs {
-            let stats = pool.install(|| learner.update_by(epoch, &mut state, &batch, number as u64))?;
+            let stats = pool.install(|| learner.update_by(epoch, &mut state, &mut batch, number as u64))?;
             if stats.nonfinite > 0 {
                 let (rate, number) = (settings.learning_rate, number + 1);
                 let problem = format!("with {rate} the loss of epoch {number} is not finite");

@@ -106,6 +106,14 @@ pub fn choose(
 ) -> Result<KernelChoice, LearnError> {
     let (local, NetworkOptions { precision, kernels }) = (local.into(), options);
     check_optimiser(&local.run)?;
+    if let Some((key, value)) = (local.run.algorithm.declaration().gpu.refused)(&local.run) {
+        let problem = format!("{value}, which no kernels for GPUs compute");
+        return Err(LearnError::Config {
+            key,
+            problem,
+            remedy: "set device = \"cpu\", or its default".to_owned(),
+        });
+    }
     let shape = network.architecture.to_string();
     let fused = |reason: String| KernelChoice { kernels: Kernels::Fused, reason };
     let gemm = |reason: String| KernelChoice { kernels: Kernels::Gemm, reason };
@@ -264,6 +272,24 @@ mod tests {
             assert!(choice.reason.contains(reason), "{}", choice.reason);
             assert!(of(Kernels::Fused).expect_err("refused").to_string().contains("set kernels = \"gemm\""));
         }
+    }
+
+    #[test]
+    fn settings_without_kernels_are_refused_and_fused_kernels_compute_advantages_once() {
+        let of = |kernels, change: fn(&mut Config)| {
+            let (network, mut config) = network(&[64]);
+            change(&mut config);
+            let options = NetworkOptions { kernels, ..Precision::F32.into() };
+            choose(&network, &config, options, H200, || Ok(()))
+        };
+        let refused = |kernels, change| of(kernels, change).expect_err("refused").to_string();
+        for kernels in Kernels::ALL {
+            let error = refused(kernels, |config| config.algorithms.ppo.norm_value = true);
+            assert!(error.starts_with("norm_value: true, which no kernels for GPUs compute"), "{error}");
+        }
+        let again = |config: &mut Config| config.recompute_advantages = true;
+        assert!(refused(Kernels::Fused, again).contains("recompute_advantages = true"));
+        assert_eq!(of(Kernels::Auto, again).expect("products run it").kernels, Kernels::Gemm);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use crate::LearnError;
 use crate::LearnerState;
 use crate::config::Config;
 use crate::network::Network;
+use crate::normalise::RunningNorm;
 use crate::sample::SampleLayout;
 
 /// The path that computes gradients.
@@ -173,6 +174,7 @@ impl CudaLearner {
             exp_avg: self.memory.exp_avg.read(stream)?,
             exp_avg_sq: self.memory.exp_avg_sq.read(stream)?,
             step: progress.adam_steps,
+            value_norm: RunningNorm::new(0),
         })
     }
 

@@ -4,6 +4,8 @@
 mod init;
 mod layout;
 
+use std::borrow::Cow;
+
 pub use crate::layers::Form;
 pub use crate::layers::cell::{Cell, CellSpec, Core, MEMORY_KEYS};
 pub use crate::layers::conv::{Conv, Image, Items};
@@ -19,7 +21,10 @@ pub use layout::{Chain, LayerSpec, Network, TensorSpec};
 use operant_env::{ActionSpace, EnvSpec, Packing};
 
 use crate::backend::LearnError;
-use crate::config::{ActionDistribution, Activation, Config, CoreKind, Encoder, Intrinsic, LogStd, WeightInit};
+use crate::config::{
+    ActionDistribution, Activation, Config, CoreKind, Encoder, Intrinsic, LogStd, WeightInit,
+};
+use crate::normalise::RunningNorm;
 
 /// The network's input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,6 +148,36 @@ impl Head {
                 of.actions * 4 * BETA_ROUNDS
             }
             Self::Continuous(of) => of.actions.next_multiple_of(2),
+        }
+    }
+}
+
+impl Network {
+    /// Parameters with which the network computes values themselves, from those with which it computes them in units of the deviation of
+    /// returns from their mean: both are in its last layer then.
+    pub fn with_values<'a>(&self, params: &'a [f32], returns: &RunningNorm) -> Cow<'a, [f32]> {
+        let Some(deviation) = returns.deviation() else { return Cow::Borrowed(params) };
+        let (mut params, mean) = (params.to_vec(), returns.mean[0]);
+        self.scale_values(&mut params, |weight| weight * deviation, |bias| bias * deviation + mean);
+        Cow::Owned(params)
+    }
+
+    /// The inverse of [`Network::with_values`].
+    pub fn set_units(&self, params: &mut [f32], returns: &RunningNorm) {
+        let Some(deviation) = returns.deviation() else { return };
+        let mean = returns.mean[0];
+        self.scale_values(params, |weight| weight / deviation, |bias| (bias - mean) / deviation);
+    }
+
+    /// Changes the parameters of the value layer.
+    fn scale_values(&self, params: &mut [f32], weight: impl Fn(f64) -> f64, bias: impl Fn(f64) -> f64) {
+        for tensor in &self.tensors {
+            let change: &dyn Fn(f64) -> f64 = match tensor.name.as_str() {
+                "value.weight" => &weight,
+                "value.bias" => &bias,
+                _ => continue,
+            };
+            params[tensor.range()].iter_mut().for_each(|p| *p = change(f64::from(*p)) as f32);
         }
     }
 }

@@ -4,12 +4,13 @@
 use operant_cuda::Device;
 use operant_env::AnyEnv;
 use operant_learn::LearnerState;
+use operant_learn::algorithms::ppo::ValueLoss;
 use operant_learn::cuda::specialise::Limits;
 use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions, choose};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{
-    ActionDistribution, Activation, ClipGrad, Config, CoreKind, Encoder, LogStd, LrSchedule, Optimizer, Precision,
-    ShuffleKind,
+    ActionDistribution, Activation, ClipGrad, Config, CoreKind, Encoder, LogStd, LrSchedule, Optimizer,
+    Precision, ShuffleKind,
 };
 use operant_parity::{UpdatePath, check_gae, check_horizon};
 
@@ -229,6 +230,10 @@ in_parts! { updates_follow_the_cpu, own_steps_follow_the_cpu, the_order_of_threa
 fn updates_follow_the_cpu(part: Part) {
     let Some(device) = device(2) else { return };
     let base = |envs: usize, steps: usize, hidden: &[usize]| config(envs, steps, hidden);
+    let again = |config: Config| {
+        let config = Config { recompute_advantages: true, ..config };
+        config.ppo(|ppo| (ppo.vtrace_rho, ppo.vtrace_c) = (1.0, 1.1))
+    };
     let cases = [
         ("cartpole", 10, base(16, 16, &[64, 64])),
         (
@@ -251,6 +256,19 @@ fn updates_follow_the_cpu(part: Part) {
             Config { max_grad_norm: 0.01, ..base(65, 4, &[128, 32, 16]) }.ppo(|ppo| ppo.target_kl = 1e-4),
         ),
         ("cards", 2, base(17, 8, &[20])),
+        ("pendulum", 2, Config { shared_trunk: false, ..again(base(16, 16, &[32])) }),
+        (
+            "locks",
+            2,
+            Config { num_minibatches: 3, ..again(base(15, 7, &[20])) }.ppo(|ppo| {
+                (ppo.value_loss, ppo.huber_delta) = (ValueLoss::Huber, 0.1);
+            }),
+        ),
+        (
+            "repeat_previous",
+            2,
+            again(Config { core: CoreKind::Gru, sequence_length: 4, ..base(17, 8, &[12]) }),
+        ),
         ("mixed_cards", 2, base(17, 8, &[20])),
     ];
     for (name, updates, config) in part.of(4, cases) {

@@ -61,7 +61,7 @@ impl Learn<'_> {
                 last = (last.0 + episodes.sum, last.1 + episodes.count);
             }
             fill(&mut batch, &rollout.samples().expect("samples"), &config);
-            learner.update(&mut state, &batch, update).expect("alone");
+            learner.update(&mut state, &mut batch, update).expect("alone");
         }
         [first.expect("an episode ended"), last.0 / last.1]
     }

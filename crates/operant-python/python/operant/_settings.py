@@ -35,6 +35,7 @@ class Settings(TypedDict, total=False):
     shuffle: Literal["samples", "blocks"]
     """Which samples a minibatch has. `samples`: any of the batch. `blocks`: the same share of each block of environments, so that processes or GPUs can share a run; docs/ppo.md 21 has the number of blocks."""
     update_epochs: int
+    recompute_advantages: bool
     """Passes over each batch."""
     max_grad_norm: float
     """Gradient norm above which gradients are scaled down."""
@@ -117,6 +118,14 @@ class Settings(TypedDict, total=False):
     ent_coef: float
     """Weight of the entropy bonus."""
     vf_coef: float
+    value_loss: Literal["mse", "huber"]
+    huber_delta: float
+    norm_value: bool
+    vf_epochs: int
+    vtrace_rho: float
+    vtrace_c: float
+    prio_alpha: float
+    prio_beta0: float
     """Weight of the value loss."""
     target_kl: float
     """Stop an update's epochs when `approx_kl` exceeds this; 0 never stops."""
@@ -197,6 +206,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "num_minibatches": ("4", "Minibatches per epoch; divides N T"),
     "shuffle": ("\"samples\"", "Which samples a minibatch has. `samples`: any of the batch. `blocks`: the same share of each block of environments, so that processes or GPUs can share a run; docs/ppo.md 21 has the number of blocks"),
     "update_epochs": ("4", "Passes over each batch"),
+    "recompute_advantages": ("false", "Before every epoch after the first, compute the values of all samples again with the current network, and advantages and returns by them"),
     "max_grad_norm": ("0.5", "Gradient norm above which gradients are scaled down"),
     "clip_grad": ("\"global\"", "Gradients whose norm `max_grad_norm` limits: all together, or those of policy and value apart where they have a network each"),
     "optimizer": ("\"adam\"", "Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of hidden matrices orthogonal; all other parameters have Adam's. It needs `device = \"cpu\"`"),
@@ -238,6 +248,14 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "clip_vloss": ("true", "Clip the value loss with the same range"),
     "ent_coef": ("0.01", "Weight of the entropy bonus"),
     "vf_coef": ("0.5", "Weight of the value loss"),
+    "value_loss": ("\"mse\"", "Loss of a value's error: half its square, or linear from `huber_delta` on (`huber`)"),
+    "huber_delta": ("1.0", "Error from which `value_loss = \"huber\"` is linear"),
+    "norm_value": ("false", "Let the network compute values in units of the running deviation of returns, from their running mean"),
+    "vf_epochs": ("0", "Epochs of the critic alone that follow those of an update; they need `shared_trunk = false`"),
+    "vtrace_rho": ("0.0", "Advantages that `recompute_advantages` computes have their TD errors weighted by the probability ratio, at most this (V-trace's rho); 1 or more, or 0, which weights none"),
+    "vtrace_c": ("0.0", "As `vtrace_rho`, for the part of an advantage that comes from later steps (V-trace's c)"),
+    "prio_alpha": ("0.0", "Power of the sum of a sequence's |advantages| to which its share of the draws of an epoch is proportional; without memory a sequence is a sample. 0 visits each once"),
+    "prio_beta0": ("0.2", "Power of the weights of advantages that make up for `prio_alpha`, in the first update; it grows linearly to 1 in the last"),
     "target_kl": ("0.0", "Stop an update's epochs when `approx_kl` exceeds this; 0 never stops"),
     "rpo_alpha": ("0.0", "Noise on the mean of real actions where an update computes log-probabilities (RPO, Rahman and Xue 2022): uniform within plus or minus this; 0 is PPO"),
     "q_lambda": ("0.65", "Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout"),

@@ -1,38 +1,54 @@
 //! PPO's loss over one tile and its gradient with respect to the network's outputs.
 
+use std::sync::Arc;
+
 use operant_lane::isa::f32x16;
 use operant_lane::{Float, Mask};
 
 use super::Settings;
-use crate::cpu::network::tile::{Row, TILE_VECTORS, fma, row_sum, splat};
+use super::settings::ValueLoss;
+use crate::cpu::network::tile::{LANES, Row, TILE_VECTORS, fma, row_sum, splat};
 use crate::cpu::update::{Loss, LossTile, Sums};
 
 /// A row of a tile.
 type TileRow = Row<TILE_VECTORS>;
 
 /// The loss of a minibatch, `policy - ent_coef entropy + vf_coef value`, each averaged over it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ClippedLoss {
     clip_coef: f32,
     clip_vloss: bool,
     ent_coef: f32,
     vf_coef: f32,
+    /// Error from which the value loss is linear.
+    huber_delta: Option<f32>,
     /// 1 / M.
     scale: f32,
-    /// `(shift, scale)` that normalise its advantages.
-    advantages: (f32, f32),
+    scales: Scales,
+}
+
+/// What makes a minibatch's numbers ready for the loss, `(x - shift) scale` each.
+#[derive(Debug, Clone, Default)]
+pub struct Scales {
+    /// `(shift, scale)` of its advantages; None where the critic is trained alone.
+    pub advantages: Option<(f32, f32)>,
+    /// Of values and returns, if the network computes normalised values.
+    pub values: Option<(f32, f32)>,
+    /// `[sample of the batch]`: weights of advantages, where samples are drawn.
+    pub importance: Option<Arc<Vec<f32>>>,
 }
 
 impl ClippedLoss {
     /// The loss of a minibatch of `samples`.
-    pub fn new(settings: &Settings, samples: usize, advantages: (f32, f32)) -> Self {
+    pub fn new(settings: &Settings, samples: usize, scales: Scales) -> Self {
         Self {
             clip_coef: settings.clip_coef as f32,
             clip_vloss: settings.clip_vloss,
             ent_coef: settings.ent_coef as f32,
             vf_coef: settings.vf_coef as f32,
+            huber_delta: (settings.value_loss == ValueLoss::Huber).then_some(settings.huber_delta as f32),
             scale: 1.0 / samples as f32,
-            advantages,
+            scales,
         }
     }
 }
@@ -75,10 +91,25 @@ impl Loss for ClippedLoss {
             [logprob, layout.value, layout.advantage].map(|field| samples.float(field));
         // The advantage before normalisation, and the value.
         let returns: TileRow = core::array::from_fn(|v| fma(raw[v], f32x16::ONE, old_value[v]));
-        let advantages = normalised(&raw, self.advantages);
-        let (logprob, entropy) = head.evaluate(outputs.policy(), log_std, actions);
+        let (old_value, returns) = match self.scales.values {
+            Some(values) => (normalised(&old_value, values), normalised(&returns, values)),
+            None => (old_value, returns),
+        };
+        let (value, by_value) = self.value_loss(weight, [&outputs.value(), &old_value, &returns]);
         let scale = f32x16::splat(self.scale);
+        deltas.set_value(core::array::from_fn(|v| by_value[v] * (weight[v] * scale)));
         let zero: TileRow = splat(0.0);
+        let Some(advantages) = self.scales.advantages else {
+            deltas.policy_mut().fill(zero);
+            return LossSums { value: row_sum(&value), ..LossSums::default() }.numbers();
+        };
+        let mut advantages = normalised(&raw, advantages);
+        if let Some(importance) = &self.scales.importance {
+            for (s, &sample) in samples.indices.iter().enumerate() {
+                advantages[s / LANES].as_mut_array()[s % LANES] *= importance[sample as usize];
+            }
+        }
+        let (logprob, entropy) = head.evaluate(outputs.policy(), log_std, actions);
         let (mut policy, mut kl, mut clipped, mut by_logprob, mut by_entropy) =
             (zero, zero, zero, zero, zero);
         let (low, high) = (f32x16::splat(1.0 - self.clip_coef), f32x16::splat(1.0 + self.clip_coef));
@@ -96,8 +127,6 @@ impl Loss for ClippedLoss {
             by_logprob[v] = Float::lt(plain, bounded).select(f32x16::ZERO, plain) * (weight * scale);
             by_entropy[v] = f32x16::splat(-self.ent_coef) * (weight * scale);
         }
-        let (value, by_value) = self.value_loss(weight, [&outputs.value(), &old_value, &returns]);
-        deltas.set_value(core::array::from_fn(|v| by_value[v] * (weight[v] * scale)));
         head.gradient(log_std, actions, &by_logprob, &by_entropy, deltas.policy_mut(), d_log_std);
         let sums = LossSums {
             policy: row_sum(&policy),
@@ -130,6 +159,13 @@ impl ClippedLoss {
                 gradient = greater.select(inside.select(bounded, f32x16::ZERO), gradient);
                 loss = greater.select(bounded_loss, loss);
             }
+            if let Some(delta) = self.huber_delta.map(f32x16::splat) {
+                // The greater square is the greater loss. 2 delta (|e| - delta / 2) from delta on.
+                let size = Float::sqrt(loss);
+                let linear = fma(delta + delta, size, -(delta * delta));
+                loss = Float::gt(size, delta).select(linear, loss);
+                gradient = Float::clamp(gradient, -delta, delta);
+            }
             losses[v] = half * loss * weight[v];
             gradients[v] = vf_coef * gradient;
         }
@@ -137,9 +173,9 @@ impl ClippedLoss {
     }
 }
 
-/// Advantages made zero-mean and unit-deviation by `(shift, scale)`.
+/// Numbers made zero-mean and unit-deviation by `(shift, scale)`.
 #[inline(always)]
-fn normalised(advantages: &TileRow, (shift, scale): (f32, f32)) -> TileRow {
+fn normalised(numbers: &TileRow, (shift, scale): (f32, f32)) -> TileRow {
     let (shift, scale) = (f32x16::splat(shift), f32x16::splat(scale));
-    core::array::from_fn(|v| (advantages[v] - shift) * scale)
+    core::array::from_fn(|v| (numbers[v] - shift) * scale)
 }

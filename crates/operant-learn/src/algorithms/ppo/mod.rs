@@ -4,14 +4,15 @@ mod advantages;
 mod loss;
 mod settings;
 
-pub use settings::Settings;
+pub use settings::{Settings, ValueLoss};
 
 use operant_metrics::Record;
 
 use self::advantages::{errors_and_returns, explained_variance, shift_scale};
-use self::loss::{ClippedLoss, LossSums};
+use self::loss::{ClippedLoss, LossSums, Scales};
 use super::{Declaration, Exploration, GpuLoss, Measured};
 use crate::backend::{LearnError, UpdateStats};
+use crate::config::Config;
 use crate::cpu::update::{Learning, Means};
 use crate::network::Outputs;
 
@@ -32,21 +33,29 @@ pub const DECLARATION: Declaration = Declaration {
     outputs: Outputs::PolicyAndValue,
     exploration: |_| Exploration::NONE,
     return_lambda: |config| config.algorithms.ppo.gae_lambda,
-    has_statistics: |config| config.algorithms.ppo.norm_adv,
-    problem: |config| {
-        let minibatches = config.num_minibatches;
-        let has_single_samples = minibatches >= config.num_envs * config.num_steps;
-        (config.algorithms.ppo.norm_adv && has_single_samples).then(|| {
-            let problem = format!(
-                "num_minibatches = {minibatches} gives minibatches of one sample, whose advantage norm_adv makes 0: no policy gradient"
-            );
-            ("num_minibatches", problem, "lower num_minibatches, or set norm_adv = false")
-        })
+    ratio_clips: |config| {
+        let settings = &config.algorithms.ppo;
+        [settings.vtrace_rho, settings.vtrace_c].map(|clip| (clip > 0.0).then_some(clip as f32))
     },
+    has_statistics: |config| config.algorithms.ppo.norm_adv,
+    problem,
     metrics,
     update,
     gpu: GpuLoss {
         text: kernel_file!("algorithms/ppo.cuh"),
+        refused: |config| {
+            let settings = &config.algorithms.ppo;
+            let all = [
+                ("norm_value", settings.norm_value, "true".to_owned()),
+                ("vf_epochs", settings.vf_epochs > 0, settings.vf_epochs.to_string()),
+                ("prio_alpha", settings.prio_alpha > 0.0, settings.prio_alpha.to_string()),
+            ];
+            all.into_iter().find(|(_, is_set, _)| *is_set).map(|(key, _, value)| (key, value))
+        },
+        define: |config| {
+            let Settings { value_loss, huber_delta, .. } = config.algorithms.ppo;
+            (value_loss == ValueLoss::Huber).then(|| ("HUBER_DELTA", format!("({:?}f)", huber_delta as f32)))
+        },
         coefficients: &[
             ("CLIP_COEF", |config| config.algorithms.ppo.clip_coef),
             ("ENT_COEF", |config| config.algorithms.ppo.ent_coef),
@@ -57,6 +66,37 @@ pub const DECLARATION: Declaration = Declaration {
         target_kl: |config| config.algorithms.ppo.target_kl,
     },
 };
+
+/// What would learn nothing, or has no effect.
+fn problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
+    let (minibatches, settings) = (config.num_minibatches, &config.algorithms.ppo);
+    if settings.norm_adv && minibatches >= config.num_envs * config.num_steps {
+        let problem = format!(
+            "num_minibatches = {minibatches} gives minibatches of one sample, whose advantage norm_adv makes 0: no policy gradient"
+        );
+        return Some(("num_minibatches", problem, "lower num_minibatches, or set norm_adv = false"));
+    }
+    if settings.vf_epochs > 0 && config.shared_trunk {
+        let problem = format!(
+            "{} epochs would train the critic alone, which shares a trunk with the policy",
+            settings.vf_epochs
+        );
+        return Some(("vf_epochs", problem, "set shared_trunk = false, or vf_epochs = 0"));
+    }
+    let weights = [("vtrace_rho", settings.vtrace_rho), ("vtrace_c", settings.vtrace_c)];
+    let (name, weight) = weights.into_iter().find(|(_, weight)| *weight > 0.0)?;
+    if !config.recomputes() {
+        let problem = format!("{weight} weights advantages that are computed again, and none are");
+        return Some((
+            name,
+            problem,
+            "set recompute_advantages = true and update_epochs of at least 2, or 0 here",
+        ));
+    }
+    let (name, weight) = weights.into_iter().find(|(_, weight)| (f64::MIN_POSITIVE..1.0).contains(weight))?;
+    let problem = format!("{weight} would weight ratios of 1 too, which the first epoch has");
+    Some((name, problem, "set it to 1 or more, or to 0"))
+}
 
 /// The metrics of an update (docs/ppo.md, "Metrics").
 fn metrics(measured: &Measured) -> Record {
@@ -74,43 +114,64 @@ fn metrics(measured: &Measured) -> Record {
     }
 }
 
-/// The epochs of an update (21 to 32), and what they report.
+/// The epochs of an update (21 to 32, 36 to 41), and what they report.
 fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
-    let (config, layout) = (learning.config, learning.batch.layout());
+    let (config, advantage) = (learning.config, learning.batch.layout().advantage);
     let settings = &config.algorithms.ppo;
     let mut learning_rate = learning.learning_rate();
+    let moments = learning.moments_of_blocks(errors_and_returns)?;
+    let explained_variance = explained_variance(moments);
+    let values = settings.norm_value.then(|| learning.add_returns(&moments[1]));
+    let (recomputed, powers) = (learning.recomputed(), powers_of_draws(config, learning.number()));
     let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
     learning.epochs(&mut |minibatches| {
-        while epochs < config.update_epochs {
+        // Of all epochs the last ones train the critic alone.
+        let (mut epoch, all) = (0, config.update_epochs + settings.vf_epochs);
+        while epoch < all {
+            let has_policy = epoch < config.update_epochs;
+            minibatches.recompute(epoch, &recomputed);
+            let importance = powers.map(|powers| minibatches.draw(epoch, powers));
             let mut scales = vec![(0.0, 1.0); minibatches.count()];
-            if settings.norm_adv {
-                let moments = minibatches.moments(epochs, layout.advantage)?;
+            if settings.norm_adv && has_policy {
+                let moments = minibatches.moments(epoch, advantage)?;
                 scales = moments.into_iter().map(shift_scale).collect();
             }
-            means = Means::default();
-            let mut last_kl = f64::NAN;
+            let (mut last_kl, mut of_epoch) = (f64::NAN, Means::default());
             for (minibatch, advantages) in scales.into_iter().enumerate() {
                 let size = minibatches.size(minibatch);
-                let loss = ClippedLoss::new(settings, size, advantages);
-                let (sums, norm) = minibatches.gradient(epochs, minibatch, Box::new(loss))?;
-                if norm.is_finite() && LossSums::of(sums).is_finite() {
+                let advantages = has_policy.then_some(advantages);
+                let scales = Scales { advantages, values, importance: importance.clone() };
+                let loss = ClippedLoss::new(settings, size, scales);
+                let (sums, norm) = minibatches.gradient(epoch, minibatch, Box::new(loss))?;
+                if !norm.is_finite() || !LossSums::of(sums).is_finite() {
+                    minibatches.skip();
+                    nonfinite += 1;
+                } else if has_policy {
                     last_kl = LossSums::of(sums).kl / size as f64;
                     learning_rate = minibatches.rate_after(learning_rate, last_kl);
                     minibatches.step(norm, learning_rate);
-                    means.add(sums, size, norm);
+                    of_epoch.add(sums, size, norm);
                 } else {
-                    minibatches.skip();
-                    nonfinite += 1;
+                    minibatches.step_of_critic(norm, learning_rate);
                 }
             }
-            epochs += 1;
-            if settings.target_kl > 0.0 && last_kl > settings.target_kl {
-                break;
+            epoch += 1;
+            if has_policy {
+                (epochs, means) = (epoch, of_epoch);
+            }
+            if has_policy && settings.target_kl > 0.0 && last_kl > settings.target_kl {
+                epoch = config.update_epochs;
             }
         }
         Ok(())
     })?;
-    let explained_variance = explained_variance(learning.moments_of_blocks(errors_and_returns)?);
     let measured = Measured { explained_variance, ..means.measured(learning_rate) };
     Ok(UpdateStats { epochs, nonfinite, metrics: metrics(&measured), ..UpdateStats::default() })
+}
+
+/// Alpha and beta of draws in an update; None if there are none.
+fn powers_of_draws(config: &Config, update: u64) -> Option<[f64; 2]> {
+    let Settings { prio_alpha, prio_beta0, .. } = config.algorithms.ppo;
+    let done = (update as f64 / config.updates() as f64).min(1.0);
+    (prio_alpha > 0.0).then_some([prio_alpha, prio_beta0 + (1.0 - prio_beta0) * done])
 }

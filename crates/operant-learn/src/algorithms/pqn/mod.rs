@@ -22,11 +22,18 @@ pub const DECLARATION: Declaration = Declaration {
     outputs: Outputs::ActionValues,
     exploration,
     return_lambda: |config| config.algorithms.pqn.q_lambda,
+    ratio_clips: |_| [None; 2],
     has_statistics: |_| false,
     problem: |_| None,
     metrics,
     update,
-    gpu: GpuLoss { text: kernel_file!("algorithms/pqn.cuh"), coefficients: &[], target_kl: |_| 0.0 },
+    gpu: GpuLoss {
+        text: kernel_file!("algorithms/pqn.cuh"),
+        refused: |_| None,
+        define: |_| None,
+        coefficients: &[],
+        target_kl: |_| 0.0,
+    },
 };
 
 /// Share of random actions (5).
@@ -52,9 +59,11 @@ fn metrics(measured: &Measured) -> Record {
 fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
     let config = learning.config;
     let (learning_rate, epsilon) = (learning.learning_rate(), exploration(config).at(learning.number()));
+    let recomputed = learning.recomputed();
     let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
     learning.epochs(&mut |minibatches| {
         while epochs < config.update_epochs {
+            minibatches.recompute(epochs, &recomputed);
             means = Means::default();
             for minibatch in 0..minibatches.count() {
                 let size = minibatches.size(minibatch);

@@ -247,6 +247,7 @@ impl<const V: usize> Tile<V> {
         let start = Instant::now();
         let discounts = horizon.config.discounts();
         gae(&self.rewards, &self.values, &self.done, value, discounts, &mut self.advantages);
+        batch.put_outcomes(&self.rewards, &self.done, &value);
         for (t, advantage) in self.advantages.iter().enumerate() {
             batch.put(t, batch.layout.advantage, advantage);
         }

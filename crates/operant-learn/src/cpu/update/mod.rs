@@ -12,6 +12,8 @@ pub mod adam;
 mod chunks;
 mod muon;
 pub mod noise;
+mod priority;
+mod recompute;
 pub(crate) mod statistics;
 mod worker;
 
@@ -40,6 +42,7 @@ use crate::cpu::threads::team::{self, WorkerTeam};
 use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
 use crate::group::{Alone, Group, gathered};
 use crate::network::Network;
+use crate::normalise::{NormSums, RunningNorm};
 use crate::sample::SampleLayout;
 
 /// Sums over samples, in the order of the loss.
@@ -108,6 +111,9 @@ pub struct Learner {
 /// The shared data of a round.
 struct Round<'a> {
     policy: &'a mut Policy,
+    batch: &'a mut Batch,
+    /// The sequences at the positions of an epoch in each block, if they are drawn.
+    drawn: Vec<Vec<u32>>,
     task: Task,
 }
 
@@ -187,7 +193,7 @@ impl Learner {
     pub fn update(
         &mut self,
         state: &mut LearnerState,
-        batch: &Batch,
+        batch: &mut Batch,
         update: u64,
     ) -> Result<UpdateStats, LearnError> {
         self.update_by(self.config.algorithm.declaration().update, state, batch, update)
@@ -198,7 +204,7 @@ impl Learner {
         &mut self,
         epochs: Update,
         state: &mut LearnerState,
-        batch: &Batch,
+        batch: &mut Batch,
         update: u64,
     ) -> Result<UpdateStats, LearnError> {
         assert_eq!(batch.layout(), &self.layout, "the batch has the layout of another network");
@@ -264,8 +270,9 @@ impl Plan {
         (at(minibatch), at(minibatch + 1))
     }
 
-    fn order(&self, config: &Config, epoch: usize, block: usize) -> Order {
-        Order::new(config.seed, self.update, epoch, self.blocks.block(block))
+    fn order<'a>(&self, config: &Config, epoch: usize, block: usize, drawn: &'a [Vec<u32>]) -> Order<'a> {
+        let drawn = drawn.get(block).map(|drawn| &drawn[..]);
+        Order::new(config.seed, self.update, epoch, self.blocks.block(block), drawn)
     }
 }
 
@@ -273,7 +280,7 @@ impl Plan {
 pub(crate) struct Learning<'a> {
     pub config: &'a Config,
     /// The samples of this process.
-    pub batch: &'a Batch,
+    pub batch: &'a mut Batch,
     network: &'a Network,
     plan: Plan,
     policy: &'a mut Policy,
@@ -312,6 +319,23 @@ impl Learning<'_> {
         self.plan.update
     }
 
+    /// Merges returns into their statistics, and gives the value layer the parameters with which values are what they were (PopArt; van
+    /// Hasselt et al. 2016). Returns the `(shift, scale)` of returns in the network's units.
+    pub fn add_returns(&mut self, returns: &Moments) -> (f32, f32) {
+        let LearnerState { params, value_norm: norm, .. } = &mut *self.state;
+        let mut values = self.network.with_values(params, norm).into_owned();
+        if norm.mean.is_empty() {
+            *norm = RunningNorm::new(1);
+        }
+        // One return that is no number would spoil the statistics of all later ones.
+        if returns.variance().is_finite() {
+            norm.merge(&[NormSums::of(&returns.numbers())]);
+        }
+        self.network.set_units(&mut values, norm);
+        *params = values;
+        norm.shift_scale()[0]
+    }
+
     /// The learning rate as this update begins.
     pub fn learning_rate(&self) -> f64 {
         self.config.learning_rate_in(self.plan.update, self.state.rate)
@@ -325,7 +349,7 @@ impl Learning<'_> {
         &mut self,
         epochs: &mut dyn FnMut(&mut Minibatches<'_, '_>) -> Result<(), LearnError>,
     ) -> Result<(), LearnError> {
-        let Self { config, batch, network, plan, workers, chunks, stretches, moments, group, .. } = *self;
+        let Self { config, network, plan, workers, chunks, stretches, moments, group, .. } = *self;
         let threads = rayon::current_num_threads();
         let work = |round: &Round<'_>, item: usize| {
             let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
@@ -335,18 +359,24 @@ impl Learning<'_> {
                     let (minibatch, block) = (item / plan.blocks.own, item % plan.blocks.own);
                     let (first, end) = plan.bounds(minibatch);
                     worker.timer.start();
-                    let order = plan.order(config, *epoch, block);
-                    *lock(&moments[item]) = moments_of(batch, *field, &order, first, end);
+                    let order = plan.order(config, *epoch, block, &round.drawn);
+                    *lock(&moments[item]) = moments_of(round.batch, *field, &order, first, end);
                     worker.timer.end(Part::Statistics);
                 }
                 Task::Gradient { minibatch, epoch, loss, chunks: parts } => {
                     let (block, part) = (item / parts, item % parts);
                     let (first, end) = plan.bounds(*minibatch);
-                    let order = plan.order(config, *epoch, block);
-                    let number = plan.blocks.block(block).number;
-                    let noise = MeanNoise::new(config, plan.update, *epoch, number);
-                    let minibatch =
-                        Minibatch { batch, order, first, size: end - first, noise, loss: &**loss };
+                    let (batch, loss) = (&*round.batch, &**loss);
+                    // What has no gradient visits every sample, and without noise.
+                    let (drawn, noise) = match loss.has_gradient() {
+                        true => {
+                            let number = plan.blocks.block(block).number;
+                            (&round.drawn[..], MeanNoise::new(config, plan.update, *epoch, number))
+                        }
+                        false => (&[][..], None),
+                    };
+                    let order = plan.order(config, *epoch, block, drawn);
+                    let minibatch = Minibatch { batch, order, first, size: end - first, noise, loss };
                     let mut chunk = chunks[item].write().unwrap_or_else(PoisonError::into_inner);
                     let tiles = plan.units.count(minibatch.size);
                     let range = part * tiles / parts..(part + 1) * tiles / parts;
@@ -355,13 +385,14 @@ impl Learning<'_> {
                 }
             }
         };
-        let minibatch = batch.len() / plan.count;
+        let minibatch = self.batch.len() / plan.count;
         let small = minibatch <= AWAKE_SAMPLES && network.len() <= AWAKE_PARAMS;
         let is_tried = small && minibatch <= TRIED_SAMPLES && threads > 1;
         let together = !is_tried || self.balance.together();
         let waiting = together.then_some(if small { self.waiting } else { WaitStrategy::Sleep });
         let start = Instant::now();
-        let first = Round { policy: &mut *self.policy, task: Task::None };
+        let first =
+            Round { policy: &mut *self.policy, batch: &mut *self.batch, drawn: Vec::new(), task: Task::None };
         let (gradient, timer, state) = (&mut *self.gradient, &mut *self.timer, &mut *self.state);
         let samples = team::lead(waiting, first, &work, |team| {
             let mut minibatches = Minibatches {
@@ -450,13 +481,12 @@ impl Minibatches<'_, '_> {
         minibatch: usize,
         loss: Box<dyn Loss>,
     ) -> Result<(Sums, f64), LearnError> {
-        let Self { config, network, plan, group, .. } = *self;
+        let chunks = self.chunks_of_block(minibatch);
+        let Self { plan, group, .. } = *self;
         let Self { timer, state, gradient, .. } = self;
         let (first, end) = plan.bounds(minibatch);
         let blocks = plan.blocks;
-        let size = (end - first) * blocks.all();
         self.samples += (end - first) * blocks.own;
-        let chunks = chunks_of_block(config, network, size).min(plan.units.count(end - first));
         self.team.round(chunks * blocks.own, |round| {
             timer.start();
             round.policy.pack_for_update(&state.params);
@@ -474,6 +504,13 @@ impl Minibatches<'_, '_> {
         Ok((sums, adam::norm(gradient)))
     }
 
+    /// Chunks of each block's share of a minibatch.
+    fn chunks_of_block(&self, minibatch: usize) -> usize {
+        let (first, end) = self.plan.bounds(minibatch);
+        let most = chunks_of_block(self.config, self.network, self.size(minibatch));
+        most.min(self.plan.units.count(end - first))
+    }
+
     /// The learning rate after a minibatch of divergence `kl`, with which its step is taken.
     pub fn rate_after(&mut self, rate: f64, kl: f64) -> f64 {
         let adapted = self.config.rate_after(rate, kl);
@@ -485,6 +522,19 @@ impl Minibatches<'_, '_> {
     pub fn step(&mut self, norm: f64, learning_rate: f64) {
         adam::step(self.state, self.gradient, norm, learning_rate, self.config, self.stretches);
         self.end();
+    }
+
+    /// A step of a separate critic alone: the other parameters and their moments stay. The gradient is the critic's.
+    pub fn step_of_critic(&mut self, norm: f64, learning_rate: f64) {
+        let before = self.state.clone();
+        self.step(norm, learning_rate);
+        let critic = self.network.value_params().unwrap_or_default();
+        let LearnerState { params, exp_avg, exp_avg_sq, .. } = &mut *self.state;
+        let all = [(params, before.params), (exp_avg, before.exp_avg), (exp_avg_sq, before.exp_avg_sq)];
+        for (to, from) in all {
+            to[..critic.start].copy_from_slice(&from[..critic.start]);
+            to[critic.end..].copy_from_slice(&from[critic.end..]);
+        }
     }
 
     /// Takes no step for a minibatch.

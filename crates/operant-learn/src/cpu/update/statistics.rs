@@ -10,7 +10,13 @@ pub(crate) const BLOCK: usize = 4_096;
 const AHEAD: usize = 4;
 
 /// The moments of a field of the samples at positions `first .. end`.
-pub(crate) fn moments_of(batch: &Batch, field: usize, order: &Order, first: usize, end: usize) -> Moments {
+pub(crate) fn moments_of(
+    batch: &Batch,
+    field: usize,
+    order: &Order<'_>,
+    first: usize,
+    end: usize,
+) -> Moments {
     let ask = |tile: usize| {
         let indices = order.tile(batch, tile, end);
         batch.prefetch_field(&indices, field);
@@ -46,20 +52,32 @@ pub(crate) struct EnvBlock {
     pub sequences: usize,
 }
 
-/// The order of an epoch's samples of a block: a shuffle of sequences, whose steps stay together.
+/// The order of an epoch's samples of a block: a shuffle of sequences, whose steps stay together, or draws of them.
 #[derive(Debug, Clone)]
-pub(crate) struct Order {
+pub(crate) struct Order<'a> {
     shuffle: Shuffle,
     /// The block's first sequence.
     first: u32,
+    /// The sequence of each position, relative to the first, if they are drawn.
+    drawn: Option<&'a [u32]>,
 }
 
-impl Order {
+impl<'a> Order<'a> {
     /// The order of epoch `epoch` of update `update`.
-    pub fn new(seed: u64, update: u64, epoch: usize, block: EnvBlock) -> Self {
+    pub fn new(seed: u64, update: u64, epoch: usize, block: EnvBlock, drawn: Option<&'a [u32]>) -> Self {
         let EnvBlock { number, first, sequences } = block;
         let shuffle = Shuffle::of_block(seed, update, epoch as u32, number as u32, sequences as u32);
-        Self { shuffle, first: first as u32 }
+        Self { shuffle, first: first as u32, drawn }
+    }
+
+    /// The sequences at some positions of sequences.
+    #[inline]
+    fn at<const L: usize>(&self, positions: [u32; L]) -> [u32; L] {
+        let sequences = match self.drawn {
+            None => self.shuffle.indices(positions),
+            Some(drawn) => positions.map(|position| drawn[position as usize]),
+        };
+        sequences.map(|sequence| self.first + sequence)
     }
 
     /// The samples at 64 positions from `first`; those from `end` on repeat the last one, and carry no weight.
@@ -68,11 +86,10 @@ impl Order {
         let last = end as u32 - 1;
         let positions: [u32; TILE] = core::array::from_fn(|s| (first as u32 + s as u32).min(last));
         if !batch.has_memory() {
-            return self.shuffle.indices(positions).map(|sample| self.first + sample);
+            return self.at(positions);
         }
         let length = batch.sequence() as u32;
-        let sequences = self.shuffle.indices(positions.map(|position| position / length));
-        let sequences = sequences.map(|sequence| self.first + sequence);
+        let sequences = self.at(positions.map(|position| position / length));
         core::array::from_fn(|s| {
             let [first, stride] = batch.steps_of(sequences[s] as usize);
             (first + (positions[s] % length) as usize * stride) as u32
@@ -82,8 +99,7 @@ impl Order {
     /// The sequences at L positions of sequences from `first`; those from `end` on repeat the last one.
     pub fn sequences<const L: usize>(&self, first: usize, end: usize) -> [u32; L] {
         let last = end as u32 - 1;
-        let sequences = self.shuffle.indices(core::array::from_fn(|s| (first as u32 + s as u32).min(last)));
-        sequences.map(|sequence| self.first + sequence)
+        self.at(core::array::from_fn(|s| (first as u32 + s as u32).min(last)))
     }
 }
 

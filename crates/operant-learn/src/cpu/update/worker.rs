@@ -26,6 +26,11 @@ pub(crate) trait Loss: Send + Sync {
     /// The sums over a tile. The gradient with respect to the network's outputs is written to the last layers of `deltas`; that with
     /// respect to `log_std` is added to `d_log_std`.
     fn tile(&self, tile: LossTile<'_>) -> Sums;
+
+    /// Whether it has a gradient. If not, the pass is forward only.
+    fn has_gradient(&self) -> bool {
+        true
+    }
 }
 
 /// A tile of samples, what the network made of them, and where the gradient goes.
@@ -51,7 +56,7 @@ pub(crate) struct LossTile<'a> {
 pub(crate) struct Minibatch<'a> {
     /// The batch that holds its samples.
     pub batch: &'a Batch,
-    pub order: Order,
+    pub order: Order<'a>,
     /// Position of its first sample in the epoch's order.
     pub first: usize,
     /// M: samples.
@@ -137,7 +142,9 @@ impl Worker {
         } else {
             self.sequences(policy, minibatch, units)
         };
-        self.gradient.finish(policy, flat);
+        if minibatch.loss.has_gradient() {
+            self.gradient.finish(policy, flat);
+        }
         self.timer.end(Part::Reduction);
         sums
     }
@@ -261,6 +268,9 @@ impl Worker {
             d_log_std: &mut self.gradient.log_std,
         });
         self.timer.end(Part::Loss);
+        if !minibatch.loss.has_gradient() {
+            return sums;
+        }
         self.gradient.add(policy, gathered.observation(), keep, vectors, activations, &mut self.deltas);
         self.timer.end(Part::Backward);
         sums

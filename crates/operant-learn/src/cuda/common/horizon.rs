@@ -31,6 +31,8 @@ pub struct HorizonSizes {
     pub sample_stride: usize,
     /// Numbers of the states that sequences began with; 0 without memory.
     pub first_states: usize,
+    /// Numbers of [`outcomes`].
+    pub outcomes: usize,
     /// Log standard deviations of a Gaussian head, else 0.
     pub log_std: usize,
     /// Quantities normalised by running statistics.
@@ -56,6 +58,7 @@ impl HorizonSizes {
             running_words: kernel_env.running_words(),
             sample_stride: SampleLayout::new(&network.architecture, kernel_env.masked).stride,
             first_states: first_states(network, local),
+            outcomes: outcomes(local),
             log_std: network.log_std.map_or(0, |_| network.policy_outputs()),
             norms: norms_of(network, &local.run),
             norm_reward: local.run.norm_reward,
@@ -71,9 +74,10 @@ impl HorizonSizes {
         self.num_envs.saturating_mul(self.num_steps)
     }
 
-    /// Words of all samples, and of the states that sequences began with.
+    /// Words of all samples, and of what follows them.
     pub fn sample_words(&self) -> usize {
-        self.steps().saturating_mul(self.sample_stride).saturating_add(self.first_states)
+        let samples = self.steps().saturating_mul(self.sample_stride);
+        samples.saturating_add(self.first_states).saturating_add(self.outcomes)
     }
 
     /// Numbers of the environment's own metrics that the warps of the launch merge: sums and counts.
@@ -91,6 +95,12 @@ impl HorizonSizes {
 pub fn first_states(network: &Network, local: &Local) -> usize {
     let sequences = local.num_envs.saturating_mul(local.run.num_steps / local.run.sequence());
     sequences.saturating_mul(network.states)
+}
+
+/// Numbers that advantages are computed from again, besides values, which follow the samples and the states of sequences: (T, N, 2) rewards as
+/// GAE reads them and 1 where the episode goes on, then (N) values of the observations after the last step. 0 unless they are.
+pub fn outcomes(local: &Local) -> usize {
+    if local.run.recomputes() { 2 * local.samples() + local.num_envs } else { 0 }
 }
 
 /// Quantities that are normalised by running statistics: features, and the reward.
@@ -133,7 +143,7 @@ operant_cuda::params! {
         log_std: reads_any [f32; of.log_std],
         /// (running words, N).
         environments: writes [u32; of.running_words * of.num_envs],
-        /// (T, N, stride); with memory, then (sequences of an environment, N, states).
+        /// (T, N, stride); with memory, then (sequences of an environment, N, states); then [`outcomes`].
         samples: writes [u32; of.sample_words()],
         /// (T, N), as GAE reads them: normalised, with the bootstrap of a time limit.
         rewards: writes [f32; of.steps()],

@@ -5,7 +5,7 @@ use operant_cuda::{
 };
 use operant_metrics::Record;
 
-use super::horizon::first_states;
+use super::horizon::{first_states, outcomes};
 use super::local::Local;
 use super::memory::Allocator;
 use super::structs::Seed;
@@ -132,6 +132,8 @@ pub struct UpdateSizes {
     pub sample_stride: usize,
     /// Numbers of the states that sequences began with, which follow the samples.
     pub first_states: usize,
+    /// Numbers of [`outcomes`], which follow those.
+    pub outcomes: usize,
     /// Blocks of every launch.
     pub blocks: usize,
     /// Blocks of environments of this device; None unless `shuffle` is `blocks`.
@@ -159,6 +161,7 @@ impl UpdateSizes {
             num_minibatches: local.run.num_minibatches.clamp(1, sequences.max(1)),
             sample_stride,
             first_states: first_states(network, local),
+            outcomes: outcomes(local),
             blocks,
             env_blocks: local.blocks,
             norm_parts: local.norm_parts(network.len()),
@@ -183,6 +186,11 @@ impl UpdateSizes {
         self.env_blocks.unwrap_or_else(|| (self.blocks / self.num_minibatches).max(1))
     }
 
+    /// Words of all samples, and of what follows them.
+    pub fn sample_words(&self) -> usize {
+        self.num_samples * self.sample_stride + self.first_states + self.outcomes
+    }
+
     /// Numbers of `moments`.
     fn moments(&self) -> usize {
         2 * self.num_minibatches * self.segments()
@@ -203,7 +211,7 @@ operant_cuda::params! {
     /// Buffers of an update except weights and partial gradients.
     pub struct UpdateParams<'a>(of: UpdateSizes) for [], blocks of.blocks, {
         /// (B, stride); with memory, then (sequences of an environment, N, states).
-        samples: reads [u32; of.num_samples * of.sample_stride + of.first_states],
+        samples: reads [u32; of.sample_words()],
         /// (P).
         parameters: writes [f32; of.parameters],
         /// (P).
@@ -472,7 +480,8 @@ impl Phases {
         self.grid
     }
 
-    /// Runs an update: `params` are those of a phase of an epoch's minibatch, and `gradient` forms that minibatch's gradient.
+    /// Runs an update: `params` are those of a phase of an epoch's minibatch, `recompute` computes advantages again before an epoch, and
+    /// `gradient` forms the minibatch's gradient.
     pub fn run<P: Params, E: From<CudaError>>(
         &self,
         stream: &Stream,
@@ -480,7 +489,7 @@ impl Phases {
         config: &Config,
         (of, exchange): (&UpdateSizes, Exchange<'_>),
         params: impl Fn(usize, usize) -> P,
-        mut gradient: impl FnMut(&P) -> Result<(), E>,
+        (recompute, gradient): (impl Fn(usize) -> Result<(), E>, impl Fn(&P) -> Result<(), E>),
     ) -> Result<(), E> {
         let (all, one) = (self.grid, LaunchConfig { blocks: 1, ..self.grid });
         let phase = |function: &Function, grid, params: &P| function.run(stream, grid, params, sizes);
@@ -488,6 +497,9 @@ impl Phases {
         phase(&self.spread, all, &first)?;
         phase(&self.begin, one, &first)?;
         for epoch in 0..config.update_epochs {
+            if epoch > 0 && config.recomputes() {
+                recompute(epoch)?;
+            }
             if (config.algorithm.declaration().has_statistics)(config) {
                 phase(&self.advantages, all, &params(epoch, 0))?;
                 exchange.moments(stream)?;

@@ -157,6 +157,14 @@ impl Specialisation {
                 remedy: "use --device cpu".to_owned(),
             });
         }
+        if config.recomputes() {
+            return Err(LearnError::Config {
+                key: "kernels",
+                problem: "the fused kernels compute advantages once, but recompute_advantages = true"
+                    .to_owned(),
+                remedy: "set recompute_advantages = false, or use --device cpu".to_owned(),
+            });
+        }
         let widest = architecture.hidden.iter().map(|width| width.next_multiple_of(32)).max().unwrap_or(0);
         let most = match precision {
             Precision::F32 => usize::MAX,

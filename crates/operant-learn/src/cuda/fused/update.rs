@@ -27,7 +27,7 @@ pub fn update_program(
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
     let mut defines = specialisation.defines(network, &local.run, &layout);
-    defines.extend(local.defines().chain(local.run.algorithm.declaration().gpu.defines()));
+    defines.extend(local.defines().chain(local.run.algorithm.declaration().gpu.defines(&local.run)));
     ProgramText::of(kernel_env, UPDATE, defines)
 }
 
@@ -248,14 +248,16 @@ impl FusedUpdate {
         match self.launch {
             UpdateLaunch::Cooperative => self.whole.run_cooperative(stream, grid, &at(0, 0), sizes),
             UpdateLaunch::Phases => {
-                self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, |params| {
+                let gradient = |params: &FusedUpdateParams<'_>| {
                     self.compose(stream, update.parameters)?;
                     self.gradient.run(stream, grid, params, sizes)?;
                     let Some(TableKernels { first_layer, tables, .. }) = &self.tables else { return Ok(()) };
                     let grid = LaunchConfig { shared: 0, ..grid };
                     first_layer.run(stream, grid, params, sizes)?;
                     tables.run(stream, grid, params, sizes)
-                })?;
+                };
+                let passes = (|_| Ok(()), gradient);
+                self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, passes)?;
                 self.compose(stream, update.parameters)
             }
         }

@@ -403,7 +403,8 @@ impl GemmLayout {
             ),
             ("FLAT_LOG_STD", format!("{}u", network.log_std.unwrap_or(network.len()))),
         ];
-        shape_defines(network).into_iter().chain(owned(own)).collect()
+        let recomputes = config.recomputes().then(|| ("RECOMPUTES", "1".to_owned()));
+        shape_defines(network).into_iter().chain(owned(own)).chain(owned(recomputes)).collect()
     }
 
     fn precision_define(&self) -> String {

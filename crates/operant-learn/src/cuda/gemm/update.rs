@@ -13,6 +13,7 @@ use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::local::Local;
 use crate::cuda::common::memory::Allocator;
 use crate::cuda::common::phases::{Exchange, Phases, UpdateParams, UpdateSizes, with_shared};
+use crate::cuda::common::structs::Discounts;
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
 use crate::sample::SampleLayout;
@@ -31,7 +32,7 @@ pub fn gemm_update_program(
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
     let loss = &local.run.algorithm.declaration().gpu;
     let mut defines = gemm_layout.update_defines(network, &local.run, &layout);
-    defines.extend(local.defines().chain(loss.defines()));
+    defines.extend(local.defines().chain(loss.defines(&local.run)));
     ProgramText::of(kernel_env, KernelText { loss: loss.text, ..GEMM_UPDATE }, defines)
 }
 
@@ -149,7 +150,7 @@ impl GemmUpdateSizes {
 operant_cuda::params! {
     /// Parameters of an update: threads stay below M rows and P parameters, blocks within their entries.
     pub struct GemmUpdateParams<'a>(of: GemmUpdateSizes) for [
-        "update_gather", "update_loss", "update_spread", "update_begin", "update_advantages", "update_reduce", "update_adam",
+        "update_gather", "update_loss", "update_values", "update_returns", "update_spread", "update_begin", "update_advantages", "update_reduce", "update_adam",
         "update_sum", "update_add", "update_norm", "update_note", "update_end"
     ], blocks of.update.blocks, {
         update: part [UpdateParams, &of.update],
@@ -174,10 +175,15 @@ operant_cuda::params! {
         products: reads [f32; of.products],
         /// (blocks, A): the blocks' shares of the gradient of a Gaussian head.
         log_std_shares: writes_any [f32; of.log_std * of.update.blocks],
+        /// The samples, whose values and advantages are computed again.
+        again: writes_any [u32; if of.update.outcomes > 0 { of.update.sample_words() } else { 0 }],
         /// M: samples of the longest minibatch.
         rows: value [u32],
         /// Where the value lies in a row of values.
         value_at: value [u32],
+        discounts: value [Discounts],
+        /// The greatest weights of TD errors and of what comes from later steps, by the ratios of probabilities; 0 weights none.
+        weight_clips: value [[f32; 2]],
     }
 }
 
@@ -223,6 +229,8 @@ pub struct GemmUpdate {
     math: GemmMath,
     gather: Function,
     loss: Function,
+    /// Values, and advantages by them, if they are computed again.
+    recompute: Option<[Function; 2]>,
     pack: Function,
     phases: Phases,
     forward: Forward,
@@ -256,6 +264,13 @@ impl GemmUpdate {
             math: GemmMath::new(device, &gemm_layout)?,
             gather: with_shared(&module, "update_gather", grid)?,
             loss: with_shared(&module, "update_loss", grid)?,
+            recompute: match sizes.update.outcomes {
+                0 => None,
+                _ => Some([
+                    with_shared(&module, "update_values", grid)?,
+                    with_shared(&module, "update_returns", grid)?,
+                ]),
+            },
             pack: module.function("update_pack")?,
             phases: Phases::new(&module, grid, &sizes.update)?,
             forward: Forward::new((&blas, stream), &gemm_layout, extent, forward)?,
@@ -289,12 +304,17 @@ impl GemmUpdate {
         stream: &Stream,
         loss: impl FnOnce() -> Result<(), CudaError>,
     ) -> Result<(), LearnError> {
-        let GemmUpdateMemory { weights, obs, recall, indices, .. } = &self.memory;
-        let recall = recall.as_ref().map(|[initial, keep]| Recall { initial, keep: Some(keep) });
-        let inputs = Inputs { obs, indices: indices.as_ref(), recall };
-        self.forward.run(stream, &self.math, weights, inputs, 0)?;
+        let weights = &self.memory.weights;
+        self.forward.run(stream, &self.math, weights, self.inputs(), 0)?;
         loss()?;
-        self.backward.run(stream, &self.math, weights, &self.forward, inputs)
+        self.backward.run(stream, &self.math, weights, &self.forward, self.inputs())
+    }
+
+    /// The gathered samples of a minibatch.
+    fn inputs(&self) -> Inputs<'_> {
+        let GemmUpdateMemory { obs, recall, indices, .. } = &self.memory;
+        let recall = recall.as_ref().map(|[initial, keep]| Recall { initial, keep: Some(keep) });
+        Inputs { obs, indices: indices.as_ref(), recall }
     }
 
     /// Enqueues an update in a stream that is being captured.
@@ -320,12 +340,27 @@ impl GemmUpdate {
             value_gradient: &gradients[gradients.len() - 1].words,
             products: &self.backward.memory.gradient,
             log_std_shares: memory.log_std_shares.as_ref(),
+            again: self.recompute.as_ref().map(|_| update.samples),
             rows: sizes.update.minibatch() as u32,
             value_at: self.gemm_layout.value_at().unwrap_or(0) as u32,
+            discounts: Discounts::of(config),
+            weight_clips: (config.algorithm.declaration().ratio_clips)(config)
+                .map(|clip| clip.unwrap_or(0.0)),
         };
-        self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, |params| {
+        let recompute = |epoch| {
+            let Some([values, returns]) = &self.recompute else { return Ok(()) };
+            for minibatch in 0..sizes.update.num_minibatches {
+                let params = at(epoch, minibatch);
+                self.gather.run(stream, grid, &params, sizes)?;
+                self.forward.run(stream, &self.math, &memory.weights, self.inputs(), 0)?;
+                values.run(stream, grid, &params, sizes)?;
+            }
+            Ok(returns.run(stream, grid, &at(epoch, 0), sizes)?)
+        };
+        let gradient = |params: &GemmUpdateParams<'_>| {
             self.gather.run(stream, grid, params, sizes)?;
             self.passes(stream, || self.loss.run(stream, grid, params, sizes))
-        })
+        };
+        self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, (recompute, gradient))
     }
 }
