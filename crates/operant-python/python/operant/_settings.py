@@ -35,8 +35,9 @@ class Settings(TypedDict, total=False):
     shuffle: Literal["samples", "blocks"]
     """Which samples a minibatch has. `samples`: any of the batch. `blocks`: the same share of each block of environments, so that processes or GPUs can share a run; docs/ppo.md 21 has the number of blocks."""
     update_epochs: int
-    recompute_advantages: bool
     """Passes over each batch."""
+    recompute_advantages: bool
+    """Before every epoch after the first, compute the values of all samples again with the current network, and advantages and returns by them."""
     max_grad_norm: float
     """Gradient norm above which gradients are scaled down."""
     clip_grad: Literal["global", "network"]
@@ -118,15 +119,23 @@ class Settings(TypedDict, total=False):
     ent_coef: float
     """Weight of the entropy bonus."""
     vf_coef: float
-    value_loss: Literal["mse", "huber"]
-    huber_delta: float
-    norm_value: bool
-    vf_epochs: int
-    vtrace_rho: float
-    vtrace_c: float
-    prio_alpha: float
-    prio_beta0: float
     """Weight of the value loss."""
+    value_loss: Literal["mse", "huber"]
+    """Loss of a value's error: half its square, or linear from `huber_delta` on (`huber`)."""
+    huber_delta: float
+    """Error from which `value_loss = "huber"` is linear."""
+    norm_value: bool
+    """Let the network compute values in units of the running deviation of returns, from their running mean."""
+    vf_epochs: int
+    """Epochs of the critic alone that follow those of an update; they need `shared_trunk = false`."""
+    vtrace_rho: float
+    """Advantages that `recompute_advantages` computes have their TD errors weighted by the probability ratio, at most this (V-trace's rho); 1 or more, or 0, which weights none."""
+    vtrace_c: float
+    """As `vtrace_rho`, for the part of an advantage that comes from later steps (V-trace's c)."""
+    prio_alpha: float
+    """Power of the sum of a sequence's |advantages| to which its share of the draws of an epoch is proportional; without memory a sequence is a sample. 0 visits each once."""
+    prio_beta0: float
+    """Power of the weights of advantages that make up for `prio_alpha`, in the first update; it grows linearly to 1 in the last."""
     target_kl: float
     """Stop an update's epochs when `approx_kl` exceeds this; 0 never stops."""
     rpo_alpha: float

@@ -269,7 +269,6 @@ fn values_out_of_range_are_refused() {
         ("hidden", &["[64, 0]", "[]", "wide"]),
         ("conv", &["16", "[[16, 3]]", "[[16, 3, 0]]", "[[16, 100, 1]]", "[[0, 3, 1], [16, 3, 1]]"]),
         ("activation", &["sigmoid"]),
-        ("anneal_lr", &["1"]),
         ("lr_schedule", &["1", "cosine"]),
         ("update_epochs", &["0"]),
         ("max_grad_norm", &["0"]),
