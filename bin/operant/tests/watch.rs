@@ -157,8 +157,8 @@ fn monitor_json(place: &Sandbox) -> serde_json::Value {
         let kinds =
             kinds.iter().chain(&["env_wait", "env_restarts", "comm_share"]).any(|kind| *kind == metric.name);
         let known = report.get(metric.name).is_some_and(serde_json::Value::is_number);
-        // Of another algorithm than the run's.
-        let kinds = kinds || ["epsilon", "td_loss", "q_values"].contains(&metric.name);
+        // Of other settings than the run's.
+        let kinds = kinds || ["epsilon", "td_loss", "q_values", "intrinsic_reward"].contains(&metric.name);
         // No greedy evaluation may have come yet.
         let later = metric.name.starts_with("eval_");
         assert!(known || later || metric.group == "gpu" || kinds, "{} in {report:#}", metric.name);

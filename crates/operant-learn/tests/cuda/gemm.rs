@@ -380,7 +380,7 @@ fn other_policies_of_real_actions_always_become_products() {
             CudaRollout::new(&device, &Crane, &config, NetworkOptions { kernels, precision: Precision::F32 })
         };
         let error = rollout(Kernels::Fused).err().expect("a refusal").to_string();
-        assert!(error.contains(setting) && error.contains("set kernels = \"gemm\""), "{error}");
+        assert!(error.contains(setting), "{error}");
         assert!(rollout(Kernels::Auto).expect("products run it").specialisation().is_none());
     }
 }

@@ -57,6 +57,7 @@ pub fn record(update: u64) -> Record {
         eval_return_std: 3.5,
         learning_rate: 0.0025,
         epsilon: 0.05,
+        intrinsic_reward: 0.25,
         policy_loss: -0.0125,
         value_loss: 12.5,
         entropy: 0.69,
