@@ -22,17 +22,23 @@ impl Layers {
         let chosen = chosen.unwrap_or(self.preset_algorithm);
         for key in keys() {
             if let Some(entry) = self.entries.get(key.name)
-                && let KeyGroup::Algorithm(other) = key.group
-                && other != chosen
+                && !chosen.reads(key)
                 && entry.origin.is_explicit()
                 // Another algorithm than the resumed run's is refused later, with the reason.
                 && !matches!(entry.origin, Origin::Resumed(_))
             {
+                let others = Algorithm::ALL.into_iter().filter(|other| other.reads(key));
+                let others: Vec<String> = others.map(|other| format!("\"{other}\"")).collect();
+                let others = others.join(" or ");
                 let what = format!(
-                    "{} is a setting of algorithm = \"{other}\", and the run has \"{chosen}\"",
+                    "{} is a setting of algorithm = {others}, and the run has \"{chosen}\"",
                     key.name
                 );
-                let remedy = format!("remove it, or set algorithm = \"{other}\"");
+                let instead = match key.name {
+                    "batch_size" => "; a minibatch has num_envs * num_steps / num_minibatches samples",
+                    _ => "",
+                };
+                let remedy = format!("remove it, or set algorithm = {others}{instead}");
                 return Err(Error::usage(what).at(entry.origin.to_string()).remedy(remedy));
             }
         }
