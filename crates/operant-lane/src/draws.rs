@@ -42,6 +42,10 @@ pub enum Purpose {
     EvalStep = 10,
     /// Sampling of the policy's action in an evaluation.
     EvalAction = 11,
+    /// Transitions of a minibatch from a replay.
+    Replay = 12,
+    /// Actions that a policy chooses in an update.
+    UpdateAction = 13,
 }
 
 /// A stream of random words: Philox with key = seed and counter = (environment, step low, step high,

@@ -110,6 +110,25 @@ settings! {
     /// Normalised rewards are clipped to plus or minus this
     clip_reward: f64 [Kind::Real(Range::Positive)] = 10.0;
 
+    in KeyGroup::Replay;
+    /// Transitions that the replay holds; new ones take the place of the oldest
+    buffer_size: usize [Kind::Count { least: 1, most: 1 << 32 }] = 1_000_000;
+    /// Transitions of a minibatch
+    batch_size: usize [Kind::Count { least: 1, most: 1 << 20 }] = 256;
+    /// Steps of random actions before learning begins, over all environments; also transitions that the replay has to hold for it
+    learning_starts: usize [Kind::Count { least: 1, most: 1 << 32 }] = 5_000;
+    /// Minibatches that are learned from for each environment step, over all environments; fractions are carried over
+    updates_per_step: f64 [Kind::Real(Range::Positive)] = 1.0;
+    /// Steps whose rewards a target adds up before it takes the value of a state
+    n_step: usize [Kind::Count { least: 1, most: 1_000 }] = 1;
+    /// Share of the way that target networks go to the trained ones after each minibatch
+    tau: f64 [Kind::Real(Range::Unit)] = 0.005;
+    /// Minibatches of the critics for each one of the policy
+    policy_frequency: usize [COUNT] = 1;
+
+    /// Save the replay with checkpoints, so that a resumed run continues bit for bit. Otherwise it fills a new one before it learns on
+    checkpoint_replay: bool = false;
+
     in KeyGroup::Network;
     /// How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by
     /// side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded

@@ -151,6 +151,8 @@ pub enum KeyGroup {
     Training,
     /// How environments are played and samples are collected.
     Collecting,
+    /// The replay of algorithms that learn from one.
+    Replay,
     /// The network.
     Network,
     /// Hyperparameters of one algorithm.
@@ -170,6 +172,7 @@ impl KeyGroup {
         match self {
             KeyGroup::Training => "Training".to_owned(),
             KeyGroup::Collecting => "Collecting samples".to_owned(),
+            KeyGroup::Replay => "Learning from a replay".to_owned(),
             KeyGroup::Network => "Network".to_owned(),
             KeyGroup::Algorithm(algorithm) => format!("Only `algorithm = \"{algorithm}\"`"),
             KeyGroup::Run => "How a run is carried out".to_owned(),

@@ -24,6 +24,8 @@ pub struct LearnerState {
     pub step: u64,
     /// Statistics of returns with `norm_value`; no features before the first update, and without it.
     pub value_norm: RunningNorm,
+    /// Flat parameters of target networks; none without.
+    pub targets: Vec<f32>,
     /// The learning rate, once `lr_schedule = "kl"` has set it.
     pub rate: Option<f64>,
 }
@@ -33,7 +35,15 @@ impl LearnerState {
     pub fn new(params: Vec<f32>) -> Self {
         let zeros = vec![0.0; params.len()];
         let value_norm = RunningNorm::new(0);
-        Self { exp_avg: zeros.clone(), exp_avg_sq: zeros, params, step: 0, value_norm, rate: None }
+        Self {
+            exp_avg: zeros.clone(),
+            exp_avg_sq: zeros,
+            params,
+            step: 0,
+            value_norm,
+            targets: Vec::new(),
+            rate: None,
+        }
     }
 }
 
@@ -57,9 +67,25 @@ pub(crate) struct BackendState {
     pub updates: u64,
     /// Consecutive updates with a non-finite minibatch, up to the last.
     pub nonfinite_in_a_row: u64,
+    /// The replay, if it is saved.
+    pub replay: Option<SavedReplay>,
     /// Flat parameters of the next rollout, if older than the learner's (with overlap).
     pub playing: Option<Vec<f32>>,
 }
+
+/// The rows of a replay.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SavedReplay {
+    /// `(N)`: rows that each environment ever completed.
+    pub heads: Vec<u64>,
+    /// `(N, rows, words)`: those of its rows that were ever written.
+    pub rows: Vec<u32>,
+    /// Words of a row.
+    pub stride: usize,
+}
+
+/// The tensors of [`SavedReplay`].
+const REPLAY: [&str; 2] = ["replay.heads", "replay.rows"];
 
 /// The tensors of [`LearnerState::value_norm`].
 pub(crate) const NORM_VALUE: &str = "norm_value";
@@ -103,7 +129,7 @@ fn find<'a>(
         .iter()
         .find(|tensor| tensor.name == name)
         .ok_or_else(|| LearnError::Snapshot(format!("it has no tensor {name}")))?;
-    let size = shape.iter().product::<usize>() * if dtype == Dtype::F64 { 8 } else { 4 };
+    let size = shape.iter().product::<usize>() * if matches!(dtype, Dtype::F64 | Dtype::U64) { 8 } else { 4 };
     if tensor.dtype != dtype || tensor.shape != shape || tensor.data.len() != size {
         return Err(LearnError::Snapshot(format!(
             "{name} is {:?} {:?} there and {dtype:?} {shape:?} here",
@@ -226,6 +252,22 @@ fn shape(field: &Field, environments: usize) -> Vec<usize> {
     if field.array { vec![environments, field.length] } else { vec![environments] }
 }
 
+impl SavedReplay {
+    /// That of a snapshot, if it has one.
+    fn read(snapshot: &Snapshot) -> Result<Option<Self>, LearnError> {
+        let Some(tensor) = snapshot.tensors.iter().find(|tensor| tensor.name == REPLAY[1]) else {
+            return Ok(None);
+        };
+        let &[environments, _, stride] = &tensor.shape[..] else {
+            return Err(LearnError::Snapshot(format!("{} has the shape {:?}", REPLAY[1], tensor.shape)));
+        };
+        let heads = find(snapshot, REPLAY[0], Dtype::U64, &[environments])?;
+        let heads = heads.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        let rows = read_words(find(snapshot, REPLAY[1], Dtype::U32, &tensor.shape)?).collect();
+        Ok(Some(Self { heads, rows, stride }))
+    }
+}
+
 impl BackendState {
     /// Converts to a snapshot of `network` in environments `env`.
     pub fn to_snapshot(&self, env: &dyn AnyEnv, network: &Network, config: &Config) -> Snapshot {
@@ -234,7 +276,11 @@ impl BackendState {
             ("params", &self.learner.params),
             ("exp_avg", &self.learner.exp_avg),
             ("exp_avg_sq", &self.learner.exp_avg_sq),
-        ] {
+            ("targets", &self.learner.targets),
+        ]
+        .into_iter()
+        .filter(|(_, values)| !values.is_empty())
+        {
             for spec in &network.tensors {
                 let bits = values[spec.range()].iter().map(|x| x.to_bits());
                 tensors.push(words(format!("{prefix}.{}", spec.name), Dtype::F32, spec.shape.clone(), bits));
@@ -267,6 +313,13 @@ impl BackendState {
         if !self.counts.is_empty() {
             let shape = vec![environments, self.counts.len() / environments];
             tensors.push(words(COUNTS.to_owned(), Dtype::U32, shape, self.counts.iter().copied()));
+        }
+        if let Some(SavedReplay { heads, rows, stride }) = &self.replay {
+            let data = heads.iter().flat_map(|head| head.to_le_bytes()).collect();
+            let shape = vec![environments];
+            tensors.push(Tensor { name: REPLAY[0].to_owned(), dtype: Dtype::U64, shape, data });
+            let shape = vec![environments, rows.len() / environments / stride, *stride];
+            tensors.push(words(REPLAY[1].to_owned(), Dtype::U32, shape, rows.iter().copied()));
         }
         if let Some(playing) = &self.playing {
             let bits = playing.iter().map(|x| x.to_bits());
@@ -327,6 +380,7 @@ impl BackendState {
         };
         Ok(Self {
             playing,
+            replay: SavedReplay::read(snapshot)?,
             environments,
             memory,
             counts,
@@ -341,6 +395,11 @@ impl BackendState {
                 exp_avg_sq,
                 step: counter(snapshot, "adam_step")?,
                 value_norm: read_value_norm(snapshot)?,
+                targets: if config.algorithm.declaration().has_replay() {
+                    read("targets")?
+                } else {
+                    Vec::new()
+                },
                 rate,
             },
         })

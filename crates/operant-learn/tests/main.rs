@@ -21,4 +21,5 @@ mod memory;
 mod optimiser;
 mod pqn;
 mod recompute;
+mod sac;
 mod update;

@@ -110,7 +110,10 @@ pub fn check_memory(env: &dyn AnyEnv, settings: &Settings, threads: usize, group
     let available = gib(memory.available);
     let of_network = footprint.network > memory.available / 2;
     let of_sequences = footprint.sequences > footprint.network / 2;
-    let (what, key) = if of_network {
+    let (what, key) = if footprint.replay > memory.available / 2 {
+        let assigned = settings.assignment("buffer_size");
+        (format!("{assigned} needs {} of memory, and {available} are available", gib(needed)), "buffer_size")
+    } else if of_network {
         let key = match learner.core {
             _ if of_sequences && learner.sequence_length > 0 => "sequence_length",
             _ if of_sequences => "num_steps",
@@ -127,7 +130,13 @@ pub fn check_memory(env: &dyn AnyEnv, settings: &Settings, threads: usize, group
             "num_envs",
         )
     };
+    let of_transition = (footprint.replay / (learner.buffer_size as u64).max(1)).max(1);
+    let rest = footprint.bytes(n / processes).saturating_sub(footprint.replay);
     let remedy = match (of_network, processes as u64 * footprint.most_envs(memory.available / here)) {
+        _ if key == "buffer_size" => {
+            let most = memory.available.saturating_sub(rest) / of_transition;
+            format!("use a buffer_size of at most {most}")
+        }
         (true, _) if of_sequences => "set a shorter sequence_length, or fewer threads".to_string(),
         (true, _) => "use narrower or fewer layers".to_string(),
         (false, 0) => "lower num_steps".to_string(),

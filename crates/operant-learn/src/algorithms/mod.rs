@@ -10,14 +10,16 @@ macro_rules! kernel_file {
 
 pub mod ppo;
 pub mod pqn;
+pub mod sac;
 
 use operant_metrics::Record;
 
 use crate::choice;
-use crate::config::Config;
+use crate::config::{Config, CoreKind};
+use crate::cpu::off_policy::learner::ActorCritic;
 use crate::cpu::update::Update;
 use crate::network::Outputs;
-use crate::setting::Key;
+use crate::setting::{Key, KeyGroup};
 
 /// Numbers that a loss sums over samples, at most.
 pub const SUMS: usize = 5;
@@ -43,12 +45,43 @@ pub struct Declaration {
     pub has_statistics: fn(&Config) -> bool,
     /// A configuration that would learn nothing: the key, what is wrong with it, and what to do.
     pub problem: fn(&Config) -> Option<(&'static str, String, &'static str)>,
+    /// Settings of every algorithm that mean nothing to it.
+    pub unused: &'static [&'static str],
     /// The metrics of an update.
     pub metrics: fn(&Measured) -> Record,
-    /// Its update on the CPU.
-    pub(crate) update: Update,
+    /// Initial temperature, where it is a parameter.
+    pub temperature: fn(&Config) -> Option<f64>,
+    /// How it learns on the CPU.
+    pub(crate) learns: Learns,
     /// Its loss on a GPU, where epochs and minibatches are those of every algorithm.
     pub gpu: GpuLoss,
+}
+
+impl Algorithm {
+    /// Whether a key means something to it.
+    pub fn reads(self, key: &Key) -> bool {
+        let declaration = self.declaration();
+        match key.group {
+            KeyGroup::Algorithm(algorithm) => algorithm == self,
+            KeyGroup::Replay => declaration.has_replay(),
+            _ => !declaration.unused.contains(&key.name),
+        }
+    }
+}
+
+/// How an algorithm learns.
+pub(crate) enum Learns {
+    /// From each rollout once.
+    Rollouts(Update),
+    /// From a replay, a policy and two critics of its actions.
+    Replay(&'static dyn ActorCritic),
+}
+
+impl Declaration {
+    /// Whether it learns from a replay.
+    pub fn has_replay(&self) -> bool {
+        matches!(self.learns, Learns::Replay(_))
+    }
 }
 
 /// A share of random actions that changes linearly over the first updates and then stays.
@@ -86,6 +119,20 @@ pub struct Measured {
     pub explained_variance: f64,
     /// Share of random actions in the rollout.
     pub epsilon: f64,
+    /// Temperature.
+    pub alpha: f64,
+}
+
+impl Measured {
+    /// Nothing was measured.
+    pub const NONE: Self = Self {
+        losses: [f64::NAN; SUMS],
+        grad_norm: f64::NAN,
+        learning_rate: f64::NAN,
+        explained_variance: f64::NAN,
+        epsilon: f64::NAN,
+        alpha: f64::NAN,
+    };
 }
 
 /// A setting that a loss reads on a GPU: its name there, and its value.
@@ -156,4 +203,49 @@ algorithms! {
     Ppo = "ppo" in ppo;
     /// Parallelised Q-network.
     Pqn = "pqn" in pqn;
+    /// Soft actor-critic.
+    Sac = "sac" in sac;
+}
+
+/// Settings of every algorithm that mean nothing where one learns from a replay.
+const UNUSED_BY_REPLAY: &[&str] = &[
+    "desired_kl",
+    "lr_min",
+    "lr_max",
+    "num_minibatches",
+    "shuffle",
+    "update_epochs",
+    "recompute_advantages",
+    "clip_grad",
+    "optimizer",
+    "muon_momentum",
+    "intrinsic",
+    "intrinsic_coef",
+    "sequence_length",
+    "norm_reward",
+    "clip_reward",
+    "shared_trunk",
+    "pointer",
+];
+
+/// What learning from a replay does not support, or what contradicts itself.
+fn replay_problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
+    let Config { buffer_size, batch_size, learning_starts, num_envs, core, .. } = *config;
+    if core != CoreKind::Mlp {
+        let problem = format!("core = \"{core}\": a replay of single steps has no memory");
+        return Some(("core", problem, "set core = \"mlp\", or algorithm = \"ppo\""));
+    }
+    if batch_size > learning_starts {
+        let problem = format!("batch_size = {batch_size} is more than learning_starts = {learning_starts}");
+        return Some(("batch_size", problem, "lower batch_size, or raise learning_starts"));
+    }
+    if buffer_size < learning_starts {
+        let problem = format!("buffer_size = {buffer_size} is less than learning_starts = {learning_starts}");
+        return Some(("buffer_size", problem, "raise buffer_size, or lower learning_starts"));
+    }
+    if buffer_size < 2 * num_envs {
+        let problem = format!("buffer_size = {buffer_size} is less than two steps of num_envs = {num_envs}");
+        return Some(("buffer_size", problem, "raise buffer_size, or lower num_envs"));
+    }
+    None
 }

@@ -15,6 +15,7 @@ use crate::config::{Config, Intrinsic};
 use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::network::tile::{LANES, TILE_VECTORS};
+use crate::cpu::off_policy::Replaying;
 use crate::cpu::rollout::episodes::EpisodeStats;
 use crate::cpu::rollout::{Horizon, Tile};
 use crate::cpu::threads::pool::{CpuOptions, pool};
@@ -129,11 +130,13 @@ pub fn backend_in(
 /// Environments in tiles of V x 16, and the learner.
 pub(super) struct CpuBackend<const V: usize> {
     pub(super) env: Arc<dyn AnyEnv>,
-    actions: ActionSpace,
+    pub(super) actions: ActionSpace,
     pub(super) config: Config,
     pub(super) tiles: Vec<Tile<V>>,
     pub(super) policy: Policy,
-    pub(super) learner: Learner,
+    learner: Learner,
+    /// Instead of the learner and the batch, for an algorithm with a replay.
+    pub(super) replaying: Option<Replaying>,
     pub(super) state: LearnerState,
     batch: Batch,
     pub(super) obs_norm: RunningNorm,
@@ -142,7 +145,7 @@ pub(super) struct CpuBackend<const V: usize> {
     pub(super) updates: u64,
     pub(super) nonfinite_in_a_row: u64,
     finished: std::collections::VecDeque<UpdateStats>,
-    pulse: Arc<AtomicU64>,
+    pub(super) pulse: Arc<AtomicU64>,
     pub(super) group: Arc<dyn Group>,
     /// Dropped after the tiles: the system ends worker processes of environments together with the thread that started them.
     pool: Arc<rayon::ThreadPool>,
@@ -161,7 +164,10 @@ impl<const V: usize> CpuBackend<V> {
         let (pool, unbound) = pool(options)?;
         let layout = SampleLayout::new(&architecture, env.masked());
         let network = Network { bf16: options.bf16, ..Network::new(architecture) };
-        let state = LearnerState::new(init_params(&network, config.seed));
+        let replaying = Replaying::new(&*env, &network, config, &*group)?;
+        let params = init_params(&network, config.seed);
+        let targets = if replaying.is_some() { params.clone() } else { Vec::new() };
+        let state = LearnerState { targets, ..LearnerState::new(params) };
         let policy = Policy::new(&network);
         let width = V * LANES;
         // Environments of this process.
@@ -175,8 +181,8 @@ impl<const V: usize> CpuBackend<V> {
             })
             .collect::<Result<_, _>>()?;
         let features = if config.norm_obs { spec.obs.size() } else { 0 };
-        let batch =
-            Batch::new(layout.clone(), own, config.num_steps).with_states(config.sequence(), network.states);
+        let batch = Batch::new(layout.clone(), own, if replaying.is_some() { 0 } else { config.num_steps })
+            .with_states(config.sequence(), network.states);
         let batch = batch.with_outcomes(config.recomputes());
         let learner = Learner::new(network, layout, config.clone())
             .waiting(options.waiting)
@@ -191,6 +197,7 @@ impl<const V: usize> CpuBackend<V> {
             batch,
             pulse: Arc::clone(learner.pulse()),
             learner,
+            replaying,
             state,
             obs_norm: RunningNorm::new(features),
             reward_norm: RunningNorm::new(1),
@@ -203,7 +210,7 @@ impl<const V: usize> CpuBackend<V> {
     }
 
     /// `(shift, scale)` of observations; empty when they are not normalised.
-    fn obs_scales(&self) -> Vec<(f32, f32)> {
+    pub(super) fn obs_scales(&self) -> Vec<(f32, f32)> {
         if self.config.norm_obs { self.obs_norm.shift_scale() } else { Vec::new() }
     }
 
@@ -238,7 +245,16 @@ impl<const V: usize> CpuBackend<V> {
                 .collect::<Result<_, LearnError>>();
             agreed(&*self.group, times)?.iter().sum::<f64>()
         };
-        // Statistics were frozen during the rollout; now they are merged, in the tiles' order.
+        let episodes = self.statistics()?;
+        let gae: f64 = self.tiles.iter().map(|tile| tile.gae_seconds).sum();
+        Ok((episodes, gae / seconds))
+    }
+
+    /// Merges what was frozen while the tiles played, in their order. Returns the episodes that ended.
+    ///
+    /// # Errors
+    /// When a process is lost.
+    pub(super) fn statistics(&mut self) -> Result<EpisodeStats, LearnError> {
         if self.config.norm_obs {
             let sums = self.tiles.iter().flat_map(|tile| &tile.obs_sums[..tile.blocks()]);
             self.obs_norm.merge(&of_all(&*self.group, sums, self.obs_norm.mean.len())?);
@@ -254,8 +270,7 @@ impl<const V: usize> CpuBackend<V> {
         for block in gathered(&*self.group, &own)?.chunks_exact(EpisodeStats::count_of_numbers(metrics)) {
             episodes.merge(&EpisodeStats::of(block));
         }
-        let gae: f64 = self.tiles.iter().map(|tile| tile.gae_seconds).sum();
-        Ok((episodes, gae / seconds))
+        Ok(episodes)
     }
 
     /// Mean reward for exploring of a rollout's steps; NaN without any.
@@ -269,6 +284,9 @@ impl<const V: usize> CpuBackend<V> {
     }
 
     fn update(&mut self) -> Result<UpdateStats, LearnError> {
+        if self.replaying.is_some() {
+            return self.cycle(false);
+        }
         let start = Instant::now();
         let (episodes, gae_share) = self.roll()?;
         let rolled = start.elapsed().as_secs_f64();
@@ -399,6 +417,9 @@ impl<const V: usize> Instrumented for CpuBackend<V> {
     }
 
     fn roll(&mut self) -> Result<(), LearnError> {
+        if self.replaying.is_some() {
+            return self.cycle(true).map(drop);
+        }
         std::hint::black_box(CpuBackend::roll(self)?);
         // Random numbers are functions of the global step.
         self.updates += 1;

@@ -342,16 +342,7 @@ impl Gathered {
     /// Gathers the samples at `indices`.
     pub fn gather(&mut self, batch: &Batch, indices: &[u32; TILE]) {
         self.indices = *indices;
-        // Transposes blocks of 8 samples x 8 words. Word by word, the compiler generates scatter instructions, which are slower.
-        for (group, indices) in indices.as_chunks().0.iter().enumerate() {
-            let samples = indices.map(|index| batch.sample(index as usize).as_chunks().0);
-            for (chunk, rows) in self.words.chunks_mut(samples.len()).enumerate() {
-                let columns = u32x8::transpose(samples.map(|sample| u32x8::new(sample[chunk])));
-                for (row, column) in rows.iter_mut().zip(columns) {
-                    row.as_chunks_mut().0[group] = column.to_array();
-                }
-            }
-        }
+        turn_words(|s| batch.sample(indices[s] as usize), &mut self.words);
         let layout = &batch.layout;
         for (row, words) in self.mask.iter_mut().zip(&self.words[layout.mask..]) {
             *row = integers(words);
@@ -388,18 +379,35 @@ impl Gathered {
     }
 }
 
+/// Writes the words of the samples of a tile, `[word][sample]`; a sample has whole groups of 8 words.
+///
+/// Transposes blocks of 8 samples x 8 words. Word by word, the compiler generates scatter instructions, which are slower.
+#[inline]
+pub(crate) fn turn_words<'a>(sample: impl Fn(usize) -> &'a [u32], words: &mut [[u32; TILE]]) {
+    const GROUP: usize = 8;
+    for group in 0..TILE / GROUP {
+        let samples: [_; GROUP] = core::array::from_fn(|s| sample(group * GROUP + s).as_chunks().0);
+        for (chunk, rows) in words.chunks_mut(GROUP).enumerate() {
+            let columns = u32x8::transpose(samples.map(|sample| u32x8::new(sample[chunk])));
+            for (row, column) in rows.iter_mut().zip(columns) {
+                row.as_chunks_mut().0[group] = column.to_array();
+            }
+        }
+    }
+}
+
 /// The network's inputs for V x 16 stored observations: `(words, V)` each.
 pub(crate) fn expand<const V: usize>(packing: &Packing, obs: &[u32x16], input: &mut [u32x16]) {
     (0..V).for_each(|v| packing.expand::<Wide<16>>(obs, input, V, v));
 }
 
 #[inline]
-fn floats(words: &[u32; TILE]) -> Row<{ TILE / LANES }> {
+pub(crate) fn floats(words: &[u32; TILE]) -> Row<{ TILE / LANES }> {
     core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| f32::from_bits(words[v * LANES + l]))))
 }
 
 #[inline]
-fn integers(words: &[u32; TILE]) -> BitRow<{ TILE / LANES }> {
+pub(crate) fn integers(words: &[u32; TILE]) -> BitRow<{ TILE / LANES }> {
     core::array::from_fn(|v| u32x16::new(core::array::from_fn(|l| words[v * LANES + l])))
 }
 

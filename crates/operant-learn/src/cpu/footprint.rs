@@ -6,6 +6,7 @@ use crate::backend::LearnError;
 use crate::config::Config;
 use crate::cpu::network::tile::{LANES, TILE, TILE_VECTORS};
 use crate::cpu::network::{few, layers};
+use crate::cpu::off_policy::replay::ReplayLayout;
 use crate::cpu::rollout::counts;
 use crate::cpu::update::most_chunks;
 use crate::network::{Architecture, Network};
@@ -34,6 +35,8 @@ pub struct Footprint {
     pub sequences: u64,
     /// Bytes per environment, its samples included.
     pub per_env: u64,
+    /// Bytes of the replay.
+    pub replay: u64,
 }
 
 impl Footprint {
@@ -71,20 +74,34 @@ impl Footprint {
         // Of each sample its weight, its sequence and a sum, if sequences are drawn.
         outcomes += if config.algorithms.ppo.prio_alpha > 0.0 { 4 } else { 0 };
         let bytes = |words: usize| (words * size_of::<f32>()) as u64;
+        let has_replay = config.algorithm.declaration().has_replay();
+        let steps = if has_replay { 0 } else { config.num_steps };
+        let replay = if has_replay { Self::replay(&network.architecture, config) } else { 0 };
         Ok(Footprint {
+            replay,
             sequences: bytes(kept * (threads + 1)),
             network: bytes(parameters + activations),
-            per_env: bytes(config.num_steps * (layout.stride + ROWS + outcomes) + state),
+            per_env: bytes(steps * (layout.stride + ROWS + outcomes) + state),
         })
+    }
+
+    /// Bytes of the replay, of the minibatch, and while a checkpoint with it is saved of the copies in between.
+    fn replay(architecture: &Architecture, config: &Config) -> u64 {
+        let layout = ReplayLayout::new(architecture);
+        let rows = ReplayLayout::rows(config) as u64 * config.num_envs as u64;
+        let copies = if config.checkpoint_replay { 4 } else { 1 };
+        let inputs = architecture.input.features() + architecture.head.components();
+        let tile = 2 * (layout.stride + inputs) as u64 * TILE as u64;
+        4 * (rows * layout.stride as u64 * copies + tile * config.batch_size.div_ceil(TILE) as u64)
     }
 
     /// Bytes with that many environments.
     pub fn bytes(&self, num_envs: usize) -> u64 {
-        self.network.saturating_add(self.per_env.saturating_mul(num_envs as u64))
+        self.network.saturating_add(self.replay).saturating_add(self.per_env.saturating_mul(num_envs as u64))
     }
 
     /// The most environments, a multiple of 16, that fit this many bytes.
     pub fn most_envs(&self, bytes: u64) -> u64 {
-        bytes.saturating_sub(self.network) / self.per_env / 16 * 16
+        bytes.saturating_sub(self.network + self.replay) / self.per_env / 16 * 16
     }
 }

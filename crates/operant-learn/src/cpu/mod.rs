@@ -7,6 +7,7 @@ pub mod gae;
 pub mod imitation;
 pub mod inference;
 pub mod network;
+pub mod off_policy;
 pub(crate) mod rollout;
 mod state;
 pub mod threads;

@@ -175,6 +175,7 @@ impl CudaLearner {
             exp_avg_sq: self.memory.exp_avg_sq.read(stream)?,
             step: progress.adam_steps,
             value_norm: RunningNorm::new(0),
+            targets: Vec::new(),
         })
     }
 

@@ -5,11 +5,13 @@ use super::{
     Architecture, CellSpec, Continuous, Conv, Core, Dense, Form, Head, Image, Init, Items, Norm, Outputs,
     Pointer, Residual,
 };
-use crate::config::{Activation, LogStd, WeightInit};
+use crate::config::{Activation, Config, LogStd, WeightInit};
 use crate::layers::export::{Exported, Graph};
 
 /// Gain of the policy's output layers: the first policy is nearly the same for all observations.
 const POLICY_GAIN: f64 = 0.01;
+/// Trunk and output layer of each critic of actions.
+const CRITICS: [(&str, &str); 2] = [("critics.0", "critics.0.q"), ("critics.1", "critics.1.q")];
 /// Gain of the value's output layer.
 const VALUE_GAIN: f64 = 1.0;
 
@@ -110,7 +112,8 @@ impl Chain {
 /// The layers of an architecture and their parameters.
 ///
 /// A shared trunk is one chain ending in A + 1 outputs: the policy's and the value's last layers lie side by side, so
-/// they are one layer to compute and two tensors to name. Without sharing, chain 0 is the actor and chain 1 the critic.
+/// they are one layer to compute and two tensors to name. Without sharing, chain 0 is the actor and chain 1 the critic. Critics of
+/// actions are chains 1 and 2; their inputs are those of the actor and the action.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Network {
     /// The architecture.
@@ -121,6 +124,8 @@ pub struct Network {
     pub tensors: Vec<TensorSpec>,
     /// Index of the first log standard deviation, where they are parameters.
     pub log_std: Option<usize>,
+    /// Index of the logarithm of a learned temperature.
+    pub log_alpha: Option<usize>,
     /// Numbers of state that an environment carries from step to step.
     pub states: usize,
     /// The unit that multiplies fully connected layers in bf16 on the CPU; None for f32. GPUs have their own options.
@@ -134,20 +139,30 @@ impl Network {
             chains: Vec::new(),
             tensors: Vec::new(),
             log_std: None,
+            log_alpha: None,
             states: 0,
             bf16: None,
             architecture,
         };
         let (outputs, policy) = (network.architecture.head.outputs(), network.architecture.head.layers());
+        let features = network.architecture.input.features();
         if network.architecture.outputs == Outputs::ActionValues {
-            let chain = network.lay_chain("trunk", &[("q", outputs)]);
+            let chain = network.lay_chain("trunk", &[("q", outputs)], features);
             network.chains.push(chain);
+        } else if network.architecture.outputs == Outputs::PolicyAndCritics {
+            let chain = network.lay_chain("actor", &policy, features);
+            network.chains.push(chain);
+            let inputs = features + network.architecture.head.components();
+            for (trunk, head) in CRITICS {
+                let chain = network.lay_chain(trunk, &[(head, 1)], inputs);
+                network.chains.push(chain);
+            }
         } else if network.architecture.shared_trunk {
-            let chain = network.lay_chain("trunk", &[&policy[..], &[("value", 1)]].concat());
+            let chain = network.lay_chain("trunk", &[&policy[..], &[("value", 1)]].concat(), features);
             network.chains.push(chain);
         } else {
             for (trunk, heads) in [("actor", &policy[..]), ("critic", &[("value", 1)])] {
-                let chain = network.lay_chain(trunk, heads);
+                let chain = network.lay_chain(trunk, heads, features);
                 network.chains.push(chain);
             }
         }
@@ -159,6 +174,10 @@ impl Network {
         {
             let init = Init::Constant(network.architecture.log_std_init);
             network.log_std = Some(network.lay("log_std".to_owned(), &[actions], init));
+        }
+        if let Some(alpha) = network.architecture.temperature {
+            let init = Init::Constant(operant_lane::Float::ln(alpha));
+            network.log_alpha = Some(network.lay("log_alpha".to_owned(), &[1], init));
         }
         network
     }
@@ -213,6 +232,19 @@ impl Network {
         3 * self.forward_flops() - first
     }
 
+    /// The multiply-adds x 2 for each environment step of an algorithm with a replay, a policy and two critics of its actions: acting, and
+    /// minibatches of actions and values after a step, the critics' gradient, and the policy's through the critics.
+    pub fn replay_flops(&self, config: &Config) -> f64 {
+        let forward = |chain: &Chain| chain.layers.iter().map(LayerSpec::flops).sum::<u64>();
+        let back = |chain: &Chain| 3 * forward(chain) - chain.layers[0].input_flops();
+        let [actor, critics @ ..] = &self.chains[..] else { return 0.0 };
+        let of_critics = |of: &dyn Fn(&Chain) -> u64| critics.iter().map(of).sum::<u64>() as f64;
+        let critic = forward(actor) as f64 + of_critics(&forward) + of_critics(&back);
+        let policy = back(actor) as f64 + 2.0 * of_critics(&forward);
+        let sample = critic + policy / config.policy_frequency as f64;
+        forward(actor) as f64 + config.updates_per_step * config.batch_size as f64 * sample
+    }
+
     /// The parameters of a separate value network.
     pub fn value_params(&self) -> Option<core::ops::Range<usize>> {
         match &self.chains[..] {
@@ -258,15 +290,17 @@ impl Network {
         name: String,
         form: impl Into<Form>,
         activation: Option<Activation>,
+        features: usize,
     ) {
         let (form, first) = (form.into(), self.len());
-        let inputs = layers.last().map_or(self.architecture.input.features(), |layer| layer.outputs);
+        let inputs = layers.last().map_or(features, |layer| layer.outputs);
         let outputs = form.kind().outputs(inputs);
         form.kind().lay(self, &name, inputs);
         layers.push(LayerSpec { name, form, inputs, outputs, params: first..self.len(), activation });
     }
 
-    fn lay_chain(&mut self, trunk: &str, heads: &[(&str, usize)]) -> Chain {
+    /// Layers from that many features to the heads.
+    fn lay_chain(&mut self, trunk: &str, heads: &[(&str, usize)], features: usize) -> Chain {
         let mut layers = Vec::new();
         let Architecture {
             embed, conv, items, hidden, layer_norm, residual_blocks, core, activation, ..
@@ -278,10 +312,10 @@ impl Network {
             extents: [if is_critic { 1 } else { count }, 1, depth],
         });
         if let Some(embed) = embed {
-            self.push(&mut layers, format!("{trunk}.embed"), embed, None);
+            self.push(&mut layers, format!("{trunk}.embed"), embed, None, features);
         }
         for (k, conv) in conv.into_iter().enumerate() {
-            self.push(&mut layers, format!("{trunk}.conv.{k}"), conv, Some(activation));
+            self.push(&mut layers, format!("{trunk}.conv.{k}"), conv, Some(activation), features);
         }
         let last = hidden.len().wrapping_sub(1);
         for (k, outputs) in hidden.into_iter().enumerate() {
@@ -294,36 +328,43 @@ impl Network {
                 let (channels, kernel, stride) = (outputs, 1, 1);
                 let conv = Conv { first: *first, image: *image, channels, kernel, stride };
                 (*first, image[2]) = (0, outputs);
-                self.push(&mut layers, name, Items(conv), own);
+                self.push(&mut layers, name, Items(conv), own, features);
             } else {
-                self.push(&mut layers, name, Dense { outputs }, own);
+                self.push(&mut layers, name, Dense { outputs }, own, features);
             }
             if layer_norm {
                 let norm = Norm { width: outputs };
-                self.push(&mut layers, format!("{trunk}.{k}.norm"), norm, activation);
+                self.push(&mut layers, format!("{trunk}.{k}.norm"), norm, activation, features);
             }
         }
         if let (1.., Some(width)) = (residual_blocks, layers.last().map(|layer| layer.outputs)) {
             for k in 0..residual_blocks {
-                self.push(&mut layers, format!("{trunk}.blocks.{k}"), Residual { width, activation }, None);
+                self.push(
+                    &mut layers,
+                    format!("{trunk}.blocks.{k}"),
+                    Residual { width, activation },
+                    None,
+                    features,
+                );
             }
-            self.push(&mut layers, format!("{trunk}.norm"), Norm { width }, None);
+            self.push(&mut layers, format!("{trunk}.norm"), Norm { width }, None, features);
         }
         if let Some(Core { cell, width, layers: count }) = core {
             for k in 0..count {
                 let spec = CellSpec { cell, width, state: self.states };
                 self.states = spec.states().end;
-                self.push(&mut layers, format!("{trunk}.core.{k}"), spec, None);
+                self.push(&mut layers, format!("{trunk}.core.{k}"), spec, None, features);
             }
         }
-        let head = self.lay_head(heads, &layers, items.map(|Image { extents: [_, _, width], .. }| width));
+        let items = items.map(|Image { extents: [_, _, width], .. }| width);
+        let inputs = layers.last().map_or(features, |layer| layer.outputs);
+        let head = self.lay_head(heads, inputs, items);
         layers.push(head);
         Chain { layers }
     }
 
     /// The outputs, one after the other; over items, of this many features, the policy makes a query.
-    fn lay_head(&mut self, heads: &[(&str, usize)], layers: &[LayerSpec], items: Option<usize>) -> LayerSpec {
-        let inputs = layers.last().map_or(self.architecture.input.features(), |layer| layer.outputs);
+    fn lay_head(&mut self, heads: &[(&str, usize)], inputs: usize, items: Option<usize>) -> LayerSpec {
         let outputs = heads.iter().map(|(_, outputs)| outputs).sum();
         let has_value = heads.iter().any(|(head, _)| *head == "value");
         let is_critic = has_value && heads.len() == 1;

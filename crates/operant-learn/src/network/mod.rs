@@ -187,6 +187,8 @@ impl Network {
 pub enum Outputs {
     /// A policy's logits or means, and the value of the observation.
     PolicyAndValue,
+    /// A policy's means and deviations, and the values Q(s, a) of two networks that take its action as input.
+    PolicyAndCritics,
     /// The value of each choice, Q(s, a); with several components the mean over them is the value of an action.
     ActionValues,
 }
@@ -226,6 +228,8 @@ pub struct Architecture {
     pub log_std_init: f64,
     /// How all other parameters begin.
     pub init: WeightInit,
+    /// Initial weight of the entropy in the value of a state, if it is a parameter.
+    pub temperature: Option<f64>,
 }
 
 impl Architecture {
@@ -260,6 +264,16 @@ impl Architecture {
                     config.algorithm, spec.name
                 ),
                 remedy: "set algorithm = \"ppo\"".to_owned(),
+            });
+        }
+        if outputs == Outputs::PolicyAndCritics && matches!(spec.actions, ActionSpace::Discrete(_)) {
+            return Err(LearnError::Config {
+                key: "algorithm",
+                problem: format!(
+                    "\"{}\" needs actions that are real numbers, but those of {} are choices",
+                    config.algorithm, spec.name
+                ),
+                remedy: "set algorithm = \"ppo\" or \"pqn\"".to_owned(),
             });
         }
         if let Some((key, problem, remedy)) = unfit_for_actions(&spec.actions, config) {
@@ -356,6 +370,7 @@ impl Architecture {
             exploration: (config.algorithm.declaration().exploration)(config).at(u64::MAX),
             log_std_init: config.log_std_init,
             init: config.init,
+            temperature: (config.algorithm.declaration().temperature)(config),
         }
     }
 }

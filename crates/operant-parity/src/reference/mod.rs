@@ -245,6 +245,7 @@ impl<'a> OnTape<'a> {
         let heads: &[&str] = match network.architecture.outputs {
             Outputs::PolicyAndValue if computes_log_std(network) => &["policy", "value", "log_std"],
             Outputs::PolicyAndValue => &["policy", "value"],
+            Outputs::PolicyAndCritics => &["policy", "log_std"],
             Outputs::ActionValues => &["q"],
         };
         let paths = heads.iter().map(|head| path(network, head)).collect();

@@ -30,7 +30,7 @@ const ELSEWHERE: &[(&[&str], Counterpart)] = &[
         Key("update_epochs", ""),
     ),
     (
-        &["batch_size", "minibatch_size", "mini_batch_size", "sgd_minibatch_size"],
+        &["minibatch_size", "mini_batch_size", "sgd_minibatch_size"],
         Key("num_minibatches", "a minibatch has num_envs * num_steps / num_minibatches samples"),
     ),
     (&["n_minibatch", "nminibatches", "num_mini_batch"], Key("num_minibatches", "")),
@@ -76,18 +76,13 @@ const ELSEWHERE: &[(&[&str], Counterpart)] = &[
     (&["epsilon_start", "start_epsilon", "exploration_initial_eps", "eps_start"], Key("start_e", "")),
     (&["epsilon_finish", "end_epsilon", "exploration_final_eps", "eps_finish"], Key("end_e", "")),
     (
-        &[
-            "buffer_size",
-            "learning_starts",
-            "train_freq",
-            "gradient_steps",
-            "tau",
-            "target_update_interval",
-            "use_sde",
-            "sde_sample_freq",
-        ],
-        Advice("neither PPO nor PQN has it; leave it out"),
+        &["train_freq", "gradient_steps", "utd_ratio", "replay_ratio"],
+        Key("updates_per_step", "minibatches for each environment step"),
     ),
+    (&["replay_size", "memory_size", "replay_buffer_size"], Key("buffer_size", "")),
+    (&["policy_delay"], Key("policy_frequency", "")),
+    (&["ent_coef_init", "init_alpha"], Key("alpha", "")),
+    (&["use_sde", "sde_sample_freq", "target_update_interval"], Advice("no algorithm has it; leave it out")),
     (
         &["render", "render_mode", "video", "capture_video"],
         Advice("`operant monitor RUN` draws the environment while it trains"),
@@ -152,7 +147,7 @@ mod tests {
         }
         assert_eq!(key_hint("n_epochs"), " (it is \"update_epochs\" here)");
         assert_eq!(key_hint("learnin_rate"), " (did you mean \"learning_rate\"?)");
-        assert!(key_hint("batch_size").contains("num_envs * num_steps / num_minibatches"));
+        assert!(key_hint("minibatch_size").contains("num_envs * num_steps / num_minibatches"));
         assert!(key_hint("verbose").starts_with("; --quiet"));
     }
 }

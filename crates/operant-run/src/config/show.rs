@@ -88,12 +88,9 @@ impl Difference {
 }
 
 impl Settings {
-    /// Whether a key is one of the run's algorithm, or of every algorithm.
+    /// Whether a key means something to the run's algorithm.
     fn has(&self, key: &Key) -> bool {
-        match key.group {
-            KeyGroup::Algorithm(algorithm) => algorithm == self.learner.algorithm,
-            _ => true,
-        }
+        self.learner.algorithm.reads(key)
     }
 
     /// The environment, the hyperparameters, and the environment's options as `env.NAME`.

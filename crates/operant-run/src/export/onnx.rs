@@ -491,8 +491,9 @@ impl Builder {
         }
     }
 
+    /// The value of the observation; critics of actions stay behind.
     fn critic(&mut self, policy: &TrainedPolicy, obs: &str) {
-        if has_values(policy) {
+        if policy.network.architecture.outputs != Outputs::PolicyAndValue {
             return;
         }
         let trunk = if policy.network.architecture.shared_trunk { "trunk" } else { "critic" };

@@ -10,7 +10,7 @@ use operant_metrics::Record;
 
 use self::advantages::{errors_and_returns, explained_variance, shift_scale};
 use self::loss::{ClippedLoss, LossSums, Scales};
-use super::{Declaration, Exploration, GpuLoss, Measured};
+use super::{Declaration, Exploration, GpuLoss, Learns, Measured};
 use crate::backend::{LearnError, UpdateStats};
 use crate::config::Config;
 use crate::cpu::update::{Learning, Means};
@@ -39,8 +39,10 @@ pub const DECLARATION: Declaration = Declaration {
     },
     has_statistics: |config| config.algorithms.ppo.norm_adv,
     problem,
+    unused: &[],
     metrics,
-    update,
+    temperature: |_| None,
+    learns: Learns::Rollouts(update),
     gpu: GpuLoss {
         text: kernel_file!("algorithms/ppo.cuh"),
         refused: |config| {

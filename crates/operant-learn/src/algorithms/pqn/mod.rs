@@ -8,7 +8,7 @@ pub use settings::Settings;
 use operant_metrics::Record;
 
 use self::loss::{LossSums, SquaredError};
-use super::{Declaration, Exploration, GpuLoss, Measured};
+use super::{Declaration, Exploration, GpuLoss, Learns, Measured};
 use crate::backend::{LearnError, UpdateStats};
 use crate::config::Config;
 use crate::cpu::update::{Learning, Means};
@@ -25,8 +25,10 @@ pub const DECLARATION: Declaration = Declaration {
     ratio_clips: |_| [None; 2],
     has_statistics: |_| false,
     problem: |_| None,
+    unused: &[],
     metrics,
-    update,
+    temperature: |_| None,
+    learns: Learns::Rollouts(update),
     gpu: GpuLoss {
         text: kernel_file!("algorithms/pqn.cuh"),
         refused: |_| None,

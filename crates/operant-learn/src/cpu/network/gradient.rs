@@ -1,5 +1,7 @@
 //! Backpropagation of one tile through the actor-critic, and the gradient sums of a chunk of tiles.
 
+use core::ops::Range;
+
 use operant_lane::isa::f32x16;
 
 use crate::cpu::network::layers::{self, Backward, LayerKind, LayerSums, Sums};
@@ -56,37 +58,66 @@ impl Gradient {
         activations: &Activations<TILE_VECTORS>,
         deltas: &mut Activations<TILE_VECTORS>,
     ) {
-        let Activations { chains, scratch, .. } = deltas;
-        let state = &mut self.state;
-        let chains = policy.chains.iter().zip(&mut self.chains).zip(activations.chains.iter().zip(chains));
-        for ((layers, sums), (values, deltas)) in chains {
-            for k in (0..layers.len()).rev() {
-                let (before, after) = deltas.split_at_mut(k);
-                let below = k.checked_sub(1);
-                let x = below.map_or(observation, |below| Observation::Dense(&values[below].y));
-                let pass = Backward {
-                    x,
-                    kept: &values[k].kept,
-                    dz: &after[0].y,
-                    dx: before.last_mut().map(|before| &mut before.y[..]),
-                    active: below.map_or(0, |below| layers[below].spec.active()),
-                    work: &mut after[0].kept,
-                    state,
-                    keep,
-                    scratch,
-                    vectors,
-                };
-                let activation = below.and_then(|below| layers[below].spec.activation);
-                layers[k].kind.run_back(&mut sums[k], pass, activation);
-            }
+        for chain in 0..policy.chains.len() {
+            self.add_chain(policy, chain, observation, keep, vectors, activations, deltas, None);
         }
+    }
+
+    /// One chain of [`Gradient::add`]. With `d_inputs` the gradient of the chain's inputs is written there, and that of its parameters is not
+    /// added.
+    pub fn add_chain(
+        &mut self,
+        policy: &Policy,
+        chain: usize,
+        observation: Observation<'_, TILE_VECTORS>,
+        keep: &Row<TILE_VECTORS>,
+        vectors: usize,
+        activations: &Activations<TILE_VECTORS>,
+        deltas: &mut Activations<TILE_VECTORS>,
+        mut d_inputs: Option<&mut [Row<TILE_VECTORS>]>,
+    ) {
+        let Activations { chains, scratch, .. } = deltas;
+        let (layers, values) = (&policy.chains[chain], &activations.chains[chain]);
+        let (sums, deltas) = (&mut self.chains[chain], &mut chains[chain]);
+        let inputs_only = d_inputs.is_some();
+        for k in (0..layers.len()).rev() {
+            let (before, after) = deltas.split_at_mut(k);
+            let below = k.checked_sub(1);
+            let x = below.map_or(observation, |below| Observation::Dense(&values[below].y));
+            let pass = Backward {
+                x,
+                kept: &values[k].kept,
+                dz: &after[0].y,
+                dx: before.last_mut().map(|before| &mut before.y[..]).or(d_inputs.take_if(|_| k == 0)),
+                active: below.map_or(0, |below| layers[below].spec.active()),
+                work: &mut after[0].kept,
+                state: &mut self.state,
+                keep,
+                scratch,
+                vectors,
+                inputs_only,
+            };
+            let activation = below.and_then(|below| layers[below].spec.activation);
+            layers[k].kind.run_back(&mut sums[k], pass, activation);
+        }
+    }
+
+    /// Writes the sums of these chains in the order of the flat parameters.
+    pub fn finish_chains(&self, policy: &Policy, chains: Range<usize>, flat: &mut [f32]) {
+        let sums = self.chains[chains.clone()].iter().flatten();
+        for (layer, sums) in policy.chains[chains].iter().flatten().zip(sums) {
+            layer.kind.finish(sums, &mut flat[layer.spec.params.clone()]);
+        }
+    }
+
+    /// Resets the sums of these chains.
+    pub fn clear_chains(&mut self, chains: Range<usize>) {
+        self.chains[chains].iter_mut().flatten().for_each(Sums::clear);
     }
 
     /// Writes the sums in the order of the flat parameters.
     pub fn finish(&self, policy: &Policy, flat: &mut [f32]) {
-        for (layer, sums) in policy.chains.iter().flatten().zip(self.chains.iter().flatten()) {
-            layer.kind.finish(sums, &mut flat[layer.spec.params.clone()]);
-        }
+        self.finish_chains(policy, 0..self.chains.len(), flat);
         if let Some(start) = policy.network().log_std {
             add_up(&self.log_std, &mut flat[start..start + self.log_std.len()]);
         }

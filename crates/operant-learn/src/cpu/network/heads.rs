@@ -56,7 +56,7 @@ impl<const V: usize> PolicyHead<V> {
         }
     }
 
-    /// Sets the share of random actions of a head of action values.
+    /// Sets the share of random actions of a head of action values; real actions are random at 1 and drawn from the policy below.
     pub fn explore(&mut self, epsilon: f32) {
         self.epsilon = epsilon;
     }
@@ -69,10 +69,13 @@ impl<const V: usize> PolicyHead<V> {
         }
     }
 
-    /// The value of the observation: what the network computed, or the value of the best legal action, the mean over its components.
+    /// The value of the observation: what the network computed, or the value of the best legal action, the mean over its components. NaN
+    /// where the network has values of actions that are real numbers.
     pub fn value(&self, activations: &Activations<V>) -> Row<V> {
-        if self.outputs == Outputs::PolicyAndValue {
-            return activations.value();
+        match self.outputs {
+            Outputs::PolicyAndValue => return activations.value(),
+            Outputs::PolicyAndCritics => return splat(f32::NAN),
+            Outputs::ActionValues => {}
         }
         let (values, counts) = (activations.policy(), self.choices());
         let share = f32x16::splat(1.0 / counts.len() as f32);
@@ -163,6 +166,10 @@ impl<const V: usize> PolicyHead<V> {
                     *action = inverse_cdf(probs, uniform);
                 }
                 chosen_logprob(counts, &self.logprobs, actions)
+            }
+            Head::Continuous(_) if self.epsilon >= 1.0 => {
+                reals::random(uniforms, actions);
+                splat(0.0)
             }
             Head::Continuous(of) => self.reals.sample(of, outputs, log_std, uniforms, actions),
         }

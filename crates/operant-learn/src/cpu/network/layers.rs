@@ -73,6 +73,8 @@ pub(crate) struct Backward<'a> {
     pub scratch: &'a mut [f32x16],
     /// As of [`Forward`].
     pub vectors: usize,
+    /// Whether the gradient of the parameters is of no use; a layer may leave it out.
+    pub inputs_only: bool,
 }
 
 /// The gradient of input `i` before the nonlinearity, from the input and its gradient.

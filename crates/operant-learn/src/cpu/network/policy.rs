@@ -8,7 +8,7 @@ use operant_lane::isa::f32x16;
 use crate::cpu::network::few::Tail;
 use crate::cpu::network::layers::{self, Forward, Kind, LayerKind, Memory, supports_partial_tiles};
 use crate::cpu::network::tile::{BitRow, LANES, Lanes, Row, TILE_VECTORS, splat};
-use crate::network::{Chain, LayerSpec, Network};
+use crate::network::{Chain, LayerSpec, Network, Outputs};
 
 /// Observations of V x 16 environments or samples.
 #[derive(Debug, Clone, Copy)]
@@ -130,13 +130,19 @@ impl<const V: usize> Activations<V> {
         &mut self.chains[0].last_mut().expect("an output layer").y[..outputs]
     }
 
+    /// The same of one chain, for its gradient.
+    pub(crate) fn last_mut(&mut self, chain: usize) -> &mut [Row<V>] {
+        &mut self.chains[chain].last_mut().expect("an output layer").y
+    }
+
     /// Sets the gradient of [`Activations::value`].
     pub(crate) fn set_value(&mut self, value: Row<V>) {
         let chain = self.chains.last_mut().expect("a chain");
         *chain.last_mut().and_then(|last| last.y.last_mut()).expect("a value output") = value;
     }
 
-    fn last(&self, chain: usize) -> &[Row<V>] {
+    /// `[output]`: what one chain computed.
+    pub(crate) fn last(&self, chain: usize) -> &[Row<V>] {
         &self.chains[chain].last().expect("an output layer").y
     }
 }
@@ -173,6 +179,40 @@ impl Policy {
         }
     }
 
+    /// Packs what rollouts need.
+    pub(crate) fn pack_for_rollout(&mut self, params: &[f32]) {
+        let acting = self.of_observations();
+        self.pack_chains(0..acting, params, false);
+        for (tail, chain) in self.tails.iter_mut().zip(&self.network.chains).take(acting) {
+            tail.pack(params, chain);
+        }
+    }
+
+    /// Packs the layers of these chains for forward passes over all samples of a tile, and with `back` the transposes that the gradients of
+    /// all their inputs need.
+    pub(crate) fn pack_chains(&mut self, chains: Range<usize>, params: &[f32], back: bool) {
+        for layer in self.chains[chains].iter_mut().flatten() {
+            let params = &params[layer.spec.params.clone()];
+            layer.kind.pack(params);
+            if back {
+                layer.kind.pack_backward(params);
+            }
+        }
+    }
+
+    /// One chain's outputs for the first `vectors` vectors of a tile, and all that their gradient needs.
+    pub(crate) fn chain(
+        &self,
+        chain: usize,
+        observation: Observation<'_, TILE_VECTORS>,
+        vectors: usize,
+        out: &mut Activations<TILE_VECTORS>,
+    ) {
+        let Activations { chains: to, after, scratch, .. } = out;
+        let memory = Memory::Step { before: &[], after };
+        self.run(chain..chain + 1, observation, Samples::Vectors(vectors), memory, to, scratch);
+    }
+
     /// Packs them for forward passes over all samples of a tile.
     fn pack_dense(&mut self, params: &[f32]) {
         for layer in self.chains.iter_mut().flatten() {
@@ -194,7 +234,7 @@ impl Policy {
         }
     }
 
-    /// Policy outputs and value of the samples `active` of `observation` in the states `before`, into `out`.
+    /// Policy outputs and value of the samples `active` of `observation` in the states `before`, into `out`; critics of actions are left out.
     pub fn forward<const V: usize>(
         &self,
         observation: Observation<'_, V>,
@@ -202,7 +242,7 @@ impl Policy {
         before: &[Row<V>],
         out: &mut Activations<V>,
     ) {
-        self.step(0..self.chains.len(), observation, active, before, out);
+        self.step(0..self.of_observations(), observation, active, before, out);
     }
 
     /// Policy outputs of `observation` alone; with a shared trunk the value comes with them.
@@ -216,6 +256,11 @@ impl Policy {
         self.step(0..1, observation, active, before, out);
     }
 
+    /// Chains whose input is the observation alone.
+    fn of_observations(&self) -> usize {
+        if self.network.architecture.outputs == Outputs::PolicyAndCritics { 1 } else { self.chains.len() }
+    }
+
     /// What the value of `observation` needs alone, for V(final_obs) and the bootstrap; with a shared trunk the policy's outputs come with it.
     pub fn critic<const V: usize>(
         &self,
@@ -224,7 +269,8 @@ impl Policy {
         before: &[Row<V>],
         out: &mut Activations<V>,
     ) {
-        self.step(self.chains.len() - 1..self.chains.len(), observation, active, before, out);
+        let last = self.of_observations() - 1;
+        self.step(last..last + 1, observation, active, before, out);
     }
 
     /// Policy outputs and value of the first `count` samples of a tile, and all that their gradient needs. Returns how many vectors of

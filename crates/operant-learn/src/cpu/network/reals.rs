@@ -194,6 +194,17 @@ fn beta<const V: usize>(of: &Continuous, outputs: &[Row<V>], k: usize, v: usize)
     Beta::of([outputs[k][v], outputs[of.actions + k][v]])
 }
 
+/// Actions that are uniform within the box once they are squashed.
+pub(crate) fn random<const V: usize>(uniforms: &[Row<V>], actions: &mut [Row<V>]) {
+    let most = f32x16::splat(1.0 - 1e-6);
+    for (action, uniform) in actions.iter_mut().zip(uniforms) {
+        *action = map(*uniform, |x| {
+            let squashed = Float::clamp(fma(x, f32x16::splat(2.0), -f32x16::ONE), -most, most);
+            Float::ln((f32x16::ONE + squashed) / (f32x16::ONE - squashed)) * f32x16::splat(0.5)
+        });
+    }
+}
+
 /// The mean, before it is squashed.
 pub(crate) fn greedy<const V: usize>(of: &Continuous, outputs: &[Row<V>], actions: &mut [Row<V>]) {
     if of.distribution == ActionDistribution::Beta {
@@ -254,14 +265,14 @@ fn centre_and_radius(low: f32, high: f32) -> [f32; 2] {
 
 /// A log standard deviation between the bounds of [`LogStd`], with a slope of 1 in their middle.
 #[inline(always)]
-fn bounded(x: f32x16) -> f32x16 {
+pub(crate) fn bounded(x: f32x16) -> f32x16 {
     let [centre, radius] = LogStd::CENTRE_AND_RADIUS.map(f32x16::splat);
     fma(Float::tanh((x - centre) * f32x16::splat(1.0 / LogStd::CENTRE_AND_RADIUS[1])), radius, centre)
 }
 
 /// The slope of [`bounded`] by its value.
 #[inline(always)]
-fn slope_of_bounded(log_std: f32x16) -> f32x16 {
+pub(crate) fn slope_of_bounded(log_std: f32x16) -> f32x16 {
     let [centre, radius] = LogStd::CENTRE_AND_RADIUS;
     let share = (log_std - f32x16::splat(centre)) * f32x16::splat(1.0 / radius);
     fma(-share, share, f32x16::ONE)
@@ -269,7 +280,7 @@ fn slope_of_bounded(log_std: f32x16) -> f32x16 {
 
 /// ln(1 - tanh(x)^2) = 2 (ln 2 - |x| - ln(1 + exp(-2 |x|)))
 #[inline(always)]
-fn log_slope(x: f32x16) -> f32x16 {
+pub(crate) fn log_slope(x: f32x16) -> f32x16 {
     let size = Float::abs(x);
     let rest = Float::ln(f32x16::ONE + Float::exp(size * f32x16::splat(-2.0)));
     (f32x16::splat(LN_2) - size - rest) * f32x16::splat(2.0)

@@ -23,7 +23,8 @@ use crate::cpu::gae::gae;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::reals::taken;
-use crate::cpu::network::tile::{LANES, Row, first_lanes, splat};
+use crate::cpu::network::tile::{LANES, Row, first_lanes, map, splat};
+use crate::cpu::off_policy::replay::Columns;
 use crate::cpu::rollout::counts::Counts;
 use crate::cpu::rollout::episodes::EpisodeStats;
 use crate::cpu::threads::timers::{Part, PhaseTimer};
@@ -226,15 +227,59 @@ impl<const V: usize> Tile<V> {
         self.observe()
     }
 
+    /// Begins to play an update's steps.
+    fn begin(&mut self, horizon: &Horizon<'_>) {
+        self.episodes = [EpisodeStats::default(); V];
+        self.head.explore(horizon.exploration);
+        self.obs_sums.iter_mut().chain(&mut self.reward_sums).for_each(NormSums::clear);
+        self.timer.start();
+    }
+
+    /// Chooses the actions of a step and starts it; its transitions begin in the replay.
+    ///
+    /// # Errors
+    /// When an environment failed.
+    pub fn start(
+        &mut self,
+        horizon: &Horizon<'_>,
+        t: u64,
+        replay: &mut Columns<'_>,
+    ) -> Result<(), LearnError> {
+        if t == 0 {
+            self.begin(horizon);
+        }
+        if t.is_multiple_of(PULSE_STEPS) {
+            horizon.pulse.fetch_add(1, Ordering::Relaxed);
+        }
+        self.prepare_inputs(horizon, true);
+        let [obs, actions] = [replay.layout().obs, replay.layout().actions];
+        replay.put(obs, self.obs.as_chunks::<V>().0);
+        self.act(horizon, horizon.step + t)?;
+        for row in &mut self.action_rows {
+            *row = map(*row, Float::tanh);
+        }
+        replay.put(actions, &self.action_rows);
+        self.timer.end(Part::Storing);
+        Ok(())
+    }
+
+    /// Finishes the step that [`Tile::start`] started, and its transitions.
+    ///
+    /// # Errors
+    /// When an environment failed.
+    pub fn finish(&mut self, replay: &mut Columns<'_>) -> Result<(), LearnError> {
+        let (rewards, done, truncated) = self.receive()?;
+        replay.finish(&rewards, &done, truncated, self.final_obs.as_chunks::<V>().0);
+        self.timer.end(Part::Booking);
+        Ok(())
+    }
+
     /// Plays one rollout and writes its samples.
     ///
     /// # Errors
     /// When an environment failed.
     pub fn roll(&mut self, horizon: &Horizon<'_>, batch: &mut BatchTile<'_>) -> Result<(), LearnError> {
-        self.episodes = [EpisodeStats::default(); V];
-        self.head.explore(horizon.exploration);
-        self.obs_sums.iter_mut().chain(&mut self.reward_sums).for_each(NormSums::clear);
-        self.timer.start();
+        self.begin(horizon);
         for t in 0..horizon.config.num_steps {
             if (t as u64).is_multiple_of(PULSE_STEPS) {
                 horizon.pulse.fetch_add(1, Ordering::Relaxed);
@@ -278,6 +323,21 @@ impl<const V: usize> Tile<V> {
             batch.put(t, field, &self.keep);
         }
         self.timer.end(Part::Storing);
+        let logprob = self.act(horizon, horizon.step + t as u64)?;
+        self.values[t] = self.head.value(&self.activations);
+        for (component, row) in self.action_rows.iter().enumerate() {
+            batch.put(t, layout.actions + component, row);
+        }
+        if let Some(field) = layout.logprob {
+            batch.put(t, field, &logprob);
+        }
+        batch.put(t, layout.value, &self.values[t]);
+        self.timer.end(Part::Storing);
+        Ok(())
+    }
+
+    /// Forward pass and sampling from prepared inputs, and the start of the environments' step. Returns log-probabilities.
+    fn act(&mut self, horizon: &Horizon<'_>, step: u64) -> Result<Row<V>, LearnError> {
         let seen = if self.has_prepared_inputs(horizon) { &self.seen } else { &self.obs };
         horizon.policy.forward(
             observation(horizon.policy, seen),
@@ -288,7 +348,6 @@ impl<const V: usize> Tile<V> {
         self.memory.copy_from_slice(self.activations.after());
         self.timer.end(Part::Policy);
 
-        let step = horizon.step + t as u64;
         draw_uniforms(&mut self.draws, step, &mut self.uniforms);
         self.head.set_mask(&self.mask);
         if let Some(row) = self.head.stuck(self.count) {
@@ -306,20 +365,27 @@ impl<const V: usize> Tile<V> {
         taken(head, horizon.actions, &self.action_rows, &mut self.clipped);
         self.stepper.submit(bytemuck::cast_slice(self.clipped.as_flattened()), step)?;
         self.timer.end(Part::Sampling);
-        self.values[t] = self.head.value(&self.activations);
-        for (component, row) in self.action_rows.iter().enumerate() {
-            batch.put(t, layout.actions + component, row);
-        }
-        if let Some(field) = layout.logprob {
-            batch.put(t, field, &logprob);
-        }
-        batch.put(t, layout.value, &self.values[t]);
-        self.timer.end(Part::Storing);
-        Ok(())
+        Ok(logprob)
     }
 
     /// Finishes the step of the environments and records rewards, ends and statistics.
     fn advance(&mut self, horizon: &Horizon<'_>, t: usize) -> Result<(), LearnError> {
+        let (mut rewards, done, bootstraps) = self.receive()?;
+        if self.counts.is_on() {
+            self.explore(horizon, &mut rewards, &done);
+        }
+        self.scale_rewards(horizon, &mut rewards, &done);
+        self.bootstrap(horizon, &mut rewards, bootstraps);
+        self.forget(&done);
+        self.rewards[t] = rewards;
+        self.done[t] = done;
+        self.timer.end(Part::Booking);
+        Ok(())
+    }
+
+    /// Finishes the step of the environments and records episodes. Returns rewards, 1 where an episode ended, and the bits of those that
+    /// were only cut off.
+    fn receive(&mut self) -> Result<(Row<V>, Row<V>, [u32; V]), LearnError> {
         let mut rewards = splat::<V>(0.0);
         self.stepper.collect(Stepped {
             seen: Seen {
@@ -354,16 +420,7 @@ impl<const V: usize> Tile<V> {
                 self.episodes[v].measure(metrics.iter().map(|metric| metric[v].as_array()[i]));
             }
         }
-        if self.counts.is_on() {
-            self.explore(horizon, &mut rewards, &done);
-        }
-        self.scale_rewards(horizon, &mut rewards, &done);
-        self.bootstrap(horizon, &mut rewards, bootstraps);
-        self.forget(&done);
-        self.rewards[t] = rewards;
-        self.done[t] = done;
-        self.timer.end(Part::Booking);
-        Ok(())
+        Ok((rewards, done, bootstraps))
     }
 
     /// Adds the rewards for exploring.

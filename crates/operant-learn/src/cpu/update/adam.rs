@@ -150,10 +150,7 @@ pub(crate) fn step(
         let gradient = &gradient[range.clone()];
         let params = &mut state.params[range.clone()];
         let exp_avg = &mut state.exp_avg[range.clone()];
-        if config.weight_decay > 0.0 {
-            let keep = (1.0 - rate * config.weight_decay) as f32;
-            params.iter_mut().for_each(|param| *param *= keep);
-        }
+        decay(params, rate, config);
         if let Some(shape) = matrix {
             muon::step(params, exp_avg, gradient, scale, *shape, (rate, config.muon_momentum), parallel);
         } else {
@@ -161,6 +158,31 @@ pub(crate) fn step(
             let exp_avg_sq = &mut state.exp_avg_sq[range.clone()];
             adam(params, [exp_avg, exp_avg_sq], gradient, scale, factors, config, parallel);
         }
+    }
+}
+
+/// A step of Adam of neighbouring parameters, their step number `steps`, along a gradient of this `norm`.
+pub(crate) fn step_of(
+    state: &mut LearnerState,
+    range: Range<usize>,
+    gradient: &[f32],
+    (norm, rate): (f64, f64),
+    steps: u64,
+    config: &Config,
+) {
+    let steps = i32::try_from(steps).unwrap_or(i32::MAX);
+    let scale = (config.max_grad_norm / (norm + 1e-6)).min(1.0) as f32;
+    let (gradient, params) = (&gradient[range.clone()], &mut state.params[range.clone()]);
+    decay(params, rate, config);
+    let moments = [&mut state.exp_avg[range.clone()], &mut state.exp_avg_sq[range]];
+    adam(params, moments, gradient, scale, Factors::new(config, rate, steps), config, false);
+}
+
+/// Decoupled weight decay.
+fn decay(params: &mut [f32], rate: f64, config: &Config) {
+    if config.weight_decay > 0.0 {
+        let keep = (1.0 - rate * config.weight_decay) as f32;
+        params.iter_mut().for_each(|param| *param *= keep);
     }
 }
 

@@ -25,7 +25,7 @@ const SUM_BLOCK: usize = 1_024;
 
 /// The gradient of one chunk.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(crate) struct Chunk {
     /// `[parameter]`.
     pub gradient: Vec<f32>,
     pub sums: Sums,
@@ -39,7 +39,7 @@ impl Chunk {
 }
 
 /// Both sums, added.
-pub(super) fn added(a: Sums, b: Sums) -> Sums {
+pub(crate) fn added(a: Sums, b: Sums) -> Sums {
     core::array::from_fn(|k| a[k] + b[k])
 }
 
@@ -106,12 +106,12 @@ pub(super) fn adds_in_parallel(chunks: usize, gradient: &[f32]) -> bool {
 }
 
 /// Adds the chunks' gradients along a tree of two levels: eight neighbours one after another, then their sums. Returns
-/// the sums of their losses.
-pub(super) fn add_chunks(chunks: &[RwLock<Chunk>], gradient: &mut [f32]) -> Sums {
+/// the sums of their losses. `gradient` is of the parameters from `first` on.
+pub(crate) fn add_chunks(chunks: &[RwLock<Chunk>], first: usize, gradient: &mut [f32]) -> Sums {
     let chunks: Vec<_> =
         chunks.iter().map(|chunk| chunk.read().unwrap_or_else(PoisonError::into_inner)).collect();
     let block = |(b, out): (usize, &mut [f32])| {
-        let range = b * SUM_BLOCK..b * SUM_BLOCK + out.len();
+        let range = first + b * SUM_BLOCK..first + b * SUM_BLOCK + out.len();
         let parts = || chunks.iter().map(|chunk| &chunk.gradient[range.clone()]);
         let (vectors, rest) = out.as_chunks_mut::<LANES>();
         let start = vectors.len() * LANES;

@@ -23,15 +23,15 @@ use std::time::Instant;
 
 use self::adam::Stretch;
 pub use self::chunks::{CHUNK_TILES, MAX_CHUNKS, MIN_CHUNKS};
-use self::chunks::{Chunk, add_blocks, add_chunks, adds_in_parallel, chunks_of_block};
-pub(crate) use self::chunks::{Units, most_chunks};
+pub(crate) use self::chunks::{Chunk, Units, add_chunks, added, most_chunks};
+use self::chunks::{add_blocks, adds_in_parallel, chunks_of_block};
 use self::noise::MeanNoise;
 use self::statistics::{EnvBlock, Moments, Order, moments_of};
 pub(crate) use self::worker::{Loss, LossTile};
 use self::worker::{Minibatch, Worker};
 use crate::LearnerState;
-use crate::algorithms::Measured;
 pub(crate) use crate::algorithms::SUMS;
+use crate::algorithms::{Learns, Measured};
 use crate::backend::{LearnError, UpdateStats};
 use crate::config::Config;
 use crate::cpu::batch::Batch;
@@ -57,6 +57,11 @@ pub(crate) struct Means {
 }
 
 impl Means {
+    /// Whether it has no minibatch.
+    pub fn is_empty(&self) -> bool {
+        self.minibatches == 0.0
+    }
+
     /// Adds a minibatch of `size` samples, with the sums of its loss and the norm of its gradient.
     pub fn add(&mut self, sums: Sums, size: usize, norm: f64) {
         self.minibatches += 1.0;
@@ -68,7 +73,7 @@ impl Means {
     pub fn measured(&self, learning_rate: f64) -> Measured {
         let losses = self.sums.map(|sum| sum / self.minibatches);
         let grad_norm = self.norms / self.minibatches;
-        Measured { losses, grad_norm, learning_rate, explained_variance: f64::NAN, epsilon: f64::NAN }
+        Measured { losses, grad_norm, learning_rate, ..Measured::NONE }
     }
 }
 
@@ -196,7 +201,10 @@ impl Learner {
         batch: &mut Batch,
         update: u64,
     ) -> Result<UpdateStats, LearnError> {
-        self.update_by(self.config.algorithm.declaration().update, state, batch, update)
+        match self.config.algorithm.declaration().learns {
+            Learns::Rollouts(epochs) => self.update_by(epochs, state, batch, update),
+            Learns::Replay(_) => panic!("the algorithm learns from a replay"),
+        }
     }
 
     /// As [`Learner::update`], with another update than that of the configuration's algorithm.
@@ -496,7 +504,7 @@ impl Minibatches<'_, '_> {
         timer.start();
         let own = &self.chunks[..chunks * blocks.own];
         let sums = match blocks.all() {
-            1 => add_chunks(own, gradient),
+            1 => add_chunks(own, 0, gradient),
             _ => add_blocks(own, chunks, gradient, group)?,
         };
         let threads = if adds_in_parallel(own.len(), gradient) { rayon::current_num_threads() } else { 1 };

@@ -53,6 +53,7 @@ impl UpdateReport {
             learning_rate: report.learning_rate,
             explained_variance: if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns },
             epsilon: (declaration.exploration)(config).at(update),
+            ..Measured::NONE
         })
     }
 }

@@ -206,7 +206,9 @@ impl LayerKind for Dense {
 
     #[inline(always)]
     fn backward(&self, sums: &mut WeightGradient, pass: Backward<'_>, slope: impl Slope) {
-        sums.add_vectors(pass.vectors, pass.x, pass.dz);
+        if !pass.inputs_only {
+            sums.add_vectors(pass.vectors, pass.x, pass.dz);
+        }
         if let (Some(dx), Observation::Dense(x)) = (pass.dx, pass.x) {
             self.panels[1].apply_vectors(pass.vectors, pass.dz, dx, |i, sum| slope(i, &x[i], sum));
         }

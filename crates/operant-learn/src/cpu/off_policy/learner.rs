@@ -1,0 +1,435 @@
+//! Minibatches of transitions: two critics learn the values of actions, and a policy learns to choose those of high value.
+//!
+//! A minibatch is split into tiles of 64 samples, and those into chunks, whose number depends only on the size. Workers take chunks, and the
+//! chunks' gradients are added along a fixed tree, so the result is the same for any number of threads.
+
+use core::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use operant_lane::isa::f32x16;
+use operant_lane::{Draws, Float, Lane, Mask, Packed, Purpose, Wide};
+use rayon::prelude::*;
+
+use super::replay::{ReplayLayout, Sampling, Transitions};
+use crate::LearnerState;
+use crate::config::Config;
+use crate::cpu::network::gradient::Gradient;
+use crate::cpu::network::policy::{Activations, Observation, Policy};
+use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, first_lanes, fma, row_sum, splat};
+use crate::cpu::update::adam;
+use crate::cpu::update::{Chunk, SUMS, Sums, add_chunks, added};
+use crate::network::Network;
+
+/// A row of a tile.
+pub(crate) type TileRow = Row<TILE_VECTORS>;
+
+/// Fewest tiles of a chunk.
+const CHUNK_TILES: usize = 2;
+/// Most chunks of a minibatch.
+const MOST_CHUNKS: usize = 32;
+
+/// What an algorithm decides about the actions of a policy with two critics.
+pub(crate) trait ActorCritic: Sync {
+    /// Whether the actions after a step are those of the target policy.
+    fn has_target_policy(&self) -> bool;
+
+    /// Whether the policy learns from the smaller of both critics' values, and not from the first one's.
+    fn takes_least(&self) -> bool;
+
+    /// The actions after a step, and what is added to their values.
+    fn next_actions(&self, policy: PolicyTile<'_>, actions: &mut [TileRow]) -> TileRow;
+
+    /// The actions whose values the policy raises, and their log-probabilities.
+    fn actions(&self, policy: PolicyTile<'_>, actions: &mut [TileRow]) -> TileRow;
+
+    /// The gradient of the policy's loss with respect to its outputs, where `by_action` is that of the critics' part. `weight` is the weight
+    /// of each sample.
+    fn gradient(
+        &self,
+        policy: PolicyTile<'_>,
+        actions: &[TileRow],
+        by_action: &[TileRow],
+        weight: &TileRow,
+        d_outputs: &mut [TileRow],
+    );
+
+    /// The gradient of the logarithm of the temperature, from the mean log-probability of `actions` components; None if it is fixed.
+    fn by_log_alpha(&self, config: &Config, actions: usize, logprob: f64) -> Option<f64>;
+}
+
+/// What a policy computed for a tile.
+#[derive(Clone, Copy)]
+pub(crate) struct PolicyTile<'a> {
+    /// Weight of the entropy.
+    pub alpha: f32,
+    pub outputs: &'a [TileRow],
+    /// `[component]`: independent standard normals.
+    pub normals: &'a [TileRow],
+}
+
+/// The sums of a minibatch's losses, by their places.
+pub(crate) mod sums {
+    /// Squared errors, the mean over both critics.
+    pub const SQUARES: usize = 0;
+    /// Values of the actions taken, of the first critic.
+    pub const VALUES: usize = 1;
+    /// The policy's loss.
+    pub const POLICY: usize = 2;
+    /// Log-probabilities of the policy's actions.
+    pub const LOGPROBS: usize = 3;
+}
+
+/// The learner and all it needs, allocated once.
+#[derive(Debug)]
+pub(crate) struct ReplayLearner {
+    config: Config,
+    network: Network,
+    policy: Policy,
+    target: Policy,
+    workers: Vec<Mutex<Worker>>,
+    /// `[chunk]`: its tiles.
+    tiles: Vec<Mutex<Vec<Transitions>>>,
+    chunks: Vec<RwLock<Chunk>>,
+    gradient: Vec<f32>,
+    /// Whether the packed weights are those of the state.
+    is_packed: bool,
+    pulse: Arc<AtomicU64>,
+}
+
+/// The networks that a pass over a minibatch trains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    Critics,
+    Actor,
+}
+
+impl Pass {
+    fn chains(self) -> Range<usize> {
+        match self {
+            Self::Critics => 1..3,
+            Self::Actor => 0..1,
+        }
+    }
+}
+
+/// What a minibatch reports.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Learned {
+    /// Of the losses, over the samples.
+    pub sums: Sums,
+    /// Norm of the critics' gradient.
+    pub norm: f64,
+    /// Whether every step was taken.
+    pub is_finite: bool,
+}
+
+impl ReplayLearner {
+    pub fn new(network: &Network, layout: &ReplayLayout, config: &Config, pulse: Arc<AtomicU64>) -> Self {
+        let tiles = config.batch_size.div_ceil(TILE);
+        let chunks = tiles.div_ceil(CHUNK_TILES).min(MOST_CHUNKS);
+        let of_chunk = |k: usize| tiles_of(tiles, chunks, k).len();
+        let transitions = Transitions::new(&network.architecture, layout);
+        Self {
+            policy: Policy::new(network),
+            target: Policy::new(network),
+            workers: Vec::new(),
+            tiles: (0..chunks).map(|k| Mutex::new(vec![transitions.clone(); of_chunk(k)])).collect(),
+            chunks: (0..chunks).map(|_| RwLock::new(Chunk::new(network.len()))).collect(),
+            gradient: vec![0.0; network.len()],
+            is_packed: false,
+            pulse,
+            network: network.clone(),
+            config: config.clone(),
+        }
+    }
+
+    /// The state was replaced.
+    pub fn forget(&mut self) {
+        self.is_packed = false;
+    }
+
+    /// Learns from one minibatch, on the current rayon pool, with this learning rate.
+    pub fn learn(
+        &mut self,
+        rules: &dyn ActorCritic,
+        state: &mut LearnerState,
+        sampling: Sampling<'_>,
+        rate: f64,
+    ) -> Learned {
+        while self.workers.len() <= rayon::current_num_threads() {
+            self.workers.push(Mutex::new(Worker::new(&self.network)));
+        }
+        if !self.is_packed {
+            self.policy.pack_chains(0..3, &state.params, true);
+            self.target.pack_chains(self.of_target(rules), &state.targets, false);
+            self.is_packed = true;
+        }
+        let (number, delay) = (state.step, self.config.policy_frequency as u64);
+        state.step += 1;
+        let (mut sums, norm) = self.pass(Pass::Critics, rules, state, sampling);
+        let mut is_finite = norm.is_finite();
+        if is_finite {
+            let rate = self.config.value_rate(rate);
+            self.step(Pass::Critics, state, (norm, rate), number + 1);
+        }
+        if is_finite && number.is_multiple_of(delay) {
+            let (of_actor, norm) = self.pass(Pass::Actor, rules, state, sampling);
+            sums = added(sums, of_actor);
+            is_finite = norm.is_finite();
+            if is_finite {
+                self.step(Pass::Actor, state, (norm, rate), number / delay + 1);
+                let logprob = sums[self::sums::LOGPROBS] / self.config.batch_size as f64;
+                let components = self.network.architecture.head.components();
+                let by_log_alpha = rules.by_log_alpha(&self.config, components, logprob);
+                if let (Some(by), Some(at)) = (by_log_alpha, self.network.log_alpha) {
+                    self.gradient[at] = by as f32;
+                    let steps = number / delay + 1;
+                    adam::step_of(state, at..at + 1, &self.gradient, (by.abs(), rate), steps, &self.config);
+                }
+            }
+        }
+        let targets = self.of_target(rules);
+        follow(state, self.params_of(targets.clone()), self.config.tau);
+        self.target.pack_chains(targets, &state.targets, false);
+        Learned { sums, norm, is_finite }
+    }
+
+    /// Chains that have a target.
+    fn of_target(&self, rules: &dyn ActorCritic) -> Range<usize> {
+        usize::from(!rules.has_target_policy())..3
+    }
+
+    /// The parameters of neighbouring chains.
+    fn params_of(&self, chains: Range<usize>) -> Range<usize> {
+        let layers = |chain: usize| &self.network.chains[chain].layers;
+        let (first, last) = (layers(chains.start).first(), layers(chains.end - 1).last());
+        first.map_or(0, |layer| layer.params.start)..last.map_or(0, |layer| layer.params.end)
+    }
+
+    /// The gradient of a minibatch, its sums and its norm.
+    fn pass(
+        &mut self,
+        pass: Pass,
+        rules: &dyn ActorCritic,
+        state: &LearnerState,
+        sampling: Sampling<'_>,
+    ) -> (Sums, f64) {
+        let alpha = self.network.log_alpha.map_or(0.0, |at| Float::exp(state.params[at]));
+        let Self { config, policy, target, workers, tiles, chunks, .. } = &*self;
+        let (threads, all) = (rayon::current_num_threads(), config.batch_size.div_ceil(TILE));
+        let work = Minibatch { config, policy, target, rules, alpha, sampling, pulse: &self.pulse };
+        let chunk = |k: usize| {
+            let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
+            let mut chunk = chunks[k].write().unwrap_or_else(PoisonError::into_inner);
+            let Chunk { gradient, sums } = &mut *chunk;
+            let first = tiles_of(all, chunks.len(), k).start;
+            *sums = worker.chunk(pass, &work, first, &mut lock(&tiles[k]), gradient);
+        };
+        if threads == 1 || chunks.len() == 1 {
+            (0..chunks.len()).for_each(chunk);
+        } else {
+            (0..chunks.len()).into_par_iter().with_max_len(1).for_each(chunk);
+        }
+        let range = self.params_of(pass.chains());
+        let sums = add_chunks(&self.chunks, range.start, &mut self.gradient[range.clone()]);
+        (sums, adam::norm(&self.gradient[range]))
+    }
+
+    /// A step of the networks of a pass along their gradient.
+    fn step(&mut self, pass: Pass, state: &mut LearnerState, along: (f64, f64), steps: u64) {
+        let range = self.params_of(pass.chains());
+        adam::step_of(state, range, &self.gradient, along, steps, &self.config);
+        self.policy.pack_chains(pass.chains(), &state.params, true);
+    }
+}
+
+/// The targets go a share `tau` of the way to the parameters.
+fn follow(state: &mut LearnerState, range: Range<usize>, tau: f64) {
+    let tau = tau as f32;
+    let LearnerState { params, targets, .. } = state;
+    for (target, param) in targets[range.clone()].iter_mut().zip(&params[range]) {
+        *target = (*param - *target).mul_add(tau, *target);
+    }
+}
+
+/// The tiles of chunk `k`.
+fn tiles_of(tiles: usize, chunks: usize, k: usize) -> Range<usize> {
+    k * tiles / chunks..(k + 1) * tiles / chunks
+}
+
+/// A pass over a minibatch.
+struct Minibatch<'a> {
+    config: &'a Config,
+    policy: &'a Policy,
+    target: &'a Policy,
+    rules: &'a dyn ActorCritic,
+    alpha: f32,
+    sampling: Sampling<'a>,
+    pulse: &'a AtomicU64,
+}
+
+impl Minibatch<'_> {
+    /// Weight of each sample of a tile, 0 for padding.
+    fn weights(&self, tile: usize) -> TileRow {
+        let bits = first_lanes::<TILE_VECTORS>(self.config.batch_size - tile * TILE);
+        bits.map(|bits| Wide::<LANES>::from_bits(u32::from(bits)).select(f32x16::ONE, f32x16::ZERO))
+    }
+
+    fn tile<'a>(&'a self, outputs: &'a [TileRow], normals: &'a [TileRow]) -> PolicyTile<'a> {
+        PolicyTile { alpha: self.alpha, outputs, normals }
+    }
+
+    /// Standard normals for the actions of a tile: a function of the seed, the minibatch, the sample and `turn`.
+    fn draw(&self, tile: usize, turn: u32, normals: &mut [TileRow]) {
+        let word = <Wide<LANES> as Lane>::Uint::splat;
+        let (seed, number) = (self.config.seed, self.sampling.number);
+        let [seed, number] = [seed, number].map(|x| [word(x as u32), word((x >> 32) as u32)]);
+        // Far more blocks than actions need.
+        let tag = word((Purpose::UpdateAction as u32) << 24 | turn << 20);
+        for v in 0..TILE_VECTORS {
+            let positions: [u32; LANES] = core::array::from_fn(|l| (tile * TILE + v * LANES + l) as u32);
+            let positions = Wide::<LANES>::load_uint(&positions);
+            let mut draws = Draws::<Wide<LANES>>::tagged(seed, positions, number, tag);
+            normals.iter_mut().for_each(|row| row[v] = draws.normal());
+        }
+    }
+}
+
+/// The scratch space of one thread.
+#[derive(Debug)]
+struct Worker {
+    values: Activations<TILE_VECTORS>,
+    of_target: Activations<TILE_VECTORS>,
+    deltas: Activations<TILE_VECTORS>,
+    gradient: Gradient,
+    /// `[component]`.
+    normals: Vec<TileRow>,
+    /// `[component]`: the gradient of a policy's actions.
+    by_action: Vec<TileRow>,
+    /// `[input]` of a critic.
+    d_inputs: Vec<TileRow>,
+}
+
+impl Worker {
+    fn new(network: &Network) -> Self {
+        let (features, actions) =
+            (network.architecture.input.features(), network.architecture.head.components());
+        Self {
+            values: Activations::new(network),
+            of_target: Activations::new(network),
+            deltas: Activations::new(network),
+            gradient: Gradient::new(network),
+            normals: vec![splat(0.0); actions],
+            by_action: vec![splat(0.0); actions],
+            d_inputs: vec![splat(0.0); features + actions],
+        }
+    }
+
+    /// The sums of a chunk's losses, and its gradient into `flat`.
+    fn chunk(
+        &mut self,
+        pass: Pass,
+        work: &Minibatch<'_>,
+        first: usize,
+        tiles: &mut [Transitions],
+        flat: &mut [f32],
+    ) -> Sums {
+        self.gradient.clear_chains(pass.chains());
+        let mut sums = [0.0; SUMS];
+        for (tile, transitions) in (first..).zip(tiles) {
+            work.pulse.fetch_add(1, Ordering::Relaxed);
+            let of_tile = match pass {
+                Pass::Critics => {
+                    transitions.gather(work.sampling, tile);
+                    self.critics(work, tile, transitions)
+                }
+                Pass::Actor => self.actor(work, tile, transitions),
+            };
+            sums = added(sums, of_tile);
+        }
+        self.gradient.finish_chains(work.policy, pass.chains(), flat);
+        sums
+    }
+
+    /// The critics' errors of the values of the actions taken.
+    fn critics(&mut self, work: &Minibatch<'_>, tile: usize, transitions: &mut Transitions) -> Sums {
+        let Transitions { features, reward, discount, inputs: [now, next], .. } = transitions;
+        let Self { values, of_target, deltas, gradient, normals, .. } = self;
+        let all = TILE_VECTORS;
+        let (next_obs, next_actions) = next.split_at_mut(*features);
+        let acting = if work.rules.has_target_policy() { work.target } else { work.policy };
+        acting.chain(0, Observation::Dense(next_obs), all, of_target);
+        work.draw(tile, 0, normals);
+        let bonus = work.rules.next_actions(work.tile(of_target.last(0), normals), next_actions);
+        (1..3).for_each(|k| work.target.chain(k, Observation::Dense(next), all, of_target));
+        let [a, b] = [1, 2].map(|k| of_target.last(k)[0]);
+        let target: TileRow =
+            core::array::from_fn(|v| fma(discount[v], Float::min(a[v], b[v]) + bonus[v], reward[v]));
+        let weight = work.weights(tile);
+        let scale = f32x16::splat(1.0 / work.config.batch_size as f32);
+        let mut sums = [0.0; SUMS];
+        for k in 1..3 {
+            work.policy.chain(k, Observation::Dense(now), all, values);
+            let value = values.last(k)[0];
+            let error: TileRow = core::array::from_fn(|v| value[v] - target[v]);
+            deltas.last_mut(k)[0] = core::array::from_fn(|v| error[v] * (weight[v] * scale));
+            let observation = Observation::Dense(&now[..]);
+            gradient.add_chain(work.policy, k, observation, &splat(1.0), all, values, deltas, None);
+            let squares = core::array::from_fn(|v| weight[v] * (error[v] * error[v]));
+            sums[self::sums::SQUARES] += 0.5 * row_sum::<TILE_VECTORS>(&squares);
+            if k == 1 {
+                let values = core::array::from_fn(|v| weight[v] * value[v]);
+                sums[self::sums::VALUES] = row_sum::<TILE_VECTORS>(&values);
+            }
+        }
+        sums
+    }
+
+    /// The policy's loss: its actions take the place of those of the samples.
+    fn actor(&mut self, work: &Minibatch<'_>, tile: usize, transitions: &mut Transitions) -> Sums {
+        let Transitions { features, inputs: [now, _], .. } = transitions;
+        let Self { values, deltas, gradient, normals, by_action, d_inputs, .. } = self;
+        let all = TILE_VECTORS;
+        let (obs, actions) = now.split_at_mut(*features);
+        work.policy.chain(0, Observation::Dense(obs), all, values);
+        work.draw(tile, 1, normals);
+        let logprob = work.rules.actions(work.tile(values.last(0), normals), actions);
+        let critics = if work.rules.takes_least() { 1..3 } else { 1..2 };
+        critics.clone().for_each(|k| work.policy.chain(k, Observation::Dense(now), all, values));
+        let (a, b) = (values.last(1)[0], values.last(critics.end - 1)[0]);
+        let weight = work.weights(tile);
+        let scale = f32x16::splat(1.0 / work.config.batch_size as f32);
+        by_action.fill(splat(0.0));
+        for k in critics {
+            deltas.last_mut(k)[0] = core::array::from_fn(|v| {
+                let is_first = Float::le(a[v], b[v]);
+                let share = if k == 1 { [f32x16::ONE, f32x16::ZERO] } else { [f32x16::ZERO, f32x16::ONE] };
+                -(is_first.select(share[0], share[1]) * weight[v] * scale)
+            });
+            let observation = Observation::Dense(&now[..]);
+            let to = Some(&mut d_inputs[..]);
+            gradient.add_chain(work.policy, k, observation, &splat(1.0), all, values, deltas, to);
+            for (by, of_critic) in by_action.iter_mut().zip(&d_inputs[*features..]) {
+                (0..TILE_VECTORS).for_each(|v| by[v] += of_critic[v]);
+            }
+        }
+        let scaled: TileRow = core::array::from_fn(|v| weight[v] * scale);
+        let (obs, actions) = now.split_at(*features);
+        let policy = work.tile(values.last(0), normals);
+        work.rules.gradient(policy, actions, by_action, &scaled, deltas.last_mut(0));
+        let observation = Observation::Dense(obs);
+        gradient.add_chain(work.policy, 0, observation, &splat(1.0), all, values, deltas, None);
+        let mut sums = [0.0; SUMS];
+        let alpha = f32x16::splat(work.alpha);
+        let loss = core::array::from_fn(|v| weight[v] * (alpha * logprob[v] - Float::min(a[v], b[v])));
+        let logprobs = core::array::from_fn(|v| weight[v] * logprob[v]);
+        sums[self::sums::POLICY] = row_sum::<TILE_VECTORS>(&loss);
+        sums[self::sums::LOGPROBS] = row_sum::<TILE_VECTORS>(&logprobs);
+        sums
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,7 @@
+//! Learning from a replay: environments and updates take turns, and a minibatch is drawn from all that was stored.
+
+mod cycle;
+pub(crate) mod learner;
+pub mod replay;
+
+pub(crate) use cycle::Replaying;

@@ -1,0 +1,427 @@
+//! The replay: the last transitions of every environment, a ring of rows each.
+//!
+//! A row is what a step showed and did; the observation after it is that of the next row. Where a time limit cut an episode off, a row
+//! with its final observation follows, which no sample begins with. So each observation is stored once.
+
+use core::num::Wrapping;
+
+use operant_env::Packing;
+use operant_lane::isa::{f32x16, u32x16};
+use operant_lane::{Draws, Purpose};
+use prefetch_index::prefetch_index;
+use wide::bytemuck;
+
+use crate::backend::LearnError;
+use crate::config::Config;
+use crate::cpu::batch::{expand, floats, integers, turn_words};
+use crate::cpu::network::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, splat};
+use crate::cpu::rollout::normalised;
+use crate::network::Architecture;
+use crate::state::SavedReplay;
+
+/// How a row ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+enum End {
+    /// The episode goes on in the next row.
+    GoesOn = 0,
+    /// It terminated.
+    Terminated = 1,
+    /// It was cut off; the next row has its final observation.
+    Truncated = 2,
+    /// This is no step: it has a final observation alone.
+    Final = 3,
+}
+
+/// The offset of each field of a row, in 32-bit words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplayLayout {
+    /// First word of the observation, as environments give it: packed where it can be.
+    pub obs: usize,
+    /// First action, within -1 and 1.
+    pub actions: usize,
+    /// The reward.
+    pub reward: usize,
+    /// How the row ends.
+    pub end: usize,
+    /// Words from one row to the next.
+    pub stride: usize,
+}
+
+impl ReplayLayout {
+    /// The layout of the transitions that a network learns from.
+    pub fn new(architecture: &Architecture) -> Self {
+        let actions = architecture.obs_words();
+        let reward = actions + architecture.head.components();
+        Self { obs: 0, actions, reward, end: reward + 1, stride: (reward + 2).next_multiple_of(8) }
+    }
+
+    /// Rows of each environment for this configuration, the one that is being written included.
+    pub fn rows(config: &Config) -> usize {
+        config.buffer_size.div_ceil(config.num_envs) + 1
+    }
+}
+
+/// The last rows of all environments of a process.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    layout: ReplayLayout,
+    /// Rows of an environment.
+    rows: usize,
+    /// `[environment]`: rows that were ever completed.
+    heads: Vec<u64>,
+    /// `[environment][row][word]`.
+    words: Vec<u32>,
+}
+
+/// Some neighbouring environments' rows, to be written.
+#[derive(Debug)]
+pub struct Columns<'a> {
+    layout: &'a ReplayLayout,
+    rows: usize,
+    heads: &'a mut [u64],
+    words: &'a mut [u32],
+}
+
+/// A transition over one step or several.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Drawn {
+    /// Its row, and the one with the observation after it.
+    pub rows: [usize; 2],
+    /// Discounted sum of the rewards.
+    pub reward: f32,
+    /// Discount of the value of the observation after it; 0 if the episode terminated.
+    pub discount: f32,
+}
+
+impl Replay {
+    /// Room for `rows` rows of each of `num_envs` environments. Memory is only taken as it is written.
+    pub fn new(layout: ReplayLayout, num_envs: usize, rows: usize) -> Self {
+        let words = vec![0; num_envs * rows * layout.stride];
+        Self { layout, rows, heads: vec![0; num_envs], words }
+    }
+
+    /// Rows that samples can begin with, final observations included.
+    pub fn len(&self) -> usize {
+        self.heads.iter().map(|&head| self.window(head)).sum()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Completed rows of an environment that are still there: the row being written has the place of the oldest.
+    fn window(&self, head: u64) -> usize {
+        head.min(self.rows as u64 - 1) as usize
+    }
+
+    /// Rows of tiles of `width` environments.
+    pub fn tiles_mut(&mut self, width: usize) -> impl Iterator<Item = Columns<'_>> {
+        let Self { layout, rows, heads, words } = self;
+        let (layout, rows) = (&*layout, *rows);
+        let words = words.chunks_mut(width * rows * layout.stride);
+        heads.chunks_mut(width).zip(words).map(move |(heads, words)| Columns { layout, rows, heads, words })
+    }
+
+    fn row(&self, index: usize) -> &[u32] {
+        &self.words[index * self.layout.stride..][..self.layout.stride]
+    }
+
+    fn end(&self, index: usize) -> u32 {
+        self.row(index)[self.layout.end]
+    }
+
+    /// The sample at `position` of minibatch `number`: uniform over environments and their rows.
+    pub fn draw(&self, seed: u64, number: u64, position: u32, steps: usize, gamma: f32) -> Drawn {
+        let mut draws = Draws::<f32>::at(seed, Wrapping(position), number, Purpose::Replay);
+        loop {
+            let env = draws.below(self.heads.len() as u32).0 as usize;
+            let head = self.heads[env];
+            let back = 1 + draws.below(self.window(head) as u32).0;
+            let slot = |age: u64| env * self.rows + ((head - age) % self.rows as u64) as usize;
+            if self.end(slot(u64::from(back))) != End::Final as u32 {
+                return self.along(u64::from(back), slot, steps, gamma);
+            }
+        }
+    }
+
+    /// The transition of up to `steps` steps from the row that many rows ago.
+    fn along(&self, mut age: u64, slot: impl Fn(u64) -> usize, steps: usize, gamma: f32) -> Drawn {
+        let first = slot(age);
+        let (mut reward, mut discount) = (0.0f32, 1.0f32);
+        for step in 1..=steps {
+            let row = self.row(slot(age));
+            reward = discount.mul_add(f32::from_bits(row[self.layout.reward]), reward);
+            discount *= gamma;
+            age -= 1;
+            let end = row[self.layout.end];
+            if end == End::Terminated as u32 {
+                return Drawn { rows: [first; 2], reward, discount: 0.0 };
+            }
+            // The row that is being written has an observation, but no reward yet.
+            if end == End::Truncated as u32 || age == 0 || step == steps {
+                break;
+            }
+        }
+        Drawn { rows: [first, slot(age)], reward, discount }
+    }
+
+    /// Loads the rows of samples into the cache.
+    pub fn prefetch(&self, drawn: &[Drawn]) {
+        for index in drawn.iter().flat_map(|drawn| drawn.rows) {
+            let first = index * self.layout.stride;
+            (first..first + self.layout.stride).step_by(LANES).for_each(|word| {
+                prefetch_index(&self.words, word);
+            });
+        }
+    }
+
+    /// What a checkpoint holds of it.
+    pub(crate) fn saved(&self) -> SavedReplay {
+        let written = self.heads.iter().map(|&head| head.min(self.rows as u64) as usize).max().unwrap_or(0);
+        let stride = self.layout.stride;
+        let rows = self.words.chunks_exact(self.rows * stride).flat_map(|rows| &rows[..written * stride]);
+        SavedReplay { heads: self.heads.clone(), rows: rows.copied().collect(), stride }
+    }
+
+    /// The inverse of [`Replay::saved`]; without a replay it is empty.
+    ///
+    /// # Errors
+    /// When the saved one is of other environments, or larger.
+    pub(crate) fn restore(&mut self, saved: Option<&SavedReplay>) -> Result<(), LearnError> {
+        self.heads.fill(0);
+        let Some(SavedReplay { heads, rows, stride }) = saved else { return Ok(()) };
+        let written = rows.len() / heads.len().max(1);
+        let of_env = self.rows * self.layout.stride;
+        let most = heads.iter().map(|&head| head.min(self.rows as u64) as usize * stride).max().unwrap_or(0);
+        if heads.len() != self.heads.len() || *stride != self.layout.stride || written != most {
+            let [there, here] = [written / stride.max(&1), self.rows];
+            let problem =
+                format!("its replay has {there} rows of {} environments, and here are {here}", heads.len());
+            return Err(LearnError::Snapshot(problem));
+        }
+        if written > 0 {
+            for (to, from) in self.words.chunks_exact_mut(of_env).zip(rows.chunks_exact(written)) {
+                to[..written].copy_from_slice(from);
+            }
+        }
+        self.heads.copy_from_slice(heads);
+        Ok(())
+    }
+}
+
+impl Columns<'_> {
+    /// The layout of a row.
+    pub fn layout(&self) -> &ReplayLayout {
+        self.layout
+    }
+
+    /// Writes fields from word `field` on into the row that each environment is at.
+    pub fn put<const V: usize>(&mut self, field: usize, fields: &[Row<V>]) {
+        for env in 0..self.heads.len() {
+            self.put_of(env, field, fields);
+        }
+    }
+
+    fn put_of<const V: usize>(&mut self, env: usize, field: usize, fields: &[Row<V>]) {
+        for (to, row) in self.current(env)[field..].iter_mut().zip(fields) {
+            *to = row[env / LANES].as_array()[env % LANES].to_bits();
+        }
+    }
+
+    /// The row that an environment is at.
+    fn current(&mut self, env: usize) -> &mut [u32] {
+        let row = env * self.rows + (self.heads[env] % self.rows as u64) as usize;
+        &mut self.words[row * self.layout.stride..][..self.layout.stride]
+    }
+
+    /// Completes the row of each environment: `done` is 1 where an episode ended, `truncated` has the bits of those that were only cut
+    /// off, and `final_obs` are their last observations.
+    pub fn finish<const V: usize>(
+        &mut self,
+        rewards: &Row<V>,
+        done: &Row<V>,
+        truncated: [u32; V],
+        final_obs: &[Row<V>],
+    ) {
+        let ReplayLayout { obs, reward, end, .. } = *self.layout;
+        for env in 0..self.heads.len() {
+            let (v, lane) = (env / LANES, env % LANES);
+            let of_row = match (done[v].as_array()[lane] > 0.0, truncated[v] >> lane & 1 == 1) {
+                (false, _) => End::GoesOn,
+                (true, true) => End::Truncated,
+                (true, false) => End::Terminated,
+            };
+            let row = self.current(env);
+            (row[reward], row[end]) = (rewards[v].as_array()[lane].to_bits(), of_row as u32);
+            self.heads[env] += 1;
+            if of_row == End::Truncated {
+                self.put_of(env, obs, final_obs);
+                self.current(env)[end] = End::Final as u32;
+                self.heads[env] += 1;
+            }
+        }
+    }
+}
+
+/// A tile of samples, as networks take them.
+#[derive(Debug, Clone)]
+pub(crate) struct Transitions {
+    drawn: [Drawn; TILE],
+    /// `[word][sample]`, of both rows.
+    words: [Vec<[u32; TILE]>; 2],
+    packing: Option<Packing>,
+    /// `[feature]` before the step and after it, each followed by `[component]` of an action.
+    pub inputs: [Vec<Row<TILE_VECTORS>>; 2],
+    /// Numbers of an observation.
+    pub features: usize,
+    pub reward: Row<TILE_VECTORS>,
+    pub discount: Row<TILE_VECTORS>,
+}
+
+/// Which samples a minibatch has, and how their observations are seen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sampling<'a> {
+    pub config: &'a Config,
+    pub replay: &'a Replay,
+    /// Of the minibatch.
+    pub number: u64,
+    /// `(shift, scale)` per feature; empty without observation normalisation.
+    pub obs_norm: &'a [(f32, f32)],
+}
+
+impl Transitions {
+    pub fn new(architecture: &Architecture, layout: &ReplayLayout) -> Self {
+        let (features, actions) = (architecture.input.features(), architecture.head.components());
+        let words = vec![[0; TILE]; layout.stride];
+        let inputs = vec![splat(0.0); features + actions];
+        Self {
+            drawn: [Drawn::default(); TILE],
+            words: [words.clone(), words],
+            packing: architecture.packing.clone(),
+            inputs: [inputs.clone(), inputs],
+            features,
+            reward: splat(0.0),
+            discount: splat(0.0),
+        }
+    }
+
+    /// Draws the samples of tile `tile` and gathers them. A partial tile repeats the last one.
+    pub fn gather(&mut self, of: Sampling<'_>, tile: usize) {
+        let Sampling { config: Config { seed, batch_size, n_step, gamma, clip_obs, .. }, replay, .. } = of;
+        for (s, drawn) in self.drawn.iter_mut().enumerate() {
+            let position = (tile * TILE + s).min(batch_size - 1) as u32;
+            *drawn = replay.draw(*seed, of.number, position, *n_step, *gamma as f32);
+        }
+        replay.prefetch(&self.drawn);
+        let column = |of: &dyn Fn(&Drawn) -> f32| -> Row<TILE_VECTORS> {
+            core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| of(&self.drawn[v * LANES + l]))))
+        };
+        (self.reward, self.discount) = (column(&|drawn| drawn.reward), column(&|drawn| drawn.discount));
+        let ReplayLayout { actions, reward, .. } = replay.layout;
+        for (k, (words, inputs)) in self.words.iter_mut().zip(&mut self.inputs).enumerate() {
+            turn_words(|s| replay.row(self.drawn[s].rows[k]), words);
+            let (obs, action) = inputs.split_at_mut(self.features);
+            if let Some(packing) = &self.packing {
+                let packed: Vec<BitRow<TILE_VECTORS>> = words[..actions].iter().map(integers).collect();
+                let obs: &mut [u32x16] = bytemuck::cast_slice_mut(obs.as_flattened_mut());
+                expand::<TILE_VECTORS>(packing, packed.as_flattened(), obs);
+            } else {
+                obs.iter_mut().zip(&words[..actions]).for_each(|(to, words)| *to = floats(words));
+            }
+            for (row, (shift, scale)) in obs.iter_mut().zip(of.obs_norm) {
+                *row = row.map(|x| normalised(x, *shift, *scale, *clip_obs));
+            }
+            action.iter_mut().zip(&words[actions..reward]).for_each(|(to, words)| *to = floats(words));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{Head, Input};
+
+    /// Observations of two numbers, one action.
+    fn layout() -> ReplayLayout {
+        let head = Head::continuous(1, &Config::default());
+        ReplayLayout::new(&Architecture::new(&Config::default(), Input::Dense(2), head))
+    }
+
+    fn row(of: impl Fn(usize) -> f32) -> Row<1> {
+        [f32x16::new(core::array::from_fn(of))]
+    }
+
+    /// Three environments whose steps are numbered; in each the second of three steps ends an episode: by a time limit in environment 1,
+    /// otherwise for good.
+    fn played(rows: usize, steps: usize) -> Replay {
+        let mut replay = Replay::new(layout(), 3, rows);
+        for step in 0..steps {
+            for mut columns in replay.tiles_mut(16) {
+                let number = |env: usize| (100 * env + step) as f32;
+                columns.put(0, &[row(number), row(|_| 0.5)]);
+                columns.put(2, &[row(|env| number(env) / 1000.0)]);
+                let ends = step % 3 == 1;
+                let last = [row(|env| -number(env)), row(|_| -0.5)];
+                columns.finish(&row(number), &row(|_| f32::from(ends)), [if ends { 0b10 } else { 0 }], &last);
+            }
+        }
+        // The step that has only begun.
+        replay.tiles_mut(16).for_each(|mut columns| columns.put(0, &[row(|_| 7000.0), row(|_| 0.0)]));
+        replay
+    }
+
+    fn word(replay: &Replay, row: usize, field: usize) -> f32 {
+        f32::from_bits(replay.row(row)[field])
+    }
+
+    #[test]
+    fn transitions_go_to_the_next_row_and_never_over_the_end_of_an_episode() {
+        let (gamma, steps) = (0.5f32, 2);
+        for (rows, played_steps) in [(64, 20), (8, 20)] {
+            let replay = played(rows, played_steps);
+            let mut seen = std::collections::BTreeSet::new();
+            for position in 0..4_000 {
+                let drawn = replay.draw(3, 9, position, steps, gamma);
+                let [first, next] = drawn.rows;
+                let step = word(&replay, first, 0);
+                seen.insert(step as i64);
+                let (env, t) = (step as usize / 100, step as usize % 100);
+                assert_eq!(word(&replay, first, 2), step / 1000.0, "the action of the same row");
+                let last = played_steps - 1;
+                match (t % 3, env) {
+                    // The second step ends it, the first of these goes over it.
+                    (0, 1) if t < last => {
+                        assert_eq!((word(&replay, next, 0), drawn.discount), (-step - 1.0, 0.25))
+                    }
+                    (1, 1) => assert_eq!((word(&replay, next, 0), drawn.discount), (-step, 0.5)),
+                    (0, _) if t < last => {
+                        assert_eq!((drawn.reward, drawn.discount), (step + gamma * (step + 1.0), 0.0))
+                    }
+                    (1, _) => assert_eq!((drawn.reward, drawn.discount), (step, 0.0)),
+                    // The newest step has the observation that has only begun.
+                    _ if t == last => assert_eq!((word(&replay, next, 0), drawn.discount), (7000.0, 0.5)),
+                    _ => assert_eq!((word(&replay, next, 0), drawn.discount), (step + 2.0, 0.25)),
+                }
+            }
+            let kept = |env: i64| seen.iter().filter(|step| **step / 100 == env).count();
+            // Environment 1 also keeps the final observations.
+            assert_eq!([0, 1, 2].map(kept), if rows == 64 { [20; 3] } else { [7, 5, 7] });
+        }
+    }
+
+    #[test]
+    fn what_is_saved_comes_back_and_another_size_is_refused() {
+        let replay = played(8, 20);
+        let saved = replay.saved();
+        let mut other = Replay::new(layout(), 3, 8);
+        other.restore(Some(&saved)).expect("it fits");
+        let draws = |replay: &Replay| (0..100).map(|k| replay.draw(1, 2, k, 3, 0.9)).collect::<Vec<_>>();
+        assert_eq!(draws(&replay), draws(&other));
+        assert!(Replay::new(layout(), 3, 9).restore(Some(&saved)).is_err());
+        assert!(Replay::new(layout(), 2, 8).restore(Some(&saved)).is_err());
+        other.restore(None).expect("empty");
+        assert!(other.is_empty());
+    }
+}
