@@ -110,7 +110,7 @@ impl<const V: usize> CpuBackend<V> {
                 let learned = learner.learn(*rules, state, sampling, rate);
                 minibatches += 1;
                 match learned.is_finite {
-                    true => means.add(learned.sums, config.batch_size, learned.norm),
+                    true => learned.add_to(&mut means, config.batch_size),
                     false => nonfinite += 1,
                 }
             }
