@@ -20,6 +20,9 @@ use operant_parity::reference::sac;
 use crate::cases::Random;
 use crate::support::{assert_same, train, update, world};
 
+/// A loss of the reference and its gradient.
+type Loss<'a> = &'a dyn Fn(&sac::State) -> (f64, Vec<f64>);
+
 /// Small networks, four environments.
 fn config() -> Config {
     Config {
@@ -189,8 +192,7 @@ fn the_references_gradients_match_finite_differences() {
             let ([loss, _], gradient) = sac::policy(network, state, samples);
             (loss, gradient)
         };
-        let losses: [(&str, &dyn Fn(&sac::State) -> (f64, Vec<f64>)); 2] =
-            [("critics", &of_critics), ("actor", &of_policy)];
+        let losses: [(&str, Loss<'_>); 2] = [("critics", &of_critics), ("actor", &of_policy)];
         for (group, loss) in losses {
             let gradient = loss(&state).1;
             let own: Vec<usize> = sac::parameters(network, group).collect();
