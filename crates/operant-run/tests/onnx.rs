@@ -87,6 +87,7 @@ fn saved(
         head,
         outputs: if values { Outputs::ActionValues } else { Outputs::PolicyAndValue },
         exploration: 0.0,
+        temperature: None,
         log_std_init: -0.5,
         init: operant_learn::WeightInit::Orthogonal,
     });
@@ -190,7 +191,7 @@ fn compare(python: &Path, saved: &SavedPolicy) {
         }
     };
     let name = match saved.policy.network.architecture.outputs {
-        Outputs::PolicyAndValue => "logits",
+        Outputs::PolicyAndValue | Outputs::PolicyAndCritics => "logits",
         Outputs::ActionValues => "q_values",
     };
     if saved.policy.masked {
