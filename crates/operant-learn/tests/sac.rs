@@ -20,9 +20,6 @@ use operant_parity::reference::sac;
 use crate::cases::Random;
 use crate::support::{assert_same, train, update, world};
 
-/// A loss of the reference and its gradient.
-type Loss<'a> = &'a dyn Fn(&sac::State) -> (f64, Vec<f64>);
-
 /// Small networks, four environments.
 fn config() -> Config {
     Config {

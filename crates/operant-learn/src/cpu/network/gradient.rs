@@ -67,7 +67,6 @@ impl Gradient {
 
     /// One chain of [`Gradient::add`]. With `d_inputs` the gradient of the chain's inputs is written there, and that of its parameters is not
     /// added.
-    #[expect(clippy::too_many_arguments, reason = "those of `add`, for one chain")]
     pub fn add_chain(
         &mut self,
         policy: &Policy,
