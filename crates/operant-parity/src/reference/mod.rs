@@ -246,6 +246,7 @@ impl<'a> OnTape<'a> {
             Outputs::PolicyAndValue if computes_log_std(network) => &["policy", "value", "log_std"],
             Outputs::PolicyAndValue => &["policy", "value"],
             Outputs::PolicyAndCritics => &["policy", "log_std"],
+            Outputs::ActionAndCritics => &["policy"],
             Outputs::ActionValues => &["q"],
         };
         let paths = heads.iter().map(|head| path(network, head)).collect();
