@@ -9,6 +9,7 @@ mod support;
 
 mod cases;
 
+mod actor_critic;
 mod any_env;
 mod backend;
 mod bf16;
@@ -21,5 +22,4 @@ mod memory;
 mod optimiser;
 mod pqn;
 mod recompute;
-mod sac;
 mod update;

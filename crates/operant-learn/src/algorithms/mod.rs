@@ -11,6 +11,7 @@ macro_rules! kernel_file {
 pub mod ppo;
 pub mod pqn;
 pub mod sac;
+pub mod td3;
 
 use operant_metrics::Record;
 
@@ -205,6 +206,8 @@ algorithms! {
     Pqn = "pqn" in pqn;
     /// Soft actor-critic.
     Sac = "sac" in sac;
+    /// Twin delayed deep deterministic policy gradient.
+    Td3 = "td3" in td3;
 }
 
 /// Settings of every algorithm that mean nothing where one learns from a replay.
