@@ -252,6 +252,7 @@ def on_cpu() -> list[Comparison]:
         *worlds(),
         *bodies(),
         *pendulum(),
+        *soft_actor_critic(),
     ]
 
 
@@ -312,6 +313,25 @@ def pendulum() -> list[Comparison]:
         comparisons.append(
             against_rltools(f"pendulum{threshold}", title, 296, solved_rule(threshold), *ending)
         )
+    return comparisons
+
+
+def soft_actor_critic() -> list[Comparison]:
+    """SAC on Pendulum, one environment and one thread, a minibatch of 256 for each step."""
+    comparisons = []
+    for width in (64, 256):
+        hidden = (str(width), str(width))
+        rule = ("--hidden", ",".join(hidden), "--threads", "1", "--device", "cpu", "--budget", "5", "--json")
+        operant = ("bench", "train", "--algorithm", "sac", "--env", "pendulum", *rule)
+        peers = tuple(
+            Peer(name, label, requirements, "sac_sb3.py", ("--library", library, "--hidden", *hidden))
+            for name, label, requirements, library in (
+                ("sb3", "Stable-Baselines3", "torch", "stable_baselines3"),
+                ("sbx", "SBX (JAX)", "sbx", "sbx"),
+            )
+        )
+        title = f"SAC on Pendulum, {width}-{width}, a minibatch of 256 for each step, one thread"
+        comparisons.append(Comparison(f"sac-{width}", title, SPEED, operant, peers))
     return comparisons
 
 

@@ -46,7 +46,7 @@ fn environments_settings_and_their_values_are_completed() {
     let place = Sandbox::new();
     assert_eq!(candidates(&place, &["train", "cartp"]), ["cartpole", "cartpole_no_velocity"]);
     assert_eq!(candidates(&place, &["config", "CartPole-"]), ["CartPole-v1"]);
-    assert_eq!(candidates(&place, &["train", "cartpole", "--set", "lea"]), ["learning_rate="]);
+    assert_eq!(candidates(&place, &["train", "cartpole", "--set", "learning_r"]), ["learning_rate="]);
     let cores = candidates(&place, &["train", "cartpole", "--set", "core="]);
     assert!(
         cores.contains(&"core=mingru".to_owned()) && cores.contains(&"core=lstm".to_owned()),
@@ -179,7 +179,7 @@ fn bash_completes_words_with_its_own_separators() {
     // What is typed up to the tabulator, and what the line is then.
     for (typed, line) in [
         ("operant train acro\t", "> operant train acrobot #"),
-        ("operant train cartpole --set lea\t1", "> operant train cartpole --set learning_rate=1#"),
+        ("operant train cartpole --set learning_r\t1", "> operant train cartpole --set learning_rate=1#"),
         ("operant train cartpole --set core=ming\t", "> operant train cartpole --set core=mingru #"),
         ("operant eval mine@\t", "> operant eval mine@256 #"),
         ("operant stop \t", "> operant stop live #"),

@@ -282,9 +282,13 @@ fn a_search_makes_a_metric_of_the_environment_small() {
     assert!(
         text.contains(&format!(
             "is the best of 2 configurations on snake by -snake_length ({length}). Its eval return is"
-        )) && text.contains("With one seed the difference may be chance"),
+        )) && text.contains("With one seed the difference may be chance")
+            && text.contains(" configuration snake_length score "),
         "{text}"
     );
+    assert_eq!(place.operant(&["report", "s", "--html", "s.html"]).code, Some(0));
+    let page = std::fs::read_to_string(place.path().join("s.html")).expect("read");
+    assert!(page.contains("<th>snake_<wbr>length</th>"));
     for command in [&["runs", "--sweeps"][..], &["show", "s"]] {
         let shown = place.operant(command);
         assert!(shown.stdout.contains(&length), "{shown:#?}");

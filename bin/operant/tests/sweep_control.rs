@@ -333,14 +333,18 @@ fn a_dry_run_prints_the_runs_and_trains_nothing() {
         "sweep of cartpole: 4 runs; 20.5k steps, 2 parallel runs, ",
         "learning_rate=0.001\n",
         "learning_rate=0.01\n",
-        "time: unknown; no sweep of cartpole has finished a run on this machine in runs\n",
+        "time: unknown; no run of cartpole has finished in runs\n",
     ] {
         assert!(planned.stdout.contains(part), "no \"{part}\" in {planned:#?}");
     }
     assert!(!place.path().join("runs").exists(), "nothing is trained");
     let wrong = [&args[..], &["--set", "gamma=2"]].concat();
     place.operant(&wrong).assert_error(2, &["gamma"]);
-    // From measured speed, once there is some.
+    // From measured speed, once there is some: of a run, then of a sweep.
+    let train = [&["train", "cartpole", "--name", "one", "--quiet"], &BRIEF[..]].concat();
+    assert_eq!(place.operant(&train).code, Some(0));
+    let planned = place.operant(&args).stdout;
+    assert!(planned.contains("time: about ") && planned.contains("measured in run one\n"), "{planned}");
     swept(&place, &[&["cartpole", "--name", "before"], &RATES[..]].concat());
     let planned = place.operant(&[&args[..], &["--json"]].concat()).json();
     assert!(planned["seconds"].as_f64() > Some(0.0), "{planned}");
@@ -388,8 +392,14 @@ fn several_specifications_are_swept_one_after_the_other() {
     place
         .operant(&[&both[..], &["--name", "one"], &BRIEF].concat())
         .assert_error(2, &["one name cannot name 2 sweeps"]);
+    // Environments are of one sweep.
+    swept(&place, &["cartpole", "pendulum", "--name", "both"]);
+    let listed = place.operant(&["runs", "--sweeps", "--filter", "both"]).stdout;
+    for env in ["cartpole", "pendulum"] {
+        assert!(listed.contains(&format!("both\t{env}\tfinished\t1 of 1\t")), "{listed}");
+    }
     // All are checked before the first begins.
     place.write("c.toml", "env = \"cartpol\"\n");
     place.operant(&["sweep", "a.toml", "c.toml", "--quiet"]).assert_error(2, &["did you mean \"cartpole\"?"]);
-    assert_eq!(place.operant(&["runs", "--sweeps", "--json"]).stdout.lines().count(), 2);
+    assert_eq!(place.operant(&["runs", "--sweeps", "--json"]).stdout.lines().count(), 3);
 }

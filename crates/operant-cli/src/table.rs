@@ -1,4 +1,4 @@
-//! Tables that fit the terminal: the columns that matter least are omitted, names that take half of the line are cut, and so are the cells
+//! Tables that fit the terminal: the columns that matter least are omitted, names that take more than three eighths of the line are cut, and so are the cells
 //! of a last column that takes the rest of the line. In a pipe, cells are separated by tabs and not padded, and every column is there.
 
 use std::io::IsTerminal as _;
@@ -17,8 +17,8 @@ const LEAST_REST: usize = 12;
 
 /// A column of a table.
 #[derive(Debug, Clone, Copy)]
-pub struct Column {
-    pub header: &'static str,
+pub struct Column<'a> {
+    pub header: &'a str,
     /// Columns with the largest value are omitted first; 0 is always shown.
     pub rank: u8,
     pub right: bool,
@@ -29,30 +29,30 @@ pub struct Column {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     Never,
-    /// In the middle, to half of the line.
+    /// In the middle, to three eighths of the line.
     Middle,
     /// At the end, to the rest of the line; the last column only.
     Rest,
 }
 
-impl Column {
+impl<'a> Column<'a> {
     /// A column of words.
-    pub const fn left(header: &'static str, rank: u8) -> Self {
+    pub const fn left(header: &'a str, rank: u8) -> Self {
         Column { header, rank, right: false, cut: Cut::Never }
     }
 
     /// A column of names, which is always shown.
-    pub const fn name(header: &'static str) -> Self {
+    pub const fn name(header: &'a str) -> Self {
         Column { cut: Cut::Middle, ..Column::left(header, 0) }
     }
 
     /// A column of numbers.
-    pub const fn right(header: &'static str, rank: u8) -> Self {
+    pub const fn right(header: &'a str, rank: u8) -> Self {
         Column { right: true, ..Column::left(header, rank) }
     }
 
     /// A last column of words, which takes the rest of the line.
-    pub const fn rest(header: &'static str, rank: u8) -> Self {
+    pub const fn rest(header: &'a str, rank: u8) -> Self {
         Column { cut: Cut::Rest, ..Column::left(header, rank) }
     }
 }
@@ -132,7 +132,7 @@ pub fn tabs(columns: &[Column], note: &str, rows: &[Row]) -> String {
 fn fitted(columns: &[Column], rows: &[Row], width: usize) -> String {
     let every: Vec<usize> = (0..columns.len()).filter(|i| columns[*i].cut != Cut::Rest).collect();
     let short = (widest(&padded(columns, rows, &every)) > width)
-        .then(|| with_short_names(columns, rows, width / 2))
+        .then(|| with_short_names(columns, rows, width * 3 / 8))
         .filter(|short| short.iter().zip(rows).any(|(short, row)| short.cells != row.cells));
     let rows = short.as_deref().unwrap_or(rows);
     // A column that says nothing has no place on a screen.
@@ -301,7 +301,7 @@ pub fn size(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    fn table() -> (Vec<Column>, Vec<Row>) {
+    fn table() -> (Vec<Column<'static>>, Vec<Row>) {
         let column = |header, rank, right| Column { header, rank, right, cut: Cut::Never };
         let columns = vec![column("run", 0, false), column("seed", 2, true), column("return", 1, true)];
         let row = |cells: [&str; 3], note: &str| Row {
@@ -340,9 +340,9 @@ mod tests {
         let rows = [row(format!("{}-1", "x".repeat(60)), "1"), row(format!("{}-2", "x".repeat(60)), "2")];
         assert_eq!(
             fitted(&columns, &rows, 40),
-            "run                   state     seed\n\
-             xxxxxxxxxx…xxxxxxx-1  finished     1\n\
-             xxxxxxxxxx…xxxxxxx-2  finished     2\n\
+            "run              state     seed\n\
+             xxxxxxx…xxxxx-1  finished     1\n\
+             xxxxxxx…xxxxx-2  finished     2\n\
              (names are cut; a pipe or --json has\nthem)\n"
         );
         assert!(fitted(&columns, &rows, 120).contains(&"x".repeat(60)), "there is room");

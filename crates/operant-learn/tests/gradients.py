@@ -1,7 +1,7 @@
 """The gradient of each algorithm's loss once more, by JAX's automatic differentiation in float64: `gradients.py DIRECTORY`.
 
 Reads `cases.json` there, a list of networks, coefficients and samples that `tests/gradients.rs` wrote, and writes `gradients.json`:
-the gradient of each case by the names of its parameters. It is written from the formulas of docs/ppo.md, and shares no code with the
+the gradient of each case by the names of its parameters. It is written from the formulas of the algorithms' pages, and shares no code with the
 engine. Gate order and biases are those of PyTorch's documentation of GRUCell and LSTMCell.
 """
 
@@ -110,31 +110,38 @@ def dense(x, name, params):
     return x @ params[f"{name}.weight"].T + params[f"{name}.bias"]
 
 
+def activation_of(case):
+    return {"tanh": jnp.tanh, "relu": lambda x: jnp.maximum(x, 0)}[case["activation"]]
+
+
+def layers(case, trunk, x, params):
+    """The features (rows, ...) that a trunk without memory makes of observations (rows, O)."""
+    activation = activation_of(case)
+    if case["embed"] is not None:
+        x = embedding(x, f"{trunk}.embed", case["embed"], params)
+    for k, shape in enumerate(case["conv"]):
+        x = convolution(x, f"{trunk}.conv.{k}", shape, params, activation)
+    if case["items"] is not None:
+        first, count, features = (case["items"][name] for name in ("first", "count", "features"))
+        x = x[:, first : first + count * features].reshape(-1, count, features)
+    blocks = case["residual_blocks"]
+    for k in range(case["hidden"]):
+        x = dense(x, f"{trunk}.{k}", params)
+        if blocks == 0 or k + 1 < case["hidden"]:
+            x = activation(normalised(x, f"{trunk}.{k}.norm", params) if case["layer_norm"] else x)
+    for k in range(blocks):
+        name = f"{trunk}.blocks.{k}"
+        inner = activation(dense(normalised(x, f"{name}.norm", params), f"{name}.up", params))
+        x = x + dense(inner, f"{name}.down", params)
+    return normalised(x, f"{trunk}.norm", params) if blocks > 0 else x
+
+
 def heads(case, params):
     """Outputs of the policy and values, (sequences, steps, ...); or action values, and None."""
-    activation = {"tanh": jnp.tanh, "relu": lambda x: jnp.maximum(x, 0)}[case["activation"]]
     sequences, steps, _ = case["obs"].shape
     state, hidden = case["begins"], {}
     for trunk in ["trunk"] if case["shared_trunk"] else ["actor", "critic"]:
-        x = case["obs"].reshape(sequences * steps, -1)
-        if case["embed"] is not None:
-            x = embedding(x, f"{trunk}.embed", case["embed"], params)
-        for k, shape in enumerate(case["conv"]):
-            x = convolution(x, f"{trunk}.conv.{k}", shape, params, activation)
-        if case["items"] is not None:
-            first, count, features = (case["items"][name] for name in ("first", "count", "features"))
-            x = x[:, first : first + count * features].reshape(-1, count, features)
-        blocks = case["residual_blocks"]
-        for k in range(case["hidden"]):
-            x = dense(x, f"{trunk}.{k}", params)
-            if blocks == 0 or k + 1 < case["hidden"]:
-                x = activation(normalised(x, f"{trunk}.{k}.norm", params) if case["layer_norm"] else x)
-        for k in range(blocks):
-            name = f"{trunk}.blocks.{k}"
-            inner = activation(dense(normalised(x, f"{name}.norm", params), f"{name}.up", params))
-            x = x + dense(inner, f"{name}.down", params)
-        if blocks > 0:
-            x = normalised(x, f"{trunk}.norm", params)
+        x = layers(case, trunk, case["obs"].reshape(sequences * steps, -1), params)
         hidden[trunk], state = core(x.reshape(sequences, steps, -1), trunk, case, params, state)
     actor, critic = (hidden.get(name, hidden.get("trunk")) for name in ("actor", "critic"))
     head = "q" if case["algorithm"] == "pqn" else "policy"
@@ -154,6 +161,11 @@ def heads(case, params):
     return outputs, (critic @ params["value.weight"].T + params["value.bias"])[..., 0]
 
 
+def bounded(output):
+    """A log standard deviation between -5 and 2."""
+    return -1.5 + 3.5 * jnp.tanh((output + 1.5) / 3.5)
+
+
 def logprob_and_entropy(case, policy, params):
     if case["distribution"] == "beta":
         alpha, beta = jnp.split(1 + jnp.logaddexp(policy, 0), 2, -1)
@@ -165,8 +177,7 @@ def logprob_and_entropy(case, policy, params):
         actions = case["actions"]
         mean, log_std = policy[..., : actions.shape[-1]] + case["noise"], params.get("log_std")
         if log_std is None:
-            # Outputs of the network, between -5 and 2.
-            log_std = -1.5 + 3.5 * jnp.tanh((policy[..., actions.shape[-1] :] + 1.5) / 3.5)
+            log_std = bounded(policy[..., actions.shape[-1] :])
         z = (actions - mean) / jnp.exp(log_std)
         logprob = -0.5 * z**2 - log_std - 0.5 * math.log(2 * math.pi)
         entropy = 0.5 + 0.5 * math.log(2 * math.pi) + log_std + jnp.zeros_like(mean)
@@ -220,14 +231,56 @@ def loss(params, case):
     return of_policy - c["ent_coef"] * entropy.mean() + c["vf_coef"] * 0.5 * square.mean()
 
 
+def draw(case, params, obs, normals):
+    """SAC's actions within -1 and 1, and their log-probabilities."""
+    x = layers(case, "actor", obs, params)
+    log_std = bounded(dense(x, "log_std", params))
+    before = dense(x, "policy", params) + jnp.exp(log_std) * normals
+    of_normal = -0.5 * normals**2 - log_std - 0.5 * math.log(2 * math.pi)
+    return jnp.tanh(before), (of_normal - jnp.log(1 - jnp.tanh(before) ** 2)).sum(-1)
+
+
+def values(case, params, obs, actions):
+    inputs = jnp.concatenate([obs, actions], -1)
+    names = ["critics.0", "critics.1"]
+    return [dense(layers(case, name, inputs, params), f"{name}.q", params)[:, 0] for name in names]
+
+
+def soft_actor_critic(params, case):
+    """The losses of both critics, of the policy and of the temperature, each of which trains its own parameters alone."""
+    fixed = jax.lax.stop_gradient(params)
+    alpha = jnp.exp(fixed["log_alpha"])
+    next_actions, logprob = draw(case, fixed, case["next_obs"], case["next_normals"])
+    least = jnp.minimum(*values(case, case["targets"], case["next_obs"], next_actions))
+    target = case["reward"] + case["discount"] * (least - alpha * logprob)
+    of_critics = sum((0.5 * (q - target) ** 2).mean() for q in values(case, params, case["obs"], case["actions"]))
+    actions, logprob = draw(case, params, case["obs"], case["normals"])
+    of_policy = (alpha * logprob - jnp.minimum(*values(case, fixed, case["obs"], actions))).mean()
+    excess = jax.lax.stop_gradient(logprob).mean() + case["target_entropy"] * actions.shape[-1]
+    return of_critics + of_policy - (params["log_alpha"] * excess)[0]
+
+
+def tensors(case, *names):
+    for name in names:
+        case[name] = np.array(case[name]["values"], np.float64).reshape(case[name]["shape"])
+
+
 def main(directory: Path) -> None:
     gradients = []
     for case in json.loads((directory / "cases.json").read_text()):
-        params = {name: jnp.array(np.array(t["values"]).reshape(t["shape"])) for name, t in case["params"].items()}
-        for name in ("obs", "actions", "noise", "logprob", "value", "advantage", "keep", "begins"):
-            case[name] = np.array(case[name]["values"], np.float64).reshape(case[name]["shape"])
-        case["legal"] = np.array(case["legal"]["values"], bool).reshape(case["legal"]["shape"])
-        gradient = jax.jit(lambda params, case=case: jax.grad(loss)(params, case))(params)
+        for of in ("params", "targets"):
+            parameters = case.get(of, {})
+            tensors(parameters, *parameters)
+            case[of] = {name: jnp.array(values) for name, values in parameters.items()}
+        tensors(case, "obs", "actions")
+        if case["algorithm"] == "sac":
+            tensors(case, "next_obs", "next_normals", "normals", "reward", "discount")
+            function = soft_actor_critic
+        else:
+            tensors(case, "noise", "logprob", "value", "advantage", "keep", "begins")
+            case["legal"] = np.array(case["legal"]["values"], bool).reshape(case["legal"]["shape"])
+            function = loss
+        gradient = jax.jit(lambda params, case=case, of=function: jax.grad(of)(params, case))(case["params"])
         gradients.append({name: np.asarray(values).ravel().tolist() for name, values in gradient.items()})
     (directory / "gradients.json").write_text(json.dumps(gradients))
 

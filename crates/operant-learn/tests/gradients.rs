@@ -2,22 +2,25 @@
 //! cores, layers, heads, masks, lengths of sequences and resets within them.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use operant_learn::algorithms::Algorithm;
+use operant_learn::cpu::off_policy::compare::Transition;
 use operant_learn::cpu::update::Learner;
 use operant_learn::network::{
-    Architecture, Continuous, Conv, Core, Embed, EmbedPart, Head, Image, Input, Pool,
+    Architecture, Continuous, Conv, Core, Embed, EmbedPart, Head, Image, Input, Network, Pool,
 };
 use operant_learn::{ActionDistribution, Activation, Config, CoreKind, LearnerState, LogStd};
-use operant_parity::{distance, reference};
+use operant_parity::distance;
+use operant_parity::reference::{self, sac};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use crate::cases::{self, Case, Encoding};
+use crate::sac::{Minibatches, minibatches};
 use crate::support::parts::Part;
 
 /// Networks that are drawn.
@@ -149,27 +152,10 @@ fn samples(case: &Case) -> Vec<reference::Sample> {
     reference::minibatch(&case.network, &case.config, &case.batch, (0, 0), 0..case.batch.sequences())
 }
 
-/// What the script reads.
-fn to_json(case: &Case) -> Value {
-    let architecture = &case.network.architecture;
+/// What the script reads of a network.
+fn network_json(network: &Network) -> Value {
+    let architecture = &network.architecture;
     let Architecture { embed, conv, items, hidden, activation, shared_trunk, head, core, .. } = architecture;
-    let (sequences, steps) = (case.batch.sequences(), case.batch.sequence());
-    let samples = samples(case);
-    let of = |width: usize, values: &dyn Fn(&reference::Sample) -> Vec<f64>| {
-        array(&[sequences, steps, width], samples.iter().flat_map(values))
-    };
-    let number =
-        |value: &dyn Fn(&reference::Sample) -> f64| array(&[sequences, steps], samples.iter().map(value));
-    let outputs = case.network.policy_outputs();
-    let legal = |s: &reference::Sample| match s.legal[..] {
-        [] => vec![1.0; outputs],
-        _ => s.legal.iter().map(|&legal| f64::from(legal)).collect(),
-    };
-    let params = case.network.tensors.iter().map(|tensor| {
-        let values = case.params[tensor.range()].iter().map(|&x| f64::from(x));
-        (tensor.name.clone(), array(&tensor.shape, values))
-    });
-    let begins = samples.iter().filter_map(|s| s.begins.clone()).flatten();
     let embed = embed.as_ref().map(|embed| {
         let part = &embed.parts[0];
         let pool = embed.pool.encoder().name();
@@ -187,6 +173,41 @@ fn to_json(case: &Case) -> Value {
         "core": core.map(|Core { cell, width, layers }| json!({"cell": cell.name(), "width": width, "layers": layers})),
         "choices": match head { Head::MultiDiscrete(counts) => Some(counts), Head::Continuous(_) => None },
         "distribution": match head { Head::Continuous(of) => of.distribution.name(), Head::MultiDiscrete(_) => "" },
+    })
+}
+
+/// Parameters by their names.
+fn params_json(network: &Network, params: &[f32]) -> Value {
+    let tensors = network.tensors.iter().map(|tensor| {
+        let values = params[tensor.range()].iter().map(|&x| f64::from(x));
+        (tensor.name.clone(), array(&tensor.shape, values))
+    });
+    Value::Object(tensors.collect())
+}
+
+/// An object with the fields of both.
+fn merged(mut object: Value, other: Value) -> Value {
+    let Value::Object(fields) = other else { panic!("no object") };
+    object.as_object_mut().expect("an object").extend(fields);
+    object
+}
+
+/// What the script reads.
+fn to_json(case: &Case) -> Value {
+    let (sequences, steps) = (case.batch.sequences(), case.batch.sequence());
+    let samples = samples(case);
+    let of = |width: usize, values: &dyn Fn(&reference::Sample) -> Vec<f64>| {
+        array(&[sequences, steps, width], samples.iter().flat_map(values))
+    };
+    let number =
+        |value: &dyn Fn(&reference::Sample) -> f64| array(&[sequences, steps], samples.iter().map(value));
+    let outputs = case.network.policy_outputs();
+    let legal = |s: &reference::Sample| match s.legal[..] {
+        [] => vec![1.0; outputs],
+        _ => s.legal.iter().map(|&legal| f64::from(legal)).collect(),
+    };
+    let begins = samples.iter().filter_map(|s| s.begins.clone()).flatten();
+    let fields = json!({
         "algorithm": case.config.algorithm.name(),
         "coefficients": {
             "clip_coef": case.config.algorithms.ppo.clip_coef,
@@ -195,7 +216,7 @@ fn to_json(case: &Case) -> Value {
             "vf_coef": case.config.algorithms.ppo.vf_coef,
             "norm_adv": case.config.algorithms.ppo.norm_adv,
         },
-        "params": params.collect::<serde_json::Map<_, _>>(),
+        "params": params_json(&case.network, &case.params),
         "obs": of(case.network.architecture.input.features(), &|s| s.obs.clone()),
         "actions": of(case.layout.components, &|s| s.actions.clone()),
         "noise": of(case.layout.components, &|s| if s.noise.is_empty() { vec![0.0; s.actions.len()] } else { s.noise.clone() }),
@@ -205,39 +226,101 @@ fn to_json(case: &Case) -> Value {
         "advantage": number(&|s| s.advantage),
         "keep": number(&|s| f64::from(!s.is_first)),
         "begins": array(&[sequences, case.network.states], begins),
-    })
+    });
+    merged(network_json(&case.network), fields)
 }
 
-/// JAX's gradients of these cases, each in the order of the parameters.
-fn by_jax(python: &Path, cases: &[Case]) -> Vec<Vec<f64>> {
+/// A minibatch of SAC as the script reads it.
+fn sac_json(case: &Minibatches, samples: &[Transition]) -> Value {
+    let of = |values: &dyn Fn(&Transition) -> &[f32]| {
+        let numbers: Vec<f64> = samples.iter().flat_map(values).map(|&x| f64::from(x)).collect();
+        array(&[samples.len(), numbers.len() / samples.len()], numbers)
+    };
+    let number = |value: &dyn Fn(&Transition) -> f32| {
+        array(&[samples.len()], samples.iter().map(|s| f64::from(value(s))))
+    };
+    let fields = json!({
+        "algorithm": case.config.algorithm.name(),
+        "target_entropy": case.config.algorithms.sac.target_entropy,
+        "params": params_json(&case.network, &case.state.params),
+        "targets": params_json(&case.network, &case.state.targets),
+        "obs": of(&|s| &s.obs[0]),
+        "next_obs": of(&|s| &s.obs[1]),
+        "actions": of(&|s| &s.actions),
+        "next_normals": of(&|s| &s.normals[0]),
+        "normals": of(&|s| &s.normals[1]),
+        "reward": number(&|s| s.reward),
+        "discount": number(&|s| s.discount),
+    });
+    merged(network_json(&case.network), fields)
+}
+
+/// JAX's gradients of cases of these networks, each in the order of the parameters.
+fn by_jax(python: &Path, cases: &[(&Network, Value)]) -> Vec<Vec<f64>> {
     let dir = tempfile::tempdir().expect("a directory");
-    let all: Vec<Value> = cases.iter().map(to_json).collect();
-    std::fs::write(dir.path().join("cases.json"), Value::from(all).to_string()).expect("written");
+    let all: Vec<&Value> = cases.iter().map(|(_, case)| case).collect();
+    std::fs::write(dir.path().join("cases.json"), json!(all).to_string()).expect("written");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/gradients.py");
     let ran = Command::new(python).arg(script).arg(dir.path()).output().expect("started");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let text = std::fs::read_to_string(dir.path().join("gradients.json")).expect("written");
     let gradients: Vec<Value> = serde_json::from_str(&text).expect("JSON");
     assert_eq!(gradients.len(), cases.len());
-    let of = |case: &Case, gradient: &Value| {
+    let of = |network: &Network, gradient: &Value| {
         let tensor = |name: &str| {
             gradient[name].as_array().expect("a gradient").iter().map(|x| x.as_f64().expect("a number"))
         };
-        case.network.tensors.iter().flat_map(|t| tensor(&t.name).collect::<Vec<_>>()).collect()
+        network.tensors.iter().flat_map(|t| tensor(&t.name).collect::<Vec<_>>()).collect()
     };
-    cases.iter().zip(&gradients).map(|(case, gradient)| of(case, gradient)).collect()
+    cases.iter().zip(&gradients).map(|((network, _), gradient)| of(network, gradient)).collect()
+}
+
+/// The Python with JAX, if there is one.
+fn python(test: &str) -> Option<PathBuf> {
+    let python = std::env::var_os("OPERANT_TEST_PYTHON");
+    if python.is_none() {
+        let problem = "no OPERANT_TEST_PYTHON with jax; cargo xtask python makes one";
+        let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {problem}");
+    }
+    python.map(PathBuf::from)
+}
+
+#[test]
+fn gradients_of_sac_are_those_of_automatic_differentiation() {
+    let Some(python) = python("gradients_of_sac_are_those_of_automatic_differentiation") else { return };
+    let mut cases = minibatches();
+    for Minibatches { config, .. } in &mut cases {
+        // Neither the parameters nor the first moments remember anything but this gradient.
+        (config.learning_rate, config.adam_beta1) = (0.0, 0.0);
+        (config.vf_learning_rate, config.weight_decay, config.max_grad_norm) = (0.0, 0.0, 1e9);
+        config.algorithms.sac.autotune = true;
+    }
+    let learned: Vec<_> = cases.iter().map(|case| case.learn(1, 1)).collect();
+    let all = cases.iter().zip(&learned);
+    let read: Vec<_> =
+        all.clone().map(|(case, (_, made))| (&case.network, sac_json(case, &made[0].0))).collect();
+    for ((case, (state, made)), expected) in all.zip(by_jax(&python, &read)) {
+        let (network, samples) = (&case.network, &made[0].0);
+        let before = sac::State::of(&case.state);
+        let (_, of_critics) = sac::critics(network, &before, samples);
+        let ([_, logprob], of_policy) = sac::policy(network, &before, samples);
+        let of_log_alpha = vec![sac::by_log_alpha(network, &case.config, logprob); network.len()];
+        let engine: Vec<f64> = state.exp_avg.iter().map(|&x| f64::from(x)).collect();
+        let gradients = [("critics", of_critics), ("actor", of_policy), ("log_alpha", of_log_alpha)];
+        for (group, reference) in gradients {
+            let of = |all: &[f64]| sac::parameters(network, group).map(|k| all[k]).collect::<Vec<f64>>();
+            for (whose, gradient, bound) in [("reference", &reference, 1e-9), ("engine", &engine, 1e-6)] {
+                let distance = distance(&of(gradient), &of(&expected));
+                assert!(distance < bound, "{}: {group} of the {whose} {distance:e}", case.name);
+            }
+        }
+    }
 }
 
 in_parts! { gradients_are_those_of_automatic_differentiation }
 
 fn gradients_are_those_of_automatic_differentiation(part: Part) {
-    let Some(python) = std::env::var_os("OPERANT_TEST_PYTHON") else {
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED gradients_are_those_of_automatic_differentiation: no OPERANT_TEST_PYTHON with jax; cargo xtask python makes one"
-        );
-        return;
-    };
+    let Some(python) = python("gradients_are_those_of_automatic_differentiation") else { return };
     let mut runner = TestRunner::deterministic();
     let descriptions: Vec<Description> =
         (0..COUNT).map(|_| description().new_tree(&mut runner).expect("a description").current()).collect();
@@ -254,7 +337,8 @@ fn gradients_are_those_of_automatic_differentiation(part: Part) {
         assert!(made.iter().any(is_drawn), "{distribution} was drawn");
     }
     let made = part.of(5, made);
-    let expected = by_jax(Path::new(&python), &made);
+    let read: Vec<_> = made.iter().map(|case| (&case.network, to_json(case))).collect();
+    let expected = by_jax(&python, &read);
     let mut worst = 0.0f64;
     for ((case, expected), description) in made.iter().zip(&expected).zip(part.of(5, &descriptions)) {
         let what = format!("{}: {description:?}", case.network.architecture);

@@ -9,7 +9,6 @@ mod support;
 
 mod cases;
 
-mod actor_critic;
 mod any_env;
 mod backend;
 mod bf16;
@@ -22,4 +21,5 @@ mod memory;
 mod optimiser;
 mod pqn;
 mod recompute;
+mod sac;
 mod update;

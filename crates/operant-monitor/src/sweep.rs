@@ -315,8 +315,9 @@ impl<'a> Window<'a> {
     fn clocks(&self) -> Vec<Span<'static>> {
         let theme = &self.theme;
         let clock = |seconds: f64| format::clock(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        let label = if self.state.health.is_alive() { "up " } else { "ran " };
         let mut spans =
-            vec![Span::styled("up ", theme.muted), Span::styled(clock(self.state.seconds), theme.text)];
+            vec![Span::styled(label, theme.muted), Span::styled(clock(self.state.seconds), theme.text)];
         if let Some(left) = self.state.left.filter(|_| self.state.health.is_alive()) {
             spans.push(Span::styled("  eta ", theme.muted));
             spans.push(Span::styled(clock(left), theme.strong));
@@ -469,6 +470,8 @@ mod tests {
     fn a_sweep_at_80_columns() {
         let mut source = Fixed(state(12));
         insta::assert_snapshot!(drawn(&mut window(&mut source), 80, 24));
+        source.0.health = Health::Reported(RunState::Finished);
+        assert!(drawn(&mut window(&mut source), 80, 24).contains("ran 1:23\n"));
     }
 
     #[test]

@@ -238,7 +238,7 @@ pub fn sweep(
         let spec = match &target {
             json if json.starts_with('{') => Spec::parse_json(json, &given)?,
             path if path.ends_with(".toml") => Spec::read(path.as_ref(), &given)?,
-            env => Spec::of_environment(env, &given)?,
+            env => Spec::of_environments(&[env], &given)?,
         };
         Sweep::new(spec, &registry, &parent, name.as_deref(), jobs, executor)
     };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use operant_run::Result;
+use operant_run::{Result, RunResult};
 use serde::Serialize;
 
 use crate::plan::Plan;
@@ -57,7 +57,7 @@ pub struct PlannedTrial {
 type Speeds = BTreeMap<String, f64>;
 
 impl Forecast {
-    /// Of a sweep that has not begun; speeds are looked for in the sweeps of `parent`.
+    /// Of a sweep that has not begun; speeds are looked for in the sweeps of `parent`, then in its runs.
     pub fn of_plan(plan: &Plan, parent: &Path) -> Self {
         let steps: Vec<u64> = plan.environments.iter().map(|env| env.steps).collect();
         let of_point = |trial: &Trial| {
@@ -74,18 +74,13 @@ impl Forecast {
             let is_here = table.fact("machine").ok()? == this_machine();
             let speeds = measured(&table, &spec).ok().filter(|_| is_here)?;
             let has_all = names.iter().all(|name| speeds.contains_key(*name));
-            has_all.then(|| (speeds, sweep.run.clone()))
+            has_all.then(|| (speeds, format!("sweep {}", sweep.run)))
         });
-        match speeds {
-            Some((speeds, sweep)) => {
-                forecast.estimate(&plan.spec, &names, &steps, &speeds, &format!("sweep {sweep}"));
-            }
+        match speeds.or_else(|| of_runs(&names, parent)) {
+            Some((speeds, basis)) => forecast.estimate(&plan.spec, &names, &steps, &speeds, &basis),
             None => {
                 let parent = parent.display();
-                forecast.basis = format!(
-                    "no sweep of {} has finished a run on this machine in {parent}",
-                    names.join(" and ")
-                );
+                forecast.basis = format!("no run of {} has finished in {parent}", names.join(" and "));
             }
         }
         forecast
@@ -230,6 +225,21 @@ impl Forecast {
             .collect();
         self.basis = format!("{}, measured in {basis}", each.join(", "));
     }
+}
+
+/// The speed of the latest finished run of each environment on the CPU, and their names; a run may have had more threads.
+fn of_runs(names: &[&str], parent: &Path) -> Option<(Speeds, String)> {
+    let mut runs = operant_run::runs::list(parent);
+    runs.reverse();
+    let mut found = Vec::new();
+    let mut latest = |name: &str| {
+        let mut own = runs.iter().filter(|run| run.env == name && run.device == "cpu");
+        let (run, result) = own.find_map(|run| Some((run, RunResult::read(&run.dir)?)))?;
+        found.push(format!("run {}", run.run));
+        (result.wall_s > 0.0).then(|| (name.to_owned(), result.env_steps as f64 / result.wall_s))
+    };
+    let speeds = names.iter().map(|name| latest(name)).collect::<Option<_>>()?;
+    Some((speeds, found.join(" and ")))
 }
 
 /// The speed of the runs that have finished, evaluations included.

@@ -23,7 +23,7 @@ code, pre { font: .88em/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, monos
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: .5rem 0 0 }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; font-variant-numeric: tabular-nums }
 th, td { text-align: right; padding: .4rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; white-space: nowrap }
-th { font-weight: 600; color: var(--soft); font-size: .82rem } tr:last-child td { border-bottom: 0 }
+th { white-space: normal; vertical-align: bottom; font-weight: 600; color: var(--soft); font-size: .82rem } tr:last-child td { border-bottom: 0 }
 td:first-child, th:first-child { text-align: left; white-space: normal; padding-left: 0; min-width: 12rem }
 td:first-child span { display: inline-block }
 tr.best td:first-child { font-weight: 600 }
@@ -166,7 +166,13 @@ const COLUMNS: [(&str, bool); 8] = [
 ];
 
 fn table(html: &mut String, part: &EnvReport) {
-    html.push_str("<section class=\"card\"><h3>Configurations</h3><table>\n<tr><th>configuration</th><th class=\"bar\"></th>");
+    html.push_str("<section class=\"card\"><h3>Configurations</h3><table>\n<tr><th>configuration</th>");
+    if let Some((metric, _)) = &part.metric {
+        let _ = write!(html, "<th>{}</th>", escaped(metric).replace('_', "_<wbr>"));
+    }
+    // Phones have room for one of them.
+    let bar_class = if part.metric.is_some() { "bar minor" } else { "bar" };
+    let _ = write!(html, "<th class=\"{bar_class}\"></th>");
     let class = |shown: bool| if shown { "" } else { " class=\"minor\"" };
     for (column, shown) in COLUMNS {
         let _ = write!(html, "<th{}>{column}</th>", class(shown));
@@ -201,9 +207,10 @@ fn table(html: &mut String, part: &EnvReport) {
         let mark = if group.pareto && part.groups.len() > 1 { " *" } else { "" };
         let row = if place == 0 { " class=\"best\"" } else { "" };
         let bar = group.score.map_or_else(String::new, |score| bar(score, low, high));
+        let metric = part.metric_of(group).map_or_else(String::new, |value| format!("<td>{value}</td>"));
         let _ = writeln!(
             html,
-            "<tr{row}><td>{}{mark}</td><td class=\"bar\">{bar}</td>{cells}</tr>",
+            "<tr{row}><td>{}{mark}</td>{metric}<td class=\"{bar_class}\">{bar}</td>{cells}</tr>",
             breakable(&group.name)
         );
     }

@@ -70,6 +70,9 @@ pub struct EnvReport {
     pub verdict: String,
     /// The share of the variance of objectives that each varied setting explains by itself; null if there are too few runs.
     pub importance: Vec<(String, f64)>,
+    /// The metric of the environment that the search maximised or minimised, and the sign of its values in `objective`.
+    #[serde(skip)]
+    pub metric: Option<(String, f64)>,
 }
 
 /// Runs that differ in their seeds only.
@@ -387,9 +390,16 @@ impl EnvReport {
         let places = 0..compared.len();
         let improvement = places.clone().map(|i| places.clone().map(|j| pair(i, j)).collect()).collect();
         let verdict = String::new();
-        let mut part = Self { env, common, groups, improvement, verdict, importance: Vec::new() };
+        let metric = sought.and_then(Objective::metric).map(|(name, sign)| (name.to_owned(), sign));
+        let mut part = Self { env, common, groups, improvement, verdict, importance: Vec::new(), metric };
         part.verdict = part.verdict(sought);
         part
+    }
+
+    /// The metric that was searched for, of a configuration, as text.
+    pub fn metric_of(&self, group: &SeedGroup) -> Option<String> {
+        let (_, sign) = self.metric.as_ref()?;
+        Some(group.objective.map_or_else(String::new, |value| number(sign * value)))
     }
 
     /// What the runs show: the best configuration, and whether its difference from the second is significant.

@@ -117,6 +117,14 @@ impl Objective {
         }
     }
 
+    /// The metric of the environment that it is, and the sign of its values.
+    pub fn metric(&self) -> Option<(&str, f64)> {
+        match self {
+            Objective::Metric { name, minimize } => Some((name, if *minimize { -1.0 } else { 1.0 })),
+            _ => None,
+        }
+    }
+
     /// A value of it, which is larger where it is better, for people: steps and seconds as such.
     pub fn shown(&self, value: f64) -> String {
         match self {
@@ -259,11 +267,13 @@ impl Spec {
     }
 
     /// The specification of a command line.
-    pub fn of_environment(env: &str, given: &Given) -> Result<Self> {
-        if Path::new(env).is_file() {
-            config::check_format(Path::new(env))?;
-        }
-        Self::checked(Raw { env: Some(Value::from(env)), ..Raw::default() }, given)
+    pub fn of_environments<S: AsRef<str>>(names: &[S], given: &Given) -> Result<Self> {
+        let names = names.iter().map(AsRef::as_ref);
+        names.clone().map(Path::new).filter(|path| path.is_file()).try_for_each(config::check_format)?;
+        Self::checked(
+            Raw { env: Some(Value::Array(names.map(Value::from).collect())), ..Raw::default() },
+            given,
+        )
     }
 
     fn checked(raw: Raw, given: &Given) -> Result<Self> {

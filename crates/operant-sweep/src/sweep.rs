@@ -94,7 +94,7 @@ pub struct Status {
     pub running: usize,
     /// Results with an error.
     pub failed: usize,
-    /// The best trial, its objective, and its values.
+    /// The best trial of the environment, its objective, and its values; None of several environments.
     pub best: Option<(usize, f64, String)>,
     /// Environment steps of all runs of this process.
     pub env_steps: u64,
@@ -686,7 +686,9 @@ impl Sweep {
     fn status(&self, running: usize, env_steps: u64) -> Status {
         let last =
             |row: &&TrialRow| row.trial.results.last().map_or(f64::NEG_INFINITY, |result| result.objective);
-        let best = self.trials.iter().filter(|row| last(row).is_finite());
+        // Those of several environments do not compare.
+        let of_one = self.environments.len() == 1;
+        let best = self.trials.iter().filter(|row| of_one && last(row).is_finite());
         let best = best.max_by(|a, b| last(a).total_cmp(&last(b)).then(b.trial.id.cmp(&a.trial.id)));
         let decided: usize = self.trials.iter().map(|row| row.trial.results.len()).sum();
         let open =

@@ -162,5 +162,5 @@ fn keys_of_info_are_one_value() {
     let given = Given { set: vec![flag], ..Given::default() };
     let set = vec![("env.metrics".to_owned(), toml::Value::from("success,score"))];
     assert_eq!(listed.set, set);
-    assert_eq!(Spec::of_environment("cartpole", &given).expect("valid").set, set);
+    assert_eq!(Spec::of_environments(&["cartpole"], &given).expect("valid").set, set);
 }

@@ -27,7 +27,7 @@ pub fn swept(parent: &Path) -> PathBuf {
 fn swept_by(parent: &Path, executor: Arc<dyn Executor>, watch: &mut dyn Watch) -> PathBuf {
     let set = ["num_envs=16", "num_steps=16", "total_timesteps=256", "eval_episodes=2", "gamma=0.9,0.99"];
     let set = set.map(|assignment| (assignment.to_owned(), "--set".to_owned())).into();
-    let spec = Spec::of_environment("cartpole", &Given { set, ..Given::default() }).expect("valid");
+    let spec = Spec::of_environments(&["cartpole"], &Given { set, ..Given::default() }).expect("valid");
     let registry = operant_env::builtin();
     let mut sweep = Sweep::new(spec, &registry, parent, Some("rates"), Some(1), executor).expect("made");
     sweep.run(&Signals::none(), watch).expect("trained");

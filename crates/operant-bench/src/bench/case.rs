@@ -59,6 +59,13 @@ impl Case {
         let mut words = match self.bench {
             Bench::Env => format!("{num_steps} steps"),
             Bench::Rollout => format!("{}, {num_steps} steps", self.architecture),
+            Bench::Train if self.config.algorithm.declaration().has_replay() => format!(
+                "{}, {}, {} minibatches of {} for each step",
+                self.config.algorithm,
+                self.architecture,
+                self.config.updates_per_step,
+                self.config.batch_size
+            ),
             Bench::Train => format!(
                 "{}, {num_steps} steps, {num_minibatches} minibatches, {update_epochs} epochs",
                 self.architecture

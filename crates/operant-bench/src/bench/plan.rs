@@ -29,7 +29,7 @@ pub struct Request {
     /// Environments as of `operant train`, or all
     #[arg(long = "env", value_name = "NAME,..", value_delimiter = ',', default_value = "cartpole")]
     pub envs: Vec<String>,
-    /// Environments stepped in parallel; several sweep [default: 8192]
+    /// Environments stepped in parallel; several sweep [default: 8192; with a replay 1]
     #[arg(long = "envs", value_name = "N,..", value_delimiter = ',', allow_negative_numbers = true)]
     pub num_envs: Vec<String>,
     /// Threads of the CPU; several sweep; 0 takes all [default: as configured]
@@ -41,16 +41,19 @@ pub struct Request {
     /// What the network's matrix products are computed in: f32, on a GPU tf32 or bf16, on some CPUs bf16, or several
     #[arg(long = "precision", value_name = "PRECISION,..", value_delimiter = ',')]
     pub precisions: Vec<String>,
-    /// Widths of the hidden layers [default: 64,64]
+    /// Learning algorithm [default: ppo]
+    #[arg(long, value_name = "NAME")]
+    pub algorithm: Option<String>,
+    /// Widths of the hidden layers [default: 64,64; with a replay 256,256]
     #[arg(long, value_name = "WIDTHS")]
     pub hidden: Option<String>,
     /// Layers between the hidden layers and the heads: mlp (none), mingru, gru or lstm [default: mlp]
     #[arg(long, value_name = "CORE")]
     pub core: Option<String>,
-    /// Steps of a rollout (num_steps) [default: 128]
+    /// Steps of a rollout (num_steps) [default: 128; with a replay 250]
     #[arg(long = "steps", value_name = "T", allow_negative_numbers = true)]
     pub num_steps: Option<String>,
-    /// Samples of a minibatch, as near as whole minibatches allow [default: 32768]
+    /// Samples of a minibatch, as near as whole minibatches allow [default: 32768; with a replay 256]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub minibatch: Option<u32>,
     /// Set any other key of the configuration; repeatable (env.NAME=VALUE sets an option of the environment)
@@ -216,22 +219,35 @@ impl Planner<'_> {
         if self.sets("total_timesteps").is_none() {
             flags.push(("total_timesteps", "operant bench", "1e12".to_owned()));
         }
-        let typed = [
-            ("num_envs", "--envs", self.num_envs.first(), "8192"),
-            ("num_steps", "--steps", self.num_steps.as_ref(), "128"),
-            ("hidden", "--hidden", self.hidden.as_ref(), "64,64"),
+        flags.extend(self.algorithm.clone().map(|name| ("algorithm", "--algorithm", name)));
+        let has_replay =
+            self.requested(&facts, &flags)?.settings.learner.algorithm.declaration().has_replay();
+        let of_replay = |ours: &'static str, other: &'static str| if has_replay { ours } else { other };
+        let mut typed = vec![
+            ("num_envs", "--envs", self.num_envs.first(), of_replay("1", "8192")),
+            ("num_steps", "--steps", self.num_steps.as_ref(), of_replay("250", "128")),
+            ("hidden", "--hidden", self.hidden.as_ref(), of_replay("256,256", "64,64")),
             ("core", "--core", self.core.as_ref(), "mlp"),
-            // A preset's length need not divide the steps that are measured.
-            ("sequence_length", "--core", None, "0"),
         ];
+        if !has_replay {
+            // A preset's length need not divide the steps that are measured.
+            typed.push(("sequence_length", "--core", None, "0"));
+        }
         for (key, flag, value, default) in typed {
             let has_default = self.run.is_none() && self.sets(key).is_none();
             let value = value.cloned().or(has_default.then(|| default.to_owned()));
             flags.extend(value.map(|value| (key, flag, value)));
         }
         flags.extend(more);
-        let minibatch = self.minibatch.or(self.run.is_none().then_some(32_768));
-        if let Some(minibatch) = minibatch.filter(|_| self.sets("num_minibatches").is_none()) {
+        let minibatch =
+            self.minibatch.or(self.run.is_none().then_some(if has_replay { 256 } else { 32_768 }));
+        if has_replay {
+            // Learning begins as soon as there is a minibatch.
+            let size = minibatch.filter(|_| self.sets("batch_size").is_none()).map(|size| size.to_string());
+            let starts = size.clone().filter(|_| self.sets("learning_starts").is_none());
+            flags.extend(size.map(|size| ("batch_size", "--minibatch", size)));
+            flags.extend(starts.map(|size| ("learning_starts", "--minibatch", size)));
+        } else if let Some(minibatch) = minibatch.filter(|_| self.sets("num_minibatches").is_none()) {
             // One minibatch is always valid; it gives the number of samples.
             let mut one = flags.clone();
             one.push(("num_minibatches", "--minibatch", "1".to_owned()));
@@ -404,6 +420,7 @@ mod tests {
             devices: texts(&["cpu"]),
             precisions: Vec::new(),
             hidden: Some("8".to_owned()),
+            algorithm: None,
             core: None,
             num_steps: Some("16".to_owned()),
             minibatch: Some(256),

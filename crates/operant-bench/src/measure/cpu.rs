@@ -174,8 +174,12 @@ pub fn training(
 ) -> Result<TrainingSpeed, LearnError> {
     let begin = Instant::now();
     let mut driver = Driver::new(backend_with(Arc::clone(env), config, threads)?.backend, u64::MAX);
-    // The first touches the memory of the batch.
-    let first = Duration::from_secs_f64(driver.update()?.seconds);
+    // The first touches the memory of the batch. A replay is filled first.
+    let mut first = driver.update()?;
+    while first.stats.metrics.minibatches == 0.0 {
+        first = driver.update()?;
+    }
+    let first = Duration::from_secs_f64(first.seconds);
     let together = stretch(first, effort.budget.saturating_sub(begin.elapsed()));
     let (seconds, phases) = driver.measure(together, effort, begin)?;
     let speed = Speed::of_seconds((config.num_envs * config.num_steps) as f64, &seconds);

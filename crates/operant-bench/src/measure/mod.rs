@@ -166,6 +166,9 @@ impl TrainingSpeed {
 /// Floating-point operations of the network per environment step of training: one forward pass in the rollout, and a forward
 /// and a backward pass in each epoch. Only multiply-adds of matrices count, as two operations each.
 pub fn training_flops(network: &Network, config: &Config) -> f64 {
+    if config.algorithm.declaration().has_replay() {
+        return network.replay_flops(config);
+    }
     network.forward_flops() as f64 + config.update_epochs as f64 * network.forward_backward_flops() as f64
 }
 

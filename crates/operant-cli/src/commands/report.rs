@@ -146,7 +146,7 @@ pub fn text(report: &Report, top: usize) -> String {
 }
 
 fn configurations(part: &EnvReport, top: usize) -> String {
-    let columns = [
+    let mut columns = vec![
         Column::left("configuration", 0),
         Column::right("score", 0),
         Column::right("95% interval", 2),
@@ -157,6 +157,9 @@ fn configurations(part: &EnvReport, top: usize) -> String {
         Column::right("train time", 6),
         Column::right("steps", 7),
     ];
+    if let Some((metric, _)) = &part.metric {
+        columns.insert(1, Column::right(metric, 0));
+    }
     let row = |group: &SeedGroup| {
         let (score, interval) = match group.score {
             Some(score) if group.scores().len() > 1 => {
@@ -169,18 +172,20 @@ fn configurations(part: &EnvReport, top: usize) -> String {
         let mark = if group.pareto && part.groups.len() > 1 { " *" } else { "" };
         let seconds =
             if group.train_s.is_finite() { format!("{:.2} s", group.train_s) } else { "-".to_owned() };
+        let start = std::iter::once(format!("{}{mark}", group.name)).chain(part.metric_of(group));
         Row {
-            cells: vec![
-                format!("{}{mark}", group.name),
-                score,
-                interval,
-                group.runs.len().to_string(),
-                group.failed().to_string(),
-                format!("{}/{}", group.solved, group.runs.len()),
-                group.solved_at_step.map_or_else(|| "-".to_owned(), short),
-                seconds,
-                if group.env_steps.is_finite() { short(group.env_steps) } else { "-".to_owned() },
-            ],
+            cells: start
+                .chain([
+                    score,
+                    interval,
+                    group.runs.len().to_string(),
+                    group.failed().to_string(),
+                    format!("{}/{}", group.solved, group.runs.len()),
+                    group.solved_at_step.map_or_else(|| "-".to_owned(), short),
+                    seconds,
+                    if group.env_steps.is_finite() { short(group.env_steps) } else { "-".to_owned() },
+                ])
+                .collect(),
             ..Row::default()
         }
     };

@@ -191,11 +191,11 @@ fn table(runs: &[RunRow]) -> String {
     let named = runs.iter().all(|shown| shown.run.run.starts_with(&shown.run.env));
     let columns = [
         Column::name("run"),
-        Column::left("environment", if named { 10 } else { 2 }),
+        Column::left("environment", if named { 10 } else { 1 }),
         Column::left("state", 0),
-        Column::right("steps", 2),
+        Column::right("steps", 3),
         Column::right("return", 0),
-        Column::right("solved", 1),
+        Column::right("solved", 2),
         Column::right("seed", 5),
         Column::right("steps/s", 6),
         Column::left("started (UTC)", 7),

@@ -177,7 +177,8 @@ impl Shown {
     fn steps(&self) -> String {
         let run = &self.row.run;
         let steps = run.env_steps.unwrap_or(0);
-        let total = run.total_steps.filter(|total| *total > 0);
+        // A run may have been ended by a smaller --steps.
+        let total = run.total_steps.filter(|total| *total >= steps.max(1));
         let of = total.map_or_else(String::new, |total| {
             format!(" of {total} ({:.0}%)", 100.0 * steps as f64 / total as f64)
         });

@@ -30,7 +30,7 @@ pub use watch::about;
 #[command(mut_arg("ring", |arg| arg.hide(true)))]
 #[command(mut_arg("name", |arg| arg.help("Name of the sweep [default: sweep-ENV-SEED-TIME, with the search's seed]")))]
 pub struct Args {
-    /// Environment, as in `operant train ENV`, or a specification SPEC.toml; several make several sweeps, one after the other
+    /// Environments, as in `operant train ENV`, of one sweep; or specifications SPEC.toml, swept one after the other
     #[arg(value_name = "ENV|SPEC.toml", required_unless_present = "resume")]
     targets: Vec<String>,
     /// Continue the sweep of this name or path
@@ -85,6 +85,7 @@ Examples:
   operant sweep cartpole --seeds 10
   operant sweep cartpole --seeds 10 --set learning_rate=1e-4,1e-3,1e-2
   operant sweep acrobot --set 'hidden=64,64;128,128' --set gamma=0.99,0.999
+  operant sweep cartpole acrobot --seeds 10         one sweep of both
   operant sweep rates.toml --name rates --dry-run   what it would train
   operant sweep rates.toml --name rates --detach
   operant sweep rates.toml sizes.toml               one after the other
@@ -161,21 +162,24 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         return carry_out(args, registry, sweep, &signals, &[]);
     }
     let (given, name) = given(args, &line)?;
-    if name.is_some() && args.targets.len() > 1 {
-        return Err(Error::usage(format!("one name cannot name {} sweeps", args.targets.len()))
+    let is_spec = |target: &String| target.ends_with(".toml");
+    let each = if args.targets.iter().any(is_spec) { 1 } else { args.targets.len() };
+    let targets: Vec<&[String]> = args.targets.chunks(each).collect();
+    if name.is_some() && targets.len() > 1 {
+        return Err(Error::usage(format!("one name cannot name {} sweeps", targets.len()))
             .at("--name")
             .remedy("leave the name out, or start them one at a time")
             .into());
     }
-    let plan = |target: &String| -> operant_run::Result<Plan> {
-        let spec = match target.ends_with(".toml") {
-            true => Spec::read(Path::new(target), &given)?,
-            false => Spec::of_environment(target, &given)?,
+    let plan = |targets: &&[String]| -> operant_run::Result<Plan> {
+        let spec = match targets {
+            [file] if is_spec(file) => Spec::read(Path::new(file), &given)?,
+            names => Spec::of_environments(names, &given)?,
         };
         Plan::new(spec, registry, jobs, Arc::clone(&executor))
     };
     // All are checked before the first one begins.
-    let plans = args.targets.iter().map(plan).collect::<operant_run::Result<Vec<_>>>()?;
+    let plans = targets.iter().map(plan).collect::<operant_run::Result<Vec<_>>>()?;
     if args.dry_run {
         for plan in &plans {
             dry_run::of_plan(plan, &parent, args.json)?;
@@ -185,7 +189,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut code = 0;
     for (place, plan) in plans.into_iter().enumerate() {
         let sweep = Sweep::begin(plan, &parent, name.as_deref())?;
-        code = code.max(carry_out(args, registry, sweep, &signals, &args.targets[place + 1..])?);
+        code = code.max(carry_out(args, registry, sweep, &signals, &args.targets[each * (place + 1)..])?);
         if signals.stopped_by().is_some() {
             return Ok(code);
         }

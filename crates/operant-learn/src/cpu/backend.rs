@@ -285,7 +285,7 @@ impl<const V: usize> CpuBackend<V> {
 
     fn update(&mut self) -> Result<UpdateStats, LearnError> {
         if self.replaying.is_some() {
-            return self.cycle();
+            return self.cycle(false);
         }
         let start = Instant::now();
         let (episodes, gae_share) = self.roll()?;
@@ -417,6 +417,9 @@ impl<const V: usize> Instrumented for CpuBackend<V> {
     }
 
     fn roll(&mut self) -> Result<(), LearnError> {
+        if self.replaying.is_some() {
+            return self.cycle(true).map(drop);
+        }
         std::hint::black_box(CpuBackend::roll(self)?);
         // Random numbers are functions of the global step.
         self.updates += 1;

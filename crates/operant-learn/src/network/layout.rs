@@ -5,7 +5,7 @@ use super::{
     Architecture, CellSpec, Continuous, Conv, Core, Dense, Form, Head, Image, Init, Items, Norm, Outputs,
     Pointer, Residual,
 };
-use crate::config::{Activation, LogStd, WeightInit};
+use crate::config::{Activation, Config, LogStd, WeightInit};
 use crate::layers::export::{Exported, Graph};
 
 /// Gain of the policy's output layers: the first policy is nearly the same for all observations.
@@ -230,6 +230,19 @@ impl Network {
     pub fn forward_backward_flops(&self) -> u64 {
         let first: u64 = self.chains.iter().map(|chain| chain.layers[0].input_flops()).sum();
         3 * self.forward_flops() - first
+    }
+
+    /// The multiply-adds x 2 for each environment step of an algorithm with a replay, a policy and two critics of its actions: acting, and
+    /// minibatches of actions and values after a step, the critics' gradient, and the policy's through the critics.
+    pub fn replay_flops(&self, config: &Config) -> f64 {
+        let forward = |chain: &Chain| chain.layers.iter().map(LayerSpec::flops).sum::<u64>();
+        let back = |chain: &Chain| 3 * forward(chain) - chain.layers[0].input_flops();
+        let [actor, critics @ ..] = &self.chains[..] else { return 0.0 };
+        let of_critics = |of: &dyn Fn(&Chain) -> u64| critics.iter().map(of).sum::<u64>() as f64;
+        let critic = forward(actor) as f64 + of_critics(&forward) + of_critics(&back);
+        let policy = back(actor) as f64 + 2.0 * of_critics(&forward);
+        let sample = critic + policy / config.policy_frequency as f64;
+        forward(actor) as f64 + config.updates_per_step * config.batch_size as f64 * sample
     }
 
     /// The parameters of a separate value network.

@@ -276,6 +276,16 @@ impl Architecture {
                 remedy: "set algorithm = \"ppo\"".to_owned(),
             });
         }
+        if outputs == Outputs::PolicyAndCritics && matches!(spec.actions, ActionSpace::Discrete(_)) {
+            return Err(LearnError::Config {
+                key: "algorithm",
+                problem: format!(
+                    "\"{}\" needs actions that are real numbers, but those of {} are choices",
+                    config.algorithm, spec.name
+                ),
+                remedy: "set algorithm = \"ppo\" or \"pqn\"".to_owned(),
+            });
+        }
         if let Some((key, problem, remedy)) = unfit_for_actions(&spec.actions, config) {
             let problem = format!("{problem}; the environment is {}", spec.name);
             return Err(LearnError::Config { key, problem, remedy: remedy.to_owned() });

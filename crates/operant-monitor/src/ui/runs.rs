@@ -42,8 +42,9 @@ const COLUMNS: [Column; 10] = [
     column("start", 11, true, 6),
 ];
 
-/// The index of the column of names.
+/// The indices of the columns of names and environments.
 const NAME: usize = 2;
+const ENV: usize = 4;
 /// The minimum width of a name; it may be narrower once only the return is left besides it.
 const LEAST_NAME: [u16; 2] = [20, 12];
 
@@ -95,6 +96,8 @@ pub fn draw(paint: Paint, runs: &Runs, list: &RunList, screen: Rect, buffer: &mu
     for ((i, mut cells), name) in rows.into_iter().enumerate().zip(names).skip(first).take(room) {
         let at = (i - first) as u16 + 1;
         cells[NAME].0 = name;
+        let width = widths[ENV].unwrap_or(0);
+        cells[ENV].0 = text::cut(&cells[ENV].0, usize::from(width), paint.symbols.ellipsis);
         table::row(&cells, &layouts, inner, at, buffer);
         if i == selected {
             let line = Rect { y: inner.y + at, height: 1, ..inner };

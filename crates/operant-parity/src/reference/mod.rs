@@ -1,4 +1,4 @@
-//! PPO and PQN once more: scalar, in f64, one sample at a time, written from the formulas and sharing nothing with operant-learn but the
+//! PPO, PQN and SAC once more: scalar, in f64, one sample at a time, written from the formulas and sharing nothing with operant-learn but the
 //! names of tensors and the order of samples. Gradients come from a tape.
 
 use operant_lane::Packed;
@@ -11,6 +11,7 @@ use operant_learn::{ActionDistribution, Activation, ClipGrad, Config, LogStd, Lr
 
 mod muon;
 mod network;
+pub mod sac;
 pub mod tape;
 mod update;
 
@@ -227,6 +228,15 @@ fn ln_slope(tape: &mut Tape, x: Var) -> Var {
     tape.of(x, -2.0 * ln_cosh, -2.0 * value.tanh())
 }
 
+/// The log standard deviation of an output of the network.
+fn bounded(tape: &mut Tape, raw: Var) -> Var {
+    let [centre, radius] = LogStd::CENTRE_AND_RADIUS.map(f64::from);
+    let centre = tape.leaf(centre);
+    let share = tape.sum(&[(raw, 1.0 / radius), (centre, -1.0 / radius)]);
+    let share = tape.tanh(share);
+    tape.sum(&[(share, radius), (centre, 1.0)])
+}
+
 /// A network on a tape, whose first variables are its parameters.
 struct OnTape<'a> {
     network: &'a Network,
@@ -245,8 +255,8 @@ impl<'a> OnTape<'a> {
         let heads: &[&str] = match network.architecture.outputs {
             Outputs::PolicyAndValue if computes_log_std(network) => &["policy", "value", "log_std"],
             Outputs::PolicyAndValue => &["policy", "value"],
-            Outputs::PolicyAndCritics => &["policy", "log_std"],
-            Outputs::ActionAndCritics => &["policy"],
+            Outputs::PolicyAndCritics => &["policy", "log_std", "critics.0.q", "critics.1.q"],
+            Outputs::ActionAndCritics => &["policy", "critics.0.q", "critics.1.q"],
             Outputs::ActionValues => &["q"],
         };
         let paths = heads.iter().map(|head| path(network, head)).collect();
@@ -281,11 +291,7 @@ impl<'a> OnTape<'a> {
             // All heads see one step of a trunk.
             state.copy_from_slice(&before);
             for raw in forward(network, tape, path, &sample.obs, state) {
-                let [centre, radius] = LogStd::CENTRE_AND_RADIUS.map(f64::from);
-                let centre = tape.leaf(centre);
-                let share = tape.sum(&[(raw, 1.0 / radius), (centre, -1.0 / radius)]);
-                let share = tape.tanh(share);
-                computed.push(tape.sum(&[(share, radius), (centre, 1.0)]));
+                computed.push(bounded(tape, raw));
             }
         }
         if network.architecture.shared_trunk {

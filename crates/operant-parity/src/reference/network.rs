@@ -113,7 +113,7 @@ pub(super) fn path(network: &Network, head: &str) -> Vec<Step> {
     let trunk = match (network.architecture.shared_trunk, head) {
         (true, _) => "trunk",
         (false, "policy" | "log_std") => "actor",
-        _ => "critic",
+        _ => head.strip_suffix(".q").unwrap_or("critic"),
     };
     let architecture = &network.architecture;
     let mut steps: Vec<Step> = vec![];
@@ -177,7 +177,18 @@ pub(super) fn forward(
     obs: &[f64],
     state: &mut [Var],
 ) -> Vec<Var> {
-    let mut x: Vec<Var> = obs.iter().map(|&x| tape.leaf(x)).collect();
+    let x = obs.iter().map(|&x| tape.leaf(x)).collect();
+    along(network, tape, path, x, state)
+}
+
+/// The outputs of a path from variables.
+pub(super) fn along(
+    network: &Network,
+    tape: &mut Tape,
+    path: &[Step],
+    mut x: Vec<Var>,
+    state: &mut [Var],
+) -> Vec<Var> {
     for step in path {
         x = match step {
             Step::Embed(embed, tables) => embed_step(tape, embed, *tables, &x),

@@ -169,9 +169,6 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
                 rate = (rate * 1.5).min(config.lr_max);
             }
             step += 1;
-            let (beta1_t, beta2_t) = (config.adam_beta1.powi(step), config.adam_beta2.powi(step));
-            let rho = 2.0 / (1.0 - config.adam_beta2) - 1.0;
-            let rho_t = rho - 2.0 * f64::from(step) * beta2_t / (1.0 - beta2_t);
             let rates = match (config.vf_learning_rate, config.lr_schedule) {
                 (0.0, _) => [rate; 2],
                 (value, LrSchedule::Kl) => [rate, value],
@@ -192,22 +189,7 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
             for k in (0..params.len()).filter(|k| !is_muons(*k) && (!trains_critic_alone || of_value(*k))) {
                 let is_value = usize::from(of_value(k));
                 let (g, rate) = (gradient[k] * scales[is_value], rates[is_value]);
-                params[k] *= 1.0 - rate * config.weight_decay;
-                m[k] = config.adam_beta1 * m[k] + (1.0 - config.adam_beta1) * g;
-                v[k] = config.adam_beta2 * v[k] + (1.0 - config.adam_beta2) * g * g;
-                let m_hat = m[k] / (1.0 - beta1_t);
-                let adaptive = 1.0 / ((v[k] / (1.0 - beta2_t)).sqrt() + config.adam_eps);
-                params[k] -= rate
-                    * m_hat
-                    * match config.optimizer {
-                        Optimizer::Adam | Optimizer::Muon => adaptive,
-                        Optimizer::RAdam if rho_t <= 5.0 => 1.0,
-                        Optimizer::RAdam => {
-                            let rectified =
-                                (rho_t - 4.0) * (rho_t - 2.0) * rho / ((rho - 4.0) * (rho - 2.0) * rho_t);
-                            rectified.sqrt() * adaptive
-                        }
-                    };
+                adam(config, rate, step, g, [&mut params[k], &mut m[k], &mut v[k]]);
             }
             if trains_critic_alone {
                 continue;
@@ -225,6 +207,26 @@ pub fn update(network: &Network, config: &Config, params: &[f32], batch: &Batch,
         is_stopped |= config.algorithms.ppo.target_kl > 0.0 && kl > config.algorithms.ppo.target_kl;
     }
     Updated { params, exp_avg: m, losses: mean, epochs, rate }
+}
+
+/// Step number `step` of a parameter and its moments along `g`.
+pub(super) fn adam(config: &Config, rate: f64, step: i32, g: f64, [param, m, v]: [&mut f64; 3]) {
+    let (beta1_t, beta2_t) = (config.adam_beta1.powi(step), config.adam_beta2.powi(step));
+    let rho = 2.0 / (1.0 - config.adam_beta2) - 1.0;
+    let rho_t = rho - 2.0 * f64::from(step) * beta2_t / (1.0 - beta2_t);
+    *param *= 1.0 - rate * config.weight_decay;
+    *m = config.adam_beta1 * *m + (1.0 - config.adam_beta1) * g;
+    *v = config.adam_beta2 * *v + (1.0 - config.adam_beta2) * g * g;
+    let adaptive = 1.0 / ((*v / (1.0 - beta2_t)).sqrt() + config.adam_eps);
+    let factor = match config.optimizer {
+        Optimizer::Adam | Optimizer::Muon => adaptive,
+        Optimizer::RAdam if rho_t <= 5.0 => 1.0,
+        Optimizer::RAdam => {
+            let rectified = (rho_t - 4.0) * (rho_t - 2.0) * rho / ((rho - 4.0) * (rho - 2.0) * rho_t);
+            rectified.sqrt() * adaptive
+        }
+    };
+    *param -= rate * *m / (1.0 - beta1_t) * factor;
 }
 
 /// The probability of each sequence of a block; none if they are not drawn.

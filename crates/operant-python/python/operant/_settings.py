@@ -10,7 +10,7 @@ from typing import Literal, TypedDict
 class Settings(TypedDict, total=False):
     """Keywords of `operant.train`."""
 
-    algorithm: Literal["ppo", "pqn"]
+    algorithm: Literal["ppo", "pqn", "sac"]
     """Learning algorithm; `operant config ENV --algorithm NAME` shows its settings."""
     seed: int
     """Seed of every random stream."""
@@ -76,6 +76,22 @@ class Settings(TypedDict, total=False):
     """Normalised observations are clipped to plus or minus this."""
     clip_reward: float
     """Normalised rewards are clipped to plus or minus this."""
+    buffer_size: int
+    """Transitions that the replay holds; new ones take the place of the oldest."""
+    batch_size: int
+    """Transitions of a minibatch."""
+    learning_starts: int
+    """Steps of random actions before learning begins, over all environments; also transitions that the replay has to hold for it."""
+    updates_per_step: float
+    """Minibatches that are learned from for each environment step, over all environments; fractions are carried over."""
+    n_step: int
+    """Steps whose rewards a target adds up before it takes the value of a state."""
+    tau: float
+    """Share of the way that target networks go to the trained ones after each minibatch."""
+    policy_frequency: int
+    """Minibatches of the critics for each one of the policy."""
+    checkpoint_replay: bool
+    """Save the replay with checkpoints, so that a resumed run continues bit for bit. Otherwise it fills a new one before it learns on."""
     encoder: Literal["auto", "embed", "embed_sum", "embed_mean"]
     """How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded."""
     embed_width: int
@@ -148,6 +164,12 @@ class Settings(TypedDict, total=False):
     """Share of random actions once it has fallen, and in evaluations with sampled actions."""
     exploration_fraction: float
     """Share of `total_timesteps` over which it falls linearly."""
+    alpha: float
+    """Weight of the entropy; where it is learned, at the start."""
+    autotune: bool
+    """Learn the weight of the entropy, so that the entropy tends to `target_entropy` times the number of actions."""
+    target_entropy: float
+    """Entropy of each action, squashed to -1 .. 1, that `autotune` aims at, in nats."""
     device: str | os.PathLike[str]
     """Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU; operant.log has the reason."""
     precision: Literal["f32", "tf32", "bf16"]
@@ -235,6 +257,14 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "norm_reward": ("false", "Scale rewards, those for exploring included, by the running deviation of the discounted return"),
     "clip_obs": ("10.0", "Normalised observations are clipped to plus or minus this"),
     "clip_reward": ("10.0", "Normalised rewards are clipped to plus or minus this"),
+    "buffer_size": ("1000000", "Transitions that the replay holds; new ones take the place of the oldest"),
+    "batch_size": ("256", "Transitions of a minibatch"),
+    "learning_starts": ("5000", "Steps of random actions before learning begins, over all environments; also transitions that the replay has to hold for it"),
+    "updates_per_step": ("1.0", "Minibatches that are learned from for each environment step, over all environments; fractions are carried over"),
+    "n_step": ("1", "Steps whose rewards a target adds up before it takes the value of a state"),
+    "tau": ("0.005", "Share of the way that target networks go to the trained ones after each minibatch"),
+    "policy_frequency": ("1", "Minibatches of the critics for each one of the policy"),
+    "checkpoint_replay": ("false", "Save the replay with checkpoints, so that a resumed run continues bit for bit. Otherwise it fills a new one before it learns on"),
     "encoder": ("\"auto\"", "How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded"),
     "embed_width": ("16", "Columns of the tables of `embed`"),
     "conv": ("[]", "Convolutions over the image in the observation: a list of [channels, kernel, stride], without padding. Other inputs skip them and enter the first hidden layer"),
@@ -271,6 +301,9 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "start_e": ("1.0", "Share of random actions in the first rollout"),
     "end_e": ("0.05", "Share of random actions once it has fallen, and in evaluations with sampled actions"),
     "exploration_fraction": ("0.5", "Share of `total_timesteps` over which it falls linearly"),
+    "alpha": ("1.0", "Weight of the entropy; where it is learned, at the start"),
+    "autotune": ("true", "Learn the weight of the entropy, so that the entropy tends to `target_entropy` times the number of actions"),
+    "target_entropy": ("-1.0", "Entropy of each action, squashed to -1 .. 1, that `autotune` aims at, in nats"),
     "device": ("\"auto\"", "Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU; operant.log has the reason"),
     "precision": ("\"f32\"", "Precision of the network's matrix products: `f32`, on a GPU `tf32` or `bf16`, on a CPU with AMX, or AMD's AVX512_BF16, `bf16` in fully connected layers"),
     "kernels": ("\"auto\"", "How the network runs on a GPU: inside the kernels (`fused`), as matrix products (`gemm`), or as suits its shape (`auto`)"),

@@ -4,6 +4,8 @@ use operant_learn::Config;
 use operant_learn::algorithms::Algorithm;
 use toml::{Table, Value};
 
+use operant_learn::setting::Key;
+
 use super::KeyGroup;
 use super::keys::keys;
 use super::layers::Layers;
@@ -64,11 +66,13 @@ impl Layers {
         Ok(self)
     }
 
-    /// Resets the hyperparameters of the preset that are those of its algorithm.
+    /// Resets the hyperparameters of the preset that are those of its algorithm: all but those of the network's layers.
     fn forget_preset(&mut self) {
+        let of_policy = ["action_distribution", "log_std", "log_std_init", "init"];
         let defaults = Table::try_from(Config::default()).expect("settings are TOML");
         let stays = ["algorithm", "total_timesteps"];
-        for key in keys().filter(|key| key.group.is_learned() && key.group != KeyGroup::Network) {
+        let is_of_layers = |key: &Key| key.group == KeyGroup::Network && !of_policy.contains(&key.name);
+        for key in keys().filter(|key| key.group.is_learned() && !is_of_layers(key)) {
             if let (Some(entry), Some(default)) = (self.entries.get_mut(key.name), defaults.get(key.name))
                 && matches!(entry.origin, Origin::Preset(_))
                 && !stays.contains(&key.name)
@@ -205,5 +209,34 @@ mod tests {
         let earlier: String = requested(&[]).expect("valid").settings.to_saved_toml();
         let earlier = earlier.replace("algorithm = \"ppo\"\n", "");
         assert!(requested(&[]).expect("valid").resuming(&earlier, "run").is_ok());
+    }
+
+    #[test]
+    fn learning_from_a_replay_takes_its_own_settings_and_refuses_others_by_name() {
+        let sac = requested(&["algorithm=sac"]).expect("valid").settings.learner;
+        assert_eq!((sac.num_envs, &sac.hidden[..], sac.log_std_init), (1, &[32][..], 0.0));
+        for (settings, named) in [
+            (&["algorithm=sac", "clip_coef=0.1"][..], "clip_coef is a setting of algorithm = \"ppo\""),
+            (&["algorithm=sac", "num_minibatches=4"], "num_minibatches is a setting of"),
+            (&["tau=0.1"], "tau is a setting of"),
+            (&["batch_size=64"], "batch_size is a setting of"),
+            (&["algorithm=pqn", "buffer_size=64"], "buffer_size is a setting of"),
+            (&["algorithm=sac", "batch_size=8000"], "batch_size = 8000 is more than learning_starts = 5000"),
+            (&["algorithm=sac", "buffer_size=100"], "buffer_size = 100 is less than learning_starts = 5000"),
+            (
+                &["algorithm=sac", "num_envs=4096", "buffer_size=6000"],
+                "less than two steps of num_envs = 4096",
+            ),
+            (&["algorithm=sac", "core=gru"], "a replay of single steps has no memory"),
+            (&["algorithm=sac", "action_distribution=beta"], "SAC squashes normals"),
+            (&["algorithm=sac", "log_std=parameter"], "SAC's network computes it"),
+            (&["algorithm=sac", "updates_per_step=0"], "updates_per_step = 0"),
+            (&["algorithm=sac", "tau=2"], "tau = 2"),
+            (&["algorithm=sac", "alpha=-1"], "alpha = -1"),
+            (&["algorithm=sac", "n_step=0"], "n_step = 0"),
+        ] {
+            let error = requested(settings).expect_err("refused");
+            assert!(error.what.contains(named), "{settings:?}: {}", error.what);
+        }
     }
 }

@@ -141,9 +141,11 @@ pub fn ranked_by(state: &SweepState, trial: &SweepTrial) -> String {
 
 /// A line for each environment of each sweep; None of no sweeps.
 pub fn table(sweeps: &[SweepRow]) -> Option<String> {
+    let has_several = |sweep: &SweepRow| sweep.state.as_ref().is_ok_and(|state| state.environments.len() > 1);
+    let environment = u8::from(!sweeps.iter().any(has_several));
     let columns = [
         Column::name("sweep"),
-        Column::left("environment", 1),
+        Column::left("environment", environment),
         Column::left("state", 0),
         Column::right("trials", 0),
         Column::right("best", 0),
@@ -151,7 +153,7 @@ pub fn table(sweeps: &[SweepRow]) -> Option<String> {
         Column::left("started (UTC)", 4),
         Column::right("pid", 5),
         Column::left("directory", 6),
-        Column::rest("settings", 0),
+        Column::rest("settings", 1 - environment),
     ];
     let mut rows = Vec::new();
     for sweep in sweeps {
@@ -174,7 +176,12 @@ pub fn table(sweeps: &[SweepRow]) -> Option<String> {
             }
         };
         for env in &state.environments {
-            let trials = format!("{} of {}", state.trials_done, state.trials_planned);
+            let own: Vec<&SweepTrial> = state.trials.iter().filter(|trial| trial.env == *env).collect();
+            let done = own.iter().filter(|trial| trial.done == trial.seeds).count();
+            // As many are planned for each environment; those of a population become more.
+            let each = state.trials_planned / state.environments.len();
+            let planned = if state.trials_planned > state.trials.len() { each } else { own.len() };
+            let trials = format!("{done} of {}", own.len().max(planned));
             let best = state.best(env);
             let start = [
                 run.run.clone(),
@@ -184,7 +191,8 @@ pub fn table(sweeps: &[SweepRow]) -> Option<String> {
                 best.map_or_else(|| "-".to_owned(), |trial| ranked_by(state, trial)),
             ];
             let by = best.map_or_else(|| "-".to_owned(), SweepTrial::label);
-            let failed = if state.failed > 0 { state.failed.to_string() } else { "-".to_owned() };
+            let failed = own.iter().map(|trial| trial.failed).sum::<usize>();
+            let failed = if failed > 0 { failed.to_string() } else { "-".to_owned() };
             rows.push(Row {
                 cells: start.into_iter().chain(tail(failed)).chain([by]).collect(),
                 ..Row::default()

@@ -70,11 +70,11 @@ fn due(config: &Config, step: u64) -> u64 {
 }
 
 impl<const V: usize> CpuBackend<V> {
-    /// One update.
+    /// One update; without minibatches if it only `plays`.
     ///
     /// # Errors
     /// When an environment failed.
-    pub(crate) fn cycle(&mut self) -> Result<UpdateStats, LearnError> {
+    pub(crate) fn cycle(&mut self, plays: bool) -> Result<UpdateStats, LearnError> {
         let (start, mut learning) = (Instant::now(), Duration::ZERO);
         let obs_norm = self.obs_scales();
         let first = self.updates * self.config.num_steps as u64;
@@ -105,13 +105,13 @@ impl<const V: usize> CpuBackend<V> {
                 .collect::<Result<(), LearnError>>()?;
             // The environments step while minibatches are learned from, where they have processes of their own.
             let begun = Instant::now();
-            let is_filled = replay.len() >= config.learning_starts.min(config.buffer_size);
+            let is_filled = !plays && replay.len() >= config.learning_starts.min(config.buffer_size);
             for _ in 0..if is_filled { due(config, number) } else { 0 } {
                 let sampling = Sampling { config, replay, number: state.step, obs_norm: &obs_norm };
                 let learned = learner.learn(*rules, state, sampling, rate);
                 minibatches += 1;
                 match learned.is_finite {
-                    true => means.add(learned.sums, config.batch_size, learned.norm),
+                    true => learned.add_to(&mut means, config.batch_size),
                     false => nonfinite += 1,
                 }
             }

@@ -18,7 +18,7 @@ use crate::cpu::network::gradient::Gradient;
 use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, first_lanes, fma, row_sum, splat};
 use crate::cpu::update::adam;
-use crate::cpu::update::{Chunk, SUMS, Sums, add_chunks, added};
+use crate::cpu::update::{Chunk, Means, SUMS, Sums, add_chunks, added};
 use crate::network::Network;
 
 /// A row of a tile.
@@ -82,6 +82,8 @@ pub(crate) mod sums {
     pub const POLICY: usize = 2;
     /// Log-probabilities of the policy's actions.
     pub const LOGPROBS: usize = 3;
+    /// Those of minibatches that train the policy.
+    pub const OF_POLICY: core::ops::Range<usize> = POLICY..LOGPROBS + 1;
 }
 
 /// The learner and all it needs, allocated once.
@@ -126,6 +128,18 @@ pub(crate) struct Learned {
     pub norm: f64,
     /// Whether every step was taken.
     pub is_finite: bool,
+    /// Whether the policy was trained.
+    pub trains_policy: bool,
+}
+
+impl Learned {
+    /// Adds a minibatch of `size` samples to means.
+    pub fn add_to(&self, means: &mut Means, size: usize) {
+        means.add(self.sums, size, self.norm);
+        if !self.trains_policy {
+            means.had_none(sums::OF_POLICY);
+        }
+    }
 }
 
 impl ReplayLearner {
@@ -177,8 +191,8 @@ impl ReplayLearner {
             let rate = self.config.value_rate(rate);
             self.step(Pass::Critics, state, (norm, rate), number + 1);
         }
-        let trains_policy = number.is_multiple_of(delay);
-        if is_finite && trains_policy {
+        let trains_policy = is_finite && number.is_multiple_of(delay);
+        if trains_policy {
             let (of_actor, norm) = self.pass(Pass::Actor, rules, state, sampling);
             sums = added(sums, of_actor);
             is_finite = norm.is_finite();
@@ -199,7 +213,7 @@ impl ReplayLearner {
             follow(state, self.params_of(targets.clone()), self.config.tau);
             self.target.pack_chains(targets, &state.targets, false);
         }
-        Learned { sums, norm, is_finite }
+        Learned { sums, norm, is_finite, trains_policy }
     }
 
     /// Chains that have a target.
@@ -286,11 +300,13 @@ impl Minibatch<'_> {
     fn tile<'a>(&'a self, outputs: &'a [TileRow], normals: &'a [TileRow]) -> PolicyTile<'a> {
         PolicyTile { config: self.config, alpha: self.alpha, outputs, normals }
     }
+}
 
+impl Sampling<'_> {
     /// Standard normals for the actions of a tile: a function of the seed, the minibatch, the sample and `turn`.
-    fn draw(&self, tile: usize, turn: u32, normals: &mut [TileRow]) {
+    pub fn normals(&self, tile: usize, turn: u32, normals: &mut [TileRow]) {
         let word = <Wide<LANES> as Lane>::Uint::splat;
-        let (seed, number) = (self.config.seed, self.sampling.number);
+        let (seed, number) = (self.config.seed, self.number);
         let [seed, number] = [seed, number].map(|x| [word(x as u32), word((x >> 32) as u32)]);
         // Far more blocks than actions need.
         let tag = word((Purpose::UpdateAction as u32) << 24 | turn << 20);
@@ -367,7 +383,7 @@ impl Worker {
         let (next_obs, next_actions) = next.split_at_mut(*features);
         let acting = if work.rules.has_target_policy() { work.target } else { work.policy };
         acting.chain(0, Observation::Dense(next_obs), all, of_target);
-        work.draw(tile, 0, normals);
+        work.sampling.normals(tile, 0, normals);
         let bonus = work.rules.next_actions(work.tile(of_target.last(0), normals), next_actions);
         (1..3).for_each(|k| work.target.chain(k, Observation::Dense(next), all, of_target));
         let [a, b] = [1, 2].map(|k| of_target.last(k)[0]);
@@ -400,7 +416,7 @@ impl Worker {
         let all = TILE_VECTORS;
         let (obs, actions) = now.split_at_mut(*features);
         work.policy.chain(0, Observation::Dense(obs), all, values);
-        work.draw(tile, 1, normals);
+        work.sampling.normals(tile, 1, normals);
         let logprob = work.rules.actions(work.tile(values.last(0), normals), actions);
         let critics = if work.rules.takes_least() { 1..3 } else { 1..2 };
         critics.clone().for_each(|k| work.policy.chain(k, Observation::Dense(now), all, values));

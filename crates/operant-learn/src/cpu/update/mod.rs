@@ -52,6 +52,8 @@ pub(crate) type Sums = [f64; SUMS];
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Means {
     minibatches: f64,
+    /// Minibatches without this sum.
+    without: [f64; SUMS],
     sums: Sums,
     norms: f64,
 }
@@ -69,9 +71,14 @@ impl Means {
         self.sums.iter_mut().zip(sums).for_each(|(mean, sum)| *mean += sum / size as f64);
     }
 
+    /// The minibatch that was added had none of these sums.
+    pub fn had_none(&mut self, sums: std::ops::Range<usize>) {
+        self.without[sums].iter_mut().for_each(|minibatches| *minibatches += 1.0);
+    }
+
     /// They, and the rate of the update; the rest is not a number.
     pub fn measured(&self, learning_rate: f64) -> Measured {
-        let losses = self.sums.map(|sum| sum / self.minibatches);
+        let losses = core::array::from_fn(|k| self.sums[k] / (self.minibatches - self.without[k]));
         let grad_norm = self.norms / self.minibatches;
         Measured { losses, grad_norm, learning_rate, ..Measured::NONE }
     }

@@ -1,0 +1,279 @@
+//! SAC and TD3: their bits over threads, tiles and a resume, the exact ratio of minibatches to steps, and what they learn.
+
+use std::sync::Arc;
+
+use operant_env::AnyEnv;
+use operant_lane::isa::f32x16;
+use operant_learn::algorithms::Algorithm;
+use operant_learn::cpu::network::tile::Row;
+use operant_learn::cpu::off_policy::compare::{self, Transition};
+use operant_learn::cpu::off_policy::replay::{Replay, ReplayLayout};
+use operant_learn::cpu::{CpuOptions, backend_with};
+use operant_learn::network::{Architecture, Head, Input, Network, init_params};
+use operant_learn::{
+    ActionDistribution, Activation, Backend, Config, EvalActions, LearnerState, LogStd, LrSchedule,
+};
+use operant_metrics::Record;
+use operant_parity::distance;
+use operant_parity::reference::sac;
+
+use crate::cases::Random;
+use crate::support::{assert_same, train, update, world};
+
+const BOTH: [Algorithm; 2] = [Algorithm::Sac, Algorithm::Td3];
+
+/// Small networks, four environments.
+fn config(algorithm: Algorithm) -> Config {
+    Config {
+        algorithm,
+        total_timesteps: 100_000,
+        num_envs: 4,
+        num_steps: 50,
+        num_minibatches: 1,
+        learning_rate: 1e-3,
+        lr_schedule: LrSchedule::Constant,
+        max_grad_norm: 1e9,
+        hidden: vec![24, 17],
+        activation: Activation::Relu,
+        action_distribution: ActionDistribution::Tanh,
+        log_std: LogStd::Network,
+        batch_size: 200,
+        learning_starts: 250,
+        buffer_size: 600,
+        updates_per_step: 0.3,
+        policy_frequency: if algorithm == Algorithm::Td3 { 2 } else { 1 },
+        ..Config::default()
+    }
+}
+
+fn backend(env: &str, config: &Config, options: &CpuOptions) -> Box<dyn Backend> {
+    let env: Arc<dyn AnyEnv> = world(env);
+    backend_with(env, config, options).expect("a good configuration").backend
+}
+
+/// Minibatches of a random replay from a random state.
+pub struct Minibatches {
+    pub name: &'static str,
+    pub config: Config,
+    pub network: Network,
+    pub state: LearnerState,
+    replay: Replay,
+    obs_norm: Vec<(f32, f32)>,
+}
+
+impl Minibatches {
+    fn new(name: &'static str, features: usize, actions: usize, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = Config { num_envs: 5, learning_rate: 1e-2, tau: 0.1, ..config(Algorithm::Sac) };
+        change(&mut config);
+        let head = Head::continuous(actions, &config);
+        let network = Network::new(Architecture::new(&config, Input::Dense(features), head));
+        let mut random = Random(name.len() as u64 * 1_000 + 17);
+        let mut around = |values: &[f32], size: f32| {
+            values.iter().map(|x| x + size * random.float() as f32).collect::<Vec<f32>>()
+        };
+        let params = around(&init_params(&network, 3), 0.2);
+        let (targets, zeros) = (around(&params, 0.1), vec![0.0; params.len()]);
+        let exp_avg_sq = around(&zeros, 0.01).iter().map(|x| x.abs()).collect();
+        let exp_avg = around(&zeros, 0.01);
+        let state = LearnerState { targets, exp_avg, exp_avg_sq, step: 6, ..LearnerState::new(params) };
+        let obs_norm = if config.norm_obs { vec![(0.1, 1.7); features] } else { vec![] };
+        let replay = replay(&network, &config, &mut random);
+        Self { name, config, network, state, replay, obs_norm }
+    }
+
+    /// The state after `count` minibatches on this many threads, their samples and losses.
+    pub fn learn(&self, count: usize, threads: usize) -> (LearnerState, Vec<(Vec<Transition>, Record)>) {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        let (mut state, from) = (self.state.clone(), (&self.replay, &self.obs_norm[..]));
+        let minibatches =
+            pool.install(|| compare::learn(&self.network, &self.config, &mut state, from, count));
+        (state, minibatches)
+    }
+}
+
+/// Random steps; some end an episode, by a time limit or for good.
+fn replay(network: &Network, config: &Config, random: &mut Random) -> Replay {
+    let layout = ReplayLayout::new(&network.architecture);
+    let (features, actions) = (layout.actions, layout.reward - layout.actions);
+    let mut replay = Replay::new(layout, config.num_envs, 60);
+    let mut row = || [f32x16::new(core::array::from_fn(|_| random.float() as f32))];
+    for _ in 0..100 {
+        for mut columns in replay.tiles_mut(16) {
+            let fields: Vec<Row<1>> = (0..features + actions).map(|_| row()).collect();
+            columns.put(0, &fields);
+            let ends = row()[0].as_array().map(|x| f32::from(x > 0.6));
+            let by_limit = row()[0];
+            let bits = by_limit.as_array().iter().enumerate().map(|(k, &x)| u32::from(x > 0.0) << k);
+            let truncated = bits.sum();
+            let last: Vec<Row<1>> = (0..features).map(|_| row()).collect();
+            columns.finish(&row(), &[f32x16::new(ends)], [truncated], &last);
+        }
+    }
+    replay
+}
+
+/// Odd widths, partial tiles, and what changes the networks, the samples and the steps.
+pub fn minibatches() -> Vec<Minibatches> {
+    vec![
+        Minibatches::new("relu", 4, 1, |_| ()),
+        Minibatches::new("from zero moments, one tile", 3, 1, |c| {
+            (c.batch_size, c.activation) = (64, Activation::Tanh);
+        }),
+        Minibatches::new("normalised layers, three actions", 11, 3, |c| {
+            (c.layer_norm, c.activation, c.n_step, c.norm_obs) = (true, Activation::Tanh, 3, true);
+        }),
+        Minibatches::new("residual blocks, delayed policy", 7, 3, |c| {
+            (c.hidden, c.residual_blocks, c.batch_size, c.policy_frequency) = (vec![19], 2, 77, 2);
+        }),
+        Minibatches::new("decay, clipping, two rates, fixed temperature", 5, 2, |c| {
+            (c.weight_decay, c.max_grad_norm, c.vf_learning_rate) = (0.1, 0.05, 3e-2);
+            (c.algorithms.sac.autotune, c.algorithms.sac.alpha) = (false, 0.3);
+        }),
+    ]
+}
+
+#[test]
+fn minibatches_match_the_reference_with_any_number_of_threads() {
+    for mut case in minibatches() {
+        if case.name.contains("zero moments") {
+            case.state = LearnerState { targets: case.state.targets, ..LearnerState::new(case.state.params) };
+        }
+        for count in [1, 4] {
+            let (state, minibatches) = case.learn(count, 2);
+            let mut expected = sac::State::of(&case.state);
+            for (samples, losses) in minibatches {
+                let made = sac::minibatch(&case.network, &case.config, &mut expected, &samples);
+                let [policy, logprob] = made.policy.unwrap_or([f64::NAN; 2]);
+                for (name, ours, theirs) in [
+                    ("td_loss", losses.td_loss, made.critics),
+                    ("grad_norm", losses.grad_norm, made.grad_norm),
+                    ("actor_loss", losses.actor_loss, policy),
+                    ("entropy", losses.entropy, -logprob),
+                ] {
+                    let is_close = (ours - theirs).abs() < 1e-6 * theirs.abs();
+                    let neither = ours.is_nan() && theirs.is_nan() && made.policy.is_none();
+                    assert!(is_close || neither, "{}: {name} {ours} is not {theirs}", case.name);
+                }
+            }
+            assert_eq!(state.step, expected.step, "{}", case.name);
+            let (ours, before) = (sac::State::of(&state), sac::State::of(&case.state));
+            for group in ["actor", "critics", "log_alpha"] {
+                let of = |values: &[f64]| -> Vec<f64> {
+                    sac::parameters(&case.network, group).map(|k| values[k]).collect()
+                };
+                let check = |what: &str, ours: Vec<f64>, theirs: Vec<f64>, bound: f64| {
+                    // What does not learn has no change to compare.
+                    let error = if ours == theirs { 0.0 } else { distance(&ours, &theirs) };
+                    assert!(error < bound, "{}: {what} of {group} {error:e}", case.name);
+                };
+                check("parameters", of(&ours.params), of(&expected.params), 1e-6);
+                check("targets", of(&ours.targets), of(&expected.targets), 1e-6);
+                check("first moments", of(&ours.moments[0]), of(&expected.moments[0]), 1e-6);
+                check("second moments", of(&ours.moments[1]), of(&expected.moments[1]), 1e-6);
+                // Parameters are rounded to f32, and their change is a hundredth of them.
+                let [ours, theirs] = [&ours, &expected].map(|state| {
+                    let pairs = of(&state.params).into_iter().zip(of(&before.params));
+                    pairs.map(|(after, before)| after - before).collect()
+                });
+                check("change of the parameters", ours, theirs, 1e-4);
+            }
+            assert!(case.learn(count, 3).0 == state, "{}: three threads", case.name);
+        }
+    }
+}
+
+#[test]
+fn the_references_gradients_match_finite_differences() {
+    for case in minibatches() {
+        let (network, mut state) = (&case.network, sac::State::of(&case.state));
+        let samples = &case.learn(1, 1).1[0].0[..20];
+        let of_critics = |state: &sac::State| sac::critics(network, state, samples);
+        let of_policy = |state: &sac::State| {
+            let ([loss, _], gradient) = sac::policy(network, state, samples);
+            (loss, gradient)
+        };
+        let losses: [(&str, &dyn Fn(&sac::State) -> (f64, Vec<f64>)); 2] =
+            [("critics", &of_critics), ("actor", &of_policy)];
+        for (group, loss) in losses {
+            let gradient = loss(&state).1;
+            let own: Vec<usize> = sac::parameters(network, group).collect();
+            for k in own.iter().copied().step_by(own.len() / 40) {
+                let mut at = |step: f64| {
+                    let before = state.params[k];
+                    state.params[k] += step;
+                    let value = loss(&state).0;
+                    state.params[k] = before;
+                    value
+                };
+                let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
+                assert!((difference - gradient[k]).abs() < 1e-6, "{}: {group} {k}", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_and_tiles_change_no_bit() {
+    let cases = BOTH.map(|algorithm| [(algorithm, "pendulum", false, 1), (algorithm, "hopper", true, 3)]);
+    for (algorithm, env, norm_obs, n_step) in cases.into_iter().flatten() {
+        let config = Config { norm_obs, n_step, num_envs: 40, ..config(algorithm) };
+        let one = train(backend(env, &config, &CpuOptions::new(1)), None, 2).1;
+        for (threads, rollout_tile) in [(2, 16), (3, 32)] {
+            let options = CpuOptions { rollout_tile, ..CpuOptions::new(threads) };
+            assert_same(&one, &train(backend(env, &config, &options), None, 2).1, env);
+        }
+    }
+}
+
+#[test]
+fn a_run_with_its_replay_continues_to_the_bit_and_one_without_fills_another() {
+    for algorithm in BOTH {
+        let with = Config { checkpoint_replay: true, ..config(algorithm) };
+        let options = CpuOptions::new(1);
+        let (_, middle) = train(backend("pendulum", &with, &options), None, 5);
+        let whole = train(backend("pendulum", &with, &options), None, 8).1;
+        assert_same(&whole, &train(backend("pendulum", &with, &options), Some(&middle), 3).1, "resumed");
+
+        let mut again = backend("pendulum", &config(algorithm), &options);
+        let (_, middle) = train(backend("pendulum", &config(algorithm), &options), None, 5);
+        again.load(&middle).expect("it fits");
+        let reports: Vec<_> = (0..2).map(|_| update(&mut *again)).collect();
+        assert_eq!((reports[0].metrics.replay_size, reports[0].metrics.minibatches), (200.0, 0.0));
+        assert!(reports[1].metrics.minibatches > 0.0 && reports[1].metrics.td_loss.is_finite());
+    }
+}
+
+#[test]
+fn minibatches_keep_their_ratio_to_steps() {
+    for (num_envs, updates_per_step) in [(1, 1.0), (4, 0.3), (16, 0.01), (2, 3.0)] {
+        let config = Config { num_envs, updates_per_step, ..config(Algorithm::Sac) };
+        let mut backend = backend("pendulum", &config, &CpuOptions::new(1));
+        let reports: Vec<_> = (0..8).map(|_| update(&mut *backend)).collect();
+        let steps = reports.last().expect("reports").env_steps as usize;
+        let before = config.learning_starts.div_ceil(num_envs) * num_envs;
+        let due = ((steps.saturating_sub(before)) as f64 * updates_per_step).floor();
+        let taken: f64 = reports.iter().map(|report| report.metrics.minibatches).sum();
+        assert_eq!(taken, due, "{num_envs} environments, {updates_per_step} for each step");
+    }
+}
+
+#[test]
+fn pendulum_is_learned() {
+    for algorithm in BOTH {
+        let config = Config {
+            num_envs: 1,
+            num_steps: 500,
+            hidden: vec![64, 64],
+            batch_size: 128,
+            learning_starts: 500,
+            buffer_size: 10_000,
+            updates_per_step: 1.0,
+            ..config(algorithm)
+        };
+        let mut backend = backend("pendulum", &config, &CpuOptions::new(1));
+        (0..12).for_each(|_| _ = update(&mut *backend));
+        let greedy = backend.evaluate(0..50, 0, EvalActions::Greedy).expect("an evaluation");
+        let mean = greedy.returns.iter().sum::<f64>() / 50.0;
+        assert!(mean > -300.0, "{algorithm}: a mean return of {mean} after 6,000 steps");
+    }
+}

@@ -1,0 +1,178 @@
+//! Minibatches of SAC.
+
+use operant_learn::LearnerState;
+use operant_learn::cpu::off_policy::compare::Transition;
+
+use super::update::adam;
+use super::*;
+
+/// What a minibatch changes.
+#[derive(Debug, Clone)]
+pub struct State {
+    /// Parameters.
+    pub params: Vec<f64>,
+    /// Those of the target networks.
+    pub targets: Vec<f64>,
+    /// Both of Adam's.
+    pub moments: [Vec<f64>; 2],
+    /// Minibatches before.
+    pub step: u64,
+}
+
+/// Means over a minibatch.
+#[derive(Debug, Clone, Copy)]
+pub struct Minibatch {
+    /// Half the squared error, the sum over both critics.
+    pub critics: f64,
+    /// Norm of its gradient.
+    pub grad_norm: f64,
+    /// The policy's loss, and the log-probability of its actions; none in a minibatch that does not train it.
+    pub policy: Option<[f64; 2]>,
+}
+
+impl State {
+    /// In f64.
+    pub fn of(state: &LearnerState) -> Self {
+        let exact = |values: &[f32]| values.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
+        let LearnerState { params, targets, exp_avg, exp_avg_sq, step, .. } = state;
+        let moments = [exact(exp_avg), exact(exp_avg_sq)];
+        Self { params: exact(params), targets: exact(targets), moments, step: *step }
+    }
+
+    /// A step of Adam of the parameters in a group of tensors. Returns the norm of their gradient.
+    fn step(
+        &mut self,
+        (network, config): (&Network, &Config),
+        group: &str,
+        gradient: &[f64],
+        (rate, number): (f64, u64),
+    ) -> f64 {
+        let own: Vec<usize> = parameters(network, group).collect();
+        let norm = own.iter().map(|&k| gradient[k].powi(2)).sum::<f64>().sqrt();
+        let scale = (config.max_grad_norm / (norm + 1e-6)).min(1.0);
+        let Self { params, moments: [m, v], .. } = self;
+        for k in own {
+            let at = [&mut params[k], &mut m[k], &mut v[k]];
+            adam(config, rate, number as i32, gradient[k] * scale, at);
+        }
+        norm
+    }
+}
+
+/// The parameters of the policy (`actor`), of both critics (`critics`), or the temperature's (`log_alpha`).
+pub fn parameters(network: &Network, group: &str) -> impl Iterator<Item = usize> {
+    let of = |name: &str| match name.split('.').next() {
+        Some("policy" | "log_std") => "actor".to_owned(),
+        first => first.unwrap_or_default().to_owned(),
+    };
+    network.tensors.iter().filter(move |t| of(&t.name) == group).flat_map(|t| t.range())
+}
+
+impl OnTape<'_> {
+    /// The action of these standard normals, within -1 and 1, and its log-probability.
+    fn draw(&mut self, obs: &[f64], normals: &[f32]) -> (Vec<Var>, Var) {
+        let Self { network, paths, tape, .. } = self;
+        let [means, spreads] = [0, 1].map(|head| forward(network, tape, &paths[head], obs, &mut []));
+        let (mut actions, mut terms) = (vec![], vec![]);
+        for ((mean, spread), normal) in means.into_iter().zip(spreads).zip(normals) {
+            let normal = f64::from(*normal);
+            let log_std = bounded(tape, spread);
+            let std = tape.exp(log_std);
+            let before = tape.sum(&[(mean, 1.0), (std, normal)]);
+            actions.push(tape.tanh(before));
+            let constant = tape.leaf(-0.5 * normal * normal - 0.5 * std::f64::consts::TAU.ln());
+            terms.extend([(constant, 1.0), (log_std, -1.0), (ln_slope(tape, before), -1.0)]);
+        }
+        (actions, tape.sum(&terms))
+    }
+
+    /// The values of an action by both critics.
+    fn values(&mut self, obs: &[f64], actions: &[Var]) -> [Var; 2] {
+        let Self { network, paths, tape, .. } = self;
+        let mut inputs: Vec<Var> = obs.iter().map(|&x| tape.leaf(x)).collect();
+        inputs.extend(actions);
+        [2, 3].map(|critic| along(network, tape, &paths[critic], inputs.clone(), &mut [])[0])
+    }
+
+    fn leaves(&mut self, values: impl IntoIterator<Item = f64>) -> Vec<Var> {
+        values.into_iter().map(|x| self.tape.leaf(x)).collect()
+    }
+}
+
+fn exact(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&x| f64::from(x)).collect()
+}
+
+fn alpha(network: &Network, state: &State) -> f64 {
+    parameters(network, "log_alpha").map(|k| state.params[k].exp()).sum()
+}
+
+/// The critics' loss, and its gradient.
+pub fn critics(network: &Network, state: &State, samples: &[Transition]) -> (f64, Vec<f64>) {
+    let alpha = alpha(network, state);
+    let mut terms = vec![];
+    let (mut net, mut target) = (OnTape::new(network, &state.params), OnTape::new(network, &state.targets));
+    for sample in samples {
+        let [obs, next_obs] = [0, 1].map(|k| exact(&sample.obs[k]));
+        let (next_actions, logprob) = net.draw(&next_obs, &sample.normals[0]);
+        let next_actions = target.leaves(next_actions.iter().map(|&x| net.tape.value(x)));
+        let next = target.values(&next_obs, &next_actions).map(|q| target.tape.value(q));
+        let next = next[0].min(next[1]) - alpha * net.tape.value(logprob);
+        let expected = f64::from(sample.reward) + f64::from(sample.discount) * next;
+        let actions = net.leaves(exact(&sample.actions));
+        for q in net.values(&obs, &actions) {
+            let error = net.tape.value(q) - expected;
+            terms.push((net.tape.of(q, 0.5 * error * error, error), 1.0 / samples.len() as f64));
+        }
+    }
+    let loss = net.tape.sum(&terms);
+    (net.tape.value(loss), net.tape.gradient(loss, state.params.len()))
+}
+
+/// The policy's loss, the mean log-probability of its actions, and the gradient of the loss.
+pub fn policy(network: &Network, state: &State, samples: &[Transition]) -> ([f64; 2], Vec<f64>) {
+    let (alpha, share) = (alpha(network, state), 1.0 / samples.len() as f64);
+    let (mut terms, mut logprobs) = (vec![], 0.0);
+    let mut net = OnTape::new(network, &state.params);
+    for sample in samples {
+        let obs = exact(&sample.obs[0]);
+        let (actions, logprob) = net.draw(&obs, &sample.normals[1]);
+        let [a, b] = net.values(&obs, &actions);
+        let least = if net.tape.value(a) <= net.tape.value(b) { a } else { b };
+        terms.extend([(logprob, alpha * share), (least, -share)]);
+        logprobs += net.tape.value(logprob) * share;
+    }
+    let loss = net.tape.sum(&terms);
+    ([net.tape.value(loss), logprobs], net.tape.gradient(loss, state.params.len()))
+}
+
+/// The gradient of the temperature's logarithm.
+pub fn by_log_alpha(network: &Network, config: &Config, logprob: f64) -> f64 {
+    -(logprob + config.algorithms.sac.target_entropy * network.architecture.head.components() as f64)
+}
+
+/// A whole minibatch.
+pub fn minibatch(network: &Network, config: &Config, state: &mut State, samples: &[Transition]) -> Minibatch {
+    let (of, rate) = ((network, config), config.learning_rate);
+    let value_rate = if config.vf_learning_rate > 0.0 { config.vf_learning_rate } else { rate };
+    let (number, delay) = (state.step, config.policy_frequency as u64);
+    state.step += 1;
+    let (critics, gradient) = critics(network, state, samples);
+    let grad_norm = state.step(of, "critics", &gradient, (value_rate, number + 1));
+    let trains_policy = number.is_multiple_of(delay);
+    let policy = trains_policy.then(|| {
+        let (means, mut gradient) = policy(network, state, samples);
+        let along = (rate, number / delay + 1);
+        state.step(of, "actor", &gradient, along);
+        if config.algorithms.sac.autotune {
+            parameters(network, "log_alpha")
+                .for_each(|k| gradient[k] = by_log_alpha(network, config, means[1]));
+            state.step(of, "log_alpha", &gradient, along);
+        }
+        means
+    });
+    for k in parameters(network, "critics") {
+        state.targets[k] += config.tau * (state.params[k] - state.targets[k]);
+    }
+    Minibatch { critics, grad_norm, policy }
+}
