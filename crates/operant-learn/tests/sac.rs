@@ -182,22 +182,24 @@ fn minibatches_match_the_reference_with_any_number_of_threads() {
     }
 }
 
+/// A loss and its gradient.
+type Loss<'a> = &'a dyn Fn(&sac::State) -> (f64, Vec<f64>);
+
 #[test]
 fn the_references_gradients_match_finite_differences() {
     for case in minibatches() {
         let (network, mut state) = (&case.network, sac::State::of(&case.state));
-        let samples = &case.learn(1, 1).1[0].0[..20];
+        let samples = &case.learn(1, 1).1[0].0[..8];
         let of_critics = |state: &sac::State| sac::critics(network, state, samples);
         let of_policy = |state: &sac::State| {
             let ([loss, _], gradient) = sac::policy(network, state, samples);
             (loss, gradient)
         };
-        let losses: [(&str, &dyn Fn(&sac::State) -> (f64, Vec<f64>)); 2] =
-            [("critics", &of_critics), ("actor", &of_policy)];
+        let losses: [(&str, Loss<'_>); 2] = [("critics", &of_critics), ("actor", &of_policy)];
         for (group, loss) in losses {
             let gradient = loss(&state).1;
             let own: Vec<usize> = sac::parameters(network, group).collect();
-            for k in own.iter().copied().step_by(own.len() / 40) {
+            for k in own.iter().copied().step_by(own.len() / 30) {
                 let mut at = |step: f64| {
                     let before = state.params[k];
                     state.params[k] += step;

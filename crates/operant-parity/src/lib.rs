@@ -1,4 +1,4 @@
-//! Comparisons of the GPU with the CPU, used by tests and `operant selftest gpu`, and the updates of PPO and PQN once more in f64 ([`mod@reference`]).
+//! Comparisons of the GPU with the CPU, used by tests and `operant selftest gpu`, and the updates of PPO, PQN and SAC once more in f64 ([`mod@reference`]).
 //!
 //! Environments must agree bit for bit. Rollouts are compared teacher-forced, every step from the CPU's state, because two
 //! trajectories diverge for good at the first near tie of a draw.

@@ -10,6 +10,17 @@ use crate::cpu::network::tile::{Row, TILE_VECTORS, splat};
 use crate::cpu::network::weight_gradient::add_up;
 use crate::network::{Chain, Network};
 
+/// A tile's forward pass.
+#[derive(Clone, Copy)]
+pub(crate) struct Forwarded<'a> {
+    pub observation: Observation<'a, TILE_VECTORS>,
+    /// 0 where a step of a sequence begins an episode.
+    pub keep: &'a Row<TILE_VECTORS>,
+    /// Vectors that it computed.
+    pub vectors: usize,
+    pub activations: &'a Activations<TILE_VECTORS>,
+}
+
 /// Running sums of the gradient of every parameter over the tiles of a chunk.
 #[derive(Debug, Clone)]
 pub(crate) struct Gradient {
@@ -46,20 +57,11 @@ impl Gradient {
         self.state.fill(splat(0.0));
     }
 
-    /// Adds one tile. `activations` come from the forward pass of `observation`; `deltas` holds the loss's gradient with
-    /// respect to the outputs in its last layers, and the hidden layers' gradients afterwards. `vectors` is the number of vectors that the
-    /// forward pass computed. Tiles of sequences come last to first; where `keep` is 0 an episode begins.
-    pub fn add(
-        &mut self,
-        policy: &Policy,
-        observation: Observation<'_, TILE_VECTORS>,
-        keep: &Row<TILE_VECTORS>,
-        vectors: usize,
-        activations: &Activations<TILE_VECTORS>,
-        deltas: &mut Activations<TILE_VECTORS>,
-    ) {
+    /// Adds one tile; `deltas` holds the loss's gradient with respect to the outputs in its last layers, and the hidden layers' gradients
+    /// afterwards. Tiles of sequences come last to first.
+    pub fn add(&mut self, policy: &Policy, forward: Forwarded<'_>, deltas: &mut Activations<TILE_VECTORS>) {
         for chain in 0..policy.chains.len() {
-            self.add_chain(policy, chain, observation, keep, vectors, activations, deltas, None);
+            self.add_chain(policy, chain, forward, deltas, None);
         }
     }
 
@@ -69,10 +71,7 @@ impl Gradient {
         &mut self,
         policy: &Policy,
         chain: usize,
-        observation: Observation<'_, TILE_VECTORS>,
-        keep: &Row<TILE_VECTORS>,
-        vectors: usize,
-        activations: &Activations<TILE_VECTORS>,
+        Forwarded { observation, keep, vectors, activations }: Forwarded<'_>,
         deltas: &mut Activations<TILE_VECTORS>,
         mut d_inputs: Option<&mut [Row<TILE_VECTORS>]>,
     ) {
@@ -169,7 +168,8 @@ mod tests {
                     *delta = row(k + 3 * tile, count, false);
                 }
             }
-            gradient.add(&policy, x, &splat(1.0), vectors, &values, &mut deltas);
+            let forward = Forwarded { observation: x, keep: &splat(1.0), vectors, activations: &values };
+            gradient.add(&policy, forward, &mut deltas);
         }
         let mut flat: Vec<f32> =
             values.policy().iter().flatten().flat_map(|vector| vector.to_array()).collect();

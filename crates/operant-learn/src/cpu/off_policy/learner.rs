@@ -14,7 +14,7 @@ use rayon::prelude::*;
 use super::replay::{ReplayLayout, Sampling, Transitions};
 use crate::LearnerState;
 use crate::config::Config;
-use crate::cpu::network::gradient::Gradient;
+use crate::cpu::network::gradient::{Forwarded, Gradient};
 use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, first_lanes, fma, row_sum, splat};
 use crate::cpu::update::adam;
@@ -398,7 +398,7 @@ impl Worker {
             let error: TileRow = core::array::from_fn(|v| value[v] - target[v]);
             deltas.last_mut(k)[0] = core::array::from_fn(|v| error[v] * (weight[v] * scale));
             let observation = Observation::Dense(&now[..]);
-            gradient.add_chain(work.policy, k, observation, &splat(1.0), all, values, deltas, None);
+            gradient.add_chain(work.policy, k, whole(observation, values), deltas, None);
             let squares = core::array::from_fn(|v| weight[v] * (error[v] * error[v]));
             sums[self::sums::SQUARES] += 0.5 * row_sum::<TILE_VECTORS>(&squares);
             if k == 1 {
@@ -432,7 +432,7 @@ impl Worker {
             });
             let observation = Observation::Dense(&now[..]);
             let to = Some(&mut d_inputs[..]);
-            gradient.add_chain(work.policy, k, observation, &splat(1.0), all, values, deltas, to);
+            gradient.add_chain(work.policy, k, whole(observation, values), deltas, to);
             for (by, of_critic) in by_action.iter_mut().zip(&d_inputs[*features..]) {
                 (0..TILE_VECTORS).for_each(|v| by[v] += of_critic[v]);
             }
@@ -442,7 +442,7 @@ impl Worker {
         let policy = work.tile(values.last(0), normals);
         work.rules.gradient(policy, actions, by_action, &scaled, deltas.last_mut(0));
         let observation = Observation::Dense(obs);
-        gradient.add_chain(work.policy, 0, observation, &splat(1.0), all, values, deltas, None);
+        gradient.add_chain(work.policy, 0, whole(observation, values), deltas, None);
         let mut sums = [0.0; SUMS];
         let alpha = f32x16::splat(work.alpha);
         let loss = core::array::from_fn(|v| weight[v] * (alpha * logprob[v] - Float::min(a[v], b[v])));
@@ -452,6 +452,17 @@ impl Worker {
         sums
     }
 }
+
+/// The forward pass of a whole tile, without memory.
+fn whole<'a>(
+    observation: Observation<'a, TILE_VECTORS>,
+    activations: &'a Activations<TILE_VECTORS>,
+) -> Forwarded<'a> {
+    Forwarded { observation, keep: &NO_ENDS, vectors: TILE_VECTORS, activations }
+}
+
+/// No sample begins an episode.
+const NO_ENDS: TileRow = [f32x16::ONE; TILE_VECTORS];
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

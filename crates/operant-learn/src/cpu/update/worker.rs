@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use operant_lane::isa::f32x16;
 
 use crate::cpu::batch::{Batch, Gathered};
-use crate::cpu::network::gradient::Gradient;
+use crate::cpu::network::gradient::{Forwarded, Gradient};
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, splat};
@@ -271,7 +271,8 @@ impl Worker {
         if !minibatch.loss.has_gradient() {
             return sums;
         }
-        self.gradient.add(policy, gathered.observation(), keep, vectors, activations, &mut self.deltas);
+        let forward = Forwarded { observation: gathered.observation(), keep, vectors, activations };
+        self.gradient.add(policy, forward, &mut self.deltas);
         self.timer.end(Part::Backward);
         sums
     }
