@@ -121,7 +121,7 @@ settings! {
     updates_per_step: f64 [Kind::Real(Range::Positive)] = 1.0;
     /// Steps whose rewards a target adds up before it takes the value of a state
     n_step: usize [Kind::Count { least: 1, most: 1_000 }] = 1;
-    /// Share of the way that target networks go to the trained ones after each minibatch
+    /// Share of the way that target networks go to the trained ones after each minibatch, or after each one that the policy learns from
     tau: f64 [Kind::Real(Range::Unit)] = 0.005;
     /// Minibatches of the critics for each one of the policy
     policy_frequency: usize [COUNT] = 1;

@@ -52,7 +52,7 @@ fn description() -> impl Strategy<Value = Description> {
     let head = prop_oneof![
         prop::collection::vec(1usize..=5, 1..=3).prop_map(Head::MultiDiscrete),
         (1usize..=3, distribution, log_std).prop_map(|(actions, distribution, log_std)| {
-            Head::Continuous(Continuous { actions, distribution, log_std })
+            Head::Continuous(Continuous { actions, distribution, log_std: Some(log_std) })
         }),
     ];
     let loss = (any::<bool>(), any::<bool>(), any::<bool>());

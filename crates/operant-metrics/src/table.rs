@@ -27,9 +27,9 @@ metrics! {
     clipfrac            "1"       Gauge   losses("clipfrac") "Share of samples whose probability ratio was clipped, 0 to 1.";
     explained_variance  "1"       Gauge   losses("expl_var") "1 - Var(returns - values) / Var(returns): 1 is a perfect critic, 0 one no better than a constant.";
     grad_norm           "1"       Gauge   losses("grad")     "Global gradient norm before clipping, mean over the last epoch's minibatches.";
-    td_loss             "1"       Gauge   losses("td")       "PQN, SAC: squared difference between action value and its target, mean over the last epoch's minibatches, with a replay over the update's.";
-    q_values            "1"       Gauge   losses("q")        "PQN, SAC: value of the actions taken, mean over the last epoch's minibatches, with a replay over the update's.";
-    actor_loss          "1"       Gauge   losses("actor")    "SAC: weighted log-probability of the policy's actions less their value, mean over this update's minibatches.";
+    td_loss             "1"       Gauge   losses("td")       "PQN, SAC, TD3: squared difference between action value and its target, mean over the last epoch's minibatches, with a replay over the update's.";
+    q_values            "1"       Gauge   losses("q")        "PQN, SAC, TD3: value of the actions taken, mean over the last epoch's minibatches, with a replay over the update's.";
+    actor_loss          "1"       Gauge   losses("actor")    "SAC: weighted log-probability of the policy's actions less their value; TD3: minus their value; mean over this update's minibatches.";
     alpha               "1"       Gauge   losses("alpha")    "SAC: weight of the entropy after this update.";
     nonfinite_updates   "1"       Counter losses             "Updates in which a minibatch was skipped because its loss or gradient was not finite.";
     replay_size         "1"       Gauge   charts             "Transitions in the replay; empty without one.";

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use operant_env::{ActionSpace, ObsSpace};
+use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 use operant_learn::network::{
     Architecture, Cell, Conv, Core, Embed, Head, Image, Input, Network, Outputs, Pool, init_params,
@@ -39,8 +40,8 @@ struct Layers<'a> {
     residual_blocks: usize,
     /// Items of a pointer head.
     items: Option<usize>,
-    /// Whether it computes action values instead of a policy and a value.
-    values: bool,
+    /// What it computes instead of a policy and a value.
+    outputs: Option<Outputs>,
     /// The distribution of real actions.
     real: Config,
 }
@@ -52,7 +53,7 @@ fn saved(
     shared_trunk: bool,
     layers: Layers<'_>,
 ) -> SavedPolicy {
-    let Layers { conv, core, pool, residual_blocks, items, values, ref real } = layers;
+    let Layers { conv, core, pool, residual_blocks, items, outputs, ref real } = layers;
     let features = obs.features();
     let input = if obs.is_binary() { Input::Bits(features) } else { Input::Dense(features) };
     let obs_norm =
@@ -83,13 +84,13 @@ fn saved(
         residual_blocks,
         core,
         activation,
-        shared_trunk: shared_trunk || values,
+        shared_trunk: shared_trunk || outputs == Some(Outputs::ActionValues),
         head,
-        outputs: if values { Outputs::ActionValues } else { Outputs::PolicyAndValue },
+        outputs: outputs.unwrap_or(Outputs::PolicyAndValue),
         exploration: 0.0,
-        temperature: None,
         log_std_init: -0.5,
         init: operant_learn::WeightInit::Orthogonal,
+        temperature: None,
     });
     let params = init_params(&network, 3).iter().map(|x| 3.0 * x).collect();
     let policy = TrainedPolicy { env: "test".to_owned(), obs, actions, masked, network, params, obs_norm };
@@ -191,8 +192,8 @@ fn compare(python: &Path, saved: &SavedPolicy) {
         }
     };
     let name = match saved.policy.network.architecture.outputs {
-        Outputs::PolicyAndValue | Outputs::PolicyAndCritics => "logits",
         Outputs::ActionValues => "q_values",
+        _ => "logits",
     };
     if saved.policy.masked {
         let theirs = read(&at(name));
@@ -219,7 +220,9 @@ fn compare(python: &Path, saved: &SavedPolicy) {
     } else {
         close(name, &logits);
     }
-    close("value", &values);
+    if !saved.policy.network.architecture.outputs.has_critics() {
+        close("value", &values);
+    }
     if !states.is_empty() {
         close("next_core_state", &next);
     }
@@ -330,7 +333,7 @@ fn onnxruntime_computes_what_the_engine_does() {
         (ActionSpace::Discrete(vec![3, 6, 4]), true, None),
         (ActionSpace::Discrete(vec![3, 6]), false, core(Cell::Gru, 9, 1)),
     ] {
-        let layers = Layers { core, values: true, ..Layers::default() };
+        let layers = Layers { core, outputs: Some(Outputs::ActionValues), ..Layers::default() };
         compare(Path::new(&python), &saved(floats.clone(), actions, masked, true, layers));
     }
     for (shared_trunk, log_std) in
@@ -342,12 +345,19 @@ fn onnxruntime_computes_what_the_engine_does() {
         let layers = Layers { core, real, ..Layers::default() };
         compare(Path::new(&python), &saved(floats.clone(), bounds, false, shared_trunk, layers));
     }
+    for algorithm in [Algorithm::Sac, Algorithm::Td3] {
+        let action_distribution = ActionDistribution::Tanh;
+        let real = Config { algorithm, action_distribution, log_std: LogStd::Network, ..Config::default() };
+        let bounds = ActionSpace::Box { low: vec![-0.2, -2.0], high: vec![0.1, 9.0] };
+        let layers = Layers { outputs: Some(algorithm.declaration().outputs), real, ..Layers::default() };
+        compare(Path::new(&python), &saved(floats.clone(), bounds, false, false, layers));
+    }
     let candidates = parts(&[("now", &index(&[3, 2], &[7, 5])), ("next", &index(&[4, 3, 2], &[7, 5]))]);
     for (shared_trunk, pool) in [(true, None), (false, None), (false, Some(Pool::Concat))] {
         let layers = Layers { pool, items: Some(5), ..Layers::default() };
         compare(Path::new(&python), &saved(candidates.clone(), four(), true, shared_trunk, layers));
     }
-    let layers = Layers { items: Some(5), values: true, ..Layers::default() };
+    let layers = Layers { items: Some(5), outputs: Some(Outputs::ActionValues), ..Layers::default() };
     compare(Path::new(&python), &saved(candidates, four(), true, true, layers));
     for shared_trunk in [true, false] {
         let layers = Layers { residual_blocks: 2, ..Layers::default() };

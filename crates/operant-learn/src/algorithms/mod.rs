@@ -11,11 +11,12 @@ macro_rules! kernel_file {
 pub mod ppo;
 pub mod pqn;
 pub mod sac;
+pub mod td3;
 
 use operant_metrics::Record;
 
 use crate::choice;
-use crate::config::{Config, CoreKind};
+use crate::config::{ActionDistribution, Config, CoreKind};
 use crate::cpu::off_policy::learner::ActorCritic;
 use crate::cpu::update::Update;
 use crate::network::Outputs;
@@ -34,7 +35,7 @@ pub struct Declaration {
     pub losses: &'static [&'static str],
     /// What its network computes.
     pub outputs: Outputs,
-    /// Share of random actions in rollouts. Only where the network computes action values.
+    /// Share of random actions in rollouts, where the network computes action values; of a deterministic policy the deviation of its noise.
     pub exploration: fn(&Config) -> Exploration,
     /// Lambda of its returns.
     pub return_lambda: fn(&Config) -> f64,
@@ -46,7 +47,7 @@ pub struct Declaration {
     /// A configuration that would learn nothing: the key, what is wrong with it, and what to do.
     pub problem: fn(&Config) -> Option<(&'static str, String, &'static str)>,
     /// Settings of every algorithm that mean nothing to it.
-    pub unused: &'static [&'static str],
+    pub unused: &'static [&'static [&'static str]],
     /// The metrics of an update.
     pub metrics: fn(&Measured) -> Record,
     /// Initial temperature, where it is a parameter.
@@ -64,7 +65,7 @@ impl Algorithm {
         match key.group {
             KeyGroup::Algorithm(algorithm) => algorithm == self,
             KeyGroup::Replay => declaration.has_replay(),
-            _ => !declaration.unused.contains(&key.name),
+            _ => !declaration.unused.iter().any(|names| names.contains(&key.name)),
         }
     }
 }
@@ -205,6 +206,8 @@ algorithms! {
     Pqn = "pqn" in pqn;
     /// Soft actor-critic.
     Sac = "sac" in sac;
+    /// Twin delayed deep deterministic policy gradient.
+    Td3 = "td3" in td3;
 }
 
 /// Settings of every algorithm that mean nothing where one learns from a replay.
@@ -227,6 +230,18 @@ const UNUSED_BY_REPLAY: &[&str] = &[
     "shared_trunk",
     "pointer",
 ];
+
+/// What a policy with two critics does not have.
+fn actor_critic_problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
+    let Config { algorithm, action_distribution, .. } = config;
+    if *action_distribution != ActionDistribution::Tanh {
+        let problem = format!(
+            "action_distribution = \"{action_distribution}\": tanh squashes actions of \"{algorithm}\""
+        );
+        return Some(("action_distribution", problem, "set action_distribution = \"tanh\""));
+    }
+    replay_problem(config)
+}
 
 /// What learning from a replay does not support, or what contradicts itself.
 fn replay_problem(config: &Config) -> Option<(&'static str, String, &'static str)> {

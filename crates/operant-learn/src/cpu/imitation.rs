@@ -106,8 +106,8 @@ impl Inference {
             remedy: remedy.to_owned(),
         };
         let architecture = &trained.network.architecture;
-        if architecture.outputs == Outputs::ActionValues {
-            let problem = "the network computes action values, not probabilities of actions".to_owned();
+        if architecture.outputs != Outputs::PolicyAndValue {
+            let problem = "the network computes values of actions".to_owned();
             return Err(refused("algorithm", problem, "fit a policy that PPO trains"));
         }
         if self.states() > 0 {

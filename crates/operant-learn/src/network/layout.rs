@@ -149,7 +149,7 @@ impl Network {
         if network.architecture.outputs == Outputs::ActionValues {
             let chain = network.lay_chain("trunk", &[("q", outputs)], features);
             network.chains.push(chain);
-        } else if network.architecture.outputs == Outputs::PolicyAndCritics {
+        } else if network.architecture.outputs.has_critics() {
             let chain = network.lay_chain("actor", &policy, features);
             network.chains.push(chain);
             let inputs = features + network.architecture.head.components();

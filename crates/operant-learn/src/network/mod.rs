@@ -68,8 +68,8 @@ pub struct Continuous {
     pub actions: usize,
     /// Of each number.
     pub distribution: ActionDistribution,
-    /// What their log standard deviations are.
-    pub log_std: LogStd,
+    /// What their log standard deviations are; None of a deterministic policy, whose noise follows tanh.
+    pub log_std: Option<LogStd>,
 }
 
 /// Rounds in which a Beta distribution is sampled, with four uniform numbers each. All fail less than once in 10^7 draws.
@@ -83,12 +83,12 @@ impl Continuous {
 
     /// Whether log standard deviations are outputs.
     pub fn computes_log_std(&self) -> bool {
-        self.log_std == LogStd::Network && self.distribution != ActionDistribution::Beta
+        self.log_std == Some(LogStd::Network) && self.distribution != ActionDistribution::Beta
     }
 
     /// Whether log standard deviations are parameters.
     pub fn has_log_std(&self) -> bool {
-        self.log_std == LogStd::Parameter && self.distribution != ActionDistribution::Beta
+        self.log_std == Some(LogStd::Parameter) && self.distribution != ActionDistribution::Beta
     }
 }
 
@@ -100,8 +100,9 @@ impl Head {
 
     /// The distribution of `config`.
     pub fn continuous(actions: usize, config: &Config) -> Self {
-        let Config { action_distribution: distribution, log_std, .. } = *config;
-        Self::Continuous(Continuous { actions, distribution, log_std })
+        let is_drawn = config.algorithm.declaration().outputs != Outputs::ActionAndCritics;
+        let log_std = is_drawn.then_some(config.log_std);
+        Self::Continuous(Continuous { actions, distribution: config.action_distribution, log_std })
     }
 
     /// The layers that make it, side by side, and their outputs.
@@ -189,8 +190,17 @@ pub enum Outputs {
     PolicyAndValue,
     /// A policy's means and deviations, and the values Q(s, a) of two networks that take its action as input.
     PolicyAndCritics,
+    /// An action, before tanh, and the values of two such networks.
+    ActionAndCritics,
     /// The value of each choice, Q(s, a); with several components the mean over them is the value of an action.
     ActionValues,
+}
+
+impl Outputs {
+    /// Whether critics take actions as input.
+    pub fn has_critics(self) -> bool {
+        matches!(self, Self::PolicyAndCritics | Self::ActionAndCritics)
+    }
 }
 
 /// The shape of a network.
@@ -222,7 +232,7 @@ pub struct Architecture {
     pub head: Head,
     /// What it computes for them.
     pub outputs: Outputs,
-    /// Share of random actions of a trained network of action values where actions are sampled.
+    /// Share of random actions of a trained network of action values where actions are sampled, or the deviation of noise on them.
     pub exploration: f64,
     /// Initial log standard deviation of a Gaussian head.
     pub log_std_init: f64,

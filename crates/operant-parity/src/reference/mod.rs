@@ -256,6 +256,7 @@ impl<'a> OnTape<'a> {
             Outputs::PolicyAndValue if computes_log_std(network) => &["policy", "value", "log_std"],
             Outputs::PolicyAndValue => &["policy", "value"],
             Outputs::PolicyAndCritics => &["policy", "log_std", "critics.0.q", "critics.1.q"],
+            Outputs::ActionAndCritics => &["policy", "critics.0.q", "critics.1.q"],
             Outputs::ActionValues => &["q"],
         };
         let paths = heads.iter().map(|head| path(network, head)).collect();

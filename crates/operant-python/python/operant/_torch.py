@@ -192,11 +192,12 @@ class ActorCritic(nn.Module):
     `forward(obs)` returns logits of discrete actions, means of continuous ones or action values, `(N, A)`, and values, `(N,)`. With
     `log_std = "network"` the layer `log_std` makes A more outputs, between -5 and 2 after `bounded`; a Beta distribution has 2 A outputs. Observations are tensors, or
     dictionaries and tuples of tensors, as the environment has them. With memory, `forward(obs, state)` also returns the state after the step, `(N, state_size)`;
-    a state of zeros, or None, begins an episode.
+    a state of zeros, or None, begins an episode. A policy with critics of actions has no values: they are NaN, and the critics stay behind.
     """
 
     def __init__(self, metadata: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         super().__init__()
+        arrays = {name: array for name, array in arrays.items() if not name.startswith(("critics.", "log_alpha"))}
         self.is_discrete = metadata["action_type"] == "discrete"
         self.choices: list[int] = list(metadata["action_sizes"])
         self.activation = {"tanh": torch.tanh, "relu": torch.relu}[metadata["activation"]]
@@ -215,8 +216,8 @@ class ActorCritic(nn.Module):
 
         self.state_size: int = metadata.get("state_size", 0)
         self.items: dict[str, int] | None = metadata.get("items")
-        self.trunks = ["trunk", "trunk"] if metadata["shared_trunk"] else ["actor", "critic"]
-        for trunk in dict.fromkeys(self.trunks):
+        self.trunks = ["trunk"] if metadata["shared_trunk"] else ["actor", "critic"] if "value.weight" in arrays else ["actor"]
+        for trunk in self.trunks:
             layers: dict[str, nn.Module] = {"conv": nn.ModuleList(Conv(shape) for shape in metadata["conv"])}
             layers["embed"] = nn.Identity()
             if metadata.get("embed"):
@@ -236,10 +237,11 @@ class ActorCritic(nn.Module):
                     layers[f"{k}"].add_module("norm", nn.LayerNorm(width))
             self.add_module(trunk, nn.ModuleDict(layers))
         self.exploration: float | None = metadata.get("exploration")
-        if self.exploration is None:
-            self.policy, self.value = dense("policy"), dense("value")
-        else:
-            self.q = dense("q")
+        # A deterministic policy has noise on its squashed actions.
+        self.is_noisy = self.exploration is not None and not self.is_discrete
+        for name in ("policy", "value", "q"):
+            if f"{name}.weight" in arrays:
+                self.add_module(name, dense(name))
         self.action_distribution: str | None = metadata.get("action_distribution")
         if "log_std" in arrays:
             self.log_std: nn.Parameter | nn.Linear = nn.Parameter(torch.zeros(len(arrays["log_std"])))
@@ -251,16 +253,16 @@ class ActorCritic(nn.Module):
         self.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
 
     def forward(self, obs: Any, state: Tensor | None = None) -> tuple[Tensor, ...]:
-        head = self.policy if self.exploration is None else self.q
+        head = self.get_submodule("q" if hasattr(self, "q") else "policy")
         dtype = head.weight.dtype
         given = _translate.taken_apart(self.obs_space, obs, "obs")
         x = self.obs_norm(torch.cat([part(x, dtype) for part, x in zip(self.parts, given, strict=True)], 1))
         before = x.new_zeros(len(x), self.state_size) if state is None else state
         after: list[Tensor] = []
         hidden: dict[str, Tensor] = {}
-        for trunk in dict.fromkeys(self.trunks):
+        for trunk in self.trunks:
             hidden[trunk], before = self._hidden(trunk, x, before, after)
-        actor, critic = (hidden[trunk] for trunk in self.trunks)
+        actor, critic = (hidden[self.trunks[k]] for k in (0, -1))
         if self.items:
             # A query of the state's features scores the features of the candidates.
             query, candidates = head(actor[:, 0]), actor[:, 1:]
@@ -270,8 +272,10 @@ class ActorCritic(nn.Module):
             outputs = head(actor)
             if isinstance(getattr(self, "log_std", None), nn.Linear):
                 outputs = torch.cat([outputs, self.log_std(actor)], 1)
-        if self.exploration is None:
+        if hasattr(self, "value"):
             values = self.value(critic).squeeze(1)
+        elif not self.is_discrete:
+            values = outputs.new_full((len(outputs),), math.nan)
         else:
             values = torch.stack([part.amax(1) for part in outputs.split(self.choices, 1)]).mean(0)
         return (outputs, values, torch.cat(after, 1)) if self.state_size else (outputs, values)
@@ -316,7 +320,7 @@ class ActorCritic(nn.Module):
         action_mask: Tensor | None = None,
         state: Tensor | None = None,
     ) -> list[torch.distributions.Distribution]:
-        """The distribution of each component of the action; for continuous actions one over `(N, A)`, before they are clipped, squashed or scaled from (0, 1); of action values the greatest, or
+        """The distribution of each component of the action; for continuous actions one over `(N, A)`, before they are clipped, squashed or scaled from (0, 1), of a deterministic policy squashed and before they are clipped; of action values the greatest, or
         with a probability of `exploration` any legal choice."""
         return self._distribution(self(obs, state)[0], action_mask)
 
@@ -330,6 +334,9 @@ class ActorCritic(nn.Module):
             if self.action_distribution == "beta":
                 alpha, beta = (1 + nn.functional.softplus(outputs)).chunk(2, 1)
                 return [torch.distributions.Beta(alpha, beta, validate_args=False)]
+            if self.is_noisy:
+                noise = torch.full_like(outputs, self.exploration)
+                return [torch.distributions.Normal(outputs.tanh(), noise, validate_args=False)]
             kind = SquashedNormal if self.action_distribution == "tanh" else torch.distributions.Normal
             if isinstance(self.log_std, nn.Linear):
                 mean, log_std = outputs.chunk(2, 1)
@@ -373,7 +380,8 @@ class ActorCritic(nn.Module):
         if not self.is_discrete:
             low, high = self.get_buffer("action_low"), self.get_buffer("action_high")
             if self.action_distribution == "tanh":
-                numbers = 0.5 * (low + high) + 0.5 * (high - low) * numbers.tanh()
+                share = numbers.clamp(-1, 1) if self.is_noisy else numbers.tanh()
+                numbers = 0.5 * (low + high) + 0.5 * (high - low) * share
             elif self.action_distribution == "beta":
                 numbers = low + (high - low) * numbers
             numbers = torch.minimum(torch.maximum(numbers, low), high)

@@ -94,6 +94,28 @@ def test_a_collector_s_log_probabilities_are_those_of_the_module(settings):
     np.testing.assert_allclose(logprobs, got["logprobs"][0], rtol=1e-4, atol=1e-4)
 
 
+# Policies with critics of actions.
+CRITICS = [{"algorithm": name, "hidden": [12, 9], "learning_starts": 500, "batch_size": 32, "num_envs": 4} for name in ("sac", "td3")]
+
+
+@pytest.mark.parametrize("settings", CRITICS)
+def test_a_policy_leaves_its_critics_behind(settings, tmp_path):
+    run = operant.train("pendulum", run_dir=tmp_path, ring=False, seed=1, total_timesteps=1500, eval_episodes=1, progress=False, **settings)
+    policy, module = run.policy, run.policy.to_torch()
+    assert {name for name in policy.state_dict() if not name.startswith(("critics", "log_alpha"))} == set(module.state_dict())
+    obs, tensors = observations(policy, 200)
+    with torch.no_grad():
+        outputs, values = module(tensors)
+    np.testing.assert_allclose(outputs, policy.evaluate(obs)[0], atol=1e-5)
+    assert values.isnan().all()
+    np.testing.assert_allclose(module.act(tensors), policy(obs), atol=1e-5)
+    # Many draws at one observation have the same mean and deviation.
+    one = np.repeat(obs[:1], 20_000, 0)
+    ours, theirs = policy(one, deterministic=False), module.act(torch.from_numpy(one), deterministic=False).numpy()
+    assert ours.std() > 0
+    np.testing.assert_allclose([theirs.mean(), theirs.std()], [ours.mean(), ours.std()], atol=0.05 * ours.std())
+
+
 # Networks of action values.
 PQN = {"algorithm": "pqn", "num_envs": 16, "hidden": [32, 20]}
 

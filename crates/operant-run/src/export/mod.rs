@@ -130,7 +130,7 @@ pub fn metadata(saved: &SavedPolicy) -> String {
         "state_size": network.states,
         "activation": architecture.activation.name(),
         "shared_trunk": architecture.shared_trunk,
-        "exploration": (architecture.outputs == Outputs::ActionValues).then_some(architecture.exploration),
+        "exploration": matches!(architecture.outputs, Outputs::ActionValues | Outputs::ActionAndCritics).then_some(architecture.exploration),
         "clip_obs": obs_norm.as_ref().map(|norm| norm.clip),
     })
     .to_string()

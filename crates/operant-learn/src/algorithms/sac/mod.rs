@@ -7,8 +7,8 @@ pub use settings::Settings;
 
 use operant_metrics::Record;
 
-use super::{Declaration, Exploration, GpuLoss, Learns, Measured, replay_problem};
-use crate::config::{ActionDistribution, Config, LogStd};
+use super::{Declaration, Exploration, GpuLoss, Learns, Measured, actor_critic_problem};
+use crate::config::{Config, LogStd};
 use crate::cpu::network::tile::TILE_VECTORS;
 use crate::cpu::off_policy::learner::{ActorCritic, PolicyTile, TileRow, sums};
 use crate::network::Outputs;
@@ -25,7 +25,7 @@ pub const DECLARATION: Declaration = Declaration {
     ratio_clips: |_| [None; 2],
     has_statistics: |_| false,
     problem,
-    unused: super::UNUSED_BY_REPLAY,
+    unused: &[super::UNUSED_BY_REPLAY],
     metrics,
     temperature: |config| Some(config.algorithms.sac.alpha),
     learns: Learns::Replay(&SoftActorCritic),
@@ -40,16 +40,11 @@ pub const DECLARATION: Declaration = Declaration {
 
 /// What SAC does not have.
 fn problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
-    if config.action_distribution != ActionDistribution::Tanh {
-        let problem =
-            format!("action_distribution = \"{}\": SAC squashes normals", config.action_distribution);
-        return Some(("action_distribution", problem, "set action_distribution = \"tanh\""));
-    }
     if config.log_std != LogStd::Network {
         let problem = format!("log_std = \"{}\": SAC's network computes it", config.log_std);
         return Some(("log_std", problem, "set log_std = \"network\""));
     }
-    replay_problem(config)
+    actor_critic_problem(config)
 }
 
 /// The metrics of an update (docs/sac.md, "Metrics").
@@ -76,6 +71,10 @@ impl ActorCritic for SoftActorCritic {
 
     fn takes_least(&self) -> bool {
         true
+    }
+
+    fn targets_wait_for_policy(&self) -> bool {
+        false
     }
 
     fn next_actions(&self, policy: PolicyTile<'_>, actions: &mut [TileRow]) -> TileRow {

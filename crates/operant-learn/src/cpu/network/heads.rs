@@ -9,7 +9,7 @@ use operant_lane::{Float, Mask};
 use crate::cpu::network::policy::Activations;
 use crate::cpu::network::reals::{self, RealHead};
 use crate::cpu::network::tile::{BitRow, LANES, Row, fma, splat};
-use crate::network::{Architecture, Head, Outputs};
+use crate::network::{Architecture, Continuous, Head, Outputs};
 
 /// Logit given to an illegal action; its probability is exactly zero.
 const ILLEGAL: f32 = -1e8;
@@ -19,7 +19,8 @@ const ILLEGAL: f32 = -1e8;
 pub struct PolicyHead<const V: usize> {
     head: Head,
     outputs: Outputs,
-    /// Share of random actions of a head of action values.
+    /// Share of random actions of a head of action values; deviation of the noise of a deterministic policy; infinity where real actions
+    /// are random.
     epsilon: f32,
     /// `[logit]`: 1 where the action is legal, 0 elsewhere.
     legal: Vec<Row<V>>,
@@ -56,7 +57,8 @@ impl<const V: usize> PolicyHead<V> {
         }
     }
 
-    /// Sets the share of random actions of a head of action values; real actions are random at 1 and drawn from the policy below.
+    /// Sets the share of random actions of a head of action values, or the noise of a deterministic policy. At infinity real actions are
+    /// random.
     pub fn explore(&mut self, epsilon: f32) {
         self.epsilon = epsilon;
     }
@@ -74,7 +76,7 @@ impl<const V: usize> PolicyHead<V> {
     pub fn value(&self, activations: &Activations<V>) -> Row<V> {
         match self.outputs {
             Outputs::PolicyAndValue => return activations.value(),
-            Outputs::PolicyAndCritics => return splat(f32::NAN),
+            Outputs::PolicyAndCritics | Outputs::ActionAndCritics => return splat(f32::NAN),
             Outputs::ActionValues => {}
         }
         let (values, counts) = (activations.policy(), self.choices());
@@ -167,8 +169,12 @@ impl<const V: usize> PolicyHead<V> {
                 }
                 chosen_logprob(counts, &self.logprobs, actions)
             }
-            Head::Continuous(_) if self.epsilon >= 1.0 => {
+            Head::Continuous(_) if self.epsilon == f32::INFINITY => {
                 reals::random(uniforms, actions);
+                splat(0.0)
+            }
+            Head::Continuous(Continuous { log_std: None, .. }) => {
+                reals::noisy(outputs, self.epsilon, uniforms, actions);
                 splat(0.0)
             }
             Head::Continuous(of) => self.reals.sample(of, outputs, log_std, uniforms, actions),

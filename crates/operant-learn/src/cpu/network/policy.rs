@@ -8,7 +8,7 @@ use operant_lane::isa::f32x16;
 use crate::cpu::network::few::Tail;
 use crate::cpu::network::layers::{self, Forward, Kind, LayerKind, Memory, supports_partial_tiles};
 use crate::cpu::network::tile::{BitRow, LANES, Lanes, Row, TILE_VECTORS, splat};
-use crate::network::{Chain, LayerSpec, Network, Outputs};
+use crate::network::{Chain, LayerSpec, Network};
 
 /// Observations of V x 16 environments or samples.
 #[derive(Debug, Clone, Copy)]
@@ -258,7 +258,7 @@ impl Policy {
 
     /// Chains whose input is the observation alone.
     fn of_observations(&self) -> usize {
-        if self.network.architecture.outputs == Outputs::PolicyAndCritics { 1 } else { self.chains.len() }
+        if self.network.architecture.outputs.has_critics() { 1 } else { self.chains.len() }
     }
 
     /// What the value of `observation` needs alone, for V(final_obs) and the bootstrap; with a shared trunk the policy's outputs come with it.

@@ -53,6 +53,9 @@ impl<const V: usize> Spread<V> {
     }
 }
 
+/// Why there is no density.
+const DETERMINISTIC: &str = "a deterministic policy has no density";
+
 impl<const V: usize> RealHead<V> {
     pub fn new(head: &Head) -> Self {
         let rows = |count| vec![splat(0.0); count];
@@ -67,8 +70,9 @@ impl<const V: usize> RealHead<V> {
     /// The log standard deviation of action `k`, from the outputs or from the parameters.
     fn spread(of: &Continuous, outputs: &[Row<V>], log_std: &[f32], k: usize) -> Spread<V> {
         match of.log_std {
-            LogStd::Parameter => Spread::Same(log_std[k]),
-            LogStd::Network => Spread::Each(map(outputs[of.actions + k], bounded)),
+            Some(LogStd::Parameter) => Spread::Same(log_std[k]),
+            Some(LogStd::Network) => Spread::Each(map(outputs[of.actions + k], bounded)),
+            None => unreachable!("{DETERMINISTIC}"),
         }
     }
 
@@ -161,8 +165,9 @@ impl<const V: usize> RealHead<V> {
         }
         for (k, (d_mean, distance)) in d_means.iter_mut().zip(&self.distances).enumerate() {
             let spread = match of.log_std {
-                LogStd::Parameter => Spread::Same(log_std[k]),
-                LogStd::Network => Spread::Each(self.log_std[k]),
+                Some(LogStd::Parameter) => Spread::Same(log_std[k]),
+                Some(LogStd::Network) => Spread::Each(self.log_std[k]),
+                None => unreachable!("{DETERMINISTIC}"),
             };
             let precision = spread.precision();
             *d_mean = core::array::from_fn(|v| by_logprob[v] * distance[v] * precision[v]);
@@ -196,13 +201,33 @@ fn beta<const V: usize>(of: &Continuous, outputs: &[Row<V>], k: usize, v: usize)
 
 /// Actions that are uniform within the box once they are squashed.
 pub(crate) fn random<const V: usize>(uniforms: &[Row<V>], actions: &mut [Row<V>]) {
-    let most = f32x16::splat(1.0 - 1e-6);
     for (action, uniform) in actions.iter_mut().zip(uniforms) {
-        *action = map(*uniform, |x| {
-            let squashed = Float::clamp(fma(x, f32x16::splat(2.0), -f32x16::ONE), -most, most);
-            Float::ln((f32x16::ONE + squashed) / (f32x16::ONE - squashed)) * f32x16::splat(0.5)
-        });
+        *action = map(*uniform, |x| before_tanh(fma(x, f32x16::splat(2.0), -f32x16::ONE)));
     }
+}
+
+/// Actions that, once they are squashed, have normal noise of this deviation, and are clipped to the box.
+pub(crate) fn noisy<const V: usize>(
+    outputs: &[Row<V>],
+    noise: f32,
+    uniforms: &[Row<V>],
+    actions: &mut [Row<V>],
+) {
+    let noise = f32x16::splat(noise);
+    let pairs = actions.chunks_mut(2).zip(outputs.chunks(2)).zip(uniforms.chunks(2));
+    for ((actions, outputs), uniforms) in pairs {
+        let normals = box_muller(&uniforms[0], &uniforms[1]);
+        for ((action, output), normal) in actions.iter_mut().zip(outputs).zip(normals) {
+            *action = core::array::from_fn(|v| before_tanh(fma(normal[v], noise, Float::tanh(output[v]))));
+        }
+    }
+}
+
+/// The number that tanh makes this one, clipped to what single precision has just within -1 and 1.
+fn before_tanh(x: f32x16) -> f32x16 {
+    let most = f32x16::splat(1.0 - 1e-6);
+    let squashed = Float::clamp(x, -most, most);
+    Float::ln((f32x16::ONE + squashed) / (f32x16::ONE - squashed)) * f32x16::splat(0.5)
 }
 
 /// The mean, before it is squashed.

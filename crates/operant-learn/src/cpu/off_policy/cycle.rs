@@ -83,6 +83,7 @@ impl<const V: usize> CpuBackend<V> {
             panic!("the algorithm has no replay")
         };
         let rate = config.learning_rate_in(self.updates, None);
+        let noise = (config.algorithm.declaration().exploration)(config);
         let (mut means, mut minibatches, mut nonfinite) = (Means::default(), 0u64, 0);
         for t in 0..config.num_steps as u64 {
             let number = first + t;
@@ -96,7 +97,7 @@ impl<const V: usize> CpuBackend<V> {
                 pulse,
                 obs_norm: &obs_norm,
                 reward_scale: 1.0,
-                exploration: if is_random { 1.0 } else { 0.0 },
+                exploration: if is_random { f32::INFINITY } else { noise.at(self.updates) as f32 },
             };
             let columns: Vec<_> = replay.tiles_mut(V * LANES).collect();
             let work = tiles.par_iter_mut().zip(columns).with_max_len(1);

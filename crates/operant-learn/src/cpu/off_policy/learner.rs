@@ -37,6 +37,9 @@ pub(crate) trait ActorCritic: Sync {
     /// Whether the policy learns from the smaller of both critics' values, and not from the first one's.
     fn takes_least(&self) -> bool;
 
+    /// Whether targets follow only after the minibatches that the policy learns from too.
+    fn targets_wait_for_policy(&self) -> bool;
+
     /// The actions after a step, and what is added to their values.
     fn next_actions(&self, policy: PolicyTile<'_>, actions: &mut [TileRow]) -> TileRow;
 
@@ -61,6 +64,7 @@ pub(crate) trait ActorCritic: Sync {
 /// What a policy computed for a tile.
 #[derive(Clone, Copy)]
 pub(crate) struct PolicyTile<'a> {
+    pub config: &'a Config,
     /// Weight of the entropy.
     pub alpha: f32,
     pub outputs: &'a [TileRow],
@@ -204,9 +208,11 @@ impl ReplayLearner {
                 }
             }
         }
-        let targets = self.of_target(rules);
-        follow(state, self.params_of(targets.clone()), self.config.tau);
-        self.target.pack_chains(targets, &state.targets, false);
+        if trains_policy || !rules.targets_wait_for_policy() {
+            let targets = self.of_target(rules);
+            follow(state, self.params_of(targets.clone()), self.config.tau);
+            self.target.pack_chains(targets, &state.targets, false);
+        }
         Learned { sums, norm, is_finite, trains_policy }
     }
 
@@ -292,7 +298,7 @@ impl Minibatch<'_> {
     }
 
     fn tile<'a>(&'a self, outputs: &'a [TileRow], normals: &'a [TileRow]) -> PolicyTile<'a> {
-        PolicyTile { alpha: self.alpha, outputs, normals }
+        PolicyTile { config: self.config, alpha: self.alpha, outputs, normals }
     }
 }
 

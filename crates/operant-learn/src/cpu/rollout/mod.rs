@@ -248,6 +248,7 @@ impl<const V: usize> Tile<V> {
         if t == 0 {
             self.begin(horizon);
         }
+        self.head.explore(horizon.exploration);
         if t.is_multiple_of(PULSE_STEPS) {
             horizon.pulse.fetch_add(1, Ordering::Relaxed);
         }
