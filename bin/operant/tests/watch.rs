@@ -147,6 +147,18 @@ fn a_run_is_watched_from_its_first_update_to_its_death() {
 }
 
 /// The output of `operant monitor live --json`, checked to be complete: only values that this machine lacks are null.
+/// Metrics of other settings than the run's.
+const OTHERS: [&str; 8] = [
+    "epsilon",
+    "td_loss",
+    "q_values",
+    "intrinsic_reward",
+    "actor_loss",
+    "alpha",
+    "replay_size",
+    "minibatches",
+];
+
 fn monitor_json(place: &Sandbox) -> serde_json::Value {
     let report = place.operant(&["monitor", "live", "--json"]);
     assert_eq!(report.code, Some(0), "{report:#?}");
@@ -157,8 +169,7 @@ fn monitor_json(place: &Sandbox) -> serde_json::Value {
         let kinds =
             kinds.iter().chain(&["env_wait", "env_restarts", "comm_share"]).any(|kind| *kind == metric.name);
         let known = report.get(metric.name).is_some_and(serde_json::Value::is_number);
-        // Of other settings than the run's.
-        let kinds = kinds || ["epsilon", "td_loss", "q_values", "intrinsic_reward"].contains(&metric.name);
+        let kinds = kinds || OTHERS.contains(&metric.name);
         // No greedy evaluation may have come yet.
         let later = metric.name.starts_with("eval_");
         assert!(known || later || metric.group == "gpu" || kinds, "{} in {report:#}", metric.name);

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use operant_env::{AnyEnv, EnvOptions, Registry, running_words};
+use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::{CpuOptions, unit_for};
 use operant_learn::cuda::NetworkOptions;
 use operant_learn::network::Architecture;
@@ -220,8 +221,7 @@ impl Planner<'_> {
             flags.push(("total_timesteps", "operant bench", "1e12".to_owned()));
         }
         flags.extend(self.algorithm.clone().map(|name| ("algorithm", "--algorithm", name)));
-        let has_replay =
-            self.requested(&facts, &flags)?.settings.learner.algorithm.declaration().has_replay();
+        let has_replay = self.algorithm(&facts)?.declaration().has_replay();
         let of_replay = |ours: &'static str, other: &'static str| if has_replay { ours } else { other };
         let mut typed = vec![
             ("num_envs", "--envs", self.num_envs.first(), of_replay("1", "8192")),
@@ -267,6 +267,17 @@ impl Planner<'_> {
         let options = options.map(|(name, value)| (name.clone(), value.clone())).collect();
         let run = Run { options, config: settings.run.clone() };
         Ok((run, config))
+    }
+
+    /// The algorithm of the command line, or of the run.
+    fn algorithm(&self, facts: &EnvFacts) -> Result<Algorithm> {
+        let set = self.sets("algorithm").and_then(|text| text.split_once('=')).map(|(_, name)| name.trim());
+        let name = self.algorithm.as_deref().or(set).map(|name| name.trim_matches('"'));
+        match (Algorithm::ALL.into_iter().find(|algorithm| Some(algorithm.name()) == name), self.run) {
+            (Some(algorithm), _) => Ok(algorithm),
+            (None, Some(_)) => Ok(self.requested(facts, &[])?.settings.learner.algorithm),
+            (None, None) => Ok(Config::default().algorithm),
+        }
     }
 
     /// Every layer of configuration, the run's included.

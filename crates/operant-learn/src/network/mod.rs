@@ -276,7 +276,7 @@ impl Architecture {
                 remedy: "set algorithm = \"ppo\"".to_owned(),
             });
         }
-        if outputs == Outputs::PolicyAndCritics && matches!(spec.actions, ActionSpace::Discrete(_)) {
+        if outputs.has_critics() && matches!(spec.actions, ActionSpace::Discrete(_)) {
             return Err(LearnError::Config {
                 key: "algorithm",
                 problem: format!(

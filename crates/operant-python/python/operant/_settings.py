@@ -10,7 +10,7 @@ from typing import Literal, TypedDict
 class Settings(TypedDict, total=False):
     """Keywords of `operant.train`."""
 
-    algorithm: Literal["ppo", "pqn", "sac"]
+    algorithm: Literal["ppo", "pqn", "sac", "td3"]
     """Learning algorithm; `operant config ENV --algorithm NAME` shows its settings."""
     seed: int
     """Seed of every random stream."""
@@ -87,7 +87,7 @@ class Settings(TypedDict, total=False):
     n_step: int
     """Steps whose rewards a target adds up before it takes the value of a state."""
     tau: float
-    """Share of the way that target networks go to the trained ones after each minibatch."""
+    """Share of the way that target networks go to the trained ones after each minibatch, or after each one that the policy learns from."""
     policy_frequency: int
     """Minibatches of the critics for each one of the policy."""
     checkpoint_replay: bool
@@ -170,6 +170,12 @@ class Settings(TypedDict, total=False):
     """Learn the weight of the entropy, so that the entropy tends to `target_entropy` times the number of actions."""
     target_entropy: float
     """Entropy of each action, squashed to -1 .. 1, that `autotune` aims at, in nats."""
+    exploration_noise: float
+    """Deviation of the noise on actions in rollouts, and in evaluations with sampled actions, where the bounds are -1 and 1."""
+    policy_noise: float
+    """Deviation of the noise on the target policy's actions."""
+    noise_clip: float
+    """The noise on the target policy's actions is clipped to plus or minus this."""
     device: str | os.PathLike[str]
     """Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU; operant.log has the reason."""
     precision: Literal["f32", "tf32", "bf16"]
@@ -262,7 +268,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "learning_starts": ("5000", "Steps of random actions before learning begins, over all environments; also transitions that the replay has to hold for it"),
     "updates_per_step": ("1.0", "Minibatches that are learned from for each environment step, over all environments; fractions are carried over"),
     "n_step": ("1", "Steps whose rewards a target adds up before it takes the value of a state"),
-    "tau": ("0.005", "Share of the way that target networks go to the trained ones after each minibatch"),
+    "tau": ("0.005", "Share of the way that target networks go to the trained ones after each minibatch, or after each one that the policy learns from"),
     "policy_frequency": ("1", "Minibatches of the critics for each one of the policy"),
     "checkpoint_replay": ("false", "Save the replay with checkpoints, so that a resumed run continues bit for bit. Otherwise it fills a new one before it learns on"),
     "encoder": ("\"auto\"", "How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded"),
@@ -304,6 +310,9 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "alpha": ("1.0", "Weight of the entropy; where it is learned, at the start"),
     "autotune": ("true", "Learn the weight of the entropy, so that the entropy tends to `target_entropy` times the number of actions"),
     "target_entropy": ("-1.0", "Entropy of each action, squashed to -1 .. 1, that `autotune` aims at, in nats"),
+    "exploration_noise": ("0.1", "Deviation of the noise on actions in rollouts, and in evaluations with sampled actions, where the bounds are -1 and 1"),
+    "policy_noise": ("0.2", "Deviation of the noise on the target policy's actions"),
+    "noise_clip": ("0.5", "The noise on the target policy's actions is clipped to plus or minus this"),
     "device": ("\"auto\"", "Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU; operant.log has the reason"),
     "precision": ("\"f32\"", "Precision of the network's matrix products: `f32`, on a GPU `tf32` or `bf16`, on a CPU with AMX, or AMD's AVX512_BF16, `bf16` in fully connected layers"),
     "kernels": ("\"auto\"", "How the network runs on a GPU: inside the kernels (`fused`), as matrix products (`gemm`), or as suits its shape (`auto`)"),
