@@ -82,7 +82,8 @@ mod tests {
             ("--learning-rate", "--set learning_rate=VALUE"),
             ("--num-envs", "--envs sets num_envs"),
             ("--algo", "--algorithm sets algorithm"),
-            ("--batch-size", "--set num_minibatches=VALUE (a minibatch has"),
+            ("--batch-size", "--set batch_size=VALUE"),
+            ("--minibatch-size", "--set num_minibatches=VALUE (a minibatch has"),
             ("--render", "operant monitor RUN"),
             ("--record", "operant monitor RUN"),
         ] {

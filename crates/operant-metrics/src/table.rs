@@ -20,6 +20,8 @@ metrics! {
     eval_return_std     "1"       Gauge   charts             "Standard deviation of the returns of that evaluation.";
     learning_rate       "1"       Gauge   charts("lr")       "Adam's step size in this update.";
     epsilon             "1"       Gauge   charts("epsilon")  "PQN: share of random actions in this update's rollout, 0 to 1.";
+    replay_size         "1"       Gauge   charts             "Transitions in the replay; empty without one.";
+    minibatches         "1"       Gauge   charts             "Minibatches of transitions that this update learned from; empty without a replay.";
     policy_loss         "1"       Gauge   losses("policy")   "Clipped policy objective, mean over the last epoch's minibatches.";
     value_loss          "1"       Gauge   losses("value")    "Value loss before its weight, mean over the last epoch's minibatches.";
     entropy             "nat"     Gauge   losses("entropy")  "Entropy of the policy, mean over the last epoch's minibatches.";
@@ -32,8 +34,6 @@ metrics! {
     actor_loss          "1"       Gauge   losses("actor")    "SAC: weighted log-probability of the policy's actions less their value; TD3: minus their value; mean over this update's minibatches.";
     alpha               "1"       Gauge   losses("alpha")    "SAC: weight of the entropy after this update.";
     nonfinite_updates   "1"       Counter losses             "Updates in which a minibatch was skipped because its loss or gradient was not finite.";
-    replay_size         "1"       Gauge   charts             "Transitions in the replay; empty without one.";
-    minibatches         "1"       Gauge   charts             "Minibatches of transitions that this update learned from; empty without a replay.";
     time_rollout        "s"       Gauge   time               "Wall time of this update's rollout: policy and environments, GAE apart.";
     time_gae            "s"       Gauge   time               "Wall time of this update's advantages (GAE).";
     time_update         "s"       Gauge   time               "Wall time of this update's epochs over its batch.";

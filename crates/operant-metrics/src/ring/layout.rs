@@ -95,7 +95,7 @@ pub struct Capacity {
 impl Default for Capacity {
     /// Holds 59 million updates, ten hours of 0.6 ms each; 7.9 MB.
     fn default() -> Self {
-        Self { records: 4096, archives: [1792, 1792, 1792, 896], events: 256, cores: 1024, scene: 32_768 }
+        Self { records: 4096, archives: [1456, 1456, 1456, 896], events: 256, cores: 1024, scene: 32_768 }
     }
 }
 

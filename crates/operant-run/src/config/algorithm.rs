@@ -228,7 +228,7 @@ mod tests {
                 "less than two steps of num_envs = 4096",
             ),
             (&["algorithm=sac", "core=gru"], "a replay of single steps has no memory"),
-            (&["algorithm=sac", "action_distribution=beta"], "SAC squashes normals"),
+            (&["algorithm=sac", "action_distribution=beta"], "tanh squashes actions of"),
             (&["algorithm=sac", "log_std=parameter"], "SAC's network computes it"),
             (&["algorithm=sac", "updates_per_step=0"], "updates_per_step = 0"),
             (&["algorithm=sac", "tau=2"], "tau = 2"),
