@@ -83,8 +83,11 @@ fn what_is_counted_is_what_is_taken() {
         let worlds = builtin();
         let world = worlds.find(env).expect("built in");
         let counted = Footprint::of(&**world, &config, threads).expect("trains").bytes(config.num_envs);
-        let taken = measured(env, &config, &CpuOptions { bf16: unit, ..CpuOptions::new(threads) });
-        let (counted, taken) = (counted as f64, taken as f64);
+        let options = CpuOptions { bf16: unit, ..CpuOptions::new(threads) };
+        // A system that is short of memory takes pages back meanwhile; then it is measured again.
+        let measure = || measured(env, &config, &options) as f64;
+        let counted = counted as f64;
+        let taken = (0..3).fold(0.0, |taken: f64, _| if taken < 0.5 * counted { measure() } else { taken });
         assert!(taken <= 1.1 * counted + 8e6, "{taken:.3e} bytes taken, {counted:.3e} counted");
         assert!(taken >= 0.5 * counted, "{taken:.3e} bytes taken, {counted:.3e} counted");
     }
