@@ -123,7 +123,7 @@ def test_policies_that_cannot_be_fitted_are_named():
     obs, actions = np.zeros((4, 4), np.float32), np.zeros(4, np.int64)
     with pytest.raises(ValueError, match="a policy with memory"):
         operant.fit(operant.Policy.new("cartpole", core="gru"), obs, actions)
-    with pytest.raises(ValueError, match="action values"):
+    with pytest.raises(ValueError, match="values of actions"):
         operant.fit(operant.Policy.new("cartpole", algorithm="pqn"), obs, actions)
 
 

@@ -23,7 +23,7 @@ place = test_gym.place
 BLOCKS = [(page.name, block) for page in PAGES for _, block in blocks(page)]
 # Blocks that do not run here, by a line of each.
 ELSEWHERE = {
-    'import torch\n\nenvs = operant.make_vec("CartPole-v1", num_envs=8192, seed=1, device="cuda")': "needs PyTorch and a GPU",
+    'from torch.utils.dlpack import from_dlpack\n\nenvs = operant.make_vec("CartPole-v1", num_envs=8192, seed=1, device="cuda")': "needs PyTorch and a GPU",
     "collector = operant.Collector": "needs PyTorch; examples/own_loss.py is run with it",
     "import operant.ray\n\nsweep": "needs Ray",
     "from ray import tune": "needs Ray",
