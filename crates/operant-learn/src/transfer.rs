@@ -9,6 +9,9 @@ use crate::state::PLAYING;
 /// The prefix of the network's parameters.
 const PARAMS: &str = "params.";
 
+/// Of target networks.
+const TARGETS: &str = "targets.";
+
 /// The prefix of the statistics of observations.
 const OBS_NORM: &str = "norm_obs.";
 
@@ -112,6 +115,16 @@ impl Transfer {
                 tensor.data.clone_from(&there.data);
             }
         }
+        // Targets begin with the weights of the networks that they follow.
+        let (params, rest): (Vec<_>, Vec<_>) =
+            snapshot.tensors.iter_mut().partition(|tensor| tensor.name.starts_with(PARAMS));
+        for target in rest {
+            let of = target.name.strip_prefix(TARGETS);
+            let is_its = |param: &&&mut Tensor| of.is_some() && param.name.strip_prefix(PARAMS) == of;
+            if let Some(param) = params.iter().find(is_its) {
+                target.data.clone_from(&param.data);
+            }
+        }
         Self { snapshot, new, statistics, has_hidden_layer }
     }
 
@@ -166,7 +179,7 @@ fn is_alike(a: &Tensor, b: &Tensor) -> bool {
 
 /// Whether a parameter is one of the outputs; those of the layers before them begin with the name of a trunk.
 fn is_output(name: &str) -> bool {
-    !["trunk.", "actor.", "critic."].iter().any(|trunk| name.starts_with(trunk))
+    !["trunk.", "actor.", "critic.", "critics."].iter().any(|trunk| name.starts_with(trunk))
 }
 
 fn obs_statistics(begun: &Snapshot, from: &Snapshot) -> ObsStatistics {
@@ -226,6 +239,25 @@ mod tests {
         assert_eq!(transfer.snapshot.counters["updates"], 0);
         assert!(find(&transfer.snapshot, PLAYING).is_none(), "the first rollout would play old weights");
         assert_eq!((transfer.new_layers(), transfer.statistics), (String::new(), ObsStatistics::Taken));
+    }
+
+    #[test]
+    fn targets_begin_with_the_weights_that_were_taken_or_are_new() {
+        let with_targets = |mut snapshot: Snapshot| {
+            for name in ["targets.trunk.1.weight", "targets.trunk.0.weight"] {
+                let param = name.replace(TARGETS, PARAMS);
+                let shape = find(&snapshot, &param).expect("there").shape.clone();
+                snapshot.tensors.push(tensor(name, &shape, 77));
+            }
+            snapshot
+        };
+        // The first layer has other inputs and is new.
+        let Transfer { snapshot, .. } =
+            Transfer::new(&with_targets(snapshot(6, 3, 6, 0)), &with_targets(snapshot(4, 2, 4, 9)));
+        for layer in ["trunk.0.weight", "trunk.1.weight"] {
+            let [target, param] = [TARGETS, PARAMS].map(|of| find(&snapshot, &format!("{of}{layer}")));
+            assert_eq!(target.expect("there").data, param.expect("there").data, "{layer}");
+        }
     }
 
     #[test]
