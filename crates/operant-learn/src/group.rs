@@ -120,6 +120,11 @@ pub(crate) fn check_shares(config: &Config, group: &dyn Group) -> Result<(), Lea
     if blocks.is_multiple_of(group.size()) {
         return Ok(());
     }
+    if config.algorithm.declaration().has_replay() {
+        let problem = format!("\"{}\" learns in one process and on one device", config.algorithm);
+        let remedy = "use one, or set algorithm = \"ppo\"".to_owned();
+        return Err(LearnError::Config { key: "algorithm", problem, remedy });
+    }
     let (key, problem, remedy) = match config.shuffle {
         ShuffleKind::Samples => (
             "shuffle",

@@ -8,7 +8,8 @@ use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::network::tile::Row;
 use operant_learn::cpu::off_policy::compare::{self, Transition};
 use operant_learn::cpu::off_policy::replay::{Replay, ReplayLayout};
-use operant_learn::cpu::{CpuOptions, backend_with};
+use operant_learn::cpu::{CpuOptions, Unit, backend_in, backend_with};
+use operant_learn::group::threads;
 use operant_learn::network::{Architecture, Head, Input, Network, init_params};
 use operant_learn::{
     ActionDistribution, Activation, Backend, Config, EvalActions, LearnerState, LogStd, LrSchedule,
@@ -44,6 +45,35 @@ fn config(algorithm: Algorithm) -> Config {
         policy_frequency: if algorithm == Algorithm::Td3 { 2 } else { 1 },
         ..Config::default()
     }
+}
+
+/// The table of docs/sac.md.
+#[test]
+fn transitions_take_the_documented_bytes() {
+    for (env, bytes, shape) in [
+        ("pendulum", 32, "3-24-17-2 and two of 4-24-17-1"),
+        ("hopper", 64, "11-24-17-6 and two of 14-24-17-1"),
+        ("half_cheetah", 128, "17-24-17-12 and two of 23-24-17-1"),
+        ("ant", 480, "105-24-17-16 and two of 113-24-17-1"),
+    ] {
+        let architecture = Architecture::of(&world(env).spec(), &config(Algorithm::Sac)).expect("trains");
+        let layout = ReplayLayout::new(&architecture);
+        assert_eq!((4 * layout.stride, &architecture.to_string()[..]), (bytes, shape), "{env}");
+    }
+}
+
+#[test]
+fn what_it_does_not_do_is_refused_with_the_reason() {
+    let refused = |env: &str, options: CpuOptions, processes: usize| {
+        let group = threads::group(processes).remove(0);
+        let config = config(Algorithm::Sac);
+        backend_in(world(env), &config, &options, group).err().expect("refused").to_string()
+    };
+    let one = || CpuOptions::new(1);
+    assert!(refused("pendulum", one(), 2).contains("learns in one process and on one device"));
+    assert!(refused("cartpole", one(), 1).contains("needs actions that are real numbers"));
+    let bf16 = CpuOptions { bf16: Some(Unit::TILES_TWIN), ..one() };
+    assert!(refused("pendulum", bf16, 1).contains("learns in f32"));
 }
 
 fn backend(env: &str, config: &Config, options: &CpuOptions) -> Box<dyn Backend> {

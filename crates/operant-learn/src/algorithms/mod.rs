@@ -157,6 +157,15 @@ impl GpuLoss {
     /// Numbers that kernels take for the settings of a loss.
     pub const COEFFICIENTS: usize = 5;
 
+    /// That of an algorithm without kernels, which refuses every configuration.
+    const NONE: Self = Self {
+        text: "",
+        refused: |config| Some(("algorithm", format!("\"{}\"", config.algorithm))),
+        define: |_| None,
+        coefficients: &[],
+        target_kl: |_| 0.0,
+    };
+
     /// Those of a configuration.
     pub fn numbers(&self, config: &Config) -> [f32; Self::COEFFICIENTS] {
         let mut numbers = [0.0; Self::COEFFICIENTS];

@@ -164,7 +164,8 @@ impl<const V: usize> CpuBackend<V> {
         let (pool, unbound) = pool(options)?;
         let layout = SampleLayout::new(&architecture, env.masked());
         let network = Network { bf16: options.bf16, ..Network::new(architecture) };
-        let replaying = Replaying::new(&*env, &network, config, &*group)?;
+        let pulse = Arc::default();
+        let replaying = Replaying::new(&*env, &network, config, &pulse)?;
         let params = init_params(&network, config.seed);
         let targets = if replaying.is_some() { params.clone() } else { Vec::new() };
         let state = LearnerState { targets, ..LearnerState::new(params) };
@@ -185,6 +186,7 @@ impl<const V: usize> CpuBackend<V> {
             .with_states(config.sequence(), network.states);
         let batch = batch.with_outcomes(config.recomputes());
         let learner = Learner::new(network, layout, config.clone())
+            .pulsing(&pulse)
             .waiting(options.waiting)
             .in_group(Arc::clone(&group));
         let backend = Self {
@@ -195,7 +197,7 @@ impl<const V: usize> CpuBackend<V> {
             tiles,
             policy,
             batch,
-            pulse: Arc::clone(learner.pulse()),
+            pulse,
             learner,
             replaying,
             state,

@@ -225,6 +225,12 @@ impl Network {
         self.layers().map(LayerSpec::flops).sum()
     }
 
+    /// Those of a rollout, which leaves critics of actions out.
+    pub fn acting_flops(&self) -> u64 {
+        let acting = if self.architecture.outputs.has_critics() { 1 } else { self.chains.len() };
+        self.chains[..acting].iter().flat_map(|chain| &chain.layers).map(LayerSpec::flops).sum()
+    }
+
     /// Like `forward_flops`, for one forward and one backward pass: every layer's weight gradient, and the input gradient of every
     /// layer but the first.
     pub fn forward_backward_flops(&self) -> u64 {

@@ -430,7 +430,8 @@ fn unfit_for_pointer(config: &Config) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Widths from the observation to the outputs: `4-64-64-(2+1)`, or of two networks `4-64-64-2 and 4-64-64-1`. A convolution has
+/// Widths from the observation to the outputs: `4-64-64-(2+1)`, or of two networks `4-64-64-2 and 4-64-64-1`; critics of actions also have
+/// these as inputs, `3-64-64-2 and two of 4-64-64-1`. A convolution has
 /// its kernel, its stride and the extents of its output, a layer with memory its unit, a normalised one an n: `400-conv3/1(8x8x16)-128-gru(128)-(6+1)`.
 /// Residual blocks have their width, and the layer before them has no n: `4-128-residual(128)-residual(128)-(2+1)`.
 /// Layers of a pointer head's items are in brackets: `2100-21x(64-64)-(20+1)`.
@@ -463,6 +464,10 @@ impl std::fmt::Display for Architecture {
         let outputs = self.head.outputs();
         if self.outputs == Outputs::ActionValues {
             write!(formatter, "{trunk}-{outputs}")
+        } else if self.outputs.has_critics() {
+            let features = self.input.features();
+            let (hidden, inputs) = (&trunk[features.to_string().len()..], features + self.head.components());
+            write!(formatter, "{trunk}-{outputs} and two of {inputs}{hidden}-1")
         } else if self.shared_trunk {
             write!(formatter, "{trunk}-({outputs}+1)")
         } else {

@@ -51,6 +51,9 @@ impl State {
         let norm = own.iter().map(|&k| gradient[k].powi(2)).sum::<f64>().sqrt();
         let scale = (config.max_grad_norm / (norm + 1e-6)).min(1.0);
         let Self { params, moments: [m, v], .. } = self;
+        // A temperature does not decay.
+        let decay = if group == "log_alpha" { 0.0 } else { config.weight_decay };
+        let config = &Config { weight_decay: decay, ..config.clone() };
         for k in own {
             let at = [&mut params[k], &mut m[k], &mut v[k]];
             adam(config, rate, number as i32, gradient[k] * scale, at);

@@ -29,13 +29,7 @@ pub const DECLARATION: Declaration = Declaration {
     metrics,
     temperature: |config| Some(config.algorithms.sac.alpha),
     learns: Learns::Replay(&SoftActorCritic),
-    gpu: GpuLoss {
-        text: "",
-        refused: |config| Some(("algorithm", format!("\"{}\"", config.algorithm))),
-        define: |_| None,
-        coefficients: &[],
-        target_kl: |_| 0.0,
-    },
+    gpu: GpuLoss::NONE,
 };
 
 /// What SAC does not have.

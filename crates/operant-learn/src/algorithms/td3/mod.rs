@@ -33,13 +33,7 @@ pub const DECLARATION: Declaration = Declaration {
     metrics,
     temperature: |_| None,
     learns: Learns::Replay(&TwinDelayed),
-    gpu: GpuLoss {
-        text: "",
-        refused: |config| Some(("algorithm", format!("\"{}\"", config.algorithm))),
-        define: |_| None,
-        coefficients: &[],
-        target_kl: |_| 0.0,
-    },
+    gpu: GpuLoss::NONE,
 };
 
 /// The metrics of an update (docs/td3.md, "Metrics").

@@ -1,6 +1,7 @@
 //! An update of an algorithm with a replay: steps of all environments, and minibatches between them.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use operant_env::AnyEnv;
@@ -16,7 +17,6 @@ use crate::cpu::backend::CpuBackend;
 use crate::cpu::network::tile::LANES;
 use crate::cpu::rollout::Horizon;
 use crate::cpu::update::Means;
-use crate::group::Group;
 use crate::network::{Input, Network};
 
 /// What a backend has for an algorithm with a replay.
@@ -35,7 +35,7 @@ impl Replaying {
         env: &dyn AnyEnv,
         network: &Network,
         config: &Config,
-        group: &dyn Group,
+        pulse: &Arc<AtomicU64>,
     ) -> Result<Option<Self>, LearnError> {
         let Learns::Replay(rules) = config.algorithm.declaration().learns else { return Ok(None) };
         let refused = |problem: &str, remedy: &str| LearnError::Config {
@@ -43,15 +43,15 @@ impl Replaying {
             problem: format!("\"{}\" {problem}", config.algorithm),
             remedy: remedy.to_owned(),
         };
-        if group.size() > 1 {
-            return Err(refused("learns in one process", "use one process, or set algorithm = \"ppo\""));
+        if network.bf16.is_some() {
+            return Err(refused("learns in f32, and precision is bf16", "set precision = \"f32\""));
         }
         if matches!(network.architecture.input, Input::Bits(_)) {
             let problem = format!("takes real numbers, but {} observes {}", env.spec().name, env.spec().obs);
             return Err(refused(&problem, "set algorithm = \"ppo\""));
         }
         let layout = ReplayLayout::new(&network.architecture);
-        let learner = ReplayLearner::new(network, &layout, config, Arc::default());
+        let learner = ReplayLearner::new(network, &layout, config, Arc::clone(pulse));
         Ok(Some(Self {
             rules,
             learner,

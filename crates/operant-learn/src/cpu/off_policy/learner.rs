@@ -260,6 +260,7 @@ impl ReplayLearner {
     /// A step of the networks of a pass along their gradient.
     fn step(&mut self, pass: Pass, state: &mut LearnerState, along: (f64, f64), steps: u64) {
         let range = self.params_of(pass.chains());
+        adam::decay(&mut state.params[range.clone()], along.1, &self.config);
         adam::step_of(state, range, &self.gradient, along, steps, &self.config);
         self.policy.pack_chains(pass.chains(), &state.params, true);
     }

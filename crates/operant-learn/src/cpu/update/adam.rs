@@ -161,7 +161,7 @@ pub(crate) fn step(
     }
 }
 
-/// A step of Adam of neighbouring parameters, their step number `steps`, along a gradient of this `norm`.
+/// A step of Adam of neighbouring parameters without decay, their step number `steps`, along a gradient of this `norm`.
 pub(crate) fn step_of(
     state: &mut LearnerState,
     range: Range<usize>,
@@ -173,13 +173,12 @@ pub(crate) fn step_of(
     let steps = i32::try_from(steps).unwrap_or(i32::MAX);
     let scale = (config.max_grad_norm / (norm + 1e-6)).min(1.0) as f32;
     let (gradient, params) = (&gradient[range.clone()], &mut state.params[range.clone()]);
-    decay(params, rate, config);
     let moments = [&mut state.exp_avg[range.clone()], &mut state.exp_avg_sq[range]];
     adam(params, moments, gradient, scale, Factors::new(config, rate, steps), config, false);
 }
 
 /// Decoupled weight decay.
-fn decay(params: &mut [f32], rate: f64, config: &Config) {
+pub(crate) fn decay(params: &mut [f32], rate: f64, config: &Config) {
     if config.weight_decay > 0.0 {
         let keep = (1.0 - rate * config.weight_decay) as f32;
         params.iter_mut().for_each(|param| *param *= keep);

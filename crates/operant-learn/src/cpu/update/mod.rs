@@ -161,6 +161,11 @@ impl Learner {
         }
     }
 
+    /// Increments this progress counter.
+    pub fn pulsing(self, pulse: &Arc<AtomicU64>) -> Self {
+        Self { pulse: Arc::clone(pulse), ..self }
+    }
+
     /// Sets how threads wait for small minibatches.
     pub fn waiting(self, waiting: WaitStrategy) -> Self {
         Self { waiting, ..self }
@@ -185,11 +190,6 @@ impl Learner {
         for worker in &self.workers {
             lock(worker).timer.drain(times);
         }
-    }
-
-    /// The progress counter, which also increases within an update.
-    pub fn pulse(&self) -> &Arc<AtomicU64> {
-        &self.pulse
     }
 
     /// The network it trains.
