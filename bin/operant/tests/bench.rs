@@ -54,6 +54,20 @@ fn rows(finished: &Finished) -> Vec<Value> {
 }
 
 #[test]
+fn an_algorithm_with_a_replay_is_measured_once_it_learns() {
+    let place = Sandbox::new();
+    let of = ["rollout", "train", "--algorithm", "sac", "--env", "pendulum", "--json"];
+    let rows = rows(&bench(&place, &of, TINY));
+    let [rollout, train] = &rows[..] else { panic!("{rows:?}") };
+    assert_eq!((&rollout["envs"], &train["envs"]), (&1.into(), &1.into()));
+    let work = train["work"].as_str().expect("its work");
+    assert!(work.starts_with("sac, ") && work.contains("1 minibatches of 32 for each step"), "{work}");
+    // A minibatch for each step costs far more than acting.
+    let flops = |row: &Value| row["flops_per_step"].as_f64().expect("a number");
+    assert!(flops(train) > 32.0 * flops(rollout), "{rows:?}");
+}
+
+#[test]
 fn environments_are_measured_in_all_three_ways() {
     let names = ["cartpole", "taxi", "minatar_breakout"];
     are_measured_in_all_three_ways(&names.join(","), names.map(str::to_owned));

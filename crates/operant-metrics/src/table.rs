@@ -20,7 +20,7 @@ metrics! {
     eval_return_std     "1"       Gauge   charts             "Standard deviation of the returns of that evaluation.";
     learning_rate       "1"       Gauge   charts("lr")       "Adam's step size in this update.";
     epsilon             "1"       Gauge   charts("epsilon")  "PQN: share of random actions in this update's rollout, 0 to 1.";
-    replay_size         "1"       Gauge   charts             "Transitions in the replay; empty without one.";
+    replay_size         "1"       Gauge   charts             "Rows of the replay: transitions, and final observations of episodes that were cut off; empty without one.";
     minibatches         "1"       Gauge   charts             "Minibatches of transitions that this update learned from; empty without a replay.";
     policy_loss         "1"       Gauge   losses("policy")   "Clipped policy objective, mean over the last epoch's minibatches.";
     value_loss          "1"       Gauge   losses("value")    "Value loss before its weight, mean over the last epoch's minibatches.";

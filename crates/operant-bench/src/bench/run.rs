@@ -184,7 +184,7 @@ fn row(plan: &BenchPlan, entry: &Entry<'_>, bandwidth: Spread) -> Row {
     let (flops_per_step, bytes_per_step) = match case.bench {
         // The states are read at the start of a rollout and written at its end.
         Bench::Env => (None, (2 * size_of::<u32>() * case.state_words) as f64 / config.num_steps as f64),
-        Bench::Rollout => (Some(network.forward_flops() as f64), rollout_bytes(&case.layout)),
+        Bench::Rollout => (Some(network.acting_flops() as f64), rollout_bytes(&case.layout)),
         Bench::Train => (Some(training_flops(&network, config)), training_bytes(&case.layout, config, line)),
     };
     let phases: Vec<Phases> = series.iter().filter_map(|series| series.phases).collect();
