@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use operant_learn::algorithms::Algorithm;
 use operant_learn::{Backend, Config, Snapshot, Tensor, Transfer};
 use toml::{Table, Value};
 
@@ -98,7 +99,7 @@ impl InitialWeights {
         Ok(Self { recorded: path.display().to_string(), source, path, env, config, snapshot, warnings })
     }
 
-    /// The settings that a run takes over with the weights. A key that the checkpoint's version did not know has its default.
+    /// The settings of the weights' algorithm that a run takes over with them. A key that the checkpoint's version did not know has its default.
     pub(crate) fn settings(&self) -> impl Iterator<Item = (&'static Key, Value)> {
         let defaults = Table::try_from(Config::default()).unwrap_or_default();
         let value = move |key: &Key| {
@@ -106,7 +107,11 @@ impl InitialWeights {
             // A word of an earlier version; what is not valid is refused where it is used.
             config::accepted_value(key.name, value.clone(), "").ok().or_else(|| Some(value.clone()))
         };
-        config::keys().filter(|key| is_inherited(key)).filter_map(move |key| Some((key, value(key)?)))
+        let name = self.config.get("algorithm").and_then(Value::as_str);
+        let algorithm = Algorithm::ALL.into_iter().find(|algorithm| Some(algorithm.name()) == name);
+        let algorithm = algorithm.unwrap_or(Config::default().algorithm);
+        let inherited = config::keys().filter(move |key| is_inherited(key) && algorithm.reads(key));
+        inherited.filter_map(move |key| Some((key, value(key)?)))
     }
 
     /// Refuses settings that give another network.
