@@ -4,6 +4,7 @@
 pub mod cell;
 pub mod conv;
 pub mod dense;
+pub mod dueling;
 pub mod embed;
 pub mod export;
 pub mod norm;
@@ -131,4 +132,6 @@ layers! {
     Pointer(pointer::Pointer);
     /// A residual block.
     Residual(residual::Residual);
+    /// Advantages and a value.
+    Dueling(dueling::Dueling);
 }

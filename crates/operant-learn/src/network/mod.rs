@@ -10,6 +10,7 @@ pub use crate::layers::Form;
 pub use crate::layers::cell::{Cell, CellSpec, Core, MEMORY_KEYS};
 pub use crate::layers::conv::{Conv, Image, Items};
 pub use crate::layers::dense::Dense;
+pub use crate::layers::dueling::Dueling;
 pub use crate::layers::embed::{Embed, EmbedPart, Pool};
 pub use crate::layers::norm::Norm;
 pub use crate::layers::pointer::{self, Pointer};
@@ -228,6 +229,8 @@ pub struct Architecture {
     pub activation: Activation,
     /// One trunk under both heads, or a network for each.
     pub shared_trunk: bool,
+    /// Whether action values are made of advantages and a value.
+    pub dueling: bool,
     /// The actions, of which it makes a distribution or values.
     pub head: Head,
     /// What it computes for them.
@@ -338,6 +341,13 @@ impl Architecture {
                 remedy: "set hidden, for example to [128], or residual_blocks = 0".to_owned(),
             });
         }
+        if config.dueling && config.hidden.last().is_none_or(|width| *width < 2) {
+            return Err(LearnError::Config {
+                key: "dueling",
+                problem: format!("true, but hidden = {:?} has no two halves", config.hidden),
+                remedy: "set hidden, for example to [128], or dueling = false".to_owned(),
+            });
+        }
         let core = Core::of(config)?;
         let (mut embed, mut items) = (embed, None);
         if config.pointer {
@@ -375,6 +385,7 @@ impl Architecture {
             activation: config.activation,
             // A network of action values has one chain.
             shared_trunk: config.shared_trunk || outputs == Outputs::ActionValues,
+            dueling: config.dueling && outputs == Outputs::ActionValues,
             head,
             outputs,
             exploration: (config.algorithm.declaration().exploration)(config).at(u64::MAX),
@@ -414,6 +425,8 @@ fn unfit_for_actions(actions: &ActionSpace, config: &Config) -> Option<(&'static
 fn unfit_for_pointer(config: &Config) -> Option<(&'static str, &'static str)> {
     if !config.conv.is_empty() {
         Some(("a pointer head does not support convolutions", "set conv = [], or pointer = false"))
+    } else if config.dueling {
+        Some(("a pointer head does not support dueling", "set dueling = false, or pointer = false"))
     } else if config.residual_blocks > 0 {
         let problem = "a pointer head does not support residual blocks";
         Some((problem, "set residual_blocks = 0, or pointer = false"))
@@ -463,6 +476,7 @@ impl std::fmt::Display for Architecture {
         }
         let outputs = self.head.outputs();
         if self.outputs == Outputs::ActionValues {
+            let outputs = if self.dueling { format!("dueling({outputs})") } else { outputs.to_string() };
             write!(formatter, "{trunk}-{outputs}")
         } else if self.outputs.has_critics() {
             let features = self.input.features();

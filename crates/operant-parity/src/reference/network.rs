@@ -102,6 +102,8 @@ pub(super) enum Step {
     Block([usize; 2], [Layer; 2]),
     /// Scores of candidates, by the query of the state's features.
     Scores(Layer),
+    /// Choices of each component, and the layers of advantages and of the value, each of its half of the features.
+    Dueling(Vec<usize>, [Layer; 2]),
     Cell {
         name: String,
         cell: CellSpec,
@@ -163,6 +165,13 @@ pub(super) fn path(network: &Network, head: &str) -> Vec<Step> {
         }
         _ => None,
     }));
+    if architecture.dueling {
+        let [advantages, value] =
+            ["advantage", "value"].map(|part| layer(network, &format!("{head}.{part}.weight"), false));
+        let Head::MultiDiscrete(choices) = &architecture.head else { panic!("choices have values") };
+        steps.push(Step::Dueling(choices.clone(), [advantages, value]));
+        return steps;
+    }
     let head_layer = layer(network, &format!("{head}.weight"), false);
     let is_pointer = architecture.items.is_some() && head != "value";
     steps.push(if is_pointer { Step::Scores(head_layer) } else { Step::Products(head_layer) });
@@ -211,6 +220,20 @@ pub(super) fn along(
                     tape.sum(&[(sum, share)])
                 });
                 scores.collect()
+            }
+            Step::Dueling(choices, [advantages, value]) => {
+                let (first, second) = x.split_at(advantages.inputs);
+                let value = products_step(network, tape, value, second)[0];
+                let advantages = products_step(network, tape, advantages, first);
+                let (mut rest, mut y) = (&advantages[..], vec![]);
+                for &count in choices {
+                    let (own, after) = rest.split_at(count);
+                    rest = after;
+                    let mean: Vec<_> = own.iter().map(|&a| (a, -1.0 / count as f64)).collect();
+                    let mean = tape.sum(&mean);
+                    y.extend(own.iter().map(|&a| tape.sum(&[(value, 1.0), (a, 1.0), (mean, 1.0)])));
+                }
+                y
             }
             Step::Cell { name, cell } => cell_step(network, tape, name, cell, &x, &mut state[cell.states()]),
             Step::Products(l) => products_step(network, tape, l, &x),

@@ -28,6 +28,7 @@ const OF_NETWORK: &[&str] = &[
     "activation",
     "shared_trunk",
     "pointer",
+    "dueling",
     "action_distribution",
     "norm_obs",
     "clip_obs",

@@ -255,7 +255,10 @@ impl Builder {
         let state = self.seen(policy, trunk, hidden);
         let name = if has_values(policy) { "q" } else { "policy" };
         let Some(pointer) = head(policy, trunk) else {
-            self.dense(name, &state, output);
+            match policy.network.layers().find(|layer| matches!(layer.form, Form::Dueling(_))) {
+                Some(layer) => layer.export(self, "Identity", &state, output),
+                None => _ = self.dense(name, &state, output),
+            }
             return;
         };
         let query = self.dense(name, &state, "query");
