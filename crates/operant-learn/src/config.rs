@@ -180,6 +180,13 @@ settings! {
     /// Make action values of an advantage of each choice, by the first half of the last layer's features, and a value of the state, by the
     /// second
     dueling: bool = false, fixed("the checkpoint holds weights of that shape");
+    /// Values of the distribution that takes the place of an action's value (C51), evenly spaced from `value_min` to `value_max`; 1 is the value alone
+    value_bins: usize [Kind::Count { least: 1, most: 1024 }] = 1,
+        fixed("the checkpoint holds weights of that shape");
+    /// Least value of `value_bins`
+    value_min: f64 [Kind::Real(Range::Any)] = -10.0, fixed("the weights were trained for it");
+    /// Greatest value of `value_bins`
+    value_max: f64 [Kind::Real(Range::Any)] = 10.0, fixed("the weights were trained for it");
     /// Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state,
     /// instead of one output for each action
     pointer: bool = false, fixed("the checkpoint holds weights of that shape");

@@ -61,6 +61,9 @@ pub fn minibatches() -> Vec<Minibatches> {
             (c.tau, c.target_network_frequency) = (1.0, 3);
         }),
         case("dueling, bits, masks", &[3, 2], Input::Bits(40), true, &|c| c.dueling = true),
+        case("distributions, masks", &[4], Input::Dense(6), true, &|c| {
+            (c.value_bins, c.value_min, c.value_max) = (11, -0.8, 1.3);
+        }),
         case("by priority, huber, clipping, decay", &[3], Input::Dense(5), false, &|c| {
             (c.priority_exponent, c.priority_beta, c.n_step) = (0.8, 0.6, 2);
             (c.value_loss, c.huber_delta) = (ValueLoss::Huber, 0.3);

@@ -263,6 +263,9 @@ def soft_actor_critic(params, case):
 def action_values(case, params, obs):
     """Values of the choices of each component."""
     x, ends = layers(case, "trunk", obs, params), np.cumsum(case["choices"])[:-1]
+    if case["bins"] is not None:
+        logits = dense(x, "q", params).reshape(len(x), -1, case["bins"][2])
+        return [jax.nn.softmax(logits) @ jnp.linspace(*case["bins"][:2], case["bins"][2])]
     if "q.weight" in params:
         return jnp.split(dense(x, "q", params), ends, -1)
     half = params["q.advantage.weight"].shape[1]
@@ -284,6 +287,18 @@ def deep_q(params, case):
         return jnp.concatenate(chosen, -1).mean(-1)
 
     target = case["reward"] + case["discount"] * of_actions(of_target, best)
+    if case["bins"] is not None:
+        z = jnp.linspace(*case["bins"][:2], case["bins"][2])
+        rows = jnp.arange(len(case["obs"]))
+
+        def shares(of, obs, actions):
+            logits = dense(layers(case, "trunk", obs, of), "q", of).reshape(len(obs), -1, len(z))
+            return jax.nn.log_softmax(logits[rows, actions[0][:, 0]])
+
+        moved = jnp.clip(case["reward"][:, None] + case["discount"][:, None] * z, z[0], z[-1])
+        near = jnp.maximum(1 - abs(moved[:, :, None] - z) / (z[1] - z[0]), 0)
+        target = jnp.einsum("nj,nji->ni", jnp.exp(shares(case["targets"], case["next_obs"], best)), near)
+        return -(case["weight"] * (target * shares(params, case["obs"], taken)).sum(-1)).mean()
     error = of_actions(action_values(case, params, case["obs"]), taken) - target
     delta = case["huber"]
     loss = 0.5 * error**2 if delta is None else jnp.where(abs(error) > delta, delta * (abs(error) - 0.5 * delta), 0.5 * error**2)

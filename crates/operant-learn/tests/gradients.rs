@@ -241,14 +241,15 @@ fn minibatch_json(case: &Minibatches, samples: &[Transition]) -> Value {
         array(&[samples.len()], samples.iter().map(|s| f64::from(value(s))))
     };
     let outputs = case.network.policy_outputs();
-    let legal = samples.iter().flat_map(|s| {
-        (0..outputs).map(|k| f64::from(u8::from(s.legal.get(k).is_none_or(|legal| *legal))))
-    });
+    let legal = samples
+        .iter()
+        .flat_map(|s| (0..outputs).map(|k| f64::from(u8::from(s.legal.get(k).is_none_or(|legal| *legal)))));
     let fields = json!({
         "algorithm": case.config.algorithm.name(),
         "target_entropy": case.config.algorithms.sac.target_entropy,
+        "bins": case.network.architecture.bins.map(|bins| json!([f64::from(bins.bounds()[0]), f64::from(bins.bounds()[1]), bins.count])),
         "double_q": case.config.algorithms.dqn.double_q,
-        "huber": case.config.huber(),
+        "huber": case.config.huber().map(|_| case.config.huber_delta),
         "legal": array(&[samples.len(), outputs], legal),
         "weight": number(&|s| s.weight),
         "params": params_json(&case.network, &case.state.params),

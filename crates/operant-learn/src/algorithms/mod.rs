@@ -252,6 +252,9 @@ const UNUSED_BY_REPLAY: &[&str] = &[
     "shared_trunk",
 ];
 
+/// Settings of distributions of values.
+const OF_BINS: &[&str] = &["value_bins", "value_min", "value_max"];
+
 /// And where it has two critics.
 const UNUSED_BY_CRITICS: &[&str] = &["value_loss", "huber_delta", "pointer", "dueling"];
 

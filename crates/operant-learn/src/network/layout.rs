@@ -147,7 +147,8 @@ impl Network {
         let (outputs, policy) = (network.architecture.head.outputs(), network.architecture.head.layers());
         let features = network.architecture.input.features();
         if network.architecture.outputs == Outputs::ActionValues {
-            let chain = network.lay_chain("trunk", &[("q", outputs)], features);
+            let rows = outputs * network.architecture.bins.map_or(1, |bins| bins.count);
+            let chain = network.lay_chain("trunk", &[("q", rows)], features);
             network.chains.push(chain);
         } else if network.architecture.outputs.has_critics() {
             let chain = network.lay_chain("actor", &policy, features);
@@ -372,6 +373,9 @@ impl Network {
         let inputs = layers.last().map_or(features, |layer| layer.outputs);
         let head = self.lay_head(heads, inputs, items);
         layers.push(head);
+        if let Some(bins) = self.architecture.bins {
+            self.push(&mut layers, "q.values".to_owned(), bins, None, features);
+        }
         Chain { layers }
     }
 

@@ -34,6 +34,28 @@ fn best(counts: &[usize], values: &[f64], legal: &[bool]) -> Vec<usize> {
     counts.iter().map(of_component).collect()
 }
 
+/// Log-probabilities of the distribution of an action's value.
+fn distribution_of(net: &mut OnTape<'_>, obs: &[f64], action: usize) -> Vec<Var> {
+    let OnTape { network, paths, tape, .. } = net;
+    let [path @ .., Step::Expected(bins)] = &paths[0][..] else { panic!("distributions have values") };
+    let logits = forward(network, tape, path, obs, &mut []);
+    distribution(tape, &logits[action * bins.len()..][..bins.len()])
+}
+
+/// The distribution of the reward and the discounted value, each value divided between its neighbours.
+fn moved(bins: &[f64], shares: &[f64], sample: &Transition) -> Vec<f64> {
+    let (last, step) = (bins.len() - 1, bins[1] - bins[0]);
+    let mut moved = vec![0.0; bins.len()];
+    for (bin, share) in bins.iter().zip(shares) {
+        let value = f64::from(sample.reward) + f64::from(sample.discount) * bin;
+        let place = ((value.clamp(bins[0], bins[last]) - bins[0]) / step).min(last as f64);
+        let below = place.floor();
+        moved[below as usize] += share * (1.0 - (place - below));
+        moved[last.min(below as usize + 1)] += share * (place - below);
+    }
+    moved
+}
+
 /// The loss, its gradient, and the means of squared errors and values.
 pub fn loss(
     network: &Network,
@@ -53,11 +75,27 @@ pub fn loss(
         };
         let (by_target, by_net) = (values_of(&mut target), values_of(&mut net));
         let judge = if config.algorithms.dqn.double_q { &by_net } else { &by_target };
-        let next: f64 =
-            chosen(counts, &best(counts, judge, &sample.legal)).iter().map(|&k| by_target[k] * share).sum();
-        let expected = f64::from(sample.reward) + f64::from(sample.discount) * next;
-        let values = forward(network, &mut net.tape, &net.paths[0], &obs, &mut []);
+        let next_actions = best(counts, judge, &sample.legal);
         let actions: Vec<usize> = sample.actions.iter().map(|&action| action as usize).collect();
+        let values = forward(network, &mut net.tape, &net.paths[0], &obs, &mut []);
+        if let Some(Step::Expected(bins)) = net.paths[0].last() {
+            let bins = bins.clone();
+            let next = distribution_of(&mut target, &next_obs, next_actions[0]);
+            let next: Vec<f64> = next.into_iter().map(|ln_p| target.tape.value(ln_p).exp()).collect();
+            let own = distribution_of(&mut net, &obs, actions[0]);
+            let terms_of: Vec<(Var, f64)> = own
+                .into_iter()
+                .zip(moved(&bins, &next, sample))
+                .map(|(ln_p, share)| (ln_p, -share))
+                .collect();
+            let loss = net.tape.sum(&terms_of);
+            terms.push((loss, f64::from(sample.weight) / n));
+            means[0] += net.tape.value(loss) / n;
+            means[1] += net.tape.value(values[actions[0]]) / n;
+            continue;
+        }
+        let next: f64 = chosen(counts, &next_actions).iter().map(|&k| by_target[k] * share).sum();
+        let expected = f64::from(sample.reward) + f64::from(sample.discount) * next;
         let of_action: Vec<(Var, f64)> =
             chosen(counts, &actions).into_iter().map(|k| (values[k], share)).collect();
         let value = net.tape.sum(&of_action);

@@ -102,6 +102,8 @@ pub(super) enum Step {
     Block([usize; 2], [Layer; 2]),
     /// Scores of candidates, by the query of the state's features.
     Scores(Layer),
+    /// The means of distributions over these values.
+    Expected(Vec<f64>),
     /// Choices of each component, and the layers of advantages and of the value, each of its half of the features.
     Dueling(Vec<usize>, [Layer; 2]),
     Cell {
@@ -173,6 +175,13 @@ pub(super) fn path(network: &Network, head: &str) -> Vec<Step> {
         return steps;
     }
     let head_layer = layer(network, &format!("{head}.weight"), false);
+    if let Some(bins) = architecture.bins {
+        let [least, greatest] = bins.bounds().map(f64::from);
+        let step = (greatest - least) / (bins.count - 1) as f64;
+        let values = (0..bins.count).map(|k| least + k as f64 * step).collect();
+        steps.extend([Step::Products(head_layer), Step::Expected(values)]);
+        return steps;
+    }
     let is_pointer = architecture.items.is_some() && head != "value";
     steps.push(if is_pointer { Step::Scores(head_layer) } else { Step::Products(head_layer) });
     steps
@@ -221,6 +230,14 @@ pub(super) fn along(
                 });
                 scores.collect()
             }
+            Step::Expected(values) => (x.chunks(values.len()))
+                .map(|logits| {
+                    let of = distribution(tape, logits);
+                    let terms: Vec<_> =
+                        of.into_iter().zip(values).map(|(ln_p, &z)| (tape.exp(ln_p), z)).collect();
+                    tape.sum(&terms)
+                })
+                .collect(),
             Step::Dueling(choices, [advantages, value]) => {
                 let (first, second) = x.split_at(advantages.inputs);
                 let value = products_step(network, tape, value, second)[0];
@@ -240,6 +257,14 @@ pub(super) fn along(
         };
     }
     x
+}
+
+/// Log-probabilities.
+pub(super) fn distribution(tape: &mut Tape, logits: &[Var]) -> Vec<Var> {
+    let exps: Vec<_> = logits.iter().map(|&logit| (tape.exp(logit), 1.0)).collect();
+    let total = tape.sum(&exps);
+    let ln_total = tape.ln(total);
+    logits.iter().map(|&logit| tape.sum(&[(logit, 1.0), (ln_total, -1.0)])).collect()
 }
 
 /// All products of a layer, which may be of a part of its inputs.

@@ -229,6 +229,7 @@ class ActorCritic(nn.Module):
 
         self.state_size: int = metadata.get("state_size", 0)
         self.items: dict[str, int] | None = metadata.get("items")
+        self.bins: dict[str, Any] | None = metadata.get("bins")
         self.trunks = ["trunk"] if metadata["shared_trunk"] else ["actor", "critic"] if "value.weight" in arrays else ["actor"]
         for trunk in self.trunks:
             layers: dict[str, nn.Module] = {"conv": nn.ModuleList(Conv(shape) for shape in metadata["conv"])}
@@ -285,6 +286,9 @@ class ActorCritic(nn.Module):
             critic = critic[:, 0]
         else:
             outputs = head(actor)
+            if self.bins is not None:
+                shares = outputs.unflatten(1, (-1, self.bins["count"])).softmax(2)
+                outputs = shares @ torch.linspace(self.bins["least"], self.bins["greatest"], self.bins["count"]).to(shares)
             if isinstance(getattr(self, "log_std", None), nn.Linear):
                 outputs = torch.cat([outputs, self.log_std(actor)], 1)
         if hasattr(self, "value"):

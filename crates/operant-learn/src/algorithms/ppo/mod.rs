@@ -39,7 +39,7 @@ pub const DECLARATION: Declaration = Declaration {
     },
     has_statistics: |config| config.algorithms.ppo.norm_adv,
     problem,
-    unused: &[&["dueling"]],
+    unused: &[super::OF_BINS, &["dueling"]],
     metrics,
     temperature: |_| None,
     learns: Learns::Rollouts(update),

@@ -355,6 +355,8 @@ pub(super) struct Worker {
     pub deltas: Activations<TILE_VECTORS>,
     pub gradient: Gradient,
     pub head: PolicyHead<TILE_VECTORS>,
+    /// `[value]`: distributions of what follows a step, of a target, and of the action taken.
+    pub shares: [Vec<TileRow>; 3],
     /// `[component]`.
     normals: Vec<TileRow>,
     /// `[component]`: the gradient of a policy's actions.
@@ -373,6 +375,7 @@ impl Worker {
             deltas: Activations::new(network),
             gradient: Gradient::new(network),
             head: PolicyHead::of(&network.architecture),
+            shares: [0; 3].map(|_| vec![splat(0.0); network.architecture.bins.map_or(0, |bins| bins.count)]),
             normals: vec![splat(0.0); actions],
             by_action: vec![splat(0.0); actions],
             d_inputs: vec![splat(0.0); features + actions],
