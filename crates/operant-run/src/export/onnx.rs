@@ -255,7 +255,15 @@ impl Builder {
         let state = self.seen(policy, trunk, hidden);
         let name = if has_values(policy) { "q" } else { "policy" };
         let Some(pointer) = head(policy, trunk) else {
-            self.dense(name, &state, output);
+            let made = |layer: &&LayerSpec| matches!(layer.form, Form::Dueling(_) | Form::Bins(_));
+            match policy.network.layers().find(made) {
+                Some(layer) if layer.name == name => layer.export(self, "Identity", &state, output),
+                Some(layer) => {
+                    let logits = self.dense(name, &state, "q.logits");
+                    layer.export(self, "Identity", &logits, output);
+                }
+                None => _ = self.dense(name, &state, output),
+            }
             return;
         };
         let query = self.dense(name, &state, "query");
