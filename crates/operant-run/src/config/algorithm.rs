@@ -250,6 +250,16 @@ mod tests {
             (&["algorithm=sac", "tau=2"], "tau = 2"),
             (&["algorithm=sac", "alpha=-1"], "alpha = -1"),
             (&["algorithm=sac", "n_step=0"], "n_step = 0"),
+            (&["algorithm=sac", "double_q=false"], "double_q is a setting of algorithm = \"dqn\""),
+            (&["algorithm=sac", "end_e=0.1"], "end_e is a setting of algorithm = \"pqn\" or \"dqn\""),
+            (&["algorithm=sac", "dueling=true"], "dueling is a setting of algorithm = \"pqn\" or \"dqn\""),
+            (&["algorithm=pqn", "value_bins=51"], "value_bins is a setting of algorithm = \"dqn\""),
+            (&["algorithm=dqn", "policy_frequency=2"], "policy_frequency is a setting of"),
+            (&["algorithm=dqn", "intrinsic=counts"], "intrinsic is a setting of"),
+            (&["algorithm=dqn", "core=gru"], "a replay of single steps has no memory"),
+            (&["algorithm=dqn", "batch_size=8000"], "batch_size = 8000 is more than learning_starts = 5000"),
+            (&["algorithm=dqn", "target_network_frequency=0"], "target_network_frequency = 0"),
+            (&["algorithm=dqn", "priority_exponent=-1"], "priority_exponent = -1"),
         ] {
             let error = requested(settings).expect_err("refused");
             assert!(error.what.contains(named), "{settings:?}: {}", error.what);

@@ -19,7 +19,7 @@ use std::collections::HashSet;
 
 use operant_env::{ActionSpace, ObsSpace, OwnArray, OwnSpace, OwnSpaces};
 use operant_learn::layers::export::{Attribute, Graph, STATE};
-use operant_learn::network::{Continuous, Form, Head, Outputs, Pointer};
+use operant_learn::network::{Continuous, Form, Head, LayerSpec, Outputs, Pointer};
 use operant_learn::{ActionDistribution, Activation, LogStd, TrainedPolicy};
 use prost::Message;
 
