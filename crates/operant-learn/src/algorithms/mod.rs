@@ -16,7 +16,7 @@ pub mod td3;
 use operant_metrics::Record;
 
 use crate::choice;
-use crate::config::{ActionDistribution, Config, CoreKind};
+use crate::config::{ActionDistribution, Config, CoreKind, Encoder};
 use crate::cpu::off_policy::learner::ActorCritic;
 use crate::cpu::update::Update;
 use crate::network::Outputs;
@@ -141,7 +141,7 @@ pub type Coefficient = (&'static str, fn(&Config) -> f64);
 
 /// A loss in the kernels of the GEMM path.
 pub struct GpuLoss {
-    /// The file in `kernels/algorithms`, which `gemm/update.cu` includes as `loss.cuh`.
+    /// The file in `kernels/algorithms`, which `gemm/update.cu` includes as `loss.cuh`, or with a replay `gemm/minibatch.cu`.
     pub text: &'static str,
     /// A setting that no kernels compute, and its value.
     pub refused: fn(&Config) -> Option<(&'static str, String)>,
@@ -156,15 +156,6 @@ pub struct GpuLoss {
 impl GpuLoss {
     /// Numbers that kernels take for the settings of a loss.
     pub const COEFFICIENTS: usize = 5;
-
-    /// That of an algorithm without kernels, which refuses every configuration.
-    const NONE: Self = Self {
-        text: "",
-        refused: |config| Some(("algorithm", format!("\"{}\"", config.algorithm))),
-        define: |_| None,
-        coefficients: &[],
-        target_kl: |_| 0.0,
-    };
 
     /// Those of a configuration.
     pub fn numbers(&self, config: &Config) -> [f32; Self::COEFFICIENTS] {
@@ -239,6 +230,12 @@ const UNUSED_BY_REPLAY: &[&str] = &[
     "shared_trunk",
     "pointer",
 ];
+
+/// What the kernels of a policy with two critics do not have.
+fn actor_critic_refused(config: &Config) -> Option<(&'static str, String)> {
+    (config.encoder != Encoder::Auto)
+        .then(|| ("encoder", format!("\"{}\" with critics of actions", config.encoder)))
+}
 
 /// What a policy with two critics does not have.
 fn actor_critic_problem(config: &Config) -> Option<(&'static str, String, &'static str)> {

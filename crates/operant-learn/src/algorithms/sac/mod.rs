@@ -7,7 +7,9 @@ pub use settings::Settings;
 
 use operant_metrics::Record;
 
-use super::{Declaration, Exploration, GpuLoss, Learns, Measured, actor_critic_problem};
+use super::{
+    Declaration, Exploration, GpuLoss, Learns, Measured, actor_critic_problem, actor_critic_refused,
+};
 use crate::config::{Config, LogStd};
 use crate::cpu::network::tile::TILE_VECTORS;
 use crate::cpu::off_policy::learner::{ActorCritic, PolicyTile, TileRow, sums};
@@ -29,7 +31,16 @@ pub const DECLARATION: Declaration = Declaration {
     metrics,
     temperature: |config| Some(config.algorithms.sac.alpha),
     learns: Learns::Replay(&SoftActorCritic),
-    gpu: GpuLoss::NONE,
+    gpu: GpuLoss {
+        text: kernel_file!("algorithms/sac.cuh"),
+        refused: actor_critic_refused,
+        define: |_| None,
+        coefficients: &[
+            ("TARGET_ENTROPY", |config| config.algorithms.sac.target_entropy),
+            ("AUTOTUNE", |config| f64::from(config.algorithms.sac.autotune)),
+        ],
+        target_kl: |_| 0.0,
+    },
 };
 
 /// What SAC does not have.
