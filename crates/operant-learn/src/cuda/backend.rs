@@ -1,5 +1,6 @@
-//! The GPU [`Backend`]: a rollout and an update are two launches. The host enqueues them ahead and collects their reports (152
-//! bytes per update) from pinned memory, which a separate stream fills.
+//! The GPU [`Backend`]: a rollout and an update are two launches. The host enqueues them ahead and collects their reports (176
+//! bytes per update) from pinned memory, which a separate stream fills. With a replay an update is T times a forward pass, a kernel that chooses
+//! actions, the minibatches that are due (a graph each), and a kernel that steps the environments, in one stream.
 //!
 //! # Streams
 //!

@@ -240,11 +240,14 @@ impl CudaRollout {
         self.turn = turn;
     }
 
-    /// Enqueues a rollout: one launch, without bus transfers.
+    /// Enqueues a rollout: one launch, without bus transfers; into a replay several.
     ///
     /// # Errors
     /// When the launch fails.
     pub fn roll(&self) -> Result<(), LearnError> {
+        if self.sampled().is_some() {
+            return self.play(|_| Ok(()));
+        }
         let (memory, sizes, stream) = (&self.memory, &self.sizes, &self.stream);
         let horizon = memory.params(&self.local, sizes, self.log_std.as_ref(), self.turn, self.recording);
         match &self.policy {
