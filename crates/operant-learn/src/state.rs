@@ -82,10 +82,23 @@ pub(crate) struct SavedReplay {
     pub rows: Vec<u32>,
     /// Words of a row.
     pub stride: usize,
+    /// Where samples are drawn by priority.
+    pub priorities: Option<SavedPriorities>,
+}
+
+/// The priorities of a replay's rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SavedPriorities {
+    /// `(N, rows)`.
+    pub rows: Vec<f64>,
+    /// The greatest so far, before its exponent.
+    pub greatest: f64,
 }
 
 /// The tensors of [`SavedReplay`].
 const REPLAY: [&str; 2] = ["replay.heads", "replay.rows"];
+/// The tensors of [`SavedPriorities`].
+const PRIORITIES: [&str; 2] = ["replay.priorities", "replay.greatest_priority"];
 
 /// The tensors of [`LearnerState::value_norm`].
 pub(crate) const NORM_VALUE: &str = "norm_value";
@@ -258,13 +271,20 @@ impl SavedReplay {
         let Some(tensor) = snapshot.tensors.iter().find(|tensor| tensor.name == REPLAY[1]) else {
             return Ok(None);
         };
-        let &[environments, _, stride] = &tensor.shape[..] else {
+        let &[environments, written, stride] = &tensor.shape[..] else {
             return Err(LearnError::Snapshot(format!("{} has the shape {:?}", REPLAY[1], tensor.shape)));
         };
         let heads = find(snapshot, REPLAY[0], Dtype::U64, &[environments])?;
         let heads = heads.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
         let rows = read_words(find(snapshot, REPLAY[1], Dtype::U32, &tensor.shape)?).collect();
-        Ok(Some(Self { heads, rows, stride }))
+        let priorities = match snapshot.tensors.iter().any(|tensor| tensor.name == PRIORITIES[0]) {
+            true => Some(SavedPriorities {
+                rows: read_doubles(find(snapshot, PRIORITIES[0], Dtype::F64, &[environments * written])?),
+                greatest: read_doubles(find(snapshot, PRIORITIES[1], Dtype::F64, &[1])?)[0],
+            }),
+            false => None,
+        };
+        Ok(Some(Self { heads, rows, stride, priorities }))
     }
 }
 
@@ -314,12 +334,15 @@ impl BackendState {
             let shape = vec![environments, self.counts.len() / environments];
             tensors.push(words(COUNTS.to_owned(), Dtype::U32, shape, self.counts.iter().copied()));
         }
-        if let Some(SavedReplay { heads, rows, stride }) = &self.replay {
+        if let Some(SavedReplay { heads, rows, stride, priorities }) = &self.replay {
             let data = heads.iter().flat_map(|head| head.to_le_bytes()).collect();
             let shape = vec![environments];
             tensors.push(Tensor { name: REPLAY[0].to_owned(), dtype: Dtype::U64, shape, data });
             let shape = vec![environments, rows.len() / environments / stride, *stride];
             tensors.push(words(REPLAY[1].to_owned(), Dtype::U32, shape, rows.iter().copied()));
+            if let Some(SavedPriorities { rows, greatest }) = priorities {
+                tensors.extend([doubles(PRIORITIES[0], rows), doubles(PRIORITIES[1], &[*greatest])]);
+            }
         }
         if let Some(playing) = &self.playing {
             let bits = playing.iter().map(|x| x.to_bits());

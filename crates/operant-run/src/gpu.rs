@@ -95,8 +95,12 @@ pub(crate) fn for_auto(
     if before == Some("cpu") {
         return Err("the run trained there before; --device cuda continues it on a GPU".to_owned());
     }
+    let algorithm = requested.settings.learner.algorithm;
+    if algorithm.declaration().has_replay() {
+        let problem = "is not trained on a GPU unless asked to: its speed there has not been measured";
+        return Err(format!("{algorithm} {problem}; --device cuda trains on a GPU"));
+    }
     if !requested.has_gpu_preset() {
-        let algorithm = requested.settings.learner.algorithm;
         let (env, is_default) = (&requested.settings.environment, algorithm == Config::default().algorithm);
         let with = if is_default { String::new() } else { format!(" with {algorithm}") };
         return Err(format!("{env} has no preset for GPUs{with}; --device cuda trains on a GPU"));

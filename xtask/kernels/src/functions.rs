@@ -69,7 +69,6 @@ const ALLOWED: &[Allowed] = &[
     stack("pack", 16),
     stack("update_pack", 16),
     stack("update_adam", 16),
-    stack("minibatch_adam", 16),
     stack("ppo_update", 16),
     Allowed { function: "ppo_update", network: TABLES, stack: 80, spills: 0 },
     Allowed { function: "update_gradient", network: TABLES, stack: 64, spills: 0 },

@@ -8,6 +8,7 @@ macro_rules! kernel_file {
     };
 }
 
+pub mod dqn;
 pub mod ppo;
 pub mod pqn;
 pub mod sac;
@@ -64,7 +65,8 @@ impl Algorithm {
         let declaration = self.declaration();
         match key.group {
             KeyGroup::Algorithm(algorithm) => algorithm == self,
-            KeyGroup::Replay => declaration.has_replay(),
+            KeyGroup::Replay if !declaration.has_replay() => false,
+            KeyGroup::ActionValues => declaration.outputs == Outputs::ActionValues,
             _ => !declaration.unused.iter().any(|names| names.contains(&key.name)),
         }
     }
@@ -74,8 +76,17 @@ impl Algorithm {
 pub(crate) enum Learns {
     /// From each rollout once.
     Rollouts(Update),
-    /// From a replay, a policy and two critics of its actions.
-    Replay(&'static dyn ActorCritic),
+    /// From a replay.
+    Replay(Rules),
+}
+
+/// How one learns from a replay.
+#[derive(Clone, Copy)]
+pub(crate) enum Rules {
+    /// A policy and two critics of its actions.
+    ActorCritic(&'static dyn ActorCritic),
+    /// The values of choices.
+    ActionValues,
 }
 
 impl Declaration {
@@ -157,6 +168,15 @@ impl GpuLoss {
     /// Numbers that kernels take for the settings of a loss.
     pub const COEFFICIENTS: usize = 5;
 
+    /// That of an algorithm without kernels, which refuses every configuration.
+    const NONE: Self = Self {
+        text: "",
+        refused: |config| Some(("algorithm", format!("\"{}\"", config.algorithm))),
+        define: |_| None,
+        coefficients: &[],
+        target_kl: |_| 0.0,
+    };
+
     /// Those of a configuration.
     pub fn numbers(&self, config: &Config) -> [f32; Self::COEFFICIENTS] {
         let mut numbers = [0.0; Self::COEFFICIENTS];
@@ -208,6 +228,8 @@ algorithms! {
     Sac = "sac" in sac;
     /// Twin delayed deep deterministic policy gradient.
     Td3 = "td3" in td3;
+    /// Deep Q-network.
+    Dqn = "dqn" in dqn;
 }
 
 /// Settings of every algorithm that mean nothing where one learns from a replay.
@@ -228,13 +250,23 @@ const UNUSED_BY_REPLAY: &[&str] = &[
     "norm_reward",
     "clip_reward",
     "shared_trunk",
-    "pointer",
 ];
+
+/// Settings of distributions of values.
+const OF_BINS: &[&str] = &["value_bins", "value_min", "value_max"];
+
+/// And where it has two critics.
+const UNUSED_BY_CRITICS: &[&str] = &["value_loss", "huber_delta", "pointer", "dueling"];
 
 /// What the kernels of a policy with two critics do not have.
 fn actor_critic_refused(config: &Config) -> Option<(&'static str, String)> {
-    (config.encoder != Encoder::Auto)
-        .then(|| ("encoder", format!("\"{}\" with critics of actions", config.encoder)))
+    let Config { encoder, priority_exponent, .. } = config;
+    [
+        (*encoder != Encoder::Auto, "encoder", format!("\"{encoder}\" with critics of actions")),
+        (*priority_exponent > 0.0, "priority_exponent", priority_exponent.to_string()),
+    ]
+    .into_iter()
+    .find_map(|(is_set, key, value)| is_set.then_some((key, value)))
 }
 
 /// What a policy with two critics does not have.

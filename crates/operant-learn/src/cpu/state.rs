@@ -7,6 +7,7 @@ use wide::bytemuck;
 use crate::backend::LearnError;
 use crate::cpu::backend::CpuBackend;
 use crate::cpu::network::tile::{LANES, splat};
+use crate::cpu::off_policy::Replaying;
 use crate::cpu::rollout::{Tile, counts};
 use crate::group::{gathered, share};
 use crate::snapshot::Snapshot;
@@ -60,11 +61,7 @@ impl<const V: usize> CpuBackend<V> {
         let discounted: Vec<f32> = discounted.collect();
         let state = BackendState {
             playing: None,
-            replay: self
-                .replaying
-                .as_ref()
-                .filter(|_| self.config.checkpoint_replay)
-                .map(|it| it.replay.saved()),
+            replay: self.replaying.as_ref().filter(|_| self.config.checkpoint_replay).map(Replaying::saved),
             learner: self.state.clone(),
             environments: gathered(&*self.group, &self.environments())?,
             obs_norm: self.obs_norm.clone(),
@@ -111,8 +108,7 @@ impl<const V: usize> CpuBackend<V> {
         }
         self.state = state.learner;
         if let Some(replaying) = &mut self.replaying {
-            replaying.learner.forget();
-            replaying.replay.restore(state.replay.as_ref())?;
+            replaying.restore(state.replay.as_ref())?;
         }
         (self.obs_norm, self.reward_norm) = (state.obs_norm, state.reward_norm);
         (self.updates, self.nonfinite_in_a_row) = (state.updates, state.nonfinite_in_a_row);

@@ -16,7 +16,7 @@ use super::common::phases::{Adam, Exchange, Progress, UpdateMemory, UpdateReport
 use super::fused::specialise::{Limits, UpdateSpecialisation};
 use super::fused::update::{FusedUpdate, UpdateLaunch};
 use super::gemm::layout::GemmLayout;
-use super::gemm::minibatch::{GemmMinibatch, Sampled};
+use super::gemm::minibatch::{GemmMinibatch, Sampled, Turn};
 use super::gemm::products::Weights;
 use super::gemm::update::GemmUpdate;
 use crate::LearnError;
@@ -261,9 +261,9 @@ impl CudaLearner {
     /// Prepares minibatches from a replay, so that the first ones do not have to.
     pub(super) fn prepare_minibatches(&self, stream: &Stream, from: Sampled<'_>) -> Result<(), LearnError> {
         let (minibatch, of) = self.minibatch(from);
-        for trains in [false, true] {
-            let key = [from.ring.pointer(), u64::from(trains)];
-            self.graphs.prepare(stream, &key, |stream| minibatch.run(stream, of, trains))?;
+        for number in 0..self.local.run.policy_frequency as u64 {
+            let turn = minibatch.turn(number);
+            self.graphs.prepare(stream, &key_of(from, turn), |stream| minibatch.run(stream, of, turn))?;
         }
         Ok(())
     }
@@ -271,10 +271,9 @@ impl CudaLearner {
     /// Enqueues the next minibatch from a replay.
     pub(super) fn learn(&self, stream: &Stream, from: Sampled<'_>) -> Result<(), LearnError> {
         let (minibatch, of) = self.minibatch(from);
-        let trains = minibatch.trains_policy(self.minibatches.get());
+        let turn = minibatch.turn(self.minibatches.get());
         self.minibatches.set(self.minibatches.get() + 1);
-        let key = [from.ring.pointer(), u64::from(trains)];
-        self.graphs.launch(stream, &key, |stream| minibatch.run(stream, of, trains))
+        self.graphs.launch(stream, &key_of(from, turn), |stream| minibatch.run(stream, of, turn))
     }
 
     /// Begins the report of an update of minibatches from a replay, or ends it.
@@ -307,6 +306,11 @@ impl CudaLearner {
             Engine::Replay(minibatch) => LearnerWeights::Gemm(minibatch.memory.weights.share()?),
         })
     }
+}
+
+/// The key of a minibatch's graph.
+fn key_of(from: Sampled<'_>, turn: Turn) -> [u64; 3] {
+    [from.ring.pointer(), u64::from(turn.trains_policy), u64::from(turn.moves_targets)]
 }
 
 impl Engine {

@@ -3,6 +3,8 @@
 pub mod compare;
 pub(crate) mod cycle;
 pub(crate) mod learner;
+pub(crate) mod priorities;
 pub mod replay;
+mod values;
 
 pub(crate) use cycle::Replaying;

@@ -38,7 +38,9 @@ enum End {
 pub struct ReplayLayout {
     /// First word of the observation, as environments give it: packed where it can be.
     pub obs: usize,
-    /// First action, within -1 and 1.
+    /// First word of the legal actions, where environments have masks.
+    pub mask: usize,
+    /// First action: within -1 and 1, or the index of a choice.
     pub actions: usize,
     /// The reward.
     pub reward: usize,
@@ -49,11 +51,12 @@ pub struct ReplayLayout {
 }
 
 impl ReplayLayout {
-    /// The layout of the transitions that a network learns from.
-    pub fn new(architecture: &Architecture) -> Self {
-        let actions = architecture.obs_words();
+    /// The layout of the transitions that a network learns from; `masked` environments have a mask of legal actions.
+    pub fn new(architecture: &Architecture, masked: bool) -> Self {
+        let mask = architecture.obs_words();
+        let actions = mask + if masked { architecture.head.mask_words() } else { 0 };
         let reward = actions + architecture.head.components();
-        Self { obs: 0, actions, reward, end: reward + 1, stride: (reward + 2).next_multiple_of(8) }
+        Self { obs: 0, mask, actions, reward, end: reward + 1, stride: (reward + 2).next_multiple_of(8) }
     }
 
     /// Rows of each environment for this configuration, the one that is being written included.
@@ -124,6 +127,36 @@ impl Replay {
         heads.chunks_mut(width).zip(words).map(move |(heads, words)| Columns { layout, rows, heads, words })
     }
 
+    /// The layout of a row.
+    pub fn layout(&self) -> &ReplayLayout {
+        &self.layout
+    }
+
+    /// `[environment]`: rows that were ever completed.
+    pub(super) fn heads(&self) -> &[u64] {
+        &self.heads
+    }
+
+    /// Rows of an environment, the one that is being written included.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Most rows of an environment that were ever written.
+    pub(super) fn written(&self) -> usize {
+        self.heads.iter().map(|&head| head.min(self.rows as u64) as usize).max().unwrap_or(0)
+    }
+
+    /// The place of an environment's row by its number.
+    pub(super) fn index(&self, env: usize, number: u64) -> usize {
+        env * self.rows + (number % self.rows as u64) as usize
+    }
+
+    /// Whether a row is more than a final observation.
+    pub(super) fn is_step(&self, index: usize) -> bool {
+        self.end(index) != End::Final as u32
+    }
+
     fn row(&self, index: usize) -> &[u32] {
         &self.words[index * self.layout.stride..][..self.layout.stride]
     }
@@ -139,11 +172,20 @@ impl Replay {
             let env = draws.below(self.heads.len() as u32).0 as usize;
             let head = self.heads[env];
             let back = 1 + draws.below(self.window(head) as u32).0;
-            let slot = |age: u64| env * self.rows + ((head - age) % self.rows as u64) as usize;
-            if self.end(slot(u64::from(back))) != End::Final as u32 {
+            let slot = |age: u64| self.index(env, head - age);
+            if self.is_step(slot(u64::from(back))) {
                 return self.along(u64::from(back), slot, steps, gamma);
             }
         }
+    }
+
+    /// The transition of up to `steps` steps from this row, which is completed and a step.
+    pub(super) fn from(&self, row: usize, steps: usize, gamma: f32) -> Drawn {
+        let (env, rows) = (row / self.rows, self.rows as u64);
+        let head = self.heads[env];
+        let slot = |age: u64| self.index(env, head - age);
+        let age = (head % rows + rows - (row % self.rows) as u64) % rows;
+        self.along(age, slot, steps, gamma)
     }
 
     /// The transition of up to `steps` steps from the row that many rows ago.
@@ -191,10 +233,9 @@ impl Replay {
 
     /// What a checkpoint holds of it.
     pub(crate) fn saved(&self) -> SavedReplay {
-        let written = self.heads.iter().map(|&head| head.min(self.rows as u64) as usize).max().unwrap_or(0);
-        let stride = self.layout.stride;
+        let (written, stride) = (self.written(), self.layout.stride);
         let rows = self.words.chunks_exact(self.rows * stride).flat_map(|rows| &rows[..written * stride]);
-        SavedReplay { heads: self.heads.clone(), rows: rows.copied().collect(), stride }
+        SavedReplay { heads: self.heads.clone(), rows: rows.copied().collect(), stride, priorities: None }
     }
 
     /// The inverse of [`Replay::saved`]; without a replay it is empty.
@@ -203,7 +244,7 @@ impl Replay {
     /// When the saved one is of other environments, or larger.
     pub(crate) fn restore(&mut self, saved: Option<&SavedReplay>) -> Result<(), LearnError> {
         self.heads.fill(0);
-        let Some(SavedReplay { heads, rows, stride }) = saved else { return Ok(()) };
+        let Some(SavedReplay { heads, rows, stride, .. }) = saved else { return Ok(()) };
         let written = rows.len() / heads.len().max(1);
         let of_env = self.rows * self.layout.stride;
         let most = heads.iter().map(|&head| head.min(self.rows as u64) as usize * stride).max().unwrap_or(0);
@@ -236,6 +277,15 @@ impl Columns<'_> {
         }
     }
 
+    /// The same for packed bits.
+    pub fn put_bits<const V: usize>(&mut self, field: usize, fields: &[BitRow<V>]) {
+        for env in 0..self.heads.len() {
+            for (to, row) in self.current(env)[field..].iter_mut().zip(fields) {
+                *to = row[env / LANES].as_array()[env % LANES];
+            }
+        }
+    }
+
     fn put_of<const V: usize>(&mut self, env: usize, field: usize, fields: &[Row<V>]) {
         for (to, row) in self.current(env)[field..].iter_mut().zip(fields) {
             *to = row[env / LANES].as_array()[env % LANES].to_bits();
@@ -257,7 +307,7 @@ impl Columns<'_> {
         truncated: [u32; V],
         final_obs: &[Row<V>],
     ) {
-        let ReplayLayout { obs, reward, end, .. } = *self.layout;
+        let ReplayLayout { obs, mask, actions, reward, end, .. } = *self.layout;
         for env in 0..self.heads.len() {
             let (v, lane) = (env / LANES, env % LANES);
             let of_row = match (done[v].as_array()[lane] > 0.0, truncated[v] >> lane & 1 == 1) {
@@ -270,7 +320,10 @@ impl Columns<'_> {
             self.heads[env] += 1;
             if of_row == End::Truncated {
                 self.put_of(env, obs, final_obs);
-                self.current(env)[end] = End::Final as u32;
+                let row = self.current(env);
+                // Which actions would be legal there is not known.
+                row[mask..actions].fill(u32::MAX);
+                row[end] = End::Final as u32;
                 self.heads[env] += 1;
             }
         }
@@ -284,12 +337,18 @@ pub(crate) struct Transitions {
     /// `[word][sample]`, of both rows.
     words: [Vec<[u32; TILE]>; 2],
     packing: Option<Packing>,
-    /// `[feature]` before the step and after it, each followed by `[component]` of an action.
+    /// `[word]` of the network's input before the step and after it, each followed by `[component]` of an action.
     pub inputs: [Vec<Row<TILE_VECTORS>>; 2],
-    /// Numbers of an observation.
+    /// Words of an input.
     pub features: usize,
+    /// `[word]`: the legal actions after the step.
+    pub legal: Vec<BitRow<TILE_VECTORS>>,
     pub reward: Row<TILE_VECTORS>,
     pub discount: Row<TILE_VECTORS>,
+    /// Weights that make up for the probability of the draws.
+    pub weight: Row<TILE_VECTORS>,
+    /// |errors| of the values, by which samples are drawn.
+    pub errors: Row<TILE_VECTORS>,
 }
 
 /// Which samples a minibatch has, and how their observations are seen.
@@ -301,11 +360,13 @@ pub(crate) struct Sampling<'a> {
     pub number: u64,
     /// `(shift, scale)` per feature; empty without observation normalisation.
     pub obs_norm: &'a [(f32, f32)],
+    /// Its samples and their weights, if they are drawn by priority.
+    pub chosen: &'a [(Drawn, f32)],
 }
 
 impl Transitions {
     pub fn new(architecture: &Architecture, layout: &ReplayLayout) -> Self {
-        let (features, actions) = (architecture.input.features(), architecture.head.components());
+        let (features, actions) = (architecture.input.words(), architecture.head.components());
         let words = vec![[0; TILE]; layout.stride];
         let inputs = vec![splat(0.0); features + actions];
         Self {
@@ -314,8 +375,11 @@ impl Transitions {
             packing: architecture.packing.clone(),
             inputs: [inputs.clone(), inputs],
             features,
+            legal: vec![[u32x16::ZERO; TILE_VECTORS]; layout.actions - layout.mask],
             reward: splat(0.0),
             discount: splat(0.0),
+            weight: splat(1.0),
+            errors: splat(0.0),
         }
     }
 
@@ -323,30 +387,39 @@ impl Transitions {
     pub fn gather(&mut self, of: Sampling<'_>, tile: usize) {
         let Sampling { config: Config { seed, batch_size, n_step, gamma, clip_obs, .. }, replay, .. } = of;
         for (s, drawn) in self.drawn.iter_mut().enumerate() {
-            let position = (tile * TILE + s).min(batch_size - 1) as u32;
-            *drawn = replay.draw(*seed, of.number, position, *n_step, *gamma as f32);
+            let position = (tile * TILE + s).min(batch_size - 1);
+            *drawn = match of.chosen.get(position) {
+                Some((drawn, _)) => *drawn,
+                None => replay.draw(*seed, of.number, position as u32, *n_step, *gamma as f32),
+            };
+        }
+        if !of.chosen.is_empty() {
+            let weight = |s: usize| of.chosen.get(tile * TILE + s).map_or(0.0, |(_, weight)| *weight);
+            let of_vector = |v: usize| f32x16::new(core::array::from_fn(|l| weight(v * LANES + l)));
+            self.weight = core::array::from_fn(of_vector);
         }
         replay.prefetch(&self.drawn);
         let column = |of: &dyn Fn(&Drawn) -> f32| -> Row<TILE_VECTORS> {
             core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| of(&self.drawn[v * LANES + l]))))
         };
         (self.reward, self.discount) = (column(&|drawn| drawn.reward), column(&|drawn| drawn.discount));
-        let ReplayLayout { actions, reward, .. } = replay.layout;
+        let ReplayLayout { mask, actions, reward, .. } = replay.layout;
         for (k, (words, inputs)) in self.words.iter_mut().zip(&mut self.inputs).enumerate() {
             turn_words(|s| replay.row(self.drawn[s].rows[k]), words);
             let (obs, action) = inputs.split_at_mut(self.features);
             if let Some(packing) = &self.packing {
-                let packed: Vec<BitRow<TILE_VECTORS>> = words[..actions].iter().map(integers).collect();
+                let packed: Vec<BitRow<TILE_VECTORS>> = words[..mask].iter().map(integers).collect();
                 let obs: &mut [u32x16] = bytemuck::cast_slice_mut(obs.as_flattened_mut());
                 expand::<TILE_VECTORS>(packing, packed.as_flattened(), obs);
             } else {
-                obs.iter_mut().zip(&words[..actions]).for_each(|(to, words)| *to = floats(words));
+                obs.iter_mut().zip(&words[..mask]).for_each(|(to, words)| *to = floats(words));
             }
             for (row, (shift, scale)) in obs.iter_mut().zip(of.obs_norm) {
                 *row = row.map(|x| normalised(x, *shift, *scale, *clip_obs));
             }
             action.iter_mut().zip(&words[actions..reward]).for_each(|(to, words)| *to = floats(words));
         }
+        self.legal.iter_mut().zip(&self.words[1][mask..]).for_each(|(to, words)| *to = integers(words));
     }
 }
 
@@ -358,7 +431,7 @@ mod tests {
     /// Observations of two numbers, one action.
     fn layout() -> ReplayLayout {
         let head = Head::continuous(1, &Config::default());
-        ReplayLayout::new(&Architecture::new(&Config::default(), Input::Dense(2), head))
+        ReplayLayout::new(&Architecture::new(&Config::default(), Input::Dense(2), head), false)
     }
 
     fn row(of: impl Fn(usize) -> f32) -> Row<1> {

@@ -65,7 +65,8 @@ impl UpdateReport {
         if !declaration.has_replay() {
             return (declaration.metrics)(&measured);
         }
-        let mut measured = if n > 0.0 { measured } else { Measured::NONE };
+        let epsilon = measured.epsilon;
+        let mut measured = if n > 0.0 { measured } else { Measured { epsilon, ..Measured::NONE } };
         for k in sums::OF_POLICY {
             measured.losses[k] = report.losses[k] / report.policy_minibatches;
         }

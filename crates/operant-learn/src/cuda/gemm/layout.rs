@@ -469,7 +469,7 @@ impl GemmLayout {
     ) -> Vec<(String, String)> {
         let mut defines = self.common(network, config);
         let has_replay = config.algorithm.declaration().has_replay();
-        let row = if has_replay { ReplayLayout::new(&network.architecture).stride } else { 0 };
+        let row = if has_replay { ReplayLayout::new(&network.architecture, false).stride } else { 0 };
         defines.extend(owned([
             ("SAMPLE_STRIDE", format!("{}u", layout.stride)),
             ("REPLAY_STRIDE", format!("{row}u")),

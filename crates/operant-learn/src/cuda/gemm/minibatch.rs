@@ -13,7 +13,7 @@ use super::products::{
 use super::ring::{Ring, RingMemory, RingSizes};
 use super::update::{GemmWeightParams, GemmWeightSizes, GemmWeights};
 use crate::LearnError;
-use crate::algorithms::{GpuLoss, Learns};
+use crate::algorithms::{GpuLoss, Learns, Rules};
 use crate::config::Config;
 use crate::cpu::off_policy::learner::ActorCritic;
 use crate::cpu::off_policy::replay::ReplayLayout;
@@ -45,7 +45,7 @@ pub fn gemm_minibatch_program(
     let mut defines = gemm_layout.common(network, config);
     let log_alpha = network.log_alpha.map(|at| ("LOG_ALPHA", format!("{at}u")));
     let own = [
-        ("REPLAY_STRIDE", format!("{}u", ReplayLayout::new(&network.architecture).stride)),
+        ("REPLAY_STRIDE", format!("{}u", ReplayLayout::new(&network.architecture, false).stride)),
         ("CRITIC_ROW", format!("{}u", gemm_layout.critic_row())),
         ("NORM_OBS", u8::from(config.norm_obs).to_string()),
         ("TAKES_LEAST", rules.takes_least().to_string()),
@@ -61,11 +61,11 @@ fn shared() -> usize {
     8 * PARTS * THREADS / 32
 }
 
-/// The rules of a configuration's algorithm, if it has a replay.
+/// The rules of a configuration's algorithm, if it has a policy and critics of its actions.
 fn rules(config: &Config) -> Option<&'static dyn ActorCritic> {
     match config.algorithm.declaration().learns {
-        Learns::Replay(rules) => Some(rules),
-        Learns::Rollouts(_) => None,
+        Learns::Replay(Rules::ActorCritic(rules)) => Some(rules),
+        Learns::Replay(Rules::ActionValues) | Learns::Rollouts(_) => None,
     }
 }
 
@@ -235,6 +235,14 @@ impl MinibatchMemory {
     }
 }
 
+/// What a minibatch does besides the critics' step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    pub trains_policy: bool,
+    /// Whether targets follow.
+    pub moves_targets: bool,
+}
+
 /// What a minibatch is drawn from: the replay, and the scales of normalised observations.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampled<'a> {
@@ -369,9 +377,14 @@ impl GemmMinibatch {
         self.back(stream, ACTOR, Gradients::OfWeights)
     }
 
-    /// Whether minibatch `number` trains the policy.
-    pub fn trains_policy(&self, number: u64) -> bool {
-        number.is_multiple_of(self.config.policy_frequency as u64)
+    /// What minibatch `number` does.
+    pub fn turn(&self, number: u64) -> Turn {
+        let Config { policy_frequency, target_network_frequency, .. } = self.config;
+        let trains_policy = number.is_multiple_of(policy_frequency as u64);
+        let waits = self.rules.targets_wait_for_policy();
+        let done = if waits { number / policy_frequency as u64 } else { number } + 1;
+        let is_due = done.is_multiple_of(target_network_frequency as u64);
+        Turn { trains_policy, moves_targets: is_due && (trains_policy || !waits) }
     }
 
     /// The kernels' parameters.
@@ -458,7 +471,7 @@ impl GemmMinibatch {
         &self,
         stream: &Stream,
         (learner, from, adam): (&UpdateMemory, Sampled<'_>, Adam),
-        trains_policy: bool,
+        Turn { trains_policy, moves_targets }: Turn,
     ) -> Result<(), LearnError> {
         let Self { kernels, memory: MinibatchMemory { weights, target_weights, .. }, rules, .. } = self;
         let all = self.params(learner, from, adam);
@@ -493,7 +506,7 @@ impl GemmMinibatch {
             self.back(stream, ACTOR, Gradients::OfWeights)?;
             step(ACTOR, 1)?;
         }
-        if trains_policy || !rules.targets_wait_for_policy() {
+        if moves_targets {
             let targets = usize::from(!rules.has_target_policy())..3;
             of(&kernels.follow, self.network.params_of(targets), 0)?;
         }

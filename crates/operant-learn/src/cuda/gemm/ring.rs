@@ -25,7 +25,7 @@ impl RingSizes {
         if !local.run.algorithm.declaration().has_replay() {
             return Self::default();
         }
-        let stride = ReplayLayout::new(&network.architecture).stride;
+        let stride = ReplayLayout::new(&network.architecture, false).stride;
         Self { num_envs: local.num_envs, rows: ReplayLayout::rows(&local.run), stride }
     }
 
@@ -66,7 +66,7 @@ impl RingMemory {
         if sizes == RingSizes::default() {
             return Ok(None);
         }
-        let layout = ReplayLayout::new(&network.architecture);
+        let layout = ReplayLayout::new(&network.architecture, false);
         let (heads, words) = (allocator.alloc(sizes.num_envs)?, allocator.alloc(sizes.words())?);
         Ok(Some(Self { heads, words, sizes, layout }))
     }
