@@ -118,10 +118,14 @@ impl<const V: usize> CpuBackend<V> {
         let noise = (config.algorithm.declaration().exploration)(config).at(self.updates);
         let beta = config.beta().at(self.updates);
         let (mut means, mut minibatches, mut nonfinite) = (Means::default(), 0u64, 0);
+        let mut is_packed = false;
         for t in 0..config.num_steps as u64 {
             let number = first + t;
             let is_random = number * (config.num_envs as u64) < config.learning_starts as u64;
-            policy.pack_for_rollout(&state.params);
+            if !is_packed {
+                policy.pack_for_rollout(&state.params);
+            }
+            is_packed = true;
             let horizon = Horizon {
                 config,
                 policy,
@@ -150,7 +154,7 @@ impl<const V: usize> CpuBackend<V> {
                 if let Some(priorities) = priorities.as_mut().filter(|_| learned.is_finite) {
                     priorities.renew(learner.errors());
                 }
-                minibatches += 1;
+                (minibatches, is_packed) = (minibatches + 1, false);
                 match learned.is_finite {
                     true => learned.add_to(&mut means, config.batch_size),
                     false => nonfinite += 1,
