@@ -235,7 +235,9 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
             change(config);
         })
     };
-    assert!(bins("locks", &|_| ()).contains("value_bins 51, but distributions are of actions with one component"));
+    assert!(
+        bins("locks", &|_| ()).contains("value_bins 51, but distributions are of actions with one component")
+    );
     assert!(bins("cartpole", &|config| config.dueling = true).contains("neither dueling nor pointer"));
     assert!(bins("cartpole", &|config| config.value_max = -10.0).contains("value_min = -10 is not below"));
     let narrow = refused("cartpole", &|config| (config.dueling, config.hidden) = (true, vec![1]));

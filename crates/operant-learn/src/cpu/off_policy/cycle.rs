@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use operant_env::AnyEnv;
+use operant_env::{AnyEnv, EnvSpec};
 use operant_metrics::Record;
 use rayon::prelude::*;
 
@@ -49,9 +49,8 @@ impl Replaying {
         if network.bf16.is_some() {
             return Err(refused("learns in f32, and precision is bf16", "set precision = \"f32\""));
         }
-        if matches!((rules, &network.architecture.input), (Rules::ActorCritic(_), Input::Bits(_))) {
-            let problem = format!("takes real numbers, but {} observes {}", env.spec().name, env.spec().obs);
-            return Err(refused(&problem, "set algorithm = \"ppo\""));
+        if matches!(rules, Rules::ActorCritic(_)) {
+            check_input(env, network, config)?;
         }
         let layout = ReplayLayout::new(&network.architecture, env.masked());
         let learner = ReplayLearner::new(network, &layout, config, Arc::clone(pulse));
@@ -77,8 +76,24 @@ impl Replaying {
     }
 }
 
+/// Refuses what networks with critics of actions do not read.
+///
+/// # Errors
+/// When the environment's observations are packed bits.
+pub(crate) fn check_input(env: &dyn AnyEnv, network: &Network, config: &Config) -> Result<(), LearnError> {
+    let EnvSpec { name, obs, .. } = env.spec();
+    match network.architecture.input {
+        Input::Dense(_) => Ok(()),
+        Input::Bits(_) => Err(LearnError::Config {
+            key: "algorithm",
+            problem: format!("\"{}\" takes real numbers, but {name} observes {obs}", config.algorithm),
+            remedy: "set algorithm = \"ppo\"".to_owned(),
+        }),
+    }
+}
+
 /// Minibatches that are due in step `step` of all environments.
-fn due(config: &Config, step: u64) -> u64 {
+pub(crate) fn due(config: &Config, step: u64) -> u64 {
     let Some(step) = step.checked_sub(config.learning_starts.div_ceil(config.num_envs) as u64) else {
         return 0;
     };

@@ -219,6 +219,18 @@ impl Replay {
         }
     }
 
+    /// The rows that each environment ever completed, and the words of all.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn parts(&self) -> (&[u64], &[u32]) {
+        (&self.heads, &self.words)
+    }
+
+    /// The inverse of [`Replay::parts`] of a replay of the same size.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn set(&mut self, heads: Vec<u64>, words: Vec<u32>) {
+        (self.heads, self.words) = (heads, words);
+    }
+
     /// What a checkpoint holds of it.
     pub(crate) fn saved(&self) -> SavedReplay {
         let (written, stride) = (self.written(), self.layout.stride);
