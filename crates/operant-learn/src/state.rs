@@ -67,25 +67,11 @@ pub(crate) struct BackendState {
     pub updates: u64,
     /// Consecutive updates with a non-finite minibatch, up to the last.
     pub nonfinite_in_a_row: u64,
-    /// The replay, if it is saved.
-    pub replay: Option<SavedReplay>,
+    /// Transitions that the run began with.
+    pub given: u64,
     /// Flat parameters of the next rollout, if older than the learner's (with overlap).
     pub playing: Option<Vec<f32>>,
 }
-
-/// The rows of a replay.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SavedReplay {
-    /// `(N)`: rows that each environment ever completed.
-    pub heads: Vec<u64>,
-    /// `(N, rows, words)`: those of its rows that were ever written.
-    pub rows: Vec<u32>,
-    /// Words of a row.
-    pub stride: usize,
-}
-
-/// The tensors of [`SavedReplay`].
-const REPLAY: [&str; 2] = ["replay.heads", "replay.rows"];
 
 /// The tensors of [`LearnerState::value_norm`].
 pub(crate) const NORM_VALUE: &str = "norm_value";
@@ -150,6 +136,9 @@ fn read_floats(data: &[u8]) -> Vec<f32> {
 fn read_doubles(data: &[u8]) -> Vec<f64> {
     data.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()
 }
+
+/// The counter of [`BackendState::given`], if there were any.
+const GIVEN: &str = "given_transitions";
 
 /// The counter with the hash of the environment's files.
 const CONTENT: &str = "env_content";
@@ -252,22 +241,6 @@ fn shape(field: &Field, environments: usize) -> Vec<usize> {
     if field.array { vec![environments, field.length] } else { vec![environments] }
 }
 
-impl SavedReplay {
-    /// That of a snapshot, if it has one.
-    fn read(snapshot: &Snapshot) -> Result<Option<Self>, LearnError> {
-        let Some(tensor) = snapshot.tensors.iter().find(|tensor| tensor.name == REPLAY[1]) else {
-            return Ok(None);
-        };
-        let &[environments, _, stride] = &tensor.shape[..] else {
-            return Err(LearnError::Snapshot(format!("{} has the shape {:?}", REPLAY[1], tensor.shape)));
-        };
-        let heads = find(snapshot, REPLAY[0], Dtype::U64, &[environments])?;
-        let heads = heads.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
-        let rows = read_words(find(snapshot, REPLAY[1], Dtype::U32, &tensor.shape)?).collect();
-        Ok(Some(Self { heads, rows, stride }))
-    }
-}
-
 impl BackendState {
     /// Converts to a snapshot of `network` in environments `env`.
     pub fn to_snapshot(&self, env: &dyn AnyEnv, network: &Network, config: &Config) -> Snapshot {
@@ -314,13 +287,6 @@ impl BackendState {
             let shape = vec![environments, self.counts.len() / environments];
             tensors.push(words(COUNTS.to_owned(), Dtype::U32, shape, self.counts.iter().copied()));
         }
-        if let Some(SavedReplay { heads, rows, stride }) = &self.replay {
-            let data = heads.iter().flat_map(|head| head.to_le_bytes()).collect();
-            let shape = vec![environments];
-            tensors.push(Tensor { name: REPLAY[0].to_owned(), dtype: Dtype::U64, shape, data });
-            let shape = vec![environments, rows.len() / environments / stride, *stride];
-            tensors.push(words(REPLAY[1].to_owned(), Dtype::U32, shape, rows.iter().copied()));
-        }
         if let Some(playing) = &self.playing {
             let bits = playing.iter().map(|x| x.to_bits());
             tensors.push(words(PLAYING.to_owned(), Dtype::F32, vec![playing.len()], bits));
@@ -333,7 +299,11 @@ impl BackendState {
             ("nonfinite_in_a_row", self.nonfinite_in_a_row),
         ];
         let counters = counters.map(|(name, value)| (name.to_owned(), value));
-        Snapshot { tensors, counters: counters.into_iter().chain(content_counter(env)).collect() }
+        let given = (self.given > 0).then(|| (GIVEN.to_owned(), self.given));
+        Snapshot {
+            tensors,
+            counters: counters.into_iter().chain(content_counter(env)).chain(given).collect(),
+        }
     }
 
     /// Reads a snapshot of the same network and environments, with this many normalised features of observations.
@@ -380,7 +350,7 @@ impl BackendState {
         };
         Ok(Self {
             playing,
-            replay: SavedReplay::read(snapshot)?,
+            given: snapshot.counters.get(GIVEN).copied().unwrap_or(0),
             environments,
             memory,
             counts,

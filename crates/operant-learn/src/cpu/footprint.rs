@@ -85,14 +85,13 @@ impl Footprint {
         })
     }
 
-    /// Bytes of the replay, of the minibatch, and while a checkpoint with it is saved of the copies in between.
+    /// Bytes of the replay and of the minibatch.
     fn replay(architecture: &Architecture, config: &Config) -> u64 {
         let layout = ReplayLayout::new(architecture);
         let rows = ReplayLayout::rows(config) as u64 * config.num_envs as u64;
-        let copies = if config.checkpoint_replay { 4 } else { 1 };
         let inputs = architecture.input.features() + architecture.head.components();
         let tile = 2 * (layout.stride + inputs) as u64 * TILE as u64;
-        4 * (rows * layout.stride as u64 * copies + tile * config.batch_size.div_ceil(TILE) as u64)
+        4 * (rows * layout.stride as u64 + tile * config.batch_size.div_ceil(TILE) as u64)
     }
 
     /// Bytes with that many environments.

@@ -60,11 +60,7 @@ impl<const V: usize> CpuBackend<V> {
         let discounted: Vec<f32> = discounted.collect();
         let state = BackendState {
             playing: None,
-            replay: self
-                .replaying
-                .as_ref()
-                .filter(|_| self.config.checkpoint_replay)
-                .map(|it| it.replay.saved()),
+            given: self.replaying.as_ref().map_or(0, |replaying| replaying.given),
             learner: self.state.clone(),
             environments: gathered(&*self.group, &self.environments())?,
             obs_norm: self.obs_norm.clone(),
@@ -112,7 +108,8 @@ impl<const V: usize> CpuBackend<V> {
         self.state = state.learner;
         if let Some(replaying) = &mut self.replaying {
             replaying.learner.forget();
-            replaying.replay.restore(state.replay.as_ref())?;
+            replaying.replay.clear();
+            replaying.given = state.given;
         }
         (self.obs_norm, self.reward_norm) = (state.obs_norm, state.reward_norm);
         (self.updates, self.nonfinite_in_a_row) = (state.updates, state.nonfinite_in_a_row);

@@ -650,7 +650,7 @@ impl Backend for CudaBackend {
         // No GPU waits for one that has failed.
         let (progress, learner, [obs_norm, reward_norm], own) = agreed(&*self.group, self.own_state())?;
         let state = BackendState {
-            replay: None,
+            given: 0,
             learner,
             playing: if self.overlap.is_some() { Some(self.rollout.params()?) } else { None },
             environments: gathered(&*self.group, &own.environments)?,

@@ -24,6 +24,8 @@ pub(crate) struct Replaying {
     rules: &'static dyn ActorCritic,
     pub learner: ReplayLearner,
     pub replay: Replay,
+    /// Transitions that the run began with.
+    pub given: u64,
 }
 
 impl Replaying {
@@ -56,13 +58,15 @@ impl Replaying {
             rules,
             learner,
             replay: Replay::new(layout, config.num_envs, ReplayLayout::rows(config)),
+            given: 0,
         }))
     }
 }
 
-/// Minibatches that are due in step `step` of all environments.
-fn due(config: &Config, step: u64) -> u64 {
-    let Some(step) = step.checked_sub(config.learning_starts.div_ceil(config.num_envs) as u64) else {
+/// Minibatches that are due in step `step` of all environments, of a run that begins with `given` transitions.
+fn due(config: &Config, given: u64, step: u64) -> u64 {
+    let starts = (config.learning_starts as u64).saturating_sub(given);
+    let Some(step) = step.checked_sub(starts.div_ceil(config.num_envs as u64)) else {
         return 0;
     };
     let until = |steps: u64| (steps as f64 * config.num_envs as f64 * config.updates_per_step).floor() as u64;
@@ -79,7 +83,7 @@ impl<const V: usize> CpuBackend<V> {
         let obs_norm = self.obs_scales();
         let first = self.updates * self.config.num_steps as u64;
         let Self { config, policy, actions, tiles, state, pulse, replaying, .. } = self;
-        let Some(Replaying { rules, learner, replay }) = replaying.as_mut() else {
+        let Some(Replaying { rules, learner, replay, given }) = replaying.as_mut() else {
             panic!("the algorithm has no replay")
         };
         let rate = config.learning_rate_in(self.updates, None);
@@ -87,7 +91,7 @@ impl<const V: usize> CpuBackend<V> {
         let (mut means, mut minibatches, mut nonfinite) = (Means::default(), 0u64, 0);
         for t in 0..config.num_steps as u64 {
             let number = first + t;
-            let is_random = number * (config.num_envs as u64) < config.learning_starts as u64;
+            let is_random = number * (config.num_envs as u64) + *given < config.learning_starts as u64;
             policy.pack_for_rollout(&state.params);
             let horizon = Horizon {
                 config,
@@ -105,8 +109,9 @@ impl<const V: usize> CpuBackend<V> {
                 .collect::<Result<(), LearnError>>()?;
             // The environments step while minibatches are learned from, where they have processes of their own.
             let begun = Instant::now();
-            let is_filled = !plays && replay.len() >= config.learning_starts.min(config.buffer_size);
-            for _ in 0..if is_filled { due(config, number) } else { 0 } {
+            let is_filled =
+                !plays && replay.len() >= config.learning_starts.min(config.buffer_size) && replay.has_all();
+            for _ in 0..if is_filled { due(config, *given, number) } else { 0 } {
                 let sampling = Sampling { config, replay, number: state.step, obs_norm: &obs_norm };
                 let learned = learner.learn(*rules, state, sampling, rate);
                 minibatches += 1;

@@ -2,6 +2,7 @@
 
 pub mod compare;
 mod cycle;
+pub mod given;
 pub(crate) mod learner;
 pub mod replay;
 
