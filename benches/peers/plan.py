@@ -332,7 +332,37 @@ def soft_actor_critic() -> list[Comparison]:
         )
         title = f"SAC on Pendulum, {width}-{width}, a minibatch of 256 for each step, one thread"
         comparisons.append(Comparison(f"sac-{width}", title, SPEED, operant, peers))
-    return comparisons
+    return [*comparisons, sac_at_rltools_settings()]
+
+
+RLTOOLS_SAC = {
+    "num_envs": "2",
+    "batch_size": "100",
+    "gamma": "0.99",
+    "alpha": "0.5",
+    "buffer_size": "40000",
+    "learning_starts": "200",
+    "learning_rate": "1e-3",
+    "adam_eps": "1e-7",
+}
+"""RLtools' for Pendulum: `src/rl/zoo/pendulum-v1/sac.h` in its repository, and its defaults."""
+
+
+def sac_at_rltools_settings() -> Comparison:
+    """A whole training of RLtools' length: 20,000 times a step of both environments and a minibatch."""
+    updates = 20_000
+    # Nothing is evaluated or written before the end.
+    own = {"updates_per_step": "0.5", "hidden": "64,64", "eval_episodes": "1000", "eval_interval": "1000000"}
+    flags = (word for key, value in (RLTOOLS_SAC | own).items() for word in ("--set", f"{key}={value}"))
+    operant = ("train", "pendulum", "--algorithm", "sac", "--device", "cpu", "--set", "threads=1", *flags)
+    build = tuple(word for key, value in RLTOOLS_SAC.items() for word in ("--" + key.replace("_", "-"), value))
+    arguments = ("--updates", str(updates))
+    openblas = Peer("rltools", "RLtools, OpenBLAS", "rltools", "sac_rltools.py", arguments, build=build)
+    mkl = replace(openblas, name="rltools-mkl", label="RLtools, MKL", requirements="rltools-mkl")
+    title = "SAC on Pendulum, 20,000 minibatches of 100 at RLtools' settings, CPU seconds"
+    steps = updates * int(RLTOOLS_SAC["num_envs"])
+    peers = (openblas, mkl) if is_intel() else (openblas,)
+    return Comparison("sac-rltools", title, CPU, (*operant, "--steps", str(steps)), peers)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@
 #include <rl_tools/rl/algorithms/ppo/loop/core/operations_generic.h>
 #include <rl_tools/rl/utils/evaluation/operations_generic.h>
 
+#include "kernels_rltools.h"
+
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -94,18 +96,6 @@ struct Settings : ppo::loop::core::DefaultParameters<Types, Count, Pendulum> {
 };
 using Config = ppo::loop::core::Config<Types, Count, Random, Pendulum, Settings>;
 using Loop = Config::State<Config>;
-
-// The kernels that the BLAS library has chosen for this processor.
-#ifdef RL_TOOLS_BACKEND_ENABLE_MKL
-static std::string kernels() {
-    MKLVersion version;
-    mkl_get_version(&version);
-    return version.Processor;
-}
-#else
-extern "C" char* openblas_get_corename();
-static std::string kernels() { return openblas_get_corename(); }
-#endif
 
 // Orthogonal weights times a gain, and biases of 0.
 template <typename LAYER>

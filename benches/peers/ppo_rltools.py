@@ -1,4 +1,4 @@
-"""Builds ppo_rltools.cpp: RLtools' PPO on Pendulum, with the BLAS library of this virtual environment.
+"""Builds ppo_rltools.cpp or sac_rltools.cpp: RLtools' PPO or SAC on Pendulum, with the BLAS library of this virtual environment.
 
 It refuses a program that calls no BLAS, since RLtools' own loops are ten times slower. It prints the path of
 the program, and versions.
@@ -12,8 +12,6 @@ from pathlib import Path
 
 from worker import versions
 
-SOURCE = Path(__file__).with_suffix(".cpp")
-PROGRAM = Path(sys.prefix) / "ppo_rltools"
 OPTIMIZED = ("-std=c++17", "-O3", "-march=native", "-ffast-math", "-DNDEBUG")
 """As RLtools' own Python interface compiles."""
 
@@ -47,8 +45,9 @@ def printed(*command: str) -> str:
     return done.stdout
 
 
-def main() -> None:
-    """Builds with the settings in the arguments: --num-envs 4 becomes -DPEER_NUM_ENVS=4."""
+def build(source: Path) -> None:
+    """Builds a program with the settings in the arguments: --num-envs 4 becomes -DPEER_NUM_ENVS=4."""
+    program = Path(sys.prefix) / source.stem
     words = sys.argv[1:]
     settings = [
         f"-DPEER_{name.removeprefix('--').replace('-', '_').upper()}={value}"
@@ -59,13 +58,13 @@ def main() -> None:
         sys.exit("error: no package rltools")
     library, flags = blas()
     headers = f"-I{rltools / 'external/rl_tools/include'}"
-    printed("g++", *OPTIMIZED, *settings, headers, str(SOURCE), "-o", str(PROGRAM), *flags)
-    imported = printed("nm", "-D", "-u", str(PROGRAM)).split()
+    printed("g++", *OPTIMIZED, *settings, headers, str(source), "-o", str(program), *flags)
+    imported = printed("nm", "-D", "-u", str(program)).split()
     if not {"cblas_sgemm", "scipy_cblas_sgemm"} & {name.split("@")[0] for name in imported}:
         sys.exit("error: the program calls no BLAS: nn/operations_cpu_mux.h must precede the layers")
     compiler = {"g++": printed("g++", "-dumpfullversion").strip()}
-    print(json.dumps({"program": str(PROGRAM), "versions": versions("rltools", library) | compiler}))
+    print(json.dumps({"program": str(program), "versions": versions("rltools", library) | compiler}))
 
 
 if __name__ == "__main__":
-    main()
+    build(Path(__file__).with_suffix(".cpp"))

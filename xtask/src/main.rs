@@ -70,6 +70,11 @@ Commands:
           Trains the tasks of benches/suite.toml with their presets, or with other settings. Each finished run is
           appended to docs/results/suite.tsv; runs that have a row are not trained again, so delete the rows after a
           change of the learner's code. Then docs/results/suite.md is written. --short: six tasks, three seeds.
+  learning --algorithms [ENV]..
+          The same for benches/algorithms.toml, with a row in docs/results/algorithms.tsv for each run: what PPO, PQN
+          and the algorithms with a replay learn, in days of training. Stop it at any time: the next one goes on
+          with the runs in target/learning-algorithms. In the background: nice -n 19 cargo xtask ...
+          gym:ENV needs Gymnasium with box2d and mujoco in the python3 of the PATH.
   kernels [--check | --all | --bodies [--all]]
           Compiles every kernel, with NVRTC and without a GPU, and writes docs/results/kernels.md: registers,
           shared memory, stack and spills of every function. --check compares instead; --all checks every
@@ -110,6 +115,7 @@ fn main() -> ExitCode {
         ["fuzz", ref args @ ..] => fuzz::run(args),
         ["gpu", ref args @ ..] => gpu::run(args),
         ["kernels", ref args @ ..] => tools::kernels(args),
+        ["learning", "--algorithms", ref envs @ ..] => suite::algorithms(envs),
         ["learning", "--suite", ref args @ ..] => suite::run(args),
         ["learning", ref args @ ..] => learning::run(args),
         ["lines"] => lines::run(),

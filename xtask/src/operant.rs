@@ -11,11 +11,21 @@ pub struct Operant {
     binary: PathBuf,
     /// Where runs are kept.
     pub runs: PathBuf,
+    /// Whether runs are kept for the next time.
+    keeps: bool,
 }
 
 impl Operant {
     /// Builds the release binary. Runs are kept under the target directory, in a folder called `name`.
     pub fn build(name: &str) -> Result<Self> {
+        let mut own = Self::build_keeping(name)?;
+        own.keeps = false;
+        let _ = std::fs::remove_dir_all(&own.runs);
+        Ok(own)
+    }
+
+    /// The same, where runs of an earlier time are still there, and stay.
+    pub fn build_keeping(name: &str) -> Result<Self> {
         let metadata = crate::tools::workspace()?;
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo)
@@ -26,8 +36,7 @@ impl Operant {
         ensure!(status.success(), "`cargo build --release --package operant` failed ({status})");
         let target = metadata.target_directory.as_std_path();
         let runs = target.join(name);
-        let _ = std::fs::remove_dir_all(&runs);
-        Ok(Self { binary: target.join("release").join("operant"), runs })
+        Ok(Self { binary: target.join("release").join("operant"), runs, keeps: true })
     }
 
     /// Runs `operant train` with `args`, and reads its result.
@@ -84,6 +93,9 @@ impl Operant {
 
 impl Drop for Operant {
     fn drop(&mut self) {
+        if self.keeps {
+            return;
+        }
         let _ = std::fs::remove_dir_all(&self.runs);
     }
 }

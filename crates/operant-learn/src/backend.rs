@@ -184,7 +184,14 @@ pub trait Backend: Send {
         Err(LearnError::Refused("this device learns from no replay".to_owned()))
     }
     /// The replay, which no snapshot holds; None for an algorithm without one.
-    fn replay(&mut self) -> Option<&mut Replay> {
+    fn replay(&self) -> Option<&Replay> {
         None
+    }
+    /// Fills the replay of a snapshot that was loaded, if the algorithm has one.
+    fn fill_replay(
+        &mut self,
+        _fill: &mut dyn FnMut(&mut Replay) -> Result<(), LearnError>,
+    ) -> Result<(), LearnError> {
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! The hyperparameters that algorithms share, under CleanRL's names, a row for each; those of an algorithm alone are in its
 //! folder. Layering (presets, files, environment, flags) lives in operant-run.
 
-use crate::algorithms::Algorithm;
+use crate::algorithms::{Algorithm, Exploration};
 use crate::{choice, settings};
 
 /// Maximum environments.
@@ -67,6 +67,10 @@ settings! {
     max_grad_norm: f64 [Kind::Real(Range::Positive)] = 0.5;
     /// Gradients whose norm `max_grad_norm` limits: all together, or those of policy and value apart where they have a network each
     clip_grad: ClipGrad = ClipGrad::Global;
+    /// Loss of a value's error: half its square, or linear from `huber_delta` on (`huber`)
+    value_loss: ValueLoss = ValueLoss::Mse;
+    /// Error from which `value_loss = "huber"` is linear
+    huber_delta: f64 [Kind::Real(Range::Positive)] = 1.0;
     /// Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of
     /// hidden matrices orthogonal; all other parameters have Adam's. It needs `device = "cpu"`
     optimizer: Optimizer = Optimizer::Adam, fixed("its moments are those of the checkpoint");
@@ -123,11 +127,24 @@ settings! {
     n_step: usize [Kind::Count { least: 1, most: 1_000 }] = 1;
     /// Share of the way that target networks go to the trained ones after each minibatch, or after each one that the policy learns from
     tau: f64 [Kind::Real(Range::Unit)] = 0.005;
+    /// Targets follow only after every that many of these minibatches
+    target_network_frequency: usize [COUNT] = 1;
     /// Minibatches of the critics for each one of the policy
     policy_frequency: usize [COUNT] = 1;
-
+    /// Power of a transition's last error to which its share of draws is proportional; 0 draws uniformly
+    priority_exponent: f64 [Kind::Real(Range::NotNegative)] = 0.0;
+    /// Power of the weights of errors that make up for `priority_exponent`, in the first update; it grows linearly to 1 in the last
+    priority_beta: f64 [Kind::Real(Range::Unit)] = 0.4;
     /// Save the replay with checkpoints, so that a resumed run continues bit for bit. Otherwise it fills a new one before it learns on
     checkpoint_replay: bool = false;
+
+    in KeyGroup::ActionValues;
+    /// Share of random actions at first
+    start_e: f64 [Kind::Real(Range::Unit)] = 1.0;
+    /// Share of random actions once it has fallen, and in evaluations with sampled actions
+    end_e: f64 [Kind::Real(Range::Unit)] = 0.05;
+    /// Share of `total_timesteps` over which it falls linearly
+    exploration_fraction: f64 [Kind::Real(Range::Unit)] = 0.5;
 
     in KeyGroup::Network;
     /// How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by
@@ -160,6 +177,16 @@ settings! {
     activation: Activation = Activation::Tanh, fixed("the weights were trained for it");
     /// One trunk for policy and value, or a network for each
     shared_trunk: bool = false, fixed("the checkpoint holds weights of that shape");
+    /// Make action values of an advantage of each choice, by the first half of the last layer's features, and a value of the state, by the
+    /// second
+    dueling: bool = false, fixed("the checkpoint holds weights of that shape");
+    /// Values of the distribution that takes the place of an action's value (C51), evenly spaced from `value_min` to `value_max`; 1 is the value alone
+    value_bins: usize [Kind::Count { least: 1, most: 1024 }] = 1,
+        fixed("the checkpoint holds weights of that shape");
+    /// Least value of `value_bins`
+    value_min: f64 [Kind::Real(Range::Any)] = -10.0, fixed("the weights were trained for it");
+    /// Greatest value of `value_bins`
+    value_max: f64 [Kind::Real(Range::Any)] = 10.0, fixed("the weights were trained for it");
     /// Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state,
     /// instead of one output for each action
     pointer: bool = false, fixed("the checkpoint holds weights of that shape");
@@ -185,6 +212,22 @@ impl Config {
     /// Whether an update computes values and advantages again, for which batches keep the outcomes of their steps.
     pub fn recomputes(&self) -> bool {
         self.recompute_advantages && self.update_epochs + self.algorithms.ppo.vf_epochs > 1
+    }
+
+    /// Error from which the loss of a value is linear, if it is.
+    pub fn huber(&self) -> Option<f32> {
+        (self.value_loss == ValueLoss::Huber).then_some(self.huber_delta as f32)
+    }
+
+    /// Share of random actions in rollouts, where the network computes action values.
+    pub fn epsilon(&self) -> Exploration {
+        let Self { start_e, end_e, exploration_fraction, .. } = *self;
+        Exploration { start: start_e, end: end_e, updates: exploration_fraction * self.updates() as f64 }
+    }
+
+    /// Power of the weights that make up for draws by priority.
+    pub fn beta(&self) -> Exploration {
+        Exploration { start: self.priority_beta, end: 1.0, updates: self.updates() as f64 - 1.0 }
     }
 
     /// Updates of the whole training.
@@ -243,6 +286,16 @@ choice! {
         Samples = "samples",
         /// The same share of each block of environments.
         Blocks = "blocks",
+    }
+}
+
+choice! {
+    /// The loss of a value's error.
+    pub enum ValueLoss {
+        /// Half its square.
+        Mse = "mse",
+        /// The same up to a limit, and linear from there.
+        Huber = "huber",
     }
 }
 

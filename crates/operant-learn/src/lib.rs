@@ -29,7 +29,7 @@ pub mod transfer;
 pub use backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 pub use config::{
     ActionDistribution, Activation, ClipGrad, Config, CoreKind, Encoder, Intrinsic, LogStd, LrSchedule,
-    Optimizer, ShuffleKind, WeightInit,
+    Optimizer, ShuffleKind, ValueLoss, WeightInit,
 };
 pub use group::{Alone, Group};
 pub use in_flight::InFlight;

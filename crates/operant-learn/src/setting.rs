@@ -153,6 +153,8 @@ pub enum KeyGroup {
     Collecting,
     /// The replay of algorithms that learn from one.
     Replay,
+    /// Acting by action values.
+    ActionValues,
     /// The network.
     Network,
     /// Hyperparameters of one algorithm.
@@ -173,6 +175,7 @@ impl KeyGroup {
             KeyGroup::Training => "Training".to_owned(),
             KeyGroup::Collecting => "Collecting samples".to_owned(),
             KeyGroup::Replay => "Learning from a replay".to_owned(),
+            KeyGroup::ActionValues => "Acting by action values".to_owned(),
             KeyGroup::Network => "Network".to_owned(),
             KeyGroup::Algorithm(algorithm) => format!("Only `algorithm = \"{algorithm}\"`"),
             KeyGroup::Run => "How a run is carried out".to_owned(),

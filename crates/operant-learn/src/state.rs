@@ -69,9 +69,23 @@ pub(crate) struct BackendState {
     pub nonfinite_in_a_row: u64,
     /// Transitions that the run began with.
     pub given: u64,
+    /// Priorities of the replay's rows, which are saved apart, if they are.
+    pub priorities: Option<SavedPriorities>,
     /// Flat parameters of the next rollout, if older than the learner's (with overlap).
     pub playing: Option<Vec<f32>>,
 }
+
+/// The priorities of a replay's rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SavedPriorities {
+    /// `(N, rows)`.
+    pub rows: Vec<f64>,
+    /// The greatest so far, before its exponent.
+    pub greatest: f64,
+}
+
+/// The tensors of [`SavedPriorities`].
+const PRIORITIES: [&str; 2] = ["replay.priorities", "replay.greatest_priority"];
 
 /// The tensors of [`LearnerState::value_norm`].
 pub(crate) const NORM_VALUE: &str = "norm_value";
@@ -241,6 +255,19 @@ fn shape(field: &Field, environments: usize) -> Vec<usize> {
     if field.array { vec![environments, field.length] } else { vec![environments] }
 }
 
+impl SavedPriorities {
+    /// Those of a snapshot, if it has any.
+    fn read(snapshot: &Snapshot) -> Result<Option<Self>, LearnError> {
+        let Some(tensor) = snapshot.tensors.iter().find(|tensor| tensor.name == PRIORITIES[0]) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            rows: read_doubles(find(snapshot, PRIORITIES[0], Dtype::F64, &tensor.shape)?),
+            greatest: read_doubles(find(snapshot, PRIORITIES[1], Dtype::F64, &[1])?)[0],
+        }))
+    }
+}
+
 impl BackendState {
     /// Converts to a snapshot of `network` in environments `env`.
     pub fn to_snapshot(&self, env: &dyn AnyEnv, network: &Network, config: &Config) -> Snapshot {
@@ -286,6 +313,9 @@ impl BackendState {
         if !self.counts.is_empty() {
             let shape = vec![environments, self.counts.len() / environments];
             tensors.push(words(COUNTS.to_owned(), Dtype::U32, shape, self.counts.iter().copied()));
+        }
+        if let Some(SavedPriorities { rows, greatest }) = &self.priorities {
+            tensors.extend([doubles(PRIORITIES[0], rows), doubles(PRIORITIES[1], &[*greatest])]);
         }
         if let Some(playing) = &self.playing {
             let bits = playing.iter().map(|x| x.to_bits());
@@ -350,6 +380,7 @@ impl BackendState {
         };
         Ok(Self {
             playing,
+            priorities: SavedPriorities::read(snapshot)?,
             given: snapshot.counters.get(GIVEN).copied().unwrap_or(0),
             environments,
             memory,

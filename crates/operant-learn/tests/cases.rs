@@ -4,13 +4,12 @@
 use std::sync::LazyLock;
 
 use operant_lane::isa::f32x16;
-use operant_learn::algorithms::ppo::ValueLoss;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::network::{
     Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Network, Pool, init_params,
 };
 use operant_learn::sample::SampleLayout;
-use operant_learn::{ActionDistribution, Activation, Config, CoreKind, LogStd, ShuffleKind};
+use operant_learn::{ActionDistribution, Activation, Config, CoreKind, LogStd, ShuffleKind, ValueLoss};
 use operant_parity::reference;
 
 /// A configuration and what it trains on.
@@ -517,8 +516,7 @@ pub fn options() -> Vec<Case> {
             "critic alone, huber, gaussian",
             with(config(6, 40, 4), 0.0, 0.0, &|c| {
                 separate(c);
-                let ppo = &mut c.algorithms.ppo;
-                (ppo.value_loss, ppo.huber_delta, ppo.vf_epochs) = (ValueLoss::Huber, 0.3, 2);
+                (c.value_loss, c.huber_delta, c.algorithms.ppo.vf_epochs) = (ValueLoss::Huber, 0.3, 2);
             }),
             Input::Dense(5),
             Head::gaussian(2),

@@ -253,11 +253,56 @@ def soft_actor_critic(params, case):
     next_actions, logprob = draw(case, fixed, case["next_obs"], case["next_normals"])
     least = jnp.minimum(*values(case, case["targets"], case["next_obs"], next_actions))
     target = case["reward"] + case["discount"] * (least - alpha * logprob)
-    of_critics = sum((0.5 * (q - target) ** 2).mean() for q in values(case, params, case["obs"], case["actions"]))
+    of_critics = sum((case["weight"] * 0.5 * (q - target) ** 2).mean() for q in values(case, params, case["obs"], case["actions"]))
     actions, logprob = draw(case, params, case["obs"], case["normals"])
     of_policy = (alpha * logprob - jnp.minimum(*values(case, fixed, case["obs"], actions))).mean()
     excess = jax.lax.stop_gradient(logprob).mean() + case["target_entropy"] * actions.shape[-1]
     return of_critics + of_policy - (params["log_alpha"] * excess)[0]
+
+
+def action_values(case, params, obs):
+    """Values of the choices of each component."""
+    x, ends = layers(case, "trunk", obs, params), np.cumsum(case["choices"])[:-1]
+    if case["bins"] is not None:
+        logits = dense(x, "q", params).reshape(len(x), -1, case["bins"][2])
+        return [jax.nn.softmax(logits) @ jnp.linspace(*case["bins"][:2], case["bins"][2])]
+    if "q.weight" in params:
+        return jnp.split(dense(x, "q", params), ends, -1)
+    half = params["q.advantage.weight"].shape[1]
+    advantages = jnp.split(dense(x[:, :half], "q.advantage", params), ends, -1)
+    return [dense(x[:, half:], "q.value", params) + of - of.mean(-1, keepdims=True) for of in advantages]
+
+
+def deep_q(params, case):
+    """DQN's loss."""
+    legal = jnp.split(case["legal"] > 0, np.cumsum(case["choices"])[:-1], -1)
+    taken = [case["actions"][:, [k]].astype(int) for k in range(len(legal))]
+    fixed = jax.lax.stop_gradient(params)
+    of_target = action_values(case, case["targets"], case["next_obs"])
+    judges = action_values(case, fixed, case["next_obs"]) if case["double_q"] else of_target
+    best = [jnp.where(mask, of, -jnp.inf).argmax(-1, keepdims=True) for mask, of in zip(legal, judges, strict=True)]
+
+    def of_actions(values, actions):
+        chosen = [jnp.take_along_axis(of, index, -1) for of, index in zip(values, actions, strict=True)]
+        return jnp.concatenate(chosen, -1).mean(-1)
+
+    target = case["reward"] + case["discount"] * of_actions(of_target, best)
+    if case["bins"] is not None:
+        z = jnp.linspace(*case["bins"][:2], case["bins"][2])
+        rows = jnp.arange(len(case["obs"]))
+
+        def shares(of, obs, actions):
+            logits = dense(layers(case, "trunk", obs, of), "q", of).reshape(len(obs), -1, len(z))
+            return jax.nn.log_softmax(logits[rows, actions[0][:, 0]])
+
+        moved = jnp.clip(case["reward"][:, None] + case["discount"][:, None] * z, z[0], z[-1])
+        near = jnp.maximum(1 - abs(moved[:, :, None] - z) / (z[1] - z[0]), 0)
+        target = jnp.einsum("nj,nji->ni", jnp.exp(shares(case["targets"], case["next_obs"], best)), near)
+        return -(case["weight"] * (target * shares(params, case["obs"], taken)).sum(-1)).mean()
+    error = of_actions(action_values(case, params, case["obs"]), taken) - target
+    delta = case["huber"]
+    loss = 0.5 * error**2 if delta is None else jnp.where(abs(error) > delta, delta * (abs(error) - 0.5 * delta), 0.5 * error**2)
+    return (case["weight"] * loss).mean()
 
 
 def tensors(case, *names):
@@ -273,9 +318,9 @@ def main(directory: Path) -> None:
             tensors(parameters, *parameters)
             case[of] = {name: jnp.array(values) for name, values in parameters.items()}
         tensors(case, "obs", "actions")
-        if case["algorithm"] == "sac":
-            tensors(case, "next_obs", "next_normals", "normals", "reward", "discount")
-            function = soft_actor_critic
+        if "targets" in case and case["targets"]:
+            tensors(case, "next_obs", "next_normals", "normals", "reward", "discount", "weight", "legal")
+            function = {"sac": soft_actor_critic, "dqn": deep_q}[case["algorithm"]]
         else:
             tensors(case, "noise", "logprob", "value", "advantage", "keep", "begins")
             case["legal"] = np.array(case["legal"]["values"], bool).reshape(case["legal"]["shape"])

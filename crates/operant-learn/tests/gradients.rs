@@ -20,6 +20,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
 use crate::cases::{self, Case, Encoding};
+use crate::dqn;
 use crate::sac::{Minibatches, minibatches};
 use crate::support::parts::Part;
 
@@ -230,8 +231,8 @@ fn to_json(case: &Case) -> Value {
     merged(network_json(&case.network), fields)
 }
 
-/// A minibatch of SAC as the script reads it.
-fn sac_json(case: &Minibatches, samples: &[Transition]) -> Value {
+/// A minibatch from a replay as the script reads it.
+fn minibatch_json(case: &Minibatches, samples: &[Transition]) -> Value {
     let of = |values: &dyn Fn(&Transition) -> &[f32]| {
         let numbers: Vec<f64> = samples.iter().flat_map(values).map(|&x| f64::from(x)).collect();
         array(&[samples.len(), numbers.len() / samples.len()], numbers)
@@ -239,9 +240,18 @@ fn sac_json(case: &Minibatches, samples: &[Transition]) -> Value {
     let number = |value: &dyn Fn(&Transition) -> f32| {
         array(&[samples.len()], samples.iter().map(|s| f64::from(value(s))))
     };
+    let outputs = case.network.policy_outputs();
+    let legal = samples
+        .iter()
+        .flat_map(|s| (0..outputs).map(|k| f64::from(u8::from(s.legal.get(k).is_none_or(|legal| *legal)))));
     let fields = json!({
         "algorithm": case.config.algorithm.name(),
         "target_entropy": case.config.algorithms.sac.target_entropy,
+        "bins": case.network.architecture.bins.map(|bins| json!([f64::from(bins.bounds()[0]), f64::from(bins.bounds()[1]), bins.count])),
+        "double_q": case.config.algorithms.dqn.double_q,
+        "huber": case.config.huber().map(|_| case.config.huber_delta),
+        "legal": array(&[samples.len(), outputs], legal),
+        "weight": number(&|s| s.weight),
         "params": params_json(&case.network, &case.state.params),
         "targets": params_json(&case.network, &case.state.targets),
         "obs": of(&|s| &s.obs[0]),
@@ -298,11 +308,11 @@ fn gradients_of_sac_are_those_of_automatic_differentiation() {
     let learned: Vec<_> = cases.iter().map(|case| case.learn(1, 1)).collect();
     let all = cases.iter().zip(&learned);
     let read: Vec<_> =
-        all.clone().map(|(case, (_, made))| (&case.network, sac_json(case, &made[0].0))).collect();
+        all.clone().map(|(case, (_, made))| (&case.network, minibatch_json(case, &made[0].0))).collect();
     for ((case, (state, made)), expected) in all.zip(by_jax(&python, &read)) {
         let (network, samples) = (&case.network, &made[0].0);
         let before = sac::State::of(&case.state);
-        let (_, of_critics) = sac::critics(network, &before, samples);
+        let (_, of_critics, _) = sac::critics(network, &before, samples);
         let ([_, logprob], of_policy) = sac::policy(network, &before, samples);
         let of_log_alpha = vec![sac::by_log_alpha(network, &case.config, logprob); network.len()];
         let engine: Vec<f64> = state.exp_avg.iter().map(|&x| f64::from(x)).collect();
@@ -313,6 +323,29 @@ fn gradients_of_sac_are_those_of_automatic_differentiation() {
                 let distance = distance(&of(gradient), &of(&expected));
                 assert!(distance < bound, "{}: {group} of the {whose} {distance:e}", case.name);
             }
+        }
+    }
+}
+
+#[test]
+fn gradients_of_dqn_are_those_of_automatic_differentiation() {
+    let Some(python) = python("gradients_of_dqn_are_those_of_automatic_differentiation") else { return };
+    let mut cases = dqn::minibatches();
+    for Minibatches { config, .. } in &mut cases {
+        (config.learning_rate, config.adam_beta1) = (0.0, 0.0);
+        (config.weight_decay, config.max_grad_norm) = (0.0, 1e9);
+    }
+    let learned: Vec<_> = cases.iter().map(|case| case.learn(1, 1)).collect();
+    let all = cases.iter().zip(&learned);
+    let read: Vec<_> =
+        all.clone().map(|(case, (_, made))| (&case.network, minibatch_json(case, &made[0].0))).collect();
+    for ((case, (state, made)), expected) in all.zip(by_jax(&python, &read)) {
+        let before = sac::State::of(&case.state);
+        let (_, reference, _) = reference::dqn::loss(&case.network, &case.config, &before, &made[0].0);
+        let engine: Vec<f64> = state.exp_avg.iter().map(|&x| f64::from(x)).collect();
+        for (whose, gradient, bound) in [("reference", reference, 1e-9), ("engine", engine, 1e-6)] {
+            let distance = distance(&gradient, &expected);
+            assert!(distance < bound, "{}: the {whose} {distance:e}", case.name);
         }
     }
 }

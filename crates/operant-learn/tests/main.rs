@@ -14,6 +14,7 @@ mod backend;
 mod bf16;
 mod cpu_options;
 mod cuda;
+mod dqn;
 mod gradients;
 mod group;
 mod intrinsic;

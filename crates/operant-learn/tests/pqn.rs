@@ -56,6 +56,13 @@ fn cases() -> Vec<Case> {
             true,
         ),
         Case::new("memory", with(cases::config(20, 20, 4), gru), Input::Dense(6), discrete(&[3]), false),
+        Case::new(
+            "dueling",
+            with(cases::config(17, 9, 3), |c| c.dueling = true),
+            Input::Dense(5),
+            discrete(&[3, 2]),
+            true,
+        ),
     ]
 }
 
@@ -119,8 +126,7 @@ fn cartpole(total_timesteps: u64) -> (Arc<dyn AnyEnv>, Config) {
 #[test]
 fn rollouts_of_pqn_take_the_greatest_legal_value_or_with_epsilon_any_legal_choice() {
     for name in ["cartpole", "locks"] {
-        let config = cartpole(1_000_000).1.pqn(|pqn| (pqn.start_e, pqn.end_e) = (0.4, 0.4));
-        let config = Config { num_envs: 64, ..config };
+        let config = Config { start_e: 0.4, end_e: 0.4, num_envs: 64, ..cartpole(1_000_000).1 };
         let env = world(name);
         let mut backend =
             cpu::backend_with(env.clone(), &config, &cpu::CpuOptions::new(1)).expect("a backend").backend;
@@ -159,7 +165,7 @@ fn rollouts_of_pqn_take_the_greatest_legal_value_or_with_epsilon_any_legal_choic
 #[test]
 fn the_reported_epsilon_follows_its_schedule() {
     let (env, config) = cartpole(16 * 32 * 10);
-    let config = config.pqn(|pqn| (pqn.start_e, pqn.end_e, pqn.exploration_fraction) = (0.8, 0.2, 0.5));
+    let config = Config { start_e: 0.8, end_e: 0.2, exploration_fraction: 0.5, ..config };
     let mut backend = cpu::backend(env, &config, 2).expect("a backend");
     let shares: Vec<f64> = (0..10).map(|_| update(&mut *backend).metrics.epsilon).collect();
     let expected = [0.8, 0.68, 0.56, 0.44, 0.32, 0.2, 0.2, 0.2, 0.2, 0.2];

@@ -20,7 +20,7 @@ use operant_parity::distance;
 use operant_parity::reference::sac;
 
 use crate::cases::Random;
-use crate::support::{assert_same, train, update, world};
+use crate::support::{assert_same, continued, train, update, world};
 
 const BOTH: [Algorithm; 2] = [Algorithm::Sac, Algorithm::Td3];
 
@@ -58,7 +58,7 @@ fn transitions_take_the_documented_bytes() {
         ("ant", 480, "105-24-17-16 and two of 113-24-17-1"),
     ] {
         let architecture = Architecture::of(&world(env).spec(), &config(Algorithm::Sac)).expect("trains");
-        let layout = ReplayLayout::new(&architecture);
+        let layout = ReplayLayout::new(&architecture, false);
         assert_eq!((4 * layout.stride, &architecture.to_string()[..]), (bytes, shape), "{env}");
     }
 }
@@ -97,7 +97,13 @@ impl Minibatches {
         let mut config = Config { num_envs: 5, learning_rate: 1e-2, tau: 0.1, ..config(Algorithm::Sac) };
         change(&mut config);
         let head = Head::continuous(actions, &config);
-        let network = Network::new(Architecture::new(&config, Input::Dense(features), head));
+        Self::of(name, config, Input::Dense(features), head, false)
+    }
+
+    /// Those of any network; with `masked`, some choices after steps are illegal.
+    pub fn of(name: &'static str, config: Config, input: Input, head: Head, masked: bool) -> Self {
+        let features = input.features();
+        let network = Network::new(Architecture::new(&config, input, head));
         let mut random = Random(name.len() as u64 * 1_000 + 17);
         let mut around = |values: &[f32], size: f32| {
             values.iter().map(|x| x + size * random.float() as f32).collect::<Vec<f32>>()
@@ -108,8 +114,13 @@ impl Minibatches {
         let exp_avg = around(&zeros, 0.01);
         let state = LearnerState { targets, exp_avg, exp_avg_sq, step: 6, ..LearnerState::new(params) };
         let obs_norm = if config.norm_obs { vec![(0.1, 1.7); features] } else { vec![] };
-        let replay = replay(&network, &config, &mut random);
+        let replay = replay(&network, &config, masked, &mut random);
         Self { name, config, network, state, replay, obs_norm }
+    }
+
+    /// The shares of draws that the rows of the replay are due by their priorities, and the draws of `count` minibatches.
+    pub fn draws(&self, count: u64) -> (Vec<f64>, Vec<u32>) {
+        compare::draws(&self.config, &self.replay, count)
     }
 
     /// The state after `count` minibatches on this many threads, their samples and losses.
@@ -123,21 +134,58 @@ impl Minibatches {
 }
 
 /// Random steps; some end an episode, by a time limit or for good.
-fn replay(network: &Network, config: &Config, random: &mut Random) -> Replay {
-    let layout = ReplayLayout::new(&network.architecture);
-    let (features, actions) = (layout.actions, layout.reward - layout.actions);
-    let mut replay = Replay::new(layout, config.num_envs, 60);
-    let mut row = || [f32x16::new(core::array::from_fn(|_| random.float() as f32))];
+fn replay(network: &Network, config: &Config, masked: bool, random: &mut Random) -> Replay {
+    let Architecture { input, head, .. } = &network.architecture;
+    let layout = ReplayLayout::new(&network.architecture, masked);
+    let mut replay = Replay::new(layout.clone(), config.num_envs, 60);
+    let numbers = |of: &mut dyn FnMut() -> f32| -> Row<1> { [f32x16::new(core::array::from_fn(|_| of()))] };
+    let words = |of: &mut dyn FnMut() -> u32| numbers(&mut || f32::from_bits(of()));
+    let obs = |random: &mut Random| -> Vec<Row<1>> {
+        let word = |k: usize| match input {
+            Input::Dense(_) => numbers(&mut || random.float() as f32),
+            // Bits past the last feature are clear.
+            Input::Bits(n) => {
+                words(&mut || random.bits() as u32 & (u32::MAX >> (32 * (k + 1)).saturating_sub(*n)))
+            }
+        };
+        (0..input.words()).map(word).collect()
+    };
     for _ in 0..100 {
         for mut columns in replay.tiles_mut(16) {
-            let fields: Vec<Row<1>> = (0..features + actions).map(|_| row()).collect();
-            columns.put(0, &fields);
+            columns.put(layout.obs, &obs(random));
+            if let Head::MultiDiscrete(counts) = head {
+                let mut first = 0;
+                let legal: Vec<u32> = if masked {
+                    // The first choice of each component is legal.
+                    counts
+                        .iter()
+                        .map(|count| {
+                            first += count;
+                            1 << (first - count)
+                        })
+                        .collect()
+                } else {
+                    vec![]
+                };
+                let legal = legal.iter().sum::<u32>();
+                let mask = words(&mut || random.bits() as u32 | legal);
+                columns.put(layout.mask, &[mask][..layout.actions - layout.mask]);
+                for (k, &count) in counts.iter().enumerate() {
+                    columns
+                        .put(layout.actions + k, &[numbers(&mut || (random.bits() % count as u64) as f32)]);
+                }
+            } else {
+                let actions: Vec<Row<1>> =
+                    (layout.actions..layout.reward).map(|_| numbers(&mut || random.float() as f32)).collect();
+                columns.put(layout.actions, &actions);
+            }
+            let mut row = || numbers(&mut || random.float() as f32);
             let ends = row()[0].as_array().map(|x| f32::from(x > 0.6));
             let by_limit = row()[0];
             let bits = by_limit.as_array().iter().enumerate().map(|(k, &x)| u32::from(x > 0.0) << k);
             let truncated = bits.sum();
-            let last: Vec<Row<1>> = (0..features).map(|_| row()).collect();
-            columns.finish(&row(), &[f32x16::new(ends)], [truncated], &last);
+            let rewards = row();
+            columns.finish(&rewards, &[f32x16::new(ends)], [truncated], &obs(random));
         }
     }
     replay
@@ -159,6 +207,9 @@ pub fn minibatches() -> Vec<Minibatches> {
         Minibatches::new("decay, clipping, two rates, fixed temperature", 5, 2, |c| {
             (c.weight_decay, c.max_grad_norm, c.vf_learning_rate) = (0.1, 0.05, 3e-2);
             (c.algorithms.sac.autotune, c.algorithms.sac.alpha) = (false, 0.3);
+        }),
+        Minibatches::new("by priority, seldom targets", 4, 1, |c| {
+            (c.priority_exponent, c.target_network_frequency) = (0.7, 2);
         }),
     ]
 }
@@ -221,7 +272,10 @@ fn the_references_gradients_match_finite_differences() {
     for case in minibatches() {
         let (network, mut state) = (&case.network, sac::State::of(&case.state));
         let samples = &case.learn(1, 1).1[0].0[..8];
-        let of_critics = |state: &sac::State| sac::critics(network, state, samples);
+        let of_critics = |state: &sac::State| {
+            let (loss, gradient, _) = sac::critics(network, state, samples);
+            (loss, gradient)
+        };
         let of_policy = |state: &sac::State| {
             let ([loss, _], gradient) = sac::policy(network, state, samples);
             (loss, gradient)
@@ -265,9 +319,7 @@ fn a_run_with_its_replay_continues_to_the_bit_and_one_without_fills_another() {
         let mut first = backend("pendulum", &config, &options);
         (0..5).for_each(|_| _ = update(&mut *first));
         let middle = first.save().expect("saved");
-        let mut second = backend("pendulum", &config, &options);
-        second.load(&middle).expect("it fits");
-        second.replay().expect("a replay").clone_from(first.replay().expect("a replay"));
+        let mut second = continued(backend("pendulum", &config, &options), &mut *first);
         (0..3).for_each(|_| _ = update(&mut *second));
         let whole = train(backend("pendulum", &config, &options), None, 8).1;
         assert_same(&whole, &second.save().expect("saved"), "resumed");
@@ -286,7 +338,7 @@ fn given(env: &str, config: &Config) -> Given {
     (0..5).for_each(|_| _ = update(&mut *backend));
     let replay = backend.replay().expect("a replay").clone();
     let read = move |take: &mut dyn FnMut(&[u64], &[u32])| {
-        let words: Vec<u32> = replay.written().flatten().copied().collect();
+        let words: Vec<u32> = replay.written_rows().flatten().copied().collect();
         take(replay.heads(), &words);
     };
     let spec = world(env).spec();
@@ -295,8 +347,16 @@ fn given(env: &str, config: &Config) -> Given {
 
 #[test]
 fn a_run_begins_with_given_transitions_and_continues_with_the_same_bits() {
-    for norm_obs in [false, true] {
-        let config = Config { norm_obs, buffer_size: 2_000, num_envs: 3, ..config(Algorithm::Sac) };
+    for (norm_obs, priority_exponent) in [(false, 0.6), (true, 0.0)] {
+        let checkpoint_replay = true;
+        let config = Config {
+            norm_obs,
+            priority_exponent,
+            checkpoint_replay,
+            buffer_size: 2_000,
+            num_envs: 3,
+            ..config(Algorithm::Sac)
+        };
         let given = given("pendulum", &config);
         let began = |threads: usize, learning_starts: usize| {
             let config = Config { num_envs: 7, learning_starts, ..config.clone() };
@@ -311,9 +371,7 @@ fn a_run_begins_with_given_transitions_and_continues_with_the_same_bits() {
         assert!(reports[0].td_loss.is_finite());
         let [one, three] = backends.each_mut().map(|backend| backend.save().expect("saved"));
         assert_same(&one, &three, "threads");
-        let mut resumed = began(1, 747);
-        resumed.load(&one).expect("it fits");
-        resumed.replay().expect("a replay").clone_from(backends[0].replay().expect("a replay"));
+        let mut resumed = continued(began(1, 747), &mut *backends[0]);
         let [whole, resumed] = [&mut backends[0], &mut resumed].map(|backend| {
             update(&mut **backend);
             backend.save().expect("saved")

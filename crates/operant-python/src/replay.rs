@@ -27,13 +27,16 @@ fn bits(space: &ObsSpace) -> usize {
 }
 
 /// How a row of transitions is laid out: the word of each field and of the next row; `(first word, words, bits of a number)` of each part
-/// of an observation; and the bounds of actions.
+/// of an observation; and the bounds of real actions.
 #[pyfunction]
 pub fn replay_layout<'py>(py: Python<'py>, policy: &Policy) -> PyResult<Bound<'py, PyDict>> {
     let of = &policy.saved.policy;
-    let ReplayLayout { actions, reward, end, stride, .. } = ReplayLayout::new(&of.network.architecture);
+    let ReplayLayout { mask, actions, reward, end, stride, .. } =
+        ReplayLayout::new(&of.network.architecture, of.masked);
     let layout = PyDict::new(py);
-    for (name, word) in [("action", actions), ("reward", reward), ("end", end), ("stride", stride)] {
+    for (name, word) in
+        [("mask", mask), ("action", actions), ("reward", reward), ("end", end), ("stride", stride)]
+    {
         layout.set_item(name, word)?;
     }
     let mut first = 0;

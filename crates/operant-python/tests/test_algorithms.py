@@ -49,4 +49,4 @@ def test_misfits_are_named(tmp_path):
     with pytest.raises(ValueError, match="real numbers"):
         operant.train("pendulum", algorithm="pqn", run_dir=tmp_path)
     with pytest.raises(ValueError, match="ppo, pqn"):
-        operant.train("cartpole", algorithm="dqn", run_dir=tmp_path)
+        operant.train("cartpole", algorithm="a2c", run_dir=tmp_path)

@@ -113,6 +113,29 @@ def test_spaces_of_gymnasium_and_parts_come_back():
     assert found.truncated.tolist() == ends.tolist() and not found.terminated.any() and replay._heads[0] == 7
 
 
+def test_choices_and_bits_come_back_and_begin_a_run(tmp_path):
+    envs = operant.make_vec("MinAtar/Breakout-v1", num_envs=4, seed=1, autoreset_mode="same_step", final_obs="dense")
+    replay, draws, kept = operant.Replay("minatar_breakout", num_envs=4), np.random.default_rng(0), []
+    obs, _ = envs.reset()
+    for _ in range(100):
+        action = draws.integers(envs.single_action_space.n, size=4)
+        after, reward, terminated, truncated, info = envs.step(action)
+        ended = terminated | truncated
+        last = np.where(ended[:, None, None, None], info["final_obs"], after) if ended.any() else after
+        kept.append((obs, action, reward, last, terminated, truncated))
+        replay.add(*kept[-1])
+        obs = after
+    found, columns = replay.transitions(), [np.stack(column, 1).reshape(400, *column[0].shape[1:]) for column in zip(*kept, strict=True)]
+    assert found.obs.dtype == np.bool_ and found.action.dtype == np.int64 and columns[4].any()
+    columns[3] = np.where(columns[4][:, None, None, None], columns[0], columns[3])
+    for got, want in zip(found, columns, strict=True):
+        assert np.array_equal(got, want)
+    settings = {"algorithm": "dqn", "learning_starts": 400, "num_envs": 8, "total_timesteps": 400, "priority_exponent": 0.5}
+    run = operant.train("minatar_breakout", replay=replay, run_dir=tmp_path, checkpoint_replay=True, **SMALL, **settings)
+    assert run.metrics()["minibatches"][0] > 0 and len(run.replay) > 700
+    assert run.replay.sample(9, 1).obs.shape == (9, *envs.single_observation_space.shape)
+
+
 @pytest.fixture(scope="module")
 def replay():
     replay = operant.Replay("pendulum")
@@ -167,8 +190,8 @@ def test_what_does_not_fit_is_one_error(replay, tmp_path):
     with pytest.raises(ValueError, match="learns from no replay"):
         operant.train("pendulum", replay=replay, run_dir=tmp_path)
     assert not list(tmp_path.iterdir()), "nothing was written"
-    with pytest.raises(ValueError, match="discrete actions"):
-        operant.Replay("cartpole")
+    with pytest.raises(ValueError, match="game_2048 has illegal actions"):
+        operant.Replay("game_2048").add(*steps(5))
     with pytest.raises(ValueError, match="capacity: expected"):
         operant.Replay("pendulum", 0)
     with pytest.raises(ValueError, match="no replay: train .* checkpoint_replay"):

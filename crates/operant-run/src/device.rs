@@ -121,6 +121,11 @@ fn first_of(
     let mut last = None;
     for name in order {
         let DeviceName::Cuda(ordinal) = name else { return on_cpu(requested, reason(&tried)) };
+        let learner = &settings.learner.algorithm;
+        if learner.declaration().has_replay() {
+            tried.push(format!("{name} is not used: {learner} learns on a CPU only"));
+            continue;
+        }
         let found = gpu::find(*ordinal, settings.run.cache_dir.as_deref());
         match found.and_then(|found| on_gpu(requested, found, reason(&tried))) {
             Ok(chosen) => return Ok(chosen),

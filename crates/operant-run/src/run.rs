@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::off_policy::given::Given;
 use operant_metrics::{Level, Record, RunMetrics, RunState};
 
@@ -130,11 +131,12 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     let Job { notes, verbose, on_record, replay, .. } = job;
     let algorithm = requested.settings.learner.algorithm;
     if replay.is_some() && !algorithm.declaration().has_replay() {
-        return Err(Error::usage(format!(
-            "algorithm = \"{algorithm}\" learns from no replay, and one is given"
-        ))
-        .at(requested.origin("algorithm").map_or("replay".to_owned(), ToString::to_string))
-        .remedy("set algorithm = \"sac\" or \"td3\", or leave replay out"));
+        let with = Algorithm::ALL.into_iter().filter(|algorithm| algorithm.declaration().has_replay());
+        let with: Vec<String> = with.map(|algorithm| format!("\"{algorithm}\"")).collect();
+        let what = format!("algorithm = \"{algorithm}\" learns from no replay, and one is given");
+        return Err(requested
+            .placed(Error::usage(what), "algorithm")
+            .remedy(format!("set algorithm = {}, or leave replay out", with.join(" or "))));
     }
     if let Some(resume) = &resume {
         resume.expect_env(&requested.settings.environment)?;
@@ -178,6 +180,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         backend: &*backend,
         applied: &applied,
         signals: &signals,
+        is_given: replay.is_some(),
     };
     // From here on the run can be stopped by other processes.
     signals.begin();

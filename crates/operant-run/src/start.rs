@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use operant_learn::{Backend, Config};
+use operant_learn::{Backend, Config, LearnError};
 use operant_metrics::{Identity, RingOptions, RunFile};
 
 use crate::checkpoint::{self, Checkpoint, Store};
@@ -69,10 +69,14 @@ impl OpenRun {
     pub fn restore(&mut self, backend: &mut dyn Backend) -> Result<State> {
         let Some((path, checkpoint)) = &self.checkpoint else { return Ok(State::default()) };
         backend.load(&checkpoint.snapshot).map_err(|e| Error::from(e).at(path.display().to_string()))?;
-        self.refills = match backend.replay() {
-            Some(replay) => !checkpoint::read_replay(path, replay)? && checkpoint.env_steps > 0,
-            None => false,
-        };
+        let mut read = Ok(false);
+        let filled = backend.fill_replay(&mut |replay| {
+            read = checkpoint::read_replay(path, replay);
+            // What failed is in `read`.
+            read.as_ref().map(drop).map_err(|_| LearnError::Stopped)
+        });
+        self.refills = !read? && backend.replay().is_some() && checkpoint.env_steps > 0;
+        filled.map_err(|e| Error::from(e).at(path.display().to_string()))?;
         Ok(State::resume(checkpoint))
     }
 
@@ -141,6 +145,8 @@ pub(crate) struct Start<'a> {
     pub backend: &'a dyn Backend,
     pub applied: &'a AppliedPlan,
     pub signals: &'a Signals,
+    /// Whether it begins with transitions from elsewhere.
+    pub is_given: bool,
 }
 
 impl Start<'_> {
@@ -236,6 +242,13 @@ impl Start<'_> {
         if home.checkpoint.is_some() && !backend.saves_episodes() {
             let what = "new episodes begin: the state of Gymnasium environments cannot be saved";
             notices.push(Notice::Note(what.to_owned()));
+        }
+        let Config { algorithm, learning_starts, total_timesteps, .. } = settings.learner;
+        if algorithm.declaration().has_replay() && learning_starts as u64 >= total_timesteps && !self.is_given
+        {
+            notices.push(Notice::Warning(format!(
+                "all of the {total_timesteps} steps are random and nothing is learned: learning_starts = {learning_starts}"
+            )));
         }
         if home.refills {
             let starts = settings.learner.learning_starts;

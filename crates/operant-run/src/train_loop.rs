@@ -477,7 +477,7 @@ impl Training<'_> {
             snapshot: self.backend.save()?,
         };
         let replay = self.backend.replay().filter(|_| self.settings.learner.checkpoint_replay);
-        let path = self.store.save_with(&checkpoint, replay.as_deref())?;
+        let path = self.store.save_with(&checkpoint, replay)?;
         let steps = self.state.env_steps;
         tracing::info!(env_steps = steps, path = %path.display(), "checkpoint saved");
         // Monitors in other directories need an absolute path.

@@ -72,6 +72,8 @@ fn saved(
     });
     let network = Network::new(Architecture {
         input,
+        dueling: real.dueling,
+        bins: Bins::of(real),
         packing: obs.packing(),
         conv: conv.map_or_else(Vec::new, |convs| {
             let image = Image::of(&obs).and_then(|image| image.embedded(embed.as_ref())).expect("an image");
@@ -345,6 +347,15 @@ fn onnxruntime_computes_what_the_engine_does() {
         let layers = Layers { core, real, ..Layers::default() };
         compare(Path::new(&python), &saved(floats.clone(), bounds, false, shared_trunk, layers));
     }
+    let real = Config { dueling: true, ..Config::default() };
+    let dueling = Layers { outputs: Some(Outputs::ActionValues), real, ..Layers::default() };
+    compare(
+        Path::new(&python),
+        &saved(floats.clone(), ActionSpace::Discrete(vec![3, 4]), true, true, dueling),
+    );
+    let real = Config { value_bins: 7, ..Config::default() };
+    let bins = Layers { outputs: Some(Outputs::ActionValues), real, ..Layers::default() };
+    compare(Path::new(&python), &saved(floats.clone(), four(), true, true, bins));
     for algorithm in [Algorithm::Sac, Algorithm::Td3] {
         let action_distribution = ActionDistribution::Tanh;
         let real = Config { algorithm, action_distribution, log_std: LogStd::Network, ..Config::default() };

@@ -1,16 +1,24 @@
-//! `suite TASKS.toml ROWS.tsv` prints the page of `cargo xtask learning --suite`: interquartile means over seeds with 95% intervals, and
-//! normalised scores over all tasks, as in `operant report`.
+//! `suite suite TASKS.toml ROWS.tsv` prints the page of `cargo xtask learning --suite`: interquartile means over seeds with 95% intervals, and
+//! normalised scores over all tasks, as in `operant report`. `suite algorithms TASKS.toml ROWS.tsv` prints that of `--algorithms`.
 
 use std::error::Error;
 
 use operant_sweep::stats::{Estimate, aggregate, improvement, quantile};
 
-/// A task of benches/suite.toml.
+/// A task of benches/suite.toml, or of benches/algorithms.toml.
 #[derive(serde::Deserialize)]
 struct Task {
     env: String,
+    #[serde(default)]
+    algorithm: String,
+    #[serde(default)]
+    set: Vec<String>,
+    #[serde(default)]
     low: f64,
+    #[serde(default)]
     high: f64,
+    #[serde(default)]
+    published: String,
 }
 
 #[derive(serde::Deserialize)]
@@ -50,12 +58,16 @@ fn runs<'a, 'b>(rows: &'b [Row<'a>], variant: &str, env: &str, is_short: bool) -
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let [tasks, rows] = &std::env::args().skip(1).collect::<Vec<_>>()[..] else {
-        return Err("usage: suite TASKS.toml ROWS.tsv".into());
+    let [page, tasks, rows] = &std::env::args().skip(1).collect::<Vec<_>>()[..] else {
+        return Err("usage: suite suite|algorithms TASKS.toml ROWS.tsv".into());
     };
     let (tasks, text) = (std::fs::read_to_string(tasks)?, std::fs::read_to_string(rows)?);
     let Tasks { task: tasks } = toml::from_str(&tasks)?;
     let rows = text.lines().skip(1).map(Row::of).collect::<Result<Vec<_>, _>>()?;
+    if page == "algorithms" {
+        algorithms(&tasks, &rows);
+        return Ok(());
+    }
     println!("{}", HEAD.trim_end());
     for is_short in [false, true] {
         let (mut variants, mut machines) = (Vec::new(), Vec::new());
@@ -93,6 +105,47 @@ compares two variants only if they have the same number of tasks. The probabilit
 variant in the same task, averaged over the tasks that both have. Seconds are the wall time of a run on one thread, with a run on each core.
 Seeds from 1001 on are those of the suite, seeds from 2001 on those of the short suite, with which variants are chosen.
 ";
+
+const ALGORITHMS: &str = "\
+# Returns of the algorithms
+
+Written by `cargo xtask learning --algorithms` from the runs of [algorithms.toml](../../benches/algorithms.toml), with the presets' settings but for what is named. Every run is a
+row of [algorithms.tsv](algorithms.tsv), with its machine, date and commit; a run that was stopped goes on with its replay, and has the bits of one that was not.
+
+Returns are means of 100 episodes after training, with greedy actions and with sampled ones; over seeds the interquartile mean with its 95% interval (stratified
+bootstrap), which is the plain mean of three seeds or fewer. Seeds begin at 1001. Seconds are the median of the whole run, on one thread of a machine that did other work as well.
+Published figures were trained with other code, and those of MuJoCo's tasks on other versions of MuJoCo.
+";
+
+/// A row for each task and algorithm, environment by environment.
+fn algorithms(tasks: &[Task], rows: &[Row<'_>]) {
+    println!("{}", ALGORITHMS.trim_end());
+    println!("\n| environment | algorithm | steps | seeds | greedy | each | sampled | seconds | published |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    let mut missing = Vec::new();
+    for Task { env, algorithm, set, published, .. } in tasks {
+        let sets = set.iter().map(|set| format!(" {set}")).collect::<String>();
+        let own = runs(rows, &format!("algorithm={algorithm}{sets}"), env, false);
+        let named = format!("{algorithm}{}", set.iter().map(|set| format!(", `{set}`")).collect::<String>());
+        if own.is_empty() {
+            missing.push(format!("{env} with {named}"));
+            continue;
+        }
+        let of = |score: fn(&Row<'_>) -> f64| own.iter().map(|row| score(row)).collect::<Vec<f64>>();
+        let each = own.iter().map(|row| digits(row.greedy)).collect::<Vec<_>>().join(", ");
+        println!(
+            "| {env} | {named} | {} | {} | {} | {each} | {} | {:.0} | {published} |",
+            own[0].steps,
+            own.len(),
+            shown(aggregate(&[of(|row| row.greedy)])),
+            shown(aggregate(&[of(|row| row.sampled)])),
+            median(of(|row| row.seconds)),
+        );
+    }
+    if !missing.is_empty() {
+        println!("\nNot trained yet: {}.", missing.join("; "));
+    }
+}
 
 /// Normalised scores of the variants over the tasks that they and the first one have.
 fn overview(tasks: &[Task], rows: &[Row<'_>], variants: &[&str], is_short: bool) {
@@ -158,6 +211,11 @@ fn named(variant: &str) -> String {
 fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     quantile(&numbers, 0.5)
+}
+
+/// A return: three decimals where it is small.
+fn digits(value: f64) -> String {
+    if value.abs() < 10.0 { format!("{value:.3}") } else { format!("{value:.1}") }
 }
 
 /// An estimate with its interval: three decimals where it is small.

@@ -8,6 +8,7 @@ macro_rules! kernel_file {
     };
 }
 
+pub mod dqn;
 pub mod ppo;
 pub mod pqn;
 pub mod sac;
@@ -64,7 +65,8 @@ impl Algorithm {
         let declaration = self.declaration();
         match key.group {
             KeyGroup::Algorithm(algorithm) => algorithm == self,
-            KeyGroup::Replay => declaration.has_replay(),
+            KeyGroup::Replay if !declaration.has_replay() => false,
+            KeyGroup::ActionValues => declaration.outputs == Outputs::ActionValues,
             _ => !declaration.unused.iter().any(|names| names.contains(&key.name)),
         }
     }
@@ -74,8 +76,17 @@ impl Algorithm {
 pub(crate) enum Learns {
     /// From each rollout once.
     Rollouts(Update),
-    /// From a replay, a policy and two critics of its actions.
-    Replay(&'static dyn ActorCritic),
+    /// From a replay.
+    Replay(Rules),
+}
+
+/// How one learns from a replay.
+#[derive(Clone, Copy)]
+pub(crate) enum Rules {
+    /// A policy and two critics of its actions.
+    ActorCritic(&'static dyn ActorCritic),
+    /// The values of choices.
+    ActionValues,
 }
 
 impl Declaration {
@@ -217,6 +228,8 @@ algorithms! {
     Sac = "sac" in sac;
     /// Twin delayed deep deterministic policy gradient.
     Td3 = "td3" in td3;
+    /// Deep Q-network.
+    Dqn = "dqn" in dqn;
 }
 
 /// Settings of every algorithm that mean nothing where one learns from a replay.
@@ -237,8 +250,13 @@ const UNUSED_BY_REPLAY: &[&str] = &[
     "norm_reward",
     "clip_reward",
     "shared_trunk",
-    "pointer",
 ];
+
+/// Settings of distributions of values.
+const OF_BINS: &[&str] = &["value_bins", "value_min", "value_max"];
+
+/// And where it has two critics.
+const UNUSED_BY_CRITICS: &[&str] = &["value_loss", "huber_delta", "pointer", "dueling"];
 
 /// What a policy with two critics does not have.
 fn actor_critic_problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
@@ -254,10 +272,14 @@ fn actor_critic_problem(config: &Config) -> Option<(&'static str, String, &'stat
 
 /// What learning from a replay does not support, or what contradicts itself.
 fn replay_problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
-    let Config { buffer_size, batch_size, learning_starts, num_envs, core, .. } = *config;
+    let Config { buffer_size, batch_size, learning_starts, num_envs, core, tau, .. } = *config;
     if core != CoreKind::Mlp {
         let problem = format!("core = \"{core}\": a replay of single steps has no memory");
         return Some(("core", problem, "set core = \"mlp\", or algorithm = \"ppo\""));
+    }
+    if tau == 0.0 {
+        let problem = "tau = 0: the target networks would never follow".to_owned();
+        return Some(("tau", problem, "give a number above 0, such as 0.005"));
     }
     if batch_size > learning_starts {
         let problem = format!("batch_size = {batch_size} is more than learning_starts = {learning_starts}");

@@ -434,11 +434,21 @@ impl<const V: usize> Backend for CpuBackend<V> {
             }
         });
         replaying.given = taken?;
+        replaying.filled()?;
         Ok(replaying.given)
     }
 
-    fn replay(&mut self) -> Option<&mut Replay> {
-        self.replaying.as_mut().map(|replaying| &mut replaying.replay)
+    fn replay(&self) -> Option<&Replay> {
+        self.replaying.as_ref().map(|replaying| &replaying.replay)
+    }
+
+    fn fill_replay(
+        &mut self,
+        fill: &mut dyn FnMut(&mut Replay) -> Result<(), LearnError>,
+    ) -> Result<(), LearnError> {
+        let Some(replaying) = &mut self.replaying else { return Ok(()) };
+        fill(&mut replaying.replay)?;
+        replaying.filled()
     }
 }
 

@@ -76,7 +76,7 @@ impl Footprint {
         let bytes = |words: usize| (words * size_of::<f32>()) as u64;
         let has_replay = config.algorithm.declaration().has_replay();
         let steps = if has_replay { 0 } else { config.num_steps };
-        let replay = if has_replay { Self::replay(&network.architecture, config) } else { 0 };
+        let replay = if has_replay { Self::replay(env, &network.architecture, config) } else { 0 };
         Ok(Footprint {
             replay,
             sequences: bytes(kept * (threads + 1)),
@@ -86,12 +86,16 @@ impl Footprint {
     }
 
     /// Bytes of the replay and of the minibatch.
-    fn replay(architecture: &Architecture, config: &Config) -> u64 {
-        let layout = ReplayLayout::new(architecture);
+    fn replay(env: &dyn AnyEnv, architecture: &Architecture, config: &Config) -> u64 {
+        let layout = ReplayLayout::new(architecture, env.masked());
         let rows = ReplayLayout::rows(config) as u64 * config.num_envs as u64;
-        let inputs = architecture.input.features() + architecture.head.components();
+        let inputs = architecture.input.words() + architecture.head.components();
         let tile = 2 * (layout.stride + inputs) as u64 * TILE as u64;
-        4 * (rows * layout.stride as u64 + tile * config.batch_size.div_ceil(TILE) as u64)
+        // Two f64 in the tree of priorities, and three copies of one while a checkpoint is saved.
+        let saved = if config.checkpoint_replay { 6 } else { 0 };
+        let priorities = if config.priority_exponent > 0.0 { 4 + saved } else { 0 };
+        let of_row = layout.stride as u64 + priorities;
+        4 * (rows * of_row + tile * config.batch_size.div_ceil(TILE) as u64)
     }
 
     /// Bytes with that many environments.

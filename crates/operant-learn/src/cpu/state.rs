@@ -7,6 +7,7 @@ use wide::bytemuck;
 use crate::backend::LearnError;
 use crate::cpu::backend::CpuBackend;
 use crate::cpu::network::tile::{LANES, splat};
+use crate::cpu::off_policy::Replaying;
 use crate::cpu::rollout::{Tile, counts};
 use crate::group::{gathered, share};
 use crate::snapshot::Snapshot;
@@ -61,6 +62,11 @@ impl<const V: usize> CpuBackend<V> {
         let state = BackendState {
             playing: None,
             given: self.replaying.as_ref().map_or(0, |replaying| replaying.given),
+            priorities: self
+                .replaying
+                .as_ref()
+                .filter(|_| self.config.checkpoint_replay)
+                .and_then(Replaying::saved),
             learner: self.state.clone(),
             environments: gathered(&*self.group, &self.environments())?,
             obs_norm: self.obs_norm.clone(),
@@ -107,9 +113,7 @@ impl<const V: usize> CpuBackend<V> {
         }
         self.state = state.learner;
         if let Some(replaying) = &mut self.replaying {
-            replaying.learner.forget();
-            replaying.replay.clear();
-            replaying.given = state.given;
+            replaying.restore(state.given, state.priorities)?;
         }
         (self.obs_norm, self.reward_norm) = (state.obs_norm, state.reward_norm);
         (self.updates, self.nonfinite_in_a_row) = (state.updates, state.nonfinite_in_a_row);

@@ -651,6 +651,7 @@ impl Backend for CudaBackend {
         let (progress, learner, [obs_norm, reward_norm], own) = agreed(&*self.group, self.own_state())?;
         let state = BackendState {
             given: 0,
+            priorities: None,
             learner,
             playing: if self.overlap.is_some() { Some(self.rollout.params()?) } else { None },
             environments: gathered(&*self.group, &own.environments)?,

@@ -1,9 +1,11 @@
 //! Kinds of layers. A folder contains everything about a kind: its shape and parameters, its operations on a GPU's GEMM path and in an ONNX
 //! graph (`mod.rs`), and its arithmetic on the CPU (`cpu.rs`). Its line in `layers!` registers it.
 
+pub mod bins;
 pub mod cell;
 pub mod conv;
 pub mod dense;
+pub mod dueling;
 pub mod embed;
 pub mod export;
 pub mod norm;
@@ -131,4 +133,8 @@ layers! {
     Pointer(pointer::Pointer);
     /// A residual block.
     Residual(residual::Residual);
+    /// Advantages and a value.
+    Dueling(dueling::Dueling);
+    /// Expected values of distributions.
+    Bins(bins::Bins);
 }

@@ -2,8 +2,8 @@
 
 use super::init::HIDDEN_GAIN;
 use super::{
-    Architecture, CellSpec, Continuous, Conv, Core, Dense, Form, Head, Image, Init, Items, Norm, Outputs,
-    Pointer, Residual,
+    Architecture, CellSpec, Continuous, Conv, Core, Dense, Dueling, Form, Head, Image, Init, Items, Norm,
+    Outputs, Pointer, Residual,
 };
 use crate::config::{Activation, Config, LogStd, WeightInit};
 use crate::layers::export::{Exported, Graph};
@@ -147,7 +147,8 @@ impl Network {
         let (outputs, policy) = (network.architecture.head.outputs(), network.architecture.head.layers());
         let features = network.architecture.input.features();
         if network.architecture.outputs == Outputs::ActionValues {
-            let chain = network.lay_chain("trunk", &[("q", outputs)], features);
+            let rows = outputs * network.architecture.bins.map_or(1, |bins| bins.count);
+            let chain = network.lay_chain("trunk", &[("q", rows)], features);
             network.chains.push(chain);
         } else if network.architecture.outputs.has_critics() {
             let chain = network.lay_chain("actor", &policy, features);
@@ -238,17 +239,23 @@ impl Network {
         3 * self.forward_flops() - first
     }
 
-    /// The multiply-adds x 2 for each environment step of an algorithm with a replay, a policy and two critics of its actions: acting, and
-    /// minibatches of actions and values after a step, the critics' gradient, and the policy's through the critics.
+    /// The multiply-adds x 2 for each environment step of an algorithm with a replay: acting, and minibatches. Those of a policy and two critics
+    /// of its actions have actions and values after a step, the critics' gradient, and the policy's through the critics; those of action values
+    /// have the values after a step, of a network or of two, and the gradient.
     pub fn replay_flops(&self, config: &Config) -> f64 {
         let forward = |chain: &Chain| chain.layers.iter().map(LayerSpec::flops).sum::<u64>();
         let back = |chain: &Chain| 3 * forward(chain) - chain.layers[0].input_flops();
         let [actor, critics @ ..] = &self.chains[..] else { return 0.0 };
+        let samples = config.updates_per_step * config.batch_size as f64;
+        if critics.is_empty() {
+            let after = forward(actor) << u32::from(config.algorithms.dqn.double_q);
+            return forward(actor) as f64 + samples * (after + back(actor)) as f64;
+        }
         let of_critics = |of: &dyn Fn(&Chain) -> u64| critics.iter().map(of).sum::<u64>() as f64;
         let critic = forward(actor) as f64 + of_critics(&forward) + of_critics(&back);
         let policy = back(actor) as f64 + 2.0 * of_critics(&forward);
         let sample = critic + policy / config.policy_frequency as f64;
-        forward(actor) as f64 + config.updates_per_step * config.batch_size as f64 * sample
+        forward(actor) as f64 + samples * sample
     }
 
     /// The parameters of a separate value network.
@@ -366,6 +373,9 @@ impl Network {
         let inputs = layers.last().map_or(features, |layer| layer.outputs);
         let head = self.lay_head(heads, inputs, items);
         layers.push(head);
+        if let Some(bins) = self.architecture.bins {
+            self.push(&mut layers, "q.values".to_owned(), bins, None, features);
+        }
         Chain { layers }
     }
 
@@ -380,6 +390,12 @@ impl Network {
         });
         let rows = |head: &str, outputs: usize| items.filter(|_| head != "value").unwrap_or(outputs);
         let first = self.len();
+        if let (true, Head::MultiDiscrete(choices)) = (self.architecture.dueling, &self.architecture.head) {
+            let form = Form::Dueling(Dueling { choices: choices.clone() });
+            form.kind().lay(self, heads[0].0, inputs);
+            let (name, params) = (heads[0].0.to_owned(), first..self.len());
+            return LayerSpec { name, form, inputs, outputs, params, activation: None };
+        }
         for &(head, outputs) in heads {
             let gain = match head {
                 "policy" | "log_std" => POLICY_GAIN,

@@ -7,9 +7,11 @@ mod layout;
 use std::borrow::Cow;
 
 pub use crate::layers::Form;
+pub use crate::layers::bins::Bins;
 pub use crate::layers::cell::{Cell, CellSpec, Core, MEMORY_KEYS};
 pub use crate::layers::conv::{Conv, Image, Items};
 pub use crate::layers::dense::Dense;
+pub use crate::layers::dueling::Dueling;
 pub use crate::layers::embed::{Embed, EmbedPart, Pool};
 pub use crate::layers::norm::Norm;
 pub use crate::layers::pointer::{self, Pointer};
@@ -228,6 +230,10 @@ pub struct Architecture {
     pub activation: Activation,
     /// One trunk under both heads, or a network for each.
     pub shared_trunk: bool,
+    /// Whether action values are made of advantages and a value.
+    pub dueling: bool,
+    /// The values of the distributions whose means are action values.
+    pub bins: Option<Bins>,
     /// The actions, of which it makes a distribution or values.
     pub head: Head,
     /// What it computes for them.
@@ -338,6 +344,23 @@ impl Architecture {
                 remedy: "set hidden, for example to [128], or residual_blocks = 0".to_owned(),
             });
         }
+        if config.dueling && config.hidden.last().is_none_or(|width| *width < 2) {
+            return Err(LearnError::Config {
+                key: "dueling",
+                problem: format!("true, but hidden = {:?} has no two halves", config.hidden),
+                remedy: "set hidden, for example to [128], or dueling = false".to_owned(),
+            });
+        }
+        if config.value_bins > 1
+            && let Some(problem) = unfit_for_bins(&spec.actions, config)
+        {
+            let problem = format!("{}, but {problem}; the environment is {}", config.value_bins, spec.name);
+            return Err(LearnError::Config {
+                key: "value_bins",
+                problem,
+                remedy: "set value_bins = 1".to_owned(),
+            });
+        }
         let core = Core::of(config)?;
         let (mut embed, mut items) = (embed, None);
         if config.pointer {
@@ -375,6 +398,8 @@ impl Architecture {
             activation: config.activation,
             // A network of action values has one chain.
             shared_trunk: config.shared_trunk || outputs == Outputs::ActionValues,
+            dueling: config.dueling && outputs == Outputs::ActionValues,
+            bins: Bins::of(config).filter(|_| outputs == Outputs::ActionValues),
             head,
             outputs,
             exploration: (config.algorithm.declaration().exploration)(config).at(u64::MAX),
@@ -410,10 +435,26 @@ fn unfit_for_actions(actions: &ActionSpace, config: &Config) -> Option<(&'static
     is_outside.then_some(("log_std_init", problem, "set it above -5 and below 2"))
 }
 
+/// What distributions of values do not support.
+fn unfit_for_bins(actions: &ActionSpace, config: &Config) -> Option<String> {
+    let has_components = matches!(actions, ActionSpace::Discrete(counts) if counts.len() != 1);
+    if has_components {
+        Some("distributions are of actions with one component".to_owned())
+    } else if config.dueling || config.pointer {
+        Some("distributions have neither dueling nor pointer".to_owned())
+    } else {
+        let Config { value_min, value_max, .. } = *config;
+        (value_min >= value_max)
+            .then(|| format!("value_min = {value_min} is not below value_max = {value_max}"))
+    }
+}
+
 /// The part of a configuration that is incompatible with a pointer head, and the remedy.
 fn unfit_for_pointer(config: &Config) -> Option<(&'static str, &'static str)> {
     if !config.conv.is_empty() {
         Some(("a pointer head does not support convolutions", "set conv = [], or pointer = false"))
+    } else if config.dueling {
+        Some(("a pointer head does not support dueling", "set dueling = false, or pointer = false"))
     } else if config.residual_blocks > 0 {
         let problem = "a pointer head does not support residual blocks";
         Some((problem, "set residual_blocks = 0, or pointer = false"))
@@ -463,6 +504,11 @@ impl std::fmt::Display for Architecture {
         }
         let outputs = self.head.outputs();
         if self.outputs == Outputs::ActionValues {
+            let outputs = match self.bins {
+                _ if self.dueling => format!("dueling({outputs})"),
+                Some(Bins { count, .. }) => format!("{outputs}x{count}"),
+                None => outputs.to_string(),
+            };
             write!(formatter, "{trunk}-{outputs}")
         } else if self.outputs.has_critics() {
             let features = self.input.features();

@@ -4,13 +4,12 @@
 use operant_cuda::Device;
 use operant_env::AnyEnv;
 use operant_learn::LearnerState;
-use operant_learn::algorithms::ppo::ValueLoss;
 use operant_learn::cuda::specialise::Limits;
 use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions, choose};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{
     ActionDistribution, Activation, ClipGrad, Config, CoreKind, Encoder, LogStd, LrSchedule, Optimizer,
-    Precision, ShuffleKind,
+    Precision, ShuffleKind, ValueLoss,
 };
 use operant_parity::{UpdatePath, check_gae, check_horizon};
 
@@ -260,9 +259,12 @@ fn updates_follow_the_cpu(part: Part) {
         (
             "locks",
             2,
-            Config { num_minibatches: 3, ..again(base(15, 7, &[20])) }.ppo(|ppo| {
-                (ppo.value_loss, ppo.huber_delta) = (ValueLoss::Huber, 0.1);
-            }),
+            Config {
+                num_minibatches: 3,
+                value_loss: ValueLoss::Huber,
+                huber_delta: 0.1,
+                ..again(base(15, 7, &[20]))
+            },
         ),
         (
             "repeat_previous",

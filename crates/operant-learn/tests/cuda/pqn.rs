@@ -29,9 +29,11 @@ fn pqn(config: Config) -> Config {
         activation: Activation::Relu,
         max_grad_norm: 10.0,
         total_timesteps: 24 * config.num_envs as u64,
+        start_e: 0.8,
+        end_e: 0.1,
+        exploration_fraction: 0.5,
         ..config
     }
-    .pqn(|pqn| (pqn.start_e, pqn.end_e, pqn.exploration_fraction) = (0.8, 0.1, 0.5))
 }
 
 /// Layers of every kind, one and several components, masks, packed observations, and bootstraps at time limits of 24 steps.
@@ -104,7 +106,7 @@ fn an_update_matches_the_reference() {
 /// With an epsilon that does not change from step to step.
 fn horizons_are_their_steps(part: Part) {
     let Some(device) = device(2) else { return };
-    let always = |config: Config| pqn(config).pqn(|pqn| (pqn.start_e, pqn.end_e) = (0.3, 0.3));
+    let always = |config: Config| Config { start_e: 0.3, end_e: 0.3, ..pqn(config) };
     let cases = [
         ("locks", always(config(18, 60, &[20]))),
         ("locks", Config { core: CoreKind::Lstm, sequence_length: 8, ..always(config(33, 24, &[20])) }),
@@ -253,8 +255,7 @@ fn the_fused_kernels_refuse_pqn() {
 #[ignore = "cargo xtask test --all"]
 fn pqn_learns_cartpole() {
     let sizes = Config { seed: 1, learning_rate: 1e-3, update_epochs: 2, ..config(16, 32, &[64, 64]) };
-    let config =
-        Config { total_timesteps: 60_000, ..pqn(sizes) }.pqn(|pqn| (pqn.start_e, pqn.end_e) = (1.0, 0.05));
+    let config = Config { total_timesteps: 60_000, start_e: 1.0, end_e: 0.05, ..pqn(sizes) };
     let Some(mut gpu) = on_gpu(2, &world("cartpole"), &config, false) else { return };
     let stats = run(&mut *gpu, config.updates() as usize);
     assert!(stats.iter().all(|stats| stats.nonfinite == 0));

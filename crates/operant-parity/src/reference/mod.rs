@@ -1,14 +1,16 @@
-//! PPO, PQN and SAC once more: scalar, in f64, one sample at a time, written from the formulas and sharing nothing with operant-learn but the
+//! PPO, PQN, SAC and DQN once more: scalar, in f64, one sample at a time, written from the formulas and sharing nothing with operant-learn but the
 //! names of tensors and the order of samples. Gradients come from a tape.
 
 use operant_lane::Packed;
-use operant_learn::algorithms::ppo::ValueLoss;
 use operant_learn::cpu::batch::Batch;
 use operant_learn::cpu::update::noise::MeanNoise;
 use operant_learn::network::{Cell, CellSpec, Conv, Embed, Form, Head, Input, Network, Outputs, Pool};
 use operant_learn::shuffle::Shuffle;
-use operant_learn::{ActionDistribution, Activation, ClipGrad, Config, LogStd, LrSchedule, Optimizer};
+use operant_learn::{
+    ActionDistribution, Activation, ClipGrad, Config, LogStd, LrSchedule, Optimizer, ValueLoss,
+};
 
+pub mod dqn;
 mod muon;
 mod network;
 pub mod sac;
@@ -408,8 +410,8 @@ pub fn on_tape(
                 slope = if (v - s.value).abs() <= c { bounded - target } else { 0.0 };
             }
         }
-        let d = config.algorithms.ppo.huber_delta;
-        if config.algorithms.ppo.value_loss == ValueLoss::Huber && square.sqrt() > d {
+        let d = config.huber_delta;
+        if config.value_loss == ValueLoss::Huber && square.sqrt() > d {
             square = 2.0 * d * (square.sqrt() - 0.5 * d);
             slope = slope.clamp(-d, d);
         }

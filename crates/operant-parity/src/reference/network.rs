@@ -102,6 +102,10 @@ pub(super) enum Step {
     Block([usize; 2], [Layer; 2]),
     /// Scores of candidates, by the query of the state's features.
     Scores(Layer),
+    /// The means of distributions over these values.
+    Expected(Vec<f64>),
+    /// Choices of each component, and the layers of advantages and of the value, each of its half of the features.
+    Dueling(Vec<usize>, [Layer; 2]),
     Cell {
         name: String,
         cell: CellSpec,
@@ -163,7 +167,21 @@ pub(super) fn path(network: &Network, head: &str) -> Vec<Step> {
         }
         _ => None,
     }));
+    if architecture.dueling {
+        let [advantages, value] =
+            ["advantage", "value"].map(|part| layer(network, &format!("{head}.{part}.weight"), false));
+        let Head::MultiDiscrete(choices) = &architecture.head else { panic!("choices have values") };
+        steps.push(Step::Dueling(choices.clone(), [advantages, value]));
+        return steps;
+    }
     let head_layer = layer(network, &format!("{head}.weight"), false);
+    if let Some(bins) = architecture.bins {
+        let [least, greatest] = bins.bounds().map(f64::from);
+        let step = (greatest - least) / (bins.count - 1) as f64;
+        let values = (0..bins.count).map(|k| least + k as f64 * step).collect();
+        steps.extend([Step::Products(head_layer), Step::Expected(values)]);
+        return steps;
+    }
     let is_pointer = architecture.items.is_some() && head != "value";
     steps.push(if is_pointer { Step::Scores(head_layer) } else { Step::Products(head_layer) });
     steps
@@ -212,11 +230,41 @@ pub(super) fn along(
                 });
                 scores.collect()
             }
+            Step::Expected(values) => (x.chunks(values.len()))
+                .map(|logits| {
+                    let of = distribution(tape, logits);
+                    let terms: Vec<_> =
+                        of.into_iter().zip(values).map(|(ln_p, &z)| (tape.exp(ln_p), z)).collect();
+                    tape.sum(&terms)
+                })
+                .collect(),
+            Step::Dueling(choices, [advantages, value]) => {
+                let (first, second) = x.split_at(advantages.inputs);
+                let value = products_step(network, tape, value, second)[0];
+                let advantages = products_step(network, tape, advantages, first);
+                let (mut rest, mut y) = (&advantages[..], vec![]);
+                for &count in choices {
+                    let (own, after) = rest.split_at(count);
+                    rest = after;
+                    let mean: Vec<_> = own.iter().map(|&a| (a, -1.0 / count as f64)).collect();
+                    let mean = tape.sum(&mean);
+                    y.extend(own.iter().map(|&a| tape.sum(&[(value, 1.0), (a, 1.0), (mean, 1.0)])));
+                }
+                y
+            }
             Step::Cell { name, cell } => cell_step(network, tape, name, cell, &x, &mut state[cell.states()]),
             Step::Products(l) => products_step(network, tape, l, &x),
         };
     }
     x
+}
+
+/// Log-probabilities.
+pub(super) fn distribution(tape: &mut Tape, logits: &[Var]) -> Vec<Var> {
+    let exps: Vec<_> = logits.iter().map(|&logit| (tape.exp(logit), 1.0)).collect();
+    let total = tape.sum(&exps);
+    let ln_total = tape.ln(total);
+    logits.iter().map(|&logit| tape.sum(&[(logit, 1.0), (ln_total, -1.0)])).collect()
 }
 
 /// All products of a layer, which may be of a part of its inputs.

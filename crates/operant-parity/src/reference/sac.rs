@@ -39,20 +39,28 @@ impl State {
         Self { params: exact(params), targets: exact(targets), moments, step: *step }
     }
 
-    /// A step of Adam of the parameters in a group of tensors. Returns the norm of their gradient.
-    fn step(
+    /// Targets go a share `tau` of the way to these parameters.
+    pub fn follow(&mut self, tau: f64, own: impl Iterator<Item = usize>) {
+        for k in own {
+            self.targets[k] += tau * (self.params[k] - self.targets[k]);
+        }
+    }
+
+    /// A step of Adam of these parameters. Returns the norm of their gradient.
+    pub fn step(
         &mut self,
         (network, config): (&Network, &Config),
-        group: &str,
+        own: impl Iterator<Item = usize>,
         gradient: &[f64],
         (rate, number): (f64, u64),
     ) -> f64 {
-        let own: Vec<usize> = parameters(network, group).collect();
+        let own: Vec<usize> = own.collect();
         let norm = own.iter().map(|&k| gradient[k].powi(2)).sum::<f64>().sqrt();
         let scale = (config.max_grad_norm / (norm + 1e-6)).min(1.0);
         let Self { params, moments: [m, v], .. } = self;
         // A temperature does not decay.
-        let decay = if group == "log_alpha" { 0.0 } else { config.weight_decay };
+        let is_temperature = network.log_alpha.is_some_and(|at| own == [at]);
+        let decay = if is_temperature { 0.0 } else { config.weight_decay };
         let config = &Config { weight_decay: decay, ..config.clone() };
         for k in own {
             let at = [&mut params[k], &mut m[k], &mut v[k]];
@@ -110,10 +118,10 @@ fn alpha(network: &Network, state: &State) -> f64 {
     parameters(network, "log_alpha").map(|k| state.params[k].exp()).sum()
 }
 
-/// The critics' loss, and its gradient.
-pub fn critics(network: &Network, state: &State, samples: &[Transition]) -> (f64, Vec<f64>) {
+/// The critics' loss, its gradient, and half the squared error, the sum over both.
+pub fn critics(network: &Network, state: &State, samples: &[Transition]) -> (f64, Vec<f64>, f64) {
     let alpha = alpha(network, state);
-    let mut terms = vec![];
+    let (mut terms, mut squares) = (vec![], 0.0);
     let (mut net, mut target) = (OnTape::new(network, &state.params), OnTape::new(network, &state.targets));
     for sample in samples {
         let [obs, next_obs] = [0, 1].map(|k| exact(&sample.obs[k]));
@@ -125,11 +133,13 @@ pub fn critics(network: &Network, state: &State, samples: &[Transition]) -> (f64
         let actions = net.leaves(exact(&sample.actions));
         for q in net.values(&obs, &actions) {
             let error = net.tape.value(q) - expected;
-            terms.push((net.tape.of(q, 0.5 * error * error, error), 1.0 / samples.len() as f64));
+            let share = f64::from(sample.weight) / samples.len() as f64;
+            terms.push((net.tape.of(q, 0.5 * error * error, error), share));
+            squares += 0.5 * error * error / samples.len() as f64;
         }
     }
     let loss = net.tape.sum(&terms);
-    (net.tape.value(loss), net.tape.gradient(loss, state.params.len()))
+    (net.tape.value(loss), net.tape.gradient(loss, state.params.len()), squares)
 }
 
 /// The policy's loss, the mean log-probability of its actions, and the gradient of the loss.
@@ -160,22 +170,22 @@ pub fn minibatch(network: &Network, config: &Config, state: &mut State, samples:
     let value_rate = if config.vf_learning_rate > 0.0 { config.vf_learning_rate } else { rate };
     let (number, delay) = (state.step, config.policy_frequency as u64);
     state.step += 1;
-    let (critics, gradient) = critics(network, state, samples);
-    let grad_norm = state.step(of, "critics", &gradient, (value_rate, number + 1));
+    let (_, gradient, critics) = critics(network, state, samples);
+    let grad_norm = state.step(of, parameters(network, "critics"), &gradient, (value_rate, number + 1));
     let trains_policy = number.is_multiple_of(delay);
     let policy = trains_policy.then(|| {
         let (means, mut gradient) = policy(network, state, samples);
         let along = (rate, number / delay + 1);
-        state.step(of, "actor", &gradient, along);
+        state.step(of, parameters(network, "actor"), &gradient, along);
         if config.algorithms.sac.autotune {
             parameters(network, "log_alpha")
                 .for_each(|k| gradient[k] = by_log_alpha(network, config, means[1]));
-            state.step(of, "log_alpha", &gradient, along);
+            state.step(of, parameters(network, "log_alpha"), &gradient, along);
         }
         means
     });
-    for k in parameters(network, "critics") {
-        state.targets[k] += config.tau * (state.params[k] - state.targets[k]);
+    if state.step.is_multiple_of(config.target_network_frequency as u64) {
+        state.follow(config.tau, parameters(network, "critics"));
     }
     Minibatch { critics, grad_norm, policy }
 }

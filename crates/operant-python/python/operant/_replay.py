@@ -55,7 +55,7 @@ class Replay:
     of the next row. Where the step after it is not the next one that was added, a row with that observation alone follows.
 
     Args:
-        env: The environment, as for `operant.train`, with real actions between finite bounds.
+        env: The environment, as for `operant.train`. Real actions need finite bounds.
         capacity: Rows at most, final observations included: then new ones take the place of the oldest. None for all that is added.
         num_envs: Environments that are stepped at a time.
         env_options: The environment's own options.
@@ -116,14 +116,15 @@ class Replay:
 
     def _begin(self, policy: Policy) -> None:
         layout = _core.replay_layout(policy._core)
-        if "low" not in layout:
-            raise ValueError(f"env: {policy.env} has discrete actions, and a replay has real ones; no algorithm learns from a replay of others")
-        low, high = layout["low"], layout["high"]
+        # Choices are kept as they are.
+        low, high = (np.asarray(layout.get(name, [])) for name in ("low", "high"))
         if not (np.isfinite(low) & np.isfinite(high)).all():
             raise ValueError(f"env: the actions of {policy.env} have no finite bounds, between which a replay keeps them")
         self.env = policy.env
         self._policy, self._low, self._high = policy, low, high
-        self._action, self._reward, self._end, self._stride = (layout[name] for name in ("action", "reward", "end", "stride"))
+        self._mask, self._action, self._reward, self._end, self._stride = (
+            layout[name] for name in ("mask", "action", "reward", "end", "stride")
+        )
         self._parts: list[tuple[int, int, int]] = layout["parts"]
         self._found: tuple[Array, Array] | None = None
 
@@ -149,6 +150,8 @@ class Replay:
             ValueError: A shape is wrong, a number is not finite, or an action is outside of its bounds; nothing was added.
             TypeError: A dtype is wrong.
         """
+        if self._mask != self._action:
+            raise ValueError(f"add: {self.env} has illegal actions, and `add` has no masks of them")
         lead, n = np.shape(reward), self.num_envs
         steps = "(T,)" if n == 1 else f"({n},) or (T, {n})"
         if len(lead) not in ((1,) if n == 1 else (1, 2)) or (n > 1 and lead[-1] != n):
@@ -231,12 +234,14 @@ class Replay:
             return _core.packed(self._policy._core, batch).reshape(count, self._action)
 
     def _scaled(self, action: Any, lead: tuple[int, ...]) -> NDArray[np.float32]:
-        """Actions within -1 and 1."""
+        """Real actions within -1 and 1, and choices."""
         space, count = self._policy._action_space, int(np.prod(lead))
         with _named("actions", "action"):
             given = _translate.taken_apart(space, action, "actions")
             flat = _translate.put_together(space, (_flat("actions", array, lead) for array in given))
             numbers = _translate.engine_actions(space, flat, count).reshape(count, -1).astype(np.float64)
+            if not len(self._low):
+                return numbers.astype(np.float32)
             low, high = (bound.astype(np.float32).astype(np.float64) for bound in (self._low, self._high))
             outside = (numbers < low) | (numbers > high)
             if outside.any():
@@ -270,7 +275,8 @@ class Replay:
 
     @property
     def action(self) -> NDArray[np.float32]:
-        """The action of each row, flat, between -1 and 1 for its bounds: a view. `sample` and `transitions` give those of the environment."""
+        """The action of each row, flat: a choice, or a number between -1 and 1 for its bounds: a view. `sample` and `transitions` give those of
+        the environment."""
         return _fixed(self._flat[:, self._action : self._reward].view(np.float32))
 
     @property
@@ -293,8 +299,10 @@ class Replay:
         rows, next_rows = (found[index] for found in self._transitions())
         words, ends = self._flat[rows], self._flat[rows, self._end]
         numbers = np.ascontiguousarray(words[:, self._action : self._reward]).view(np.float32)
-        middle, half = 0.5 * (self._low + self._high), 0.5 * (self._high - self._low)
-        action = np.clip((middle + half * numbers).astype(np.float32), self._low.astype(np.float32), self._high.astype(np.float32))
+        action = numbers
+        if len(self._low):
+            middle, half = 0.5 * (self._low + self._high), 0.5 * (self._high - self._low)
+            action = np.clip((middle + half * numbers).astype(np.float32), self._low.astype(np.float32), self._high.astype(np.float32))
         return Transitions(
             self._obs_of(words),
             _translate.own_actions(self._policy._action_space, action),

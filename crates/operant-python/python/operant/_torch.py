@@ -176,6 +176,19 @@ def _explored(values: Tensor, exploration: float) -> torch.distributions.Distrib
     return torch.distributions.Categorical(probs=probs, validate_args=False)
 
 
+class Dueling(nn.Module):
+    """Action values: advantages over their mean, by component, of the first half of the features, and a value of the second."""
+
+    def __init__(self, advantage: nn.Linear, value: nn.Linear, choices: list[int]) -> None:
+        super().__init__()
+        self.advantage, self.value, self.choices = advantage, value, choices
+
+    def forward(self, x: Tensor) -> Tensor:
+        first, second = x.split([self.advantage.in_features, self.value.in_features], 1)
+        parts = self.advantage(first).split(self.choices, 1)
+        return self.value(second) + torch.cat([part - part.mean(1, keepdim=True) for part in parts], 1)
+
+
 class SquashedNormal(torch.distributions.Normal):
     """A normal whose draws are squashed by tanh: of a draw before that, with the log-probability of the result in (-1, 1). The
     entropy is that of the normal."""
@@ -216,6 +229,7 @@ class ActorCritic(nn.Module):
 
         self.state_size: int = metadata.get("state_size", 0)
         self.items: dict[str, int] | None = metadata.get("items")
+        self.bins: dict[str, Any] | None = metadata.get("bins")
         self.trunks = ["trunk"] if metadata["shared_trunk"] else ["actor", "critic"] if "value.weight" in arrays else ["actor"]
         for trunk in self.trunks:
             layers: dict[str, nn.Module] = {"conv": nn.ModuleList(Conv(shape) for shape in metadata["conv"])}
@@ -242,6 +256,8 @@ class ActorCritic(nn.Module):
         for name in ("policy", "value", "q"):
             if f"{name}.weight" in arrays:
                 self.add_module(name, dense(name))
+        if "q.value.weight" in arrays:
+            self.q = Dueling(dense("q.advantage"), dense("q.value"), self.choices)
         self.action_distribution: str | None = metadata.get("action_distribution")
         if "log_std" in arrays:
             self.log_std: nn.Parameter | nn.Linear = nn.Parameter(torch.zeros(len(arrays["log_std"])))
@@ -254,7 +270,7 @@ class ActorCritic(nn.Module):
 
     def forward(self, obs: Any, state: Tensor | None = None) -> tuple[Tensor, ...]:
         head = self.get_submodule("q" if hasattr(self, "q") else "policy")
-        dtype = head.weight.dtype
+        dtype = next(head.parameters()).dtype
         given = _translate.taken_apart(self.obs_space, obs, "obs")
         x = self.obs_norm(torch.cat([part(x, dtype) for part, x in zip(self.parts, given, strict=True)], 1))
         before = x.new_zeros(len(x), self.state_size) if state is None else state
@@ -270,6 +286,9 @@ class ActorCritic(nn.Module):
             critic = critic[:, 0]
         else:
             outputs = head(actor)
+            if self.bins is not None:
+                shares = outputs.unflatten(1, (-1, self.bins["count"])).softmax(2)
+                outputs = shares @ torch.linspace(self.bins["least"], self.bins["greatest"], self.bins["count"]).to(shares)
             if isinstance(getattr(self, "log_std", None), nn.Linear):
                 outputs = torch.cat([outputs, self.log_std(actor)], 1)
         if hasattr(self, "value"):

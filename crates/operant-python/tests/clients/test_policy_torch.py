@@ -118,9 +118,10 @@ def test_a_policy_leaves_its_critics_behind(settings, tmp_path):
 
 # Networks of action values.
 PQN = {"algorithm": "pqn", "num_envs": 16, "hidden": [32, 20]}
+DQN = {"algorithm": "dqn", "num_envs": 16, "hidden": [32, 21], "dueling": True, "learning_starts": 500, "batch_size": 32}
 
 
-@pytest.mark.parametrize(("env", "settings"), [*SETTINGS.items(), ("acrobot", PQN), ("test_parts", PQN), *(("pendulum", reals) for reals in REALS if "core" not in reals)])
+@pytest.mark.parametrize(("env", "settings"), [*SETTINGS.items(), ("acrobot", PQN), ("test_parts", PQN), ("acrobot", DQN), ("acrobot", DQN | {"dueling": False, "value_bins": 11}), ("test_parts", DQN), *(("pendulum", reals) for reals in REALS if "core" not in reals)])
 def test_the_module_computes_what_the_policy_does(env, settings, tmp_path):
     run = operant.train(
         env, run_dir=tmp_path, ring=False, seed=1, total_timesteps=4096, eval_episodes=1, num_steps=64,

@@ -63,7 +63,7 @@ pub(super) fn write(replay: &Replay, path: &Path) -> Result<String, CheckpointEr
         let heads: Vec<u8> = replay.heads().iter().flat_map(|head| head.to_le_bytes()).collect();
         file.write_all(&heads)?;
         let mut bytes = Vec::with_capacity(4 * PIECE);
-        for words in replay.written().flat_map(|rows| rows.chunks(PIECE)) {
+        for words in replay.written_rows().flat_map(|rows| rows.chunks(PIECE)) {
             bytes.clear();
             bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
             file.write_all(&bytes)?;

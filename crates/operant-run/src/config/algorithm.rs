@@ -149,7 +149,7 @@ mod tests {
             let error = requested(&settings).expect_err("refused").to_string();
             assert!(parts.iter().all(|part| error.contains(part)), "{error}");
         }
-        let error = requested(&["algorithm=dqn"]).expect_err("refused").to_string();
+        let error = requested(&["algorithm=a2c"]).expect_err("refused").to_string();
         assert!(error.contains("ppo, pqn"), "{error}");
     }
 

@@ -82,7 +82,11 @@ const ELSEWHERE: &[(&[&str], Counterpart)] = &[
     (&["replay_size", "memory_size", "replay_buffer_size"], Key("buffer_size", "")),
     (&["policy_delay"], Key("policy_frequency", "")),
     (&["ent_coef_init", "init_alpha"], Key("alpha", "")),
-    (&["use_sde", "sde_sample_freq", "target_update_interval"], Advice("no algorithm has it; leave it out")),
+    (&["use_sde", "sde_sample_freq"], Advice("no algorithm has it; leave it out")),
+    (&["target_update_interval", "target_update_freq"], Key("target_network_frequency", "in minibatches")),
+    (&["prioritized_replay_alpha", "per_alpha", "priority_alpha"], Key("priority_exponent", "")),
+    (&["prioritized_replay_beta", "prioritized_replay_beta0", "per_beta"], Key("priority_beta", "")),
+    (&["double", "double_dqn", "use_double"], Key("double_q", "")),
     (
         &["render", "render_mode", "video", "capture_video"],
         Advice("`operant monitor RUN` draws the environment while it trains"),

@@ -124,6 +124,10 @@ pub fn metadata(saved: &SavedPolicy) -> String {
         "hidden": architecture.hidden,
         "layer_norm": architecture.layer_norm,
         "residual_blocks": architecture.residual_blocks,
+        "bins": architecture.bins.map(|bins| {
+            let [least, greatest] = bins.bounds();
+            json!({"count": bins.count, "least": least, "greatest": greatest})
+        }),
         "core": architecture.core.map(|Core { cell, width, layers }| {
             json!({"cell": cell.name(), "width": width, "layers": layers})
         }),

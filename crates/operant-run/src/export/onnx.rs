@@ -19,7 +19,7 @@ use std::collections::HashSet;
 
 use operant_env::{ActionSpace, ObsSpace, OwnArray, OwnSpace, OwnSpaces};
 use operant_learn::layers::export::{Attribute, Graph, STATE};
-use operant_learn::network::{Continuous, Form, Head, Outputs, Pointer};
+use operant_learn::network::{Continuous, Form, Head, LayerSpec, Outputs, Pointer};
 use operant_learn::{ActionDistribution, Activation, LogStd, TrainedPolicy};
 use prost::Message;
 
@@ -255,7 +255,15 @@ impl Builder {
         let state = self.seen(policy, trunk, hidden);
         let name = if has_values(policy) { "q" } else { "policy" };
         let Some(pointer) = head(policy, trunk) else {
-            self.dense(name, &state, output);
+            let made = |layer: &&LayerSpec| matches!(layer.form, Form::Dueling(_) | Form::Bins(_));
+            match policy.network.layers().find(made) {
+                Some(layer) if layer.name == name => layer.export(self, "Identity", &state, output),
+                Some(layer) => {
+                    let logits = self.dense(name, &state, "q.logits");
+                    layer.export(self, "Identity", &logits, output);
+                }
+                None => _ = self.dense(name, &state, output),
+            }
             return;
         };
         let query = self.dense(name, &state, "query");

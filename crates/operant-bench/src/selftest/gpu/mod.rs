@@ -100,9 +100,8 @@ const PQN: [&str; 2] = ["cartpole", "taxi"];
 
 /// PQN with half of the actions random, on the GEMM path.
 fn pqn(num_envs: usize, num_steps: usize) -> Config {
-    let network =
-        Config { algorithm: Algorithm::Pqn, layer_norm: true, ..config(num_envs, num_steps, &[64, 64]) };
-    network.pqn(|pqn| (pqn.start_e, pqn.end_e) = (0.5, 0.5))
+    let base = config(num_envs, num_steps, &[64, 64]);
+    Config { algorithm: Algorithm::Pqn, layer_norm: true, start_e: 0.5, end_e: 0.5, ..base }
 }
 
 fn config(num_envs: usize, num_steps: usize, hidden: &[usize]) -> Config {

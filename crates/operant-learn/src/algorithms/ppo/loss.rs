@@ -5,8 +5,7 @@ use std::sync::Arc;
 use operant_lane::isa::f32x16;
 use operant_lane::{Float, Mask};
 
-use super::Settings;
-use super::settings::ValueLoss;
+use crate::config::Config;
 use crate::cpu::network::tile::{LANES, Row, TILE_VECTORS, fma, row_sum, splat};
 use crate::cpu::update::{Loss, LossTile, Sums};
 
@@ -40,13 +39,14 @@ pub struct Scales {
 
 impl ClippedLoss {
     /// The loss of a minibatch of `samples`.
-    pub fn new(settings: &Settings, samples: usize, scales: Scales) -> Self {
+    pub fn new(config: &Config, samples: usize, scales: Scales) -> Self {
+        let settings = &config.algorithms.ppo;
         Self {
             clip_coef: settings.clip_coef as f32,
             clip_vloss: settings.clip_vloss,
             ent_coef: settings.ent_coef as f32,
             vf_coef: settings.vf_coef as f32,
-            huber_delta: (settings.value_loss == ValueLoss::Huber).then_some(settings.huber_delta as f32),
+            huber_delta: config.huber(),
             scale: 1.0 / samples as f32,
             scales,
         }

@@ -4,7 +4,7 @@ mod advantages;
 mod loss;
 mod settings;
 
-pub use settings::{Settings, ValueLoss};
+pub use settings::Settings;
 
 use operant_metrics::Record;
 
@@ -39,7 +39,7 @@ pub const DECLARATION: Declaration = Declaration {
     },
     has_statistics: |config| config.algorithms.ppo.norm_adv,
     problem,
-    unused: &[],
+    unused: &[super::OF_BINS, &["dueling"]],
     metrics,
     temperature: |_| None,
     learns: Learns::Rollouts(update),
@@ -54,10 +54,7 @@ pub const DECLARATION: Declaration = Declaration {
             ];
             all.into_iter().find(|(_, is_set, _)| *is_set).map(|(key, _, value)| (key, value))
         },
-        define: |config| {
-            let Settings { value_loss, huber_delta, .. } = config.algorithms.ppo;
-            (value_loss == ValueLoss::Huber).then(|| ("HUBER_DELTA", format!("({:?}f)", huber_delta as f32)))
-        },
+        define: |config| config.huber().map(|delta| ("HUBER_DELTA", format!("({delta:?}f)"))),
         coefficients: &[
             ("CLIP_COEF", |config| config.algorithms.ppo.clip_coef),
             ("ENT_COEF", |config| config.algorithms.ppo.ent_coef),
@@ -143,7 +140,7 @@ fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
                 let size = minibatches.size(minibatch);
                 let advantages = has_policy.then_some(advantages);
                 let scales = Scales { advantages, values, importance: importance.clone() };
-                let loss = ClippedLoss::new(settings, size, scales);
+                let loss = ClippedLoss::new(config, size, scales);
                 let (sums, norm) = minibatches.gradient(epoch, minibatch, Box::new(loss))?;
                 if !norm.is_finite() || !LossSums::of(sums).is_finite() {
                     minibatches.skip();

@@ -2,7 +2,7 @@
 
 use crate::algorithms::Algorithm;
 use crate::config::Config;
-use crate::{choice, settings};
+use crate::settings;
 
 settings! {
     /// What PPO has besides what every algorithm has. The defaults are those of CleanRL's ppo.py.
@@ -20,10 +20,6 @@ settings! {
     ent_coef: f64 [Kind::Real(Range::NotNegative)] = 0.01;
     /// Weight of the value loss
     vf_coef: f64 [Kind::Real(Range::NotNegative)] = 0.5;
-    /// Loss of a value's error: half its square, or linear from `huber_delta` on (`huber`)
-    value_loss: ValueLoss = ValueLoss::Mse;
-    /// Error from which `value_loss = "huber"` is linear
-    huber_delta: f64 [Kind::Real(Range::Positive)] = 1.0;
     /// Let the network compute values in units of the running deviation of returns, from their running mean
     norm_value: bool = false, fixed("the weights were trained for it");
     /// Epochs of the critic alone that follow those of an update; they need `shared_trunk = false`
@@ -43,16 +39,6 @@ settings! {
     /// Noise on the mean of real actions where an update computes log-probabilities (RPO, Rahman and Xue 2022): uniform within plus or
     /// minus this; 0 is PPO
     rpo_alpha: f64 [Kind::Real(Range::NotNegative)] = 0.0;
-}
-
-choice! {
-    /// The loss of a value's error.
-    pub enum ValueLoss {
-        /// Half its square.
-        Mse = "mse",
-        /// The same up to a limit, and linear from there.
-        Huber = "huber",
-    }
 }
 
 impl Config {

@@ -8,7 +8,7 @@ pub use settings::Settings;
 use operant_metrics::Record;
 
 use self::loss::{LossSums, SquaredError};
-use super::{Declaration, Exploration, GpuLoss, Learns, Measured};
+use super::{Declaration, GpuLoss, Learns, Measured};
 use crate::backend::{LearnError, UpdateStats};
 use crate::config::Config;
 use crate::cpu::update::{Learning, Means};
@@ -20,29 +20,23 @@ pub const DECLARATION: Declaration = Declaration {
     preset: include_str!("preset.toml"),
     losses: &["td_loss", "q_values", "epsilon", "grad_norm", "learning_rate"],
     outputs: Outputs::ActionValues,
-    exploration,
+    exploration: Config::epsilon,
     return_lambda: |config| config.algorithms.pqn.q_lambda,
     ratio_clips: |_| [None; 2],
     has_statistics: |_| false,
     problem: |_| None,
-    unused: &[],
+    unused: &[super::OF_BINS, &["value_loss", "huber_delta"]],
     metrics,
     temperature: |_| None,
     learns: Learns::Rollouts(update),
     gpu: GpuLoss {
         text: kernel_file!("algorithms/pqn.cuh"),
-        refused: |_| None,
+        refused: |config| config.dueling.then(|| ("dueling", "true".to_owned())),
         define: |_| None,
         coefficients: &[],
         target_kl: |_| 0.0,
     },
 };
-
-/// Share of random actions (5).
-fn exploration(config: &Config) -> Exploration {
-    let Settings { start_e, end_e, exploration_fraction, .. } = config.algorithms.pqn;
-    Exploration { start: start_e, end: end_e, updates: exploration_fraction * config.updates() as f64 }
-}
 
 /// The metrics of an update (docs/pqn.md, "Metrics").
 fn metrics(measured: &Measured) -> Record {
@@ -60,7 +54,7 @@ fn metrics(measured: &Measured) -> Record {
 /// The epochs of an update (10 to 13), and what they report.
 fn update(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
     let config = learning.config;
-    let (learning_rate, epsilon) = (learning.learning_rate(), exploration(config).at(learning.number()));
+    let (learning_rate, epsilon) = (learning.learning_rate(), config.epsilon().at(learning.number()));
     let recomputed = learning.recomputed();
     let (mut nonfinite, mut epochs, mut means) = (0, 0, Means::default());
     learning.epochs(&mut |minibatches| {

@@ -10,12 +10,6 @@ settings! {
     in KeyGroup::Algorithm(Algorithm::Pqn);
     /// Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout
     q_lambda: f64 [Kind::Real(Range::Unit)] = 0.65;
-    /// Share of random actions in the first rollout
-    start_e: f64 [Kind::Real(Range::Unit)] = 1.0;
-    /// Share of random actions once it has fallen, and in evaluations with sampled actions
-    end_e: f64 [Kind::Real(Range::Unit)] = 0.05;
-    /// Share of `total_timesteps` over which it falls linearly
-    exploration_fraction: f64 [Kind::Real(Range::Unit)] = 0.5;
 }
 
 impl Config {

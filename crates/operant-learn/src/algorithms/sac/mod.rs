@@ -7,7 +7,10 @@ pub use settings::Settings;
 
 use operant_metrics::Record;
 
-use super::{Declaration, Exploration, GpuLoss, Learns, Measured, actor_critic_problem};
+use super::{
+    Declaration, Exploration, GpuLoss, Learns, Measured, OF_BINS, Rules, UNUSED_BY_CRITICS, UNUSED_BY_REPLAY,
+    actor_critic_problem,
+};
 use crate::config::{Config, LogStd};
 use crate::cpu::network::tile::TILE_VECTORS;
 use crate::cpu::off_policy::learner::{ActorCritic, PolicyTile, TileRow, sums};
@@ -25,10 +28,10 @@ pub const DECLARATION: Declaration = Declaration {
     ratio_clips: |_| [None; 2],
     has_statistics: |_| false,
     problem,
-    unused: &[super::UNUSED_BY_REPLAY],
+    unused: &[OF_BINS, UNUSED_BY_REPLAY, UNUSED_BY_CRITICS],
     metrics,
     temperature: |config| Some(config.algorithms.sac.alpha),
-    learns: Learns::Replay(&SoftActorCritic),
+    learns: Learns::Replay(Rules::ActorCritic(&SoftActorCritic)),
     gpu: GpuLoss::NONE,
 };
 

@@ -9,7 +9,10 @@ use operant_lane::Float;
 use operant_lane::isa::f32x16;
 use operant_metrics::Record;
 
-use super::{Declaration, Exploration, GpuLoss, Learns, Measured, UNUSED_BY_REPLAY, actor_critic_problem};
+use super::{
+    Declaration, Exploration, GpuLoss, Learns, Measured, OF_BINS, Rules, UNUSED_BY_CRITICS, UNUSED_BY_REPLAY,
+    actor_critic_problem,
+};
 use crate::config::Config;
 use crate::cpu::network::tile::{fma, map, splat};
 use crate::cpu::off_policy::learner::{ActorCritic, PolicyTile, TileRow, sums};
@@ -29,10 +32,10 @@ pub const DECLARATION: Declaration = Declaration {
     ratio_clips: |_| [None; 2],
     has_statistics: |_| false,
     problem: actor_critic_problem,
-    unused: &[UNUSED_BY_REPLAY, &["log_std", "log_std_init"]],
+    unused: &[OF_BINS, UNUSED_BY_REPLAY, UNUSED_BY_CRITICS, &["log_std", "log_std_init"]],
     metrics,
     temperature: |_| None,
-    learns: Learns::Replay(&TwinDelayed),
+    learns: Learns::Replay(Rules::ActorCritic(&TwinDelayed)),
     gpu: GpuLoss::NONE,
 };
 

@@ -19,7 +19,7 @@ const ILLEGAL: f32 = -1e8;
 pub struct PolicyHead<const V: usize> {
     head: Head,
     outputs: Outputs,
-    /// Share of random actions of a head of action values; deviation of the noise of a deterministic policy; infinity where real actions
+    /// Share of random actions of a head of action values; deviation of the noise of a deterministic policy; infinity where all actions
     /// are random.
     epsilon: f32,
     /// `[logit]`: 1 where the action is legal, 0 elsewhere.
@@ -57,7 +57,7 @@ impl<const V: usize> PolicyHead<V> {
         }
     }
 
-    /// Sets the share of random actions of a head of action values, or the noise of a deterministic policy. At infinity real actions are
+    /// Sets the share of random actions of a head of action values, or the noise of a deterministic policy. At infinity all actions are
     /// random.
     pub fn explore(&mut self, epsilon: f32) {
         self.epsilon = epsilon;
@@ -91,6 +91,45 @@ impl<const V: usize> PolicyHead<V> {
             first += count;
         }
         mean
+    }
+
+    /// The value of `actions` by the values of choices, the mean over their components.
+    pub fn value_of(&self, outputs: &[Row<V>], actions: &[Row<V>]) -> Row<V> {
+        let counts = self.choices();
+        let share = f32x16::splat(1.0 / counts.len() as f32);
+        let (mut value, mut first) = (splat(0.0), 0);
+        for (&count, action) in counts.iter().zip(actions) {
+            for (k, q) in outputs[first..first + count].iter().enumerate() {
+                for v in 0..V {
+                    let taken = Float::eq(action[v], f32x16::splat(k as f32));
+                    value[v] = taken.select(fma(q[v], share, value[v]), value[v]);
+                }
+            }
+            first += count;
+        }
+        value
+    }
+
+    /// The gradient of `error weight scale` times [`PolicyHead::value_of`], where the first factors are constants.
+    pub fn gradient_of_value(
+        &self,
+        error: &Row<V>,
+        weight: &Row<V>,
+        scale: f32,
+        actions: &[Row<V>],
+        d_outputs: &mut [Row<V>],
+    ) {
+        let counts = self.choices();
+        let scale = f32x16::splat(1.0 / counts.len() as f32) * f32x16::splat(scale);
+        let by_value: Row<V> = core::array::from_fn(|v| error[v] * (weight[v] * scale));
+        let mut d_outputs = d_outputs.iter_mut();
+        for (&count, action) in counts.iter().zip(actions) {
+            for (k, to) in d_outputs.by_ref().take(count).enumerate() {
+                *to = core::array::from_fn(|v| {
+                    Float::eq(action[v], f32x16::splat(k as f32)).select(by_value[v], f32x16::ZERO)
+                });
+            }
+        }
     }
 
     /// Sets the legal actions for the following calls, `[word]`: bit k % 32 of word k / 32 is logit k's. Every component needs
@@ -145,7 +184,7 @@ impl<const V: usize> PolicyHead<V> {
         match &self.head {
             Head::MultiDiscrete(counts) if self.outputs == Outputs::ActionValues => {
                 self.greedy(outputs, actions);
-                let (mut first, epsilon) = (0, f32x16::splat(self.epsilon));
+                let (mut first, epsilon) = (0, f32x16::splat(self.epsilon.min(1.0)));
                 for ((&count, uniform), action) in counts.iter().zip(uniforms).zip(actions.iter_mut()) {
                     // Where the number is below epsilon, its fraction of epsilon is a number in [0, 1) too.
                     let fraction = core::array::from_fn(|v| uniform[v] / epsilon);

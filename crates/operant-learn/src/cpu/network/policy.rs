@@ -141,6 +141,18 @@ impl<const V: usize> Activations<V> {
         *chain.last_mut().and_then(|last| last.y.last_mut()).expect("a value output") = value;
     }
 
+    /// What the first chain computed before its last layer.
+    pub(crate) fn before_last(&self) -> &[Row<V>] {
+        let chain = &self.chains[0];
+        &chain[chain.len() - 2].y
+    }
+
+    /// The same, for its gradient.
+    pub(crate) fn before_last_mut(&mut self) -> &mut [Row<V>] {
+        let last = self.chains[0].len() - 1;
+        &mut self.chains[0][last - 1].y
+    }
+
     /// `[output]`: what one chain computed.
     pub(crate) fn last(&self, chain: usize) -> &[Row<V>] {
         &self.chains[chain].last().expect("an output layer").y
@@ -182,20 +194,22 @@ impl Policy {
     /// Packs what rollouts need.
     pub(crate) fn pack_for_rollout(&mut self, params: &[f32]) {
         let acting = self.of_observations();
-        self.pack_chains(0..acting, params, false);
+        self.pack_chains(0..acting, params, usize::MAX);
         for (tail, chain) in self.tails.iter_mut().zip(&self.network.chains).take(acting) {
             tail.pack(params, chain);
         }
     }
 
-    /// Packs the layers of these chains for forward passes over all samples of a tile, and with `back` the transposes that the gradients of
-    /// all their inputs need.
-    pub(crate) fn pack_chains(&mut self, chains: Range<usize>, params: &[f32], back: bool) {
-        for layer in self.chains[chains].iter_mut().flatten() {
-            let params = &params[layer.spec.params.clone()];
-            layer.kind.pack(params);
-            if back {
-                layer.kind.pack_backward(params);
+    /// Packs the layers of these chains for forward passes over all samples of a tile, and from layer `back` on the transposes that the
+    /// gradients of their inputs need.
+    pub(crate) fn pack_chains(&mut self, chains: Range<usize>, params: &[f32], back: usize) {
+        for chain in &mut self.chains[chains] {
+            for (k, layer) in chain.iter_mut().enumerate() {
+                let params = &params[layer.spec.params.clone()];
+                layer.kind.pack(params);
+                if k >= back {
+                    layer.kind.pack_backward(params);
+                }
             }
         }
     }

@@ -8,9 +8,10 @@ use operant_env::AnyEnv;
 use operant_metrics::Record;
 use rayon::prelude::*;
 
-use super::learner::{ActorCritic, ReplayLearner};
+use super::learner::ReplayLearner;
+use super::priorities::Priorities;
 use super::replay::{Replay, ReplayLayout, Sampling};
-use crate::algorithms::{Learns, Measured};
+use crate::algorithms::{Learns, Measured, Rules};
 use crate::backend::{LearnError, Ticket, UpdateStats};
 use crate::config::Config;
 use crate::cpu::backend::CpuBackend;
@@ -18,12 +19,16 @@ use crate::cpu::network::tile::LANES;
 use crate::cpu::rollout::Horizon;
 use crate::cpu::update::Means;
 use crate::network::{Input, Network};
+use crate::state::SavedPriorities;
 
 /// What a backend has for an algorithm with a replay.
 pub(crate) struct Replaying {
-    rules: &'static dyn ActorCritic,
+    rules: Rules,
     pub learner: ReplayLearner,
     pub replay: Replay,
+    priorities: Option<Priorities>,
+    /// Priorities of a checkpoint, until the replay has its rows.
+    saved_priorities: Option<SavedPriorities>,
     /// Transitions that the run began with.
     pub given: u64,
 }
@@ -48,18 +53,40 @@ impl Replaying {
         if network.bf16.is_some() {
             return Err(refused("learns in f32, and precision is bf16", "set precision = \"f32\""));
         }
-        if matches!(network.architecture.input, Input::Bits(_)) {
+        if matches!((rules, &network.architecture.input), (Rules::ActorCritic(_), Input::Bits(_))) {
             let problem = format!("takes real numbers, but {} observes {}", env.spec().name, env.spec().obs);
             return Err(refused(&problem, "set algorithm = \"ppo\""));
         }
-        let layout = ReplayLayout::new(&network.architecture);
+        let layout = ReplayLayout::new(&network.architecture, env.masked());
         let learner = ReplayLearner::new(network, &layout, config, Arc::clone(pulse));
-        Ok(Some(Self {
-            rules,
-            learner,
-            replay: Replay::new(layout, config.num_envs, ReplayLayout::rows(config)),
-            given: 0,
-        }))
+        let replay = Replay::new(layout, config.num_envs, ReplayLayout::rows(config));
+        let priorities = Priorities::of(&replay, config);
+        Ok(Some(Self { rules, learner, priorities, saved_priorities: None, replay, given: 0 }))
+    }
+
+    /// What a snapshot holds of the replay besides its rows.
+    pub fn saved(&self) -> Option<SavedPriorities> {
+        self.priorities.as_ref().map(|priorities| priorities.saved(self.replay.written()))
+    }
+
+    /// Continues with an empty replay, to be filled, after the learner's state was replaced.
+    pub fn restore(&mut self, given: u64, priorities: Option<SavedPriorities>) -> Result<(), LearnError> {
+        self.learner.forget();
+        self.replay.clear();
+        (self.given, self.saved_priorities) = (given, None);
+        self.filled()?;
+        self.saved_priorities = priorities;
+        Ok(())
+    }
+
+    /// The replay was filled.
+    ///
+    /// # Errors
+    /// When the priorities of the checkpoint are those of another replay.
+    pub fn filled(&mut self) -> Result<(), LearnError> {
+        let saved = self.saved_priorities.take();
+        let Some(priorities) = &mut self.priorities else { return Ok(()) };
+        priorities.restore(&self.replay, saved.as_ref())
     }
 }
 
@@ -83,11 +110,12 @@ impl<const V: usize> CpuBackend<V> {
         let obs_norm = self.obs_scales();
         let first = self.updates * self.config.num_steps as u64;
         let Self { config, policy, actions, tiles, state, pulse, replaying, .. } = self;
-        let Some(Replaying { rules, learner, replay, given }) = replaying.as_mut() else {
+        let Some(Replaying { rules, learner, replay, priorities, given, .. }) = replaying.as_mut() else {
             panic!("the algorithm has no replay")
         };
         let rate = config.learning_rate_in(self.updates, None);
-        let noise = (config.algorithm.declaration().exploration)(config);
+        let noise = (config.algorithm.declaration().exploration)(config).at(self.updates);
+        let beta = config.beta().at(self.updates);
         let (mut means, mut minibatches, mut nonfinite) = (Means::default(), 0u64, 0);
         for t in 0..config.num_steps as u64 {
             let number = first + t;
@@ -101,7 +129,7 @@ impl<const V: usize> CpuBackend<V> {
                 pulse,
                 obs_norm: &obs_norm,
                 reward_scale: 1.0,
-                exploration: if is_random { f32::INFINITY } else { noise.at(self.updates) as f32 },
+                exploration: if is_random { f32::INFINITY } else { noise as f32 },
             };
             let columns: Vec<_> = replay.tiles_mut(V * LANES).collect();
             let work = tiles.par_iter_mut().zip(columns).with_max_len(1);
@@ -112,8 +140,16 @@ impl<const V: usize> CpuBackend<V> {
             let is_filled =
                 !plays && replay.len() >= config.learning_starts.min(config.buffer_size) && replay.has_all();
             for _ in 0..if is_filled { due(config, *given, number) } else { 0 } {
-                let sampling = Sampling { config, replay, number: state.step, obs_norm: &obs_norm };
+                let number = state.step;
+                let chosen = priorities.as_mut().map_or(&[][..], |priorities| {
+                    priorities.draw(replay, config, number, beta);
+                    &priorities.chosen
+                });
+                let sampling = Sampling { config, replay, number, obs_norm: &obs_norm, chosen };
                 let learned = learner.learn(*rules, state, sampling, rate);
+                if let Some(priorities) = priorities.as_mut().filter(|_| learned.is_finite) {
+                    priorities.renew(learner.errors());
+                }
                 minibatches += 1;
                 match learned.is_finite {
                     true => learned.add_to(&mut means, config.batch_size),
@@ -124,11 +160,14 @@ impl<const V: usize> CpuBackend<V> {
             let columns: Vec<_> = replay.tiles_mut(V * LANES).collect();
             let work = tiles.par_iter_mut().zip(columns).with_max_len(1);
             work.map(|(tile, mut columns)| tile.finish(&mut columns)).collect::<Result<(), LearnError>>()?;
+            if let Some(priorities) = priorities {
+                priorities.enter(replay);
+            }
         }
         let replay_size = replay.len() as f64;
         let alpha = self.policy.network().log_alpha.map(|at| f64::from(self.state.params[at]).exp());
         let measured = if means.is_empty() { Measured::NONE } else { means.measured(rate) };
-        let measured = Measured { alpha: alpha.unwrap_or(f64::NAN), ..measured };
+        let measured = Measured { alpha: alpha.unwrap_or(f64::NAN), epsilon: noise, ..measured };
         let episodes = self.statistics()?;
         self.nonfinite_in_a_row = if nonfinite > 0 { self.nonfinite_in_a_row + 1 } else { 0 };
         let ticket = Ticket(self.updates);

@@ -13,8 +13,10 @@ use rayon::prelude::*;
 
 use super::replay::{ReplayLayout, Sampling, Transitions};
 use crate::LearnerState;
+use crate::algorithms::Rules;
 use crate::config::Config;
 use crate::cpu::network::gradient::{Forwarded, Gradient};
+use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, first_lanes, fma, row_sum, splat};
 use crate::cpu::update::adam;
@@ -104,18 +106,24 @@ pub(crate) struct ReplayLearner {
 }
 
 /// The networks that a pass over a minibatch trains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 enum Pass {
-    Critics,
-    Actor,
+    Critics(&'static dyn ActorCritic),
+    Actor(&'static dyn ActorCritic),
+    Values,
 }
 
 impl Pass {
     fn chains(self) -> Range<usize> {
         match self {
-            Self::Critics => 1..3,
-            Self::Actor => 0..1,
+            Self::Critics(_) => 1..3,
+            Self::Actor(_) | Self::Values => 0..1,
         }
+    }
+
+    /// The first layer whose inputs need a gradient: that of critics is of actions.
+    fn back(self) -> usize {
+        usize::from(matches!(self, Self::Values))
     }
 }
 
@@ -170,7 +178,7 @@ impl ReplayLearner {
     /// Learns from one minibatch, on the current rayon pool, with this learning rate.
     pub fn learn(
         &mut self,
-        rules: &dyn ActorCritic,
+        rules: Rules,
         state: &mut LearnerState,
         sampling: Sampling<'_>,
         rate: f64,
@@ -178,26 +186,34 @@ impl ReplayLearner {
         while self.workers.len() <= rayon::current_num_threads() {
             self.workers.push(Mutex::new(Worker::new(&self.network)));
         }
+        let of_values = match rules {
+            Rules::ActorCritic(rules) => Pass::Critics(rules),
+            Rules::ActionValues => Pass::Values,
+        };
         if !self.is_packed {
-            self.policy.pack_chains(0..3, &state.params, true);
-            self.target.pack_chains(self.of_target(rules), &state.targets, false);
+            let chains = 0..self.network.chains.len();
+            self.policy.pack_chains(chains, &state.params, of_values.back());
+            self.target.pack_chains(self.of_target(rules), &state.targets, usize::MAX);
             self.is_packed = true;
         }
         let (number, delay) = (state.step, self.config.policy_frequency as u64);
         state.step += 1;
-        let (mut sums, norm) = self.pass(Pass::Critics, rules, state, sampling);
+        let (mut sums, norm) = self.pass(of_values, state, sampling);
         let mut is_finite = norm.is_finite();
         if is_finite {
             let rate = self.config.value_rate(rate);
-            self.step(Pass::Critics, state, (norm, rate), number + 1);
+            self.step(of_values, state, (norm, rate), number + 1);
         }
-        let trains_policy = is_finite && number.is_multiple_of(delay);
-        if trains_policy {
-            let (of_actor, norm) = self.pass(Pass::Actor, rules, state, sampling);
+        let of_policy = match rules {
+            Rules::ActorCritic(rules) => Some(rules).filter(|_| is_finite && number.is_multiple_of(delay)),
+            Rules::ActionValues => None,
+        };
+        if let Some(rules) = of_policy {
+            let (of_actor, norm) = self.pass(Pass::Actor(rules), state, sampling);
             sums = added(sums, of_actor);
             is_finite = norm.is_finite();
             if is_finite {
-                self.step(Pass::Actor, state, (norm, rate), number / delay + 1);
+                self.step(Pass::Actor(rules), state, (norm, rate), number / delay + 1);
                 let logprob = sums[self::sums::LOGPROBS] / self.config.batch_size as f64;
                 let components = self.network.architecture.head.components();
                 let by_log_alpha = rules.by_log_alpha(&self.config, components, logprob);
@@ -208,17 +224,35 @@ impl ReplayLearner {
                 }
             }
         }
-        if trains_policy || !rules.targets_wait_for_policy() {
+        let due = match rules {
+            Rules::ActorCritic(rules) if rules.targets_wait_for_policy() => {
+                of_policy.map(|_| number / delay + 1)
+            }
+            _ => Some(number + 1),
+        };
+        let frequency = self.config.target_network_frequency as u64;
+        if due.is_some_and(|due| due.is_multiple_of(frequency)) {
             let targets = self.of_target(rules);
             follow(state, self.params_of(targets.clone()), self.config.tau);
-            self.target.pack_chains(targets, &state.targets, false);
+            self.target.pack_chains(targets, &state.targets, usize::MAX);
         }
-        Learned { sums, norm, is_finite, trains_policy }
+        Learned { sums, norm, is_finite, trains_policy: of_policy.is_some() }
+    }
+
+    /// |errors| of the values of the last minibatch's samples, in their order.
+    pub fn errors(&mut self) -> impl Iterator<Item = f32> {
+        let chunks =
+            self.tiles.iter_mut().map(|tiles| tiles.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let rows = chunks.flat_map(|tiles| &*tiles).flat_map(|tile| &tile.errors);
+        rows.flat_map(|row| row.to_array()).take(self.config.batch_size)
     }
 
     /// Chains that have a target.
-    fn of_target(&self, rules: &dyn ActorCritic) -> Range<usize> {
-        usize::from(!rules.has_target_policy())..3
+    fn of_target(&self, rules: Rules) -> Range<usize> {
+        match rules {
+            Rules::ActorCritic(rules) => usize::from(!rules.has_target_policy())..3,
+            Rules::ActionValues => 0..1,
+        }
     }
 
     /// The parameters of neighbouring chains.
@@ -229,17 +263,11 @@ impl ReplayLearner {
     }
 
     /// The gradient of a minibatch, its sums and its norm.
-    fn pass(
-        &mut self,
-        pass: Pass,
-        rules: &dyn ActorCritic,
-        state: &LearnerState,
-        sampling: Sampling<'_>,
-    ) -> (Sums, f64) {
+    fn pass(&mut self, pass: Pass, state: &LearnerState, sampling: Sampling<'_>) -> (Sums, f64) {
         let alpha = self.network.log_alpha.map_or(0.0, |at| Float::exp(state.params[at]));
         let Self { config, policy, target, workers, tiles, chunks, .. } = &*self;
         let (threads, all) = (rayon::current_num_threads(), config.batch_size.div_ceil(TILE));
-        let work = Minibatch { config, policy, target, rules, alpha, sampling, pulse: &self.pulse };
+        let work = Minibatch { config, policy, target, alpha, sampling, pulse: &self.pulse };
         let chunk = |k: usize| {
             let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
             let mut chunk = chunks[k].write().unwrap_or_else(PoisonError::into_inner);
@@ -262,7 +290,7 @@ impl ReplayLearner {
         let range = self.params_of(pass.chains());
         adam::decay(&mut state.params[range.clone()], along.1, &self.config);
         adam::step_of(state, range, &self.gradient, along, steps, &self.config);
-        self.policy.pack_chains(pass.chains(), &state.params, true);
+        self.policy.pack_chains(pass.chains(), &state.params, pass.back());
     }
 }
 
@@ -281,11 +309,10 @@ fn tiles_of(tiles: usize, chunks: usize, k: usize) -> Range<usize> {
 }
 
 /// A pass over a minibatch.
-struct Minibatch<'a> {
-    config: &'a Config,
-    policy: &'a Policy,
-    target: &'a Policy,
-    rules: &'a dyn ActorCritic,
+pub(super) struct Minibatch<'a> {
+    pub config: &'a Config,
+    pub policy: &'a Policy,
+    pub target: &'a Policy,
     alpha: f32,
     sampling: Sampling<'a>,
     pulse: &'a AtomicU64,
@@ -293,7 +320,7 @@ struct Minibatch<'a> {
 
 impl Minibatch<'_> {
     /// Weight of each sample of a tile, 0 for padding.
-    fn weights(&self, tile: usize) -> TileRow {
+    pub fn weights(&self, tile: usize) -> TileRow {
         let bits = first_lanes::<TILE_VECTORS>(self.config.batch_size - tile * TILE);
         bits.map(|bits| Wide::<LANES>::from_bits(u32::from(bits)).select(f32x16::ONE, f32x16::ZERO))
     }
@@ -322,11 +349,14 @@ impl Sampling<'_> {
 
 /// The scratch space of one thread.
 #[derive(Debug)]
-struct Worker {
-    values: Activations<TILE_VECTORS>,
-    of_target: Activations<TILE_VECTORS>,
-    deltas: Activations<TILE_VECTORS>,
-    gradient: Gradient,
+pub(super) struct Worker {
+    pub values: Activations<TILE_VECTORS>,
+    pub of_target: Activations<TILE_VECTORS>,
+    pub deltas: Activations<TILE_VECTORS>,
+    pub gradient: Gradient,
+    pub head: PolicyHead<TILE_VECTORS>,
+    /// `[value]`: distributions of what follows a step, of a target, and of the action taken.
+    pub shares: [Vec<TileRow>; 3],
     /// `[component]`.
     normals: Vec<TileRow>,
     /// `[component]`: the gradient of a policy's actions.
@@ -344,6 +374,8 @@ impl Worker {
             of_target: Activations::new(network),
             deltas: Activations::new(network),
             gradient: Gradient::new(network),
+            head: PolicyHead::of(&network.architecture),
+            shares: [0; 3].map(|_| vec![splat(0.0); network.architecture.bins.map_or(0, |bins| bins.count)]),
             normals: vec![splat(0.0); actions],
             by_action: vec![splat(0.0); actions],
             d_inputs: vec![splat(0.0); features + actions],
@@ -364,11 +396,15 @@ impl Worker {
         for (tile, transitions) in (first..).zip(tiles) {
             work.pulse.fetch_add(1, Ordering::Relaxed);
             let of_tile = match pass {
-                Pass::Critics => {
+                Pass::Critics(rules) => {
                     transitions.gather(work.sampling, tile);
-                    self.critics(work, tile, transitions)
+                    self.critics(work, rules, tile, transitions)
                 }
-                Pass::Actor => self.actor(work, tile, transitions),
+                Pass::Actor(rules) => self.actor(work, rules, tile, transitions),
+                Pass::Values => {
+                    transitions.gather(work.sampling, tile);
+                    self.values(work, tile, transitions)
+                }
             };
             sums = added(sums, of_tile);
         }
@@ -377,15 +413,22 @@ impl Worker {
     }
 
     /// The critics' errors of the values of the actions taken.
-    fn critics(&mut self, work: &Minibatch<'_>, tile: usize, transitions: &mut Transitions) -> Sums {
-        let Transitions { features, reward, discount, inputs: [now, next], .. } = transitions;
+    fn critics(
+        &mut self,
+        work: &Minibatch<'_>,
+        rules: &dyn ActorCritic,
+        tile: usize,
+        transitions: &mut Transitions,
+    ) -> Sums {
+        let Transitions { features, reward, discount, inputs: [now, next], weight: made_up, errors, .. } =
+            transitions;
         let Self { values, of_target, deltas, gradient, normals, .. } = self;
         let all = TILE_VECTORS;
         let (next_obs, next_actions) = next.split_at_mut(*features);
-        let acting = if work.rules.has_target_policy() { work.target } else { work.policy };
+        let acting = if rules.has_target_policy() { work.target } else { work.policy };
         acting.chain(0, Observation::Dense(next_obs), all, of_target);
         work.sampling.normals(tile, 0, normals);
-        let bonus = work.rules.next_actions(work.tile(of_target.last(0), normals), next_actions);
+        let bonus = rules.next_actions(work.tile(of_target.last(0), normals), next_actions);
         (1..3).for_each(|k| work.target.chain(k, Observation::Dense(next), all, of_target));
         let [a, b] = [1, 2].map(|k| of_target.last(k)[0]);
         let target: TileRow =
@@ -393,11 +436,13 @@ impl Worker {
         let weight = work.weights(tile);
         let scale = f32x16::splat(1.0 / work.config.batch_size as f32);
         let mut sums = [0.0; SUMS];
+        *errors = splat(0.0);
         for k in 1..3 {
             work.policy.chain(k, Observation::Dense(now), all, values);
             let value = values.last(k)[0];
             let error: TileRow = core::array::from_fn(|v| value[v] - target[v]);
-            deltas.last_mut(k)[0] = core::array::from_fn(|v| error[v] * (weight[v] * scale));
+            deltas.last_mut(k)[0] = core::array::from_fn(|v| error[v] * (weight[v] * made_up[v] * scale));
+            *errors = core::array::from_fn(|v| errors[v] + Float::abs(error[v]) * f32x16::splat(0.5));
             let observation = Observation::Dense(&now[..]);
             gradient.add_chain(work.policy, k, whole(observation, values), deltas, None);
             let squares = core::array::from_fn(|v| weight[v] * (error[v] * error[v]));
@@ -411,15 +456,21 @@ impl Worker {
     }
 
     /// The policy's loss: its actions take the place of those of the samples.
-    fn actor(&mut self, work: &Minibatch<'_>, tile: usize, transitions: &mut Transitions) -> Sums {
+    fn actor(
+        &mut self,
+        work: &Minibatch<'_>,
+        rules: &dyn ActorCritic,
+        tile: usize,
+        transitions: &mut Transitions,
+    ) -> Sums {
         let Transitions { features, inputs: [now, _], .. } = transitions;
         let Self { values, deltas, gradient, normals, by_action, d_inputs, .. } = self;
         let all = TILE_VECTORS;
         let (obs, actions) = now.split_at_mut(*features);
         work.policy.chain(0, Observation::Dense(obs), all, values);
         work.sampling.normals(tile, 1, normals);
-        let logprob = work.rules.actions(work.tile(values.last(0), normals), actions);
-        let critics = if work.rules.takes_least() { 1..3 } else { 1..2 };
+        let logprob = rules.actions(work.tile(values.last(0), normals), actions);
+        let critics = if rules.takes_least() { 1..3 } else { 1..2 };
         critics.clone().for_each(|k| work.policy.chain(k, Observation::Dense(now), all, values));
         let (a, b) = (values.last(1)[0], values.last(critics.end - 1)[0]);
         let weight = work.weights(tile);
@@ -441,7 +492,7 @@ impl Worker {
         let scaled: TileRow = core::array::from_fn(|v| weight[v] * scale);
         let (obs, actions) = now.split_at(*features);
         let policy = work.tile(values.last(0), normals);
-        work.rules.gradient(policy, actions, by_action, &scaled, deltas.last_mut(0));
+        rules.gradient(policy, actions, by_action, &scaled, deltas.last_mut(0));
         let observation = Observation::Dense(obs);
         gradient.add_chain(work.policy, 0, whole(observation, values), deltas, None);
         let mut sums = [0.0; SUMS];
@@ -455,7 +506,7 @@ impl Worker {
 }
 
 /// The forward pass of a whole tile, without memory.
-fn whole<'a>(
+pub(super) fn whole<'a>(
     observation: Observation<'a, TILE_VECTORS>,
     activations: &'a Activations<TILE_VECTORS>,
 ) -> Forwarded<'a> {

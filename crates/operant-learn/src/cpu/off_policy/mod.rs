@@ -4,6 +4,8 @@ pub mod compare;
 mod cycle;
 pub mod given;
 pub(crate) mod learner;
+pub(crate) mod priorities;
 pub mod replay;
+mod values;
 
 pub(crate) use cycle::Replaying;

@@ -39,7 +39,9 @@ pub(super) enum End {
 pub struct ReplayLayout {
     /// First word of the observation, as environments give it: packed where it can be.
     pub obs: usize,
-    /// First action, within -1 and 1.
+    /// First word of the legal actions, where environments have masks.
+    pub mask: usize,
+    /// First action: within -1 and 1, or the index of a choice.
     pub actions: usize,
     /// The reward.
     pub reward: usize,
@@ -50,11 +52,12 @@ pub struct ReplayLayout {
 }
 
 impl ReplayLayout {
-    /// The layout of the transitions that a network learns from.
-    pub fn new(architecture: &Architecture) -> Self {
-        let actions = architecture.obs_words();
+    /// The layout of the transitions that a network learns from; `masked` environments have a mask of legal actions.
+    pub fn new(architecture: &Architecture, masked: bool) -> Self {
+        let mask = architecture.obs_words();
+        let actions = mask + if masked { architecture.head.mask_words() } else { 0 };
         let reward = actions + architecture.head.components();
-        Self { obs: 0, actions, reward, end: reward + 1, stride: (reward + 2).next_multiple_of(8) }
+        Self { obs: 0, mask, actions, reward, end: reward + 1, stride: (reward + 2).next_multiple_of(8) }
     }
 
     /// Rows of each environment for this configuration, the one that is being written included.
@@ -125,6 +128,36 @@ impl Replay {
         heads.chunks_mut(width).zip(words).map(move |(heads, words)| Columns { layout, rows, heads, words })
     }
 
+    /// The layout of a row.
+    pub fn layout(&self) -> &ReplayLayout {
+        &self.layout
+    }
+
+    /// `[environment]`: rows that were ever completed.
+    pub fn heads(&self) -> &[u64] {
+        &self.heads
+    }
+
+    /// Rows of an environment, the one that is being written included.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Most rows of an environment that were ever written.
+    pub(super) fn written(&self) -> usize {
+        self.heads.iter().map(|&head| head.min(self.rows as u64) as usize).max().unwrap_or(0)
+    }
+
+    /// The place of an environment's row by its number.
+    pub(super) fn index(&self, env: usize, number: u64) -> usize {
+        env * self.rows + (number % self.rows as u64) as usize
+    }
+
+    /// Whether a row is more than a final observation.
+    pub(super) fn is_step(&self, index: usize) -> bool {
+        self.end(index) != End::Final as u32
+    }
+
     fn row(&self, index: usize) -> &[u32] {
         &self.words[index * self.layout.stride..][..self.layout.stride]
     }
@@ -140,11 +173,20 @@ impl Replay {
             let env = draws.below(self.heads.len() as u32).0 as usize;
             let head = self.heads[env];
             let back = 1 + draws.below(self.window(head) as u32).0;
-            let slot = |age: u64| env * self.rows + ((head - age) % self.rows as u64) as usize;
-            if self.end(slot(u64::from(back))) != End::Final as u32 {
+            let slot = |age: u64| self.index(env, head - age);
+            if self.is_step(slot(u64::from(back))) {
                 return self.along(u64::from(back), slot, steps, gamma);
             }
         }
+    }
+
+    /// The transition of up to `steps` steps from this row, which is completed and a step.
+    pub(super) fn from(&self, row: usize, steps: usize, gamma: f32) -> Drawn {
+        let (env, rows) = (row / self.rows, self.rows as u64);
+        let head = self.heads[env];
+        let slot = |age: u64| self.index(env, head - age);
+        let age = (head % rows + rows - (row % self.rows) as u64) % rows;
+        self.along(age, slot, steps, gamma)
     }
 
     /// The transition of up to `steps` steps from the row that many rows ago.
@@ -178,24 +220,18 @@ impl Replay {
         }
     }
 
-    /// Rows that each environment ever completed.
-    pub fn heads(&self) -> &[u64] {
-        &self.heads
-    }
-
-    /// Environments, rows of each that were ever written, and words of a row: the shape of [`Replay::written`].
+    /// Environments, rows of each that were ever written, and words of a row: the shape of [`Replay::written_rows`].
     pub fn shape(&self) -> [usize; 3] {
-        let most = self.heads.iter().map(|&head| head.min(self.rows as u64) as usize).max();
-        [self.heads.len(), most.unwrap_or(0), self.layout.stride]
+        [self.heads.len(), self.written(), self.layout.stride]
     }
 
     /// The rows of each environment that were ever written.
-    pub fn written(&self) -> impl Iterator<Item = &[u32]> {
+    pub fn written_rows(&self) -> impl Iterator<Item = &[u32]> {
         let [_, rows, stride] = self.shape();
         self.words.chunks_exact(self.rows * stride).map(move |words| &words[..rows * stride])
     }
 
-    /// The inverse of [`Replay::written`]: `read` gives the rows of each environment, in order.
+    /// The inverse of [`Replay::written_rows`]: `read` gives the rows of each environment, in order.
     ///
     /// # Errors
     /// When the rows are of other environments, or more; and the first error of `read`.
@@ -219,10 +255,7 @@ impl Replay {
             read(&mut words[..rows * stride])?;
         }
         self.heads.copy_from_slice(heads);
-        let is_end = |env: usize, age: u64| {
-            let row = env * self.rows + ((heads[env] - age) % self.rows as u64) as usize;
-            self.end(row) <= End::Cut as u32
-        };
+        let is_end = |env: usize, age: u64| self.end(self.index(env, heads[env] - age)) <= End::Cut as u32;
         let mut all =
             (0..environments).flat_map(|env| (1..=self.window(heads[env]) as u64).map(move |age| (env, age)));
         if all.any(|(env, age)| !is_end(env, age)) {
@@ -240,7 +273,7 @@ impl Replay {
 
     /// Adds a row with another end.
     pub(super) fn push(&mut self, env: usize, row: &[u32], end: u32) {
-        let first = (env * self.rows + (self.heads[env] % self.rows as u64) as usize) * self.layout.stride;
+        let first = self.index(env, self.heads[env]) * self.layout.stride;
         let to = &mut self.words[first..][..self.layout.stride];
         to.copy_from_slice(row);
         to[self.layout.end] = end;
@@ -250,11 +283,6 @@ impl Replay {
     /// Whether every environment has a row.
     pub(super) fn has_all(&self) -> bool {
         self.heads.iter().all(|&head| head > 0)
-    }
-
-    /// The layout of a row.
-    pub fn layout(&self) -> &ReplayLayout {
-        &self.layout
     }
 
     /// Forgets all rows.
@@ -273,6 +301,15 @@ impl Columns<'_> {
     pub fn put<const V: usize>(&mut self, field: usize, fields: &[Row<V>]) {
         for env in 0..self.heads.len() {
             self.put_of(env, field, fields);
+        }
+    }
+
+    /// The same for packed bits.
+    pub fn put_bits<const V: usize>(&mut self, field: usize, fields: &[BitRow<V>]) {
+        for env in 0..self.heads.len() {
+            for (to, row) in self.current(env)[field..].iter_mut().zip(fields) {
+                *to = row[env / LANES].as_array()[env % LANES];
+            }
         }
     }
 
@@ -297,7 +334,7 @@ impl Columns<'_> {
         truncated: [u32; V],
         final_obs: &[Row<V>],
     ) {
-        let ReplayLayout { obs, reward, end, .. } = *self.layout;
+        let ReplayLayout { obs, mask, actions, reward, end, .. } = *self.layout;
         for env in 0..self.heads.len() {
             let (v, lane) = (env / LANES, env % LANES);
             let of_row = match (done[v].as_array()[lane] > 0.0, truncated[v] >> lane & 1 == 1) {
@@ -310,7 +347,10 @@ impl Columns<'_> {
             self.heads[env] += 1;
             if of_row == End::Truncated {
                 self.put_of(env, obs, final_obs);
-                self.current(env)[end] = End::Final as u32;
+                let row = self.current(env);
+                // Which actions would be legal there is not known.
+                row[mask..actions].fill(u32::MAX);
+                row[end] = End::Final as u32;
                 self.heads[env] += 1;
             }
         }
@@ -324,12 +364,18 @@ pub(crate) struct Transitions {
     /// `[word][sample]`, of both rows.
     words: [Vec<[u32; TILE]>; 2],
     packing: Option<Packing>,
-    /// `[feature]` before the step and after it, each followed by `[component]` of an action.
+    /// `[word]` of the network's input before the step and after it, each followed by `[component]` of an action.
     pub inputs: [Vec<Row<TILE_VECTORS>>; 2],
-    /// Numbers of an observation.
+    /// Words of an input.
     pub features: usize,
+    /// `[word]`: the legal actions after the step.
+    pub legal: Vec<BitRow<TILE_VECTORS>>,
     pub reward: Row<TILE_VECTORS>,
     pub discount: Row<TILE_VECTORS>,
+    /// Weights that make up for the probability of the draws.
+    pub weight: Row<TILE_VECTORS>,
+    /// |errors| of the values, by which samples are drawn.
+    pub errors: Row<TILE_VECTORS>,
 }
 
 /// Which samples a minibatch has, and how their observations are seen.
@@ -341,11 +387,13 @@ pub(crate) struct Sampling<'a> {
     pub number: u64,
     /// `(shift, scale)` per feature; empty without observation normalisation.
     pub obs_norm: &'a [(f32, f32)],
+    /// Its samples and their weights, if they are drawn by priority.
+    pub chosen: &'a [(Drawn, f32)],
 }
 
 impl Transitions {
     pub fn new(architecture: &Architecture, layout: &ReplayLayout) -> Self {
-        let (features, actions) = (architecture.input.features(), architecture.head.components());
+        let (features, actions) = (architecture.input.words(), architecture.head.components());
         let words = vec![[0; TILE]; layout.stride];
         let inputs = vec![splat(0.0); features + actions];
         Self {
@@ -354,8 +402,11 @@ impl Transitions {
             packing: architecture.packing.clone(),
             inputs: [inputs.clone(), inputs],
             features,
+            legal: vec![[u32x16::ZERO; TILE_VECTORS]; layout.actions - layout.mask],
             reward: splat(0.0),
             discount: splat(0.0),
+            weight: splat(1.0),
+            errors: splat(0.0),
         }
     }
 
@@ -363,30 +414,39 @@ impl Transitions {
     pub fn gather(&mut self, of: Sampling<'_>, tile: usize) {
         let Sampling { config: Config { seed, batch_size, n_step, gamma, clip_obs, .. }, replay, .. } = of;
         for (s, drawn) in self.drawn.iter_mut().enumerate() {
-            let position = (tile * TILE + s).min(batch_size - 1) as u32;
-            *drawn = replay.draw(*seed, of.number, position, *n_step, *gamma as f32);
+            let position = (tile * TILE + s).min(batch_size - 1);
+            *drawn = match of.chosen.get(position) {
+                Some((drawn, _)) => *drawn,
+                None => replay.draw(*seed, of.number, position as u32, *n_step, *gamma as f32),
+            };
+        }
+        if !of.chosen.is_empty() {
+            let weight = |s: usize| of.chosen.get(tile * TILE + s).map_or(0.0, |(_, weight)| *weight);
+            let of_vector = |v: usize| f32x16::new(core::array::from_fn(|l| weight(v * LANES + l)));
+            self.weight = core::array::from_fn(of_vector);
         }
         replay.prefetch(&self.drawn);
         let column = |of: &dyn Fn(&Drawn) -> f32| -> Row<TILE_VECTORS> {
             core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| of(&self.drawn[v * LANES + l]))))
         };
         (self.reward, self.discount) = (column(&|drawn| drawn.reward), column(&|drawn| drawn.discount));
-        let ReplayLayout { actions, reward, .. } = replay.layout;
+        let ReplayLayout { mask, actions, reward, .. } = replay.layout;
         for (k, (words, inputs)) in self.words.iter_mut().zip(&mut self.inputs).enumerate() {
             turn_words(|s| replay.row(self.drawn[s].rows[k]), words);
             let (obs, action) = inputs.split_at_mut(self.features);
             if let Some(packing) = &self.packing {
-                let packed: Vec<BitRow<TILE_VECTORS>> = words[..actions].iter().map(integers).collect();
+                let packed: Vec<BitRow<TILE_VECTORS>> = words[..mask].iter().map(integers).collect();
                 let obs: &mut [u32x16] = bytemuck::cast_slice_mut(obs.as_flattened_mut());
                 expand::<TILE_VECTORS>(packing, packed.as_flattened(), obs);
             } else {
-                obs.iter_mut().zip(&words[..actions]).for_each(|(to, words)| *to = floats(words));
+                obs.iter_mut().zip(&words[..mask]).for_each(|(to, words)| *to = floats(words));
             }
             for (row, (shift, scale)) in obs.iter_mut().zip(of.obs_norm) {
                 *row = row.map(|x| normalised(x, *shift, *scale, *clip_obs));
             }
             action.iter_mut().zip(&words[actions..reward]).for_each(|(to, words)| *to = floats(words));
         }
+        self.legal.iter_mut().zip(&self.words[1][mask..]).for_each(|(to, words)| *to = integers(words));
     }
 }
 
@@ -398,7 +458,7 @@ mod tests {
     /// Observations of two numbers, one action.
     fn layout() -> ReplayLayout {
         let head = Head::continuous(1, &Config::default());
-        ReplayLayout::new(&Architecture::new(&Config::default(), Input::Dense(2), head))
+        ReplayLayout::new(&Architecture::new(&Config::default(), Input::Dense(2), head), false)
     }
 
     fn row(of: impl Fn(usize) -> f32) -> Row<1> {
@@ -467,7 +527,7 @@ mod tests {
     fn what_is_written_comes_back_and_another_size_is_refused() {
         let replay = played(8, 20);
         let restored = |to: &mut Replay, from: &Replay| {
-            let mut rows = from.written();
+            let mut rows = from.written_rows();
             to.restore(from.heads(), from.shape(), |to| {
                 to.copy_from_slice(rows.next().expect("rows"));
                 Ok::<_, LearnError>(())

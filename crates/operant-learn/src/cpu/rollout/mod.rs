@@ -24,11 +24,11 @@ use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::reals::taken;
 use crate::cpu::network::tile::{LANES, Row, first_lanes, map, splat};
-use crate::cpu::off_policy::replay::Columns;
+use crate::cpu::off_policy::replay::{Columns, ReplayLayout};
 use crate::cpu::rollout::counts::Counts;
 use crate::cpu::rollout::episodes::EpisodeStats;
 use crate::cpu::threads::timers::{Part, PhaseTimer};
-use crate::network::Input;
+use crate::network::{Head, Input};
 use crate::normalise::NormSums;
 use crate::recorder::Recorder;
 
@@ -253,11 +253,14 @@ impl<const V: usize> Tile<V> {
             horizon.pulse.fetch_add(1, Ordering::Relaxed);
         }
         self.prepare_inputs(horizon, true);
-        let [obs, actions] = [replay.layout().obs, replay.layout().actions];
+        let ReplayLayout { obs, mask, actions, .. } = *replay.layout();
         replay.put(obs, self.obs.as_chunks::<V>().0);
+        replay.put_bits(mask, &self.mask);
         self.act(horizon, horizon.step + t)?;
-        for row in &mut self.action_rows {
-            *row = map(*row, Float::tanh);
+        if matches!(horizon.policy.network().architecture.head, Head::Continuous(_)) {
+            for row in &mut self.action_rows {
+                *row = map(*row, Float::tanh);
+            }
         }
         replay.put(actions, &self.action_rows);
         self.timer.end(Part::Storing);

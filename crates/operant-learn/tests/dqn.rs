@@ -1,0 +1,263 @@
+//! DQN against an independent scalar implementation in f64; its draws by priority, its bits over threads, tiles and a resume, and what it
+//! learns.
+
+use operant_learn::algorithms::Algorithm;
+use operant_learn::cpu::off_policy::replay::ReplayLayout;
+use operant_learn::cpu::{CpuOptions, backend_with};
+use operant_learn::network::{Architecture, Head, Input};
+use operant_learn::{
+    Activation, Backend, Config, CoreKind, EvalActions, LearnError, LearnerState, LrSchedule, ValueLoss,
+};
+use operant_parity::distance;
+use operant_parity::reference::{dqn, sac};
+
+use crate::sac::Minibatches;
+use crate::support::{assert_same, continued, train, update, world};
+
+/// A small network, four environments.
+fn config() -> Config {
+    Config {
+        algorithm: Algorithm::Dqn,
+        total_timesteps: 4_000,
+        num_envs: 4,
+        num_steps: 50,
+        num_minibatches: 1,
+        learning_rate: 1e-3,
+        lr_schedule: LrSchedule::Constant,
+        max_grad_norm: 10.0,
+        hidden: vec![24, 17],
+        activation: Activation::Relu,
+        batch_size: 200,
+        learning_starts: 250,
+        buffer_size: 600,
+        updates_per_step: 0.3,
+        ..Config::default()
+    }
+}
+
+fn backend(env: &str, config: &Config, options: &CpuOptions) -> Box<dyn Backend> {
+    backend_with(world(env), config, options).expect("a good configuration").backend
+}
+
+/// Odd widths, partial tiles, and what changes the networks, the samples, the targets and the steps.
+pub fn minibatches() -> Vec<Minibatches> {
+    let case = |name, counts: &[usize], input, masked, change: &dyn Fn(&mut Config)| {
+        let mut config = Config { num_envs: 5, learning_rate: 1e-2, tau: 0.1, ..config() };
+        change(&mut config);
+        Minibatches::of(name, config, input, Head::MultiDiscrete(counts.to_vec()), masked)
+    };
+    vec![
+        case("two choices", &[2], Input::Dense(4), false, &|_| ()),
+        case("from zero moments, not double, one tile", &[3], Input::Dense(3), false, &|c| {
+            (c.algorithms.dqn.double_q, c.batch_size) = (false, 64);
+        }),
+        case("masks, three steps, normalised", &[5], Input::Dense(11), true, &|c| {
+            (c.layer_norm, c.n_step, c.norm_obs, c.activation) = (true, 3, true, Activation::Tanh);
+        }),
+        case("masks, not double, bits", &[4], Input::Bits(70), true, &|c| {
+            (c.algorithms.dqn.double_q, c.batch_size) = (false, 77);
+        }),
+        case("components, bits, copied targets", &[3, 2, 4], Input::Bits(33), true, &|c| {
+            (c.tau, c.target_network_frequency) = (1.0, 3);
+        }),
+        case("dueling, bits, masks", &[3, 2], Input::Bits(40), true, &|c| c.dueling = true),
+        case("distributions, masks", &[4], Input::Dense(6), true, &|c| {
+            (c.value_bins, c.value_min, c.value_max) = (11, -0.8, 1.3);
+        }),
+        case("by priority, huber, clipping, decay", &[3], Input::Dense(5), false, &|c| {
+            (c.priority_exponent, c.priority_beta, c.n_step) = (0.8, 0.6, 2);
+            (c.value_loss, c.huber_delta) = (ValueLoss::Huber, 0.3);
+            (c.max_grad_norm, c.weight_decay) = (0.05, 0.1);
+        }),
+    ]
+}
+
+#[test]
+fn minibatches_match_the_reference_with_any_number_of_threads() {
+    for mut case in minibatches() {
+        if case.name.contains("zero moments") {
+            case.state = LearnerState { targets: case.state.targets, ..LearnerState::new(case.state.params) };
+        }
+        for count in [1, 4] {
+            let (state, minibatches) = case.learn(count, 2);
+            let mut expected = sac::State::of(&case.state);
+            let [mut illegal, mut weighted] = [false; 2];
+            for (samples, losses) in minibatches {
+                illegal |= samples.iter().any(|sample| sample.legal.contains(&false));
+                weighted |= samples.iter().any(|sample| sample.weight < 0.9);
+                let made = dqn::minibatch(&case.network, &case.config, &mut expected, &samples);
+                for (name, ours, theirs) in [
+                    ("td_loss", losses.td_loss, made.squares),
+                    ("q_values", losses.q_values, made.values),
+                    ("grad_norm", losses.grad_norm, made.grad_norm),
+                ] {
+                    let error = (ours - theirs).abs() / theirs.abs();
+                    assert!(error < 2e-6, "{}: {name} {ours} is not {theirs}", case.name);
+                }
+            }
+            let named = |word: &str| case.name.contains(word);
+            assert_eq!((illegal, weighted), (named("masks") || named("components"), named("priority")));
+            assert_eq!(state.step, expected.step, "{}", case.name);
+            let (ours, before) = (sac::State::of(&state), sac::State::of(&case.state));
+            let change = |after: &[f64]| -> Vec<f64> {
+                after.iter().zip(&before.params).map(|(after, before)| after - before).collect()
+            };
+            for (what, ours, theirs, bound) in [
+                ("parameters", &ours.params, &expected.params, 1e-6),
+                ("targets", &ours.targets, &expected.targets, 1e-6),
+                ("first moments", &ours.moments[0], &expected.moments[0], 1e-6),
+                ("second moments", &ours.moments[1], &expected.moments[1], 1e-6),
+                ("the change", &change(&ours.params), &change(&expected.params), 1e-4),
+            ] {
+                let error = distance(ours, theirs);
+                assert!(error < bound, "{}: {what} {error:e}", case.name);
+            }
+            assert!(case.learn(count, 3).0 == state, "{}: three threads", case.name);
+        }
+    }
+}
+
+#[test]
+fn the_references_gradient_matches_finite_differences() {
+    for case in minibatches() {
+        let mut state = sac::State::of(&case.state);
+        let samples = &case.learn(1, 1).1[0].0[..8];
+        let loss = |state: &sac::State| dqn::loss(&case.network, &case.config, state, samples);
+        let gradient = loss(&state).1;
+        for k in (0..gradient.len()).step_by(gradient.len() / 40) {
+            let mut at = |step: f64| {
+                let before = state.params[k];
+                state.params[k] += step;
+                let value = loss(&state).0;
+                state.params[k] = before;
+                value
+            };
+            let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
+            assert!((difference - gradient[k]).abs() < 1e-6, "{}: {k}", case.name);
+        }
+    }
+}
+
+/// Rows are drawn in proportion to a power of their errors: chi-square of 40,000 draws with some 250 degrees of freedom.
+#[test]
+fn draws_follow_the_priorities() {
+    let cases = minibatches();
+    let case = cases.iter().find(|case| case.config.priority_exponent > 0.0).expect("one");
+    let (expected, drawn) = case.draws(200);
+    let total: u32 = drawn.iter().sum();
+    let chi: f64 = expected
+        .iter()
+        .zip(&drawn)
+        .filter(|(share, _)| **share > 0.0)
+        .map(|(share, &count)| {
+            let mean = share * f64::from(total);
+            (f64::from(count) - mean).powi(2) / mean
+        })
+        .sum();
+    let freedom = expected.iter().filter(|share| **share > 0.0).count() as f64 - 1.0;
+    assert!(
+        expected.iter().zip(&drawn).all(|(share, &count)| *share > 0.0 || count == 0),
+        "what has no priority"
+    );
+    // Draws from equal parts vary less than independent ones.
+    assert!(freedom > 200.0 && chi < freedom + 3.0 * (2.0 * freedom).sqrt(), "{chi} of {freedom}");
+    let uniform: f64 = expected.iter().map(|share| share * share).sum::<f64>() * freedom;
+    assert!(uniform > 1.1, "the priorities differ: {uniform}");
+}
+
+#[test]
+fn transitions_take_few_bytes() {
+    for (env, bytes) in [("cartpole", 32), ("minatar_breakout", 64), ("cards", 32)] {
+        let env = world(env);
+        let architecture = Architecture::of(&env.spec(), &config()).expect("trains");
+        let layout = ReplayLayout::new(&architecture, env.masked());
+        assert_eq!(4 * layout.stride, bytes, "{}", env.spec().name);
+    }
+}
+
+#[test]
+fn threads_and_tiles_change_no_bit() {
+    let prioritised = Config { priority_exponent: 0.6, n_step: 3, ..config() };
+    let envs = ["cartpole", "locks", "minatar_breakout"];
+    for (env, config) in envs.into_iter().flat_map(|env| [(env, config()), (env, prioritised.clone())]) {
+        let config = Config { num_envs: 40, ..config };
+        let one = train(backend(env, &config, &CpuOptions::new(1)), None, 2).1;
+        for (threads, rollout_tile) in [(2, 16), (3, 32)] {
+            let options = CpuOptions { rollout_tile, ..CpuOptions::new(threads) };
+            assert_same(&one, &train(backend(env, &config, &options), None, 2).1, env);
+        }
+    }
+}
+
+#[test]
+fn a_run_with_its_replay_continues_to_the_bit_and_one_without_fills_another() {
+    for (env, priority_exponent) in [("cartpole", 0.0), ("cartpole", 0.6), ("locks", 0.6)] {
+        let without = Config { priority_exponent, ..config() };
+        let with = Config { checkpoint_replay: true, ..without.clone() };
+        let options = CpuOptions::new(1);
+        let mut first = backend(env, &with, &options);
+        (0..5).for_each(|_| _ = update(&mut *first));
+        let middle = first.save().expect("saved");
+        let has_tree = middle.tensors.iter().any(|tensor| tensor.name == "replay.priorities");
+        assert_eq!(has_tree, priority_exponent > 0.0);
+        let whole = train(backend(env, &with, &options), None, 8).1;
+        let second = continued(backend(env, &with, &options), &mut *first);
+        assert_same(&whole, &train(second, None, 3).1, "resumed");
+
+        let mut again = backend(env, &without, &options);
+        again.load(&train(backend(env, &without, &options), None, 5).1).expect("it fits");
+        let reports: Vec<_> = (0..2).map(|_| update(&mut *again)).collect();
+        assert_eq!(reports[0].metrics.minibatches, 0.0);
+        assert!(reports[1].metrics.minibatches > 0.0 && reports[1].metrics.td_loss.is_finite());
+    }
+}
+
+#[test]
+fn actions_are_random_at_first_and_then_epsilon_falls() {
+    let config = Config { exploration_fraction: 0.5, end_e: 0.2, learning_starts: 200, ..config() };
+    let mut backend = backend("cartpole", &config, &CpuOptions::new(1));
+    let shares: Vec<f64> = (0..20).map(|_| update(&mut *backend).metrics.epsilon).collect();
+    let expected = |k: usize| (1.0 - 0.08 * k as f64).max(0.2);
+    assert!(shares.iter().enumerate().all(|(k, share)| (share - expected(k)).abs() < 1e-12), "{shares:?}");
+}
+
+#[test]
+fn what_it_does_not_do_is_refused_with_the_reason() {
+    let refused = |env: &str, change: &dyn Fn(&mut Config)| {
+        let mut config = config();
+        change(&mut config);
+        match backend_with(world(env), &config, &CpuOptions::new(1)) {
+            Err(LearnError::Config { key, problem, .. }) => format!("{key} {problem}"),
+            other => panic!("{:?}", other.err()),
+        }
+    };
+    assert!(refused("pendulum", &|_| ()).contains("algorithm \"dqn\" chooses among actions"));
+    let memory = config().algorithm.declaration().problem;
+    let (key, problem, _) = memory(&Config { core: CoreKind::Gru, ..config() }).expect("refused");
+    assert!(key == "core" && problem.contains("has no memory"));
+}
+
+#[test]
+fn cartpole_is_learned() {
+    for priority_exponent in [0.0, 0.6] {
+        let config = Config {
+            total_timesteps: 20_000,
+            num_envs: 1,
+            num_steps: 500,
+            hidden: vec![64, 64],
+            batch_size: 64,
+            learning_starts: 500,
+            buffer_size: 10_000,
+            updates_per_step: 0.5,
+            end_e: 0.04,
+            exploration_fraction: 0.2,
+            priority_exponent,
+            ..config()
+        };
+        let mut backend = backend("cartpole", &config, &CpuOptions::new(1));
+        (0..config.updates()).for_each(|_| assert_eq!(update(&mut *backend).nonfinite, 0));
+        let greedy = backend.evaluate(0..50, 0, EvalActions::Greedy).expect("an evaluation");
+        let mean = greedy.returns.iter().sum::<f64>() / 50.0;
+        assert!(mean > 195.0, "a mean return of {mean}");
+    }
+}
