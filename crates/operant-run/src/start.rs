@@ -244,8 +244,8 @@ impl Start<'_> {
             notices.push(Notice::Note(what.to_owned()));
         }
         let Config { algorithm, learning_starts, total_timesteps, .. } = settings.learner;
-        if algorithm.declaration().has_replay() && learning_starts as u64 >= total_timesteps && !self.is_given
-        {
+        let is_random = algorithm.declaration().has_replay() && learning_starts as u64 >= total_timesteps;
+        if is_random && home.checkpoint.is_none() && !self.is_given {
             notices.push(Notice::Warning(format!(
                 "all of the {total_timesteps} steps are random and nothing is learned: learning_starts = {learning_starts}"
             )));

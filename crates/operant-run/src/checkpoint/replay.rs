@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Write};
 use std::path::Path;
 
 use operant_learn::LearnError;
@@ -26,10 +26,16 @@ struct Entry {
     data_offsets: [u64; 2],
 }
 
-/// The tensors of this shape: environments, rows of each, words of a row.
+/// Bytes of the heads and of the rows of this shape: environments, rows of each, words of a row.
+fn bytes(shape: [usize; 3]) -> [u64; 2] {
+    let product =
+        |size: u64, shape: &[usize]| shape.iter().fold(size, |all, &n| all.saturating_mul(n as u64));
+    [product(8, &shape[..1]), product(4, &shape)]
+}
+
+/// The tensors of this shape.
 fn header(shape: [usize; 3]) -> BTreeMap<String, Entry> {
-    let heads = 8 * shape[0] as u64;
-    let rows = 4 * shape.iter().map(|&n| n as u64).product::<u64>();
+    let [heads, rows] = bytes(shape);
     let entry = |dtype: &str, shape: &[usize], data_offsets| Entry {
         dtype: dtype.to_owned(),
         shape: shape.to_vec(),
@@ -37,7 +43,7 @@ fn header(shape: [usize; 3]) -> BTreeMap<String, Entry> {
     };
     BTreeMap::from([
         ("heads".to_owned(), entry("U64", &shape[..1], [0, heads])),
-        ("rows".to_owned(), entry("U32", &shape, [heads, heads + rows])),
+        ("rows".to_owned(), entry("U32", &shape, [heads, heads.saturating_add(rows)])),
     ])
 }
 
@@ -95,11 +101,11 @@ fn open(checkpoint: &Path) -> Result<Option<(BufReader<File>, ReplayFile)>, Chec
         let Some(shape) = shape.filter(|&shape| header(shape) == found) else {
             return Ok(Err("its header is not that of a replay".to_owned()));
         };
-        let heads = shape[0] as u64 * 8;
-        let rows = 4 * shape.iter().map(|&n| n as u64).product::<u64>();
-        let (expected, is) = (8 + length + heads + rows, file.get_ref().metadata()?.len());
+        let [heads, rows] = bytes(shape);
+        let expected = (8 + length).saturating_add(heads).saturating_add(rows);
+        let is = file.get_ref().metadata()?.len();
         if is != expected {
-            return Ok(Err(format!("{:?} rows take {expected} bytes, and it has {is}", shape)));
+            return Ok(Err(format!("rows of the shape {shape:?} take {expected} bytes, and it has {is}")));
         }
         let mut bytes = vec![0; heads as usize];
         file.read_exact(&mut bytes)?;
@@ -109,6 +115,9 @@ fn open(checkpoint: &Path) -> Result<Option<(BufReader<File>, ReplayFile)>, Chec
     match read() {
         Ok(Ok(found)) => Ok(Some(found)),
         Ok(Err(problem)) => Err(CheckpointError::damaged(&path, problem)),
+        Err(error) if [ErrorKind::UnexpectedEof, ErrorKind::InvalidData].contains(&error.kind()) => {
+            Err(CheckpointError::damaged(&path, error.to_string()))
+        }
         Err(error) => Err(CheckpointError::io("read", &path)(error)),
     }
 }
@@ -136,7 +145,7 @@ impl From<LearnError> for Failed {
 /// Fills a replay with the rows of a checkpoint, if it has any.
 ///
 /// # Errors
-/// The errors of [`find_replay`]; `Damaged` also for rows of another environment or size.
+/// The errors of [`find_replay`]; `Misfit` for rows of another environment or size.
 pub fn read_replay(checkpoint: &Path, replay: &mut Replay) -> Result<bool, CheckpointError> {
     let Some((mut file, found)) = open(checkpoint)? else { return Ok(false) };
     let (path, mut bytes) = (checkpoint.join(REPLAY), vec![0; 4 * PIECE]);
@@ -152,7 +161,7 @@ pub fn read_replay(checkpoint: &Path, replay: &mut Replay) -> Result<bool, Check
     match restored {
         Ok(()) => Ok(true),
         Err(Failed::Read(error)) => Err(CheckpointError::io("read", &path)(error)),
-        Err(Failed::Misfit(LearnError::Snapshot(problem))) => Err(CheckpointError::damaged(&path, problem)),
+        Err(Failed::Misfit(LearnError::Snapshot(problem))) => Err(CheckpointError::Misfit { path, problem }),
         Err(Failed::Misfit(error)) => Err(CheckpointError::damaged(&path, error.to_string())),
     }
 }
