@@ -71,7 +71,13 @@ pub struct Built {
 /// When it does not exist or cannot train with these settings; each error with its origin.
 pub fn choose(requested: &Requested, before: Option<&str>) -> Result<(Requested, Device)> {
     let settings = &requested.settings;
+    let algorithm = settings.learner.algorithm;
     match &settings.run.device {
+        DeviceRequest::Only(DeviceName::Cuda(_)) if algorithm.declaration().has_replay() => {
+            let assigned = settings.assignment("device");
+            let what = format!("{assigned} cannot be used: {algorithm} learns on a CPU only");
+            Err(requested.placed(Error::usage(what).remedy("set device = \"cpu\" or \"auto\""), "device"))
+        }
         DeviceRequest::Only(DeviceName::Cuda(ordinal)) => {
             let found =
                 gpu::find_for(&settings.assignment("device"), *ordinal, settings.run.cache_dir.as_deref());
