@@ -28,8 +28,6 @@ fn impossible_requests_are_one_error_each() {
         (&["updates_per_step=-1"], &["updates_per_step = -1 is not a finite number above 0"]),
         (&["core=gru"], &["a replay of single steps has no memory", "core = \"mlp\""]),
         (&["precision=bf16"], &["learns in f32", "precision = \"f32\""]),
-        (&["device=cuda"], &["sac learns on a CPU only", "device = \"cpu\""]),
-        (&["device=cuda:0,cuda:1"], &["sac learns on a CPU only", "end the order with cpu"]),
         (&["intrinsic=counts"], &["intrinsic is a setting of algorithm = \"ppo\""]),
         (&["norm_reward=true"], &["norm_reward is a setting of", "the run has \"sac\""]),
         (&["target_kl=0.1"], &["target_kl is a setting of algorithm = \"ppo\""]),

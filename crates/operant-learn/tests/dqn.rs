@@ -232,6 +232,17 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
         }
     };
     assert!(refused("pendulum", &|_| ()).contains("algorithm \"dqn\" chooses among actions"));
+    let bins = |env: &str, change: &dyn Fn(&mut Config)| {
+        refused(env, &|config| {
+            config.value_bins = 51;
+            change(config);
+        })
+    };
+    assert!(bins("locks", &|_| ()).contains("value_bins 51, but distributions are of actions with one component"));
+    assert!(bins("cartpole", &|config| config.dueling = true).contains("neither dueling nor pointer"));
+    assert!(bins("cartpole", &|config| config.value_max = -10.0).contains("value_min = -10 is not below"));
+    let narrow = refused("cartpole", &|config| (config.dueling, config.hidden) = (true, vec![1]));
+    assert!(narrow.contains("dueling true, but hidden = [1] has no two halves"), "{narrow}");
     let memory = config().algorithm.declaration().problem;
     let (key, problem, _) = memory(&Config { core: CoreKind::Gru, ..config() }).expect("refused");
     assert!(key == "core" && problem.contains("has no memory"));
@@ -239,7 +250,7 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
 
 #[test]
 fn cartpole_is_learned() {
-    for priority_exponent in [0.0, 0.6] {
+    for (priority_exponent, value_bins) in [(0.0, 1), (0.6, 1), (0.0, 51)] {
         let config = Config {
             total_timesteps: 20_000,
             num_envs: 1,
@@ -252,12 +263,15 @@ fn cartpole_is_learned() {
             end_e: 0.04,
             exploration_fraction: 0.2,
             priority_exponent,
+            value_bins,
+            value_min: 0.0,
+            value_max: 100.0,
             ..config()
         };
         let mut backend = backend("cartpole", &config, &CpuOptions::new(1));
         (0..config.updates()).for_each(|_| assert_eq!(update(&mut *backend).nonfinite, 0));
         let greedy = backend.evaluate(0..50, 0, EvalActions::Greedy).expect("an evaluation");
         let mean = greedy.returns.iter().sum::<f64>() / 50.0;
-        assert!(mean > 195.0, "a mean return of {mean}");
+        assert!(mean > 195.0, "{priority_exponent} {value_bins}: a mean return of {mean}");
     }
 }

@@ -260,6 +260,21 @@ def soft_actor_critic(params, case):
     return of_critics + of_policy - (params["log_alpha"] * excess)[0]
 
 
+def twin_delayed(params, case):
+    """The losses of both critics and of the policy, each of which trains its own parameters alone."""
+    fixed = jax.lax.stop_gradient(params)
+
+    def policy(params, obs):
+        return jnp.tanh(dense(layers(case, "actor", obs, params), "policy", params))
+
+    noise = jnp.clip(case["next_normals"] * case["policy_noise"], -case["noise_clip"], case["noise_clip"])
+    next_actions = jnp.clip(policy(case["targets"], case["next_obs"]) + noise, -1, 1)
+    least = jnp.minimum(*values(case, case["targets"], case["next_obs"], next_actions))
+    target = case["reward"] + case["discount"] * least
+    of_critics = sum((case["weight"] * 0.5 * (q - target) ** 2).mean() for q in values(case, params, case["obs"], case["actions"]))
+    return of_critics - values(case, fixed, case["obs"], policy(params, case["obs"]))[0].mean()
+
+
 def action_values(case, params, obs):
     """Values of the choices of each component."""
     x, ends = layers(case, "trunk", obs, params), np.cumsum(case["choices"])[:-1]
@@ -320,7 +335,7 @@ def main(directory: Path) -> None:
         tensors(case, "obs", "actions")
         if "targets" in case and case["targets"]:
             tensors(case, "next_obs", "next_normals", "normals", "reward", "discount", "weight", "legal")
-            function = {"sac": soft_actor_critic, "dqn": deep_q}[case["algorithm"]]
+            function = {"sac": soft_actor_critic, "td3": twin_delayed, "dqn": deep_q}[case["algorithm"]]
         else:
             tensors(case, "noise", "logprob", "value", "advantage", "keep", "begins")
             case["legal"] = np.array(case["legal"]["values"], bool).reshape(case["legal"]["shape"])

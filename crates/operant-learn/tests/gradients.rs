@@ -247,6 +247,8 @@ fn minibatch_json(case: &Minibatches, samples: &[Transition]) -> Value {
     let fields = json!({
         "algorithm": case.config.algorithm.name(),
         "target_entropy": case.config.algorithms.sac.target_entropy,
+        "policy_noise": case.config.algorithms.td3.policy_noise,
+        "noise_clip": case.config.algorithms.td3.noise_clip,
         "bins": case.network.architecture.bins.map(|bins| json!([f64::from(bins.bounds()[0]), f64::from(bins.bounds()[1]), bins.count])),
         "double_q": case.config.algorithms.dqn.double_q,
         "huber": case.config.huber().map(|_| case.config.huber_delta),
@@ -296,8 +298,8 @@ fn python(test: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn gradients_of_sac_are_those_of_automatic_differentiation() {
-    let Some(python) = python("gradients_of_sac_are_those_of_automatic_differentiation") else { return };
+fn gradients_of_sac_and_td3_are_those_of_automatic_differentiation() {
+    let Some(python) = python("gradients_of_sac_and_td3_are_those_of_automatic_differentiation") else { return };
     let mut cases = minibatches();
     for Minibatches { config, .. } in &mut cases {
         // Neither the parameters nor the first moments remember anything but this gradient.
@@ -312,12 +314,16 @@ fn gradients_of_sac_are_those_of_automatic_differentiation() {
     for ((case, (state, made)), expected) in all.zip(by_jax(&python, &read)) {
         let (network, samples) = (&case.network, &made[0].0);
         let before = sac::State::of(&case.state);
-        let (_, of_critics, _) = sac::critics(network, &before, samples);
-        let ([_, logprob], of_policy) = sac::policy(network, &before, samples);
+        let of = (network, &case.config);
+        let (_, of_critics, _) = sac::critics(of, &before, samples);
+        let ([_, logprob], of_policy) = sac::policy(of, &before, samples);
         let of_log_alpha = vec![sac::by_log_alpha(network, &case.config, logprob); network.len()];
         let engine: Vec<f64> = state.exp_avg.iter().map(|&x| f64::from(x)).collect();
         let gradients = [("critics", of_critics), ("actor", of_policy), ("log_alpha", of_log_alpha)];
         for (group, reference) in gradients {
+            if group == "log_alpha" && network.log_alpha.is_none() {
+                continue;
+            }
             let of = |all: &[f64]| sac::parameters(network, group).map(|k| all[k]).collect::<Vec<f64>>();
             for (whose, gradient, bound) in [("reference", &reference, 1e-9), ("engine", &engine, 1e-6)] {
                 let distance = distance(&of(gradient), &of(&expected));

@@ -71,13 +71,7 @@ pub struct Built {
 /// When it does not exist or cannot train with these settings; each error with its origin.
 pub fn choose(requested: &Requested, before: Option<&str>) -> Result<(Requested, Device)> {
     let settings = &requested.settings;
-    let algorithm = settings.learner.algorithm;
     match &settings.run.device {
-        DeviceRequest::Only(DeviceName::Cuda(_)) if algorithm.declaration().has_replay() => {
-            let assigned = settings.assignment("device");
-            let what = format!("{assigned} cannot be used: {algorithm} learns on a CPU only");
-            Err(requested.placed(Error::usage(what).remedy("set device = \"cpu\" or \"auto\""), "device"))
-        }
         DeviceRequest::Only(DeviceName::Cuda(ordinal)) => {
             let found =
                 gpu::find_for(&settings.assignment("device"), *ordinal, settings.run.cache_dir.as_deref());
@@ -127,11 +121,6 @@ fn first_of(
     let mut last = None;
     for name in order {
         let DeviceName::Cuda(ordinal) = name else { return on_cpu(requested, reason(&tried)) };
-        let learner = &settings.learner.algorithm;
-        if learner.declaration().has_replay() {
-            tried.push(format!("{name} is not used: {learner} learns on a CPU only"));
-            continue;
-        }
         let found = gpu::find(*ordinal, settings.run.cache_dir.as_deref());
         match found.and_then(|found| on_gpu(requested, found, reason(&tried))) {
             Ok(chosen) => return Ok(chosen),

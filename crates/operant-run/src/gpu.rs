@@ -97,7 +97,8 @@ pub(crate) fn for_auto(
     }
     let algorithm = requested.settings.learner.algorithm;
     if algorithm.declaration().has_replay() {
-        return Err(format!("{algorithm} learns on a CPU only"));
+        let problem = "is not trained on a GPU unless asked to: its speed there has not been measured";
+        return Err(format!("{algorithm} {problem}; --device cuda trains on a GPU"));
     }
     if !requested.has_gpu_preset() {
         let (env, is_default) = (&requested.settings.environment, algorithm == Config::default().algorithm);

@@ -9,7 +9,7 @@ use operant_env::{ActionSpace, ObsSpace};
 use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 use operant_learn::network::{
-    Architecture, Cell, Conv, Core, Embed, Head, Image, Input, Network, Outputs, Pool, init_params,
+    Architecture, Bins, Cell, Conv, Core, Embed, Head, Image, Input, Network, Outputs, Pool, init_params,
 };
 use operant_learn::{ActionDistribution, Activation, Config, LogStd, ObsNorm, TrainedPolicy};
 use operant_run::{Mark, SavedPolicy, export};

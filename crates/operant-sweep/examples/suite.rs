@@ -9,6 +9,7 @@ use operant_sweep::stats::{Estimate, aggregate, improvement, quantile};
 #[derive(serde::Deserialize)]
 struct Task {
     env: String,
+    steps: u64,
     #[serde(default)]
     algorithm: String,
     #[serde(default)]
@@ -123,12 +124,14 @@ fn algorithms(tasks: &[Task], rows: &[Row<'_>]) {
     println!("\n| environment | algorithm | steps | seeds | greedy | each | sampled | seconds | published |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     let mut missing = Vec::new();
-    for Task { env, algorithm, set, published, .. } in tasks {
+    for Task { env, steps, algorithm, set, published, .. } in tasks {
         let sets = set.iter().map(|set| format!(" {set}")).collect::<String>();
-        let own = runs(rows, &format!("algorithm={algorithm}{sets}"), env, false);
+        let mut own = runs(rows, &format!("algorithm={algorithm}{sets}"), env, false);
+        // Runs take whole updates.
+        own.retain(|row| 20 * row.steps.abs_diff(*steps) < *steps);
         let named = format!("{algorithm}{}", set.iter().map(|set| format!(", `{set}`")).collect::<String>());
         if own.is_empty() {
-            missing.push(format!("{env} with {named}"));
+            missing.push(format!("{env} with {named}, {steps} steps"));
             continue;
         }
         let of = |score: fn(&Row<'_>) -> f64| own.iter().map(|row| score(row)).collect::<Vec<f64>>();
@@ -187,7 +190,7 @@ fn table(tasks: &[Task], rows: &[Row<'_>], variant: &str, is_short: bool) {
     println!("\n### {}\n", named(variant));
     println!("| task | steps | seeds | greedy | sampled | low | high | seconds |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
-    for Task { env, low, high } in tasks {
+    for Task { env, low, high, .. } in tasks {
         let own = runs(rows, variant, env, is_short);
         if own.is_empty() {
             continue;

@@ -1,6 +1,7 @@
-//! Minibatches of SAC.
+//! Minibatches of SAC and TD3.
 
 use operant_learn::LearnerState;
+use operant_learn::algorithms::{Algorithm, td3};
 use operant_learn::cpu::off_policy::compare::Transition;
 
 use super::update::adam;
@@ -80,6 +81,24 @@ pub fn parameters(network: &Network, group: &str) -> impl Iterator<Item = usize>
 }
 
 impl OnTape<'_> {
+    /// TD3's action, which these standard normals disturb.
+    fn noisy(&mut self, config: &Config, obs: &[f64], normals: Option<&[f32]>) -> Vec<Var> {
+        let Self { network, paths, tape, .. } = self;
+        let td3::Settings { policy_noise, noise_clip, .. } = config.algorithms.td3;
+        let outputs = forward(network, tape, &paths[0], obs, &mut []);
+        let mut actions = vec![];
+        for (k, output) in outputs.into_iter().enumerate() {
+            let action = tape.tanh(output);
+            // Only targets are disturbed, which have no gradient.
+            let disturbed = normals.map(|normals| {
+                let noise = (f64::from(normals[k]) * policy_noise).clamp(-noise_clip, noise_clip);
+                tape.leaf((tape.value(action) + noise).clamp(-1.0, 1.0))
+            });
+            actions.push(disturbed.unwrap_or(action));
+        }
+        actions
+    }
+
     /// The action of these standard normals, within -1 and 1, and its log-probability.
     fn draw(&mut self, obs: &[f64], normals: &[f32]) -> (Vec<Var>, Var) {
         let Self { network, paths, tape, .. } = self;
@@ -102,7 +121,8 @@ impl OnTape<'_> {
         let Self { network, paths, tape, .. } = self;
         let mut inputs: Vec<Var> = obs.iter().map(|&x| tape.leaf(x)).collect();
         inputs.extend(actions);
-        [2, 3].map(|critic| along(network, tape, &paths[critic], inputs.clone(), &mut [])[0])
+        let [.., a, b] = &paths[..] else { panic!("two critics come last") };
+        [a, b].map(|path| along(network, tape, path, inputs.clone(), &mut [])[0])
     }
 
     fn leaves(&mut self, values: impl IntoIterator<Item = f64>) -> Vec<Var> {
@@ -119,16 +139,25 @@ fn alpha(network: &Network, state: &State) -> f64 {
 }
 
 /// The critics' loss, its gradient, and half the squared error, the sum over both.
-pub fn critics(network: &Network, state: &State, samples: &[Transition]) -> (f64, Vec<f64>, f64) {
+pub fn critics(
+    (network, config): (&Network, &Config),
+    state: &State,
+    samples: &[Transition],
+) -> (f64, Vec<f64>, f64) {
     let alpha = alpha(network, state);
     let (mut terms, mut squares) = (vec![], 0.0);
     let (mut net, mut target) = (OnTape::new(network, &state.params), OnTape::new(network, &state.targets));
     for sample in samples {
         let [obs, next_obs] = [0, 1].map(|k| exact(&sample.obs[k]));
-        let (next_actions, logprob) = net.draw(&next_obs, &sample.normals[0]);
-        let next_actions = target.leaves(next_actions.iter().map(|&x| net.tape.value(x)));
+        let (next_actions, entropy) = if config.algorithm == Algorithm::Td3 {
+            (target.noisy(config, &next_obs, Some(&sample.normals[0])), 0.0)
+        } else {
+            let (actions, logprob) = net.draw(&next_obs, &sample.normals[0]);
+            let actions = target.leaves(actions.iter().map(|&x| net.tape.value(x)));
+            (actions, -alpha * net.tape.value(logprob))
+        };
         let next = target.values(&next_obs, &next_actions).map(|q| target.tape.value(q));
-        let next = next[0].min(next[1]) - alpha * net.tape.value(logprob);
+        let next = next[0].min(next[1]) + entropy;
         let expected = f64::from(sample.reward) + f64::from(sample.discount) * next;
         let actions = net.leaves(exact(&sample.actions));
         for q in net.values(&obs, &actions) {
@@ -142,13 +171,23 @@ pub fn critics(network: &Network, state: &State, samples: &[Transition]) -> (f64
     (net.tape.value(loss), net.tape.gradient(loss, state.params.len()), squares)
 }
 
-/// The policy's loss, the mean log-probability of its actions, and the gradient of the loss.
-pub fn policy(network: &Network, state: &State, samples: &[Transition]) -> ([f64; 2], Vec<f64>) {
+/// The policy's loss, the mean log-probability of its actions (NaN with TD3), and the gradient of the loss.
+pub fn policy(
+    (network, config): (&Network, &Config),
+    state: &State,
+    samples: &[Transition],
+) -> ([f64; 2], Vec<f64>) {
     let (alpha, share) = (alpha(network, state), 1.0 / samples.len() as f64);
     let (mut terms, mut logprobs) = (vec![], 0.0);
     let mut net = OnTape::new(network, &state.params);
     for sample in samples {
         let obs = exact(&sample.obs[0]);
+        if config.algorithm == Algorithm::Td3 {
+            let actions = net.noisy(config, &obs, None);
+            terms.push((net.values(&obs, &actions)[0], -share));
+            logprobs = f64::NAN;
+            continue;
+        }
         let (actions, logprob) = net.draw(&obs, &sample.normals[1]);
         let [a, b] = net.values(&obs, &actions);
         let least = if net.tape.value(a) <= net.tape.value(b) { a } else { b };
@@ -170,22 +209,26 @@ pub fn minibatch(network: &Network, config: &Config, state: &mut State, samples:
     let value_rate = if config.vf_learning_rate > 0.0 { config.vf_learning_rate } else { rate };
     let (number, delay) = (state.step, config.policy_frequency as u64);
     state.step += 1;
-    let (_, gradient, critics) = critics(network, state, samples);
+    let (_, gradient, critics) = critics(of, state, samples);
     let grad_norm = state.step(of, parameters(network, "critics"), &gradient, (value_rate, number + 1));
     let trains_policy = number.is_multiple_of(delay);
     let policy = trains_policy.then(|| {
-        let (means, mut gradient) = policy(network, state, samples);
+        let (means, mut gradient) = policy(of, state, samples);
         let along = (rate, number / delay + 1);
         state.step(of, parameters(network, "actor"), &gradient, along);
-        if config.algorithms.sac.autotune {
+        if network.log_alpha.is_some() && config.algorithms.sac.autotune {
             parameters(network, "log_alpha")
                 .for_each(|k| gradient[k] = by_log_alpha(network, config, means[1]));
             state.step(of, parameters(network, "log_alpha"), &gradient, along);
         }
         means
     });
-    if state.step.is_multiple_of(config.target_network_frequency as u64) {
-        state.follow(config.tau, parameters(network, "critics"));
+    // TD3's targets wait for the policy.
+    let is_td3 = config.algorithm == Algorithm::Td3;
+    let due = if is_td3 { trains_policy.then_some(number / delay + 1) } else { Some(number + 1) };
+    if due.is_some_and(|due| due.is_multiple_of(config.target_network_frequency as u64)) {
+        let critics = parameters(network, "critics");
+        state.follow(config.tau, critics.chain(parameters(network, "actor").filter(|_| is_td3)));
     }
     Minibatch { critics, grad_norm, policy }
 }

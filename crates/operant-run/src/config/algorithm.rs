@@ -4,6 +4,7 @@ use operant_learn::Config;
 use operant_learn::algorithms::Algorithm;
 use toml::{Table, Value};
 
+use operant_learn::presets::GPU_TABLE;
 use operant_learn::setting::Key;
 
 use super::KeyGroup;
@@ -49,7 +50,11 @@ impl Layers {
             self.forget_preset();
             self.auto_envs = self.auto_envs.filter(|origin| !matches!(origin, Origin::Preset(_)));
         }
-        let own: Table = chosen.declaration().preset.parse().expect("the preset of an algorithm is TOML");
+        let mut own: Table = chosen.declaration().preset.parse().expect("the preset of an algorithm is TOML");
+        let on_gpu = self.preset_table(own.remove(GPU_TABLE), &Origin::AlgorithmGpu(chosen))?;
+        for (key, entry) in on_gpu {
+            self.gpu.entry(key).or_insert(entry);
+        }
         let own = self.preset_table(Some(Value::Table(own)), &Origin::Algorithm(chosen))?;
         let of_env = self.of_algorithms.iter().filter(|(algorithm, _)| *algorithm == chosen);
         let of_env: Vec<_> = of_env.flat_map(|(_, entries)| entries.clone()).collect();
@@ -124,6 +129,17 @@ mod tests {
         assert_eq!(pqn.settings.learner.algorithms.pqn.q_lambda, 0.5);
         // Both orders, since a later layer may set the algorithm.
         assert_eq!(requested(&["end_e=0.1", "algorithm=pqn"]).expect("valid"), pqn);
+    }
+
+    #[test]
+    fn an_algorithm_has_defaults_of_its_own_on_a_gpu() {
+        let sac = requested(&["algorithm=sac", "device=cuda", "num_envs=2048"]).expect("valid");
+        let shown = sac.to_toml(true);
+        for (line, origin) in [("batch_size = 32768", "default of sac [gpu]"), ("num_envs = 2048", "--set")] {
+            let found = shown.lines().find(|text| text.starts_with(&format!("{line} ")));
+            assert!(found.is_some_and(|text| text.ends_with(&format!("# {origin}"))), "{line}: {shown}");
+        }
+        assert_eq!(requested(&["algorithm=sac"]).expect("valid").settings.learner.batch_size, 256);
     }
 
     #[test]
@@ -234,6 +250,16 @@ mod tests {
             (&["algorithm=sac", "tau=2"], "tau = 2"),
             (&["algorithm=sac", "alpha=-1"], "alpha = -1"),
             (&["algorithm=sac", "n_step=0"], "n_step = 0"),
+            (&["algorithm=sac", "double_q=false"], "double_q is a setting of algorithm = \"dqn\""),
+            (&["algorithm=sac", "end_e=0.1"], "end_e is a setting of algorithm = \"pqn\" or \"dqn\""),
+            (&["algorithm=sac", "dueling=true"], "dueling is a setting of algorithm = \"pqn\" or \"dqn\""),
+            (&["algorithm=pqn", "value_bins=51"], "value_bins is a setting of algorithm = \"dqn\""),
+            (&["algorithm=dqn", "policy_frequency=2"], "policy_frequency is a setting of"),
+            (&["algorithm=dqn", "intrinsic=counts"], "intrinsic is a setting of"),
+            (&["algorithm=dqn", "core=gru"], "a replay of single steps has no memory"),
+            (&["algorithm=dqn", "batch_size=8000"], "batch_size = 8000 is more than learning_starts = 5000"),
+            (&["algorithm=dqn", "target_network_frequency=0"], "target_network_frequency = 0"),
+            (&["algorithm=dqn", "priority_exponent=-1"], "priority_exponent = -1"),
         ] {
             let error = requested(settings).expect_err("refused");
             assert!(error.what.contains(named), "{settings:?}: {}", error.what);

@@ -23,6 +23,8 @@ pub enum Origin {
     PresetOf(String, Algorithm),
     /// What an algorithm sets by itself.
     Algorithm(Algorithm),
+    /// What it sets by itself on a GPU.
+    AlgorithmGpu(Algorithm),
     /// A file, at a line if known.
     File(PathBuf, Option<usize>),
     /// A variable of the process environment.
@@ -42,8 +44,11 @@ pub enum Origin {
 impl Origin {
     /// Whether the user chose the value, as opposed to a default or preset.
     pub fn is_explicit(&self) -> bool {
-        use Origin::{Algorithm, Default, Preset, PresetGpu, PresetOf};
-        !matches!(self, Default | Preset(_) | PresetGpu(_) | PresetOf(..) | Algorithm(_))
+        use Origin::{Algorithm, AlgorithmGpu, Default, Preset, PresetGpu, PresetOf};
+        !matches!(
+            self,
+            Default | Preset(_) | PresetGpu(_) | PresetOf(..) | Algorithm(_) | AlgorithmGpu(_)
+        )
     }
 }
 
@@ -55,6 +60,7 @@ impl fmt::Display for Origin {
             Origin::PresetGpu(env) => write!(f, "preset {env} [{GPU_TABLE}]"),
             Origin::PresetOf(env, algorithm) => write!(f, "preset {env} [{algorithm}]"),
             Origin::Algorithm(algorithm) => write!(f, "default of {algorithm}"),
+            Origin::AlgorithmGpu(algorithm) => write!(f, "default of {algorithm} [{GPU_TABLE}]"),
             Origin::File(path, Some(line)) => write!(f, "{}:{line}", path.display()),
             Origin::File(path, None) => write!(f, "{}", path.display()),
             Origin::Variable(name) => write!(f, "{name}"),

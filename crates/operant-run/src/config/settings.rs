@@ -98,7 +98,8 @@ impl Settings {
 
     /// Whether any value comes from the `[gpu]` table of the environment's preset.
     pub fn uses_gpu_preset(&self) -> bool {
-        self.entries.values().any(|entry| matches!(entry.origin, Origin::PresetGpu(_)))
+        let is_gpu = |origin: &Origin| matches!(origin, Origin::PresetGpu(_) | Origin::AlgorithmGpu(_));
+        self.entries.values().any(|entry| is_gpu(&entry.origin))
     }
 
     /// The directory that holds the runs by default.
