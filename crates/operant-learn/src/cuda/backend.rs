@@ -683,7 +683,9 @@ impl Backend for CudaBackend {
     }
 
     fn begin_with(&mut self, _given: &Given) -> Result<u64, LearnError> {
-        Err(LearnError::Refused("on a GPU a run begins with an empty replay: set device = \"cpu\"".to_owned()))
+        Err(LearnError::Refused(
+            "on a GPU a run begins with an empty replay: set device = \"cpu\"".to_owned(),
+        ))
     }
 
     fn replay(&mut self) -> Result<Option<Cow<'_, Replay>>, LearnError> {
@@ -732,7 +734,8 @@ impl Backend for CudaBackend {
         let (network, config) = (self.rollout.network(), &self.config);
         let state = BackendState::from_snapshot(snapshot, &*self.env, network, config, features)?;
         if state.given > 0 {
-            let problem = "the run began with transitions that were given to it, which takes device = \"cpu\"";
+            let problem =
+                "the run began with transitions that were given to it, which takes device = \"cpu\"";
             return Err(LearnError::Snapshot(problem.to_owned()));
         }
         self.rest()?;

@@ -10,8 +10,8 @@ use operant_learn::cuda::footprint::Footprint;
 use operant_learn::cuda::{GpuOptions, Kernels, NetworkOptions};
 use operant_learn::network::Architecture;
 use operant_learn::{
-    ActionDistribution, Activation, Backend, Config, Encoder, LogStd, LrSchedule, Precision, Snapshot,
-    WeightInit, cpu, cuda,
+    ActionDistribution, Activation, Backend, Config, Encoder, LearnError, LogStd, LrSchedule, Precision,
+    Snapshot, WeightInit, cpu, cuda,
 };
 use operant_metrics::METRICS;
 use operant_parity::distance;
