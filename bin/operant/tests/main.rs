@@ -32,6 +32,7 @@ mod network;
 mod new_crate;
 mod play;
 mod play_checkpoint;
+mod replays;
 mod ring_faults;
 mod runs;
 mod selftest;

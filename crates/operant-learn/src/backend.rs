@@ -1,5 +1,6 @@
 //! The interface between the training loop and a device.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,6 +9,8 @@ use std::sync::atomic::AtomicU64;
 use operant_env::{EnvCounters, Scene};
 use operant_metrics::{MAX_ENV_METRICS, Record};
 
+use crate::cpu::off_policy::given::Given;
+use crate::cpu::off_policy::replay::Replay;
 use crate::group::Failure;
 use crate::snapshot::Snapshot;
 
@@ -175,6 +178,25 @@ pub trait Backend: Send {
     fn scene(&mut self) -> Option<EpisodeRecording>;
     /// Everything needed to continue, after all enqueued updates have finished.
     fn save(&mut self) -> Result<Snapshot, LearnError>;
-    /// Continues from a snapshot of the same environment and configuration.
+    /// Continues from a snapshot of the same environment and configuration. A replay is empty then.
     fn load(&mut self, snapshot: &Snapshot) -> Result<(), LearnError>;
+    /// Takes transitions before the first update, of an algorithm with a replay; returns how many they are.
+    fn begin_with(&mut self, _given: &Given) -> Result<u64, LearnError> {
+        Err(LearnError::Refused("this device learns from no replay".to_owned()))
+    }
+    /// The replay, which no snapshot holds, or a copy of it; None for an algorithm without one.
+    fn replay(&mut self) -> Result<Option<Cow<'_, Replay>>, LearnError> {
+        Ok(None)
+    }
+    /// Whether there is a replay.
+    fn has_replay(&self) -> bool {
+        false
+    }
+    /// Fills the replay of a snapshot that was loaded, if the algorithm has one.
+    fn fill_replay(
+        &mut self,
+        _fill: &mut dyn FnMut(&mut Replay) -> Result<(), LearnError>,
+    ) -> Result<(), LearnError> {
+        Ok(())
+    }
 }

@@ -67,23 +67,12 @@ pub(crate) struct BackendState {
     pub updates: u64,
     /// Consecutive updates with a non-finite minibatch, up to the last.
     pub nonfinite_in_a_row: u64,
-    /// The replay, if it is saved.
-    pub replay: Option<SavedReplay>,
+    /// Transitions that the run began with.
+    pub given: u64,
+    /// Priorities of the replay's rows, which are saved apart, if they are.
+    pub priorities: Option<SavedPriorities>,
     /// Flat parameters of the next rollout, if older than the learner's (with overlap).
     pub playing: Option<Vec<f32>>,
-}
-
-/// The rows of a replay.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct SavedReplay {
-    /// `(N)`: rows that each environment ever completed.
-    pub heads: Vec<u64>,
-    /// `(N, rows, words)`: those of its rows that were ever written.
-    pub rows: Vec<u32>,
-    /// Words of a row.
-    pub stride: usize,
-    /// Where samples are drawn by priority.
-    pub priorities: Option<SavedPriorities>,
 }
 
 /// The priorities of a replay's rows.
@@ -95,8 +84,6 @@ pub(crate) struct SavedPriorities {
     pub greatest: f64,
 }
 
-/// The tensors of [`SavedReplay`].
-const REPLAY: [&str; 2] = ["replay.heads", "replay.rows"];
 /// The tensors of [`SavedPriorities`].
 const PRIORITIES: [&str; 2] = ["replay.priorities", "replay.greatest_priority"];
 
@@ -163,6 +150,9 @@ fn read_floats(data: &[u8]) -> Vec<f32> {
 fn read_doubles(data: &[u8]) -> Vec<f64> {
     data.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect()
 }
+
+/// The counter of [`BackendState::given`], if there were any.
+const GIVEN: &str = "given_transitions";
 
 /// The counter with the hash of the environment's files.
 const CONTENT: &str = "env_content";
@@ -265,26 +255,16 @@ fn shape(field: &Field, environments: usize) -> Vec<usize> {
     if field.array { vec![environments, field.length] } else { vec![environments] }
 }
 
-impl SavedReplay {
-    /// That of a snapshot, if it has one.
+impl SavedPriorities {
+    /// Those of a snapshot, if it has any.
     fn read(snapshot: &Snapshot) -> Result<Option<Self>, LearnError> {
-        let Some(tensor) = snapshot.tensors.iter().find(|tensor| tensor.name == REPLAY[1]) else {
+        let Some(tensor) = snapshot.tensors.iter().find(|tensor| tensor.name == PRIORITIES[0]) else {
             return Ok(None);
         };
-        let &[environments, written, stride] = &tensor.shape[..] else {
-            return Err(LearnError::Snapshot(format!("{} has the shape {:?}", REPLAY[1], tensor.shape)));
-        };
-        let heads = find(snapshot, REPLAY[0], Dtype::U64, &[environments])?;
-        let heads = heads.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
-        let rows = read_words(find(snapshot, REPLAY[1], Dtype::U32, &tensor.shape)?).collect();
-        let priorities = match snapshot.tensors.iter().any(|tensor| tensor.name == PRIORITIES[0]) {
-            true => Some(SavedPriorities {
-                rows: read_doubles(find(snapshot, PRIORITIES[0], Dtype::F64, &[environments * written])?),
-                greatest: read_doubles(find(snapshot, PRIORITIES[1], Dtype::F64, &[1])?)[0],
-            }),
-            false => None,
-        };
-        Ok(Some(Self { heads, rows, stride, priorities }))
+        Ok(Some(Self {
+            rows: read_doubles(find(snapshot, PRIORITIES[0], Dtype::F64, &tensor.shape)?),
+            greatest: read_doubles(find(snapshot, PRIORITIES[1], Dtype::F64, &[1])?)[0],
+        }))
     }
 }
 
@@ -334,15 +314,8 @@ impl BackendState {
             let shape = vec![environments, self.counts.len() / environments];
             tensors.push(words(COUNTS.to_owned(), Dtype::U32, shape, self.counts.iter().copied()));
         }
-        if let Some(SavedReplay { heads, rows, stride, priorities }) = &self.replay {
-            let data = heads.iter().flat_map(|head| head.to_le_bytes()).collect();
-            let shape = vec![environments];
-            tensors.push(Tensor { name: REPLAY[0].to_owned(), dtype: Dtype::U64, shape, data });
-            let shape = vec![environments, rows.len() / environments / stride, *stride];
-            tensors.push(words(REPLAY[1].to_owned(), Dtype::U32, shape, rows.iter().copied()));
-            if let Some(SavedPriorities { rows, greatest }) = priorities {
-                tensors.extend([doubles(PRIORITIES[0], rows), doubles(PRIORITIES[1], &[*greatest])]);
-            }
+        if let Some(SavedPriorities { rows, greatest }) = &self.priorities {
+            tensors.extend([doubles(PRIORITIES[0], rows), doubles(PRIORITIES[1], &[*greatest])]);
         }
         if let Some(playing) = &self.playing {
             let bits = playing.iter().map(|x| x.to_bits());
@@ -356,7 +329,11 @@ impl BackendState {
             ("nonfinite_in_a_row", self.nonfinite_in_a_row),
         ];
         let counters = counters.map(|(name, value)| (name.to_owned(), value));
-        Snapshot { tensors, counters: counters.into_iter().chain(content_counter(env)).collect() }
+        let given = (self.given > 0).then(|| (GIVEN.to_owned(), self.given));
+        Snapshot {
+            tensors,
+            counters: counters.into_iter().chain(content_counter(env)).chain(given).collect(),
+        }
     }
 
     /// Reads a snapshot of the same network and environments, with this many normalised features of observations.
@@ -403,7 +380,8 @@ impl BackendState {
         };
         Ok(Self {
             playing,
-            replay: SavedReplay::read(snapshot)?,
+            priorities: SavedPriorities::read(snapshot)?,
+            given: snapshot.counters.get(GIVEN).copied().unwrap_or(0),
             environments,
             memory,
             counts,

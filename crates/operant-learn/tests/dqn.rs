@@ -12,7 +12,7 @@ use operant_parity::distance;
 use operant_parity::reference::{dqn, sac};
 
 use crate::sac::Minibatches;
-use crate::support::{assert_same, train, update, world};
+use crate::support::{assert_same, continued, train, update, world};
 
 /// A small network, four environments.
 fn config() -> Config {
@@ -195,11 +195,14 @@ fn a_run_with_its_replay_continues_to_the_bit_and_one_without_fills_another() {
         let without = Config { priority_exponent, ..config() };
         let with = Config { checkpoint_replay: true, ..without.clone() };
         let options = CpuOptions::new(1);
-        let (_, middle) = train(backend(env, &with, &options), None, 5);
+        let mut first = backend(env, &with, &options);
+        (0..5).for_each(|_| _ = update(&mut *first));
+        let middle = first.save().expect("saved");
         let has_tree = middle.tensors.iter().any(|tensor| tensor.name == "replay.priorities");
         assert_eq!(has_tree, priority_exponent > 0.0);
         let whole = train(backend(env, &with, &options), None, 8).1;
-        assert_same(&whole, &train(backend(env, &with, &options), Some(&middle), 3).1, "resumed");
+        let second = continued(backend(env, &with, &options), &mut *first);
+        assert_same(&whole, &train(second, None, 3).1, "resumed");
 
         let mut again = backend(env, &without, &options);
         again.load(&train(backend(env, &without, &options), None, 5).1).expect("it fits");

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use operant_env::AnyEnv;
+use operant_env::{ActionSpace, AnyEnv};
 use operant_lane::isa::f32x16;
 use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::network::tile::Row;
 use operant_learn::cpu::off_policy::compare::{self, Transition};
+use operant_learn::cpu::off_policy::given::Given;
 use operant_learn::cpu::off_policy::replay::{Replay, ReplayLayout};
 use operant_learn::cpu::{CpuOptions, Unit, backend_in, backend_with};
 use operant_learn::group::threads;
@@ -19,7 +20,7 @@ use operant_parity::distance;
 use operant_parity::reference::sac;
 
 use crate::cases::Random;
-use crate::support::{assert_same, train, update, world};
+use crate::support::{assert_same, continued, train, update, world};
 
 const BOTH: [Algorithm; 2] = [Algorithm::Sac, Algorithm::Td3];
 
@@ -47,18 +48,26 @@ fn config(algorithm: Algorithm) -> Config {
     }
 }
 
-/// The table of docs/sac.md.
+/// The table of docs/sac.md is what the layouts are.
 #[test]
 fn transitions_take_the_documented_bytes() {
-    for (env, bytes, shape) in [
-        ("pendulum", 32, "3-24-17-2 and two of 4-24-17-1"),
-        ("hopper", 64, "11-24-17-6 and two of 14-24-17-1"),
-        ("half_cheetah", 128, "17-24-17-12 and two of 23-24-17-1"),
-        ("ant", 480, "105-24-17-16 and two of 113-24-17-1"),
+    let page = include_str!("../../../docs/sac.md");
+    for (env, name) in [
+        ("pendulum", "Pendulum"),
+        ("hopper", "Hopper"),
+        ("half_cheetah", "HalfCheetah"),
+        ("ant", "Ant"),
+        ("minatar_breakout", "MinAtar Breakout"),
+        ("minigrid_doorkey_8x8", "MiniGrid DoorKey-8x8"),
     ] {
-        let architecture = Architecture::of(&world(env).spec(), &config(Algorithm::Sac)).expect("trains");
-        let layout = ReplayLayout::new(&architecture, false);
-        assert_eq!((4 * layout.stride, &architecture.to_string()[..]), (bytes, shape), "{env}");
+        let spec = world(env).spec();
+        let is_real = matches!(spec.actions, ActionSpace::Box { .. });
+        let config = config(if is_real { Algorithm::Sac } else { Algorithm::Dqn });
+        let architecture = Architecture::of(&spec, &config).expect("trains");
+        let bytes = 4 * ReplayLayout::new(&architecture, false).stride;
+        let (obs, actions) = (&spec.obs, &spec.actions);
+        let line = format!("| {name} | {obs}; {actions} | {bytes} | {bytes} MB |");
+        assert!(page.contains(&line), "{line}");
     }
 }
 
@@ -321,19 +330,87 @@ fn threads_and_tiles_change_no_bit() {
 #[test]
 fn a_run_with_its_replay_continues_to_the_bit_and_one_without_fills_another() {
     for algorithm in BOTH {
-        let with = Config { checkpoint_replay: true, ..config(algorithm) };
-        let options = CpuOptions::new(1);
-        let (_, middle) = train(backend("pendulum", &with, &options), None, 5);
-        let whole = train(backend("pendulum", &with, &options), None, 8).1;
-        assert_same(&whole, &train(backend("pendulum", &with, &options), Some(&middle), 3).1, "resumed");
+        let (config, options) = (config(algorithm), CpuOptions::new(1));
+        let mut first = backend("pendulum", &config, &options);
+        (0..5).for_each(|_| _ = update(&mut *first));
+        let middle = first.save().expect("saved");
+        let mut second = continued(backend("pendulum", &config, &options), &mut *first);
+        (0..3).for_each(|_| _ = update(&mut *second));
+        let whole = train(backend("pendulum", &config, &options), None, 8).1;
+        assert_same(&whole, &second.save().expect("saved"), "resumed");
 
-        let mut again = backend("pendulum", &config(algorithm), &options);
-        let (_, middle) = train(backend("pendulum", &config(algorithm), &options), None, 5);
+        let mut again = backend("pendulum", &config, &options);
         again.load(&middle).expect("it fits");
         let reports: Vec<_> = (0..2).map(|_| update(&mut *again)).collect();
         assert_eq!((reports[0].metrics.replay_size, reports[0].metrics.minibatches), (200.0, 0.0));
         assert!(reports[1].metrics.minibatches > 0.0 && reports[1].metrics.td_loss.is_finite());
     }
+}
+
+/// The replay of a run of five updates, as a program gives it.
+fn given(env: &str, config: &Config) -> Given {
+    let mut backend = backend(env, config, &CpuOptions::new(1));
+    (0..5).for_each(|_| _ = update(&mut *backend));
+    let replay = backend.replay().expect("read").expect("a replay").into_owned();
+    let read = move |take: &mut dyn FnMut(&[u64], &[u32])| {
+        let words: Vec<u32> = replay.written_rows().flatten().copied().collect();
+        take(replay.heads(), &words);
+    };
+    let spec = world(env).spec();
+    Given { env: env.to_owned(), obs: spec.obs, actions: spec.actions, read: Box::new(read) }
+}
+
+#[test]
+fn a_run_begins_with_given_transitions_and_continues_with_the_same_bits() {
+    for (norm_obs, priority_exponent) in [(false, 0.6), (true, 0.0)] {
+        let checkpoint_replay = true;
+        let config = Config {
+            norm_obs,
+            priority_exponent,
+            checkpoint_replay,
+            buffer_size: 2_000,
+            num_envs: 3,
+            ..config(Algorithm::Sac)
+        };
+        let given = given("pendulum", &config);
+        let began = |threads: usize, learning_starts: usize| {
+            let config = Config { num_envs: 7, learning_starts, ..config.clone() };
+            let mut backend = backend("pendulum", &config, &CpuOptions::new(threads));
+            // All but the newest of each environment, whose next observation is not known.
+            assert_eq!(backend.begin_with(&given).expect("it fits"), 5 * 50 * 3 - 3);
+            backend
+        };
+        let mut backends = [began(1, 747), began(3, 747)];
+        let reports = backends.each_mut().map(|backend| update(&mut **backend).metrics);
+        assert_eq!(reports[0].minibatches, 105.0, "every step of 50 x 7 learns 0.3 minibatches");
+        assert!(reports[0].td_loss.is_finite());
+        let [one, three] = backends.each_mut().map(|backend| backend.save().expect("saved"));
+        assert_same(&one, &three, "threads");
+        let mut resumed = continued(began(1, 747), &mut *backends[0]);
+        let [whole, resumed] = [&mut backends[0], &mut resumed].map(|backend| {
+            update(&mut **backend);
+            backend.save().expect("saved")
+        });
+        assert_same(&whole, &resumed, "resumed");
+        // Of 817 transitions 70 are missing: ten steps of random actions.
+        assert_eq!(update(&mut *began(1, 817)).metrics.minibatches, 84.0);
+    }
+}
+
+#[test]
+fn given_transitions_that_do_not_fit_are_refused() {
+    let of = |buffer_size: usize| Config { buffer_size, num_envs: 3, ..config(Algorithm::Sac) };
+    let refused = |env: &str, config: &Config| {
+        let mut backend = backend(env, config, &CpuOptions::new(1));
+        backend.begin_with(&given("pendulum", &of(2_000))).expect_err("refused").to_string()
+    };
+    let small = refused("pendulum", &of(300));
+    assert!(small.contains("takes 753 rows") && small.contains("at least 753"), "{small}");
+    assert!(
+        backend("pendulum", &of(753), &CpuOptions::new(1)).begin_with(&given("pendulum", &of(2_000))).is_ok()
+    );
+    let other = refused("hopper", &of(2_000));
+    assert!(other.contains("the replay is of pendulum") && other.contains("hopper"), "{other}");
 }
 
 #[test]

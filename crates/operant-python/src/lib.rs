@@ -9,6 +9,7 @@ mod dlpack;
 mod environments;
 mod local;
 mod policy;
+mod replay;
 mod sweep;
 #[cfg(feature = "test-features")]
 mod test_worlds;
@@ -64,6 +65,8 @@ mod _core {
     use crate::local::LocalEnv;
     #[pymodule_export]
     use crate::policy::{Policy, rollout_settings};
+    #[pymodule_export]
+    use crate::replay::{find, packed, replay_layout};
     #[pymodule_export]
     use crate::sweep::{
         Link, find_sweep, list_sweeps, report, sweep, sweep_objective, sweep_rows, train_task,

@@ -307,7 +307,7 @@ impl Policy {
                 let count = obs.rows()?.rows(space);
                 Ok((obs, count))
             }
-            _ => pack(space, given),
+            _ => pack(space, given).map(|(words, count)| (Obs::Words(words), count)),
         }
     }
 
@@ -417,7 +417,7 @@ fn not_finite(label: &str, value: f32, row: usize, item: usize) -> PyErr {
 }
 
 /// Observations in words, from an array `(N, numbers)` of each part; and how many they are.
-fn pack<'py>(space: &ObsSpace, given: &[Bound<'py, PyAny>]) -> PyResult<(Obs<'py>, usize)> {
+pub fn pack(space: &ObsSpace, given: &[Bound<'_, PyAny>]) -> PyResult<(Vec<u32>, usize)> {
     let parts = space.parts();
     let len = |array: &Bound<'_, PyAny>| array.cast::<PyUntypedArray>().map_or(0, |array| array.len());
     let count = given.first().map_or(0, |array| len(array) / parts[0].1.size());
@@ -456,7 +456,7 @@ fn pack<'py>(space: &ObsSpace, given: &[Bound<'py, PyAny>]) -> PyResult<(Obs<'py
         }
         first += part.words();
     }
-    Ok((Obs::Words(words), count))
+    Ok((words, count))
 }
 
 /// The words of a part: in rows of `width` words, those from the word `first` on.

@@ -26,6 +26,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::guarded;
 use crate::policy::Policy;
+use crate::replay;
 use crate::world::Asked;
 
 /// Poll interval for Ctrl-C.
@@ -351,11 +352,11 @@ fn name_checkpoint(py: Python<'_>, raised: &PyErr, outcome: &Outcome, is_local: 
 
 /// Trains, or continues the run `resume`, up to the steps `until`. `progress` is `bar`, `lines`, none, or a function that shows it, which is
 /// called with the arguments of [`PythonDisplay`]. A new run begins with the weights
-/// of the policy `weights`, if there is one.
+/// of the policy `weights` and with the transitions of `replay`, if there are any.
 ///
 /// Returns the run's directory and the name of the signal that stopped it, or raises what stopped it, once its checkpoint is saved.
 #[pyfunction]
-#[pyo3(signature = (env, settings, *, env_options, config, resume, on_update, progress, control, until=None, trust=false, weights=None))]
+#[pyo3(signature = (env, settings, *, env_options, config, resume, on_update, progress, control, until=None, trust=false, weights=None, replay=None))]
 #[allow(clippy::too_many_arguments)] // the keywords of operant.train
 pub fn train(
     py: Python<'_>,
@@ -370,6 +371,7 @@ pub fn train(
     until: Option<u64>,
     trust: bool,
     weights: Option<PyRef<'_, Policy>>,
+    replay: Option<replay::Asked<'_>>,
 ) -> PyResult<(PathBuf, Option<&'static str>)> {
     let started = Instant::now();
     let is_local = matches!(env, Some(Asked::Local(_)));
@@ -403,6 +405,7 @@ pub fn train(
     let (_lease, log) = LogLease::take();
     let mut job =
         Job { resume, started, verbose: true, log, signals: signals.clone(), until, ..Job::new(requested) };
+    job.replay = replay.map(replay::Asked::given);
     job.progress =
         Box::new(PythonProgress { shown, raised: raised.clone(), signals: signals.clone(), polled: started });
     if let Some(callback) = on_update {

@@ -14,8 +14,9 @@ INSIDE = ["own = draws.reserve(2)", "def legal(self, s):"]
 BEFORE = """# mypy: allow-untyped-defs, allow-untyped-calls, no-check-untyped-defs, allow-redefinition
 from typing import Any; import gymnasium; import operant; MyEnv: type[gymnasium.Env[Any, Any]] = gymnasium.Env
 """
-#: What type checkers do not know: what `operant.world` adds to a class. mypy does not check rules.
+#: What type checkers do not know: what is not installed, and what `operant.world` adds to a class. mypy does not check rules.
 UNKNOWN = {
+    "import h5py": "type: ignore[import-not-found]",
     "Balance.save(": "type: ignore[attr-defined]",
     "Treasure.save(": "type: ignore[attr-defined]",
     "self.State(": "pyright: ignore[reportAttributeAccessIssue]",

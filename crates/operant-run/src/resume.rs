@@ -76,7 +76,7 @@ impl Resume {
         let dir = RunDir::open(&path)?;
         let checkpoints = dir.checkpoints();
         if checkpoints.is_dir() && !checkpoint::steps(&checkpoints)?.is_empty() {
-            let loaded = checkpoint::load_latest(&checkpoints)?;
+            let loaded = checkpoint::load_latest_whole(&checkpoints)?;
             let warnings = loaded.warnings();
             let (config, environment) = (loaded.checkpoint.config.clone(), loaded.checkpoint.env.clone());
             return Ok(Resume {

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use operant_learn::algorithms::Algorithm;
+use operant_learn::cpu::off_policy::given::Given;
 use operant_metrics::{Level, Record, RunMetrics, RunState};
 
 use crate::config::Requested;
@@ -32,6 +34,8 @@ pub struct Job {
     pub started: Instant,
     /// Environment steps after which training pauses: the run ends as if it had taken every step, and can be resumed. None trains to the end.
     pub until: Option<u64>,
+    /// Transitions that a new run of an algorithm with a replay begins with.
+    pub replay: Option<Given>,
     /// Requests to stop, save or pause.
     pub signals: Signals,
     /// Output of progress.
@@ -75,6 +79,7 @@ impl Job {
             resume: None,
             started: Instant::now(),
             until: None,
+            replay: None,
             signals: Signals::none(),
             progress: Box::new(Quiet),
             notes: Notes::default(),
@@ -123,7 +128,16 @@ impl Outcome {
 /// [`crate::ErrorKind::Diverged`].
 pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<Built>) -> Result<Outcome> {
     let Job { mut requested, resume, started, until, signals, mut progress, log, ring_dir, ready, .. } = job;
-    let Job { notes, verbose, on_record, .. } = job;
+    let Job { notes, verbose, on_record, replay, .. } = job;
+    let algorithm = requested.settings.learner.algorithm;
+    if replay.is_some() && !algorithm.declaration().has_replay() {
+        let with = Algorithm::ALL.into_iter().filter(|algorithm| algorithm.declaration().has_replay());
+        let with: Vec<String> = with.map(|algorithm| format!("\"{algorithm}\"")).collect();
+        let what = format!("algorithm = \"{algorithm}\" learns from no replay, and one is given");
+        return Err(requested
+            .placed(Error::usage(what), "algorithm")
+            .remedy(format!("set algorithm = {}, or leave replay out", with.join(" or "))));
+    }
     if let Some(resume) = &resume {
         resume.expect_env(&requested.settings.environment)?;
         requested = requested.resuming(&resume.config, resume.name())?;
@@ -141,10 +155,19 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     let before = resume.as_ref().and_then(Resume::trained_on);
     let (built, device) = device::start(&requested, before.as_deref(), make_backend)?;
     let Built { mut backend, settings, applied, world } = built;
-    let of_weights = match &weights {
+    let mut begun_with = match &weights {
         Some(weights) => weights.load_into(&mut *backend, &settings.environment)?,
         None => Vec::new(),
     };
+    let replay = replay.filter(|_| !has_checkpoint);
+    if let Some(given) = &replay {
+        let count = backend
+            .begin_with(given)
+            .map_err(|error| device::learn_error(error, |key| settings.origin(key).cloned()))?;
+        let env = &given.env;
+        begun_with
+            .push(Notice::Note(format!("replay: begins with {count} transitions of {env} that were given")));
+    }
     let saved_config = settings.to_saved_toml();
     let mut home = OpenRun::open(resume, &settings)?;
     let _logging = log.open(home.dir.log());
@@ -157,12 +180,13 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         backend: &*backend,
         applied: &applied,
         signals: &signals,
+        is_given: replay.is_some(),
     };
     // From here on the run can be stopped by other processes.
     signals.begin();
     let RunOutputs { publisher, state_file, problems } =
         start.show(sinks, ring_dir, progress.announcer(), state.env_steps);
-    let mut notices = start.notices(of_weights, problems);
+    let mut notices = start.notices(begun_with, problems);
     notices.extend(notes.add_to(home.dir.path()).err().map(|error| Notice::Warning(error.to_string())));
     tracing::info!(
         seed = settings.learner.seed,
@@ -201,8 +225,8 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         let steps = training.state.env_steps;
         training.warn(&steps_taken(steps));
     }
-    // With a checkpoint it can resume where the source of its weights is gone.
-    let first = weights.is_some() || settings.run.keep_checkpoints.keeps(0);
+    // With a checkpoint it can resume where the source of its weights or of its transitions is gone.
+    let first = weights.is_some() || replay.is_some() || settings.run.keep_checkpoints.keeps(0);
     let saved = if first && training.state.updates == 0 { training.save(None) } else { Ok(()) };
     let exit_reason = saved.and_then(|()| training.run());
     training.progress.finish();

@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use operant_learn::{Backend, Config};
+use operant_learn::{Backend, Config, LearnError};
 use operant_metrics::{Identity, RingOptions, RunFile};
 
-use crate::checkpoint::{Checkpoint, Store};
+use crate::checkpoint::{self, Checkpoint, Store};
 use crate::config::Settings;
 use crate::device::Device;
 use crate::dir::RunDir;
@@ -38,6 +38,8 @@ pub(crate) struct OpenRun {
     /// Errors of the damaged checkpoints after that one.
     warnings: Vec<String>,
     is_new: bool,
+    /// Whether it fills a new replay before it learns on.
+    refills: bool,
 }
 
 impl OpenRun {
@@ -47,12 +49,12 @@ impl OpenRun {
     /// When a new one cannot be created.
     pub fn open(resume: Option<Resume>, settings: &Settings) -> Result<Self> {
         if let Some(Resume { dir, checkpoint, warnings, .. }) = resume {
-            return Ok(OpenRun { dir, checkpoint, warnings, is_new: false });
+            return Ok(OpenRun { dir, checkpoint, warnings, is_new: false, refills: false });
         }
         let run = &settings.run;
         let (name, seed) = (run.name.as_deref(), settings.learner.seed);
         let dir = RunDir::create(&run.run_dir, name, &settings.environment, seed)?;
-        Ok(OpenRun { dir, checkpoint: None, warnings: Vec::new(), is_new: true })
+        Ok(OpenRun { dir, checkpoint: None, warnings: Vec::new(), is_new: true, refills: false })
     }
 
     /// Global steps of the checkpoint.
@@ -64,9 +66,17 @@ impl OpenRun {
     ///
     /// # Errors
     /// When it does not fit.
-    pub fn restore(&self, backend: &mut dyn Backend) -> Result<State> {
+    pub fn restore(&mut self, backend: &mut dyn Backend) -> Result<State> {
         let Some((path, checkpoint)) = &self.checkpoint else { return Ok(State::default()) };
         backend.load(&checkpoint.snapshot).map_err(|e| Error::from(e).at(path.display().to_string()))?;
+        let mut read = Ok(false);
+        let filled = backend.fill_replay(&mut |replay| {
+            read = checkpoint::read_replay(path, replay);
+            // What failed is in `read`.
+            read.as_ref().map(drop).map_err(|_| LearnError::Stopped)
+        });
+        self.refills = !read? && backend.has_replay() && checkpoint.env_steps > 0;
+        filled.map_err(|e| Error::from(e).at(path.display().to_string()))?;
         Ok(State::resume(checkpoint))
     }
 
@@ -135,6 +145,8 @@ pub(crate) struct Start<'a> {
     pub backend: &'a dyn Backend,
     pub applied: &'a AppliedPlan,
     pub signals: &'a Signals,
+    /// Whether it begins with transitions from elsewhere.
+    pub is_given: bool,
 }
 
 impl Start<'_> {
@@ -230,6 +242,19 @@ impl Start<'_> {
         if home.checkpoint.is_some() && !backend.saves_episodes() {
             let what = "new episodes begin: the state of Gymnasium environments cannot be saved";
             notices.push(Notice::Note(what.to_owned()));
+        }
+        let Config { algorithm, learning_starts, total_timesteps, .. } = settings.learner;
+        let is_random = algorithm.declaration().has_replay() && learning_starts as u64 >= total_timesteps;
+        if is_random && home.checkpoint.is_none() && !self.is_given {
+            notices.push(Notice::Warning(format!(
+                "all of the {total_timesteps} steps are random and nothing is learned: learning_starts = {learning_starts}"
+            )));
+        }
+        if home.refills {
+            let starts = settings.learner.learning_starts;
+            notices.push(Notice::Note(format!(
+                "the checkpoint has no replay: a new one is filled with {starts} steps before learning continues; checkpoint_replay = true keeps it"
+            )));
         }
         if let Some(reason) = settings.num_envs_chosen() {
             let num_envs = settings.learner.num_envs;

@@ -283,10 +283,14 @@ fn actor_critic_problem(config: &Config) -> Option<(&'static str, String, &'stat
 
 /// What learning from a replay does not support, or what contradicts itself.
 fn replay_problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
-    let Config { buffer_size, batch_size, learning_starts, num_envs, core, .. } = *config;
+    let Config { buffer_size, batch_size, learning_starts, num_envs, core, tau, .. } = *config;
     if core != CoreKind::Mlp {
         let problem = format!("core = \"{core}\": a replay of single steps has no memory");
         return Some(("core", problem, "set core = \"mlp\", or algorithm = \"ppo\""));
+    }
+    if tau == 0.0 {
+        let problem = "tau = 0: the target networks would never follow".to_owned();
+        return Some(("tau", problem, "give a number above 0, such as 0.005"));
     }
     if batch_size > learning_starts {
         let problem = format!("batch_size = {batch_size} is more than learning_starts = {learning_starts}");

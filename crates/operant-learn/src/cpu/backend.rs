@@ -1,5 +1,6 @@
 //! The CPU [`Backend`]: tiles of environments and one learner on its own thread pool.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,6 +17,8 @@ use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::network::tile::{LANES, TILE_VECTORS};
 use crate::cpu::off_policy::Replaying;
+use crate::cpu::off_policy::given::{Given, obs_sums};
+use crate::cpu::off_policy::replay::Replay;
 use crate::cpu::rollout::episodes::EpisodeStats;
 use crate::cpu::rollout::{Horizon, Tile};
 use crate::cpu::threads::pool::{CpuOptions, pool};
@@ -410,6 +413,47 @@ impl<const V: usize> Backend for CpuBackend<V> {
 
     fn load(&mut self, snapshot: &Snapshot) -> Result<(), LearnError> {
         self.restore(snapshot)
+    }
+
+    fn begin_with(&mut self, given: &Given) -> Result<u64, LearnError> {
+        let Some(replaying) = &mut self.replaying else {
+            return Err(LearnError::Refused(format!("{} learns from no replay", self.config.algorithm)));
+        };
+        let spec = self.env.spec();
+        if (&given.obs, &given.actions) != (&spec.obs, &spec.actions) {
+            return Err(LearnError::Refused(format!(
+                "the replay is of {} (observations: {}; actions: {}), and the run trains {} (observations: {}; actions: {})",
+                given.env, given.obs, given.actions, spec.name, spec.obs, spec.actions
+            )));
+        }
+        let is_numbers = self.policy.network().architecture.packing.is_none();
+        let (mut taken, features) = (Ok(0), if is_numbers { self.obs_norm.mean.len() } else { 0 });
+        (given.read)(&mut |heads, words| {
+            taken = replaying.replay.take(heads, words);
+            if features > 0 && taken.is_ok() {
+                self.obs_norm.merge([&obs_sums(heads, words, &replaying.replay, features)]);
+            }
+        });
+        replaying.given = taken?;
+        replaying.filled()?;
+        Ok(replaying.given)
+    }
+
+    fn replay(&mut self) -> Result<Option<Cow<'_, Replay>>, LearnError> {
+        Ok(self.replaying.as_ref().map(|replaying| Cow::Borrowed(&replaying.replay)))
+    }
+
+    fn has_replay(&self) -> bool {
+        self.replaying.is_some()
+    }
+
+    fn fill_replay(
+        &mut self,
+        fill: &mut dyn FnMut(&mut Replay) -> Result<(), LearnError>,
+    ) -> Result<(), LearnError> {
+        let Some(replaying) = &mut self.replaying else { return Ok(()) };
+        fill(&mut replaying.replay)?;
+        replaying.filled()
     }
 }
 

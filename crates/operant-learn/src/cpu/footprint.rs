@@ -85,16 +85,16 @@ impl Footprint {
         })
     }
 
-    /// Bytes of the replay, of the minibatch, and while a checkpoint with it is saved of the copies in between.
+    /// Bytes of the replay and of the minibatch.
     fn replay(env: &dyn AnyEnv, architecture: &Architecture, config: &Config) -> u64 {
         let layout = ReplayLayout::new(architecture, env.masked());
         let rows = ReplayLayout::rows(config) as u64 * config.num_envs as u64;
-        let copies = if config.checkpoint_replay { 4 } else { 1 };
         let inputs = architecture.input.words() + architecture.head.components();
         let tile = 2 * (layout.stride + inputs) as u64 * TILE as u64;
-        // Two f64 in the tree of priorities, and one in a checkpoint.
-        let priorities = if config.priority_exponent > 0.0 { 2 + 2 * copies } else { 0 };
-        let of_row = layout.stride as u64 * copies + priorities;
+        // Two f64 in the tree of priorities, and three copies of one while a checkpoint is saved.
+        let saved = if config.checkpoint_replay { 6 } else { 0 };
+        let priorities = if config.priority_exponent > 0.0 { 4 + saved } else { 0 };
+        let of_row = layout.stride as u64 + priorities;
         4 * (rows * of_row + tile * config.batch_size.div_ceil(TILE) as u64)
     }
 

@@ -31,6 +31,7 @@
 //!
 //! Everything is allocated at the start: device memory is one arena, and the loop allocates nothing.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -60,7 +61,8 @@ use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnEr
 use crate::config::{Config, ShuffleKind};
 use crate::cpu::network::policy::Policy;
 use crate::cpu::off_policy::cycle;
-use crate::cpu::off_policy::replay::ReplayLayout;
+use crate::cpu::off_policy::given::Given;
+use crate::cpu::off_policy::replay::{Replay, ReplayLayout};
 use crate::cpu::threads::pool;
 use crate::evaluate::{EvalInputs, evaluate_on};
 use crate::group::{Alone, Group, agreed, check_shares, gathered, gathered_texts, share};
@@ -430,7 +432,7 @@ impl CudaBackend {
                 let most = config.num_envs * (ReplayLayout::rows(config) - 1);
                 rollout.play(|step| {
                     let is_filled = *filled >= config.learning_starts.min(config.buffer_size);
-                    let due = if is_filled { cycle::due(config, first + step as u64) } else { 0 };
+                    let due = if is_filled { cycle::due(config, 0, first + step as u64) } else { 0 };
                     *filled = (*filled + config.num_envs).min(most);
                     (0..due).try_for_each(|_| learner.learn(play, from))
                 })?;
@@ -680,14 +682,39 @@ impl Backend for CudaBackend {
         self.recorder.take(&*self.env)
     }
 
+    fn begin_with(&mut self, _given: &Given) -> Result<u64, LearnError> {
+        Err(LearnError::Refused(
+            "on a GPU a run begins with an empty replay: set device = \"cpu\"".to_owned(),
+        ))
+    }
+
+    fn replay(&mut self) -> Result<Option<Cow<'_, Replay>>, LearnError> {
+        let Some(from) = self.rollout.sampled() else { return Ok(None) };
+        Ok(Some(Cow::Owned(from.ring.read(self.rollout.stream())?)))
+    }
+
+    fn has_replay(&self) -> bool {
+        self.rollout.sampled().is_some()
+    }
+
+    fn fill_replay(
+        &mut self,
+        fill: &mut dyn FnMut(&mut Replay) -> Result<(), LearnError>,
+    ) -> Result<(), LearnError> {
+        let Some(from) = self.rollout.sampled() else { return Ok(()) };
+        let mut replay = from.ring.empty();
+        fill(&mut replay)?;
+        from.ring.write(self.rollout.stream(), &replay)?;
+        self.filled = replay.len();
+        Ok(())
+    }
+
     fn save(&mut self) -> Result<Snapshot, LearnError> {
         // No GPU waits for one that has failed.
         let (progress, learner, [obs_norm, reward_norm], own) = agreed(&*self.group, self.own_state())?;
         let state = BackendState {
-            replay: match self.rollout.sampled().filter(|_| self.config.checkpoint_replay) {
-                Some(from) => Some(from.ring.saved(self.rollout.stream())?),
-                None => None,
-            },
+            given: 0,
+            priorities: None,
             learner,
             playing: if self.overlap.is_some() { Some(self.rollout.params()?) } else { None },
             environments: gathered(&*self.group, &own.environments)?,
@@ -706,6 +733,11 @@ impl Backend for CudaBackend {
         let features = if self.config.norm_obs { self.env.spec().obs.size() } else { 0 };
         let (network, config) = (self.rollout.network(), &self.config);
         let state = BackendState::from_snapshot(snapshot, &*self.env, network, config, features)?;
+        if state.given > 0 {
+            let problem =
+                "the run began with transitions that were given to it, which takes device = \"cpu\"";
+            return Err(LearnError::Snapshot(problem.to_owned()));
+        }
         self.rest()?;
         // Updates in flight belong to the state that is replaced.
         self.side.synchronize()?;
@@ -740,7 +772,8 @@ impl Backend for CudaBackend {
             self.rollout.set_params(state.playing.as_ref().unwrap_or(&state.learner.params))?;
         }
         if let Some(from) = self.rollout.sampled() {
-            self.filled = from.ring.restore(self.rollout.stream(), state.replay.as_ref())?;
+            from.ring.clear(self.rollout.stream())?;
+            self.filled = 0;
         }
         self.enqueued = state.updates;
         self.nonfinite_in_a_row = state.nonfinite_in_a_row;

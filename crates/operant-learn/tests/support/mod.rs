@@ -24,8 +24,9 @@ pub mod switchboard;
 use std::sync::Arc;
 
 use operant_env::{AnyEnv, builtin};
+use operant_learn::cpu::off_policy::replay::Replay;
 use operant_learn::cpu::{CpuOptions, backend_with};
-use operant_learn::{Backend, Config, Snapshot, UpdateStats};
+use operant_learn::{Backend, Config, LearnError, Snapshot, UpdateStats};
 
 use self::cards::{Cards, MixedCards};
 use self::crane::Crane;
@@ -83,6 +84,18 @@ pub fn after(env: &Arc<dyn AnyEnv>, config: &Config, options: &CpuOptions, updat
 
 /// Statistics without times, and the state after the last update.
 pub type Trained = (Vec<[f64; 8]>, Snapshot);
+
+/// A new backend with the state of another, its replay included.
+pub fn continued(mut backend: Box<dyn Backend>, from: &mut dyn Backend) -> Box<dyn Backend> {
+    backend.load(&from.save().expect("saved")).expect("it fits");
+    let replay = from.replay().expect("read").expect("a replay");
+    let fill = &mut |to: &mut Replay| -> Result<(), LearnError> {
+        to.clone_from(&replay);
+        Ok(())
+    };
+    backend.fill_replay(fill).expect("filled");
+    backend
+}
 
 /// The result of some updates, from a snapshot if one is given.
 pub fn train(mut backend: Box<dyn Backend>, from: Option<&Snapshot>, updates: usize) -> Trained {

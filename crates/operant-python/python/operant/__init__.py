@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from operant._policy import Policy as Policy
     from operant._policy import fit as fit
     from operant._policy import load as load
+    from operant._replay import Replay as Replay
+    from operant._replay import Transitions as Transitions
     from operant._single import Env as Env
     from operant._single import make as make
     from operant._sweep import Sweep as Sweep
@@ -68,10 +70,12 @@ __all__ = [
     "Float",
     "Int",
     "Policy",
+    "Replay",
     "Rollout",
     "Run",
     "Sweep",
     "TraceError",
+    "Transitions",
     "Uint",
     "VectorEnv",
     "World",
@@ -106,6 +110,7 @@ _MODULES = {
     "_sweep": ["Sweep", "sweep", "sweeps"],
     "_policy": ["Policy", "fit", "load"],
     "_collector": ["Collector", "Rollout"],
+    "_replay": ["Replay", "Transitions"],
     "_arrays": ["Bool", "Float", "Int", "Uint"],
     "_trace": ["TraceError"],
     "_world": ["World", "load_world", "world"],

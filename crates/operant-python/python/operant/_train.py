@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from operant import _core, _frame, _progress
 from operant._policy import Policy
 from operant._register import asked, is_env_maker, is_importable, of_vector, refuse_while_importing
+from operant._replay import Replay
 from operant._signature import shows_settings
 from operant._world import World, is_world
 
@@ -147,6 +148,11 @@ class Run:
             self._policy = Policy(self.dir)
         return self._policy
 
+    @property
+    def replay(self) -> Replay:
+        """The replay of the latest checkpoint, of a run that was trained with `checkpoint_replay=True`."""
+        return Replay.load(self)
+
     def info(self) -> dict[str, Any]:
         """Environment, device, seed, state, steps, process and checkpoint, as `operant runs` shows them."""
         return _core.list_runs(os.fspath(self.dir), None)[0]
@@ -256,6 +262,7 @@ def train(
     env_options: Mapping[str, float | str | os.PathLike[str] | Sequence[str]] | None = None,
     preset: Literal["atari"] | None = None,
     init_from: str | os.PathLike[str] | Run | Policy | None = None,
+    replay: Replay | None = None,
     **settings: Unpack[Settings],
 ) -> Run:
     """Trains an agent: the engine of `operant train`, with the same files, checkpoints and bits.
@@ -282,6 +289,8 @@ def train(
         init_from: Weights to begin with: a `Run`, its name or its directory for its latest checkpoint, "NAME@STEP" for its checkpoint at that step, the
             directory of a checkpoint, or a `Policy`, also after `load_state_dict`. `algorithm`, `norm_obs`, `clip_obs` and the settings of
             the network are then those of the weights. Layers for other observations or actions are new, which the run's log says.
+        replay: Transitions to begin with, for `algorithm="sac"` and others with a replay: `buffer_size` must hold them, and they count for
+            `learning_starts`.
         **settings: Every key of docs/configuration.md, such as `seed`, `total_timesteps`, `name`, `device`, `run_dir`.
             They override presets, operant.toml and OPERANT_* variables.
 
@@ -313,7 +322,7 @@ def train(
         weights = init_from
     elif init_from is not None:
         given["init_from"] = init_from.dir if isinstance(init_from, Run) else init_from
-    return _run(name, None, on_update, progress, config, env_options, given, weights=weights)
+    return _run(name, None, on_update, progress, config, env_options, given, weights=weights, replay=replay)
 
 
 @shows_settings
@@ -378,8 +387,13 @@ def _run(
     settings: dict[str, Any],
     trust: bool = False,
     weights: Policy | None = None,
+    replay: Replay | None = None,
 ) -> Run:
     refuse_while_importing()
+    if replay is not None and not isinstance(replay, Replay):
+        raise TypeError(f"replay: expected an operant.Replay or None, got {replay!r}; the one of a run is run.replay")
+    if replay is not None and not len(replay):
+        raise ValueError("replay: it is empty; add transitions, or leave it out")
     if on_update is not None and not callable(on_update):
         raise TypeError(f"on_update: expected a function, got {on_update!r}")
     if progress not in (None, True, False):
@@ -404,6 +418,7 @@ def _run(
             control=control,
             trust=trust,
             weights=None if weights is None else weights._core,
+            replay=None if replay is None else replay._given(),
         )
     if stopped_by in ("SIGTERM", "SIGHUP"):
         # The exit code of `operant train`; a notebook's process survives it.

@@ -29,6 +29,12 @@ pub enum CheckpointError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The replay of the checkpoint is of another size.
+    Misfit {
+        path: PathBuf,
+        /// What differs.
+        problem: String,
+    },
     /// A later version of operant wrote the checkpoint.
     Newer {
         /// The checkpoint's metadata.
@@ -66,6 +72,7 @@ impl CheckpointError {
             Self::Link(path) => format!("{} is a link to another directory", path.display()),
             Self::Missing(path) => format!("{} is missing", path.display()),
             Self::Damaged { path, problem } => format!("{} is damaged: {problem}", path.display()),
+            Self::Misfit { path, problem } => format!("{} does not fit: {problem}", path.display()),
             Self::Newer { path, found, operant } => {
                 format!("{} has checkpoint schema {found}, written by operant {operant}", path.display())
             }
@@ -94,6 +101,9 @@ impl CheckpointError {
             Self::Missing(_) | Self::Damaged { .. } => {
                 "choose another checkpoint of the run, or restore the file".into()
             }
+            Self::Misfit { .. } => {
+                "resume with the run's own buffer_size, choose another checkpoint, or restore the file".into()
+            }
             Self::Newer { .. } => format!(
                 "this operant reads up to {}: upgrade operant, or resume a run of this version",
                 super::SCHEMA
@@ -102,9 +112,17 @@ impl CheckpointError {
                 format!("name a checkpoint of {expected}, or use {found}")
             }
             Self::None(_) => "train until one is saved, or name another run".into(),
+            Self::AllDamaged { errors, .. } if errors.iter().any(Self::is_of_replay) => {
+                "restore one from a backup, or begin a new run with its weights: --init-from RUN needs no replay".into()
+            }
             Self::AllDamaged { .. } => "restore one from a backup, or start a new run".into(),
             Self::Snapshot(_) => "please report this as a bug".into(),
         }
+    }
+
+    /// Whether it is the replay that is missing or damaged.
+    fn is_of_replay(&self) -> bool {
+        matches!(self, Self::Missing(path) | Self::Damaged { path, .. } if path.ends_with(super::REPLAY))
     }
 
     /// Whether the cause is the disk (exit code 1) and not the request (exit code 2).

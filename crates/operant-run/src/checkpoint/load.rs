@@ -9,7 +9,7 @@ use operant_learn::Snapshot;
 
 use super::checksums::{self, CHECKSUMS};
 use super::meta::Meta;
-use super::{CONFIG, Checkpoint, CheckpointError, META, STATE, schema1, state};
+use super::{CONFIG, Checkpoint, CheckpointError, META, REPLAY, STATE, schema1, state};
 
 /// Result of [`load_latest`].
 #[derive(Debug)]
@@ -68,6 +68,21 @@ pub fn is_alone(path: &Path, more: &[&str], wanted: fn(&str) -> bool) -> bool {
 /// # Errors
 /// `None` when there is no checkpoint, `AllDamaged` when none is intact, otherwise the error that forbids falling back.
 pub fn load_latest(dir: &Path) -> Result<Loaded, CheckpointError> {
+    latest(dir, load)
+}
+
+/// As [`load_latest`], and the checkpoint's replay is intact too, if it has one.
+///
+/// # Errors
+/// As [`load_latest`].
+pub fn load_latest_whole(dir: &Path) -> Result<Loaded, CheckpointError> {
+    latest(dir, |path| load(path).and_then(|checkpoint| checksums::check(path, REPLAY).map(|_| checkpoint)))
+}
+
+fn latest(
+    dir: &Path,
+    load: impl Fn(&Path) -> Result<Checkpoint, CheckpointError>,
+) -> Result<Loaded, CheckpointError> {
     let mut warnings = Vec::new();
     for (_, path) in steps(dir)?.into_iter().rev() {
         match load(&path) {

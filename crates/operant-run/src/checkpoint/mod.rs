@@ -4,6 +4,7 @@
 //! checkpoints/
 //!   step_000000131072/      one checkpoint, named by its environment steps
 //!     state.safetensors     every tensor of the snapshot: policy.*, adam.*, env.*, ...
+//!     replay.safetensors    the rows of the replay, on request
 //!     config.toml           the run's effective configuration
 //!     meta.json             environment, step counts, counters, evaluation, versions
 //!     checksums             per file above: CRC-32, length in bytes, name
@@ -18,6 +19,7 @@ mod error;
 mod listed;
 mod load;
 mod meta;
+mod replay;
 mod schema1;
 mod state;
 mod store;
@@ -33,7 +35,8 @@ use crate::evaluate::EvalSchedule;
 pub use error::CheckpointError;
 pub use listed::{Listed, latest_totals, list};
 pub(crate) use load::is_alone;
-pub use load::{Loaded, best, is_checkpoint, load, load_latest, steps};
+pub use load::{Loaded, best, is_checkpoint, load, load_latest, load_latest_whole, steps};
+pub use replay::{ReplayFile, find_replay, read_replay};
 pub(crate) use state::{pack, unpack};
 pub use store::Store;
 pub(crate) use store::save_alone;
@@ -44,6 +47,7 @@ pub const SCHEMA: u32 = 2;
 const STATE: &str = "state.safetensors";
 const CONFIG: &str = "config.toml";
 const META: &str = "meta.json";
+const REPLAY: &str = "replay.safetensors";
 
 /// The state of a run after an update.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -5,10 +5,12 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use operant_learn::cpu::off_policy::replay::Replay;
+
 use super::checksums::{self, CHECKSUMS, Files};
 use super::load::{self, name};
 use super::meta::Meta;
-use super::{CONFIG, Checkpoint, CheckpointError, META, STATE, state, swap};
+use super::{CONFIG, Checkpoint, CheckpointError, META, REPLAY, STATE, replay, state, swap};
 use crate::config::KeepCheckpoints;
 use crate::dir::sync_dir;
 
@@ -70,20 +72,43 @@ impl Store {
     /// `Io` when a file operation fails, `Snapshot` when the snapshot is malformed. Earlier checkpoints are unchanged
     /// then, and nothing else is left behind.
     pub fn save(&mut self, checkpoint: &Checkpoint) -> Result<PathBuf, CheckpointError> {
+        self.save_with(checkpoint, None)
+    }
+
+    /// As [`Store::save`], with a replay.
+    ///
+    /// # Errors
+    /// Those of [`Store::save`].
+    pub fn save_with(
+        &mut self,
+        checkpoint: &Checkpoint,
+        replay: Option<&Replay>,
+    ) -> Result<PathBuf, CheckpointError> {
         let files = files_of(checkpoint)?;
         // Another process may have removed the directory.
         self.make_dir()?;
         self.clear_temporaries();
         let target = self.dir.join(name(checkpoint.env_steps));
         let temporary = self.create_temporary(&name(checkpoint.env_steps))?;
-        self.write(&files, &temporary, &target).inspect_err(|_| drop(swap::remove_if_there(&temporary)))?;
+        self.write(files, replay, &temporary, &target)
+            .inspect_err(|_| drop(swap::remove_if_there(&temporary)))?;
         self.discard_after(checkpoint.env_steps)?;
         self.prune()?;
         Ok(target)
     }
 
-    fn write(&self, files: &Files, temporary: &Path, target: &Path) -> Result<(), CheckpointError> {
-        write_files(files, temporary)?;
+    fn write(
+        &self,
+        mut files: Files,
+        replay: Option<&Replay>,
+        temporary: &Path,
+        target: &Path,
+    ) -> Result<(), CheckpointError> {
+        if let Some(replay) = replay {
+            let line = replay::write(replay, &temporary.join(REPLAY))?;
+            files.entry(CHECKSUMS).or_default().extend(line.into_bytes());
+        }
+        write_files(&files, temporary)?;
         swap::replace(temporary, target).map_err(CheckpointError::io("rename into place", target))?;
         sync_dir(&self.dir).map_err(CheckpointError::io("sync", &self.dir))
     }

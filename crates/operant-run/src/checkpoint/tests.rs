@@ -2,6 +2,7 @@
 
 mod damage;
 mod process;
+mod replay;
 
 use std::fs;
 use std::path::{Path, PathBuf};

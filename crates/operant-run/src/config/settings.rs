@@ -161,7 +161,14 @@ impl Settings {
         if count.is_multiple_of(minibatches) {
             let declaration = self.learner.algorithm.declaration();
             return match (declaration.problem)(&self.learner).or_else(|| self.learner.optimiser_problem()) {
-                Some((key, what, remedy)) => Err(at(Error::usage(what).remedy(remedy), key)),
+                Some((key, what, remedy)) => {
+                    // Of settings that contradict each other, the one that the user set.
+                    let is_set = |key: &&str| self.origin(key).is_some_and(Origin::is_explicit);
+                    let named =
+                        keys().map(|key| key.name).filter(|name| what.contains(&format!("{name} = ")));
+                    let key = [key].into_iter().chain(named).find(is_set).unwrap_or(key);
+                    Err(at(Error::usage(what).remedy(remedy), key))
+                }
                 None => Ok(()),
             };
         }

@@ -19,14 +19,18 @@ use crate::cpu::network::tile::LANES;
 use crate::cpu::rollout::Horizon;
 use crate::cpu::update::Means;
 use crate::network::{Input, Network};
-use crate::state::SavedReplay;
+use crate::state::SavedPriorities;
 
 /// What a backend has for an algorithm with a replay.
 pub(crate) struct Replaying {
     rules: Rules,
-    learner: ReplayLearner,
-    replay: Replay,
+    pub learner: ReplayLearner,
+    pub replay: Replay,
     priorities: Option<Priorities>,
+    /// Priorities of a checkpoint, until the replay has its rows.
+    saved_priorities: Option<SavedPriorities>,
+    /// Transitions that the run began with.
+    pub given: u64,
 }
 
 impl Replaying {
@@ -55,24 +59,33 @@ impl Replaying {
         let layout = ReplayLayout::new(&network.architecture, env.masked());
         let learner = ReplayLearner::new(network, &layout, config, Arc::clone(pulse));
         let replay = Replay::new(layout, config.num_envs, ReplayLayout::rows(config));
-        Ok(Some(Self { rules, learner, priorities: Priorities::of(&replay, config), replay }))
+        let priorities = Priorities::of(&replay, config);
+        Ok(Some(Self { rules, learner, priorities, saved_priorities: None, replay, given: 0 }))
     }
 
-    /// What a checkpoint holds of the replay.
-    pub fn saved(&self) -> SavedReplay {
-        let priorities = self.priorities.as_ref().map(|priorities| priorities.saved(self.replay.written()));
-        SavedReplay { priorities, ..self.replay.saved() }
+    /// What a snapshot holds of the replay besides its rows.
+    pub fn saved(&self) -> Option<SavedPriorities> {
+        self.priorities.as_ref().map(|priorities| priorities.saved(self.replay.written()))
     }
 
-    /// Continues with the replay of a checkpoint, or with an empty one, after the learner's state was replaced.
+    /// Continues with an empty replay, to be filled, after the learner's state was replaced.
+    pub fn restore(&mut self, given: u64, priorities: Option<SavedPriorities>) -> Result<(), LearnError> {
+        self.learner.forget();
+        self.replay.clear();
+        (self.given, self.saved_priorities) = (given, None);
+        self.filled()?;
+        self.saved_priorities = priorities;
+        Ok(())
+    }
+
+    /// The replay was filled.
     ///
     /// # Errors
-    /// When the saved one is of other environments, or larger.
-    pub fn restore(&mut self, saved: Option<&SavedReplay>) -> Result<(), LearnError> {
-        self.learner.forget();
-        self.replay.restore(saved)?;
+    /// When the priorities of the checkpoint are those of another replay.
+    pub fn filled(&mut self) -> Result<(), LearnError> {
+        let saved = self.saved_priorities.take();
         let Some(priorities) = &mut self.priorities else { return Ok(()) };
-        priorities.restore(&self.replay, saved.and_then(|saved| saved.priorities.as_ref()))
+        priorities.restore(&self.replay, saved.as_ref())
     }
 }
 
@@ -92,9 +105,10 @@ pub(crate) fn check_input(env: &dyn AnyEnv, network: &Network, config: &Config) 
     }
 }
 
-/// Minibatches that are due in step `step` of all environments.
-pub(crate) fn due(config: &Config, step: u64) -> u64 {
-    let Some(step) = step.checked_sub(config.learning_starts.div_ceil(config.num_envs) as u64) else {
+/// Minibatches that are due in step `step` of all environments, of a run that begins with `given` transitions.
+pub(crate) fn due(config: &Config, given: u64, step: u64) -> u64 {
+    let starts = (config.learning_starts as u64).saturating_sub(given);
+    let Some(step) = step.checked_sub(starts.div_ceil(config.num_envs as u64)) else {
         return 0;
     };
     let until = |steps: u64| (steps as f64 * config.num_envs as f64 * config.updates_per_step).floor() as u64;
@@ -111,7 +125,7 @@ impl<const V: usize> CpuBackend<V> {
         let obs_norm = self.obs_scales();
         let first = self.updates * self.config.num_steps as u64;
         let Self { config, policy, actions, tiles, state, pulse, replaying, .. } = self;
-        let Some(Replaying { rules, learner, replay, priorities }) = replaying.as_mut() else {
+        let Some(Replaying { rules, learner, replay, priorities, given, .. }) = replaying.as_mut() else {
             panic!("the algorithm has no replay")
         };
         let rate = config.learning_rate_in(self.updates, None);
@@ -121,7 +135,7 @@ impl<const V: usize> CpuBackend<V> {
         let mut is_packed = false;
         for t in 0..config.num_steps as u64 {
             let number = first + t;
-            let is_random = number * (config.num_envs as u64) < config.learning_starts as u64;
+            let is_random = number * (config.num_envs as u64) + *given < config.learning_starts as u64;
             if !is_packed {
                 policy.pack_for_rollout(&state.params);
             }
@@ -142,8 +156,9 @@ impl<const V: usize> CpuBackend<V> {
                 .collect::<Result<(), LearnError>>()?;
             // The environments step while minibatches are learned from, where they have processes of their own.
             let begun = Instant::now();
-            let is_filled = !plays && replay.len() >= config.learning_starts.min(config.buffer_size);
-            for _ in 0..if is_filled { due(config, number) } else { 0 } {
+            let is_filled =
+                !plays && replay.len() >= config.learning_starts.min(config.buffer_size) && replay.has_all();
+            for _ in 0..if is_filled { due(config, *given, number) } else { 0 } {
                 let number = state.step;
                 let chosen = priorities.as_mut().map_or(&[][..], |priorities| {
                     priorities.draw(replay, config, number, beta);

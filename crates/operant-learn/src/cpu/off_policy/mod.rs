@@ -2,6 +2,7 @@
 
 pub mod compare;
 pub(crate) mod cycle;
+pub mod given;
 pub(crate) mod learner;
 pub(crate) mod priorities;
 pub mod replay;

@@ -17,12 +17,11 @@ use crate::cpu::batch::{expand, floats, integers, turn_words};
 use crate::cpu::network::tile::{BitRow, LANES, Row, TILE, TILE_VECTORS, splat};
 use crate::cpu::rollout::normalised;
 use crate::network::Architecture;
-use crate::state::SavedReplay;
 
 /// How a row ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-enum End {
+pub(super) enum End {
     /// The episode goes on in the next row.
     GoesOn = 0,
     /// It terminated.
@@ -31,6 +30,8 @@ enum End {
     Truncated = 2,
     /// This is no step: it has a final observation alone.
     Final = 3,
+    /// The episode went on, and the steps after it are elsewhere or unknown; as if it were cut off.
+    Cut = 4,
 }
 
 /// The offset of each field of a row, in 32-bit words.
@@ -133,7 +134,7 @@ impl Replay {
     }
 
     /// `[environment]`: rows that were ever completed.
-    pub(super) fn heads(&self) -> &[u64] {
+    pub fn heads(&self) -> &[u64] {
         &self.heads
     }
 
@@ -202,7 +203,7 @@ impl Replay {
                 return Drawn { rows: [first; 2], reward, discount: 0.0 };
             }
             // The row that is being written has an observation, but no reward yet.
-            if end == End::Truncated as u32 || age == 0 || step == steps {
+            if end != End::GoesOn as u32 || age == 0 || step == steps {
                 break;
             }
         }
@@ -231,36 +232,74 @@ impl Replay {
         (self.heads, self.words) = (heads, words);
     }
 
-    /// What a checkpoint holds of it.
-    pub(crate) fn saved(&self) -> SavedReplay {
-        let (written, stride) = (self.written(), self.layout.stride);
-        let rows = self.words.chunks_exact(self.rows * stride).flat_map(|rows| &rows[..written * stride]);
-        SavedReplay { heads: self.heads.clone(), rows: rows.copied().collect(), stride, priorities: None }
+    /// Environments, rows of each that were ever written, and words of a row: the shape of [`Replay::written_rows`].
+    pub fn shape(&self) -> [usize; 3] {
+        [self.heads.len(), self.written(), self.layout.stride]
     }
 
-    /// The inverse of [`Replay::saved`]; without a replay it is empty.
+    /// The rows of each environment that were ever written.
+    pub fn written_rows(&self) -> impl Iterator<Item = &[u32]> {
+        let [_, rows, stride] = self.shape();
+        self.words.chunks_exact(self.rows * stride).map(move |words| &words[..rows * stride])
+    }
+
+    /// The inverse of [`Replay::written_rows`]: `read` gives the rows of each environment, in order.
     ///
     /// # Errors
-    /// When the saved one is of other environments, or larger.
-    pub(crate) fn restore(&mut self, saved: Option<&SavedReplay>) -> Result<(), LearnError> {
-        self.heads.fill(0);
-        let Some(SavedReplay { heads, rows, stride, .. }) = saved else { return Ok(()) };
-        let written = rows.len() / heads.len().max(1);
-        let of_env = self.rows * self.layout.stride;
-        let most = heads.iter().map(|&head| head.min(self.rows as u64) as usize * stride).max().unwrap_or(0);
-        if heads.len() != self.heads.len() || *stride != self.layout.stride || written != most {
-            let [there, here] = [written / stride.max(&1), self.rows];
-            let problem =
-                format!("its replay has {there} rows of {} environments, and here are {here}", heads.len());
-            return Err(LearnError::Snapshot(problem));
+    /// When the rows are of other environments, or more; and the first error of `read`.
+    pub fn restore<E: From<LearnError>>(
+        &mut self,
+        heads: &[u64],
+        [environments, rows, stride]: [usize; 3],
+        mut read: impl FnMut(&mut [u32]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let most = heads.iter().map(|&head| head.min(self.rows as u64) as usize).max();
+        let here = [self.heads.len(), most.unwrap_or(0), self.layout.stride];
+        if [environments, rows, stride] != here || heads.len() != environments {
+            let what = format!(
+                "its replay has {rows} rows of {environments} environments with {stride} words each, and here are {} of {} with {}",
+                self.rows, here[0], here[2]
+            );
+            return Err(LearnError::Snapshot(what).into());
         }
-        if written > 0 {
-            for (to, from) in self.words.chunks_exact_mut(of_env).zip(rows.chunks_exact(written)) {
-                to[..written].copy_from_slice(from);
-            }
+        self.heads.fill(0);
+        for words in self.words.chunks_exact_mut(self.rows * stride) {
+            read(&mut words[..rows * stride])?;
         }
         self.heads.copy_from_slice(heads);
+        let is_end = |env: usize, age: u64| self.end(self.index(env, heads[env] - age)) <= End::Cut as u32;
+        let mut all =
+            (0..environments).flat_map(|env| (1..=self.window(heads[env]) as u64).map(move |age| (env, age)));
+        if all.any(|(env, age)| !is_end(env, age)) {
+            return Err(
+                LearnError::Snapshot("its replay has a row that ends in no known way".to_owned()).into()
+            );
+        }
         Ok(())
+    }
+
+    /// Rows of an environment that samples can begin with, at most.
+    pub(super) fn room(&self) -> usize {
+        self.rows - 1
+    }
+
+    /// Adds a row with another end.
+    pub(super) fn push(&mut self, env: usize, row: &[u32], end: u32) {
+        let first = self.index(env, self.heads[env]) * self.layout.stride;
+        let to = &mut self.words[first..][..self.layout.stride];
+        to.copy_from_slice(row);
+        to[self.layout.end] = end;
+        self.heads[env] += 1;
+    }
+
+    /// Whether every environment has a row.
+    pub(super) fn has_all(&self) -> bool {
+        self.heads.iter().all(|&head| head > 0)
+    }
+
+    /// Forgets all rows.
+    pub(crate) fn clear(&mut self) {
+        self.heads.fill(0);
     }
 }
 
@@ -497,16 +536,64 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_comes_back_and_another_size_is_refused() {
+    fn what_is_written_comes_back_and_another_size_is_refused() {
         let replay = played(8, 20);
-        let saved = replay.saved();
+        let restored = |to: &mut Replay, from: &Replay| {
+            let mut rows = from.written_rows();
+            to.restore(from.heads(), from.shape(), |to| {
+                to.copy_from_slice(rows.next().expect("rows"));
+                Ok::<_, LearnError>(())
+            })
+        };
         let mut other = Replay::new(layout(), 3, 8);
-        other.restore(Some(&saved)).expect("it fits");
+        restored(&mut other, &replay).expect("it fits");
         let draws = |replay: &Replay| (0..100).map(|k| replay.draw(1, 2, k, 3, 0.9)).collect::<Vec<_>>();
         assert_eq!(draws(&replay), draws(&other));
-        assert!(Replay::new(layout(), 3, 9).restore(Some(&saved)).is_err());
-        assert!(Replay::new(layout(), 2, 8).restore(Some(&saved)).is_err());
-        other.restore(None).expect("empty");
+        assert!(restored(&mut Replay::new(layout(), 3, 9), &replay).is_err());
+        assert!(restored(&mut Replay::new(layout(), 2, 8), &replay).is_err());
+        let mut odd = replay.clone();
+        let end = odd.layout.end;
+        odd.words[end] = 9;
+        let refused = restored(&mut other, &odd).expect_err("no such end").to_string();
+        assert!(refused.contains("no known way"), "{refused}");
+        other.clear();
         assert!(other.is_empty());
+    }
+
+    #[test]
+    fn transitions_of_another_replay_are_dealt_out_whole() {
+        let all = |replay: &Replay| {
+            let mut all = std::collections::BTreeSet::new();
+            for position in 0..4_000 {
+                let Drawn { rows: [first, next], reward, discount } = replay.draw(3, 9, position, 1, 0.5);
+                let [at, then] = [first, next].map(|row| word(replay, row, 0).to_bits());
+                all.insert((
+                    at,
+                    word(replay, first, 2).to_bits(),
+                    reward.to_bits(),
+                    then,
+                    discount.to_bits(),
+                ));
+            }
+            all
+        };
+        // Full rings, and ones that are not.
+        for (rows, steps) in [(64, 20), (8, 20)] {
+            let mut replay = played(rows, steps);
+            let stride = replay.layout.stride;
+            for environments in [1, 2, 5] {
+                let mut other = Replay::new(layout(), environments, 80);
+                let taken = other.take(replay.heads(), &replay.words).expect("room");
+                // The newest step of each has no observation after it, if its episode goes on.
+                let newest: Vec<_> = (0..3).filter(|_| (steps - 1) % 3 != 1).collect();
+                let kept = all(&replay).len() - newest.len();
+                assert_eq!((taken as usize, all(&other).len()), (kept, kept), "{rows} {environments}");
+                assert!(all(&other).is_subset(&all(&replay)), "{rows} {environments}");
+            }
+            assert!(Replay::new(layout(), 2, 5).take(replay.heads(), &replay.words).is_err());
+            // None at all.
+            replay.words.truncate(3 * stride);
+            assert_eq!(Replay::new(layout(), 2, 5).take(&[0; 3], &replay.words).expect("nothing"), 0);
+        }
     }
 }

@@ -2,12 +2,10 @@
 
 use operant_cuda::{Buffer, CudaError, Stream};
 
-use crate::LearnError;
 use crate::cpu::off_policy::replay::{Replay, ReplayLayout};
 use crate::cuda::common::local::Local;
 use crate::cuda::common::memory::Allocator;
 use crate::network::Network;
-use crate::state::SavedReplay;
 
 /// Sizes of a replay; all 0 without one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -82,30 +80,23 @@ impl RingMemory {
         self.words.fill(stream, 0)
     }
 
-    /// What a checkpoint holds of it.
-    pub fn saved(&self, stream: &Stream) -> Result<SavedReplay, LearnError> {
-        let RingSizes { num_envs, rows, .. } = self.sizes;
-        let mut replay = Replay::new(self.layout.clone(), num_envs, rows);
-        replay.set(self.heads.read(stream)?, self.words.read(stream)?);
-        Ok(replay.saved())
+    /// An empty one of the host.
+    pub fn empty(&self) -> Replay {
+        Replay::new(self.layout.clone(), self.sizes.num_envs, self.sizes.rows)
     }
 
-    /// The inverse of [`RingMemory::saved`]; without a replay it is empty. Returns the rows that samples can begin with.
-    ///
-    /// # Errors
-    /// When the saved one is of other environments, or larger.
-    pub fn restore(&self, stream: &Stream, saved: Option<&SavedReplay>) -> Result<usize, LearnError> {
-        let RingSizes { num_envs, rows, .. } = self.sizes;
-        if saved.is_none() {
-            self.clear(stream)?;
-            return Ok(0);
-        }
-        let mut replay = Replay::new(self.layout.clone(), num_envs, rows);
-        replay.restore(saved)?;
+    /// Its rows on the host.
+    pub fn read(&self, stream: &Stream) -> Result<Replay, CudaError> {
+        let mut replay = self.empty();
+        replay.set(self.heads.read(stream)?, self.words.read(stream)?);
+        Ok(replay)
+    }
+
+    /// Takes the rows of a replay of the same size.
+    pub fn write(&self, stream: &Stream, replay: &Replay) -> Result<(), CudaError> {
         let (heads, words) = replay.parts();
         self.heads.write(stream, heads)?;
-        self.words.write(stream, words)?;
-        Ok(replay.len())
+        self.words.write(stream, words)
     }
 
     /// The kernels' parameters, of a replay or none.
