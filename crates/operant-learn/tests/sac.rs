@@ -61,8 +61,10 @@ fn transitions_take_the_documented_bytes() {
         ("minigrid_doorkey_8x8", "MiniGrid DoorKey-8x8"),
     ] {
         let spec = world(env).spec();
-        let is_real = matches!(spec.actions, ActionSpace::Box { .. });
-        let config = config(if is_real { Algorithm::Sac } else { Algorithm::Dqn });
+        let config = match spec.actions {
+            ActionSpace::Box { .. } => config(Algorithm::Sac),
+            ActionSpace::Discrete(_) => Config { algorithm: Algorithm::Dqn, ..Config::default() },
+        };
         let architecture = Architecture::of(&spec, &config).expect("trains");
         let bytes = 4 * ReplayLayout::new(&architecture, false).stride;
         let (obs, actions) = (&spec.obs, &spec.actions);
