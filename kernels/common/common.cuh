@@ -67,6 +67,23 @@ __device__ __forceinline__ T warp_sum(T value) {
     return value;
 }
 
+// The sum of COUNT numbers per thread over the block, in the order of lanes and warps, into `out`, which all threads see after.
+template <unsigned COUNT>
+__device__ __forceinline__ void block_sum(const double (&mine)[COUNT], double* room, double (&out)[COUNT]) {
+#pragma unroll
+    for (unsigned i = 0u; i < COUNT; ++i) {
+        const double sum = warp_sum(mine[i]);
+        if (threadIdx.x % WARP == 0u) room[threadIdx.x / WARP * COUNT + i] = sum;
+    }
+    __syncthreads();
+#pragma unroll
+    for (unsigned i = 0u; i < COUNT; ++i) {
+        out[i] = 0.0;
+        for (unsigned warp = 0u; warp < blockDim.x / WARP; ++warp) out[i] += room[warp * COUNT + i];
+    }
+    __syncthreads();
+}
+
 __device__ __forceinline__ float warp_min(float value) {
 #pragma unroll
     for (unsigned distance = WARP / 2u; distance > 0u; distance /= 2u) value = fminf(value, __shfl_xor_sync(ALL_LANES, value, distance));

@@ -93,9 +93,14 @@ __device__ __forceinline__ float log_slope(float x) {
     return 2.0f * (0.69314718f - fabsf(x) - logf(1.0f + expf(-2.0f * fabsf(x))));
 }
 
+// A number within -1 and 1, stretched to the bounds.
+__device__ __forceinline__ float stretched(float squashed, float low, float high) {
+    return fmaf(squashed, 0.5f * (high - low), 0.5f * (low + high));
+}
+
 // The number of a sample as the environment takes it.
 __device__ __forceinline__ float taken(float drawn, float low, float high) {
-    if (SQUASHED) drawn = fmaf(tanh_rational(drawn), 0.5f * (high - low), 0.5f * (low + high));
+    if (SQUASHED) drawn = stretched(tanh_rational(drawn), low, high);
     if (IS_BETA) drawn = fmaf(drawn, high - low, low);
     return clamp(drawn, low, high);
 }

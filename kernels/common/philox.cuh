@@ -6,7 +6,7 @@
 #pragma once
 
 constexpr unsigned PURPOSE_INIT = 0u, PURPOSE_RESET = 1u, PURPOSE_STEP = 2u, PURPOSE_ACTION = 3u, PURPOSE_RANDOM_ACTION = 4u, PURPOSE_SHUFFLE = 5u,
-                   PURPOSE_MEAN_NOISE = 7u;
+                   PURPOSE_MEAN_NOISE = 7u, PURPOSE_REPLAY = 12u, PURPOSE_UPDATE_ACTION = 13u;
 
 struct Words {
     unsigned word[4];

@@ -85,23 +85,6 @@ __device__ __forceinline__ float4 gradients_of(const PhaseParams& params, unsign
 __device__ __forceinline__ float* reduce_scratch(unsigned char* arena);
 #endif
 
-// The sum of COUNT numbers per thread over the block, in the order of lanes and warps, into `out`, which all threads see after.
-template <unsigned COUNT>
-__device__ __forceinline__ void block_sum(const double (&mine)[COUNT], double* room, double (&out)[COUNT]) {
-#pragma unroll
-    for (unsigned i = 0u; i < COUNT; ++i) {
-        const double sum = warp_sum(mine[i]);
-        if (threadIdx.x % WARP == 0u) room[threadIdx.x / WARP * COUNT + i] = sum;
-    }
-    __syncthreads();
-#pragma unroll
-    for (unsigned i = 0u; i < COUNT; ++i) {
-        out[i] = 0.0;
-        for (unsigned warp = 0u; warp < blockDim.x / WARP; ++warp) out[i] += room[warp * COUNT + i];
-    }
-    __syncthreads();
-}
-
 __device__ __forceinline__ float sample_float(const UpdateParams& params, unsigned index, unsigned field) {
     return __uint_as_float(params.samples[(u64)index * SAMPLE_STRIDE + field]);
 }

@@ -8,6 +8,8 @@
 //   gemm_bootstrap  adds gamma V(final_obs) to the rewards of steps where only the time limit ended an episode
 //   gemm_finish     V after the last step, GAE, and the sums of the rollout
 //
+// With a replay the steps are others (replay_steps.cuh), and there is no V and no GAE.
+//
 // An environment reaches its time limit L at most ceil(T / L) times in T steps, so that many final observations are kept, and go
 // through the network after the rollout. 8,192 environments are 64 blocks of 128 threads.
 #define ONE_SAMPLE_A_THREAD
@@ -32,8 +34,8 @@
 
 constexpr unsigned SCENE_WORDS = RUNNING_WORDS + 2u;
 
-// The observation of a state as the policy's input; added to the statistics if it is new.
-__device__ __forceinline__ void view(const EnvState& state, const Normaliser& normaliser, float (&obs)[ENV_OBS_WORDS], bool count, NormSums& sums) {
+// The observation of a state, as the environment gives it.
+__device__ __forceinline__ void observe(const EnvState& state, float (&obs)[ENV_OBS_WORDS]) {
 #if OBS_BITS || ENV_PACKED
     unsigned words[ENV_OBS_WORDS];
     env_observe(state, words);
@@ -41,6 +43,13 @@ __device__ __forceinline__ void view(const EnvState& state, const Normaliser& no
     for (unsigned word = 0u; word < ENV_OBS_WORDS; ++word) obs[word] = __uint_as_float(words[word]);
 #else
     env_observe(state, obs);
+#endif
+}
+
+// The observation of a state as the policy's input; added to the statistics if it is new.
+__device__ __forceinline__ void view(const EnvState& state, const Normaliser& normaliser, float (&obs)[ENV_OBS_WORDS], bool count, NormSums& sums) {
+    observe(state, obs);
+#if !OBS_BITS && !ENV_PACKED
 #pragma unroll
     for (unsigned k = 0u; k < ENV_OBS; ++k) {
         if (count) sums.add_obs(normaliser, k, obs[k]);
@@ -132,6 +141,10 @@ KERNEL(gemm_begin, GemmRolloutParams, THREADS, 1) {
         params.truncated_at[(u64)truncation * horizon.num_envs + environment] = 0u;
     }
 }
+
+#if REPLAY_STRIDE
+#include "gemm/replay_steps.cuh"
+#else
 
 KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
     const HorizonParams& horizon = params.horizon;
@@ -242,6 +255,8 @@ KERNEL(gemm_bootstrap, GemmRolloutParams, THREADS, 1) {
     horizon.rewards[(u64)(truncated_at - 1u) * horizon.num_envs + environment] += __fmul_rn(horizon.discounts.gamma, value);
 }
 
+#endif
+
 // A warp's shared memory for merging.
 struct WarpMemory {
     alignas(16) EpisodeTotals episodes;
@@ -263,6 +278,7 @@ KERNEL(gemm_finish, GemmRolloutParams, THREADS, 1) {
     if (environment < horizon.num_envs) {
         episodes = ((EpisodeSums*)params.episodes)[environment];
         sums = ((NormSums*)params.sums)[environment];
+#if !REPLAY_STRIDE
         unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
 #if ACTION_VALUES && ENV_MASKED
         Running running;
@@ -274,6 +290,7 @@ KERNEL(gemm_finish, GemmRolloutParams, THREADS, 1) {
         const Gae gae = {horizon.rewards, horizon.values, horizon.flags, horizon.samples, horizon.num_envs, horizon.num_steps,
                          SAMPLE_STRIDE, SAMPLE_ADVANTAGE, horizon.discounts};
         gae_of(gae, environment, next_value);
+#endif
 #if RECOMPUTES
         const u64 steps = (u64)horizon.num_envs * horizon.num_steps;
         float* outcomes = (float*)outcomes_of(horizon.samples, steps, horizon.num_envs);

@@ -1,5 +1,6 @@
 //! The interface between the training loop and a device.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -183,9 +184,13 @@ pub trait Backend: Send {
     fn begin_with(&mut self, _given: &Given) -> Result<u64, LearnError> {
         Err(LearnError::Refused("this device learns from no replay".to_owned()))
     }
-    /// The replay, which no snapshot holds; None for an algorithm without one.
-    fn replay(&self) -> Option<&Replay> {
-        None
+    /// The replay, which no snapshot holds, or a copy of it; None for an algorithm without one.
+    fn replay(&mut self) -> Result<Option<Cow<'_, Replay>>, LearnError> {
+        Ok(None)
+    }
+    /// Whether there is a replay.
+    fn has_replay(&self) -> bool {
+        false
     }
     /// Fills the replay of a snapshot that was loaded, if the algorithm has one.
     fn fill_replay(

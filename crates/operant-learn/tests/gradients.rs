@@ -299,7 +299,9 @@ fn python(test: &str) -> Option<PathBuf> {
 
 #[test]
 fn gradients_of_sac_and_td3_are_those_of_automatic_differentiation() {
-    let Some(python) = python("gradients_of_sac_and_td3_are_those_of_automatic_differentiation") else { return };
+    let Some(python) = python("gradients_of_sac_and_td3_are_those_of_automatic_differentiation") else {
+        return;
+    };
     let mut cases = minibatches();
     for Minibatches { config, .. } in &mut cases {
         // Neither the parameters nor the first moments remember anything but this gradient.

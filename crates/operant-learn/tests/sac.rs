@@ -353,7 +353,7 @@ fn a_run_with_its_replay_continues_to_the_bit_and_one_without_fills_another() {
 fn given(env: &str, config: &Config) -> Given {
     let mut backend = backend(env, config, &CpuOptions::new(1));
     (0..5).for_each(|_| _ = update(&mut *backend));
-    let replay = backend.replay().expect("a replay").clone();
+    let replay = backend.replay().expect("read").expect("a replay").into_owned();
     let read = move |take: &mut dyn FnMut(&[u64], &[u32])| {
         let words: Vec<u32> = replay.written_rows().flatten().copied().collect();
         take(replay.heads(), &words);

@@ -75,7 +75,7 @@ impl OpenRun {
             // What failed is in `read`.
             read.as_ref().map(drop).map_err(|_| LearnError::Stopped)
         });
-        self.refills = !read? && backend.replay().is_some() && checkpoint.env_steps > 0;
+        self.refills = !read? && backend.has_replay() && checkpoint.env_steps > 0;
         filled.map_err(|e| Error::from(e).at(path.display().to_string()))?;
         Ok(State::resume(checkpoint))
     }

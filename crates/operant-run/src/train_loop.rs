@@ -476,8 +476,11 @@ impl Training<'_> {
             totals: self.state.totals(self.wall_s()),
             snapshot: self.backend.save()?,
         };
-        let replay = self.backend.replay().filter(|_| self.settings.learner.checkpoint_replay);
-        let path = self.store.save_with(&checkpoint, replay)?;
+        let replay = match self.settings.learner.checkpoint_replay {
+            true => self.backend.replay()?,
+            false => None,
+        };
+        let path = self.store.save_with(&checkpoint, replay.as_deref())?;
         let steps = self.state.env_steps;
         tracing::info!(env_steps = steps, path = %path.display(), "checkpoint saved");
         // Monitors in other directories need an absolute path.

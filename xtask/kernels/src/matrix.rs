@@ -3,14 +3,15 @@
 use anyhow::{Context, Result};
 use operant_cuda::{Peak, Program};
 use operant_env::{AnyEnv, Autoreset, Registry, builtin};
+use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
     GemmLayout, KernelEnv, Kernels, choose, gae_program, gemm_cells_program, gemm_lookup_program,
-    gemm_math_program, gemm_rollout_program, gemm_update_program, pack_program, play_program, replay_program,
-    rollout_program, step_program, update_program,
+    gemm_math_program, gemm_minibatch_program, gemm_rollout_program, gemm_update_program, pack_program,
+    play_program, replay_program, rollout_program, step_program, update_program,
 };
 use operant_learn::network::{Architecture, Network};
-use operant_learn::{Config, CoreKind, Encoder, Precision, presets};
+use operant_learn::{ActionDistribution, Config, CoreKind, Encoder, LogStd, Precision, presets};
 
 /// N that kernels are specialised for.
 pub const NUM_ENVS: usize = 8_192;
@@ -235,6 +236,24 @@ impl Programs {
         Ok(programs.map(|program| self.job(program)).collect())
     }
 
+    /// Those of an algorithm with a replay, if it can learn there.
+    fn with_replay(self, env: &dyn AnyEnv, precision: Precision, algorithm: Algorithm) -> Result<Vec<Job>> {
+        let config = Config {
+            algorithm,
+            action_distribution: ActionDistribution::Tanh,
+            log_std: LogStd::Network,
+            norm_obs: env.spec().obs.is_real(),
+            ..wide([512, 512])
+        };
+        let Ok(architecture) = Architecture::of(&env.spec(), &config) else { return Ok(Vec::new()) };
+        let (network, env) = (Network::new(architecture), KernelEnv::of(env)?);
+        let gemm_layout = GemmLayout::new(&network, precision);
+        let norms = if config.norm_obs { network.architecture.input.features() } else { 0 };
+        let rollout = gemm_rollout_program(&env, &network, &(&config).into(), &gemm_layout, norms);
+        let minibatch = gemm_minibatch_program(&env, &network, &config, &gemm_layout);
+        Ok([rollout].into_iter().chain(minibatch).map(|program| self.job(program)).collect())
+    }
+
     /// Cores of the networks around whose products kernels run: what memory adds hardly depends on the environment.
     fn cores(self, env: &dyn AnyEnv) -> &'static [CoreKind] {
         let all = &[CoreKind::Mlp, CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm];
@@ -265,6 +284,9 @@ impl Programs {
             if precision == Precision::F32 || self.hidden.len() == HIDDEN.len() {
                 for core in self.cores(env) {
                     jobs.extend(self.gemm(env, precision, *core)?);
+                }
+                for algorithm in [Algorithm::Sac, Algorithm::Td3] {
+                    jobs.extend(self.with_replay(env, precision, algorithm)?);
                 }
             }
         }

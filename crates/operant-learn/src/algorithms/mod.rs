@@ -17,7 +17,7 @@ pub mod td3;
 use operant_metrics::Record;
 
 use crate::choice;
-use crate::config::{ActionDistribution, Config, CoreKind};
+use crate::config::{ActionDistribution, Config, CoreKind, Encoder};
 use crate::cpu::off_policy::learner::ActorCritic;
 use crate::cpu::update::Update;
 use crate::network::Outputs;
@@ -152,7 +152,7 @@ pub type Coefficient = (&'static str, fn(&Config) -> f64);
 
 /// A loss in the kernels of the GEMM path.
 pub struct GpuLoss {
-    /// The file in `kernels/algorithms`, which `gemm/update.cu` includes as `loss.cuh`.
+    /// The file in `kernels/algorithms`, which `gemm/update.cu` includes as `loss.cuh`, or with a replay `gemm/minibatch.cu`.
     pub text: &'static str,
     /// A setting that no kernels compute, and its value.
     pub refused: fn(&Config) -> Option<(&'static str, String)>,
@@ -257,6 +257,17 @@ const OF_BINS: &[&str] = &["value_bins", "value_min", "value_max"];
 
 /// And where it has two critics.
 const UNUSED_BY_CRITICS: &[&str] = &["value_loss", "huber_delta", "pointer", "dueling"];
+
+/// What the kernels of a policy with two critics do not have.
+fn actor_critic_refused(config: &Config) -> Option<(&'static str, String)> {
+    let Config { encoder, priority_exponent, .. } = config;
+    [
+        (*encoder != Encoder::Auto, "encoder", format!("\"{encoder}\" with critics of actions")),
+        (*priority_exponent > 0.0, "priority_exponent", priority_exponent.to_string()),
+    ]
+    .into_iter()
+    .find_map(|(is_set, key, value)| is_set.then_some((key, value)))
+}
 
 /// What a policy with two critics does not have.
 fn actor_critic_problem(config: &Config) -> Option<(&'static str, String, &'static str)> {

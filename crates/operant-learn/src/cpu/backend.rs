@@ -1,5 +1,6 @@
 //! The CPU [`Backend`]: tiles of environments and one learner on its own thread pool.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -438,8 +439,12 @@ impl<const V: usize> Backend for CpuBackend<V> {
         Ok(replaying.given)
     }
 
-    fn replay(&self) -> Option<&Replay> {
-        self.replaying.as_ref().map(|replaying| &replaying.replay)
+    fn replay(&mut self) -> Result<Option<Cow<'_, Replay>>, LearnError> {
+        Ok(self.replaying.as_ref().map(|replaying| Cow::Borrowed(&replaying.replay)))
+    }
+
+    fn has_replay(&self) -> bool {
+        self.replaying.is_some()
     }
 
     fn fill_replay(

@@ -1,5 +1,6 @@
-//! The GPU [`Backend`]: a rollout and an update are two launches. The host enqueues them ahead and collects their reports (152
-//! bytes per update) from pinned memory, which a separate stream fills.
+//! The GPU [`Backend`]: a rollout and an update are two launches. The host enqueues them ahead and collects their reports (176
+//! bytes per update) from pinned memory, which a separate stream fills. With a replay an update is T times a forward pass, a kernel that chooses
+//! actions, the minibatches that are due (a graph each), and a kernel that steps the environments, in one stream.
 //!
 //! # Streams
 //!
@@ -30,6 +31,7 @@
 //!
 //! Everything is allocated at the start: device memory is one arena, and the loop allocates nothing.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,6 +60,9 @@ use crate::LearnerState;
 use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::{Config, ShuffleKind};
 use crate::cpu::network::policy::Policy;
+use crate::cpu::off_policy::cycle;
+use crate::cpu::off_policy::given::Given;
+use crate::cpu::off_policy::replay::{Replay, ReplayLayout};
 use crate::cpu::threads::pool;
 use crate::evaluate::{EvalInputs, evaluate_on};
 use crate::group::{Alone, Group, agreed, check_shares, gathered, gathered_texts, share};
@@ -139,6 +144,14 @@ fn check_options(
     let refuse = |key, problem: &str, remedy: &str| {
         Err(LearnError::Config { key, problem: problem.to_owned(), remedy: remedy.to_owned() })
     };
+    let has_replay = config.algorithm.declaration().has_replay();
+    if has_replay {
+        cycle::check_input(env, &Network::new(Architecture::of(&env.spec(), config)?), config)?;
+    }
+    if has_replay && options.overlap {
+        let problem = "minibatches from a replay are learned from between steps already";
+        return refuse("overlap", problem, "set overlap = false");
+    }
     if devices > 1 && options.overlap {
         return refuse("overlap", "several GPUs do not overlap rollout and update", "set overlap = false");
     }
@@ -291,6 +304,8 @@ struct CudaBackend {
     finished: VecDeque<UpdateStats>,
     /// Updates enqueued since training began.
     enqueued: u64,
+    /// Rows of the replay that samples can begin with, at least.
+    filled: usize,
     /// Consecutive updates with a non-finite minibatch, up to the last collected one.
     nonfinite_in_a_row: u64,
     recorder: Recorder,
@@ -348,6 +363,7 @@ impl CudaBackend {
             slots,
             finished: VecDeque::new(),
             enqueued: 0,
+            filled: 0,
             nonfinite_in_a_row: 0,
             recorder: Recorder::default(),
             pulse: Arc::default(),
@@ -362,9 +378,13 @@ impl CudaBackend {
             learner.link(link.clone());
             learner.exchange(side)?;
         }
-        for turn in 0..if overlap.is_some() { 2 } else { 1 } {
-            rollout.fill(turn);
-            learner.prepare(side, rollout.samples_buffer())?;
+        if let Some(from) = rollout.sampled() {
+            learner.prepare_minibatches(side, from)?;
+        } else {
+            for turn in 0..if overlap.is_some() { 2 } else { 1 } {
+                rollout.fill(turn);
+                learner.prepare(side, rollout.samples_buffer())?;
+            }
         }
         side.synchronize()?;
         self.link = link;
@@ -393,7 +413,8 @@ impl CudaBackend {
 
     /// Enqueues a rollout, an update and the copy of their reports in their streams.
     fn enqueue(&mut self, slot: usize, recorded: bool) -> Result<(), LearnError> {
-        let Self { rollout, learner, overlap, side, slots, link, .. } = self;
+        let Self { rollout, learner, overlap, side, slots, link, config, filled, .. } = self;
+        let first = self.enqueued * config.num_steps as u64;
         let (slot, overlap) = (&mut slots[slot], overlap.as_ref());
         rollout.record_scene(recorded);
         rollout.fill(if overlap.is_some() { (self.enqueued % 2) as usize } else { 0 });
@@ -404,7 +425,20 @@ impl CudaBackend {
             play.wait(&overlap.taken)?;
         }
         play.record(&slot.started)?;
-        rollout.roll()?;
+        match rollout.sampled() {
+            None => rollout.roll()?,
+            Some(from) => {
+                learner.report_of(play, from, true)?;
+                let most = config.num_envs * (ReplayLayout::rows(config) - 1);
+                rollout.play(|step| {
+                    let is_filled = *filled >= config.learning_starts.min(config.buffer_size);
+                    let due = if is_filled { cycle::due(config, 0, first + step as u64) } else { 0 };
+                    *filled = (*filled + config.num_envs).min(most);
+                    (0..due).try_for_each(|_| learner.learn(play, from))
+                })?;
+                learner.report_of(play, from, false)?;
+            }
+        }
         collect(link.as_ref(), play, rollout.totals(), &slot.memory.episodes)?;
         if let (Some(own), Some(all)) = (rollout.metrics(), &slot.memory.metrics) {
             collect(link.as_ref(), play, own, all)?;
@@ -420,7 +454,9 @@ impl CudaBackend {
             learn.record(&overlap.taken)?;
         }
         learn.record(&slot.updating)?;
-        learner.update(learn, rollout.samples_buffer())?;
+        if rollout.sampled().is_none() {
+            learner.update(learn, rollout.samples_buffer())?;
+        }
         collect(link.as_ref(), learn, &learner.memory.report, &slot.memory.report)?;
         learn.record(&slot.updated)?;
 
@@ -646,6 +682,33 @@ impl Backend for CudaBackend {
         self.recorder.take(&*self.env)
     }
 
+    fn begin_with(&mut self, _given: &Given) -> Result<u64, LearnError> {
+        Err(LearnError::Refused(
+            "on a GPU a run begins with an empty replay: set device = \"cpu\"".to_owned(),
+        ))
+    }
+
+    fn replay(&mut self) -> Result<Option<Cow<'_, Replay>>, LearnError> {
+        let Some(from) = self.rollout.sampled() else { return Ok(None) };
+        Ok(Some(Cow::Owned(from.ring.read(self.rollout.stream())?)))
+    }
+
+    fn has_replay(&self) -> bool {
+        self.rollout.sampled().is_some()
+    }
+
+    fn fill_replay(
+        &mut self,
+        fill: &mut dyn FnMut(&mut Replay) -> Result<(), LearnError>,
+    ) -> Result<(), LearnError> {
+        let Some(from) = self.rollout.sampled() else { return Ok(()) };
+        let mut replay = from.ring.empty();
+        fill(&mut replay)?;
+        from.ring.write(self.rollout.stream(), &replay)?;
+        self.filled = replay.len();
+        Ok(())
+    }
+
     fn save(&mut self) -> Result<Snapshot, LearnError> {
         // No GPU waits for one that has failed.
         let (progress, learner, [obs_norm, reward_norm], own) = agreed(&*self.group, self.own_state())?;
@@ -670,6 +733,11 @@ impl Backend for CudaBackend {
         let features = if self.config.norm_obs { self.env.spec().obs.size() } else { 0 };
         let (network, config) = (self.rollout.network(), &self.config);
         let state = BackendState::from_snapshot(snapshot, &*self.env, network, config, features)?;
+        if state.given > 0 {
+            let problem =
+                "the run began with transitions that were given to it, which takes device = \"cpu\"";
+            return Err(LearnError::Snapshot(problem.to_owned()));
+        }
         self.rest()?;
         // Updates in flight belong to the state that is replaced.
         self.side.synchronize()?;
@@ -702,6 +770,10 @@ impl Backend for CudaBackend {
         if self.overlap.is_some() {
             // A run without overlap saved no separate rollout weights.
             self.rollout.set_params(state.playing.as_ref().unwrap_or(&state.learner.params))?;
+        }
+        if let Some(from) = self.rollout.sampled() {
+            from.ring.clear(self.rollout.stream())?;
+            self.filled = 0;
         }
         self.enqueued = state.updates;
         self.nonfinite_in_a_row = state.nonfinite_in_a_row;

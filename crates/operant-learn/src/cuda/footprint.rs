@@ -15,17 +15,23 @@ use super::fused::rollout::FusedPolicy;
 use super::fused::specialise::{Limits, Specialisation, TILE, UpdateSpecialisation};
 use super::fused::update::{FusedMemory, FusedUpdateSizes};
 use super::gemm::layout::GemmLayout;
+use super::gemm::minibatch::{MinibatchMemory, MinibatchSizes};
 use super::gemm::products::Weights;
+use super::gemm::ring::RingSizes;
 use super::gemm::rollout::{GemmPolicy, GemmPolicyMemory};
 use super::gemm::update::{GemmUpdateMemory, GemmUpdateSizes};
 use super::slots::{SLOTS, SlotMemory};
 use crate::LearnError;
+use crate::config::Config;
 use crate::network::{Architecture, Network};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
 
 /// Bytes that are not counted: the driver's and the kernels' code.
 const MARGIN: usize = 32 << 20;
+
+/// Bytes that rounding up a buffer may add.
+const ALIGNED: usize = 1 << 10;
 
 /// Maximum environments that kernels can count.
 const MAX_ENVIRONMENTS: usize = 1 << 30;
@@ -85,17 +91,24 @@ impl Footprint {
             Kernels::Gemm => {
                 let gemm_layout = GemmLayout::new(network, self.precision);
                 let sizes = GemmUpdateSizes::new(network, &local, &gemm_layout, stride, multiprocessors);
+                let minibatch = local
+                    .run
+                    .algorithm
+                    .declaration()
+                    .has_replay()
+                    .then(|| MinibatchSizes::new(network, &local, &gemm_layout, stride, multiprocessors));
                 let horizon = HorizonSizes::new(kernel_env, network, &local, GemmPolicy::blocks(num_envs));
                 let parts = Allocator::count(|allocator| {
                     let own = self.overlap.then(|| Weights::new(allocator, &gemm_layout)).transpose()?;
-                    let update = GemmUpdateMemory::new(allocator, &gemm_layout, &sizes)?;
-                    Ok((
-                        own,
-                        update,
-                        GemmPolicyMemory::new(allocator, kernel_env, &local, &gemm_layout, horizon)?,
-                    ))
+                    let update = |_| GemmUpdateMemory::new(allocator, &gemm_layout, &sizes);
+                    let update = minibatch.is_none().then_some(()).map(update).transpose()?;
+                    let replay = |of: &MinibatchSizes| MinibatchMemory::new(allocator, &gemm_layout, of);
+                    let replay = minibatch.as_ref().map(replay).transpose()?;
+                    let of = (network, &local);
+                    let policy = GemmPolicyMemory::new(allocator, kernel_env, of, &gemm_layout, horizon)?;
+                    Ok((own, update, replay, policy))
                 });
-                (sizes.update, horizon, parts)
+                (minibatch.map_or(sizes.update, |of| of.update), horizon, parts)
             }
             _ => {
                 let limits = Limits::from(&self.properties);
@@ -206,6 +219,12 @@ impl Footprint {
             down(total as usize),
             down(free as usize)
         );
+        if let Some(most) = self.largest_buffer(needed - usable) {
+            let problem = problem.replacen("environments", "environments with a replay", 1);
+            let problem = format!("{}: {problem}", self.local.run.buffer_size);
+            let remedy = format!("at most {most} fits: lower buffer_size, or raise memory_fraction");
+            return Err(LearnError::Config { key: "buffer_size", problem, remedy });
+        }
         let remedy = match self.most(usable)? {
             0 => {
                 "use a smaller network, fewer num_steps, a greater memory_fraction, or a GPU with more memory"
@@ -217,6 +236,16 @@ impl Footprint {
             ),
         };
         Err(LearnError::Config { key: "num_envs", problem, remedy })
+    }
+
+    /// The greatest `buffer_size` that takes this many bytes less; None without a replay, or if that would be too small to learn from.
+    fn largest_buffer(&self, less: usize) -> Option<usize> {
+        let Config { num_envs, learning_starts, .. } = self.local.run;
+        let sizes = RingSizes::new(&self.network, &self.local);
+        let row = 4 * sizes.num_envs * sizes.stride;
+        // The arena aligns what it holds.
+        let rows = (sizes.rows.checked_sub(1)?).checked_sub((less + ALIGNED).div_ceil(row))?;
+        Some(rows * num_envs).filter(|&most| most >= learning_starts.max(2 * num_envs))
     }
 
     /// The number of environments that fit into `fraction` of the free memory, up to `limit`, and that leave 100 updates within
@@ -267,7 +296,7 @@ fn greatest_common_divisor(a: usize, b: usize) -> usize {
 #[cfg(test)]
 pub(in crate::cuda) mod tests {
     use super::*;
-    use crate::config::{Config, CoreKind};
+    use crate::config::CoreKind;
     use crate::network::{Head, Input};
 
     pub fn h200() -> DeviceProperties {

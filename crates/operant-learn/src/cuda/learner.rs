@@ -1,6 +1,8 @@
 //! The learner on a GPU: parameters and Adam's moments in single precision, and the buffers of an update. An update is one
 //! cooperative launch, a graph with a launch per phase, or a graph of matrix products.
 
+use std::cell::Cell;
+
 use operant_cuda::{Buffer, Communicator, CudaError, Device, Stream};
 use operant_env::AnyEnv;
 
@@ -10,10 +12,11 @@ use super::common::graphs::Graphs;
 use super::common::local::Local;
 use super::common::memory::Allocator;
 use super::common::overlap::BlockResources;
-use super::common::phases::{Exchange, Progress, UpdateMemory, UpdateReport, UpdateSizes};
+use super::common::phases::{Adam, Exchange, Progress, UpdateMemory, UpdateReport, UpdateSizes};
 use super::fused::specialise::{Limits, UpdateSpecialisation};
 use super::fused::update::{FusedUpdate, UpdateLaunch};
 use super::gemm::layout::GemmLayout;
+use super::gemm::minibatch::{GemmMinibatch, Sampled, Turn};
 use super::gemm::products::Weights;
 use super::gemm::update::GemmUpdate;
 use crate::LearnError;
@@ -29,6 +32,8 @@ enum Engine {
     Fused(Box<FusedUpdate>),
     /// Matrix products.
     Gemm(Box<GemmUpdate>),
+    /// Matrix products of minibatches from a replay.
+    Replay(Box<GemmMinibatch>),
 }
 
 /// A learner's weights as its kernels read them.
@@ -46,6 +51,8 @@ pub struct CudaLearner {
     pub(super) memory: UpdateMemory,
     /// The other devices of the run.
     link: Option<Communicator>,
+    /// Minibatches from a replay that were enqueued since training began.
+    minibatches: Cell<u64>,
 }
 
 impl CudaLearner {
@@ -82,8 +89,15 @@ impl CudaLearner {
             asked => asked,
         };
         let engine = if kernels == Kernels::Gemm {
-            let of = (network, local, GemmLayout::new(network, options.precision));
-            Engine::Gemm(Box::new(GemmUpdate::new(allocator, (device, stream), kernel_env, of, stride)?))
+            let (gemm_layout, place) = (GemmLayout::new(network, options.precision), (device, stream));
+            let of = (network, local, &gemm_layout);
+            match GemmMinibatch::new(allocator, place, kernel_env, of, stride)? {
+                Some(minibatch) => Engine::Replay(Box::new(minibatch)),
+                None => {
+                    let of = (network, local, gemm_layout);
+                    Engine::Gemm(Box::new(GemmUpdate::new(allocator, place, kernel_env, of, stride)?))
+                }
+            }
         } else {
             let specialisation = UpdateSpecialisation::new(network, local, options.precision, limits)?;
             let of = (network, local);
@@ -91,10 +105,13 @@ impl CudaLearner {
             Engine::Fused(Box::new(update))
         };
         let memory = UpdateMemory::new(allocator, engine.sizes())?;
-        let learner = Self { local: local.clone(), engine, graphs: Graphs::default(), memory, link: None };
+        let (local, graphs, minibatches) = (local.clone(), Graphs::default(), Cell::new(0));
+        let learner = Self { local, engine, graphs, memory, link: None, minibatches };
         learner.load(stream, &LearnerState::new(vec![0.0; network.len()]), 0, 0)?;
-        if let Engine::Gemm(gemm) = &learner.engine {
-            gemm.warm(stream)?;
+        match &learner.engine {
+            Engine::Fused(_) => {}
+            Engine::Gemm(gemm) => gemm.warm(stream)?,
+            Engine::Replay(minibatch) => minibatch.warm(stream)?,
         }
         Ok(learner)
     }
@@ -159,6 +176,12 @@ impl CudaLearner {
         match &self.engine {
             Engine::Fused(update) => Ok(update.pack(stream, &memory.parameters)?),
             Engine::Gemm(update) => Ok(update.pack(stream, &memory.parameters)?),
+            Engine::Replay(minibatch) => {
+                self.minibatches.set(state.step);
+                let targets = if state.targets.is_empty() { &state.params } else { &state.targets };
+                minibatch.memory.targets.write(stream, targets)?;
+                Ok(minibatch.pack(stream, &memory.parameters)?)
+            }
         }
     }
 
@@ -175,7 +198,10 @@ impl CudaLearner {
             exp_avg_sq: self.memory.exp_avg_sq.read(stream)?,
             step: progress.adam_steps,
             value_norm: RunningNorm::new(0),
-            targets: Vec::new(),
+            targets: match &self.engine {
+                Engine::Replay(minibatch) => minibatch.memory.targets.read(stream)?,
+                _ => Vec::new(),
+            },
         })
     }
 
@@ -225,7 +251,48 @@ impl CudaLearner {
         match &self.engine {
             Engine::Fused(update) => Ok(update.run(stream, &self.local.run, params, exchange)?),
             Engine::Gemm(update) => update.run(stream, &self.local.run, params, exchange),
+            Engine::Replay(_) => {
+                let what = "samples of a rollout, where an algorithm has a replay";
+                Err(CudaError::Length { what, given: samples.len(), expected: 0 }.into())
+            }
         }
+    }
+
+    /// Prepares minibatches from a replay, so that the first ones do not have to.
+    pub(super) fn prepare_minibatches(&self, stream: &Stream, from: Sampled<'_>) -> Result<(), LearnError> {
+        let (minibatch, of) = self.minibatch(from);
+        for number in 0..self.local.run.policy_frequency as u64 {
+            let turn = minibatch.turn(number);
+            self.graphs.prepare(stream, &key_of(from, turn), |stream| minibatch.run(stream, of, turn))?;
+        }
+        Ok(())
+    }
+
+    /// Enqueues the next minibatch from a replay.
+    pub(super) fn learn(&self, stream: &Stream, from: Sampled<'_>) -> Result<(), LearnError> {
+        let (minibatch, of) = self.minibatch(from);
+        let turn = minibatch.turn(self.minibatches.get());
+        self.minibatches.set(self.minibatches.get() + 1);
+        self.graphs.launch(stream, &key_of(from, turn), |stream| minibatch.run(stream, of, turn))
+    }
+
+    /// Begins the report of an update of minibatches from a replay, or ends it.
+    pub(super) fn report_of(
+        &self,
+        stream: &Stream,
+        from: Sampled<'_>,
+        begins: bool,
+    ) -> Result<(), LearnError> {
+        let (minibatch, of) = self.minibatch(from);
+        minibatch.report(stream, of, begins)
+    }
+
+    fn minibatch<'a>(
+        &'a self,
+        from: Sampled<'a>,
+    ) -> (&'a GemmMinibatch, (&'a UpdateMemory, Sampled<'a>, Adam)) {
+        let Engine::Replay(minibatch) = &self.engine else { panic!("the algorithm has no replay") };
+        (minibatch, (&self.memory, from, Adam::of(&self.local.run)))
     }
 
     /// The weights, the same memory.
@@ -236,8 +303,14 @@ impl CudaLearner {
                 LearnerWeights::Fused(packed.part(0..packed.len())?)
             }
             Engine::Gemm(update) => LearnerWeights::Gemm(update.memory.weights.share()?),
+            Engine::Replay(minibatch) => LearnerWeights::Gemm(minibatch.memory.weights.share()?),
         })
     }
+}
+
+/// The key of a minibatch's graph.
+fn key_of(from: Sampled<'_>, turn: Turn) -> [u64; 3] {
+    [from.ring.pointer(), u64::from(turn.trains_policy), u64::from(turn.moves_targets)]
 }
 
 impl Engine {
@@ -246,6 +319,7 @@ impl Engine {
         match self {
             Engine::Fused(update) => &update.sizes.update,
             Engine::Gemm(update) => &update.sizes.update,
+            Engine::Replay(minibatch) => &minibatch.sizes.update,
         }
     }
 }

@@ -14,6 +14,7 @@ use super::common::structs::{Discounts, EpisodeTotals, RunningNorm};
 use super::fused::rollout::FusedPolicy;
 use super::fused::specialise::{Limits, Specialisation};
 use super::gemm::layout::GemmLayout;
+use super::gemm::minibatch::Sampled;
 use super::gemm::products::Weights;
 use super::gemm::rollout::{GemmPolicy, GemmPolicyMemory};
 use super::learner::{CudaLearner, LearnerWeights};
@@ -78,7 +79,7 @@ impl Policy {
         if kernels == Kernels::Gemm {
             let gemm_layout = GemmLayout::new(network, options.precision);
             let sizes = sizes(GemmPolicy::blocks(local.num_envs));
-            let memory = GemmPolicyMemory::new(allocator, kernel_env, local, &gemm_layout, sizes)?;
+            let memory = GemmPolicyMemory::new(allocator, kernel_env, (network, local), &gemm_layout, sizes)?;
             let weights = match followed {
                 Some(LearnerWeights::Gemm(weights)) => weights,
                 _ => Weights::zeros(allocator, &gemm_layout, stream)?,
@@ -239,11 +240,14 @@ impl CudaRollout {
         self.turn = turn;
     }
 
-    /// Enqueues a rollout: one launch, without bus transfers.
+    /// Enqueues a rollout: one launch, without bus transfers; into a replay several.
     ///
     /// # Errors
     /// When the launch fails.
     pub fn roll(&self) -> Result<(), LearnError> {
+        if self.sampled().is_some() {
+            return self.play(|_| Ok(()));
+        }
         let (memory, sizes, stream) = (&self.memory, &self.sizes, &self.stream);
         let horizon = memory.params(&self.local, sizes, self.log_std.as_ref(), self.turn, self.recording);
         match &self.policy {
@@ -258,6 +262,33 @@ impl CudaRollout {
             Policy::Fused(fused) => Ok(fused.merge_norms(stream, horizon, sizes)?),
             Policy::Gemm(gemm) => Ok(gemm.merge_norms(stream, horizon)?),
         }
+    }
+
+    /// What minibatches are drawn from, where the algorithm has a replay.
+    pub(super) fn sampled(&self) -> Option<Sampled<'_>> {
+        let Policy::Gemm(gemm) = &self.policy else { return None };
+        Some(Sampled { ring: gemm.ring()?, scales: self.memory.norms.as_ref().map(|norms| &norms.scales) })
+    }
+
+    /// Enqueues a rollout into a replay. Between the choice of a step's actions and the step itself `learn` may enqueue minibatches, given the
+    /// step's number.
+    ///
+    /// # Errors
+    /// When a launch fails.
+    pub(super) fn play(
+        &self,
+        mut learn: impl FnMut(usize) -> Result<(), LearnError>,
+    ) -> Result<(), LearnError> {
+        let (memory, sizes, stream) = (&self.memory, &self.sizes, &self.stream);
+        let horizon = memory.params(&self.local, sizes, self.log_std.as_ref(), self.turn, self.recording);
+        let Policy::Gemm(gemm) = &self.policy else { panic!("the algorithm has no replay") };
+        gemm.begin(stream, horizon)?;
+        for step in 0..sizes.num_steps {
+            gemm.act(stream, horizon, step)?;
+            learn(step)?;
+            gemm.step(stream, horizon, step)?;
+        }
+        Ok(gemm.finish(stream, horizon)?)
     }
 
     /// Links it with those of the run's other devices.

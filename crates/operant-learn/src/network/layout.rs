@@ -258,12 +258,16 @@ impl Network {
         forward(actor) as f64 + samples * sample
     }
 
+    /// The parameters of neighbouring chains.
+    pub fn params_of(&self, chains: core::ops::Range<usize>) -> core::ops::Range<usize> {
+        let layers = |chain: usize| &self.chains[chain].layers;
+        let (first, last) = (layers(chains.start).first(), layers(chains.end - 1).last());
+        first.map_or(0, |layer| layer.params.start)..last.map_or(0, |layer| layer.params.end)
+    }
+
     /// The parameters of a separate value network.
     pub fn value_params(&self) -> Option<core::ops::Range<usize>> {
-        match &self.chains[..] {
-            [_, critic] => Some(critic.layers.first()?.params.start..critic.layers.last()?.params.end),
-            _ => None,
-        }
+        (self.chains.len() == 2).then(|| self.params_of(1..2))
     }
 
     /// The matrices of hidden layers: a convolution's has a row for each output channel, and a layer with memory has one for each gate. Tables

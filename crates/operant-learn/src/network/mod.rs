@@ -289,7 +289,7 @@ impl Architecture {
                     "\"{}\" needs actions that are real numbers, but those of {} are choices",
                     config.algorithm, spec.name
                 ),
-                remedy: "set algorithm = \"ppo\" or \"pqn\"".to_owned(),
+                remedy: "set algorithm = \"ppo\", \"pqn\" or \"dqn\"".to_owned(),
             });
         }
         if let Some((key, problem, remedy)) = unfit_for_actions(&spec.actions, config) {

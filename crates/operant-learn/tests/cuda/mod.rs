@@ -9,6 +9,7 @@ mod corners;
 mod gemm;
 mod group;
 mod nvrtc;
+mod off_policy;
 mod pqn;
 mod rollout;
 mod step;

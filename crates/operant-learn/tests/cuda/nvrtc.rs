@@ -8,11 +8,11 @@ use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
     GemmLayout, KernelEnv, Local, gae_program, gemm_cells_program, gemm_lookup_program, gemm_math_program,
-    gemm_rollout_program, gemm_update_program, pack_program, play_program, replay_program, rollout_program,
-    step_program, update_program,
+    gemm_minibatch_program, gemm_rollout_program, gemm_update_program, pack_program, play_program,
+    replay_program, rollout_program, step_program, update_program,
 };
 use operant_learn::network::{Architecture, Network};
-use operant_learn::{Config, CoreKind, Encoder, Precision, ShuffleKind};
+use operant_learn::{ActionDistribution, Config, CoreKind, Encoder, LogStd, Precision, ShuffleKind};
 
 use crate::support::world;
 
@@ -66,6 +66,18 @@ fn with_layers(env: &dyn AnyEnv, config: Config, precision: Precision) -> Vec<Pr
     fused.into_iter().chain(around).chain(of_layers.into_iter().flatten()).collect()
 }
 
+/// Programs of an algorithm with a replay.
+fn with_replay(env: &dyn AnyEnv, algorithm: Algorithm, precision: Precision) -> Vec<Program> {
+    let (action_distribution, log_std) = (ActionDistribution::Tanh, LogStd::Network);
+    let config = Config { algorithm, action_distribution, log_std, hidden: vec![32], ..Config::default() };
+    let kernel_env = KernelEnv::of(env).expect("CUDA source");
+    let network = Network::new(Architecture::of(&kernel_env.spec, &config).expect("a network"));
+    let gemm_layout = GemmLayout::new(&network, precision);
+    let rollout = gemm_rollout_program(&kernel_env, &network, &(&config).into(), &gemm_layout, 0);
+    let minibatch = gemm_minibatch_program(&kernel_env, &network, &config, &gemm_layout);
+    vec![rollout, minibatch.expect("it has a replay")]
+}
+
 /// Compiles for the H200's architecture.
 fn compile(test: &str, programs: impl IntoIterator<Item = Program>) {
     let Some(directory) = std::env::var_os("OPERANT_NVRTC_DIR").filter(|value| !value.is_empty()) else {
@@ -95,7 +107,8 @@ fn tables() -> Config {
 
 #[test]
 fn kernels_compile_without_a_warning() {
-    let programs = with_layers(&*world("taxi"), tables(), Precision::F32);
+    let mut programs = with_layers(&*world("taxi"), tables(), Precision::F32);
+    programs.extend(with_replay(&*world("pendulum"), Algorithm::Sac, Precision::F32));
     compile("kernels_compile_without_a_warning", programs);
 }
 
@@ -125,5 +138,6 @@ fn rare_kernels_compile_without_a_warning() {
     ] {
         all.extend(with_layers(&*world(name), config, precision));
     }
+    all.extend(with_replay(&*world("quadrotor_hover"), Algorithm::Td3, Precision::Bf16));
     compile("rare_kernels_compile_without_a_warning", all);
 }

@@ -88,9 +88,9 @@ pub type Trained = (Vec<[f64; 8]>, Snapshot);
 /// A new backend with the state of another, its replay included.
 pub fn continued(mut backend: Box<dyn Backend>, from: &mut dyn Backend) -> Box<dyn Backend> {
     backend.load(&from.save().expect("saved")).expect("it fits");
-    let replay = from.replay().expect("a replay");
+    let replay = from.replay().expect("read").expect("a replay");
     let fill = &mut |to: &mut Replay| -> Result<(), LearnError> {
-        to.clone_from(replay);
+        to.clone_from(&replay);
         Ok(())
     };
     backend.fill_replay(fill).expect("filled");

@@ -10,7 +10,7 @@ from typing import Literal, TypedDict
 class Settings(TypedDict, total=False):
     """Keywords of `operant.train`."""
 
-    algorithm: Literal["ppo", "pqn", "sac", "td3"]
+    algorithm: Literal["ppo", "pqn", "sac", "td3", "dqn"]
     """Learning algorithm; `operant config ENV --algorithm NAME` shows its settings."""
     seed: int
     """Seed of every random stream."""
@@ -42,6 +42,10 @@ class Settings(TypedDict, total=False):
     """Gradient norm above which gradients are scaled down."""
     clip_grad: Literal["global", "network"]
     """Gradients whose norm `max_grad_norm` limits: all together, or those of policy and value apart where they have a network each."""
+    value_loss: Literal["mse", "huber"]
+    """Loss of a value's error: half its square, or linear from `huber_delta` on (`huber`)."""
+    huber_delta: float
+    """Error from which `value_loss = "huber"` is linear."""
     optimizer: Literal["adam", "radam", "muon"]
     """Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of hidden matrices orthogonal; all other parameters have Adam's. It needs `device = "cpu"`."""
     adam_eps: float
@@ -88,10 +92,22 @@ class Settings(TypedDict, total=False):
     """Steps whose rewards a target adds up before it takes the value of a state."""
     tau: float
     """Share of the way that target networks go to the trained ones after each minibatch, or after each one that the policy learns from."""
+    target_network_frequency: int
+    """Targets follow only after every that many of these minibatches."""
     policy_frequency: int
     """Minibatches of the critics for each one of the policy."""
+    priority_exponent: float
+    """Power of a transition's last error to which its share of draws is proportional; 0 draws uniformly."""
+    priority_beta: float
+    """Power of the weights of errors that make up for `priority_exponent`, in the first update; it grows linearly to 1 in the last."""
     checkpoint_replay: bool
     """Save the replay with checkpoints, so that a resumed run continues bit for bit. Otherwise it fills a new one before it learns on."""
+    start_e: float
+    """Share of random actions at first."""
+    end_e: float
+    """Share of random actions once it has fallen, and in evaluations with sampled actions."""
+    exploration_fraction: float
+    """Share of `total_timesteps` over which it falls linearly."""
     encoder: Literal["auto", "embed", "embed_sum", "embed_mean"]
     """How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded."""
     embed_width: int
@@ -114,6 +130,14 @@ class Settings(TypedDict, total=False):
     """Nonlinearity of the hidden layers."""
     shared_trunk: bool
     """One trunk for policy and value, or a network for each."""
+    dueling: bool
+    """Make action values of an advantage of each choice, by the first half of the last layer's features, and a value of the state, by the second."""
+    value_bins: int
+    """Values of the distribution that takes the place of an action's value (C51), evenly spaced from `value_min` to `value_max`; 1 is the value alone."""
+    value_min: float
+    """Least value of `value_bins`."""
+    value_max: float
+    """Greatest value of `value_bins`."""
     pointer: bool
     """Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state, instead of one output for each action."""
     init: Literal["orthogonal", "pytorch"]
@@ -136,10 +160,6 @@ class Settings(TypedDict, total=False):
     """Weight of the entropy bonus."""
     vf_coef: float
     """Weight of the value loss."""
-    value_loss: Literal["mse", "huber"]
-    """Loss of a value's error: half its square, or linear from `huber_delta` on (`huber`)."""
-    huber_delta: float
-    """Error from which `value_loss = "huber"` is linear."""
     norm_value: bool
     """Let the network compute values in units of the running deviation of returns, from their running mean."""
     vf_epochs: int
@@ -158,12 +178,6 @@ class Settings(TypedDict, total=False):
     """Noise on the mean of real actions where an update computes log-probabilities (RPO, Rahman and Xue 2022): uniform within plus or minus this; 0 is PPO."""
     q_lambda: float
     """Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout."""
-    start_e: float
-    """Share of random actions in the first rollout."""
-    end_e: float
-    """Share of random actions once it has fallen, and in evaluations with sampled actions."""
-    exploration_fraction: float
-    """Share of `total_timesteps` over which it falls linearly."""
     alpha: float
     """Weight of the entropy; where it is learned, at the start."""
     autotune: bool
@@ -176,6 +190,8 @@ class Settings(TypedDict, total=False):
     """Deviation of the noise on the target policy's actions."""
     noise_clip: float
     """The noise on the target policy's actions is clipped to plus or minus this."""
+    double_q: bool
+    """A target has the target network's value of the action that is the best by the trained network, and not the target's greatest value."""
     device: str | os.PathLike[str]
     """Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU; operant.log has the reason."""
     precision: Literal["f32", "tf32", "bf16"]
@@ -246,6 +262,8 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "recompute_advantages": ("false", "Before every epoch after the first, compute the values of all samples again with the current network, and advantages and returns by them"),
     "max_grad_norm": ("0.5", "Gradient norm above which gradients are scaled down"),
     "clip_grad": ("\"global\"", "Gradients whose norm `max_grad_norm` limits: all together, or those of policy and value apart where they have a network each"),
+    "value_loss": ("\"mse\"", "Loss of a value's error: half its square, or linear from `huber_delta` on (`huber`)"),
+    "huber_delta": ("1.0", "Error from which `value_loss = \"huber\"` is linear"),
     "optimizer": ("\"adam\"", "Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of hidden matrices orthogonal; all other parameters have Adam's. It needs `device = \"cpu\"`"),
     "adam_eps": ("0.00001", "Adam's epsilon"),
     "adam_beta1": ("0.9", "Adam's decay of the first moment"),
@@ -269,8 +287,14 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "updates_per_step": ("1.0", "Minibatches that are learned from for each environment step, over all environments; fractions are carried over"),
     "n_step": ("1", "Steps whose rewards a target adds up before it takes the value of a state"),
     "tau": ("0.005", "Share of the way that target networks go to the trained ones after each minibatch, or after each one that the policy learns from"),
+    "target_network_frequency": ("1", "Targets follow only after every that many of these minibatches"),
     "policy_frequency": ("1", "Minibatches of the critics for each one of the policy"),
+    "priority_exponent": ("0.0", "Power of a transition's last error to which its share of draws is proportional; 0 draws uniformly"),
+    "priority_beta": ("0.4", "Power of the weights of errors that make up for `priority_exponent`, in the first update; it grows linearly to 1 in the last"),
     "checkpoint_replay": ("false", "Save the replay with checkpoints, so that a resumed run continues bit for bit. Otherwise it fills a new one before it learns on"),
+    "start_e": ("1.0", "Share of random actions at first"),
+    "end_e": ("0.05", "Share of random actions once it has fallen, and in evaluations with sampled actions"),
+    "exploration_fraction": ("0.5", "Share of `total_timesteps` over which it falls linearly"),
     "encoder": ("\"auto\"", "How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded"),
     "embed_width": ("16", "Columns of the tables of `embed`"),
     "conv": ("[]", "Convolutions over the image in the observation: a list of [channels, kernel, stride], without padding. Other inputs skip them and enter the first hidden layer"),
@@ -282,6 +306,10 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "core_layers": ("1", "Layers of the core"),
     "activation": ("\"tanh\"", "Nonlinearity of the hidden layers"),
     "shared_trunk": ("false", "One trunk for policy and value, or a network for each"),
+    "dueling": ("false", "Make action values of an advantage of each choice, by the first half of the last layer's features, and a value of the state, by the second"),
+    "value_bins": ("1", "Values of the distribution that takes the place of an action's value (C51), evenly spaced from `value_min` to `value_max`; 1 is the value alone"),
+    "value_min": ("-10.0", "Least value of `value_bins`"),
+    "value_max": ("10.0", "Greatest value of `value_bins`"),
     "pointer": ("false", "Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state, instead of one output for each action"),
     "init": ("\"orthogonal\"", "Initial weights. `orthogonal`: biases are zero. `pytorch`: those that PyTorch's layers begin with, weights and biases uniform within 1 / sqrt(inputs), of gru and lstm within 1 / sqrt(units)"),
     "action_distribution": ("\"normal\"", "Distribution of real actions. `normal`: clipped to the bounds. `tanh`: a normal that tanh squashes into the bounds. `beta`: a Beta distribution between the bounds"),
@@ -293,8 +321,6 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "clip_vloss": ("true", "Clip the value loss with the same range"),
     "ent_coef": ("0.01", "Weight of the entropy bonus"),
     "vf_coef": ("0.5", "Weight of the value loss"),
-    "value_loss": ("\"mse\"", "Loss of a value's error: half its square, or linear from `huber_delta` on (`huber`)"),
-    "huber_delta": ("1.0", "Error from which `value_loss = \"huber\"` is linear"),
     "norm_value": ("false", "Let the network compute values in units of the running deviation of returns, from their running mean"),
     "vf_epochs": ("0", "Epochs of the critic alone that follow those of an update; they need `shared_trunk = false`"),
     "vtrace_rho": ("0.0", "Advantages that `recompute_advantages` computes have their TD errors weighted by the probability ratio, at most this (V-trace's rho); 1 or more, or 0, which weights none"),
@@ -304,15 +330,13 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "target_kl": ("0.0", "Stop an update's epochs when `approx_kl` exceeds this; 0 never stops"),
     "rpo_alpha": ("0.0", "Noise on the mean of real actions where an update computes log-probabilities (RPO, Rahman and Xue 2022): uniform within plus or minus this; 0 is PPO"),
     "q_lambda": ("0.65", "Lambda of the returns: 0 looks one step ahead, 1 to the end of the rollout"),
-    "start_e": ("1.0", "Share of random actions in the first rollout"),
-    "end_e": ("0.05", "Share of random actions once it has fallen, and in evaluations with sampled actions"),
-    "exploration_fraction": ("0.5", "Share of `total_timesteps` over which it falls linearly"),
     "alpha": ("1.0", "Weight of the entropy; where it is learned, at the start"),
     "autotune": ("true", "Learn the weight of the entropy, so that the entropy tends to `target_entropy` times the number of actions"),
     "target_entropy": ("-1.0", "Entropy of each action, squashed to -1 .. 1, that `autotune` aims at, in nats"),
     "exploration_noise": ("0.1", "Deviation of the noise on actions in rollouts, and in evaluations with sampled actions, where the bounds are -1 and 1"),
     "policy_noise": ("0.2", "Deviation of the noise on the target policy's actions"),
     "noise_clip": ("0.5", "The noise on the target policy's actions is clipped to plus or minus this"),
+    "double_q": ("true", "A target has the target network's value of the action that is the best by the trained network, and not the target's greatest value"),
     "device": ("\"auto\"", "Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU; operant.log has the reason"),
     "precision": ("\"f32\"", "Precision of the network's matrix products: `f32`, on a GPU `tf32` or `bf16`, on a CPU with AMX, or AMD's AVX512_BF16, `bf16` in fully connected layers"),
     "kernels": ("\"auto\"", "How the network runs on a GPU: inside the kernels (`fused`), as matrix products (`gemm`), or as suits its shape (`auto`)"),

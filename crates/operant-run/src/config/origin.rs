@@ -45,10 +45,7 @@ impl Origin {
     /// Whether the user chose the value, as opposed to a default or preset.
     pub fn is_explicit(&self) -> bool {
         use Origin::{Algorithm, AlgorithmGpu, Default, Preset, PresetGpu, PresetOf};
-        !matches!(
-            self,
-            Default | Preset(_) | PresetGpu(_) | PresetOf(..) | Algorithm(_) | AlgorithmGpu(_)
-        )
+        !matches!(self, Default | Preset(_) | PresetGpu(_) | PresetOf(..) | Algorithm(_) | AlgorithmGpu(_))
     }
 }
 

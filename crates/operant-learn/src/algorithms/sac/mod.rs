@@ -9,7 +9,7 @@ use operant_metrics::Record;
 
 use super::{
     Declaration, Exploration, GpuLoss, Learns, Measured, OF_BINS, Rules, UNUSED_BY_CRITICS, UNUSED_BY_REPLAY,
-    actor_critic_problem,
+    actor_critic_problem, actor_critic_refused,
 };
 use crate::config::{Config, LogStd};
 use crate::cpu::network::tile::TILE_VECTORS;
@@ -32,7 +32,16 @@ pub const DECLARATION: Declaration = Declaration {
     metrics,
     temperature: |config| Some(config.algorithms.sac.alpha),
     learns: Learns::Replay(Rules::ActorCritic(&SoftActorCritic)),
-    gpu: GpuLoss::NONE,
+    gpu: GpuLoss {
+        text: kernel_file!("algorithms/sac.cuh"),
+        refused: actor_critic_refused,
+        define: |_| None,
+        coefficients: &[
+            ("TARGET_ENTROPY", |config| config.algorithms.sac.target_entropy),
+            ("AUTOTUNE", |config| f64::from(config.algorithms.sac.autotune)),
+        ],
+        target_kl: |_| 0.0,
+    },
 };
 
 /// What SAC does not have.

@@ -11,7 +11,7 @@ use operant_metrics::Record;
 
 use super::{
     Declaration, Exploration, GpuLoss, Learns, Measured, OF_BINS, Rules, UNUSED_BY_CRITICS, UNUSED_BY_REPLAY,
-    actor_critic_problem,
+    actor_critic_problem, actor_critic_refused,
 };
 use crate::config::Config;
 use crate::cpu::network::tile::{fma, map, splat};
@@ -36,7 +36,16 @@ pub const DECLARATION: Declaration = Declaration {
     metrics,
     temperature: |_| None,
     learns: Learns::Replay(Rules::ActorCritic(&TwinDelayed)),
-    gpu: GpuLoss::NONE,
+    gpu: GpuLoss {
+        text: kernel_file!("algorithms/td3.cuh"),
+        refused: actor_critic_refused,
+        define: |_| None,
+        coefficients: &[
+            ("POLICY_NOISE", |config| config.algorithms.td3.policy_noise),
+            ("NOISE_CLIP", |config| config.algorithms.td3.noise_clip),
+        ],
+        target_kl: |_| 0.0,
+    },
 };
 
 /// The metrics of an update (docs/td3.md, "Metrics").

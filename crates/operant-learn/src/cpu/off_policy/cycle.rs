@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use operant_env::AnyEnv;
+use operant_env::{AnyEnv, EnvSpec};
 use operant_metrics::Record;
 use rayon::prelude::*;
 
@@ -53,9 +53,8 @@ impl Replaying {
         if network.bf16.is_some() {
             return Err(refused("learns in f32, and precision is bf16", "set precision = \"f32\""));
         }
-        if matches!((rules, &network.architecture.input), (Rules::ActorCritic(_), Input::Bits(_))) {
-            let problem = format!("takes real numbers, but {} observes {}", env.spec().name, env.spec().obs);
-            return Err(refused(&problem, "set algorithm = \"ppo\""));
+        if matches!(rules, Rules::ActorCritic(_)) {
+            check_input(env, network, config)?;
         }
         let layout = ReplayLayout::new(&network.architecture, env.masked());
         let learner = ReplayLearner::new(network, &layout, config, Arc::clone(pulse));
@@ -90,8 +89,24 @@ impl Replaying {
     }
 }
 
+/// Refuses what networks with critics of actions do not read.
+///
+/// # Errors
+/// When the environment's observations are packed bits.
+pub(crate) fn check_input(env: &dyn AnyEnv, network: &Network, config: &Config) -> Result<(), LearnError> {
+    let EnvSpec { name, obs, .. } = env.spec();
+    match network.architecture.input {
+        Input::Dense(_) => Ok(()),
+        Input::Bits(_) => Err(LearnError::Config {
+            key: "algorithm",
+            problem: format!("\"{}\" takes real numbers, but {name} observes {obs}", config.algorithm),
+            remedy: "set algorithm = \"ppo\"".to_owned(),
+        }),
+    }
+}
+
 /// Minibatches that are due in step `step` of all environments, of a run that begins with `given` transitions.
-fn due(config: &Config, given: u64, step: u64) -> u64 {
+pub(crate) fn due(config: &Config, given: u64, step: u64) -> u64 {
     let starts = (config.learning_starts as u64).saturating_sub(given);
     let Some(step) = step.checked_sub(starts.div_ceil(config.num_envs as u64)) else {
         return 0;
@@ -117,10 +132,14 @@ impl<const V: usize> CpuBackend<V> {
         let noise = (config.algorithm.declaration().exploration)(config).at(self.updates);
         let beta = config.beta().at(self.updates);
         let (mut means, mut minibatches, mut nonfinite) = (Means::default(), 0u64, 0);
+        let mut is_packed = false;
         for t in 0..config.num_steps as u64 {
             let number = first + t;
             let is_random = number * (config.num_envs as u64) + *given < config.learning_starts as u64;
-            policy.pack_for_rollout(&state.params);
+            if !is_packed {
+                policy.pack_for_rollout(&state.params);
+            }
+            is_packed = true;
             let horizon = Horizon {
                 config,
                 policy,
@@ -150,7 +169,7 @@ impl<const V: usize> CpuBackend<V> {
                 if let Some(priorities) = priorities.as_mut().filter(|_| learned.is_finite) {
                     priorities.renew(learner.errors());
                 }
-                minibatches += 1;
+                (minibatches, is_packed) = (minibatches + 1, false);
                 match learned.is_finite {
                     true => learned.add_to(&mut means, config.batch_size),
                     false => nonfinite += 1,

@@ -257,9 +257,7 @@ impl ReplayLearner {
 
     /// The parameters of neighbouring chains.
     fn params_of(&self, chains: Range<usize>) -> Range<usize> {
-        let layers = |chain: usize| &self.network.chains[chain].layers;
-        let (first, last) = (layers(chains.start).first(), layers(chains.end - 1).last());
-        first.map_or(0, |layer| layer.params.start)..last.map_or(0, |layer| layer.params.end)
+        self.network.params_of(chains)
     }
 
     /// The gradient of a minibatch, its sums and its norm.

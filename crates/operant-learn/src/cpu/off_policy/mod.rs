@@ -1,7 +1,7 @@
 //! Learning from a replay: environments and updates take turns, and a minibatch is drawn from all that was stored.
 
 pub mod compare;
-mod cycle;
+pub(crate) mod cycle;
 pub mod given;
 pub(crate) mod learner;
 pub(crate) mod priorities;

@@ -220,6 +220,18 @@ impl Replay {
         }
     }
 
+    /// The rows that each environment ever completed, and the words of all.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn parts(&self) -> (&[u64], &[u32]) {
+        (&self.heads, &self.words)
+    }
+
+    /// The inverse of [`Replay::parts`] of a replay of the same size.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn set(&mut self, heads: Vec<u64>, words: Vec<u32>) {
+        (self.heads, self.words) = (heads, words);
+    }
+
     /// Environments, rows of each that were ever written, and words of a row: the shape of [`Replay::written_rows`].
     pub fn shape(&self) -> [usize; 3] {
         [self.heads.len(), self.written(), self.layout.stride]

@@ -25,6 +25,8 @@ pub struct HorizonSizes {
     pub num_envs: usize,
     /// T.
     pub num_steps: usize,
+    /// Steps whose samples are kept: T, or with a replay one, which nothing reads.
+    kept_steps: usize,
     /// Words of a running environment.
     pub running_words: usize,
     /// Words of a sample.
@@ -55,6 +57,7 @@ impl HorizonSizes {
         Self {
             num_envs: local.num_envs,
             num_steps: local.run.num_steps,
+            kept_steps: if local.run.algorithm.declaration().has_replay() { 1 } else { local.run.num_steps },
             running_words: kernel_env.running_words(),
             sample_stride: SampleLayout::new(&network.architecture, kernel_env.masked).stride,
             first_states: first_states(network, local),
@@ -69,9 +72,9 @@ impl HorizonSizes {
         }
     }
 
-    /// T N.
+    /// Samples that are kept: T N without a replay.
     pub fn steps(&self) -> usize {
-        self.num_envs.saturating_mul(self.num_steps)
+        self.num_envs.saturating_mul(self.kept_steps)
     }
 
     /// Words of all samples, and of what follows them.

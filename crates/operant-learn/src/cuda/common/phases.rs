@@ -11,6 +11,7 @@ use super::memory::Allocator;
 use super::structs::Seed;
 use crate::algorithms::{GpuLoss, Measured, SUMS};
 use crate::config::{ClipGrad, Config, LrSchedule, Optimizer};
+use crate::cpu::off_policy::learner::sums;
 use crate::network::Network;
 
 plain_struct! {
@@ -32,6 +33,12 @@ plain_struct! {
         nonfinite: u64,
         /// Epochs completed; fewer than update_epochs if target_kl stopped the update.
         epochs: u64,
+        /// With a replay: minibatches that trained the policy.
+        policy_minibatches: f64,
+        /// Rows that samples can begin with.
+        replay_size: f64,
+        /// Temperature.
+        alpha: f64,
     }
 }
 
@@ -47,14 +54,28 @@ impl UpdateReport {
         };
         let (errors, returns) = (variance(|report| report.errors), variance(|report| report.returns));
         let n = report.minibatches;
-        (declaration.metrics)(&Measured {
+        let measured = Measured {
             losses: report.losses.map(|sum| sum / n),
             grad_norm: report.norms / n,
             learning_rate: report.learning_rate,
             explained_variance: if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns },
             epsilon: (declaration.exploration)(config).at(update),
             ..Measured::NONE
-        })
+        };
+        if !declaration.has_replay() {
+            return (declaration.metrics)(&measured);
+        }
+        let epsilon = measured.epsilon;
+        let mut measured = if n > 0.0 { measured } else { Measured { epsilon, ..Measured::NONE } };
+        for k in sums::OF_POLICY {
+            measured.losses[k] = report.losses[k] / report.policy_minibatches;
+        }
+        measured.alpha = if (declaration.temperature)(config).is_some() { report.alpha } else { f64::NAN };
+        Record {
+            replay_size: report.replay_size,
+            minibatches: n + report.nonfinite as f64,
+            ..(declaration.metrics)(&measured)
+        }
     }
 }
 
@@ -115,6 +136,28 @@ plain_struct! {
         desired_kl: f64,
         lr_min: f64,
         lr_max: f64,
+    }
+}
+
+impl Adam {
+    /// That of a run, of which a device has a part.
+    pub fn of(run: &Config) -> Self {
+        Self {
+            max_grad_norm: run.max_grad_norm,
+            beta1: run.adam_beta1,
+            beta2: run.adam_beta2,
+            eps: run.adam_eps,
+            rectified: u64::from(run.optimizer == Optimizer::RAdam),
+            learning_rate: run.learning_rate,
+            updates: if run.lr_schedule == LrSchedule::Linear { run.updates() } else { 0 },
+            warmup: run.warmup_updates(),
+            value_learning_rate: run.vf_learning_rate,
+            clips_apart: u64::from(run.clip_grad == ClipGrad::Network),
+            weight_decay: run.weight_decay,
+            desired_kl: run.desired_kl,
+            lr_min: run.lr_min,
+            lr_max: run.lr_max,
+        }
     }
 }
 
@@ -290,7 +333,7 @@ pub struct UpdateMemory {
     pub parameters: Buffer<f32>,
     pub exp_avg: Buffer<f32>,
     pub exp_avg_sq: Buffer<f32>,
-    gradient: Buffer<f32>,
+    pub gradient: Buffer<f32>,
     losses: Buffer<f64>,
     norms: Buffer<f64>,
     moments: Buffer<f64>,
@@ -342,10 +385,7 @@ impl UpdateMemory {
         of: &UpdateSizes,
         samples: &'a Buffer<u32>,
     ) -> UpdateParams<'a> {
-        let batch = of.num_samples.saturating_mul(of.devices).max(1) as u64;
         let declaration = local.run.algorithm.declaration();
-        let falls = local.run.lr_schedule == LrSchedule::Linear;
-        let anneal = if falls { local.run.total_timesteps.div_ceil(batch).max(1) } else { 0 };
         UpdateParams {
             samples,
             parameters: &self.parameters,
@@ -380,22 +420,7 @@ impl UpdateMemory {
             seed: local.run.seed.into(),
             coefficients: declaration.gpu.numbers(&local.run),
             target_kl: (declaration.gpu.target_kl)(&local.run),
-            adam: Adam {
-                max_grad_norm: local.run.max_grad_norm,
-                beta1: local.run.adam_beta1,
-                beta2: local.run.adam_beta2,
-                eps: local.run.adam_eps,
-                rectified: u64::from(local.run.optimizer == Optimizer::RAdam),
-                learning_rate: local.run.learning_rate,
-                updates: anneal,
-                warmup: local.run.warmup_updates(),
-                value_learning_rate: local.run.vf_learning_rate,
-                clips_apart: u64::from(local.run.clip_grad == ClipGrad::Network),
-                weight_decay: local.run.weight_decay,
-                desired_kl: local.run.desired_kl,
-                lr_min: local.run.lr_min,
-                lr_max: local.run.lr_max,
-            },
+            adam: Adam::of(&local.run),
         }
     }
 }

@@ -68,6 +68,8 @@ const HEADERS: &[(&str, &str)] = headers![
     "gemm/counts.cuh",
     "gemm/element.cuh",
     "gemm/layout.cuh",
+    "gemm/replay_steps.cuh",
+    "gemm/ring.cuh",
     "play/observe.cuh",
 ];
 
@@ -170,11 +172,11 @@ mod tests {
     use crate::cuda::common::gae::GAE;
     use crate::cuda::fused::rollout::{PACK, ROLLOUT};
     use crate::cuda::fused::update::UPDATE;
-    use crate::cuda::gemm::{math::MATH, rollout::GEMM_ROLLOUT, update::GEMM_UPDATE};
+    use crate::cuda::gemm::{math::MATH, minibatch::MINIBATCH, rollout::GEMM_ROLLOUT, update::GEMM_UPDATE};
     use crate::cuda::play::{random_play::RANDOM_PLAY, replay::REPLAY, step::STEP};
 
-    const KERNELS: [KernelText; 10] =
-        [ROLLOUT, PACK, UPDATE, MATH, GEMM_ROLLOUT, GEMM_UPDATE, GAE, RANDOM_PLAY, REPLAY, STEP];
+    const KERNELS: [KernelText; 11] =
+        [ROLLOUT, PACK, UPDATE, MATH, GEMM_ROLLOUT, GEMM_UPDATE, MINIBATCH, GAE, RANDOM_PLAY, REPLAY, STEP];
 
     #[test]
     fn a_program_carries_what_it_includes_and_nothing_else() {

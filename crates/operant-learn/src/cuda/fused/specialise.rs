@@ -146,6 +146,8 @@ impl Specialisation {
                 problem: format!("the fused kernels support {}; this network is {architecture}", {
                     if architecture.outputs == Outputs::ActionValues {
                         "only networks with a policy"
+                    } else if architecture.outputs.has_critics() {
+                        "only networks without critics of actions"
                     } else if !is_plain(&architecture.head) {
                         "only action_distribution = \"normal\" with log_std = \"parameter\""
                     } else if architecture.embed.is_some() && matches!(architecture.input, Input::Dense(_)) {

@@ -1,9 +1,12 @@
 //! The layout of a network's matrices on the GEMM path, which the kernels have as constants (`kernels/gemm/layout.cuh`).
 
+use std::ops::Range;
+
 use operant_cuda::{Element, InputPrecision};
 
 use super::maps::Mapped;
 use crate::config::{Activation, Config, LrSchedule};
+use crate::cpu::off_policy::replay::ReplayLayout;
 use crate::cpu::rollout::counts;
 use crate::cuda::common::text::{owned, shape_defines};
 use crate::network::{Cell, CellSpec, Embed, Form, LayerSpec, Network, Outputs, Pointer, Pool};
@@ -218,6 +221,8 @@ pub struct GemmLayout {
     pub states: usize,
     /// The unit of layers with memory.
     pub cell: Option<Cell>,
+    /// Whether the chains after the first read actions too.
+    has_critics: bool,
     /// Parameters in their order.
     blocks: Vec<MatrixBlock>,
 }
@@ -235,6 +240,7 @@ impl GemmLayout {
             indices: 0,
             states: network.states,
             cell: network.architecture.core.map(|core| core.cell),
+            has_critics: network.architecture.outputs.has_critics(),
             blocks: Vec::new(),
         };
         for chain in &network.chains {
@@ -350,6 +356,21 @@ impl GemmLayout {
         self.chains[0][0].inputs
     }
 
+    /// Numbers in a row of the inputs of critics of actions, or of a critic.
+    pub fn critic_row(&self) -> usize {
+        self.chains[self.chains.len() - 1][0].inputs
+    }
+
+    /// Whether a chain's inputs are an observation and an action, whose gradient there is.
+    pub fn reads_actions(&self, chain: usize) -> bool {
+        self.has_critics && chain > 0
+    }
+
+    /// The chains of a policy that plays: critics of actions do not.
+    pub fn acting(&self) -> Range<usize> {
+        0..if self.has_critics { 1 } else { self.chains.len() }
+    }
+
     /// Numbers in a row of policy outputs, and of the critic's outputs.
     pub fn output_rows(&self) -> [usize; 2] {
         let last = |chain: &Vec<Layer>| chain.last().map_or(0, |layer| layer.outputs);
@@ -366,9 +387,10 @@ impl GemmLayout {
         self.chains.iter().flatten().map(|layer| layer.outputs).max().unwrap_or(0)
     }
 
-    /// The layers of all chains that have a gradient of their inputs: all but the first of each.
+    /// The layers of all chains that have a gradient of their inputs: all but the first of those that read no action.
     pub fn inner(&self) -> impl Iterator<Item = &Layer> {
-        self.chains.iter().flat_map(|chain| &chain[1..])
+        let chains = self.chains.iter().enumerate();
+        chains.flat_map(|(number, chain)| &chain[usize::from(!self.reads_actions(number))..])
     }
 
     /// Bytes of shared memory of an update's block: room for sums of doubles and of log standard deviations.
@@ -382,7 +404,7 @@ impl GemmLayout {
     }
 
     /// Defines of every program.
-    fn common(&self, network: &Network, config: &Config) -> Vec<(String, String)> {
+    pub(super) fn common(&self, network: &Network, config: &Config) -> Vec<(String, String)> {
         let own = [
             ("PRECISION", self.precision_define()),
             ("THREADS", THREADS.to_string()),
@@ -446,8 +468,11 @@ impl GemmLayout {
         norms: usize,
     ) -> Vec<(String, String)> {
         let mut defines = self.common(network, config);
+        let has_replay = config.algorithm.declaration().has_replay();
+        let row = if has_replay { ReplayLayout::new(&network.architecture, false).stride } else { 0 };
         defines.extend(owned([
             ("SAMPLE_STRIDE", format!("{}u", layout.stride)),
+            ("REPLAY_STRIDE", format!("{row}u")),
             ("NORM_OBS", u8::from(config.norm_obs).to_string()),
             ("NORM_REWARD", u8::from(config.norm_reward).to_string()),
             ("COUNTS", format!("{}u", counts::words(config))),

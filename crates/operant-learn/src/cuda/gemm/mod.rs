@@ -4,6 +4,8 @@
 pub mod layout;
 pub mod maps;
 pub mod math;
+pub mod minibatch;
 pub mod products;
+pub mod ring;
 pub mod rollout;
 pub mod update;

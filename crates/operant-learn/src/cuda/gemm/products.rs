@@ -4,9 +4,11 @@ mod backward;
 mod cells;
 mod lookup;
 
+use std::ops::Range;
+
 use operant_cuda::{Blas, Buffer, CudaError, Element, Epilogue, Gemm, GemmShape, Operand, Stream};
 
-pub use self::backward::{Backward, BackwardMemory};
+pub use self::backward::{Backward, BackwardMemory, Gradients};
 use self::cells::CellMemory;
 pub use self::cells::{CellKernels, Recall, gemm_cells_program};
 pub use self::lookup::{LookupKernels, gemm_lookup_program};
@@ -146,6 +148,13 @@ pub struct Inputs<'a> {
     pub indices: Option<&'a Buffer<u32>>,
     /// With memory.
     pub recall: Option<Recall<'a>>,
+}
+
+impl<'a> Inputs<'a> {
+    /// Those of a network without embeddings and memory.
+    pub fn of(obs: &'a GemmMatrix) -> Self {
+        Self { obs, indices: None, recall: None }
+    }
 }
 
 /// A layer's products in the forward pass.
@@ -327,24 +336,28 @@ impl Forward {
 
     /// Outputs of the policy, and of the critic, `(M, row)` each; the same where one chain makes both.
     pub fn outputs(&self) -> [&Buffer<f32>; 2] {
-        let last = |chain: &'_ Vec<GemmMatrix>| chain.len() - 1;
-        let outs = &self.memory.outs;
-        let (first, critic) = (&outs[0], &outs[outs.len() - 1]);
-        [&first[last(first)].words, &critic[last(critic)].words]
+        [0, self.chains.len() - 1].map(|chain| self.output(chain))
     }
 
-    /// Runs the chains from number `from` on.
+    /// Outputs of a chain, `(M, row)`.
+    pub fn output(&self, chain: usize) -> &Buffer<f32> {
+        &self.memory.outs[chain][self.chains[chain].len() - 1].words
+    }
+
+    /// Runs these chains.
     pub fn run(
         &self,
         stream: &Stream,
         math: &GemmMath,
         weights: &Weights,
         inputs: Inputs<'_>,
-        from: usize,
+        numbers: Range<usize>,
     ) -> Result<(), LearnError> {
         let memory = &self.memory;
         let chains = self.chains.iter().zip(&memory.outs).zip(&memory.tables).zip(&memory.queries);
-        for ((((chain, outs), tables), query), cells) in chains.zip(&memory.cells).skip(from) {
+        for ((((chain, outs), tables), query), cells) in
+            chains.zip(&memory.cells).take(numbers.end).skip(numbers.start)
+        {
             let mut input = inputs.obs;
             for (k, (((step, out), tables), cell)) in
                 chain.iter().zip(outs).zip(tables).zip(cells).enumerate()

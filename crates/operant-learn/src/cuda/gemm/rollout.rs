@@ -5,6 +5,7 @@ use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, S
 use super::layout::{Extent, GemmLayout, THREADS};
 use super::math::GemmMath;
 use super::products::{Forward, ForwardMemory, GemmMatrix, Inputs, Recall, Weights};
+use super::ring::{Ring, RingMemory, RingSizes};
 use super::update::{GemmWeightParams, GemmWeightSizes};
 use crate::LearnError;
 use crate::cpu::rollout::counts;
@@ -55,16 +56,25 @@ pub struct GemmRolloutSizes {
     indices: usize,
     /// Numbers of the tables of counts of all environments; 0 without rewards for exploring.
     counts: usize,
+    ring: RingSizes,
 }
 
 impl GemmRolloutSizes {
-    fn new(kernel_env: &KernelEnv, local: &Local, gemm_layout: &GemmLayout, horizon: HorizonSizes) -> Self {
+    fn new(
+        kernel_env: &KernelEnv,
+        (network, local): (&Network, &Local),
+        gemm_layout: &GemmLayout,
+        horizon: HorizonSizes,
+    ) -> Self {
         let obs_words = gemm_layout.words(gemm_layout.obs_row());
+        let ring = RingSizes::new(network, local);
         Self {
             horizon,
+            ring,
             obs_words,
             rows: gemm_layout.output_rows(),
-            max_truncations: kernel_env.max_truncations(local.run.num_steps),
+            // A replay has the final observations.
+            max_truncations: kernel_env.max_truncations(if ring.rows > 0 { 1 } else { local.run.num_steps }),
             states: gemm_layout.states.saturating_mul(local.num_envs),
             indices: gemm_layout.indices.saturating_mul(local.num_envs),
             counts: counts::words(&local.run).saturating_mul(local.num_envs),
@@ -95,7 +105,7 @@ operant_cuda::params! {
     /// Parameters of the kernels: a thread accesses only its environment's entries, steps below T and truncations below their
     /// maximum.
     pub struct GemmRolloutParams<'a>(of: GemmRolloutSizes) for [
-        "gemm_begin", "gemm_step", "gemm_carry", "gemm_bootstrap", "gemm_finish", "gemm_norms"
+        "gemm_begin", "gemm_act", "gemm_step", "gemm_carry", "gemm_bootstrap", "gemm_finish", "gemm_norms"
     ], blocks of.horizon.blocks.max(of.states.div_ceil(THREADS)), {
         horizon: part [HorizonParams, &of.horizon],
         /// (N): episodes of this rollout so far.
@@ -124,6 +134,9 @@ operant_cuda::params! {
         final_states: writes_any [f32; of.final_states()],
         /// (N, COUNTS): what the running episodes have shown.
         counts: writes_any [u32; of.counts],
+        ring: part [Ring, &of.ring],
+        /// Steps of all environments before a policy fills the replay.
+        learning_starts: value [u64],
         intrinsic_coef: value [f32],
         policy_row: value [u32],
         value_row: value [u32],
@@ -158,6 +171,7 @@ pub struct GemmPolicyMemory {
     indices: Option<[Buffer<u32>; 2]>,
     /// (N, COUNTS), with rewards for exploring.
     counts: Option<Buffer<u32>>,
+    ring: Option<RingMemory>,
 }
 
 impl GemmPolicyMemory {
@@ -165,11 +179,12 @@ impl GemmPolicyMemory {
     pub fn new(
         allocator: &Allocator,
         kernel_env: &KernelEnv,
-        local: &Local,
+        (network, local): (&Network, &Local),
         gemm_layout: &GemmLayout,
         horizon: HorizonSizes,
     ) -> Result<(Self, ForwardMemory), CudaError> {
-        let (n, of) = (local.num_envs, GemmRolloutSizes::new(kernel_env, local, gemm_layout, horizon));
+        let of = GemmRolloutSizes::new(kernel_env, (network, local), gemm_layout, horizon);
+        let n = local.num_envs;
         let indices = || Ok([allocator.alloc(of.indices)?, allocator.alloc(of.final_indices())?]);
         let states = || Ok([allocator.alloc(of.states)?, allocator.alloc(of.final_states())?]);
         let own = Self {
@@ -181,6 +196,7 @@ impl GemmPolicyMemory {
             states: if of.states > 0 { Some(states()?) } else { None },
             indices: if of.indices > 0 { Some(indices()?) } else { None },
             counts: (of.counts > 0).then(|| allocator.alloc(of.counts)).transpose()?,
+            ring: RingMemory::new(allocator, network, local)?,
         };
         Ok((own, ForwardMemory::new(allocator, gemm_layout, Extent { sequences: n, steps: 1 })?))
     }
@@ -192,7 +208,9 @@ pub struct GemmPolicy {
     math: GemmMath,
     begin: Function,
     step: Function,
-    bootstrap: Function,
+    /// What precedes a step into a replay, or follows a rollout without one.
+    act: Option<Function>,
+    bootstrap: Option<Function>,
     finish: Function,
     /// With several devices.
     norms: Option<Function>,
@@ -200,6 +218,7 @@ pub struct GemmPolicy {
     sizes: GemmRolloutSizes,
     exploration: Exploration,
     intrinsic_coef: f32,
+    learning_starts: u64,
     gemm_layout: GemmLayout,
     parameters: usize,
     forward: Forward,
@@ -232,7 +251,10 @@ impl GemmPolicy {
         let n = local.num_envs;
         let module =
             device.load(&gemm_rollout_program(kernel_env, network, local, &gemm_layout, horizon.norms))?;
-        let sizes = GemmRolloutSizes::new(kernel_env, local, &gemm_layout, horizon);
+        let sizes = GemmRolloutSizes::new(kernel_env, (network, local), &gemm_layout, horizon);
+        if let Some(ring) = &memory.ring {
+            ring.clear(stream)?;
+        }
         for states in memory.states.iter().flatten() {
             states.fill(stream, 0)?;
         }
@@ -254,13 +276,18 @@ impl GemmPolicy {
             math: GemmMath::new(device, &gemm_layout)?,
             begin: module.function("gemm_begin")?,
             step: module.function("gemm_step")?,
-            bootstrap: module.function("gemm_bootstrap")?,
+            act: memory.ring.as_ref().map(|_| module.function("gemm_act")).transpose()?,
+            bootstrap: match &memory.ring {
+                Some(_) => None,
+                None => Some(module.function("gemm_bootstrap")?),
+            },
             finish: module.function("gemm_finish")?,
             norms: (local.devices > 1).then(|| module.function("gemm_norms")).transpose()?,
             pack: module.function("gemm_pack")?,
             sizes,
             exploration: Exploration::of(&local.run),
             intrinsic_coef: local.run.intrinsic_coef as f32,
+            learning_starts: local.run.learning_starts as u64,
             parameters: network.len(),
             forward: Forward::new(
                 (&device.blas()?, stream),
@@ -276,7 +303,7 @@ impl GemmPolicy {
             graphs: Graphs::default(),
         };
         // Makes the library load its kernels before the capture; the results are not used.
-        made.forward.run(stream, &made.math, &made.weights, made.inputs(), 0)?;
+        made.forward.run(stream, &made.math, &made.weights, made.inputs(), made.gemm_layout.acting())?;
         Ok(made)
     }
 
@@ -294,6 +321,11 @@ impl GemmPolicy {
     /// What the running episodes have shown, (N, COUNTS).
     pub fn counts(&self) -> Option<&Buffer<u32>> {
         self.memory.counts.as_ref()
+    }
+
+    /// The replay, if there is one.
+    pub fn ring(&self) -> Option<&RingMemory> {
+        self.memory.ring.as_ref()
     }
 
     /// Copies parameters.
@@ -331,6 +363,8 @@ impl GemmPolicy {
             policy,
             values,
             counts: self.counts(),
+            ring: RingMemory::params(self.ring()),
+            learning_starts: self.learning_starts,
             intrinsic_coef: self.intrinsic_coef,
             policy_row: sizes.rows[0] as u32,
             value_row: sizes.rows[1] as u32,
@@ -345,6 +379,44 @@ impl GemmPolicy {
         }
     }
 
+    /// Enqueues the first observations of a rollout into a replay.
+    pub fn begin(&self, stream: &Stream, horizon: HorizonParams<'_>) -> Result<(), CudaError> {
+        self.kernel(stream, horizon, (&self.begin, 0), 0)
+    }
+
+    /// Enqueues the choice of the actions of a step into a replay.
+    pub fn act(&self, stream: &Stream, horizon: HorizonParams<'_>, step: usize) -> Result<(), LearnError> {
+        let (inputs, chains) = (self.inputs(), self.gemm_layout.acting());
+        let forward = |stream: &Stream| self.forward.run(stream, &self.math, &self.weights, inputs, chains);
+        self.graphs.launch(stream, &[], forward)?;
+        let act = self.act.as_ref().expect("a replay");
+        Ok(self.kernel(stream, horizon, (act, 0), step)?)
+    }
+
+    /// Enqueues a step into a replay.
+    pub fn step(&self, stream: &Stream, horizon: HorizonParams<'_>, step: usize) -> Result<(), CudaError> {
+        self.kernel(stream, horizon, (&self.step, 0), step)
+    }
+
+    /// Enqueues the end of a rollout into a replay.
+    pub fn finish(&self, stream: &Stream, horizon: HorizonParams<'_>) -> Result<(), CudaError> {
+        let shared = self.gemm_layout.rollout_shared(self.sizes.horizon.norms);
+        self.kernel(stream, horizon, (&self.finish, shared), 0)
+    }
+
+    fn kernel(
+        &self,
+        stream: &Stream,
+        horizon: HorizonParams<'_>,
+        (function, shared): (&Function, usize),
+        step: usize,
+    ) -> Result<(), CudaError> {
+        let blocks = self.sizes.horizon.blocks as u32;
+        let grid = LaunchConfig { blocks, threads: THREADS as u32, shared: shared as u32 };
+        let params = GemmRolloutParams { step: step as u32, ..self.params(horizon) };
+        function.run(stream, grid, &params, &self.sizes)
+    }
+
     /// The work of a rollout's graph.
     fn capture(&self, stream: &Stream, horizon: HorizonParams<'_>) -> Result<(), LearnError> {
         let (sizes, params) = (&self.sizes, self.params(horizon));
@@ -355,8 +427,10 @@ impl GemmPolicy {
             let params = GemmRolloutParams { step: step as u32, truncation: truncation as u32, ..params };
             function.run(stream, grid, &params, sizes)
         };
-        let forward =
-            |inputs: Inputs<'_>, from| self.forward.run(stream, &self.math, &self.weights, inputs, from);
+        let chains = self.gemm_layout.chains.len();
+        let forward = |inputs: Inputs<'_>, from| {
+            self.forward.run(stream, &self.math, &self.weights, inputs, from..chains)
+        };
         run(&self.begin, 0, 0, 0)?;
         for step in 0..sizes.horizon.num_steps {
             forward(self.inputs(), 0)?;
@@ -366,6 +440,7 @@ impl GemmPolicy {
                 carry.run(stream, grid, &GemmRolloutParams { step: step as u32, ..params }, sizes)?;
             }
         }
+        let bootstrap = self.bootstrap.as_ref().expect("no replay");
         for (truncation, obs) in self.truncations.iter().enumerate() {
             let [first, end] = [truncation, truncation + 1];
             let state = params.final_states.map(|all| all.part(first * sizes.states..end * sizes.states));
@@ -374,7 +449,7 @@ impl GemmPolicy {
             let (state, indices) = (state.transpose()?, indices.transpose()?);
             let inputs = Inputs { obs, indices: indices.as_ref(), recall: recall(state.as_ref()) };
             forward(inputs, critic)?;
-            run(&self.bootstrap, 0, 0, truncation)?;
+            run(bootstrap, 0, 0, truncation)?;
         }
         forward(self.inputs(), 0)?;
         Ok(run(&self.finish, self.gemm_layout.rollout_shared(sizes.horizon.norms), 0, 0)?)

@@ -1,11 +1,13 @@
 //! The update on the GEMM path: for every minibatch a forward and a backward pass between the common phases, as one graph.
 
+use std::ops::Range;
+
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
 use super::layout::{Extent, GemmLayout, THREADS};
 use super::math::GemmMath;
 use super::products::{
-    Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Inputs, Recall, Weights,
+    Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Gradients, Inputs, Recall, Weights,
 };
 use crate::LearnError;
 use crate::config::Config;
@@ -77,7 +79,7 @@ impl<'a> GemmWeightParams<'a> {
 }
 
 impl<'a> GemmWeights<'a> {
-    fn of(weights: &'a Weights) -> Self {
+    pub(super) fn of(weights: &'a Weights) -> Self {
         Self { matrices: &weights.matrices, biases: &weights.biases }
     }
 }
@@ -305,9 +307,14 @@ impl GemmUpdate {
         loss: impl FnOnce() -> Result<(), CudaError>,
     ) -> Result<(), LearnError> {
         let weights = &self.memory.weights;
-        self.forward.run(stream, &self.math, weights, self.inputs(), 0)?;
+        self.forward.run(stream, &self.math, weights, self.inputs(), self.chains())?;
         loss()?;
-        self.backward.run(stream, &self.math, weights, &self.forward, self.inputs())
+        let (of, which) = ((&self.forward, self.inputs()), (self.chains(), Gradients::OfWeights));
+        self.backward.run(stream, &self.math, weights, of, which)
+    }
+
+    fn chains(&self) -> Range<usize> {
+        0..self.gemm_layout.chains.len()
     }
 
     /// The gathered samples of a minibatch.
@@ -352,7 +359,7 @@ impl GemmUpdate {
             for minibatch in 0..sizes.update.num_minibatches {
                 let params = at(epoch, minibatch);
                 self.gather.run(stream, grid, &params, sizes)?;
-                self.forward.run(stream, &self.math, &memory.weights, self.inputs(), 0)?;
+                self.forward.run(stream, &self.math, &memory.weights, self.inputs(), self.chains())?;
                 values.run(stream, grid, &params, sizes)?;
             }
             Ok(returns.run(stream, grid, &at(epoch, 0), sizes)?)

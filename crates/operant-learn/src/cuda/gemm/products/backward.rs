@@ -1,5 +1,7 @@
 //! The gradients of a network's products for a number of samples: planned once, then enqueued repeatedly.
 
+use std::ops::Range;
+
 use operant_cuda::{Blas, Buffer, CudaError, Element, Epilogue, Gemm, GemmShape, Operand, Stream};
 
 use super::super::layout::{Extent, GemmLayout, Layer, Norm, Operation, Product};
@@ -18,13 +20,21 @@ struct BackwardLayer {
     products: Vec<BackwardProduct>,
 }
 
+/// The gradients that a backward pass makes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gradients {
+    OfWeights,
+    /// Of the inputs of chains that read actions. The gradients of products' weights are left out.
+    OfInputs,
+}
+
 /// The gradients of a product.
 #[derive(Debug)]
 pub(super) struct BackwardProduct {
     /// dW = dY^T X, with the gradient of the bias where the product can.
     weights: Gemm,
     bias_fused: bool,
-    /// dX = dY W; None for the first layer.
+    /// dX = dY W; None for the first layer of a chain that reads no action.
     pub(super) inputs: Option<Gemm>,
 }
 
@@ -50,6 +60,8 @@ pub struct Backward {
 pub struct BackwardMemory {
     /// Gradients of each chain's outputs, which the loss writes.
     pub outputs: Vec<GemmMatrix>,
+    /// Gradients of each chain's inputs; empty unless it reads actions.
+    pub inputs: Vec<GemmMatrix>,
     /// Gradients of the sums of a layer, for every second layer.
     deltas: [GemmMatrix; 2],
     /// f32 gradients of a layer's inputs, where deltas are not f32 or inputs are those of places.
@@ -72,6 +84,10 @@ pub struct BackwardMemory {
 impl BackwardMemory {
     pub fn new(allocator: &Allocator, gemm_layout: &GemmLayout, extent: Extent) -> Result<Self, CudaError> {
         let rows = extent.rows();
+        let inputs = |(number, chain): (usize, &Vec<Layer>)| {
+            let read = if gemm_layout.reads_actions(number) { chain[0].inputs } else { 0 };
+            GemmMatrix::new(allocator, gemm_layout, rows.saturating_mul(read))
+        };
         let outputs = |chain: &Vec<Layer>| {
             let last = chain.last().map_or(0, |layer| layer.outputs);
             GemmMatrix::new(allocator, gemm_layout, rows.saturating_mul(last))
@@ -94,6 +110,7 @@ impl BackwardMemory {
         let scratch = read.max(if gemm_layout.halves() { most } else { 0 });
         Ok(Self {
             outputs: gemm_layout.chains.iter().map(outputs).collect::<Result<_, _>>()?,
+            inputs: gemm_layout.chains.iter().enumerate().map(inputs).collect::<Result<_, _>>()?,
             deltas: [
                 GemmMatrix::new(allocator, gemm_layout, most)?,
                 GemmMatrix::new(allocator, gemm_layout, most)?,
@@ -122,7 +139,10 @@ impl Backward {
         extent: Extent,
         memory: BackwardMemory,
     ) -> Result<Self, LearnError> {
-        let plan = |number: usize, layer: &Layer, product: &Product| -> Result<BackwardProduct, LearnError> {
+        let plan = |is_first: bool,
+                    layer: &Layer,
+                    product: &Product|
+         -> Result<BackwardProduct, LearnError> {
             let (rows, row) = (extent.rows() * product.places, layer.row(product));
             let both = [(Epilogue::BiasGradient, Element::F32), (Epilogue::None, Element::F32)];
             let (weights, epilogue) = first_of(blas, both.iter().copied(), |epilogue, output| GemmShape {
@@ -138,7 +158,7 @@ impl Backward {
                 output,
                 epilogue,
             })?;
-            let inputs = if number == 0 && !layer.is_of_state(product) {
+            let inputs = if is_first && !layer.is_of_state(product) {
                 None
             } else {
                 let (product, _) = first_of(blas, both[1..].iter().copied(), |epilogue, output| GemmShape {
@@ -159,12 +179,15 @@ impl Backward {
             Ok(BackwardProduct { weights, bias_fused: epilogue == Epilogue::BiasGradient, inputs })
         };
         let mut chains = Vec::new();
-        for chain in &gemm_layout.chains {
+        for (chain, of_chain) in gemm_layout.chains.iter().enumerate() {
             let mut layers = Vec::new();
-            for (number, layer) in chain.iter().enumerate() {
+            for (number, layer) in of_chain.iter().enumerate() {
                 let products = layer.products();
-                let products =
-                    products.iter().map(|product| plan(number, layer, product)).collect::<Result<_, _>>()?;
+                let is_first = number == 0 && !gemm_layout.reads_actions(chain);
+                let products = products
+                    .iter()
+                    .map(|product| plan(is_first, layer, product))
+                    .collect::<Result<_, _>>()?;
                 layers.push(BackwardLayer { layer: layer.clone(), products });
             }
             chains.push(layers);
@@ -181,20 +204,22 @@ impl Backward {
         stream: &Stream,
         math: &GemmMath,
         weights: &Weights,
-        forward: &Forward,
-        inputs: Inputs<'_>,
+        (forward, inputs): (&Forward, Inputs<'_>),
+        (numbers, gradients): (Range<usize>, Gradients),
     ) -> Result<(), LearnError> {
         let (gemm_layout, rows, memory) = (&self.gemm_layout, self.rows, &self.memory);
-        for (number, (chain, outputs)) in self.chains.iter().zip(&memory.outputs).enumerate() {
+        let of_weights = gradients == Gradients::OfWeights;
+        let chains = self.chains.iter().zip(&memory.outputs).enumerate();
+        for (number, (chain, outputs)) in chains.take(numbers.end).skip(numbers.start) {
             let made = &forward.memory.outs[number];
             let mut delta = outputs.first(gemm_layout, rows * chain[chain.len() - 1].layer.outputs)?;
             // The normalisation where a skip connection begins, and its gradient.
             let mut added: Option<(usize, GemmMatrix)> = None;
             for (k, step) in chain.iter().enumerate().rev() {
                 let (layer, input) = (&step.layer, if k == 0 { inputs.obs } else { &made[k - 1] });
-                // The first layer has no gradient of its inputs.
-                let width = if k == 0 { 0 } else { layer.inputs };
-                let next = memory.deltas[k % 2].first(gemm_layout, rows * width)?;
+                let width = if k == 0 && of_weights { 0 } else { layer.inputs };
+                let to = if k == 0 { &memory.inputs[number] } else { &memory.deltas[k % 2] };
+                let next = to.first(gemm_layout, rows * width)?;
                 // The nonlinearity of the layer before.
                 let active = k.checked_sub(1).map_or(0, |below| chain[below].layer.active);
                 if let (Some(back), Some(memory)) = (layer.adds, &memory.added) {
@@ -205,7 +230,13 @@ impl Backward {
                 let of = (math, weights, &delta, input);
                 match &layer.operation {
                     Operation::Dense(product) => {
-                        self.dense(stream, of, (layer, product, &step.products[0]), active, &next)?;
+                        let planned = &step.products[0];
+                        if of_weights {
+                            self.of_weights(stream, math, (product, planned), [&delta, input])?;
+                        }
+                        if width > 0 {
+                            self.dense(stream, of, (layer, product, planned), active, &next)?;
+                        }
                     }
                     Operation::Norm(norm) => {
                         let added = added.take_if(|(first, _)| *first == k);
@@ -280,7 +311,6 @@ impl Backward {
         active: usize,
         next: &GemmMatrix,
     ) -> Result<(), LearnError> {
-        self.of_weights(stream, math, (product, planned), [delta, input])?;
         let Some(gemm) = &planned.inputs else { return Ok(()) };
         let count = self.rows * layer.inputs;
         let sums = match &self.memory.scratch {
@@ -368,7 +398,7 @@ impl Backward {
         // Made again, because the pass may have other layers over places.
         let patches = forward.unfold(stream, math, (layer, mapped, ahead), input)?;
         self.of_weights(stream, math, (product, planned), [&split, &patches])?;
-        let Some(gemm) = &planned.inputs else { return Ok(()) };
+        let Some(gemm) = planned.inputs.as_ref().filter(|_| !next.words.is_empty()) else { return Ok(()) };
         let width = product.places * product.inputs;
         let sums = self.memory.scratch.as_ref().expect("memory for places").part(0..rows * width)?;
         let matrix = weights.matrix(gemm_layout, product)?;

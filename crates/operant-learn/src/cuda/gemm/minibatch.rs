@@ -1,0 +1,516 @@
+//! Minibatches from a replay on the GEMM path: two critics learn the values of actions, and a policy learns to choose those of high value. Each
+//! is one graph of products and the kernels between them.
+
+use std::ops::Range;
+
+use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Module, Program, Stream};
+
+use super::layout::{Extent, GemmLayout, THREADS};
+use super::math::GemmMath;
+use super::products::{
+    Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Gradients, Inputs, Weights,
+};
+use super::ring::{Ring, RingMemory, RingSizes};
+use super::update::{GemmWeightParams, GemmWeightSizes, GemmWeights};
+use crate::LearnError;
+use crate::algorithms::{GpuLoss, Learns, Rules};
+use crate::config::Config;
+use crate::cpu::off_policy::learner::ActorCritic;
+use crate::cpu::off_policy::replay::ReplayLayout;
+use crate::cuda::common::env::KernelEnv;
+use crate::cuda::common::horizon::norms_of;
+use crate::cuda::common::local::Local;
+use crate::cuda::common::memory::Allocator;
+use crate::cuda::common::phases::{Adam, Progress, UpdateMemory, UpdateReport, UpdateSizes, with_shared};
+use crate::cuda::common::structs::Seed;
+use crate::cuda::common::text::{KernelText, ProgramText, kernel_text, owned};
+use crate::network::Network;
+
+/// `minibatch.cu`: the kernels of a minibatch around its products, for the rules of an algorithm.
+pub const MINIBATCH: KernelText =
+    kernel_text!("gemm_minibatch", "gemm/minibatch.cu", [MinibatchParams, GemmWeightParams]);
+
+/// Sums that a block of threads leaves: four of losses, and the squares of two gradients.
+const PARTS: usize = 6;
+
+/// `gemm/minibatch.cu` for an environment, a network and the algorithm of a run, if that has a replay.
+pub fn gemm_minibatch_program(
+    kernel_env: &KernelEnv,
+    network: &Network,
+    config: &Config,
+    gemm_layout: &GemmLayout,
+) -> Option<Program> {
+    let rules = rules(config)?;
+    let loss = &config.algorithm.declaration().gpu;
+    let mut defines = gemm_layout.common(network, config);
+    let log_alpha = network.log_alpha.map(|at| ("LOG_ALPHA", format!("{at}u")));
+    let own = [
+        ("REPLAY_STRIDE", format!("{}u", ReplayLayout::new(&network.architecture, false).stride)),
+        ("CRITIC_ROW", format!("{}u", gemm_layout.critic_row())),
+        ("NORM_OBS", u8::from(config.norm_obs).to_string()),
+        ("TAKES_LEAST", rules.takes_least().to_string()),
+        ("TARGETS_WAIT", rules.targets_wait_for_policy().to_string()),
+        ("BLOCK_BYTES", format!("{}u", shared())),
+    ];
+    defines.extend(owned(own).chain(owned(log_alpha)).chain(loss.defines(config)));
+    Some(ProgramText::of(kernel_env, KernelText { loss: loss.text, ..MINIBATCH }, defines))
+}
+
+/// Bytes of shared memory of a block.
+fn shared() -> usize {
+    8 * PARTS * THREADS / 32
+}
+
+/// The rules of a configuration's algorithm, if it has a policy and critics of its actions.
+fn rules(config: &Config) -> Option<&'static dyn ActorCritic> {
+    match config.algorithm.declaration().learns {
+        Learns::Replay(Rules::ActorCritic(rules)) => Some(rules),
+        Learns::Replay(Rules::ActionValues) | Learns::Rollouts(_) => None,
+    }
+}
+
+/// Sizes of a minibatch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MinibatchSizes {
+    pub update: UpdateSizes,
+    ring: RingSizes,
+    weights: GemmWeightSizes,
+    parameters: usize,
+    /// M: its samples.
+    samples: usize,
+    /// Words of rows of observations and of the critics' inputs as products read them.
+    input_words: [usize; 2],
+    /// Numbers in a row of policy outputs, and in one of values.
+    rows: [usize; 2],
+    /// Words of such rows as products read them.
+    row_words: [usize; 2],
+    products: usize,
+    norms: usize,
+    blocks: usize,
+}
+
+impl MinibatchSizes {
+    /// The sizes of a configuration on a device with `multiprocessors` multiprocessors: two blocks each, but none without a sample or a
+    /// parameter.
+    pub fn new(
+        network: &Network,
+        local: &Local,
+        gemm_layout: &GemmLayout,
+        stride: usize,
+        multiprocessors: usize,
+    ) -> Self {
+        let (rows, samples) = (gemm_layout.output_rows(), local.run.batch_size);
+        let blocks = (2 * multiprocessors).clamp(1, samples.max(network.len()).div_ceil(THREADS));
+        Self {
+            update: UpdateSizes::new(network, local, stride, blocks),
+            blocks,
+            ring: RingSizes::new(network, local),
+            weights: GemmWeightSizes::new(network.len(), gemm_layout),
+            parameters: network.len(),
+            samples,
+            input_words: [gemm_layout.obs_row(), gemm_layout.critic_row()]
+                .map(|row| gemm_layout.words(samples.saturating_mul(row))),
+            rows,
+            row_words: rows.map(|row| gemm_layout.words(row)),
+            products: gemm_layout.matrix_elements + gemm_layout.biases,
+            norms: norms_of(network, &local.run),
+        }
+    }
+
+    fn extent(&self) -> Extent {
+        Extent { sequences: self.samples, steps: 1 }
+    }
+}
+
+operant_cuda::params! {
+    /// Parameters of a minibatch: threads stay below M samples and P parameters, blocks within their entries.
+    pub struct MinibatchParams<'a>(of: MinibatchSizes) for [
+        "minibatch_draw", "minibatch_gather", "minibatch_next", "minibatch_target", "minibatch_critics", "minibatch_actions", "minibatch_values",
+        "minibatch_policy", "minibatch_reduce", "minibatch_adam", "minibatch_follow", "minibatch_note", "minibatch_begin", "minibatch_end"
+    ], blocks of.blocks, {
+        ring: part [Ring, &of.ring],
+        /// (features): shift and scale, if observations are normalised.
+        scales: reads_any [f32 as float2; 2 * of.norms],
+        weights: part [GemmWeights, &of.weights],
+        target_weights: part [GemmWeights, &of.weights],
+        /// (P).
+        parameters: writes [f32; of.parameters],
+        targets: writes [f32; of.parameters],
+        exp_avg: writes [f32; of.parameters],
+        exp_avg_sq: writes [f32; of.parameters],
+        /// (P): the last gradient.
+        gradient: writes [f32; of.parameters],
+        /// (matrix elements + biases): gradients that products leave.
+        products: reads [f32; of.products],
+        /// (2, M): rows of the replay with the observations before the steps and after them.
+        rows: writes [u64; 2 * of.samples],
+        /// (4, M): rewards, discounts, targets, and log-probabilities of the policy's actions.
+        outcomes: writes [f32; 4 * of.samples],
+        /// (2, M, row): observations before the steps and after them.
+        obs: writes [f32; 2 * of.input_words[0]],
+        /// (2, M, row): the critics' inputs.
+        inputs: writes [f32; 2 * of.input_words[1]],
+        /// (M, policy row).
+        policy: reads [f32; of.samples * of.rows[0]],
+        /// (M, value row).
+        first_values: reads [f32; of.samples * of.rows[1]],
+        second_values: reads [f32; of.samples * of.rows[1]],
+        /// (M, policy row).
+        policy_gradient: writes [f32; of.samples * of.row_words[0]],
+        /// (M, value row).
+        first_gradient: writes [f32; of.samples * of.row_words[1]],
+        second_gradient: writes [f32; of.samples * of.row_words[1]],
+        /// (M, row): the gradients of the critics' inputs.
+        first_by_input: reads [f32; of.input_words[1]],
+        second_by_input: reads [f32; of.input_words[1]],
+        /// (blocks, sums).
+        parts: writes [f64; PARTS * of.blocks],
+        report: writes [UpdateReport; 1],
+        progress: writes [Progress; 1],
+        samples: value [u32],
+        blocks: value [u32],
+        /// Parameters that a launch reads: set for each.
+        first: value [u32],
+        end: value [u32],
+        /// 0: of the critics; 1: of the policy.
+        pass: value [u32],
+        /// 1: the policy is trained.
+        trains_policy: value [u32],
+        /// Minibatches for each that trains the policy.
+        delay: value [u64],
+        seed: value [Seed],
+        n_step: value [u32],
+        gamma: value [f32],
+        tau: value [f32],
+        clip_obs: value [f32],
+        /// Settings of the algorithm, in its order.
+        coefficients: value [[f32; GpuLoss::COEFFICIENTS]],
+        adam: value [Adam],
+    }
+}
+
+impl MinibatchParams<'_> {
+    /// A copy for a launch over these parameters.
+    fn at(self, range: Range<usize>, pass: u32) -> Self {
+        Self { first: range.start as u32, end: range.end as u32, pass, ..self }
+    }
+}
+
+/// Memory of minibatches.
+#[derive(Debug)]
+pub struct MinibatchMemory {
+    pub weights: Weights,
+    target_weights: Weights,
+    /// (P).
+    pub targets: Buffer<f32>,
+    rows: Buffer<u64>,
+    outcomes: Buffer<f32>,
+    obs: Buffer<f32>,
+    inputs: Buffer<f32>,
+    parts: Buffer<f64>,
+}
+
+impl MinibatchMemory {
+    /// The memory, and that of the two passes.
+    ///
+    /// # Errors
+    /// If there is not enough memory.
+    pub fn new(
+        allocator: &Allocator,
+        gemm_layout: &GemmLayout,
+        of: &MinibatchSizes,
+    ) -> Result<(Self, ForwardMemory, BackwardMemory), CudaError> {
+        let own = Self {
+            weights: Weights::new(allocator, gemm_layout)?,
+            target_weights: Weights::new(allocator, gemm_layout)?,
+            targets: allocator.alloc(of.parameters)?,
+            rows: allocator.alloc(2 * of.samples)?,
+            outcomes: allocator.alloc(4 * of.samples)?,
+            obs: allocator.alloc(2 * of.input_words[0])?,
+            inputs: allocator.alloc(2 * of.input_words[1])?,
+            parts: allocator.alloc(PARTS * of.blocks)?,
+        };
+        let forward = ForwardMemory::new(allocator, gemm_layout, of.extent())?;
+        Ok((own, forward, BackwardMemory::new(allocator, gemm_layout, of.extent())?))
+    }
+}
+
+/// What a minibatch does besides the critics' step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    pub trains_policy: bool,
+    /// Whether targets follow.
+    pub moves_targets: bool,
+}
+
+/// What a minibatch is drawn from: the replay, and the scales of normalised observations.
+#[derive(Debug, Clone, Copy)]
+pub struct Sampled<'a> {
+    pub ring: &'a RingMemory,
+    pub scales: Option<&'a Buffer<f32>>,
+}
+
+/// The kernels of `minibatch.cu`.
+#[derive(Debug)]
+struct Kernels {
+    draw: Function,
+    gather: Function,
+    next: Function,
+    target: Function,
+    critics: Function,
+    actions: Function,
+    values: Function,
+    policy: Function,
+    reduce: Function,
+    adam: Function,
+    follow: Function,
+    note: Function,
+    begin: Function,
+    end: Function,
+    pack: Function,
+}
+
+impl Kernels {
+    fn new(module: &Module, grid: LaunchConfig) -> Result<Self, CudaError> {
+        let of = |name: &str| with_shared(module, &format!("minibatch_{name}"), grid);
+        Ok(Self {
+            draw: of("draw")?,
+            gather: of("gather")?,
+            next: of("next")?,
+            target: of("target")?,
+            critics: of("critics")?,
+            actions: of("actions")?,
+            values: of("values")?,
+            policy: of("policy")?,
+            reduce: of("reduce")?,
+            adam: of("adam")?,
+            follow: of("follow")?,
+            note: of("note")?,
+            begin: of("begin")?,
+            end: of("end")?,
+            pack: module.function("gemm_pack")?,
+        })
+    }
+}
+
+/// The products and kernels of a minibatch.
+pub struct GemmMinibatch {
+    config: Config,
+    rules: &'static dyn ActorCritic,
+    network: Network,
+    pub sizes: MinibatchSizes,
+    math: GemmMath,
+    kernels: Kernels,
+    grid: LaunchConfig,
+    forward: Forward,
+    backward: Backward,
+    pub memory: MinibatchMemory,
+    /// Before the steps and after them: what the policy reads, and what critics read.
+    obs: [GemmMatrix; 2],
+    inputs: [GemmMatrix; 2],
+}
+
+/// The chain of the policy, and those of the critics.
+const ACTOR: Range<usize> = 0..1;
+const CRITICS: Range<usize> = 1..3;
+
+impl GemmMinibatch {
+    /// Plans the products, if the algorithm has a replay.
+    ///
+    /// # Errors
+    /// When cuBLASLt is missing, or the device has no room or fails.
+    pub fn new(
+        allocator: &Allocator,
+        (device, stream): (&Device, &Stream),
+        kernel_env: &KernelEnv,
+        (network, local, gemm_layout): (&Network, &Local, &GemmLayout),
+        stride: usize,
+    ) -> Result<Option<Self>, LearnError> {
+        let program = gemm_minibatch_program(kernel_env, network, &local.run, gemm_layout);
+        let Some((rules, program)) = rules(&local.run).zip(program) else { return Ok(None) };
+        let multiprocessors = device.properties().multiprocessors as usize;
+        let sizes = MinibatchSizes::new(network, local, gemm_layout, stride, multiprocessors);
+        let (extent, blas, module) = (sizes.extent(), device.blas()?, device.load(&program)?);
+        let grid =
+            LaunchConfig { blocks: sizes.blocks as u32, threads: THREADS as u32, shared: shared() as u32 };
+        let (memory, forward, backward) = MinibatchMemory::new(allocator, gemm_layout, &sizes)?;
+        let turns = |all: &Buffer<f32>, words: usize| -> Result<_, CudaError> {
+            let turn = |k: usize| GemmMatrix::of(all.part(k * words..(k + 1) * words)?, gemm_layout);
+            Ok([turn(0)?, turn(1)?])
+        };
+        memory.parts.fill(stream, 0)?;
+        Ok(Some(Self {
+            obs: turns(&memory.obs, sizes.input_words[0])?,
+            inputs: turns(&memory.inputs, sizes.input_words[1])?,
+            config: local.run.clone(),
+            rules,
+            math: GemmMath::new(device, gemm_layout)?,
+            kernels: Kernels::new(&module, grid)?,
+            grid,
+            forward: Forward::new((&blas, stream), gemm_layout, extent, forward)?,
+            backward: Backward::new((&blas, stream), gemm_layout, extent, backward)?,
+            network: network.clone(),
+            sizes,
+            memory,
+        }))
+    }
+
+    /// Packs parameters and targets that were set from outside; fails unless there are P of each.
+    pub fn pack(&self, stream: &Stream, parameters: &Buffer<f32>) -> Result<(), CudaError> {
+        let MinibatchMemory { weights, target_weights, targets, .. } = &self.memory;
+        for (parameters, weights) in [(parameters, weights), (targets, target_weights)] {
+            // Padding is zero.
+            weights.clear(stream)?;
+            let grid = LaunchConfig::covering(parameters.len(), THREADS as u32);
+            let params = GemmWeightParams::new(parameters, weights);
+            self.kernels.pack.run(stream, grid, &params, &self.sizes.weights)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the library load its kernels before the capture; the results are not used.
+    pub fn warm(&self, stream: &Stream) -> Result<(), LearnError> {
+        self.values(stream, &self.memory.weights, 0)?;
+        self.act(stream, &self.memory.weights, 0)?;
+        self.back(stream, CRITICS, Gradients::OfWeights)?;
+        self.back(stream, CRITICS, Gradients::OfInputs)?;
+        self.back(stream, ACTOR, Gradients::OfWeights)
+    }
+
+    /// What minibatch `number` does.
+    pub fn turn(&self, number: u64) -> Turn {
+        let Config { policy_frequency, target_network_frequency, .. } = self.config;
+        let trains_policy = number.is_multiple_of(policy_frequency as u64);
+        let waits = self.rules.targets_wait_for_policy();
+        let done = if waits { number / policy_frequency as u64 } else { number } + 1;
+        let is_due = done.is_multiple_of(target_network_frequency as u64);
+        Turn { trains_policy, moves_targets: is_due && (trains_policy || !waits) }
+    }
+
+    /// The kernels' parameters.
+    fn params<'a>(&'a self, learner: &'a UpdateMemory, from: Sampled<'a>, adam: Adam) -> MinibatchParams<'a> {
+        let Self { config, memory, sizes, forward, backward, .. } = self;
+        let (of_outputs, [_, first_by_input, second_by_input]) =
+            (&backward.memory.outputs[..], &backward.memory.inputs[..])
+        else {
+            panic!("a policy and two critics")
+        };
+        MinibatchParams {
+            ring: RingMemory::params(Some(from.ring)),
+            scales: from.scales,
+            weights: GemmWeights::of(&memory.weights),
+            target_weights: GemmWeights::of(&memory.target_weights),
+            parameters: &learner.parameters,
+            targets: &memory.targets,
+            exp_avg: &learner.exp_avg,
+            exp_avg_sq: &learner.exp_avg_sq,
+            gradient: &learner.gradient,
+            products: &backward.memory.gradient,
+            rows: &memory.rows,
+            outcomes: &memory.outcomes,
+            obs: &memory.obs,
+            inputs: &memory.inputs,
+            policy: forward.output(0),
+            first_values: forward.output(1),
+            second_values: forward.output(2),
+            policy_gradient: &of_outputs[0].words,
+            first_gradient: &of_outputs[1].words,
+            second_gradient: &of_outputs[2].words,
+            first_by_input: &first_by_input.words,
+            second_by_input: &second_by_input.words,
+            parts: &memory.parts,
+            report: &learner.report,
+            progress: &learner.progress,
+            samples: sizes.samples as u32,
+            blocks: sizes.blocks as u32,
+            first: 0,
+            end: 0,
+            pass: 0,
+            trains_policy: 0,
+            delay: config.policy_frequency as u64,
+            seed: config.seed.into(),
+            n_step: config.n_step as u32,
+            gamma: config.gamma as f32,
+            tau: config.tau as f32,
+            clip_obs: config.clip_obs as f32,
+            coefficients: config.algorithm.declaration().gpu.numbers(config),
+            adam,
+        }
+    }
+
+    /// The outputs of the policy for the observations of a turn.
+    fn act(&self, stream: &Stream, weights: &Weights, turn: usize) -> Result<(), LearnError> {
+        self.forward.run(stream, &self.math, weights, Inputs::of(&self.obs[turn]), ACTOR)
+    }
+
+    /// The critics' values of the observations and actions of a turn.
+    fn values(&self, stream: &Stream, weights: &Weights, turn: usize) -> Result<(), LearnError> {
+        self.forward.run(stream, &self.math, weights, Inputs::of(&self.inputs[turn]), CRITICS)
+    }
+
+    fn back(&self, stream: &Stream, chains: Range<usize>, gradients: Gradients) -> Result<(), LearnError> {
+        let inputs = Inputs::of(if chains == ACTOR { &self.obs[0] } else { &self.inputs[0] });
+        let of = (&self.forward, inputs);
+        self.backward.run(stream, &self.math, &self.memory.weights, of, (chains, gradients))
+    }
+
+    /// Begins the report of an update, or ends it.
+    pub fn report(
+        &self,
+        stream: &Stream,
+        (learner, from, adam): (&UpdateMemory, Sampled<'_>, Adam),
+        begins: bool,
+    ) -> Result<(), LearnError> {
+        let function = if begins { &self.kernels.begin } else { &self.kernels.end };
+        let grid = LaunchConfig { blocks: 1, ..self.grid };
+        Ok(function.run(stream, grid, &self.params(learner, from, adam), &self.sizes)?)
+    }
+
+    /// Enqueues a minibatch in a stream that is being captured.
+    pub fn run(
+        &self,
+        stream: &Stream,
+        (learner, from, adam): (&UpdateMemory, Sampled<'_>, Adam),
+        Turn { trains_policy, moves_targets }: Turn,
+    ) -> Result<(), LearnError> {
+        let Self { kernels, memory: MinibatchMemory { weights, target_weights, .. }, rules, .. } = self;
+        let all = self.params(learner, from, adam);
+        let run = |function: &Function| function.run(stream, self.grid, &all, &self.sizes);
+        let of = |function: &Function, range: Range<usize>, pass| {
+            function.run(stream, self.grid, &all.at(range, pass), &self.sizes)
+        };
+        run(&kernels.draw)?;
+        run(&kernels.gather)?;
+        self.act(stream, if rules.has_target_policy() { target_weights } else { weights }, 1)?;
+        run(&kernels.next)?;
+        self.values(stream, target_weights, 1)?;
+        run(&kernels.target)?;
+        self.values(stream, weights, 0)?;
+        run(&kernels.critics)?;
+        self.back(stream, CRITICS, Gradients::OfWeights)?;
+        let step = |chains: Range<usize>, pass| {
+            let range = self.network.params_of(chains);
+            of(&kernels.reduce, range.clone(), pass)?;
+            of(&kernels.adam, range, pass)
+        };
+        step(CRITICS, 0)?;
+        if trains_policy {
+            let critics = if rules.takes_least() { CRITICS } else { 1..2 };
+            self.act(stream, weights, 0)?;
+            run(&kernels.actions)?;
+            let inputs = Inputs::of(&self.inputs[0]);
+            self.forward.run(stream, &self.math, weights, inputs, critics.clone())?;
+            run(&kernels.values)?;
+            self.back(stream, critics, Gradients::OfInputs)?;
+            run(&kernels.policy)?;
+            self.back(stream, ACTOR, Gradients::OfWeights)?;
+            step(ACTOR, 1)?;
+        }
+        if moves_targets {
+            let targets = usize::from(!rules.has_target_policy())..3;
+            of(&kernels.follow, self.network.params_of(targets), 0)?;
+        }
+        let params = MinibatchParams { trains_policy: u32::from(trains_policy), ..all };
+        Ok(kernels.note.run(stream, LaunchConfig { blocks: 1, ..self.grid }, &params, &self.sizes)?)
+    }
+}

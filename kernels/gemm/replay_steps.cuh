@@ -1,0 +1,104 @@
+// A step of a rollout into a replay, in two kernels, between which minibatches are learned from: one thread per environment.
+//
+//   gemm_act   chooses an action; begins the environment's row with its observation and the action
+//   gemm_step  takes the step, completes the row, and writes the next observation for the policy
+#pragma once
+
+#include "gemm/ring.cuh"
+
+// The number that tanh makes this one, clipped to what single precision has just within -1 and 1.
+__device__ __forceinline__ float before_tanh(float x) {
+    constexpr float MOST = 1.0f - 1e-6f;
+    const float squashed = clamp(x, -MOST, MOST);
+    return logf((1.0f + squashed) / (1.0f - squashed)) * 0.5f;
+}
+
+// Actions before tanh, from outputs of the policy; where it is `random`, uniform within the bounds instead.
+__device__ __forceinline__ void choose(const float* outputs, const float* uniforms, bool random, float noise, float* actions) {
+#if LOG_STD_NETWORK
+    EnvAction taken[ENV_COMPONENTS];
+    sample(outputs, 0, 0, uniforms, taken, actions);
+#else
+#pragma unroll
+    for (unsigned pair = 0u; pair < ENV_ACTIONS; pair += 2u) {
+        float normals[2];
+        box_muller(uniforms + pair, normals);
+#pragma unroll
+        for (unsigned i = 0u; i < 2u; ++i)
+            if (pair + i < ENV_ACTIONS) actions[pair + i] = before_tanh(fmaf(normals[i], noise, tanh_rational(outputs[pair + i])));
+    }
+#endif
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k)
+        if (random) actions[k] = before_tanh(fmaf(uniforms[k], 2.0f, -1.0f));
+}
+
+__device__ __forceinline__ void store_obs(const EnvState& state, unsigned* row) {
+    float obs[ENV_OBS_WORDS];
+    observe(state, obs);
+#pragma unroll
+    for (unsigned word = 0u; word < ENV_OBS_WORDS; ++word) row[word] = __float_as_uint(obs[word]);
+}
+
+KERNEL(gemm_act, GemmRolloutParams, THREADS, 1) {
+    const HorizonParams& horizon = params.horizon;
+    const unsigned environment = blockIdx.x * blockDim.x + threadIdx.x;
+    if (environment >= horizon.num_envs) return;
+    Running running;
+    load_running(horizon.environments + environment, horizon.num_envs, running);
+    unsigned* row = row_of(params.ring, environment, params.ring.heads[environment]);
+    store_obs(running.state, row);
+    const u64 time = *horizon.clock + params.step;
+    ActionDraws<HEAD_DRAWS> draws;
+    draws.draw(horizon.seed, horizon.first_environment + environment, time, PURPOSE_ACTION, true);
+    float uniforms[HEAD_DRAWS], outputs[OUTPUTS], actions[ENV_ACTIONS];
+#pragma unroll
+    for (unsigned k = 0u; k < HEAD_DRAWS; ++k) uniforms[k] = unit(draws.get(time, k));
+#pragma unroll
+    for (unsigned k = 0u; k < OUTPUTS; ++k) outputs[k] = params.policy[(u64)environment * params.policy_row + k];
+    const bool random = time * horizon.num_envs < params.learning_starts;
+    choose(outputs, uniforms, random, (float)params.exploration.start, actions);
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k) row[ROW_ACTIONS + k] = __float_as_uint(tanh_rational(actions[k]));
+}
+
+KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
+    const HorizonParams& horizon = params.horizon;
+    const unsigned environment = blockIdx.x * blockDim.x + threadIdx.x, t = params.step;
+    if (environment >= horizon.num_envs) return;
+    Running running;
+    load_running(horizon.environments + environment, horizon.num_envs, running);
+    EpisodeSums episodes = ((EpisodeSums*)params.episodes)[environment];
+    NormSums sums = ((NormSums*)params.sums)[environment];
+    u64 head = params.ring.heads[environment];
+    unsigned* row = row_of(params.ring, environment, head);
+    EnvAction action[ENV_COMPONENTS];
+#pragma unroll
+    for (unsigned k = 0u; k < ENV_ACTIONS; ++k)
+        action[k] = clamp(stretched(__uint_as_float(row[ROW_ACTIONS + k]), env_low(k), env_high(k)), env_low(k), env_high(k));
+
+    const bool shown = horizon.scene && environment == 0u;
+    if (shown) store_running(running, horizon.scene + t * SCENE_WORDS, 1u);
+    const Outcome outcome = step(running, action, horizon.seed, horizon.first_environment + environment, *horizon.clock + t, episodes);
+    if (shown) {
+        horizon.scene[t * SCENE_WORDS + RUNNING_WORDS] = (outcome.terminated ? 1u : 0u) | (outcome.truncated ? 2u : 0u);
+        horizon.scene[t * SCENE_WORDS + RUNNING_WORDS + 1u] = __float_as_uint(outcome.episodic_return);
+    }
+    row[ROW_REWARD] = __float_as_uint(outcome.reward);
+    row[ROW_END] = outcome.terminated ? TERMINATED : outcome.truncated ? TRUNCATED : GOES_ON;
+    ++head;
+    if (outcome.truncated && !outcome.terminated) {
+        row = row_of(params.ring, environment, head);
+        store_obs(outcome.after, row);
+        row[ROW_END] = FINAL;
+        ++head;
+    }
+    params.ring.heads[environment] = head;
+    // The observation after the last step is counted by the next rollout.
+    float obs[ENV_OBS_WORDS];
+    view(running.state, horizon.normaliser, obs, t + 1u < horizon.num_steps, sums);
+    write_row((Element*)params.obs + (u64)environment * OBS_ROW, obs);
+    store_running(running, horizon.environments + environment, horizon.num_envs);
+    ((EpisodeSums*)params.episodes)[environment] = episodes;
+    ((NormSums*)params.sums)[environment] = sums;
+}

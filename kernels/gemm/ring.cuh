@@ -1,0 +1,24 @@
+// The replay: the last rows of every environment, [environment][row][word]. Twin of operant-learn's cpu/off_policy/replay.rs.
+//
+// A row is obs, as the environment gives it | action, within -1 and 1 | reward | end | zeros up to REPLAY_STRIDE. Row number n that an environment ever
+// began is at n % rows; `heads` count those that were completed. The observation after a step is that of the next row, or of a FINAL row where a time
+// limit cut the episode off.
+#pragma once
+
+constexpr unsigned ROW_ACTIONS = ENV_OBS_WORDS, ROW_REWARD = ROW_ACTIONS + ENV_COMPONENTS, ROW_END = ROW_REWARD + 1u;
+constexpr unsigned GOES_ON = 0u, TERMINATED = 1u, TRUNCATED = 2u, FINAL = 3u;
+static_assert(ROW_END < REPLAY_STRIDE, "a row fits its stride");
+
+// The place of an environment's row among all.
+__device__ __forceinline__ u64 row_at(const Ring& ring, unsigned environment, u64 number) {
+    return (u64)environment * ring.rows + number % ring.rows;
+}
+
+__device__ __forceinline__ unsigned* row_of(const Ring& ring, unsigned environment, u64 number) {
+    return ring.words + row_at(ring, environment, number) * REPLAY_STRIDE;
+}
+
+// Completed rows that are still there: the row that is being written has the place of the oldest.
+__device__ __forceinline__ unsigned window_of(const Ring& ring, u64 head) {
+    return (unsigned)(head < ring.rows - 1u ? head : ring.rows - 1u);
+}
