@@ -195,7 +195,7 @@ def test_what_does_not_fit_is_one_error(replay, tmp_path):
     with pytest.raises(ValueError, match="capacity: expected"):
         operant.Replay("pendulum", 0)
     with pytest.raises(ValueError, match="no replay: train .* checkpoint_replay"):
-        run = operant.train("pendulum", algorithm="sac", total_timesteps=100, run_dir=tmp_path, **SMALL)
+        run = operant.train("pendulum", algorithm="sac", total_timesteps=100, learning_starts=50, run_dir=tmp_path, **SMALL)
         print(run.replay)
 
 
