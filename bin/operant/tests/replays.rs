@@ -42,6 +42,14 @@ fn impossible_requests_are_one_error_each() {
         (&["cartpole", "--algorithm", "sac"][..], &["\"sac\" needs actions that are real numbers"][..]),
         (&["cartpole", "--algorithm", "td3"], &["\"td3\" needs actions that are real numbers"]),
         (&["pendulum", "--algorithm", "dqn"], &["\"dqn\" chooses among actions"]),
+        (
+            &["cartpole", "--algorithm", "dqn", "--device", "cuda"],
+            &["dqn learns on a CPU only", "device = \"cpu\""],
+        ),
+        (
+            &["cartpole", "--algorithm", "dqn", "--device", "cuda:0,cuda:1"],
+            &["dqn learns on a CPU only", "end the order with cpu"],
+        ),
         (&["pendulum", "--algorithm", "ddpg"], &["algorithm = \"ddpg\" is not one of the choices", "sac"]),
         (
             &["pendulum", "--set", "checkpoint_replay=true"],

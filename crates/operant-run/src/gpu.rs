@@ -4,6 +4,7 @@ use std::path::Path;
 
 use operant_cuda::{Cuda, CudaError, DeviceProperties};
 use operant_env::{EnvSpec, Registry};
+use operant_learn::algorithms::Algorithm;
 use operant_learn::{Config, presets};
 
 use crate::config::Requested;
@@ -96,6 +97,9 @@ pub(crate) fn for_auto(
         return Err("the run trained there before; --device cuda continues it on a GPU".to_owned());
     }
     let algorithm = requested.settings.learner.algorithm;
+    if !algorithm.declaration().has_kernels() {
+        return Err(cpu_only(algorithm));
+    }
     if algorithm.declaration().has_replay() {
         let problem = "is not trained on a GPU unless asked to: its speed there has not been measured";
         return Err(format!("{algorithm} {problem}; --device cuda trains on a GPU"));
@@ -112,6 +116,11 @@ pub(crate) fn for_auto(
         found => found,
     };
     found.map_err(|error| format!("{}; see `operant info`", no_usable(&error.what)))
+}
+
+/// Why no GPU trains with an algorithm without kernels.
+pub(crate) fn cpu_only(algorithm: Algorithm) -> String {
+    format!("{algorithm} learns on a CPU only")
 }
 
 /// The device that `auto` selects on this machine and the reason, in one line, given its first GPU or the problem with it.

@@ -90,6 +90,11 @@ pub(crate) enum Rules {
 }
 
 impl Declaration {
+    /// Whether there are kernels of it for GPUs.
+    pub fn has_kernels(&self) -> bool {
+        !self.gpu.text.is_empty()
+    }
+
     /// Whether it learns from a replay.
     pub fn has_replay(&self) -> bool {
         matches!(self.learns, Learns::Replay(_))
