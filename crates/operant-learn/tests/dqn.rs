@@ -8,10 +8,9 @@ use operant_learn::network::{Architecture, Head, Input};
 use operant_learn::{
     Activation, Backend, Config, CoreKind, EvalActions, LearnError, LearnerState, LrSchedule, ValueLoss,
 };
-use operant_parity::distance;
 use operant_parity::reference::{dqn, sac};
 
-use crate::sac::Minibatches;
+use crate::sac::{Minibatches, assert_slopes};
 use crate::support::{assert_same, continued, train, update, world};
 
 /// A small network, four environments.
@@ -97,21 +96,8 @@ fn minibatches_match_the_reference_with_any_number_of_threads() {
             }
             let named = |word: &str| case.name.contains(word);
             assert_eq!((illegal, weighted), (named("masks") || named("components"), named("priority")));
-            assert_eq!(state.step, expected.step, "{}", case.name);
-            let (ours, before) = (sac::State::of(&state), sac::State::of(&case.state));
-            let change = |after: &[f64]| -> Vec<f64> {
-                after.iter().zip(&before.params).map(|(after, before)| after - before).collect()
-            };
-            for (what, ours, theirs, bound) in [
-                ("parameters", &ours.params, &expected.params, 1e-6),
-                ("targets", &ours.targets, &expected.targets, 1e-6),
-                ("first moments", &ours.moments[0], &expected.moments[0], 1e-6),
-                ("second moments", &ours.moments[1], &expected.moments[1], 1e-6),
-                ("the change", &change(&ours.params), &change(&expected.params), 1e-4),
-            ] {
-                let error = distance(ours, theirs);
-                assert!(error < bound, "{}: {what} {error:e}", case.name);
-            }
+            let all: Vec<usize> = (0..case.network.len()).collect();
+            case.assert_near(&state, &expected, &all, "all");
             assert!(case.learn(count, 3).0 == state, "{}: three threads", case.name);
         }
     }
@@ -122,19 +108,12 @@ fn the_references_gradient_matches_finite_differences() {
     for case in minibatches() {
         let mut state = sac::State::of(&case.state);
         let samples = &case.learn(1, 1).1[0].0[..8];
-        let loss = |state: &sac::State| dqn::loss(&case.network, &case.config, state, samples);
-        let gradient = loss(&state).1;
-        for k in (0..gradient.len()).step_by(gradient.len() / 40) {
-            let mut at = |step: f64| {
-                let before = state.params[k];
-                state.params[k] += step;
-                let value = loss(&state).0;
-                state.params[k] = before;
-                value
-            };
-            let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
-            assert!((difference - gradient[k]).abs() < 1e-6, "{}: {k}", case.name);
-        }
+        let loss = |state: &sac::State| {
+            let (loss, gradient, _) = dqn::loss(&case.network, &case.config, state, samples);
+            (loss, gradient)
+        };
+        let all: Vec<usize> = (0..case.network.len()).collect();
+        assert_slopes(&mut state, &loss, &all, case.name);
     }
 }
 

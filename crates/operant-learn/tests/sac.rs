@@ -144,6 +144,49 @@ impl Minibatches {
     }
 }
 
+impl Minibatches {
+    /// What minibatches made of this state and what the reference made of it, of some parameters.
+    pub fn assert_near(&self, ours: &LearnerState, expected: &sac::State, own: &[usize], group: &str) {
+        assert_eq!(ours.step, expected.step, "{}", self.name);
+        let (ours, before) = (sac::State::of(ours), sac::State::of(&self.state));
+        let of = |values: &[f64]| own.iter().map(|&k| values[k]).collect::<Vec<f64>>();
+        let check = |what: &str, ours: Vec<f64>, theirs: Vec<f64>, bound: f64| {
+            // What does not learn has no change to compare.
+            let error = if ours == theirs { 0.0 } else { distance(&ours, &theirs) };
+            assert!(error < bound, "{}: {what} of {group} {error:e}", self.name);
+        };
+        check("parameters", of(&ours.params), of(&expected.params), 1e-6);
+        check("targets", of(&ours.targets), of(&expected.targets), 1e-6);
+        check("first moments", of(&ours.moments[0]), of(&expected.moments[0]), 1e-6);
+        check("second moments", of(&ours.moments[1]), of(&expected.moments[1]), 1e-6);
+        // Parameters are rounded to f32, and their change is a hundredth of them.
+        let [ours, theirs] = [&ours, expected].map(|state| {
+            let pairs = of(&state.params).into_iter().zip(of(&before.params));
+            pairs.map(|(after, before)| after - before).collect()
+        });
+        check("change of the parameters", ours, theirs, 1e-4);
+    }
+}
+
+/// A loss and its gradient.
+pub type Loss<'a> = &'a dyn Fn(&sac::State) -> (f64, Vec<f64>);
+
+/// The gradient with respect to some of these parameters is the loss's slope.
+pub fn assert_slopes(state: &mut sac::State, loss: Loss<'_>, own: &[usize], what: &str) {
+    let gradient = loss(state).1;
+    for k in own.iter().copied().step_by(own.len() / 30) {
+        let mut at = |step: f64| {
+            let before = state.params[k];
+            state.params[k] += step;
+            let value = loss(state).0;
+            state.params[k] = before;
+            value
+        };
+        let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
+        assert!((difference - gradient[k]).abs() < 1e-6, "{what} {k}");
+    }
+}
+
 /// Random steps; some end an episode, by a time limit or for good.
 fn replay(network: &Network, config: &Config, masked: bool, random: &mut Random) -> Replay {
     let Architecture { input, head, .. } = &network.architecture;
@@ -254,35 +297,14 @@ fn minibatches_match_the_reference_with_any_number_of_threads() {
                     assert!(is_close || neither, "{}: {name} {ours} is not {theirs}", case.name);
                 }
             }
-            assert_eq!(state.step, expected.step, "{}", case.name);
-            let (ours, before) = (sac::State::of(&state), sac::State::of(&case.state));
             for group in ["actor", "critics", "log_alpha"] {
-                let of = |values: &[f64]| -> Vec<f64> {
-                    sac::parameters(&case.network, group).map(|k| values[k]).collect()
-                };
-                let check = |what: &str, ours: Vec<f64>, theirs: Vec<f64>, bound: f64| {
-                    // What does not learn has no change to compare.
-                    let error = if ours == theirs { 0.0 } else { distance(&ours, &theirs) };
-                    assert!(error < bound, "{}: {what} of {group} {error:e}", case.name);
-                };
-                check("parameters", of(&ours.params), of(&expected.params), 1e-6);
-                check("targets", of(&ours.targets), of(&expected.targets), 1e-6);
-                check("first moments", of(&ours.moments[0]), of(&expected.moments[0]), 1e-6);
-                check("second moments", of(&ours.moments[1]), of(&expected.moments[1]), 1e-6);
-                // Parameters are rounded to f32, and their change is a hundredth of them.
-                let [ours, theirs] = [&ours, &expected].map(|state| {
-                    let pairs = of(&state.params).into_iter().zip(of(&before.params));
-                    pairs.map(|(after, before)| after - before).collect()
-                });
-                check("change of the parameters", ours, theirs, 1e-4);
+                let own: Vec<usize> = sac::parameters(&case.network, group).collect();
+                case.assert_near(&state, &expected, &own, group);
             }
             assert!(case.learn(count, 3).0 == state, "{}: three threads", case.name);
         }
     }
 }
-
-/// A loss and its gradient.
-type Loss<'a> = &'a dyn Fn(&sac::State) -> (f64, Vec<f64>);
 
 #[test]
 fn the_references_gradients_match_finite_differences() {
@@ -299,19 +321,8 @@ fn the_references_gradients_match_finite_differences() {
         };
         let losses: [(&str, Loss<'_>); 2] = [("critics", &of_critics), ("actor", &of_policy)];
         for (group, loss) in losses {
-            let gradient = loss(&state).1;
             let own: Vec<usize> = sac::parameters(network, group).collect();
-            for k in own.iter().copied().step_by(own.len() / 30) {
-                let mut at = |step: f64| {
-                    let before = state.params[k];
-                    state.params[k] += step;
-                    let value = loss(&state).0;
-                    state.params[k] = before;
-                    value
-                };
-                let difference = (at(1e-6) - at(-1e-6)) / 2e-6;
-                assert!((difference - gradient[k]).abs() < 1e-6, "{}: {group} {k}", case.name);
-            }
+            assert_slopes(&mut state, loss, &own, &format!("{}: {group}", case.name));
         }
     }
 }
