@@ -182,7 +182,7 @@ pub trait Backend: Send {
     fn load(&mut self, snapshot: &Snapshot) -> Result<(), LearnError>;
     /// Takes transitions before the first update, of an algorithm with a replay; returns how many they are.
     fn begin_with(&mut self, _given: &Given) -> Result<u64, LearnError> {
-        Err(LearnError::Refused("this device learns from no replay".to_owned()))
+        Err(LearnError::Refused("this device does not support a replay".to_owned()))
     }
     /// The replay, which no snapshot holds, or a copy of it; None for an algorithm without one.
     fn replay(&mut self) -> Result<Option<Cow<'_, Replay>>, LearnError> {

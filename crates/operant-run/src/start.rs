@@ -247,7 +247,7 @@ impl Start<'_> {
         let is_random = algorithm.declaration().has_replay() && learning_starts as u64 >= total_timesteps;
         if is_random && home.checkpoint.is_none() && !self.is_given {
             notices.push(Notice::Warning(format!(
-                "all of the {total_timesteps} steps are random and nothing is learned: learning_starts = {learning_starts}"
+                "all of the {total_timesteps} steps are random and nothing is learned, because learning_starts = {learning_starts}"
             )));
         }
         if home.refills {

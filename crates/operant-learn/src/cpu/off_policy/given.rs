@@ -96,7 +96,7 @@ impl Replay {
             return Err(LearnError::Config {
                 key: "buffer_size",
                 problem: format!(
-                    "the replay that the run begins with takes {} rows, final observations included, and {} fit",
+                    "the given replay takes {} rows, final observations included, but buffer_size holds {}",
                     most * environments,
                     room * environments
                 ),

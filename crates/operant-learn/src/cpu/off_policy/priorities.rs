@@ -154,7 +154,7 @@ impl Priorities {
         let is_priority = |x: &f64| *x >= 0.0 && *x <= 1e200;
         let written = rows.len() / self.heads.len();
         if written != replay.written() || !rows.iter().chain([greatest]).all(is_priority) {
-            let problem = "its replay's priorities are not those of its rows".to_owned();
+            let problem = "the priorities of its replay are damaged or do not match its rows".to_owned();
             return Err(LearnError::Snapshot(problem));
         }
         for (k, &priority) in rows.iter().enumerate() {

@@ -257,7 +257,7 @@ impl Replay {
         let here = [self.heads.len(), most.unwrap_or(0), self.layout.stride];
         if [environments, rows, stride] != here || heads.len() != environments {
             let what = format!(
-                "its replay has {rows} rows of {environments} environments with {stride} words each, and here are {} of {} with {}",
+                "its replay has {rows} rows of {environments} environments with {stride} words each, but here are {} of {} with {}",
                 self.rows, here[0], here[2]
             );
             return Err(LearnError::Snapshot(what).into());
