@@ -214,7 +214,7 @@ impl Config {
         self.recompute_advantages && self.update_epochs + self.algorithms.ppo.vf_epochs > 1
     }
 
-    /// Error from which the loss of a value is linear, if it is.
+    /// Absolute error above which the value loss is linear; None with `value_loss = "mse"`.
     pub fn huber(&self) -> Option<f32> {
         (self.value_loss == ValueLoss::Huber).then_some(self.huber_delta as f32)
     }
@@ -225,7 +225,7 @@ impl Config {
         Exploration { start: start_e, end: end_e, updates: exploration_fraction * self.updates() as f64 }
     }
 
-    /// Power of the weights that make up for draws by priority.
+    /// Beta, the exponent of the importance-sampling weights of prioritised replay.
     pub fn beta(&self) -> Exploration {
         Exploration { start: self.priority_beta, end: 1.0, updates: self.updates() as f64 - 1.0 }
     }
@@ -294,7 +294,7 @@ choice! {
     pub enum ValueLoss {
         /// Half its square.
         Mse = "mse",
-        /// The same up to a limit, and linear from there.
+        /// Huber: half the square up to `huber_delta`, and linear above it.
         Huber = "huber",
     }
 }

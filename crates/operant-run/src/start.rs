@@ -38,7 +38,7 @@ pub(crate) struct OpenRun {
     /// Errors of the damaged checkpoints after that one.
     warnings: Vec<String>,
     is_new: bool,
-    /// Whether it fills a new replay before it learns on.
+    /// Whether it fills a new replay before it continues to learn.
     refills: bool,
 }
 
@@ -145,7 +145,7 @@ pub(crate) struct Start<'a> {
     pub backend: &'a dyn Backend,
     pub applied: &'a AppliedPlan,
     pub signals: &'a Signals,
-    /// Whether it begins with transitions from elsewhere.
+    /// Whether it begins with given transitions.
     pub is_given: bool,
 }
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-# How a row ends, as the engine has it: the episode goes on in the next row, it terminated, it was truncated and the next row has its final
-# observation, the row is such an observation and no step, or the episode went on and what came after the next observation is not known.
+# How a row ends, with the engine's numbers: the episode continues in the next row; it terminated; it was truncated, and the next row has its
+# final observation; the row is such an observation and not a step; the episode continued, but its next step is not in the next row.
 _GOES_ON, _TERMINATED, _TRUNCATED, _FINAL, _CUT = range(5)
 
-# Rows of an environment that are allocated at first where there is no capacity.
+# Rows of each environment that are allocated first if there is no capacity.
 _FIRST_ROWS = 1025
 
 # Steps that are written at once.

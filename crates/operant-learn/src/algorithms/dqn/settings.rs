@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::settings;
 
 settings! {
-    /// What DQN has besides what every algorithm with a replay, or with action values, has.
+    /// The settings of DQN that no other algorithm has.
     pub struct Settings;
     in KeyGroup::Algorithm(Algorithm::Dqn);
     /// Double Q-learning: in a target, the trained network chooses the action and the target network evaluates it;
