@@ -71,9 +71,9 @@ Commands:
           appended to docs/results/suite.tsv; runs that have a row are not trained again, so delete the rows after a
           change of the learner's code. Then docs/results/suite.md is written. --short: six tasks, three seeds.
   learning --algorithms [ENV]..
-          The same for benches/algorithms.toml, with a row in docs/results/algorithms.tsv for each run: what PPO, PQN
-          and the algorithms with a replay learn, in days of training. Stop it at any time: the next one goes on
-          with the runs in target/learning-algorithms. In the background: nice -n 19 cargo xtask ...
+          The same for the tasks of benches/algorithms.toml: what PPO, PQN, SAC, TD3 and DQN learn. Each run adds a row
+          to docs/results/algorithms.tsv. All tasks take days; after an interruption the same command continues the
+          runs in target/learning-algorithms. In the background: nice -n 19 cargo xtask ...
           gym:ENV needs Gymnasium with box2d and mujoco in the python3 of the PATH.
   kernels [--check | --all | --bodies [--all]]
           Compiles every kernel, with NVRTC and without a GPU, and writes docs/results/kernels.md: registers,

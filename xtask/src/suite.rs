@@ -1,6 +1,6 @@
 //! `cargo xtask learning --suite [--short] [--set KEY=VALUE]..`: what a variant of the learner learns in the tasks of benches/suite.toml.
 //! `cargo xtask learning --algorithms [ENV]..`: what each algorithm learns in the tasks of benches/algorithms.toml, whose runs take up to hours:
-//! one that was stopped goes on from its last checkpoint.
+//! an interrupted one continues from its last checkpoint.
 //! Every run that ends becomes a row of docs/results/{suite,algorithms}.tsv and is not trained again; then the page beside it is written from
 //! the rows whose settings are those that their variant has today. After a change of the learner's code, delete the rows.
 

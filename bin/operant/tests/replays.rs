@@ -44,11 +44,11 @@ fn impossible_requests_are_one_error_each() {
         (&["pendulum", "--algorithm", "dqn"], &["\"dqn\" chooses among actions"]),
         (
             &["cartpole", "--algorithm", "dqn", "--device", "cuda"],
-            &["dqn learns on a CPU only", "device = \"cpu\""],
+            &["dqn trains on the CPU only", "device = \"cpu\""],
         ),
         (
             &["cartpole", "--algorithm", "dqn", "--device", "cuda:0,cuda:1"],
-            &["dqn learns on a CPU only", "end the order with cpu"],
+            &["dqn trains on the CPU only", "end the order with cpu"],
         ),
         (&["pendulum", "--algorithm", "ddpg"], &["algorithm = \"ddpg\" is not one of the choices", "sac"]),
         (

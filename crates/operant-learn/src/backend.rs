@@ -178,11 +178,11 @@ pub trait Backend: Send {
     fn scene(&mut self) -> Option<EpisodeRecording>;
     /// Everything needed to continue, after all enqueued updates have finished.
     fn save(&mut self) -> Result<Snapshot, LearnError>;
-    /// Continues from a snapshot of the same environment and configuration. A replay is empty then.
+    /// Continues from a snapshot of the same environment and configuration, with an empty replay.
     fn load(&mut self, snapshot: &Snapshot) -> Result<(), LearnError>;
-    /// Takes transitions before the first update, of an algorithm with a replay; returns how many they are.
+    /// Puts given transitions into the replay before the first update; returns their number.
     fn begin_with(&mut self, _given: &Given) -> Result<u64, LearnError> {
-        Err(LearnError::Refused("this device learns from no replay".to_owned()))
+        Err(LearnError::Refused("this device does not support a replay".to_owned()))
     }
     /// The replay, which no snapshot holds, or a copy of it; None for an algorithm without one.
     fn replay(&mut self) -> Result<Option<Cow<'_, Replay>>, LearnError> {

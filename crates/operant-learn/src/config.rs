@@ -67,9 +67,9 @@ settings! {
     max_grad_norm: f64 [Kind::Real(Range::Positive)] = 0.5;
     /// Gradients whose norm `max_grad_norm` limits: all together, or those of policy and value apart where they have a network each
     clip_grad: ClipGrad = ClipGrad::Global;
-    /// Loss of a value's error: half its square, or linear from `huber_delta` on (`huber`)
+    /// Loss of a value: half the squared error (`mse`), or Huber, which is linear above `huber_delta` (`huber`)
     value_loss: ValueLoss = ValueLoss::Mse;
-    /// Error from which `value_loss = "huber"` is linear
+    /// Absolute error above which `value_loss = "huber"` is linear
     huber_delta: f64 [Kind::Real(Range::Positive)] = 1.0;
     /// Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of
     /// hidden matrices orthogonal; all other parameters have Adam's. It needs `device = "cpu"`
@@ -127,23 +127,23 @@ settings! {
     n_step: usize [Kind::Count { least: 1, most: 1_000 }] = 1;
     /// Share of the way that target networks go to the trained ones after each minibatch, or after each one that the policy learns from
     tau: f64 [Kind::Real(Range::Unit)] = 0.005;
-    /// Targets follow only after every that many of these minibatches
+    /// Number of these minibatches between two updates of the target networks
     target_network_frequency: usize [COUNT] = 1;
     /// Minibatches of the critics for each one of the policy
     policy_frequency: usize [COUNT] = 1;
-    /// Power of a transition's last error to which its share of draws is proportional; 0 draws uniformly
+    /// Prioritised replay: sample each transition in proportion to this power of its last error (alpha); 0 samples uniformly
     priority_exponent: f64 [Kind::Real(Range::NotNegative)] = 0.0;
-    /// Power of the weights of errors that make up for `priority_exponent`, in the first update; it grows linearly to 1 in the last
+    /// Prioritised replay: exponent of the importance-sampling weights (beta) in the first update; it rises linearly to 1 in the last
     priority_beta: f64 [Kind::Real(Range::Unit)] = 0.4;
     /// Save the replay with checkpoints, so that a resumed run continues bit for bit. Otherwise it fills a new one before it learns on
     checkpoint_replay: bool = false;
 
     in KeyGroup::ActionValues;
-    /// Share of random actions at first
+    /// Initial share of random actions (epsilon)
     start_e: f64 [Kind::Real(Range::Unit)] = 1.0;
-    /// Share of random actions once it has fallen, and in evaluations with sampled actions
+    /// Final share of random actions (epsilon), and the share in evaluations with sampled actions
     end_e: f64 [Kind::Real(Range::Unit)] = 0.05;
-    /// Share of `total_timesteps` over which it falls linearly
+    /// Share of `total_timesteps` over which epsilon falls linearly
     exploration_fraction: f64 [Kind::Real(Range::Unit)] = 0.5;
 
     in KeyGroup::Network;
@@ -177,15 +177,15 @@ settings! {
     activation: Activation = Activation::Tanh, fixed("the weights were trained for it");
     /// One trunk for policy and value, or a network for each
     shared_trunk: bool = false, fixed("the checkpoint holds weights of that shape");
-    /// Make action values of an advantage of each choice, by the first half of the last layer's features, and a value of the state, by the
-    /// second
+    /// Dueling network: the second half of the last layer's features gives the state's value, the first half the advantages, which are
+    /// centred and added to it
     dueling: bool = false, fixed("the checkpoint holds weights of that shape");
-    /// Values of the distribution that takes the place of an action's value (C51), evenly spaced from `value_min` to `value_max`; 1 is the value alone
+    /// Atoms of C51's distribution over the return, evenly spaced from `value_min` to `value_max`; 1 learns the expected value alone
     value_bins: usize [Kind::Count { least: 1, most: 1024 }] = 1,
         fixed("the checkpoint holds weights of that shape");
-    /// Least value of `value_bins`
+    /// Smallest atom of `value_bins`
     value_min: f64 [Kind::Real(Range::Any)] = -10.0, fixed("the weights were trained for it");
-    /// Greatest value of `value_bins`
+    /// Largest atom of `value_bins`
     value_max: f64 [Kind::Real(Range::Any)] = 10.0, fixed("the weights were trained for it");
     /// Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state,
     /// instead of one output for each action
@@ -214,7 +214,7 @@ impl Config {
         self.recompute_advantages && self.update_epochs + self.algorithms.ppo.vf_epochs > 1
     }
 
-    /// Error from which the loss of a value is linear, if it is.
+    /// Absolute error above which the value loss is linear; None with `value_loss = "mse"`.
     pub fn huber(&self) -> Option<f32> {
         (self.value_loss == ValueLoss::Huber).then_some(self.huber_delta as f32)
     }
@@ -225,7 +225,7 @@ impl Config {
         Exploration { start: start_e, end: end_e, updates: exploration_fraction * self.updates() as f64 }
     }
 
-    /// Power of the weights that make up for draws by priority.
+    /// Beta, the exponent of the importance-sampling weights of prioritised replay.
     pub fn beta(&self) -> Exploration {
         Exploration { start: self.priority_beta, end: 1.0, updates: self.updates() as f64 - 1.0 }
     }
@@ -294,7 +294,7 @@ choice! {
     pub enum ValueLoss {
         /// Half its square.
         Mse = "mse",
-        /// The same up to a limit, and linear from there.
+        /// Huber: half the square up to `huber_delta`, and linear above it.
         Huber = "huber",
     }
 }

@@ -218,12 +218,12 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
         })
     };
     assert!(
-        bins("locks", &|_| ()).contains("value_bins 51, but distributions are of actions with one component")
+        bins("locks", &|_| ()).contains("value_bins 51, but distributions need actions with one component")
     );
     assert!(bins("cartpole", &|config| config.dueling = true).contains("neither dueling nor pointer"));
     assert!(bins("cartpole", &|config| config.value_max = -10.0).contains("value_min = -10 is not below"));
     let narrow = refused("cartpole", &|config| (config.dueling, config.hidden) = (true, vec![1]));
-    assert!(narrow.contains("dueling true, but hidden = [1] has no two halves"), "{narrow}");
+    assert!(narrow.contains("dueling true, but hidden = [1] cannot be split into two halves"), "{narrow}");
     let memory = config().algorithm.declaration().problem;
     let (key, problem, _) = memory(&Config { core: CoreKind::Gru, ..config() }).expect("refused");
     assert!(key == "core" && problem.contains("has no memory"));

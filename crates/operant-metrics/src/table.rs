@@ -20,7 +20,7 @@ metrics! {
     eval_return_std     "1"       Gauge   charts             "Standard deviation of the returns of that evaluation.";
     learning_rate       "1"       Gauge   charts("lr")       "Adam's step size in this update.";
     epsilon             "1"       Gauge   charts("epsilon")  "PQN, DQN: share of random actions in this update's rollout, 0 to 1.";
-    replay_size         "1"       Gauge   charts             "Rows of the replay: transitions, and final observations of episodes that were cut off; empty without one.";
+    replay_size         "1"       Gauge   charts             "Rows of the replay: transitions, and final observations of truncated episodes; empty without a replay.";
     minibatches         "1"       Gauge   charts             "Minibatches of transitions that this update learned from; empty without a replay.";
     policy_loss         "1"       Gauge   losses("policy")   "Clipped policy objective, mean over the last epoch's minibatches.";
     value_loss          "1"       Gauge   losses("value")    "Value loss before its weight, mean over the last epoch's minibatches.";
@@ -29,8 +29,8 @@ metrics! {
     clipfrac            "1"       Gauge   losses("clipfrac") "Share of samples whose probability ratio was clipped, 0 to 1.";
     explained_variance  "1"       Gauge   losses("expl_var") "1 - Var(returns - values) / Var(returns): 1 is a perfect critic, 0 one no better than a constant.";
     grad_norm           "1"       Gauge   losses("grad")     "Global gradient norm before clipping, mean over the last epoch's minibatches.";
-    td_loss             "1"       Gauge   losses("td")       "PQN, DQN, SAC, TD3: squared difference between action value and its target, mean over the last epoch's minibatches, with a replay over the update's.";
-    q_values            "1"       Gauge   losses("q")        "PQN, DQN, SAC, TD3: value of the actions taken, mean over the last epoch's minibatches, with a replay over the update's.";
+    td_loss             "1"       Gauge   losses("td")       "PQN, DQN, SAC, TD3: squared difference between the action value and its target; mean over the last epoch's minibatches, or with a replay over all of the update's.";
+    q_values            "1"       Gauge   losses("q")        "PQN, DQN, SAC, TD3: value of the actions taken; mean over the last epoch's minibatches, or with a replay over all of the update's.";
     actor_loss          "1"       Gauge   losses("actor")    "SAC: weighted log-probability of the policy's actions less their value; TD3: minus their value; mean over this update's minibatches.";
     alpha               "1"       Gauge   losses("alpha")    "SAC: weight of the entropy after this update.";
     nonfinite_updates   "1"       Counter losses             "Updates in which a minibatch was skipped because its loss or gradient was not finite.";

@@ -101,7 +101,7 @@ pub(crate) fn for_auto(
         return Err(cpu_only(algorithm));
     }
     if algorithm.declaration().has_replay() {
-        let problem = "is not trained on a GPU unless asked to: its speed there has not been measured";
+        let problem = "does not use a GPU by default, because its speed there has not been measured";
         return Err(format!("{algorithm} {problem}; --device cuda trains on a GPU"));
     }
     if !requested.has_gpu_preset() {
@@ -120,7 +120,7 @@ pub(crate) fn for_auto(
 
 /// Why no GPU trains with an algorithm without kernels.
 pub(crate) fn cpu_only(algorithm: Algorithm) -> String {
-    format!("{algorithm} learns on a CPU only")
+    format!("{algorithm} trains on the CPU only")
 }
 
 /// The device that `auto` selects on this machine and the reason, in one line, given its first GPU or the problem with it.

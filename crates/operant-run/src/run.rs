@@ -133,7 +133,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     if replay.is_some() && !algorithm.declaration().has_replay() {
         let with = Algorithm::ALL.into_iter().filter(|algorithm| algorithm.declaration().has_replay());
         let with: Vec<String> = with.map(|algorithm| format!("\"{algorithm}\"")).collect();
-        let what = format!("algorithm = \"{algorithm}\" learns from no replay, and one is given");
+        let what = format!("algorithm = \"{algorithm}\" does not use a replay, but one was given");
         return Err(requested
             .placed(Error::usage(what), "algorithm")
             .remedy(format!("set algorithm = {}, or leave replay out", with.join(" or "))));
@@ -165,8 +165,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
             .begin_with(given)
             .map_err(|error| device::learn_error(error, |key| settings.origin(key).cloned()))?;
         let env = &given.env;
-        begun_with
-            .push(Notice::Note(format!("replay: begins with {count} transitions of {env} that were given")));
+        begun_with.push(Notice::Note(format!("replay: begins with the {count} given transitions of {env}")));
     }
     let saved_config = settings.to_saved_toml();
     let mut home = OpenRun::open(resume, &settings)?;

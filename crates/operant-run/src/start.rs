@@ -38,7 +38,7 @@ pub(crate) struct OpenRun {
     /// Errors of the damaged checkpoints after that one.
     warnings: Vec<String>,
     is_new: bool,
-    /// Whether it fills a new replay before it learns on.
+    /// Whether it fills a new replay before it continues to learn.
     refills: bool,
 }
 
@@ -145,7 +145,7 @@ pub(crate) struct Start<'a> {
     pub backend: &'a dyn Backend,
     pub applied: &'a AppliedPlan,
     pub signals: &'a Signals,
-    /// Whether it begins with transitions from elsewhere.
+    /// Whether it begins with given transitions.
     pub is_given: bool,
 }
 
@@ -247,7 +247,7 @@ impl Start<'_> {
         let is_random = algorithm.declaration().has_replay() && learning_starts as u64 >= total_timesteps;
         if is_random && home.checkpoint.is_none() && !self.is_given {
             notices.push(Notice::Warning(format!(
-                "all of the {total_timesteps} steps are random and nothing is learned: learning_starts = {learning_starts}"
+                "all of the {total_timesteps} steps are random and nothing is learned, because learning_starts = {learning_starts}"
             )));
         }
         if home.refills {

@@ -110,11 +110,12 @@ Seeds from 1001 on are those of the suite, seeds from 2001 on those of the short
 const ALGORITHMS: &str = "\
 # Returns of the algorithms
 
-Written by `cargo xtask learning --algorithms` from the runs of [algorithms.toml](../../benches/algorithms.toml), with the presets' settings but for what is named. Every run is a
-row of [algorithms.tsv](algorithms.tsv), with its machine, date and commit; a run that was stopped goes on with its replay, and has the bits of one that was not.
+Written by `cargo xtask learning --algorithms` from the runs of [algorithms.toml](../../benches/algorithms.toml), with the presets' settings except those named beside the algorithm. Every run is a
+row of [algorithms.tsv](algorithms.tsv), with its machine, date and commit. An interrupted run continues with its replay, bit for bit as if it had not been interrupted.
 
-Returns are means of 100 episodes after training, with greedy actions and with sampled ones; over seeds the interquartile mean with its 95% interval (stratified
-bootstrap), which is the plain mean of three seeds or fewer. Seeds begin at 1001. Seconds are the median of the whole run, on one thread of a machine that did other work as well.
+Returns are means of 100 episodes after training (of `eval_episodes` where it is named), with greedy actions and with sampled ones. The table shows the interquartile mean
+over seeds with its 95% interval (stratified bootstrap), which is the plain mean of three seeds or fewer; the next column has the greedy return of every seed. Seeds begin at 1001.
+Seconds are the median time of a whole run, on one thread of a machine that also did other work.
 Published figures were trained with other code, and those of MuJoCo's tasks on other versions of MuJoCo.
 ";
 

@@ -80,7 +80,7 @@ pub(crate) enum Learns {
     Replay(Rules),
 }
 
-/// How one learns from a replay.
+/// How an algorithm learns from a replay.
 #[derive(Clone, Copy)]
 pub(crate) enum Rules {
     /// A policy and two critics of its actions.
@@ -90,7 +90,7 @@ pub(crate) enum Rules {
 }
 
 impl Declaration {
-    /// Whether there are kernels of it for GPUs.
+    /// Whether the algorithm has GPU kernels.
     pub fn has_kernels(&self) -> bool {
         !self.gpu.text.is_empty()
     }
@@ -173,7 +173,7 @@ impl GpuLoss {
     /// Numbers that kernels take for the settings of a loss.
     pub const COEFFICIENTS: usize = 5;
 
-    /// That of an algorithm without kernels, which refuses every configuration.
+    /// For an algorithm without kernels: refuses every configuration.
     const NONE: Self = Self {
         text: "",
         refused: |config| Some(("algorithm", format!("\"{}\"", config.algorithm))),
@@ -257,13 +257,13 @@ const UNUSED_BY_REPLAY: &[&str] = &[
     "shared_trunk",
 ];
 
-/// Settings of distributions of values.
+/// Settings of C51.
 const OF_BINS: &[&str] = &["value_bins", "value_min", "value_max"];
 
-/// And where it has two critics.
+/// Settings that algorithms with two critics do not read.
 const UNUSED_BY_CRITICS: &[&str] = &["value_loss", "huber_delta", "pointer", "dueling"];
 
-/// What the kernels of a policy with two critics do not have.
+/// The setting that the kernels of a policy with two critics do not support.
 fn actor_critic_refused(config: &Config) -> Option<(&'static str, String)> {
     let Config { encoder, priority_exponent, .. } = config;
     [

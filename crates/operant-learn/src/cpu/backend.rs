@@ -417,7 +417,7 @@ impl<const V: usize> Backend for CpuBackend<V> {
 
     fn begin_with(&mut self, given: &Given) -> Result<u64, LearnError> {
         let Some(replaying) = &mut self.replaying else {
-            return Err(LearnError::Refused(format!("{} learns from no replay", self.config.algorithm)));
+            return Err(LearnError::Refused(format!("{} does not use a replay", self.config.algorithm)));
         };
         let spec = self.env.spec();
         if (&given.obs, &given.actions) != (&spec.obs, &spec.actions) {

@@ -149,7 +149,7 @@ fn check_options(
         cycle::check_input(env, &Network::new(Architecture::of(&env.spec(), config)?), config)?;
     }
     if has_replay && options.overlap {
-        let problem = "minibatches from a replay are learned from between steps already";
+        let problem = "an algorithm with a replay already trains between the steps of a rollout";
         return refuse("overlap", problem, "set overlap = false");
     }
     if devices > 1 && options.overlap {
@@ -684,7 +684,7 @@ impl Backend for CudaBackend {
 
     fn begin_with(&mut self, _given: &Given) -> Result<u64, LearnError> {
         Err(LearnError::Refused(
-            "on a GPU a run begins with an empty replay: set device = \"cpu\"".to_owned(),
+            "a run on a GPU cannot begin with given transitions: set device = \"cpu\"".to_owned(),
         ))
     }
 
@@ -734,8 +734,7 @@ impl Backend for CudaBackend {
         let (network, config) = (self.rollout.network(), &self.config);
         let state = BackendState::from_snapshot(snapshot, &*self.env, network, config, features)?;
         if state.given > 0 {
-            let problem =
-                "the run began with transitions that were given to it, which takes device = \"cpu\"";
+            let problem = "the run began with given transitions, so it needs device = \"cpu\"";
             return Err(LearnError::Snapshot(problem.to_owned()));
         }
         self.rest()?;

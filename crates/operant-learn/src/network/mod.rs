@@ -347,7 +347,7 @@ impl Architecture {
         if config.dueling && config.hidden.last().is_none_or(|width| *width < 2) {
             return Err(LearnError::Config {
                 key: "dueling",
-                problem: format!("true, but hidden = {:?} has no two halves", config.hidden),
+                problem: format!("true, but hidden = {:?} cannot be split into two halves", config.hidden),
                 remedy: "set hidden, for example to [128], or dueling = false".to_owned(),
             });
         }
@@ -439,9 +439,9 @@ fn unfit_for_actions(actions: &ActionSpace, config: &Config) -> Option<(&'static
 fn unfit_for_bins(actions: &ActionSpace, config: &Config) -> Option<String> {
     let has_components = matches!(actions, ActionSpace::Discrete(counts) if counts.len() != 1);
     if has_components {
-        Some("distributions are of actions with one component".to_owned())
+        Some("distributions need actions with one component".to_owned())
     } else if config.dueling || config.pointer {
-        Some("distributions have neither dueling nor pointer".to_owned())
+        Some("distributions support neither dueling nor pointer".to_owned())
     } else {
         let Config { value_min, value_max, .. } = *config;
         (value_min >= value_max)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-# How a row ends, as the engine has it: the episode goes on in the next row, it terminated, it was truncated and the next row has its final
-# observation, the row is such an observation and no step, or the episode went on and what came after the next observation is not known.
+# How a row ends, with the engine's numbers: the episode continues in the next row; it terminated; it was truncated, and the next row has its
+# final observation; the row is such an observation and not a step; the episode continued, but its next step is not in the next row.
 _GOES_ON, _TERMINATED, _TRUNCATED, _FINAL, _CUT = range(5)
 
-# Rows of an environment that are allocated at first where there is no capacity.
+# Rows of each environment that are allocated first if there is no capacity.
 _FIRST_ROWS = 1025
 
 # Steps that are written at once.
@@ -37,14 +37,14 @@ class Transitions(NamedTuple):
     #: Actions as the environment takes them.
     action: Any
     reward: NDArray[np.float32]
-    #: Observations after them; where an episode terminated, which has no next one, those before.
+    #: Observations after the steps. A termination has no next observation, so there this repeats `obs`.
     next_obs: Any
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
 
 
 class Replay:
-    """Transitions of an environment, as training with a replay stores them. They can come from anywhere, and a run can begin with them.
+    """Transitions of an environment, stored as a run with a replay stores them. They can come from any source, and a run can begin with them.
 
         replay = operant.Replay("pendulum")
         replay.add(obs, action, reward, next_obs, terminated, truncated)    # arrays (T, ...): steps one after the other
@@ -52,17 +52,17 @@ class Replay:
         batch = run.replay.sample(256, seed=1)                              # what it stored itself
 
     Each environment has a ring of rows. A row has an observation, the action, the reward and how it ends; the observation after a step is that
-    of the next row. Where the step after it is not the next one that was added, a row with that observation alone follows.
+    of the next row. If the next step added does not continue it, a row with only that observation follows.
 
     Args:
         env: The environment, as for `operant.train`. Real actions need finite bounds.
-        capacity: Rows at most, final observations included: then new ones take the place of the oldest. None for all that is added.
-        num_envs: Environments that are stepped at a time.
+        capacity: The most rows, final observations included; after that new rows overwrite the oldest. With None the replay grows.
+        num_envs: Environments that are stepped together.
         env_options: The environment's own options.
 
     Attributes:
         env: The environment's name.
-        num_envs: Environments that are stepped at a time.
+        num_envs: Environments that are stepped together.
 
     Raises:
         ValueError: The environment or an argument cannot be used.
@@ -91,8 +91,8 @@ class Replay:
 
     @classmethod
     def load(cls, run: str | os.PathLike[str] | Run, *, run_dir: str | os.PathLike[str] | None = None) -> Replay:
-        """The replay of a run's checkpoint; the rows are mapped from its file and not copied. What `add` changes stays in memory. Once the run's
-        replay was full, this one holds as many rows, and new ones take the place of the oldest.
+        """The replay of a run's checkpoint. Its rows are mapped from the file and not copied; `add` changes only the copy in memory, not the file. If
+        the run's replay was full, this one keeps its size, and new rows overwrite the oldest. Otherwise it grows.
 
         Args:
             run: A run, its name or its directory for its latest checkpoint, "NAME@STEP", or the directory of a checkpoint.
@@ -119,7 +119,7 @@ class Replay:
         # Choices are kept as they are.
         low, high = (np.asarray(layout.get(name, [])) for name in ("low", "high"))
         if not (np.isfinite(low) & np.isfinite(high)).all():
-            raise ValueError(f"env: the actions of {policy.env} have no finite bounds, between which a replay keeps them")
+            raise ValueError(f"env: the actions of {policy.env} have no finite bounds, but a replay needs them: it stores actions scaled to [-1, 1]")
         self.env = policy.env
         self._policy, self._low, self._high = policy, low, high
         self._mask, self._action, self._reward, self._end, self._stride = (
@@ -133,25 +133,25 @@ class Replay:
         return len(self._heads)
 
     def add(self, obs: Any, action: Any, reward: Any, next_obs: Any, terminated: Any, truncated: Any) -> None:
-        """Adds steps: T one after the other, `(T, ...)`, or of N environments one each, `(N, ...)`, or T each, `(T, N, ...)`.
+        """Adds steps: T consecutive ones, `(T, ...)`; with N environments one of each, `(N, ...)`, or T of each, `(T, N, ...)`.
 
-        A step continues the one before if its observation is the one after that, and that did not end the episode. Others can be in any
-        order; they take two rows each.
+        A step continues the previous one if that did not end the episode and its `next_obs` equals this step's `obs`. Such a step takes one row.
+        Steps can be in any other order, but then take two rows each.
 
         Args:
             obs: Observations before the steps, as the environment gives them.
             action: Actions as the environment takes them, within their bounds.
             reward: Rewards.
-            next_obs: Observations after the steps, of an ended episode its last one.
-            terminated: Whether the episode ended for good.
-            truncated: Whether it was cut off, such as by a time limit.
+            next_obs: Observations after the steps; at the end of an episode its final one.
+            terminated: Whether the episode terminated.
+            truncated: Whether it was truncated, for example by a time limit.
 
         Raises:
             ValueError: A shape is wrong, a number is not finite, or an action is outside of its bounds; nothing was added.
             TypeError: A dtype is wrong.
         """
         if self._mask != self._action:
-            raise ValueError(f"add: {self.env} has illegal actions, and `add` has no masks of them")
+            raise ValueError(f"add: {self.env} has illegal actions, but `add` takes no action masks")
         lead, n = np.shape(reward), self.num_envs
         steps = "(T,)" if n == 1 else f"({n},) or (T, {n})"
         if len(lead) not in ((1,) if n == 1 else (1, 2)) or (n > 1 and lead[-1] != n):
@@ -269,29 +269,29 @@ class Replay:
 
     @property
     def obs(self) -> Any:
-        """The observation of each row, final ones included: `(rows, ...)`. A view that cannot be written, apart from bits, which are
-        unpacked."""
+        """The observation of each row, final ones included: `(rows, ...)`. A read-only view, except for bits, which are
+        unpacked into a copy."""
         return _translate.put_together(self._policy._obs_space, map(_fixed, self._arrays_of(self._flat)))
 
     @property
     def action(self) -> NDArray[np.float32]:
-        """The action of each row, flat: a choice, or a number between -1 and 1 for its bounds: a view. `sample` and `transitions` give those of
-        the environment."""
+        """A read-only view of the action of each row, flat: the index of a choice, or a real scaled from its bounds to [-1, 1]. `sample` and
+        `transitions` return the environment's own actions."""
         return _fixed(self._flat[:, self._action : self._reward].view(np.float32))
 
     @property
     def reward(self) -> NDArray[np.float32]:
-        """The reward of each row: a view."""
+        """A read-only view of the reward of each row."""
         return _fixed(self._flat[:, self._reward].view(np.float32))
 
     @property
     def terminated(self) -> NDArray[np.bool_]:
-        """Whether the episode of each row ended with it for good."""
+        """Whether the episode terminated with each row."""
         return _fixed(self._flat[:, self._end] == _TERMINATED)
 
     @property
     def truncated(self) -> NDArray[np.bool_]:
-        """Whether the episode of each row was cut off after it."""
+        """Whether the episode was truncated after each row."""
         return _fixed(self._flat[:, self._end] == _TRUNCATED)
 
     def transitions(self, index: Any = slice(None)) -> Transitions:
@@ -313,7 +313,7 @@ class Replay:
         )
 
     def sample(self, batch_size: int, seed: int | None = None) -> Transitions:
-        """Draws steps uniformly, with replacement; the same ones for the same seed."""
+        """Samples steps uniformly, with replacement; the same seed gives the same steps."""
         if not len(self):
             raise ValueError("sample: the replay is empty")
         chosen = np.random.default_rng(seed).integers(len(self), size=_positive("batch_size", batch_size))
@@ -408,5 +408,5 @@ def _numbers(name: str, value: Any, lead: tuple[int, ...]) -> Array:
 def _flags(name: str, value: Any, lead: tuple[int, ...]) -> NDArray[np.bool_]:
     array = _numbers(name, value, lead)
     if array.dtype != np.bool_ and not np.isin(array, (0, 1)).all():
-        raise ValueError(f"{name}: expected truth values, or 0 and 1, got other numbers")
+        raise ValueError(f"{name}: expected booleans, or 0 and 1, got other numbers")
     return array.astype(np.bool_)

@@ -43,9 +43,9 @@ class Settings(TypedDict, total=False):
     clip_grad: Literal["global", "network"]
     """Gradients whose norm `max_grad_norm` limits: all together, or those of policy and value apart where they have a network each."""
     value_loss: Literal["mse", "huber"]
-    """Loss of a value's error: half its square, or linear from `huber_delta` on (`huber`)."""
+    """Loss of a value: half the squared error (`mse`), or Huber, which is linear above `huber_delta` (`huber`)."""
     huber_delta: float
-    """Error from which `value_loss = "huber"` is linear."""
+    """Absolute error above which `value_loss = "huber"` is linear."""
     optimizer: Literal["adam", "radam", "muon"]
     """Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of hidden matrices orthogonal; all other parameters have Adam's. It needs `device = "cpu"`."""
     adam_eps: float
@@ -93,21 +93,21 @@ class Settings(TypedDict, total=False):
     tau: float
     """Share of the way that target networks go to the trained ones after each minibatch, or after each one that the policy learns from."""
     target_network_frequency: int
-    """Targets follow only after every that many of these minibatches."""
+    """Number of these minibatches between two updates of the target networks."""
     policy_frequency: int
     """Minibatches of the critics for each one of the policy."""
     priority_exponent: float
-    """Power of a transition's last error to which its share of draws is proportional; 0 draws uniformly."""
+    """Prioritised replay: sample each transition in proportion to this power of its last error (alpha); 0 samples uniformly."""
     priority_beta: float
-    """Power of the weights of errors that make up for `priority_exponent`, in the first update; it grows linearly to 1 in the last."""
+    """Prioritised replay: exponent of the importance-sampling weights (beta) in the first update; it rises linearly to 1 in the last."""
     checkpoint_replay: bool
     """Save the replay with checkpoints, so that a resumed run continues bit for bit. Otherwise it fills a new one before it learns on."""
     start_e: float
-    """Share of random actions at first."""
+    """Initial share of random actions (epsilon)."""
     end_e: float
-    """Share of random actions once it has fallen, and in evaluations with sampled actions."""
+    """Final share of random actions (epsilon), and the share in evaluations with sampled actions."""
     exploration_fraction: float
-    """Share of `total_timesteps` over which it falls linearly."""
+    """Share of `total_timesteps` over which epsilon falls linearly."""
     encoder: Literal["auto", "embed", "embed_sum", "embed_mean"]
     """How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded."""
     embed_width: int
@@ -131,13 +131,13 @@ class Settings(TypedDict, total=False):
     shared_trunk: bool
     """One trunk for policy and value, or a network for each."""
     dueling: bool
-    """Make action values of an advantage of each choice, by the first half of the last layer's features, and a value of the state, by the second."""
+    """Dueling network: the second half of the last layer's features gives the state's value, the first half the advantages, which are centred and added to it."""
     value_bins: int
-    """Values of the distribution that takes the place of an action's value (C51), evenly spaced from `value_min` to `value_max`; 1 is the value alone."""
+    """Atoms of C51's distribution over the return, evenly spaced from `value_min` to `value_max`; 1 learns the expected value alone."""
     value_min: float
-    """Least value of `value_bins`."""
+    """Smallest atom of `value_bins`."""
     value_max: float
-    """Greatest value of `value_bins`."""
+    """Largest atom of `value_bins`."""
     pointer: bool
     """Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state, instead of one output for each action."""
     init: Literal["orthogonal", "pytorch"]
@@ -191,7 +191,7 @@ class Settings(TypedDict, total=False):
     noise_clip: float
     """The noise on the target policy's actions is clipped to plus or minus this."""
     double_q: bool
-    """A target has the target network's value of the action that is the best by the trained network, and not the target's greatest value."""
+    """Double Q-learning: in a target, the trained network chooses the action and the target network evaluates it; otherwise the target network does both."""
     device: str | os.PathLike[str]
     """Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU; operant.log has the reason."""
     precision: Literal["f32", "tf32", "bf16"]
@@ -262,8 +262,8 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "recompute_advantages": ("false", "Before every epoch after the first, compute the values of all samples again with the current network, and advantages and returns by them"),
     "max_grad_norm": ("0.5", "Gradient norm above which gradients are scaled down"),
     "clip_grad": ("\"global\"", "Gradients whose norm `max_grad_norm` limits: all together, or those of policy and value apart where they have a network each"),
-    "value_loss": ("\"mse\"", "Loss of a value's error: half its square, or linear from `huber_delta` on (`huber`)"),
-    "huber_delta": ("1.0", "Error from which `value_loss = \"huber\"` is linear"),
+    "value_loss": ("\"mse\"", "Loss of a value: half the squared error (`mse`), or Huber, which is linear above `huber_delta` (`huber`)"),
+    "huber_delta": ("1.0", "Absolute error above which `value_loss = \"huber\"` is linear"),
     "optimizer": ("\"adam\"", "Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of hidden matrices orthogonal; all other parameters have Adam's. It needs `device = \"cpu\"`"),
     "adam_eps": ("0.00001", "Adam's epsilon"),
     "adam_beta1": ("0.9", "Adam's decay of the first moment"),
@@ -287,14 +287,14 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "updates_per_step": ("1.0", "Minibatches that are learned from for each environment step, over all environments; fractions are carried over"),
     "n_step": ("1", "Steps whose rewards a target adds up before it takes the value of a state"),
     "tau": ("0.005", "Share of the way that target networks go to the trained ones after each minibatch, or after each one that the policy learns from"),
-    "target_network_frequency": ("1", "Targets follow only after every that many of these minibatches"),
+    "target_network_frequency": ("1", "Number of these minibatches between two updates of the target networks"),
     "policy_frequency": ("1", "Minibatches of the critics for each one of the policy"),
-    "priority_exponent": ("0.0", "Power of a transition's last error to which its share of draws is proportional; 0 draws uniformly"),
-    "priority_beta": ("0.4", "Power of the weights of errors that make up for `priority_exponent`, in the first update; it grows linearly to 1 in the last"),
+    "priority_exponent": ("0.0", "Prioritised replay: sample each transition in proportion to this power of its last error (alpha); 0 samples uniformly"),
+    "priority_beta": ("0.4", "Prioritised replay: exponent of the importance-sampling weights (beta) in the first update; it rises linearly to 1 in the last"),
     "checkpoint_replay": ("false", "Save the replay with checkpoints, so that a resumed run continues bit for bit. Otherwise it fills a new one before it learns on"),
-    "start_e": ("1.0", "Share of random actions at first"),
-    "end_e": ("0.05", "Share of random actions once it has fallen, and in evaluations with sampled actions"),
-    "exploration_fraction": ("0.5", "Share of `total_timesteps` over which it falls linearly"),
+    "start_e": ("1.0", "Initial share of random actions (epsilon)"),
+    "end_e": ("0.05", "Final share of random actions (epsilon), and the share in evaluations with sampled actions"),
+    "exploration_fraction": ("0.5", "Share of `total_timesteps` over which epsilon falls linearly"),
     "encoder": ("\"auto\"", "How indices of observations enter the network. `auto`: one-hot. `embed`: each index takes a row of its part's table, positions side by side; `embed_sum`, `embed_mean`: the sum or mean over a part's positions. Bits, bytes and real numbers are not embedded"),
     "embed_width": ("16", "Columns of the tables of `embed`"),
     "conv": ("[]", "Convolutions over the image in the observation: a list of [channels, kernel, stride], without padding. Other inputs skip them and enter the first hidden layer"),
@@ -306,10 +306,10 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "core_layers": ("1", "Layers of the core"),
     "activation": ("\"tanh\"", "Nonlinearity of the hidden layers"),
     "shared_trunk": ("false", "One trunk for policy and value, or a network for each"),
-    "dueling": ("false", "Make action values of an advantage of each choice, by the first half of the last layer's features, and a value of the state, by the second"),
-    "value_bins": ("1", "Values of the distribution that takes the place of an action's value (C51), evenly spaced from `value_min` to `value_max`; 1 is the value alone"),
-    "value_min": ("-10.0", "Least value of `value_bins`"),
-    "value_max": ("10.0", "Greatest value of `value_bins`"),
+    "dueling": ("false", "Dueling network: the second half of the last layer's features gives the state's value, the first half the advantages, which are centred and added to it"),
+    "value_bins": ("1", "Atoms of C51's distribution over the return, evenly spaced from `value_min` to `value_max`; 1 learns the expected value alone"),
+    "value_min": ("-10.0", "Smallest atom of `value_bins`"),
+    "value_max": ("10.0", "Largest atom of `value_bins`"),
     "pointer": ("false", "Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state, instead of one output for each action"),
     "init": ("\"orthogonal\"", "Initial weights. `orthogonal`: biases are zero. `pytorch`: those that PyTorch's layers begin with, weights and biases uniform within 1 / sqrt(inputs), of gru and lstm within 1 / sqrt(units)"),
     "action_distribution": ("\"normal\"", "Distribution of real actions. `normal`: clipped to the bounds. `tanh`: a normal that tanh squashes into the bounds. `beta`: a Beta distribution between the bounds"),
@@ -336,7 +336,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "exploration_noise": ("0.1", "Deviation of the noise on actions in rollouts, and in evaluations with sampled actions, where the bounds are -1 and 1"),
     "policy_noise": ("0.2", "Deviation of the noise on the target policy's actions"),
     "noise_clip": ("0.5", "The noise on the target policy's actions is clipped to plus or minus this"),
-    "double_q": ("true", "A target has the target network's value of the action that is the best by the trained network, and not the target's greatest value"),
+    "double_q": ("true", "Double Q-learning: in a target, the trained network chooses the action and the target network evaluates it; otherwise the target network does both"),
     "device": ("\"auto\"", "Device: `cpu`, `cuda`, `cuda:K` (K as the CUDA driver counts), or a list in order of preference (`cuda:1,cuda:0,cpu`); the first usable one is taken. `auto` takes a GPU if one is usable and the environment has a preset for GPUs, else the CPU; operant.log has the reason"),
     "precision": ("\"f32\"", "Precision of the network's matrix products: `f32`, on a GPU `tf32` or `bf16`, on a CPU with AMX, or AMD's AVX512_BF16, `bf16` in fully connected layers"),
     "kernels": ("\"auto\"", "How the network runs on a GPU: inside the kernels (`fused`), as matrix products (`gemm`), or as suits its shape (`auto`)"),

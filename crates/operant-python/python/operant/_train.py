@@ -150,7 +150,7 @@ class Run:
 
     @property
     def replay(self) -> Replay:
-        """The replay of the latest checkpoint, of a run that was trained with `checkpoint_replay=True`."""
+        """The replay of the latest checkpoint of a run that was trained with `checkpoint_replay=True`."""
         return Replay.load(self)
 
     def info(self) -> dict[str, Any]:
@@ -289,7 +289,7 @@ def train(
         init_from: Weights to begin with: a `Run`, its name or its directory for its latest checkpoint, "NAME@STEP" for its checkpoint at that step, the
             directory of a checkpoint, or a `Policy`, also after `load_state_dict`. `algorithm`, `norm_obs`, `clip_obs` and the settings of
             the network are then those of the weights. Layers for other observations or actions are new, which the run's log says.
-        replay: Transitions to begin with, for `algorithm="sac"` and others with a replay: `buffer_size` must hold them, and they count for
+        replay: Transitions to begin with, for `"sac"`, `"td3"` and `"dqn"` on the CPU. `buffer_size` must hold them, and they count towards
             `learning_starts`.
         **settings: Every key of docs/configuration.md, such as `seed`, `total_timesteps`, `name`, `device`, `run_dir`.
             They override presets, operant.toml and OPERANT_* variables.
@@ -393,7 +393,7 @@ def _run(
     if replay is not None and not isinstance(replay, Replay):
         raise TypeError(f"replay: expected an operant.Replay or None, got {replay!r}; the one of a run is run.replay")
     if replay is not None and not len(replay):
-        raise ValueError("replay: it is empty; add transitions, or leave it out")
+        raise ValueError("replay: the given replay is empty; add transitions, or leave it out")
     if on_update is not None and not callable(on_update):
         raise TypeError(f"on_update: expected a function, got {on_update!r}")
     if progress not in (None, True, False):

@@ -71,7 +71,7 @@ pub fn load_latest(dir: &Path) -> Result<Loaded, CheckpointError> {
     latest(dir, load)
 }
 
-/// As [`load_latest`], and the checkpoint's replay is intact too, if it has one.
+/// As [`load_latest`], but also checks the checkpoint's replay, if it has one.
 ///
 /// # Errors
 /// As [`load_latest`].

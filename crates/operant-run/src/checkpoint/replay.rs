@@ -105,7 +105,7 @@ fn open(checkpoint: &Path) -> Result<Option<(BufReader<File>, ReplayFile)>, Chec
         let expected = (8 + length).saturating_add(heads).saturating_add(rows);
         let is = file.get_ref().metadata()?.len();
         if is != expected {
-            return Ok(Err(format!("rows of the shape {shape:?} take {expected} bytes, and it has {is}")));
+            return Ok(Err(format!("rows of shape {shape:?} take {expected} bytes, but it has {is}")));
         }
         let mut bytes = vec![0; heads as usize];
         file.read_exact(&mut bytes)?;

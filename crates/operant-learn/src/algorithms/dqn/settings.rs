@@ -5,10 +5,11 @@ use crate::config::Config;
 use crate::settings;
 
 settings! {
-    /// What DQN has besides what every algorithm with a replay, or with action values, has.
+    /// The settings of DQN that no other algorithm has.
     pub struct Settings;
     in KeyGroup::Algorithm(Algorithm::Dqn);
-    /// A target has the target network's value of the action that is the best by the trained network, and not the target's greatest value
+    /// Double Q-learning: in a target, the trained network chooses the action and the target network evaluates it;
+    /// otherwise the target network does both
     double_q: bool = true;
 }
 

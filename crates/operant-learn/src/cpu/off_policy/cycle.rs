@@ -51,7 +51,7 @@ impl Replaying {
             remedy: remedy.to_owned(),
         };
         if network.bf16.is_some() {
-            return Err(refused("learns in f32, and precision is bf16", "set precision = \"f32\""));
+            return Err(refused("learns in f32, but precision is bf16", "set precision = \"f32\""));
         }
         if matches!(rules, Rules::ActorCritic(_)) {
             check_input(env, network, config)?;

@@ -1,4 +1,4 @@
-//! Transitions from outside, with which a run begins.
+//! Given transitions, with which a run begins.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ impl fmt::Debug for Given {
     }
 }
 
-/// Rows of rings that all are as long.
+/// The rows of rings of equal length.
 #[derive(Clone, Copy)]
 struct Rows<'a> {
     heads: &'a [u64],
@@ -82,10 +82,10 @@ impl<'a> Rows<'a> {
 }
 
 impl Replay {
-    /// Takes the transitions of another replay, as many for each environment, and returns how many they are.
+    /// Copies the transitions of another replay, divided evenly among the environments, and returns their number.
     ///
     /// # Errors
-    /// When it has no room for them all.
+    /// When they do not all fit.
     pub(crate) fn take(&mut self, heads: &[u64], words: &[u32]) -> Result<u64, LearnError> {
         let (stride, end) = (self.layout().stride, self.layout().end);
         let (given, environments) = (Rows { heads, words, stride, end }, self.heads().len());
@@ -96,7 +96,7 @@ impl Replay {
             return Err(LearnError::Config {
                 key: "buffer_size",
                 problem: format!(
-                    "the replay that the run begins with takes {} rows, final observations included, and {} fit",
+                    "the given replay takes {} rows, final observations included, but buffer_size holds {}",
                     most * environments,
                     room * environments
                 ),

@@ -1,4 +1,4 @@
-//! Draws of transitions by their last errors (Schaul et al., "Prioritized Experience Replay", 2016), from a tree of sums.
+//! Prioritised replay (Schaul et al., "Prioritized Experience Replay", 2016) with a sum tree.
 
 use core::num::Wrapping;
 
@@ -9,7 +9,7 @@ use crate::backend::LearnError;
 use crate::config::Config;
 use crate::state::SavedPriorities;
 
-/// Added to an error, so that each transition can be drawn.
+/// Added to each error, so that every transition can be sampled.
 const LEAST: f64 = 1e-6;
 
 /// Sums of numbers: node k is the sum of nodes 2k and 2k + 1, and the numbers are the last half. Sums are always those of the numbers, whatever
@@ -154,7 +154,7 @@ impl Priorities {
         let is_priority = |x: &f64| *x >= 0.0 && *x <= 1e200;
         let written = rows.len() / self.heads.len();
         if written != replay.written() || !rows.iter().chain([greatest]).all(is_priority) {
-            let problem = "its replay's priorities are not those of its rows".to_owned();
+            let problem = "the priorities of its replay are damaged or do not match its rows".to_owned();
             return Err(LearnError::Snapshot(problem));
         }
         for (k, &priority) in rows.iter().enumerate() {

@@ -26,11 +26,11 @@ pub(super) enum End {
     GoesOn = 0,
     /// It terminated.
     Terminated = 1,
-    /// It was cut off; the next row has its final observation.
+    /// It was truncated; the next row has its final observation.
     Truncated = 2,
     /// This is no step: it has a final observation alone.
     Final = 3,
-    /// The episode went on, and the steps after it are elsewhere or unknown; as if it were cut off.
+    /// The episode went on, but its next step is not in the next row; treated as a truncation.
     Cut = 4,
 }
 
@@ -257,7 +257,7 @@ impl Replay {
         let here = [self.heads.len(), most.unwrap_or(0), self.layout.stride];
         if [environments, rows, stride] != here || heads.len() != environments {
             let what = format!(
-                "its replay has {rows} rows of {environments} environments with {stride} words each, and here are {} of {} with {}",
+                "its replay has {rows} rows of {environments} environments with {stride} words each, but here are {} of {} with {}",
                 self.rows, here[0], here[2]
             );
             return Err(LearnError::Snapshot(what).into());
@@ -360,7 +360,7 @@ impl Columns<'_> {
             if of_row == End::Truncated {
                 self.put_of(env, obs, final_obs);
                 let row = self.current(env);
-                // Which actions would be legal there is not known.
+                // The legal actions there are not known.
                 row[mask..actions].fill(u32::MAX);
                 row[end] = End::Final as u32;
                 self.heads[env] += 1;
@@ -384,7 +384,7 @@ pub(crate) struct Transitions {
     pub legal: Vec<BitRow<TILE_VECTORS>>,
     pub reward: Row<TILE_VECTORS>,
     pub discount: Row<TILE_VECTORS>,
-    /// Weights that make up for the probability of the draws.
+    /// Importance-sampling weights.
     pub weight: Row<TILE_VECTORS>,
     /// |errors| of the values, by which samples are drawn.
     pub errors: Row<TILE_VECTORS>,

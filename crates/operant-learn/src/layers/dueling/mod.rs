@@ -1,5 +1,5 @@
-//! Dueling heads (Wang et al. 2016): the first half of the features makes an advantage of each choice, the second half the value of the
-//! state, to which the advantages over their mean are added.
+//! Dueling heads (Wang et al. 2016): the first half of the features gives an advantage for each choice, the second half the state's value. An
+//! action value is the state's value plus the advantage less the mean advantage.
 
 pub(crate) mod cpu;
 
