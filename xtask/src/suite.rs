@@ -162,6 +162,14 @@ struct Task {
 
 impl Task {
     fn of(task: &toml::Value) -> Result<Self> {
+        const KEYS: [&str; 9] =
+            ["env", "algorithm", "steps", "seeds", "short", "set", "low", "high", "published"];
+        let keys = task.as_table().context("a task that is no table")?;
+        if let Some(key) = keys.keys().find(|key| !KEYS.contains(&key.as_str())) {
+            bail!("a task with `{key}`");
+        }
+        let is_scored = ["low", "high"].iter().all(|key| keys.contains_key(*key));
+        ensure!(is_scored || keys.contains_key("algorithm"), "a task without `low` and `high`");
         let text = |key| task.get(key).and_then(toml::Value::as_str);
         let steps = task.get("steps").and_then(toml::Value::as_integer).context("a task without `steps`")?;
         let own = task.get("set").and_then(toml::Value::as_array).into_iter().flatten();
@@ -395,6 +403,14 @@ mod tests {
         assert!(tasks.iter().all(|task| (5..=SEEDS).contains(&task.seeds)));
         // No seed both reports and chooses.
         const { assert!(FIRST_SEED + SEEDS <= SHORT_SEEDS.start) }
+    }
+
+    #[test]
+    fn the_tasks_of_algorithms_are_distinct() {
+        let tasks = ALGORITHMS.tasks().expect("benches/algorithms.toml is valid");
+        let keys: BTreeSet<_> = tasks.iter().map(|task| (&task.env, &task.own, &task.steps)).collect();
+        assert_eq!((tasks.len(), keys.len()), (28, 28));
+        assert!(tasks.iter().all(|task| task.own.iter().any(|set| set.starts_with("algorithm="))));
     }
 
     #[test]

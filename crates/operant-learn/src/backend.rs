@@ -188,10 +188,6 @@ pub trait Backend: Send {
     fn replay(&mut self) -> Result<Option<Cow<'_, Replay>>, LearnError> {
         Ok(None)
     }
-    /// Whether there is a replay.
-    fn has_replay(&self) -> bool {
-        false
-    }
     /// Fills the replay of a snapshot that was loaded, if the algorithm has one.
     fn fill_replay(
         &mut self,

@@ -1,7 +1,7 @@
 //! The hyperparameters that algorithms share, under CleanRL's names, a row for each; those of an algorithm alone are in its
 //! folder. Layering (presets, files, environment, flags) lives in operant-run.
 
-use crate::algorithms::{Algorithm, Exploration};
+use crate::algorithms::{Algorithm, Ramp};
 use crate::{choice, settings};
 
 /// Maximum environments.
@@ -220,14 +220,14 @@ impl Config {
     }
 
     /// Share of random actions in rollouts, where the network computes action values.
-    pub fn epsilon(&self) -> Exploration {
+    pub fn epsilon(&self) -> Ramp {
         let Self { start_e, end_e, exploration_fraction, .. } = *self;
-        Exploration { start: start_e, end: end_e, updates: exploration_fraction * self.updates() as f64 }
+        Ramp { start: start_e, end: end_e, updates: exploration_fraction * self.updates() as f64 }
     }
 
     /// Beta, the exponent of the importance-sampling weights of prioritised replay.
-    pub fn beta(&self) -> Exploration {
-        Exploration { start: self.priority_beta, end: 1.0, updates: self.updates() as f64 - 1.0 }
+    pub fn beta(&self) -> Ramp {
+        Ramp { start: self.priority_beta, end: 1.0, updates: self.updates() as f64 - 1.0 }
     }
 
     /// Updates of the whole training.

@@ -117,13 +117,13 @@ impl Group for Alone {
 /// Refuses a number of processes that does not divide the blocks of environments.
 pub(crate) fn check_shares(config: &Config, group: &dyn Group) -> Result<(), LearnError> {
     let (blocks, members) = (config.blocks(), group.members());
-    if blocks.is_multiple_of(group.size()) {
-        return Ok(());
-    }
-    if config.algorithm.declaration().has_replay() {
+    if group.size() > 1 && config.algorithm.declaration().has_replay() {
         let problem = format!("\"{}\" learns in one process and on one device", config.algorithm);
         let remedy = "use one, or set algorithm = \"ppo\"".to_owned();
         return Err(LearnError::Config { key: "algorithm", problem, remedy });
+    }
+    if blocks.is_multiple_of(group.size()) {
+        return Ok(());
     }
     let (key, problem, remedy) = match config.shuffle {
         ShuffleKind::Samples => (

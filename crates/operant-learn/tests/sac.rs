@@ -14,6 +14,7 @@ use operant_learn::group::threads;
 use operant_learn::network::{Architecture, Head, Input, Network, init_params};
 use operant_learn::{
     ActionDistribution, Activation, Backend, Config, EvalActions, LearnerState, LogStd, LrSchedule,
+    ShuffleKind,
 };
 use operant_metrics::Record;
 use operant_parity::distance;
@@ -77,7 +78,8 @@ fn transitions_take_the_documented_bytes() {
 fn what_it_does_not_do_is_refused_with_the_reason() {
     let refused = |env: &str, options: CpuOptions, processes: usize| {
         let group = threads::group(processes).remove(0);
-        let config = config(Algorithm::Sac);
+        // Blocks that two processes could share.
+        let config = Config { shuffle: ShuffleKind::Blocks, num_envs: 64, ..config(Algorithm::Sac) };
         backend_in(world(env), &config, &options, group).err().expect("refused").to_string()
     };
     let one = || CpuOptions::new(1);

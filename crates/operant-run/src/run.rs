@@ -170,7 +170,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
     let saved_config = settings.to_saved_toml();
     let mut home = OpenRun::open(resume, &settings)?;
     let _logging = log.open(home.dir.log());
-    let state = home.restore(&mut *backend)?;
+    let state = home.restore(&mut *backend, &settings)?;
     let (store, sinks) = home.open_files(&settings, &saved_config, world.as_deref())?;
     let start = Start {
         home: &home,
@@ -199,6 +199,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         backend: &mut *backend,
         settings: &settings,
         on_gpu: device.is_gpu(),
+        is_given: replay.is_some(),
         saved_config,
         clocks: Clocks::start(&state),
         state,

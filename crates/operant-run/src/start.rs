@@ -66,7 +66,7 @@ impl OpenRun {
     ///
     /// # Errors
     /// When it does not fit.
-    pub fn restore(&mut self, backend: &mut dyn Backend) -> Result<State> {
+    pub fn restore(&mut self, backend: &mut dyn Backend, settings: &Settings) -> Result<State> {
         let Some((path, checkpoint)) = &self.checkpoint else { return Ok(State::default()) };
         backend.load(&checkpoint.snapshot).map_err(|e| Error::from(e).at(path.display().to_string()))?;
         let mut read = Ok(false);
@@ -75,7 +75,8 @@ impl OpenRun {
             // What failed is in `read`.
             read.as_ref().map(drop).map_err(|_| LearnError::Stopped)
         });
-        self.refills = !read? && backend.has_replay() && checkpoint.env_steps > 0;
+        let has_replay = settings.learner.algorithm.declaration().has_replay();
+        self.refills = !read? && has_replay && checkpoint.env_steps > 0;
         filled.map_err(|e| Error::from(e).at(path.display().to_string()))?;
         Ok(State::resume(checkpoint))
     }

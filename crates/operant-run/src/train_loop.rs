@@ -49,6 +49,8 @@ pub(crate) struct Training<'a> {
     pub settings: &'a Settings,
     /// Whether a GPU trains.
     pub on_gpu: bool,
+    /// Whether its replay began with given transitions.
+    pub is_given: bool,
     pub saved_config: String,
     pub state: State,
     pub store: Store,
@@ -476,7 +478,9 @@ impl Training<'_> {
             totals: self.state.totals(self.wall_s()),
             snapshot: self.backend.save()?,
         };
-        let replay = match self.settings.learner.checkpoint_replay {
+        // What a run was given is there again after a resume, even if no other checkpoint holds its replay.
+        let begins_given = self.is_given && self.state.updates == 0;
+        let replay = match self.settings.learner.checkpoint_replay || begins_given {
             true => self.backend.replay()?,
             false => None,
         };

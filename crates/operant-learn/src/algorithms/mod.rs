@@ -37,7 +37,7 @@ pub struct Declaration {
     /// What its network computes.
     pub outputs: Outputs,
     /// Share of random actions in rollouts, where the network computes action values; of a deterministic policy the deviation of its noise.
-    pub exploration: fn(&Config) -> Exploration,
+    pub exploration: fn(&Config) -> Ramp,
     /// Lambda of its returns.
     pub return_lambda: fn(&Config) -> f64,
     /// The greatest weights of TD errors, and of what comes from later steps, in advantages that are computed again: the probability ratio
@@ -101,9 +101,9 @@ impl Declaration {
     }
 }
 
-/// A share of random actions that changes linearly over the first updates and then stays.
+/// A number that changes linearly over the first updates and then stays.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Exploration {
+pub struct Ramp {
     /// In the rollout of the first update.
     pub start: f64,
     /// Once it has changed.
@@ -112,11 +112,11 @@ pub struct Exploration {
     pub updates: f64,
 }
 
-impl Exploration {
-    /// Without random actions.
+impl Ramp {
+    /// Always 0.
     pub const NONE: Self = Self { start: 0.0, end: 0.0, updates: 0.0 };
 
-    /// The share in the rollout of update number `update`.
+    /// The number in the rollout of update number `update`.
     pub fn at(&self, update: u64) -> f64 {
         let done = if self.updates > 0.0 { (update as f64 / self.updates).min(1.0) } else { 1.0 };
         self.start + (self.end - self.start) * done
@@ -237,6 +237,9 @@ algorithms! {
     Dqn = "dqn" in dqn;
 }
 
+/// Settings of C51.
+const OF_BINS: &[&str] = &["value_bins", "value_min", "value_max"];
+
 /// Settings of every algorithm that mean nothing where one learns from a replay.
 const UNUSED_BY_REPLAY: &[&str] = &[
     "desired_kl",
@@ -256,9 +259,6 @@ const UNUSED_BY_REPLAY: &[&str] = &[
     "clip_reward",
     "shared_trunk",
 ];
-
-/// Settings of C51.
-const OF_BINS: &[&str] = &["value_bins", "value_min", "value_max"];
 
 /// Settings that algorithms with two critics do not read.
 const UNUSED_BY_CRITICS: &[&str] = &["value_loss", "huber_delta", "pointer", "dueling"];

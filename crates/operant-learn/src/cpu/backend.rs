@@ -443,10 +443,6 @@ impl<const V: usize> Backend for CpuBackend<V> {
         Ok(self.replaying.as_ref().map(|replaying| Cow::Borrowed(&replaying.replay)))
     }
 
-    fn has_replay(&self) -> bool {
-        self.replaying.is_some()
-    }
-
     fn fill_replay(
         &mut self,
         fill: &mut dyn FnMut(&mut Replay) -> Result<(), LearnError>,

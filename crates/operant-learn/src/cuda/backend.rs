@@ -693,10 +693,6 @@ impl Backend for CudaBackend {
         Ok(Some(Cow::Owned(from.ring.read(self.rollout.stream())?)))
     }
 
-    fn has_replay(&self) -> bool {
-        self.rollout.sampled().is_some()
-    }
-
     fn fill_replay(
         &mut self,
         fill: &mut dyn FnMut(&mut Replay) -> Result<(), LearnError>,

@@ -442,9 +442,12 @@ fn unfit_for_bins(actions: &ActionSpace, config: &Config) -> Option<String> {
         Some("distributions need actions with one component".to_owned())
     } else if config.dueling || config.pointer {
         Some("distributions support neither dueling nor pointer".to_owned())
+    } else if config.huber().is_some() {
+        Some("the loss of distributions is a cross-entropy, not value_loss = \"huber\"".to_owned())
     } else {
         let Config { value_min, value_max, .. } = *config;
-        (value_min >= value_max)
+        let width = value_max as f32 - value_min as f32;
+        (width <= 0.0 || !width.is_finite())
             .then(|| format!("value_min = {value_min} is not below value_max = {value_max}"))
     }
 }

@@ -140,6 +140,17 @@ mod tests {
             assert!(found.is_some_and(|text| text.ends_with(&format!("# {origin}"))), "{line}: {shown}");
         }
         assert_eq!(requested(&["algorithm=sac"]).expect("valid").settings.learner.batch_size, 256);
+        // The preset's own table is PPO's.
+        for algorithm in ["algorithm=sac", "algorithm=td3"] {
+            let own = requested(&[algorithm, "device=cuda"]).expect("valid");
+            assert_eq!(own.settings.learner.num_envs, 1024, "{algorithm}");
+            let error = requested(&[algorithm, "device=cuda", "learning_starts=100"]).expect_err("refused");
+            assert!(
+                error.what.contains("batch_size = 32768 is more than learning_starts = 100"),
+                "{}",
+                error.what
+            );
+        }
     }
 
     #[test]
@@ -261,8 +272,7 @@ mod tests {
             (&["algorithm=dqn", "target_network_frequency=0"], "target_network_frequency = 0"),
             (&["algorithm=dqn", "priority_exponent=-1"], "priority_exponent = -1"),
         ] {
-            // With `auto` the values of a GPU may be good ones.
-            let error = requested(&[settings, &["device=cpu"]].concat()).expect_err("refused");
+            let error = requested(settings).expect_err("refused");
             assert!(error.what.contains(named), "{settings:?}: {}", error.what);
         }
     }

@@ -47,7 +47,9 @@ impl Layers {
             DeviceRequest::Only(DeviceName::Cuda(_)) => requested.on_gpu(),
             DeviceRequest::Only(DeviceName::Cpu) => requested.on_cpu(),
             // Settings that only GPUs support are refused once the CPU is chosen.
-            DeviceRequest::Auto if requested.has_gpu_preset() && requested.on_gpu().is_ok() => Ok(requested),
+            DeviceRequest::Auto if requested.auto_may_take_a_gpu() && requested.on_gpu().is_ok() => {
+                Ok(requested)
+            }
             DeviceRequest::FirstOf(_) if requested.on_gpu().is_ok() => Ok(requested),
             _ => requested.checked(),
         }
@@ -99,6 +101,11 @@ impl Requested {
     /// Whether the environment's preset has a `[gpu]` table.
     pub fn has_gpu_preset(&self) -> bool {
         !self.gpu.is_empty()
+    }
+
+    /// Whether `auto` may train on a GPU: there are settings for it, and its speed with them has been measured.
+    pub fn auto_may_take_a_gpu(&self) -> bool {
+        self.has_gpu_preset() && !self.settings.learner.algorithm.declaration().has_replay()
     }
 
     /// Whether the command line sets this key. A device never overrides such a value.

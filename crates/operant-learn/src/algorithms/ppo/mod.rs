@@ -10,7 +10,7 @@ use operant_metrics::Record;
 
 use self::advantages::{errors_and_returns, explained_variance, shift_scale};
 use self::loss::{ClippedLoss, LossSums, Scales};
-use super::{Declaration, Exploration, GpuLoss, Learns, Measured};
+use super::{Declaration, GpuLoss, Learns, Measured, Ramp};
 use crate::backend::{LearnError, UpdateStats};
 use crate::config::Config;
 use crate::cpu::update::{Learning, Means};
@@ -31,7 +31,7 @@ pub const DECLARATION: Declaration = Declaration {
         "learning_rate",
     ],
     outputs: Outputs::PolicyAndValue,
-    exploration: |_| Exploration::NONE,
+    exploration: |_| Ramp::NONE,
     return_lambda: |config| config.algorithms.ppo.gae_lambda,
     ratio_clips: |config| {
         let settings = &config.algorithms.ppo;

@@ -8,7 +8,7 @@ pub use settings::Settings;
 use operant_metrics::Record;
 
 use super::{
-    Declaration, Exploration, GpuLoss, Learns, Measured, OF_BINS, Rules, UNUSED_BY_CRITICS, UNUSED_BY_REPLAY,
+    Declaration, GpuLoss, Learns, Measured, OF_BINS, Ramp, Rules, UNUSED_BY_CRITICS, UNUSED_BY_REPLAY,
     actor_critic_problem, actor_critic_refused,
 };
 use crate::config::{Config, LogStd};
@@ -23,7 +23,7 @@ pub const DECLARATION: Declaration = Declaration {
     preset: include_str!("preset.toml"),
     losses: &["td_loss", "q_values", "actor_loss", "entropy", "alpha", "grad_norm", "learning_rate"],
     outputs: Outputs::PolicyAndCritics,
-    exploration: |_| Exploration::NONE,
+    exploration: |_| Ramp::NONE,
     return_lambda: |_| 1.0,
     ratio_clips: |_| [None; 2],
     has_statistics: |_| false,

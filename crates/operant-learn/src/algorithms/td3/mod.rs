@@ -10,7 +10,7 @@ use operant_lane::isa::f32x16;
 use operant_metrics::Record;
 
 use super::{
-    Declaration, Exploration, GpuLoss, Learns, Measured, OF_BINS, Rules, UNUSED_BY_CRITICS, UNUSED_BY_REPLAY,
+    Declaration, GpuLoss, Learns, Measured, OF_BINS, Ramp, Rules, UNUSED_BY_CRITICS, UNUSED_BY_REPLAY,
     actor_critic_problem, actor_critic_refused,
 };
 use crate::config::Config;
@@ -26,7 +26,7 @@ pub const DECLARATION: Declaration = Declaration {
     outputs: Outputs::ActionAndCritics,
     exploration: |config| {
         let noise = config.algorithms.td3.exploration_noise;
-        Exploration { start: noise, end: noise, updates: 0.0 }
+        Ramp { start: noise, end: noise, updates: 0.0 }
     },
     return_lambda: |_| 1.0,
     ratio_clips: |_| [None; 2],

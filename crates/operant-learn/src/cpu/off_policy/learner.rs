@@ -199,7 +199,7 @@ impl ReplayLearner {
         let (number, delay) = (state.step, self.config.policy_frequency as u64);
         state.step += 1;
         let (mut sums, norm) = self.pass(of_values, state, sampling);
-        let mut is_finite = norm.is_finite();
+        let mut is_finite = norm.is_finite() && sums[self::sums::SQUARES].is_finite();
         if is_finite {
             let rate = self.config.value_rate(rate);
             self.step(of_values, state, (norm, rate), number + 1);
@@ -211,7 +211,7 @@ impl ReplayLearner {
         if let Some(rules) = of_policy {
             let (of_actor, norm) = self.pass(Pass::Actor(rules), state, sampling);
             sums = added(sums, of_actor);
-            is_finite = norm.is_finite();
+            is_finite = norm.is_finite() && sums[self::sums::POLICY].is_finite();
             if is_finite {
                 self.step(Pass::Actor(rules), state, (norm, rate), number / delay + 1);
                 let logprob = sums[self::sums::LOGPROBS] / self.config.batch_size as f64;

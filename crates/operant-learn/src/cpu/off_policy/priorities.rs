@@ -169,10 +169,41 @@ impl Priorities {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::off_policy::replay::ReplayLayout;
 
     /// Numbers of 0 to 2, some of them zero.
     fn number(k: usize) -> f64 {
         if k % 5 == 3 { 0.0 } else { (k * 7919 % 1009) as f64 / 500.0 }
+    }
+
+    #[test]
+    fn priorities_are_powers_of_errors_and_weights_make_up_for_them() {
+        let layout = ReplayLayout { obs: 0, mask: 1, actions: 1, reward: 2, end: 3, stride: 4 };
+        let mut replay = Replay::new(layout, 1, 9);
+        let read = |rows: &mut [u32]| -> Result<(), LearnError> {
+            rows.fill(0);
+            Ok(())
+        };
+        replay.restore(&[8], [1, 8, 4], read).expect("it fits");
+        let config = Config { priority_exponent: 0.8, batch_size: 64, ..Config::default() };
+        let mut priorities = Priorities::of(&replay, &config).expect("by priority");
+        priorities.enter(&replay);
+        priorities.draw(&replay, &config, 0, 1.0);
+        let errors: Vec<f32> =
+            priorities.chosen.iter().map(|(drawn, _)| 1.0 + drawn.rows[0] as f32).collect();
+        priorities.renew(errors.into_iter());
+        let power = |row: usize| (1.0 + LEAST + row as f64).powf(0.8);
+        let assert_near = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{a} {b}");
+        (0..8).for_each(|row| assert_near(priorities.tree.numbers()[row], power(row)));
+        priorities.draw(&replay, &config, 1, 0.5);
+        let least = priorities.chosen.iter().map(|(drawn, _)| power(drawn.rows[0])).fold(f64::MAX, f64::min);
+        for (drawn, weight) in &priorities.chosen {
+            assert_near(f64::from(*weight), (least / power(drawn.rows[0])).sqrt());
+        }
+        // A new row has the greatest so far.
+        replay.push(0, &[0; 4], 0);
+        priorities.enter(&replay);
+        assert_near(priorities.tree.numbers()[8], power(7));
     }
 
     #[test]

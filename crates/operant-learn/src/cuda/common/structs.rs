@@ -59,7 +59,7 @@ plain_struct! {
 }
 
 plain_struct! {
-    /// The share of random actions, see [`crate::algorithms::Exploration`].
+    /// The share of random actions, see [`crate::algorithms::Ramp`].
     pub struct Exploration {
         start: f64,
         end: f64,
