@@ -149,7 +149,7 @@ KERNEL(minibatch_draw, MinibatchParams, THREADS, 1) {
             age -= 1u;
             terminated = of[ROW_END] == TERMINATED;
             // The row that is being written has an observation, but no reward yet.
-            if (terminated || of[ROW_END] == TRUNCATED || age == 0u) break;
+            if (of[ROW_END] != GOES_ON || age == 0u) break;
         }
         params.rows[row] = first;
         params.rows[params.samples + row] = terminated ? first : row_at(ring, environment, head - age);

@@ -210,6 +210,31 @@ fn a_restored_backend_continues_bit_for_bit(part: Part) {
 }
 
 #[test]
+#[test]
+fn runs_of_steps_end_where_rows_are_cut() {
+    let config = Config { n_step: 3, ..config(Algorithm::Sac) };
+    let (Some(device), env) = (device(1), world("pendulum")) else { return };
+    let (mut gpu, mut cpu) = (on_gpu(&device, &env, &config), cpu::backend(env, &config, 1).expect("a CPU"));
+    run(&mut *gpu, 5);
+    let (snapshot, replay) = saved(&mut *gpu);
+    let (layout, mut rows, mut cut) = (replay.layout(), replay.written_rows(), replay.clone());
+    let restored = cut.restore(replay.heads(), replay.shape(), |to| {
+        to.copy_from_slice(rows.next().expect("rows"));
+        for row in to.chunks_mut(layout.stride).step_by(3).filter(|row| row[layout.end] == 0) {
+            row[layout.end] = 4;
+        }
+        Ok::<_, LearnError>(())
+    });
+    restored.expect("the same shape");
+    let before = (snapshot, cut);
+    let [of_gpu, of_cpu] = [&mut gpu, &mut cpu].map(|backend| {
+        load(&mut **backend, &before);
+        assert!(update(&mut **backend).metrics.minibatches > 0.0);
+        saved(&mut **backend)
+    });
+    assert_near(&of_gpu, &of_cpu, layout, 1e-5, "cut rows");
+}
+
 fn without_its_replay_a_run_fills_another_and_snapshots_move_between_devices() {
     let config = Config { checkpoint_replay: false, ..config(Algorithm::Sac) };
     let (Some(device), env) = (device(0), world("pendulum")) else { return };
