@@ -261,8 +261,7 @@ impl CudaLearner {
     /// Prepares minibatches from a replay, so that the first ones do not have to.
     pub(super) fn prepare_minibatches(&self, stream: &Stream, from: Sampled<'_>) -> Result<(), LearnError> {
         let (minibatch, of) = self.minibatch(from);
-        for number in 0..self.local.run.policy_frequency as u64 {
-            let turn = minibatch.turn(number);
+        for turn in minibatch.turns() {
             self.graphs.prepare(stream, &key_of(from, turn), |stream| minibatch.run(stream, of, turn))?;
         }
         Ok(())

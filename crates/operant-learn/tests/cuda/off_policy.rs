@@ -337,8 +337,17 @@ fn the_loop_allocates_nothing_and_construction_the_predicted_bytes() {
         let Some(output) = stand_in::rerun(test) else { return };
         return stand_in::must_pass(&output);
     }
-    let config = config(Algorithm::Sac);
-    for precision in [Precision::F32, Precision::Bf16] {
+    let sac = config(Algorithm::Sac);
+    // Minibatches of every kind.
+    let rare = Config { policy_frequency: 3, target_network_frequency: 2, ..sac.clone() };
+    let td3 = Config { target_network_frequency: 2, ..config(Algorithm::Td3) };
+    let cases = [
+        (sac, Precision::F32),
+        (rare.clone(), Precision::F32),
+        (rare, Precision::Bf16),
+        (td3, Precision::F32),
+    ];
+    for (config, precision) in cases {
         let (Some(device), env) = (device(0), world("pendulum")) else { return };
         let predicted = Footprint::new(&*env, &config, options(precision), device.properties());
         let predicted = predicted.and_then(|it| it.of(config.num_envs)).expect("kernels for it");

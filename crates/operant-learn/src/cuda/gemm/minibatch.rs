@@ -386,6 +386,20 @@ impl GemmMinibatch {
         let is_due = done.is_multiple_of(target_network_frequency as u64);
         Turn { trains_policy, moves_targets: is_due && (trains_policy || !waits) }
     }
+    /// Every kind of turn.
+    pub fn turns(&self) -> impl Iterator<Item = Turn> {
+        let Config { policy_frequency, target_network_frequency, .. } = self.config;
+        let waits = self.rules.targets_wait_for_policy();
+        [(true, true), (true, false), (false, true), (false, false)]
+            .map(|(trains_policy, moves_targets)| Turn { trains_policy, moves_targets })
+            .into_iter()
+            .filter(move |Turn { trains_policy, moves_targets }| {
+                let may_move = *trains_policy || !waits;
+                (*trains_policy || policy_frequency > 1)
+                    && if *moves_targets { may_move } else { !may_move || target_network_frequency > 1 }
+            })
+    }
+
 
     /// The kernels' parameters.
     fn params<'a>(&'a self, learner: &'a UpdateMemory, from: Sampled<'a>, adam: Adam) -> MinibatchParams<'a> {
