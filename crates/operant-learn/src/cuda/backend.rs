@@ -152,6 +152,10 @@ fn check_options(
         let problem = "an algorithm with a replay already trains between the steps of a rollout";
         return refuse("overlap", problem, "set overlap = false");
     }
+    if has_replay && options.deterministic {
+        let problem = "the GEMM path, which trains algorithms with a replay, does not support it";
+        return refuse("deterministic", problem, "set deterministic = false");
+    }
     if devices > 1 && options.overlap {
         return refuse("overlap", "several GPUs do not overlap rollout and update", "set overlap = false");
     }
