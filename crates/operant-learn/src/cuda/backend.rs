@@ -708,6 +708,10 @@ impl Backend for CudaBackend {
         let Some(from) = self.rollout.sampled() else { return Ok(()) };
         let mut replay = from.ring.empty();
         fill(&mut replay)?;
+        // `load` has cleared it.
+        if replay.is_empty() {
+            return Ok(());
+        }
         from.ring.write(self.rollout.stream(), &replay)?;
         self.filled = replay.len();
         Ok(())
