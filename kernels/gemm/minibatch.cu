@@ -333,8 +333,9 @@ KERNEL(minibatch_note, MinibatchParams, THREADS, 1) {
     params.progress->adam_steps += 1u;
 }
 
+// One block.
 KERNEL(minibatch_begin, MinibatchParams, THREADS, 1) {
-    if (blockIdx.x != 0u || threadIdx.x != 0u) return;
+    if (threadIdx.x != 0u) return;
     UpdateReport report = {};
     report.learning_rate = learning_rate(params.adam, params.progress->update);
     *params.report = report;
