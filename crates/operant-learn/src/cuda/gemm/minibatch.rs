@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Module, Program, Stream};
 
-use super::layout::{Extent, GemmLayout, THREADS};
+use super::layout::{Extent, GemmLayout, THREADS, blocks_of};
 use super::math::GemmMath;
 use super::products::{
     Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Gradients, Inputs, Weights,
@@ -90,8 +90,7 @@ pub struct MinibatchSizes {
 }
 
 impl MinibatchSizes {
-    /// The sizes of a configuration on a device with `multiprocessors` multiprocessors: two blocks each, but none without a sample or a
-    /// parameter.
+    /// The sizes of a configuration on a device with `multiprocessors` multiprocessors.
     pub fn new(
         network: &Network,
         local: &Local,
@@ -100,7 +99,7 @@ impl MinibatchSizes {
         multiprocessors: usize,
     ) -> Self {
         let (rows, samples) = (gemm_layout.output_rows(), local.run.batch_size);
-        let blocks = (2 * multiprocessors).clamp(1, samples.max(network.len()).div_ceil(THREADS));
+        let blocks = blocks_of(multiprocessors, samples.max(network.len()));
         Self {
             update: UpdateSizes::new(network, local, stride, blocks),
             blocks,
@@ -386,6 +385,7 @@ impl GemmMinibatch {
         let is_due = done.is_multiple_of(target_network_frequency as u64);
         Turn { trains_policy, moves_targets: is_due && (trains_policy || !waits) }
     }
+
     /// Every kind of turn.
     pub fn turns(&self) -> impl Iterator<Item = Turn> {
         let Config { policy_frequency, target_network_frequency, .. } = self.config;
@@ -399,7 +399,6 @@ impl GemmMinibatch {
                     && if *moves_targets { may_move } else { !may_move || target_network_frequency > 1 }
             })
     }
-
 
     /// The kernels' parameters.
     fn params<'a>(&'a self, learner: &'a UpdateMemory, from: Sampled<'a>, adam: Adam) -> MinibatchParams<'a> {
