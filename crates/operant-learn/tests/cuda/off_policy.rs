@@ -5,6 +5,7 @@ use std::sync::Arc;
 use operant_cuda::Device;
 use operant_env::AnyEnv;
 use operant_learn::algorithms::Algorithm;
+use operant_learn::cpu::off_policy::given::Given;
 use operant_learn::cpu::off_policy::replay::{Replay, ReplayLayout};
 use operant_learn::cuda::footprint::Footprint;
 use operant_learn::cuda::{GpuOptions, Kernels, NetworkOptions};
@@ -210,7 +211,6 @@ fn a_restored_backend_continues_bit_for_bit(part: Part) {
 }
 
 #[test]
-#[test]
 fn runs_of_steps_end_where_rows_are_cut() {
     let config = Config { n_step: 3, ..config(Algorithm::Sac) };
     let (Some(device), env) = (device(1), world("pendulum")) else { return };
@@ -235,6 +235,25 @@ fn runs_of_steps_end_where_rows_are_cut() {
     assert_near(&of_gpu, &of_cpu, layout, 1e-5, "cut rows");
 }
 
+#[test]
+fn nonfinite_minibatches_are_skipped_and_counted() {
+    for algorithm in [Algorithm::Sac, Algorithm::Td3] {
+        let config = Config { gamma: f64::MAX, ..config(algorithm) };
+        let (Some(device), env) = (device(0), world("pendulum")) else { return };
+        let layout = ReplayLayout::new(&Architecture::of(&env.spec(), &config).expect("trains"), false);
+        let (mut gpu, mut cpu) =
+            (on_gpu(&device, &env, &config), cpu::backend(env, &config, 1).expect("a CPU"));
+        let [of_gpu, of_cpu] = [&mut gpu, &mut cpu].map(|backend| {
+            let nonfinite: Vec<u64> = run(&mut **backend, 6).iter().map(|stats| stats.nonfinite).collect();
+            (nonfinite, saved(&mut **backend))
+        });
+        assert_eq!(of_gpu.0, of_cpu.0, "{algorithm}");
+        assert!(of_gpu.0[5] > 0, "{algorithm}: {:?}", of_gpu.0);
+        assert_near(&of_gpu.1, &of_cpu.1, &layout, 1e-5, algorithm.name());
+    }
+}
+
+#[test]
 fn without_its_replay_a_run_fills_another_and_snapshots_move_between_devices() {
     let config = Config { checkpoint_replay: false, ..config(Algorithm::Sac) };
     let (Some(device), env) = (device(0), world("pendulum")) else { return };
@@ -310,6 +329,13 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
     assert!(text.contains("only networks without critics of actions"), "{text}");
     let text = refused(&base, GpuOptions { overlap: true, ..GpuOptions::default() });
     assert!(text.starts_with("overlap: "), "{text}");
+    let text = refused(&base, GpuOptions { deterministic: true, ..GpuOptions::default() });
+    assert!(text.starts_with("deterministic: the GEMM path"), "{text}");
+    let (env, none) = (world("pendulum"), Box::new(|_: &mut dyn FnMut(&[u64], &[u32])| ()));
+    let given =
+        Given { env: "pendulum".to_owned(), obs: env.spec().obs, actions: env.spec().actions, read: none };
+    let text = on_gpu(&device, &env, &base).begin_with(&given).expect_err("refused").to_string();
+    assert!(text.contains("device = \"cpu\""), "{text}");
     let text = refused(&Config { priority_exponent: 0.6, ..base.clone() }, GpuOptions::default());
     assert!(text.starts_with("priority_exponent: 0.6, which no kernels for GPUs compute"), "{text}");
     let text = refused(&Config { encoder: Encoder::Embed, ..base }, GpuOptions::default());
