@@ -1,5 +1,5 @@
 //! The learner on a GPU: parameters and Adam's moments in single precision, and the buffers of an update. An update is one
-//! cooperative launch, a graph with a launch per phase, or a graph of matrix products.
+//! cooperative launch, a graph with a launch per phase, or a graph of matrix products; with a replay, a graph for each minibatch.
 
 use std::cell::Cell;
 
@@ -313,7 +313,6 @@ fn key_of(from: Sampled<'_>, turn: Turn) -> [u64; 3] {
 }
 
 impl Engine {
-    /// What both have.
     fn sizes(&self) -> &UpdateSizes {
         match self {
             Engine::Fused(update) => &update.sizes.update,
