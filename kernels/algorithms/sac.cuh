@@ -36,8 +36,8 @@ struct ActorCritic {
         }
     }
 
-    // The gradient of the logarithm of the temperature; 0 if it is fixed.
+    // The gradient of the logarithm of the temperature.
     __device__ __forceinline__ double by_log_alpha(double logprob) const {
-        return -(logprob + (double)coefficients[TARGET_ENTROPY] * (double)ENV_ACTIONS) * (double)coefficients[AUTOTUNE];
+        return -(logprob + (double)coefficients[TARGET_ENTROPY] * (double)ENV_ACTIONS);
     }
 };

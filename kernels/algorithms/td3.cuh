@@ -26,6 +26,4 @@ struct ActorCritic {
 #pragma unroll
         for (unsigned k = 0u; k < ENV_ACTIONS; ++k) outputs[k] = by_action[k] * fmaf(-actions[k], actions[k], 1.0f);
     }
-
-    __device__ __forceinline__ double by_log_alpha(double) const { return 0.0; }
 };

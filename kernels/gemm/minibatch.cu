@@ -149,7 +149,7 @@ KERNEL(minibatch_draw, MinibatchParams, THREADS, 1) {
             age -= 1u;
             terminated = of[ROW_END] == TERMINATED;
             // The row that is being written has an observation, but no reward yet.
-            if (terminated || of[ROW_END] == TRUNCATED || age == 0u) break;
+            if (of[ROW_END] != GOES_ON || age == 0u) break;
         }
         params.rows[row] = first;
         params.rows[params.samples + row] = terminated ? first : row_at(ring, environment, head - age);
@@ -180,15 +180,21 @@ KERNEL(minibatch_gather, MinibatchParams, THREADS, 1) {
     });
 }
 
-KERNEL(minibatch_next, MinibatchParams, THREADS, 1) {
-    const ActorCritic rules = rules_of(params);
+// Puts actions that `choose` makes of the policy's outputs and the normals of draw DRAW into the inputs of turn TURN, and its result into row ROW.
+template <unsigned DRAW, unsigned ROW, unsigned TURN, typename F>
+__device__ __forceinline__ void act(const MinibatchParams& params, F choose) {
     each(params.samples, [&](u64 row) {
         float outputs[OUTPUTS], normals[ENV_ACTIONS], actions[ENV_ACTIONS];
         read_outputs(params, row, outputs);
-        draw_normals(params, (unsigned)row, 0u, normals);
-        params.outcomes[TARGET * params.samples + row] = rules.next_actions(outputs, normals, actions);
-        put_actions(params, row, 1u, actions);
+        draw_normals(params, (unsigned)row, DRAW, normals);
+        params.outcomes[ROW * params.samples + row] = choose(outputs, normals, actions);
+        put_actions(params, row, TURN, actions);
     });
+}
+
+KERNEL(minibatch_next, MinibatchParams, THREADS, 1) {
+    const ActorCritic rules = rules_of(params);
+    act<0u, TARGET, 1u>(params, [&](const float* outputs, const float* normals, float* actions) { return rules.next_actions(outputs, normals, actions); });
 }
 
 KERNEL(minibatch_target, MinibatchParams, THREADS, 1) {
@@ -218,13 +224,7 @@ KERNEL(minibatch_critics, MinibatchParams, THREADS, 1) {
 
 KERNEL(minibatch_actions, MinibatchParams, THREADS, 1) {
     const ActorCritic rules = rules_of(params);
-    each(params.samples, [&](u64 row) {
-        float outputs[OUTPUTS], normals[ENV_ACTIONS], actions[ENV_ACTIONS];
-        read_outputs(params, row, outputs);
-        draw_normals(params, (unsigned)row, 1u, normals);
-        params.outcomes[LOGPROB * params.samples + row] = rules.actions(outputs, normals, actions);
-        put_actions(params, row, 0u, actions);
-    });
+    act<1u, LOGPROB, 0u>(params, [&](const float* outputs, const float* normals, float* actions) { return rules.actions(outputs, normals, actions); });
 }
 
 KERNEL(minibatch_values, MinibatchParams, THREADS, 1) {
@@ -333,8 +333,9 @@ KERNEL(minibatch_note, MinibatchParams, THREADS, 1) {
     params.progress->adam_steps += 1u;
 }
 
+// One block.
 KERNEL(minibatch_begin, MinibatchParams, THREADS, 1) {
-    if (blockIdx.x != 0u || threadIdx.x != 0u) return;
+    if (threadIdx.x != 0u) return;
     UpdateReport report = {};
     report.learning_rate = learning_rate(params.adam, params.progress->update);
     *params.report = report;

@@ -49,13 +49,9 @@ KERNEL(gemm_act, GemmRolloutParams, THREADS, 1) {
     unsigned* row = row_of(params.ring, environment, params.ring.heads[environment]);
     store_obs(running.state, row);
     const u64 time = *horizon.clock + params.step;
-    ActionDraws<HEAD_DRAWS> draws;
-    draws.draw(horizon.seed, horizon.first_environment + environment, time, PURPOSE_ACTION, true);
     float uniforms[HEAD_DRAWS], outputs[OUTPUTS], actions[ENV_ACTIONS];
-#pragma unroll
-    for (unsigned k = 0u; k < HEAD_DRAWS; ++k) uniforms[k] = unit(draws.get(time, k));
-#pragma unroll
-    for (unsigned k = 0u; k < OUTPUTS; ++k) outputs[k] = params.policy[(u64)environment * params.policy_row + k];
+    draw_uniforms(horizon, environment, time, uniforms);
+    read_outputs(params, environment, outputs);
     const bool random = time * horizon.num_envs < params.learning_starts;
     choose(outputs, uniforms, random, (float)params.exploration.start, actions);
 #pragma unroll

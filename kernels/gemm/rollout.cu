@@ -7,6 +7,8 @@
 //   gemm_carry      with memory: the state after this step becomes that before the next, zero at the end of an episode
 //   gemm_bootstrap  adds gamma V(final_obs) to the rewards of steps where only the time limit ended an episode
 //   gemm_finish     V after the last step, GAE, and the sums of the rollout
+//   gemm_norms      merges the running statistics of several GPUs
+//   gemm_pack       packs parameters that came from elsewhere, as products read them
 //
 // With a replay the steps are others (replay_steps.cuh), and there is no V and no GAE.
 //
@@ -68,12 +70,25 @@ __device__ __forceinline__ void write_mask(const EnvState& state, unsigned* mask
 #endif
 }
 
+// The policy's outputs of the last forward pass.
+__device__ __forceinline__ void read_outputs(const GemmRolloutParams& params, unsigned environment, float (&outputs)[OUTPUTS]) {
+#pragma unroll
+    for (unsigned k = 0u; k < OUTPUTS; ++k) outputs[k] = params.policy[(u64)environment * params.policy_row + k];
+}
+
+// Uniform numbers for an environment's action.
+__device__ __forceinline__ void draw_uniforms(const HorizonParams& horizon, unsigned environment, u64 time, float (&uniforms)[HEAD_DRAWS]) {
+    ActionDraws<HEAD_DRAWS> draws;
+    draws.draw(horizon.seed, horizon.first_environment + environment, time, PURPOSE_ACTION, true);
+#pragma unroll
+    for (unsigned k = 0u; k < HEAD_DRAWS; ++k) uniforms[k] = unit(draws.get(time, k));
+}
+
 // V of the last forward pass; of action values the greatest of those that are legal, all of them if `legal` is null.
 __device__ __forceinline__ float value_of(const GemmRolloutParams& params, unsigned environment, const unsigned* legal) {
 #if ACTION_VALUES
     float values[OUTPUTS];
-#pragma unroll
-    for (unsigned k = 0u; k < OUTPUTS; ++k) values[k] = params.policy[(u64)environment * params.policy_row + k];
+    read_outputs(params, environment, values);
     return greatest_value(values, legal);
 #else
     return params.values[(u64)environment * params.value_row + params.value_at];
@@ -161,13 +176,9 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
     unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
     write_mask(running.state, mask);
     const u64 time = *horizon.clock + t, at = (u64)t * horizon.num_envs + environment;
-    ActionDraws<HEAD_DRAWS> draws;
-    draws.draw(horizon.seed, horizon.first_environment + environment, time, PURPOSE_ACTION, true);
     float uniforms[HEAD_DRAWS], stored[ENV_COMPONENTS], outputs[OUTPUTS];
-#pragma unroll
-    for (unsigned k = 0u; k < HEAD_DRAWS; ++k) uniforms[k] = unit(draws.get(time, k));
-#pragma unroll
-    for (unsigned k = 0u; k < OUTPUTS; ++k) outputs[k] = params.policy[(u64)environment * params.policy_row + k];
+    draw_uniforms(horizon, environment, time, uniforms);
+    read_outputs(params, environment, outputs);
     EnvAction action[ENV_COMPONENTS];
     const unsigned* legal = ENV_MASKED ? mask : 0;
 #if ACTION_VALUES

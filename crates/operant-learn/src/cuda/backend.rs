@@ -152,6 +152,10 @@ fn check_options(
         let problem = "an algorithm with a replay already trains between the steps of a rollout";
         return refuse("overlap", problem, "set overlap = false");
     }
+    if has_replay && options.deterministic {
+        let problem = "the GEMM path, which trains algorithms with a replay, does not support it";
+        return refuse("deterministic", problem, "set deterministic = false");
+    }
     if devices > 1 && options.overlap {
         return refuse("overlap", "several GPUs do not overlap rollout and update", "set overlap = false");
     }
@@ -700,6 +704,10 @@ impl Backend for CudaBackend {
         let Some(from) = self.rollout.sampled() else { return Ok(()) };
         let mut replay = from.ring.empty();
         fill(&mut replay)?;
+        // `load` has cleared it.
+        if replay.is_empty() {
+            return Ok(());
+        }
         from.ring.write(self.rollout.stream(), &replay)?;
         self.filled = replay.len();
         Ok(())

@@ -1,5 +1,5 @@
 //! The learner on a GPU: parameters and Adam's moments in single precision, and the buffers of an update. An update is one
-//! cooperative launch, a graph with a launch per phase, or a graph of matrix products.
+//! cooperative launch, a graph with a launch per phase, or a graph of matrix products; with a replay, a graph for each minibatch.
 
 use std::cell::Cell;
 
@@ -261,8 +261,7 @@ impl CudaLearner {
     /// Prepares minibatches from a replay, so that the first ones do not have to.
     pub(super) fn prepare_minibatches(&self, stream: &Stream, from: Sampled<'_>) -> Result<(), LearnError> {
         let (minibatch, of) = self.minibatch(from);
-        for number in 0..self.local.run.policy_frequency as u64 {
-            let turn = minibatch.turn(number);
+        for turn in minibatch.turns() {
             self.graphs.prepare(stream, &key_of(from, turn), |stream| minibatch.run(stream, of, turn))?;
         }
         Ok(())
@@ -314,7 +313,6 @@ fn key_of(from: Sampled<'_>, turn: Turn) -> [u64; 3] {
 }
 
 impl Engine {
-    /// What both have.
     fn sizes(&self) -> &UpdateSizes {
         match self {
             Engine::Fused(update) => &update.sizes.update,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use operant_cuda::Device;
 use operant_env::AnyEnv;
 use operant_learn::algorithms::Algorithm;
+use operant_learn::cpu::off_policy::given::Given;
 use operant_learn::cpu::off_policy::replay::{Replay, ReplayLayout};
 use operant_learn::cuda::footprint::Footprint;
 use operant_learn::cuda::{GpuOptions, Kernels, NetworkOptions};
@@ -210,6 +211,49 @@ fn a_restored_backend_continues_bit_for_bit(part: Part) {
 }
 
 #[test]
+fn runs_of_steps_end_where_rows_are_cut() {
+    let config = Config { n_step: 3, ..config(Algorithm::Sac) };
+    let (Some(device), env) = (device(1), world("pendulum")) else { return };
+    let (mut gpu, mut cpu) = (on_gpu(&device, &env, &config), cpu::backend(env, &config, 1).expect("a CPU"));
+    run(&mut *gpu, 5);
+    let (snapshot, replay) = saved(&mut *gpu);
+    let (layout, mut rows, mut cut) = (replay.layout(), replay.written_rows(), replay.clone());
+    let restored = cut.restore(replay.heads(), replay.shape(), |to| {
+        to.copy_from_slice(rows.next().expect("rows"));
+        for row in to.chunks_mut(layout.stride).step_by(3).filter(|row| row[layout.end] == 0) {
+            row[layout.end] = 4;
+        }
+        Ok::<_, LearnError>(())
+    });
+    restored.expect("the same shape");
+    let before = (snapshot, cut);
+    let [of_gpu, of_cpu] = [&mut gpu, &mut cpu].map(|backend| {
+        load(&mut **backend, &before);
+        assert!(update(&mut **backend).metrics.minibatches > 0.0);
+        saved(&mut **backend)
+    });
+    assert_near(&of_gpu, &of_cpu, layout, 1e-5, "cut rows");
+}
+
+#[test]
+fn nonfinite_minibatches_are_skipped_and_counted() {
+    for algorithm in [Algorithm::Sac, Algorithm::Td3] {
+        let config = Config { gamma: f64::MAX, ..config(algorithm) };
+        let (Some(device), env) = (device(0), world("pendulum")) else { return };
+        let layout = ReplayLayout::new(&Architecture::of(&env.spec(), &config).expect("trains"), false);
+        let (mut gpu, mut cpu) =
+            (on_gpu(&device, &env, &config), cpu::backend(env, &config, 1).expect("a CPU"));
+        let [of_gpu, of_cpu] = [&mut gpu, &mut cpu].map(|backend| {
+            let nonfinite: Vec<u64> = run(&mut **backend, 6).iter().map(|stats| stats.nonfinite).collect();
+            (nonfinite, saved(&mut **backend))
+        });
+        assert_eq!(of_gpu.0, of_cpu.0, "{algorithm}");
+        assert!(of_gpu.0[5] > 0, "{algorithm}: {:?}", of_gpu.0);
+        assert_near(&of_gpu.1, &of_cpu.1, &layout, 1e-5, algorithm.name());
+    }
+}
+
+#[test]
 fn without_its_replay_a_run_fills_another_and_snapshots_move_between_devices() {
     let config = Config { checkpoint_replay: false, ..config(Algorithm::Sac) };
     let (Some(device), env) = (device(0), world("pendulum")) else { return };
@@ -285,6 +329,13 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
     assert!(text.contains("only networks without critics of actions"), "{text}");
     let text = refused(&base, GpuOptions { overlap: true, ..GpuOptions::default() });
     assert!(text.starts_with("overlap: "), "{text}");
+    let text = refused(&base, GpuOptions { deterministic: true, ..GpuOptions::default() });
+    assert!(text.starts_with("deterministic: the GEMM path"), "{text}");
+    let (env, none) = (world("pendulum"), Box::new(|_: &mut dyn FnMut(&[u64], &[u32])| ()));
+    let given =
+        Given { env: "pendulum".to_owned(), obs: env.spec().obs, actions: env.spec().actions, read: none };
+    let text = on_gpu(&device, &env, &base).begin_with(&given).expect_err("refused").to_string();
+    assert!(text.contains("device = \"cpu\""), "{text}");
     let text = refused(&Config { priority_exponent: 0.6, ..base.clone() }, GpuOptions::default());
     assert!(text.starts_with("priority_exponent: 0.6, which no kernels for GPUs compute"), "{text}");
     let text = refused(&Config { encoder: Encoder::Embed, ..base }, GpuOptions::default());
@@ -312,8 +363,17 @@ fn the_loop_allocates_nothing_and_construction_the_predicted_bytes() {
         let Some(output) = stand_in::rerun(test) else { return };
         return stand_in::must_pass(&output);
     }
-    let config = config(Algorithm::Sac);
-    for precision in [Precision::F32, Precision::Bf16] {
+    let sac = config(Algorithm::Sac);
+    // Minibatches of every kind.
+    let rare = Config { policy_frequency: 3, target_network_frequency: 2, ..sac.clone() };
+    let td3 = Config { target_network_frequency: 2, ..config(Algorithm::Td3) };
+    let cases = [
+        (sac, Precision::F32),
+        (rare.clone(), Precision::F32),
+        (rare, Precision::Bf16),
+        (td3, Precision::F32),
+    ];
+    for (config, precision) in cases {
         let (Some(device), env) = (device(0), world("pendulum")) else { return };
         let predicted = Footprint::new(&*env, &config, options(precision), device.properties());
         let predicted = predicted.and_then(|it| it.of(config.num_envs)).expect("kernels for it");

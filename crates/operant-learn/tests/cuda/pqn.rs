@@ -249,6 +249,9 @@ fn the_fused_kernels_refuse_pqn() {
     );
     let text = refused(GpuOptions { deterministic: true, ..options });
     assert!(text.starts_with("deterministic: "), "{text}");
+    let dueling = Config { dueling: true, ..config.clone() };
+    let text = cuda::backend(world("locks"), &dueling, &device, options).err().expect("refused").to_string();
+    assert!(text.starts_with("dueling: true, which no kernels for GPUs compute"), "{text}");
 }
 
 #[test]

@@ -19,6 +19,11 @@ pub const PAD: usize = 8;
 pub const THREADS: usize = 128;
 const WARP: usize = 32;
 
+/// Blocks of an update on a device with `multiprocessors` multiprocessors: two each, but none without one of its samples or parameters.
+pub(super) fn blocks_of(multiprocessors: usize, most: usize) -> usize {
+    (2 * multiprocessors).clamp(1, most.div_ceil(THREADS))
+}
+
 /// The samples of a forward pass: `steps` rows of each sequence, step by step. Without memory a sample is a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {

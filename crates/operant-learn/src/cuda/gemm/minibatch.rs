@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Module, Program, Stream};
 
-use super::layout::{Extent, GemmLayout, THREADS};
+use super::layout::{Extent, GemmLayout, THREADS, blocks_of};
 use super::math::GemmMath;
 use super::products::{
     Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Gradients, Inputs, Weights,
@@ -90,8 +90,7 @@ pub struct MinibatchSizes {
 }
 
 impl MinibatchSizes {
-    /// The sizes of a configuration on a device with `multiprocessors` multiprocessors: two blocks each, but none without a sample or a
-    /// parameter.
+    /// The sizes of a configuration on a device with `multiprocessors` multiprocessors.
     pub fn new(
         network: &Network,
         local: &Local,
@@ -100,7 +99,7 @@ impl MinibatchSizes {
         multiprocessors: usize,
     ) -> Self {
         let (rows, samples) = (gemm_layout.output_rows(), local.run.batch_size);
-        let blocks = (2 * multiprocessors).clamp(1, samples.max(network.len()).div_ceil(THREADS));
+        let blocks = blocks_of(multiprocessors, samples.max(network.len()));
         Self {
             update: UpdateSizes::new(network, local, stride, blocks),
             blocks,
@@ -385,6 +384,20 @@ impl GemmMinibatch {
         let done = if waits { number / policy_frequency as u64 } else { number } + 1;
         let is_due = done.is_multiple_of(target_network_frequency as u64);
         Turn { trains_policy, moves_targets: is_due && (trains_policy || !waits) }
+    }
+
+    /// Every kind of turn.
+    pub fn turns(&self) -> impl Iterator<Item = Turn> {
+        let Config { policy_frequency, target_network_frequency, .. } = self.config;
+        let waits = self.rules.targets_wait_for_policy();
+        [(true, true), (true, false), (false, true), (false, false)]
+            .map(|(trains_policy, moves_targets)| Turn { trains_policy, moves_targets })
+            .into_iter()
+            .filter(move |Turn { trains_policy, moves_targets }| {
+                let may_move = *trains_policy || !waits;
+                (*trains_policy || policy_frequency > 1)
+                    && if *moves_targets { may_move } else { !may_move || target_network_frequency > 1 }
+            })
     }
 
     /// The kernels' parameters.

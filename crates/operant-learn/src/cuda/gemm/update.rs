@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
 
-use super::layout::{Extent, GemmLayout, THREADS};
+use super::layout::{Extent, GemmLayout, THREADS, blocks_of};
 use super::math::GemmMath;
 use super::products::{
     Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Gradients, Inputs, Recall, Weights,
@@ -106,8 +106,7 @@ pub struct GemmUpdateSizes {
 }
 
 impl GemmUpdateSizes {
-    /// The sizes of a configuration on a device with `multiprocessors` multiprocessors: two blocks each, but none without a sample
-    /// or a parameter.
+    /// The sizes of a configuration on a device with `multiprocessors` multiprocessors.
     pub fn new(
         network: &Network,
         local: &Local,
@@ -116,8 +115,7 @@ impl GemmUpdateSizes {
         multiprocessors: usize,
     ) -> Self {
         let sizes = |blocks| UpdateSizes::new(network, local, stride, blocks);
-        let blocks =
-            |minibatch: usize| (2 * multiprocessors).clamp(1, minibatch.max(network.len()).div_ceil(THREADS));
+        let blocks = |minibatch: usize| blocks_of(multiprocessors, minibatch.max(network.len()));
         let rows = gemm_layout.output_rows();
         Self {
             update: sizes(local.update_blocks(sizes(1).minibatch(), blocks)),
