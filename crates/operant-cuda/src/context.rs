@@ -35,6 +35,8 @@ pub(crate) struct Context {
     next_id: AtomicU64,
     /// Number of memory allocations.
     pub allocations: AtomicU64,
+    /// Number of graphs that were captured.
+    pub captures: AtomicU64,
 }
 
 impl Context {
@@ -65,6 +67,7 @@ impl Context {
             lost: OnceLock::new(),
             next_id: AtomicU64::new(1),
             allocations: AtomicU64::new(0),
+            captures: AtomicU64::new(0),
         })
     }
 

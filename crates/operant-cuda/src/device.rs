@@ -193,6 +193,11 @@ impl Device {
         self.context.allocations.load(Ordering::Relaxed)
     }
 
+    /// Number of graphs captured since the device was opened.
+    pub fn captures(&self) -> u64 {
+        self.context.captures.load(Ordering::Relaxed)
+    }
+
     /// Whether the device is lost to this process: no call on it succeeds any more.
     pub fn is_lost(&self) -> bool {
         self.context.is_lost()

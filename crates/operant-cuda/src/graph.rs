@@ -1,5 +1,6 @@
 //! CUDA graphs, which repeat captured work with one launch.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::{CUgraph, CUgraphExec, CUstreamCaptureMode};
@@ -44,6 +45,7 @@ impl Stream {
             // SAFETY: the captured graph and the result live until the end of this function.
             unsafe { driver.cuGraphInstantiateWithFlags(&mut raw, template.raw, 0) }
         })?;
+        self.context().captures.fetch_add(1, Ordering::Relaxed);
         let mut kept = std::mem::take(&mut *locked(&capture.kept));
         // The graph keeps everything that its launches use.
         kept.sort_by_key(|kept| Arc::as_ptr(kept).cast::<()>() as usize);

@@ -265,11 +265,9 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
 
 #[test]
 fn cartpole_is_learned() {
-    for (priority_exponent, value_bins, total_timesteps) in
-        [(0.0, 1, 20_000), (0.6, 1, 20_000), (0.0, 51, 30_000)]
-    {
+    for (priority_exponent, value_bins) in [(0.0, 1), (0.6, 1), (0.0, 51)] {
         let config = Config {
-            total_timesteps,
+            total_timesteps: 20_000,
             num_envs: 1,
             num_steps: 500,
             hidden: vec![64, 64],
@@ -279,6 +277,9 @@ fn cartpole_is_learned() {
             updates_per_step: 0.5,
             end_e: 0.04,
             exploration_fraction: 0.2,
+            n_step: 3,
+            lr_schedule: LrSchedule::Linear,
+            target_network_frequency: 32,
             priority_exponent,
             value_bins,
             value_min: 0.0,
@@ -289,6 +290,7 @@ fn cartpole_is_learned() {
         (0..config.updates()).for_each(|_| assert_eq!(update(&mut *backend).nonfinite, 0));
         let greedy = backend.evaluate(0..50, 0, EvalActions::Greedy).expect("an evaluation");
         let mean = greedy.returns.iter().sum::<f64>() / 50.0;
+        // Seeds 1 to 5 reach 250 to 500.
         assert!(mean > 195.0, "{priority_exponent} {value_bins}: a mean return of {mean}");
     }
 }

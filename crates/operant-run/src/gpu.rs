@@ -93,12 +93,12 @@ pub(crate) fn for_auto(
     requested: &Requested,
     before: Option<&str>,
 ) -> std::result::Result<(Cuda, DeviceProperties), String> {
-    if before == Some("cpu") {
-        return Err("the run trained there before; --device cuda continues it on a GPU".to_owned());
-    }
     let algorithm = requested.settings.learner.algorithm;
     if !algorithm.declaration().has_kernels() {
         return Err(cpu_only(algorithm));
+    }
+    if before == Some("cpu") {
+        return Err("the run trained there before; --device cuda continues it on a GPU".to_owned());
     }
     if algorithm.declaration().has_replay() {
         let problem = "does not use a GPU by default, because its speed there has not been measured";

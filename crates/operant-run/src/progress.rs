@@ -151,7 +151,9 @@ impl Progress for Bar {
         // Final only once the device has been chosen.
         self.bar.set_length(tick.total);
         self.bar.set_position(tick.env_steps);
-        let left = HumanDuration(self.bar.eta());
+        // The bar would count the steps of a resumed run before as just taken.
+        let left = (tick.total.saturating_sub(tick.env_steps)) as f64 / tick.sps;
+        let left = HumanDuration(Duration::try_from_secs_f64(left).unwrap_or_default());
         let speed = short(tick.sps);
         self.bar.set_message(format!("  {speed}/s  return {}  {left:#} left", tick.episodic_return()));
     }

@@ -244,11 +244,13 @@ impl Start<'_> {
             let what = "new episodes begin: the state of Gymnasium environments cannot be saved";
             notices.push(Notice::Note(what.to_owned()));
         }
-        let Config { algorithm, learning_starts, total_timesteps, .. } = settings.learner;
-        let is_random = algorithm.declaration().has_replay() && learning_starts as u64 >= total_timesteps;
+        let Config { algorithm, learning_starts, .. } = settings.learner;
+        // A run takes whole updates.
+        let steps = settings.updates() * settings.batch();
+        let is_random = algorithm.declaration().has_replay() && learning_starts as u64 >= steps;
         if is_random && home.checkpoint.is_none() && !self.is_given {
             notices.push(Notice::Warning(format!(
-                "all of the {total_timesteps} steps are random and nothing is learned, because learning_starts = {learning_starts}"
+                "all of the {steps} steps are random and nothing is learned, because learning_starts = {learning_starts}"
             )));
         }
         if home.refills {
@@ -275,7 +277,8 @@ impl Start<'_> {
         };
         let algorithm = algorithm.to_string().to_uppercase();
         let (env, on) = (&self.settings.environment, self.place());
-        format!("{env} with {algorithm} on {on}: {num_envs} envs x {num_steps} steps, seed {seed}{from}")
+        let envs = if *num_envs == 1 { "env" } else { "envs" };
+        format!("{env} with {algorithm} on {on}: {num_envs} {envs} x {num_steps} steps, seed {seed}{from}")
     }
 
     /// The device and its threads.

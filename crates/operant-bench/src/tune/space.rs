@@ -8,7 +8,7 @@ use operant_env::AnyEnv;
 use operant_host::Topology;
 use operant_learn::cpu::ROLLOUT_TILES;
 use operant_run::config::{self, EnvFacts, Key, Layers, Origin, Requested};
-use operant_run::{CommandLine, Result, Settings, device, machine};
+use operant_run::{CommandLine, Error, Result, Settings, device, machine};
 
 use super::choice::Choice;
 use super::file::ConfigFile;
@@ -69,7 +69,13 @@ impl Space {
         mut line: CommandLine,
         file: &ConfigFile,
     ) -> Result<Self> {
-        let (asked, place) = device::choose(&config::requested(facts.clone(), &line, None)?, None)?;
+        let requested = config::requested(facts.clone(), &line, None)?;
+        let algorithm = requested.settings.learner.algorithm;
+        if algorithm.declaration().has_replay() {
+            let what = format!("operant tune cannot tune \"{algorithm}\", which learns from a replay");
+            return Err(Error::usage(what).remedy("tune \"ppo\" or \"pqn\", or search with `operant sweep`"));
+        }
+        let (asked, place) = device::choose(&requested, None)?;
         let on_cpu = place.name == "cpu";
         let is_free = |key: &str| !matches!(asked.origin(key), Some(Origin::Flag(_) | Origin::Variable(_)));
         let was_tuned = |key: &str| file.was_tuned(key) && is_from(asked.origin(key), file.path());

@@ -279,7 +279,7 @@ impl Architecture {
                     "\"{}\" chooses among actions, but those of {} are real numbers",
                     config.algorithm, spec.name
                 ),
-                remedy: "set algorithm = \"ppo\"".to_owned(),
+                remedy: "set algorithm = \"ppo\", \"sac\" or \"td3\"".to_owned(),
             });
         }
         if outputs.has_critics() && matches!(spec.actions, ActionSpace::Discrete(_)) {

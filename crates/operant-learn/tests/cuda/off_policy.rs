@@ -382,8 +382,12 @@ fn the_loop_allocates_nothing_and_construction_the_predicted_bytes() {
         let after = (device.allocations(), device.memory().expect("a size").free);
         // Each library for products has memory to work in.
         assert_eq!((before.1 - after.1) as usize, predicted + (2 << 25));
+        // The first forward pass is captured where it runs.
+        run(&mut *backend, 1);
+        let captures = device.captures();
         run(&mut *backend, 6);
         assert_eq!(device.allocations(), after.0, "the loop allocates");
+        assert_eq!(device.captures(), captures, "the loop captures minibatches");
     }
 }
 

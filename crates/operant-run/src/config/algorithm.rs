@@ -32,7 +32,10 @@ impl Layers {
             {
                 let others = Algorithm::ALL.into_iter().filter(|other| other.reads(key));
                 let others: Vec<String> = others.map(|other| format!("\"{other}\"")).collect();
-                let others = others.join(" or ");
+                let others = match &others[..] {
+                    [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+                    others => others.concat(),
+                };
                 let what = format!(
                     "{} is a setting of algorithm = {others}, and the run has \"{chosen}\"",
                     key.name
