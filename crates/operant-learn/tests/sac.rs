@@ -11,7 +11,7 @@ use operant_learn::cpu::off_policy::given::Given;
 use operant_learn::cpu::off_policy::replay::{Replay, ReplayLayout};
 use operant_learn::cpu::{CpuOptions, Unit, backend_in, backend_with};
 use operant_learn::group::threads;
-use operant_learn::network::{Architecture, Head, Input, Network, init_params};
+use operant_learn::network::{Architecture, Core, Head, Input, Network, init_params};
 use operant_learn::{
     ActionDistribution, Activation, Backend, Config, EvalActions, LearnerState, LogStd, LrSchedule,
     ShuffleKind,
@@ -116,7 +116,8 @@ impl Minibatches {
     /// Those of any network; with `masked`, some choices after steps are illegal.
     pub fn of(name: &'static str, config: Config, input: Input, head: Head, masked: bool) -> Self {
         let features = input.features();
-        let network = Network::new(Architecture::new(&config, input, head));
+        let core = Core::of(&config).expect("a good core");
+        let network = Network::new(Architecture { core, ..Architecture::new(&config, input, head) });
         let mut random = Random(name.len() as u64 * 1_000 + 17);
         let mut around = |values: &[f32], size: f32| {
             values.iter().map(|x| x + size * random.float() as f32).collect::<Vec<f32>>()
@@ -209,6 +210,9 @@ fn replay(network: &Network, config: &Config, masked: bool, random: &mut Random)
     for _ in 0..100 {
         for mut columns in replay.tiles_mut(16) {
             columns.put(layout.obs, &obs(random));
+            let states: Vec<Row<1>> =
+                (0..network.states).map(|_| numbers(&mut || random.float() as f32)).collect();
+            columns.put(layout.state, &states);
             if let Head::MultiDiscrete(counts) = head {
                 let mut first = 0;
                 let legal: Vec<u32> = if masked {

@@ -156,8 +156,9 @@ impl<const V: usize> CpuBackend<V> {
                 .collect::<Result<(), LearnError>>()?;
             // The environments step while minibatches are learned from, where they have processes of their own.
             let begun = Instant::now();
-            let is_filled =
-                !plays && replay.len() >= config.learning_starts.min(config.buffer_size) && replay.has_all();
+            let is_filled = !plays
+                && replay.len() >= config.learning_starts.min(config.buffer_size)
+                && replay.all_have(config.rows_to_learn());
             for _ in 0..if is_filled { due(config, *given, number) } else { 0 } {
                 let number = state.step;
                 let chosen = priorities.as_mut().map_or(&[][..], |priorities| {
