@@ -13,7 +13,7 @@ use operant_learn::cpu::{CpuOptions, Unit, backend_in, backend_with};
 use operant_learn::group::threads;
 use operant_learn::network::{Architecture, Core, Head, Input, Network, init_params};
 use operant_learn::{
-    ActionDistribution, Activation, Backend, Config, EvalActions, LearnerState, LogStd, LrSchedule,
+    ActionDistribution, Activation, Backend, Config, CoreKind, EvalActions, LearnerState, LogStd, LrSchedule,
     ShuffleKind,
 };
 use operant_metrics::Record;
@@ -371,12 +371,13 @@ fn given(env: &str, config: &Config) -> Given {
     let mut backend = backend(env, config, &CpuOptions::new(1));
     (0..5).for_each(|_| _ = update(&mut *backend));
     let replay = backend.replay().expect("read").expect("a replay").into_owned();
+    let layout = replay.layout().clone();
     let read = move |take: &mut dyn FnMut(&[u64], &[u32])| {
         let words: Vec<u32> = replay.written_rows().flatten().copied().collect();
         take(replay.heads(), &words);
     };
     let spec = world(env).spec();
-    Given { env: env.to_owned(), obs: spec.obs, actions: spec.actions, read: Box::new(read) }
+    Given { env: env.to_owned(), obs: spec.obs, actions: spec.actions, layout, read: Box::new(read) }
 }
 
 #[test]
@@ -430,6 +431,16 @@ fn given_transitions_that_do_not_fit_are_refused() {
     );
     let other = refused("hopper", &of(2_000));
     assert!(other.contains("the replay is of pendulum") && other.contains("hopper"), "{other}");
+    let dqn = Config { algorithm: Algorithm::Dqn, ..of(2_000) };
+    let with_memory = Config { core: CoreKind::Gru, sequence_length: 10, ..dqn.clone() };
+    for (config, of, problem) in [
+        (&with_memory, &dqn, "a run with core = \"gru\" cannot begin with given transitions"),
+        (&dqn, &with_memory, "the replay is of a run with a core"),
+    ] {
+        let mut backend = backend("cartpole", config, &CpuOptions::new(1));
+        let refused = backend.begin_with(&given("cartpole", of)).expect_err("refused").to_string();
+        assert!(refused.contains(problem), "{refused}");
+    }
 }
 
 #[test]

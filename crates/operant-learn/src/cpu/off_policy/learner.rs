@@ -309,16 +309,16 @@ fn follow(state: &mut LearnerState, range: Range<usize>, tau: f64) {
 
 /// The parts of a minibatch: tiles of samples, or with memory groups of sequences.
 #[derive(Debug, Clone, Copy)]
-struct Units {
-    count: usize,
+pub(crate) struct Units {
+    pub count: usize,
     /// Tiles of each.
-    tiles: usize,
+    pub tiles: usize,
     /// Samples or sequences of each, at most.
     samples: usize,
 }
 
 impl Units {
-    fn of(network: &Network, config: &Config) -> Self {
+    pub fn of(network: &Network, config: &Config) -> Self {
         match network.states {
             0 => Self { count: config.batch_size.div_ceil(TILE), tiles: 1, samples: TILE },
             _ => Self {

@@ -65,6 +65,11 @@ impl ReplayLayout {
         Self { obs: 0, mask, actions, reward, end, state, stride }
     }
 
+    /// Words of what minibatches gather, in whole groups of 8.
+    pub(crate) fn gathered(&self) -> usize {
+        self.state.next_multiple_of(8)
+    }
+
     /// Rows of each environment for this configuration, the one that is being written included.
     pub fn rows(config: &Config) -> usize {
         config.buffer_size.div_ceil(config.num_envs) + 1
@@ -442,7 +447,7 @@ pub(crate) struct Sampling<'a> {
 impl Transitions {
     pub fn new(architecture: &Architecture, layout: &ReplayLayout) -> Self {
         let (features, actions) = (architecture.input.words(), architecture.head.components());
-        let words = vec![[0; TILE]; layout.state.next_multiple_of(8)];
+        let words = vec![[0; TILE]; layout.gathered()];
         let inputs = vec![splat(0.0); features + actions];
         Self {
             drawn: [Drawn::default(); TILE],
