@@ -304,11 +304,11 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
     assert_eq!(with_memory(&|_| ()), None);
     for (change, problem) in [
         (&(|c: &mut Config| c.sequence_length = 0) as &dyn Fn(&mut Config), "sequence_length = 32"),
+        (&|c| c.sequence_length = 7, "batch_size batch_size = 200 is no multiple of sequence_length = 7"),
         (
-            &|c| c.sequence_length = 7,
-            "batch_size batch_size = 200 steps are no whole sequences of sequence_length = 7",
+            &|c| c.burn_in = 43,
+            "learning_starts = 250 gives num_envs = 4 environments no more than the 63 steps",
         ),
-        (&|c| c.burn_in = 43, "learning_starts = 250 is not more than num_envs = 4 times the 63 steps"),
         (
             &|c| {
                 c.algorithm = Algorithm::Sac;
@@ -354,4 +354,28 @@ fn cartpole_is_learned() {
         // Seeds 1 to 5 reach 250 to 500.
         assert!(mean > 195.0, "{priority_exponent} {value_bins}: a mean return of {mean}");
     }
+}
+
+#[test]
+fn a_symbol_of_four_steps_ago_is_named_with_memory() {
+    let config = Config {
+        total_timesteps: 60_000,
+        num_envs: 16,
+        num_steps: 64,
+        gamma: 0.5,
+        hidden: vec![64],
+        core: CoreKind::Gru,
+        sequence_length: 16,
+        batch_size: 256,
+        learning_starts: 2_000,
+        buffer_size: 100_000,
+        updates_per_step: 0.03,
+        target_network_frequency: 50,
+        ..config()
+    };
+    let mut backend = backend("repeat_previous", &config, &CpuOptions::new(1));
+    (0..35).for_each(|_| assert_eq!(update(&mut *backend).nonfinite, 0));
+    let greedy = backend.evaluate(0..20, 0, EvalActions::Greedy).expect("an evaluation");
+    // Without memory 16 of 64 are right.
+    assert!(greedy.returns.iter().all(|&right| right >= 60.0), "{:?}", greedy.returns);
 }

@@ -431,7 +431,8 @@ fn given_transitions_that_do_not_fit_are_refused() {
     );
     let other = refused("hopper", &of(2_000));
     assert!(other.contains("the replay is of pendulum") && other.contains("hopper"), "{other}");
-    let dqn = Config { algorithm: Algorithm::Dqn, ..of(2_000) };
+    let (action_distribution, log_std) = (ActionDistribution::Normal, LogStd::Parameter);
+    let dqn = Config { algorithm: Algorithm::Dqn, action_distribution, log_std, ..of(2_000) };
     let with_memory = Config { core: CoreKind::Gru, sequence_length: 10, ..dqn.clone() };
     for (config, of, problem) in [
         (&with_memory, &dqn, "a run with core = \"gru\" cannot begin with given transitions"),

@@ -292,12 +292,13 @@ fn actor_critic_problem(config: &Config) -> Option<(&'static str, String, &'stat
 
 /// What learning from a replay does not support, or what contradicts itself.
 fn replay_problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
-    let Config { buffer_size, batch_size, learning_starts, num_envs, tau, .. } = *config;
+    let Config { buffer_size, batch_size, learning_starts, num_envs, core, tau, .. } = *config;
     let (length, rows) = (config.sequence(), config.learned_rows());
     if !batch_size.is_multiple_of(length) {
-        let problem =
-            format!("batch_size = {batch_size} steps are no whole sequences of sequence_length = {length}");
-        return Some(("batch_size", problem, "set a multiple of sequence_length"));
+        let problem = format!(
+            "batch_size = {batch_size} is no multiple of sequence_length = {length}, so sequences are not whole"
+        );
+        return Some(("batch_size", problem, "set batch_size to a multiple of sequence_length"));
     }
     if tau == 0.0 {
         let problem = "tau = 0: the target networks would never follow".to_owned();
@@ -307,9 +308,9 @@ fn replay_problem(config: &Config) -> Option<(&'static str, String, &'static str
         let problem = format!("batch_size = {batch_size} is more than learning_starts = {learning_starts}");
         return Some(("batch_size", problem, "lower batch_size, or raise learning_starts"));
     }
-    if length > 1 && learning_starts <= num_envs * rows {
+    if core != CoreKind::Mlp && learning_starts <= num_envs * rows {
         let problem = format!(
-            "learning_starts = {learning_starts} is not more than num_envs = {num_envs} times the {rows} steps of a sequence with its burn_in"
+            "learning_starts = {learning_starts} gives num_envs = {num_envs} environments no more than the {rows} steps of a sequence and its burn_in"
         );
         return Some((
             "learning_starts",

@@ -272,8 +272,11 @@ mod tests {
             (&["algorithm=pqn", "value_bins=51"], "value_bins is a setting of algorithm = \"dqn\""),
             (&["algorithm=dqn", "policy_frequency=2"], "policy_frequency is a setting of"),
             (&["algorithm=dqn", "intrinsic=counts"], "intrinsic is a setting of"),
-            (&["algorithm=dqn", "core=gru", "batch_size=100"], "no whole sequences of sequence_length = 32"),
-            (&["algorithm=dqn", "core=gru", "num_envs=200"], "times the 32 steps of a sequence"),
+            (
+                &["algorithm=dqn", "core=gru", "batch_size=100"],
+                "batch_size = 100 is no multiple of sequence_length = 32",
+            ),
+            (&["algorithm=dqn", "core=gru", "num_envs=200"], "no more than the 32 steps of a sequence"),
             (&["algorithm=dqn", "batch_size=8000"], "batch_size = 8000 is more than learning_starts = 5000"),
             (&["algorithm=dqn", "target_network_frequency=0"], "target_network_frequency = 0"),
             (&["algorithm=dqn", "priority_exponent=-1"], "priority_exponent = -1"),

@@ -410,7 +410,7 @@ pub(crate) struct Transitions {
     pub(super) drawn: [Drawn; TILE],
     /// `[word][sample]`, of both rows.
     pub(super) words: [Vec<[u32; TILE]>; 2],
-    pub(super) packing: Option<Packing>,
+    packing: Option<Packing>,
     /// `[word]` of the network's input before the step and after it, each followed by `[component]` of an action.
     pub inputs: [Vec<Row<TILE_VECTORS>>; 2],
     /// Words of an input.
