@@ -28,7 +28,8 @@ fn impossible_requests_are_one_error_each() {
         (&["tau=0"], &["tau = 0: the target networks would never follow", "above 0"]),
         (&["tau=2"], &["tau = 2 is not a number from 0 to 1"]),
         (&["updates_per_step=-1"], &["updates_per_step = -1 is not a finite number above 0"]),
-        (&["core=gru"], &["a replay of single steps has no memory", "core = \"mlp\""]),
+        (&["core=gru"], &["networks with critics of actions have no memory", "core = \"mlp\""]),
+        (&["burn_in=4"], &["burn_in is a setting of algorithm = \"dqn\""]),
         (&["precision=bf16"], &["learns in f32", "precision = \"f32\""]),
         (&["intrinsic=counts"], &["intrinsic is a setting of algorithm = \"ppo\""]),
         (&["norm_reward=true"], &["norm_reward is a setting of", "the run has \"sac\""]),
@@ -44,6 +45,15 @@ fn impossible_requests_are_one_error_each() {
         (&["cartpole", "--algorithm", "sac"][..], &["\"sac\" needs actions that are real numbers"][..]),
         (&["cartpole", "--algorithm", "td3"], &["\"td3\" needs actions that are real numbers"]),
         (&["pendulum", "--algorithm", "dqn"], &["\"dqn\" chooses among actions"]),
+        (
+            &["cartpole", "--algorithm", "dqn", "--set", "core=gru", "--set", "sequence_length=7"],
+            &["batch_size = 64 is no multiple of sequence_length = 7", "a multiple of sequence_length"],
+        ),
+        (
+            &["cartpole", "--algorithm", "dqn", "--set", "core=gru", "--set", "burn_in=1000"],
+            &["learning_starts = 1000 gives num_envs = 1 environments no more than the 1032 steps"],
+        ),
+        (&["cartpole", "--algorithm", "dqn", "--set", "burn_in=4"], &["core = \"mlp\" has no memory"]),
         (
             &["cartpole", "--algorithm", "dqn", "--device", "cuda"],
             &["dqn trains on the CPU only", "device = \"cpu\""],

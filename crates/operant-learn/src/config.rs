@@ -101,9 +101,9 @@ settings! {
     intrinsic: Intrinsic = Intrinsic::None, fixed("the checkpoint holds what its episodes have shown");
     /// Weight of the reward for exploring
     intrinsic_coef: f64 [Kind::Real(Range::NotNegative)] = 0.01;
-    /// Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each
-    /// starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at
-    /// least 16 sequences; docs/ppo.md 22 has the rest of the rule
+    /// Steps that gradients go back through a core; divides `num_steps`, with a replay `batch_size`. Minibatches are made of whole
+    /// sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that
+    /// gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule. With a replay 0 is 32
     sequence_length: usize [Kind::Count { least: 0, most: 1 << 20 }] = 0;
     /// Normalise observations by running mean and variance
     norm_obs: bool = false, fixed("the weights were trained for it");
@@ -126,6 +126,8 @@ settings! {
     /// Learn from more minibatches while environments in worker processes step, up to this many for each environment step. How many depends
     /// on the time that steps take, so the same seed gives other results. 0: those of `updates_per_step` alone
     max_updates_per_step: f64 [Kind::Real(Range::NotNegative)] = 0.0;
+    /// With a core: first steps of a sequence that only bring the memory up to date, before the `sequence_length` that are learned from
+    burn_in: usize [Kind::Count { least: 0, most: 1 << 20 }] = 0;
     /// Steps whose rewards a target adds up before it takes the value of a state
     n_step: usize [Kind::Count { least: 1, most: 1_000 }] = 1;
     /// Share of the way that target networks go to the trained ones after each minibatch, or after each one that the policy learns from
@@ -265,6 +267,8 @@ impl Config {
     pub fn sequence(&self) -> usize {
         /// Sequences of a minibatch that fill the vectors, and steps that a gradient should go back.
         const ENOUGH: usize = 16;
+        /// With a replay.
+        const REPLAYED: usize = 32;
         let (envs, steps, minibatches) = (self.num_envs, self.num_steps, self.num_minibatches.max(1));
         let sequences = |length: &usize| envs * (steps / length);
         let fits =
@@ -272,6 +276,7 @@ impl Config {
         let fitting = || (1..=steps).rev().filter(fits);
         match (self.core, self.sequence_length) {
             (CoreKind::Mlp, _) => 1,
+            (_, 0) if self.algorithm.declaration().has_replay() => REPLAYED,
             (_, 0) => (fitting().filter(|length| *length >= ENOUGH))
                 .find(|length| sequences(length) / minibatches >= ENOUGH)
                 .or_else(|| fitting().rfind(|length| *length >= ENOUGH))
@@ -279,6 +284,21 @@ impl Config {
                 .unwrap_or(steps),
             (_, length) => length,
         }
+    }
+
+    /// Completed rows of a replay that a sample of a minibatch takes; a sequence with memory, otherwise one.
+    pub fn learned_rows(&self) -> usize {
+        if self.core == CoreKind::Mlp { 1 } else { self.burn_in + self.sequence() }
+    }
+
+    /// The same with the rows whose values its targets have.
+    pub fn sequence_rows(&self) -> usize {
+        self.learned_rows() + self.n_step
+    }
+
+    /// Rows of each environment from which on samples can be drawn. A sequence begins with a step, and of two rows one is a step.
+    pub fn rows_to_learn(&self) -> usize {
+        if self.core == CoreKind::Mlp { 1 } else { self.learned_rows() + 1 }
     }
 }
 

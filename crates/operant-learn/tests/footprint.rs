@@ -4,6 +4,7 @@
 #![cfg(target_os = "linux")]
 
 use operant_env::builtin;
+use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::{CpuOptions, Footprint, Unit, backend_with};
 use operant_learn::{Config, CoreKind, Intrinsic};
 
@@ -62,6 +63,20 @@ fn what_is_counted_is_what_is_taken() {
         sequence_length: 512,
         ..Config::default()
     };
+    let replayed = Config {
+        algorithm: Algorithm::Dqn,
+        num_envs: 8,
+        num_steps: 12_500,
+        num_minibatches: 1,
+        hidden: vec![64],
+        core: CoreKind::Lstm,
+        batch_size: 4096,
+        sequence_length: 128,
+        learning_starts: 99_000,
+        buffer_size: 100_000,
+        updates_per_step: 0.003,
+        ..Config::default()
+    };
     let counts = Config {
         num_envs: 8192,
         num_steps: 8,
@@ -74,6 +89,7 @@ fn what_is_counted_is_what_is_taken() {
     // The allocator keeps what it was given back in small pieces, so what takes the most comes last.
     let bf16 = Some(Unit::TILES_TWIN);
     for (env, config, unit) in [
+        ("cartpole", replayed, None),
         ("cartpole", memory, None),
         ("minigrid_empty_5x5", counts, None),
         ("cartpole", samples, None),

@@ -96,12 +96,14 @@ def core(x, trunk, case, params, state):
         state = state[:, states * width :]
 
         def step(at, now, cell=cell, p=p):
-            x, keep = now
+            x, keep, is_constant = now
+            at = [jnp.where(is_constant, jax.lax.stop_gradient(part), part) for part in at]
             # An episode that begins knows nothing of the last one.
             y, at = cell(x, [part * keep[:, None] for part in at], p)
             return at, y
 
-        _, y = jax.lax.scan(step, at, (x.swapaxes(0, 1), case["keep"].T))
+        is_constant = jnp.arange(x.shape[1]) == case.get("burn_in", 0)
+        _, y = jax.lax.scan(step, at, (x.swapaxes(0, 1), case["keep"].T, is_constant))
         x = y.swapaxes(0, 1)
     return x, state
 
@@ -275,9 +277,19 @@ def twin_delayed(params, case):
     return of_critics - values(case, fixed, case["obs"], policy(params, case["obs"]))[0].mean()
 
 
+def features(case, params, obs):
+    """What the last layer takes; with memory `obs` are the rows of sequences."""
+    x = layers(case, "trunk", obs, params)
+    if case["core"] is None:
+        return x
+    sequences = len(case["begins"])
+    x, _ = core(x.reshape(sequences, len(x) // sequences, -1), "trunk", case, params, case["begins"])
+    return x.reshape(len(obs), -1)
+
+
 def action_values(case, params, obs):
     """Values of the choices of each component."""
-    x, ends = layers(case, "trunk", obs, params), np.cumsum(case["choices"])[:-1]
+    x, ends = features(case, params, obs), np.cumsum(case["choices"])[:-1]
     if case["bins"] is not None:
         logits = dense(x, "q", params).reshape(len(x), -1, case["bins"][2])
         return [jax.nn.softmax(logits) @ jnp.linspace(*case["bins"][:2], case["bins"][2])]
@@ -290,11 +302,13 @@ def action_values(case, params, obs):
 
 def deep_q(params, case):
     """DQN's loss."""
-    legal = jnp.split(case["legal"] > 0, np.cumsum(case["choices"])[:-1], -1)
+    # The rows of `next_obs` whose values targets have.
+    then = np.array(case["then"])
+    legal = jnp.split(case["legal"][then] > 0, np.cumsum(case["choices"])[:-1], -1)
     taken = [case["actions"][:, [k]].astype(int) for k in range(len(legal))]
     fixed = jax.lax.stop_gradient(params)
-    of_target = action_values(case, case["targets"], case["next_obs"])
-    judges = action_values(case, fixed, case["next_obs"]) if case["double_q"] else of_target
+    of_target, by_net = ([of[then] for of in action_values(case, of, case["next_obs"])] for of in (case["targets"], fixed))
+    judges = by_net if case["double_q"] else of_target
     best = [jnp.where(mask, of, -jnp.inf).argmax(-1, keepdims=True) for mask, of in zip(legal, judges, strict=True)]
 
     def of_actions(values, actions):
@@ -306,13 +320,13 @@ def deep_q(params, case):
         z = jnp.linspace(*case["bins"][:2], case["bins"][2])
         rows = jnp.arange(len(case["obs"]))
 
-        def shares(of, obs, actions):
-            logits = dense(layers(case, "trunk", obs, of), "q", of).reshape(len(obs), -1, len(z))
+        def shares(of, obs, actions, rows=rows):
+            logits = dense(features(case, of, obs), "q", of).reshape(len(obs), -1, len(z))
             return jax.nn.log_softmax(logits[rows, actions[0][:, 0]])
 
         moved = jnp.clip(case["reward"][:, None] + case["discount"][:, None] * z, z[0], z[-1])
         near = jnp.maximum(1 - abs(moved[:, :, None] - z) / (z[1] - z[0]), 0)
-        target = jnp.einsum("nj,nji->ni", jnp.exp(shares(case["targets"], case["next_obs"], best)), near)
+        target = jnp.einsum("nj,nji->ni", jnp.exp(shares(case["targets"], case["next_obs"], best, then)), near)
         return -(case["weight"] * (target * shares(params, case["obs"], taken)).sum(-1)).mean()
     error = of_actions(action_values(case, params, case["obs"]), taken) - target
     delta = case["huber"]
@@ -334,7 +348,7 @@ def main(directory: Path) -> None:
             case[of] = {name: jnp.array(values) for name, values in parameters.items()}
         tensors(case, "obs", "actions")
         if "targets" in case and case["targets"]:
-            tensors(case, "next_obs", "next_normals", "normals", "reward", "discount", "weight", "legal")
+            tensors(case, "next_obs", "next_normals", "normals", "reward", "discount", "weight", "legal", "keep", "begins")
             function = {"sac": soft_actor_critic, "td3": twin_delayed, "dqn": deep_q}[case["algorithm"]]
         else:
             tensors(case, "noise", "logprob", "value", "advantage", "keep", "begins")

@@ -240,6 +240,17 @@ fn minibatch_json(case: &Minibatches, samples: &[Transition]) -> Value {
     let number = |value: &dyn Fn(&Transition) -> f32| {
         array(&[samples.len()], samples.iter().map(|s| f64::from(value(s))))
     };
+    // Of sequences all rows, those that count with the weight of all.
+    let (has_memory, each) = (case.network.states > 0, case.config.sequence_rows());
+    let sequences = if has_memory { samples.len() / each } else { 0 };
+    let share = samples.len() as f64 / case.config.batch_size as f64;
+    let weight = |s: &Transition| match has_memory {
+        true => f64::from(s.weight) * share * f64::from(s.row.counts),
+        false => f64::from(s.weight),
+    };
+    let then: Vec<usize> = samples.iter().enumerate().map(|(k, s)| k + s.row.ahead).collect();
+    let keep = samples.iter().take(sequences * each).map(|s| f64::from(!s.row.is_first));
+    let begins = samples.iter().filter_map(|s| s.row.begins.as_ref()).flatten().map(|&x| f64::from(x));
     let outputs = case.network.policy_outputs();
     let legal = samples
         .iter()
@@ -253,11 +264,15 @@ fn minibatch_json(case: &Minibatches, samples: &[Transition]) -> Value {
         "double_q": case.config.algorithms.dqn.double_q,
         "huber": case.config.huber().map(|_| case.config.huber_delta),
         "legal": array(&[samples.len(), outputs], legal),
-        "weight": number(&|s| s.weight),
+        "weight": array(&[samples.len()], samples.iter().map(weight)),
+        "then": then,
+        "burn_in": case.config.burn_in,
+        "keep": array(&[sequences, each], keep),
+        "begins": array(&[sequences, case.network.states], begins),
         "params": params_json(&case.network, &case.state.params),
         "targets": params_json(&case.network, &case.state.targets),
         "obs": of(&|s| &s.obs[0]),
-        "next_obs": of(&|s| &s.obs[1]),
+        "next_obs": of(&|s| &s.obs[usize::from(!has_memory)]),
         "actions": of(&|s| &s.actions),
         "next_normals": of(&|s| &s.normals[0]),
         "normals": of(&|s| &s.normals[1]),

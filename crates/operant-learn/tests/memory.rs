@@ -7,6 +7,7 @@ use operant_env::pendulum::Pendulum;
 use operant_env::play::Outputs;
 use operant_env::{ActionSpace, AnyEnv, Env, EnvOptions, EnvSpec, ObsSpace, Scene, Step, TileSpec, builtin};
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
+use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 use operant_learn::cpu::{CpuOptions, backend, backend_with};
 use operant_learn::{Config, CoreKind, EvalActions, LearnError, TrainedPolicy};
@@ -159,6 +160,42 @@ fn values_are_those_of_the_state_since_the_episode_began() {
                 state.fill(0.0);
             }
         }
+    }
+}
+
+/// Steps a network by hand along the rows of a replay, which begins with whole episodes.
+#[test]
+fn a_replay_has_the_state_before_each_step() {
+    let env: Arc<dyn AnyEnv> = Arc::new(Clock);
+    for core in CORES {
+        let (algorithm, learning_starts) = (Algorithm::Dqn, 100_000);
+        let config = Config { algorithm, learning_starts, buffer_size: 10_000, ..config(core) };
+        let mut backend = backend(env.clone(), &config, 2).expect("a good configuration");
+        (0..2).for_each(|_| _ = update(&mut *backend));
+        let snapshot = backend.save().expect("a snapshot");
+        let inference =
+            Inference::new(TrainedPolicy::from_snapshot(&*env, &config, &snapshot).expect("a policy"));
+        let replay = backend.replay().expect("read").expect("a replay");
+        let (layout, mut episodes) = (replay.layout(), 0);
+        for rows in replay.written_rows() {
+            let (mut state, mut time) = (vec![0.0; inference.states()], 0);
+            for row in rows.chunks_exact(layout.stride).take(40) {
+                assert_eq!(f32::from_bits(row[layout.obs]), time as f32);
+                time += 1;
+                // A row with a final observation, after which an episode begins.
+                if time > LIMIT {
+                    (time, episodes) = (0, episodes + 1);
+                    state.fill(0.0);
+                    continue;
+                }
+                let stored: Vec<f32> =
+                    row[layout.state..][..state.len()].iter().map(|&bits| f32::from_bits(bits)).collect();
+                assert_eq!(stored, state, "{core}, step {time}");
+                let obs = [f32::from_bits(row[layout.obs])];
+                inference.evaluate(ObsRows::Floats(&obs), &mut state, &mut [0.0; 3], &mut [0.0]);
+            }
+        }
+        assert_eq!(episodes, 37 * 5);
     }
 }
 

@@ -11,9 +11,9 @@ use operant_learn::cpu::off_policy::given::Given;
 use operant_learn::cpu::off_policy::replay::{Replay, ReplayLayout};
 use operant_learn::cpu::{CpuOptions, Unit, backend_in, backend_with};
 use operant_learn::group::threads;
-use operant_learn::network::{Architecture, Head, Input, Network, init_params};
+use operant_learn::network::{Architecture, Core, Head, Input, Network, init_params};
 use operant_learn::{
-    ActionDistribution, Activation, Backend, Config, EvalActions, LearnerState, LogStd, LrSchedule,
+    ActionDistribution, Activation, Backend, Config, CoreKind, EvalActions, LearnerState, LogStd, LrSchedule,
     ShuffleKind,
 };
 use operant_metrics::Record;
@@ -116,7 +116,8 @@ impl Minibatches {
     /// Those of any network; with `masked`, some choices after steps are illegal.
     pub fn of(name: &'static str, config: Config, input: Input, head: Head, masked: bool) -> Self {
         let features = input.features();
-        let network = Network::new(Architecture::new(&config, input, head));
+        let core = Core::of(&config).expect("a good core");
+        let network = Network::new(Architecture { core, ..Architecture::new(&config, input, head) });
         let mut random = Random(name.len() as u64 * 1_000 + 17);
         let mut around = |values: &[f32], size: f32| {
             values.iter().map(|x| x + size * random.float() as f32).collect::<Vec<f32>>()
@@ -209,6 +210,9 @@ fn replay(network: &Network, config: &Config, masked: bool, random: &mut Random)
     for _ in 0..100 {
         for mut columns in replay.tiles_mut(16) {
             columns.put(layout.obs, &obs(random));
+            let states: Vec<Row<1>> =
+                (0..network.states).map(|_| numbers(&mut || random.float() as f32)).collect();
+            columns.put(layout.state, &states);
             if let Head::MultiDiscrete(counts) = head {
                 let mut first = 0;
                 let legal: Vec<u32> = if masked {
@@ -367,12 +371,13 @@ fn given(env: &str, config: &Config) -> Given {
     let mut backend = backend(env, config, &CpuOptions::new(1));
     (0..5).for_each(|_| _ = update(&mut *backend));
     let replay = backend.replay().expect("read").expect("a replay").into_owned();
+    let layout = replay.layout().clone();
     let read = move |take: &mut dyn FnMut(&[u64], &[u32])| {
         let words: Vec<u32> = replay.written_rows().flatten().copied().collect();
         take(replay.heads(), &words);
     };
     let spec = world(env).spec();
-    Given { env: env.to_owned(), obs: spec.obs, actions: spec.actions, read: Box::new(read) }
+    Given { env: env.to_owned(), obs: spec.obs, actions: spec.actions, layout, read: Box::new(read) }
 }
 
 #[test]
@@ -426,6 +431,17 @@ fn given_transitions_that_do_not_fit_are_refused() {
     );
     let other = refused("hopper", &of(2_000));
     assert!(other.contains("the replay is of pendulum") && other.contains("hopper"), "{other}");
+    let (action_distribution, log_std) = (ActionDistribution::Normal, LogStd::Parameter);
+    let dqn = Config { algorithm: Algorithm::Dqn, action_distribution, log_std, ..of(2_000) };
+    let with_memory = Config { core: CoreKind::Gru, sequence_length: 10, ..dqn.clone() };
+    for (config, of, problem) in [
+        (&with_memory, &dqn, "a run with core = \"gru\" cannot begin with given transitions"),
+        (&dqn, &with_memory, "the replay is of a run with a core"),
+    ] {
+        let mut backend = backend("cartpole", config, &CpuOptions::new(1));
+        let refused = backend.begin_with(&given("cartpole", of)).expect_err("refused").to_string();
+        assert!(refused.contains(problem), "{refused}");
+    }
 }
 
 #[test]

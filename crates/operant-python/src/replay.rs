@@ -90,6 +90,7 @@ impl Asked<'_> {
         let Self(policy, heads, words) = self;
         let of = &policy.saved.policy;
         let (env, obs, actions) = (of.env.clone(), of.obs.clone(), of.actions.clone());
+        let layout = ReplayLayout::new(&of.network.architecture, of.masked);
         let read = move |take: &mut dyn FnMut(&[u64], &[u32])| {
             Python::attach(|py| {
                 let (heads, words) = (heads.bind(py).readonly(), words.bind(py).readonly());
@@ -99,6 +100,6 @@ impl Asked<'_> {
                 }
             });
         };
-        Given { env, obs, actions, read: Box::new(read) }
+        Given { env, obs, actions, layout, read: Box::new(read) }
     }
 }

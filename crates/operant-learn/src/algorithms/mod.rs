@@ -254,14 +254,14 @@ const UNUSED_BY_REPLAY: &[&str] = &[
     "muon_momentum",
     "intrinsic",
     "intrinsic_coef",
-    "sequence_length",
     "norm_reward",
     "clip_reward",
     "shared_trunk",
 ];
 
 /// Settings that algorithms with two critics do not read.
-const UNUSED_BY_CRITICS: &[&str] = &["value_loss", "huber_delta", "pointer", "dueling"];
+const UNUSED_BY_CRITICS: &[&str] =
+    &["value_loss", "huber_delta", "pointer", "dueling", "sequence_length", "burn_in"];
 
 /// The setting that the kernels of a policy with two critics do not support.
 fn actor_critic_refused(config: &Config) -> Option<(&'static str, String)> {
@@ -276,12 +276,16 @@ fn actor_critic_refused(config: &Config) -> Option<(&'static str, String)> {
 
 /// What a policy with two critics does not have.
 fn actor_critic_problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
-    let Config { algorithm, action_distribution, .. } = config;
+    let Config { algorithm, action_distribution, core, .. } = config;
     if *action_distribution != ActionDistribution::Tanh {
         let problem = format!(
             "action_distribution = \"{action_distribution}\": tanh squashes actions of \"{algorithm}\""
         );
         return Some(("action_distribution", problem, "set action_distribution = \"tanh\""));
+    }
+    if *core != CoreKind::Mlp {
+        let problem = format!("core = \"{core}\": networks with critics of actions have no memory");
+        return Some(("core", problem, "set core = \"mlp\", or algorithm = \"ppo\""));
     }
     replay_problem(config)
 }
@@ -289,9 +293,12 @@ fn actor_critic_problem(config: &Config) -> Option<(&'static str, String, &'stat
 /// What learning from a replay does not support, or what contradicts itself.
 fn replay_problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
     let Config { buffer_size, batch_size, learning_starts, num_envs, core, tau, .. } = *config;
-    if core != CoreKind::Mlp {
-        let problem = format!("core = \"{core}\": a replay of single steps has no memory");
-        return Some(("core", problem, "set core = \"mlp\", or algorithm = \"ppo\""));
+    let (length, rows) = (config.sequence(), config.learned_rows());
+    if !batch_size.is_multiple_of(length) {
+        let problem = format!(
+            "batch_size = {batch_size} is no multiple of sequence_length = {length}, so sequences are not whole"
+        );
+        return Some(("batch_size", problem, "set batch_size to a multiple of sequence_length"));
     }
     if tau == 0.0 {
         let problem = "tau = 0: the target networks would never follow".to_owned();
@@ -305,6 +312,16 @@ fn replay_problem(config: &Config) -> Option<(&'static str, String, &'static str
     if batch_size > learning_starts {
         let problem = format!("batch_size = {batch_size} is more than learning_starts = {learning_starts}");
         return Some(("batch_size", problem, "lower batch_size, or raise learning_starts"));
+    }
+    if core != CoreKind::Mlp && learning_starts <= num_envs * rows {
+        let problem = format!(
+            "learning_starts = {learning_starts} gives num_envs = {num_envs} environments no more than the {rows} steps of a sequence and its burn_in"
+        );
+        return Some((
+            "learning_starts",
+            problem,
+            "raise learning_starts, or lower num_envs or sequence_length",
+        ));
     }
     if buffer_size < learning_starts {
         let problem = format!("buffer_size = {buffer_size} is less than learning_starts = {learning_starts}");

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use crate::LearnerState;
 use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
-use crate::config::{Config, Intrinsic};
+use crate::config::{Config, CoreKind, Intrinsic};
 use crate::cpu::batch::Batch;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::network::tile::{LANES, TILE_VECTORS};
@@ -425,6 +425,18 @@ impl<const V: usize> Backend for CpuBackend<V> {
                 "the replay is of {} (observations: {}; actions: {}), and the run trains {} (observations: {}; actions: {})",
                 given.env, given.obs, given.actions, spec.name, spec.obs, spec.actions
             )));
+        }
+        let refused = |problem: &str| Err(LearnError::Refused(problem.to_owned()));
+        if self.config.core != CoreKind::Mlp {
+            return refused(&format!(
+                "a run with core = \"{}\" cannot begin with given transitions: they have no states of its memory",
+                self.config.core
+            ));
+        }
+        if given.layout != *replaying.replay.layout() {
+            return refused(
+                "the replay is of a run with a core, or with other masks of actions: its rows differ",
+            );
         }
         let is_numbers = self.policy.network().architecture.packing.is_none();
         let (mut taken, features) = (Ok(0), if is_numbers { self.obs_norm.mean.len() } else { 0 });

@@ -6,6 +6,7 @@ use crate::backend::LearnError;
 use crate::config::Config;
 use crate::cpu::network::tile::{LANES, TILE, TILE_VECTORS};
 use crate::cpu::network::{few, layers};
+use crate::cpu::off_policy::learner::Units;
 use crate::cpu::off_policy::replay::ReplayLayout;
 use crate::cpu::rollout::counts;
 use crate::cpu::update::most_chunks;
@@ -55,7 +56,9 @@ impl Footprint {
         let [in_rollout, in_update] =
             [layers::scratch::<1>(&network), layers::scratch::<TILE_VECTORS>(&network)];
         // Tiles that a thread keeps until their gradient, and the observations of those after the first.
-        let tiles = config.sequence().div_ceil(TILE_VECTORS);
+        let has_replay = config.algorithm.declaration().has_replay();
+        let rows = if has_replay { config.sequence_rows() } else { config.sequence() };
+        let tiles = if network.states > 0 { rows.div_ceil(TILE_VECTORS) } else { 1 };
         let kept = (tiles - 1) * TILE * (outputs + layout.stride + network.architecture.input.words());
         let [table, of_thread] = [0, 1].map(|k| needs().map(|needs| needs.words[k]).sum::<usize>());
         // Rollout and learner each have a policy.
@@ -74,9 +77,8 @@ impl Footprint {
         // Of each sample its weight, its sequence and a sum, if sequences are drawn.
         outcomes += if config.algorithms.ppo.prio_alpha > 0.0 { 4 } else { 0 };
         let bytes = |words: usize| (words * size_of::<f32>()) as u64;
-        let has_replay = config.algorithm.declaration().has_replay();
         let steps = if has_replay { 0 } else { config.num_steps };
-        let replay = if has_replay { Self::replay(env, &network.architecture, config) } else { 0 };
+        let replay = if has_replay { Self::replay(env, &network, config) } else { 0 };
         Ok(Footprint {
             replay,
             sequences: bytes(kept * (threads + 1)),
@@ -86,16 +88,17 @@ impl Footprint {
     }
 
     /// Bytes of the replay and of the minibatch.
-    fn replay(env: &dyn AnyEnv, architecture: &Architecture, config: &Config) -> u64 {
+    fn replay(env: &dyn AnyEnv, network: &Network, config: &Config) -> u64 {
+        let (architecture, units) = (&network.architecture, Units::of(network, config));
         let layout = ReplayLayout::new(architecture, env.masked());
         let rows = ReplayLayout::rows(config) as u64 * config.num_envs as u64;
         let inputs = architecture.input.words() + architecture.head.components();
-        let tile = 2 * (layout.stride + inputs) as u64 * TILE as u64;
+        let tile = 2 * (layout.gathered() + inputs) as u64 * TILE as u64;
         // Two f64 in the tree of priorities, and three copies of one while a checkpoint is saved.
         let saved = if config.checkpoint_replay { 6 } else { 0 };
         let priorities = if config.priority_exponent > 0.0 { 4 + saved } else { 0 };
         let of_row = layout.stride as u64 + priorities;
-        4 * (rows * of_row + tile * config.batch_size.div_ceil(TILE) as u64)
+        4 * (rows * of_row + tile * (units.count * units.tiles) as u64)
     }
 
     /// Bytes with that many environments.

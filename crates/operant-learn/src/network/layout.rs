@@ -248,6 +248,12 @@ impl Network {
         let [actor, critics @ ..] = &self.chains[..] else { return 0.0 };
         let samples = config.updates_per_step * config.batch_size as f64;
         if critics.is_empty() {
+            if self.states > 0 {
+                // Both networks go over all rows of a sequence, and the gradient over those that are learned from.
+                let rows = config.sequence_rows() as f64 / config.sequence() as f64;
+                let sample = 2.0 * rows * forward(actor) as f64 + (back(actor) - forward(actor)) as f64;
+                return forward(actor) as f64 + samples * sample;
+            }
             let after = forward(actor) << u32::from(config.algorithms.dqn.double_q);
             return forward(actor) as f64 + samples * (after + back(actor)) as f64;
         }

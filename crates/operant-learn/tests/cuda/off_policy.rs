@@ -332,8 +332,9 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
     let text = refused(&base, GpuOptions { deterministic: true, ..GpuOptions::default() });
     assert!(text.starts_with("deterministic: the GEMM path"), "{text}");
     let (env, none) = (world("pendulum"), Box::new(|_: &mut dyn FnMut(&[u64], &[u32])| ()));
-    let given =
-        Given { env: "pendulum".to_owned(), obs: env.spec().obs, actions: env.spec().actions, read: none };
+    let (spec, layout) =
+        (env.spec(), ReplayLayout::new(&Architecture::of(&env.spec(), &base).expect("trains"), false));
+    let given = Given { env: spec.name, obs: spec.obs, actions: spec.actions, layout, read: none };
     let text = on_gpu(&device, &env, &base).begin_with(&given).expect_err("refused").to_string();
     assert!(text.contains("device = \"cpu\""), "{text}");
     let text = refused(&Config { priority_exponent: 0.6, ..base.clone() }, GpuOptions::default());

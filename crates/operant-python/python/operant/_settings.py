@@ -71,7 +71,7 @@ class Settings(TypedDict, total=False):
     intrinsic_coef: float
     """Weight of the reward for exploring."""
     sequence_length: int
-    """Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule."""
+    """Steps that gradients go back through a core; divides `num_steps`, with a replay `batch_size`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule. With a replay 0 is 32."""
     norm_obs: bool
     """Normalise observations by running mean and variance."""
     norm_reward: bool
@@ -90,6 +90,8 @@ class Settings(TypedDict, total=False):
     """Minibatches that are learned from for each environment step, over all environments; fractions are carried over."""
     max_updates_per_step: float
     """Learn from more minibatches while environments in worker processes step, up to this many for each environment step. How many depends on the time that steps take, so the same seed gives other results. 0: those of `updates_per_step` alone."""
+    burn_in: int
+    """With a core: first steps of a sequence that only bring the memory up to date, before the `sequence_length` that are learned from."""
     n_step: int
     """Steps whose rewards a target adds up before it takes the value of a state."""
     tau: float
@@ -278,7 +280,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "gamma": ("0.99", "Discount of future rewards"),
     "intrinsic": ("\"none\"", "Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time (docs/exploration.md)"),
     "intrinsic_coef": ("0.01", "Weight of the reward for exploring"),
-    "sequence_length": ("0", "Steps that gradients go back through a core; divides `num_steps`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule"),
+    "sequence_length": ("0", "Steps that gradients go back through a core; divides `num_steps`, with a replay `batch_size`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule. With a replay 0 is 32"),
     "norm_obs": ("false", "Normalise observations by running mean and variance"),
     "norm_reward": ("false", "Scale rewards, those for exploring included, by the running deviation of the discounted return"),
     "clip_obs": ("10.0", "Normalised observations are clipped to plus or minus this"),
@@ -288,6 +290,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "learning_starts": ("5000", "Steps of random actions before learning begins, over all environments; also transitions that the replay has to hold for it"),
     "updates_per_step": ("1.0", "Minibatches that are learned from for each environment step, over all environments; fractions are carried over"),
     "max_updates_per_step": ("0.0", "Learn from more minibatches while environments in worker processes step, up to this many for each environment step. How many depends on the time that steps take, so the same seed gives other results. 0: those of `updates_per_step` alone"),
+    "burn_in": ("0", "With a core: first steps of a sequence that only bring the memory up to date, before the `sequence_length` that are learned from"),
     "n_step": ("1", "Steps whose rewards a target adds up before it takes the value of a state"),
     "tau": ("0.005", "Share of the way that target networks go to the trained ones after each minibatch, or after each one that the policy learns from"),
     "target_network_frequency": ("1", "Number of these minibatches between two updates of the target networks"),

@@ -87,6 +87,8 @@ const ELSEWHERE: &[(&[&str], Counterpart)] = &[
     (&["prioritized_replay_alpha", "per_alpha", "priority_alpha"], Key("priority_exponent", "")),
     (&["prioritized_replay_beta", "prioritized_replay_beta0", "per_beta"], Key("priority_beta", "")),
     (&["double", "double_dqn", "use_double"], Key("double_q", "")),
+    (&["burnin", "burn_in_len", "burn_in_steps", "replay_burn_in"], Key("burn_in", "")),
+    (&["max_seq_len", "seq_len", "replay_sequence_length"], Key("sequence_length", "")),
     (
         &["render", "render_mode", "video", "capture_video"],
         Advice("`operant monitor RUN` draws the environment while it trains"),

@@ -149,8 +149,9 @@ impl Settings {
             let remedy = format!("lower num_envs or num_steps until their product is at most {MAX_SAMPLES}");
             return Err(at(Error::usage(what).remedy(remedy), key));
         }
-        // With memory, minibatches are made of whole sequences.
-        let length = self.learner.sequence() as u64;
+        // With memory, minibatches of rollouts are made of whole sequences.
+        let has_replay = self.learner.algorithm.declaration().has_replay();
+        let length = if has_replay { 1 } else { self.learner.sequence() as u64 };
         if !t.is_multiple_of(length) {
             let what = format!("sequence_length = {length} does not divide num_steps = {t}");
             let error = Error::usage(what).remedy("set a divisor of num_steps, or 0 to choose one");

@@ -174,8 +174,9 @@ impl<const V: usize> CpuBackend<V> {
                 .collect::<Result<(), LearnError>>()?;
             // The environments step while minibatches are learned from, where they have processes of their own.
             let begun = Instant::now();
-            let is_filled =
-                !plays && replay.len() >= config.learning_starts.min(config.buffer_size) && replay.has_all();
+            let is_filled = !plays
+                && replay.len() >= config.learning_starts.min(config.buffer_size)
+                && replay.all_have(config.rows_to_learn());
             let due = |ratio| if is_filled { due(config, ratio, *given, number) } else { 0 };
             let (least, most) = (due(config.updates_per_step), due(config.max_updates_per_step));
             for minibatch in 0..least.max(most) {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use operant_env::{ActionSpace, ObsSpace};
 
-use super::replay::{End, Replay};
+use super::replay::{End, Replay, ReplayLayout};
 use crate::backend::LearnError;
 use crate::cpu::network::tile::TILE;
 use crate::normalise::NormSums;
@@ -17,6 +17,8 @@ pub struct Given {
     pub obs: ObsSpace,
     /// Its actions.
     pub actions: ActionSpace,
+    /// Its rows.
+    pub layout: ReplayLayout,
     /// Reads it: rows that each environment ever completed, and the rows of their rings, as [`Replay`] has them.
     pub read: Box<ReadReplay>,
 }

@@ -12,6 +12,7 @@ use operant_lane::{Draws, Float, Lane, Mask, Packed, Purpose, Wide};
 use rayon::prelude::*;
 
 use super::replay::{ReplayLayout, Sampling, Transitions};
+use super::sequences::{self, Rows};
 use crate::LearnerState;
 use crate::algorithms::Rules;
 use crate::config::Config;
@@ -96,6 +97,7 @@ pub(crate) struct ReplayLearner {
     policy: Policy,
     target: Policy,
     workers: Vec<Mutex<Worker>>,
+    units: Units,
     /// `[chunk]`: its tiles.
     tiles: Vec<Mutex<Vec<Transitions>>>,
     chunks: Vec<RwLock<Chunk>>,
@@ -152,14 +154,16 @@ impl Learned {
 
 impl ReplayLearner {
     pub fn new(network: &Network, layout: &ReplayLayout, config: &Config, pulse: Arc<AtomicU64>) -> Self {
-        let tiles = config.batch_size.div_ceil(TILE);
-        let chunks = tiles.div_ceil(CHUNK_TILES).min(MOST_CHUNKS);
-        let of_chunk = |k: usize| tiles_of(tiles, chunks, k).len();
+        let units = Units::of(network, config);
+        let of_chunk = if network.states > 0 { 1 } else { CHUNK_TILES };
+        let chunks = units.count.div_ceil(of_chunk).min(MOST_CHUNKS);
+        let of_chunk = |k: usize| units_of(units.count, chunks, k).len() * units.tiles;
         let transitions = Transitions::new(&network.architecture, layout);
         Self {
             policy: Policy::new(network),
             target: Policy::new(network),
             workers: Vec::new(),
+            units,
             tiles: (0..chunks).map(|k| Mutex::new(vec![transitions.clone(); of_chunk(k)])).collect(),
             chunks: (0..chunks).map(|_| RwLock::new(Chunk::new(network.len()))).collect(),
             gradient: vec![0.0; network.len()],
@@ -184,7 +188,7 @@ impl ReplayLearner {
         rate: f64,
     ) -> Learned {
         while self.workers.len() <= rayon::current_num_threads() {
-            self.workers.push(Mutex::new(Worker::new(&self.network)));
+            self.workers.push(Mutex::new(Worker::new(&self.network, self.units)));
         }
         let of_values = match rules {
             Rules::ActorCritic(rules) => Pass::Critics(rules),
@@ -239,11 +243,13 @@ impl ReplayLearner {
         Learned { sums, norm, is_finite, trains_policy: of_policy.is_some() }
     }
 
-    /// |errors| of the values of the last minibatch's samples, in their order.
+    /// |errors| of the values of the last minibatch's samples or sequences, in their order.
     pub fn errors(&mut self) -> impl Iterator<Item = f32> {
+        let Units { tiles, samples, .. } = self.units;
         let chunks =
             self.tiles.iter_mut().map(|tiles| tiles.get_mut().unwrap_or_else(PoisonError::into_inner));
-        let rows = chunks.flat_map(|tiles| &*tiles).flat_map(|tile| &tile.errors);
+        let units = chunks.flat_map(move |chunk| chunk.iter().step_by(tiles));
+        let rows = units.flat_map(move |tile| &tile.errors[..samples / LANES]);
         rows.flat_map(|row| row.to_array()).take(self.config.batch_size)
     }
 
@@ -264,13 +270,13 @@ impl ReplayLearner {
     fn pass(&mut self, pass: Pass, state: &LearnerState, sampling: Sampling<'_>) -> (Sums, f64) {
         let alpha = self.network.log_alpha.map_or(0.0, |at| Float::exp(state.params[at]));
         let Self { config, policy, target, workers, tiles, chunks, .. } = &*self;
-        let (threads, all) = (rayon::current_num_threads(), config.batch_size.div_ceil(TILE));
+        let (threads, all) = (rayon::current_num_threads(), self.units.count);
         let work = Minibatch { config, policy, target, alpha, sampling, pulse: &self.pulse };
         let chunk = |k: usize| {
             let mut worker = lock(&workers[rayon::current_thread_index().unwrap_or(threads)]);
             let mut chunk = chunks[k].write().unwrap_or_else(PoisonError::into_inner);
             let Chunk { gradient, sums } = &mut *chunk;
-            let first = tiles_of(all, chunks.len(), k).start;
+            let first = units_of(all, chunks.len(), k).start;
             *sums = worker.chunk(pass, &work, first, &mut lock(&tiles[k]), gradient);
         };
         if threads == 1 || chunks.len() == 1 {
@@ -301,9 +307,32 @@ fn follow(state: &mut LearnerState, range: Range<usize>, tau: f64) {
     }
 }
 
-/// The tiles of chunk `k`.
-fn tiles_of(tiles: usize, chunks: usize, k: usize) -> Range<usize> {
-    k * tiles / chunks..(k + 1) * tiles / chunks
+/// The parts of a minibatch: tiles of samples, or with memory groups of sequences.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Units {
+    pub count: usize,
+    /// Tiles of each.
+    pub tiles: usize,
+    /// Samples or sequences of each, at most.
+    samples: usize,
+}
+
+impl Units {
+    pub fn of(network: &Network, config: &Config) -> Self {
+        match network.states {
+            0 => Self { count: config.batch_size.div_ceil(TILE), tiles: 1, samples: TILE },
+            _ => Self {
+                count: sequences::count(config).div_ceil(LANES),
+                tiles: sequences::tiles(config),
+                samples: LANES,
+            },
+        }
+    }
+}
+
+/// The units of chunk `k`.
+fn units_of(units: usize, chunks: usize, k: usize) -> Range<usize> {
+    k * units / chunks..(k + 1) * units / chunks
 }
 
 /// A pass over a minibatch.
@@ -312,7 +341,7 @@ pub(super) struct Minibatch<'a> {
     pub policy: &'a Policy,
     pub target: &'a Policy,
     alpha: f32,
-    sampling: Sampling<'a>,
+    pub sampling: Sampling<'a>,
     pulse: &'a AtomicU64,
 }
 
@@ -353,8 +382,12 @@ pub(super) struct Worker {
     pub deltas: Activations<TILE_VECTORS>,
     pub gradient: Gradient,
     pub head: PolicyHead<TILE_VECTORS>,
-    /// `[value]`: distributions of what follows a step, of a target, and of the action taken.
+    /// `[value]`: distributions of what follows a step, of a target, and of the action taken; without distributions the first has a value.
     pub shares: [Vec<TileRow>; 3],
+    /// `[tile]` of the rows of sequences.
+    pub rows: Vec<Rows>,
+    /// State of the layers with memory of 16 sequences, of the trained network and of the target.
+    pub states: [Vec<Row<1>>; 2],
     /// `[component]`.
     normals: Vec<TileRow>,
     /// `[component]`: the gradient of a policy's actions.
@@ -364,7 +397,8 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    fn new(network: &Network) -> Self {
+    fn new(network: &Network, units: Units) -> Self {
+        let tiles = if network.states > 0 { units.tiles } else { 0 };
         let (features, actions) =
             (network.architecture.input.features(), network.architecture.head.components());
         Self {
@@ -373,7 +407,9 @@ impl Worker {
             deltas: Activations::new(network),
             gradient: Gradient::new(network),
             head: PolicyHead::of(&network.architecture),
-            shares: [0; 3].map(|_| vec![splat(0.0); network.architecture.bins.map_or(0, |bins| bins.count)]),
+            shares: [0; 3].map(|_| vec![splat(0.0); network.architecture.bins.map_or(1, |bins| bins.count)]),
+            rows: (0..tiles).map(|_| Rows::new(network)).collect(),
+            states: [0; 2].map(|_| vec![splat(0.0); network.states]),
             normals: vec![splat(0.0); actions],
             by_action: vec![splat(0.0); actions],
             d_inputs: vec![splat(0.0); features + actions],
@@ -391,6 +427,14 @@ impl Worker {
     ) -> Sums {
         self.gradient.clear_chains(pass.chains());
         let mut sums = [0.0; SUMS];
+        if !self.rows.is_empty() {
+            for (group, tiles) in (first..).zip(tiles.chunks_mut(self.rows.len())) {
+                work.pulse.fetch_add(1, Ordering::Relaxed);
+                sums = added(sums, self.sequences(work, group, tiles));
+            }
+            self.gradient.finish_chains(work.policy, pass.chains(), flat);
+            return sums;
+        }
         for (tile, transitions) in (first..).zip(tiles) {
             work.pulse.fetch_add(1, Ordering::Relaxed);
             let of_tile = match pass {

@@ -6,6 +6,7 @@ pub mod given;
 pub(crate) mod learner;
 pub(crate) mod priorities;
 pub mod replay;
+mod sequences;
 mod values;
 
 pub(crate) use cycle::Replaying;

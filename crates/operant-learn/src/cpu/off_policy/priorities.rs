@@ -60,6 +60,10 @@ impl SumTree {
 pub(crate) struct Priorities {
     exponent: f64,
     tree: SumTree,
+    /// Completed rows that a sample begins with, its first one included.
+    rows: usize,
+    /// Samples of a minibatch.
+    draws: usize,
     /// `[environment]`: rows that have a priority, or had one.
     heads: Vec<u64>,
     /// The greatest priority so far, before its exponent, which new rows have.
@@ -77,6 +81,8 @@ impl Priorities {
             exponent,
             tree: SumTree::new(heads.len() * rows),
             heads,
+            rows: config.learned_rows(),
+            draws: config.batch_size / config.sequence(),
             greatest: 1.0,
             chosen: Vec::with_capacity(config.batch_size),
         })
@@ -91,29 +97,35 @@ impl Priorities {
         priority.powf(self.exponent).clamp(1e-200, 1e200)
     }
 
-    /// Gives the rows that were completed since the last call the greatest priority, and takes that of rows that are being written.
+    /// How many of the first rows of an environment a sample can begin with.
+    fn entered(&self, head: u64) -> u64 {
+        (head + 1).saturating_sub(self.rows as u64)
+    }
+
+    /// Gives the rows that samples can begin with since the last call the greatest priority, and takes that of rows that are being written.
     pub fn enter(&mut self, replay: &Replay) {
         let greatest = self.power(self.greatest);
         for (env, &head) in replay.heads().iter().enumerate() {
-            for number in self.heads[env].max(head.saturating_sub(replay.rows() as u64 - 1))..head {
+            let oldest = head.saturating_sub(replay.rows() as u64 - 1);
+            for number in self.heads[env].max(oldest)..self.entered(head) {
                 let row = replay.index(env, number);
                 self.tree.set(row, if replay.is_step(row) { greatest } else { 0.0 });
             }
             self.tree.set(replay.index(env, head), 0.0);
-            self.heads[env] = head;
+            self.heads[env] = self.entered(head);
         }
     }
 
     /// Draws the samples of minibatch `number`: one from each of as many equal parts of the sum as there are samples.
     pub fn draw(&mut self, replay: &Replay, config: &Config, number: u64, beta: f64) {
-        let Config { seed, batch_size, n_step, gamma, .. } = *config;
+        let Config { seed, n_step, gamma, .. } = *config;
         let (total, mut least) = (self.tree.total(), f64::INFINITY);
         self.chosen.clear();
         let priority = |tree: &SumTree, drawn: &Drawn| tree.numbers()[drawn.rows[0]];
-        for position in 0..batch_size {
+        for position in 0..self.draws {
             let mut draws = Draws::<f32>::at(seed, Wrapping(position as u32), number, Purpose::Replay);
-            let at = (position as f64 + f64::from(draws.unit())) / batch_size as f64 * total;
-            let drawn = replay.from(self.tree.find(at), n_step, gamma as f32);
+            let at = (position as f64 + f64::from(draws.unit())) / self.draws as f64 * total;
+            let drawn = replay.from(replay.start(self.tree.find(at)), n_step, gamma as f32);
             least = least.min(priority(&self.tree, &drawn));
             self.chosen.push((drawn, 0.0));
         }
@@ -161,7 +173,7 @@ impl Priorities {
             self.tree.set(k / written * replay.rows() + k % written, priority);
         }
         self.greatest = *greatest;
-        self.heads.copy_from_slice(replay.heads());
+        self.heads = replay.heads().iter().map(|&head| self.entered(head)).collect();
         Ok(())
     }
 }
@@ -178,7 +190,7 @@ mod tests {
 
     #[test]
     fn priorities_are_powers_of_errors_and_weights_make_up_for_them() {
-        let layout = ReplayLayout { obs: 0, mask: 1, actions: 1, reward: 2, end: 3, stride: 4 };
+        let layout = ReplayLayout { obs: 0, mask: 1, actions: 1, reward: 2, end: 3, state: 4, stride: 4 };
         let mut replay = Replay::new(layout, 1, 9);
         let read = |rows: &mut [u32]| -> Result<(), LearnError> {
             rows.fill(0);

@@ -47,6 +47,8 @@ pub struct ReplayLayout {
     pub reward: usize,
     /// How the row ends.
     pub end: usize,
+    /// First number of the state of layers with memory before the step.
+    pub state: usize,
     /// Words from one row to the next.
     pub stride: usize,
 }
@@ -57,7 +59,15 @@ impl ReplayLayout {
         let mask = architecture.obs_words();
         let actions = mask + if masked { architecture.head.mask_words() } else { 0 };
         let reward = actions + architecture.head.components();
-        Self { obs: 0, mask, actions, reward, end: reward + 1, stride: (reward + 2).next_multiple_of(8) }
+        let (end, state) = (reward + 1, reward + 2);
+        let states = architecture.core.map_or(0, |core| core.states());
+        let stride = (state + states).next_multiple_of(8);
+        Self { obs: 0, mask, actions, reward, end, state, stride }
+    }
+
+    /// Words of what minibatches gather, in whole groups of 8.
+    pub(crate) fn gathered(&self) -> usize {
+        self.state.next_multiple_of(8)
     }
 
     /// Rows of each environment for this configuration, the one that is being written included.
@@ -85,6 +95,13 @@ pub struct Columns<'a> {
     rows: usize,
     heads: &'a mut [u64],
     words: &'a mut [u32],
+}
+
+/// The first row of a sequence, by its environment and its number there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Start {
+    pub env: usize,
+    pub number: u64,
 }
 
 /// A transition over one step or several.
@@ -158,11 +175,11 @@ impl Replay {
         self.end(index) != End::Final as u32
     }
 
-    fn row(&self, index: usize) -> &[u32] {
+    pub(super) fn row(&self, index: usize) -> &[u32] {
         &self.words[index * self.layout.stride..][..self.layout.stride]
     }
 
-    fn end(&self, index: usize) -> u32 {
+    pub(super) fn end(&self, index: usize) -> u32 {
         self.row(index)[self.layout.end]
     }
 
@@ -180,13 +197,31 @@ impl Replay {
         }
     }
 
-    /// The transition of up to `steps` steps from this row, which is completed and a step.
-    pub(super) fn from(&self, row: usize, steps: usize, gamma: f32) -> Drawn {
+    /// The start of sequence `position` of minibatch `number`: uniform over environments and their steps that are the first of `rows` completed
+    /// rows. There are at least two such rows, of which one is a step.
+    pub(super) fn draw_start(&self, seed: u64, number: u64, position: u32, rows: usize) -> Start {
+        let mut draws = Draws::<f32>::at(seed, Wrapping(position), number, Purpose::Replay);
+        loop {
+            let env = draws.below(self.heads.len() as u32).0 as usize;
+            let back = rows as u32 + draws.below((self.window(self.heads[env]) + 1 - rows) as u32).0;
+            let number = self.heads[env] - u64::from(back);
+            if self.is_step(self.index(env, number)) {
+                return Start { env, number };
+            }
+        }
+    }
+
+    /// The number of a completed row in its environment.
+    pub(super) fn start(&self, row: usize) -> Start {
         let (env, rows) = (row / self.rows, self.rows as u64);
         let head = self.heads[env];
-        let slot = |age: u64| self.index(env, head - age);
-        let age = (head % rows + rows - (row % self.rows) as u64) % rows;
-        self.along(age, slot, steps, gamma)
+        Start { env, number: head - (head % rows + rows - (row % self.rows) as u64) % rows }
+    }
+
+    /// The transition of up to `steps` steps from this row, which is completed and a step.
+    pub(super) fn from(&self, Start { env, number }: Start, steps: usize, gamma: f32) -> Drawn {
+        let head = self.heads[env];
+        self.along(head - number, |age| self.index(env, head - age), steps, gamma)
     }
 
     /// The transition of up to `steps` steps from the row that many rows ago.
@@ -292,9 +327,9 @@ impl Replay {
         self.heads[env] += 1;
     }
 
-    /// Whether every environment has a row.
-    pub(super) fn has_all(&self) -> bool {
-        self.heads.iter().all(|&head| head > 0)
+    /// Whether every environment has this many rows.
+    pub(super) fn all_have(&self, rows: usize) -> bool {
+        self.heads.iter().all(|&head| head >= rows as u64)
     }
 
     /// Forgets all rows.
@@ -372,22 +407,28 @@ impl Columns<'_> {
 /// A tile of samples, as networks take them.
 #[derive(Debug, Clone)]
 pub(crate) struct Transitions {
-    drawn: [Drawn; TILE],
+    pub(super) drawn: [Drawn; TILE],
     /// `[word][sample]`, of both rows.
-    words: [Vec<[u32; TILE]>; 2],
+    pub(super) words: [Vec<[u32; TILE]>; 2],
     packing: Option<Packing>,
     /// `[word]` of the network's input before the step and after it, each followed by `[component]` of an action.
     pub inputs: [Vec<Row<TILE_VECTORS>>; 2],
     /// Words of an input.
     pub features: usize,
-    /// `[word]`: the legal actions after the step.
+    /// `[word]`: the legal actions after the step; of steps of sequences those before it.
     pub legal: Vec<BitRow<TILE_VECTORS>>,
     pub reward: Row<TILE_VECTORS>,
     pub discount: Row<TILE_VECTORS>,
     /// Importance-sampling weights.
     pub weight: Row<TILE_VECTORS>,
-    /// |errors| of the values, by which samples are drawn.
+    /// |errors| of the values, by which samples are drawn; those of 16 sequences are in the first vector of their first tile.
     pub errors: Row<TILE_VECTORS>,
+    /// Of steps of sequences: 1 where a step is learned from.
+    pub counts: Row<TILE_VECTORS>,
+    /// 0 where it begins an episode.
+    pub keep: Row<TILE_VECTORS>,
+    /// Rows from it to the one whose value its target has.
+    pub ahead: [usize; TILE],
 }
 
 /// Which samples a minibatch has, and how their observations are seen.
@@ -406,7 +447,7 @@ pub(crate) struct Sampling<'a> {
 impl Transitions {
     pub fn new(architecture: &Architecture, layout: &ReplayLayout) -> Self {
         let (features, actions) = (architecture.input.words(), architecture.head.components());
-        let words = vec![[0; TILE]; layout.stride];
+        let words = vec![[0; TILE]; layout.gathered()];
         let inputs = vec![splat(0.0); features + actions];
         Self {
             drawn: [Drawn::default(); TILE],
@@ -419,12 +460,15 @@ impl Transitions {
             discount: splat(0.0),
             weight: splat(1.0),
             errors: splat(0.0),
+            counts: splat(0.0),
+            keep: splat(1.0),
+            ahead: [0; TILE],
         }
     }
 
     /// Draws the samples of tile `tile` and gathers them. A partial tile repeats the last one.
     pub fn gather(&mut self, of: Sampling<'_>, tile: usize) {
-        let Sampling { config: Config { seed, batch_size, n_step, gamma, clip_obs, .. }, replay, .. } = of;
+        let Sampling { config: Config { seed, batch_size, n_step, gamma, .. }, replay, .. } = of;
         for (s, drawn) in self.drawn.iter_mut().enumerate() {
             let position = (tile * TILE + s).min(batch_size - 1);
             *drawn = match of.chosen.get(position) {
@@ -438,27 +482,39 @@ impl Transitions {
             self.weight = core::array::from_fn(of_vector);
         }
         replay.prefetch(&self.drawn);
+        (0..2).for_each(|k| self.unpack(of, k));
+        let mask = replay.layout.mask;
+        self.legal.iter_mut().zip(&self.words[1][mask..]).for_each(|(to, words)| *to = integers(words));
+    }
+
+    /// The observations of row `k`, without their actions.
+    pub(super) fn obs(&self, k: usize) -> &[f32x16] {
+        self.inputs[k][..self.features].as_flattened()
+    }
+
+    /// The inputs of row `k` of each sample; with the first, rewards and discounts.
+    pub(super) fn unpack(&mut self, of: Sampling<'_>, k: usize) {
         let column = |of: &dyn Fn(&Drawn) -> f32| -> Row<TILE_VECTORS> {
             core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| of(&self.drawn[v * LANES + l]))))
         };
-        (self.reward, self.discount) = (column(&|drawn| drawn.reward), column(&|drawn| drawn.discount));
-        let ReplayLayout { mask, actions, reward, .. } = replay.layout;
-        for (k, (words, inputs)) in self.words.iter_mut().zip(&mut self.inputs).enumerate() {
-            turn_words(|s| replay.row(self.drawn[s].rows[k]), words);
-            let (obs, action) = inputs.split_at_mut(self.features);
-            if let Some(packing) = &self.packing {
-                let packed: Vec<BitRow<TILE_VECTORS>> = words[..mask].iter().map(integers).collect();
-                let obs: &mut [u32x16] = bytemuck::cast_slice_mut(obs.as_flattened_mut());
-                expand::<TILE_VECTORS>(packing, packed.as_flattened(), obs);
-            } else {
-                obs.iter_mut().zip(&words[..mask]).for_each(|(to, words)| *to = floats(words));
-            }
-            for (row, (shift, scale)) in obs.iter_mut().zip(of.obs_norm) {
-                *row = row.map(|x| normalised(x, *shift, *scale, *clip_obs));
-            }
-            action.iter_mut().zip(&words[actions..reward]).for_each(|(to, words)| *to = floats(words));
+        if k == 0 {
+            (self.reward, self.discount) = (column(&|drawn| drawn.reward), column(&|drawn| drawn.discount));
         }
-        self.legal.iter_mut().zip(&self.words[1][mask..]).for_each(|(to, words)| *to = integers(words));
+        let ReplayLayout { mask, actions, reward, .. } = of.replay.layout;
+        let (words, inputs) = (&mut self.words[k], &mut self.inputs[k]);
+        turn_words(|s| of.replay.row(self.drawn[s].rows[k]), words);
+        let (obs, action) = inputs.split_at_mut(self.features);
+        if let Some(packing) = &self.packing {
+            let packed: Vec<BitRow<TILE_VECTORS>> = words[..mask].iter().map(integers).collect();
+            let obs: &mut [u32x16] = bytemuck::cast_slice_mut(obs.as_flattened_mut());
+            expand::<TILE_VECTORS>(packing, packed.as_flattened(), obs);
+        } else {
+            obs.iter_mut().zip(&words[..mask]).for_each(|(to, words)| *to = floats(words));
+        }
+        for (row, (shift, scale)) in obs.iter_mut().zip(of.obs_norm) {
+            *row = row.map(|x| normalised(x, *shift, *scale, of.config.clip_obs));
+        }
+        action.iter_mut().zip(&words[actions..reward]).for_each(|(to, words)| *to = floats(words));
     }
 }
 
@@ -532,6 +588,30 @@ mod tests {
             let kept = |env: i64| seen.iter().filter(|step| **step / 100 == env).count();
             // Environment 1 also keeps the final observations.
             assert_eq!([0, 1, 2].map(kept), if rows == 64 { [20; 3] } else { [7, 5, 7] });
+        }
+    }
+
+    #[test]
+    fn sequences_begin_with_a_step_and_end_with_the_newest_row_at_the_latest() {
+        for (ring, played_steps, rows) in [(64, 20, 7), (8, 20, 6), (64, 8, 7)] {
+            let replay = played(ring, played_steps);
+            let mut seen = std::collections::BTreeSet::new();
+            for position in 0..2_000 {
+                let Start { env, number } = replay.draw_start(3, 9, position, rows);
+                assert!(replay.is_step(replay.index(env, number)));
+                let head = replay.heads()[env];
+                assert!(number + rows as u64 <= head, "the row that is being written is not learned from");
+                assert!(head - number < ring as u64, "its place is that of the oldest row");
+                let again = replay.start(replay.index(env, number));
+                assert_eq!((again.env, again.number), (env, number));
+                seen.insert((env, number));
+            }
+            let starts = |env: usize| {
+                let head = replay.heads()[env];
+                let all = head.saturating_sub(ring as u64 - 1)..=head - rows as u64;
+                all.filter(|&number| replay.is_step(replay.index(env, number))).count()
+            };
+            assert_eq!(seen.len(), (0..3).map(starts).sum::<usize>(), "all of them are drawn");
         }
     }
 

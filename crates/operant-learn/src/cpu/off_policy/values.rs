@@ -5,6 +5,8 @@ use operant_lane::{Float, Mask};
 
 use super::learner::{Minibatch, TileRow, Worker, sums, whole};
 use super::replay::Transitions;
+use crate::cpu::network::heads::PolicyHead;
+use crate::cpu::network::policy::Activations;
 use crate::cpu::network::tile::{TILE_VECTORS, fma, row_sum, splat};
 use crate::cpu::rollout::observation;
 use crate::cpu::update::{SUMS, Sums};
@@ -67,9 +69,9 @@ impl Worker {
         tile: usize,
         transitions: &mut Transitions,
     ) -> Sums {
-        let Transitions { features, inputs: [now, next], legal, .. } = transitions;
         let Self { values, of_target, deltas, gradient, head, shares, .. } = self;
-        let all = TILE_VECTORS;
+        let (all, bins) = (TILE_VECTORS, work.policy.network().architecture.bins);
+        let Transitions { features, inputs: [_, next], legal, .. } = transitions;
         let (next_obs, next_actions) = next.split_at_mut(*features);
         let next_obs = observation(work.target, next_obs.as_flattened());
         head.set_mask(legal);
@@ -80,18 +82,66 @@ impl Worker {
         } else {
             head.greedy(of_target.policy(), next_actions);
         }
-        let (obs, actions) = now.split_at(*features);
-        let obs = observation(work.policy, obs.as_flattened());
+        after(head, bins, of_target, next_actions, &mut shares[0]);
+        let obs = observation(work.policy, transitions.obs(0));
         work.policy.chain(0, obs, all, values);
+        let (sums, errors) =
+            Taken::of(transitions, &work.weights(tile)).errors(work, head, values, deltas, shares);
+        gradient.add_chain(work.policy, 0, whole(obs, values), deltas, None);
+        transitions.errors = errors;
+        sums
+    }
+}
+
+/// What the target network makes of actions: their value in the first of `to`, or its distribution.
+pub(super) fn after(
+    head: &PolicyHead<TILE_VECTORS>,
+    bins: Option<Bins>,
+    of_target: &Activations<TILE_VECTORS>,
+    actions: &[TileRow],
+    to: &mut [TileRow],
+) {
+    if bins.is_some() {
+        chosen(of_target.before_last(), &actions[0], to);
+        softmax(to, None);
+    } else {
+        to[0] = head.value_of(of_target.policy(), actions);
+    }
+}
+
+/// Actions that were taken, and what came of them.
+pub(super) struct Taken<'a> {
+    actions: &'a [TileRow],
+    reward: &'a TileRow,
+    discount: &'a TileRow,
+    /// Importance-sampling weights.
+    made_up: &'a TileRow,
+    /// 0 for padding.
+    weight: &'a TileRow,
+}
+
+impl<'a> Taken<'a> {
+    pub fn of(transitions: &'a Transitions, weight: &'a TileRow) -> Self {
+        let Transitions { features, inputs: [now, _], reward, discount, weight: made_up, .. } = transitions;
+        Self { actions: &now[*features..], reward, discount, made_up, weight }
+    }
+
+    /// The sums of the losses of values, |errors|, and the gradient in `deltas`; the first of `shares` has the values after the steps.
+    pub fn errors(
+        &self,
+        work: &Minibatch<'_>,
+        head: &PolicyHead<TILE_VECTORS>,
+        values: &Activations<TILE_VECTORS>,
+        deltas: &mut Activations<TILE_VECTORS>,
+        shares: &mut [Vec<TileRow>; 3],
+    ) -> (Sums, TileRow) {
+        let Self { actions, reward, discount, made_up, weight } = *self;
         let value = head.value_of(values.policy(), actions);
-        let weight = work.weights(tile);
-        let weighted = core::array::from_fn(|v| weight[v] * transitions.weight[v]);
+        let weighted = core::array::from_fn(|v| weight[v] * made_up[v]);
         let scale = 1.0 / work.config.batch_size as f32;
-        let losses = if let Some(bins) = work.policy.network().architecture.bins {
-            let [next, target, own] = shares;
-            chosen(of_target.before_last(), &next_actions[0], next);
-            softmax(next, None);
-            project(bins, next, [&transitions.reward, &transitions.discount], target);
+        let [next, target, own] = shares;
+        let (losses, errors) = if let Some(bins) = work.policy.network().architecture.bins {
+            project(bins, next, [reward, discount], target);
             chosen(values.before_last(), &actions[0], own);
             let loss = softmax(own, Some(target));
             let scale = f32x16::splat(scale);
@@ -102,25 +152,21 @@ impl Worker {
                     Float::eq(actions[0][v], choice).select(slope, f32x16::ZERO)
                 });
             }
-            transitions.errors = loss;
-            loss
+            (loss, loss)
         } else {
-            let next = head.value_of(of_target.policy(), next_actions);
-            let target = |v: usize| fma(transitions.discount[v], next[v], transitions.reward[v]);
+            let target = |v: usize| fma(discount[v], next[0][v], reward[v]);
             let error: TileRow = core::array::from_fn(|v| value[v] - target(v));
             let slope = match work.config.huber().map(f32x16::splat) {
                 Some(delta) => error.map(|error| Float::clamp(error, -delta, delta)),
                 None => error,
             };
             head.gradient_of_value(&slope, &weighted, scale, actions, deltas.policy_mut());
-            transitions.errors = error.map(Float::abs);
-            error.map(|error| error * error)
+            (error.map(|error| error * error), error.map(Float::abs))
         };
-        gradient.add_chain(work.policy, 0, whole(obs, values), deltas, None);
         let mut sums = [0.0; SUMS];
         let sum = |of: &dyn Fn(usize) -> f32x16| row_sum::<TILE_VECTORS>(&core::array::from_fn(of));
         sums[sums::SQUARES] = sum(&|v| weight[v] * losses[v]);
         sums[sums::VALUES] = sum(&|v| weight[v] * value[v]);
-        sums
+        (sums, errors)
     }
 }

@@ -253,9 +253,12 @@ impl<const V: usize> Tile<V> {
             horizon.pulse.fetch_add(1, Ordering::Relaxed);
         }
         self.prepare_inputs(horizon, true);
-        let ReplayLayout { obs, mask, actions, .. } = *replay.layout();
+        let ReplayLayout { obs, mask, actions, state, .. } = *replay.layout();
         replay.put(obs, self.obs.as_chunks::<V>().0);
         replay.put_bits(mask, &self.mask);
+        if !self.memory.is_empty() {
+            replay.put(state, &self.memory);
+        }
         self.act(horizon, horizon.step + t)?;
         if matches!(horizon.policy.network().architecture.head, Head::Continuous(_)) {
             for row in &mut self.action_rows {
@@ -279,6 +282,7 @@ impl<const V: usize> Tile<V> {
     pub fn finish(&mut self, replay: &mut Columns<'_>) -> Result<(), LearnError> {
         let (rewards, done, truncated) = self.receive()?;
         replay.finish(&rewards, &done, truncated, self.final_obs.as_chunks::<V>().0);
+        self.forget(&done);
         self.timer.end(Part::Booking);
         Ok(())
     }

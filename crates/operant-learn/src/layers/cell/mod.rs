@@ -94,7 +94,8 @@ impl Core {
                 remedy: "set core_width = 0, or the last of hidden to the same width".to_owned(),
             });
         }
-        if !config.num_steps.is_multiple_of(config.sequence()) {
+        if !config.algorithm.declaration().has_replay() && !config.num_steps.is_multiple_of(config.sequence())
+        {
             return Err(LearnError::Config {
                 key: "sequence_length",
                 problem: format!("{} does not divide num_steps = {}", config.sequence(), config.num_steps),
@@ -111,12 +112,13 @@ impl Core {
 }
 
 /// The keys that mean nothing without memory.
-pub const MEMORY_KEYS: [&str; 3] = ["core_width", "core_layers", "sequence_length"];
+pub const MEMORY_KEYS: [&str; 4] = ["core_width", "core_layers", "sequence_length", "burn_in"];
 
 /// Refuses memory keys that are not at their defaults with `core = "mlp"`.
 fn no_core(config: &Config) -> Result<(), LearnError> {
     let defaults = Config::default();
-    let values = |config: &Config| [config.core_width, config.core_layers, config.sequence_length];
+    let values =
+        |config: &Config| [config.core_width, config.core_layers, config.sequence_length, config.burn_in];
     let mut keys = MEMORY_KEYS.into_iter().zip(values(config)).zip(values(&defaults));
     match keys.find(|((_, value), default)| value != default) {
         None => Ok(()),

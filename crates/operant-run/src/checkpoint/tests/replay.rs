@@ -8,7 +8,7 @@ use crate::checkpoint::checksums::{self, CHECKSUMS, Summed};
 
 /// A replay of three environments with rings of 7 rows, of which this many were written.
 fn replay(written: u64) -> Replay {
-    let layout = ReplayLayout { obs: 0, mask: 2, actions: 2, reward: 3, end: 4, stride: 8 };
+    let layout = ReplayLayout { obs: 0, mask: 2, actions: 2, reward: 3, end: 4, state: 5, stride: 8 };
     let (mut replay, mut word) = (Replay::new(layout, 3, 7), 0);
     let rows = written.min(7) as usize;
     let filled = replay.restore(&[written; 3], [3, rows, 8], |rows| {
