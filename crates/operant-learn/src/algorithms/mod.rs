@@ -265,10 +265,11 @@ const UNUSED_BY_CRITICS: &[&str] = &["value_loss", "huber_delta", "pointer", "du
 
 /// The setting that the kernels of a policy with two critics do not support.
 fn actor_critic_refused(config: &Config) -> Option<(&'static str, String)> {
-    let Config { encoder, priority_exponent, .. } = config;
+    let Config { encoder, priority_exponent, value_bins, .. } = config;
     [
         (*encoder != Encoder::Auto, "encoder", format!("\"{encoder}\" with critics of actions")),
         (*priority_exponent > 0.0, "priority_exponent", priority_exponent.to_string()),
+        (*value_bins > 1, "value_bins", value_bins.to_string()),
     ]
     .into_iter()
     .find_map(|(is_set, key, value)| is_set.then_some((key, value)))

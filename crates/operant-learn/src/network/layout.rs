@@ -146,16 +146,16 @@ impl Network {
         };
         let (outputs, policy) = (network.architecture.head.outputs(), network.architecture.head.layers());
         let features = network.architecture.input.features();
+        let of_value = network.architecture.bins.map_or(1, |bins| bins.count);
         if network.architecture.outputs == Outputs::ActionValues {
-            let rows = outputs * network.architecture.bins.map_or(1, |bins| bins.count);
-            let chain = network.lay_chain("trunk", &[("q", rows)], features);
+            let chain = network.lay_chain("trunk", &[("q", outputs * of_value)], features);
             network.chains.push(chain);
         } else if network.architecture.outputs.has_critics() {
             let chain = network.lay_chain("actor", &policy, features);
             network.chains.push(chain);
             let inputs = features + network.architecture.head.components();
             for (trunk, head) in CRITICS {
-                let chain = network.lay_chain(trunk, &[(head, 1)], inputs);
+                let chain = network.lay_chain(trunk, &[(head, of_value)], inputs);
                 network.chains.push(chain);
             }
         } else if network.architecture.shared_trunk {
@@ -376,9 +376,11 @@ impl Network {
         let items = items.map(|Image { extents: [_, _, width], .. }| width);
         let inputs = layers.last().map_or(features, |layer| layer.outputs);
         let head = self.lay_head(heads, inputs, items);
+        let name = format!("{}.values", head.name);
         layers.push(head);
-        if let Some(bins) = self.architecture.bins {
-            self.push(&mut layers, "q.values".to_owned(), bins, None, features);
+        let has_values = heads.iter().any(|(head, _)| head.ends_with('q'));
+        if let Some(bins) = self.architecture.bins.filter(|_| has_values) {
+            self.push(&mut layers, name, bins, None, features);
         }
         Chain { layers }
     }

@@ -232,7 +232,7 @@ pub struct Architecture {
     pub shared_trunk: bool,
     /// Whether action values are made of advantages and a value.
     pub dueling: bool,
-    /// The values of the distributions whose means are action values.
+    /// The values of the distributions whose means are values of actions.
     pub bins: Option<Bins>,
     /// The actions, of which it makes a distribution or values.
     pub head: Head,
@@ -399,7 +399,7 @@ impl Architecture {
             // A network of action values has one chain.
             shared_trunk: config.shared_trunk || outputs == Outputs::ActionValues,
             dueling: config.dueling && outputs == Outputs::ActionValues,
-            bins: Bins::of(config).filter(|_| outputs == Outputs::ActionValues),
+            bins: Bins::of(config).filter(|_| outputs != Outputs::PolicyAndValue),
             head,
             outputs,
             exploration: (config.algorithm.declaration().exploration)(config).at(u64::MAX),
@@ -516,7 +516,8 @@ impl std::fmt::Display for Architecture {
         } else if self.outputs.has_critics() {
             let features = self.input.features();
             let (hidden, inputs) = (&trunk[features.to_string().len()..], features + self.head.components());
-            write!(formatter, "{trunk}-{outputs} and two of {inputs}{hidden}-1")
+            write!(formatter, "{trunk}-{outputs} and two of {inputs}{hidden}-1")?;
+            self.bins.map_or(Ok(()), |bins| write!(formatter, "x{}", bins.count))
         } else if self.shared_trunk {
             write!(formatter, "{trunk}-({outputs}+1)")
         } else {

@@ -2,6 +2,7 @@
 
 use operant_learn::cpu::off_policy::compare::Transition;
 
+use super::bins::{cross_entropy, moved};
 use super::sac::State;
 use super::*;
 
@@ -34,28 +35,6 @@ fn best(counts: &[usize], values: &[f64], legal: &[bool]) -> Vec<usize> {
     counts.iter().map(of_component).collect()
 }
 
-/// Log-probabilities of the distribution of an action's value.
-fn distribution_of(net: &mut OnTape<'_>, obs: &[f64], action: usize) -> Vec<Var> {
-    let OnTape { network, paths, tape, .. } = net;
-    let [path @ .., Step::Expected(bins)] = &paths[0][..] else { panic!("distributions have values") };
-    let logits = forward(network, tape, path, obs, &mut []);
-    distribution(tape, &logits[action * bins.len()..][..bins.len()])
-}
-
-/// The distribution of the reward and the discounted value, each value divided between its neighbours.
-fn moved(bins: &[f64], shares: &[f64], sample: &Transition) -> Vec<f64> {
-    let (last, step) = (bins.len() - 1, bins[1] - bins[0]);
-    let mut moved = vec![0.0; bins.len()];
-    for (bin, share) in bins.iter().zip(shares) {
-        let value = f64::from(sample.reward) + f64::from(sample.discount) * bin;
-        let place = ((value.clamp(bins[0], bins[last]) - bins[0]) / step).min(last as f64);
-        let below = place.floor();
-        moved[below as usize] += share * (1.0 - (place - below));
-        moved[last.min(below as usize + 1)] += share * (place - below);
-    }
-    moved
-}
-
 /// The loss, its gradient, and the means of squared errors and values.
 pub fn loss(
     network: &Network,
@@ -78,17 +57,13 @@ pub fn loss(
         let next_actions = best(counts, judge, &sample.legal);
         let actions: Vec<usize> = sample.actions.iter().map(|&action| action as usize).collect();
         let values = forward(network, &mut net.tape, &net.paths[0], &obs, &mut []);
-        if let Some(Step::Expected(bins)) = net.paths[0].last() {
-            let bins = bins.clone();
-            let next = distribution_of(&mut target, &next_obs, next_actions[0]);
+        if let Some(Step::Expected(_)) = net.paths[0].last() {
+            let (next_obs, obs) = (target.leaves(next_obs), net.leaves(obs));
+            let (next, bins) = target.distribution(0, next_obs, next_actions[0]);
             let next: Vec<f64> = next.into_iter().map(|ln_p| target.tape.value(ln_p).exp()).collect();
-            let own = distribution_of(&mut net, &obs, actions[0]);
-            let terms_of: Vec<(Var, f64)> = own
-                .into_iter()
-                .zip(moved(&bins, &next, sample))
-                .map(|(ln_p, share)| (ln_p, -share))
-                .collect();
-            let loss = net.tape.sum(&terms_of);
+            let (own, _) = net.distribution(0, obs, actions[0]);
+            let moved = moved(&bins, &next, [sample.reward, sample.discount].map(f64::from));
+            let loss = cross_entropy(&mut net.tape, own, moved);
             terms.push((loss, f64::from(sample.weight) / n));
             means[0] += net.tape.value(loss) / n;
             means[1] += net.tape.value(values[actions[0]]) / n;

@@ -10,6 +10,7 @@ use operant_learn::{
     ActionDistribution, Activation, ClipGrad, Config, LogStd, LrSchedule, Optimizer, ValueLoss,
 };
 
+mod bins;
 pub mod dqn;
 mod muon;
 mod network;
@@ -265,6 +266,10 @@ impl<'a> OnTape<'a> {
         let log_std = log_std.map_or(vec![], |t| t.range().collect());
         let state = (0..network.states).map(|_| tape.leaf(0.0)).collect();
         Self { network, paths, log_std, tape, state }
+    }
+
+    fn leaves(&mut self, values: impl IntoIterator<Item = f64>) -> Vec<Var> {
+        values.into_iter().map(|x| self.tape.leaf(x)).collect()
     }
 
     /// The value of the action of the next sample: the mean over its components.

@@ -96,6 +96,7 @@ def test_a_collector_s_log_probabilities_are_those_of_the_module(settings):
 
 # Policies with critics of actions.
 CRITICS = [{"algorithm": name, "hidden": [12, 9], "learning_starts": 500, "batch_size": 32, "num_envs": 4} for name in ("sac", "td3")]
+CRITICS.append(CRITICS[0] | {"value_bins": 11})
 
 
 @pytest.mark.parametrize("settings", CRITICS)

@@ -267,7 +267,7 @@ mod tests {
             (&["algorithm=sac", "double_q=false"], "double_q is a setting of algorithm = \"dqn\""),
             (&["algorithm=sac", "end_e=0.1"], "end_e is a setting of algorithm = \"pqn\" or \"dqn\""),
             (&["algorithm=sac", "dueling=true"], "dueling is a setting of algorithm = \"pqn\" or \"dqn\""),
-            (&["algorithm=pqn", "value_bins=51"], "value_bins is a setting of algorithm = \"dqn\""),
+            (&["algorithm=pqn", "value_bins=51"], "value_bins is a setting of algorithm = \"sac\", \"td3\" or \"dqn\""),
             (&["algorithm=dqn", "policy_frequency=2"], "policy_frequency is a setting of"),
             (&["algorithm=dqn", "intrinsic=counts"], "intrinsic is a setting of"),
             (&["algorithm=dqn", "core=gru"], "a replay of single steps has no memory"),

@@ -141,16 +141,16 @@ impl<const V: usize> Activations<V> {
         *chain.last_mut().and_then(|last| last.y.last_mut()).expect("a value output") = value;
     }
 
-    /// What the first chain computed before its last layer.
-    pub(crate) fn before_last(&self) -> &[Row<V>] {
-        let chain = &self.chains[0];
+    /// What a chain computed before its last layer.
+    pub(crate) fn before_last(&self, chain: usize) -> &[Row<V>] {
+        let chain = &self.chains[chain];
         &chain[chain.len() - 2].y
     }
 
     /// The same, for its gradient.
-    pub(crate) fn before_last_mut(&mut self) -> &mut [Row<V>] {
-        let last = self.chains[0].len() - 1;
-        &mut self.chains[0][last - 1].y
+    pub(crate) fn before_last_mut(&mut self, chain: usize) -> &mut [Row<V>] {
+        let last = self.chains[chain].len() - 1;
+        &mut self.chains[chain][last - 1].y
     }
 
     /// `[output]`: what one chain computed.

@@ -5,10 +5,10 @@ use operant_lane::{Float, Mask};
 
 use super::learner::{Minibatch, TileRow, Worker, sums, whole};
 use super::replay::Transitions;
-use crate::cpu::network::tile::{TILE_VECTORS, fma, row_sum, splat};
+use crate::cpu::network::tile::{TILE_VECTORS, fma, row_sum};
 use crate::cpu::rollout::observation;
 use crate::cpu::update::{SUMS, Sums};
-use crate::network::Bins;
+use crate::layers::bins::cpu::{project, softmax};
 
 /// The logits of the action of each sample.
 fn chosen(logits: &[TileRow], action: &TileRow, to: &mut [TileRow]) {
@@ -16,45 +16,6 @@ fn chosen(logits: &[TileRow], action: &TileRow, to: &mut [TileRow]) {
         let is_chosen = action.map(|action| Float::eq(action, f32x16::splat(choice as f32)));
         for (to, logit) in to.iter_mut().zip(of_choice) {
             *to = core::array::from_fn(|v| is_chosen[v].select(logit[v], to[v]));
-        }
-    }
-}
-
-/// Puts probabilities in the place of logits. Returns the cross-entropy from `target`, zero without one.
-fn softmax(logits: &mut [TileRow], target: Option<&[TileRow]>) -> TileRow {
-    let greatest = |best: TileRow, row: &TileRow| core::array::from_fn(|v| Float::max(best[v], row[v]));
-    let greatest = logits.iter().fold(logits[0], greatest);
-    let (mut total, mut along): (TileRow, TileRow) = (splat(0.0), splat(0.0));
-    for (k, row) in logits.iter_mut().enumerate() {
-        for v in 0..TILE_VECTORS {
-            let over = row[v] - greatest[v];
-            along[v] = target.map_or(along[v], |target| fma(target[k][v], over, along[v]));
-            row[v] = Float::exp(over);
-            total[v] += row[v];
-        }
-    }
-    for row in logits {
-        *row = core::array::from_fn(|v| row[v] / total[v]);
-    }
-    // The target's probabilities add up to 1.
-    let loss = |v: usize| if target.is_some() { Float::ln(total[v]) - along[v] } else { f32x16::ZERO };
-    core::array::from_fn(loss)
-}
-
-/// The distribution of the reward and the discounted value, on the same values: what falls between two is divided between them.
-fn project(bins: Bins, from: &[TileRow], [reward, discount]: [&TileRow; 2], to: &mut [TileRow]) {
-    let [least, greatest] = bins.bounds().map(f32x16::splat);
-    let per_step = f32x16::splat(1.0 / bins.step());
-    to.fill(splat(0.0));
-    for (value, share) in bins.values().zip(from) {
-        for v in 0..TILE_VECTORS {
-            let moved = Float::clamp(fma(discount[v], f32x16::splat(value), reward[v]), least, greatest);
-            let place = (moved - least) * per_step;
-            for (k, to) in to.iter_mut().enumerate() {
-                let near =
-                    Float::max(f32x16::ONE - Float::abs(place - f32x16::splat(k as f32)), f32x16::ZERO);
-                to[v] = fma(share[v], near, to[v]);
-            }
         }
     }
 }
@@ -89,13 +50,13 @@ impl Worker {
         let scale = 1.0 / work.config.batch_size as f32;
         let losses = if let Some(bins) = work.policy.network().architecture.bins {
             let [next, target, own] = shares;
-            chosen(of_target.before_last(), &next_actions[0], next);
+            chosen(of_target.before_last(0), &next_actions[0], next);
             softmax(next, None);
             project(bins, next, [&transitions.reward, &transitions.discount], target);
-            chosen(values.before_last(), &actions[0], own);
+            chosen(values.before_last(0), &actions[0], own);
             let loss = softmax(own, Some(target));
             let scale = f32x16::splat(scale);
-            for (k, to) in deltas.before_last_mut().iter_mut().enumerate() {
+            for (k, to) in deltas.before_last_mut(0).iter_mut().enumerate() {
                 let (choice, value) = (f32x16::splat((k / bins.count) as f32), k % bins.count);
                 *to = core::array::from_fn(|v| {
                     let slope = (own[value][v] - target[value][v]) * (weighted[v] * scale);
