@@ -158,7 +158,7 @@ def heads(case, params):
             outputs = jnp.concatenate([outputs, actor @ params["log_std.weight"].T + params["log_std.bias"]], -1)
     if head == "q":
         return outputs, None
-    return outputs, (critic @ params["value.weight"].T + params["value.bias"])[..., 0]
+    return outputs, critic @ params["value.weight"].T + params["value.bias"]
 
 
 def bounded(output):
@@ -224,11 +224,15 @@ def loss(params, case):
     clip = c["clip_coef"]
     of_policy = jnp.maximum(-advantage * ratio, -advantage * jnp.clip(ratio, 1 - clip, 1 + clip)).mean()
     target = case["advantage"] + case["value"]
+    of_policy -= c["ent_coef"] * entropy.mean()
+    if case["bins"] is not None:
+        return of_policy - c["vf_coef"] * (divided(case, target) * jax.nn.log_softmax(value)).sum(-1).mean()
+    value = value[..., 0]
     square = (value - target) ** 2
     if c["clip_vloss"]:
         bounded = case["value"] + jnp.clip(value - case["value"], -clip, clip)
         square = jnp.maximum(square, (bounded - target) ** 2)
-    return of_policy - c["ent_coef"] * entropy.mean() + c["vf_coef"] * 0.5 * square.mean()
+    return of_policy + c["vf_coef"] * 0.5 * square.mean()
 
 
 def draw(case, params, obs, normals):
@@ -256,12 +260,16 @@ def values(case, params, obs, actions):
     return [expected(case, outputs) for outputs in of_critics(case, params, obs, actions)]
 
 
-def projected(case, reward, shares):
-    """Distributions of a value (rows, bins) after a step of this reward, divided between neighbours."""
+def divided(case, values):
+    """The shares of the bins in values (...), each divided between its neighbours: (..., bins)."""
     z = jnp.linspace(*case["bins"][:2], case["bins"][2])
-    moved = jnp.clip(reward[:, None] + case["discount"][:, None] * z, z[0], z[-1])
-    near = jnp.maximum(1 - abs(moved[:, :, None] - z) / (z[1] - z[0]), 0)
-    return jnp.einsum("nj,nji->ni", shares, near)
+    return jnp.maximum(1 - abs(jnp.clip(values, z[0], z[-1])[..., None] - z) / (z[1] - z[0]), 0)
+
+
+def projected(case, reward, shares):
+    """Distributions of a value (rows, bins) after a step of this reward."""
+    z = jnp.linspace(*case["bins"][:2], case["bins"][2])
+    return jnp.einsum("nj,nji->ni", shares, divided(case, reward[:, None] + case["discount"][:, None] * z))
 
 
 def loss_of_critics(case, params, next_actions, bonus):

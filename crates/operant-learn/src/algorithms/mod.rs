@@ -237,9 +237,6 @@ algorithms! {
     Dqn = "dqn" in dqn;
 }
 
-/// Settings of C51.
-const OF_BINS: &[&str] = &["value_bins", "value_min", "value_max"];
-
 /// Settings of every algorithm that mean nothing where one learns from a replay.
 const UNUSED_BY_REPLAY: &[&str] = &[
     "desired_kl",

@@ -159,10 +159,10 @@ impl Network {
                 network.chains.push(chain);
             }
         } else if network.architecture.shared_trunk {
-            let chain = network.lay_chain("trunk", &[&policy[..], &[("value", 1)]].concat(), features);
+            let chain = network.lay_chain("trunk", &[&policy[..], &[("value", of_value)]].concat(), features);
             network.chains.push(chain);
         } else {
-            for (trunk, heads) in [("actor", &policy[..]), ("critic", &[("value", 1)])] {
+            for (trunk, heads) in [("actor", &policy[..]), ("critic", &[("value", of_value)])] {
                 let chain = network.lay_chain(trunk, heads, features);
                 network.chains.push(chain);
             }
@@ -273,7 +273,11 @@ impl Network {
     /// The matrices of hidden layers: a convolution's has a row for each output channel, and a layer with memory has one for each gate. Tables
     /// and outputs are none of them.
     pub fn hidden_matrices(&self) -> impl Iterator<Item = (core::ops::Range<usize>, [usize; 2])> {
-        let hidden = self.chains.iter().flat_map(|chain| &chain.layers[..chain.len() - 1]);
+        let of_chain = |chain: &Chain| {
+            let has_bins = matches!(chain.layers.last(), Some(LayerSpec { form: Form::Bins(_), .. }));
+            chain.len() - 1 - usize::from(has_bins)
+        };
+        let hidden = self.chains.iter().flat_map(move |chain| &chain.layers[..of_chain(chain)]);
         let hidden = hidden.filter(|layer| !matches!(layer.form, Form::Embed(_)));
         hidden.flat_map(|layer| {
             let gates = if let Form::Cell(cell) = &layer.form { cell.cell.gates() } else { 1 };
@@ -376,11 +380,12 @@ impl Network {
         let items = items.map(|Image { extents: [_, _, width], .. }| width);
         let inputs = layers.last().map_or(features, |layer| layer.outputs);
         let head = self.lay_head(heads, inputs, items);
-        let name = format!("{}.values", head.name);
         layers.push(head);
-        let has_values = heads.iter().any(|(head, _)| head.ends_with('q'));
-        if let Some(bins) = self.architecture.bins.filter(|_| has_values) {
-            self.push(&mut layers, name, bins, None, features);
+        if let (Some(mut bins), [policy @ .., (value, _)]) = (self.architecture.bins, heads)
+            && (*value == "value" || value.ends_with('q'))
+        {
+            bins.passed = policy.iter().map(|(_, outputs)| outputs).sum();
+            self.push(&mut layers, format!("{value}.values"), bins, None, features);
         }
         Chain { layers }
     }

@@ -5,9 +5,9 @@ use super::*;
 impl OnTape<'_> {
     /// Log-probabilities of the distribution of a choice's value that a path computes from these inputs, and its values.
     pub fn distribution(&mut self, path: usize, x: Vec<Var>, choice: usize) -> (Vec<Var>, Vec<f64>) {
-        let Self { network, paths, tape, .. } = self;
+        let Self { network, paths, tape, state, .. } = self;
         let [path @ .., Step::Expected(bins)] = &paths[path][..] else { panic!("distributions have values") };
-        let logits = along(network, tape, path, x, &mut []);
+        let logits = along(network, tape, path, x, state);
         (distribution(tape, &logits[choice * bins.len()..][..bins.len()]), bins.clone())
     }
 }

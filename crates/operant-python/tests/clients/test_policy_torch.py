@@ -8,7 +8,7 @@ import operant
 
 SETTINGS = {
     "cartpole": {},
-    "pendulum": {"norm_obs": True, "activation": "relu"},
+    "pendulum": {"norm_obs": True, "activation": "relu", "value_bins": 9, "clip_vloss": False},
     "acrobot": {"shared_trunk": True, "residual_blocks": 2, "hidden": [12, 20]},
     "minatar_breakout": {"hidden": [64], "num_envs": 16},
     "minatar_asterix": {"conv": [[8, 3, 1]], "hidden": [32], "num_envs": 16},

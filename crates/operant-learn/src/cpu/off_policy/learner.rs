@@ -21,7 +21,7 @@ use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, first_lanes, fma, row_sum, splat};
 use crate::cpu::update::adam;
 use crate::cpu::update::{Chunk, Means, SUMS, Sums, add_chunks, added};
-use crate::layers::bins::cpu::{project, softmax};
+use crate::layers::bins::cpu::{cross_entropy, project, softmax};
 use crate::network::Network;
 
 /// A row of a tile.
@@ -421,8 +421,7 @@ impl Worker {
     ) -> Sums {
         let Transitions { features, reward, discount, inputs: [now, next], weight: made_up, errors, .. } =
             transitions;
-        let Self { values, of_target, deltas, gradient, normals, shares: [next_shares, moved, own], .. } =
-            self;
+        let Self { values, of_target, deltas, gradient, normals, shares: [next_shares, moved, _], .. } = self;
         let all = TILE_VECTORS;
         let (next_obs, next_actions) = next.split_at_mut(*features);
         let acting = if rules.has_target_policy() { work.target } else { work.policy };
@@ -439,7 +438,7 @@ impl Worker {
             for (to, (of_a, of_b)) in next_shares.iter_mut().zip(logits) {
                 *to = core::array::from_fn(|v| Float::le(a[v], b[v]).select(of_a[v], of_b[v]));
             }
-            softmax(next_shares, None);
+            softmax(next_shares, |_| splat(0.0));
             let reward = core::array::from_fn(|v| fma(discount[v], bonus[v], reward[v]));
             project(bins, next_shares, [&reward, discount], moved);
         }
@@ -450,17 +449,15 @@ impl Worker {
         for k in 1..3 {
             work.policy.chain(k, Observation::Dense(now), all, values);
             let value = values.last(k)[0];
-            let scaled = |v: usize| weight[v] * made_up[v] * scale;
+            let scaled: TileRow = core::array::from_fn(|v| weight[v] * made_up[v] * scale);
             let (error, losses): (TileRow, TileRow) = if bins.is_some() {
-                own.copy_from_slice(values.before_last(k));
-                let loss = softmax(own, Some(moved));
-                for (to, (own, target)) in deltas.before_last_mut(k).iter_mut().zip(own.iter().zip(&*moved)) {
-                    *to = core::array::from_fn(|v| (own[v] - target[v]) * scaled(v));
-                }
+                let logits = deltas.before_last_mut(k);
+                logits.copy_from_slice(values.before_last(k));
+                let loss = cross_entropy(logits, |k| moved[k], &scaled);
                 (loss, loss)
             } else {
                 let error: TileRow = core::array::from_fn(|v| value[v] - target[v]);
-                deltas.last_mut(k)[0] = core::array::from_fn(|v| error[v] * scaled(v));
+                deltas.last_mut(k)[0] = core::array::from_fn(|v| error[v] * scaled[v]);
                 (error.map(Float::abs), error.map(|error| error * error))
             };
             *errors = core::array::from_fn(|v| errors[v] + error[v] * f32x16::splat(0.5));

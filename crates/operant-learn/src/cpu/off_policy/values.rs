@@ -5,10 +5,10 @@ use operant_lane::{Float, Mask};
 
 use super::learner::{Minibatch, TileRow, Worker, sums, whole};
 use super::replay::Transitions;
-use crate::cpu::network::tile::{TILE_VECTORS, fma, row_sum};
+use crate::cpu::network::tile::{TILE_VECTORS, fma, row_sum, splat};
 use crate::cpu::rollout::observation;
 use crate::cpu::update::{SUMS, Sums};
-use crate::layers::bins::cpu::{project, softmax};
+use crate::layers::bins::cpu::{cross_entropy, project, softmax};
 
 /// The logits of the action of each sample.
 fn chosen(logits: &[TileRow], action: &TileRow, to: &mut [TileRow]) {
@@ -46,21 +46,20 @@ impl Worker {
         work.policy.chain(0, obs, all, values);
         let value = head.value_of(values.policy(), actions);
         let weight = work.weights(tile);
-        let weighted = core::array::from_fn(|v| weight[v] * transitions.weight[v]);
+        let weighted: TileRow = core::array::from_fn(|v| weight[v] * transitions.weight[v]);
         let scale = 1.0 / work.config.batch_size as f32;
         let losses = if let Some(bins) = work.policy.network().architecture.bins {
             let [next, target, own] = shares;
             chosen(of_target.before_last(0), &next_actions[0], next);
-            softmax(next, None);
+            softmax(next, |_| splat(0.0));
             project(bins, next, [&transitions.reward, &transitions.discount], target);
             chosen(values.before_last(0), &actions[0], own);
-            let loss = softmax(own, Some(target));
             let scale = f32x16::splat(scale);
+            let loss = cross_entropy(own, |k| target[k], &weighted.map(|weight| weight * scale));
             for (k, to) in deltas.before_last_mut(0).iter_mut().enumerate() {
                 let (choice, value) = (f32x16::splat((k / bins.count) as f32), k % bins.count);
                 *to = core::array::from_fn(|v| {
-                    let slope = (own[value][v] - target[value][v]) * (weighted[v] * scale);
-                    Float::eq(actions[0][v], choice).select(slope, f32x16::ZERO)
+                    Float::eq(actions[0][v], choice).select(own[value][v], f32x16::ZERO)
                 });
             }
             transitions.errors = loss;
