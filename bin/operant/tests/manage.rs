@@ -41,7 +41,7 @@ fn a_run_is_shown_on_one_screen() {
     assert_eq!(shown.code, Some(0), "{shown:#?}");
     for part in [
         "run mine: finished (took every step)\n",
-        "environment  cartpole on cpu, seed 1",
+        "environment  cartpole with PPO on cpu, seed 1",
         "steps        1280 of 1280 (100%), ",
         " over 5 greedy episodes",
         "solved       no: a mean return of 1000000000 is needed",

@@ -175,3 +175,34 @@ fn a_run_without_its_replay_says_that_it_fills_another_and_one_that_never_learns
         "{random:#?}"
     );
 }
+
+#[test]
+fn runs_and_reports_name_the_algorithm() {
+    let place = Sandbox::new();
+    for (name, algorithm, seed) in
+        [("a", "dqn", "1"), ("b", "DQN", "2"), ("c", "dqn", "1"), ("d", "ppo", "1")]
+    {
+        let args = ["train", "cartpole", "--quiet", "--steps", "2048", "--set", "threads=1"];
+        let own = ["--name", name, "--algorithm", algorithm, "--seed", seed];
+        assert_eq!(place.operant(&[&args[..], &own].concat()).code, Some(0));
+    }
+    let rows = place.operant(&["runs"]).stdout;
+    assert!(rows.starts_with("run\tenvironment\talgorithm\tstate\t"), "{rows}");
+    let listed = place.operant(&["runs", "--filter", "algorithm=ppo", "--json"]).json();
+    assert_eq!((&listed["run"], &listed["algorithm"]), (&"d".into(), &"ppo".into()));
+    assert!(place.operant(&["show", "a"]).stdout.contains("environment  cartpole with DQN on cpu, seed 1"));
+    assert!(place.operant(&["monitor", "a", "--once"]).stdout.contains("cartpole · DQN · on cpu"));
+    // Settings of an algorithm do not tell it from another, and the same run twice is one seed.
+    let report = place.operant(&["report", "a", "b", "c", "d", "--json"]).json();
+    let groups = report["environments"][0]["groups"].as_array().expect("groups");
+    let names: Vec<(&str, usize)> = (groups.iter())
+        .map(|group| (group["name"].as_str().unwrap(), group["runs"].as_array().unwrap().len()))
+        .collect();
+    assert!(
+        names.len() == 2 && names.contains(&("algorithm=dqn", 2)) && names.contains(&("algorithm=ppo", 1)),
+        "{names:?}"
+    );
+    place
+        .operant(&["tune", "cartpole", "--algorithm", "dqn"])
+        .assert_error(2, &["cannot tune \"dqn\"", "operant sweep"]);
+}

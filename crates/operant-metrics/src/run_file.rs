@@ -24,6 +24,8 @@ pub struct RunFile {
     pub run: String,
     /// Environment.
     pub env: String,
+    /// Algorithm that learns, `ppo`; empty if an earlier version wrote the file.
+    pub algorithm: String,
     /// Device that trains.
     pub device: String,
     /// `running`, `paused`, `stopping`, `finished`, `preempted` or `failed`.
@@ -71,6 +73,7 @@ impl RunFile {
         let texts = [
             &mut self.run,
             &mut self.env,
+            &mut self.algorithm,
             &mut self.device,
             &mut self.state,
             &mut self.reason,

@@ -9,7 +9,7 @@ use crate::{COUNT, MAX_ENV_METRICS, METRICS, Metric, MetricKind, Record, positio
 pub const ENV_GROUP: &str = "env";
 
 /// Names that an environment's metrics must not have, besides those of [`METRICS`]: keys of the JSON objects that also hold metrics.
-const RESERVED: &str = "run state reason env device seed pid dir name version started progress checkpoint sampled cores history events \
+const RESERVED: &str = "run state reason env algorithm device seed pid dir name version started progress checkpoint sampled cores history events \
     uptime_s seconds_since_update seconds_since_progress total_steps eta_s skipped_records updates wall_s train_s config done solved \
     solved_at_step solved_at_s";
 

@@ -36,6 +36,7 @@ fn identity() -> Identity {
         solved_at: Some(475.0),
         version: "0.1.0".to_owned(),
         // Not in the golden, which is older.
+        algorithm: String::new(),
         detached: false,
         time_namespace: String::new(),
     }

@@ -186,7 +186,7 @@ def test_what_does_not_fit_is_one_error(replay, tmp_path):
     refused(r"(?s)buffer_size.* takes 1005 rows.* at least 1005", buffer_size=1000, learning_starts=100)
     refused("the replay is of pendulum", env="hopper")
     refused("expected an operant.Replay", error=TypeError, replay=[1, 2])
-    refused("it is empty", replay=operant.Replay("pendulum"))
+    refused("the given replay is empty", replay=operant.Replay("pendulum"))
     with pytest.raises(ValueError, match="does not use a replay"):
         operant.train("pendulum", replay=replay, run_dir=tmp_path)
     assert not list(tmp_path.iterdir()), "nothing was written"

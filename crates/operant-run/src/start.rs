@@ -105,7 +105,7 @@ impl OpenRun {
         world: Option<&str>,
     ) -> Result<(Store, Sinks)> {
         let (dir, resumed_at, metrics) = (&self.dir, self.resumed_at(), settings.metrics());
-        let store = Store::open(dir.checkpoints(), settings.run.keep_checkpoints)?;
+        let store = Store::open(dir.checkpoints(), settings.run.keep_checkpoints)?.resume_from(resumed_at);
         dir.write("config.toml", saved_config)?;
         if let Some(world) = world {
             world::keep(world, dir.path())?;
@@ -205,6 +205,7 @@ impl Start<'_> {
     fn identity(&self) -> Identity {
         let Self { home: OpenRun { dir, .. }, settings, device, .. } = self;
         Identity {
+            algorithm: settings.learner.algorithm.to_string(),
             device: device.name.clone(),
             seed: settings.learner.seed,
             // Absolute, since `runs` and monitors compare it.

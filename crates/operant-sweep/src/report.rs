@@ -241,6 +241,9 @@ impl Report {
             run.curve = curve_of(dir, result.env_steps)?;
             let (config, groups) = (flat(&result.config), by_env.entry(result.env.clone()).or_default());
             match groups.iter_mut().find(|(other, ..)| *other == config) {
+                // The same run once more says nothing new.
+                Some((.., runs))
+                    if runs.iter().any(|other| (other.seed, other.score) == (run.seed, run.score)) => {}
                 Some((.., runs)) => runs.push(run),
                 // A run that was renamed or copied has the name of its directory, and its result an earlier one.
                 None => groups.push((config, operant_run::dir::name_of(dir), vec![run])),
@@ -250,14 +253,25 @@ impl Report {
         for (env, groups) in by_env {
             let configs: Vec<&BTreeMap<String, String>> = groups.iter().map(|(config, ..)| config).collect();
             let keys: BTreeSet<&String> = configs.iter().flat_map(|config| config.keys()).collect();
-            let is_common =
-                |key: &String| configs.iter().all(|config| config.get(key) == configs[0].get(key));
-            let (same, varied): (Vec<&String>, Vec<&String>) =
-                keys.into_iter().partition(|key| is_common(key));
+            let is_common = |key: &str| configs.iter().all(|config| config.get(key) == configs[0].get(key));
+            // Algorithms have settings and presets of their own, so only runs of one algorithm are told apart by them.
+            let of_same = |config: &&BTreeMap<String, String>, other: &&BTreeMap<String, String>| {
+                config.get(ALGORITHM) == other.get(ALGORITHM)
+            };
+            let is_varied = |key: &&&String| {
+                key.as_str() == ALGORITHM && !is_common(ALGORITHM)
+                    || configs.iter().any(|config| {
+                        let first = configs.iter().find(|other| of_same(config, other));
+                        first.is_some_and(|first| first.get(**key) != config.get(**key))
+                    })
+            };
+            let same = keys.iter().copied().filter(|key| is_common(key));
+            let mut varied: Vec<&String> = keys.iter().filter(is_varied).copied().collect();
+            varied.sort_by_key(|key| *key != ALGORITHM);
             let value = |config: &BTreeMap<String, String>, key: &String| {
                 (key.clone(), config.get(key).cloned().unwrap_or_else(|| "-".to_owned()))
             };
-            let common = same.into_iter().map(|key| value(configs[0], key)).collect();
+            let common = same.map(|key| value(configs[0], key)).collect();
             let made = groups.iter().map(|(config, name, runs)| {
                 let settings = varied.iter().map(|key| value(config, key)).collect();
                 SeedGroup::new(name.clone(), settings, runs.clone())
@@ -288,6 +302,9 @@ impl Report {
         }
     }
 }
+
+/// The setting that names the algorithm.
+const ALGORITHM: &str = "algorithm";
 
 /// Runs with one configuration, and the name of the first.
 type RunsOfConfig = (BTreeMap<String, String>, String, Vec<Run>);

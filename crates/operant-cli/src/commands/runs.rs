@@ -30,7 +30,7 @@ pub struct Args {
     /// Reverse the order
     #[arg(long)]
     reverse: bool,
-    /// Show the runs with this text in name, environment, device, tags, state=, seed= or a changed key=value; repeatable
+    /// Show the runs with this text in name, environment, device, tags, algorithm=, state=, seed= or a changed key=value; repeatable
     #[arg(long, value_name = "FILTER")]
     filter: Vec<String>,
     /// Show the runs with this tag; repeatable
@@ -65,6 +65,7 @@ const AFTER_HELP: &str = "\
 Examples:
   operant runs --sort return
   operant runs --filter cartpole --filter learning_rate=0.001
+  operant runs --filter algorithm=sac
   operant runs --tag baseline
   operant runs --filter state=finished --json | jq .eval_return_mean
   operant runs --sweeps --json | jq '.best[] | .objective, .settings'
@@ -174,7 +175,7 @@ fn known_key(
 }
 
 /// The column of the state.
-const STATE: usize = 2;
+const STATE: usize = 3;
 
 /// The style of a run's state, in the colours of the monitor.
 pub fn of_health(health: Health) -> Style {
@@ -192,6 +193,8 @@ fn table(runs: &[RunRow]) -> String {
     let columns = [
         Column::name("run"),
         Column::left("environment", if named { 10 } else { 1 }),
+        // Left out where there is PPO alone.
+        Column::left("algorithm", if runs.iter().all(|shown| shown.algorithm() == "ppo") { 11 } else { 3 }),
         Column::left("state", 0),
         Column::right("steps", 3),
         Column::right("return", 0),
@@ -223,6 +226,7 @@ fn table(runs: &[RunRow]) -> String {
         let cells = vec![
             run.run.clone(),
             run.env.clone(),
+            shown.algorithm().to_owned(),
             run.health.name().to_string(),
             steps,
             mean,

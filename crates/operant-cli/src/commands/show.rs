@@ -171,7 +171,8 @@ impl Shown {
         let seed = run.seed.map_or_else(String::new, |seed| format!(", seed {seed}"));
         let device = if run.device.is_empty() { String::new() } else { format!(" on {}", run.device) };
         let pid = run.pid.map_or_else(String::new, |pid| format!(", process {pid}"));
-        format!("{}{device}{seed}{pid}", run.env)
+        let algorithm = self.row.algorithm().to_uppercase();
+        format!("{} with {algorithm}{device}{seed}{pid}", run.env)
     }
 
     fn steps(&self) -> String {

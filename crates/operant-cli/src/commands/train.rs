@@ -8,6 +8,7 @@ use std::time::Instant;
 use operant_env::{AnyEnv, Registry};
 use operant_learn::{Alone, EvalActions, Group};
 use operant_mpi::Unavailable;
+use operant_run::checkpoint;
 use operant_run::config::{self, EnvFacts};
 use operant_run::distributed::{self, Leading};
 use operant_run::evaluate::EvalSummary;
@@ -339,6 +340,14 @@ fn watched(ring: Option<&Path>, dir: &Path, runs: &Path) -> String {
     ring.and_then(ring_name).unwrap_or_else(|| path_text::run_word(dir, runs))
 }
 
+/// Evaluation and step of the best checkpoint, if the run's last evaluation is below it.
+fn better(outcome: &Outcome) -> Option<(f64, u64)> {
+    let last = outcome.result.eval_return_mean?;
+    let saved = checkpoint::list(&outcome.dir.join("checkpoints")).ok()?;
+    let evaluated = saved.iter().filter_map(|saved| Some((saved.eval_mean?, saved.env_steps)));
+    evaluated.filter(|(mean, _)| *mean > last).max_by(|(a, _), (b, _)| a.total_cmp(b))
+}
+
 /// The result as text.
 #[allow(clippy::cast_precision_loss)] // counts shown to three figures
 fn summary(outcome: &Outcome, registry: &Registry, threshold: Option<f64>) -> String {
@@ -376,9 +385,14 @@ fn summary(outcome: &Outcome, registry: &Registry, threshold: Option<f64>) -> St
     if let Some(checkpoint) = &result.checkpoint {
         lines.push(format!("  checkpoint  {}", run_args::near(Path::new(checkpoint))));
     }
+    let word = run_args::word(registry, &outcome.dir);
+    if let Some((mean, steps)) = better(outcome) {
+        lines.push(format!("  best        {mean:.2} at step {steps}: operant eval {word}@{steps}"));
+    }
     if let ExitReason::Stopped(_) = outcome.exit_reason {
-        lines
-            .push(format!("  continue    operant train --resume {}", run_args::word(registry, &outcome.dir)));
+        let has_lost = result.config.get("checkpoint_replay").and_then(toml::Value::as_bool) == Some(false);
+        let replay = if has_lost { " (fills a new replay)" } else { "" };
+        lines.push(format!("  continue    operant train --resume {word}{replay}"));
     }
     lines.join("\n") + "\n"
 }

@@ -12,6 +12,8 @@ pub struct Identity {
     pub run: String,
     /// Environment.
     pub env: String,
+    /// Algorithm that learns, `ppo`; empty if an earlier version wrote it.
+    pub algorithm: String,
     /// Device that trains.
     pub device: String,
     /// Seed.
@@ -75,6 +77,9 @@ impl Identity {
             line("solved_at", &solved_at.to_string());
         }
         line("version", &self.version);
+        if !self.algorithm.is_empty() {
+            line("algorithm", &self.algorithm);
+        }
         if self.detached {
             line("detached", "true");
         }
@@ -93,6 +98,7 @@ impl Identity {
             match name {
                 "run" => identity.run = value,
                 "env" => identity.env = value,
+                "algorithm" => identity.algorithm = value,
                 "device" => identity.device = value,
                 "seed" => identity.seed = number(),
                 "dir" => identity.dir = PathBuf::from(value),
@@ -149,6 +155,7 @@ mod tests {
     fn an_identity_reads_back() {
         let mut identity = Identity {
             dir: PathBuf::from("/somewhere/runs/mine"),
+            algorithm: "sac".to_owned(),
             total_steps: 12,
             solved_at: Some(-100.0),
             ..Identity::of_this_process("mine", "cartpole")

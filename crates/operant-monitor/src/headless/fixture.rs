@@ -15,6 +15,7 @@ use crate::data::Source;
 pub fn run(updates: u64) -> (TempDir, Ring, Source) {
     let dir = tempfile::tempdir().unwrap();
     let identity = Identity {
+        algorithm: "ppo".to_owned(),
         device: "cpu".to_owned(),
         seed: 7,
         pid: 4242,

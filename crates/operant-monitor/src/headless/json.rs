@@ -16,11 +16,12 @@ use crate::date::Date;
 const EVENTS: usize = 32;
 
 /// Keys that are not metrics, in their order; a metric of such a name (a later trainer's) is left to `history`.
-pub const FIXED: [&str; 22] = [
+pub const FIXED: [&str; 23] = [
     "run",
     "state",
     "reason",
     "env",
+    "algorithm",
     "device",
     "seed",
     "pid",
@@ -57,6 +58,7 @@ impl Serialize for Object<'_> {
         map.serialize_entry("state", status.health.name())?;
         map.serialize_entry("reason", &status.reason)?;
         map.serialize_entry("env", &identity.env)?;
+        map.serialize_entry("algorithm", &identity.algorithm)?;
         map.serialize_entry("device", &identity.device)?;
         map.serialize_entry("seed", &identity.seed)?;
         map.serialize_entry("pid", &identity.pid)?;

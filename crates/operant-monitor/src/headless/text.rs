@@ -46,11 +46,13 @@ fn heading(reading: &Reading, page: &mut Page) {
     page.put(role(status.health), status.health.name()).end();
     let facts = [
         identity.env.clone(),
+        identity.algorithm.to_uppercase(),
         format!("on {}", identity.device),
         format!("seed {}", identity.seed),
         format!("pid {}", identity.pid),
         format!("since {}", Date::of_unix_ns(identity.started_unix_ns)),
     ];
+    let facts: Vec<String> = facts.into_iter().filter(|fact| !fact.is_empty()).collect();
     page.wrap(Role::Muted, &facts.join(page.symbols.separator), 0);
     page.wrap(Role::Plain, &sentence(reading), 0);
     page.end();

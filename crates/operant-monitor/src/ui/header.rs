@@ -68,7 +68,8 @@ fn who(context: &Context) -> Vec<Span<'static>> {
         Span::styled(format!(" {}  ", verdict.word), style.add_modifier(Modifier::BOLD)),
         Span::styled(run.name().to_string(), theme.strong),
     ];
-    let facts = [identity.env.clone(), identity.device.clone(), format!("seed {}", identity.seed)];
+    let algorithm = identity.algorithm.to_uppercase();
+    let facts = [identity.env.clone(), algorithm, identity.device.clone(), format!("seed {}", identity.seed)];
     for fact in facts.into_iter().filter(|fact| !fact.is_empty()) {
         let separator = if spans.len() == 3 { "  " } else { context.symbols.separator };
         spans.push(Span::styled(format!("{separator}{fact}"), theme.muted));

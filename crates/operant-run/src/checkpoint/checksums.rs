@@ -56,7 +56,14 @@ fn compare(file: &Path, found: &str, expected: &str) -> Result<(), CheckpointErr
     if found == expected {
         return Ok(());
     }
-    let problem = format!("it should be \"{expected}\" and is \"{found}\" (CRC-32, bytes, name)");
+    let parts = |line: &str| line.split(' ').take(2).map(str::to_owned).collect::<Vec<_>>();
+    let problem = match (&parts(found)[..], &parts(expected)[..]) {
+        ([_, has], [_, written]) if has != written => {
+            format!("{written} bytes were written, and it has {has}")
+        }
+        ([has, _], [written, _]) => format!("its CRC-32 is {has}, and was {written} when it was written"),
+        _ => format!("its line in {CHECKSUMS} is not of the form \"CRC-32 bytes name\""),
+    };
     Err(CheckpointError::damaged(file, problem))
 }
 

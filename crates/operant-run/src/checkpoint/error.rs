@@ -81,7 +81,8 @@ impl CheckpointError {
             }
             Self::None(dir) => format!("no checkpoint in {}", dir.display()),
             Self::AllDamaged { dir, errors } => {
-                let errors: Vec<String> = errors.iter().map(|error| format!("\n  {error}")).collect();
+                let errors: Vec<String> =
+                    errors.iter().map(|error| format!("\n  {}", error.what())).collect();
                 format!("no checkpoint in {} can be loaded:{}", dir.display(), errors.concat())
             }
             Self::Snapshot(problem) => format!("the snapshot cannot be stored: {problem}"),

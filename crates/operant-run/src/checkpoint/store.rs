@@ -22,6 +22,8 @@ const TEMPORARY: &str = ".tmp_step_";
 pub struct Store {
     dir: PathBuf,
     keep: KeepCheckpoints,
+    /// The step from which the run continues, until its next save.
+    resumed: Option<u64>,
 }
 
 impl Store {
@@ -31,7 +33,7 @@ impl Store {
     /// # Errors
     /// `Io` when the directory cannot be created or read, `Link` when it is a link.
     pub fn open(dir: impl Into<PathBuf>, keep: KeepCheckpoints) -> Result<Self, CheckpointError> {
-        let store = Self { dir: dir.into(), keep };
+        let store = Self { dir: dir.into(), keep, resumed: None };
         store.make_dir()?;
         // The new directory's entry should survive a crash too, if its parent can be opened.
         let _ = store.dir.parent().map(sync_dir);
@@ -40,6 +42,11 @@ impl Store {
         }
         store.clear_temporaries();
         Ok(store)
+    }
+
+    /// The run continues from its checkpoint of this step: its next save sets those after it aside.
+    pub fn resume_from(self, env_steps: Option<u64>) -> Self {
+        Self { resumed: env_steps, ..self }
     }
 
     /// Makes the directory if it is missing. In a stranger's run it may be a link to a directory of the user's, which is not followed.
@@ -92,7 +99,9 @@ impl Store {
         let temporary = self.create_temporary(&name(checkpoint.env_steps))?;
         self.write(files, replay, &temporary, &target)
             .inspect_err(|_| drop(swap::remove_if_there(&temporary)))?;
-        self.discard_after(checkpoint.env_steps)?;
+        let from =
+            self.resumed.take().map_or(checkpoint.env_steps, |resumed| resumed.min(checkpoint.env_steps));
+        self.discard_after(from, &target)?;
         self.prune()?;
         Ok(target)
     }
@@ -113,9 +122,10 @@ impl Store {
         sync_dir(&self.dir).map_err(CheckpointError::io("sync", &self.dir))
     }
 
-    /// Renames the checkpoints past `env_steps`.
-    fn discard_after(&self, env_steps: u64) -> Result<(), CheckpointError> {
-        for (step, path) in load::steps(&self.dir)?.into_iter().filter(|(step, _)| *step > env_steps) {
+    /// Renames the checkpoints past `env_steps`, but for `saved`.
+    fn discard_after(&self, env_steps: u64, saved: &Path) -> Result<(), CheckpointError> {
+        let later = |(step, path): &(u64, PathBuf)| *step > env_steps && path != saved;
+        for (step, path) in load::steps(&self.dir)?.into_iter().filter(later) {
             let aside = self.dir.join(format!("discarded_{}", name(step)));
             let rename = || swap::remove_if_there(&aside).and_then(|()| fs::rename(&path, &aside));
             rename().map_err(CheckpointError::io("set aside", &path))?;

@@ -240,6 +240,16 @@ fn resuming_from_an_earlier_checkpoint_renames_the_later_ones() {
     assert_eq!(load_latest(store.dir()).unwrap().checkpoint, checkpoint(250));
     assert_eq!(store.best().unwrap(), Some(store.dir().join("step_000000000200")));
     assert!(load(&store.dir().join("discarded_step_000000000300")).is_ok());
+    // Also those that the next save would have passed.
+    let mut store = store.resume_from(Some(200));
+    store.save(&checkpoint(280)).unwrap();
+    assert!(
+        names(&store).ends_with(&["step_000000000200".to_owned(), "step_000000000280".to_owned()]),
+        "{:?}",
+        names(&store)
+    );
+    store.save(&checkpoint(290)).unwrap();
+    assert!(names(&store).contains(&"step_000000000280".to_owned()));
 }
 
 #[test]

@@ -42,8 +42,12 @@ pub(super) fn accept(key: &Key, value: Value) -> Checked {
         Kind::Real(range) => real(range, value),
         Kind::Switch if value.is_bool() => Ok(value),
         Kind::Switch => Err(Refusal::new("is neither true nor false", "give true or false")),
-        Kind::Choice { words, .. } if value.as_str().is_some_and(|word| words.contains(&word)) => Ok(value),
         Kind::Choice { words, earlier } => {
+            // `DQN` too.
+            let lower = value.as_str().map(str::to_ascii_lowercase);
+            if let Some(word) = words.iter().find(|word| lower.as_deref() == Some(word)) {
+                return Ok(Value::String((*word).to_owned()));
+            }
             let before = value.as_bool().map_or(value.as_str(), |on| Some(if on { "true" } else { "false" }));
             match earlier.iter().find(|(word, _)| before == Some(word)) {
                 Some((_, now)) => Ok(Value::String((*now).to_owned())),

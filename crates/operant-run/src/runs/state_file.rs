@@ -13,6 +13,7 @@ pub(crate) fn starting(identity: &Identity, ring: Option<&Path>) -> RunFile {
     RunFile {
         run: identity.run.clone(),
         env: identity.env.clone(),
+        algorithm: identity.algorithm.clone(),
         device: identity.device.clone(),
         state: RunState::Running.name().to_string(),
         pid: identity.pid,

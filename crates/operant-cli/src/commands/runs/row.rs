@@ -45,6 +45,11 @@ impl RunRow {
         RunRow { run, result, saved, config, changed, notes }
     }
 
+    /// The algorithm that learns; a configuration without one is of a version that had PPO alone.
+    pub fn algorithm(&self) -> &str {
+        self.config.get("algorithm").and_then(toml::Value::as_str).unwrap_or("ppo")
+    }
+
     /// Mean return of the last greedy evaluation.
     pub fn evaluated(&self) -> Option<f64> {
         self.result.as_ref()?.eval_return_mean
@@ -75,6 +80,7 @@ impl RunRow {
     pub fn matches(&self, filters: &[String]) -> bool {
         let Run { run, env, device, health, seed, .. } = &self.run;
         let mut texts = vec![run.clone(), env.clone(), device.clone(), format!("state={}", health.name())];
+        texts.push(format!("algorithm={}", self.algorithm()));
         texts.extend(seed.map(|seed| format!("seed={seed}")));
         texts.extend(self.changes());
         texts.extend(self.notes.tags.iter().cloned());
@@ -123,6 +129,7 @@ impl RunRow {
             sps: run.sps,
             started: Some(run.started.as_str()).filter(|started| !started.is_empty()),
             dir: &run.dir,
+            algorithm: self.algorithm(),
             reason: Some(run.reason.as_str()).filter(|reason| !reason.is_empty()),
             seed: run.seed,
             total_steps: run.total_steps,
@@ -162,6 +169,7 @@ pub struct Json<'a> {
     started: Option<&'a str>,
     #[serde(serialize_with = "path_text::serialize")]
     dir: &'a Path,
+    algorithm: &'a str,
     reason: Option<&'a str>,
     seed: Option<u64>,
     total_steps: Option<u64>,

@@ -123,6 +123,7 @@ impl Recorded {
         Identity {
             run: name_of(&self.dir),
             env,
+            algorithm: setting("algorithm").unwrap_or_default(),
             device: file.device.clone(),
             seed: file.seed,
             dir: self.dir.clone(),
