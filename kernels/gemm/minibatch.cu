@@ -114,9 +114,9 @@ struct Totals {
         block_sum(mine, (double*)arena, parts);
     }
 
-    // Whether the gradients of the passes up to this one are finite. A minibatch where one is not is skipped from there on.
+    // Whether the losses and gradients of the passes up to this one are finite. A minibatch where one is not is skipped from there on.
     __device__ __forceinline__ bool are_finite(unsigned pass) const {
-        const double sum = parts[NORM] + (pass == 1u ? parts[NORM + 1u] : 0.0);
+        const double sum = parts[SQUARES] + parts[NORM] + (pass == 1u ? parts[POLICY] + parts[NORM + 1u] : 0.0);
         return sum - sum == 0.0;
     }
 };

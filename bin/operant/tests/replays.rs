@@ -22,6 +22,8 @@ fn impossible_requests_are_one_error_each() {
         (&["num_envs=4096", "buffer_size=6000"], &["less than two steps of num_envs = 4096"]),
         (&["buffer_size=4294967296"], &["needs", "GiB are available", "use a buffer_size of at most"]),
         (&["buffer_size=1e12"], &["is too large", "at most 4294967296"]),
+        (&["max_updates_per_step=0.5"], &["is less than updates_per_step = 1", "or set it to 0"]),
+        (&["max_updates_per_step=4"], &["ant does not step in processes of its own", "where: --set"]),
         (&["n_step=0"], &["n_step = 0 is too small", "at least 1"]),
         (&["tau=0"], &["tau = 0: the target networks would never follow", "above 0"]),
         (&["tau=2"], &["tau = 2 is not a number from 0 to 1"]),

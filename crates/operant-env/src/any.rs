@@ -173,6 +173,9 @@ pub trait Stepper: Send {
     /// When an environment failed.
     fn submit(&mut self, actions: &[f32], step: u64) -> Result<(), StepError>;
 
+    /// Whether [`Stepper::collect`] need not wait.
+    fn has_stepped(&mut self) -> bool;
+
     /// Finishes the submitted step, and waits for it if necessary.
     ///
     /// # Errors
@@ -209,6 +212,11 @@ pub trait AnyEnv: Send + Sync + 'static {
 
     /// Whether actions can be illegal.
     fn masked(&self) -> bool {
+        false
+    }
+
+    /// Whether environments step in other threads or processes, while the caller goes on.
+    fn steps_elsewhere(&self) -> bool {
         false
     }
 

@@ -215,6 +215,10 @@ impl Stepper for Checked {
         self.inner.submit(actions, step)
     }
 
+    fn has_stepped(&mut self) -> bool {
+        self.inner.has_stepped()
+    }
+
     fn collect(&mut self, stepped: Stepped<'_>) -> Result<(), StepError> {
         let Stepped { seen, final_obs, rewards, terminated, truncated, returns, lengths, metrics } = stepped;
         let Seen { obs, legal } = seen;

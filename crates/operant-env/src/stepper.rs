@@ -121,6 +121,10 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
     }
 
     /// All environments step without a branch on ended episodes; then the few that begin episodes are gathered into separate lanes.
+    fn has_stepped(&mut self) -> bool {
+        true
+    }
+
     fn collect(&mut self, stepped: Stepped<'_>) -> Result<(), StepError> {
         let Stepped { seen, final_obs, rewards, terminated, truncated, returns, lengths, metrics } = stepped;
         let rows = self.running.tile.rows;

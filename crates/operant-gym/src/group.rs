@@ -127,6 +127,13 @@ impl WorkerGroup {
         }
     }
 
+    /// Whether no worker's turn has to be waited for: each ended, or will not end.
+    pub(crate) fn has_stepped(&mut self) -> bool {
+        let is_late = Instant::now() >= self.deadline;
+        is_late
+            || self.workers.iter_mut().all(|worker| worker.has_finished(&self.shared) || !worker.is_alive())
+    }
+
     /// Waits for the end of a worker's turn.
     pub(crate) fn finish(&mut self, number: usize) -> Result<(), Failure> {
         self.workers[number].finish(&self.shared, self.deadline, self.setup.timeout)

@@ -267,6 +267,10 @@ impl AnyEnv for GymEnv {
     }
 
     /// None: a worker process cannot save its environment.
+    fn steps_elsewhere(&self) -> bool {
+        true
+    }
+
     fn leaves(&self) -> Vec<Leaf> {
         Vec::new()
     }

@@ -338,6 +338,10 @@ impl Stepper for GymStepper {
         Ok(())
     }
 
+    fn has_stepped(&mut self) -> bool {
+        self.group().has_stepped()
+    }
+
     fn collect(&mut self, mut stepped: Stepped<'_>) -> Result<(), StepError> {
         stepped.terminated.fill(0);
         stepped.truncated.fill(0);

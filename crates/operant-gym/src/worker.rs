@@ -220,6 +220,11 @@ impl Worker {
         post(&shared.words()[self.control.turn]);
     }
 
+    /// Whether its turn has ended.
+    pub(crate) fn has_finished(&self, shared: &SharedWords) -> bool {
+        shared.words()[self.control.done].load(Ordering::Acquire) == self.turn
+    }
+
     /// Waits for the end of the turn.
     ///
     /// # Errors

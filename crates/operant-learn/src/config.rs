@@ -123,6 +123,9 @@ settings! {
     learning_starts: usize [Kind::Count { least: 1, most: 1 << 32 }] = 5_000;
     /// Minibatches that are learned from for each environment step, over all environments; fractions are carried over
     updates_per_step: f64 [Kind::Real(Range::Positive)] = 1.0;
+    /// Learn from more minibatches while environments in worker processes step, up to this many for each environment step. How many depends
+    /// on the time that steps take, so the same seed gives other results. 0: those of `updates_per_step` alone
+    max_updates_per_step: f64 [Kind::Real(Range::NotNegative)] = 0.0;
     /// Steps whose rewards a target adds up before it takes the value of a state
     n_step: usize [Kind::Count { least: 1, most: 1_000 }] = 1;
     /// Share of the way that target networks go to the trained ones after each minibatch, or after each one that the policy learns from

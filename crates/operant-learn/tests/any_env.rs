@@ -10,7 +10,8 @@ use operant_env::{
     Shape, StepError, Stepped, Stepper, TileSpec,
 };
 use operant_lane::{Draws, Kind, Leaf, Purpose};
-use operant_learn::cpu::{CpuOptions, backend};
+use operant_learn::algorithms::Algorithm;
+use operant_learn::cpu::{CpuOptions, backend, backend_with};
 use operant_learn::{Config, EvalActions, LearnError, Snapshot};
 
 use crate::support::{self, update};
@@ -22,6 +23,8 @@ struct Copyist {
     length: usize,
     /// The step at which the thread dies.
     dies_at: Option<u64>,
+    /// How often it says of a step that it is under way, whatever the thread has done.
+    looks: usize,
 }
 
 /// One environment: the word, the cursor, and the length and return of the episode.
@@ -53,6 +56,8 @@ struct Thread {
     length: usize,
     /// None while a step is under way.
     desks: Option<Vec<Desk>>,
+    /// Of each step, and those that are left of this one.
+    looks: [usize; 2],
     jobs: Sender<Job>,
     answers: Receiver<Answer>,
 }
@@ -105,7 +110,8 @@ impl Thread {
             }
         });
         let start = |row| fresh(&tile, length, row, tile.step, [Purpose::Init, Purpose::EvalInit]);
-        Self { tile, length, desks: Some((0..tile.rows).map(start).collect()), jobs, answers }
+        let desks = Some((0..tile.rows).map(start).collect());
+        Self { tile, length, desks, looks: [env.looks, 0], jobs, answers }
     }
 
     fn desks(&self) -> &[Desk] {
@@ -134,7 +140,14 @@ impl Stepper for Thread {
 
     fn submit(&mut self, actions: &[f32], step: u64) -> Result<(), StepError> {
         let desks = self.desks.take().expect("no step is under way");
+        self.looks[1] = self.looks[0];
         self.jobs.send(Job { desks, actions: actions.to_vec(), step }).map_err(|_| self.dead())
+    }
+
+    fn has_stepped(&mut self) -> bool {
+        let has = self.looks[1] == 0;
+        self.looks[1] = self.looks[1].saturating_sub(1);
+        has
     }
 
     fn collect(&mut self, stepped: Stepped<'_>) -> Result<(), StepError> {
@@ -206,6 +219,10 @@ impl AnyEnv for Copyist {
         }
     }
 
+    fn steps_elsewhere(&self) -> bool {
+        true
+    }
+
     fn leaves(&self) -> Vec<Leaf> {
         let bit = |i| Leaf { name: format!("word[{i}]"), kind: Kind::Uint };
         let cursor = Leaf { name: "cursor".into(), kind: Kind::Uint };
@@ -238,7 +255,7 @@ impl AnyEnv for Copyist {
 
 fn copyist(length: usize) -> Arc<dyn AnyEnv> {
     let options = [("length".to_owned(), (length as f64).into())].into();
-    Copyist { length: 1, dies_at: None }.with_options(&options).expect("a known option")
+    Copyist { length: 1, dies_at: None, looks: 0 }.with_options(&options).expect("a known option")
 }
 
 fn config() -> Config {
@@ -308,10 +325,33 @@ fn random_play_of_it_counts_every_step() {
 
 #[test]
 fn an_environment_that_fails_ends_the_update_with_an_error() {
-    let env: Arc<dyn AnyEnv> = Arc::new(Copyist { length: 3, dies_at: Some(20) });
+    let env: Arc<dyn AnyEnv> = Arc::new(Copyist { length: 3, dies_at: Some(20), looks: 0 });
     let mut backend = backend(env, &config(), 2).expect("a good configuration");
     update(&mut *backend);
     let error = backend.enqueue_update().expect_err("its threads have died");
     assert!(matches!(error, LearnError::Environment(_)), "{error}");
     assert!(error.to_string().contains("its thread has died"), "{error}");
+}
+
+#[test]
+fn a_replay_learns_from_more_minibatches_while_environments_step() {
+    let minibatches = |looks, max_updates_per_step| -> Vec<f64> {
+        let config = Config {
+            algorithm: Algorithm::Dqn,
+            num_envs: 16,
+            batch_size: 32,
+            learning_starts: 10 * 16,
+            buffer_size: 1_000,
+            updates_per_step: 0.125,
+            max_updates_per_step,
+            ..config()
+        };
+        let env = Arc::new(Copyist { length: 6, dies_at: None, looks });
+        let mut backend = backend_with(env, &config, &CpuOptions::new(1)).expect("trains").backend;
+        (0..2).map(|_| update(&mut *backend).metrics.minibatches).collect()
+    };
+    // 6 and 16 steps with minibatches.
+    assert_eq!(minibatches(3, 0.0), [12.0, 32.0]);
+    assert_eq!(minibatches(3, 0.5), [6.0 * 5.0, 16.0 * 5.0]);
+    assert_eq!(minibatches(100, 0.5), [6.0 * 8.0, 16.0 * 8.0]);
 }

@@ -128,7 +128,7 @@ def test_choices_and_bits_come_back_and_begin_a_run(tmp_path):
     found, columns = replay.transitions(), [np.stack(column, 1).reshape(400, *column[0].shape[1:]) for column in zip(*kept, strict=True)]
     assert found.obs.dtype == np.bool_ and found.action.dtype == np.int64 and columns[4].any()
     columns[3] = np.where(columns[4][:, None, None, None], columns[0], columns[3])
-    for got, want in zip(found, columns, strict=True):
+    for got, want in zip(found[:6], columns, strict=True):
         assert np.array_equal(got, want)
     settings = {"algorithm": "dqn", "learning_starts": 400, "num_envs": 8, "total_timesteps": 400, "priority_exponent": 0.5}
     run = operant.train("minatar_breakout", replay=replay, run_dir=tmp_path, checkpoint_replay=True, **SMALL, **settings)
@@ -163,7 +163,8 @@ def test_a_run_begins_with_it_and_keeps_its_own(replay, tmp_path):
     # Its replay has what it was given, and its own steps, of which the last ones ended an episode.
     assert len(run.replay) == 1000 + 400
     stored, given = run.replay.transitions(), replay.transitions()
-    assert {row.tobytes() for row in given.obs} < {row.tobytes() for row in stored.obs}
+    whole = [{b"".join(part.tobytes() for part in row) for row in zip(*of[:6], strict=True)} for of in (given, stored)]
+    assert len(whole[0]) == 1000 and whole[0] < whole[1]
     assert isinstance(run.replay._words, np.memmap) and run.replay.sample(5, 1).obs.shape == (5, 3)
     # A resumed run has the bits of one that was not stopped.
     half = train("d", total_timesteps=200)
@@ -178,6 +179,58 @@ def test_a_run_begins_with_it_and_keeps_its_own(replay, tmp_path):
     assert begun.metrics()["minibatches"].tolist() == [100] and len(begun.replay) == 1420 + 100 - 2
 
 
+def legal_steps(count):
+    """Random legal steps of 2048, one environment, with the legal actions before and after each."""
+    env, draw = operant.make("game_2048"), np.random.default_rng(1)
+    rows, (obs, info) = [], env.reset(seed=1)
+    for _ in range(count):
+        legal = info["action_mask"].astype(bool)
+        action = draw.choice(np.flatnonzero(legal))
+        after, reward, terminated, truncated, info = env.step(action)
+        rows.append((obs, action, reward, after, terminated, truncated, legal, info["action_mask"].astype(bool)))
+        obs = after
+        if terminated or truncated:
+            obs, info = env.reset()
+    return [np.stack(column) for column in zip(*rows, strict=True)]
+
+
+def test_legal_actions_are_kept_and_a_run_learns_from_them(tmp_path):
+    data = legal_steps(600)
+    order = np.random.default_rng(2).permutation(600)
+    assert not data[6].all() and data[4].any()
+    for columns in (data, [column[order] for column in data]):
+        replay = operant.Replay("game_2048")
+        replay.add(*columns)
+        found = replay.transitions()
+        ended = columns[4]
+        assert np.array_equal(found.action_mask, columns[6]) and np.array_equal(found.action, columns[1])
+        assert np.array_equal(found.next_action_mask[~ended], columns[7][~ended])
+    pieces = operant.Replay("game_2048")
+    for first in range(0, 600, 100):
+        # Without those of the next observation, the step that goes on has them.
+        pieces.add(*(column[first : first + 100] for column in data[:7]))
+    found = pieces.transitions()
+    assert np.array_equal(found.next_action_mask[:-1][~data[4][:-1]], data[7][:-1][~data[4][:-1]]) and found.next_action_mask[-1].all()
+    run = operant.train("game_2048", algorithm="dqn", replay=replay, run_dir=tmp_path, **{**SMALL, "learning_starts": 500, "total_timesteps": 100})
+    assert np.isfinite(run.metrics()["td_loss"]).all()
+    illegal = [column.copy() for column in data]
+    row = int(np.flatnonzero(~data[6].all(1))[0])
+    illegal[1][row] = np.flatnonzero(~data[6][row])[0]
+    count = len(pieces)
+    for columns, match in (
+        (illegal, "action: that of row .* is illegal by action_mask"),
+        (data[:6], "action_mask: game_2048 has illegal actions"),
+        ([*data[:6], np.zeros((600, 4), bool)], "action_mask: the action mask allows no action in row 0"),
+        ([*data[:7], data[6][:5]], r"next_action_mask: expected shape \(600, \.\.\.\)"),
+        ([*data[:6], data[6][:, :3]], "action_mask: the action mask has the shape"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            pieces.add(*columns)
+    assert len(pieces) == count
+    with pytest.raises(ValueError, match="action_mask: all actions of pendulum are legal"):
+        operant.Replay("pendulum").add(*steps(5), np.ones((5, 1), bool))
+
+
 def test_what_does_not_fit_is_one_error(replay, tmp_path):
     def refused(match, env="pendulum", error=ValueError, **settings):
         with pytest.raises(error, match=match):
@@ -190,8 +243,6 @@ def test_what_does_not_fit_is_one_error(replay, tmp_path):
     with pytest.raises(ValueError, match="does not use a replay"):
         operant.train("pendulum", replay=replay, run_dir=tmp_path)
     assert not list(tmp_path.iterdir()), "nothing was written"
-    with pytest.raises(ValueError, match="game_2048 has illegal actions"):
-        operant.Replay("game_2048").add(*steps(5))
     with pytest.raises(ValueError, match="capacity: expected"):
         operant.Replay("pendulum", 0)
     with pytest.raises(ValueError, match="no replay: train .* checkpoint_replay"):
@@ -211,7 +262,7 @@ def test_what_does_not_fit_is_one_error(replay, tmp_path):
         (2, np.array([0, 1, np.nan, 2, 3]), ValueError, "reward: expected finite numbers, got nan in row 2"),
         (2, np.zeros((5, 1)), ValueError, r"reward: expected shape \(T,\)"),
         (3, np.zeros((5, 4)), ValueError, r"next_obs: expected shape \(3,\)"),
-        (4, np.full(5, 2), ValueError, "terminated: expected truth values"),
+        (4, np.full(5, 2), ValueError, "terminated: expected booleans"),
         (5, np.zeros(4, bool), ValueError, r"truncated: expected shape \(5,\)"),
     ],
 )

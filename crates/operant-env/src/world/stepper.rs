@@ -369,6 +369,10 @@ impl<L: Packed> Stepper for WorldStepper<L> {
         Ok(())
     }
 
+    fn has_stepped(&mut self) -> bool {
+        true
+    }
+
     fn collect(&mut self, mut stepped: Stepped<'_>) -> Result<(), StepError> {
         let programs = Arc::clone(&self.programs);
         let mut frames = programs.take();

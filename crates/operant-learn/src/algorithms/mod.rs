@@ -295,6 +295,11 @@ fn replay_problem(config: &Config) -> Option<(&'static str, String, &'static str
         let problem = "tau = 0: the target networks would never follow".to_owned();
         return Some(("tau", problem, "give a number above 0, such as 0.005"));
     }
+    let (least, most) = (config.updates_per_step, config.max_updates_per_step);
+    if most != 0.0 && most < least {
+        let problem = format!("max_updates_per_step = {most} is less than updates_per_step = {least}");
+        return Some(("max_updates_per_step", problem, "raise max_updates_per_step, or set it to 0"));
+    }
     if batch_size > learning_starts {
         let problem = format!("batch_size = {batch_size} is more than learning_starts = {learning_starts}");
         return Some(("batch_size", problem, "lower batch_size, or raise learning_starts"));

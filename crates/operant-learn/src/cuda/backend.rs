@@ -148,6 +148,7 @@ fn check_options(
     if has_replay {
         cycle::check_input(env, &Network::new(Architecture::of(&env.spec(), config)?), config)?;
     }
+    cycle::check_free(env, config)?;
     if has_replay && options.overlap {
         let problem = "an algorithm with a replay already trains between the steps of a rollout";
         return refuse("overlap", problem, "set overlap = false");
@@ -436,7 +437,11 @@ impl CudaBackend {
                 let most = config.num_envs * (ReplayLayout::rows(config) - 1);
                 rollout.play(|step| {
                     let is_filled = *filled >= config.learning_starts.min(config.buffer_size);
-                    let due = if is_filled { cycle::due(config, 0, first + step as u64) } else { 0 };
+                    let due = if is_filled {
+                        cycle::due(config, config.updates_per_step, 0, first + step as u64)
+                    } else {
+                        0
+                    };
                     *filled = (*filled + config.num_envs).min(most);
                     (0..due).try_for_each(|_| learner.learn(play, from))
                 })?;

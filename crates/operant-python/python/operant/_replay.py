@@ -41,6 +41,10 @@ class Transitions(NamedTuple):
     next_obs: Any
     terminated: NDArray[np.bool_]
     truncated: NDArray[np.bool_]
+    #: `(n, choices)`: the legal actions in `obs`; None where all are legal.
+    action_mask: NDArray[np.bool_] | None = None
+    #: Those in `next_obs`; all where they are not known.
+    next_action_mask: NDArray[np.bool_] | None = None
 
 
 class Replay:
@@ -132,7 +136,17 @@ class Replay:
     def num_envs(self) -> int:
         return len(self._heads)
 
-    def add(self, obs: Any, action: Any, reward: Any, next_obs: Any, terminated: Any, truncated: Any) -> None:
+    def add(
+        self,
+        obs: Any,
+        action: Any,
+        reward: Any,
+        next_obs: Any,
+        terminated: Any,
+        truncated: Any,
+        action_mask: Any | None = None,
+        next_action_mask: Any | None = None,
+    ) -> None:
         """Adds steps: T consecutive ones, `(T, ...)`; with N environments one of each, `(N, ...)`, or T of each, `(T, N, ...)`.
 
         A step continues the previous one if that did not end the episode and its `next_obs` equals this step's `obs`. Such a step takes one row.
@@ -145,13 +159,13 @@ class Replay:
             next_obs: Observations after the steps; at the end of an episode its final one.
             terminated: Whether the episode terminated.
             truncated: Whether it was truncated, for example by a time limit.
+            action_mask: The legal actions in `obs`, as for `operant.Policy`; only for environments with illegal actions, which need it.
+            next_action_mask: Those in `next_obs`. By default they are those of the step that continues it, or all.
 
         Raises:
-            ValueError: A shape is wrong, a number is not finite, or an action is outside of its bounds; nothing was added.
+            ValueError: A shape is wrong, a number is not finite, or an action is outside of its bounds or illegal; nothing was added.
             TypeError: A dtype is wrong.
         """
-        if self._mask != self._action:
-            raise ValueError(f"add: {self.env} has illegal actions, but `add` takes no action masks")
         lead, n = np.shape(reward), self.num_envs
         steps = "(T,)" if n == 1 else f"({n},) or (T, {n})"
         if len(lead) not in ((1,) if n == 1 else (1, 2)) or (n > 1 and lead[-1] != n):
@@ -166,10 +180,15 @@ class Replay:
         flags = [_flags(name, value, lead).reshape(-1) for name, value in (("terminated", terminated), ("truncated", truncated))]
         ends = np.where(flags[0], _TERMINATED, np.where(flags[1], _TRUNCATED, _GOES_ON)).astype(np.uint32)
         rows = np.zeros((count, self._stride), np.uint32)
-        rows[:, : self._action] = self._packed("obs", obs, lead)
-        rows[:, self._action : self._reward] = self._scaled(action, lead).view(np.uint32)
+        rows[:, : self._mask] = self._packed("obs", obs, lead)
+        actions = self._scaled(action, lead)
+        rows[:, self._mask : self._action] = self._legal("action_mask", action_mask, lead, actions)
+        rows[:, self._action : self._reward] = actions.view(np.uint32)
         rows[:, self._reward], rows[:, self._end] = rewards.view(np.uint32), ends
-        after = self._packed("next_obs", next_obs, lead)
+        after = np.full((count, self._action), -1, np.int32).view(np.uint32)
+        after[:, : self._mask] = self._packed("next_obs", next_obs, lead)
+        if next_action_mask is not None:
+            after[:, self._mask :] = self._legal("next_action_mask", next_action_mask, lead, ended=flags[0])
         most = min(_MOST_STEPS, (self._words.shape[1] - 1) // 2 if not self._grows else _MOST_STEPS)
         rows, after = rows.reshape(-1, n, self._stride), after.reshape(-1, n, self._action)
         for first in range(0, len(rows), most):
@@ -178,11 +197,11 @@ class Replay:
 
     def _write(self, rows: NDArray[np.uint32], after: NDArray[np.uint32]) -> None:
         """Writes `(T, N)` rows, and rows with the observations after them where none of them follows."""
-        obs, ends = rows[:, :, : self._action], rows[:, :, self._end]
+        obs, ends = rows[:, :, : self._mask], rows[:, :, self._end]
         envs = np.arange(self.num_envs)
         self._reopen(obs[0])
         follows = np.zeros(ends.shape, np.bool_)
-        follows[:-1] = (ends[:-1] == _GOES_ON) & (after[:-1] == obs[1:]).all(-1)
+        follows[:-1] = (ends[:-1] == _GOES_ON) & (after[:-1, :, : self._mask] == obs[1:]).all(-1)
         ends[(ends == _GOES_ON) & ~follows] = _CUT
         has_final = ~follows & (ends != _TERMINATED)
         # Where each row is, past the head of its environment.
@@ -211,7 +230,7 @@ class Replay:
         goes_on = newest[(heads[newest] > 1) & (self._words[newest, before[newest], self._end] == _GOES_ON)]
         self._words[goes_on, before[goes_on], self._end] = _CUT
         is_open = (heads > 1) & (self._words[envs, before, self._end] == _CUT)
-        is_open &= (self._words[envs, last, : self._action] == obs).all(-1)
+        is_open &= (self._words[envs, last, : self._mask] == obs).all(-1)
         self._words[envs[is_open], before[is_open], self._end] = _GOES_ON
         self._heads -= is_open.astype(np.uint64)
 
@@ -231,7 +250,35 @@ class Replay:
             batch, count, is_one = self._policy._batch(_translate.put_together(self._policy._obs_space, arrays))
             if is_one or count != np.prod(lead):
                 raise ValueError(f"obs: expected an observation for each of {int(np.prod(lead))} steps, got one of shape {np.shape(obs)}")
-            return _core.packed(self._policy._core, batch).reshape(count, self._action)
+            return _core.packed(self._policy._core, batch).reshape(count, self._mask)
+
+    def _legal(
+        self, name: str, mask: Any | None, lead: tuple[int, ...], actions: NDArray[np.float32] | None = None, ended: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.uint32]:
+        """The legal actions in words, a bit each. None of the choices `actions` may be illegal; in rows that have `ended` all may be."""
+        count = int(np.prod(lead))
+
+        def rows(array: Any) -> Any:
+            if isinstance(array, Mapping):
+                return {key: rows(inner) for key, inner in array.items()}
+            if isinstance(array, tuple):
+                return tuple(rows(inner) for inner in array)
+            flat = _flat("action_mask", array, lead)
+            return flat if ended is None or flat.ndim != 2 else np.where(ended[:, None], True, flat)
+
+        with _named("action_mask", name):
+            legal = self._policy._mask(None if mask is None else rows(mask), count)
+        if legal is None:
+            return np.zeros((count, 0), np.uint32)
+        if actions is not None:
+            first = np.cumsum([0, *self._policy.metadata["action_sizes"][:-1]])
+            is_legal = np.take_along_axis(legal, first + actions.astype(np.int64), 1).all(1)
+            if not is_legal.all():
+                raise ValueError(f"action: that of row {int(is_legal.argmin())} is illegal by action_mask")
+        words = np.zeros((count, 4 * (self._action - self._mask)), np.uint8)
+        bits = np.packbits(legal.view(np.bool_), axis=1, bitorder="little")
+        words[:, : bits.shape[1]] = bits
+        return words.view(np.uint32)
 
     def _scaled(self, action: Any, lead: tuple[int, ...]) -> NDArray[np.float32]:
         """Real actions within -1 and 1, and choices."""
@@ -310,6 +357,8 @@ class Replay:
             self._obs_of(self._flat[next_rows]),
             ends == _TERMINATED,
             ends == _TRUNCATED,
+            self._legal_of(words),
+            self._legal_of(self._flat[next_rows]),
         )
 
     def sample(self, batch_size: int, seed: int | None = None) -> Transitions:
@@ -345,6 +394,13 @@ class Replay:
     def _obs_of(self, words: NDArray[np.uint32]) -> Any:
         """A copy of the observations of rows."""
         return _translate.put_together(self._policy._obs_space, map(np.ascontiguousarray, self._arrays_of(words)))
+
+    def _legal_of(self, words: NDArray[np.uint32]) -> NDArray[np.bool_] | None:
+        """The legal actions of rows; None where all are legal."""
+        if self._mask == self._action:
+            return None
+        bits = np.ascontiguousarray(words[:, self._mask : self._action]).view(np.uint8)
+        return np.unpackbits(bits, axis=1, count=sum(self._policy.metadata["action_sizes"]), bitorder="little").view(np.bool_)
 
     def _arrays_of(self, words: NDArray[np.uint32]) -> Iterator[Array]:
         """Views of the arrays of observations in rows, in order."""

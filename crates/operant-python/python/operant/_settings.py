@@ -88,6 +88,8 @@ class Settings(TypedDict, total=False):
     """Steps of random actions before learning begins, over all environments; also transitions that the replay has to hold for it."""
     updates_per_step: float
     """Minibatches that are learned from for each environment step, over all environments; fractions are carried over."""
+    max_updates_per_step: float
+    """Learn from more minibatches while environments in worker processes step, up to this many for each environment step. How many depends on the time that steps take, so the same seed gives other results. 0: those of `updates_per_step` alone."""
     n_step: int
     """Steps whose rewards a target adds up before it takes the value of a state."""
     tau: float
@@ -285,6 +287,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "batch_size": ("256", "Transitions of a minibatch"),
     "learning_starts": ("5000", "Steps of random actions before learning begins, over all environments; also transitions that the replay has to hold for it"),
     "updates_per_step": ("1.0", "Minibatches that are learned from for each environment step, over all environments; fractions are carried over"),
+    "max_updates_per_step": ("0.0", "Learn from more minibatches while environments in worker processes step, up to this many for each environment step. How many depends on the time that steps take, so the same seed gives other results. 0: those of `updates_per_step` alone"),
     "n_step": ("1", "Steps whose rewards a target adds up before it takes the value of a state"),
     "tau": ("0.005", "Share of the way that target networks go to the trained ones after each minibatch, or after each one that the policy learns from"),
     "target_network_frequency": ("1", "Number of these minibatches between two updates of the target networks"),

@@ -16,7 +16,7 @@ use crate::backend::{LearnError, Ticket, UpdateStats};
 use crate::config::Config;
 use crate::cpu::backend::CpuBackend;
 use crate::cpu::network::tile::LANES;
-use crate::cpu::rollout::Horizon;
+use crate::cpu::rollout::{Horizon, Tile};
 use crate::cpu::update::Means;
 use crate::network::{Input, Network};
 use crate::state::SavedPriorities;
@@ -56,6 +56,7 @@ impl Replaying {
         if matches!(rules, Rules::ActorCritic(_)) {
             check_input(env, network, config)?;
         }
+        check_free(env, config)?;
         let layout = ReplayLayout::new(&network.architecture, env.masked());
         let learner = ReplayLearner::new(network, &layout, config, Arc::clone(pulse));
         let replay = Replay::new(layout, config.num_envs, ReplayLayout::rows(config));
@@ -105,13 +106,30 @@ pub(crate) fn check_input(env: &dyn AnyEnv, network: &Network, config: &Config) 
     }
 }
 
-/// Minibatches that are due in step `step` of all environments, of a run that begins with `given` transitions.
-pub(crate) fn due(config: &Config, given: u64, step: u64) -> u64 {
+/// Refuses minibatches beyond the ratio where no environment is waited for.
+///
+/// # Errors
+/// When the environment steps in the calling thread.
+pub(crate) fn check_free(env: &dyn AnyEnv, config: &Config) -> Result<(), LearnError> {
+    if config.max_updates_per_step == 0.0 || env.steps_elsewhere() {
+        return Ok(());
+    }
+    let (most, name) = (config.max_updates_per_step, env.spec().name);
+    Err(LearnError::Config {
+        key: "max_updates_per_step",
+        problem: format!("max_updates_per_step = {most}, but {name} does not step in processes of its own"),
+        remedy: "set max_updates_per_step = 0, and choose updates_per_step".to_owned(),
+    })
+}
+
+/// Minibatches that are due in step `step` of all environments, of a run that begins with `given` transitions and learns from `ratio`
+/// minibatches a step.
+pub(crate) fn due(config: &Config, ratio: f64, given: u64, step: u64) -> u64 {
     let starts = (config.learning_starts as u64).saturating_sub(given);
     let Some(step) = step.checked_sub(starts.div_ceil(config.num_envs as u64)) else {
         return 0;
     };
-    let until = |steps: u64| (steps as f64 * config.num_envs as f64 * config.updates_per_step).floor() as u64;
+    let until = |steps: u64| (steps as f64 * config.num_envs as f64 * ratio).floor() as u64;
     until(step + 1) - until(step)
 }
 
@@ -158,7 +176,12 @@ impl<const V: usize> CpuBackend<V> {
             let begun = Instant::now();
             let is_filled =
                 !plays && replay.len() >= config.learning_starts.min(config.buffer_size) && replay.has_all();
-            for _ in 0..if is_filled { due(config, *given, number) } else { 0 } {
+            let due = |ratio| if is_filled { due(config, ratio, *given, number) } else { 0 };
+            let (least, most) = (due(config.updates_per_step), due(config.max_updates_per_step));
+            for minibatch in 0..least.max(most) {
+                if minibatch >= least && tiles.iter_mut().all(Tile::has_stepped) {
+                    break;
+                }
                 let number = state.step;
                 let chosen = priorities.as_mut().map_or(&[][..], |priorities| {
                     priorities.draw(replay, config, number, beta);

@@ -267,6 +267,11 @@ impl<const V: usize> Tile<V> {
         Ok(())
     }
 
+    /// Whether [`Tile::finish`] need not wait.
+    pub fn has_stepped(&mut self) -> bool {
+        self.stepper.has_stepped()
+    }
+
     /// Finishes the step that [`Tile::start`] started, and its transitions.
     ///
     /// # Errors
