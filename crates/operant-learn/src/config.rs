@@ -185,7 +185,7 @@ settings! {
     /// Dueling network: the second half of the last layer's features gives the state's value, the first half the advantages, which are
     /// centred and added to it
     dueling: bool = false, fixed("the checkpoint holds weights of that shape");
-    /// Atoms of C51's distribution over the return, evenly spaced from `value_min` to `value_max`; 1 learns the expected value alone
+    /// Atoms of each value's distribution over the return (C51), evenly spaced from `value_min` to `value_max`; 1 learns the expected value alone
     value_bins: usize [Kind::Count { least: 1, most: 1024 }] = 1,
         fixed("the checkpoint holds weights of that shape");
     /// Smallest atom of `value_bins`

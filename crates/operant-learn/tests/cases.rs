@@ -452,6 +452,37 @@ fn residuals() -> Vec<Case> {
     ]
 }
 
+/// Distributions of values.
+fn distributions() -> Vec<Case> {
+    let with = |config: Config, change: &dyn Fn(&mut Config)| {
+        let mut config = Config { value_bins: 9, value_min: -1.0, value_max: 1.5, ..config }
+            .ppo(|ppo| ppo.clip_vloss = false);
+        change(&mut config);
+        config
+    };
+    vec![
+        Case::new(
+            "distributions of values, again, masked",
+            with(config(17, 12, 3), &|c| {
+                c.recompute_advantages = true;
+            }),
+            Input::Bits(40),
+            Head::MultiDiscrete(vec![2, 3]),
+            true,
+        ),
+        Case::new(
+            "distributions of values, separate, gru, gaussian",
+            with(config(7, 15, 3), &|c| {
+                (c.shared_trunk, c.hidden) = (false, vec![20, 9]);
+                (c.core, c.sequence_length) = (CoreKind::Gru, 5);
+            }),
+            Input::Dense(5),
+            Head::gaussian(2),
+            false,
+        ),
+    ]
+}
+
 /// Options of advantages and values.
 pub fn options() -> Vec<Case> {
     let with = |mut config: Config, rho, c, change: &dyn Fn(&mut Config)| {
@@ -605,5 +636,6 @@ fn make() -> Vec<Case> {
     ));
     cases.extend(residuals());
     cases.extend(reals());
+    cases.extend(distributions());
     cases
 }

@@ -160,7 +160,7 @@ def heads(case, params):
             outputs = jnp.concatenate([outputs, actor @ params["log_std.weight"].T + params["log_std.bias"]], -1)
     if head == "q":
         return outputs, None
-    return outputs, (critic @ params["value.weight"].T + params["value.bias"])[..., 0]
+    return outputs, critic @ params["value.weight"].T + params["value.bias"]
 
 
 def bounded(output):
@@ -226,11 +226,15 @@ def loss(params, case):
     clip = c["clip_coef"]
     of_policy = jnp.maximum(-advantage * ratio, -advantage * jnp.clip(ratio, 1 - clip, 1 + clip)).mean()
     target = case["advantage"] + case["value"]
+    of_policy -= c["ent_coef"] * entropy.mean()
+    if case["bins"] is not None:
+        return of_policy - c["vf_coef"] * (divided(case, target) * jax.nn.log_softmax(value)).sum(-1).mean()
+    value = value[..., 0]
     square = (value - target) ** 2
     if c["clip_vloss"]:
         bounded = case["value"] + jnp.clip(value - case["value"], -clip, clip)
         square = jnp.maximum(square, (bounded - target) ** 2)
-    return of_policy - c["ent_coef"] * entropy.mean() + c["vf_coef"] * 0.5 * square.mean()
+    return of_policy + c["vf_coef"] * 0.5 * square.mean()
 
 
 def draw(case, params, obs, normals):
@@ -242,10 +246,45 @@ def draw(case, params, obs, normals):
     return jnp.tanh(before), (of_normal - jnp.log(1 - jnp.tanh(before) ** 2)).sum(-1)
 
 
-def values(case, params, obs, actions):
+def of_critics(case, params, obs, actions):
+    """The outputs of both critics, (rows, bins or 1)."""
     inputs = jnp.concatenate([obs, actions], -1)
     names = ["critics.0", "critics.1"]
-    return [dense(layers(case, name, inputs, params), f"{name}.q", params)[:, 0] for name in names]
+    return [dense(layers(case, name, inputs, params), f"{name}.q", params) for name in names]
+
+
+def expected(case, outputs):
+    """The values (rows, ...) that outputs (rows, ..., bins or 1) make."""
+    return outputs[..., 0] if case["bins"] is None else jax.nn.softmax(outputs) @ jnp.linspace(*case["bins"][:2], case["bins"][2])
+
+
+def values(case, params, obs, actions):
+    return [expected(case, outputs) for outputs in of_critics(case, params, obs, actions)]
+
+
+def divided(case, values):
+    """The shares of the bins in values (...), each divided between its neighbours: (..., bins)."""
+    z = jnp.linspace(*case["bins"][:2], case["bins"][2])
+    return jnp.maximum(1 - abs(jnp.clip(values, z[0], z[-1])[..., None] - z) / (z[1] - z[0]), 0)
+
+
+def projected(case, reward, shares):
+    """Distributions of a value (rows, bins) after a step of this reward."""
+    z = jnp.linspace(*case["bins"][:2], case["bins"][2])
+    return jnp.einsum("nj,nji->ni", shares, divided(case, reward[:, None] + case["discount"][:, None] * z))
+
+
+def loss_of_critics(case, params, next_actions, bonus):
+    """The sum of both critics' losses, where `bonus` is added to the value of what follows."""
+    of_targets = of_critics(case, case["targets"], case["next_obs"], next_actions)
+    own = of_critics(case, params, case["obs"], case["actions"])
+    a, b = (expected(case, outputs) for outputs in of_targets)
+    if case["bins"] is None:
+        target = case["reward"] + case["discount"] * (jnp.minimum(a, b) + bonus)
+        return sum((case["weight"] * 0.5 * (expected(case, q) - target) ** 2).mean() for q in own)
+    shares = jax.nn.softmax(jnp.where((a <= b)[:, None], *of_targets))
+    target = projected(case, case["reward"] + case["discount"] * bonus, shares)
+    return -sum((case["weight"] * (target * jax.nn.log_softmax(q)).sum(-1)).mean() for q in own)
 
 
 def soft_actor_critic(params, case):
@@ -253,9 +292,7 @@ def soft_actor_critic(params, case):
     fixed = jax.lax.stop_gradient(params)
     alpha = jnp.exp(fixed["log_alpha"])
     next_actions, logprob = draw(case, fixed, case["next_obs"], case["next_normals"])
-    least = jnp.minimum(*values(case, case["targets"], case["next_obs"], next_actions))
-    target = case["reward"] + case["discount"] * (least - alpha * logprob)
-    of_critics = sum((case["weight"] * 0.5 * (q - target) ** 2).mean() for q in values(case, params, case["obs"], case["actions"]))
+    of_critics = loss_of_critics(case, params, next_actions, -alpha * logprob)
     actions, logprob = draw(case, params, case["obs"], case["normals"])
     of_policy = (alpha * logprob - jnp.minimum(*values(case, fixed, case["obs"], actions))).mean()
     excess = jax.lax.stop_gradient(logprob).mean() + case["target_entropy"] * actions.shape[-1]
@@ -271,10 +308,7 @@ def twin_delayed(params, case):
 
     noise = jnp.clip(case["next_normals"] * case["policy_noise"], -case["noise_clip"], case["noise_clip"])
     next_actions = jnp.clip(policy(case["targets"], case["next_obs"]) + noise, -1, 1)
-    least = jnp.minimum(*values(case, case["targets"], case["next_obs"], next_actions))
-    target = case["reward"] + case["discount"] * least
-    of_critics = sum((case["weight"] * 0.5 * (q - target) ** 2).mean() for q in values(case, params, case["obs"], case["actions"]))
-    return of_critics - values(case, fixed, case["obs"], policy(params, case["obs"]))[0].mean()
+    return loss_of_critics(case, params, next_actions, 0.0) - values(case, fixed, case["obs"], policy(params, case["obs"]))[0].mean()
 
 
 def features(case, params, obs):
@@ -291,8 +325,7 @@ def action_values(case, params, obs):
     """Values of the choices of each component."""
     x, ends = features(case, params, obs), np.cumsum(case["choices"])[:-1]
     if case["bins"] is not None:
-        logits = dense(x, "q", params).reshape(len(x), -1, case["bins"][2])
-        return [jax.nn.softmax(logits) @ jnp.linspace(*case["bins"][:2], case["bins"][2])]
+        return [expected(case, dense(x, "q", params).reshape(len(x), -1, case["bins"][2]))]
     if "q.weight" in params:
         return jnp.split(dense(x, "q", params), ends, -1)
     half = params["q.advantage.weight"].shape[1]
@@ -317,16 +350,13 @@ def deep_q(params, case):
 
     target = case["reward"] + case["discount"] * of_actions(of_target, best)
     if case["bins"] is not None:
-        z = jnp.linspace(*case["bins"][:2], case["bins"][2])
         rows = jnp.arange(len(case["obs"]))
 
         def shares(of, obs, actions, rows=rows):
-            logits = dense(features(case, of, obs), "q", of).reshape(len(obs), -1, len(z))
+            logits = dense(features(case, of, obs), "q", of).reshape(len(obs), -1, case["bins"][2])
             return jax.nn.log_softmax(logits[rows, actions[0][:, 0]])
 
-        moved = jnp.clip(case["reward"][:, None] + case["discount"][:, None] * z, z[0], z[-1])
-        near = jnp.maximum(1 - abs(moved[:, :, None] - z) / (z[1] - z[0]), 0)
-        target = jnp.einsum("nj,nji->ni", jnp.exp(shares(case["targets"], case["next_obs"], best, then)), near)
+        target = projected(case, case["reward"], jnp.exp(shares(case["targets"], case["next_obs"], best, then)))
         return -(case["weight"] * (target * shares(params, case["obs"], taken)).sum(-1)).mean()
     error = of_actions(action_values(case, params, case["obs"]), taken) - target
     delta = case["huber"]

@@ -120,6 +120,13 @@ fn description() -> impl Strategy<Value = Description> {
                 core_layers,
                 sequence_length,
                 layer_norm: loss.2,
+                value_bins: if loss.1 || is_pqn || candidates.is_some() || shared_trunk == is_tanh {
+                    1
+                } else {
+                    2 + features % 9
+                },
+                value_min: -1.5,
+                value_max: 1.0,
                 // Half of them without.
                 residual_blocks: if candidates.is_some() { 0 } else { blocks.saturating_sub(3) },
                 activation: if is_tanh { Activation::Tanh } else { Activation::Relu },
@@ -168,6 +175,7 @@ fn network_json(network: &Network) -> Value {
         "residual_blocks": architecture.residual_blocks,
         "conv": conv.iter().map(|conv| json!({"first": conv.first, "image": conv.image, "stride": conv.stride})).collect::<Vec<_>>(),
         "items": items.map(|Image { first, extents }| json!({"first": first, "count": extents[0], "features": extents[2]})),
+        "bins": architecture.bins.map(|bins| json!([f64::from(bins.bounds()[0]), f64::from(bins.bounds()[1]), bins.count])),
         "hidden": hidden.len(),
         "activation": activation.name(),
         "shared_trunk": shared_trunk,
@@ -260,7 +268,6 @@ fn minibatch_json(case: &Minibatches, samples: &[Transition]) -> Value {
         "target_entropy": case.config.algorithms.sac.target_entropy,
         "policy_noise": case.config.algorithms.td3.policy_noise,
         "noise_clip": case.config.algorithms.td3.noise_clip,
-        "bins": case.network.architecture.bins.map(|bins| json!([f64::from(bins.bounds()[0]), f64::from(bins.bounds()[1]), bins.count])),
         "double_q": case.config.algorithms.dqn.double_q,
         "huber": case.config.huber().map(|_| case.config.huber_delta),
         "legal": array(&[samples.len(), outputs], legal),
@@ -388,6 +395,10 @@ fn gradients_are_those_of_automatic_differentiation(part: Part) {
     assert_eq!(cores.len(), 4, "every core was drawn");
     assert!(made.iter().any(|case| case.config.algorithm == Algorithm::Pqn), "every algorithm was drawn");
     assert!(made.iter().any(|case| case.config.residual_blocks > 0), "residual blocks were drawn");
+    for shared in [false, true] {
+        let is_drawn = |case: &Case| case.config.value_bins > 1 && case.config.shared_trunk == shared;
+        assert!(made.iter().any(is_drawn), "distributions of values were drawn");
+    }
     for distribution in ActionDistribution::ALL {
         let is_drawn = |case: &Case| matches!(case.network.architecture.head, Head::Continuous(of) if of.distribution == distribution);
         assert!(made.iter().any(is_drawn), "{distribution} was drawn");

@@ -275,6 +275,13 @@ pub fn minibatches() -> Vec<Minibatches> {
         Minibatches::new("td3 in every minibatch, by priority, normalised", 7, 1, |c| {
             (c.priority_exponent, c.norm_obs, c.n_step, c.policy_frequency) = (0.7, true, 2, 1);
         }),
+        Minibatches::new("distributions, by priority", 5, 2, |c| {
+            (c.value_bins, c.value_min, c.value_max) = (13, -0.7, 1.1);
+            (c.priority_exponent, c.n_step, c.layer_norm) = (0.6, 3, true);
+        }),
+        Minibatches::new("td3 with distributions", 3, 3, |c| {
+            (c.value_bins, c.value_min, c.value_max, c.batch_size) = (8, -1.5, 0.4, 77);
+        }),
     ]
 }
 
@@ -335,9 +342,10 @@ fn the_references_gradients_match_finite_differences() {
 
 #[test]
 fn threads_and_tiles_change_no_bit() {
-    let cases = BOTH.map(|algorithm| [(algorithm, "pendulum", false, 1), (algorithm, "hopper", true, 3)]);
-    for (algorithm, env, norm_obs, n_step) in cases.into_iter().flatten() {
-        let config = Config { norm_obs, n_step, num_envs: 40, ..config(algorithm) };
+    let cases =
+        BOTH.map(|algorithm| [(algorithm, "pendulum", false, 1, 1), (algorithm, "hopper", true, 3, 21)]);
+    for (algorithm, env, norm_obs, n_step, value_bins) in cases.into_iter().flatten() {
+        let config = Config { norm_obs, n_step, value_bins, num_envs: 40, ..config(algorithm) };
         let one = train(backend(env, &config, &CpuOptions::new(1)), None, 2).1;
         for (threads, rollout_tile) in [(2, 16), (3, 32)] {
             let options = CpuOptions { rollout_tile, ..CpuOptions::new(threads) };
@@ -348,8 +356,8 @@ fn threads_and_tiles_change_no_bit() {
 
 #[test]
 fn a_run_with_its_replay_continues_to_the_bit_and_one_without_fills_another() {
-    for algorithm in BOTH {
-        let (config, options) = (config(algorithm), CpuOptions::new(1));
+    for (algorithm, value_bins) in [(Algorithm::Sac, 1), (Algorithm::Td3, 1), (Algorithm::Sac, 21)] {
+        let (config, options) = (Config { value_bins, ..config(algorithm) }, CpuOptions::new(1));
         let mut first = backend("pendulum", &config, &options);
         (0..5).for_each(|_| _ = update(&mut *first));
         let middle = first.save().expect("saved");

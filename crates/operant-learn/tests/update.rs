@@ -260,6 +260,9 @@ const GOLDEN_WITH_RESIDUALS: u64 = 0xf80c_0f63_0ce0_02d6;
 /// The same, with the cases that have noise on means or another distribution of real actions than [`Head::gaussian`] added.
 const GOLDEN_WITH_REALS: u64 = 0x98ac_886d_aa00_fa37;
 
+/// The same, with the cases that have distributions of values added.
+const GOLDEN_WITH_BINS: u64 = 0x2508_8728_5dcf_f73f;
+
 fn is_plain(head: &Head) -> bool {
     matches!(head, Head::MultiDiscrete(_)) || *head == Head::gaussian(head.components())
 }
@@ -268,8 +271,8 @@ fn is_plain(head: &Head) -> bool {
 fn bits_are_the_same_on_every_machine() {
     let mut hash = 0xCBF2_9CE4_8422_2325u64;
     // The hash so far and the number of cases: of MLPs, with convolutions, with memory, with tables, with pointers, of blocks, with
-    // residual blocks, with other policies of real actions.
-    let mut groups = [(0, 0); 8];
+    // residual blocks, with other policies of real actions, with distributions of values.
+    let mut groups = [(0, 0); 9];
     for case in cases::all() {
         let (state, _) = run(&case, 2, 2);
         for byte in state.params.iter().flat_map(|p| p.to_bits().to_le_bytes()) {
@@ -277,6 +280,7 @@ fn bits_are_the_same_on_every_machine() {
         }
         let architecture = &case.network.architecture;
         let group = match (&architecture.embed, architecture.core) {
+            _ if architecture.bins.is_some() => 8,
             _ if case.config.algorithms.ppo.rpo_alpha > 0.0 || !is_plain(&architecture.head) => 7,
             _ if architecture.residual_blocks > 0 => 6,
             _ if case.config.blocks() > 1 => 5,
@@ -301,6 +305,7 @@ fn bits_are_the_same_on_every_machine() {
         (GOLDEN_WITH_BLOCKS, 1),
         (GOLDEN_WITH_RESIDUALS, 2),
         (GOLDEN_WITH_REALS, 7),
+        (GOLDEN_WITH_BINS, 2),
     ];
     assert_eq!(groups, golden, "{groups:#x?}");
 }

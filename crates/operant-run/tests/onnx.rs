@@ -354,11 +354,14 @@ fn onnxruntime_computes_what_the_engine_does() {
         &saved(floats.clone(), ActionSpace::Discrete(vec![3, 4]), true, true, dueling),
     );
     let real = Config { value_bins: 7, ..Config::default() };
-    let bins = Layers { outputs: Some(Outputs::ActionValues), real, ..Layers::default() };
-    compare(Path::new(&python), &saved(floats.clone(), four(), true, true, bins));
+    for (outputs, shared_trunk) in [(Some(Outputs::ActionValues), true), (None, true), (None, false)] {
+        let bins = Layers { outputs, real: real.clone(), ..Layers::default() };
+        compare(Path::new(&python), &saved(floats.clone(), four(), true, shared_trunk, bins));
+    }
     for algorithm in [Algorithm::Sac, Algorithm::Td3] {
         let action_distribution = ActionDistribution::Tanh;
-        let real = Config { algorithm, action_distribution, log_std: LogStd::Network, ..Config::default() };
+        let log_std = LogStd::Network;
+        let real = Config { algorithm, action_distribution, log_std, value_bins: 5, ..Config::default() };
         let bounds = ActionSpace::Box { low: vec![-0.2, -2.0], high: vec![0.1, 9.0] };
         let layers = Layers { outputs: Some(algorithm.declaration().outputs), real, ..Layers::default() };
         compare(Path::new(&python), &saved(floats.clone(), bounds, false, false, layers));

@@ -237,9 +237,6 @@ algorithms! {
     Dqn = "dqn" in dqn;
 }
 
-/// Settings of C51.
-const OF_BINS: &[&str] = &["value_bins", "value_min", "value_max"];
-
 /// Settings of every algorithm that mean nothing where one learns from a replay.
 const UNUSED_BY_REPLAY: &[&str] = &[
     "desired_kl",
@@ -265,10 +262,11 @@ const UNUSED_BY_CRITICS: &[&str] =
 
 /// The setting that the kernels of a policy with two critics do not support.
 fn actor_critic_refused(config: &Config) -> Option<(&'static str, String)> {
-    let Config { encoder, priority_exponent, .. } = config;
+    let Config { encoder, priority_exponent, value_bins, .. } = config;
     [
         (*encoder != Encoder::Auto, "encoder", format!("\"{encoder}\" with critics of actions")),
         (*priority_exponent > 0.0, "priority_exponent", priority_exponent.to_string()),
+        (*value_bins > 1, "value_bins", value_bins.to_string()),
     ]
     .into_iter()
     .find_map(|(is_set, key, value)| is_set.then_some((key, value)))

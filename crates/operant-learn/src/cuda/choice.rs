@@ -286,6 +286,8 @@ mod tests {
         for kernels in Kernels::ALL {
             let error = refused(kernels, |config| config.algorithms.ppo.norm_value = true);
             assert!(error.starts_with("norm_value: true, which no kernels for GPUs compute"), "{error}");
+            let error = refused(kernels, |config| config.value_bins = 51);
+            assert!(error.starts_with("value_bins: 51, which no kernels for GPUs compute"), "{error}");
         }
         let again = |config: &mut Config| config.recompute_advantages = true;
         assert!(refused(Kernels::Fused, again).contains("recompute_advantages = true"));

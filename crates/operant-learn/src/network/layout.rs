@@ -146,23 +146,23 @@ impl Network {
         };
         let (outputs, policy) = (network.architecture.head.outputs(), network.architecture.head.layers());
         let features = network.architecture.input.features();
+        let of_value = network.architecture.bins.map_or(1, |bins| bins.count);
         if network.architecture.outputs == Outputs::ActionValues {
-            let rows = outputs * network.architecture.bins.map_or(1, |bins| bins.count);
-            let chain = network.lay_chain("trunk", &[("q", rows)], features);
+            let chain = network.lay_chain("trunk", &[("q", outputs * of_value)], features);
             network.chains.push(chain);
         } else if network.architecture.outputs.has_critics() {
             let chain = network.lay_chain("actor", &policy, features);
             network.chains.push(chain);
             let inputs = features + network.architecture.head.components();
             for (trunk, head) in CRITICS {
-                let chain = network.lay_chain(trunk, &[(head, 1)], inputs);
+                let chain = network.lay_chain(trunk, &[(head, of_value)], inputs);
                 network.chains.push(chain);
             }
         } else if network.architecture.shared_trunk {
-            let chain = network.lay_chain("trunk", &[&policy[..], &[("value", 1)]].concat(), features);
+            let chain = network.lay_chain("trunk", &[&policy[..], &[("value", of_value)]].concat(), features);
             network.chains.push(chain);
         } else {
-            for (trunk, heads) in [("actor", &policy[..]), ("critic", &[("value", 1)])] {
+            for (trunk, heads) in [("actor", &policy[..]), ("critic", &[("value", of_value)])] {
                 let chain = network.lay_chain(trunk, heads, features);
                 network.chains.push(chain);
             }
@@ -279,7 +279,11 @@ impl Network {
     /// The matrices of hidden layers: a convolution's has a row for each output channel, and a layer with memory has one for each gate. Tables
     /// and outputs are none of them.
     pub fn hidden_matrices(&self) -> impl Iterator<Item = (core::ops::Range<usize>, [usize; 2])> {
-        let hidden = self.chains.iter().flat_map(|chain| &chain.layers[..chain.len() - 1]);
+        let of_chain = |chain: &Chain| {
+            let has_bins = matches!(chain.layers.last(), Some(LayerSpec { form: Form::Bins(_), .. }));
+            chain.len() - 1 - usize::from(has_bins)
+        };
+        let hidden = self.chains.iter().flat_map(move |chain| &chain.layers[..of_chain(chain)]);
         let hidden = hidden.filter(|layer| !matches!(layer.form, Form::Embed(_)));
         hidden.flat_map(|layer| {
             let gates = if let Form::Cell(cell) = &layer.form { cell.cell.gates() } else { 1 };
@@ -383,8 +387,11 @@ impl Network {
         let inputs = layers.last().map_or(features, |layer| layer.outputs);
         let head = self.lay_head(heads, inputs, items);
         layers.push(head);
-        if let Some(bins) = self.architecture.bins {
-            self.push(&mut layers, "q.values".to_owned(), bins, None, features);
+        if let (Some(mut bins), [policy @ .., (value, _)]) = (self.architecture.bins, heads)
+            && (*value == "value" || value.ends_with('q'))
+        {
+            bins.passed = policy.iter().map(|(_, outputs)| outputs).sum();
+            self.push(&mut layers, format!("{value}.values"), bins, None, features);
         }
         Chain { layers }
     }

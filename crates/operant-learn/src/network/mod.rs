@@ -232,7 +232,7 @@ pub struct Architecture {
     pub shared_trunk: bool,
     /// Whether action values are made of advantages and a value.
     pub dueling: bool,
-    /// The values of the distributions whose means are action values.
+    /// The distributions whose means are values.
     pub bins: Option<Bins>,
     /// The actions, of which it makes a distribution or values.
     pub head: Head,
@@ -399,7 +399,7 @@ impl Architecture {
             // A network of action values has one chain.
             shared_trunk: config.shared_trunk || outputs == Outputs::ActionValues,
             dueling: config.dueling && outputs == Outputs::ActionValues,
-            bins: Bins::of(config).filter(|_| outputs == Outputs::ActionValues),
+            bins: Bins::of(config),
             head,
             outputs,
             exploration: (config.algorithm.declaration().exploration)(config).at(u64::MAX),
@@ -438,7 +438,7 @@ fn unfit_for_actions(actions: &ActionSpace, config: &Config) -> Option<(&'static
 /// What distributions of values do not support.
 fn unfit_for_bins(actions: &ActionSpace, config: &Config) -> Option<String> {
     let has_components = matches!(actions, ActionSpace::Discrete(counts) if counts.len() != 1);
-    if has_components {
+    if has_components && config.algorithm.declaration().outputs == Outputs::ActionValues {
         Some("distributions need actions with one component".to_owned())
     } else if config.dueling || config.pointer {
         Some("distributions support neither dueling nor pointer".to_owned())
@@ -506,6 +506,7 @@ impl std::fmt::Display for Architecture {
             (0..layers).for_each(|_| trunk.push_str(&format!("-{}({width})", cell.name())));
         }
         let outputs = self.head.outputs();
+        let value = self.bins.map_or("1".to_owned(), |bins| format!("1x{}", bins.count));
         if self.outputs == Outputs::ActionValues {
             let outputs = match self.bins {
                 _ if self.dueling => format!("dueling({outputs})"),
@@ -516,11 +517,11 @@ impl std::fmt::Display for Architecture {
         } else if self.outputs.has_critics() {
             let features = self.input.features();
             let (hidden, inputs) = (&trunk[features.to_string().len()..], features + self.head.components());
-            write!(formatter, "{trunk}-{outputs} and two of {inputs}{hidden}-1")
+            write!(formatter, "{trunk}-{outputs} and two of {inputs}{hidden}-{value}")
         } else if self.shared_trunk {
-            write!(formatter, "{trunk}-({outputs}+1)")
+            write!(formatter, "{trunk}-({outputs}+{value})")
         } else {
-            write!(formatter, "{trunk}-{outputs} and {trunk}-1")
+            write!(formatter, "{trunk}-{outputs} and {trunk}-{value}")
         }
     }
 }

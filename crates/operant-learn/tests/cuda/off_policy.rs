@@ -339,6 +339,8 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
     assert!(text.contains("device = \"cpu\""), "{text}");
     let text = refused(&Config { priority_exponent: 0.6, ..base.clone() }, GpuOptions::default());
     assert!(text.starts_with("priority_exponent: 0.6, which no kernels for GPUs compute"), "{text}");
+    let text = refused(&Config { value_bins: 51, ..base.clone() }, GpuOptions::default());
+    assert!(text.starts_with("value_bins: 51, which no kernels for GPUs compute"), "{text}");
     let text = refused(&Config { encoder: Encoder::Embed, ..base }, GpuOptions::default());
     assert!(text.contains("encoder"), "{text}");
 }

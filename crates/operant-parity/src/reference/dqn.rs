@@ -2,6 +2,7 @@
 
 use operant_learn::cpu::off_policy::compare::Transition;
 
+use super::bins::{cross_entropy, moved};
 use super::sac::State;
 use super::*;
 
@@ -43,20 +44,6 @@ fn outputs(net: &mut OnTape<'_>, obs: &[f32], state: &mut [Var]) -> [Vec<Var>; 2
         return [logits.clone(), along(network, tape, &paths[0][path.len()..], logits, state)];
     }
     [vec![], forward(network, tape, &paths[0], &obs, state)]
-}
-
-/// The distribution of the reward and the discounted value, each value divided between its neighbours.
-fn moved(bins: &[f64], shares: &[f64], sample: &Transition) -> Vec<f64> {
-    let (last, step) = (bins.len() - 1, bins[1] - bins[0]);
-    let mut moved = vec![0.0; bins.len()];
-    for (bin, share) in bins.iter().zip(shares) {
-        let value = f64::from(sample.reward) + f64::from(sample.discount) * bin;
-        let place = ((value.clamp(bins[0], bins[last]) - bins[0]) / step).min(last as f64);
-        let below = place.floor();
-        moved[below as usize] += share * (1.0 - (place - below));
-        moved[last.min(below as usize + 1)] += share * (place - below);
-    }
-    moved
 }
 
 /// The loss, its gradient, and the means of squared errors and values; with memory the samples are the rows of sequences.
@@ -142,12 +129,8 @@ fn term(
         let total: f64 = exps.iter().sum();
         let next: Vec<f64> = exps.into_iter().map(|exp| exp / total).collect();
         let of_action = distribution(&mut net.tape, &logits[at(actions[0])]);
-        let terms: Vec<(Var, f64)> = of_action
-            .into_iter()
-            .zip(moved(&bins, &next, sample))
-            .map(|(ln_p, share)| (ln_p, -share))
-            .collect();
-        let loss = net.tape.sum(&terms);
+        let target = moved(&bins, &next, [sample.reward, sample.discount].map(f64::from));
+        let loss = cross_entropy(&mut net.tape, of_action, target);
         sums[0] += net.tape.value(loss);
         sums[1] += net.tape.value(own[actions[0]]);
         return (loss, weight);

@@ -10,6 +10,7 @@ use operant_learn::{
     ActionDistribution, Activation, ClipGrad, Config, LogStd, LrSchedule, Optimizer, ValueLoss,
 };
 
+mod bins;
 pub mod dqn;
 mod muon;
 mod network;
@@ -267,6 +268,10 @@ impl<'a> OnTape<'a> {
         Self { network, paths, log_std, tape, state }
     }
 
+    fn leaves(&mut self, values: impl IntoIterator<Item = f64>) -> Vec<Var> {
+        values.into_iter().map(|x| self.tape.leaf(x)).collect()
+    }
+
     /// The value of the action of the next sample: the mean over its components.
     fn action_value(&mut self, sample: &Sample) -> Var {
         let Self { network, paths, tape, state, .. } = self;
@@ -282,8 +287,8 @@ impl<'a> OnTape<'a> {
         tape.sum(&terms)
     }
 
-    /// Log-probability, entropy and value of the next sample.
-    fn next(&mut self, sample: &Sample) -> [Var; 3] {
+    /// Log-probability, entropy and value of the next sample, and the log-probabilities of the distribution whose mean the value is.
+    fn next(&mut self, sample: &Sample) -> ([Var; 3], Vec<Var>) {
         let Self { network, paths, log_std, tape, state } = self;
         begin(tape, state, sample);
         let before = state.clone();
@@ -299,10 +304,16 @@ impl<'a> OnTape<'a> {
         if network.architecture.shared_trunk {
             state.copy_from_slice(&before);
         }
-        let value = forward(network, tape, &paths[1], &sample.obs, state)[0];
         let log_std = if paths.len() > 2 { &computed } else { &*log_std };
         let [logprob, entropy] = evaluate(tape, &network.architecture.head, &policy, log_std, sample);
-        [logprob, entropy, value]
+        if network.architecture.bins.is_some() {
+            let obs = self.leaves(sample.obs.iter().copied());
+            let (shares, bins) = self.distribution(1, obs, 0);
+            let tape = &mut self.tape;
+            let terms: Vec<_> = shares.iter().zip(bins).map(|(&ln_p, z)| (tape.exp(ln_p), z)).collect();
+            return ([logprob, entropy, tape.sum(&terms)], shares);
+        }
+        ([logprob, entropy, forward(network, tape, &paths[1], &sample.obs, state)[0]], vec![])
     }
 }
 
@@ -330,7 +341,7 @@ pub fn logprobs_and_values(network: &Network, params: &[f64], samples: &[Sample]
             let value = net.action_value(sample);
             return [f64::NAN, net.tape.value(value)];
         }
-        let [logprob, _, value] = net.next(sample);
+        let ([logprob, _, value], _) = net.next(sample);
         [net.tape.value(logprob), net.tape.value(value)]
     };
     samples.iter().map(of).collect()
@@ -387,7 +398,7 @@ pub fn on_tape(
             s.advantage
         };
         let advantage = advantage * s.importance;
-        let [logprob, entropy, value] = net.next(s);
+        let ([logprob, entropy, value], shares) = net.next(s);
         let tape = &mut net.tape;
         let log_ratio = tape.value(logprob) - s.logprob;
         let ratio = log_ratio.exp();
@@ -400,6 +411,13 @@ pub fn on_tape(
         terms.push((tape.of(logprob, plain.max(clipped), slope), 1.0 / n));
         terms.push((entropy, -config.algorithms.ppo.ent_coef / n));
 
+        if let Some(Step::Expected(bins)) = net.paths[1].last() {
+            // All of a distribution at the target, whatever its own values are.
+            let loss = bins::cross_entropy(tape, shares, bins::moved(bins, &[1.0], [s.target, 0.0]));
+            losses.value += tape.value(loss) / n;
+            terms.push((loss, config.algorithms.ppo.vf_coef / n));
+            continue;
+        }
         let v = tape.value(value);
         let target = s.target;
         let (mut square, mut slope) = ((v - target).powi(2), v - target);

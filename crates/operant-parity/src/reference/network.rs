@@ -175,7 +175,7 @@ pub(super) fn path(network: &Network, head: &str) -> Vec<Step> {
         return steps;
     }
     let head_layer = layer(network, &format!("{head}.weight"), false);
-    if let Some(bins) = architecture.bins {
+    if let Some(bins) = architecture.bins.filter(|_| head == "value" || head.ends_with('q')) {
         let [least, greatest] = bins.bounds().map(f64::from);
         let step = (greatest - least) / (bins.count - 1) as f64;
         let values = (0..bins.count).map(|k| least + k as f64 * step).collect();

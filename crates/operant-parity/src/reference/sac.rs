@@ -4,6 +4,7 @@ use operant_learn::LearnerState;
 use operant_learn::algorithms::{Algorithm, td3};
 use operant_learn::cpu::off_policy::compare::Transition;
 
+use super::bins::{cross_entropy, moved};
 use super::update::adam;
 use super::*;
 
@@ -23,7 +24,7 @@ pub struct State {
 /// Means over a minibatch.
 #[derive(Debug, Clone, Copy)]
 pub struct Minibatch {
-    /// Half the squared error, the sum over both critics.
+    /// Half the squared error, the sum over both critics; of distributions half the cross-entropies.
     pub critics: f64,
     /// Norm of its gradient.
     pub grad_norm: f64,
@@ -116,17 +117,25 @@ impl OnTape<'_> {
         (actions, tape.sum(&terms))
     }
 
+    /// The inputs of a critic.
+    fn inputs(&mut self, obs: &[f64], actions: &[Var]) -> Vec<Var> {
+        let mut inputs = self.leaves(obs.iter().copied());
+        inputs.extend(actions);
+        inputs
+    }
+
     /// The values of an action by both critics.
     fn values(&mut self, obs: &[f64], actions: &[Var]) -> [Var; 2] {
+        let inputs = self.inputs(obs, actions);
         let Self { network, paths, tape, .. } = self;
-        let mut inputs: Vec<Var> = obs.iter().map(|&x| tape.leaf(x)).collect();
-        inputs.extend(actions);
         let [.., a, b] = &paths[..] else { panic!("two critics come last") };
         [a, b].map(|path| along(network, tape, path, inputs.clone(), &mut [])[0])
     }
 
-    fn leaves(&mut self, values: impl IntoIterator<Item = f64>) -> Vec<Var> {
-        values.into_iter().map(|x| self.tape.leaf(x)).collect()
+    /// Log-probabilities of the distribution of an action's value by a critic, and its values.
+    fn distribution_by(&mut self, critic: usize, obs: &[f64], actions: &[Var]) -> (Vec<Var>, Vec<f64>) {
+        let inputs = self.inputs(obs, actions);
+        self.distribution(self.paths.len() - 2 + critic, inputs, 0)
     }
 }
 
@@ -138,7 +147,7 @@ fn alpha(network: &Network, state: &State) -> f64 {
     parameters(network, "log_alpha").map(|k| state.params[k].exp()).sum()
 }
 
-/// The critics' loss, its gradient, and half the squared error, the sum over both.
+/// The critics' loss, its gradient, and half the squared error or cross-entropy, the sum over both.
 pub fn critics(
     (network, config): (&Network, &Config),
     state: &State,
@@ -157,12 +166,25 @@ pub fn critics(
             (actions, -alpha * net.tape.value(logprob))
         };
         let next = target.values(&next_obs, &next_actions).map(|q| target.tape.value(q));
-        let next = next[0].min(next[1]) + entropy;
-        let expected = f64::from(sample.reward) + f64::from(sample.discount) * next;
+        let [reward, discount] = [sample.reward, sample.discount].map(f64::from);
         let actions = net.leaves(exact(&sample.actions));
+        let share = f64::from(sample.weight) / samples.len() as f64;
+        if network.architecture.bins.is_some() {
+            let least = usize::from(next[1] < next[0]);
+            let (least, bins) = target.distribution_by(least, &next_obs, &next_actions);
+            let least: Vec<f64> = least.into_iter().map(|ln_p| target.tape.value(ln_p).exp()).collect();
+            let moved = moved(&bins, &least, [reward + discount * entropy, discount]);
+            for critic in 0..2 {
+                let (own, _) = net.distribution_by(critic, &obs, &actions);
+                let loss = cross_entropy(&mut net.tape, own, moved.clone());
+                terms.push((loss, share));
+                squares += 0.5 * net.tape.value(loss) / samples.len() as f64;
+            }
+            continue;
+        }
+        let expected = reward + discount * (next[0].min(next[1]) + entropy);
         for q in net.values(&obs, &actions) {
             let error = net.tape.value(q) - expected;
-            let share = f64::from(sample.weight) / samples.len() as f64;
             terms.push((net.tape.of(q, 0.5 * error * error, error), share));
             squares += 0.5 * error * error / samples.len() as f64;
         }

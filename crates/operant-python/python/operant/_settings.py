@@ -137,7 +137,7 @@ class Settings(TypedDict, total=False):
     dueling: bool
     """Dueling network: the second half of the last layer's features gives the state's value, the first half the advantages, which are centred and added to it."""
     value_bins: int
-    """Atoms of C51's distribution over the return, evenly spaced from `value_min` to `value_max`; 1 learns the expected value alone."""
+    """Atoms of each value's distribution over the return (C51), evenly spaced from `value_min` to `value_max`; 1 learns the expected value alone."""
     value_min: float
     """Smallest atom of `value_bins`."""
     value_max: float
@@ -313,7 +313,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "activation": ("\"tanh\"", "Nonlinearity of the hidden layers"),
     "shared_trunk": ("false", "One trunk for policy and value, or a network for each"),
     "dueling": ("false", "Dueling network: the second half of the last layer's features gives the state's value, the first half the advantages, which are centred and added to it"),
-    "value_bins": ("1", "Atoms of C51's distribution over the return, evenly spaced from `value_min` to `value_max`; 1 learns the expected value alone"),
+    "value_bins": ("1", "Atoms of each value's distribution over the return (C51), evenly spaced from `value_min` to `value_max`; 1 learns the expected value alone"),
     "value_min": ("-10.0", "Smallest atom of `value_bins`"),
     "value_max": ("10.0", "Largest atom of `value_bins`"),
     "pointer": ("false", "Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state, instead of one output for each action"),

@@ -285,19 +285,23 @@ class ActorCritic(nn.Module):
             outputs = (candidates @ query.unsqueeze(2)).squeeze(2) / math.sqrt(query.shape[1])
             critic = critic[:, 0]
         else:
-            outputs = head(actor)
-            if self.bins is not None:
-                shares = outputs.unflatten(1, (-1, self.bins["count"])).softmax(2)
-                outputs = shares @ torch.linspace(self.bins["least"], self.bins["greatest"], self.bins["count"]).to(shares)
+            outputs = self._means(head(actor)) if hasattr(self, "q") else head(actor)
             if isinstance(getattr(self, "log_std", None), nn.Linear):
                 outputs = torch.cat([outputs, self.log_std(actor)], 1)
         if hasattr(self, "value"):
-            values = self.value(critic).squeeze(1)
+            values = self._means(self.value(critic)).squeeze(1)
         elif not self.is_discrete:
             values = outputs.new_full((len(outputs),), math.nan)
         else:
             values = torch.stack([part.amax(1) for part in outputs.split(self.choices, 1)]).mean(0)
         return (outputs, values, torch.cat(after, 1)) if self.state_size else (outputs, values)
+
+    def _means(self, outputs: Tensor) -> Tensor:
+        """Values: the means of distributions, if outputs are their logits."""
+        if self.bins is None:
+            return outputs
+        shares = outputs.unflatten(1, (-1, self.bins["count"])).softmax(2)
+        return shares @ torch.linspace(self.bins["least"], self.bins["greatest"], self.bins["count"]).to(shares)
 
     def _hidden(self, trunk: str, x: Tensor, before: Tensor, after: list[Tensor]) -> tuple[Tensor, Tensor]:
         """The inputs of the heads. The layers take their states from `before` and append to `after`; the rest of `before` is returned too."""

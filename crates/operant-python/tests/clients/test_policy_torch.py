@@ -8,7 +8,7 @@ import operant
 
 SETTINGS = {
     "cartpole": {},
-    "pendulum": {"norm_obs": True, "activation": "relu"},
+    "pendulum": {"norm_obs": True, "activation": "relu", "value_bins": 9, "clip_vloss": False},
     "acrobot": {"shared_trunk": True, "residual_blocks": 2, "hidden": [12, 20]},
     "minatar_breakout": {"hidden": [64], "num_envs": 16},
     "minatar_asterix": {"conv": [[8, 3, 1]], "hidden": [32], "num_envs": 16},
@@ -96,6 +96,7 @@ def test_a_collector_s_log_probabilities_are_those_of_the_module(settings):
 
 # Policies with critics of actions.
 CRITICS = [{"algorithm": name, "hidden": [12, 9], "learning_starts": 500, "batch_size": 32, "num_envs": 4} for name in ("sac", "td3")]
+CRITICS.append(CRITICS[0] | {"value_bins": 11})
 
 
 @pytest.mark.parametrize("settings", CRITICS)

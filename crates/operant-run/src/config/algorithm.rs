@@ -27,8 +27,8 @@ impl Layers {
             if let Some(entry) = self.entries.get(key.name)
                 && !chosen.reads(key)
                 && entry.origin.is_explicit()
-                // Another algorithm than the resumed run's is refused later, with the reason.
-                && !matches!(entry.origin, Origin::Resumed(_))
+                // Another algorithm than that of the resumed run or of the weights is refused later, with the reason.
+                && !matches!(entry.origin, Origin::Resumed(_) | Origin::Weights(_))
             {
                 let others = Algorithm::ALL.into_iter().filter(|other| other.reads(key));
                 let others: Vec<String> = others.map(|other| format!("\"{other}\"")).collect();
@@ -269,7 +269,11 @@ mod tests {
             (&["algorithm=sac", "double_q=false"], "double_q is a setting of algorithm = \"dqn\""),
             (&["algorithm=sac", "end_e=0.1"], "end_e is a setting of algorithm = \"pqn\" or \"dqn\""),
             (&["algorithm=sac", "dueling=true"], "dueling is a setting of algorithm = \"pqn\" or \"dqn\""),
-            (&["algorithm=pqn", "value_bins=51"], "value_bins is a setting of algorithm = \"dqn\""),
+            (
+                &["algorithm=pqn", "value_bins=51"],
+                "value_bins is a setting of algorithm = \"ppo\", \"sac\", \"td3\" or \"dqn\"",
+            ),
+            (&["value_bins=51"], "51: distributions of values do not support clip_vloss = true"),
             (&["algorithm=dqn", "policy_frequency=2"], "policy_frequency is a setting of"),
             (&["algorithm=dqn", "intrinsic=counts"], "intrinsic is a setting of"),
             (

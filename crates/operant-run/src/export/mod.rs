@@ -124,7 +124,7 @@ pub fn metadata(saved: &SavedPolicy) -> String {
         "hidden": architecture.hidden,
         "layer_norm": architecture.layer_norm,
         "residual_blocks": architecture.residual_blocks,
-        "bins": architecture.bins.map(|bins| {
+        "bins": architecture.bins.filter(|_| !architecture.outputs.has_critics()).map(|bins| {
             let [least, greatest] = bins.bounds();
             json!({"count": bins.count, "least": least, "greatest": greatest})
         }),

@@ -255,16 +255,7 @@ impl Builder {
         let state = self.seen(policy, trunk, hidden);
         let name = if has_values(policy) { "q" } else { "policy" };
         let Some(pointer) = head(policy, trunk) else {
-            let made = |layer: &&LayerSpec| matches!(layer.form, Form::Dueling(_) | Form::Bins(_));
-            match policy.network.layers().find(made) {
-                Some(layer) if layer.name == name => layer.export(self, "Identity", &state, output),
-                Some(layer) => {
-                    let logits = self.dense(name, &state, "q.logits");
-                    layer.export(self, "Identity", &logits, output);
-                }
-                None => _ = self.dense(name, &state, output),
-            }
-            return;
+            return self.outputs_of(policy, name, &state, output);
         };
         let query = self.dense(name, &state, "query");
         let column = self.ints("query.shape", &[0, pointer.width, 1]);
@@ -276,6 +267,19 @@ impl Builder {
         let scores = self.along("Flatten", &[&scores], "scores_row");
         let scale = self.floats("scores.scale", &[], &[pointer.scale()]);
         self.node("Mul", &[&scores, &scale], output, &[]);
+    }
+
+    /// The outputs of a head, of distributions their means.
+    fn outputs_of(&mut self, policy: &TrainedPolicy, head: &str, state: &str, output: &str) {
+        let find = |name: &str| policy.network.layers().find(|layer| layer.name == name);
+        if let Some(means) = find(&format!("{head}.values")) {
+            let logits = self.dense(head, state, &format!("{head}.logits"));
+            means.export(self, "Identity", &logits, output);
+        } else if let Some(layer @ LayerSpec { form: Form::Dueling(_), .. }) = find(head) {
+            layer.export(self, "Identity", state, output);
+        } else {
+            self.dense(head, state, output);
+        }
     }
 
     /// The state after the step, of all layers with memory.
@@ -507,9 +511,9 @@ impl Builder {
         let trunk = if policy.network.architecture.shared_trunk { "trunk" } else { "critic" };
         let hidden = self.hidden(policy, trunk, obs);
         let state = self.seen(policy, trunk, &hidden);
-        let column = self.dense("value", &state, "value_column");
+        self.outputs_of(policy, "value", &state, "value_column");
         let axis = self.ints("value.axis", &[1]);
-        self.node("Squeeze", &[&column, &axis], "value", &[]);
+        self.node("Squeeze", &["value_column", &axis], "value", &[]);
         self.output("value", FLOAT, &[]);
     }
 }

@@ -8,6 +8,8 @@ use operant_lane::{Float, Mask};
 use crate::config::Config;
 use crate::cpu::network::tile::{LANES, Row, TILE_VECTORS, fma, row_sum, splat};
 use crate::cpu::update::{Loss, LossTile, Sums};
+use crate::layers::bins::cpu::{cross_entropy, near};
+use crate::network::Bins;
 
 /// A row of a tile.
 type TileRow = Row<TILE_VECTORS>;
@@ -21,6 +23,8 @@ pub struct ClippedLoss {
     vf_coef: f32,
     /// Error from which the value loss is linear.
     huber_delta: Option<f32>,
+    /// The distribution whose mean is the value.
+    bins: Option<Bins>,
     /// 1 / M.
     scale: f32,
     scales: Scales,
@@ -47,6 +51,7 @@ impl ClippedLoss {
             ent_coef: settings.ent_coef as f32,
             vf_coef: settings.vf_coef as f32,
             huber_delta: config.huber(),
+            bins: Bins::of(config),
             scale: 1.0 / samples as f32,
             scales,
         }
@@ -95,9 +100,19 @@ impl Loss for ClippedLoss {
             Some(values) => (normalised(&old_value, values), normalised(&returns, values)),
             None => (old_value, returns),
         };
-        let (value, by_value) = self.value_loss(weight, [&outputs.value(), &old_value, &returns]);
         let scale = f32x16::splat(self.scale);
-        deltas.set_value(core::array::from_fn(|v| by_value[v] * (weight[v] * scale)));
+        let value: TileRow = if let Some(bins) = self.bins {
+            let (place, vf_coef) = (bins.place(returns), f32x16::splat(self.vf_coef));
+            let logits = deltas.value_logits_mut();
+            logits.copy_from_slice(outputs.value_logits());
+            let by_loss = weight.map(|weight| vf_coef * (weight * scale));
+            let loss = cross_entropy(logits, |k| near(&place, k), &by_loss);
+            core::array::from_fn(|v| loss[v] * weight[v])
+        } else {
+            let (value, by_value) = self.value_loss(weight, [&outputs.value(), &old_value, &returns]);
+            deltas.set_value(core::array::from_fn(|v| by_value[v] * (weight[v] * scale)));
+            value
+        };
         let zero: TileRow = splat(0.0);
         let Some(advantages) = self.scales.advantages else {
             deltas.policy_mut().fill(zero);

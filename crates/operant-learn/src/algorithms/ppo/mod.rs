@@ -39,7 +39,7 @@ pub const DECLARATION: Declaration = Declaration {
     },
     has_statistics: |config| config.algorithms.ppo.norm_adv,
     problem,
-    unused: &[super::OF_BINS, &["dueling"]],
+    unused: &[&["dueling"]],
     metrics,
     temperature: |_| None,
     learns: Learns::Rollouts(update),
@@ -48,6 +48,7 @@ pub const DECLARATION: Declaration = Declaration {
         refused: |config| {
             let settings = &config.algorithms.ppo;
             let all = [
+                ("value_bins", config.value_bins > 1, config.value_bins.to_string()),
                 ("norm_value", settings.norm_value, "true".to_owned()),
                 ("vf_epochs", settings.vf_epochs > 0, settings.vf_epochs.to_string()),
                 ("prio_alpha", settings.prio_alpha > 0.0, settings.prio_alpha.to_string()),
@@ -81,6 +82,11 @@ fn problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
             settings.vf_epochs
         );
         return Some(("vf_epochs", problem, "set shared_trunk = false, or vf_epochs = 0"));
+    }
+    let not_of_bins = [("clip_vloss", settings.clip_vloss), ("norm_value", settings.norm_value)];
+    if let Some((name, _)) = not_of_bins.iter().find(|(_, is_set)| config.value_bins > 1 && *is_set) {
+        let problem = format!("{}: distributions of values do not support {name} = true", config.value_bins);
+        return Some(("value_bins", problem, "set clip_vloss and norm_value = false, or value_bins = 1"));
     }
     let weights = [("vtrace_rho", settings.vtrace_rho), ("vtrace_c", settings.vtrace_c)];
     let (name, weight) = weights.into_iter().find(|(_, weight)| *weight > 0.0)?;

@@ -25,7 +25,7 @@ pub const DECLARATION: Declaration = Declaration {
     ratio_clips: |_| [None; 2],
     has_statistics: |_| false,
     problem: |_| None,
-    unused: &[super::OF_BINS, &["value_loss", "huber_delta"]],
+    unused: &[&["value_bins", "value_min", "value_max"], &["value_loss", "huber_delta"]],
     metrics,
     temperature: |_| None,
     learns: Learns::Rollouts(update),

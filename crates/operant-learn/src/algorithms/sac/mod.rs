@@ -8,7 +8,7 @@ pub use settings::Settings;
 use operant_metrics::Record;
 
 use super::{
-    Declaration, GpuLoss, Learns, Measured, OF_BINS, Ramp, Rules, UNUSED_BY_CRITICS, UNUSED_BY_REPLAY,
+    Declaration, GpuLoss, Learns, Measured, Ramp, Rules, UNUSED_BY_CRITICS, UNUSED_BY_REPLAY,
     actor_critic_problem, actor_critic_refused,
 };
 use crate::config::{Config, LogStd};
@@ -28,7 +28,7 @@ pub const DECLARATION: Declaration = Declaration {
     ratio_clips: |_| [None; 2],
     has_statistics: |_| false,
     problem,
-    unused: &[OF_BINS, UNUSED_BY_REPLAY, UNUSED_BY_CRITICS],
+    unused: &[UNUSED_BY_REPLAY, UNUSED_BY_CRITICS],
     metrics,
     temperature: |config| Some(config.algorithms.sac.alpha),
     learns: Learns::Replay(Rules::ActorCritic(&SoftActorCritic)),

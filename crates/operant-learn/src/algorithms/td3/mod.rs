@@ -10,7 +10,7 @@ use operant_lane::isa::f32x16;
 use operant_metrics::Record;
 
 use super::{
-    Declaration, GpuLoss, Learns, Measured, OF_BINS, Ramp, Rules, UNUSED_BY_CRITICS, UNUSED_BY_REPLAY,
+    Declaration, GpuLoss, Learns, Measured, Ramp, Rules, UNUSED_BY_CRITICS, UNUSED_BY_REPLAY,
     actor_critic_problem, actor_critic_refused,
 };
 use crate::config::Config;
@@ -32,7 +32,7 @@ pub const DECLARATION: Declaration = Declaration {
     ratio_clips: |_| [None; 2],
     has_statistics: |_| false,
     problem: actor_critic_problem,
-    unused: &[OF_BINS, UNUSED_BY_REPLAY, UNUSED_BY_CRITICS, &["log_std", "log_std_init"]],
+    unused: &[UNUSED_BY_REPLAY, UNUSED_BY_CRITICS, &["log_std", "log_std_init"]],
     metrics,
     temperature: |_| None,
     learns: Learns::Replay(Rules::ActorCritic(&TwinDelayed)),

@@ -75,6 +75,8 @@ pub struct Activations<const V: usize> {
     after: Vec<Row<V>>,
     pub(crate) scratch: Vec<f32x16>,
     policy_outputs: usize,
+    /// Logits of the distribution of a value beside a policy.
+    value_logits: usize,
 }
 
 /// What a layer computed.
@@ -101,6 +103,7 @@ impl<const V: usize> Activations<V> {
             after: rows(network.states),
             scratch: vec![f32x16::ZERO; scratch],
             policy_outputs: network.policy_outputs(),
+            value_logits: network.architecture.bins.map_or(0, |bins| bins.count),
         }
     }
 
@@ -141,16 +144,33 @@ impl<const V: usize> Activations<V> {
         *chain.last_mut().and_then(|last| last.y.last_mut()).expect("a value output") = value;
     }
 
-    /// What the first chain computed before its last layer.
-    pub(crate) fn before_last(&self) -> &[Row<V>] {
-        let chain = &self.chains[0];
+    /// Logits of the distribution whose mean is [`Activations::value`].
+    pub(crate) fn value_logits(&self) -> &[Row<V>] {
+        let logits = self.before_last(self.chains.len() - 1);
+        &logits[logits.len() - self.value_logits..]
+    }
+
+    /// The buffer for their gradient; empty if it is none.
+    pub(crate) fn value_logits_mut(&mut self) -> &mut [Row<V>] {
+        let count = self.value_logits;
+        if count == 0 {
+            return &mut [];
+        }
+        let logits = self.before_last_mut(self.chains.len() - 1);
+        let first = logits.len() - count;
+        &mut logits[first..]
+    }
+
+    /// What a chain computed before its last layer.
+    pub(crate) fn before_last(&self, chain: usize) -> &[Row<V>] {
+        let chain = &self.chains[chain];
         &chain[chain.len() - 2].y
     }
 
     /// The same, for its gradient.
-    pub(crate) fn before_last_mut(&mut self) -> &mut [Row<V>] {
-        let last = self.chains[0].len() - 1;
-        &mut self.chains[0][last - 1].y
+    pub(crate) fn before_last_mut(&mut self, chain: usize) -> &mut [Row<V>] {
+        let last = self.chains[chain].len() - 1;
+        &mut self.chains[chain][last - 1].y
     }
 
     /// `[output]`: what one chain computed.

@@ -22,6 +22,7 @@ use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, first_lanes, fma, row_sum, splat};
 use crate::cpu::update::adam;
 use crate::cpu::update::{Chunk, Means, SUMS, Sums, add_chunks, added};
+use crate::layers::bins::cpu::{cross_entropy, project, softmax};
 use crate::network::Network;
 
 /// A row of a tile.
@@ -77,7 +78,7 @@ pub(crate) struct PolicyTile<'a> {
 
 /// The sums of a minibatch's losses, by their places.
 pub(crate) mod sums {
-    /// Squared errors, the mean over both critics.
+    /// Squared errors or cross-entropies, the mean over both critics.
     pub const SQUARES: usize = 0;
     /// Values of the actions taken, of the first critic.
     pub const VALUES: usize = 1;
@@ -464,7 +465,7 @@ impl Worker {
     ) -> Sums {
         let Transitions { features, reward, discount, inputs: [now, next], weight: made_up, errors, .. } =
             transitions;
-        let Self { values, of_target, deltas, gradient, normals, .. } = self;
+        let Self { values, of_target, deltas, gradient, normals, shares: [next_shares, moved, _], .. } = self;
         let all = TILE_VECTORS;
         let (next_obs, next_actions) = next.split_at_mut(*features);
         let acting = if rules.has_target_policy() { work.target } else { work.policy };
@@ -475,6 +476,16 @@ impl Worker {
         let [a, b] = [1, 2].map(|k| of_target.last(k)[0]);
         let target: TileRow =
             core::array::from_fn(|v| fma(discount[v], Float::min(a[v], b[v]) + bonus[v], reward[v]));
+        let bins = work.policy.network().architecture.bins;
+        if let Some(bins) = bins {
+            let logits = of_target.before_last(1).iter().zip(of_target.before_last(2));
+            for (to, (of_a, of_b)) in next_shares.iter_mut().zip(logits) {
+                *to = core::array::from_fn(|v| Float::le(a[v], b[v]).select(of_a[v], of_b[v]));
+            }
+            softmax(next_shares, |_| splat(0.0));
+            let reward = core::array::from_fn(|v| fma(discount[v], bonus[v], reward[v]));
+            project(bins, next_shares, [&reward, discount], moved);
+        }
         let weight = work.weights(tile);
         let scale = f32x16::splat(1.0 / work.config.batch_size as f32);
         let mut sums = [0.0; SUMS];
@@ -482,13 +493,22 @@ impl Worker {
         for k in 1..3 {
             work.policy.chain(k, Observation::Dense(now), all, values);
             let value = values.last(k)[0];
-            let error: TileRow = core::array::from_fn(|v| value[v] - target[v]);
-            deltas.last_mut(k)[0] = core::array::from_fn(|v| error[v] * (weight[v] * made_up[v] * scale));
-            *errors = core::array::from_fn(|v| errors[v] + Float::abs(error[v]) * f32x16::splat(0.5));
+            let scaled: TileRow = core::array::from_fn(|v| weight[v] * made_up[v] * scale);
+            let (error, losses): (TileRow, TileRow) = if bins.is_some() {
+                let logits = deltas.before_last_mut(k);
+                logits.copy_from_slice(values.before_last(k));
+                let loss = cross_entropy(logits, |k| moved[k], &scaled);
+                (loss, loss)
+            } else {
+                let error: TileRow = core::array::from_fn(|v| value[v] - target[v]);
+                deltas.last_mut(k)[0] = core::array::from_fn(|v| error[v] * scaled[v]);
+                (error.map(Float::abs), error.map(|error| error * error))
+            };
+            *errors = core::array::from_fn(|v| errors[v] + error[v] * f32x16::splat(0.5));
             let observation = Observation::Dense(&now[..]);
             gradient.add_chain(work.policy, k, whole(observation, values), deltas, None);
-            let squares = core::array::from_fn(|v| weight[v] * (error[v] * error[v]));
-            sums[self::sums::SQUARES] += 0.5 * row_sum::<TILE_VECTORS>(&squares);
+            let losses = core::array::from_fn(|v| weight[v] * losses[v]);
+            sums[self::sums::SQUARES] += 0.5 * row_sum::<TILE_VECTORS>(&losses);
             if k == 1 {
                 let values = core::array::from_fn(|v| weight[v] * value[v]);
                 sums[self::sums::VALUES] = row_sum::<TILE_VECTORS>(&values);

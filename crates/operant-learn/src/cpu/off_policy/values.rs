@@ -10,6 +10,7 @@ use crate::cpu::network::policy::Activations;
 use crate::cpu::network::tile::{TILE_VECTORS, fma, row_sum, splat};
 use crate::cpu::rollout::observation;
 use crate::cpu::update::{SUMS, Sums};
+use crate::layers::bins::cpu::{cross_entropy, project, softmax};
 use crate::network::Bins;
 
 /// The logits of the action of each sample.
@@ -18,45 +19,6 @@ fn chosen(logits: &[TileRow], action: &TileRow, to: &mut [TileRow]) {
         let is_chosen = action.map(|action| Float::eq(action, f32x16::splat(choice as f32)));
         for (to, logit) in to.iter_mut().zip(of_choice) {
             *to = core::array::from_fn(|v| is_chosen[v].select(logit[v], to[v]));
-        }
-    }
-}
-
-/// Puts probabilities in the place of logits. Returns the cross-entropy from `target`, zero without one.
-fn softmax(logits: &mut [TileRow], target: Option<&[TileRow]>) -> TileRow {
-    let greatest = |best: TileRow, row: &TileRow| core::array::from_fn(|v| Float::max(best[v], row[v]));
-    let greatest = logits.iter().fold(logits[0], greatest);
-    let (mut total, mut along): (TileRow, TileRow) = (splat(0.0), splat(0.0));
-    for (k, row) in logits.iter_mut().enumerate() {
-        for v in 0..TILE_VECTORS {
-            let over = row[v] - greatest[v];
-            along[v] = target.map_or(along[v], |target| fma(target[k][v], over, along[v]));
-            row[v] = Float::exp(over);
-            total[v] += row[v];
-        }
-    }
-    for row in logits {
-        *row = core::array::from_fn(|v| row[v] / total[v]);
-    }
-    // The target's probabilities add up to 1.
-    let loss = |v: usize| if target.is_some() { Float::ln(total[v]) - along[v] } else { f32x16::ZERO };
-    core::array::from_fn(loss)
-}
-
-/// The distribution of the reward and the discounted value, on the same values: what falls between two is divided between them.
-fn project(bins: Bins, from: &[TileRow], [reward, discount]: [&TileRow; 2], to: &mut [TileRow]) {
-    let [least, greatest] = bins.bounds().map(f32x16::splat);
-    let per_step = f32x16::splat(1.0 / bins.step());
-    to.fill(splat(0.0));
-    for (value, share) in bins.values().zip(from) {
-        for v in 0..TILE_VECTORS {
-            let moved = Float::clamp(fma(discount[v], f32x16::splat(value), reward[v]), least, greatest);
-            let place = (moved - least) * per_step;
-            for (k, to) in to.iter_mut().enumerate() {
-                let near =
-                    Float::max(f32x16::ONE - Float::abs(place - f32x16::splat(k as f32)), f32x16::ZERO);
-                to[v] = fma(share[v], near, to[v]);
-            }
         }
     }
 }
@@ -102,8 +64,8 @@ pub(super) fn after(
     to: &mut [TileRow],
 ) {
     if bins.is_some() {
-        chosen(of_target.before_last(), &actions[0], to);
-        softmax(to, None);
+        chosen(of_target.before_last(0), &actions[0], to);
+        softmax(to, |_| splat(0.0));
     } else {
         to[0] = head.value_of(of_target.policy(), actions);
     }
@@ -137,19 +99,18 @@ impl<'a> Taken<'a> {
     ) -> (Sums, TileRow) {
         let Self { actions, reward, discount, made_up, weight } = *self;
         let value = head.value_of(values.policy(), actions);
-        let weighted = core::array::from_fn(|v| weight[v] * made_up[v]);
+        let weighted: TileRow = core::array::from_fn(|v| weight[v] * made_up[v]);
         let scale = 1.0 / work.config.batch_size as f32;
         let [next, target, own] = shares;
         let (losses, errors) = if let Some(bins) = work.policy.network().architecture.bins {
             project(bins, next, [reward, discount], target);
-            chosen(values.before_last(), &actions[0], own);
-            let loss = softmax(own, Some(target));
+            chosen(values.before_last(0), &actions[0], own);
             let scale = f32x16::splat(scale);
-            for (k, to) in deltas.before_last_mut().iter_mut().enumerate() {
+            let loss = cross_entropy(own, |k| target[k], &weighted.map(|weight| weight * scale));
+            for (k, to) in deltas.before_last_mut(0).iter_mut().enumerate() {
                 let (choice, value) = (f32x16::splat((k / bins.count) as f32), k % bins.count);
                 *to = core::array::from_fn(|v| {
-                    let slope = (own[value][v] - target[value][v]) * (weighted[v] * scale);
-                    Float::eq(actions[0][v], choice).select(slope, f32x16::ZERO)
+                    Float::eq(actions[0][v], choice).select(own[value][v], f32x16::ZERO)
                 });
             }
             (loss, loss)

@@ -1,5 +1,5 @@
-//! The values of choices as distributions over fixed values (C51, Bellemare et al. 2017): inputs are the logits of each choice's distribution,
-//! outputs the expected values.
+//! Values as distributions over fixed values (C51, Bellemare et al. 2017): inputs are the logits of each distribution, outputs the expected
+//! values.
 
 pub(crate) mod cpu;
 
@@ -15,6 +15,8 @@ use crate::network::{LayerSpec, Network};
 pub struct Bins {
     /// Values of a distribution.
     pub count: usize,
+    /// Inputs before the logits, which are outputs as they are.
+    pub passed: usize,
     /// The bits of the least and the greatest.
     bounds: [u32; 2],
 }
@@ -24,7 +26,7 @@ impl Bins {
     pub fn of(config: &Config) -> Option<Self> {
         let Config { value_bins: count, value_min, value_max, .. } = *config;
         let bounds = [value_min, value_max].map(|bound| (bound as f32).to_bits());
-        (count > 1).then_some(Self { count, bounds })
+        (count > 1).then_some(Self { count, passed: 0, bounds })
     }
 
     /// The least and the greatest value.
@@ -47,7 +49,7 @@ impl Bins {
 
 impl LayerForm for Bins {
     fn outputs(&self, inputs: usize) -> usize {
-        inputs / self.count
+        self.passed + (inputs - self.passed) / self.count
     }
 
     fn lay(&self, _network: &mut Network, _name: &str, _inputs: usize) {}
@@ -59,16 +61,18 @@ impl LayerForm for Bins {
 
     fn describe(&self, inputs: usize) -> String {
         let (count, [least, greatest]) = (self.count, self.bounds());
-        format!("{} x ({count}), values from {least} to {greatest}", inputs / count)
+        let choices = self.outputs(inputs) - self.passed;
+        format!("{choices} x ({count}), values from {least} to {greatest}")
     }
 
     #[cfg(feature = "cuda")]
     fn gemm(&self, _gemm: &mut GemmLayout, _layer: &LayerSpec) -> Vec<Layer> {
-        unreachable!("a GPU has no algorithm with distributions of values")
+        unreachable!("a GPU refuses value_bins above 1")
     }
 
+    /// `x` has the logits alone.
     fn export(&self, graph: &mut dyn Graph, of: Exported<'_>) {
-        let choices = of.layer.outputs as i64;
+        let choices = (of.layer.outputs - self.passed) as i64;
         let shape = graph.sizes(&of.own("shape"), &[-1, choices, self.count as i64]);
         let logits = graph.node("Reshape", &[of.x, &shape], &of.own("logits"), &[]);
         let shares = graph.node("Softmax", &[&logits], &of.own("shares"), &[Attribute::Int("axis", 2)]);
