@@ -352,14 +352,10 @@ impl Architecture {
             });
         }
         if config.value_bins > 1
-            && let Some(problem) = unfit_for_bins(&spec.actions, config)
+            && let Some((problem, remedy)) = unfit_for_bins(&spec.actions, config)
         {
             let problem = format!("{}, but {problem}; the environment is {}", config.value_bins, spec.name);
-            return Err(LearnError::Config {
-                key: "value_bins",
-                problem,
-                remedy: "set value_bins = 1".to_owned(),
-            });
+            return Err(LearnError::Config { key: "value_bins", problem, remedy: remedy.to_owned() });
         }
         let core = Core::of(config)?;
         let (mut embed, mut items) = (embed, None);
@@ -435,20 +431,22 @@ fn unfit_for_actions(actions: &ActionSpace, config: &Config) -> Option<(&'static
     is_outside.then_some(("log_std_init", problem, "set it above -5 and below 2"))
 }
 
-/// What distributions of values do not support.
-fn unfit_for_bins(actions: &ActionSpace, config: &Config) -> Option<String> {
+/// What distributions of values do not support, and the remedy.
+fn unfit_for_bins(actions: &ActionSpace, config: &Config) -> Option<(String, &'static str)> {
     let has_components = matches!(actions, ActionSpace::Discrete(counts) if counts.len() != 1);
     if has_components && config.algorithm.declaration().outputs == Outputs::ActionValues {
-        Some("distributions need actions with one component".to_owned())
+        Some(("distributions need actions with one component".to_owned(), "set value_bins = 1"))
     } else if config.dueling || config.pointer {
-        Some("distributions support neither dueling nor pointer".to_owned())
+        let problem = "distributions support neither dueling nor pointer".to_owned();
+        Some((problem, "set dueling and pointer = false, or value_bins = 1"))
     } else if config.huber().is_some() {
-        Some("the loss of distributions is a cross-entropy, not value_loss = \"huber\"".to_owned())
+        let problem = "the loss of distributions is a cross-entropy, not value_loss = \"huber\"".to_owned();
+        Some((problem, "set value_loss = \"mse\", or value_bins = 1"))
     } else {
         let Config { value_min, value_max, .. } = *config;
         let width = value_max as f32 - value_min as f32;
-        (width <= 0.0 || !width.is_finite())
-            .then(|| format!("value_min = {value_min} is not below value_max = {value_max}"))
+        let problem = || format!("value_min = {value_min} is not below value_max = {value_max}");
+        (width <= 0.0 || !width.is_finite()).then(|| (problem(), "set value_min below value_max"))
     }
 }
 
