@@ -251,6 +251,22 @@ impl Suite {
     }
 }
 
+/// Leaves out settings that came after the first rows, where they have no effect: the rows stay those of the same settings.
+fn leave_out_later(table: &mut Table) {
+    let is =
+        |table: &Table, key: &str, value: &str| table.get(key).is_some_and(|own| own.to_string() == value);
+    let has_no_bins = is(table, "value_bins", "1");
+    let has_no_sequences = is(table, "burn_in", "0") && is(table, "core", "\"mlp\"");
+    let has_a_ratio = is(table, "max_updates_per_step", "0.0");
+    for (is_unused, keys) in [
+        (has_no_bins, &["value_bins", "value_min", "value_max"][..]),
+        (has_no_sequences, &["burn_in", "sequence_length"]),
+        (has_a_ratio, &["max_updates_per_step"]),
+    ] {
+        table.retain(|key, _| !is_unused || !keys.contains(&key));
+    }
+}
+
 /// Hash of the settings that a run would have, for other defaults, presets or values another one; and whether it has a replay.
 fn hash_of_settings(operant: &Operant, env: &str, sets: &[String]) -> Result<(String, bool)> {
     let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set.as_str()]).collect();
@@ -258,6 +274,7 @@ fn hash_of_settings(operant: &Operant, env: &str, sets: &[String]) -> Result<(St
     let mut table: Table = text.parse().context("`operant config` printed invalid TOML")?;
     let has_replay = table.contains_key("checkpoint_replay");
     table.retain(|key, _| !WITHOUT_EFFECT.contains(&key));
+    leave_out_later(&mut table);
     // FNV-1a, 32 bits: a name for a set of settings.
     let hash = table
         .to_string()
@@ -403,6 +420,20 @@ mod tests {
         assert!(tasks.iter().all(|task| (5..=SEEDS).contains(&task.seeds)));
         // No seed both reports and chooses.
         const { assert!(FIRST_SEED + SEEDS <= SHORT_SEEDS.start) }
+    }
+
+    #[test]
+    fn settings_that_came_later_change_no_hash_where_they_are_off() {
+        let left = |text: &str| {
+            let mut table: Table = text.parse().expect("a table");
+            leave_out_later(&mut table);
+            table.keys().cloned().collect::<Vec<_>>().join(" ")
+        };
+        let off = "burn_in = 0\ncore = \"mlp\"\nmax_updates_per_step = 0.0\nsequence_length = 0\nvalue_bins = 1\nvalue_max = 9.0";
+        assert_eq!(left(off), "core");
+        let on = "burn_in = 0\ncore = \"gru\"\nmax_updates_per_step = 2.0\nsequence_length = 0\nvalue_bins = 51\nvalue_max = 9.0";
+        assert_eq!(left(on), "burn_in core max_updates_per_step sequence_length value_bins value_max");
+        assert_eq!(left("core = \"mlp\"\nsequence_length = 0"), "core sequence_length");
     }
 
     #[test]
