@@ -85,7 +85,10 @@ fn problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
     }
     let not_of_bins = [("clip_vloss", settings.clip_vloss), ("norm_value", settings.norm_value)];
     if let Some((name, _)) = not_of_bins.iter().find(|(_, is_set)| config.value_bins > 1 && *is_set) {
-        let problem = format!("{}: distributions of values do not support {name} = true", config.value_bins);
+        let problem = format!(
+            "value_bins = {}: distributions of values do not support {name} = true",
+            config.value_bins
+        );
         return Some(("value_bins", problem, "set clip_vloss and norm_value = false, or value_bins = 1"));
     }
     let weights = [("vtrace_rho", settings.vtrace_rho), ("vtrace_c", settings.vtrace_c)];
