@@ -114,12 +114,14 @@ pub fn machine() -> String {
     } else {
         "no AVX2"
     };
+    // Pages and rows of results are no part of what runs.
+    let is_changed = !printed("git", &["status", "--porcelain", "-uno", "--", ".", ":!docs"]).is_empty();
     format!(
-        "{} with {threads} threads, {wide}; {}; commit {}",
+        "{} with {threads} threads, {wide}; {}; commit {}{}",
         model.trim_start_matches([':', '\t', ' ']),
         printed("date", &["+%Y-%m-%d"]),
-        // With `-dirty` where files differ from the commit.
-        printed("git", &["describe", "--always", "--dirty", "--exclude", "*"])
+        printed("git", &["rev-parse", "--short", "HEAD"]),
+        if is_changed { "-dirty" } else { "" }
     )
 }
 
