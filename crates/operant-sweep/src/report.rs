@@ -254,7 +254,7 @@ impl Report {
             let configs: Vec<&BTreeMap<String, String>> = groups.iter().map(|(config, ..)| config).collect();
             let keys: BTreeSet<&String> = configs.iter().flat_map(|config| config.keys()).collect();
             let is_common = |key: &str| configs.iter().all(|config| config.get(key) == configs[0].get(key));
-            // Algorithms have settings and presets of their own, so only runs of one algorithm are told apart by them.
+            // Each algorithm has its own settings and presets, so settings that differ only between algorithms are left out.
             let of_same = |config: &&BTreeMap<String, String>, other: &&BTreeMap<String, String>| {
                 config.get(ALGORITHM) == other.get(ALGORITHM)
             };
