@@ -24,20 +24,23 @@ from reference import number32, write
 PACKAGE = f"craftax {importlib.metadata.version('craftax')}"
 BATCH = 64
 # Pieces written: natural ones from a reset and from later on; crafted ones, of so many times BATCH.
-KEPT = {"random": (8, 12), "do": (8, 12), "purposeful": (8, 32), "edges": (0, 20)}
+KEPT = {"random": (8, 12), "do": (8, 12), "purposeful": (8, 30), "edges": (0, 20), "forge": (0, 16), "shared": (0, 14)}
 CRAFTED_KEPT, ROUNDS, WINDOWS = (0, 10), 3, 5
 WORLDS, COUNTED = 8, 2_000
 UNIT = 1 << 23
 UNIFORMS = {0, 3, 6, 9, 15, 18, 19, 21, 23}  # among the 25 draws of a step
 # What no part of the data may lack; `craftax_rules.py` says when.
 NEEDED = """
-    a full list marks its first|a second zombie hits|an 11th plant|an action asleep|arrow at 11, wrapped|arrow at 12, wrapped|
-    arrow hits a sleeper|arrow over water|arrow stops at a creature|arrow stops outside|collect 0 full|collect 4|do outside|
-    eat|eat without an entry|end: health|end: lava|end: time|gone|hit kind 0, damage 4|in the player's cell|into lava, wrapped|
-    kind 0 hidden|kind 1 hidden|kind 2 hidden|kind 3 hidden|kind 0 hidden by a wrap|kind 3 hidden by a wrap|live without mark|
-    moves, not live|no arrow left|no cell to spawn 6|not tired|place 7 on 3|place 7 on 14|place 8 on 14|place 9 on 14|rested|
-    revived kind 0|revived kind 1|revived kind 2|ripens|skeleton flees|skeleton shoots, cornered|spawn 0 on 7|spawn 0 with cooldown|
-    spawn by the light before|tie|two achievements at once|two live mobs in a cell|wakes|weakens|zombie hits a sleeper
+    a full list marks its first|a kill takes another's mark|a second zombie hits|an 11th plant|an action asleep|
+    arrow at 11, wrapped|arrow at 12, wrapped|arrow hits a sleeper|arrow over water|arrow stops at a creature|arrow stops outside|
+    asleep without energy|collect 0 full|collect 4|craft 11: lacks only 1|craft 11: lacks only 2|craft 8: lacks only 2|
+    craft 8: lacks only furnace|do outside|eat|eat without an entry|end: health|end: lava|end: time|gone|
+    enters where a kill took another's mark|hit kind 0, damage 4|
+    in the player's cell|into lava, wrapped|kind 0 hidden|kind 0 hidden by a wrap|kind 1 hidden|kind 2 hidden|kind 3 hidden|
+    kind 3 hidden by a wrap|live without mark|moves, not live|no arrow left|no cell to spawn 6|no tool for 10, a lesser one|
+    not tired|place 7 on 14|place 7 on 3|place 8 on 14|place 9 on 14|rested|revived kind 0|revived kind 1|revived kind 2|ripens|
+    skeleton flees|skeleton shoots, cornered|spawn 0 on 7|spawn 0 with cooldown|spawn by the light before|tie|
+    two achievements at once|two live mobs in a cell|two of a kind in front|wakes|weakens|zombie hits a sleeper
 """
 
 

@@ -149,7 +149,12 @@ def forge(rng, worlds):
     scatter(rng, s, [TABLE, FURNACE], 5, 2)
     scatter(rng, s, [TREE, STONE, COAL, IRON, DIAMOND], 4, 2)
     if rng.random() < 0.5:
+        put(s, *s.front(), rng.choice([STONE, COAL, IRON, DIAMOND]))
+        s.items[WOOD_PICKAXE:WOOD_SWORD] = [rng.randint(0, 1) for _ in range(3)]
+    if rng.random() < 0.5:
         s.items[:5] = [9] * 5
+        if rng.random() < 0.5:
+            s.items[rng.randint(0, 3)] = 0
         put(s, s.row - 1, s.col - 1, TABLE)
         put(s, s.row + 1, s.col - 1, FURNACE)
     return s
@@ -290,6 +295,13 @@ def shared(rng, worlds):
     for i in range(8):
         creature(s, i, *rng.choice(spots), live=int(rng.random() < 0.8), mark=int(rng.random() < 0.6))
     some_items(rng, s, 0.3)
+    if rng.random() < 0.5:
+        r, c = s.front()
+        step = MOVES[s.facing]
+        creature(s, 0, r, c, 1, mark=0)
+        creature(s, 3, r, c)
+        for i in (1, 2):
+            creature(s, i, r + i * step[0], c + i * step[1])
     return s
 
 

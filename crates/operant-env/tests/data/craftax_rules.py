@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 SIDE = 64
-OUTSIDE, GRASS, WATER, STONE, TREE, PATH, COAL, IRON, DIAMOND, TABLE, FURNACE, SAND, LAVA, PLANT, RIPE = 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
+OUTSIDE, GRASS, WATER, STONE, TREE, WOOD, PATH, COAL, IRON, DIAMOND, TABLE, FURNACE, SAND, LAVA, PLANT, RIPE = range(1, 17)
 SOLID = {WATER, STONE, TREE, COAL, IRON, DIAMOND, TABLE, FURNACE, PLANT, RIPE}
 WOOD_, STONE_, COAL_, IRON_, DIAMOND_, SAPLING_, WOOD_PICKAXE, STONE_PICKAXE, IRON_PICKAXE, WOOD_SWORD, STONE_SWORD, IRON_SWORD = range(12)
 COLLECT_WOOD, PLACE_TABLE, EAT_COW, COLLECT_SAPLING, COLLECT_DRINK, MAKE_WOOD_PICKAXE, MAKE_WOOD_SWORD, PLACE_PLANT = range(8)
@@ -111,20 +111,26 @@ class State:
 
     def craft(self, action):
         tool, needs, achievement = TOOLS[action - CRAFT]
-        iron = IRON_ in needs
-        if self.near(TABLE) and (not iron or self.near(FURNACE)) and all(self.items[item] for item in needs):
-            for item in needs:
-                self.items[item] -= 1
-            self.items[tool] += 1
-            self.earn(achievement)
-            self.saw(f"craft {tool}, had {min(self.items[tool] - 1, 2)}")
-        else:
-            self.saw(f"craft {tool}: refused")
+        lacks = [item for item in needs if not self.items[item]]
+        lacks += ["table"] * (not self.near(TABLE)) + ["furnace"] * (IRON_ in needs and not self.near(FURNACE))
+        if lacks:
+            self.saw(f"craft {tool}: lacks " + ("more" if len(lacks) > 1 else f"only {lacks[0]}"))
+            return
+        for item in needs:
+            self.items[item] -= 1
+        self.items[tool] += 1
+        self.earn(achievement)
+        self.saw(f"craft {tool}, had {min(self.items[tool] - 1, 2)}")
 
     def do(self, sapling):
         r, c = self.front()
         damage = max(1, 2 * self.items[WOOD_SWORD], 3 * self.items[STONE_SWORD], 5 * self.items[IRON_SWORD])
         hit = killed = False
+        fronts = [sum(mob[4] and (mob[0], mob[1]) == (r, c) for mob in mobs) for mobs in (self.mobs[:3], self.mobs[3:6], self.mobs[6:])]
+        if max(fronts) > 1:
+            self.saw("two of a kind in front")
+        elif sum(fronts) > 1:
+            self.saw("two kinds in front")
         for kind, (first, last, achievement) in enumerate([(0, 3, DEFEAT_ZOMBIE), (3, 6, EAT_COW), (6, 8, DEFEAT_SKELETON)]):
             for i in range(first, last):
                 mob = self.mobs[i]
@@ -144,6 +150,9 @@ class State:
                     self.saw(f"revived kind {kind}")
                 self.mobs[i][4] = int(self.mobs[i][2] > 0)
         if killed:
+            if self.marked(r, c):
+                self.saw("a kill takes another's mark")
+                self.freed = (r, c)
             self.clear(r, c)
         if hit or outside(r, c):
             self.saw("do on a mob" if hit else "do outside")
@@ -157,6 +166,8 @@ class State:
                 self.saw(f"collect {item}" + (" full" if self.items[item] > 9 else ""))
                 self.blocks[r * SIDE + c] = rest
                 self.earn(achievement)
+            else:
+                self.saw(f"no tool for {block}" + (", a lesser one" if any(self.items[WOOD_PICKAXE:needs]) else ""))
         elif block == GRASS and sapling < np.float32(0.1):
             self.items[SAPLING_] += 1
             self.earn(COLLECT_SAPLING)
@@ -226,6 +237,8 @@ class State:
         target = (mob[0] + step[0], mob[1] + step[1])
         if not self.free(*target):
             target = old
+        elif target == self.freed:
+            self.saw("enters where a kill took another's mark")
         if mob[4]:
             if not self.marks[i]:
                 self.saw("live without mark")
@@ -310,7 +323,7 @@ class State:
 
     # Part 4.
 
-    def spawn(self, first, last, u, chance, rank, least, kinds, health):
+    def spawn(self, first, last, chance, least, kinds, health, u, rank):
         """Whether the rank was used."""
         mobs = range(first, last)
         if all(self.mobs[i][4] for i in mobs):
@@ -379,6 +392,8 @@ class State:
             self.recover += 4 if self.sleeping else 2
         else:
             self.recover -= 1 if self.sleeping else 2
+        if self.sleeping and not self.energy:
+            self.saw("asleep without energy")
         if self.recover > 50:
             self.health, self.recover = min(self.health + 1, 9), 0
             self.saw("recovers")
@@ -389,6 +404,7 @@ class State:
     def step(self, action, draws):
         """One step with the 25 draws: reward, end, and the draws with ranks of 0 where they have no meaning."""
         draws, had, health = list(draws), sum(self.achievements), self.health
+        self.hits, self.freed = 0, None
         if self.sleeping:
             if action:
                 self.saw("an action asleep")
@@ -401,7 +417,6 @@ class State:
             self.place(action)
         elif LEFT <= action <= DOWN:
             self.walk(action)
-        self.hits = 0
         for i in range(3):
             self.zombie(i, *draws[1 + 3 * i : 4 + 3 * i])
         for i in range(3):
@@ -414,9 +429,10 @@ class State:
         if (draws[21] < dark) != (draws[21] < darker) and not all(mob[4] for mob in self.mobs[:3]):
             self.saw("spawn by the light before")
         assert abs(draws[21] - dark) > 3e-6, "a draw at the zombie's chance, which is not exact"
-        for at, one in ((19, (3, 6, np.float32(0.1), 4, [GRASS], 3)), (21, (0, 3, dark, 10, [GRASS, PATH], 5)), (23, (6, 8, np.float32(0.05), 10, [PATH], 3))):
-            first, last, chance, least, kinds, full = one
-            if not self.spawn(first, last, draws[at], chance, draws[at + 1], least, kinds, full):
+        cow, zombie = (3, 6, np.float32(0.1), 4, [GRASS], 3), (0, 3, dark, 10, [GRASS, PATH], 5)
+        skeleton = (6, 8, np.float32(0.05), 10, [PATH], 3)
+        for at, kind in ((19, cow), (21, zombie), (23, skeleton)):
+            if not self.spawn(*kind, draws[at], draws[at + 1]):
                 draws[at + 1] = 0
         self.grow()
         self.needs(action)
