@@ -2,10 +2,10 @@
 
     target/peers-venv/craftax/bin/python benches/peers/craftax_jax.py
 
-Without `--reset` nothing is generated: a step costs the same whether the player lives or not. `--reset` is the
-package's standard environment, which makes a world for each environment in each step. Without observations XLA
-drops them, as nobody reads them. Worlds to begin in are made one a call: of a batch of them, JAX 0.10.2 makes
-some wrongly on CPUs.
+Without `--reset` nothing is generated: a step costs the same whether the player lives or not. `--reset` is
+the package's standard environment, which makes a world for each environment in each step. XLA drops
+observations where nobody reads them. Worlds to begin in are made one a call: of a batch of them, JAX 0.10.2
+makes some wrongly on CPUs.
 """
 
 import argparse
@@ -55,7 +55,9 @@ def measure(environment: Any, num_envs: int, horizon: int, observe: bool, second
     """Steps, and the seconds that they took by the wall and of both cores together."""
     run, load = play(environment, num_envs, horizon, observe), Load()
     key, state = jax.random.key(1), worlds(environment, num_envs)
-    key, state, _ = jax.block_until_ready(run(key, state))
+    # The first call's result has other types than a reset's, and compiles a second time.
+    for _ in range(2):
+        key, state, _ = jax.block_until_ready(run(key, state))
     steps, wall, cpu = 0, time.perf_counter(), time.process_time()
     while time.perf_counter() - wall < seconds:
         key, state, _ = jax.block_until_ready(run(key, state))
