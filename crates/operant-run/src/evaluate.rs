@@ -69,9 +69,11 @@ impl EvalSummary {
         format!("{mean:.2} +- {std:.2} over {episodes} {actions} episodes{repeated}")
     }
 
-    /// The means of the environment's own metrics by name, without those that no episode reported.
+    /// The means of the environment's own metrics by name, scores included, without those that no episode reported.
     pub fn named(&self, metrics: RunMetrics) -> BTreeMap<String, f64> {
-        let named = metrics.env().iter().zip(self.metrics).filter(|(_, mean)| mean.is_finite());
+        let mut means = self.metrics;
+        metrics.add_scores(&mut means);
+        let named = metrics.env().iter().zip(means).filter(|(_, mean)| mean.is_finite());
         named.map(|(metric, mean)| (metric.name.to_owned(), mean)).collect()
     }
 
