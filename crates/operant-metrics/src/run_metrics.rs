@@ -61,7 +61,8 @@ impl RunMetrics {
             let (name, help, score_of) = (&*name.clone().leak(), help.clone().leak(), of.clone().leak());
             // A monitor shows it with the losses, if they are few.
             let loss = (names.len() <= FEW_ENV_METRICS || !score_of.is_empty()).then_some(name);
-            Metric { name, unit: "1", kind: MetricKind::Gauge, group: ENV_GROUP, help, loss, score_of }
+            let unit = if score_of.is_empty() { "1" } else { "%" };
+            Metric { name, unit, kind: MetricKind::Gauge, group: ENV_GROUP, help, loss, score_of }
         };
         let make = || &*names.iter().map(metric).collect::<Vec<_>>().leak();
         let env = match known.get(&names) {
