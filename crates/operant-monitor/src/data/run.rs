@@ -265,13 +265,10 @@ impl RunView {
         }
     }
 
-    /// Positions of the metrics of the environment's own. A recorded run has them as columns that the table does not have.
+    /// Positions of the metrics of the environment's own.
     pub fn own(&self) -> Vec<usize> {
         let metrics = self.schema().metrics().iter().enumerate();
-        metrics
-            .filter(|(_, metric)| [ENV_GROUP, "other"].contains(&&*metric.group))
-            .map(|(at, _)| at)
-            .collect()
+        metrics.filter(|(_, metric)| metric.group == ENV_GROUP).map(|(at, _)| at).collect()
     }
 
     /// Position of the metric called `name`.
