@@ -29,7 +29,7 @@ pub(crate) fn emit(world: &World) -> String {
     put(&format!("constexpr unsigned ENV_OBS_WORDS = {obs_size}u;   // words they are stored in\n"));
     put(&format!("constexpr unsigned ENV_STATE_WORDS = {}u;   // words of a state\n", state.len()));
     if metrics.is_some() {
-        let count = spec.metrics.len();
+        let count = spec.measured();
         put(&format!(
             "#define ENV_METRICS {count}   // numbers that env_metrics measures where an episode ends\n"
         ));

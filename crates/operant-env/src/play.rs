@@ -233,7 +233,7 @@ impl Outputs {
             truncated: vec![0; rows / 16],
             returns: vec![0.0; rows],
             lengths: vec![0; rows],
-            metrics: vec![0.0; spec.metrics.len() * rows],
+            metrics: vec![0.0; spec.measured() * rows],
         }
     }
 

@@ -38,7 +38,7 @@ pub struct EnvSpec {
     /// and their synonyms (`west`, `east`, `north`, `south`, `forward`), and takes `none` or `stay` while no key is pressed. May be
     /// empty.
     pub action_names: Vec<String>,
-    /// Its own metrics, measured where an episode ends: at most [`operant_metrics::MAX_ENV_METRICS`].
+    /// Its own metrics, measured where an episode ends, then scores of them: at most [`operant_metrics::MAX_ENV_METRICS`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<EnvMetric>,
     /// Steps after which an episode is truncated.
@@ -63,19 +63,36 @@ pub struct EnvMetric {
     /// Its meaning in one sentence.
     #[serde(default)]
     pub help: String,
+    /// The rates of which it is the score; empty if it is measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub score_of: Vec<String>,
 }
 
 impl EnvMetric {
-    /// A metric with its meaning.
+    /// A metric that [`crate::Env::metric`] measures, with its meaning.
     pub fn new(name: &str, help: &str) -> Self {
-        Self { name: name.to_owned(), help: help.to_owned() }
+        Self { name: name.to_owned(), help: help.to_owned(), score_of: Vec::new() }
+    }
+
+    /// A metric that is not measured, but the score of others that are 0 or 1 for an episode: exp(mean of ln(1 + rate in percent)) - 1
+    /// over their means, as in Crafter. Scores follow all metrics that are measured.
+    pub fn score<'a>(name: &str, help: &str, of: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { score_of: of.into_iter().map(str::to_owned).collect(), ..Self::new(name, help) }
     }
 }
 
 impl EnvSpec {
     /// The metrics of a run in this environment.
     pub fn run_metrics(&self) -> RunMetrics {
-        RunMetrics::new(self.metrics.iter().map(|metric| (metric.name.as_str(), metric.help.as_str())))
+        let place = |of: &String| self.metrics.iter().position(|metric| metric.name == *of);
+        RunMetrics::with_scores(self.metrics.iter().map(|EnvMetric { name, help, score_of }| {
+            (name.as_str(), help.as_str(), score_of.iter().filter_map(place).collect())
+        }))
+    }
+
+    /// How many of its metrics are measured: the first ones.
+    pub fn measured(&self) -> usize {
+        self.metrics.iter().take_while(|metric| metric.score_of.is_empty()).count()
     }
 
     /// The fault of its metrics, if they have one.
@@ -83,6 +100,8 @@ impl EnvSpec {
         if self.metrics.len() > MAX_ENV_METRICS {
             return Some(format!("it has {} metrics; {MAX_ENV_METRICS} are possible", self.metrics.len()));
         }
+        let measured = self.measured();
+        let rates = &self.metrics[..measured];
         let is_repeated =
             |(at, metric): (usize, &EnvMetric)| self.metrics[..at].iter().any(|it| it.name == metric.name);
         let fault = |(at, metric): (usize, &EnvMetric)| {
@@ -90,6 +109,14 @@ impl EnvSpec {
                 "two metrics have that name"
             } else if metric.help.contains(char::is_control) {
                 "its meaning is not one line"
+            } else if metric.score_of.is_empty() && at > measured {
+                "it is measured, but follows a score"
+            } else if let Some(of) = metric.score_of.iter().find(|of| !rates.iter().any(|it| it.name == **of))
+            {
+                return Some(format!(
+                    "the metric {:?}: it is the score of {of:?}, which is not measured",
+                    metric.name
+                ));
             } else {
                 unusable(&metric.name)?
             };

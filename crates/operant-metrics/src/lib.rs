@@ -24,7 +24,7 @@ pub use natural::natural;
 pub use process::{ProcessInfo, process_start};
 pub use ring::*;
 pub use run_file::{MAX_SMALL_FILE, RUN_FILE, RunFile, open_file, read_file};
-pub use run_metrics::{ENV_GROUP, RunMetrics, unusable};
+pub use run_metrics::{ENV_GROUP, FEW_ENV_METRICS, RunMetrics, unusable};
 pub use shape::{Point, Shape, tone};
 pub use sweep::{SweepState, SweepTrial};
 pub use table::{COUNT, METRICS, Record};

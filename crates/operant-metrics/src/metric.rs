@@ -3,7 +3,7 @@
 use crate::METRICS;
 
 /// Maximum number of an environment's own metrics.
-pub const MAX_ENV_METRICS: usize = 8;
+pub const MAX_ENV_METRICS: usize = 32;
 
 /// How a metric behaves over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct Metric {
     pub help: &'static str,
     /// Its short name in a monitor's panel of losses; None if it is not shown there.
     pub loss: Option<&'static str>,
+    /// Positions, among the environment's own metrics, of the rates of which it is the score; empty if it is measured.
+    pub score_of: &'static [usize],
 }
 
 impl Metric {
@@ -74,6 +76,7 @@ macro_rules! metrics {
             group: stringify!($group),
             help: $help,
             loss: metrics!(@loss $($loss)?),
+            score_of: &[],
         }),*];
 
         /// Number of metrics.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use operant_metrics::{ENV_GROUP, MetricInfo, MetricSummary};
+
 /// A number in at most seven characters plus its sign (eight where its exponent has three digits): `0`, `0.0123`, `1.23`, `12.3`, `123`, `1.23k`, `12.3M`, `1.2e-5`.
 /// NaN is empty: the caller chooses the text for a missing value.
 pub fn short(value: f64) -> String {
@@ -117,6 +119,32 @@ pub fn percent(share: f64) -> String {
         true => String::new(),
         false => format!("{:.0}%", share * 100.0),
     }
+}
+
+/// A share in percent with decimals for small values: `0%`, `0.03%`, `4.2%`, `57%`.
+pub fn rate(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        _ if percent.is_nan() => String::new(),
+        0.0 => "0%".to_string(),
+        _ if percent < 0.995 => format!("{percent:.2}%"),
+        _ if percent < 9.95 => format!("{percent:.1}%"),
+        _ => format!("{percent:.0}%"),
+    }
+}
+
+/// A metric of the environment's own: a rate in percent if all its values were from 0 to 1, and how much of a bar it fills.
+pub fn own(info: &MetricInfo, value: f64, over: &MetricSummary) -> (String, f64) {
+    let is_rate = info.group == ENV_GROUP && info.unit == "1" && over.min >= 0.0 && over.max <= 1.0;
+    let text = match (is_rate, &*info.unit) {
+        (true, _) => rate(value),
+        (_, "%") if !value.is_nan() => format!("{}%", short(value)),
+        (_, unit) => with_unit(value, unit),
+    };
+    // A bar needs a lower end.
+    let most =
+        if over.min >= 0.0 { over.max.max(if info.unit == "%" { 100.0 } else { 1.0 }) } else { f64::NAN };
+    (text, value / most)
 }
 
 /// A duration, as a running clock: `0:07`, `12:34`, `3:25:45`, `2d 03:25`.

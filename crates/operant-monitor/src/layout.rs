@@ -2,7 +2,7 @@
 
 use ratatui::layout::{Position, Rect};
 
-/// The panels, in the order of their number keys.
+/// The panels, in the order of their keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PanelKind {
     /// Episodic return.
@@ -21,10 +21,12 @@ pub enum PanelKind {
     Events,
     /// Every metric of the ring.
     Metrics,
+    /// The metrics of the environment's own.
+    Environment,
 }
 
 impl PanelKind {
-    pub const ALL: [PanelKind; 8] = [
+    pub const ALL: [PanelKind; 9] = [
         PanelKind::Returns,
         PanelKind::Speed,
         PanelKind::Losses,
@@ -33,11 +35,15 @@ impl PanelKind {
         PanelKind::Scene,
         PanelKind::Events,
         PanelKind::Metrics,
+        PanelKind::Environment,
     ];
 
-    /// The number key that leads to it.
-    pub const fn key(self) -> u8 {
-        self as u8 + 1
+    /// The key that leads to it: a number, which is its place, or a letter.
+    pub const fn key(self) -> char {
+        match self {
+            PanelKind::Environment => 'e',
+            panel => (b'1' + panel as u8) as char,
+        }
     }
 
     /// Its name in the user's configuration.
@@ -51,6 +57,7 @@ impl PanelKind {
             PanelKind::Scene => "scene",
             PanelKind::Events => "events",
             PanelKind::Metrics => "metrics",
+            PanelKind::Environment => "environment",
         }
     }
 
@@ -58,7 +65,7 @@ impl PanelKind {
         Self::ALL.into_iter().find(|panel| panel.name() == name)
     }
 
-    pub fn of_key(key: u8) -> Option<Self> {
+    pub fn of_key(key: char) -> Option<Self> {
         Self::ALL.into_iter().find(|panel| panel.key() == key)
     }
 
@@ -304,7 +311,7 @@ mod tests {
         for panel in PanelKind::ALL {
             assert_eq!(PanelKind::of_key(panel.key()), Some(panel));
         }
-        assert_eq!(PanelKind::of_key(0), None);
-        assert_eq!(PanelKind::of_key(9), None);
+        assert_eq!(PanelKind::of_key('0'), None);
+        assert_eq!(PanelKind::of_key('9'), None);
     }
 }

@@ -3,6 +3,7 @@
 #[path = "../examples/synthetic/mod.rs"]
 mod synthetic;
 
+mod environment;
 mod list;
 
 use std::path::{Path, PathBuf};

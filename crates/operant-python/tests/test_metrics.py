@@ -64,11 +64,29 @@ def test_a_world_measures_its_episodes(place):
     assert f">success</th><td style='text-align:left'>{result['eval_metrics']['success']:.3f}<" in run._repr_html_()
 
 
+def test_a_world_has_a_score_of_its_rates(place):
+    def measure(self, s, reward, terminated):
+        rates = {f"rate_{k}": s.t > k for k in range(6)}
+        return rates | {"score": list(rates)}
+
+    run = short(with_metrics(measure), 32)
+    curve, evaluated = run.metrics(), run.result["eval_metrics"]
+
+    def score(means):
+        return np.expm1(np.mean([np.log1p(100 * means[f"rate_{k}"]) for k in range(6)], axis=0))
+
+    assert (curve["rate_0"] == 1).all() and (curve["rate_5"] < 1).all()
+    np.testing.assert_allclose(curve["score"], score(curve), rtol=1e-12)
+    assert evaluated["score"] == pytest.approx(score(evaluated)) and run.eval(episodes=10)["eval_metrics"] == evaluated
+
+
 @pytest.mark.parametrize(("returned", "says"), [
     ({"sps": 1.0}, "every run has a metric of that name"),
     ({"run": 1.0}, "another meaning in JSON"),
     ({"Success": 1.0}, "lower-case letters"),
-    ({f"m{k}": 1.0 for k in range(9)}, "9 metrics; 8 are possible"),
+    ({f"m{k}": 1.0 for k in range(33)}, "33 metrics; 32 are possible"),
+    ({"success": 1.0, "score": ["succes"]}, 'the score of "succes", which is not measured'),
+    ({"success": 1.0, "score": ["success"], "late": 1.0}, "\"late\": it is measured, but follows a score"),
     ({"success": "yes"}, "returns 'yes' for success"),
     ({}, "returns a dictionary of numbers"),
     (1.0, "returns a dictionary of numbers"),

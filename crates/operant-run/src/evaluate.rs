@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use operant_learn::{Backend, EvalActions, Evaluation, LearnError, UpdateStats};
-use operant_metrics::{MAX_ENV_METRICS, Record, RunMetrics};
+use operant_metrics::{FEW_ENV_METRICS, MAX_ENV_METRICS, Record, RunMetrics};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -69,15 +69,21 @@ impl EvalSummary {
         format!("{mean:.2} +- {std:.2} over {episodes} {actions} episodes{repeated}")
     }
 
-    /// The means of the environment's own metrics by name, without those that no episode reported.
+    /// The means of the environment's own metrics by name, scores included, without those that no episode reported.
     pub fn named(&self, metrics: RunMetrics) -> BTreeMap<String, f64> {
-        let named = metrics.env().iter().zip(self.metrics).filter(|(_, mean)| mean.is_finite());
+        let mut means = self.metrics;
+        metrics.add_scores(&mut means);
+        let named = metrics.env().iter().zip(means).filter(|(_, mean)| mean.is_finite());
         named.map(|(metric, mean)| (metric.name.to_owned(), mean)).collect()
     }
 
-    /// A line for each of [`EvalSummary::named`], as those of a run's summary.
-    pub fn lines(named: &BTreeMap<String, f64>) -> impl Iterator<Item = String> {
-        named.iter().map(|(name, mean)| format!("  {name:<11} {mean:.3}"))
+    /// Lines of [`EvalSummary::named`], as those of a run's summary: one for each if they are few, otherwise several in a line of 80 columns.
+    pub fn lines(named: &BTreeMap<String, f64>) -> Vec<String> {
+        let longest = named.keys().map(String::len).max().unwrap_or(0).max(11);
+        let abreast = if named.len() > FEW_ENV_METRICS { (80 / (longest + 12)).max(1) } else { 1 };
+        let cells: Vec<_> =
+            named.iter().map(|(name, mean)| format!("  {name:<longest$} {mean:<9.3}")).collect();
+        cells.chunks(abreast).map(|line| line.concat().trim_end().to_owned()).collect()
     }
 
     /// Whether this evaluation solves the environment.
@@ -248,6 +254,11 @@ mod tests {
         assert_eq!((summary.distinct, summary.metrics), (3, [0.5; MAX_ENV_METRICS]));
         let named = summary.named(RunMetrics::new([("success", "")]));
         assert_eq!(named, [("success".to_owned(), 0.5)].into());
+        assert_eq!(EvalSummary::lines(&named), ["  success     0.500"]);
+        let score = RunMetrics::with_scores([("rate", "", vec![]), ("score", "", vec![0])]);
+        assert!((summary.named(score)["score"] - 50.0).abs() < 1e-9);
+        let many = EvalSummary::lines(&(0..23).map(|k| (format!("collect_the_{k}th"), 0.5)).collect());
+        assert!(many.len() == 12 && many.iter().all(|line| line.len() <= 80), "{many:?}");
         assert!(summary.solves(Some(4.0)) && !summary.solves(Some(4.1)) && !summary.solves(None));
     }
 }

@@ -312,6 +312,8 @@ impl Training<'_> {
         let state = &self.state;
         let own_steps = (state.env_steps - self.clocks.first_steps) as f64;
         let sps_average = own_steps / (state.train_s - self.clocks.first_train_s);
+        let mut env = stats.metrics.env;
+        self.settings.metrics().add_scores(&mut env);
         Record {
             time: self.wall_s(),
             update: state.updates as f64,
@@ -325,6 +327,7 @@ impl Training<'_> {
             env_wait: (times.env_wait / stats.metrics.time_rollout).clamp(0.0, 1.0),
             comm_share: (times.exchange / times.busy).clamp(0.0, 1.0),
             env_restarts: self.backend.env_counters().map_or(f64::NAN, |counters| counters.restarts as f64),
+            env,
             // The publisher adds utilization.
             ..stats.metrics
         }

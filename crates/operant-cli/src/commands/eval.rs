@@ -168,7 +168,7 @@ fn summary(result: &EvalResult, actions: EvalActions, threshold: Option<f64>) ->
         result.eval_return_min,
         result.eval_return_max,
         result.eval_length_mean,
-        EvalSummary::lines(&result.eval_metrics).fold(String::new(), |all, line| all + &line + "\n"),
+        EvalSummary::lines(&result.eval_metrics).iter().fold(String::new(), |all, line| all + line + "\n"),
         result.checkpoint
     )
 }

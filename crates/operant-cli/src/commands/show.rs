@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use operant_env::Registry;
 use operant_learn::EvalActions;
-use operant_metrics::{Health, RingReader, RunState, plain, printable};
+use operant_metrics::{FEW_ENV_METRICS, Health, RingReader, RunState, plain, printable};
 use operant_run::checkpoint::{self, Listed};
 use operant_run::evaluate::EvalSummary;
 use operant_run::paint::paint;
@@ -150,8 +150,12 @@ impl Shown {
         lines("environment", &[self.environment()]);
         lines("steps", &[self.steps()]);
         lines("return", &self.mean().into_iter().collect::<Vec<_>>());
-        for (name, mean) in self.row.result.iter().flat_map(|result| &result.eval_metrics) {
-            lines(name, &[format!("{mean:.3} in the last evaluation")]);
+        let own: Vec<_> = self.row.result.iter().flat_map(|result| &result.eval_metrics).collect();
+        if own.len() > FEW_ENV_METRICS {
+            let all: Vec<_> = own.iter().map(|(name, mean)| format!("{name} {mean:.3}")).collect();
+            lines("metrics", &[format!("in the last evaluation: {}", all.join(", "))]);
+        } else {
+            own.iter().for_each(|(name, mean)| lines(name, &[format!("{mean:.3} in the last evaluation")]));
         }
         lines("solved", &self.solved().into_iter().collect::<Vec<_>>());
         lines("time", &self.times());

@@ -95,12 +95,15 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
     if let Some(fault) = spec.metrics_fault() {
         return problem(fault);
     }
-    if metrics.is_some() == spec.metrics.is_empty() {
-        return problem("it must have a function of metrics if, and only if, it names metrics".to_owned());
+    if metrics.is_some() != (spec.measured() > 0) {
+        return problem(
+            "it must have a function of metrics if, and only if, it names metrics that are measured"
+                .to_owned(),
+        );
     }
     if let Some(metrics) = metrics {
         let numbers: Vec<(Binding, Kind)> =
-            (0..spec.metrics.len()).map(|index| (Binding::Metric(index), Kind::Float)).collect();
+            (0..spec.measured()).map(|index| (Binding::Metric(index), Kind::Float)).collect();
         check.function("metrics", metrics, Reads { outcome: true, ..of_state }, &numbers)?;
     }
     if let Some(draw) = draw {

@@ -155,7 +155,7 @@ fn legal<E: Env>(env: &E) -> Function {
 }
 
 fn metrics<E: Env>(env: &E) -> Option<Function> {
-    let count = env.spec().metrics.len();
+    let count = env.spec().measured();
     let (graph, mut outputs) = (Graph::new(), Outputs::new());
     let mut outcome = Parameters::new(&graph, OUTCOME.map(str::to_owned).to_vec());
     let last = Step { state: state::<E>(&graph), reward: outcome.float(), terminated: outcome.mask() };

@@ -1,14 +1,16 @@
 //! Switchboard: a test-only environment with five action components, 40 logits in two mask words, an observation of bits
 //! whose last word is not full, an illegal first choice, and a time limit so short that it often falls together with a
-//! termination. Shared by the suites that need what neither the shipped environments nor Locks have.
+//! termination; many metrics, and a score of them. Shared by the suites that need what neither the shipped environments nor Locks have.
 
-use operant_env::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Step};
+use operant_env::{ActionSpace, Env, EnvMetric, EnvSpec, ObsSpace, Scene, Step};
 use operant_lane::{Draws, Float, Lane, Mask, Select, Uint, bundle};
 
 /// Panels, each with a row of eight lamps.
 const PANELS: usize = 5;
 /// Choices of each action component; the last component's lie on both sides of the first mask word's end.
 const CHOICES: [usize; PANELS] = [9, 2, 12, 4, 13];
+/// Lamps of which a metric says whether they are on at the end.
+const MEASURED: usize = 22;
 /// Steps to the time limit.
 pub const LIMIT: u32 = 5;
 
@@ -33,11 +35,16 @@ impl Env for Switchboard {
     const MASKED: bool = true;
 
     fn spec(&self) -> EnvSpec {
+        let lamp = |k| EnvMetric::new(&format!("lamp_{k}"), "Whether the lamp is on at the end.");
+        let mut metrics: Vec<_> = (0..MEASURED).map(lamp).collect();
+        let score = EnvMetric::score("lamps", "Score of all.", metrics.iter().map(|it| it.name.as_str()));
+        metrics.push(score);
         EnvSpec {
             name: "switchboard".into(),
             summary: "light lamps".into(),
             obs: ObsSpace::Binary { shape: vec![PANELS, 8] },
             actions: ActionSpace::Discrete(CHOICES.to_vec()),
+            metrics,
             time_limit: LIMIT,
             fps: 10.0,
             ..EnvSpec::default()
@@ -78,6 +85,10 @@ impl Env for Switchboard {
             return L::Mask::splat(true);
         }
         (s.lamps[component].shr(choice as u32) & L::Uint::splat(1)).eq(L::Uint::splat(0))
+    }
+
+    fn metric<L: Lane>(&self, last: &Step<L, State<L>>, index: usize) -> L::Float {
+        L::Float::from_uint(last.state.lamps[index / 8].shr(index as u32 % 8) & L::Uint::splat(1))
     }
 
     fn draw(&self, _: &State<f32>) -> Scene {

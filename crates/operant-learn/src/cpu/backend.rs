@@ -269,7 +269,7 @@ impl<const V: usize> CpuBackend<V> {
             self.reward_norm.merge(&of_all(&*self.group, sums, 1)?);
         }
         let own = self.tiles.iter().flat_map(|tile| &tile.episodes[..tile.blocks()]);
-        let metrics = self.env.spec().metrics.len();
+        let metrics = self.env.spec().measured();
         let own: Vec<f64> = own.flat_map(|episodes| episodes.numbers(metrics)).collect();
         let mut episodes = EpisodeStats::default();
         for block in gathered(&*self.group, &own)?.chunks_exact(EpisodeStats::count_of_numbers(metrics)) {

@@ -525,7 +525,7 @@ impl CudaBackend {
         let scene = if pending.recorded { 4 * slot.to_scene.len() } else { 0 };
         let measured = slot.to_metrics.as_ref().map_or(Ok(Vec::new()), Pinned::to_vec)?;
         let spec = self.env.spec();
-        let (own, metrics) = (spec.metrics.len(), metrics_of(&spec, &self.config));
+        let (own, metrics) = (spec.measured(), metrics_of(&spec, &self.config));
         let means = means(&measured, metrics);
         Ok(UpdateStats {
             ticket: pending.ticket,

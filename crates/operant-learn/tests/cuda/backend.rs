@@ -135,7 +135,12 @@ fn early_updates_report_what_the_cpu_reports() {
     // One minibatch, since the devices number their samples differently and so shuffle them differently.
     let config =
         Config { norm_obs: false, norm_reward: false, num_minibatches: 1, num_steps: 64, ..config() };
-    for (name, kernels) in [("cartpole", Kernels::Auto), ("snake", Kernels::Auto), ("snake", Kernels::Gemm)] {
+    for (name, kernels) in [
+        ("cartpole", Kernels::Auto),
+        ("snake", Kernels::Auto),
+        ("snake", Kernels::Gemm),
+        ("switchboard", Kernels::Auto),
+    ] {
         report_alike(&device, world(name), &config, kernels);
     }
 }

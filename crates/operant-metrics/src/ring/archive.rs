@@ -91,9 +91,9 @@ impl Tally {
     }
 
     /// Adds the statistics of a finer archive.
-    fn merge(&mut self, finer: &Tally) {
+    fn merge(&mut self, finer: &Tally, metrics: usize) {
         self.records += finer.records;
-        for i in 0..WIDTH {
+        for i in 0..metrics {
             self.min[i] = self.min[i].min(finer.min[i]);
             self.max[i] = self.max[i].max(finer.max[i]);
             self.sum[i] += finer.sum[i];
@@ -174,7 +174,8 @@ impl Archives {
         }
         let row = &mut self.rows[self.filled];
         row[..COUNT].copy_from_slice(&record.values());
-        row[COUNT..COUNT + MAX_ENV_METRICS].copy_from_slice(&record.env);
+        let own = self.metrics.env().len();
+        row[COUNT..][..own].copy_from_slice(&record.env[..own]);
         self.filled += 1;
         (&row[..self.metrics.count()], turned)
     }
@@ -203,7 +204,7 @@ impl Archives {
                     self.turn(words, sections, level + 1, coarser);
                 }
                 let (finer, coarser) = self.tallies.split_at_mut(level + 1);
-                coarser[0].merge(&finer[level]);
+                coarser[0].merge(&finer[level], self.metrics.count());
             }
         }
         // Reset in place, to avoid a copy of the tally.

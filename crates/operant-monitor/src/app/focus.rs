@@ -11,7 +11,10 @@ impl App {
     pub(super) fn turn_focus(&mut self, by: isize) {
         self.metric = None;
         let panels: Vec<PanelKind> = match self.expanded {
-            Some(_) => PanelKind::ALL.to_vec(),
+            Some(_) => {
+                let has_own = self.runs.shown().is_some_and(|run| !run.own().is_empty());
+                PanelKind::ALL.into_iter().filter(|it| *it != PanelKind::Environment || has_own).collect()
+            }
             None => {
                 let mut panels: Vec<_> = self.layout().panels.into_iter().map(|(panel, _)| panel).collect();
                 panels.sort_by_key(|panel| panel.key());
@@ -53,6 +56,7 @@ impl App {
                 self.runs.shown().and_then(|run| Some(run.losses().get(selected)?.name.clone()))
             }
             PanelKind::Metrics if self.expanded.is_some() => self.selected_metric(),
+            PanelKind::Environment if self.expanded.is_some() => self.selected_own(),
             panel => {
                 self.expanded = if self.expanded == Some(panel) { None } else { Some(panel) };
                 None
@@ -72,6 +76,13 @@ impl App {
         run.schema().metrics().get(*matching.get(selected)?).map(|metric| metric.name.clone())
     }
 
+    fn selected_own(&self) -> Option<String> {
+        let run = self.runs.shown()?;
+        let own = run.own();
+        let selected = self.selected(PanelKind::Environment).min(own.len().checked_sub(1)?);
+        run.schema().metrics().get(own[selected]).map(|metric| metric.name.clone())
+    }
+
     /// Goes back one step: from a metric to its panel, from an expanded panel to all panels, from a filter to no filter, from the runs of
     /// a sweep to the sweep.
     pub(super) fn back(&mut self) {
@@ -79,7 +90,7 @@ impl App {
         } else if self.expanded == Some(PanelKind::Metrics) && !self.view.filter.is_empty() {
             self.view.filter.clear();
         } else if self.expanded.take().is_some() {
-            if self.focus == PanelKind::Metrics {
+            if matches!(self.focus, PanelKind::Metrics | PanelKind::Environment) {
                 self.focus = PanelKind::Returns;
             }
         } else if self.is_of_sweep {
@@ -89,7 +100,11 @@ impl App {
 
     pub(super) fn arrow(&mut self, code: KeyCode, last: u64) {
         match (&self.metric, self.focus, code) {
-            (Some(_), PanelKind::Losses | PanelKind::Metrics, KeyCode::Up | KeyCode::Down) => {
+            (
+                Some(_),
+                PanelKind::Losses | PanelKind::Metrics | PanelKind::Environment,
+                KeyCode::Up | KeyCode::Down,
+            ) => {
                 self.move_selection(code);
                 self.metric = None;
                 self.enter();
@@ -112,6 +127,7 @@ impl App {
                 let run = self.runs.shown();
                 (1, run.map_or(0, |run| metrics::matching(run, &self.view.filter).len()))
             }
+            PanelKind::Environment => (1, self.runs.shown().map_or(0, |run| run.own().len())),
             PanelKind::Events => (1, self.runs.shown().map_or(0, |run| events::folded(&run.events).len())),
             _ => (1, 64),
         };

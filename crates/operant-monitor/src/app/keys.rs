@@ -151,8 +151,8 @@ impl App {
             KeyCode::Char('r' | '9') => self.open(Overlay::Runs),
             KeyCode::Tab => self.turn_focus(1),
             KeyCode::BackTab => self.turn_focus(-1),
-            KeyCode::Char(digit @ '1'..='8') => {
-                if let Some(panel) = PanelKind::of_key(digit as u8 - b'0') {
+            KeyCode::Char(key @ ('1'..='8' | 'e')) => {
+                if let Some(panel) = PanelKind::of_key(key) {
                     self.go_to(panel);
                     self.numbered = Some(panel);
                     return;

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use operant_metrics::{
-    Event, FileState, Health, Identity, MetricInfo, MetricSummary, RingError, RingReader, Sample, Schema,
-    SeriesPoint, Status,
+    ENV_GROUP, Event, FileState, Health, Identity, MetricInfo, MetricSummary, RingError, RingReader, Sample,
+    Schema, SeriesPoint, Status,
 };
 
 use super::recorded::settings;
@@ -263,6 +263,12 @@ impl RunView {
             true => losses.into_iter().filter(|metric| has_values(metric)).collect(),
             false => losses,
         }
+    }
+
+    /// Positions of the metrics of the environment's own.
+    pub fn own(&self) -> Vec<usize> {
+        let metrics = self.schema().metrics().iter().enumerate();
+        metrics.filter(|(_, metric)| metric.group == ENV_GROUP).map(|(at, _)| at).collect()
     }
 
     /// Position of the metric called `name`.

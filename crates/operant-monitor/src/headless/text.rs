@@ -1,7 +1,7 @@
 //! A run as text for people and logs: complete, at most 80 columns wide, and without an escape sequence unless it goes to
 //! a terminal.
 
-use operant_metrics::{Core, CoreKind, Health, Level, RunState};
+use operant_metrics::{Core, CoreKind, ENV_GROUP, Health, Level, RunState};
 
 use super::page::{Page, Role, width};
 use super::reading::{Figure, Reading, TREND, is_whole};
@@ -16,6 +16,8 @@ const CHART: usize = TREND;
 /// Columns of a metric's name and of its value.
 const NAME: usize = 19;
 const VALUE: usize = 17;
+/// Columns of the bar of a metric of the environment's own, beside its value.
+const BAR: usize = 8;
 /// Events shown.
 const EVENTS: usize = 8;
 /// Up to this number of cores are shown as numbers.
@@ -168,8 +170,12 @@ fn metrics(reading: &Reading, page: &mut Page) {
 }
 
 fn metric(figure: &Figure, start: usize, page: &mut Page) {
+    let is_own = figure.info.group == ENV_GROUP;
+    let (own, share) = format::own(&figure.info, figure.value, &figure.history);
     let text = if !figure.value.is_finite() {
         page.symbols.missing.to_owned()
+    } else if is_own {
+        own
     } else if is_whole(&figure.info) && (0.0..1e13).contains(&figure.value) {
         let unit = if figure.info.unit == "1" { "" } else { figure.info.unit.as_str() };
         format!("{} {unit}", format::count(figure.value as u64)).trim_end().to_owned()
@@ -177,8 +183,13 @@ fn metric(figure: &Figure, start: usize, page: &mut Page) {
         format::with_unit(figure.value, &figure.info.unit)
     };
     let blanks = VALUE.saturating_sub(width(&text));
-    page.tab(start + 2).put(Role::Muted, &figure.info.name).tab(start + 2 + NAME + 1 + blanks);
-    page.put(Role::Plain, &text);
+    page.tab(start + 2).put(Role::Muted, &figure.info.name).tab(start + 2 + NAME + 1);
+    if is_own && share.is_finite() {
+        let filled = (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
+        page.put(Role::Plain, &page.symbols.bar.last().copied().unwrap_or("#").repeat(filled));
+        page.put(Role::Muted, &page.symbols.trough.repeat(BAR - filled));
+    }
+    page.tab(start + 2 + NAME + 1 + blanks).put(Role::Plain, &text);
 }
 
 /// How busy each core is: numbers for a few, columns for many.

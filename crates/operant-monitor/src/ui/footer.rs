@@ -66,7 +66,13 @@ pub fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     }
     let mut width = Line::from(spans.clone()).width();
     let has_cursor = app.overlay != Overlay::None || app.shows_one_chart();
-    for (key, what) in hints(app).iter().filter(|hint| has_cursor || hint.0 != "c") {
+    let has_own = app.runs.shown().is_some_and(|run| !run.own().is_empty());
+    let applies = |key: &str| match key {
+        "c" => has_cursor,
+        "e" => has_own,
+        _ => true,
+    };
+    for (key, what) in hints(app).iter().filter(|hint| applies(hint.0)) {
         let more = key.len() + what.len() + 3;
         if width + more > usize::from(area.width) + 2 {
             break;
@@ -117,6 +123,7 @@ fn hints(app: &App) -> &'static [(&'static str, &'static str)] {
             ("?", "help"),
             ("Tab", "panel"),
             ("Enter", "expand"),
+            ("e", "env"),
             ("+/-", "zoom"),
             ("Space", "freeze"),
             ("r", "runs"),
@@ -127,6 +134,7 @@ fn hints(app: &App) -> &'static [(&'static str, &'static str)] {
             ("?", "help"),
             ("Tab", "panel"),
             ("Enter", "expand"),
+            ("e", "env"),
             ("+/-", "zoom"),
             ("Space", "freeze"),
             ("r", "runs"),

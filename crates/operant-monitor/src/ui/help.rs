@@ -17,7 +17,8 @@ pub const KEYS: &Keys = &[
         &[
             ("Tab  Shift-Tab", "next, previous panel"),
             ("1 .. 8", "that panel; the same number again: expand it"),
-            ("Enter", "expand; in losses and metrics, the selected one"),
+            ("e", "metrics of the environment's own"),
+            ("Enter", "expand; in lists and losses, the selected one"),
             ("Esc", "back"),
             ("arrows", "select, scroll; in charts, earlier and later"),
             ("mouse", "click: focus; again: expand; wheel: zoom, scroll"),

@@ -113,20 +113,24 @@ pub fn draw(context: &Context, area: Rect, buffer: &mut Buffer) {
         if inner.width >= COLUMNS[5].from {
             // A panel that is too narrow for all of it still shows the whole run.
             let width = COLUMNS[5].width.min(inner.width.saturating_sub(trend));
-            for (i, share) in shares(context, &metric.name, width).into_iter().enumerate() {
-                let x = inner.x + trend + i as u16;
-                if x < inner.right() && !share.is_nan() {
-                    let spark = context.symbols.spark;
-                    let symbol = spark[(1.0 + share * (spark.len() - 2) as f64).round() as usize];
-                    buffer[(x, inner.y + at)].set_symbol(symbol).set_style(theme.ramp(share));
-                }
-            }
+            draw_trend(context, &metric.name, Rect::new(inner.x + trend, inner.y + at, width, 1), buffer);
         }
         if is_selected && context.focused {
             let cells = Rect { y: inner.y + at, height: 1, ..inner };
             if let Some(tint) = theme.selection.bg {
                 buffer.set_style(cells, Style::new().bg(tint));
             }
+        }
+    }
+}
+
+/// The metric over what the view shows, in the first row of `area`.
+pub fn draw_trend(context: &Context, metric: &str, area: Rect, buffer: &mut Buffer) {
+    let spark = context.symbols.spark;
+    for (x, share) in (area.x..area.right()).zip(shares(context, metric, area.width)) {
+        if !share.is_nan() {
+            let symbol = spark[(1.0 + share * (spark.len() - 2) as f64).round() as usize];
+            buffer[(x, area.y)].set_symbol(symbol).set_style(context.theme.ramp(share));
         }
     }
 }

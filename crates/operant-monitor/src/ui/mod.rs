@@ -4,6 +4,7 @@ pub mod banner;
 pub mod chart;
 mod comparison;
 pub mod curves;
+pub mod environment;
 pub mod events;
 pub mod footer;
 pub mod header;
@@ -52,7 +53,7 @@ pub fn draw(app: &App, buffer: &mut Buffer) {
                 focused: false,
                 expanded: false,
                 selected: 0,
-                key: 0,
+                key: None,
                 now: app.now,
                 unix_ns: app.unix_ns,
             };
@@ -71,7 +72,7 @@ pub fn draw(app: &App, buffer: &mut Buffer) {
                         focused: app.focus == *panel,
                         expanded: app.expanded == Some(*panel),
                         selected: app.selected(*panel),
-                        key: panel.key(),
+                        key: Some(panel.key()),
                         ..context
                     };
                     draw_panel(&context, *panel, *area, buffer);
@@ -100,5 +101,6 @@ fn draw_panel(context: &Context, panel: PanelKind, area: Rect, buffer: &mut Buff
         PanelKind::Scene => scene::draw(context, area, buffer),
         PanelKind::Events => events::draw(context, area, buffer),
         PanelKind::Metrics => metrics::draw(context, area, buffer),
+        PanelKind::Environment => environment::draw(context, area, buffer),
     }
 }

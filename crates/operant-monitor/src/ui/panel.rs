@@ -39,8 +39,8 @@ pub struct Context<'a> {
     /// The row or figure that the arrows selected in this panel. It may be past the last one: clamp it. Panels that
     /// scroll count from their newest or first row.
     pub selected: usize,
-    /// The number key that leads to this panel, 0 for none.
-    pub key: u8,
+    /// The key that leads to this panel.
+    pub key: Option<char>,
     /// Time since the monitor started; it stops while the screen is frozen.
     pub now: Duration,
     /// The wall clock in nanoseconds since 1970; it stops while the screen is frozen.
@@ -61,7 +61,7 @@ impl<'a> Context<'a> {
             focused: false,
             expanded: false,
             selected: 0,
-            key: 0,
+            key: None,
             now: Duration::ZERO,
             unix_ns: 0,
         }
@@ -89,8 +89,8 @@ pub fn frame_with(context: &Context, title: &str, note: Line, area: Rect, buffer
     context.symbols.border(style, area, buffer);
     let mut spans = Vec::with_capacity(4);
     spans.push(Span::styled(" ", style));
-    if context.key > 0 {
-        spans.push(Span::styled(context.key.to_string(), context.theme.accent));
+    if let Some(key) = context.key {
+        spans.push(Span::styled(key.to_string(), context.theme.accent));
         spans.push(Span::styled(" ", style));
     }
     let title_style = if context.focused { context.theme.accent } else { context.theme.title };
@@ -110,7 +110,15 @@ pub fn frame_with(context: &Context, title: &str, note: Line, area: Rect, buffer
         spans.push(Span::raw(" "));
         write(area.right() - width - 4, &Line::from(spans), width + 2);
     }
-    Rect::new(area.x + 1, area.y + 1, area.width - 2, area.height - 2)
+    inside(area)
+}
+
+/// The part of a panel inside its border.
+pub fn inside(area: Rect) -> Rect {
+    match area.width < 8 || area.height < 3 {
+        true => area,
+        false => Rect::new(area.x + 1, area.y + 1, area.width - 2, area.height - 2),
+    }
 }
 
 /// One line of the panel, cut at its right edge; nothing where `row` lies below the area.

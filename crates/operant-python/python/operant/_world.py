@@ -76,8 +76,9 @@ def world(
     - `observe(self, s)` returns the numbers of the observation, in the space's order; for a Dict, a dictionary of them. A whole number
       above the bounds of its space is clipped to the largest allowed value.
     - `legal(self, s)`, if choices can be illegal, returns a Bool for every choice.
-    - `metrics(self, s, reward, terminated)`, if the world measures episodes, returns a dictionary of up to 8 numbers of an episode that
-      ended with this state and reward, such as `{"success": terminated}`. Their means over episodes are metrics of the run.
+    - `metrics(self, s, reward, terminated)`, if the world measures episodes, returns a dictionary of up to 32 numbers of an episode that
+      ended with this state and reward, such as `{"success": terminated}`. Their means over episodes are metrics of the run. A list of
+      names, after all numbers, stands for the score of those rates: exp(mean of ln(1 + rate in percent)) - 1, as in Crafter.
     - `draw(self, s)`, for `operant play` and the monitor, returns a list of `operant.shapes`.
 
     The methods run once, on values that stand for the numbers of every environment (`operant.math` has their functions), and must not
@@ -352,9 +353,9 @@ class _Declaration:
         if callable(getattr(world, "legal", None)):
             functions["legal"] = function("legal", lambda recorder: self._legal(world, recorder, actions))
         if callable(getattr(world, "metrics", None)):
-            names: list[str] = []
-            functions["metrics"] = function("metrics", lambda recorder: self._metrics(world, recorder, names))
-            spec["metrics"] = [{"name": name} for name in names]
+            metrics: list[dict[str, Any]] = []
+            functions["metrics"] = function("metrics", lambda recorder: self._metrics(world, recorder, metrics))
+            spec["metrics"] = metrics
         if callable(getattr(world, "draw", None)):
             outlines: list[Any] = []
             numbers = function("draw", lambda recorder: self._draw(world, recorder, outlines))
@@ -446,16 +447,19 @@ class _Declaration:
             fail_in(cls, "legal", f"returns {len(masks)} values; there are {count} choices")
         return [(f"legal[{k}]", _checked(cls, "legal", f"choice {k}", mask, "mask")) for k, mask in enumerate(masks)]
 
-    def _metrics(self, world: Any, recorder: _core.Recorder, names: list[str]) -> _Results:
+    def _metrics(self, world: Any, recorder: _core.Recorder, metrics: list[dict[str, Any]]) -> _Results:
         cls = type(world)
         reward = Value("float", recorder.parameter("reward", "float"))
         terminated = Value("mask", recorder.parameter("terminated", "mask"))
         measured = _called(world, "metrics", self._given_state(recorder), reward, terminated)
         if not isinstance(measured, Mapping) or not measured or not all(isinstance(name, str) for name in measured):
             fail_in(cls, "metrics", f'returns {measured!r}; it returns a dictionary of numbers, such as {{"success": ..}}')
-        names.extend(measured)
         numbers = []
         for name, value in measured.items():
+            if isinstance(value, list):
+                metrics.append({"name": name, "help": f"Score of the rates of {', '.join(map(str, value))}.", "score_of": value})
+                continue
+            metrics.append({"name": name})
             number = to_float(value) if isinstance(value, Value) else value
             numbers.append(_checked(cls, "metrics", name, number, "float"))
         return [(f"metrics[{k}]", number) for k, number in enumerate(numbers)]

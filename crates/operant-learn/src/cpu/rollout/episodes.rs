@@ -36,15 +36,12 @@ impl Default for EpisodeStats {
 impl EpisodeStats {
     /// Counts an episode by its undiscounted return and its length in steps.
     pub fn add(&mut self, episodic_return: f64, length: u64) {
-        self.merge(&Self {
-            count: 1,
-            sum: episodic_return,
-            squares: episodic_return * episodic_return,
-            min: episodic_return,
-            max: episodic_return,
-            length,
-            ..Self::default()
-        });
+        self.count += 1;
+        self.sum += episodic_return;
+        self.squares += episodic_return * episodic_return;
+        self.min = self.min.min(episodic_return);
+        self.max = self.max.max(episodic_return);
+        self.length += length;
     }
 
     /// Counts the environment's own metrics of an episode.

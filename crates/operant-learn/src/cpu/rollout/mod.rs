@@ -137,7 +137,9 @@ impl<const V: usize> Tile<V> {
     ) -> Result<Self, LearnError> {
         let network = policy.network();
         let head = &network.architecture.head;
-        let EnvSpec { obs: space, name, metrics, .. } = env.spec();
+        let spec = env.spec();
+        let measured = spec.measured();
+        let EnvSpec { obs: space, name, .. } = spec;
         let (words, steps) = (space.words(), config.num_steps);
         let features = if space.is_real() { words } else { 0 };
         let spec = TileSpec { lanes, count, ..TileSpec::new(config.seed, first, V * LANES) };
@@ -169,7 +171,7 @@ impl<const V: usize> Tile<V> {
                 truncated: [0; V],
                 returns: splat(0.0),
                 lengths: [[0; LANES]; V],
-                metrics: vec![splat(0.0); metrics.len()],
+                metrics: vec![splat(0.0); measured],
             },
             state: vec![0; env.leaves().len()],
             obs: vec![f32x16::ZERO; words * V],

@@ -114,7 +114,7 @@ pub fn norms_of(network: &Network, config: &Config) -> usize {
 
 /// Metrics whose sums and counts a rollout keeps: those of the environment, then the reward for exploring.
 pub fn metrics_of(spec: &EnvSpec, config: &Config) -> usize {
-    spec.metrics.len() + usize::from(counts::words(config) > 0)
+    spec.measured() + usize::from(counts::words(config) > 0)
 }
 
 operant_cuda::params! {

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use operant_metrics::{
-    ENV_GROUP, MetricInfo, MetricSummary, Schema, SeriesPoint, open_file, position, unusable,
+    ENV_GROUP, FEW_ENV_METRICS, MetricInfo, MetricSummary, Schema, SeriesPoint, open_file, position, unusable,
 };
 
 /// Columns that are read at most, and bytes of a column's name.
@@ -75,6 +75,8 @@ impl Header {
             // The environment's own are not in the table.
             if position(name).is_none() && unusable(name).is_none() {
                 metric.group = ENV_GROUP.to_owned();
+                // The file does not say which is a rate and which a score.
+                metric.unit.clear();
                 metric.help = "A metric of the environment.".to_owned();
                 metric.loss = Some(metric.name.clone());
             }
@@ -83,6 +85,10 @@ impl Header {
                 metric.name.push('\'');
             }
             metrics.push(metric);
+        }
+        let own = |metric: &&mut MetricInfo| metric.group == ENV_GROUP;
+        if metrics.iter_mut().filter(own).count() > FEW_ENV_METRICS {
+            metrics.iter_mut().filter(own).for_each(|metric| metric.loss = None);
         }
         let schema = Schema::new(if whole { metrics } else { Vec::new() });
         Ok(Header { update: schema.position("update"), schema, bytes: line.len() as u64 })
@@ -230,7 +236,10 @@ mod tests {
     fn columns_are_the_tables_metrics_or_plain_gauges() {
         let (header, table, tail) = read(b"update,sps,novelty\n1,10,0.5\n2,,0.25\n");
         let units: Vec<_> = header.schema.metrics().iter().map(|metric| metric.unit.as_str()).collect();
-        assert_eq!(units, ["1", "steps/s", "1"]);
+        assert_eq!(units, ["1", "steps/s", ""]);
+        assert_eq!(header.schema.losses().len(), 1);
+        let many = (0..=FEW_ENV_METRICS).fold("update".to_owned(), |line, k| format!("{line},rate_{k}"));
+        assert!(read((many + "\n").as_bytes()).0.schema.losses().is_empty());
         assert_eq!(table.last_update(), 2);
         let novelty = table.series(0, 2, 0..=2, 100);
         assert_eq!(novelty.iter().map(|point| point.mean).collect::<Vec<_>>(), [0.5, 0.25]);
