@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::{COUNT, METRICS, Record, Shape, position};
+use crate::{COUNT, MAX_ENV_METRICS, METRICS, Record, RunMetrics, Shape, position};
 
 fn options() -> RingOptions {
     let capacity = Capacity { records: 64, archives: [32, 16, 16, 16], events: 8, cores: 4, scene: 512 };
@@ -129,6 +129,27 @@ fn a_summary_is_of_all_updates() {
     let returns = reader.summary(at("episodic_return"));
     assert_eq!((returns.min, returns.max, returns.last, returns.count), (2.0, 5_000.0, 5_000.0, 2_500));
     assert!(reader.summary(at("gpu_power")).last.is_nan());
+}
+
+#[test]
+fn a_ring_has_a_column_for_each_metric_of_its_environment() {
+    let dir = tempfile::tempdir().unwrap();
+    let names: Vec<_> = (0..MAX_ENV_METRICS).map(|k| format!("rate_{k}")).collect();
+    let metrics = RunMetrics::new(names.iter().map(|name| (name.as_str(), "")));
+    let mut ring = create_in(dir.path(), &identity("many"), &RingOptions { metrics, ..options() }).unwrap();
+    for update in 1..=600 {
+        let env = std::array::from_fn(|k| (update * (k as u64 + 1)) as f64);
+        ring.writer.publish(&Record { env, ..record(update) });
+    }
+    let reader = RingReader::open(ring.writer.path()).unwrap();
+    assert_eq!(reader.schema().len(), COUNT + MAX_ENV_METRICS);
+    for k in 0..MAX_ENV_METRICS {
+        let all = reader.summary(COUNT + k);
+        let per_update = (k + 1) as f64;
+        assert_eq!((all.min, all.max, all.count), (per_update, 600.0 * per_update, 600), "{k}");
+        assert_eq!(reader.latest().unwrap()[COUNT + k], 600.0 * per_update);
+    }
+    assert_eq!(reader.summary(at("sps")).max, 600.0);
 }
 
 #[test]
