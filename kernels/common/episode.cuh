@@ -126,6 +126,15 @@ __device__ __forceinline__ void begin(Running& running, Seed seed, unsigned envi
     running.episodic_return = 0.0f;
 }
 
+// The step of whose draws the next episode begins within the step `time`, which `running` has counted.
+__device__ __forceinline__ u64 reset_time(const Running& running, u64 time) {
+#ifdef ENV_AHEAD
+    return time + 1u - running.elapsed;
+#else
+    return time;
+#endif
+}
+
 // One step of one environment, with auto-reset.
 __device__ __forceinline__ Outcome step(
     Running& running, const EnvAction* action, Seed seed, unsigned environment, u64 time, EpisodeSums& episodes) {
@@ -135,7 +144,7 @@ __device__ __forceinline__ Outcome step(
 #if ENV_METRICS
         episodes.measure(outcome.after, outcome.reward, outcome.terminated);
 #endif
-        begin(running, seed, environment, time, PURPOSE_RESET);
+        begin(running, seed, environment, reset_time(running, time), PURPOSE_RESET);
     }
     return outcome;
 }

@@ -136,7 +136,7 @@ KERNEL(step_all, StepParams, THREADS, 1) {
                 if (AUTORESET == SAME_STEP) {
                     observe_words(outcome.after, obs);
                     write_row(obs, params.to.final_obs, environment);
-                    begin(running, params.seed, environment, params.time, PURPOSE_RESET);
+                    begin(running, params.seed, environment, reset_time(running, params.time), PURPOSE_RESET);
                 } else if (AUTORESET == NEXT_STEP) {
                     running.elapsed = ENDED;
                 }

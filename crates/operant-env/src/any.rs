@@ -248,9 +248,7 @@ pub trait AnyEnv: Send + Sync + 'static {
         count: usize,
         lanes: LaneWidth,
     ) -> Result<Box<dyn Play>, StepError> {
-        Ok(Box::new(StepperPlay::new(&self.spec(), self.masked(), seed, first, count, |first, rows| {
-            self.stepper(TileSpec { lanes, ..TileSpec::new(seed, first, rows) })
-        })?))
+        Ok(Box::new(StepperPlay::of(self, seed, first, count, lanes)?))
     }
 
     /// The text of a file that the environment can be made from ([`World::to_json`]); None if it is part of the program.
@@ -364,6 +362,9 @@ impl<E: Env> AnyEnv for E {
         count: usize,
         lanes: LaneWidth,
     ) -> Result<Box<dyn Play>, StepError> {
+        if E::AHEAD {
+            return Ok(Box::new(StepperPlay::of(self, seed, first, count, lanes)?));
+        }
         let env = self.clone();
         Ok(match lanes {
             LaneWidth::One => Box::new(LanePlay::<f32, E>::new(env, seed, first, count)),

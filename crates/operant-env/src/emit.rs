@@ -34,6 +34,9 @@ pub(crate) fn emit(world: &World) -> String {
             "#define ENV_METRICS {count}   // numbers that env_metrics measures where an episode ends\n"
         ));
     }
+    if world.ahead {
+        put("#define ENV_AHEAD   // a reset draws as of the step at which the episode before it began\n");
+    }
     put(&actions(&spec.actions, legal.is_some()));
     put(&format!("\nstruct EnvState {{\n{}}};\n", fields(state)));
 

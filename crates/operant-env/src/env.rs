@@ -25,6 +25,11 @@ pub trait Env: Clone + Send + Sync + 'static {
     /// Whether [`Env::legal`] ever forbids an action.
     const MASKED: bool = false;
 
+    /// Whether first states are made ahead of time, several at once, because [`Env::reset`] takes as long as many steps. Where episodes
+    /// follow one another within a step, the draws of a reset then come from the step at which the episode before it began, so that
+    /// the state is known from then on; everything else is as without it.
+    const AHEAD: bool = false;
+
     /// Name, spaces, limits, options.
     fn spec(&self) -> EnvSpec;
 
@@ -38,6 +43,19 @@ pub trait Env: Clone + Send + Sync + 'static {
         action: &Self::Action<L>,
         draws: &mut Draws<L>,
     ) -> Step<L, Self::State<L>>;
+
+    /// The same in place, which spares copies of a large state; what is not the state is returned: reward and termination.
+    #[inline(always)]
+    fn step_in_place<L: Lane>(
+        &self,
+        state: &mut Self::State<L>,
+        action: &Self::Action<L>,
+        draws: &mut Draws<L>,
+    ) -> (L::Float, L::Mask) {
+        let step = self.step(state, action, draws);
+        *state = step.state;
+        (step.reward, step.terminated)
+    }
 
     /// The observation of a state.
     fn observe<L: Lane>(&self, state: &Self::State<L>) -> Self::Obs<L>;

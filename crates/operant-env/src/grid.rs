@@ -29,6 +29,21 @@ pub fn spread<U: Uint>(byte: U) -> U {
     (twos | twos.shl(3)) & U::splat(0x1111_1111)
 }
 
+/// The position of the set bit number `k` of a word.
+#[inline(always)]
+pub fn find<U: Uint>(word: U, k: U) -> U {
+    let u = U::splat;
+    let (mut word, mut k, mut position) = (word, k, u(0));
+    for half in [16, 8, 4, 2, 1] {
+        let count = (word & u((1 << half) - 1)).count_ones();
+        let above = k.ge(count);
+        k = above.select(k - count, k);
+        word = above.select(word.shr(half), word);
+        position = (position + above.select(u(half), u(0))).named("position");
+    }
+    position
+}
+
 /// The bit map with the bits `first .. end` set.
 pub const fn mask<const WORDS: usize>(first: usize, end: usize) -> [u32; WORDS] {
     let mut words = [0; WORDS];

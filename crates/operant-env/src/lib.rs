@@ -46,6 +46,7 @@ registry::environments! {
     toy_text,
     quadrotor,
     body,
+    craftax,
 }
 
 /// The lanes that environments are written over.

@@ -7,7 +7,7 @@ use operant_lane::bundle::leaves_of;
 use operant_lane::draws::unit;
 use operant_lane::{ActionDraws, Bundle, Float, Lane, Packed, Purpose, Source, Uint, Wide};
 
-use crate::any::{Seen, StepError, Stepped, Stepper};
+use crate::any::{AnyEnv, LaneWidth, Seen, StepError, Stepped, Stepper, TileSpec};
 use crate::env::{Env, spec_of};
 use crate::rows::{Rows, RowsMut};
 use crate::spec::{ActionSpace, EnvSpec};
@@ -262,7 +262,7 @@ impl Outputs {
     }
 }
 
-/// Random play through steppers, for environments without lanes.
+/// Random play through steppers, for environments without lanes, and those whose first states are made ahead of time.
 pub(crate) struct StepperPlay {
     tiles: Vec<PlayedTile>,
     step: u64,
@@ -276,6 +276,19 @@ struct PlayedTile {
 }
 
 impl StepperPlay {
+    /// Tiles of an environment.
+    pub(crate) fn of<A: AnyEnv + ?Sized>(
+        env: &A,
+        seed: u64,
+        first: u32,
+        count: usize,
+        lanes: LaneWidth,
+    ) -> Result<Self, StepError> {
+        Self::new(&env.spec(), env.masked(), seed, first, count, |first, rows| {
+            env.stepper(TileSpec { lanes, ..TileSpec::new(seed, first, rows) })
+        })
+    }
+
     /// Tiles of at most 256 rows, each made by `stepper` from the number of its first environment and its rows.
     pub(crate) fn new(
         spec: &EnvSpec,

@@ -19,6 +19,7 @@ impl<'a> Rows<'a> {
         Self { words, stride, at: column }
     }
 
+    #[inline(always)]
     fn next(&mut self) -> &'a [u32] {
         let row = &self.words[self.at..];
         self.at += self.stride;
@@ -40,6 +41,7 @@ impl<'a> RowsMut<'a> {
         Self { words, stride, at: column }
     }
 
+    #[inline(always)]
     fn next(&mut self) -> &mut [u32] {
         let row = &mut self.words[self.at..];
         self.at += self.stride;

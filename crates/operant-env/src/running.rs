@@ -66,6 +66,13 @@ impl Running {
         }
     }
 
+    /// The global step at which the episode of a row began, or of the one that ended in the step before `next`.
+    pub(crate) fn began(&self, row: usize, next: u64) -> u64 {
+        // State, length and return of the episode.
+        let rows = self.tile.rows;
+        next - u64::from(self.words[self.words.len() - 2 * rows + row])
+    }
+
     /// Takes the rows to restart, and their seeds.
     pub(crate) fn restart(&mut self, rows: &[u16], seeds: Option<&[u64]>, step: u64) {
         self.step = step;

@@ -104,21 +104,6 @@ fn next<L: Lane>(x: L::Uint, y: L::Uint, direction: L::Uint) -> (L::Uint, L::Uin
     ((x + step(RIGHT, LEFT)).named("x"), (y + step(DOWN, UP)).named("y"))
 }
 
-/// The position of the set bit number `k` of a word.
-#[inline(always)]
-fn find<L: Lane>(word: L::Uint, k: L::Uint) -> L::Uint {
-    let u = L::Uint::splat;
-    let (mut word, mut k, mut position) = (word, k, u(0));
-    for half in [16, 8, 4, 2, 1] {
-        let count = (word & u((1 << half) - 1)).count_ones();
-        let above = k.ge(count);
-        k = above.select(k - count, k);
-        word = above.select(word.shr(half), word);
-        position = (position + above.select(u(half), u(0))).named("position");
-    }
-    position
-}
-
 impl Snake {
     /// A row with all bits of the board set.
     fn row(&self) -> u32 {
@@ -144,7 +129,7 @@ impl Snake {
             found = found | here;
             k = found.select(k, k - count).named("k");
         }
-        [find::<L>(x, k), y]
+        [grid::find(x, k), y]
     }
 }
 

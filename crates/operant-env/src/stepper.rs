@@ -3,14 +3,14 @@
 use std::marker::PhantomData;
 
 use operant_lane::bundle::leaves_of;
-use operant_lane::{Bundle, Float, Int, Packed, Purpose, Source};
+use operant_lane::{Bundle, Draws, Float, Int, Packed, Purpose, Source};
 
 use crate::any::{Seen, StepError, Stepped, Stepper, TileSpec};
 use crate::env::{Env, Step, spec_of};
-use crate::rows::{Rows, RowsMut};
+use crate::rows::{Rows, RowsMut, set_rows};
 use crate::running::{BLOCK, MAX_ROWS, Running};
 use crate::spec::ActionSpace;
-use crate::vector::{Clock, Current};
+use crate::vector::{Autoreset, Clock, Current};
 
 /// R environments, WIDTH to a lane.
 pub(crate) struct LaneStepper<L: Packed, E: Env> {
@@ -20,6 +20,8 @@ pub(crate) struct LaneStepper<L: Packed, E: Env> {
     masked: Vec<usize>,
     /// WIDTH environments that begin episodes: `(leaves + 2, WIDTH)`, then `(words, WIDTH)` of their observations.
     fresh: Vec<u32>,
+    /// First states of the next episodes, where they are made ahead of time.
+    ahead: Option<Ahead>,
     lane: PhantomData<fn() -> L>,
 }
 
@@ -36,6 +38,7 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
             running: Running::new(&spec, leaves, tile),
             masked,
             fresh: vec![0; (leaves + 2 + spec.obs.words()) * L::WIDTH],
+            ahead: (E::AHEAD && tile.autoreset == Autoreset::SameStep).then(|| Ahead::new(leaves, tile.rows)),
             lane: PhantomData,
         };
         stepper.begin(None, Purpose::Init, Purpose::EvalInit);
@@ -55,6 +58,49 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
         Current::load(&mut Rows::new(&self.running.words, self.running.tile.rows, column))
     }
 
+    /// Makes the first states of the next episodes of `rows`, at most WIDTH. Their draws are those of the steps at which the episodes before
+    /// began; `next` is the step that is taken next.
+    fn prepare(&mut self, ahead: &mut Ahead, rows: &[usize], next: u64) {
+        let running = &self.running;
+        let of_rows = |word: &dyn Fn(usize) -> u32| {
+            let mut of_rows = [0; 16];
+            of_rows.iter_mut().zip(rows).for_each(|(to, &row)| *to = word(row));
+            L::load_uint(&of_rows)
+        };
+        let [low, high, environment] = [0, 1, 2].map(|key: usize| of_rows(&|row| running.keys[key][row]));
+        let step = [0, 32].map(|shift: u32| of_rows(&|row| (running.began(row, next) >> shift) as u32));
+        let purpose = self.running.purpose(Purpose::Reset, Purpose::EvalReset);
+        let mut draws = Draws::<L>::new([low, high], environment, step, purpose);
+        self.env.reset(&mut draws).store(&mut RowsMut::new(&mut self.fresh, L::WIDTH, 0));
+        ahead.keep(rows, &self.fresh, L::WIDTH);
+    }
+
+    /// Begins episodes in the starting rows with the states that were made ahead of time, writes their observations, and makes the next
+    /// ones where WIDTH are missing.
+    fn begin_ahead(&mut self, ahead: &mut Ahead, obs: &mut [u32]) {
+        let next = self.running.step + 1;
+        let starting = std::mem::take(&mut self.running.starting);
+        let stride = self.running.tile.rows;
+        for rows in starting.chunks(L::WIDTH) {
+            if rows.iter().any(|&row| !ahead.is_ready[row]) {
+                let batch = ahead.batch(rows, L::WIDTH);
+                self.prepare(ahead, &batch, next);
+            }
+            ahead.take(rows, &mut self.fresh, L::WIDTH);
+            let state = E::State::<L>::load(&mut Rows::new(&self.fresh, L::WIDTH, 0));
+            let (states, shown) = self.fresh.split_at_mut((ahead.leaves + 2) * L::WIDTH);
+            states[ahead.leaves * L::WIDTH..].fill(0);
+            self.env.observe(&state).store(&mut RowsMut::new(shown, L::WIDTH, 0));
+            scatter(states, L::WIDTH, rows, &mut self.running.words, stride);
+            scatter(shown, L::WIDTH, rows, obs, stride);
+        }
+        self.running.starting = starting;
+        while ahead.waiting.len() >= L::WIDTH {
+            let batch = ahead.batch(&[], L::WIDTH);
+            self.prepare(ahead, &batch, next);
+        }
+    }
+
     /// Begins episodes in the starting rows, WIDTH of them at a time wherever they are, and writes their observations.
     fn begin(&mut self, mut obs: Option<&mut [u32]>, training: Purpose, evaluation: Purpose) {
         let Running { tile, words, keys, step, starting, .. } = &mut self.running;
@@ -72,6 +118,13 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
             if let Some(obs) = obs.as_deref_mut() {
                 scatter(shown, L::WIDTH, rows, obs, stride);
             }
+        }
+    }
+
+    /// Forgets what was made ahead of time for rows whose episodes are replaced.
+    fn forget(&mut self, rows: impl Iterator<Item = usize>) {
+        if let Some(ahead) = &mut self.ahead {
+            rows.for_each(|row| ahead.miss(row));
         }
     }
 
@@ -159,7 +212,13 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
             }
         }
         self.running.end(&starts, seen.obs, final_obs);
-        self.begin(Some(seen.obs), Purpose::Reset, Purpose::EvalReset);
+        match self.ahead.take() {
+            Some(mut ahead) => {
+                self.begin_ahead(&mut ahead, seen.obs);
+                self.ahead = Some(ahead);
+            }
+            None => self.begin(Some(seen.obs), Purpose::Reset, Purpose::EvalReset),
+        }
         self.write_legal(seen.legal);
         Ok(())
     }
@@ -170,17 +229,79 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
 
     fn load(&mut self, words: &[u32]) -> Result<(), StepError> {
         self.running.words.copy_from_slice(words);
+        self.forget(0..self.running.tile.rows);
         Ok(())
     }
 
     fn restart(&mut self, rows: &[u16], seeds: Option<&[u64]>, step: u64) -> Result<(), StepError> {
         self.running.restart(rows, seeds, step);
+        self.forget(set_rows(rows));
         self.begin(None, Purpose::Init, Purpose::EvalInit);
         Ok(())
     }
 
     fn state(&self, row: usize, words: &mut [u32]) {
         self.running.state(row, words);
+    }
+}
+
+/// First states made ahead of time.
+struct Ahead {
+    leaves: usize,
+    /// `(R, leaves)`, unlike the states that run.
+    words: Vec<u32>,
+    is_ready: Vec<bool>,
+    /// Rows without a state.
+    waiting: Vec<usize>,
+}
+
+impl Ahead {
+    fn new(leaves: usize, rows: usize) -> Self {
+        Ahead {
+            leaves,
+            words: vec![0; leaves * rows],
+            is_ready: vec![false; rows],
+            waiting: (0..rows).collect(),
+        }
+    }
+
+    /// A row has no state any more.
+    fn miss(&mut self, row: usize) {
+        if std::mem::take(&mut self.is_ready[row]) {
+            self.waiting.push(row);
+        }
+    }
+
+    /// Up to `width` waiting rows: those of `needed` first.
+    fn batch(&mut self, needed: &[usize], width: usize) -> Vec<usize> {
+        let (first, others) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|row| needed.contains(row));
+        let mut batch: Vec<usize> = first;
+        self.waiting = others;
+        while batch.len() < width
+            && let Some(row) = self.waiting.pop()
+        {
+            batch.push(row);
+        }
+        batch
+    }
+
+    /// Keeps the states of `rows`, columns of `(leaves, width)`.
+    fn keep(&mut self, rows: &[usize], from: &[u32], width: usize) {
+        for (column, &row) in rows.iter().enumerate() {
+            let to = &mut self.words[row * self.leaves..][..self.leaves];
+            to.iter_mut().zip(from.iter().skip(column).step_by(width)).for_each(|(to, from)| *to = *from);
+            self.is_ready[row] = true;
+        }
+    }
+
+    /// Writes the states of `rows` to columns of `(leaves, width)`; they are missing from now on.
+    fn take(&mut self, rows: &[usize], to: &mut [u32], width: usize) {
+        for (column, &row) in rows.iter().enumerate() {
+            let from = &self.words[row * self.leaves..][..self.leaves];
+            to.iter_mut().skip(column).step_by(width).zip(from).for_each(|(to, from)| *to = *from);
+            self.miss(row);
+        }
     }
 }
 

@@ -147,6 +147,8 @@ impl<L: Lane, E: Env> Copy for Transition<L, E> {}
 struct Restart<'a, L: Lane, E> {
     env: &'a E,
     clock: &'a Clock<L>,
+    /// Steps that the episode had before this one.
+    elapsed: L::Uint,
 }
 
 /// State and observation, and the steps and the return of the episode.
@@ -155,7 +157,8 @@ type Begun<L, E> = ((<E as Env>::State<L>, <E as Env>::Obs<L>), (<L as Lane>::Ui
 impl<L: Lane, E: Env> Rule<Begun<L, E>> for Restart<'_, L, E> {
     #[inline(always)]
     fn apply(self, _: Begun<L, E>) -> Begun<L, E> {
-        let Current { state, elapsed, episodic_return } = Current::<L, E>::restart(self.env, self.clock);
+        let Current { state, elapsed, episodic_return } =
+            Current::<L, E>::restart(self.env, self.clock, self.elapsed);
         ((state, self.env.observe(&state)), (elapsed, episodic_return))
     }
 }
@@ -176,10 +179,16 @@ impl<L: Lane, E: Env> Current<L, E> {
         Self::first(env, clock.draws(Purpose::Init, Purpose::EvalInit))
     }
 
-    /// Environments at the start of an episode that follows another.
+    /// Environments at the start of an episode that follows another, which had `elapsed` steps before this one.
     #[inline(always)]
-    pub fn restart(env: &E, clock: &Clock<L>) -> Self {
-        Self::first(env, clock.draws(Purpose::Reset, Purpose::EvalReset))
+    pub fn restart(env: &E, clock: &Clock<L>, elapsed: L::Uint) -> Self {
+        if !E::AHEAD {
+            return Self::first(env, clock.draws(Purpose::Reset, Purpose::EvalReset));
+        }
+        let [low, high] = split::<L>(clock.step);
+        let borrow = low.lt(elapsed).select(L::Uint::splat(1), L::Uint::splat(0));
+        let purpose = if clock.evaluation { Purpose::EvalReset } else { Purpose::Reset };
+        Self::first(env, Draws::new(clock.seed, clock.environment, [low - elapsed, high - borrow], purpose))
     }
 
     /// One step of every environment. When an episode ends, the next one starts within the same step.
@@ -191,10 +200,12 @@ impl<L: Lane, E: Env> Current<L, E> {
         action: &E::Action<L>,
         clock: &Clock<L>,
     ) -> Transition<L, E> {
+        let elapsed = self.elapsed;
         let (transition, starts) = self.advance(Autoreset::SameStep, env, time_limit, action, clock);
         // Resets cost nothing while no environment needs one.
         let before = ((self.state, transition.obs), (self.elapsed, self.episodic_return));
-        let ((state, obs), (elapsed, episodic_return)) = L::when_rule(starts, before, Restart { env, clock });
+        let ((state, obs), (elapsed, episodic_return)) =
+            L::when_rule(starts, before, Restart { env, clock, elapsed });
         *self = Self { state, elapsed, episodic_return };
         Transition { obs, ..transition }
     }
@@ -210,13 +221,13 @@ impl<L: Lane, E: Env> Current<L, E> {
         action: &E::Action<L>,
         clock: &Clock<L>,
     ) -> (Transition<L, E>, L::Mask) {
-        let step = env.step(&self.state, action, &mut clock.draws(Purpose::Step, Purpose::EvalStep));
+        let mut draws = clock.draws(Purpose::Step, Purpose::EvalStep);
+        let (reward, terminated) = env.step_in_place(&mut self.state, action, &mut draws);
         let Self { elapsed, episodic_return, .. } = *self;
         let mut episode = Episode::<L> { elapsed, episodic_return };
-        let (ended, starts) = episode.advance(autoreset, time_limit, step.reward, step.terminated);
-        let obs = env.observe(&step.state);
-        let Episode { elapsed, episodic_return, .. } = episode;
-        *self = Self { state: step.state, elapsed, episodic_return };
+        let (ended, starts) = episode.advance(autoreset, time_limit, reward, terminated);
+        let obs = env.observe(&self.state);
+        (self.elapsed, self.episodic_return) = (episode.elapsed, episode.episodic_return);
         let Ended { reward, terminated, truncated, episodic_return, episodic_length } = ended;
         let final_obs = obs;
         (

@@ -90,7 +90,7 @@ int main() {{
             env_step(state, action, 7u, 0u, environment, step, 0u, 2u, next, reward, terminated);
             const bool truncated = ++elapsed >= ENV_TIME_LIMIT;
             if (terminated || truncated) {{
-                env_reset(7u, 0u, environment, step, 0u, 1u, next);
+                env_reset(7u, 0u, environment, {reset_step}, 0u, 1u, next);
                 elapsed = 0;
             }}
             state = next;
@@ -106,6 +106,8 @@ int main() {{
 }}
 "#,
         emitted = emitted(env).replace("#pragma once\n", ""),
+        reset_step =
+            if env.world().is_some_and(|world| world.ahead) { "step + 1u - elapsed" } else { "step" },
     )
 }
 

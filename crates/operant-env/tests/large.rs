@@ -56,7 +56,7 @@ fn world(leaves: Vec<Leaf>, reset: Function, step: Function, observe: Function, 
         time_limit: 10,
         ..EnvSpec::default()
     };
-    World { spec, leaves, reset, step, observe, legal: None, metrics: None, draw: None }
+    World { spec, leaves, reset, ahead: false, step, observe, legal: None, metrics: None, draw: None }
 }
 
 /// Writes, reads, emits and steps a world; returns its state after a step from `state`, and the emitted text.

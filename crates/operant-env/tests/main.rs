@@ -7,6 +7,7 @@ mod worlds;
 mod arcade;
 mod autoreset;
 mod bodies;
+mod craftax;
 mod doc;
 mod emitted;
 mod flight;

@@ -44,7 +44,9 @@ pub trait Sink<L: Lane> {
     /// The next N leaves as unsigned integers.
     #[inline(always)]
     fn memory<const N: usize>(&mut self, value: &L::Memory<N>) {
-        (0..N).for_each(|k| self.uint(value.word(k)));
+        for k in 0..N {
+            self.uint(value.word(k));
+        }
     }
 }
 
@@ -61,7 +63,11 @@ pub trait Source<L: Lane> {
     /// The next N leaves as unsigned integers.
     #[inline(always)]
     fn memory<const N: usize>(&mut self) -> L::Memory<N> {
-        L::Memory::<N>::from_words(core::array::from_fn(|_| self.uint()))
+        let mut words = [crate::lane::Uint::splat(0); N];
+        for word in &mut words {
+            *word = self.uint();
+        }
+        L::Memory::<N>::from_words(words)
     }
 }
 
@@ -133,7 +139,15 @@ impl<L: Lane, T: Bundle<L>, const N: usize> Bundle<L> for [T; N] {
     }
     #[inline(always)]
     fn load(source: &mut impl Source<L>) -> Self {
-        core::array::from_fn(|_| T::load(source))
+        if N == 0 {
+            return core::array::from_fn(|_| unreachable!("it has no elements"));
+        }
+        // A loop is inlined where a closure of `from_fn` would be a call.
+        let mut all = [T::load(source); N];
+        for element in &mut all[1..] {
+            *element = T::load(source);
+        }
+        all
     }
 }
 

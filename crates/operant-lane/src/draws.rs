@@ -214,6 +214,12 @@ impl<'a, L: Lane> Draws<'a, L> {
         self.environment & L::Uint::splat(0)
     }
 
+    /// Whether numbers are given instead of drawn.
+    #[inline(always)]
+    pub fn is_scripted(&self) -> bool {
+        self.script.is_some()
+    }
+
     /// The next integer of a script, in `low ..= high`; `None` if numbers are drawn. For rules that draw different
     /// numbers than the ones that the reference records.
     #[inline(always)]

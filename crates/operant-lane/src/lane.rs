@@ -43,9 +43,25 @@ pub trait Lane: Copy {
         Self::when(mask, value, |value| rule.apply(value))
     }
 
-    /// The bounded loop: folds `rule(0, value)`, `rule(1, ..)`, .. `count` times. A recording runs a loop at once whose first value is
-    /// constant, even if the rule captures values that are not.
-    fn repeat<B: Bundle<Self>>(count: u32, value: B, rule: impl Fn(Self::Uint, B) -> B) -> B;
+    /// A whole number that is equal in all environments: what a rule computes from the turn of a loop.
+    type Same: Uint;
+
+    /// The number in every environment.
+    fn spread(value: Self::Same) -> Self::Uint;
+
+    /// `table[min(index, len - 1)]`, rounded to the lane's precision: one load for all environments.
+    fn entry(table: &[f64], index: Self::Same) -> Self::Float;
+
+    /// The bounded loop: `rule(0, value)`, `rule(1, value)`, .. `count` times, which change `value` in place: it may be large. A
+    /// recording runs a loop at once whose first value is constant, even if the rule captures values that are not.
+    fn turns<B: Bundle<Self>>(count: u32, value: &mut B, rule: impl Fn(Self::Same, &mut B));
+
+    /// [`Lane::turns`] as a fold, with the turn as a number of each environment.
+    #[inline(always)]
+    fn repeat<B: Bundle<Self>>(count: u32, mut value: B, rule: impl Fn(Self::Uint, B) -> B) -> B {
+        Self::turns(count, &mut value, |turn, value| *value = rule(Self::spread(turn), *value));
+        value
+    }
 
     /// Four random words of Philox, a bijection of `counter` for each `key`.
     #[inline(always)]

@@ -20,6 +20,8 @@
 //! assert_eq!(Memory::<f32, 100>::word(&cells, 42).0, 3);
 //! ```
 
+use core::num::Wrapping;
+
 use crate::bundle::{Bundle, Leaf, Sink, Source};
 use crate::lane::{Lane, Select, Uint};
 
@@ -45,6 +47,12 @@ pub trait Memory<L: Lane, const N: usize>: Bundle<L> + core::fmt::Debug {
 
     /// Writes the word at a constant index.
     fn set_word(&mut self, index: usize, value: L::Uint);
+
+    /// Reads the word at an index that all environments share, with one load for all.
+    fn at(&self, index: L::Same) -> L::Uint;
+
+    /// Writes the word at an index that all environments share.
+    fn put(&mut self, index: L::Same, value: L::Uint);
 
     /// Reads byte number `index`: four bytes per word, the lowest first. Past the end it returns a byte of the last
     /// word.
@@ -104,14 +112,18 @@ where
     }
 }
 
-impl<L: Lane, const N: usize> Memory<L, N> for Words<L::Uint, N>
+impl<L: Lane<Same = Wrapping<u32>>, const N: usize> Memory<L, N> for Words<L::Uint, N>
 where
     L::Uint: Addressed<L::Mask>,
 {
     #[inline(always)]
     fn splat(words: &[u32]) -> Self {
         assert_eq!(words.len(), N, "a word for every place");
-        Self(core::array::from_fn(|k| L::Uint::splat(words[k])))
+        let mut all = [L::Uint::splat(0); N];
+        for (to, word) in all.iter_mut().zip(words) {
+            *to = L::Uint::splat(*word);
+        }
+        Self(all)
     }
     #[inline(always)]
     fn from_words(words: [L::Uint; N]) -> Self {
@@ -132,5 +144,15 @@ where
     #[inline(always)]
     fn set_word(&mut self, index: usize, value: L::Uint) {
         self.0[index] = value;
+    }
+    #[inline(always)]
+    fn at(&self, index: Wrapping<u32>) -> L::Uint {
+        self.0[(index.0 as usize).min(N - 1)]
+    }
+    #[inline(always)]
+    fn put(&mut self, index: Wrapping<u32>, value: L::Uint) {
+        if let Some(word) = self.0.get_mut(index.0 as usize) {
+            *word = value;
+        }
     }
 }

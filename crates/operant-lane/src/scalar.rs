@@ -170,17 +170,23 @@ macro_rules! scalar_lane {
             type Int = Wrapping<i32>;
             type Mask = bool;
             type Memory<const N: usize> = Words<Wrapping<u32>, N>;
+            type Same = Wrapping<u32>;
 
             #[inline(always)]
             fn when<B: Bundle<Self>>(mask: bool, value: B, rule: impl FnOnce(B) -> B) -> B {
                 if mask { rule(value) } else { value }
             }
             #[inline(always)]
-            fn repeat<B: Bundle<Self>>(count: u32, mut value: B, rule: impl Fn(Self::Uint, B) -> B) -> B {
-                for i in 0..count {
-                    value = rule(Wrapping(i), value);
-                }
+            fn turns<B: Bundle<Self>>(count: u32, value: &mut B, rule: impl Fn(Self::Same, &mut B)) {
+                (0..count).for_each(|turn| rule(Wrapping(turn), value));
+            }
+            #[inline(always)]
+            fn spread(value: Wrapping<u32>) -> Wrapping<u32> {
                 value
+            }
+            #[inline(always)]
+            fn entry(table: &[f64], index: Wrapping<u32>) -> $float {
+                Float::gather(table, index)
             }
             #[inline(always)]
             fn repeat_while<B: Bundle<Self>>(

@@ -1,5 +1,7 @@
 //! SIMD lanes: [`Wide`] of 8 or 16 environments per instruction, on the `wide` crate.
 
+use core::num::Wrapping;
+
 use wide::bytemuck::{cast, cast_slice, cast_slice_mut};
 
 use crate::bundle::{Bundle, leaf_bundle};
@@ -126,14 +128,19 @@ macro_rules! simd_lane {
             #[inline(always)]
             fn read<const N: usize>(words: &[Self; N], index: Self) -> Self {
                 let (words, index): (&[u32], [u32; $width]) = (cast_slice(words), cast(index));
-                cast::<[u32; $width], Self>(core::array::from_fn(|lane| {
-                    words[(index[lane] as usize).min(N - 1) * $width + lane]
-                }))
+                let mut read = [0; $width];
+                for lane in 0..$width {
+                    read[lane] = words[(index[lane] as usize).min(N - 1) * $width + lane];
+                }
+                cast(read)
             }
             #[inline(always)]
             fn write<const N: usize>(words: &mut [Self; N], at: $mask, index: Self, value: Self) {
-                // All lanes write; those that must not change write the current value.
                 let at = at & Uint::lt(index, Uint::splat(N as u32));
+                if !at.0.any() {
+                    return;
+                }
+                // All lanes write; those that must not change write the current value.
                 let value = at.select(value, Self::read(words, index));
                 let words: &mut [u32] = cast_slice_mut(words);
                 let (index, value): ([u32; $width], [u32; $width]) = (cast(index), cast(value));
@@ -236,6 +243,7 @@ macro_rules! simd_lane {
             type Int = $int;
             type Mask = $mask;
             type Memory<const N: usize> = Words<$uint, N>;
+            type Same = Wrapping<u32>;
             const UNROLLS: bool = true;
 
             #[inline(always)]
@@ -247,11 +255,16 @@ macro_rules! simd_lane {
                 if mask.0.any() { B::select(mask, rule.apply(value), value) } else { value }
             }
             #[inline(always)]
-            fn repeat<B: Bundle<Self>>(count: u32, mut value: B, rule: impl Fn(Self::Uint, B) -> B) -> B {
-                for i in 0..count {
-                    value = rule($uint::splat(i), value);
-                }
-                value
+            fn turns<B: Bundle<Self>>(count: u32, value: &mut B, rule: impl Fn(Self::Same, &mut B)) {
+                (0..count).for_each(|turn| rule(Wrapping(turn), value));
+            }
+            #[inline(always)]
+            fn spread(value: Wrapping<u32>) -> $uint {
+                $uint::splat(value.0)
+            }
+            #[inline(always)]
+            fn entry(table: &[f64], index: Wrapping<u32>) -> $float {
+                Float::splat(table[(index.0 as usize).min(table.len() - 1)])
             }
             #[inline(always)]
             fn repeat_while<B: Bundle<Self>>(

@@ -41,7 +41,7 @@ fn is_name(name: &str) -> bool {
 }
 
 pub(super) fn check(world: &World) -> Result<(), Problem> {
-    let World { spec, leaves, reset, step, observe, legal, metrics, draw } = world;
+    let World { spec, leaves, reset, step, observe, legal, metrics, draw, ahead: _ } = world;
     if !is_name(&spec.name) {
         return problem(format!("the environment has the name \"{}\"; {NAMES}", spec.name));
     }

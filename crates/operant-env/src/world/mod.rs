@@ -40,6 +40,9 @@ pub struct World {
     pub leaves: Vec<Leaf>,
     /// From draws to `next`, a state.
     pub reset: Function,
+    /// Whether first states can be made ahead of time: [`Env::AHEAD`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ahead: bool,
     /// From `state`, `action` and draws to `next`, `reward` and `terminated`.
     pub step: Function,
     /// From `state` to `obs`, words of the space.
@@ -62,6 +65,7 @@ impl World {
             spec: env.spec(),
             leaves: leaves_of::<f32, E::State<f32>>(),
             reset: reset(env),
+            ahead: E::AHEAD,
             step: step(env),
             observe: observe(env),
             legal: E::MASKED.then(|| legal(env)),

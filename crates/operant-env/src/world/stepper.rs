@@ -11,7 +11,7 @@ use super::link::{Binding, Places};
 use super::{World, link};
 use crate::any::{Seen, StepError, Stepped, Stepper, TileSpec};
 use crate::running::{BLOCK, MAX_ROWS, Running};
-use crate::vector::Episode;
+use crate::vector::{Autoreset, Episode};
 
 /// The functions of a world, compiled for a lane.
 #[derive(Debug)]
@@ -131,6 +131,8 @@ struct Given<'a> {
     /// For each environment: low and high words of the seed, and its number.
     keys: [&'a [u32]; 3],
     step: u64,
+    /// The steps of draws for each environment, low and high words, where they differ from `step`.
+    steps: Option<[&'a [u32]; 2]>,
     purpose: Purpose,
     /// Of the step: rewards, and a bit where the rules ended the episode. Empty for functions that do not read them.
     outcome: (&'a [f32], &'a [u16]),
@@ -161,7 +163,10 @@ impl Bound {
                     }
                 }
                 Binding::Draw(word @ 0..3) => frame.load(input, 0, &given.keys[word][column..column + count]),
-                Binding::Draw(word @ 3..5) => frame.load_constant(input, step[word - 3]),
+                Binding::Draw(word @ 3..5) => match given.steps {
+                    Some(steps) => frame.load(input, 0, &steps[word - 3][column..column + count]),
+                    None => frame.load_constant(input, step[word - 3]),
+                },
                 Binding::Draw(_) => frame.load_constant(input, given.purpose as u32),
                 Binding::Reward => {
                     frame.load_with(input, 0, &given.outcome.0[column..column + count], f32::to_bits);
@@ -194,9 +199,11 @@ pub(crate) struct WorldStepper<L> {
     programs: Arc<Programs>,
     running: Running,
     leaves: usize,
-    /// Keys of the rows that begin episodes, and a row of a result.
-    begun: [Vec<u32>; 3],
+    /// Of the rows that begin episodes: keys, and steps of their draws. And a row of a result.
+    begun: [Vec<u32>; 5],
     row: Vec<u32>,
+    /// Whether draws of a reset are those of the step at which the episode before it began.
+    ahead: bool,
     lane: std::marker::PhantomData<fn() -> L>,
 }
 
@@ -214,6 +221,7 @@ impl<L: Packed> WorldStepper<L> {
             leaves,
             begun: Default::default(),
             row: Vec::new(),
+            ahead: world.ahead && tile.autoreset == Autoreset::SameStep,
             lane: std::marker::PhantomData,
         };
         stepper.begin_first();
@@ -236,34 +244,50 @@ impl<L: Packed> WorldStepper<L> {
         evaluation: Purpose,
     ) {
         let purpose = self.running.purpose(training, evaluation);
-        let Running { tile, words, keys, step, starting, .. } = &mut self.running;
-        let (bound, stride) = (&self.programs.start, tile.rows);
+        let is_ahead = self.ahead && training == Purpose::Reset;
+        let (bound, stride) = (&self.programs.start, self.running.tile.rows);
+        let starting = std::mem::take(&mut self.running.starting);
         for rows in starting.chunks(bound.program.width()) {
             let count = rows.len().next_multiple_of(BLOCK);
-            for (to, from) in self.begun.iter_mut().zip(&*keys) {
+            let running = &self.running;
+            for (place, to) in self.begun.iter_mut().enumerate() {
+                let word = |&row: &usize| match running.keys.get(place) {
+                    Some(keys) => keys[row],
+                    None if is_ahead => (running.began(row, running.step + 1) >> (32 * (place - 3))) as u32,
+                    None => 0,
+                };
                 to.clear();
-                to.extend(rows.iter().map(|&row| from[row]));
+                to.extend(rows.iter().map(word));
                 to.resize(count, 0);
             }
-            let keys = self.begun.each_ref().map(Vec::as_slice);
-            let (states, actions) = (&[][..], &[][..]);
-            let outcome = (&[][..], &[][..]);
-            let given =
-                Given { states, actions, stride: 0, column: 0, count, keys, step: *step, purpose, outcome };
+            let [low, high, number, steps @ ..] = self.begun.each_ref().map(Vec::as_slice);
+            let given = Given {
+                states: &[],
+                actions: &[],
+                stride: 0,
+                column: 0,
+                count,
+                keys: [low, high, number],
+                step: running.step,
+                steps: is_ahead.then_some(steps),
+                purpose,
+                outcome: (&[], &[]),
+            };
             bound.run(frame, &given);
             self.row.resize(rows.len(), 0);
             for (from, place, kind) in &bound.outputs {
                 let to = match (*place, obs.as_deref_mut()) {
-                    (Binding::State(leaf), _) => &mut words[leaf * stride..][..stride],
+                    (Binding::State(leaf), _) => &mut self.running.words[leaf * stride..][..stride],
                     (Binding::Obs(word), Some(obs)) => &mut obs[word * stride..][..stride],
                     _ => continue,
                 };
                 store(frame, *from, *kind, &mut self.row);
                 rows.iter().zip(&self.row).for_each(|(&row, &word)| to[row] = word);
             }
-            let episodes = &mut words[self.leaves * stride..];
+            let episodes = &mut self.running.words[self.leaves * stride..];
             rows.iter().for_each(|&row| (episodes[row], episodes[stride + row]) = (0, 0));
         }
+        self.running.starting = starting;
     }
 
     /// Writes the legal choices of all rows.
@@ -343,6 +367,7 @@ fn given(running: &Running, column: usize, count: usize, purpose: Purpose) -> Gi
         count,
         keys: running.keys.each_ref().map(Vec::as_slice),
         step: running.step,
+        steps: None,
         purpose,
         outcome: (&[], &[]),
     }

@@ -75,6 +75,7 @@ macro_rules! each_world {
             reacher
             inverted_pendulum
             inverted_double_pendulum
+            craftax_classic
         }
     };
 }

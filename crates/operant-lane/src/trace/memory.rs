@@ -116,4 +116,11 @@ impl<'g, const N: usize> Memory<Trace<'g>, N> for Recorded<'g, N> {
     fn set_word(&mut self, index: usize, value: Value<'g, u32>) {
         self.set(Value::Constant(true), Value::Constant(index as u32), value);
     }
+    fn at(&self, index: Value<'g, u32>) -> Value<'g, u32> {
+        self.get(index)
+    }
+
+    fn put(&mut self, index: Value<'g, u32>, value: Value<'g, u32>) {
+        self.set(Value::Constant(true), index, value);
+    }
 }

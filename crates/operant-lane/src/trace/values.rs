@@ -468,6 +468,7 @@ impl<'g> Lane for Trace<'g> {
     type Int = Value<'g, i32>;
     type Mask = Value<'g, bool>;
     type Memory<const N: usize> = Recorded<'g, N>;
+    type Same = Value<'g, u32>;
 
     fn when<B: Bundle<Self>>(mask: Self::Mask, value: B, rule: impl FnOnce(B) -> B) -> B {
         let graph = match mask {
@@ -482,18 +483,27 @@ impl<'g> Lane for Trace<'g> {
         bundle_of(graph, &after)
     }
 
-    fn repeat<B: Bundle<Self>>(count: u32, value: B, rule: impl Fn(Self::Uint, B) -> B) -> B {
-        let Some(graph) = Collect::of(None, &value).graph else {
+    fn spread(value: Self::Same) -> Self::Uint {
+        value
+    }
+
+    fn entry(table: &[f64], index: Self::Same) -> Self::Float {
+        Float::gather(table, index)
+    }
+
+    fn turns<B: Bundle<Self>>(count: u32, value: &mut B, rule: impl Fn(Self::Same, &mut B)) {
+        let Some(graph) = Collect::of(None, value).graph else {
             // All constant: run it now.
-            return (0..count).fold(value, |value, i| rule(Value::Constant(i), value));
+            return (0..count).for_each(|turn| rule(Value::Constant(turn), value));
         };
-        let before = Collect::of(Some(graph), &value).leaves;
+        let before = Collect::of(Some(graph), value).leaves;
         let names = leaf_names::<B>(&before);
-        let turn = |index, carried: &[Arg]| {
-            args_of(graph, &rule(Value::of(graph, index), bundle_of(graph, carried)))
-        };
-        let after = graph.repeat(count, &before, &names, turn);
-        bundle_of(graph, &after)
+        let after = graph.repeat(count, &before, &names, |index, carried: &[Arg]| {
+            let mut value: B = bundle_of(graph, carried);
+            rule(Value::of(graph, index), &mut value);
+            args_of(graph, &value)
+        });
+        *value = bundle_of(graph, &after);
     }
 
     fn scan<const N: usize, A: Bundle<Self>, B: Bundle<Self>, V: Bundle<Self>>(

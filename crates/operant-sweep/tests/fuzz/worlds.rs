@@ -122,7 +122,7 @@ fn generated(random: &mut Random) -> World {
         time_limit: 1 + random.below(5) as u32,
         ..EnvSpec::default()
     };
-    World { spec, leaves, reset, step, observe, legal: None, metrics: None, draw: None }
+    World { spec, leaves, reset, ahead: false, step, observe, legal: None, metrics: None, draw: None }
 }
 
 const KINDS: [Kind; 4] = [Kind::Float, Kind::Uint, Kind::Int, Kind::Mask];
