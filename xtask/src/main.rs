@@ -31,7 +31,7 @@ Commands:
           --all adds what must pass before a change is merged: longer tests, doc tests, kernels for each generation of
           GPUs, documentation, other instruction sets, the whole suite of the Python package.
           --nightly runs only the longest tests: every world on the simulated GPU in three orders of threads,
-          kernels under sanitizers, every width of lanes, and bodies' kernels for every architecture.
+          kernels under sanitizers, every width of lanes, and kernels of large rules for every architecture.
   test --clients
           Tests the Python package with clients that need PyTorch: Stable-Baselines3, TorchRL and the examples. Makes
           target/clients-venv from requirements-clients.txt, 3 GB to download. Not part of `test`: run it before a
@@ -75,11 +75,11 @@ Commands:
           to docs/results/algorithms.tsv. All tasks take days; after an interruption the same command continues the
           runs in target/learning-algorithms. In the background: nice -n 19 cargo xtask ...
           gym:ENV needs Gymnasium with box2d and mujoco in the python3 of the PATH.
-  kernels [--check | --all | --bodies [--all]]
+  kernels [--check | --all | --large [--all] [FAMILY]]
           Compiles every kernel, with NVRTC and without a GPU, and writes docs/results/kernels.md: registers,
           shared memory, stack and spills of every function. --check compares instead; --all checks every
           environment but MuJoCo's tasks with every network for every architecture, only for spills and warnings.
-          --bodies prints what the programs of MuJoCo's tasks need on sm_90, --bodies --all on every architecture.
+          --large prints what the programs of MuJoCo's tasks and Craftax need on sm_90, --large --all on every architecture.
   gpu [--quick]
           Builds a binary for any x86-64-v3 machine and runs `operant selftest gpu` with it, if there is a GPU
           here.

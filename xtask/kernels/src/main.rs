@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 }
 
 /// Compiles the kernels and writes the page, compares it with the one that is checked in (`--check`), checks every environment
-/// with every network for every architecture (`--all`), or shows what the programs of MuJoCo's tasks use (`--bodies`, `--bodies --all`).
+/// with every network for every architecture (`--all`), or shows what programs with large rules use, MuJoCo's tasks and Craftax (`--large [--all] [FAMILY]`).
 ///
 /// # Errors
 ///
@@ -52,9 +52,13 @@ fn run(args: &[&str]) -> Result<()> {
         .no_deps()
         .exec()
         .context("cannot read the workspace; run this inside it, where `cargo metadata` works")?;
-    if let ["--bodies", rest @ ..] = args {
-        ensure!(matches!(rest, [] | ["--all"]), "`--bodies` takes --all or nothing");
-        return bodies(&compiler()?, !rest.is_empty());
+    if let ["--large", rest @ ..] = args {
+        let (every_architecture, rest) = match rest {
+            ["--all", rest @ ..] => (true, rest),
+            rest => (false, rest),
+        };
+        ensure!(rest.len() < 2, "`--large` takes --all, and a family");
+        return large(&compiler()?, every_architecture, rest.first().copied());
     }
     let compiler = compiler()?.cached_in(Some(metadata.target_directory.join("kernels").as_std_path()));
     let all = args.contains(&"--all");
@@ -71,7 +75,7 @@ fn run(args: &[&str]) -> Result<()> {
             }
             return Ok(());
         }
-        _ => bail!("`{}` is not understood; give nothing, --check, --all or --bodies", args.join(" ")),
+        _ => bail!("`{}` is not understood; give nothing, --check, --all or --large", args.join(" ")),
     };
     fill_cache(extent);
     let compiled: Vec<Compiled> = jobs.into_iter().map(|job| one(&compiler, job)).collect::<Result<_>>()?;
@@ -135,11 +139,11 @@ fn one(compiler: &Compiler, job: Job) -> Result<Compiled> {
     Ok(Compiled { job, functions, seconds: image.seconds })
 }
 
-/// Compiles the programs of MuJoCo's tasks, and prints for each the compiler's seconds, and the most that one of its functions uses.
-fn bodies(compiler: &Compiler, every_architecture: bool) -> Result<()> {
+/// Compiles the programs with large rules, and prints for each the compiler's seconds, and the most that one of its functions uses.
+fn large(compiler: &Compiler, every_architecture: bool, family: Option<&str>) -> Result<()> {
     println!("| environment | program | architecture | seconds | registers | bytes of stack | of spills |");
     println!("| --- | --- | --- | --- | --- | --- | --- |");
-    for (env, job) in matrix::bodies(every_architecture, &compiler.architectures())? {
+    for (env, job) in matrix::large(every_architecture, family, &compiler.architectures())? {
         let Compiled { job, functions, seconds } = one(compiler, job).with_context(|| env.clone())?;
         let most = |of: fn(&Usage) -> u32| functions.iter().map(of).max().unwrap_or(0);
         // Such as `rollout for hopper`.

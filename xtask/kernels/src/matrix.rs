@@ -6,9 +6,10 @@ use operant_env::{AnyEnv, Autoreset, Registry, builtin};
 use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
-    GemmLayout, KernelEnv, Kernels, choose, gae_program, gemm_cells_program, gemm_lookup_program,
-    gemm_math_program, gemm_minibatch_program, gemm_rollout_program, gemm_update_program, pack_program,
-    play_program, replay_program, rollout_program, step_program, update_program,
+    GemmLayout, KernelEnv, Kernels, ahead_program, choose, gae_program, gemm_cells_program,
+    gemm_lookup_program, gemm_math_program, gemm_minibatch_program, gemm_rollout_program,
+    gemm_update_program, pack_program, play_program, replay_program, rollout_program, step_program,
+    update_program,
 };
 use operant_learn::network::{Architecture, Network};
 use operant_learn::{ActionDistribution, Config, CoreKind, Encoder, LogStd, Precision, presets};
@@ -50,7 +51,7 @@ pub enum ProgramSelection {
     /// The rows of the page: CartPole with all networks on one architecture, with the widest and its preset's on one of each
     /// generation; the other environments with their presets on the first.
     Page,
-    /// Every environment but [`BODIES`] with every network for every architecture.
+    /// Every environment but those of [`LARGE`] families with every network for every architecture.
     All,
 }
 
@@ -97,8 +98,8 @@ const PAGE: [&str; 7] = [
     "minatar_freeway",
 ];
 
-/// MuJoCo's tasks.
-const BODIES: &str = "bodies";
+/// Families whose rules take the compiler seconds: MuJoCo's tasks and Craftax.
+const LARGE: [&str; 2] = ["bodies", "craftax"];
 
 /// Everything to compile, for the architectures that the compiler supports.
 ///
@@ -122,7 +123,8 @@ pub fn jobs(extent: ProgramSelection, known: &[u32]) -> Result<Vec<Job>> {
         }
         let is_shown = |env: &&std::sync::Arc<dyn AnyEnv>| {
             let spec = env.spec();
-            PAGE.contains(&spec.name.as_str()) || extent == ProgramSelection::All && spec.family != BODIES
+            PAGE.contains(&spec.name.as_str())
+                || extent == ProgramSelection::All && !LARGE.contains(&spec.family.as_str())
         };
         for env in all.envs().iter().filter(is_shown) {
             let programs = match (extent, architecture == SHOWN, env.spec().name == THOROUGH) {
@@ -137,29 +139,27 @@ pub fn jobs(extent: ProgramSelection, known: &[u32]) -> Result<Vec<Job>> {
     Ok(jobs)
 }
 
-/// The programs of each of MuJoCo's tasks that contain its rules: random play, a step, and rollouts with its preset's network or around
-/// matrix products. They take seconds each, so the page leaves them out. For the architecture that the page shows, or for every one.
+/// The programs of each environment of a [`LARGE`] family, with each of its views, that contain its rules: random play, a step, first states
+/// made ahead of time, and rollouts with its preset's network or around matrix products. For the architecture that the page shows, or for
+/// every one; of all such families, or of one.
 ///
 /// # Errors
 /// When a shipped preset or a network does not fit.
-pub fn bodies(every_architecture: bool, known: &[u32]) -> Result<Vec<(String, Job)>> {
+pub fn large(every_architecture: bool, family: Option<&str>, known: &[u32]) -> Result<Vec<(String, Job)>> {
     let mut jobs = Vec::new();
     let selected = |number: &u32| known.contains(number) && (every_architecture || *number == SHOWN);
+    let is_asked = |it: &str| LARGE.contains(&it) && family.is_none_or(|family| it == family);
     for (architecture, limits) in ARCHITECTURES.into_iter().filter(|(number, _)| selected(number)) {
         let programs = Programs { architecture, limits, hidden: &[] };
-        for env in builtin().envs().iter().filter(|env| env.spec().family == BODIES) {
-            let kernel_env = KernelEnv::of(&**env)?;
-            let alone = [
-                play_program(&kernel_env, PLAY_THREADS, false, false),
-                step_program(&kernel_env, Autoreset::SameStep),
-            ];
-            let mut all: Vec<Job> = alone.map(|program| programs.job(program)).into();
-            // The first of each are the rollouts.
-            all.extend(
-                programs.fused(&**env, "presets", &preset(&**env)?, Precision::F32)?.into_iter().take(1),
-            );
-            all.extend(programs.gemm(&**env, Precision::F32, CoreKind::Mlp)?.into_iter().take(1));
-            jobs.extend(all.into_iter().map(|job| (env.spec().name, job)));
+        for env in builtin().envs().iter().filter(|env| is_asked(&env.spec().family)) {
+            for view in
+                env.spec().variants().iter().filter(|options| options.keys().all(|name| name == "view"))
+            {
+                let env = env.with_options(view)?;
+                let words = view.values().map(|word| format!(" {word}"));
+                let name = env.spec().name + &words.collect::<String>();
+                jobs.extend(programs.with_rules(&*env)?.into_iter().map(|job| (name.clone(), job)));
+            }
         }
     }
     Ok(jobs)
@@ -219,6 +219,24 @@ impl Programs {
         if let Ok(update) = UpdateSpecialisation::new(&network, config, precision, self.limits) {
             jobs.push(job(update_program(&env, &network, &config.into(), &update), Some(update.shared)));
         }
+        Ok(jobs)
+    }
+
+    /// Programs that contain an environment's rules, one of each kind.
+    fn with_rules(self, env: &dyn AnyEnv) -> Result<Vec<Job>> {
+        let kernel_env = KernelEnv::of(env)?;
+        let alone = [
+            play_program(&kernel_env, PLAY_THREADS, false, false),
+            step_program(&kernel_env, Autoreset::SameStep),
+        ];
+        let ahead = kernel_env.ahead.then(|| ahead_program(&kernel_env));
+        let mut jobs: Vec<Job> = alone.into_iter().chain(ahead).map(|program| self.job(program)).collect();
+        // The first of each are the rollouts.
+        let preset = preset(env)?;
+        // A preset with memory has no fused kernels.
+        let config = if preset.core == CoreKind::Mlp { preset } else { wide(HIDDEN[0]) };
+        jobs.extend(self.fused(env, "presets", &config, Precision::F32)?.into_iter().take(1));
+        jobs.extend(self.gemm(env, Precision::F32, CoreKind::Mlp)?.into_iter().take(1));
         Ok(jobs)
     }
 

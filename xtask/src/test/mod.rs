@@ -135,7 +135,7 @@ fn steps(target: &Path, tools: &Tools, tier: Tier) -> Vec<Step> {
         let every_lane =
             "test --package operant-env --features operant-env/every-lane --profile quick --test tests";
         let arguments = &["--include-ignored", "lanes::", "rows::"];
-        let bodies = Step::new("bodies' kernels", "xtask kernels --bodies --all");
+        let bodies = Step::new("kernels of large rules", "xtask kernels --large --all");
         return vec![
             tests,
             Step { arguments, ..Step::tests("every lane", every_lane, tier) },
@@ -155,7 +155,10 @@ fn steps(target: &Path, tools: &Tools, tier: Tier) -> Vec<Step> {
     steps.extend([
         Step::new("doc tests", "test --workspace --profile quick --doc"),
         Step { is_missing: tools.lacks_nvrtc(), ..Step::new("kernels", "xtask kernels --check") },
-        Step { is_missing: tools.lacks_nvrtc(), ..Step::new("bodies' kernels", "xtask kernels --bodies") },
+        Step {
+            is_missing: tools.lacks_nvrtc(),
+            ..Step::new("kernels of large rules", "xtask kernels --large")
+        },
         Step::new("documentation", "doc --workspace --no-deps --document-private-items --profile quick")
             .env("RUSTDOCFLAGS", "-D warnings"),
     ]);
