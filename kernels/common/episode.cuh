@@ -135,16 +135,34 @@ __device__ __forceinline__ u64 reset_time(const Running& running, u64 time) {
 #endif
 }
 
-// One step of one environment, with auto-reset.
+// The start of the next episode within the step `time`: a copy of its first state if that was made ahead of time (play/ahead.cu), `next` at
+// `place`, of `stride` environments.
+__device__ __forceinline__ void begin_next(
+    Running& running, Seed seed, unsigned environment, u64 time, const NextStates& next, unsigned place, unsigned stride) {
+    const u64 drawn = reset_time(running, time);
+#ifdef ENV_AHEAD
+    if (next.made && next.made[place] == drawn + 1u) {
+        env_load(next.states + place, stride, running.state);
+        running.elapsed = 0u;
+        running.episodic_return = 0.0f;
+        return;
+    }
+#endif
+    (void)next, (void)place, (void)stride;
+    begin(running, seed, environment, drawn, PURPOSE_RESET);
+}
+
+// One step of one environment, with auto-reset. It is number `place` of `stride` here, and number `environment` of all devices.
 __device__ __forceinline__ Outcome step(
-    Running& running, const EnvAction* action, Seed seed, unsigned environment, u64 time, EpisodeSums& episodes) {
+    Running& running, const EnvAction* action, Seed seed, unsigned environment, u64 time, EpisodeSums& episodes, const NextStates& next,
+    unsigned place, unsigned stride) {
     const Outcome outcome = advance(running, action, seed, environment, time);
     if (outcome.terminated || outcome.truncated) {
         episodes.add(running.episodic_return, running.elapsed);
 #if ENV_METRICS
         episodes.measure(outcome.after, outcome.reward, outcome.terminated);
 #endif
-        begin(running, seed, environment, reset_time(running, time), PURPOSE_RESET);
+        begin_next(running, seed, environment, time, next, place, stride);
     }
     return outcome;
 }

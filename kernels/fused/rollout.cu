@@ -163,7 +163,7 @@ KERNEL(rollout, RolloutParams, THREADS, 1) {
                 }
                 const bool shown = horizon.scene && environment == 0u;
                 if (shown) store_running(running, horizon.scene + t * SCENE_WORDS, 1u);
-                const Outcome outcome = step(running, action, horizon.seed, horizon.first_environment + environment, time, episodes);
+                const Outcome outcome = step(running, action, horizon.seed, horizon.first_environment + environment, time, episodes, horizon.next, place, horizon.num_envs);
                 const bool done = outcome.terminated || outcome.truncated;
                 const unsigned flags = (outcome.terminated ? 1u : 0u) | (outcome.truncated ? 2u : 0u);
                 if (shown) {

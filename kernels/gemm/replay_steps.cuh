@@ -75,7 +75,7 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
 
     const bool shown = horizon.scene && environment == 0u;
     if (shown) store_running(running, horizon.scene + t * SCENE_WORDS, 1u);
-    const Outcome outcome = step(running, action, horizon.seed, horizon.first_environment + environment, *horizon.clock + t, episodes);
+    const Outcome outcome = step(running, action, horizon.seed, horizon.first_environment + environment, *horizon.clock + t, episodes, horizon.next, environment, horizon.num_envs);
     if (shown) {
         horizon.scene[t * SCENE_WORDS + RUNNING_WORDS] = (outcome.terminated ? 1u : 0u) | (outcome.truncated ? 2u : 0u);
         horizon.scene[t * SCENE_WORDS + RUNNING_WORDS + 1u] = __float_as_uint(outcome.episodic_return);

@@ -210,7 +210,7 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
 
     const bool shown = horizon.scene && environment == 0u;
     if (shown) store_running(running, horizon.scene + t * SCENE_WORDS, 1u);
-    const Outcome outcome = step(running, action, horizon.seed, horizon.first_environment + environment, time, episodes);
+    const Outcome outcome = step(running, action, horizon.seed, horizon.first_environment + environment, time, episodes, horizon.next, environment, horizon.num_envs);
     const bool done = outcome.terminated || outcome.truncated;
     const unsigned flags = (outcome.terminated ? 1u : 0u) | (outcome.truncated ? 2u : 0u);
     if (shown) {

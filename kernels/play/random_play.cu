@@ -83,7 +83,7 @@ KERNEL(random_play, RandomPlayParams, THREADS, 1) {
             draws.draw(params.seed, environment, time, PURPOSE_RANDOM_ACTION, t == 0u);
             EnvAction action[ENV_COMPONENTS];
             random_action(running.state, draws, time, action);
-            const Outcome outcome = step(running, action, params.seed, environment, time, episodes);
+            const Outcome outcome = step(running, action, params.seed, environment, time, episodes, params.next, environment, params.num_envs);
             if (WRITES || HASHES) {
                 unsigned obs[ENV_OBS_WORDS];
                 observe_words(running.state, obs);

@@ -9,7 +9,6 @@
 #include "params.cuh"
 #include "common/philox.cuh"
 #include "env.cuh"
-#include "common/episode.cuh"
 
 KERNEL(replay, ReplayParams, 64, 1) {
     const unsigned item = blockIdx.x * blockDim.x + threadIdx.x, cases = params.num_cases;

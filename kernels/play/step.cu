@@ -136,7 +136,7 @@ KERNEL(step_all, StepParams, THREADS, 1) {
                 if (AUTORESET == SAME_STEP) {
                     observe_words(outcome.after, obs);
                     write_row(obs, params.to.final_obs, environment);
-                    begin(running, params.seed, environment, reset_time(running, params.time), PURPOSE_RESET);
+                    begin_next(running, params.seed, environment, params.time, params.next, environment, params.num_envs);
                 } else if (AUTORESET == NEXT_STEP) {
                     running.elapsed = ENDED;
                 }

@@ -41,7 +41,10 @@ pub(crate) fn emit(world: &World) -> String {
     put(&format!("\nstruct EnvState {{\n{}}};\n", fields(state)));
 
     put(&transport(state));
-    put(&function(reset, "env_reset", &[draws.clone(), "EnvState& next".to_owned()]));
+    let reset = function(reset, "env_reset", &[draws.clone(), "EnvState& next".to_owned()]);
+    // As long as many steps: the kernels that step call it, so that it takes none of their registers.
+    let called = if world.ahead { "__noinline__" } else { "__forceinline__" };
+    put(&reset.replacen("__forceinline__", called, 1));
     let arguments = [
         format!("const EnvState& state, const {action_type}* action"),
         draws,
@@ -130,28 +133,45 @@ fn by_component(kind: &str, name: &str, values: &[String]) -> String {
     format!("__device__ __forceinline__ constexpr {kind} {name}({parameter}) {{ return {chain}{last}; }}\n")
 }
 
+/// Words of an array of a state that are copied by a loop: in a line each they would take long to compile, and spill registers.
+const IN_LOOP: usize = 256;
+
 /// `env_load` and `env_store`: a state from and to rows of words, `stride` words apart, in the order of its leaves.
 fn transport(leaves: &[Leaf]) -> String {
-    let lines = |line: &dyn Fn(&Leaf, String) -> String| -> String {
-        let at =
-            |row: usize| if row == 0 { "words[0]".to_owned() } else { format!("words[{row}u * stride]") };
-        leaves.iter().enumerate().map(|(row, leaf)| format!("    {};\n", line(leaf, at(row)))).collect()
+    let lines = |line: &dyn Fn(Kind, &str, &str) -> String| -> String {
+        let (mut text, mut row) = (String::new(), 0);
+        while let Some(leaf) = leaves.get(row) {
+            let (name, length) = array(&leaves[row..]);
+            if length > IN_LOOP {
+                let copied =
+                    line(leaf.kind, &format!("{name}[word]"), &format!("words[({row}u + word) * stride]"));
+                text += &format!(
+                    "    #pragma unroll 8\n    for (unsigned word = 0u; word < {length}u; ++word) {copied};\n"
+                );
+                row += length;
+            } else {
+                let at = if row == 0 { "words[0]".to_owned() } else { format!("words[{row}u * stride]") };
+                text += &format!("    {};\n", line(leaf.kind, &leaf.name, &at));
+                row += 1;
+            }
+        }
+        text
     };
-    let load = lines(&|leaf, word| {
-        let value = match leaf.kind {
+    let load = lines(&|kind, name, word| {
+        let value = match kind {
             Kind::Float => format!("__uint_as_float({word})"),
-            Kind::Uint => word,
+            Kind::Uint => word.to_owned(),
             Kind::Int => format!("(int){word}"),
             Kind::Mask => format!("{word} != 0u"),
         };
-        format!("state.{} = {value}", leaf.name)
+        format!("state.{name} = {value}")
     });
-    let store = lines(&|leaf, word| {
-        let value = match leaf.kind {
-            Kind::Float => format!("__float_as_uint(state.{})", leaf.name),
-            Kind::Uint => format!("state.{}", leaf.name),
-            Kind::Int => format!("(unsigned)state.{}", leaf.name),
-            Kind::Mask => format!("state.{} ? 1u : 0u", leaf.name),
+    let store = lines(&|kind, name, word| {
+        let value = match kind {
+            Kind::Float => format!("__float_as_uint(state.{name})"),
+            Kind::Uint => format!("state.{name}"),
+            Kind::Int => format!("(unsigned)state.{name}"),
+            Kind::Mask => format!("state.{name} ? 1u : 0u"),
         };
         format!("{word} = {value}")
     });
@@ -163,18 +183,23 @@ fn transport(leaves: &[Leaf]) -> String {
     )
 }
 
+/// The name of the array that the leaves begin with, and how many of them are its elements; 0 if they begin within one, or with none.
+fn array(leaves: &[Leaf]) -> (&str, usize) {
+    let Some((name, "0]")) = leaves[0].name.split_once('[') else { return (&leaves[0].name, 0) };
+    let same = |other: &&Leaf| other.name.split_once('[').is_some_and(|(n, _)| n == name);
+    (name, leaves.iter().take_while(same).count())
+}
+
 /// The fields of a struct with those leaves, arrays gathered.
 fn fields(leaves: &[Leaf]) -> String {
     let mut text = String::new();
     for (index, leaf) in leaves.iter().enumerate() {
-        let (name, place) = leaf.name.split_once('[').unwrap_or((&leaf.name, ""));
-        if !place.is_empty() && !place.starts_with("0]") {
+        let (name, length) = array(&leaves[index..]);
+        if length == 0 && name.contains('[') {
             continue;
         }
-        let same = |other: &&Leaf| other.name.split_once('[').is_some_and(|(n, _)| n == name);
-        let length = leaves[index..].iter().take_while(same).count();
         let kind = kind_name(leaf.kind);
-        let length = if place.is_empty() { String::new() } else { format!("[{length}]") };
+        let length = if length == 0 { String::new() } else { format!("[{length}]") };
         writeln!(text, "    {kind} {name}{length};").expect("writing to a string");
     }
     text

@@ -156,7 +156,7 @@ pub fn large(every_architecture: bool, family: Option<&str>, known: &[u32]) -> R
                 env.spec().variants().iter().filter(|options| options.keys().all(|name| name == "view"))
             {
                 let env = env.with_options(view)?;
-                let words = view.values().map(|word| format!(" {word}"));
+                let words = view.values().map(|word| format!(" {}", word.text()));
                 let name = env.spec().name + &words.collect::<String>();
                 jobs.extend(programs.with_rules(&*env)?.into_iter().map(|job| (name.clone(), job)));
             }
@@ -235,7 +235,14 @@ impl Programs {
         let preset = preset(env)?;
         // A preset with memory has no fused kernels.
         let config = if preset.core == CoreKind::Mlp { preset } else { wide(HIDDEN[0]) };
-        jobs.extend(self.fused(env, "presets", &config, Precision::F32)?.into_iter().take(1));
+        for precision in [Precision::F32, Precision::Bf16] {
+            let fused = self.fused(env, "presets", &config, precision)?;
+            let fits = !fused.is_empty();
+            jobs.extend(fused.into_iter().take(1));
+            if fits {
+                break;
+            }
+        }
         jobs.extend(self.gemm(env, Precision::F32, CoreKind::Mlp)?.into_iter().take(1));
         Ok(jobs)
     }

@@ -18,6 +18,10 @@ const CONSTANT_ENTRIES: usize = 1024;
 /// Maximum number of iterations of a loop that is unrolled, and of the lines that it then has.
 const UNROLLED: (u32, usize) = (16, 512);
 
+/// A function with an array of more words than the first number keeps its arrays in memory. Copies of more words than the second are not unrolled
+/// there: the compiler would load so many before it stores them that registers spill.
+const IN_MEMORY: (usize, usize) = (256, 64);
+
 /// Words that C++ keeps for itself.
 pub const KEYWORDS: &str = "alignas alignof and and_eq asm auto bitand bitor bool break case catch char \
     char8_t char16_t char32_t class compl concept const consteval constexpr constinit const_cast continue \
@@ -82,7 +86,7 @@ impl Function {
             let value = printer.text(*value).0;
             match kind {
                 Type::Scalar(_) => printer.line(1, &format!("{place} = {value};")),
-                Type::Memory(size) => printer.line(1, &copy(place, &value, *size)),
+                Type::Memory(size) => printer.output(place, &value, *size),
             }
         }
         printer.out
@@ -119,11 +123,6 @@ fn literal(literal: Literal) -> String {
     }
 }
 
-/// CUDA C++ of a loop that copies an array.
-fn copy(to: &str, from: &str, size: usize) -> String {
-    format!("for (unsigned word = 0u; word < {size}u; ++word) {to}[word] = {from}[word];")
-}
-
 struct Printer<'a> {
     steps: &'a Steps,
     prefix: &'a str,
@@ -142,6 +141,8 @@ struct Printer<'a> {
     last_turns: HashMap<u32, u32>,
     /// Lines so far, those of an unrolled loop once for each iteration.
     lines: usize,
+    /// Most words of an array whose copies are unrolled.
+    unrolled_words: usize,
     out: String,
 }
 
@@ -161,6 +162,10 @@ impl<'a> Printer<'a> {
             temporaries: 0,
             last_turns: HashMap::new(),
             lines: 0,
+            unrolled_words: {
+                let is_large = |node: &Node| matches!(node.kind, Type::Memory(size) if size > IN_MEMORY.0);
+                if steps.nodes.iter().any(is_large) { IN_MEMORY.1 } else { usize::MAX }
+            },
             out: String::new(),
         };
         for output in outputs {
@@ -198,6 +203,30 @@ impl<'a> Printer<'a> {
     fn line(&mut self, depth: usize, text: &str) {
         self.lines += 1;
         writeln!(self.out, "{:indent$}{text}", "", indent = depth * 4).expect("writing to a string");
+    }
+
+    /// A loop that sets all words of the array `to`.
+    fn fill(&mut self, depth: usize, to: &str, word: &str, size: usize) {
+        if size > self.unrolled_words {
+            self.line(depth, "#pragma unroll 4");
+        }
+        self.line(depth, &format!("for (unsigned word = 0u; word < {size}u; ++word) {to}[word] = {word};"));
+    }
+
+    /// A loop that copies an array.
+    fn copy(&mut self, depth: usize, to: &str, from: &str, size: usize) {
+        self.fill(depth, to, &format!("{from}[word]"), size);
+    }
+
+    /// Writes an array to where its content is put out. A local array of the function's outermost region is that place from the start.
+    fn output(&mut self, place: &str, value: &str, size: usize) {
+        let declared = format!("\n    unsigned {value}[{size}];\n");
+        if size > self.unrolled_words && self.out.contains(&declared) {
+            self.out =
+                self.out.replace(&declared, &format!("\n    unsigned (&{value})[{size}] = {place};\n"));
+        } else {
+            self.copy(1, place, value, size);
+        }
     }
 
     fn unique(&mut self, preferred: &str) -> String {
@@ -308,7 +337,7 @@ impl<'a> Printer<'a> {
                 match self.steps.nodes[*variable as usize].kind {
                     _ if name == value => {}
                     Type::Scalar(_) => self.line(depth, &format!("{name} = {value};")),
-                    Type::Memory(size) => self.line(depth, &copy(&name, &value, size)),
+                    Type::Memory(size) => self.copy(depth, &name, &value, size),
                 }
             }
         }
@@ -425,13 +454,11 @@ impl<'a> Printer<'a> {
                     Op::Choice => {
                         self.line(depth, &format!("unsigned {name}[{size}];"));
                         let [mask, yes, no] = [&texts[0], &texts[1], &texts[2]];
-                        let chosen = format!("{mask} ? {yes}[word] : {no}[word]");
-                        let head = format!("for (unsigned word = 0u; word < {size}u; ++word)");
-                        self.line(depth, &format!("{head} {name}[word] = {chosen};"));
+                        self.fill(depth, &name, &format!("{mask} ? {yes}[word] : {no}[word]"), size);
                     }
                     _ => {
                         self.line(depth, &format!("unsigned {name}[{size}];"));
-                        self.line(depth, &copy(&name, &texts[0], size));
+                        self.copy(depth, &name, &texts[0], size);
                     }
                 }
                 name
@@ -464,14 +491,16 @@ impl<'a> Printer<'a> {
         matches!(node.op, Op::Store | Op::Variable(_)) && self.is_last_use(node, user)
     }
 
-    /// Whether a turn of a loop does no more to a memory, here its content at the start of the turn, than write to it in place.
+    /// Whether a turn of a loop does no more to a memory, here its content at the start of the turn, than write to it in place, itself or in
+    /// loops within it.
     fn is_written_in_place(&self, carried: u32, variable: Arg) -> bool {
         let Arg::Node(variable) = variable else { unreachable!("memory is a node") };
         let mut after = self.assignments[&variable].result;
         loop {
             let Arg::Node(id) = after else { unreachable!("memory is a node") };
             let node = &self.steps.nodes[id as usize];
-            if id == carried || node.op != Op::Store || !self.is_last_use(node, id) {
+            let writes = matches!(node.op, Op::Store | Op::Variable(_));
+            if id == carried || !writes || !self.is_last_use(node, id) {
                 return id == carried;
             }
             after = node.args[0];

@@ -17,6 +17,7 @@ mod slots;
 
 pub use backend::{backend, backend_in, choose_num_envs};
 pub use choice::{GpuOptions, KernelChoice, Kernels, NetworkOptions, choose, fused_up_to};
+pub use common::ahead::ahead_program;
 pub use common::env::KernelEnv;
 pub use common::gae::gae_program;
 pub use common::local::Local;

@@ -67,6 +67,7 @@ fn awkward_networks_agree(share: Share) {
         ("locks", config(130, 1, &[300])),
         ("cards", config(17, 1, &[24])),
         ("mixed_cards", config(17, 1, &[24])),
+        ("fuses", config(33, 1, &[24])),
     ];
     for (case, (name, config)) in cases.into_iter().enumerate() {
         for (ordinal, precision) in share.of(precisions(), case) {
@@ -195,6 +196,7 @@ fn horizons_are_their_steps(share: Share) {
     let long = || Config { shared_trunk: false, ..config(3, 450, &[8]) };
     let cases = [
         ("locks", config(33, 24, &[20])),
+        ("fuses", config(33, 40, &[20])),
         ("locks", with(CoreKind::MinGru)),
         ("locks", with(CoreKind::Gru)),
         ("locks", with(CoreKind::Lstm)),

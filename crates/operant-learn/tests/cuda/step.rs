@@ -5,6 +5,7 @@ use operant_env::play::{Outputs, RandomActions};
 use operant_env::{ActionSpace, AnyEnv, Autoreset, ObsSpace, Stepper, TileSpec, builtin};
 use operant_learn::cuda::{BadAction, CudaEnvs, EnvArrays, GivenActions};
 
+use crate::support::fuses::Fuses;
 use crate::support::gpu::{device, little_device, sanitized, stand_in};
 use crate::support::locks::Locks;
 use crate::support::switchboard::Switchboard;
@@ -215,7 +216,7 @@ mod nightly_steps_are_those_of_the_cpu {
 #[test]
 fn masks_components_and_odd_bits_step_as_on_the_cpu() {
     let Some(device) = device(2) else { return };
-    for env in [&Locks as &dyn AnyEnv, &Switchboard] {
+    for env in [&Locks as &dyn AnyEnv, &Switchboard, &Fuses] {
         for mode in MODES {
             assert!(same_bits(&device, env, 97, mode, 130) > 0);
         }

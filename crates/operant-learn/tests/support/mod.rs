@@ -9,6 +9,7 @@ pub mod parts;
 pub mod cards;
 #[path = "../../../operant-env/tests/support/crane.rs"]
 pub mod crane;
+pub mod fuses;
 pub mod gpu;
 #[path = "../../../operant-env/tests/support/locks.rs"]
 pub mod locks;
@@ -30,6 +31,7 @@ use operant_learn::{Backend, Config, LearnError, Snapshot, UpdateStats};
 
 use self::cards::{Cards, MixedCards};
 use self::crane::Crane;
+use self::fuses::Fuses;
 use self::locks::Locks;
 use self::needle::Needle;
 use self::switchboard::Switchboard;
@@ -48,6 +50,7 @@ pub fn world(name: &str) -> Arc<dyn AnyEnv> {
         shared(Needle),
         shared(Switchboard),
         shared(Crane),
+        shared(Fuses),
     ];
     let own = own.into_iter().find(|env| env.spec().name == name);
     own.unwrap_or_else(|| builtin().find(name).expect("registered").clone())

@@ -16,6 +16,8 @@ pub struct KernelEnv {
     pub state_words: usize,
     /// Whether actions can be illegal.
     pub masked: bool,
+    /// Whether first states are made ahead of time.
+    pub ahead: bool,
 }
 
 impl KernelEnv {
@@ -30,7 +32,8 @@ impl KernelEnv {
             problem: format!("a GPU, but the environment {} has no CUDA source", spec.name),
             remedy: "set device = \"cpu\"".to_owned(),
         })?;
-        Ok(Self { text, state_words: env.leaves().len(), masked: env.masked(), spec })
+        let ahead = text.contains("\n#define ENV_AHEAD");
+        Ok(Self { text, ahead, state_words: env.leaves().len(), masked: env.masked(), spec })
     }
 
     /// Words of a running environment: its state, and the length and return of the episode.

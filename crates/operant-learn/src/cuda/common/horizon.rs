@@ -3,6 +3,7 @@
 use operant_cuda::{Buffer, CudaError, Stream};
 use operant_env::EnvSpec;
 
+use super::ahead::{self, AheadMemory, AheadSizes, NextStates};
 use super::env::{KernelEnv, words_of};
 use super::local::Local;
 use super::memory::Allocator;
@@ -49,6 +50,8 @@ pub struct HorizonSizes {
     pub devices: usize,
     /// Number of this device's first environment among those of all devices.
     pub first_environment: usize,
+    /// Of first states that are made ahead of time.
+    ahead: AheadSizes,
 }
 
 impl HorizonSizes {
@@ -69,6 +72,7 @@ impl HorizonSizes {
             blocks,
             devices: local.devices,
             first_environment: local.rank * local.num_envs,
+            ahead: AheadSizes::new(kernel_env, local.num_envs),
         }
     }
 
@@ -157,6 +161,7 @@ operant_cuda::params! {
         /// (N): V of the observation after the last step.
         next_values: writes [f32; of.num_envs],
         normaliser: part [Normaliser, of],
+        next: part [NextStates, &of.ahead],
         /// (blocks).
         partials: writes [EpisodeTotals; of.blocks],
         /// (1): the episodes that ended.
@@ -177,6 +182,14 @@ operant_cuda::params! {
         first_environment: value [u32],
         seed: value [Seed],
         discounts: value [Discounts],
+    }
+}
+
+impl<'a> HorizonParams<'a> {
+    /// The environments, for which first states are made before step `step` of the rollout.
+    pub fn ahead_of(&self, step: usize) -> ahead::Of<'a> {
+        let Self { environments, clock, first_environment, seed, .. } = *self;
+        ahead::Of { environments, clock: Some(clock), step: step as u64, first_environment, seed }
     }
 }
 
@@ -202,6 +215,7 @@ pub struct HorizonMemory {
     pub flags: Buffer<u8>,
     pub next_values: Buffer<f32>,
     pub norms: Option<NormMemory>,
+    ahead: Option<AheadMemory>,
     partials: Buffer<EpisodeTotals>,
     pub totals: Buffer<EpisodeTotals>,
     /// Partial sums and totals of the environment's own metrics, if it has some.
@@ -238,6 +252,7 @@ impl HorizonMemory {
             flags: allocator.alloc(steps)?,
             next_values: allocator.alloc(n)?,
             norms,
+            ahead: AheadMemory::new(allocator, &of.ahead)?,
             partials: allocator.alloc(of.blocks)?,
             totals: allocator.alloc(1)?,
             metrics: match of.metrics {
@@ -252,6 +267,9 @@ impl HorizonMemory {
 
     /// Sets statistics, clock and ticket to their initial values.
     pub fn begin(&self, stream: &Stream, norms: usize) -> Result<(), CudaError> {
+        if let Some(ahead) = &self.ahead {
+            ahead.clear(stream)?;
+        }
         if let Some(own) = &self.norms {
             let first = RunningNorm { mean: 0.0, var: 1.0, count: FIRST_COUNT };
             own.running.write(stream, &vec![first; norms])?;
@@ -293,6 +311,7 @@ impl HorizonMemory {
                 blocks: of.blocks as u32,
                 devices: of.devices as u32,
             },
+            next: AheadMemory::params(self.ahead.as_ref()),
             partials: &self.partials,
             totals: &self.totals,
             metric_partials: self.metrics.as_ref().map(|[partials, _]| partials),

@@ -1,6 +1,7 @@
 //! Code shared by the fused path, the GEMM path and environments without a network: structs and texts of kernels, memory, graphs,
 //! the phases of an update.
 
+pub mod ahead;
 pub mod env;
 pub mod gae;
 pub mod graphs;

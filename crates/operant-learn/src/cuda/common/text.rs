@@ -169,14 +169,27 @@ fn included(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::common::ahead::AHEAD;
     use crate::cuda::common::gae::GAE;
     use crate::cuda::fused::rollout::{PACK, ROLLOUT};
     use crate::cuda::fused::update::UPDATE;
     use crate::cuda::gemm::{math::MATH, minibatch::MINIBATCH, rollout::GEMM_ROLLOUT, update::GEMM_UPDATE};
     use crate::cuda::play::{random_play::RANDOM_PLAY, replay::REPLAY, step::STEP};
 
-    const KERNELS: [KernelText; 11] =
-        [ROLLOUT, PACK, UPDATE, MATH, GEMM_ROLLOUT, GEMM_UPDATE, MINIBATCH, GAE, RANDOM_PLAY, REPLAY, STEP];
+    const KERNELS: [KernelText; 12] = [
+        ROLLOUT,
+        PACK,
+        UPDATE,
+        MATH,
+        GEMM_ROLLOUT,
+        GEMM_UPDATE,
+        MINIBATCH,
+        GAE,
+        RANDOM_PLAY,
+        REPLAY,
+        STEP,
+        AHEAD,
+    ];
 
     #[test]
     fn a_program_carries_what_it_includes_and_nothing_else() {

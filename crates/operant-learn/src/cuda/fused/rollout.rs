@@ -5,6 +5,7 @@ use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, S
 use super::specialise::{Specialisation, TILE};
 use crate::LearnError;
 use crate::config::Config;
+use crate::cuda::common::ahead::Ahead;
 use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::horizon::{HorizonParams, HorizonSizes};
 use crate::cuda::common::local::Local;
@@ -89,6 +90,7 @@ pub struct FusedPolicy {
     rollout: Function,
     /// With several devices.
     norms: Option<Function>,
+    ahead: Option<Ahead>,
     pack: Function,
     pub weights: Buffer<f32>,
     parameters: usize,
@@ -124,7 +126,8 @@ impl FusedPolicy {
         rollout.shared(specialisation.shared)?;
         let pack = device.load(&pack_program(network, &local.run, &specialisation))?.function("pack")?;
         let norms = (local.devices > 1).then(|| module.function("rollout_norms")).transpose()?;
-        Ok(Self { specialisation, rollout, norms, pack, weights, parameters: network.len() })
+        let ahead = Ahead::new(device, kernel_env, local.num_envs)?;
+        Ok(Self { specialisation, rollout, norms, ahead, pack, weights, parameters: network.len() })
     }
 
     /// The launch over N environments, for its registers and occupancy.
@@ -153,6 +156,9 @@ impl FusedPolicy {
         horizon: HorizonParams<'_>,
         of: &HorizonSizes,
     ) -> Result<(), CudaError> {
+        if let Some(ahead) = &self.ahead {
+            ahead.make(stream, horizon.next, horizon.ahead_of(0))?;
+        }
         let sizes = RolloutSizes { horizon: *of, packed_words: self.specialisation.packed_words };
         let (function, grid) = self.kernel(of.num_envs);
         function.run(stream, grid, &RolloutParams { weights: &self.weights, horizon }, &sizes)

@@ -9,6 +9,7 @@ use super::ring::{Ring, RingMemory, RingSizes};
 use super::update::{GemmWeightParams, GemmWeightSizes};
 use crate::LearnError;
 use crate::cpu::rollout::counts;
+use crate::cuda::common::ahead::Ahead;
 use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::graphs::Graphs;
 use crate::cuda::common::horizon::{HorizonParams, HorizonSizes};
@@ -227,6 +228,7 @@ pub struct GemmPolicy {
     /// Final observations, for each possible truncation of an environment in a rollout.
     truncations: Vec<GemmMatrix>,
     carry: Option<Function>,
+    ahead: Option<Ahead>,
     graphs: Graphs,
 }
 
@@ -300,6 +302,7 @@ impl GemmPolicy {
             truncations,
             carry: memory.states.is_some().then(|| module.function("gemm_carry")).transpose()?,
             memory,
+            ahead: Ahead::new(device, kernel_env, n)?,
             graphs: Graphs::default(),
         };
         // Makes the library load its kernels before the capture; the results are not used.
@@ -395,6 +398,7 @@ impl GemmPolicy {
 
     /// Enqueues a step into a replay.
     pub fn step(&self, stream: &Stream, horizon: HorizonParams<'_>, step: usize) -> Result<(), CudaError> {
+        self.make_ahead(stream, &horizon, step)?;
         self.kernel(stream, horizon, (&self.step, 0), step)
     }
 
@@ -402,6 +406,11 @@ impl GemmPolicy {
     pub fn finish(&self, stream: &Stream, horizon: HorizonParams<'_>) -> Result<(), CudaError> {
         let shared = self.gemm_layout.rollout_shared(self.sizes.horizon.norms);
         self.kernel(stream, horizon, (&self.finish, shared), 0)
+    }
+
+    /// Enqueues making the first states that are missing, before some of the steps.
+    fn make_ahead(&self, stream: &Stream, horizon: &HorizonParams<'_>, step: usize) -> Result<(), CudaError> {
+        self.ahead.as_ref().map_or(Ok(()), |ahead| ahead.make(stream, horizon.next, horizon.ahead_of(step)))
     }
 
     fn kernel(
@@ -434,6 +443,7 @@ impl GemmPolicy {
         run(&self.begin, 0, 0, 0)?;
         for step in 0..sizes.horizon.num_steps {
             forward(self.inputs(), 0)?;
+            self.make_ahead(stream, &horizon, step)?;
             run(&self.step, 0, step, 0)?;
             if let Some(carry) = &self.carry {
                 let grid = LaunchConfig::covering(sizes.states, THREADS as u32);

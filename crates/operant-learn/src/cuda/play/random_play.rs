@@ -6,6 +6,7 @@ use operant_cuda::{Buffer, Device, Function, LaunchConfig, Program, Stream};
 use operant_env::AnyEnv;
 
 use crate::LearnError;
+use crate::cuda::common::ahead::{AheadSizes, NextStates, Of, OwnAhead};
 use crate::cuda::common::env::{KernelEnv, words_of};
 use crate::cuda::common::structs::{EpisodeTotals, Seed};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
@@ -43,6 +44,7 @@ struct PlaySizes {
     /// Whether every step's outputs are written, and whether they are hashed.
     writes: bool,
     hashes: bool,
+    ahead: AheadSizes,
 }
 
 impl PlaySizes {
@@ -69,6 +71,7 @@ operant_cuda::params! {
     struct RandomPlayParams<'a>(of: PlaySizes) for ["random_play"], blocks of.blocks, {
         /// (running words, N).
         environments: writes [u32; of.running_words * of.num_envs],
+        next: part [NextStates, &of.ahead],
         /// (T, words, N), with WRITES.
         obs: writes_any [u32; of.written() * of.obs_words],
         /// (T, N), with WRITES.
@@ -123,6 +126,7 @@ pub struct CudaPlay {
     stream: Stream,
     seed: u64,
     environments: Buffer<u32>,
+    ahead: Option<OwnAhead>,
     outputs: Option<Outputs>,
     hashes: Option<Buffer<u64>>,
     partials: Buffer<EpisodeTotals>,
@@ -159,6 +163,7 @@ impl CudaPlay {
         };
         let hashes = if options.hashes { Some(device.alloc(num_envs)?) } else { None };
         let made = Self {
+            ahead: OwnAhead::new(device, &stream, &kernel_env, &sizes.ahead)?,
             environments: device.alloc(words_of(sizes.running_words, num_envs)?)?,
             outputs,
             hashes,
@@ -185,14 +190,18 @@ impl CudaPlay {
         &self.stream
     }
 
-    /// Enqueues T steps of every environment: one launch. With outputs, T is the number of [`PlayOptions`].
+    /// Enqueues T steps of every environment: one launch, after one that makes first states ahead of time where they are. With outputs, T is the number of [`PlayOptions`].
     ///
     /// # Errors
     /// When the launch fails.
     pub fn play(&self, num_steps: usize) -> Result<(), LearnError> {
         let (sizes, outputs) = (PlaySizes { num_steps, ..self.sizes }, self.outputs.as_ref());
+        let (environments, seed) = (&self.environments, self.seed.into());
+        let of = Of { environments, clock: Some(&self.clock), step: 0, first_environment: 0, seed };
+        let next = OwnAhead::make(self.ahead.as_ref(), &self.stream, of)?;
         let params = RandomPlayParams {
-            environments: &self.environments,
+            environments,
+            next,
             obs: outputs.map(|outputs| &outputs.obs),
             rewards: outputs.map(|outputs| &outputs.rewards),
             flags: outputs.map(|outputs| &outputs.flags),
@@ -203,7 +212,7 @@ impl CudaPlay {
             ticket: &self.ticket,
             num_envs: sizes.num_envs as u32,
             num_steps: num_steps as u32,
-            seed: self.seed.into(),
+            seed,
         };
         let threads = self.kernels.threads;
         let shared = 16 + threads / 32 * size_of::<EpisodeTotals>() as u32;
@@ -278,6 +287,7 @@ impl PlayKernels {
             blocks: num_envs.div_ceil(self.threads as usize),
             writes: options.writes.is_some(),
             hashes: options.hashes,
+            ahead: AheadSizes::new(kernel_env, num_envs),
         }
     }
 

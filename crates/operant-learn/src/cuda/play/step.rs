@@ -6,6 +6,7 @@ use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Pinned, Pr
 use operant_env::{ActionSpace, AnyEnv, Autoreset, EnvSpec, ObsSpace};
 
 use crate::LearnError;
+use crate::cuda::common::ahead::{AheadSizes, NextStates, Of, OwnAhead};
 use crate::cuda::common::env::{KernelEnv, words_of};
 use crate::cuda::common::structs::{EpisodeTotals, Seed};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
@@ -39,6 +40,7 @@ struct EnvSizes {
     has_final: bool,
     /// Words of an action's component: 2 for i64.
     action_words: usize,
+    ahead: AheadSizes,
 }
 
 impl EnvSizes {
@@ -53,7 +55,7 @@ impl EnvSizes {
     /// Bytes of the environments and of `sets` sets of arrays.
     fn bytes(&self, sets: usize) -> usize {
         let arrays = self.obs_bytes * (1 + usize::from(self.has_final)) + self.choices + 15;
-        self.num_envs * (4 * self.running_words + sets * arrays)
+        self.num_envs * (4 * self.running_words + sets * arrays) + self.ahead.bytes()
     }
 }
 
@@ -101,6 +103,7 @@ operant_cuda::params! {
         /// (running words, N).
         environments: writes [u32; of.running_words * of.num_envs],
         to: part [EnvOutputs, of],
+        next: part [NextStates, &of.ahead],
         /// (N, ENV_COMPONENTS): i64 if `wide`, else i32 or f32.
         actions: reads [u32; of.actions()],
         /// (1): the first action that is none, and its value.
@@ -196,6 +199,8 @@ pub struct CudaEnvs {
     /// The next global step.
     time: u64,
     environments: Buffer<u32>,
+    /// Where one episode follows another within a step.
+    ahead: Option<OwnAhead>,
     bad: Buffer<u64>,
 }
 
@@ -237,6 +242,7 @@ impl CudaEnvs {
             },
             has_final,
             action_words: 1,
+            ahead: if has_final { AheadSizes::new(&kernel_env, num_envs) } else { AheadSizes::default() },
         };
         words_of(sizes.running_words.max(2 * sizes.components), num_envs)?;
         let (memory, needed) = (device.memory()?, sizes.bytes(sets) as u64);
@@ -258,6 +264,7 @@ impl CudaEnvs {
             reset: module.function("reset_all")?,
             step: module.function("step_all")?,
             spec,
+            ahead: OwnAhead::new(device, &stream, &kernel_env, &sizes.ahead)?,
             sizes,
             stream,
             seed: 0,
@@ -323,6 +330,7 @@ impl CudaEnvs {
     /// When the launch fails.
     pub fn reseed(&mut self, seed: u64, to: &EnvArrays) -> Result<(), LearnError> {
         (self.seed, self.time) = (seed, 0);
+        OwnAhead::clear(self.ahead.as_ref(), &self.stream)?;
         self.begin(None, to)
     }
 
@@ -362,14 +370,18 @@ impl CudaEnvs {
     /// # Errors
     /// Actions of another length, and a launch that fails.
     pub fn step(&mut self, actions: GivenActions<'_>, to: &mut EnvArrays) -> Result<(), LearnError> {
+        let (environments, seed) = (&self.environments, self.seed.into());
+        let of = Of { environments, clock: None, step: self.time, first_environment: 0, seed };
+        let next = OwnAhead::make(self.ahead.as_ref(), &self.stream, of)?;
         let params = StepParams {
-            environments: &self.environments,
+            environments,
+            next,
             to: to.params(),
             actions: actions.words,
             bad: &self.bad,
             time: self.time,
             num_envs: self.sizes.num_envs as u32,
-            seed: self.seed.into(),
+            seed,
             wide: actions.wide.into(),
         };
         let sizes = EnvSizes { action_words: if actions.wide { 2 } else { 1 }, ..self.sizes };

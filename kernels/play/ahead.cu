@@ -1,0 +1,24 @@
+// First states of the next episodes, made ahead of time, for environments whose reset takes as long as many steps.
+//
+// make_ahead  in   running environments (RUNNING_WORDS, N); the global step
+//             out  states (ENV_STATE_WORDS, N) and, of each, the step of whose draws it is, plus one, where they are not yet those of the
+//                  episode that follows the running one
+//
+// One thread an environment. A world takes as long for one thread of a warp as for all of them, so it is launched before every few steps only;
+// a step that finds no state makes it itself, with the same bits.
+#include "common/common.cuh"
+#include "params.cuh"
+#include "common/philox.cuh"
+#include "env.cuh"
+
+KERNEL(make_ahead, AheadParams, THREADS, 1) {
+    const unsigned environment = blockIdx.x * blockDim.x + threadIdx.x;
+    if (environment >= params.num_envs) return;
+    const unsigned elapsed = params.environments[(u64)ENV_STATE_WORDS * params.num_envs + environment];
+    const u64 began = (params.clock ? *params.clock : 0ull) + params.step - elapsed;
+    if (params.made[environment] == began + 1u) return;
+    EnvState state;
+    env_reset(params.seed.low, params.seed.high, params.first_environment + environment, (unsigned)began, (unsigned)(began >> 32u), PURPOSE_RESET, state);
+    env_store(state, params.states + environment, params.num_envs);
+    params.made[environment] = began + 1u;
+}
