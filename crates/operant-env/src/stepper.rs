@@ -35,7 +35,7 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
         let leaves = leaves_of::<f32, E::State<f32>>().len();
         let mut stepper = Self {
             env: env.clone(),
-            running: Running::new(&spec, leaves, tile),
+            running: Running::new(&spec, leaves, tile, BLOCK),
             masked,
             fresh: vec![0; (leaves + 2 + spec.obs.words()) * L::WIDTH],
             ahead: (E::AHEAD && tile.autoreset == Autoreset::SameStep).then(|| Ahead::new(leaves, tile.rows)),
@@ -58,7 +58,7 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
 
     #[inline(always)]
     fn current(&self, column: usize) -> Current<L, E> {
-        Current::load(&mut Rows::new(&self.running.words, self.running.tile.rows, column))
+        Current::load(&mut Rows::new(&self.running.words, BLOCK, self.running.first(column)))
     }
 
     /// Steps WIDTH environments from `column` on.
@@ -76,7 +76,8 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
         let (limit, clock) = (self.running.time_limit, self.clock(column));
         let (transition, starting) =
             current.advance(self.running.tile.autoreset, &self.env, limit, &action, &clock);
-        current.store(&mut RowsMut::new(&mut self.running.words, rows, column));
+        let first = self.running.first(column);
+        current.store(&mut RowsMut::new(&mut self.running.words, BLOCK, first));
         transition.obs.store(&mut RowsMut::new(stepped.seen.obs, rows, column));
         L::store_float(transition.reward, &mut stepped.rewards[column..]);
         L::store_float(transition.episodic_return, &mut stepped.returns[column..]);
@@ -129,7 +130,7 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
             let (states, shown) = self.fresh.split_at_mut((ahead.leaves + 2) * L::WIDTH);
             states[ahead.leaves * L::WIDTH..].fill(0);
             self.env.observe(&state).store(&mut RowsMut::new(shown, L::WIDTH, 0));
-            scatter(states, L::WIDTH, rows, &mut self.running.words, stride);
+            self.running.begin(rows, states, L::WIDTH);
             scatter(shown, L::WIDTH, rows, obs, stride);
         }
         self.running.starting = starting;
@@ -141,9 +142,10 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
 
     /// Begins episodes in the starting rows, WIDTH of them at a time wherever they are, and writes their observations.
     fn begin(&mut self, mut obs: Option<&mut [u32]>, training: Purpose, evaluation: Purpose) {
-        let Running { tile, words, keys, step, starting, .. } = &mut self.running;
-        let stride = tile.rows;
+        let starting = std::mem::take(&mut self.running.starting);
+        let leaves = self.running.words.len() / self.running.tile.rows;
         for rows in starting.chunks(L::WIDTH) {
+            let Running { tile, keys, step, .. } = &self.running;
             let [low, high, environment] = keys.each_ref().map(|words| {
                 let mut of_rows = [0; 16];
                 of_rows.iter_mut().zip(rows).for_each(|(word, &row)| *word = words[row]);
@@ -151,12 +153,13 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
             });
             let clock = Clock { seed: [low, high], environment, step: *step, evaluation: tile.evaluation };
             Current::<L, E>::begin(&self.env, &clock, training, evaluation, &mut self.fresh);
-            let (states, shown) = self.fresh.split_at(words.len() / stride * L::WIDTH);
-            scatter(states, L::WIDTH, rows, words, stride);
+            let (states, shown) = self.fresh.split_at(leaves * L::WIDTH);
+            self.running.begin(rows, states, L::WIDTH);
             if let Some(obs) = obs.as_deref_mut() {
-                scatter(shown, L::WIDTH, rows, obs, stride);
+                scatter(shown, L::WIDTH, rows, obs, self.running.tile.rows);
             }
         }
+        self.running.starting = starting;
     }
 
     /// Forgets what was made ahead of time for rows whose episodes are replaced.
@@ -223,7 +226,7 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
         if Self::IS_LARGE {
             let mut current = self.current(0);
             for column in (0..rows).step_by(L::WIDTH) {
-                current.reload(&mut Rows::new(&self.running.words, rows, column));
+                current.reload(&mut Rows::new(&self.running.words, BLOCK, self.running.first(column)));
                 self.step(&mut current, column, &mut stepped, &mut starts);
             }
         } else {
@@ -245,11 +248,11 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
     }
 
     fn save(&self, words: &mut [u32]) {
-        words.copy_from_slice(&self.running.words);
+        self.running.save(words);
     }
 
     fn load(&mut self, words: &[u32]) -> Result<(), StepError> {
-        self.running.words.copy_from_slice(words);
+        self.running.load(words);
         self.forget(0..self.running.tile.rows);
         Ok(())
     }
