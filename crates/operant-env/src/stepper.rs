@@ -45,6 +45,9 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
         stepper
     }
 
+    /// Whether copies of environments cost more than what keeping them in registers saves.
+    const IS_LARGE: bool = size_of::<Current<L, E>>() > 8192;
+
     #[inline(always)]
     fn clock(&self, column: usize) -> Clock<L> {
         let [low, high, environment] =
@@ -56,6 +59,41 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
     #[inline(always)]
     fn current(&self, column: usize) -> Current<L, E> {
         Current::load(&mut Rows::new(&self.running.words, self.running.tile.rows, column))
+    }
+
+    /// Steps WIDTH environments from `column` on.
+    #[inline(always)]
+    fn step(
+        &mut self,
+        current: &mut Current<L, E>,
+        column: usize,
+        stepped: &mut Stepped<'_>,
+        starts: &mut [u16; MAX_ROWS / BLOCK],
+    ) {
+        let rows = self.running.tile.rows;
+        let action =
+            E::Action::load(&mut ActionRows { rows: &self.running.actions, stride: rows, at: column });
+        let (limit, clock) = (self.running.time_limit, self.clock(column));
+        let (transition, starting) =
+            current.advance(self.running.tile.autoreset, &self.env, limit, &action, &clock);
+        current.store(&mut RowsMut::new(&mut self.running.words, rows, column));
+        transition.obs.store(&mut RowsMut::new(stepped.seen.obs, rows, column));
+        L::store_float(transition.reward, &mut stepped.rewards[column..]);
+        L::store_float(transition.episodic_return, &mut stepped.returns[column..]);
+        L::store_uint(transition.episodic_length, &mut stepped.lengths[column..]);
+        let ended = L::bits(transition.terminated | transition.truncated) != 0;
+        if !stepped.metrics.is_empty() && ended {
+            let last =
+                Step { state: current.state, reward: transition.reward, terminated: transition.terminated };
+            for (index, values) in stepped.metrics.chunks_exact_mut(rows).enumerate() {
+                L::store_float(self.env.metric(&last, index), &mut values[column..]);
+            }
+        }
+        let events = [&mut *stepped.terminated, &mut *stepped.truncated, &mut starts[..]];
+        let masks = [transition.terminated, transition.truncated, starting];
+        for (words, mask) in events.into_iter().zip(masks) {
+            words[column / BLOCK] |= (L::bits(mask) << (column % BLOCK)) as u16;
+        }
     }
 
     /// Makes the first states of the next episodes of `rows`, at most WIDTH. Their draws are those of the steps at which the episodes before
@@ -178,39 +216,22 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
         true
     }
 
-    fn collect(&mut self, stepped: Stepped<'_>) -> Result<(), StepError> {
-        let Stepped { seen, final_obs, rewards, terminated, truncated, returns, lengths, metrics } = stepped;
+    fn collect(&mut self, mut stepped: Stepped<'_>) -> Result<(), StepError> {
         let rows = self.running.tile.rows;
         let mut starts = [0; MAX_ROWS / BLOCK];
-        let mut events = [terminated, truncated, &mut starts];
-        events.iter_mut().for_each(|words| words.fill(0));
-        for column in (0..rows).step_by(L::WIDTH) {
-            let action =
-                E::Action::load(&mut ActionRows { rows: &self.running.actions, stride: rows, at: column });
-            let mut current = self.current(column);
-            let (limit, clock) = (self.running.time_limit, self.clock(column));
-            let (transition, starting) =
-                current.advance(self.running.tile.autoreset, &self.env, limit, &action, &clock);
-            current.store(&mut RowsMut::new(&mut self.running.words, rows, column));
-            transition.obs.store(&mut RowsMut::new(seen.obs, rows, column));
-            L::store_float(transition.reward, &mut rewards[column..]);
-            L::store_float(transition.episodic_return, &mut returns[column..]);
-            L::store_uint(transition.episodic_length, &mut lengths[column..]);
-            let masks = [transition.terminated, transition.truncated, starting];
-            if !metrics.is_empty() && L::bits(transition.terminated | transition.truncated) != 0 {
-                let last = Step {
-                    state: current.state,
-                    reward: transition.reward,
-                    terminated: transition.terminated,
-                };
-                for (index, values) in metrics.chunks_exact_mut(rows).enumerate() {
-                    L::store_float(self.env.metric(&last, index), &mut values[column..]);
-                }
+        [&mut *stepped.terminated, &mut *stepped.truncated].iter_mut().for_each(|words| words.fill(0));
+        if Self::IS_LARGE {
+            let mut current = self.current(0);
+            for column in (0..rows).step_by(L::WIDTH) {
+                current.reload(&mut Rows::new(&self.running.words, rows, column));
+                self.step(&mut current, column, &mut stepped, &mut starts);
             }
-            for (words, mask) in events.iter_mut().zip(masks) {
-                words[column / BLOCK] |= (L::bits(mask) << (column % BLOCK)) as u16;
+        } else {
+            for column in (0..rows).step_by(L::WIDTH) {
+                self.step(&mut self.current(column), column, &mut stepped, &mut starts);
             }
         }
+        let Stepped { seen, final_obs, .. } = stepped;
         self.running.end(&starts, seen.obs, final_obs);
         match self.ahead.take() {
             Some(mut ahead) => {
