@@ -597,6 +597,22 @@ mod tests {
     }
 
     #[test]
+    fn darker_tones_are_darker_on_any_background() {
+        use operant_metrics::tone::{GREEN, darker};
+        let light = Detected { depth: Depth::True, light: true };
+        for theme in [Theme::dark(), Theme::new(ThemeName::Light, light)] {
+            let brightness = (0..5).map(|by| match theme.tone(darker(GREEN, by)).fg {
+                Some(Color::Rgb(red, green, blue)) => u32::from(red) + u32::from(green) + u32::from(blue),
+                other => panic!("{other:?}"),
+            });
+            let brightness: Vec<u32> = brightness.collect();
+            assert!(brightness[..4].is_sorted_by(|a, b| a > b), "{brightness:?}");
+            assert_eq!(brightness[3], brightness[4], "there are four levels");
+        }
+        assert_eq!(Theme::ansi().tone(darker(GREEN, 1)).fg, Some(Color::Green));
+    }
+
+    #[test]
     fn known_colours_find_their_index() {
         assert_eq!(nearest((0, 0, 0)), 16);
         assert_eq!(nearest((255, 255, 255)), 231);

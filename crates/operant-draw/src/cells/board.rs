@@ -138,17 +138,21 @@ impl Board {
         squares
     }
 
-    /// The rows that hold text and nothing else.
-    pub(super) fn written_rows(&self, frame: &Frame, squares: &[Square]) -> Vec<usize> {
-        let row_of = |shape: &Shape| match shape {
+    /// The row of a text.
+    pub(super) fn row_of(&self, shape: &Shape) -> Option<usize> {
+        match shape {
             Shape::Text { center, .. } => Some((self.high[1] - center[1]) as usize),
             _ => None,
-        };
+        }
+    }
+
+    /// The rows that hold text and nothing else.
+    pub(super) fn written_rows(&self, frame: &Frame, squares: &[Square]) -> Vec<usize> {
         let is_empty = |row: &usize| {
             let squares = squares.iter().skip(row * self.columns).take(self.columns);
             squares.clone().all(|square| *square == Square::default())
         };
-        frame.iter().filter_map(row_of).filter(is_empty).collect()
+        frame.iter().filter_map(|shape| self.row_of(shape)).filter(is_empty).collect()
     }
 
     /// The frame with every other square in a darker shade, among neighbours of one tone that are drawn apart.

@@ -102,6 +102,7 @@ impl<'a> Brush<'a> {
         area: Rect,
         buffer: &mut Buffer,
     ) {
+        let text = if text.chars().count() > usize::from(area.width) { text.trim() } else { text };
         let shown: Vec<char> =
             text.chars().map(|c| if self.symbols.unicode || c.is_ascii() { c } else { '?' }).collect();
         let length = shown.len() as i32;

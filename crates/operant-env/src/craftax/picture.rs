@@ -101,7 +101,7 @@ fn lines(state: &State<f32>, time: &str) -> [String; LINES as usize] {
     let joined = |parts: [Option<String>; 3]| parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
     [
         format!(
-            "health {}  food {}  drink {}  energy {}  day {}{time}{asleep}",
+            "health {} food {} drink {} energy {}  day {}{time}{asleep}",
             state.health.0,
             needs[0],
             needs[1],
