@@ -212,7 +212,8 @@ class Array:
         kept = self._kept()
         if kept._memory is not None and self.kind == "byte":
             word, shift = _byte_of(_clamped(at, self.size))
-            return (Value("uint", recording().core.element(kept._memory.arg, word.arg)) >> shift) & 255
+            byte: Value = (Value("uint", recording().core.element(kept._memory.arg, word.arg)) >> shift) & 255
+            return byte
         if kept._memory is not None:
             return _from_word(self.kind, Value("uint", recording().core.element(kept._memory.arg, as_value(at, "uint").arg)))
         value = kept.items[-1]
