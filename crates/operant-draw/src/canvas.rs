@@ -5,7 +5,7 @@ use operant_metrics::{Point, Shape};
 use tiny_skia::{Color, FillRule, LineCap, LineJoin, Path, PathBuilder, Pixmap, Rect, Stroke, Transform};
 
 use crate::pixels::{paint, text_pixels, text_width};
-use crate::theme::{FILM, Rgb, contrasting};
+use crate::theme::{FILM, Rgb, contrasting, film_tone};
 
 /// Maximum width and height of the picture, in pixels.
 const LARGEST: [f32; 2] = [480.0, 400.0];
@@ -83,7 +83,7 @@ impl Layout {
                 if let Some(path) = self.path(points, false) {
                     pixels.stroke_path(
                         &path,
-                        &paint(tone_of(*tone), 255),
+                        &paint(film_tone(*tone), 255),
                         &width,
                         Transform::identity(),
                         None,
@@ -104,12 +104,14 @@ impl Layout {
                 }
             }
             Shape::Rectangle { low, high, tone } => {
-                let ([left, bottom], [right, top]) = (self.place(*low), self.place(*high));
+                // Whole pixels, so that neighbours meet without a seam.
+                let [[left, bottom], [right, top]] =
+                    [low, high].map(|corner| self.place(*corner).map(f32::round));
                 fill_rect(
                     pixels,
                     [left, top],
                     [right.max(left + 1.0), bottom.max(top + 1.0)],
-                    tone_of(*tone),
+                    film_tone(*tone),
                 );
             }
             Shape::Text { center, text, tone } => {
@@ -121,7 +123,7 @@ impl Layout {
                     u32::try_from(x).ok().zip(u32::try_from(y).ok()).and_then(|(x, y)| pixels.pixel(x, y));
                 let ground = below.map_or(background, |pixel| (pixel.red(), pixel.green(), pixel.blue()));
                 let rgb = match ground == background {
-                    true => tone_of(*tone),
+                    true => film_tone(*tone),
                     false => contrasting(ground, background, light),
                 };
                 write(pixels, text, size, [first, y], rgb);
@@ -157,18 +159,13 @@ impl Layout {
     }
 }
 
-fn tone_of(tone: u8) -> Rgb {
-    let tones = FILM.2;
-    *tones.get(usize::from(tone)).unwrap_or(&tones[4])
-}
-
 /// An opaque colour.
 pub(crate) fn colour((red, green, blue): Rgb) -> Color {
     Color::from_rgba8(red, green, blue, 255)
 }
 
 fn fill(path: &Path, tone: u8, pixels: &mut Pixmap) {
-    pixels.fill_path(path, &paint(tone_of(tone), 255), FillRule::EvenOdd, Transform::identity(), None);
+    pixels.fill_path(path, &paint(film_tone(tone), 255), FillRule::EvenOdd, Transform::identity(), None);
 }
 
 fn fill_rect(pixels: &mut Pixmap, [left, top]: Point, [right, bottom]: Point, rgb: Rgb) {
@@ -248,11 +245,11 @@ mod tests {
             ([5.5, 5.0], PURPLE),
         ];
         for (point, tone) in tones {
-            assert_eq!(at(&layout, &pixels, point), tone_of(tone), "{point:?}");
+            assert_eq!(at(&layout, &pixels, point), film_tone(tone), "{point:?}");
         }
         assert_eq!(at(&layout, &pixels, [0.5, 4.0]), FILM.0);
         let is = |rgb: Rgb| pixels.pixels().iter().filter(|p| (p.red(), p.green(), p.blue()) == rgb).count();
-        assert!(is(tone_of(YELLOW)) > 20, "the text");
+        assert!(is(film_tone(YELLOW)) > 20, "the text");
         let header = &pixels.pixels()[..(HEADER * layout.width) as usize];
         assert!(header.iter().filter(|pixel| pixel.red() > 128).count() > 40, "the line of text");
         // A shape that extends out of the view ends below the header.

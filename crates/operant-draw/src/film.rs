@@ -14,7 +14,7 @@ const SHEET: (usize, usize) = (4, 12);
 /// Pixels between neighbouring frames of a sheet.
 const GUTTER: usize = 4;
 /// Number of shades from the background to each colour of a GIF.
-const SHADES: usize = 20;
+const SHADES: usize = 16;
 /// Palette index of a GIF pixel that did not change.
 const UNCHANGED: u8 = 255;
 /// Maximum number of frames, because all of them are in memory until the film is written.

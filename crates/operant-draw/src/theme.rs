@@ -3,6 +3,7 @@
 //! The dark and light palettes are written once in 24 bits and taken down to 256 colours where the terminal has no more.
 //! `none` emits no colour at all: it distinguishes things by bold, dim and reversed alone.
 
+use operant_metrics::tone::{LEVELS, parts};
 use ratatui::style::{Color, Modifier, Style};
 
 /// The themes, as `--theme` and the key `t` name them.
@@ -171,7 +172,7 @@ struct Palette {
     warning: Rgb,
     bad: Rgb,
     curves: [Rgb; CURVES],
-    /// Ground, body, accent, target, faint; red, green, blue, purple, yellow, grey.
+    /// Ground, body, accent, target, faint; red, green, blue, purple, yellow, grey, dark green, brown, white.
     tones: [Rgb; TONES],
     /// From a low value to a high one, where high is neither good nor bad.
     ramp: [Rgb; 3],
@@ -179,7 +180,25 @@ struct Palette {
     heat: [Rgb; 3],
 }
 
+/// A colour at a level of brightness, which approaches `dark`.
+fn lit(tone: Rgb, level: usize, dark: Rgb) -> Rgb {
+    mix(dark, tone, BRIGHTNESS[level])
+}
+
+/// The colour of a tone in a film; of an unknown one faint.
+pub(crate) fn film_tone(tone: u8) -> Rgb {
+    let (entry, level) = parts(tone);
+    lit(*DARK.tones.get(entry).unwrap_or(&DARK.tones[4]), level, DARK.background)
+}
+
 impl Palette {
+    /// What follows from the tones at each level of brightness.
+    fn by_level(&self, of: impl Fn(Rgb) -> Style) -> [[Style; TONES]; LEVELS] {
+        // The darker one of background and text, so that dark things are dark on a light background too.
+        let dark = contrasting((255, 255, 255), self.background, self.strong);
+        core::array::from_fn(|level| self.tones.map(|tone| of(lit(tone, level, dark))))
+    }
+
     /// The colour of a role, by its index in [`ROLES`].
     fn role(&mut self, index: usize) -> &mut Rgb {
         match index {
@@ -200,7 +219,9 @@ impl Palette {
 /// Number of colours for curves before they repeat.
 pub const CURVES: usize = 8;
 /// Number of palette entries.
-pub const TONES: usize = 11;
+pub const TONES: usize = 14;
+/// The share of its colour that a tone has at each level of brightness.
+const BRIGHTNESS: [f64; LEVELS] = [1.0, 0.7, 0.45, 0.3];
 
 const DARK: Palette = Palette {
     background: (14, 17, 23),
@@ -216,7 +237,7 @@ const DARK: Palette = Palette {
     curves: hex([0x5cc8eb, 0xf5a962, 0x86d682, 0xd68ce8, 0xecd66c, 0x809cf6, 0xf08094, 0x60d6be]),
     tones: hex([
         0x68748a, 0x5cc8eb, 0xf5a962, 0x78d68c, 0x424b5c, 0xf05454, 0x48c45c, 0x5480f8, 0xb870f0, 0xf2d64c,
-        0x9298a4,
+        0x9298a4, 0x22763a, 0x96623a, 0xf0f4fa,
     ]),
     ramp: [(86, 122, 236), (80, 190, 236), (110, 232, 186)],
     heat: [(92, 148, 236), (96, 208, 160), (242, 196, 96)],
@@ -236,7 +257,7 @@ const LIGHT: Palette = Palette {
     curves: hex([0x006eb0, 0xc45c0a, 0x208438, 0x8e34a8, 0x8c6e00, 0x3c48c4, 0xc42454, 0x008074]),
     tones: hex([
         0x848c9a, 0x006eb0, 0xc45c0a, 0x16803c, 0xbec4ce, 0xce2028, 0x1c9634, 0x2848d8, 0x882cb8, 0xc49600,
-        0x787c84,
+        0x787c84, 0x0c5824, 0x7c4a1e, 0xf0f2f6,
     ]),
     ramp: [(60, 72, 196), (0, 120, 190), (0, 140, 110)],
     heat: [(60, 96, 196), (22, 128, 60), (176, 104, 0)],
@@ -275,11 +296,10 @@ pub struct Theme {
     pub bad: Style,
     curves: [Style; CURVES],
     tints: [Option<Color>; CURVES],
-    tones: [Style; TONES],
-    /// Darker shades of the tones, where there are enough colours.
-    shades: [Style; TONES],
+    /// The tones by level of brightness.
+    tones: [[Style; TONES]; LEVELS],
     /// Text on a filled cell of each tone.
-    on_tones: [Style; TONES],
+    on_tones: [[Style; TONES]; LEVELS],
     ramp: Option<[Rgb; 3]>,
     heat: Option<[Rgb; 3]>,
 }
@@ -337,9 +357,8 @@ impl Theme {
             bad: style(palette.bad),
             curves: palette.curves.map(style),
             tints: palette.curves.map(tint),
-            tones: palette.tones.map(style),
-            shades: palette.tones.map(|tone| style(mix(palette.background, tone, 0.7))),
-            on_tones: palette.tones.map(|tone| {
+            tones: palette.by_level(style),
+            on_tones: palette.by_level(|tone| {
                 let text = contrasting(tone, palette.background, palette.strong);
                 style(text).bg(color(tone, depth)).add_modifier(Modifier::BOLD)
             }),
@@ -379,9 +398,8 @@ impl Theme {
             ]
             .map(style),
             tints: [None; CURVES],
-            tones: TONES_OF_16.map(style),
-            shades: TONES_OF_16.map(style),
-            on_tones: TONES_OF_16.map(|tone| {
+            tones: of_16(style),
+            on_tones: of_16(|tone| {
                 let text = if tone == Color::DarkGray { Color::White } else { Color::Black };
                 style(text).bg(tone)
             }),
@@ -394,7 +412,8 @@ impl Theme {
         let plain = Style::new();
         let [bold, dim, reversed] =
             [Modifier::BOLD, Modifier::DIM, Modifier::REVERSED].map(|modifier| plain.add_modifier(modifier));
-        let tones = [dim, bold, plain, bold, dim, plain, plain, plain, plain, plain, dim];
+        let tones =
+            [dim, bold, plain, bold, dim, plain, plain, plain, plain, plain, dim, plain, plain, plain];
         Theme {
             name: ThemeName::None,
             depth: Depth::None,
@@ -412,9 +431,8 @@ impl Theme {
             bad: bold,
             curves: [bold, plain, dim, bold, plain, dim, bold, plain],
             tints: [None; CURVES],
-            tones,
-            shades: tones,
-            on_tones: [plain; TONES],
+            tones: [tones; LEVELS],
+            on_tones: [[plain; TONES]; LEVELS],
             ramp: None,
             heat: None,
         }
@@ -429,18 +447,16 @@ impl Theme {
         self.tints[number % CURVES]
     }
 
-    /// The style of a palette entry: ground, body, accent, target, faint, red, green, blue, purple, yellow, grey; from
-    /// [`TONES`] on, darker shades of them. Other numbers are faint.
+    /// The style of a palette entry, in its brightness ([`operant_metrics::tone`]). Other numbers are faint.
     pub fn tone(&self, tone: u8) -> Style {
-        let tone = usize::from(tone);
-        let shade = || tone.checked_sub(TONES).and_then(|tone| self.shades.get(tone));
-        *self.tones.get(tone).or_else(shade).unwrap_or(&self.tones[4])
+        let (entry, level) = parts(tone);
+        *self.tones[level].get(entry).unwrap_or(&self.tones[level][4])
     }
 
     /// Text on a cell that is filled with this colour; None for a colour that is no tone.
     pub fn on_tone(&self, ground: Color) -> Option<Style> {
-        let tone = self.tones.iter().position(|tone| tone.fg == Some(ground))?;
-        Some(self.on_tones[tone])
+        let tone = self.tones.as_flattened().iter().position(|tone| tone.fg == Some(ground))?;
+        Some(self.on_tones.as_flattened()[tone])
     }
 
     /// A colour for a share of 0 to 1 of which more is neither good nor bad.
@@ -487,7 +503,25 @@ const TONES_OF_16: [Color; TONES] = [
     Color::LightMagenta,
     Color::LightYellow,
     Color::Gray,
+    Color::Green,
+    Color::Yellow,
+    Color::White,
 ];
+
+/// What follows from these tones and, for all darker levels, from the dark half of the 16 colours.
+fn of_16(style: impl Fn(Color) -> Style) -> [[Style; TONES]; LEVELS] {
+    let dark = TONES_OF_16.map(|tone| match tone {
+        Color::LightRed => Color::Red,
+        Color::LightGreen => Color::Green,
+        Color::LightBlue => Color::Blue,
+        Color::LightMagenta => Color::Magenta,
+        Color::LightYellow => Color::Yellow,
+        Color::Gray => Color::DarkGray,
+        Color::White => Color::Gray,
+        tone => tone,
+    });
+    [TONES_OF_16, dark, dark, dark].map(|tones| tones.map(&style))
+}
 
 fn mix(from: Rgb, to: Rgb, share: f64) -> Rgb {
     let channel = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share).round() as u8;
@@ -560,6 +594,22 @@ mod tests {
             assert_eq!((style.fg, style.bg), (None, None));
         }
         assert!((0..CURVES).all(|i| theme.tint(i).is_none()));
+    }
+
+    #[test]
+    fn darker_tones_are_darker_on_any_background() {
+        use operant_metrics::tone::{GREEN, darker};
+        let light = Detected { depth: Depth::True, light: true };
+        for theme in [Theme::dark(), Theme::new(ThemeName::Light, light)] {
+            let brightness = (0..5).map(|by| match theme.tone(darker(GREEN, by)).fg {
+                Some(Color::Rgb(red, green, blue)) => u32::from(red) + u32::from(green) + u32::from(blue),
+                other => panic!("{other:?}"),
+            });
+            let brightness: Vec<u32> = brightness.collect();
+            assert!(brightness[..4].is_sorted_by(|a, b| a > b), "{brightness:?}");
+            assert_eq!(brightness[3], brightness[4], "there are four levels");
+        }
+        assert_eq!(Theme::ansi().tone(darker(GREEN, 1)).fg, Some(Color::Green));
     }
 
     #[test]

@@ -60,7 +60,9 @@ pub use own::{OwnArray, OwnSpace, OwnSpaces};
 pub use packing::Packing;
 pub use registry::{EnvError, EnvOptions, Registry, UnknownEnv};
 pub use rows::{Rows, RowsMut, set_rows};
-pub use scene::{BLUE, GREEN, GREY, PURPLE, Point, RED, Scene, Shape, YELLOW};
+pub use scene::{
+    BLUE, BROWN, DARK_GREEN, GREEN, GREY, PURPLE, Point, RED, Scene, Shape, WHITE, YELLOW, tone,
+};
 pub use spec::{
     ActionSpace, EnvMetric, EnvOption, EnvSpec, ObsSpace, OptionError, OptionValue, OptionValues,
     indices_per_word,

@@ -16,8 +16,10 @@ pub(crate) const MAX_ROWS: usize = 256;
 pub(crate) struct Running {
     pub(crate) tile: TileSpec,
     pub(crate) time_limit: u32,
-    /// `(leaves + 2, R)`: state, length and return of the episode.
+    /// Groups of G environments, `(R / G, leaves + 2, G)`: state, length and return of the episode.
     pub(crate) words: Vec<u32>,
+    /// G: environments whose words are together.
+    group: usize,
     /// `(R)` each: low and high words of the seed, environment numbers of the random streams.
     pub(crate) keys: [Vec<u32>; 3],
     /// The actions of the step in progress, `(components, R)`, and its global step.
@@ -28,8 +30,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Environments that are still to begin their first episodes: all of them are starting.
-    pub(crate) fn new(spec: &EnvSpec, leaves: usize, tile: TileSpec) -> Self {
+    /// Environments that are still to begin their first episodes, in groups of `group`: all of them are starting.
+    pub(crate) fn new(spec: &EnvSpec, leaves: usize, tile: TileSpec, group: usize) -> Self {
         let rows = tile.rows;
         assert!(rows.is_multiple_of(BLOCK) && rows <= MAX_ROWS, "a tile of {rows} rows");
         let [low, high] = [tile.seed as u32, (tile.seed >> 32) as u32].map(|word| vec![word; rows]);
@@ -37,6 +39,7 @@ impl Running {
             tile,
             time_limit: tile.time_limit.unwrap_or(spec.time_limit),
             words: vec![0; (leaves + 2) * rows],
+            group,
             keys: [low, high, (tile.first..).take(rows).collect()],
             actions: vec![0.0; spec.actions.components() * rows],
             step: tile.step,
@@ -66,11 +69,56 @@ impl Running {
         }
     }
 
+    /// The words of a row: that of the first leaf, then every [`Running::group`]th.
+    #[inline(always)]
+    pub(crate) fn first(&self, row: usize) -> usize {
+        row / self.group * self.span() + row % self.group
+    }
+
+    /// Words of a group.
+    #[inline(always)]
+    fn span(&self) -> usize {
+        self.words.len() / self.tile.rows * self.group
+    }
+
+    /// The words of a row, leaf by leaf.
+    fn of(&mut self, row: usize) -> impl Iterator<Item = &mut u32> {
+        let (first, group, span) = (self.first(row), self.group, self.span());
+        self.words[first..].iter_mut().take(span - row % group).step_by(group)
+    }
+
+    /// Begins episodes in `rows`, with columns of `(leaves + 2, width)`.
+    pub(crate) fn begin(&mut self, rows: &[usize], from: &[u32], width: usize) {
+        for (column, &row) in rows.iter().enumerate() {
+            let from = from[column..].iter().step_by(width);
+            self.of(row).zip(from).for_each(|(to, from)| *to = *from);
+        }
+    }
+
+    /// Writes the words as `(leaves + 2, R)`.
+    pub(crate) fn save(&self, words: &mut [u32]) {
+        let rows = self.tile.rows;
+        for (number, group) in self.words.chunks_exact(self.span()).enumerate() {
+            for (leaf, from) in group.chunks_exact(self.group).enumerate() {
+                words[leaf * rows + number * self.group..][..self.group].copy_from_slice(from);
+            }
+        }
+    }
+
+    /// Reads what [`Running::save`] wrote.
+    pub(crate) fn load(&mut self, words: &[u32]) {
+        let (rows, size, span) = (self.tile.rows, self.group, self.span());
+        for (number, group) in self.words.chunks_exact_mut(span).enumerate() {
+            for (leaf, to) in group.chunks_exact_mut(size).enumerate() {
+                to.copy_from_slice(&words[leaf * rows + number * size..][..size]);
+            }
+        }
+    }
+
     /// The global step at which the episode of a row began, or of the one that ended in the step before `next`.
     pub(crate) fn began(&self, row: usize, next: u64) -> u64 {
         // State, length and return of the episode.
-        let rows = self.tile.rows;
-        next - u64::from(self.words[self.words.len() - 2 * rows + row])
+        next - u64::from(self.words[self.first(row) + self.span() - 2 * self.group])
     }
 
     /// Takes the rows to restart, and their seeds.
@@ -89,8 +137,7 @@ impl Running {
 
     /// The state of one environment.
     pub(crate) fn state(&self, row: usize, words: &mut [u32]) {
-        for (word, leaf) in words.iter_mut().zip(self.words.chunks_exact(self.tile.rows)) {
-            *word = leaf[row];
-        }
+        let from = self.words[self.first(row)..].iter().step_by(self.group);
+        words.iter_mut().zip(from).for_each(|(word, from)| *word = *from);
     }
 }

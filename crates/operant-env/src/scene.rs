@@ -1,6 +1,6 @@
 //! A picture of a state as a few shapes, for any canvas.
 
-pub use operant_metrics::tone::{BLUE, GREEN, GREY, PURPLE, RED, YELLOW};
+pub use operant_metrics::tone::{self, BLUE, BROWN, DARK_GREEN, GREEN, GREY, PURPLE, RED, WHITE, YELLOW};
 pub use operant_metrics::{Point, Shape};
 
 /// A picture.

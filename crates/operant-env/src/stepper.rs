@@ -35,7 +35,7 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
         let leaves = leaves_of::<f32, E::State<f32>>().len();
         let mut stepper = Self {
             env: env.clone(),
-            running: Running::new(&spec, leaves, tile),
+            running: Running::new(&spec, leaves, tile, BLOCK),
             masked,
             fresh: vec![0; (leaves + 2 + spec.obs.words()) * L::WIDTH],
             ahead: (E::AHEAD && tile.autoreset == Autoreset::SameStep).then(|| Ahead::new(leaves, tile.rows)),
@@ -44,6 +44,9 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
         stepper.begin(None, Purpose::Init, Purpose::EvalInit);
         stepper
     }
+
+    /// Whether copies of environments cost more than what keeping them in registers saves.
+    const IS_LARGE: bool = size_of::<Current<L, E>>() > 8192;
 
     #[inline(always)]
     fn clock(&self, column: usize) -> Clock<L> {
@@ -55,7 +58,43 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
 
     #[inline(always)]
     fn current(&self, column: usize) -> Current<L, E> {
-        Current::load(&mut Rows::new(&self.running.words, self.running.tile.rows, column))
+        Current::load(&mut Rows::new(&self.running.words, BLOCK, self.running.first(column)))
+    }
+
+    /// Steps WIDTH environments from `column` on.
+    #[inline(always)]
+    fn step(
+        &mut self,
+        current: &mut Current<L, E>,
+        column: usize,
+        stepped: &mut Stepped<'_>,
+        starts: &mut [u16; MAX_ROWS / BLOCK],
+    ) {
+        let rows = self.running.tile.rows;
+        let action =
+            E::Action::load(&mut ActionRows { rows: &self.running.actions, stride: rows, at: column });
+        let (limit, clock) = (self.running.time_limit, self.clock(column));
+        let (transition, starting) =
+            current.advance(self.running.tile.autoreset, &self.env, limit, &action, &clock);
+        let first = self.running.first(column);
+        current.store(&mut RowsMut::new(&mut self.running.words, BLOCK, first));
+        transition.obs.store(&mut RowsMut::new(stepped.seen.obs, rows, column));
+        L::store_float(transition.reward, &mut stepped.rewards[column..]);
+        L::store_float(transition.episodic_return, &mut stepped.returns[column..]);
+        L::store_uint(transition.episodic_length, &mut stepped.lengths[column..]);
+        let ended = L::bits(transition.terminated | transition.truncated) != 0;
+        if !stepped.metrics.is_empty() && ended {
+            let last =
+                Step { state: current.state, reward: transition.reward, terminated: transition.terminated };
+            for (index, values) in stepped.metrics.chunks_exact_mut(rows).enumerate() {
+                L::store_float(self.env.metric(&last, index), &mut values[column..]);
+            }
+        }
+        let events = [&mut *stepped.terminated, &mut *stepped.truncated, &mut starts[..]];
+        let masks = [transition.terminated, transition.truncated, starting];
+        for (words, mask) in events.into_iter().zip(masks) {
+            words[column / BLOCK] |= (L::bits(mask) << (column % BLOCK)) as u16;
+        }
     }
 
     /// Makes the first states of the next episodes of `rows`, at most WIDTH. Their draws are those of the steps at which the episodes before
@@ -91,7 +130,7 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
             let (states, shown) = self.fresh.split_at_mut((ahead.leaves + 2) * L::WIDTH);
             states[ahead.leaves * L::WIDTH..].fill(0);
             self.env.observe(&state).store(&mut RowsMut::new(shown, L::WIDTH, 0));
-            scatter(states, L::WIDTH, rows, &mut self.running.words, stride);
+            self.running.begin(rows, states, L::WIDTH);
             scatter(shown, L::WIDTH, rows, obs, stride);
         }
         self.running.starting = starting;
@@ -103,9 +142,10 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
 
     /// Begins episodes in the starting rows, WIDTH of them at a time wherever they are, and writes their observations.
     fn begin(&mut self, mut obs: Option<&mut [u32]>, training: Purpose, evaluation: Purpose) {
-        let Running { tile, words, keys, step, starting, .. } = &mut self.running;
-        let stride = tile.rows;
+        let starting = std::mem::take(&mut self.running.starting);
+        let leaves = self.running.words.len() / self.running.tile.rows;
         for rows in starting.chunks(L::WIDTH) {
+            let Running { tile, keys, step, .. } = &self.running;
             let [low, high, environment] = keys.each_ref().map(|words| {
                 let mut of_rows = [0; 16];
                 of_rows.iter_mut().zip(rows).for_each(|(word, &row)| *word = words[row]);
@@ -113,12 +153,13 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
             });
             let clock = Clock { seed: [low, high], environment, step: *step, evaluation: tile.evaluation };
             Current::<L, E>::begin(&self.env, &clock, training, evaluation, &mut self.fresh);
-            let (states, shown) = self.fresh.split_at(words.len() / stride * L::WIDTH);
-            scatter(states, L::WIDTH, rows, words, stride);
+            let (states, shown) = self.fresh.split_at(leaves * L::WIDTH);
+            self.running.begin(rows, states, L::WIDTH);
             if let Some(obs) = obs.as_deref_mut() {
-                scatter(shown, L::WIDTH, rows, obs, stride);
+                scatter(shown, L::WIDTH, rows, obs, self.running.tile.rows);
             }
         }
+        self.running.starting = starting;
     }
 
     /// Forgets what was made ahead of time for rows whose episodes are replaced.
@@ -178,39 +219,22 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
         true
     }
 
-    fn collect(&mut self, stepped: Stepped<'_>) -> Result<(), StepError> {
-        let Stepped { seen, final_obs, rewards, terminated, truncated, returns, lengths, metrics } = stepped;
+    fn collect(&mut self, mut stepped: Stepped<'_>) -> Result<(), StepError> {
         let rows = self.running.tile.rows;
         let mut starts = [0; MAX_ROWS / BLOCK];
-        let mut events = [terminated, truncated, &mut starts];
-        events.iter_mut().for_each(|words| words.fill(0));
-        for column in (0..rows).step_by(L::WIDTH) {
-            let action =
-                E::Action::load(&mut ActionRows { rows: &self.running.actions, stride: rows, at: column });
-            let mut current = self.current(column);
-            let (limit, clock) = (self.running.time_limit, self.clock(column));
-            let (transition, starting) =
-                current.advance(self.running.tile.autoreset, &self.env, limit, &action, &clock);
-            current.store(&mut RowsMut::new(&mut self.running.words, rows, column));
-            transition.obs.store(&mut RowsMut::new(seen.obs, rows, column));
-            L::store_float(transition.reward, &mut rewards[column..]);
-            L::store_float(transition.episodic_return, &mut returns[column..]);
-            L::store_uint(transition.episodic_length, &mut lengths[column..]);
-            let masks = [transition.terminated, transition.truncated, starting];
-            if !metrics.is_empty() && L::bits(transition.terminated | transition.truncated) != 0 {
-                let last = Step {
-                    state: current.state,
-                    reward: transition.reward,
-                    terminated: transition.terminated,
-                };
-                for (index, values) in metrics.chunks_exact_mut(rows).enumerate() {
-                    L::store_float(self.env.metric(&last, index), &mut values[column..]);
-                }
+        [&mut *stepped.terminated, &mut *stepped.truncated].iter_mut().for_each(|words| words.fill(0));
+        if Self::IS_LARGE {
+            let mut current = self.current(0);
+            for column in (0..rows).step_by(L::WIDTH) {
+                current.reload(&mut Rows::new(&self.running.words, BLOCK, self.running.first(column)));
+                self.step(&mut current, column, &mut stepped, &mut starts);
             }
-            for (words, mask) in events.iter_mut().zip(masks) {
-                words[column / BLOCK] |= (L::bits(mask) << (column % BLOCK)) as u16;
+        } else {
+            for column in (0..rows).step_by(L::WIDTH) {
+                self.step(&mut self.current(column), column, &mut stepped, &mut starts);
             }
         }
+        let Stepped { seen, final_obs, .. } = stepped;
         self.running.end(&starts, seen.obs, final_obs);
         match self.ahead.take() {
             Some(mut ahead) => {
@@ -224,11 +248,11 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
     }
 
     fn save(&self, words: &mut [u32]) {
-        words.copy_from_slice(&self.running.words);
+        self.running.save(words);
     }
 
     fn load(&mut self, words: &[u32]) -> Result<(), StepError> {
-        self.running.words.copy_from_slice(words);
+        self.running.load(words);
         self.forget(0..self.running.tile.rows);
         Ok(())
     }

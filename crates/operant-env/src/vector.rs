@@ -255,6 +255,13 @@ impl<L: Lane, E: Env> Current<L, E> {
         Self { state: Bundle::load(source), elapsed: source.uint(), episodic_return: source.float() }
     }
 
+    /// The same in place.
+    #[inline(always)]
+    pub(crate) fn reload(&mut self, source: &mut impl operant_lane::Source<L>) {
+        self.state.reload(source);
+        (self.elapsed, self.episodic_return) = (source.uint(), source.float());
+    }
+
     /// Writes environments to their rows; see [`crate::RowsMut`].
     #[inline(always)]
     pub fn store(&self, sink: &mut impl operant_lane::Sink<L>) {

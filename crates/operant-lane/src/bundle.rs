@@ -80,6 +80,11 @@ pub trait Bundle<L: Lane>: Copy + Select<L::Mask> {
     fn store(&self, sink: &mut impl Sink<L>);
     /// Takes every leaf from `source`, in the same order.
     fn load(source: &mut impl Source<L>) -> Self;
+    /// The same in place, which spares copies of large bundles.
+    #[inline(always)]
+    fn reload(&mut self, source: &mut impl Source<L>) {
+        *self = Self::load(source);
+    }
 }
 
 /// The leaves of a bundle.
@@ -148,6 +153,12 @@ impl<L: Lane, T: Bundle<L>, const N: usize> Bundle<L> for [T; N] {
             *element = T::load(source);
         }
         all
+    }
+    #[inline(always)]
+    fn reload(&mut self, source: &mut impl Source<L>) {
+        for element in self {
+            element.reload(source);
+        }
     }
 }
 
@@ -245,6 +256,10 @@ macro_rules! bundle {
             #[inline(always)]
             fn load(source: &mut impl $crate::Source<L>) -> Self {
                 Self { $($field: $crate::Bundle::<L>::load(source),)* }
+            }
+            #[inline(always)]
+            fn reload(&mut self, source: &mut impl $crate::Source<L>) {
+                $($crate::Bundle::<L>::reload(&mut self.$field, source);)*
             }
         }
     };

@@ -110,6 +110,10 @@ where
     fn load(source: &mut impl Source<L>) -> Self {
         Self(Bundle::<L>::load(source))
     }
+    #[inline(always)]
+    fn reload(&mut self, source: &mut impl Source<L>) {
+        Bundle::<L>::reload(&mut self.0, source);
+    }
 }
 
 impl<L: Lane<Same = Wrapping<u32>>, const N: usize> Memory<L, N> for Words<L::Uint, N>

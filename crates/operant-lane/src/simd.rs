@@ -294,7 +294,7 @@ macro_rules! simd_lane {
             }
             #[inline(always)]
             fn store_float(value: $float, to: &mut [f32]) {
-                to[..$width].copy_from_slice(&value.to_array());
+                *to.first_chunk_mut().expect("a whole lane") = value.to_array();
             }
             #[inline(always)]
             fn load_uint(from: &[u32]) -> $uint {
@@ -303,7 +303,7 @@ macro_rules! simd_lane {
             }
             #[inline(always)]
             fn store_uint(value: $uint, to: &mut [u32]) {
-                to[..$width].copy_from_slice(&value.to_array());
+                *to.first_chunk_mut().expect("a whole lane") = value.to_array();
             }
             #[inline(always)]
             fn bits(mask: $mask) -> u32 {

@@ -4,7 +4,7 @@
 pub type Point = [f32; 2];
 
 /// A shape of a scene. Tones are palette entries: 0 to 4 are ground, body, accent, target and faint; the following ones
-/// are the named colours of [`tone`].
+/// are the named colours of [`tone`], and each may be darker ([`tone::darker`]).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shape {
     /// Connected line segments.
@@ -64,6 +64,28 @@ pub mod tone {
     pub const YELLOW: u8 = 9;
     /// Palette entry: grey.
     pub const GREY: u8 = 10;
+    /// Palette entry: dark green.
+    pub const DARK_GREEN: u8 = 11;
+    /// Palette entry: brown.
+    pub const BROWN: u8 = 12;
+    /// Palette entry: white, for what lies on a filled shape.
+    pub const WHITE: u8 = 13;
+
+    /// Number of levels of brightness of a palette entry: the two highest bits of a tone.
+    pub const LEVELS: usize = 4;
+
+    /// A tone that is darker by some levels, down to the darkest of [`LEVELS`].
+    pub const fn darker(tone: u8, by: u8) -> u8 {
+        let (entry, level) = parts(tone);
+        let darkest = LEVELS as u8 - 1;
+        let level = if level as u8 + by < darkest { level as u8 + by } else { darkest };
+        entry as u8 | level << 6
+    }
+
+    /// The palette entry of a tone, and how many levels darker it is.
+    pub const fn parts(tone: u8) -> (usize, usize) {
+        (tone as usize & 63, tone as usize >> 6)
+    }
 }
 
 impl Shape {
@@ -97,7 +119,7 @@ impl Shape {
         }
     }
 
-    /// Its palette entry.
+    /// Its tone.
     pub fn tone(&self) -> u8 {
         match self {
             Shape::Line { tone, .. }
@@ -106,5 +128,18 @@ impl Shape {
             | Shape::Text { tone, .. }
             | Shape::Rectangle { tone, .. } => *tone,
         }
+    }
+
+    /// The same shape with a tone that is darker by some levels.
+    #[must_use]
+    pub fn darker(mut self, by: u8) -> Self {
+        match &mut self {
+            Shape::Line { tone, .. }
+            | Shape::Circle { tone, .. }
+            | Shape::Polygon { tone, .. }
+            | Shape::Text { tone, .. }
+            | Shape::Rectangle { tone, .. } => *tone = tone::darker(*tone, by),
+        }
+        self
     }
 }

@@ -27,13 +27,20 @@ pub enum Key {
     Right,
     Up,
     Down,
-    Digit(u8),
+    /// The key of the action with this number, below [`Key::NUMBERS`].
+    Number(u8),
 }
 
+/// The keys of numbers: digits, then the letters that control nothing.
+const NUMBERS: &str = "0123456789abcdefghijklmoprstuvwxyz";
+
 impl Key {
+    /// How many numbers have a key.
+    pub const NUMBERS: usize = NUMBERS.len();
+
     pub fn label(self, unicode: bool) -> String {
         match self {
-            Key::Digit(digit) => digit.to_string(),
+            Key::Number(number) => NUMBERS.chars().nth(number.into()).unwrap_or('?').to_string(),
             Key::Left if unicode => "←".to_owned(),
             Key::Right if unicode => "→".to_owned(),
             Key::Up if unicode => "↑".to_owned(),
@@ -48,7 +55,7 @@ impl Key {
             KeyCode::Right => Key::Right,
             KeyCode::Up => Key::Up,
             KeyCode::Down => Key::Down,
-            KeyCode::Char(digit @ '0'..='9') => Key::Digit(digit as u8 - b'0'),
+            KeyCode::Char(key) => Key::Number(NUMBERS.find(key)? as u8),
             _ => return None,
         })
     }
@@ -72,8 +79,8 @@ pub trait Show {
     fn title(&self) -> String;
     /// Episode, step, return.
     fn note(&self) -> String;
-    /// The action of each key, as text; empty if the keyboard selects no actions.
-    fn keys(&self, unicode: bool) -> String;
+    /// Keys with their actions, as texts; none if the keyboard selects no actions.
+    fn keys(&self, unicode: bool) -> Vec<String>;
     /// Whether every step waits for a key.
     fn waits_for_keys(&self) -> bool;
     /// Lower left and upper right corners of the view.
@@ -235,8 +242,16 @@ impl<'a> Window<'a> {
             return;
         }
         let (theme, symbols) = (&self.theme, self.symbols);
-        let mut inside = Rect { height: area.height - 1, ..area };
-        if area.width >= 12 && area.height >= 6 {
+        let mut hints = self.hints(area.width);
+        // At most a third of the window.
+        hints.truncate(usize::from((area.height / 3).max(1)));
+        let hint_rows = hints.len() as u16;
+        for (row, line) in (area.bottom() - hint_rows..).zip(&hints) {
+            buffer.set_line(area.x, row, line, area.width);
+        }
+        let area = Rect { height: area.height - hint_rows, ..area };
+        let mut inside = area;
+        if area.width >= 12 && area.height >= 5 {
             symbols.border(theme.border, inside, buffer);
             let room = usize::from(area.width) - 6;
             let note = format!(" {} ", self.show.note());
@@ -245,25 +260,35 @@ impl<'a> Window<'a> {
             let left = usize::from(start.saturating_sub(area.x + 2));
             buffer.set_stringn(area.x + 2, area.y, title, left, theme.title);
             buffer.set_stringn(start, area.y, note, room, theme.strong);
-            inside = Rect::new(area.x + 1, area.y + 1, area.width - 2, area.height - 3);
+            inside = Rect::new(area.x + 1, area.y + 1, area.width - 2, area.height - 2);
         }
         let brush = Brush::new(theme, symbols, Marker::Braille);
         self.picture.paint(self.show.frame(), &brush, inside, buffer);
-        let mut spans = Vec::new();
-        let mut hint = |key: &str, what: &str| {
-            spans.push(Span::styled(format!(" {key} "), theme.accent));
-            spans.push(Span::styled(format!("{what} "), theme.muted));
+    }
+
+    /// The keys and what they do, in lines of at most `width` columns.
+    fn hints(&self, width: u16) -> Vec<Line<'static>> {
+        let (theme, mut lines) = (&self.theme, vec![Line::default()]);
+        let mut hint = |spans: Vec<Span<'static>>| {
+            let room = usize::from(width).saturating_sub(spans.iter().map(Span::width).sum());
+            match lines.last_mut().filter(|line| line.width() <= room) {
+                Some(line) => line.spans.extend(spans),
+                None => lines.push(Line::from(spans)),
+            }
         };
-        hint("q", "quit");
-        hint("space", if self.paused { "continue" } else { "pause" });
-        hint("n", "next");
-        let keys = self.show.keys(symbols.unicode);
-        if self.progress == Progress::Ended && self.show.waits_for_keys() {
-            hint("any action", "next episode");
-        } else if !keys.is_empty() {
-            spans.push(Span::styled(format!(" {keys}"), theme.text));
+        let is_over = self.progress == Progress::Ended && self.show.waits_for_keys();
+        let pause = if self.paused { "continue" } else { "pause" };
+        let own = [("q", "quit"), ("space", pause), ("n", "next"), ("any action", "next episode")];
+        for (key, what) in own.into_iter().take(if is_over { 4 } else { 3 }) {
+            hint(vec![
+                Span::styled(format!(" {key} "), theme.accent),
+                Span::styled(format!("{what} "), theme.muted),
+            ]);
         }
-        buffer.set_line(area.x, area.bottom() - 1, &Line::from(spans), area.width);
+        for keys in self.show.keys(self.symbols.unicode).into_iter().filter(|_| !is_over) {
+            hint(vec![Span::styled(format!(" {keys} "), theme.text)]);
+        }
+        lines
     }
 }
 
@@ -309,8 +334,9 @@ mod tests {
         fn note(&self) -> String {
             format!("episode {} step {}", self.episode, self.step)
         }
-        fn keys(&self, unicode: bool) -> String {
-            if self.by_keys { format!("{} 0", Key::Left.label(unicode)) } else { String::new() }
+        fn keys(&self, unicode: bool) -> Vec<String> {
+            let keys = [format!("{} back", Key::Left.label(unicode)), "0 on".to_owned()];
+            keys.into_iter().filter(|_| self.by_keys).collect()
         }
         fn waits_for_keys(&self) -> bool {
             self.by_keys
@@ -382,7 +408,7 @@ mod tests {
         assert!(text.contains("step 3") && text.contains("any action"), "{text}");
         press(&mut window, KeyCode::Left);
         let text = shown(&window, (60, 12));
-        assert!(text.contains("episode 2 step 0") && text.contains("← 0"), "{text}");
+        assert!(text.contains("episode 2 step 0") && text.contains("← back  0 on"), "{text}");
     }
 
     #[test]

@@ -219,6 +219,78 @@ def test_arrays_of_a_state():
         assert not terminated.any()
 
 
+def counting(kind, size):
+    """A world that counts in an array: with every kind of access, by constant and recorded index, inside of rules and past the end."""
+
+    class Counting:
+        cells: kind[size]
+        rows: kind[3, 7]
+        seen: operant.Uint
+
+        observation_space = spaces.Box(0, np.inf, (size + 21 + 1,))
+        action_space = spaces.Discrete(size)
+        max_episode_steps = 50
+
+        def reset(self, draws):
+            return self.State(cells=[k % 256 for k in range(size)], rows=[[9] * 7] * 3, seen=draws.integer(200))
+
+        def step(self, s, action, draws):
+            s.cells[action] = s.cells[action] + 1 & 255
+            s.cells[-1] = s.cells[0] + s.cells[action + 1] & 255
+            s.cells.put(action * 2, s.seen & 255, where=action > 2)
+            s.rows[action % 3, action] = draws.integer(256)
+            s.rows = om.where(s.seen > 100, s.rows, s.rows + 1 & 255)
+            s.cells = om.when(action == 1, lambda cells: cells, s.cells)
+
+            def turn(index, cells, seen):
+                cells[index + action] = seen & 255
+                return cells, seen + cells[size - 1 - index]
+
+            s.cells, s.seen = om.repeat(3, turn, s.cells, s.seen)
+            return s, om.to_float(s.cells[s.seen % 64]), s.cells[5] == 77
+
+        def observe(self, s):
+            return [om.to_float(s.cells), om.to_float(s.rows), om.to_float(s.seen)]
+
+    return operant.world(Counting)
+
+
+@pytest.mark.parametrize("size", [6, 45, 300])
+def test_bytes_are_like_numbers_below_256(size):
+    bytes_, plain = (operant.make_vec(counting(kind, size), 48, seed=3) for kind in (operant.Byte, operant.Uint))
+    np.testing.assert_array_equal(bytes_.reset()[0], plain.reset()[0])
+    for _ in range(60):
+        actions = RNG.integers(0, size, 48)
+        for ours, theirs in zip(bytes_.step(actions)[:4], plain.step(actions)[:4], strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_bytes_take_a_quarter_of_the_words_and_the_lowest_bits():
+    class Wide:
+        cells: operant.Byte[10]
+        observation_space, action_space, max_episode_steps = spaces.Box(0, 255, (10,)), spaces.Discrete(10), 9
+
+        def reset(self, draws):
+            return self.State(cells=[0] * 10)
+
+        def step(self, s, action, draws):
+            s.cells[action] = 0x1234
+            return s, 0.0, om.any(s.cells > 255)
+
+        def observe(self, s):
+            return om.to_float(s.cells)
+
+    world = operant.world(Wide)
+    assert [leaf["name"] for leaf in json.loads(operant._world.recorded(world).content)["state"]] == ["cells[0]", "cells[1]", "cells[2]"]
+    envs = operant.make_vec(world, 10, seed=1)
+    envs.reset()
+    obs, _, terminated, *_ = envs.step(np.arange(10))
+    np.testing.assert_array_equal(obs, np.eye(10, dtype=F) * 0x34)
+    assert not terminated.any()
+    with pytest.raises(TypeError, match=r"n: bytes are in arrays, such as operant.Byte\[400\]"):
+        operant.world(type("One", (), {"__annotations__": {"n": operant.Byte}, "reset": None}))
+
+
 def test_files_name_the_numbers_of_arrays_row_by_row(tmp_path):
     operant.world(Board).save(tmp_path / "board.world")
     world = operant.load_world(tmp_path / "board.world")

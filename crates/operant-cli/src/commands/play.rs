@@ -36,9 +36,12 @@ pub struct Args {
     /// A run's name or path for its latest checkpoint, RUN@STEP for its checkpoint at that step, a checkpoint's path, or an environment's name (random actions)
     #[arg(value_name = "RUN|ENV")]
     what: String,
-    /// Act with the arrow keys and digits
+    /// Act with the arrow keys, digits and letters
     #[arg(long, conflicts_with_all = ["best", "worst"])]
     keyboard: bool,
+    /// With --keyboard: every step waits for a key
+    #[arg(long, requires = "keyboard")]
+    turns: bool,
     /// Episodes to show [default: until q; with --record, --best or --worst, 1]; with --all, of each checkpoint
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     episodes: Option<u32>,
@@ -77,9 +80,9 @@ Examples:
 
 Keys: q quits, space pauses, n goes to the next episode. With --keyboard the
 window shows which key is which action. If an action is named none or stay, it
-is taken while no key is pressed; otherwise every step waits for a key. An
-action that is one real number is 0 while no key is pressed. The first episode
-begins when a key is pressed.
+is taken while no key is pressed; otherwise, and with --turns, every step waits
+for a key. An action that is one real number is 0 while no key is pressed. The
+first episode begins when a key is pressed.
 
 A run's episodes are those of `operant eval`, starting with the first. If a name
 is both an environment and a run, the environment is used; give runs/NAME for
@@ -121,7 +124,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         return Err(error.remedy(remedy).into());
     }
     let spec = casts[0].env.spec();
-    let keyboard = args.keyboard.then(|| Keyboard::of(&spec)).transpose()?;
+    let keyboard = args.keyboard.then(|| Keyboard::of(&spec, args.turns)).transpose()?;
     if keyboard.is_some() {
         casts[0].title = format!("{}: keyboard", spec.name);
     }

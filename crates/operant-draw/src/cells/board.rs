@@ -1,8 +1,7 @@
 //! Detects boards: pictures that consist of squares on a small integer grid and of marks within one square.
 
+use operant_metrics::tone::darker;
 use operant_metrics::{Frame, Point, Shape};
-
-use crate::theme::TONES;
 
 /// Allowed number of squares per side.
 const SIDES: std::ops::RangeInclusive<f32> = 3.0..=40.0;
@@ -139,6 +138,23 @@ impl Board {
         squares
     }
 
+    /// The row of a text.
+    pub(super) fn row_of(&self, shape: &Shape) -> Option<usize> {
+        match shape {
+            Shape::Text { center, .. } => Some((self.high[1] - center[1]) as usize),
+            _ => None,
+        }
+    }
+
+    /// The rows that hold text and nothing else.
+    pub(super) fn written_rows(&self, frame: &Frame, squares: &[Square]) -> Vec<usize> {
+        let is_empty = |row: &usize| {
+            let squares = squares.iter().skip(row * self.columns).take(self.columns);
+            squares.clone().all(|square| *square == Square::default())
+        };
+        frame.iter().filter_map(|shape| self.row_of(shape)).filter(is_empty).collect()
+    }
+
     /// The frame with every other square in a darker shade, among neighbours of one tone that are drawn apart.
     pub(super) fn chequered(&self, frame: &Frame) -> Frame {
         let squares = self.squares(frame);
@@ -152,8 +168,8 @@ impl Board {
                 let is_apart = high.iter().any(|end| end.round() - end > SLACK);
                 let around = [(x.wrapping_sub(1), y), (across.end, y), (x, y.wrapping_sub(1)), (x, down.end)];
                 let is_one_of_many = around.iter().any(|&(x, y)| tone_at(x, y) == Some(*tone));
-                let shade = if is_apart && is_one_of_many && (x + y) % 2 == 1 { TONES as u8 } else { 0 };
-                Shape::Rectangle { low: *low, high: *high, tone: tone.saturating_add(shade) }
+                let by = u8::from(is_apart && is_one_of_many && (x + y) % 2 == 1);
+                Shape::Rectangle { low: *low, high: *high, tone: darker(*tone, by) }
             }
             _ => shape.clone(),
         };
@@ -258,7 +274,7 @@ mod tests {
             let board = Board::of([0.0; 2], [5.0, 4.0], [&frame]).expect("a board");
             board.chequered(&frame).iter().map(Shape::tone).collect()
         };
-        let shade = 1 + TONES as u8;
+        let shade = darker(1, 1);
         assert_eq!(tones(0.05), [shade, 1, 1, shade, 1]);
         assert_eq!(tones(0.0), [1; 5]);
     }

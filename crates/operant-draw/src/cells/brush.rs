@@ -1,5 +1,6 @@
 //! Converts tones and dots to terminal cells, with the glyphs and colours that the terminal supports.
 
+use operant_metrics::tone::parts;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -10,12 +11,14 @@ use crate::symbols::{BRAILLE, Marker, Symbols};
 use crate::theme::{TONES, Theme, ThemeName};
 
 /// Characters that distinguish the tones without colour: ground, body, accent, target and faint, then the initials of
-/// the named colours. Grey has a pattern instead, since walls are often grey.
-const LETTERS: [char; TONES] = ['=', '#', 'o', '*', ':', 'R', 'G', 'B', 'P', 'Y', '%'];
+/// the named colours (N for brown). Grey has a pattern instead, since walls are often grey.
+const LETTERS: [char; TONES] = ['=', '#', 'o', '*', ':', 'R', 'G', 'B', 'P', 'Y', '%', 'D', 'N', 'W'];
 /// A shade that fills a cell, for each tone.
-const SHADES: [char; TONES] = ['▒', '█', '▓', '▒', '░', 'R', 'G', 'B', 'P', 'Y', '▓'];
-/// Tones that are named colours: without colour a mark shows the initial.
-const NAMED: std::ops::Range<u8> = 5..10;
+const SHADES: [char; TONES] = ['▒', '█', '▓', '▒', '░', 'R', 'G', 'B', 'P', 'Y', '▓', 'D', 'N', 'W'];
+/// Whether a tone is a named colour: without colour a mark shows its letter.
+fn is_named(tone: u8) -> bool {
+    matches!(parts(tone).0, 5..=9 | 11..TONES)
+}
 
 /// Theme, glyphs and marker for painting a picture.
 pub struct Brush<'a> {
@@ -47,7 +50,7 @@ impl<'a> Brush<'a> {
     }
 
     fn glyph(&self, glyphs: [char; TONES], tone: u8) -> char {
-        *glyphs.get(usize::from(tone)).unwrap_or(&glyphs[4])
+        *glyphs.get(parts(tone).0).unwrap_or(&glyphs[4])
     }
 
     /// Draws a mark in two cells, on a square of the tone `below`.
@@ -72,7 +75,7 @@ impl<'a> Brush<'a> {
         };
         let mut pair: Vec<char> = pairs.chars().collect();
         let turns = matches!(mark, Mark::Up | Mark::Down | Mark::Left | Mark::Right);
-        if !self.has_colours() && NAMED.contains(&tone) && !turns {
+        if !self.has_colours() && is_named(tone) && !turns {
             pair[1] = self.glyph(LETTERS, tone);
         }
         for (x, glyph) in (at.0..).zip(pair) {
@@ -99,6 +102,7 @@ impl<'a> Brush<'a> {
         area: Rect,
         buffer: &mut Buffer,
     ) {
+        let text = if text.chars().count() > usize::from(area.width) { text.trim() } else { text };
         let shown: Vec<char> =
             text.chars().map(|c| if self.symbols.unicode || c.is_ascii() { c } else { '?' }).collect();
         let length = shown.len() as i32;

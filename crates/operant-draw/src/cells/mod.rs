@@ -10,7 +10,7 @@ use operant_metrics::{Episode, Frame, Point, Shape};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use self::board::Board;
+use self::board::{Board, Square};
 pub use self::brush::Brush;
 pub use self::print::print;
 use self::raster::Raster;
@@ -47,7 +47,7 @@ impl Picture {
 
     /// Paints a frame into `area`.
     pub fn paint(&self, frame: &Frame, brush: &Brush, area: Rect, buffer: &mut Buffer) {
-        let mut area = area;
+        let (all, mut area) = (area, area);
         let mut pixels = None;
         if let Some(board) = &self.board {
             if let Some(inner) = squares::draw(board, frame, brush, area, buffer) {
@@ -66,8 +66,24 @@ impl Picture {
         let Some(mut raster) = self.raster(brush, area) else { return };
         frame.iter().for_each(|shape| raster.draw(shape));
         brush.dots(&raster, area, buffer);
-        if pixels.is_none() {
-            self.texts(frame, brush, area, area, buffer);
+        match (&pixels, &self.board) {
+            (Some(_), Some(board)) => Self::texts_below(board, frame, brush, area, all, buffer),
+            _ => self.texts(frame, brush, area, area, buffer),
+        }
+    }
+
+    /// Draws the texts below the squares of a board in half blocks that covers `part` of `area`, one in each row of cells that is left.
+    fn texts_below(board: &Board, frame: &Frame, brush: &Brush, part: Rect, area: Rect, buffer: &mut Buffer) {
+        let squares = board.squares(frame);
+        let last =
+            squares.iter().rposition(|square| *square != Square::default()).unwrap_or(0) / board.columns;
+        let rows = part.y + last as u16 / 2 + 1..area.bottom();
+        let texts = frame.iter().filter_map(|shape| match shape {
+            Shape::Text { text, tone, .. } if board.row_of(shape) > Some(last) => Some((text, *tone)),
+            _ => None,
+        });
+        for (row, (text, tone)) in rows.zip(texts) {
+            brush.text(text, tone, [i32::from(part.x + (part.width - 1) / 2), row.into()], area, buffer);
         }
     }
 
@@ -89,5 +105,43 @@ impl Picture {
                 brush.text(text, *tone, at, area, buffer);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbols;
+    use crate::theme::Theme;
+
+    /// Three rows of squares above two lines of text and an empty row.
+    fn written(size: (u16, u16)) -> Vec<String> {
+        let text = |text: &str, y: f32| Shape::text([2.0, y], text, 1);
+        let squares = Shape::Rectangle { low: [0.0, 3.0], high: [4.0, 6.0], tone: 6 };
+        let frame = vec![squares, text("first", 2.5), text("  second  ", 1.5)];
+        let area = Rect::new(0, 0, size.0, size.1);
+        let mut buffer = Buffer::empty(area);
+        let theme = Theme::none();
+        let brush = Brush::new(&theme, &symbols::UNICODE, Marker::Braille);
+        Picture::new([0.0; 2], [4.0, 6.0], std::slice::from_ref(&frame)).paint(
+            &frame,
+            &brush,
+            area,
+            &mut buffer,
+        );
+        let row = |y: u16| (0..size.0).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        (0..size.1).map(row).collect()
+    }
+
+    #[test]
+    fn lines_of_text_below_a_board_have_no_dots_beside_them() {
+        assert_eq!(written((8, 6))[2..], ["GGGGGGGG", "  first ", "  second", "· · · · "]);
+    }
+
+    #[test]
+    fn a_board_in_half_blocks_leaves_rows_for_the_text_below_it() {
+        let rows = written((8, 4));
+        assert_eq!(rows[2..], [" first  ", " second "]);
+        assert_eq!(written((8, 3))[2], " first  ", "the second has no room");
     }
 }

@@ -41,6 +41,7 @@ pub(super) fn draw(
         brush.border(inner, buffer);
     }
     let squares = board.squares(frame);
+    let written = board.written_rows(frame, &squares);
     // Squares of at least four columns by two rows show the shape of a mark in half blocks.
     let has_shapes = bare >= 2 && brush.has_colours() && squares.iter().any(|square| square.mark.is_some());
     if has_shapes {
@@ -50,7 +51,9 @@ pub(super) fn draw(
     {
         let (x, y) = (2 * bare * (i % board.columns), bare * (i / board.columns));
         let place = Rect::new(inner.x + x as u16, inner.y + y as u16, 2 * bare as u16, bare as u16);
-        cells(square, brush, place, buffer);
+        if !written.contains(&(i / board.columns)) {
+            cells(square, brush, place, buffer);
+        }
     }
     Some(inner)
 }

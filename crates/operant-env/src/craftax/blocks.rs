@@ -111,13 +111,11 @@ pub fn read<L: Lane>(map: &Map<L>, cell: At<L>) -> L::Uint {
     get::<L>(map, place::<L>([wrapped(cell[0]), wrapped(cell[1])]))
 }
 
-/// Writes where the package writes for a cell: for row or column -1 at 63, beyond the other edges nowhere.
+/// The cell that the package writes to for a cell: for row or column -1 it is at 63.
 #[inline(always)]
-pub fn write<L: Lane>(map: &mut Map<L>, mask: L::Mask, cell: At<L>, block: L::Uint) {
-    let last = L::Int::splat(SIDE as i32 - 1);
-    let wrapped = |x: L::Int| x.eq(L::Int::splat(-1)).select(last, x);
-    let wrapped = [wrapped(cell[0]), wrapped(cell[1])];
-    put::<L>(map, mask & inside::<L>(wrapped), place::<L>(wrapped), block);
+pub fn wrapped<L: Lane>(cell: At<L>) -> At<L> {
+    let wrapped = |x: L::Int| x.eq(L::Int::splat(-1)).select(L::Int::splat(SIDE as i32 - 1), x);
+    [wrapped(cell[0]), wrapped(cell[1])]
 }
 
 /// Nine cells of a row from a column on, which may begin up to seven columns before the map: eight in a word, and the last one. Outside the

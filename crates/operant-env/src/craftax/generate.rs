@@ -215,9 +215,9 @@ fn transposed<L: Lane>(plane: &Plane<L>, zero: L::Uint) -> Plane<L> {
     turned.1
 }
 
-/// Draws a world. Compiled once for each lane.
+/// Draws a world: the map, and where its tunnels are ([`super::State`]). Compiled once for each lane.
 #[inline(never)]
-pub fn world<L: Lane>(draws: &mut Draws<L>) -> Map<L> {
+pub fn world<L: Lane>(draws: &mut Draws<L>) -> (Map<L>, [L::Uint; 2]) {
     let u = L::Uint::splat;
     let zero = draws.zero();
     let [lake, shore, cave_water] = Noise::<L, 4, 4, 50, 16>::draw(draws).above([0.7, 0.6, 0.4], true);
@@ -235,9 +235,9 @@ pub fn world<L: Lane>(draws: &mut Draws<L>) -> Map<L> {
     // The map, the stone that is left, and how much there is.
     let mut made = (
         (L::Memory::<{ blocks::WORDS }>::splat(&[0; blocks::WORDS]), L::Memory::<PLANE>::splat(&[0; PLANE])),
-        zero,
+        (zero, [zero; 2]),
     );
-    L::turns(PLANE as u32, &mut made, |word, ((map, stones), count)| {
+    L::turns(PLANE as u32, &mut made, |word, ((map, stones), (count, tunnels))| {
         let of = |plane: &Plane<L>| plane.at(word);
         let (hill, core) = (of(&hill), of(&core));
         let lava = core & of(&lava);
@@ -279,9 +279,19 @@ pub fn world<L: Lane>(draws: &mut Draws<L>) -> Map<L> {
             map.put(word.shl(2) + L::Same::splat(byte), cells);
         }
         stones.put(word, stone);
+        // A bit for each byte with a path: four columns of 8 x 8 cells, of the row that 16 words share.
+        let paths = path & !lava;
+        let halves = paths | paths.shr(4);
+        let pairs = halves | halves.shr(2);
+        let any = (pairs | pairs.shr(1)) & u(0x0101_0101);
+        let four = (any | any.shr(7) | any.shr(14) | any.shr(21)) & u(15);
+        let bit = L::spread((word.shr(4) & L::Same::splat(3)).shl(3) + (word & L::Same::splat(1)).shl(2));
+        let is_lower = L::spread(word).lt(u(PLANE as u32 / 2));
+        let (lower, upper) = (is_lower.select(four, u(0)), is_lower.select(u(0), four));
+        *tunnels = [tunnels[0] | lower.shl_by(bit), tunnels[1] | upper.shl_by(bit)];
         *count = *count + stone.count_ones();
     });
-    let ((mut map, stones), count) = made;
+    let ((mut map, stones), (count, tunnels)) = made;
     let middle = u(SIDE * SIDE / 2 + SIDE / 2);
     blocks::put::<L>(&mut map, L::Mask::splat(true), middle, u(blocks::GRASS));
 
@@ -295,5 +305,5 @@ pub fn world<L: Lane>(draws: &mut Draws<L>) -> Map<L> {
     let (word, before) = place.1;
     let gem = word.shl(5) + grid::find(stones.get(word), rank - before);
     blocks::put::<L>(&mut map, count.ne(u(0)), gem, u(blocks::DIAMOND));
-    map
+    (map, tunnels)
 }

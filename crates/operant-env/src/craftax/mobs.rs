@@ -2,7 +2,7 @@
 //!
 //! Mobs are eight: zombies 0 to 2, cows 3 to 5, skeletons 6 and 7. Those that are not alive move too, because they may be alive again later.
 
-use operant_lane::{Draws, Float, Int, Lane, Mask, Memory, Uint};
+use operant_lane::{Draws, Float, Int, Lane, Mask, Memory, Turns, Uint};
 
 use super::State;
 use super::blocks::{self, At, FURNACE, GRASS, LAVA, PATH, SOLID, TABLE, at, set};
@@ -183,7 +183,10 @@ impl<L: Lane> State<L> {
                 | self.is_occupied(cell, blocks::place::<L>(cell));
             self.arrow_live[arrow] = live & !stops;
             let breaks = live & blocks::is_in(block, set(&[TABLE, FURNACE]));
-            blocks::write::<L>(&mut self.map, breaks, cell, u(PATH));
+            let cell = blocks::wrapped::<L>(cell);
+            let (breaks, place) = (breaks & blocks::inside::<L>(cell), blocks::place::<L>(cell));
+            blocks::put::<L>(&mut self.map, breaks, place, u(PATH));
+            self.tunnel(breaks, place);
         }
     }
 }
@@ -232,7 +235,91 @@ const fn diamond(nearest: u32) -> [[u32; ROWS as usize]; ACROSS] {
 const DIAMONDS: [[[u32; ROWS as usize]; ACROSS]; 3] =
     [diamond(KINDS[0].nearest), diamond(KINDS[1].nearest), diamond(KINDS[2].nearest)];
 
+/// Cells of a [`diamond`] as offsets from the player: 32 (rows + REACH) + columns + REACH.
+const fn offsets<const N: usize>(nearest: u32) -> [u32; N] {
+    let mut cells = [0; N];
+    let (mut cell, mut found) = (0, 0);
+    while cell < ROWS * ROWS {
+        let (row, column) = (cell / ROWS, cell % ROWS);
+        let distance = row.abs_diff(REACH as u32) + column.abs_diff(REACH as u32);
+        if distance >= nearest && distance <= REACH as u32 {
+            cells[found] = 32 * row + column;
+            found += 1;
+        }
+        cell += 1;
+    }
+    assert!(found == N);
+    cells
+}
+static NEAR: [u32; 340] = offsets(4);
+static FAR: [u32; 184] = offsets(10);
+/// Blocks of four cells that are tried before candidates are counted.
+const TRIES: u32 = 2;
+
 impl<L: Lane> State<L> {
+    /// A candidate by trial: cells around the player are drawn until one is a candidate, which makes all candidates equally likely.
+    /// Where none was found in eight, it is left to [`State::vacancy`].
+    fn trial(&self, kind: usize, wanted: L::Mask, zero: L::Uint, turns: &Turns<'_, L>) -> (L::Uint, L::Mask) {
+        let u = L::Uint::splat;
+        let of = &KINDS[kind];
+        let cells: &[u32] = if of.nearest == 4 { &NEAR } else { &FAR };
+        let begun = (zero, !wanted);
+        L::repeat_while(
+            TRIES,
+            begun,
+            |(_, found)| !*found,
+            |turn, (mut place, mut found)| {
+                let mut draws = turns.turn(turn);
+                for _ in 0..4 {
+                    let offset = L::Uint::gather(cells, draws.below(cells.len() as u32));
+                    let away = [offset.shr(5).to_int(), (offset & u(31)).to_int()];
+                    let reach = L::Int::splat(REACH);
+                    let cell = [self.row + away[0] - reach, self.column + away[1] - reach];
+                    let at = blocks::place::<L>(cell);
+                    let mut is_free = !found
+                        & blocks::inside::<L>(cell)
+                        & blocks::is_in(blocks::get::<L>(&self.map, at), of.blocks);
+                    for (mob, marked) in self.mob_place.iter().zip(&self.mob_marked) {
+                        is_free = is_free & !(mob.eq(at) & *marked);
+                    }
+                    place = is_free.select(at, place);
+                    found = found | is_free;
+                }
+                (place, found)
+            },
+        )
+    }
+
+    /// Remembers that a cell is a path.
+    #[inline(always)]
+    pub fn tunnel(&mut self, mask: L::Mask, place: L::Uint) {
+        let u = L::Uint::splat;
+        // The 8 x 8 cells that hold the place, row by row.
+        let bit = (place.shr(6) & u(0x38)) | (place.shr(3) & u(7));
+        for (half, tunnels) in self.tunnels.iter_mut().enumerate() {
+            let here = mask & bit.shr(5).eq(u(half as u32));
+            *tunnels = *tunnels | here.select(u(1).shl_by(bit), u(0));
+        }
+    }
+
+    /// Whether there may be a path within [`REACH`] of the player: none is far from the tunnels' 8 x 8 cells that hold one.
+    fn sees_tunnels(&self) -> L::Mask {
+        let (u, i) = (L::Uint::splat, L::Int::splat);
+        // Eight bits from the first to the last row or column of cells.
+        let bits = |x: L::Int| {
+            let (first, last) =
+                ((x - i(REACH)).max(i(0)).shr(3), (x + i(REACH)).min(i(blocks::SIDE as i32 - 1)).shr(3));
+            u(255).shl_by(first.to_uint()) & u(255).shr_by(u(7) - last.to_uint())
+        };
+        let columns = bits(self.column) * u(0x0101_0101);
+        let rows = bits(self.row);
+        // A bit of a row becomes eight.
+        let spread =
+            |four: L::Uint| ((four | four.shl(7) | four.shl(14) | four.shl(21)) & u(0x0101_0101)) * u(255);
+        let near = |half: usize, four: L::Uint| (self.tunnels[half] & columns & spread(four)).ne(u(0));
+        near(0, rows & u(15)) | near(1, rows.shr(4))
+    }
+
     /// Where the blocks of a row are in a set, [`ROWS`] cells from [`REACH`] columns before the player on.
     #[inline(always)]
     fn row_of(&self, row: L::Int, of: u32) -> [L::Uint; ACROSS] {
@@ -339,9 +426,15 @@ impl<L: Lane> State<L> {
                 .fold(L::Mask::splat(true), |full, live| full & *live);
             self.mob_marked[first] = self.mob_marked[first] | full;
             let wanted = !full & luck.lt(chance);
+            let rank = |count: L::Uint| given.unwrap_or_else(|| word.mul_wide(count).0);
             let nowhere = (draws.zero(), L::Mask::splat(false));
-            let (place, found) = L::when(wanted, nowhere, |(zero, _)| {
-                self.vacancy(kind, zero, |count| given.unwrap_or_else(|| word.mul_wide(count).0))
+            let turns = draws.turns(TRIES, 4);
+            // Where paths are wanted and there are none, all trials fail.
+            let wanted = if kind == 2 { wanted & self.sees_tunnels() } else { wanted };
+            let (place, found) = L::when(wanted, nowhere, |(zero, none)| {
+                let tried =
+                    if given.is_some() { (zero, none) } else { self.trial(kind, wanted, zero, &turns) };
+                L::when(!tried.1, tried, |_| self.vacancy(kind, zero, rank))
             });
             let mut left = wanted & found;
             for mob in first..first + count {

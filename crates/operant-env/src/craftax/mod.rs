@@ -30,6 +30,8 @@ bundle! {
     pub struct State {
         /// The blocks, eight in a word.
         map: (Memory 512),
+        /// A bit for each 8 x 8 cells, row by row, that may hold a path.
+        tunnels: [Uint; 2],
         /// Steps since the start of the episode.
         time: Uint,
         /// The player's row; outside the map only where it dies.
@@ -240,8 +242,10 @@ impl<V: View> Env for CraftaxClassic<V> {
     fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
         let (u, i, no) = (L::Uint::splat, L::Int::splat, L::Mask::splat(false));
         let middle = i(blocks::SIDE as i32 / 2);
+        let (map, tunnels) = generate::world::<L>(draws);
         State {
-            map: generate::world::<L>(draws),
+            map,
+            tunnels,
             time: u(0),
             row: middle,
             column: middle,
@@ -322,6 +326,13 @@ impl<V: View> Env for CraftaxClassic<V> {
             f64::from(cells.iter().enumerate().fold(0, |word, (k, cell)| word | code(cell) << (4 * k)))
         };
         let mut leaves: Vec<f64> = cells.chunks(8).map(word).collect();
+        let mut tunnels = 0u64;
+        for (cell, _) in
+            cells.iter().enumerate().filter(|(_, cell)| **cell == f64::from(blocks::public(blocks::PATH)))
+        {
+            tunnels |= 1 << (cell / 64 / 8 * 8 + cell % 64 / 8);
+        }
+        leaves.extend([tunnels as u32, (tunnels >> 32) as u32].map(f64::from));
         leaves.extend(player);
         let place = |of: &[f64]| 64.0 * of[0] + of[1];
         let of_mobs = || mob_numbers.chunks(MOB);
@@ -339,6 +350,7 @@ impl<V: View> Env for CraftaxClassic<V> {
     fn pack(&self, leaves: &[f64]) -> Vec<f64> {
         let [mobs, arrows, plants] = COUNTS;
         let (map, rest) = leaves.split_at(blocks::WORDS);
+        let (_tunnels, rest) = rest.split_at(2);
         let (player, rest) = rest.split_at(PLAYER);
         let (mob_numbers, rest) = rest.split_at(MOB * mobs);
         let (arrow_numbers, rest) = rest.split_at(ARROW * arrows);

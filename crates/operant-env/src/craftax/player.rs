@@ -255,7 +255,9 @@ impl<L: Lane> State<L> {
         }
         self.plant_age[0] = (fruit & !found).select(u(0), self.plant_age[0]);
         let left = wood.select(u(GRASS), fruit.select(u(PLANT), u(PATH)));
-        blocks::put::<L>(&mut self.map, wood | stone | coal | iron | diamond | fruit, place, left);
+        let mined = stone | coal | iron | diamond;
+        blocks::put::<L>(&mut self.map, wood | mined | fruit, place, left);
+        self.tunnel(mined, place);
     }
 
     /// Places a block in front.

@@ -217,7 +217,7 @@ impl<L: Packed> WorldStepper<L> {
         let leaves = world.leaves.len();
         let mut stepper = Self {
             programs: Arc::clone(programs),
-            running: Running::new(&world.spec, leaves, tile),
+            running: Running::new(&world.spec, leaves, tile, tile.rows),
             leaves,
             begun: Default::default(),
             row: Vec::new(),

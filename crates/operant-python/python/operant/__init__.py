@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from operant import math as math
     from operant import shapes as shapes
     from operant._arrays import Bool as Bool
+    from operant._arrays import Byte as Byte
     from operant._arrays import Float as Float
     from operant._arrays import Int as Int
     from operant._arrays import Uint as Uint
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bool",
+    "Byte",
     "Collector",
     "DeviceArray",
     "DeviceVectorEnv",
@@ -111,7 +113,7 @@ _MODULES = {
     "_policy": ["Policy", "fit", "load"],
     "_collector": ["Collector", "Rollout"],
     "_replay": ["Replay", "Transitions"],
-    "_arrays": ["Bool", "Float", "Int", "Uint"],
+    "_arrays": ["Bool", "Byte", "Float", "Int", "Uint"],
     "_trace": ["TraceError"],
     "_world": ["World", "load_world", "world"],
     "math": ["math"],

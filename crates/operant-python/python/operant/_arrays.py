@@ -38,6 +38,19 @@ def _from_word(kind: str, word: Value) -> Value:
     return word if kind == "uint" else word._apply("FloatFromBits" if kind == "float" else "UintToInt", kind)
 
 
+def _item(kind: str, value: Any) -> Value:
+    """A value as an element of an array: of one of bytes, a Uint whose lowest eight bits count."""
+    if kind != "byte":
+        return as_value(value, kind)
+    item = as_value(value, "uint")
+    return item if _is_small(item, 256) else item & 255
+
+
+def _byte_of(at: int | Value) -> tuple[Value, Value]:
+    """The word of a byte, and by how many bits it is shifted there."""
+    return as_value(at >> 2, "uint"), as_value((at & 3) << 3, "uint")
+
+
 def _sizes(shape: Shape) -> str:
     return " x ".join(map(str, shape))
 
@@ -70,26 +83,32 @@ class Array:
     def of(kind: str, shape: Shape, values: Any) -> Array:
         """An array of these values, one after the other or row by row."""
         if isinstance(values, Array):
+            if (kind, values.kind, values.shape) == ("byte", "uint", shape):
+                return Array(kind, shape, items=[_item(kind, item) for item in values.items])._kept()
             if (values.kind, values.shape) != (kind, shape):
                 fail(
                     f"an array of {_sizes(shape)} is expected ({_NAMES[kind]} each), got one of {_sizes(values.shape)} "
                     f"({_NAMES[values.kind]} each)"
                 )
             return values.copy()
-        return Array(kind, shape, items=[as_value(value, kind) for value in _nested(values, shape)])._kept()
+        return Array(kind, shape, items=[_item(kind, value) for value in _nested(values, shape)])._kept()
 
     @staticmethod
     def from_args(kind: str, shape: Shape, args: Iterator[_core.Arg]) -> Array:
         """The array that `args` gives, the next ones of this iterator."""
-        if is_memory(math.prod(shape)):
+        if FieldType(kind, shape).is_memory:
             return Array(kind, shape, memory=next(args))
         return Array(kind, shape, items=[Value(kind, next(args)) for _ in range(math.prod(shape))])
 
     def _kept(self) -> Array:
         """The same array, in memory if it is large."""
-        if self._memory is not None or not is_memory(self.size):
+        if self._memory is not None or not FieldType(self.kind, self.shape).is_memory:
             return self
-        return Array(self.kind, self.shape, memory=recording().core.words([_to_word(item).arg for item in self.items]))
+        words = [_to_word(item) for item in self.items]
+        if self.kind == "byte":
+            shifted = [word << 8 * (k % 4) if k % 4 else word for k, word in enumerate(words)]
+            words = [functools.reduce(operator.or_, shifted[k : k + 4]) for k in range(0, self.size, 4)]
+        return Array(self.kind, self.shape, memory=recording().core.words([word.arg for word in words]))
 
     @property
     def args(self) -> list[_core.Arg]:
@@ -191,6 +210,10 @@ class Array:
         if self._items is not None and isinstance(at, int):
             return self._items[at]
         kept = self._kept()
+        if kept._memory is not None and self.kind == "byte":
+            word, shift = _byte_of(_clamped(at, self.size))
+            byte: Value = (Value("uint", recording().core.element(kept._memory.arg, word.arg)) >> shift) & 255
+            return byte
         if kept._memory is not None:
             return _from_word(self.kind, Value("uint", recording().core.element(kept._memory.arg, as_value(at, "uint").arg)))
         value = kept.items[-1]
@@ -208,7 +231,7 @@ class Array:
 
     def put(self, index: Any, value: Any, where: Any = True) -> None:
         """Writes `value` at `index`, where `where` holds."""
-        item, mask, places = as_value(value, self.kind), as_value(where, "mask"), self._places(index)
+        item, mask, places = _item(self.kind, value), as_value(where, "mask"), self._places(index)
         at = self._at(places)
         if self._items is not None and isinstance(at, int):
             self._items[at] = select(mask, item, self._items[at])
@@ -218,7 +241,13 @@ class Array:
             for place, count in zip(places, self.shape, strict=True):
                 mask = mask if isinstance(place, int) or _is_small(place, count) else mask & (place < count)
         if kept._memory is not None:
-            memory = recording().core.store(kept._memory.arg, mask.arg, as_value(at, "uint").arg, _to_word(item).arg)
+            at, word = as_value(at, "uint"), _to_word(item)
+            if self.kind == "byte":
+                mask = mask if _is_small(at, self.size) else mask & (at < self.size)
+                at, shift = _byte_of(at)
+                others = Value("uint", recording().core.element(kept._memory.arg, at.arg)) & ~(constant("uint", 255) << shift)
+                word = others | (word << shift)
+            memory = recording().core.store(kept._memory.arg, mask.arg, at.arg, word.arg)
             self._items, self._memory = None, Value("memory", memory)
         else:
             self._items = [select((at == k) & mask, item, before) for k, before in enumerate(kept.items)]
@@ -305,13 +334,14 @@ class FieldType:
         self.kind, self.shape = kind, shape
 
     @property
-    def size(self) -> int:
-        """How many numbers it has."""
-        return math.prod(self.shape or (1,))
+    def words(self) -> int:
+        """How many words it takes."""
+        size = math.prod(self.shape or (1,))
+        return -(-size // 4) if self.kind == "byte" else size
 
     @property
     def is_memory(self) -> bool:
-        return self.shape is not None and is_memory(self.size)
+        return self.kind == "byte" or (self.shape is not None and is_memory(self.words))
 
 
 # The most elements of an array.
@@ -357,6 +387,13 @@ class Bool(metaclass=_Kind):
     """A field that is true or false; `Bool[4]` is an array, `Bool[4, 5]` one of rows and columns."""
 
     kind: ClassVar[str] = "mask"
+
+
+class Byte(metaclass=_Kind):
+    """Arrays of whole numbers from 0 to 255, four in a word: `Byte[400]`, or `Byte[20, 20]` for rows and columns. An element is read as a Uint; of
+    a larger number, the lowest eight bits are written."""
+
+    kind: ClassVar[str] = "byte"
 
 
 class Packed:

@@ -24,7 +24,7 @@ _PACKAGES = tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in (_
 ANY = (0, 2**32 - 1)
 
 # How errors name the kinds.
-_NAMES = {"float": "a Float", "uint": "a Uint", "int": "an Int", "mask": "a Bool"}
+_NAMES = {"float": "a Float", "uint": "a Uint", "int": "an Int", "mask": "a Bool", "byte": "a Byte"}
 
 
 class TraceError(TypeError):

@@ -66,8 +66,8 @@ def world(
 
         operant.train(Walk)
 
-    The annotated fields are the state: `operant.Float`, `Uint`, `Int` and `Bool`, and arrays of them such as `operant.Uint[4]` and
-    `operant.Float[4, 5]`.
+    The annotated fields are the state: `operant.Float`, `Uint`, `Int` and `Bool`, arrays of them such as `operant.Uint[4]` and
+    `operant.Float[4, 5]`, and arrays of bytes such as `operant.Byte[400]`.
     The class has these methods, and `self.State(field=value, ...)` makes a state:
 
     - `reset(self, draws)` returns the initial state of an episode.
@@ -268,6 +268,8 @@ def _fields(cls: type) -> dict[str, FieldType]:
     fields: dict[str, FieldType] = {}
     for base in reversed(cls.__mro__):
         for name, annotation in inspect.get_annotations(base, eval_str=True).items():
+            if annotation is _arrays.Byte:
+                raise TypeError(f"{cls.__name__}: {name}: bytes are in arrays, such as operant.Byte[400]; one number is an operant.Uint")
             if annotation in _KINDS:
                 fields[name] = FieldType(annotation.kind)
             elif isinstance(annotation, FieldType):
@@ -368,7 +370,7 @@ class _Declaration:
 
     def _leaves(self) -> Iterator[dict[str, str]]:
         for name, field in self.fields.items():
-            names = [name] if field.shape is None else [f"{name}[{k}]" for k in range(field.size)]
+            names = [name] if field.shape is None else [f"{name}[{k}]" for k in range(field.words)]
             # A memory has words, the bits of other numbers.
             yield from ({"name": leaf, "kind": "uint" if field.is_memory else field.kind} for leaf in names)
 
@@ -379,9 +381,9 @@ class _Declaration:
             if field.shape is None:
                 values[name] = Value(field.kind, recorder.parameter(f"state.{name}", field.kind))
             elif field.is_memory:
-                values[name] = Array(field.kind, field.shape, memory=recorder.parameter(f"state.{name}", "uint", field.size))
+                values[name] = Array(field.kind, field.shape, memory=recorder.parameter(f"state.{name}", "uint", field.words))
             else:
-                leaves = (recorder.parameter(f"state.{name}[{k}]", field.kind) for k in range(field.size))
+                leaves = (recorder.parameter(f"state.{name}[{k}]", field.kind) for k in range(field.words))
                 values[name] = Array.from_args(field.kind, field.shape, leaves)
         return self.state(**values)
 

@@ -13,7 +13,9 @@ from operant.math import to_float
 __all__ = ["TONES", "Shape", "circle", "line", "polygon", "rectangle", "square", "text"]
 
 #: The colours, by name.
-TONES = ("ground", "body", "accent", "target", "faint", "red", "green", "blue", "purple", "yellow", "grey")
+TONES = (
+    "ground", "body", "accent", "target", "faint", "red", "green", "blue", "purple", "yellow", "grey", "dark_green", "brown", "white",
+)
 
 Point = Sequence[Any]
 

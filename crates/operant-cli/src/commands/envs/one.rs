@@ -69,7 +69,7 @@ pub fn text(env: &dyn AnyEnv, listed: &Listed, specs: &[EnvSpec], width: usize, 
         text.push_str(&format!("\nA first state:\n\n{picture}"));
     }
     let name = if env.file().is_some() { asked } else { &spec.name };
-    let keyboard = if Keyboard::of(spec).is_ok() { " --keyboard" } else { "" };
+    let keyboard = if Keyboard::of(spec, false).is_ok() { " --keyboard" } else { "" };
     let train = format!("\nTrain it:  operant train {name}\n");
     // Environments in worker processes are not drawn.
     let play = if env.leaves().is_empty() {

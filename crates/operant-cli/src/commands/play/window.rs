@@ -198,8 +198,8 @@ impl Show for Window<'_> {
         outcome.note() + &outcome.end.map_or_else(String::new, |end| format!("  {end}"))
     }
 
-    fn keys(&self, unicode: bool) -> String {
-        self.keyboard.as_ref().map_or_else(String::new, |keyboard| keyboard.shown(unicode))
+    fn keys(&self, unicode: bool) -> Vec<String> {
+        self.keyboard.as_ref().map_or_else(Vec::new, |keyboard| keyboard.shown(unicode))
     }
 
     fn waits_for_keys(&self) -> bool {
