@@ -155,6 +155,9 @@ mod tests {
         let files = [
             "crates/operant-cli/src/commands/new/template/environment.rs",
             "crates/operant-env/src/breakout_large.rs",
+            "crates/operant-env/src/craftax/blocks.rs",
+            "crates/operant-env/src/craftax/generate.rs",
+            "crates/operant-env/src/craftax/mod.rs",
             "crates/operant-env/src/snake.rs",
         ];
         let sources: Vec<String> = files.iter().flat_map(|file| pieces(&read(file))).collect();
