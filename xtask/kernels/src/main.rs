@@ -141,17 +141,21 @@ fn one(compiler: &Compiler, job: Job) -> Result<Compiled> {
 
 /// Compiles the programs with large rules, and prints for each the compiler's seconds, and the most that one of its functions uses.
 fn large(compiler: &Compiler, every_architecture: bool, family: Option<&str>) -> Result<()> {
-    println!("| environment | program | architecture | seconds | registers | bytes of stack | of spills |");
-    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    println!(
+        "| environment | program | bytes of rules | architecture | seconds | registers | bytes of stack | of spills |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     for (env, job) in matrix::large(every_architecture, family, &compiler.architectures())? {
         let Compiled { job, functions, seconds } = one(compiler, job).with_context(|| env.clone())?;
         let most = |of: fn(&Usage) -> u32| functions.iter().map(of).max().unwrap_or(0);
         // Such as `rollout for hopper`.
         let program = job.program.name.split(' ').next().unwrap_or_default();
+        let rules =
+            job.program.headers.iter().find(|(name, _)| name == "env.cuh").map_or(0, |(_, text)| text.len());
         let architecture = job.architecture;
         let (registers, stack, spills) = (most(|it| it.registers), most(|it| it.stack), most(|it| it.spills));
         println!(
-            "| {env} | {program} | sm_{architecture} | {seconds:.1} | {registers} | {stack} | {spills} |"
+            "| {env} | {program} | {rules} | sm_{architecture} | {seconds:.1} | {registers} | {stack} | {spills} |"
         );
     }
     Ok(())
