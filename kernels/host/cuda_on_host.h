@@ -13,7 +13,6 @@
 
 #define __global__
 #define __host__
-#define __noinline__ __attribute__((noinline))
 #define __grid_constant__
 #define __launch_bounds__(...)
 #define __align__(n) alignas(n)

@@ -7,6 +7,7 @@
 
 #define __device__
 #define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
 #define __constant__ static const
 
 inline float __fadd_rn(float a, float b) { return a + b; }

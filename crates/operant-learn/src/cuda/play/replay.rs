@@ -6,10 +6,11 @@ use operant_env::replay::{CaseWords, Outcome, StepWords};
 
 use crate::LearnError;
 use crate::cuda::common::env::{KernelEnv, words_of};
+use crate::cuda::common::structs::Seed;
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 
 /// `replay.cu`: given actions from given states.
-pub const REPLAY: KernelText = kernel_text!("replay", "play/replay.cu", [ReplayParams]);
+pub const REPLAY: KernelText = kernel_text!("replay", "play/replay.cu", [ReplayParams], [Seed]);
 
 /// `replay.cu` for an environment.
 pub fn replay_program(kernel_env: &KernelEnv) -> Program {
