@@ -1,12 +1,15 @@
 //! Craftax-Classic compared with its package (data/README.md): play step by step on every lane, worlds from given draws, and worlds by how
-//! often they hold what.
+//! often they hold what. What given draws replace is checked by its frequencies: where mobs appear and move. And worlds made ahead of time are those
+//! that would be made in time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use operant_env::craftax::{CraftaxClassic, Indices};
-use operant_env::lane::{Bundle, Draws, Packed, Purpose, Script, Wide, bundle::leaves_of};
+use operant_env::lane::{Bundle, Draws, Kind, Packed, Purpose, Script, Uint, Wide, bundle::leaves_of};
+use operant_env::play::Outputs;
 use operant_env::replay::{Arithmetic, Case, Outcome};
-use operant_env::{AnyEnv, Env, EnvOptions, RowsMut, builtin, numbers};
+use operant_env::world::WorldEnv;
+use operant_env::{AnyEnv, Env, EnvOptions, Rows, RowsMut, TileSpec, builtin, numbers, running_words};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -117,17 +120,40 @@ fn play_is_that_of_the_package() {
     assert!(steps > 10_000);
 }
 
-/// The first states of WIDTH environments, `(4246)` public numbers each.
-fn first_states<L: Packed>(draws: &mut Draws<L>) -> Vec<Vec<f64>> {
-    let env = CraftaxClassic::<Indices>::default();
-    let leaves = leaves_of::<f32, <CraftaxClassic<Indices> as Env>::State<f32>>().len();
-    let mut words = vec![0; leaves * L::WIDTH];
-    Env::reset::<L>(&env, draws).store(&mut RowsMut::new(&mut words, L::WIDTH, 0));
-    let state = |lane: usize| -> Vec<f64> {
-        // No first state has a negative number.
-        env.pack(&words.chunks_exact(L::WIDTH).map(|leaf| f64::from(leaf[lane])).collect::<Vec<_>>())
+type Craftax = CraftaxClassic<Indices>;
+type State<L> = <Craftax as Env>::State<L>;
+
+/// The public numbers of WIDTH states, `(4246)` each.
+fn public<L: Packed>(env: &Craftax, state: &State<L>) -> Vec<Vec<f64>> {
+    let leaves = leaves_of::<f32, State<f32>>();
+    let mut words = vec![0; leaves.len() * L::WIDTH];
+    state.store(&mut RowsMut::new(&mut words, L::WIDTH, 0));
+    let number = |leaf: usize, word: u32| match leaves[leaf].kind {
+        Kind::Int => f64::from(word as i32),
+        _ => f64::from(word),
     };
-    (0..L::WIDTH).map(state).collect()
+    let of_lane = |lane: usize| -> Vec<f64> {
+        let column = words.iter().skip(lane).step_by(L::WIDTH).enumerate();
+        env.pack(&column.map(|(leaf, word)| number(leaf, *word)).collect::<Vec<_>>())
+    };
+    (0..L::WIDTH).map(of_lane).collect()
+}
+
+/// States from their public numbers, the last one in the lanes that are left.
+fn state_of<L: Packed>(env: &Craftax, public: &[Vec<f64>]) -> State<L> {
+    let lanes: Vec<Vec<f64>> = public.iter().map(|public| env.unpack(public)).collect();
+    let last = lanes.len() - 1;
+    let words: Vec<u32> = (0..lanes[0].len())
+        .flat_map(|leaf| (0..L::WIDTH).map(move |lane| (leaf, lane)))
+        .map(|(leaf, lane)| lanes[lane.min(last)][leaf] as i64 as u32)
+        .collect();
+    State::<L>::load(&mut Rows::new(&words, L::WIDTH, 0))
+}
+
+/// The first states of WIDTH environments.
+fn first_states<L: Packed>(draws: &mut Draws<L>) -> Vec<Vec<f64>> {
+    let env = Craftax::default();
+    public::<L>(&env, &Env::reset::<L>(&env, draws))
 }
 
 #[test]
@@ -179,6 +205,14 @@ fn chi_square(ours: &[f64], theirs: &[f64]) -> (f64, f64) {
     bins.fold((0.0, 0.0), |(sum, degrees), (a, b)| (sum + (a - b) * (a - b) / (a + b), degrees + 1.0))
 }
 
+/// The normal deviate of a chi-square value and its degrees of freedom, after Wilson and Hilferty; it must not be unlikely.
+fn deviate(what: &str, (chi, degrees): (f64, f64)) -> f64 {
+    let spread = 2.0 / (9.0 * degrees);
+    let deviate = ((chi / degrees).cbrt() - (1.0 - spread)) / spread.sqrt();
+    assert!(deviate < 4.5, "{what}: chi-square {chi} of {degrees} degrees");
+    deviate
+}
+
 #[test]
 fn worlds_hold_what_the_package_s_do() {
     let reference = lines("craftax_classic.frequencies.jsonl").remove(0);
@@ -196,14 +230,9 @@ fn worlds_hold_what_the_package_s_do() {
     let counts: Vec<BTreeMap<String, usize>> = maps.iter().map(|map| features(map)).collect();
     let mut worst: f64 = 0.0;
     let mut check = |what: &str, chi: (f64, f64)| {
-        if chi.1 < 1.0 {
-            return;
+        if chi.1 >= 1.0 {
+            worst = worst.max(deviate(what, chi));
         }
-        // The normal deviate of a chi-square value, after Wilson and Hilferty.
-        let spread = 2.0 / (9.0 * chi.1);
-        let deviate = ((chi.0 / chi.1).cbrt() - (1.0 - spread)) / spread.sqrt();
-        assert!(deviate < 4.5, "{what}: chi-square {} of {} degrees", chi.0, chi.1);
-        worst = worst.max(deviate);
     };
     for (name, theirs) in reference["features"].as_object().expect("features") {
         let edges = numbers_of(&theirs["edges"]);
@@ -224,4 +253,241 @@ fn worlds_hold_what_the_package_s_do() {
         check(&format!("cells of {block}"), chi_square(&ours, &numbers_of(theirs)));
     }
     println!("{count} worlds; the worst normal deviate is {worst:.1}");
+}
+
+/// Places of numbers in a public state: the first mob's row, the marks, and the map.
+const MOBS: usize = 25;
+const MAP: usize = 150;
+/// Numbers of a mob: row, column, health, cooldown, whether it is alive.
+const MOB: usize = 5;
+
+/// Row, column and whether it is alive.
+fn mob(public: &[f64], mob: usize) -> ([i64; 2], bool) {
+    let numbers = &public[MOBS + MOB * mob..][..MOB];
+    ([numbers[0] as i64, numbers[1] as i64], numbers[4] == 1.0)
+}
+
+/// A player that stands still on a map with the blocks that `block` names by row and column; no mob is alive.
+fn scene(player: [i64; 2], block: impl Fn(i64, i64) -> f64) -> Vec<f64> {
+    let mut draws = Draws::<f32>::at(1, numbers::<f32>(0), 0, Purpose::Init);
+    let mut state = first_states::<f32>(&mut draws).remove(0);
+    // At night, when most zombies appear.
+    (state[0], state[1], state[2]) = (210.0, player[0] as f64, player[1] as f64);
+    for (cell, number) in state[MAP..].iter_mut().enumerate() {
+        *number = block(cell as i64 / 64, cell as i64 % 64);
+    }
+    state
+}
+
+/// States after many steps from one state, each with its own draws.
+fn steps_from(state: &[f64], steps: u64) -> impl Iterator<Item = Vec<f64>> {
+    let env = Craftax::default();
+    let before = state_of::<Wide<16>>(&env, &[state.to_vec()]);
+    (0..steps).flat_map(move |step| {
+        let mut state = before;
+        let mut draws = Draws::<Wide<16>>::at(5, numbers::<Wide<16>>(0), step, Purpose::Step);
+        env.step_in_place(&mut state, &Uint::splat(0), &mut draws);
+        public::<Wide<16>>(&env, &state)
+    })
+}
+
+const GRASS: f64 = 2.0;
+const STONE: f64 = 4.0;
+const PATH: f64 = 7.0;
+
+#[test]
+fn mobs_appear_at_their_rates_on_each_candidate_alike() {
+    // Candidates everywhere, so that a trial finds one; and few in a corner, where it seldom does.
+    let meadow = scene([32, 32], |row, column| if (7 * row + 3 * column) % 11 == 0 { PATH } else { GRASS });
+    let corner = scene([5, 60], |row, column| match (row, column) {
+        (1, 52) | (16, 60) | (5, 49) => GRASS,
+        (2, 53) | (17, 59) | (0, 55) => PATH,
+        _ => STONE,
+    });
+    for (what, state) in [("meadow", meadow), ("corner", corner)] {
+        let player = [state[1] as i64, state[2] as i64];
+        let mut seen: [BTreeMap<[i64; 2], f64>; 3] = Default::default();
+        let mut samples = 0.0;
+        for after in steps_from(&state, 2_500) {
+            samples += 1.0;
+            let new: Vec<(usize, [i64; 2])> =
+                (0..8).filter(|&k| mob(&after, k).1).map(|k| (k, mob(&after, k).0)).collect();
+            let places: HashSet<[i64; 2]> = new.iter().map(|(_, place)| *place).collect();
+            assert_eq!(places.len(), new.len(), "{what}: two mobs appear in one cell");
+            for (k, place) in new {
+                // The first of its kind, which are three zombies, three cows and two skeletons.
+                assert!([0, 3, 6].contains(&k), "{what}: mob {k}");
+                *seen[k / 3].entry(place).or_default() += 1.0;
+            }
+        }
+        for (kind, (rate, nearest, blocks)) in
+            [(0.12, 10, &[GRASS, PATH][..]), (0.1, 4, &[GRASS]), (0.05, 10, &[PATH])].into_iter().enumerate()
+        {
+            let candidates: Vec<[i64; 2]> = (0..4096)
+                .map(|cell| [cell / 64, cell % 64])
+                .filter(|cell| {
+                    let distance = (cell[0] - player[0]).abs() + (cell[1] - player[1]).abs();
+                    (nearest..=13).contains(&distance)
+                        && blocks.contains(&state[MAP + (64 * cell[0] + cell[1]) as usize])
+                })
+                .collect();
+            let total: f64 = seen[kind].values().sum();
+            let expected = rate * samples;
+            assert!(
+                (total - expected).abs() < 5.0 * expected.sqrt(),
+                "{what}, kind {kind}: {total} of {expected}"
+            );
+            assert!(
+                seen[kind].keys().all(|cell| candidates.contains(cell)),
+                "{what}, kind {kind}: {:?}",
+                seen[kind]
+            );
+            let each = total / candidates.len() as f64;
+            let chi = candidates.iter().map(|cell| {
+                let count = seen[kind].get(cell).copied().unwrap_or(0.0);
+                (count - each) * (count - each) / each
+            });
+            deviate(&format!("{what}, kind {kind}"), (chi.sum(), candidates.len() as f64 - 1.0));
+        }
+    }
+}
+
+#[test]
+fn mobs_move_at_their_rates() {
+    let mut state = scene([32, 32], |_, _| GRASS);
+    // A zombie too far to chase, one that is as far in rows as in columns, a cow, and a skeleton.
+    for (k, row, column) in [(0, 32, 44), (1, 35, 35), (3, 28, 24), (6, 40, 36)] {
+        state[MOBS + MOB * k..][..MOB].copy_from_slice(&[f64::from(row), f64::from(column), 3.0, 9.0, 1.0]);
+    }
+    let mut moves: [BTreeMap<[i64; 2], f64>; 8] = Default::default();
+    let mut samples = 0.0;
+    for after in steps_from(&state, 1_000) {
+        samples += 1.0;
+        for (k, moves) in moves.iter_mut().enumerate() {
+            let (from, to) = (mob(&state, k).0, mob(&after, k).0);
+            *moves.entry([to[0] - from[0], to[1] - from[1]]).or_default() += 1.0;
+        }
+    }
+    let sides = [[-1, 0], [1, 0], [0, -1], [0, 1]];
+    let mut expect = |what: &str, k: usize, shares: [f64; 4], still: f64| {
+        let all = sides.into_iter().zip(shares).chain([([0, 0], still)]);
+        let chi = all.filter(|(_, share)| *share > 0.0).map(|(step, share)| {
+            let (count, expected) = (moves[k].remove(&step).unwrap_or(0.0), share * samples);
+            (count - expected) * (count - expected) / expected
+        });
+        deviate(what, (chi.sum(), 3.0 + f64::from(u8::from(still > 0.0))));
+        assert!(moves[k].is_empty(), "{what}: {:?}", moves[k]);
+    };
+    expect("a distant zombie", 0, [0.25; 4], 0.0);
+    // Up and left are towards the player: three times in four it chases, half of them along each axis.
+    expect("a zombie", 1, [0.4375, 0.0625, 0.4375, 0.0625], 0.0);
+    expect("a cow", 3, [0.125; 4], 0.5);
+    // In 15% of the steps it goes towards the player, here along the column: 8 rows and 4 columns away.
+    expect("a skeleton", 6, [0.25 * 0.85 + 0.15, 0.2125, 0.2125, 0.2125], 0.0);
+}
+
+#[test]
+fn cells_that_become_paths_are_remembered() {
+    // Two words of a state say where paths may be, so that the search for one can be spared. They are no public numbers.
+    let env = Craftax::default();
+    let leaves = leaves_of::<f32, State<f32>>();
+    let place = leaves.iter().position(|leaf| leaf.name == "tunnels[0]").expect("a leaf");
+    let pieces = lines("craftax_classic.pieces.jsonl");
+    let gained: u32 = pieces
+        .par_chunks(16)
+        .map(|pieces| {
+            let publics: Vec<Vec<f64>> = pieces
+                .iter()
+                .map(|piece| numbers_of(&piece["state"]).into_iter().chain(blocks(&piece["map"])).collect())
+                .collect();
+            let mut state = state_of::<Wide<16>>(&env, &publics);
+            let mut words = vec![0; leaves.len() * 16];
+            let mut gained = 0;
+            for step in 0..50 {
+                let action =
+                    |piece: &Value| list(&piece["actions"]).get(step).map_or(5, |it| number(it) as u32);
+                let actions: Vec<u32> = (0..16).map(|lane| pieces.get(lane).map_or(5, action)).collect();
+                let mut draws = Draws::<Wide<16>>::at(3, numbers::<Wide<16>>(0), step as u64, Purpose::Step);
+                env.step_in_place(&mut state, &Wide::<16>::load_uint(&actions), &mut draws);
+                state.store(&mut RowsMut::new(&mut words, 16, 0));
+                for (lane, public) in public::<Wide<16>>(&env, &state).iter().enumerate() {
+                    let exact = env.unpack(public);
+                    for half in 0..2 {
+                        let kept = words[(place + half) * 16 + lane];
+                        let needed = exact[place + half] as u32;
+                        assert_eq!(needed & !kept, 0, "lane {lane}, step {step}: {needed:#x}, not {kept:#x}");
+                        gained |= needed
+                            & !(env.unpack(&publics[lane.min(publics.len() - 1)])[place + half] as u32);
+                    }
+                }
+            }
+            gained.count_ones()
+        })
+        .sum();
+    assert!(gained > 10, "{gained} groups of cells got their first path");
+}
+
+/// A tile of short episodes, and how it is played.
+struct Player {
+    stepper: Box<dyn operant_env::Stepper>,
+    outputs: Outputs,
+    words: Vec<u32>,
+}
+
+const ROWS: usize = 32;
+
+impl Player {
+    fn new(env: &dyn AnyEnv) -> Self {
+        let mut player = Player {
+            stepper: env.stepper(TileSpec::new(9, 3, ROWS)).expect("made of lanes"),
+            outputs: Outputs::new(&env.spec(), false, ROWS),
+            words: vec![0; running_words(env) * ROWS],
+        };
+        player.stepper.observe(player.outputs.seen()).expect("made of lanes");
+        player
+    }
+
+    fn step(&mut self, step: u64) {
+        let actions: Vec<f32> = (0..ROWS).map(|row| ((5 * step as usize + 3 * row) % 17) as f32).collect();
+        self.stepper.submit(&actions, step).expect("made of lanes");
+        self.stepper.collect(self.outputs.stepped()).expect("made of lanes");
+        self.stepper.save(&mut self.words);
+    }
+}
+
+#[test]
+fn worlds_made_ahead_are_those_that_would_be_made_in_time() {
+    let options = EnvOptions::from([("episode_length".to_owned(), 6.0.into())]);
+    let env = builtin().make("craftax_classic", &options).expect("known options");
+    // The interpreter makes each world when it is needed.
+    let world = WorldEnv::new(env.world().expect("recorded"));
+    let [mut ahead, mut in_time, mut resumed] = [&*env, &world, &*env].map(Player::new);
+    let time = env.leaves().iter().position(|leaf| leaf.name == "time").expect("a leaf");
+    let mut worlds = HashSet::new();
+    let mut begun = 0;
+    for step in 0..40 {
+        if step == 21 {
+            // Of the same environments, from what a checkpoint holds.
+            resumed = Player::new(&*env);
+            resumed.stepper.load(&ahead.words).expect("made of lanes");
+        }
+        if step == 33 {
+            let seeds: Vec<u64> = (0..ROWS as u64).map(|row| row << 33 | 5).collect();
+            for player in [&mut ahead, &mut in_time, &mut resumed] {
+                player.stepper.restart(&[0xf0f3, 0x8001], Some(&seeds), step).expect("made of lanes");
+            }
+        }
+        for player in [&mut ahead, &mut in_time, &mut resumed] {
+            player.step(step);
+        }
+        for (what, other) in [("in time", &in_time), ("resumed", &resumed)] {
+            assert!(ahead.words == other.words, "{what}: states after step {step}");
+            assert!(ahead.outputs.obs == other.outputs.obs, "{what}: observations after step {step}");
+        }
+        for row in (0..ROWS).filter(|row| ahead.words[time * ROWS + row] == 0) {
+            begun += 1;
+            worlds.insert(ahead.words.iter().skip(row).step_by(ROWS).take(512).copied().collect::<Vec<_>>());
+        }
+    }
+    assert!(begun > 150 && worlds.len() == begun, "{} different worlds in {begun} episodes", worlds.len());
 }

@@ -83,6 +83,13 @@ pub fn moved<L: Lane>([row, column]: At<L>, [rows, columns]: At<L>) -> At<L> {
     [row + rows, column + columns]
 }
 
+/// The offset of a direction, numbered like the actions that walk: 1 left, 2 right, 3 up, 4 down; none for other numbers.
+#[inline(always)]
+pub fn offset<L: Lane>(direction: L::Uint) -> At<L> {
+    let is = |of: u32| direction.eq(L::Uint::splat(of)).select(L::Int::splat(1), L::Int::splat(0));
+    [is(4) - is(3), is(2) - is(1)]
+}
+
 /// |rows| + |columns| between two cells.
 #[inline(always)]
 pub fn distance<L: Lane>([row, column]: At<L>, [other_row, other_column]: At<L>) -> L::Uint {

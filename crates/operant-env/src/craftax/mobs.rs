@@ -1,13 +1,22 @@
 //! Zombies, cows, skeletons and arrows: their moves, and where new ones appear.
 //!
-//! Mobs are eight: zombies 0 to 2, cows 3 to 5, skeletons 6 and 7. Those that are not alive move too, because they may be alive again later.
+//! There are eight mobs. Those that are not alive move too, because they may be alive again later.
+
+use std::ops::Range;
 
 use operant_lane::{Draws, Float, Int, Lane, Mask, Memory, Turns, Uint};
 
 use super::State;
-use super::blocks::{self, At, FURNACE, GRASS, LAVA, PATH, SOLID, TABLE, at, set};
-use super::player::STOPS;
+use super::blocks::{self, At, FURNACE, GRASS, LAVA, PATH, SOLID, TABLE, WATER, at, set};
 use crate::grid;
+
+/// Which of the mobs are zombies, cows and skeletons.
+pub const ZOMBIES: Range<usize> = 0..3;
+pub const COWS: Range<usize> = 3..6;
+pub const SKELETONS: Range<usize> = 6..8;
+
+/// Blocks that stop an arrow.
+const STOPS: u32 = SOLID & !set(&[WATER]);
 
 /// What is drawn for a mob in a step.
 pub struct Chance<L: Lane> {
@@ -39,8 +48,13 @@ fn chance<L: Lane>(mob: usize, draws: &mut Draws<L>) -> Chance<L> {
     }
 }
 
+/// 0 for a zombie, 1 for a cow, 2 for a skeleton.
+pub fn kind(mob: usize) -> usize {
+    [ZOMBIES, COWS, SKELETONS].iter().position(|mobs| mobs.contains(&mob)).expect("one of eight")
+}
+
 fn is_cow(mob: usize) -> bool {
-    (3..6).contains(&mob)
+    COWS.contains(&mob)
 }
 
 /// The sign of a whole number.
@@ -50,17 +64,6 @@ fn sign<I: Int>(x: I) -> I {
 }
 
 impl<L: Lane> Chance<L> {
-    /// The drawn step.
-    #[inline(always)]
-    fn step(&self) -> At<L> {
-        let along = |forward: u32, back: u32| {
-            let is =
-                |of: u32| self.direction.eq(L::Uint::splat(of)).select(L::Int::splat(1), L::Int::splat(0));
-            is(forward) - is(back)
-        };
-        [along(3, 2), along(1, 0)]
-    }
-
     /// A step from a cell towards another, along the axis with the greater difference.
     #[inline(always)]
     fn towards(&self, [row, column]: At<L>, [to_row, to_column]: At<L>) -> At<L> {
@@ -117,10 +120,10 @@ impl<L: Lane> State<L> {
             let distance = blocks::distance::<L>(here, player);
             let towards = chance.towards(here, player);
             let ready = self.mob_live[mob] & self.mob_cooldown[mob].eq(u(0));
-            let mut step = chance.step();
+            let mut step = blocks::offset::<L>(chance.direction + u(1));
             let mut free = None;
             match mob {
-                0..3 => {
+                _ if ZOMBIES.contains(&mob) => {
                     let chases = distance.lt(u(10)) & chance.unit.lt(L::Float::splat(0.75));
                     step = either::<L>(chases, towards, step);
                     let attacks = ready & distance.eq(u(1));
@@ -130,7 +133,7 @@ impl<L: Lane> State<L> {
                     self.wake(attacks & self.sleeping);
                     self.cool(mob, attacks, 5);
                 }
-                3..6 => {}
+                _ if is_cow(mob) => {}
                 _ => {
                     let plans = L::Float::splat(0.85).lt(chance.unit);
                     let (far, near) = (u(10).le(distance), distance.le(u(3)));
@@ -193,19 +196,20 @@ impl<L: Lane> State<L> {
 
 /// A kind of mobs that appears.
 struct Kind {
-    first: usize,
-    count: usize,
+    mobs: Range<usize>,
     /// Least distance to the player.
     nearest: u32,
+    /// Cells from that distance on, as [`offsets`].
+    cells: &'static [u32],
     blocks: u32,
     health: i32,
 }
 
 /// In the order in which they appear.
 const KINDS: [Kind; 3] = [
-    Kind { first: 3, count: 3, nearest: 4, blocks: set(&[GRASS]), health: 3 },
-    Kind { first: 0, count: 3, nearest: 10, blocks: set(&[GRASS, PATH]), health: 5 },
-    Kind { first: 6, count: 2, nearest: 10, blocks: set(&[PATH]), health: 3 },
+    Kind { mobs: COWS, nearest: 4, cells: &offsets::<340>(4), blocks: set(&[GRASS]), health: 3 },
+    Kind { mobs: ZOMBIES, nearest: 10, cells: &offsets::<184>(10), blocks: set(&[GRASS, PATH]), health: 5 },
+    Kind { mobs: SKELETONS, nearest: 10, cells: &offsets::<184>(10), blocks: set(&[PATH]), health: 3 },
 ];
 /// Greatest distance at which a mob appears.
 const REACH: i32 = 13;
@@ -251,8 +255,6 @@ const fn offsets<const N: usize>(nearest: u32) -> [u32; N] {
     assert!(found == N);
     cells
 }
-static NEAR: [u32; 340] = offsets(4);
-static FAR: [u32; 184] = offsets(10);
 /// Blocks of four cells that are tried before candidates are counted.
 const TRIES: u32 = 2;
 
@@ -262,7 +264,6 @@ impl<L: Lane> State<L> {
     fn trial(&self, kind: usize, wanted: L::Mask, zero: L::Uint, turns: &Turns<'_, L>) -> (L::Uint, L::Mask) {
         let u = L::Uint::splat;
         let of = &KINDS[kind];
-        let cells: &[u32] = if of.nearest == 4 { &NEAR } else { &FAR };
         let begun = (zero, !wanted);
         L::repeat_while(
             TRIES,
@@ -271,7 +272,7 @@ impl<L: Lane> State<L> {
             |turn, (mut place, mut found)| {
                 let mut draws = turns.turn(turn);
                 for _ in 0..4 {
-                    let offset = L::Uint::gather(cells, draws.below(cells.len() as u32));
+                    let offset = L::Uint::gather(of.cells, draws.below(of.cells.len() as u32));
                     let away = [offset.shr(5).to_int(), (offset & u(31)).to_int()];
                     let reach = L::Int::splat(REACH);
                     let cell = [self.row + away[0] - reach, self.column + away[1] - reach];
@@ -302,7 +303,7 @@ impl<L: Lane> State<L> {
         }
     }
 
-    /// Whether there may be a path within [`REACH`] of the player: none is far from the tunnels' 8 x 8 cells that hold one.
+    /// Whether there may be a path within [`REACH`] rows and columns of the player.
     fn sees_tunnels(&self) -> L::Mask {
         let (u, i) = (L::Uint::splat, L::Int::splat);
         // Eight bits from the first to the last row or column of cells.
@@ -417,14 +418,14 @@ impl<L: Lane> State<L> {
     pub fn appear(&mut self, zombie: L::Float, draws: &mut Draws<L>) {
         let f = L::Float::splat;
         for (kind, chance) in [f(0.1), zombie, f(0.05)].into_iter().enumerate() {
-            let Kind { first, count, health, .. } = KINDS[kind];
+            let Kind { mobs, health, .. } = &KINDS[kind];
             let luck = draws.unit();
             let given = draws.given(0, blocks::SIDE * blocks::SIDE - 1);
             let word = if given.is_some() { L::Uint::splat(0) } else { draws.bits() };
-            let full = self.mob_live[first..first + count]
+            let full = self.mob_live[mobs.clone()]
                 .iter()
                 .fold(L::Mask::splat(true), |full, live| full & *live);
-            self.mob_marked[first] = self.mob_marked[first] | full;
+            self.mob_marked[mobs.start] = self.mob_marked[mobs.start] | full;
             let wanted = !full & luck.lt(chance);
             let rank = |count: L::Uint| given.unwrap_or_else(|| word.mul_wide(count).0);
             let nowhere = (draws.zero(), L::Mask::splat(false));
@@ -437,10 +438,10 @@ impl<L: Lane> State<L> {
                 L::when(!tried.1, tried, |_| self.vacancy(kind, zero, rank))
             });
             let mut left = wanted & found;
-            for mob in first..first + count {
+            for mob in mobs.clone() {
                 let here = left & !self.mob_live[mob];
                 self.mob_place[mob] = here.select(place, self.mob_place[mob]);
-                self.mob_health[mob] = here.select(L::Int::splat(health), self.mob_health[mob]);
+                self.mob_health[mob] = here.select(L::Int::splat(*health), self.mob_health[mob]);
                 self.mob_live[mob] = self.mob_live[mob] | here;
                 self.mob_marked[mob] = self.mob_marked[mob] | here;
                 left = left & !here;

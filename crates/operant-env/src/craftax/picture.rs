@@ -6,6 +6,7 @@
 use operant_lane::Memory;
 
 use super::blocks::{self, SIDE};
+use super::mobs;
 use super::player::{ACHIEVEMENTS, DOWN, LEFT, RIGHT, TOOLS};
 use super::view::{COLUMNS, ROWS};
 use super::{DAY, Day, State, hour};
@@ -159,7 +160,7 @@ pub fn draw(state: &State<f32>) -> Scene {
         let place = state.mob_place[mob].0;
         let (row, column) = ((place / SIDE) as i32, (place % SIDE) as i32);
         // Zombies, cows with a spot, skeletons.
-        let marks = [&[(0.35, RED)][..], &[(0.4, WHITE), (0.25, BROWN)], &[(0.35, WHITE)]][mob / 3];
+        let marks = [&[(0.35, RED)][..], &[(0.4, WHITE), (0.25, BROWN)], &[(0.35, WHITE)]][mobs::kind(mob)];
         if seen(row, column) {
             let circle =
                 |&(radius, tone)| Shape::circle(center(row, column), radius, darker(tone, beside(column)));

@@ -5,8 +5,8 @@ use operant_lane::{Float, Int, Lane, Mask, Uint};
 use super::State;
 use super::blocks::{
     self, At, COAL, DIAMOND, FURNACE, GRASS, IRON, LAVA, PATH, PLANT, RIPE, SOLID, STONE, TABLE, TREE, WATER,
-    set,
 };
+use super::mobs::{COWS, SKELETONS, ZOMBIES};
 
 /// Actions.
 pub const LEFT: u32 = 1;
@@ -121,14 +121,10 @@ impl<L: Lane> State<L> {
         self.items[item].ge(L::Uint::splat(count))
     }
 
-    /// The cell at the player's side in a direction: left, right, up, down, numbered like the actions.
+    /// The cell beside the player in a direction.
     #[inline(always)]
     pub fn beside(&self, direction: L::Uint) -> At<L> {
-        let step = |forward: u32, back: u32| {
-            let is = |of: u32| direction.eq(L::Uint::splat(of)).select(L::Int::splat(1), L::Int::splat(0));
-            is(forward) - is(back)
-        };
-        blocks::moved::<L>(self.player(), [step(DOWN, UP), step(RIGHT, LEFT)])
+        blocks::moved::<L>(self.player(), blocks::offset::<L>(direction))
     }
 
     /// Whether the player stands on a cell, or a mob is marked on it.
@@ -190,9 +186,9 @@ impl<L: Lane> State<L> {
             damage = damage.max(self.items[TOOLS + 3 + sword] * u(points));
         }
         let (mut hit_any, mut killed_any) = (L::Mask::splat(false), L::Mask::splat(false));
-        for (mobs, achievement) in [(0..3, DEFEAT_ZOMBIE), (3..6, EAT_COW), (6..8, DEFEAT_SKELETON)] {
+        for (mobs, achievement) in [(ZOMBIES, DEFEAT_ZOMBIE), (COWS, EAT_COW), (SKELETONS, DEFEAT_SKELETON)] {
             let mut hit = L::Mask::splat(false);
-            for mob in mobs.clone() {
+            for mob in mobs {
                 let here = acts & inside & !hit & self.mob_live[mob] & self.mob_place[mob].eq(place);
                 self.mob_health[mob] = self.mob_health[mob] - here.select(damage, zero).to_int();
                 hit = hit | here;
@@ -359,6 +355,3 @@ impl<L: Lane> State<L> {
         self.earn(mask, WAKE_UP);
     }
 }
-
-/// Blocks that stop an arrow.
-pub const STOPS: u32 = SOLID & !set(&[WATER]);

@@ -4,6 +4,7 @@ use operant_lane::{Bundle, Float, Int, Lane, Mask, Uint};
 
 use super::State;
 use super::blocks;
+use super::mobs;
 use super::player::ITEMS;
 use crate::ObsSpace;
 use crate::spec::names;
@@ -75,7 +76,7 @@ impl<L: Lane> State<L> {
             }
         };
         for mob in 0..8 {
-            write(blocks::at::<L>(self.mob_place[mob]), self.mob_live[mob], [0, 0, 0, 1, 1, 1, 2, 2][mob]);
+            write(blocks::at::<L>(self.mob_place[mob]), self.mob_live[mob], mobs::kind(mob) as u32);
         }
         for arrow in 0..self.arrow_live.len() {
             let at = [self.arrow_row[arrow], self.arrow_column[arrow]];
