@@ -1,11 +1,12 @@
 """The package's Craftax-Classic alone: random actions inside one jit, a JSON object a measurement on stdout.
 
-    target/peers-venv/craftax/bin/python benches/peers/craftax_jax.py
+    target/peers-venv/craftax/bin/python benches/peers/craftax_jax.py [--reset]
+    target/peers-venv/craftax/bin/python benches/peers/craftax_jax.py --episodes 1024
 
 Without `--reset` nothing is generated: a step costs the same whether the player lives or not. `--reset` is
 the package's standard environment, which makes a world for each environment in each step. XLA drops
-observations where nobody reads them. Worlds to begin in are made one a call: of a batch of them, JAX 0.10.2
-makes some wrongly on CPUs.
+unused observations. The first worlds are made one per call: batched, JAX 0.10.2 makes some of them wrongly on
+CPUs. `--episodes` prints the mean return and length of that many episodes instead.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from craftax.craftax_env import make_craftax_env_from_name
 
 from machine import Load, processor
@@ -26,7 +28,7 @@ from worker import usable_cores, versions
 
 
 def play(environment: Any, num_envs: int, horizon: int, observe: bool) -> Callable[..., Any]:
-    """A jitted horizon of random play: `(key, state) -> (key, state, sums)`."""
+    """A jitted horizon of random play: `(key, state) -> (key, state, rewards and ends (horizon, N))`."""
     parameters = environment.default_params
     step = jax.vmap(environment.step, in_axes=(0, 0, 0, None))
 
@@ -35,11 +37,11 @@ def play(environment: Any, num_envs: int, horizon: int, observe: bool) -> Callab
         key, action_key, step_key = jax.random.split(key, 3)
         actions = jax.random.randint(action_key, (num_envs,), 0, environment.num_actions)
         seen, state, reward, done, _ = step(jax.random.split(step_key, num_envs), state, actions, parameters)
-        return (key, state), (reward.sum(), done.sum(), seen.sum() if observe else 0.0)
+        return (key, state), (reward, done, seen.sum() if observe else 0.0)
 
     def run(key: Any, state: Any) -> Any:
-        (key, state), sums = jax.lax.scan(body, (key, state), None, horizon)
-        return key, state, jax.tree.map(jnp.sum, sums)
+        (key, state), outcomes = jax.lax.scan(body, (key, state), None, horizon)
+        return key, state, outcomes
 
     return jax.jit(run, donate_argnums=(0, 1))
 
@@ -52,7 +54,7 @@ def worlds(environment: Any, num_envs: int) -> Any:
 
 
 def measure(environment: Any, num_envs: int, horizon: int, observe: bool, seconds: float) -> dict[str, Any]:
-    """Steps, and the seconds that they took by the wall and of both cores together."""
+    """Steps, and the seconds that they took by the wall and of all cores together."""
     run, load = play(environment, num_envs, horizon, observe), Load()
     key, state = jax.random.key(1), worlds(environment, num_envs)
     # The first call's result has other types than a reset's, and compiles a second time.
@@ -76,13 +78,31 @@ def measure(environment: Any, num_envs: int, horizon: int, observe: bool, second
     }
 
 
+def returns(environment: Any, count: int, horizon: int) -> dict[str, Any]:
+    """Mean return and length of the first episodes of `count` environments, with standard errors."""
+    run = play(environment, count, horizon, False)
+    key, state = jax.random.key(1), worlds(environment, count)
+    runs, sums = np.ones(count, dtype=bool), np.zeros((2, count))
+    while runs.any():
+        key, state, (rewards, ends, _) = run(key, state)
+        for reward, end in zip(np.asarray(rewards), np.asarray(ends), strict=True):
+            sums += runs * np.stack([reward, np.ones(count)])
+            runs &= ~end
+    figures: dict[str, Any] = {"episodes": count}
+    for name, values in zip(("return", "length"), sums, strict=True):
+        figures[name] = round(float(values.mean()), 3)
+        figures[f"{name}_error"] = round(float(values.std()) / count**0.5, 3)
+    return figures
+
+
 def main() -> None:
-    """Measures with and without observations."""
+    """Measures with and without observations, or the returns of episodes."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--envs", type=int, default=512)
     parser.add_argument("--horizon", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--reset", action="store_true")
+    parser.add_argument("--episodes", type=int)
     arguments = parser.parse_args()
     environment = make_craftax_env_from_name("Craftax-Classic-Symbolic-v1", auto_reset=arguments.reset)
     facts = {
@@ -97,6 +117,9 @@ def main() -> None:
         "date": datetime.date.today().isoformat(),
         "nice": os.nice(0),
     }
+    if arguments.episodes:
+        print(json.dumps(facts | returns(environment, arguments.episodes, arguments.horizon)))
+        return
     for observe in (False, True):
         measured = measure(environment, arguments.envs, arguments.horizon, observe, arguments.seconds)
         print(json.dumps(facts | measured), flush=True)

@@ -119,14 +119,14 @@ __device__ __forceinline__ Outcome advance(Running& running, const EnvAction* ac
     return outcome;
 }
 
-// The start of an episode: of the first (PURPOSE_INIT), or of one that follows another (PURPOSE_RESET).
+// The first state of an episode: of the first one (PURPOSE_INIT), or of one that follows another (PURPOSE_RESET).
 __device__ __forceinline__ void begin(Running& running, Seed seed, unsigned environment, u64 time, unsigned purpose) {
-    env_reset(seed.low, seed.high, environment, (unsigned)time, (unsigned)(time >> 32u), purpose, running.state);
     running.elapsed = 0u;
     running.episodic_return = 0.0f;
+    env_reset(seed.low, seed.high, environment, (unsigned)time, (unsigned)(time >> 32u), purpose, running.state);
 }
 
-// The step of whose draws the next episode begins within the step `time`, which `running` has counted.
+// The step whose draws make the first state of the episode that begins within the step `time`, which `running` has counted.
 __device__ __forceinline__ u64 reset_time(const Running& running, u64 time) {
 #ifdef ENV_AHEAD
     return time + 1u - running.elapsed;
@@ -142,9 +142,9 @@ __device__ __forceinline__ void begin_next(
     const u64 drawn = reset_time(running, time);
 #ifdef ENV_AHEAD
     if (next.made && next.made[place] == drawn + 1u) {
-        env_load(next.states + place, stride, running.state);
         running.elapsed = 0u;
         running.episodic_return = 0.0f;
+        env_load(next.states + place, stride, running.state);
         return;
     }
 #endif

@@ -1,11 +1,11 @@
 // First states of the next episodes, made ahead of time, for environments whose reset takes as long as many steps.
 //
 // make_ahead  in   running environments (RUNNING_WORDS, N); the global step
-//             out  states (ENV_STATE_WORDS, N) and, of each, the step of whose draws it is, plus one, where they are not yet those of the
+//             out  states (ENV_STATE_WORDS, N) and, for each, the step whose draws made it, plus one, where they are not yet those of the
 //                  episode that follows the running one
 //
-// One thread an environment. A world takes as long for one thread of a warp as for all of them, so it is launched before every few steps only;
-// a step that finds no state makes it itself, with the same bits.
+// One thread per environment. A reset takes as long for one thread of a warp as for all of them, so this is launched before every few steps only;
+// a step that finds no state runs the reset itself, with the same bits.
 #include "common/common.cuh"
 #include "params.cuh"
 #include "common/philox.cuh"

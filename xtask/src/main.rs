@@ -78,7 +78,8 @@ Commands:
   kernels [--check | --all | --large [--all] [FAMILY]]
           Compiles every kernel, with NVRTC and without a GPU, and writes docs/results/kernels.md: registers,
           shared memory, stack and spills of every function. --check compares instead; --all checks every
-          environment but MuJoCo's tasks with every network for every architecture, only for spills and warnings.
+          environment but MuJoCo's tasks and Craftax with every network for every architecture, only for spills and
+          warnings.
           --large prints what the programs of MuJoCo's tasks and Craftax need on sm_90, --large --all on every architecture.
   gpu [--quick]
           Builds a binary for any x86-64-v3 machine and runs `operant selftest gpu` with it, if there is a GPU

@@ -220,6 +220,11 @@ pub trait AnyEnv: Send + Sync + 'static {
         false
     }
 
+    /// Whether first states of the next episodes are made ahead of time ([`Env::AHEAD`]).
+    fn ahead(&self) -> bool {
+        false
+    }
+
     /// A hash of the files that the environment was made from; None without files. A checkpoint made with other files is refused.
     fn content(&self) -> Option<u64> {
         None
@@ -331,6 +336,10 @@ impl<E: Env> AnyEnv for E {
 
     fn masked(&self) -> bool {
         E::MASKED
+    }
+
+    fn ahead(&self) -> bool {
+        E::AHEAD
     }
 
     fn content(&self) -> Option<u64> {

@@ -41,25 +41,25 @@ pub(crate) fn emit(world: &World) -> String {
     put(&format!("\nstruct EnvState {{\n{}}};\n", fields(state)));
 
     put(&transport(state));
-    let reset = function(reset, "env_reset", &[draws.clone(), "EnvState& next".to_owned()]);
-    // As long as many steps: the kernels that step call it, so that it takes none of their registers.
-    let called = if world.ahead { "__noinline__" } else { "__forceinline__" };
-    put(&reset.replacen("__forceinline__", called, 1));
+    // A long reset is called, so that the kernels of a step need no registers for it.
+    let called = if world.ahead { "__noinline__" } else { INLINED };
+    put(&function(called, reset, "env_reset", &[draws.clone(), "EnvState& next".to_owned()]));
     let arguments = [
         format!("const EnvState& state, const {action_type}* action"),
         draws,
         "EnvState& next, float& reward, bool& terminated".to_owned(),
     ];
-    put(&function(step, "env_step", &arguments));
-    put(&function(observe, "env_observe", &[format!("const EnvState& state, {obs_type}* obs")]));
+    put(&function(INLINED, step, "env_step", &arguments));
+    put(&function(INLINED, observe, "env_observe", &[format!("const EnvState& state, {obs_type}* obs")]));
     if let Some(packing) = spec.obs.packing() {
         put(&packing.emit());
     }
     if let Some(legal) = legal {
-        put(&function(legal, "env_legal", &["const EnvState& state, bool* legal".to_owned()]));
+        put(&function(INLINED, legal, "env_legal", &["const EnvState& state, bool* legal".to_owned()]));
     }
     if let Some(metrics) = metrics {
         put(&function(
+            INLINED,
             metrics,
             "env_metrics",
             &["const EnvState& state, float reward, bool terminated, float* metrics".to_owned()],
@@ -68,8 +68,11 @@ pub(crate) fn emit(world: &World) -> String {
     out
 }
 
-fn function(function: &Function, name: &str, arguments: &[String]) -> String {
-    let head = format!("__device__ __forceinline__ void {name}(");
+/// How functions are called that kernels use once.
+const INLINED: &str = "__forceinline__";
+
+fn function(called: &str, function: &Function, name: &str, arguments: &[String]) -> String {
+    let head = format!("__device__ {called} void {name}(");
     let arguments = arguments.join(",\n    ");
     format!("\n{}{head}\n    {arguments}) {{\n{}}}\n", function.emit_tables(name), function.emit(name))
 }

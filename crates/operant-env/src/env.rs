@@ -25,9 +25,9 @@ pub trait Env: Clone + Send + Sync + 'static {
     /// Whether [`Env::legal`] ever forbids an action.
     const MASKED: bool = false;
 
-    /// Whether first states are made ahead of time, several at once, because [`Env::reset`] takes as long as many steps. Where episodes
-    /// follow one another within a step, the draws of a reset then come from the step at which the episode before it began, so that
-    /// the state is known from then on; everything else is as without it.
+    /// Whether first states are made ahead of time, several at once, because [`Env::reset`] takes as long as many steps. A reset within the step
+    /// that ends an episode then uses the draws of the step at which that episode began, so that its state can be made early. Nothing
+    /// else changes.
     const AHEAD: bool = false;
 
     /// Name, spaces, limits, options.
@@ -44,7 +44,7 @@ pub trait Env: Clone + Send + Sync + 'static {
         draws: &mut Draws<L>,
     ) -> Step<L, Self::State<L>>;
 
-    /// The same in place, which spares copies of a large state; what is not the state is returned: reward and termination.
+    /// [`Env::step`] in place, which avoids copies of a large state. Returns the reward and whether the rules ended the episode.
     #[inline(always)]
     fn step_in_place<L: Lane>(
         &self,

@@ -29,7 +29,7 @@ pub fn spread<U: Uint>(byte: U) -> U {
     (twos | twos.shl(3)) & U::splat(0x1111_1111)
 }
 
-/// The position of the set bit number `k` of a word.
+/// The position of the set bit number `k` of a word, both counted from 0 at the lowest bit. There must be more than `k`.
 #[inline(always)]
 pub fn find<U: Uint>(word: U, k: U) -> U {
     let u = U::splat;

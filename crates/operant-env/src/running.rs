@@ -118,7 +118,8 @@ impl Running {
     /// The global step at which the episode of a row began, or of the one that ended in the step before `next`.
     pub(crate) fn began(&self, row: usize, next: u64) -> u64 {
         // State, length and return of the episode.
-        next - u64::from(self.words[self.first(row) + self.span() - 2 * self.group])
+        // Rows that nobody plays may be older than a clock that was set back.
+        next.wrapping_sub(self.words[self.first(row) + self.span() - 2 * self.group].into())
     }
 
     /// Takes the rows to restart, and their seeds.

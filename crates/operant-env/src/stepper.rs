@@ -7,7 +7,7 @@ use operant_lane::{Bundle, Draws, Float, Int, Packed, Purpose, Source};
 
 use crate::any::{Seen, StepError, Stepped, Stepper, TileSpec};
 use crate::env::{Env, Step, spec_of};
-use crate::rows::{Rows, RowsMut, set_rows};
+use crate::rows::{Rows, RowsMut};
 use crate::running::{BLOCK, MAX_ROWS, Running};
 use crate::spec::ActionSpace;
 use crate::vector::{Autoreset, Clock, Current};
@@ -101,13 +101,9 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
     /// began; `next` is the step that is taken next.
     fn prepare(&mut self, ahead: &mut Ahead, rows: &[usize], next: u64) {
         let running = &self.running;
-        let of_rows = |word: &dyn Fn(usize) -> u32| {
-            let mut of_rows = [0; 16];
-            of_rows.iter_mut().zip(rows).for_each(|(to, &row)| *to = word(row));
-            L::load_uint(&of_rows)
-        };
-        let [low, high, environment] = [0, 1, 2].map(|key: usize| of_rows(&|row| running.keys[key][row]));
-        let step = [0, 32].map(|shift: u32| of_rows(&|row| (running.began(row, next) >> shift) as u32));
+        let [low, high, environment] =
+            running.keys.each_ref().map(|words| of_rows::<L>(rows, |row| words[row]));
+        let step = [0, 32].map(|shift| of_rows::<L>(rows, |row| (running.began(row, next) >> shift) as u32));
         let purpose = self.running.purpose(Purpose::Reset, Purpose::EvalReset);
         let mut draws = Draws::<L>::new([low, high], environment, step, purpose);
         self.env.reset(&mut draws).store(&mut RowsMut::new(&mut self.fresh, L::WIDTH, 0));
@@ -143,17 +139,13 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
     /// Begins episodes in the starting rows, WIDTH of them at a time wherever they are, and writes their observations.
     fn begin(&mut self, mut obs: Option<&mut [u32]>, training: Purpose, evaluation: Purpose) {
         let starting = std::mem::take(&mut self.running.starting);
-        let leaves = self.running.words.len() / self.running.tile.rows;
+        let words = self.running.words.len() / self.running.tile.rows;
         for rows in starting.chunks(L::WIDTH) {
             let Running { tile, keys, step, .. } = &self.running;
-            let [low, high, environment] = keys.each_ref().map(|words| {
-                let mut of_rows = [0; 16];
-                of_rows.iter_mut().zip(rows).for_each(|(word, &row)| *word = words[row]);
-                L::load_uint(&of_rows)
-            });
+            let [low, high, environment] = keys.each_ref().map(|words| of_rows::<L>(rows, |row| words[row]));
             let clock = Clock { seed: [low, high], environment, step: *step, evaluation: tile.evaluation };
             Current::<L, E>::begin(&self.env, &clock, training, evaluation, &mut self.fresh);
-            let (states, shown) = self.fresh.split_at(leaves * L::WIDTH);
+            let (states, shown) = self.fresh.split_at(words * L::WIDTH);
             self.running.begin(rows, states, L::WIDTH);
             if let Some(obs) = obs.as_deref_mut() {
                 scatter(shown, L::WIDTH, rows, obs, self.running.tile.rows);
@@ -162,10 +154,11 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
         self.running.starting = starting;
     }
 
-    /// Forgets what was made ahead of time for rows whose episodes are replaced.
-    fn forget(&mut self, rows: impl Iterator<Item = usize>) {
+    /// Forgets what was made ahead of time.
+    fn forget(&mut self) {
+        let rows = self.running.tile.rows;
         if let Some(ahead) = &mut self.ahead {
-            rows.for_each(|row| ahead.miss(row));
+            (0..rows).for_each(|row| ahead.miss(row));
         }
     }
 
@@ -253,13 +246,14 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
 
     fn load(&mut self, words: &[u32]) -> Result<(), StepError> {
         self.running.load(words);
-        self.forget(0..self.running.tile.rows);
+        self.forget();
         Ok(())
     }
 
     fn restart(&mut self, rows: &[u16], seeds: Option<&[u64]>, step: u64) -> Result<(), StepError> {
         self.running.restart(rows, seeds, step);
-        self.forget(set_rows(rows));
+        // Of the other rows too: the global step may have gone on without them.
+        self.forget();
         self.begin(None, Purpose::Init, Purpose::EvalInit);
         Ok(())
     }
@@ -267,6 +261,13 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
     fn state(&self, row: usize, words: &mut [u32]) {
         self.running.state(row, words);
     }
+}
+
+/// A word of each of up to 16 rows, as a lane.
+fn of_rows<L: Packed>(rows: &[usize], word: impl Fn(usize) -> u32) -> L::Uint {
+    let mut words = [0; 16];
+    words.iter_mut().zip(rows).for_each(|(to, &row)| *to = word(row));
+    L::load_uint(&words)
 }
 
 /// First states made ahead of time.
@@ -371,5 +372,40 @@ impl<L: Packed> Source<L> for ActionRows<'_> {
     }
     fn mask(&mut self) -> L::Mask {
         unreachable!("actions are never masks")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_made_ahead_are_taken_once_and_missing_ones_made_in_groups() {
+        let mut ahead = Ahead::new(3, 40);
+        let made = |ahead: &mut Ahead, rows: &[usize], number: u32| {
+            // (leaves, 16): each word names its leaf and its column.
+            let states: Vec<u32> = (0..3 * 16).map(|word| 1000 * number + word).collect();
+            ahead.keep(rows, &states, 16);
+        };
+        // Those that are needed come first, and others that wait fill the group.
+        let batch = ahead.batch(&[7, 3], 16);
+        assert_eq!((batch.len(), &batch[..2], ahead.waiting.len()), (16, &[3, 7][..], 24));
+        made(&mut ahead, &batch, 1);
+        assert!(
+            ahead.is_ready[3]
+                && ahead.is_ready[7]
+                && ahead.is_ready.iter().filter(|ready| **ready).count() == 16
+        );
+        let mut states = vec![0; 3 * 16];
+        ahead.take(&[7, 3], &mut states, 16);
+        let column = |column: usize| [0, 1, 2].map(|leaf| states[16 * leaf + column]);
+        assert_eq!((column(0), column(1), column(2)), ([1001, 1017, 1033], [1000, 1016, 1032], [0; 3]));
+        assert!(!ahead.is_ready[7] && !ahead.is_ready[3] && ahead.waiting.len() == 26);
+        // A row waits once, however often its state is forgotten.
+        ahead.miss(7);
+        ahead.miss(batch[5]);
+        assert_eq!(ahead.waiting.len(), 27);
+        let sizes: Vec<usize> = std::iter::repeat_with(|| ahead.batch(&[], 16).len()).take(3).collect();
+        assert_eq!(sizes, [16, 11, 0]);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use operant_env::craftax::{CraftaxClassic, Indices};
 use operant_env::lane::{Bundle, Draws, Kind, Packed, Purpose, Script, Uint, Wide, bundle::leaves_of};
-use operant_env::play::Outputs;
+use operant_env::play::{Outputs, RandomActions};
 use operant_env::replay::{Arithmetic, Case, Outcome};
 use operant_env::world::WorldEnv;
 use operant_env::{AnyEnv, Env, EnvOptions, Rows, RowsMut, TileSpec, builtin, numbers, running_words};
@@ -462,7 +462,7 @@ fn worlds_made_ahead_are_those_that_would_be_made_in_time() {
     // The interpreter makes each world when it is needed.
     let world = WorldEnv::new(env.world().expect("recorded"));
     let [mut ahead, mut in_time, mut resumed] = [&*env, &world, &*env].map(Player::new);
-    let time = env.leaves().iter().position(|leaf| leaf.name == "time").expect("a leaf");
+    let clock = env.leaves().iter().position(|leaf| leaf.name == "time").expect("a leaf");
     let mut worlds = HashSet::new();
     let mut begun = 0;
     for step in 0..40 {
@@ -474,20 +474,64 @@ fn worlds_made_ahead_are_those_that_would_be_made_in_time() {
         if step == 33 {
             let seeds: Vec<u64> = (0..ROWS as u64).map(|row| row << 33 | 5).collect();
             for player in [&mut ahead, &mut in_time, &mut resumed] {
-                player.stepper.restart(&[0xf0f3, 0x8001], Some(&seeds), step).expect("made of lanes");
+                player.stepper.restart(&[0xf0f3, 0x8001], Some(&seeds), 1_000 + step).expect("made of lanes");
             }
         }
+        // The global step may go on without them.
+        let time = if step < 33 { step } else { 1_000 + step };
         for player in [&mut ahead, &mut in_time, &mut resumed] {
-            player.step(step);
+            player.step(time);
         }
         for (what, other) in [("in time", &in_time), ("resumed", &resumed)] {
             assert!(ahead.words == other.words, "{what}: states after step {step}");
             assert!(ahead.outputs.obs == other.outputs.obs, "{what}: observations after step {step}");
         }
-        for row in (0..ROWS).filter(|row| ahead.words[time * ROWS + row] == 0) {
+        for row in (0..ROWS).filter(|row| ahead.words[clock * ROWS + row] == 0) {
             begun += 1;
             worlds.insert(ahead.words.iter().skip(row).step_by(ROWS).take(512).copied().collect::<Vec<_>>());
         }
     }
     assert!(begun > 150 && worlds.len() == begun, "{} different worlds in {begun} episodes", worlds.len());
+}
+
+/// Mean return and length of 1,024 episodes of random play in the package, with their standard errors: `benches/peers/craftax_jax.py
+/// --episodes 1024`, craftax 1.6.1 and JAX 0.10.2.
+const RANDOM_PLAY: [(&str, f64, f64); 2] = [("return", 1.401, 0.040), ("length", 142.291, 2.376)];
+
+#[test]
+fn random_play_is_as_good_as_in_the_package() {
+    let env = builtin().find("craftax_classic").expect("built in").clone();
+    let spec = env.spec();
+    let ended: Vec<[f64; 2]> = (0..1024 / 256)
+        .into_par_iter()
+        .flat_map_iter(|tile| {
+            let (first, rows) = (256 * tile, 256);
+            let mut stepper = env.stepper(TileSpec::new(11, first, rows)).expect("made of lanes");
+            let mut outputs = Outputs::new(&spec, false, rows);
+            let mut random = RandomActions::new(spec.actions.clone(), 11, first, rows);
+            let (mut actions, mut ended) = (vec![0.0; rows], vec![None; rows]);
+            stepper.observe(outputs.seen()).expect("made of lanes");
+            for step in 0.. {
+                random.fill(step, &outputs.legal, &mut actions);
+                stepper.submit(&actions, step).expect("made of lanes");
+                stepper.collect(outputs.stepped()).expect("made of lanes");
+                for row in (0..rows).filter(|&row| outputs.ended(row)[0]) {
+                    let outcome = [outputs.returns[row].into(), outputs.lengths[row].into()];
+                    ended[row].get_or_insert(outcome);
+                }
+                if ended.iter().all(Option::is_some) {
+                    break;
+                }
+            }
+            ended.into_iter().flatten()
+        })
+        .collect();
+    for (k, (what, theirs, their_error)) in RANDOM_PLAY.into_iter().enumerate() {
+        let count = ended.len() as f64;
+        let mean = ended.iter().map(|outcome| outcome[k]).sum::<f64>() / count;
+        let variance = ended.iter().map(|outcome| (outcome[k] - mean).powi(2)).sum::<f64>() / count;
+        let error = (variance / count).sqrt();
+        println!("{what} of random play: {mean:.3} +- {error:.3}, in the package {theirs} +- {their_error}");
+        assert!((mean - theirs).abs() < 4.0 * error.hypot(their_error), "{what}: {mean}, not {theirs}");
+    }
 }

@@ -43,7 +43,7 @@ pub trait Lane: Copy {
         Self::when(mask, value, |value| rule.apply(value))
     }
 
-    /// A whole number that is equal in all environments: what a rule computes from the turn of a loop.
+    /// A whole number that is equal in all environments, such as one computed from the turn of a loop.
     type Same: Uint;
 
     /// The number in every environment.
@@ -52,8 +52,8 @@ pub trait Lane: Copy {
     /// `table[min(index, len - 1)]`, rounded to the lane's precision: one load for all environments.
     fn entry(table: &[f64], index: Self::Same) -> Self::Float;
 
-    /// The bounded loop: `rule(0, value)`, `rule(1, value)`, .. `count` times, which change `value` in place: it may be large. A
-    /// recording runs a loop at once whose first value is constant, even if the rule captures values that are not.
+    /// The bounded loop: `rule(0, value)`, `rule(1, value)`, .. `count` times, which change `value` in place, so that large values are not copied.
+    /// A recording unrolls a loop whose first value is constant, even if the rule captures values that are not.
     fn turns<B: Bundle<Self>>(count: u32, value: &mut B, rule: impl Fn(Self::Same, &mut B));
 
     /// [`Lane::turns`] as a fold, with the turn as a number of each environment.

@@ -135,11 +135,11 @@ fn steps(target: &Path, tools: &Tools, tier: Tier) -> Vec<Step> {
         let every_lane =
             "test --package operant-env --features operant-env/every-lane --profile quick --test tests";
         let arguments = &["--include-ignored", "lanes::", "rows::"];
-        let bodies = Step::new("kernels of large rules", "xtask kernels --large --all");
+        let large = Step::new("kernels of large rules", "xtask kernels --large --all");
         return vec![
             tests,
             Step { arguments, ..Step::tests("every lane", every_lane, tier) },
-            Step { is_missing: tools.lacks_nvrtc(), ..bodies },
+            Step { is_missing: tools.lacks_nvrtc(), ..large },
         ];
     }
     let package = if tier == Tier::All { "xtask wheel --test --all" } else { "xtask wheel --test" };

@@ -1,4 +1,4 @@
-//! A new world: noise, thresholds and rules, as bits of 64 x 64 cells.
+//! Draws a map: noise, thresholds and rules, as bits of 64 x 64 cells.
 //!
 //! Everything is a plane, a bit for each cell, so that a rule about blocks is one operation for 32 cells. Noise is computed for runs of
 //! cells between two corners, whose gradients are interpolated once for each row of a run. The package brings noise to 0..1 before it
@@ -174,8 +174,8 @@ fn below<L: Lane>(threshold: f64, draws: &mut Draws<L>) -> Plane<L> {
 const ORES: [f64; 3] = [0.04, 0.03, 0.005];
 const NO_TREE: f64 = 0.8;
 
-/// Where coal, iron, diamonds and no trees would be, by one uniform number for each cell: ores ask stone and trees ask grass, and ores
-/// share it one after another.
+/// Where coal, iron, diamonds and no trees would be, by one uniform number for each cell: ores are in stone and trees in grass, and each ore
+/// has its own part of the number's range.
 fn chances<L: Lane>(draws: &mut Draws<L>) -> [Plane<L>; 4] {
     let mut left = 1.0;
     let shares = ORES.map(|chance| {
@@ -215,7 +215,7 @@ fn transposed<L: Lane>(plane: &Plane<L>, zero: L::Uint) -> Plane<L> {
     turned.1
 }
 
-/// Draws a world: the map, and where its tunnels are ([`super::State`]). Compiled once for each lane.
+/// Draws a map, and where its tunnels are ([`super::State`]). Compiled once for each lane.
 #[inline(never)]
 pub fn world<L: Lane>(draws: &mut Draws<L>) -> (Map<L>, [L::Uint; 2]) {
     let u = L::Uint::splat;
@@ -223,7 +223,7 @@ pub fn world<L: Lane>(draws: &mut Draws<L>) -> (Map<L>, [L::Uint; 2]) {
     let [lake, shore, cave_water] = Noise::<L, 4, 4, 50, 16>::draw(draws).above([0.7, 0.6, 0.4], true);
     let [hill, core, high] = Noise::<L, 4, 4, 50, 16>::draw(draws).above([0.65, 0.8, 0.75], true);
     let [tunnel] = Noise::<L, 8, 32, 594, 2>::draw(draws).above([0.8], false);
-    // A reference draws separate numbers for ores and trees, those for ores before the noise of trees.
+    // The package draws separate numbers for ores and trees, those for ores before the noise of trees.
     let scripted = draws.is_scripted().then(|| ORES.map(|chance| below::<L>(chance, draws)));
     let [wood, lava] = Noise::<L, 16, 16, 578, 4>::draw(draws).above([0.5, 0.7], false);
     let [coal, iron, diamond, no_tree] = match scripted {

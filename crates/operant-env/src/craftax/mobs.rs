@@ -169,7 +169,7 @@ impl<L: Lane> State<L> {
         }
     }
 
-    /// Moves the arrows, those too that hit something long ago.
+    /// Moves the arrows, including those that hit something long ago.
     pub fn move_arrows(&mut self) {
         let (u, i) = (L::Uint::splat, L::Int::splat);
         for arrow in 0..self.arrow_live.len() {
@@ -303,7 +303,7 @@ impl<L: Lane> State<L> {
         }
     }
 
-    /// Whether there may be a path within [`REACH`] rows and columns of the player.
+    /// Whether there may be a path within [`REACH`] rows and columns of the player: only marked 8 x 8 groups of cells have one.
     fn sees_tunnels(&self) -> L::Mask {
         let (u, i) = (L::Uint::splat, L::Int::splat);
         // Eight bits from the first to the last row or column of cells.

@@ -1,7 +1,7 @@
 //! Craftax-Classic: an open world in which a player gathers, crafts, builds, fights and survives, for 22 achievements.
 //!
 //! The rules are those of `Craftax-Classic-Symbolic-v1` of the package craftax 1.6.1 (Matthews et al., "Craftax", ICML 2024), step for step,
-//! oddities included; `tests/craftax.rs` compares them. Worlds have the package's distribution, and each episode has a world of its own.
+//! oddities included; `tests/craftax.rs` compares them. Maps have the package's distribution, and each episode has its own.
 //! The default observation has the same content as indices; `view = "symbolic"` gives the package's 1,345 numbers.
 
 mod blocks;
@@ -78,7 +78,7 @@ bundle! {
         arrow_rows: [Int; 3],
         /// Columns that they fly in a step.
         arrow_columns: [Int; 3],
-        /// Whether they hit.
+        /// Whether they have hit nothing yet.
         arrow_live: [Mask; 3],
         /// Cells of ten plants.
         plant_place: [Uint; 10],
@@ -176,24 +176,16 @@ impl<V: View> Env for CraftaxClassic<V> {
     const AHEAD: bool = true;
 
     fn spec(&self) -> EnvSpec {
-        let metric = |name: &&str| {
-            EnvMetric::new(
-                name,
-                &format!(
-                    "Share of the episodes with the achievement \"{}\", 0 to 1.",
-                    name.replace('_', " ")
-                ),
-            )
-        };
+        let metric = |name: &&str| EnvMetric::new(name, "Fraction of episodes that achieved it.");
         EnvSpec {
             name: "craftax_classic".into(),
             aliases: vec!["Craftax-Classic-Symbolic-v1".into()],
             family: "craftax".into(),
             summary: "gather, craft, build, fight and survive in an open world; 22 achievements".into(),
             rules: "Each achievement gives 1 once, each point of health 0.1. Walk, collect or hit what is in front, sleep, place blocks, and \
-                    make tools beside a table. The episode ends at health 0, in lava, or after 10,000 steps."
+                    make tools beside a table (of iron beside a furnace too). The episode ends at health 0, in lava, or after 10,000 steps."
                 .into(),
-            reference: "craftax 1.6.1, Craftax-Classic-Symbolic-v1: identical step by step; worlds have the same distribution. The \
+            reference: "craftax 1.6.1, Craftax-Classic-Symbolic-v1: identical step by step; maps have the same distribution. The \
                         observation is indices, or the package's numbers with view = \"symbolic\"."
                 .into(),
             obs: V::space(),
@@ -207,7 +199,7 @@ impl<V: View> Env for CraftaxClassic<V> {
             metrics: ACHIEVEMENTS
                 .iter()
                 .map(metric)
-                .chain([EnvMetric::score("craftax_score", "Score of the 22 achievements, 0 to 100.", ACHIEVEMENTS)])
+                .chain([EnvMetric::score("craftax_score", "Crafter's score of the 22 rates, 0 to 100.", ACHIEVEMENTS)])
                 .collect(),
             fps: 10.0,
             options: vec![
@@ -218,7 +210,7 @@ impl<V: View> Env for CraftaxClassic<V> {
                     &["all", "achievements"],
                     "what is rewarded: achievements and health, or achievements only",
                 ),
-                EnvOption::whole("episode_length", LONGEST, 1, LONGEST, "steps after which an episode ends, as by death"),
+                EnvOption::whole("episode_length", LONGEST, 1, LONGEST, "steps after which an episode terminates; it is not truncated"),
             ],
             preset: Some(include_str!("../../presets/craftax_classic.toml").into()),
             ..EnvSpec::default()

@@ -78,6 +78,10 @@ impl AnyEnv for WorldEnv {
         Some(self.world.clone())
     }
 
+    fn ahead(&self) -> bool {
+        self.world.ahead
+    }
+
     fn file(&self) -> Option<String> {
         Some(self.world.to_json())
     }

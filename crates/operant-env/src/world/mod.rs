@@ -40,7 +40,7 @@ pub struct World {
     pub leaves: Vec<Leaf>,
     /// From draws to `next`, a state.
     pub reset: Function,
-    /// Whether first states can be made ahead of time: [`Env::AHEAD`].
+    /// Whether first states are made ahead of time: [`Env::AHEAD`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ahead: bool,
     /// From `state`, `action` and draws to `next`, `reward` and `terminated`.

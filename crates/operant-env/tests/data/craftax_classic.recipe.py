@@ -23,7 +23,7 @@ from reference import number32, write
 
 PACKAGE = f"craftax {importlib.metadata.version('craftax')}"
 BATCH = 64
-# Pieces written: natural ones from a reset and from later on; crafted ones, of so many times BATCH.
+# Pieces written: natural ones from a reset and from later on; crafted ones, of this many times BATCH.
 KEPT = {"random": (8, 12), "do": (8, 12), "purposeful": (8, 30), "edges": (0, 20), "forge": (0, 16), "shared": (0, 14)}
 CRAFTED_KEPT, ROUNDS, WINDOWS = (0, 10), 3, 5
 WORLDS, COUNTED = 8, 2_000

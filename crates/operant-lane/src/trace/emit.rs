@@ -19,7 +19,7 @@ const CONSTANT_ENTRIES: usize = 1024;
 const UNROLLED: (u32, usize) = (16, 512);
 
 /// A function with an array of more words than the first number keeps its arrays in memory. Copies of more words than the second are not unrolled
-/// there: the compiler would load so many before it stores them that registers spill.
+/// there: the compiler would load all of them before it stores any, and spill registers.
 const IN_MEMORY: (usize, usize) = (256, 64);
 
 /// Words that C++ keeps for itself.

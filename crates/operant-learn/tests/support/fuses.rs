@@ -3,7 +3,7 @@
 use operant_env::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Step};
 use operant_lane::{Draws, Float, Lane, Memory, Uint, bundle};
 
-/// Words of the wall: so many that a GPU keeps them in memory.
+/// Words of the wall: enough that a GPU keeps them in memory.
 const WORDS: usize = 80;
 
 bundle! {

@@ -10,7 +10,8 @@ use super::text::{KernelText, ProgramText, kernel_text};
 /// `ahead.cu`: makes the states that are missing.
 pub const AHEAD: KernelText = kernel_text!("ahead", "play/ahead.cu", [AheadParams]);
 
-/// Steps after which missing states are made. A state takes a thread milliseconds, whether one thread of the GPU makes some or thousands do.
+/// Missing states are made before the first step of a rollout and before every 16th after it. A state takes a thread milliseconds, whether one thread of
+/// the GPU makes some or thousands do.
 const EVERY: u64 = 16;
 
 /// A warp, so that few missing states are spread over all multiprocessors.
@@ -30,12 +31,12 @@ pub struct AheadSizes {
 }
 
 impl AheadSizes {
-    /// Those of N environments of a kind.
+    /// The sizes for N such environments.
     pub fn new(kernel_env: &KernelEnv, num_envs: usize) -> Self {
         Self { num_envs, words: if kernel_env.ahead { kernel_env.state_words } else { 0 } }
     }
 
-    /// Bytes of the states and of what tells whose they are.
+    /// Bytes of the states and of the steps that made them.
     pub fn bytes(&self) -> usize {
         4 * self.words * self.num_envs + 8 * self.made()
     }
@@ -50,13 +51,13 @@ operant_cuda::params! {
     pub struct NextStates<'a>(of: AheadSizes) for [], blocks usize::MAX, {
         /// (state words, N).
         states: reads_any [u32; of.words * of.num_envs],
-        /// (N): the step of whose draws each is, plus one; 0 for none.
+        /// (N): the step whose draws made each state, plus one; 0 for none.
         made: reads_any [u64; of.made()],
     }
 }
 
 operant_cuda::params! {
-    /// Parameters of `make_ahead`: a thread reads and writes what is its own environment's.
+    /// Parameters of `make_ahead`. A thread reads and writes the words of its own environment only.
     struct AheadParams<'a>(of: AheadSizes) for ["make_ahead"], blocks usize::MAX, {
         /// (state words + 2, N).
         environments: reads [u32; (of.words + 2) * of.num_envs],
@@ -66,7 +67,7 @@ operant_cuda::params! {
         made: writes [u64; of.num_envs],
         /// (1): the global step at which the rollout begins.
         clock: may_read [u64; 1],
-        /// The step from there, of the next one.
+        /// The next step, counted from there.
         step: value [u64],
         num_envs: value [u32],
         /// Number of environment 0 among those of all devices.
@@ -105,10 +106,10 @@ impl AheadMemory {
 
 /// The environments for which states are made.
 #[derive(Debug, Clone, Copy)]
-pub struct Of<'a> {
+pub struct AheadInputs<'a> {
     /// (state words + 2, N).
     pub environments: &'a Buffer<u32>,
-    /// The step of a rollout's first, if `step` counts from there.
+    /// The global step at which the rollout begins, if `step` counts from there.
     pub clock: Option<&'a Buffer<u64>>,
     /// The next step.
     pub step: u64,
@@ -139,9 +140,9 @@ impl Ahead {
     }
 
     /// Enqueues making the states that are missing, before some of the steps.
-    pub fn make(&self, stream: &Stream, next: NextStates<'_>, of: Of<'_>) -> Result<(), CudaError> {
+    pub fn make(&self, stream: &Stream, next: NextStates<'_>, of: AheadInputs<'_>) -> Result<(), CudaError> {
         let NextStates { states: Some(states), made: Some(made) } = next else { return Ok(()) };
-        let Of { environments, clock, step, first_environment, seed } = of;
+        let AheadInputs { environments, clock, step, first_environment, seed } = of;
         if !step.is_multiple_of(EVERY) {
             return Ok(());
         }
@@ -176,7 +177,11 @@ impl OwnAhead {
     }
 
     /// Enqueues making the states that are missing, and returns all as kernels read them.
-    pub fn make<'a>(own: Option<&'a Self>, stream: &Stream, of: Of<'_>) -> Result<NextStates<'a>, CudaError> {
+    pub fn make<'a>(
+        own: Option<&'a Self>,
+        stream: &Stream,
+        of: AheadInputs<'_>,
+    ) -> Result<NextStates<'a>, CudaError> {
         let next = AheadMemory::params(own.map(|own| &own.memory));
         own.map_or(Ok(()), |own| own.kernel.make(stream, next, of))?;
         Ok(next)

@@ -32,8 +32,7 @@ impl KernelEnv {
             problem: format!("a GPU, but the environment {} has no CUDA source", spec.name),
             remedy: "set device = \"cpu\"".to_owned(),
         })?;
-        let ahead = text.contains("\n#define ENV_AHEAD");
-        Ok(Self { text, ahead, state_words: env.leaves().len(), masked: env.masked(), spec })
+        Ok(Self { text, ahead: env.ahead(), state_words: env.leaves().len(), masked: env.masked(), spec })
     }
 
     /// Words of a running environment: its state, and the length and return of the episode.

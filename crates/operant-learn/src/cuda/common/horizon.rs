@@ -50,7 +50,7 @@ pub struct HorizonSizes {
     pub devices: usize,
     /// Number of this device's first environment among those of all devices.
     pub first_environment: usize,
-    /// Of first states that are made ahead of time.
+    /// Sizes of the first states that are made ahead of time.
     ahead: AheadSizes,
 }
 
@@ -187,9 +187,9 @@ operant_cuda::params! {
 
 impl<'a> HorizonParams<'a> {
     /// The environments, for which first states are made before step `step` of the rollout.
-    pub fn ahead_of(&self, step: usize) -> ahead::Of<'a> {
+    pub fn ahead_of(&self, step: usize) -> ahead::AheadInputs<'a> {
         let Self { environments, clock, first_environment, seed, .. } = *self;
-        ahead::Of { environments, clock: Some(clock), step: step as u64, first_environment, seed }
+        ahead::AheadInputs { environments, clock: Some(clock), step: step as u64, first_environment, seed }
     }
 }
 

@@ -6,7 +6,7 @@ use operant_cuda::{Buffer, Device, Function, LaunchConfig, Program, Stream};
 use operant_env::AnyEnv;
 
 use crate::LearnError;
-use crate::cuda::common::ahead::{AheadSizes, NextStates, Of, OwnAhead};
+use crate::cuda::common::ahead::{AheadInputs, AheadSizes, NextStates, OwnAhead};
 use crate::cuda::common::env::{KernelEnv, words_of};
 use crate::cuda::common::structs::{EpisodeTotals, Seed};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
@@ -197,7 +197,7 @@ impl CudaPlay {
     pub fn play(&self, num_steps: usize) -> Result<(), LearnError> {
         let (sizes, outputs) = (PlaySizes { num_steps, ..self.sizes }, self.outputs.as_ref());
         let (environments, seed) = (&self.environments, self.seed.into());
-        let of = Of { environments, clock: Some(&self.clock), step: 0, first_environment: 0, seed };
+        let of = AheadInputs { environments, clock: Some(&self.clock), step: 0, first_environment: 0, seed };
         let next = OwnAhead::make(self.ahead.as_ref(), &self.stream, of)?;
         let params = RandomPlayParams {
             environments,

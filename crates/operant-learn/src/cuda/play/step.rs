@@ -6,7 +6,7 @@ use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Pinned, Pr
 use operant_env::{ActionSpace, AnyEnv, Autoreset, EnvSpec, ObsSpace};
 
 use crate::LearnError;
-use crate::cuda::common::ahead::{AheadSizes, NextStates, Of, OwnAhead};
+use crate::cuda::common::ahead::{AheadInputs, AheadSizes, NextStates, OwnAhead};
 use crate::cuda::common::env::{KernelEnv, words_of};
 use crate::cuda::common::structs::{EpisodeTotals, Seed};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
@@ -199,7 +199,7 @@ pub struct CudaEnvs {
     /// The next global step.
     time: u64,
     environments: Buffer<u32>,
-    /// Where one episode follows another within a step.
+    /// First states of the next episodes, with [`Autoreset::SameStep`].
     ahead: Option<OwnAhead>,
     bad: Buffer<u64>,
 }
@@ -256,13 +256,29 @@ impl CudaEnvs {
             }
             .into());
         }
+        let shared = Self::shared(spec.obs.words());
+        let most = device.properties().shared_per_block;
+        if shared > most {
+            return Err(CudaError::Refused {
+                problem: format!(
+                    "{}: an observation of {} words needs {shared} bytes of shared memory per block, and the device has {most}",
+                    spec.name,
+                    spec.obs.words()
+                ),
+                remedy: "set device = \"cpu\"".to_owned(),
+            }
+            .into());
+        }
         let module = device.load(&step_program(&kernel_env, autoreset))?;
+        let [mut reset, mut step] = [module.function("reset_all")?, module.function("step_all")?];
+        reset.shared(shared)?;
+        step.shared(shared)?;
         let stream = Arc::new(device.stream()?);
         let bad = device.alloc(1)?;
         bad.fill(&stream, 0xff)?;
         Ok(Self {
-            reset: module.function("reset_all")?,
-            step: module.function("step_all")?,
+            reset,
+            step,
             spec,
             ahead: OwnAhead::new(device, &stream, &kernel_env, &sizes.ahead)?,
             sizes,
@@ -348,8 +364,13 @@ impl CudaEnvs {
         self.begin(Some(&buffer), to)
     }
 
+    /// Bytes of shared memory of a block, for the observations of its threads.
+    fn shared(obs_words: usize) -> usize {
+        4 * obs_words * THREADS as usize
+    }
+
     fn grid(&self) -> LaunchConfig {
-        let shared = THREADS * (4 * self.sizes.obs_words) as u32;
+        let shared = Self::shared(self.sizes.obs_words) as u32;
         LaunchConfig { shared, ..LaunchConfig::covering(self.sizes.num_envs, THREADS) }
     }
 
@@ -371,7 +392,7 @@ impl CudaEnvs {
     /// Actions of another length, and a launch that fails.
     pub fn step(&mut self, actions: GivenActions<'_>, to: &mut EnvArrays) -> Result<(), LearnError> {
         let (environments, seed) = (&self.environments, self.seed.into());
-        let of = Of { environments, clock: None, step: self.time, first_environment: 0, seed };
+        let of = AheadInputs { environments, clock: None, step: self.time, first_environment: 0, seed };
         let next = OwnAhead::make(self.ahead.as_ref(), &self.stream, of)?;
         let params = StepParams {
             environments,
