@@ -261,6 +261,10 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
     fn state(&self, row: usize, words: &mut [u32]) {
         self.running.state(row, words);
     }
+
+    fn leaf(&self, leaf: usize, words: &mut [u32]) {
+        self.running.leaf(leaf, words);
+    }
 }
 
 /// A word of each of up to 16 rows, as a lane.

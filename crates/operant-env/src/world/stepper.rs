@@ -457,4 +457,8 @@ impl<L: Packed> Stepper for WorldStepper<L> {
     fn state(&self, row: usize, words: &mut [u32]) {
         self.running.state(row, words);
     }
+
+    fn leaf(&self, leaf: usize, words: &mut [u32]) {
+        self.running.leaf(leaf, words);
+    }
 }
