@@ -220,8 +220,8 @@ def test_first_states_may_be_made_ahead_of_time():
     assert np.array_equal(starts[0], starts[2])
     assert_equal(early, loaded)
     # The following episodes begin with other draws.
-    assert_equal(early[:29], walk[:29])
-    assert not np.array_equal(early[29][0], walk[29][0])
+    assert_equal(early[:5], walk[:5])
+    assert not np.array_equal(early[-1][0], walk[-1][0])
 
 
 # --- Files
