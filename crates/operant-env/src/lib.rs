@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod any;
 mod checked;
 mod doc;
