@@ -86,7 +86,7 @@ impl Env for ConnectFour {
             obs: ObsSpace::Binary { shape: vec![ROWS, COLUMNS, 2] },
             obs_names: names(["stones of the player to move", "stones of the opponent"]),
             actions: ActionSpace::Discrete(vec![COLUMNS]),
-            action_names: (0..COLUMNS).map(|column| format!("column {column}")).collect(),
+            action_names: names(["a", "b", "c", "d", "e", "f", "g"]),
             players: 2,
             metrics: result_metrics(),
             fps: 2.0,

@@ -273,10 +273,10 @@ fn every_environment_with_a_reference_agrees_with_it() {
     }
 }
 
-/// Worlds that are identical to a package's, without their own file: those of MiniGrid (tests/minigrid.rs), Craftax's (tests/craftax.rs), and MinAtar's
+/// Worlds that are identical to a package's, without their own file: those of MiniGrid (tests/minigrid.rs), Craftax's (tests/craftax.rs), games (tests/two_players.rs), and MinAtar's
 /// minimal action sets, which number a part of the actions of a world with a file.
 fn is_covered_elsewhere(spec: &EnvSpec) -> bool {
-    ["minigrid", "craftax"].contains(&spec.family.as_str())
+    ["minigrid", "craftax", "two players"].contains(&spec.family.as_str())
         || spec.family == "minatar" && spec.name.ends_with("_minimal")
 }
 

@@ -133,6 +133,8 @@ fn kinds(value: &str) -> Option<&'static [Kind]> {
         "FILTER" => &[Filter],
         "WHERE" => &[Words(&["scalar", "wide", "cuda"])],
         "RUN[@STEP]" | "RUN[@STEP]|CHECKPOINT" => &[Run, Checkpoint],
+        "WHO" | "PLAYER" => &[Words(&["random", "minimax:2", "mcts:100"]), Run, Checkpoint],
+        "GAME" => &[Words(&["connect_four", "othello"])],
         "RUN|ENV" => &[Run, Environment, Checkpoint],
         "KEY=VALUE" => &[Setting],
         "env.NAME=VALUE" => &[Option],
