@@ -197,7 +197,7 @@ impl<const V: usize> CpuBackend<V> {
                 .waiting(options.waiting)
                 .in_group(Arc::clone(&group))
         };
-        let rnd = Rnd::new(&network.architecture, config, &learner);
+        let rnd = Rnd::new(&network.architecture, config, learner);
         let learner = learner(network, config.clone());
         let backend = Self {
             env,

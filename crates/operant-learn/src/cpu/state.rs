@@ -54,15 +54,11 @@ impl<const V: usize> CpuBackend<V> {
     /// # Errors
     /// When a process is lost.
     pub(super) fn snapshot(&self) -> Result<Snapshot, LearnError> {
-        let discounted: Vec<f32> =
-            self.tiles.iter().flat_map(|tile| numbers(&tile.discounted)[..tile.count].to_vec()).collect();
-        let of_tile = |tile: &Tile<V>| {
-            tile.novelty
-                .iter()
-                .flat_map(|it| numbers(&it.discounted)[..tile.count].to_vec())
-                .collect::<Vec<_>>()
-        };
-        let novelty: Vec<f32> = self.tiles.iter().flat_map(of_tile).collect();
+        let discounted = self.tiles.iter().flat_map(|tile| &numbers(&tile.discounted)[..tile.count]);
+        let discounted: Vec<f32> = discounted.copied().collect();
+        let of_tile = |tile: &Tile<V>| tile.novelty.as_ref().map(|it| (it.discounted, tile.count));
+        let novelty = self.tiles.iter().filter_map(of_tile);
+        let novelty: Vec<f32> = novelty.flat_map(|(row, count)| numbers(&row)[..count].to_vec()).collect();
         let novelty = gathered(&*self.group, &novelty)?;
         let state = BackendState {
             playing: None,
