@@ -66,8 +66,8 @@ pub trait Env: Clone + Send + Sync + 'static {
         L::Mask::splat(true)
     }
 
-    /// The metric of this index in [`EnvSpec::metrics`], which is no score, of an episode that ended with the step `last`, such as 1 where the goal was
-    /// reached. Evaluated for other environments of a lane too, whose values are not used.
+    /// The metric of this index in [`EnvSpec::metrics`], never that of a score, for an episode that ended with the step `last`, such as 1 where the goal
+    /// was reached. Evaluated for other environments of a lane too, whose values are not used.
     fn metric<L: Lane>(&self, _last: &Step<L, Self::State<L>>, _index: usize) -> L::Float {
         L::Float::splat(0.0)
     }

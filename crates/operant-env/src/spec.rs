@@ -110,7 +110,7 @@ impl EnvSpec {
             } else if metric.help.contains(char::is_control) {
                 "its meaning is not one line"
             } else if metric.score_of.is_empty() && at > measured {
-                "it is measured, but follows a score"
+                "it is measured, and stands after a score"
             } else if let Some(of) = metric.score_of.iter().find(|of| !rates.iter().any(|it| it.name == **of))
             {
                 return Some(format!(

@@ -16,7 +16,7 @@ pub fn markdown() -> String {
          these, as columns of the CSV, tags `env/success`, curves in the monitor and keys of callbacks. Each is the mean over the\n\
          episodes that ended in the update; `eval_metrics` in `result.json` is the mean over the evaluation. A metric can be the\n\
          score of such rates, exp(mean of ln(1 + rate in percent)) - 1 as in Crafter (Hafner 2021), computed from these means:\n\
-         with few episodes it is noisy, and too low. It is empty where one of its rates is. Declare metrics\n\
+         with few episodes it is noisy and biased low. It is empty if one of its rates is. Declare metrics\n\
          [in Rust](environments.md), with `metrics` [of a world in Python](your-own-world.md), or with\n\
          `--set env.metrics=is_success,score` for keys of a Gymnasium environment's `info`.\n\n\
          This file is made from the table in `crates/operant-metrics/src/table.rs` by `cargo xtask metrics-doc`.\n",

@@ -86,7 +86,7 @@ def test_a_world_has_a_score_of_its_rates(place):
     ({"Success": 1.0}, "lower-case letters"),
     ({f"m{k}": 1.0 for k in range(33)}, "33 metrics; 32 are possible"),
     ({"success": 1.0, "score": ["succes"]}, 'the score of "succes", which is not measured'),
-    ({"success": 1.0, "score": ["success"], "late": 1.0}, "\"late\": it is measured, but follows a score"),
+    ({"success": 1.0, "score": ["success"], "late": 1.0}, "\"late\": it is measured, and stands after a score"),
     ({"success": "yes"}, "returns 'yes' for success"),
     ({}, "returns a dictionary of numbers"),
     (1.0, "returns a dictionary of numbers"),

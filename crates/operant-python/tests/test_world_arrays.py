@@ -287,7 +287,7 @@ def test_bytes_take_a_quarter_of_the_words_and_the_lowest_bits():
     obs, _, terminated, *_ = envs.step(np.arange(10))
     np.testing.assert_array_equal(obs, np.eye(10, dtype=F) * 0x34)
     assert not terminated.any()
-    with pytest.raises(TypeError, match=r"n: bytes are in arrays, such as operant.Byte\[400\]"):
+    with pytest.raises(TypeError, match=r"n: use an array of bytes, such as operant.Byte\[400\]"):
         operant.world(type("One", (), {"__annotations__": {"n": operant.Byte}, "reset": None}))
 
 

@@ -80,9 +80,9 @@ Examples:
 
 Keys: q quits, space pauses, n goes to the next episode. With --keyboard the
 window shows which key is which action. If an action is named none or stay, it
-is taken while no key is pressed; otherwise, and with --turns, every step waits
-for a key. An action that is one real number is 0 while no key is pressed. The
-first episode begins when a key is pressed.
+is taken while no key is pressed; otherwise, or with --turns, every step waits
+for a key. Without --turns, an action that is one real number is 0 while no key
+is pressed. The first episode begins when a key is pressed.
 
 A run's episodes are those of `operant eval`, starting with the first. If a name
 is both an environment and a run, the environment is used; give runs/NAME for

@@ -422,9 +422,8 @@ impl<L: Lane> State<L> {
             let luck = draws.unit();
             let given = draws.given(0, blocks::SIDE * blocks::SIDE - 1);
             let word = if given.is_some() { L::Uint::splat(0) } else { draws.bits() };
-            let full = self.mob_live[mobs.clone()]
-                .iter()
-                .fold(L::Mask::splat(true), |full, live| full & *live);
+            let full =
+                self.mob_live[mobs.clone()].iter().fold(L::Mask::splat(true), |full, live| full & *live);
             self.mob_marked[mobs.start] = self.mob_marked[mobs.start] | full;
             let wanted = !full & luck.lt(chance);
             let rank = |count: L::Uint| given.unwrap_or_else(|| word.mul_wide(count).0);

@@ -390,8 +390,8 @@ class Bool(metaclass=_Kind):
 
 
 class Byte(metaclass=_Kind):
-    """Arrays of whole numbers from 0 to 255, four in a word: `Byte[400]`, or `Byte[20, 20]` for rows and columns. An element is read as a Uint; of
-    a larger number, the lowest eight bits are written."""
+    """Arrays of whole numbers from 0 to 255, four per word: `Byte[400]`, or `Byte[20, 20]` for rows and columns. An element is read as a Uint;
+    larger numbers are stored modulo 256."""
 
     kind: ClassVar[str] = "byte"
 

@@ -269,7 +269,7 @@ def _fields(cls: type) -> dict[str, FieldType]:
     for base in reversed(cls.__mro__):
         for name, annotation in inspect.get_annotations(base, eval_str=True).items():
             if annotation is _arrays.Byte:
-                raise TypeError(f"{cls.__name__}: {name}: bytes are in arrays, such as operant.Byte[400]; one number is an operant.Uint")
+                raise TypeError(f"{cls.__name__}: {name}: use an array of bytes, such as operant.Byte[400], or operant.Uint for one number")
             if annotation in _KINDS:
                 fields[name] = FieldType(annotation.kind)
             elif isinstance(annotation, FieldType):
