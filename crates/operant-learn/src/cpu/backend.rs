@@ -279,7 +279,7 @@ impl<const V: usize> CpuBackend<V> {
         }
         if let Some(rnd) = &mut self.rnd {
             let sums = self.tiles.iter().flat_map(|tile| tile.novelty_sums());
-            rnd.state.returns.merge(&of_all(&*self.group, sums, 1)?);
+            rnd.merge(&of_all(&*self.group, sums, 1)?);
         }
         let own = self.tiles.iter().flat_map(|tile| &tile.episodes[..tile.blocks()]);
         let metrics = self.env.spec().measured();

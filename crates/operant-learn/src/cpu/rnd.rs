@@ -18,6 +18,9 @@ use crate::state::LearnerState;
 /// Numbers that both networks compute.
 const OUTPUTS: usize = 64;
 
+/// Rollouts after which the statistics of errors have mostly forgotten one.
+const REMEMBERED: f64 = 10.0;
+
 /// What tells the initial weights of target and predictor from each other's and from the policy's, which have the same seed.
 const STREAMS: [u64; 2] = [0x7461_7267_6574, 0x7072_6564_6963_746f];
 
@@ -113,6 +116,13 @@ impl Rnd {
         let RunningNorm { count, .. } = self.state.returns;
         let scale = if count < 1.0 { 0.0 } else { self.state.returns.scale() };
         Judge { networks: [&self.target.policy, &self.predictor], scale }
+    }
+
+    /// Merges the sums of a rollout's discounted errors, in the order of environments.
+    pub fn merge(&mut self, sums: &[NormSums]) {
+        let RndState { returns, .. } = &mut self.state;
+        returns.merge(sums);
+        returns.count = returns.count.min(REMEMBERED * sums.iter().map(|sums| sums.count).sum::<f64>());
     }
 
     /// One pass of the predictor over the samples of update number `update`. Returns the minibatches that were not finite.
