@@ -42,5 +42,6 @@ mod sweep_control;
 mod systemd;
 mod tags;
 mod tune;
+mod two_players;
 mod watch;
 mod worlds;

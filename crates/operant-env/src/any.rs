@@ -200,6 +200,9 @@ pub trait Stepper: Send {
 
     /// The state of one environment, `(leaves)`, for drawing.
     fn state(&self, row: usize, words: &mut [u32]);
+
+    /// Writes a leaf of the states of all environments, `(R)`.
+    fn leaf(&self, leaf: usize, words: &mut [u32]);
 }
 
 /// An environment whose type is known only at run time.

@@ -75,6 +75,7 @@ impl Env for CartPole {
             fps: 50.0,
             options: vec![hidden::option()],
             preset: Some(include_str!("../presets/cartpole.toml").into()),
+            ..EnvSpec::default()
         }
     }
 

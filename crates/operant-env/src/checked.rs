@@ -302,6 +302,10 @@ impl Stepper for Checked {
     fn state(&self, row: usize, words: &mut [u32]) {
         self.inner.state(row, words);
     }
+
+    fn leaf(&self, leaf: usize, words: &mut [u32]) {
+        self.inner.leaf(leaf, words);
+    }
 }
 
 /// The first fields of a state with their values.

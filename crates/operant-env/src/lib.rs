@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod any;
 mod checked;
 mod doc;
@@ -20,10 +21,12 @@ pub mod replay;
 mod rows;
 mod running;
 mod scene;
+pub mod search;
 mod spec;
 mod stepper;
 pub mod sticky;
 mod vector;
+pub mod versus;
 pub mod world;
 
 registry::environments! {
@@ -39,6 +42,8 @@ registry::environments! {
     game_2048::Game2048,
     snake::Snake,
     prover::Prover,
+    connect_four::ConnectFour,
+    othello::Othello,
     ;
     minatar,
     hidden,
@@ -69,3 +74,4 @@ pub use spec::{
 };
 pub use stepper::stepper_on;
 pub use vector::{Autoreset, Clock, Current, ENDED, Transition, numbers};
+pub use versus::{Asked, Opponent, OpponentTile, Random, Versus};

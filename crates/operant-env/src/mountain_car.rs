@@ -100,6 +100,7 @@ impl Env for MountainCar {
             fps: 30.0,
             options: vec![hidden::option()],
             preset: Some(include_str!("../presets/mountain_car.toml").into()),
+            ..EnvSpec::default()
         }
     }
 

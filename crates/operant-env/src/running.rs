@@ -141,4 +141,11 @@ impl Running {
         let from = self.words[self.first(row)..].iter().step_by(self.group);
         words.iter_mut().zip(from).for_each(|(word, from)| *word = *from);
     }
+
+    /// A leaf of all states.
+    pub(crate) fn leaf(&self, leaf: usize, words: &mut [u32]) {
+        for (words, group) in words.chunks_exact_mut(self.group).zip(self.words.chunks_exact(self.span())) {
+            words.copy_from_slice(&group[leaf * self.group..][..self.group]);
+        }
+    }
 }

@@ -38,6 +38,11 @@ pub struct EnvSpec {
     /// and their synonyms (`west`, `east`, `north`, `south`, `forward`), and takes `none` or `stay` while no key is pressed. May be
     /// empty.
     pub action_names: Vec<String>,
+    /// K: players, 1 unless it is a game. They move in turn: the field `player` of a state, a Uint, is the number of the one who moves next,
+    /// to whom the observation and the legal choices belong. Players with even numbers are on one side, the others on the other: the reward is that of the
+    /// even ones, and its negative that of the odd ones.
+    #[serde(skip_serializing_if = "is_one")]
+    pub players: u32,
     /// Its own metrics, measured where an episode ends, then scores of them: at most [`operant_metrics::MAX_ENV_METRICS`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<EnvMetric>,
@@ -51,6 +56,11 @@ pub struct EnvSpec {
     /// The default settings for training it, as TOML: hyperparameters, the return from which on it counts
     /// as solved (`solved_at`), and in a table `[gpu]` the differences on a GPU. None for the library's defaults.
     pub preset: Option<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's interface
+fn is_one(players: &u32) -> bool {
+    *players == 1
 }
 
 /// A number that an environment measures where an episode ends, such as whether a goal was reached. Its mean over the episodes of an update
@@ -141,6 +151,7 @@ impl Default for EnvSpec {
             obs_names: Vec::new(),
             actions: ActionSpace::Discrete(Vec::new()),
             action_names: Vec::new(),
+            players: 1,
             metrics: Vec::new(),
             time_limit: u32::MAX - 1,
             fps: 15.0,

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use operant_lane::bundle::leaves_of;
 use operant_lane::{Bundle, Draws, Float, Int, Packed, Purpose, Source};
 
+use crate::ahead::Ahead;
 use crate::any::{Seen, StepError, Stepped, Stepper, TileSpec};
 use crate::env::{Env, Step, spec_of};
 use crate::rows::{Rows, RowsMut};
@@ -117,20 +118,21 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
         let starting = std::mem::take(&mut self.running.starting);
         let stride = self.running.tile.rows;
         for rows in starting.chunks(L::WIDTH) {
-            if rows.iter().any(|&row| !ahead.is_ready[row]) {
+            if !ahead.has(rows) {
                 let batch = ahead.batch(rows, L::WIDTH);
                 self.prepare(ahead, &batch, next);
             }
             ahead.take(rows, &mut self.fresh, L::WIDTH);
             let state = E::State::<L>::load(&mut Rows::new(&self.fresh, L::WIDTH, 0));
-            let (states, shown) = self.fresh.split_at_mut((ahead.leaves + 2) * L::WIDTH);
-            states[ahead.leaves * L::WIDTH..].fill(0);
+            let words = self.running.words.len() / stride;
+            let (states, shown) = self.fresh.split_at_mut(words * L::WIDTH);
+            states[(words - 2) * L::WIDTH..].fill(0);
             self.env.observe(&state).store(&mut RowsMut::new(shown, L::WIDTH, 0));
             self.running.begin(rows, states, L::WIDTH);
             scatter(shown, L::WIDTH, rows, obs, stride);
         }
         self.running.starting = starting;
-        while ahead.waiting.len() >= L::WIDTH {
+        while ahead.missing() >= L::WIDTH {
             let batch = ahead.batch(&[], L::WIDTH);
             self.prepare(ahead, &batch, next);
         }
@@ -152,14 +154,6 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
             }
         }
         self.running.starting = starting;
-    }
-
-    /// Forgets what was made ahead of time.
-    fn forget(&mut self) {
-        let rows = self.running.tile.rows;
-        if let Some(ahead) = &mut self.ahead {
-            (0..rows).for_each(|row| ahead.miss(row));
-        }
     }
 
     /// Writes the legal choices of all rows.
@@ -246,20 +240,24 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
 
     fn load(&mut self, words: &[u32]) -> Result<(), StepError> {
         self.running.load(words);
-        self.forget();
+        self.ahead.iter_mut().for_each(Ahead::forget);
         Ok(())
     }
 
     fn restart(&mut self, rows: &[u16], seeds: Option<&[u64]>, step: u64) -> Result<(), StepError> {
         self.running.restart(rows, seeds, step);
         // Of the other rows too: the global step may have gone on without them.
-        self.forget();
+        self.ahead.iter_mut().for_each(Ahead::forget);
         self.begin(None, Purpose::Init, Purpose::EvalInit);
         Ok(())
     }
 
     fn state(&self, row: usize, words: &mut [u32]) {
         self.running.state(row, words);
+    }
+
+    fn leaf(&self, leaf: usize, words: &mut [u32]) {
+        self.running.leaf(leaf, words);
     }
 }
 
@@ -268,66 +266,6 @@ fn of_rows<L: Packed>(rows: &[usize], word: impl Fn(usize) -> u32) -> L::Uint {
     let mut words = [0; 16];
     words.iter_mut().zip(rows).for_each(|(to, &row)| *to = word(row));
     L::load_uint(&words)
-}
-
-/// First states made ahead of time.
-struct Ahead {
-    leaves: usize,
-    /// `(R, leaves)`, unlike the states that run.
-    words: Vec<u32>,
-    is_ready: Vec<bool>,
-    /// Rows without a state.
-    waiting: Vec<usize>,
-}
-
-impl Ahead {
-    fn new(leaves: usize, rows: usize) -> Self {
-        Ahead {
-            leaves,
-            words: vec![0; leaves * rows],
-            is_ready: vec![false; rows],
-            waiting: (0..rows).collect(),
-        }
-    }
-
-    /// A row has no state any more.
-    fn miss(&mut self, row: usize) {
-        if std::mem::take(&mut self.is_ready[row]) {
-            self.waiting.push(row);
-        }
-    }
-
-    /// Up to `width` waiting rows: those of `needed` first.
-    fn batch(&mut self, needed: &[usize], width: usize) -> Vec<usize> {
-        let (first, others) =
-            std::mem::take(&mut self.waiting).into_iter().partition(|row| needed.contains(row));
-        let mut batch: Vec<usize> = first;
-        self.waiting = others;
-        while batch.len() < width
-            && let Some(row) = self.waiting.pop()
-        {
-            batch.push(row);
-        }
-        batch
-    }
-
-    /// Keeps the states of `rows`, columns of `(leaves, width)`.
-    fn keep(&mut self, rows: &[usize], from: &[u32], width: usize) {
-        for (column, &row) in rows.iter().enumerate() {
-            let to = &mut self.words[row * self.leaves..][..self.leaves];
-            to.iter_mut().zip(from.iter().skip(column).step_by(width)).for_each(|(to, from)| *to = *from);
-            self.is_ready[row] = true;
-        }
-    }
-
-    /// Writes the states of `rows` to columns of `(leaves, width)`; they are missing from now on.
-    fn take(&mut self, rows: &[usize], to: &mut [u32], width: usize) {
-        for (column, &row) in rows.iter().enumerate() {
-            let from = &self.words[row * self.leaves..][..self.leaves];
-            to.iter_mut().skip(column).step_by(width).zip(from).for_each(|(to, from)| *to = *from);
-            self.miss(row);
-        }
-    }
 }
 
 /// A tile on any lane, whether or not [`crate::AnyEnv::stepper`] has that one in this build.
@@ -372,40 +310,5 @@ impl<L: Packed> Source<L> for ActionRows<'_> {
     }
     fn mask(&mut self) -> L::Mask {
         unreachable!("actions are never masks")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn states_made_ahead_are_taken_once_and_missing_ones_made_in_groups() {
-        let mut ahead = Ahead::new(3, 40);
-        let made = |ahead: &mut Ahead, rows: &[usize], number: u32| {
-            // (leaves, 16): each word names its leaf and its column.
-            let states: Vec<u32> = (0..3 * 16).map(|word| 1000 * number + word).collect();
-            ahead.keep(rows, &states, 16);
-        };
-        // Those that are needed come first, and others that wait fill the group.
-        let batch = ahead.batch(&[7, 3], 16);
-        assert_eq!((batch.len(), &batch[..2], ahead.waiting.len()), (16, &[3, 7][..], 24));
-        made(&mut ahead, &batch, 1);
-        assert!(
-            ahead.is_ready[3]
-                && ahead.is_ready[7]
-                && ahead.is_ready.iter().filter(|ready| **ready).count() == 16
-        );
-        let mut states = vec![0; 3 * 16];
-        ahead.take(&[7, 3], &mut states, 16);
-        let column = |column: usize| [0, 1, 2].map(|leaf| states[16 * leaf + column]);
-        assert_eq!((column(0), column(1), column(2)), ([1001, 1017, 1033], [1000, 1016, 1032], [0; 3]));
-        assert!(!ahead.is_ready[7] && !ahead.is_ready[3] && ahead.waiting.len() == 26);
-        // A row waits once, however often its state is forgotten.
-        ahead.miss(7);
-        ahead.miss(batch[5]);
-        assert_eq!(ahead.waiting.len(), 27);
-        let sizes: Vec<usize> = std::iter::repeat_with(|| ahead.batch(&[], 16).len()).take(3).collect();
-        assert_eq!(sizes, [16, 11, 0]);
     }
 }

@@ -459,9 +459,8 @@ impl Player {
 fn worlds_made_ahead_are_those_that_would_be_made_in_time() {
     let options = EnvOptions::from([("episode_length".to_owned(), 6.0.into())]);
     let env = builtin().make("craftax_classic", &options).expect("known options");
-    // The interpreter makes each world when it is needed.
     let world = WorldEnv::new(env.world().expect("recorded"));
-    let [mut ahead, mut in_time, mut resumed] = [&*env, &world, &*env].map(Player::new);
+    let [mut ahead, mut in_time, mut recorded, mut resumed] = [&*env, &*env, &world, &*env].map(Player::new);
     let clock = env.leaves().iter().position(|leaf| leaf.name == "time").expect("a leaf");
     let mut worlds = HashSet::new();
     let mut begun = 0;
@@ -470,19 +469,23 @@ fn worlds_made_ahead_are_those_that_would_be_made_in_time() {
             // Of the same environments, from what a checkpoint holds.
             resumed = Player::new(&*env);
             resumed.stepper.load(&ahead.words).expect("made of lanes");
+            recorded = Player::new(&world);
+            recorded.stepper.load(&ahead.words).expect("made of lanes");
         }
         if step == 33 {
             let seeds: Vec<u64> = (0..ROWS as u64).map(|row| row << 33 | 5).collect();
-            for player in [&mut ahead, &mut in_time, &mut resumed] {
+            for player in [&mut ahead, &mut in_time, &mut recorded, &mut resumed] {
                 player.stepper.restart(&[0xf0f3, 0x8001], Some(&seeds), 1_000 + step).expect("made of lanes");
             }
         }
         // The global step may go on without them.
         let time = if step < 33 { step } else { 1_000 + step };
-        for player in [&mut ahead, &mut in_time, &mut resumed] {
+        for player in [&mut ahead, &mut in_time, &mut recorded, &mut resumed] {
             player.step(time);
         }
-        for (what, other) in [("in time", &in_time), ("resumed", &resumed)] {
+        // What is loaded has no worlds, so that each is made when it is needed.
+        in_time.stepper.load(&in_time.words).expect("made of lanes");
+        for (what, other) in [("in time", &in_time), ("recorded", &recorded), ("resumed", &resumed)] {
             assert!(ahead.words == other.words, "{what}: states after step {step}");
             assert!(ahead.outputs.obs == other.outputs.obs, "{what}: observations after step {step}");
         }

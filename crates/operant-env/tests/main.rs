@@ -20,6 +20,7 @@ mod reference;
 mod registry;
 mod replay;
 mod rows;
+mod two_players;
 mod written;
 
 #[path = "support/bounds.rs"]

@@ -93,7 +93,7 @@ fn variants_change_each_option_to_another_allowed_value() {
 fn the_subset_has_each_kind() {
     let (all, subset) = (builtin(), builtin().of_each_kind());
     let specs = subset.specs();
-    assert!(specs.len() <= 16, "{} environments", specs.len());
+    assert!(specs.len() <= 17, "{} environments", specs.len());
     let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
     for name in [
         "cartpole",

@@ -387,6 +387,8 @@ impl Stepper for GymStepper {
     }
 
     fn state(&self, _: usize, _: &mut [u32]) {}
+
+    fn leaf(&self, _: usize, _: &mut [u32]) {}
 }
 
 impl Drop for GymStepper {

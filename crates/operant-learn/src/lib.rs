@@ -14,6 +14,7 @@ mod in_flight;
 pub mod layers;
 pub mod network;
 pub mod normalise;
+pub mod opponent;
 pub mod optimiser;
 pub mod precision;
 pub mod presets;

@@ -202,6 +202,14 @@ impl Stepper for Thread {
         words[..self.length].copy_from_slice(&desk.word);
         words[self.length] = desk.cursor;
     }
+
+    fn leaf(&self, leaf: usize, words: &mut [u32]) {
+        let mut state = vec![0; self.length + 1];
+        for (row, word) in words.iter_mut().enumerate() {
+            self.state(row, &mut state);
+            *word = state[leaf];
+        }
+    }
 }
 
 impl AnyEnv for Copyist {

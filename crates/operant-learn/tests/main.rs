@@ -23,4 +23,5 @@ mod optimiser;
 mod pqn;
 mod recompute;
 mod sac;
+mod two_players;
 mod update;

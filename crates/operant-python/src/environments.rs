@@ -128,7 +128,10 @@ pub fn made(
     if num_envs == 0 || u32::try_from(num_envs).is_err() {
         return Err(PyValueError::new_err(format!("num_envs: expected 1 to {}, got {num_envs}", u32::MAX)));
     }
-    registry.make(name, options).map_err(|error| {
+    let mut options = options.clone();
+    let is_game = registry.find(name).is_ok_and(|env| env.spec().players > 1);
+    let opponent = is_game.then(|| options.remove("opponent")).flatten();
+    let env = registry.make(name, &options).map_err(|error| {
         let remedy = match &error {
             EnvError::Option(error) => error.remedy(),
             EnvError::Unknown(_) => {
@@ -136,7 +139,14 @@ pub fn made(
             }
         };
         PyValueError::new_err(format!("{error}; {remedy}"))
-    })
+    })?;
+    let opponent = match opponent {
+        None => return Ok(env),
+        Some(OptionValue::Word(who)) => who,
+        Some(OptionValue::Number(number)) => number.to_string(),
+    };
+    let runs = operant_run::config::default_run_dir(registry.known());
+    operant_run::opponent::against(&env, &opponent, &runs).map_err(|e| crate::train::error(&e))
 }
 
 fn failed(what: String) -> PyErr {

@@ -203,6 +203,27 @@ def test_a_state_without_a_legal_action_is_an_error(tmp_path):
         envs.rollout(run.policy, 6)
 
 
+def test_first_states_may_be_made_ahead_of_time():
+    space = spaces.Box(-10, 10, (1,))
+
+    @operant.world(observation_space=space, action_space=spaces.Discrete(2), max_episode_steps=30, ahead=True)
+    class Early(Walk):
+        pass
+
+    assert "#define ENV_AHEAD" in Early.emit() and "#define ENV_AHEAD" not in Walk.emit()
+    Early.save("early.world")
+    mode = gymnasium.vector.AutoresetMode.SAME_STEP
+    worlds = [(Early, 1), (operant.load_world("early.world"), 2), (Walk, 1)]
+    envs = [operant.make_vec(world, 40, seed=1, threads=threads, autoreset_mode=mode) for world, threads in worlds]
+    starts = [one.reset()[0] for one in envs]
+    early, loaded, walk = (trajectory(one, 70) for one in envs)
+    assert np.array_equal(starts[0], starts[2])
+    assert_equal(early, loaded)
+    # The following episodes begin with other draws.
+    assert_equal(early[:5], walk[:5])
+    assert not np.array_equal(early[-1][0], walk[-1][0])
+
+
 # --- Files
 
 

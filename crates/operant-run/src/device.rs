@@ -15,6 +15,7 @@ use crate::config::{DeviceName, DeviceRequest, EnvFacts, Origin, Requested, RunC
 use crate::error::{Error, Result};
 use crate::gpu;
 use crate::machine::{self, AppliedPlan};
+use crate::opponent::opposed;
 use crate::trust::Trust;
 use crate::world;
 
@@ -376,7 +377,8 @@ pub fn backend_in(
     device: &Device,
     group: &Arc<dyn Group>,
 ) -> Result<Built> {
-    let env = agreed(&**group, with_options(&**env, &requested.settings))?;
+    let env = with_options(&**env, &requested.settings).and_then(|env| opposed(env, &requested.settings));
+    let env = agreed(&**group, env)?;
     let (world, metrics) = (env.file(), env.spec().run_metrics());
     let built = match &device.cuda {
         None => on_cores(env, requested, group),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use operant_env::{AnyEnv, Registry};
-use operant_learn::{EvalActions, Snapshot, Transfer};
+use operant_learn::{EvalActions, Snapshot, Tensor, Transfer};
 use serde::Serialize;
 
 use crate::checkpoint::{self, Checkpoint};
@@ -185,9 +185,14 @@ pub fn evaluate(
     let Built { mut backend, settings, .. } = make_backend(requested)?;
     let place = || target.path.display().to_string();
     let snapshot = &target.checkpoint.snapshot;
-    // A saved policy has no state of a training, so that the rest is that of a new one.
-    let is_policy = snapshot.tensors.iter().all(|tensor| is_of_policy(&tensor.name));
-    let filled = is_policy.then(|| filled(&backend.save()?, snapshot).map_err(|error| error.at(place())));
+    // A saved policy has no state of a training, so that the rest is that of a new one; nor is there one of a game against this opponent.
+    let is_policy = |tensor: &Tensor| is_of_policy(&tensor.name);
+    let of_policy =
+        (snapshot.tensors.iter().all(is_policy) || settings.run.opponent.is_some()).then(|| Snapshot {
+            tensors: snapshot.tensors.iter().filter(|tensor| is_policy(tensor)).cloned().collect(),
+            counters: snapshot.counters.clone(),
+        });
+    let filled = of_policy.map(|policy| filled(&backend.save()?, &policy).map_err(|error| error.at(place())));
     let snapshot = filled.transpose()?.map_or(Cow::Borrowed(snapshot), Cow::Owned);
     backend.load(&snapshot).map_err(|error| Error::from(error).at(place()))?;
     let summary = EvalSummary::of(&backend.evaluate_until(0..episodes, FINAL_ROUND, actions, stop)?);

@@ -31,6 +31,11 @@ pub struct Args {
     /// probable one
     #[arg(long)]
     sample: bool,
+    /// In a game, who plays the other side: random, minimax:DEPTH,
+    /// mcts:PLAYOUTS, a run or a checkpoint [default: that of training, or
+    /// random]
+    #[arg(long, value_name = "WHO")]
+    opponent: Option<String>,
     /// Start the run's environment although it is a program that this user has
     /// not started before
     #[arg(long)]
@@ -61,6 +66,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut line = args.of_run.command_line()?;
     let parent = config::run_dir(registry.known(), &line)?;
     line.flags.push(("eval_episodes", "--episodes", args.episodes.clone()));
+    line.flags.extend(args.opponent.clone().map(|who| ("opponent", "--opponent", who)));
     let targets = if args.all { checkpoints::all_of(&parent, &args.run)? } else { vec![args.run.clone()] };
     let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };
     let (mut results, mut evaluations) = (Vec::new(), 0);

@@ -10,6 +10,7 @@ pub mod envs;
 pub mod eval;
 pub mod export;
 pub mod info;
+pub mod league;
 pub mod monitor;
 pub mod new;
 pub mod note;

@@ -16,7 +16,7 @@ use operant_learn::EvalActions;
 use operant_learn::cpu::inference::Inference;
 use operant_run::config::{self, EnvFacts};
 use operant_run::eval::EvalTarget;
-use operant_run::{CommandLine, Error, ErrorKind, SavedPolicy, device, dir, world};
+use operant_run::{CommandLine, Error, ErrorKind, SavedPolicy, device, dir, opponent, world};
 
 use self::episodes::{Agent, Outcome, Tile};
 use self::film::Format;
@@ -42,6 +42,9 @@ pub struct Args {
     /// With --keyboard: every step waits for a key
     #[arg(long, requires = "keyboard")]
     turns: bool,
+    /// In a game, who plays the other side: random, minimax:DEPTH, mcts:PLAYOUTS, a run or a checkpoint [default: the agent itself]
+    #[arg(long, value_name = "WHO")]
+    opponent: Option<String>,
     /// Episodes to show [default: until q; with --record, --best or --worst, 1]; with --all, of each checkpoint
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     episodes: Option<u32>,
@@ -74,6 +77,8 @@ Examples:
   operant play first --worst                its worst episode of 100
   operant play cartpole --keyboard          play with the keyboard
   operant play minatar_breakout             random actions
+  operant play connect_four --keyboard --opponent first
+                                            play against an agent
   operant play first --best --record a.gif  a film; needs no terminal
   operant play first --all --record a.gif   a film through training: best with
                                             keep_checkpoints=log
@@ -114,6 +119,13 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             .into());
     }
     let mut casts = casts(args, &line, registry)?;
+    if let Some(who) = &args.opponent {
+        let runs = config::run_dir(registry.known(), &line)?;
+        for cast in &mut casts {
+            cast.env = opponent::against(&cast.env, who, &runs)?;
+            cast.title += &format!(" against {who}");
+        }
+    }
     let needs_window = args.record.is_none() || args.keyboard;
     if needs_window && !std::io::stdout().is_terminal() {
         let error = Error::usage("standard output is not a terminal, in which episodes are shown");
@@ -126,7 +138,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let spec = casts[0].env.spec();
     let keyboard = args.keyboard.then(|| Keyboard::of(&spec, args.turns)).transpose()?;
     if keyboard.is_some() {
-        casts[0].title = format!("{}: keyboard", spec.name);
+        let against = args.opponent.as_ref().map_or(String::new(), |who| format!(" against {who}"));
+        casts[0].title = format!("{}: keyboard{against}", spec.name);
     }
     let numbers = numbers(args, &casts[0])?;
     let tile = Tile::new(&casts[0], numbers.first()).map_err(failed)?;

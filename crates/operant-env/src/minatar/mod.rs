@@ -215,6 +215,7 @@ impl<G: Game> Env for MinAtar<G> {
             fps: 15.0,
             options: vec![sticky::sticky_action_prob(), EnvOption::flag(DIFFICULTY_RAMPING, true, harder)],
             preset: (!self.minimal).then(|| preset.into()),
+            ..EnvSpec::default()
         }
     }
 

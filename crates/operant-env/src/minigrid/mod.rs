@@ -199,6 +199,7 @@ impl<S: Layouts, const W: usize, const O: usize> Env for MiniGrid<S, W, O> {
                 "the observation: the agent's view as indices or as bits, or the whole grid as indices",
             )],
             preset: Some(task.preset()),
+            ..EnvSpec::default()
         }
     }
 

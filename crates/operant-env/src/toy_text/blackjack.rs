@@ -170,6 +170,7 @@ impl Env for Blackjack {
                 EnvOption::flag("sab", true, "Sutton and Barto's rule: an ace and a ten win unless the dealer has them too"),
             ],
             preset: Some(include_str!("../../presets/blackjack.toml").into()),
+            ..EnvSpec::default()
         }
     }
 

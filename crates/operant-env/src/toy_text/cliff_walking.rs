@@ -78,6 +78,7 @@ impl Env for CliffWalking {
                 "whether a move slips to either side, with probability 1/3 each",
             )],
             preset: Some(include_str!("../../presets/cliff_walking.toml").into()),
+            ..EnvSpec::default()
         }
     }
 

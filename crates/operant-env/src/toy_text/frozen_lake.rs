@@ -100,6 +100,7 @@ impl Env for FrozenLake {
                 ),
             ],
             preset: Some(preset.into()),
+            ..EnvSpec::default()
         }
     }
 

@@ -140,6 +140,7 @@ impl Env for Taxi {
                 EnvOption::flag("action_mask", true, "whether actions without effect are masked"),
             ],
             preset: Some(include_str!("../../presets/taxi.toml").into()),
+            ..EnvSpec::default()
         }
     }
 

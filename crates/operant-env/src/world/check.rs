@@ -9,6 +9,7 @@ use operant_lane::{Kind, Leaf};
 use super::World;
 use super::link::{Binding, Places};
 use crate::spec::{ActionSpace, ObsSpace};
+use crate::versus::PLAYER;
 
 /// What does not fit together in a world.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -17,6 +18,8 @@ pub struct Problem(String);
 
 /// Maximum leaves of a state.
 const MOST_LEAVES: usize = 1 << 16;
+/// The greatest number of players.
+const MOST_PLAYERS: u32 = 8;
 /// Longest name.
 const LONGEST: usize = 64;
 
@@ -67,6 +70,15 @@ pub(super) fn check(world: &World) -> Result<(), Problem> {
         return problem("the time limit is 0 steps".to_owned());
     }
     fields(leaves)?;
+    if !(1..=MOST_PLAYERS).contains(&spec.players) {
+        return problem(format!("it has {} players; 1 to {MOST_PLAYERS} are possible", spec.players));
+    }
+    if spec.players > 1 && !leaves.iter().any(|leaf| leaf.name == PLAYER && leaf.kind == Kind::Uint) {
+        return problem(format!(
+            "it has {} players, so its state needs a Uint `{PLAYER}`: the number of the player to move",
+            spec.players
+        ));
+    }
     let check = Checked { leaves, places: Places::of(leaves), actions: &spec.actions };
     let state: Vec<(Binding, Kind)> =
         leaves.iter().enumerate().map(|(leaf, Leaf { kind, .. })| (Binding::State(leaf), *kind)).collect();

@@ -74,11 +74,14 @@ impl World {
     /// A hash of what the world computes, which checkpoints hold (FNV-1a). Names and descriptions do not count.
     pub(super) fn content(&self) -> u64 {
         // Metrics change neither the rules nor what a policy sees.
-        let World { spec, leaves, reset, step, observe, legal, .. } = self;
+        let World { spec, leaves, reset, ahead, step, observe, legal, .. } = self;
         let [reset, step, observe] = [reset, step, observe].map(|function| function.unnamed());
         let legal = legal.as_ref().map(|function| function.unnamed());
         let parts = (&spec.obs, &spec.actions, leaves, reset, step, observe, legal);
-        let text = serde_json::to_string(&parts).expect("numbers and texts");
+        let mut text = serde_json::to_string(&parts).expect("numbers and texts");
+        if *ahead {
+            text.push_str("ahead");
+        }
         let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         text.bytes().fold(0xcbf2_9ce4_8422_2325, hash)
     }

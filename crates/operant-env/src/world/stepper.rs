@@ -9,6 +9,7 @@ use operant_lane::{Kind, Packed, Purpose};
 use super::limits::Limits;
 use super::link::{Binding, Places};
 use super::{World, link};
+use crate::ahead::Ahead;
 use crate::any::{Seen, StepError, Stepped, Stepper, TileSpec};
 use crate::running::{BLOCK, MAX_ROWS, Running};
 use crate::vector::{Autoreset, Episode};
@@ -194,6 +195,9 @@ fn store(frame: &Frame, from: Source, kind: Type, to: &mut [u32]) {
     }
 }
 
+/// Missing first states are made ahead of time where there are this many, or all of a tile.
+const TOGETHER: usize = 32;
+
 /// R environments of a world.
 pub(crate) struct WorldStepper<L> {
     programs: Arc<Programs>,
@@ -202,8 +206,8 @@ pub(crate) struct WorldStepper<L> {
     /// Of the rows that begin episodes: keys, and steps of their draws. And a row of a result.
     begun: [Vec<u32>; 5],
     row: Vec<u32>,
-    /// Whether draws of a reset are those of the step at which the episode before it began.
-    ahead: bool,
+    /// First states of the next episodes and their observations, where they are made ahead of time.
+    ahead: Option<Ahead>,
     lane: std::marker::PhantomData<fn() -> L>,
 }
 
@@ -221,7 +225,8 @@ impl<L: Packed> WorldStepper<L> {
             leaves,
             begun: Default::default(),
             row: Vec::new(),
-            ahead: world.ahead && tile.autoreset == Autoreset::SameStep,
+            ahead: (world.ahead && tile.autoreset == Autoreset::SameStep)
+                .then(|| Ahead::new(leaves + world.spec.obs.words(), tile.rows)),
             lane: std::marker::PhantomData,
         };
         stepper.begin_first();
@@ -243,51 +248,99 @@ impl<L: Packed> WorldStepper<L> {
         training: Purpose,
         evaluation: Purpose,
     ) {
-        let purpose = self.running.purpose(training, evaluation);
-        let is_ahead = self.ahead && training == Purpose::Reset;
-        let (bound, stride) = (&self.programs.start, self.running.tile.rows);
+        let (programs, stride) = (Arc::clone(&self.programs), self.running.tile.rows);
+        let width = programs.start.program.width();
         let starting = std::mem::take(&mut self.running.starting);
-        for rows in starting.chunks(bound.program.width()) {
-            let count = rows.len().next_multiple_of(BLOCK);
-            let running = &self.running;
-            for (place, to) in self.begun.iter_mut().enumerate() {
-                let word = |&row: &usize| match running.keys.get(place) {
-                    Some(keys) => keys[row],
-                    None if is_ahead => (running.began(row, running.step + 1) >> (32 * (place - 3))) as u32,
-                    None => 0,
-                };
-                to.clear();
-                to.extend(rows.iter().map(word));
-                to.resize(count, 0);
+        let mut ahead = self.ahead.take_if(|_| training == Purpose::Reset);
+        for rows in starting.chunks(width) {
+            match &mut ahead {
+                Some(ahead) if ahead.has(rows) => {}
+                Some(ahead) => {
+                    let batch = ahead.batch(rows, width);
+                    self.prepare(frame, ahead, &batch);
+                }
+                None => self.make(frame, rows, self.running.purpose(training, evaluation), false),
             }
-            let [low, high, number, steps @ ..] = self.begun.each_ref().map(Vec::as_slice);
-            let given = Given {
-                states: &[],
-                actions: &[],
-                stride: 0,
-                column: 0,
-                count,
-                keys: [low, high, number],
-                step: running.step,
-                steps: is_ahead.then_some(steps),
-                purpose,
-                outcome: (&[], &[]),
-            };
-            bound.run(frame, &given);
             self.row.resize(rows.len(), 0);
-            for (from, place, kind) in &bound.outputs {
-                let to = match (*place, obs.as_deref_mut()) {
-                    (Binding::State(leaf), _) => &mut self.running.words[leaf * stride..][..stride],
-                    (Binding::Obs(word), Some(obs)) => &mut obs[word * stride..][..stride],
+            for (from, place, kind) in &programs.start.outputs {
+                let Some(at) = self.place(*place) else { continue };
+                let to = match (at.checked_sub(self.leaves), obs.as_deref_mut()) {
+                    (None, _) => &mut self.running.words[at * stride..][..stride],
+                    (Some(word), Some(obs)) => &mut obs[word * stride..][..stride],
                     _ => continue,
                 };
+                if let Some(ahead) = &mut ahead {
+                    rows.iter().for_each(|&row| to[row] = ahead.of(row)[at]);
+                    continue;
+                }
                 store(frame, *from, *kind, &mut self.row);
                 rows.iter().zip(&self.row).for_each(|(&row, &word)| to[row] = word);
             }
             let episodes = &mut self.running.words[self.leaves * stride..];
             rows.iter().for_each(|&row| (episodes[row], episodes[stride + row]) = (0, 0));
+            ahead.iter_mut().for_each(|ahead| rows.iter().for_each(|&row| ahead.miss(row)));
+        }
+        if let Some(mut ahead) = ahead {
+            while ahead.missing() >= stride.min(TOGETHER) {
+                let batch = ahead.batch(&[], width);
+                self.prepare(frame, &mut ahead, &batch);
+            }
+            self.ahead = Some(ahead);
         }
         self.running.starting = starting;
+    }
+
+    /// Where a result of a reset is: a leaf, or after all leaves a word of the observation.
+    fn place(&self, result: Binding) -> Option<usize> {
+        match result {
+            Binding::State(leaf) => Some(leaf),
+            Binding::Obs(word) => Some(self.leaves + word),
+            _ => None,
+        }
+    }
+
+    /// Makes first states of `rows` and their observations, with the draws of this step or, ahead of time, of those at which the episodes before began.
+    fn make(&mut self, frame: &mut Frame, rows: &[usize], purpose: Purpose, is_ahead: bool) {
+        let count = rows.len().next_multiple_of(BLOCK);
+        let running = &self.running;
+        for (place, to) in self.begun.iter_mut().enumerate() {
+            let word = |&row: &usize| match running.keys.get(place) {
+                Some(keys) => keys[row],
+                None if is_ahead => (running.began(row, running.step + 1) >> (32 * (place - 3))) as u32,
+                None => 0,
+            };
+            to.clear();
+            to.extend(rows.iter().map(word));
+            to.resize(count, 0);
+        }
+        let [low, high, number, steps @ ..] = self.begun.each_ref().map(Vec::as_slice);
+        let given = Given {
+            states: &[],
+            actions: &[],
+            stride: 0,
+            column: 0,
+            count,
+            keys: [low, high, number],
+            step: running.step,
+            steps: is_ahead.then_some(steps),
+            purpose,
+            outcome: (&[], &[]),
+        };
+        self.programs.start.run(frame, &given);
+    }
+
+    /// Makes the next first states of `rows`.
+    fn prepare(&mut self, frame: &mut Frame, ahead: &mut Ahead, rows: &[usize]) {
+        self.make(frame, rows, self.running.purpose(Purpose::Reset, Purpose::EvalReset), true);
+        let mut row = std::mem::take(&mut self.row);
+        row.resize(rows.len(), 0);
+        for (from, place, kind) in &self.programs.start.outputs {
+            let Some(at) = self.place(*place) else { continue };
+            store(frame, *from, *kind, &mut row);
+            rows.iter().zip(&row).for_each(|(&row, &word)| ahead.of(row)[at] = word);
+        }
+        self.row = row;
+        ahead.made(rows);
     }
 
     /// Writes the legal choices of all rows.
@@ -445,16 +498,22 @@ impl<L: Packed> Stepper for WorldStepper<L> {
 
     fn load(&mut self, words: &[u32]) -> Result<(), StepError> {
         self.running.words.copy_from_slice(words);
+        self.ahead.iter_mut().for_each(Ahead::forget);
         Ok(())
     }
 
     fn restart(&mut self, rows: &[u16], seeds: Option<&[u64]>, step: u64) -> Result<(), StepError> {
         self.running.restart(rows, seeds, step);
+        self.ahead.iter_mut().for_each(Ahead::forget);
         self.begin_first();
         Ok(())
     }
 
     fn state(&self, row: usize, words: &mut [u32]) {
         self.running.state(row, words);
+    }
+
+    fn leaf(&self, leaf: usize, words: &mut [u32]) {
+        self.running.leaf(leaf, words);
     }
 }

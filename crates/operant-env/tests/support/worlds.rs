@@ -35,6 +35,8 @@ macro_rules! each_world {
             game_2048
             snake
             prover
+            connect_four
+            othello
             minatar_asterix
             minatar_breakout
             minatar_freeway

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
+use operant_env::versus::alone;
 use operant_env::{ActionSpace, AnyEnv, EnvCounters};
 use operant_metrics::Record;
 use rayon::prelude::*;
@@ -378,8 +379,9 @@ impl<const V: usize> Backend for CpuBackend<V> {
             network => exact.insert(Policy::new(&Network { bf16: None, ..network.clone() })),
         };
         policy.pack(&self.state.params);
+        let env = alone(&self.env);
         let inputs = EvalInputs {
-            env: &*self.env,
+            env: &*env,
             policy,
             seed: self.config.seed,
             obs_norm: &obs_norm,

@@ -106,8 +106,9 @@ impl Footprint {
         let memory = network.states * (5 + config.num_steps / config.sequence());
         // The tables of counts, those of all processes and of the snapshot, and the bytes of the file.
         let memory = memory + 4 * counts::words(config);
-        // A state that is made ahead of time waits beside the one that runs.
-        let states = running_words(env) + if env.ahead() { env.leaves().len() } else { 0 };
+        // A state that is made ahead of time waits beside the one that runs, that of a recorded world with its observation.
+        let ahead = if env.ahead() { env.leaves().len() + spec.obs.words() } else { 0 };
+        let states = running_words(env) + ahead;
         let state = memory + 4 * states + 8 * spec.obs.words() + words.per_env + OTHER;
         // Of each step its reward and whether it ended, and while an update runs a value and a ratio.
         let mut outcomes = if config.recomputes() { 4 } else { 0 };

@@ -100,6 +100,13 @@ pub fn backend_in(
     options: GpuOptions,
     group: Arc<dyn Group>,
 ) -> Result<Box<dyn Backend>, LearnError> {
+    if env.spec().players > 1 {
+        return Err(LearnError::Config {
+            key: "device",
+            problem: format!("{} has several players, whose games only the CPU trains", env.spec().name),
+            remedy: "set device = \"cpu\"".to_owned(),
+        });
+    }
     let prepared = prepare(&*env, config, device, options, &*group);
     let (local, options, how, allocator) = agreed(&*group, prepared)?;
     check_devices(device, &*group)?;

@@ -5,6 +5,7 @@ use operant_cuda::{Device, DeviceProperties, Memory};
 use operant_env::AnyEnv;
 
 use super::choice::{GpuOptions, Kernels};
+use super::common::ahead;
 use super::common::env::KernelEnv;
 use super::common::horizon::{HorizonMemory, HorizonSizes, metrics_of};
 use super::common::local::Local;
@@ -185,6 +186,15 @@ impl Footprint {
         Ok(self.fit(bytes, MAX_ENVIRONMENTS)? / unit * unit)
     }
 
+    /// Bytes that the driver keeps as local memory, for as many threads as are resident at once, where a thread that makes a first state ahead of time
+    /// needs `reset` bytes. The kernels of a step call the same reset, and hold the states before and after the step; a third covers what they
+    /// spill.
+    fn local_memory(&self, reset: usize) -> usize {
+        let DeviceProperties { multiprocessors, threads_per_multiprocessor, .. } = self.properties;
+        let thread = if reset > 0 { reset + 3 * 4 * self.kernel_env.state_words } else { 0 };
+        thread * multiprocessors as usize * threads_per_multiprocessor as usize
+    }
+
     /// Bytes of device memory that training may use now.
     fn usable(&self, device: &Device, fraction: f64) -> Result<(usize, Memory), LearnError> {
         let memory = device.memory()?;
@@ -192,7 +202,8 @@ impl Footprint {
         let total = memory.total as usize;
         // Rollout and learner each have a library with its own workspace.
         let libraries = if self.kernels == Kernels::Gemm { 2 * MARGIN.min(total / 64) } else { 0 };
-        Ok((usable.saturating_sub(MARGIN.min(total / 16) + libraries), memory))
+        let local = self.local_memory(ahead::local_bytes(device, &self.kernel_env)?);
+        Ok((usable.saturating_sub(MARGIN.min(total / 16) + libraries + local), memory))
     }
 
     /// Checks that the configuration's environments fit into `fraction` of the free memory, and returns their bytes.
@@ -297,6 +308,7 @@ fn greatest_common_divisor(a: usize, b: usize) -> usize {
 pub(in crate::cuda) mod tests {
     use super::*;
     use crate::config::CoreKind;
+    use crate::cuda::choice::NetworkOptions;
     use crate::network::{Head, Input};
 
     pub fn h200() -> DeviceProperties {
@@ -359,6 +371,25 @@ pub(in crate::cuda) mod tests {
             let chosen = Config { num_envs, ..learner };
             assert_eq!(num_envs * (64 / chosen.sequence()) % 4, 0, "{num_envs} with {core:?}");
         }
+    }
+
+    #[test]
+    fn states_made_ahead_and_the_local_memory_of_resets_are_counted() {
+        let env = operant_env::builtin().find("craftax_classic").expect("built in").clone();
+        let network = NetworkOptions { kernels: Kernels::Gemm, ..NetworkOptions::default() };
+        let options = GpuOptions { network, ..GpuOptions::default() };
+        let config = Config { num_steps: 16, ..Config::default() };
+        let of = |ahead| {
+            let mut footprint = Footprint::new(&*env, &config, options, &h200()).expect("a policy");
+            footprint.kernel_env.ahead = ahead;
+            footprint
+        };
+        let [with, without] = [true, false].map(|ahead| of(ahead).of(1 << 16).expect("it fits"));
+        // The state, and the step that made it.
+        assert_eq!(with - without, (4 * env.leaves().len() + 8) << 16);
+        let (of_reset, state) = (11_968, 4 * env.leaves().len());
+        assert_eq!(of(true).local_memory(of_reset), 132 * 2048 * (of_reset + 3 * state));
+        assert_eq!(of(true).local_memory(0), 0);
     }
 
     #[test]

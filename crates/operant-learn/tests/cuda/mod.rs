@@ -4,6 +4,7 @@
 //! The devices of the stand-in (kernels/host/driver.h) differ in the order in which threads run: 0 in order, 1 in reverse, 2 shuffled. A
 //! result that depends on it misses a barrier.
 
+mod ahead;
 mod backend;
 mod corners;
 mod gemm;

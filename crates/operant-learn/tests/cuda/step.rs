@@ -2,6 +2,7 @@
 
 use operant_cuda::{Buffer, Device};
 use operant_env::play::{Outputs, RandomActions};
+use operant_env::world::{World, WorldEnv};
 use operant_env::{ActionSpace, AnyEnv, Autoreset, ObsSpace, Stepper, TileSpec, builtin};
 use operant_learn::cuda::{BadAction, CudaEnvs, EnvArrays, GivenActions};
 
@@ -216,7 +217,8 @@ mod nightly_steps_are_those_of_the_cpu {
 #[test]
 fn masks_components_and_odd_bits_step_as_on_the_cpu() {
     let Some(device) = device(2) else { return };
-    for env in [&Locks as &dyn AnyEnv, &Switchboard, &Fuses] {
+    let recorded = WorldEnv::new(World::record(&Fuses));
+    for env in [&Locks as &dyn AnyEnv, &Switchboard, &Fuses, &recorded] {
         for mode in MODES {
             assert!(same_bits(&device, env, 97, mode, 130) > 0);
         }

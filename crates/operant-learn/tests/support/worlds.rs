@@ -12,7 +12,7 @@ macro_rules! other_kinds {
     ($macro:ident! $($arguments:tt)*) => {
         $macro! {
             $($arguments)* mountain_car mountain_car_continuous quadrotor_hover breakout_large game_2048 prover minatar_freeway
-            minigrid_multiroom_n4_s5 half_cheetah craftax_classic
+            minigrid_multiroom_n4_s5 half_cheetah craftax_classic connect_four
         }
     };
 }

@@ -226,6 +226,8 @@ class Settings(TypedDict, total=False):
     """Directory that holds the runs."""
     name: str | os.PathLike[str]
     """Name of the run; generated from environment, seed and time if absent."""
+    opponent: str | os.PathLike[str]
+    """Who plays the other side of a game: `self`, the agent, which then learns from all sides; `random`, `minimax:DEPTH` or `mcts:PLAYOUTS`; or a run or checkpoint, `RUN@STEP` for one that does not change. With `self` and without, evaluations are against random moves (docs/two-players.md)."""
     checkpoint_interval: int
     """Updates between checkpoints; 0 saves at the end only."""
     keep_checkpoints: int | Literal["log"]
@@ -358,6 +360,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "cache_dir": ("none", "Directory that keeps compiled kernels; the user's cache directory if absent"),
     "run_dir": ("\"runs\"", "Directory that holds the runs"),
     "name": ("none", "Name of the run; generated from environment, seed and time if absent"),
+    "opponent": ("none", "Who plays the other side of a game: `self`, the agent, which then learns from all sides; `random`, `minimax:DEPTH` or `mcts:PLAYOUTS`; or a run or checkpoint, `RUN@STEP` for one that does not change. With `self` and without, evaluations are against random moves (docs/two-players.md)"),
     "checkpoint_interval": ("100", "Updates between checkpoints; 0 saves at the end only"),
     "keep_checkpoints": ("3", "How many of the latest checkpoints are kept, in addition to the one with the best evaluation; `log` also saves and keeps four for each doubling of the updates, from the first"),
     "eval_episodes": ("100", "Greedy episodes in an evaluation"),

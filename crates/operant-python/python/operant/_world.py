@@ -43,6 +43,7 @@ def world(
     view: tuple[tuple[float, float], tuple[float, float]] = ((0.0, 0.0), (1.0, 1.0)),
     fps: float = 15.0,
     preset: Mapping[str, Any] | str | None = None,
+    ahead: bool = False,
 ) -> Any:
     """Turns a class into a world: an environment whose rules are recorded once, then stepped in bulk on CPUs and GPUs.
 
@@ -96,6 +97,8 @@ def world(
         view: Lower left and upper right corner of what `draw` shows.
         fps: Playback speed, in steps per second.
         preset: Default training settings, as keywords of `operant.train` or as TOML.
+        ahead: Makes the first states of the next episodes ahead of time, many at once. This pays if `reset` takes as long as dozens of
+            steps; it takes the memory of a second state, and changes which random numbers a reset draws.
     """
     if cls is None:
         given = {key: value for key, value in locals().items() if key != "cls"}
@@ -118,7 +121,7 @@ def world(
         is_ours = isinstance(present, _OfClass) or (isinstance(present, type) and issubclass(present, State))
         if present is not None and not is_ours:
             raise TypeError(f"{cls.__name__}: @operant.world adds {attribute} to the class; rename your {attribute}")
-    cls._operant = _Declaration(cls, spec, own, view, preset)  # type: ignore[attr-defined]
+    cls._operant = _Declaration(cls, spec, own, view, preset, ahead)  # type: ignore[attr-defined]
     cls.State = cls._operant.state  # type: ignore[attr-defined]
     for method in (save, emit):
         setattr(cls, method.__name__, _OfClass(method))
@@ -280,8 +283,9 @@ def _fields(cls: type) -> dict[str, FieldType]:
 class _Declaration:
     """The description of a world from its class."""
 
-    def __init__(self, cls: type, spec: dict[str, Any], own: dict[str, Any], view: Any, preset: Any) -> None:
+    def __init__(self, cls: type, spec: dict[str, Any], own: dict[str, Any], view: Any, preset: Any, ahead: bool) -> None:
         self._cls, self._spec, self._own, self._view, self._preset = cls, spec, own, view, preset
+        self._head = {"ahead": True} if ahead else {}
         fields = _fields(cls)
         if not fields:
             raise TypeError(f"{cls.__name__}: the state has no fields; annotate them in the class, such as `x: operant.Float`")
@@ -364,7 +368,7 @@ class _Declaration:
             low, high = self._view
             drawing = {"low": list(map(float, low)), "high": list(map(float, high)), "shapes": outlines}
             functions["draw"] = json.dumps(drawing)[:-1] + f', "numbers": {numbers}}}'
-        head = {"operant_world": _VERSION, "spec": spec, "state": list(self._leaves())}
+        head = {"operant_world": _VERSION, "spec": spec, "state": list(self._leaves()), **self._head}
         body = "".join(f', "{name}": {text}' for name, text in functions.items())
         return (json.dumps(head)[:-1] + body + "}").encode()
 

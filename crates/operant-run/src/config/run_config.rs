@@ -52,6 +52,9 @@ settings! {
     /// Begin with the weights of another run: its name or path, with `@STEP` for its checkpoint at that step, or the directory of a
     /// checkpoint. `algorithm`, `norm_obs`, `clip_obs` and the network's settings are then those of the weights
     init_from: Option<String> [Kind::Text(&WEIGHTS)] = None, flag("--init-from", "RUN[@STEP]");
+    /// Who plays the other side of a game: `self`, the agent, which then learns from all sides; `random`, `minimax:DEPTH` or `mcts:PLAYOUTS`; or a run
+    /// or checkpoint, `RUN@STEP` for one that does not change. With `self` and without, evaluations are against random moves (docs/two-players.md)
+    opponent: Option<String> [Kind::Text(&OPPONENT)] = None, flag("--opponent", "WHO");
     /// Updates between checkpoints; 0 saves at the end only
     checkpoint_interval: u64 [Kind::Count { least: 0, most: i64::MAX }] = 100;
     /// How many of the latest checkpoints are kept, in addition to the one with the best evaluation; `log` also saves and keeps four for
@@ -107,6 +110,12 @@ static RUN_NAME: Syntax = Syntax {
 
 /// Syntax of where weights come from.
 static WEIGHTS: Syntax = Syntax { about: "a run or checkpoint", check: |_| Ok(()) };
+
+/// Syntax of an opponent.
+static OPPONENT: Syntax = Syntax {
+    about: "`self`, `random`, `minimax:DEPTH`, `mcts:PLAYOUTS`, a run or a checkpoint",
+    check: |_| Ok(()),
+};
 
 /// Checks a run's name.
 ///

@@ -7,6 +7,7 @@ pub(crate) mod episodes;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use operant_env::versus::PLAYER;
 use operant_env::{
     ActionSpace, AnyEnv, Checks, EnvSpec, LaneWidth, Packing, Seen, StepError, Stepped, Stepper, TileSpec,
     checked, numbers,
@@ -19,7 +20,7 @@ use wide::bytemuck;
 use crate::backend::LearnError;
 use crate::config::Config;
 use crate::cpu::batch::{BatchTile, expand};
-use crate::cpu::gae::gae;
+use crate::cpu::gae::{Moves, gae, gae_of_players};
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::reals::taken;
@@ -92,6 +93,8 @@ pub struct Tile<const V: usize> {
     pub counts: Counts<V>,
     /// How new observations are, with `intrinsic = "rnd"`.
     pub novelty: Option<Box<Novelty<V>>>,
+    /// Whose turn it is, in a game of several players.
+    turns: Option<Turns<V>>,
     /// 0 where the next step begins an episode.
     keep: Row<V>,
     activations: Activations<V>,
@@ -110,6 +113,30 @@ pub struct Tile<const V: usize> {
     values: Vec<Row<V>>,
     done: Vec<Row<V>>,
     advantages: Vec<Row<V>>,
+}
+
+/// The player to move.
+struct Turns<const V: usize> {
+    players: u32,
+    /// The leaf of a state that has the number.
+    leaf: usize,
+    /// After the last step, and `[step]` before each.
+    now: Row<V>,
+    steps: Vec<Row<V>>,
+}
+
+impl<const V: usize> Turns<V> {
+    fn of(env: &dyn AnyEnv, steps: usize) -> Option<Self> {
+        let players = env.spec().players;
+        let leaf = env.leaves().iter().position(|leaf| leaf.name == PLAYER)?;
+        (players > 1).then(|| Turns { players, leaf, now: splat(0.0), steps: vec![splat(0.0); steps] })
+    }
+
+    fn read(&mut self, stepper: &dyn Stepper) {
+        let mut words = [[0u32; LANES]; V];
+        stepper.leaf(self.leaf, words.as_flattened_mut());
+        self.now = words.map(|words| f32x16::new(words.map(|player| player as f32)));
+    }
 }
 
 /// Which episodes a step ended, by 16 environments, and their returns and lengths.
@@ -191,6 +218,7 @@ impl<const V: usize> Tile<V> {
             memory: vec![splat(0.0); network.states],
             counts: Counts::new(config),
             novelty: Novelty::new(&network.architecture, config).map(Box::new),
+            turns: Turns::of(env, steps),
             keep: splat(1.0),
             activations: Activations::new(network),
             single: Activations::new(network),
@@ -219,6 +247,9 @@ impl<const V: usize> Tile<V> {
         let legal = bytemuck::cast_slice_mut(self.mask.as_flattened_mut());
         self.stepper.observe(Seen { obs, legal })?;
         self.counts.begin(&self.obs);
+        if let Some(turns) = &mut self.turns {
+            turns.read(&*self.stepper);
+        }
         Ok(())
     }
 
@@ -311,6 +342,9 @@ impl<const V: usize> Tile<V> {
             if (t as u64).is_multiple_of(PULSE_STEPS) {
                 horizon.pulse.fetch_add(1, Ordering::Relaxed);
             }
+            if let Some(turns) = &mut self.turns {
+                turns.steps[t] = turns.now;
+            }
             self.decide(horizon, batch, t)?;
             self.advance(horizon, t)?;
         }
@@ -318,7 +352,14 @@ impl<const V: usize> Tile<V> {
         self.timer.end(Part::Policy);
         let start = Instant::now();
         let discounts = horizon.config.discounts();
-        gae(&self.rewards, &self.values, &self.done, value, discounts, &mut self.advantages);
+        let Self { rewards, values, done, advantages, .. } = self;
+        match &self.turns {
+            None => gae(rewards, values, done, value, discounts, advantages),
+            Some(Turns { players, now, steps, .. }) => {
+                let moves = Moves { players: *players, movers: steps, next_mover: *now };
+                gae_of_players(rewards, values, done, value, discounts, &moves, advantages);
+            }
+        }
         batch.put_outcomes(&self.rewards, &self.done, &value);
         for (t, advantage) in self.advantages.iter().enumerate() {
             batch.put(t, batch.layout.advantage, advantage);
@@ -406,7 +447,10 @@ impl<const V: usize> Tile<V> {
             self.explore(horizon, &mut rewards, intrinsic);
         }
         self.scale_rewards(horizon, &mut rewards, &done);
-        self.bootstrap(horizon, &mut rewards, bootstraps);
+        // Whose value that would be is not known any more; a game that is cut off counts as it stands.
+        if self.turns.is_none() {
+            self.bootstrap(horizon, &mut rewards, bootstraps);
+        }
         self.forget(&done);
         self.rewards[t] = rewards;
         self.done[t] = done;
@@ -431,6 +475,9 @@ impl<const V: usize> Tile<V> {
             lengths: self.ends.lengths.as_flattened_mut(),
             metrics: bytemuck::cast_slice_mut(self.ends.metrics.as_flattened_mut()),
         })?;
+        if let Some(turns) = &mut self.turns {
+            turns.read(&*self.stepper);
+        }
         self.timer.end(Part::Environment);
         let Ends { terminated, truncated, returns, lengths, metrics } = &self.ends;
         let (mut done, mut bootstraps) = (splat::<V>(0.0), [0u32; V]);

@@ -10,8 +10,7 @@ use super::text::{KernelText, ProgramText, kernel_text};
 /// `ahead.cu`: makes the states that are missing.
 pub const AHEAD: KernelText = kernel_text!("ahead", "play/ahead.cu", [AheadParams]);
 
-/// Missing states are made before the first step of a rollout and before every 16th after it. A state takes a thread milliseconds, whether one thread of
-/// the GPU makes some or thousands do.
+/// Missing states are made before every 16th step. A state takes a thread milliseconds, whether one thread of the GPU makes some or thousands do.
 const EVERY: u64 = 16;
 
 /// A warp, so that few missing states are spread over all multiprocessors.
@@ -19,7 +18,20 @@ const THREADS: u32 = 32;
 
 /// `ahead.cu` for an environment.
 pub fn ahead_program(kernel_env: &KernelEnv) -> Program {
-    ProgramText::of(kernel_env, AHEAD, vec![("THREADS".to_owned(), THREADS.to_string())])
+    let defines = [("THREADS", u64::from(THREADS)), ("EVERY", EVERY)];
+    let defines = defines.map(|(name, value)| (name.to_owned(), value.to_string()));
+    ProgramText::of(kernel_env, AHEAD, defines.to_vec())
+}
+
+/// Bytes of local memory of a thread that makes a state, as the driver reports them; 0 where none is made ahead of time.
+///
+/// # Errors
+/// When the kernel does not compile, or the device fails.
+pub fn local_bytes(device: &Device, kernel_env: &KernelEnv) -> Result<usize, CudaError> {
+    if !kernel_env.ahead {
+        return Ok(0);
+    }
+    Ok(device.load(&ahead_program(kernel_env))?.function("make_ahead")?.local_bytes()? as usize)
 }
 
 /// Sizes of N environments.
@@ -69,6 +81,8 @@ operant_cuda::params! {
         clock: may_read [u64; 1],
         /// The next step, counted from there.
         step: value [u64],
+        /// Steps since the last launch.
+        since: value [u32],
         num_envs: value [u32],
         /// Number of environment 0 among those of all devices.
         first_environment: value [u32],
@@ -113,6 +127,8 @@ pub struct AheadInputs<'a> {
     pub clock: Option<&'a Buffer<u64>>,
     /// The next step.
     pub step: u64,
+    /// Steps since the last call.
+    pub since: u32,
     /// Number of environment 0.
     pub first_environment: u32,
     /// The run's seed.
@@ -142,13 +158,13 @@ impl Ahead {
     /// Enqueues making the states that are missing, before some of the steps.
     pub fn make(&self, stream: &Stream, next: NextStates<'_>, of: AheadInputs<'_>) -> Result<(), CudaError> {
         let NextStates { states: Some(states), made: Some(made) } = next else { return Ok(()) };
-        let AheadInputs { environments, clock, step, first_environment, seed } = of;
+        let AheadInputs { environments, clock, step, since, first_environment, seed } = of;
         if !step.is_multiple_of(EVERY) {
             return Ok(());
         }
         let num_envs = self.sizes.num_envs as u32;
         let params =
-            AheadParams { environments, states, made, clock, step, num_envs, first_environment, seed };
+            AheadParams { environments, states, made, clock, step, since, num_envs, first_environment, seed };
         self.function.run(stream, LaunchConfig::covering(self.sizes.num_envs, THREADS), &params, &self.sizes)
     }
 }

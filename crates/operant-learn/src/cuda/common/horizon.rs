@@ -186,10 +186,11 @@ operant_cuda::params! {
 }
 
 impl<'a> HorizonParams<'a> {
-    /// The environments, for which first states are made before step `step` of the rollout.
+    /// The environments, for which first states are made before step `step` of the rollout, the first or a later one.
     pub fn ahead_of(&self, step: usize) -> ahead::AheadInputs<'a> {
-        let Self { environments, clock, first_environment, seed, .. } = *self;
-        ahead::AheadInputs { environments, clock: Some(clock), step: step as u64, first_environment, seed }
+        let Self { environments, clock, first_environment, seed, num_steps: since, .. } = *self;
+        let (clock, step) = (Some(clock), step as u64);
+        ahead::AheadInputs { environments, clock, step, since, first_environment, seed }
     }
 }
 

@@ -197,7 +197,8 @@ impl CudaPlay {
     pub fn play(&self, num_steps: usize) -> Result<(), LearnError> {
         let (sizes, outputs) = (PlaySizes { num_steps, ..self.sizes }, self.outputs.as_ref());
         let (environments, seed) = (&self.environments, self.seed.into());
-        let of = AheadInputs { environments, clock: Some(&self.clock), step: 0, first_environment: 0, seed };
+        let (clock, since) = (Some(&self.clock), num_steps as u32);
+        let of = AheadInputs { environments, clock, step: 0, since, first_environment: 0, seed };
         let next = OwnAhead::make(self.ahead.as_ref(), &self.stream, of)?;
         let params = RandomPlayParams {
             environments,

@@ -392,7 +392,8 @@ impl CudaEnvs {
     /// Actions of another length, and a launch that fails.
     pub fn step(&mut self, actions: GivenActions<'_>, to: &mut EnvArrays) -> Result<(), LearnError> {
         let (environments, seed) = (&self.environments, self.seed.into());
-        let of = AheadInputs { environments, clock: None, step: self.time, first_environment: 0, seed };
+        let (clock, step, since) = (None, self.time, 1);
+        let of = AheadInputs { environments, clock, step, since, first_environment: 0, seed };
         let next = OwnAhead::make(self.ahead.as_ref(), &self.stream, of)?;
         let params = StepParams {
             environments,

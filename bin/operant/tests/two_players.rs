@@ -1,0 +1,92 @@
+//! Games as a user trains and rates agents in them.
+
+use serde_json::Value;
+
+use crate::common::{Finished, Sandbox};
+
+/// Settings of a run of a few updates.
+const BRIEF: [&str; 12] = [
+    "--set",
+    "num_envs=16",
+    "--set",
+    "num_steps=32",
+    "--set",
+    "num_minibatches=4",
+    "--set",
+    "checkpoint_interval=2",
+    "--steps",
+    "2560",
+    "--set",
+    "eval_episodes=20",
+];
+
+fn train(place: &Sandbox, args: &[&str]) -> Finished {
+    place.operant(&[&["train"], args, &BRIEF].concat())
+}
+
+fn trained(place: &Sandbox, args: &[&str]) -> Value {
+    let finished = train(place, &[args, &["--json", "-q"]].concat());
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
+    finished.json()
+}
+
+#[test]
+fn agents_learn_from_both_sides_or_one_and_are_rated() {
+    let place = Sandbox::new();
+    let own = trained(&place, &["connect_four", "--name", "own"]);
+    // Its final evaluation is against random moves, and so is that of its checkpoint.
+    let again = place.operant(&["eval", "own", "--episodes", "20", "--json"]).json();
+    assert_eq!(again["eval_return_mean"], own["eval_return_mean"]);
+    let strong =
+        place.operant(&["eval", "own", "--episodes", "20", "--opponent", "mcts:200", "--json"]).json();
+    assert!(strong["eval_return_mean"].as_f64() < again["eval_return_mean"].as_f64(), "{strong} {again}");
+
+    let against = |name: &str| {
+        trained(&place, &["connect_four", "--name", name, "--opponent", "own@1024", "--set", "core=gru"])
+    };
+    assert_eq!(against("one")["eval_return_mean"], against("two")["eval_return_mean"]);
+
+    let league = |seed: &str| {
+        let players =
+            ["league", "own", "one", "random", "minimax:2", "--games", "20", "--json", "--seed", seed];
+        place.operant(&players).json()
+    };
+    let rated = league("1");
+    assert_eq!((rated.clone(), rated != league("2")), (league("1"), true), "the seed decides");
+    let standings = rated["standings"].as_array().expect("standings");
+    assert_eq!(standings.len(), 4);
+    assert!(
+        standings[3]["elo"].as_f64() > standings[2]["elo"].as_f64() && standings[2]["elo"] == 0.0,
+        "{rated}"
+    );
+    let table = place.operant(&["league", "own", "random", "--games", "20"]);
+    assert!(
+        table.stdout.contains("connect_four: 20 games of each pair")
+            && table.stdout.contains("own at step 2560"),
+        "{table:#?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_played_is_said_before_anything_starts() {
+    let place = Sandbox::new();
+    trained(&place, &["cartpole", "--name", "pole"]);
+    let refused = |args: &[&str], parts: &[&str]| place.operant(args).assert_error(2, parts);
+    refused(
+        &["train", "cartpole", "--opponent", "random"],
+        &["cartpole has one player", "leave the opponent out"],
+    );
+    refused(&["train", "connect_four", "--opponent", "nobody"], &["nobody", "minimax:DEPTH"]);
+    refused(
+        &["train", "connect_four", "--opponent", "pole"],
+        &["was trained in cartpole, not in connect_four"],
+    );
+    refused(&["train", "connect_four", "--set", "core=gru"], &["core", "memories of the players"]);
+    refused(&["train", "connect_four", "--algorithm", "pqn"], &["algorithm", "all sides"]);
+    refused(&["league", "random", "minimax:2"], &["--env connect_four"]);
+    refused(&["league", "random", "random", "--env", "othello"], &["twice"]);
+    refused(&["league", "random", "minimax:1", "--env", "cartpole"], &["one player"]);
+    refused(&["league", "pole", "random"], &["one player"]);
+    refused(&["eval", "pole", "--opponent", "random"], &["one player"]);
+    assert_eq!(std::fs::read_dir(place.path().join("runs")).expect("runs").count(), 1, "nothing was started");
+}

@@ -1,0 +1,144 @@
+//! `operant league`: a round robin of trained agents and scripted players.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use operant_env::search::{SCRIPTED, Scripted};
+use operant_env::{AnyEnv, Registry};
+use operant_metrics::plain;
+use operant_run::league::{League, round_robin};
+use operant_run::{Error, SavedPolicy, opponent};
+
+use super::{checkpoints, run_args};
+use crate::output;
+use crate::table::{self, Column, Row};
+
+/// Let agents and scripted players of a game play each other, and rate them
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Runs, RUN@STEP, checkpoints, random, minimax:DEPTH or mcts:PLAYOUTS
+    #[arg(value_name = "PLAYER", required = true, num_args = 2..)]
+    players: Vec<String>,
+    /// Every checkpoint of the runs instead of the latest
+    #[arg(long)]
+    all: bool,
+    /// Games of each pair, half of them with either side
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    games: u32,
+    /// Seed of the games
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// The game, if no player is a run
+    #[arg(long, value_name = "GAME")]
+    env: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Directory that holds the runs [default: runs]
+    #[arg(long, value_name = "DIR")]
+    run_dir: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  operant league mine other random mcts:100
+  operant league mine --all minimax:2       how the checkpoints of a run rate
+  operant league random minimax:2 mcts:800 --env connect_four
+
+Agents draw their moves from their policies. Ratings are Elo's, fitted to all
+games at once, with 95% intervals from games drawn again: 400 points are odds
+of ten to one, and random moves rate 0 if they take part. The same seed gives
+the same games, whatever the number of threads.";
+
+/// Plays, prints the ratings, and returns the exit code.
+pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
+    let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
+    let mut names = Vec::new();
+    for name in &args.players {
+        match args.all && name.parse::<Scripted>().is_err() {
+            true => names.extend(checkpoints::all_of(&parent, name)?),
+            false => names.push(name.clone()),
+        }
+    }
+    let game = game(args, registry, &parent, &names)?;
+    let mut players = Vec::new();
+    for name in &names {
+        let opponent = opponent::find(&game, name, &parent)?;
+        players.push((opponent.name(), opponent));
+    }
+    if players.iter().map(|(name, _)| name).collect::<BTreeSet<_>>().len() < players.len() {
+        return Err(Error::usage("a player is named twice").remedy("name each once").into());
+    }
+    let league = round_robin(&*game, &players, args.games, args.seed);
+    let league = league.map_err(|error| Error::usage(error.to_string()).remedy(error.remedy))?;
+    match args.json {
+        true => output::print(&(serde_json::to_string(&league)? + "\n"))?,
+        false => {
+            output::print(&format!("{}: {} games of each pair\n", plain(&league.env), league.games))?;
+            let (columns, rows) = table(&league);
+            output::print_painted(&table::text(&columns, "", &rows))?;
+        }
+    }
+    Ok(0)
+}
+
+/// The game of the first run, with its options.
+fn game(
+    args: &Args,
+    registry: &Registry,
+    parent: &std::path::Path,
+    names: &[String],
+) -> anyhow::Result<Arc<dyn AnyEnv>> {
+    if let Some(run) = names.iter().find(|name| name.parse::<Scripted>().is_err()) {
+        let policy = SavedPolicy::load(registry, parent, run);
+        let named =
+            |error| Error { remedy: Some(format!("give runs or checkpoints, or {SCRIPTED}")), ..error };
+        return Ok(policy.map_err(named)?.env);
+    }
+    let Some(name) = &args.env else {
+        let error = Error::usage("no player is a run, so the game is not known");
+        return Err(error.remedy("name it with --env, such as --env connect_four").into());
+    };
+    Ok(registry
+        .make(name, &operant_env::EnvOptions::new())
+        .map_err(|error| Error::usage(error.to_string()))?)
+}
+
+/// The players from the strongest to the weakest, and the points of each against each in percent.
+fn table(league: &League) -> (Vec<Column<'static>>, Vec<Row>) {
+    let mut order: Vec<usize> = (0..league.standings.len()).collect();
+    order.sort_by(|a, b| league.standings[*b].elo.total_cmp(&league.standings[*a].elo));
+    let heads = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"];
+    let against = order.len().min(heads.len());
+    let mut columns = vec![
+        Column::right("", 0),
+        Column::name("player"),
+        Column::right("Elo", 0),
+        Column::right("95%", 1),
+        Column::right("score", 1),
+    ];
+    columns.extend(heads[..against].iter().map(|head| Column::right(head, 2)));
+    let rows = order.iter().enumerate().map(|(rank, &at)| {
+        let standing = &league.standings[at];
+        let score = |other: &usize| {
+            let [won, drawn, lost] = league.scores[at][*other];
+            let points = f64::from(won) + f64::from(drawn) / 2.0;
+            if *other == at {
+                "-".to_owned()
+            } else {
+                format!("{:.0}", 100.0 * points / f64::from(won + drawn + lost))
+            }
+        };
+        let mut cells = vec![
+            (rank + 1).to_string(),
+            plain(&standing.name).to_string(),
+            format!("{:.0}", standing.elo),
+            format!("{:.0} to {:.0}", standing.elo_low, standing.elo_high),
+            format!("{:.1}%", 100.0 * standing.score),
+        ];
+        cells.extend(order[..against].iter().map(score));
+        Row { cells, ..Row::default() }
+    });
+    (columns, rows.collect())
+}

@@ -1,0 +1,436 @@
+//! Games of two players: against Pgx, move for move (data/games.recipe.py), and against an opponent as environments of one player.
+
+use std::sync::Arc;
+
+use operant_env::play::Outputs;
+use operant_env::search::Scripted;
+use operant_env::versus::{PLAYER, play};
+use operant_env::{
+    AnyEnv, Asked, Autoreset, EnvOptions, LaneWidth, Opponent, OpponentTile, Random, StepError, TileSpec,
+    Versus, builtin,
+};
+use rayon::prelude::*;
+use serde_json::Value;
+
+use crate::data;
+
+const ROWS: usize = 256;
+const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn fold(digest: u64, word: u64) -> u64 {
+    (digest ^ word).wrapping_mul(0x0100_0000_01b3)
+}
+
+/// The finaliser of SplitMix64.
+fn mix(word: u64) -> u64 {
+    let word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ word >> 31
+}
+
+fn game(name: &str) -> Arc<dyn AnyEnv> {
+    builtin().make(name, &EnvOptions::new()).expect("a game")
+}
+
+/// A column of `(words, R)`.
+fn column(words: &[u32], row: usize, rows: usize) -> impl Iterator<Item = u32> + '_ {
+    words.iter().copied().skip(row).step_by(rows)
+}
+
+/// The legal choices of a row.
+fn legal(words: &[u32], row: usize, rows: usize, choices: usize) -> Vec<u32> {
+    let bit = |choice: &u32| words[*choice as usize / 32 * rows + row] >> (choice % 32) & 1 == 1;
+    (0..choices as u32).filter(bit).collect()
+}
+
+/// The digests of games `first ..`, as the recipe has them, and their moves.
+fn digests(env: &dyn AnyEnv, first: usize, count: usize, lanes: LaneWidth) -> (Vec<u64>, usize) {
+    let spec = env.spec();
+    let choices = spec.actions.mask_words() * 32;
+    let player = env.leaves().iter().position(|leaf| leaf.name == PLAYER).expect("players");
+    let tile = TileSpec { lanes, autoreset: Autoreset::Disabled, ..TileSpec::new(1, 0, ROWS) };
+    let mut stepper = env.stepper(tile).expect("a tile");
+    let mut out = Outputs::new(&spec, env.masked(), ROWS);
+    stepper.observe(out.seen()).expect("observations");
+    let (mut digests, mut going, mut moves) = (vec![OFFSET; count], vec![true; count], 0);
+    let (mut players, mut actions) = (vec![0; ROWS], vec![0.0; ROWS]);
+    for step in 0.. {
+        if !going.contains(&true) {
+            return (digests, moves);
+        }
+        stepper.leaf(player, &mut players);
+        for row in (0..count).filter(|row| going[*row]) {
+            let choices = legal(&out.legal, row, ROWS, choices);
+            let seen = [players[row]].into_iter().chain(column(&out.obs, row, ROWS));
+            let seen = seen.chain(column(&out.legal, row, ROWS)).map(u64::from);
+            digests[row] = seen.fold(digests[row], fold);
+            let draw = mix(1000 * (first + row) as u64 + step) >> 32;
+            actions[row] = choices[(draw * choices.len() as u64 >> 32) as usize] as f32;
+        }
+        stepper.submit(&actions, step).expect("a step");
+        stepper.collect(out.stepped()).expect("a step");
+        for row in (0..count).filter(|row| going[*row]).collect::<Vec<_>>() {
+            moves += 1;
+            let ended = out.ended(row)[0];
+            going[row] = !ended;
+            let after = [(1.0 + out.rewards[row]) as u64, u64::from(ended)];
+            digests[row] = after.into_iter().fold(digests[row], fold);
+            if ended {
+                digests[row] = column(&out.obs, row, ROWS).map(u64::from).fold(digests[row], fold);
+            }
+        }
+    }
+    unreachable!("games end")
+}
+
+#[test]
+fn games_are_those_of_pgx() {
+    for name in ["connect_four", "othello"] {
+        let text = data::text(&format!("{name}.games.jsonl"));
+        let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let header = lines.next().expect("a header");
+        let [games, group, moves] =
+            ["games", "group", "moves"].map(|key| header[key].as_u64().expect("a number") as usize);
+        let expected: Vec<Value> = lines.collect();
+        for lanes in [LaneWidth::One, LaneWidth::WIDEST] {
+            let env = game(name);
+            let firsts: Vec<usize> = (0..games).step_by(ROWS).collect();
+            let tile = |first: &usize| digests(&*env, *first, ROWS.min(games - first), lanes);
+            let tiles: Vec<_> = firsts.par_iter().map(tile).collect();
+            let played: usize = tiles.iter().map(|(_, moves)| moves).sum();
+            let digests: Vec<u64> = tiles.into_iter().flat_map(|(digests, _)| digests).collect();
+            let groups = digests.chunks(group).map(|group| group.iter().copied().fold(OFFSET, fold));
+            let groups: Vec<Value> = groups.map(|digest| format!("{digest:016x}").into()).collect();
+            let differ: Vec<usize> = (0..groups.len()).filter(|k| groups[*k] != expected[*k]).collect();
+            assert!(
+                differ.is_empty(),
+                "{name}, {lanes:?}: {} groups of {group} games differ: {differ:?}",
+                differ.len()
+            );
+            assert_eq!((groups.len(), played), (expected.len(), moves), "{name}");
+            println!("{name}, {lanes:?}: {games} games, {played} moves, no difference");
+        }
+    }
+}
+
+/// The rightmost legal move.
+struct Rightmost;
+
+struct RightmostTile {
+    choices: usize,
+    rows: usize,
+}
+
+impl Opponent for Rightmost {
+    fn name(&self) -> String {
+        "rightmost".into()
+    }
+    /// A count of its moves.
+    fn memory(&self) -> usize {
+        1
+    }
+    fn tile(&self, env: &dyn AnyEnv, tile: TileSpec) -> Result<Box<dyn OpponentTile>, StepError> {
+        Ok(Box::new(RightmostTile { choices: env.spec().actions.mask_words() * 32, rows: tile.rows }))
+    }
+}
+
+impl OpponentTile for RightmostTile {
+    fn act(&mut self, asked: &Asked<'_>, memory: &mut [u32], actions: &mut [f32]) -> Result<(), StepError> {
+        for row in (0..self.rows).filter(|row| asked.rows[row / 16] >> (row % 16) & 1 == 1) {
+            memory[row] += 1;
+            actions[row] = *legal(asked.legal, row, self.rows, self.choices).last().expect("a move") as f32;
+        }
+        Ok(())
+    }
+}
+
+/// Connect Four by its cells, `[column]` of stones from the bottom.
+#[derive(Clone, Default)]
+struct Board {
+    columns: [Vec<usize>; 7],
+    moves: usize,
+}
+
+impl Board {
+    fn at(&self, column: i32, row: i32) -> Option<usize> {
+        self.columns.get(usize::try_from(column).ok()?)?.get(usize::try_from(row).ok()?).copied()
+    }
+    fn legal(&self) -> Vec<usize> {
+        (0..7).filter(|column| self.columns[*column].len() < 6).collect()
+    }
+    /// The player who wins with this move, or 2 for a draw.
+    fn drop(&mut self, column: usize) -> Option<usize> {
+        let player = self.moves % 2;
+        self.columns[column].push(player);
+        self.moves += 1;
+        let (x, y) = (column as i32, self.columns[column].len() as i32 - 1);
+        let wins = [(1, 0), (0, 1), (1, 1), (1, -1)].into_iter().any(|(dx, dy)| {
+            let reach = |sign: i32| {
+                (1..4).take_while(|k| self.at(x + sign * k * dx, y + sign * k * dy) == Some(player)).count()
+            };
+            reach(1) + reach(-1) >= 3
+        });
+        if wins { Some(player) } else { (self.moves == 42).then_some(2) }
+    }
+}
+
+/// One side against [`Rightmost`], which moves first where `side` is 1.
+struct Match {
+    side: usize,
+    board: Board,
+}
+
+impl Match {
+    fn new(side: usize) -> Self {
+        let mut board = Board::default();
+        if side == 1 {
+            board.drop(6);
+        }
+        Self { side, board }
+    }
+    /// The reward, and whether the game is over.
+    fn step(&mut self, column: usize) -> (f32, bool) {
+        let mut result = self.board.drop(column);
+        if result.is_none() {
+            let reply = *self.board.legal().last().expect("a move");
+            result = self.board.drop(reply);
+        }
+        let reward = |winner: usize| {
+            if winner == 2 {
+                0.0
+            } else if winner == self.side {
+                1.0
+            } else {
+                -1.0
+            }
+        };
+        (result.map_or(0.0, reward), result.is_some())
+    }
+}
+
+fn versus(opponent: impl Opponent + 'static) -> Versus {
+    Versus::new(game("connect_four"), Arc::new(opponent))
+}
+
+/// A move for the agent that depends on the environment, the step and the legal moves.
+fn choose(number: usize, step: u64, legal: &[u32]) -> u32 {
+    legal[(mix(number as u64 * 7 + step) % legal.len() as u64) as usize]
+}
+
+#[test]
+fn an_opponent_plays_the_other_side() {
+    let env = versus(Rightmost);
+    let spec = env.spec();
+    assert_eq!((spec.players, &*env.leaves()[5].name, env.leaves().len()), (1, "side", 7));
+    for lanes in [LaneWidth::One, LaneWidth::WIDEST] {
+        let rows = 32;
+        let mut stepper = env.stepper(TileSpec { lanes, ..TileSpec::new(3, 1, rows) }).expect("a tile");
+        let mut out = Outputs::new(&spec, true, rows);
+        stepper.observe(out.seen()).expect("observations");
+        let mut matches: Vec<Match> = (0..rows).map(|row| Match::new((row + 1) % 2)).collect();
+        let (mut results, mut actions) = ([[0; 3]; 2], vec![0.0; rows]);
+        for step in 0..200 {
+            for row in 0..rows {
+                let board = &matches[row].board;
+                let moves = legal(&out.legal, row, rows, 7);
+                let expected: Vec<u32> = board.legal().into_iter().map(|column| column as u32).collect();
+                assert_eq!(moves, expected, "step {step}, row {row}");
+                let words: Vec<u32> = column(&out.obs, row, rows).collect();
+                for cell in 0..42 {
+                    let (line, at) = (5 - cell as i32 / 7, cell as i32 % 7);
+                    let bits = [0, 1].map(|k| words[(2 * cell + k) / 32] >> ((2 * cell + k) % 32) & 1);
+                    let stone = board.at(at, line).map(|player| usize::from(player != matches[row].side));
+                    assert_eq!(
+                        bits,
+                        [0, 1].map(|k| u32::from(stone == Some(k))),
+                        "step {step}, row {row}, cell {cell}"
+                    );
+                }
+                actions[row] = choose(row, step, &moves) as f32;
+            }
+            stepper.submit(&actions, step).expect("a step");
+            stepper.collect(out.stepped()).expect("a step");
+            for (row, game) in matches.iter_mut().enumerate() {
+                let (reward, is_over) = game.step(actions[row] as usize);
+                assert_eq!(
+                    (out.rewards[row], out.ended(row)),
+                    (reward, [is_over, false]),
+                    "step {step}, row {row}"
+                );
+                let mut state = vec![0; 7];
+                stepper.state(row, &mut state);
+                if is_over {
+                    results[game.side][(1.0 + reward) as usize] += 1;
+                    assert_eq!((out.returns[row], out.lengths[row]), (reward, game.board.moves as u32));
+                    *game = Match::new(1 - game.side);
+                }
+                // Its moves in this game: as many as the board has of its stones.
+                let stones =
+                    game.board.columns.iter().flatten().filter(|player| **player != game.side).count();
+                assert_eq!(state[5..], [game.side as u32, stones as u32], "step {step}, row {row}");
+            }
+        }
+        assert!(results.iter().all(|[lost, _, won]| *lost > 10 && *won > 10), "{results:?}");
+    }
+}
+
+/// Rewards, ends and observations of a hundred steps, from environments that are saved and loaded at `cut`.
+fn trace(env: &dyn AnyEnv, rows: usize, count: usize, cut: u64) -> Vec<Vec<u64>> {
+    let spec = env.spec();
+    let mut traces = vec![Vec::new(); count];
+    for first in (0..count).step_by(rows) {
+        let make = || env.stepper(TileSpec::new(3, first as u32, rows)).expect("a tile");
+        let (mut stepper, mut out) = (make(), Outputs::new(&spec, true, rows));
+        stepper.observe(out.seen()).expect("observations");
+        let mut actions = vec![0.0; rows];
+        for step in 0..100 {
+            if step == cut {
+                let mut words = vec![0; (env.leaves().len() + 2) * rows];
+                stepper.save(&mut words);
+                stepper = make();
+                stepper.load(&words).expect("saved environments");
+                stepper.observe(out.seen()).expect("observations");
+            }
+            for (row, action) in actions.iter_mut().enumerate() {
+                *action = choose(first + row, step, &legal(&out.legal, row, rows, 7)) as f32;
+            }
+            stepper.submit(&actions, step).expect("a step");
+            stepper.collect(out.stepped()).expect("a step");
+            for row in 0..rows {
+                let trace = &mut traces[first + row];
+                trace.push(u64::from(out.rewards[row].to_bits()) << 1 | u64::from(out.ended(row)[0]));
+                trace.extend(column(&out.obs, row, rows).map(u64::from));
+            }
+        }
+    }
+    traces
+}
+
+#[test]
+fn neither_tiles_nor_a_resume_change_a_match() {
+    let env = versus(Random);
+    let expected = trace(&env, 64, 64, u64::MAX);
+    assert_eq!(expected, trace(&env, 16, 64, u64::MAX), "tiles of 16");
+    assert_eq!(expected, trace(&env, 64, 64, 37), "saved and loaded");
+    assert!(expected[0] != expected[2] && expected[1] != expected[3], "environments differ");
+}
+
+#[test]
+fn a_game_of_one_player_has_no_opponent() {
+    let error = Versus::new(game("cartpole"), Arc::new(Random)).stepper(TileSpec::new(1, 0, 16));
+    let error = error.err().expect("a refusal").to_string();
+    assert!(error.contains("one player"), "{error}");
+}
+
+/// The share of points of the first player.
+fn points(game: &dyn AnyEnv, players: [&str; 2], games: u32) -> f64 {
+    let [a, b] = players.map(|name| name.parse::<Scripted>().expect("a name").opponent());
+    let results = play(game, [&*a, &*b], 5, 0..games).expect("games");
+    let parts = [play(game, [&*a, &*b], 5, 0..7), play(game, [&*a, &*b], 5, 7..games)];
+    assert_eq!(parts.map(|part| part.expect("games")).concat(), results, "games do not depend on each other");
+    f64::from(results.iter().map(|result| (1.0 + result) / 2.0).sum::<f32>()) / f64::from(games)
+}
+
+#[test]
+fn searches_are_as_strong_as_they_look_ahead() {
+    for (name, ladder) in [
+        ("connect_four", &[["mcts:40", "random"], ["minimax:2", "random"], ["mcts:40", "mcts:4"]][..]),
+        ("othello", &[["mcts:20", "random"]]),
+    ] {
+        let game = game(name);
+        for players in ladder {
+            let points = points(&*game, *players, 40);
+            println!("{name}, {players:?}: {points}");
+            assert!(points > 0.6, "{name}, {players:?}: {points}");
+        }
+    }
+    let even = points(&*game("connect_four"), ["random", "random"], 400);
+    assert!((even - 0.5).abs() < 0.1, "{even}");
+}
+
+/// A move of a scripted player in Connect Four after these moves.
+fn reply(player: &str, moves: &[u32]) -> u32 {
+    let (env, rows) = (game("connect_four"), 16);
+    let tile = TileSpec::new(1, 0, rows);
+    let mut stepper = env.stepper(tile).expect("a tile");
+    let mut out = Outputs::new(&env.spec(), true, rows);
+    stepper.observe(out.seen()).expect("observations");
+    for (step, &column) in moves.iter().enumerate() {
+        stepper.submit(&[column as f32; 16], step as u64).expect("a step");
+        stepper.collect(out.stepped()).expect("a step");
+        assert_eq!(out.ended(0), [false; 2]);
+    }
+    let mut states = vec![0; (env.leaves().len() + 2) * rows];
+    stepper.save(&mut states);
+    let asked = Asked { rows: &[1 << 3], obs: &out.obs, legal: &out.legal, states: &states, step: 9 };
+    let opponent = player.parse::<Scripted>().expect("a name").opponent();
+    let mut actions = vec![-1.0; rows];
+    opponent.tile(&*env, tile).expect("a player").act(&asked, &mut [], &mut actions).expect("a move");
+    assert!(
+        actions.iter().enumerate().all(|(row, action)| row == 3 || *action == -1.0),
+        "others are not asked"
+    );
+    actions[3] as u32
+}
+
+#[test]
+fn searches_take_a_win_and_prevent_a_loss() {
+    // Three of a colour in column 2, and the player to move wins there, or has to prevent that.
+    let (wins, loses) = ([2, 5, 2, 5, 2, 6], [2, 5, 2, 5, 2]);
+    for player in ["minimax:1", "minimax:2", "minimax:4", "mcts:200"] {
+        assert_eq!(reply(player, &wins), 2, "{player} wins");
+    }
+    for player in ["minimax:2", "minimax:3", "mcts:400"] {
+        assert_eq!(reply(player, &loses), 2, "{player} prevents a loss");
+    }
+    // Two in the bottom row with both ends open: a third one there makes two threats, which no reply prevents.
+    let third = reply("minimax:3", &[2, 2, 3, 3]);
+    assert!([1, 4].contains(&third), "{third}");
+    for wrong in ["minimax", "minimax:0", "minimax:7", "mcts:", "mcts:0", "random:3", "perfect"] {
+        assert!(wrong.parse::<Scripted>().is_err(), "{wrong}");
+    }
+}
+
+/// The result with best play from the view of the player to move: 1, 0 or -1.
+fn solved(board: &Board) -> i32 {
+    let value = |column: usize| {
+        let mut after = board.clone();
+        match after.drop(column) {
+            Some(2) => 0,
+            Some(_) => 1,
+            None => -solved(&after),
+        }
+    };
+    board.legal().into_iter().map(value).max().expect("a move")
+}
+
+/// Those with up to eleven empty cells, which a plain search finds at once.
+#[test]
+fn optimal_moves_are_those_of_a_plain_search() {
+    let text = data::text("connect_four.positions");
+    let (mut checked, mut all) = (0, 0);
+    for line in text.lines() {
+        let (played, optimal) = line.split_once(' ').expect("two lists");
+        let mut board = Board::default();
+        let over = played.bytes().find_map(|digit| board.drop(usize::from(digit - b'0')));
+        assert_eq!(over, None, "{line}");
+        all += 1;
+        if board.moves < 31 {
+            continue;
+        }
+        let after = |column: usize| {
+            let mut after = board.clone();
+            after.drop(column).map_or_else(|| -solved(&after), |winner| i32::from(winner != 2))
+        };
+        let values: Vec<(usize, i32)> =
+            board.legal().into_iter().map(|column| (column, after(column))).collect();
+        let best = values.iter().map(|(_, value)| *value).max();
+        let expected = values.iter().filter(|(_, value)| Some(*value) == best);
+        assert_eq!(expected.map(|(column, _)| column.to_string()).collect::<String>(), optimal, "{line}");
+        assert!(2 * optimal.len() <= values.len(), "{line}");
+        checked += 1;
+    }
+    assert!(all == 1000 && checked > 20, "{checked} of {all}");
+    println!("{checked} of {all} positions searched again");
+}

@@ -1,0 +1,126 @@
+//! Games of two players: learning from all sides, or against an opponent.
+
+use std::sync::Arc;
+
+use operant_env::search::Scripted;
+use operant_env::versus::Versus;
+use operant_env::{AnyEnv, Opponent};
+use operant_learn::algorithms::Algorithm;
+use operant_learn::cpu::inference::Inference;
+use operant_learn::cpu::{CpuOptions, ROLLOUT_TILES, backend, backend_in, backend_with};
+use operant_learn::group::threads;
+use operant_learn::opponent::PolicyOpponent;
+use operant_learn::{
+    Alone, Backend, Config, CoreKind, EvalActions, Group, Intrinsic, LearnError, ShuffleKind, Snapshot,
+    TrainedPolicy,
+};
+
+use crate::support::{Trained, train, update, world};
+
+const GAME: &str = "connect_four";
+
+fn config(num_envs: usize) -> Config {
+    Config {
+        seed: 6,
+        total_timesteps: 1_000_000,
+        num_envs,
+        num_steps: 64,
+        num_minibatches: 4,
+        learning_rate: 2e-3,
+        hidden: vec![32],
+        shuffle: ShuffleKind::Blocks,
+        ..Config::default()
+    }
+}
+
+fn versus(opponent: Arc<dyn Opponent>) -> Arc<dyn AnyEnv> {
+    Arc::new(Versus::new(world(GAME), opponent))
+}
+
+/// Two processes with different tiles.
+fn two(env: &Arc<dyn AnyEnv>, config: &Config, from: Option<&Snapshot>, count: usize) -> Trained {
+    std::thread::scope(|scope| {
+        let start = |group: Arc<dyn Group>| {
+            let options = CpuOptions { rollout_tile: 16 << group.rank(), ..CpuOptions::new(1) };
+            let env = Arc::clone(env);
+            scope.spawn(move || {
+                train(backend_in(env, config, &options, group).expect("valid").backend, from, count)
+            })
+        };
+        let members: Vec<_> = threads::group(2).into_iter().map(start).collect();
+        members.into_iter().map(|it| it.join().expect("no panic")).next_back().expect("two")
+    })
+}
+
+/// A policy that has learned from a few updates, with memory if `core` has any.
+fn learned(core: CoreKind, updates: usize) -> PolicyOpponent {
+    let against = versus(Scripted::Random.opponent());
+    let config = Config { core, ..config(32) };
+    let (_, snapshot) = train(backend(Arc::clone(&against), &config, 1).expect("valid"), None, updates);
+    let policy = TrainedPolicy::from_snapshot(&*world(GAME), &config, &snapshot);
+    // A game without sides has the same spaces, and no refusal of memory.
+    let policy = policy.or_else(|_| TrainedPolicy::from_snapshot(&*against, &config, &snapshot));
+    PolicyOpponent::new("learned".into(), Inference::new(policy.expect("a policy")), false)
+}
+
+#[test]
+fn neither_threads_tiles_processes_nor_a_resumed_run_change_a_bit() {
+    let opponents: [(&str, Arc<dyn AnyEnv>); 3] = [
+        ("self", world(GAME)),
+        ("random", versus(Scripted::Random.opponent())),
+        ("a policy with memory", versus(Arc::new(learned(CoreKind::Gru, 2)))),
+    ];
+    for (name, env) in opponents {
+        let config = Config { num_steps: 32, ..config(96) };
+        let alone = |options: &CpuOptions, from: Option<&Snapshot>, count| {
+            let group: Arc<dyn Group> = Arc::new(Alone);
+            train(backend_in(Arc::clone(&env), &config, options, group).expect("valid").backend, from, count)
+        };
+        let (stats, whole) = alone(&CpuOptions::new(1), None, 4);
+        for rollout_tile in ROLLOUT_TILES {
+            let options = CpuOptions { rollout_tile, ..CpuOptions::new(2) };
+            assert_eq!(alone(&options, None, 4).1, whole, "{name}, tiles of {rollout_tile}");
+        }
+        let (_, early) = two(&env, &config, None, 2);
+        assert_eq!(alone(&CpuOptions::new(2), Some(&early), 2).1, whole, "{name}");
+        let (late, end) = two(&env, &config, Some(&early), 2);
+        assert_eq!(format!("{late:?}"), format!("{:?}", &stats[2..]), "{name}");
+        assert_eq!(end, whole, "{name}");
+    }
+}
+
+/// The mean result of 200 evaluated games, half of them with either side.
+fn result(backend: &mut dyn Backend) -> f64 {
+    let played = backend.evaluate_until(0..200, 1, EvalActions::Sampled, &mut || false).expect("games");
+    let side = |first: usize| played.returns.iter().skip(first).step_by(2).sum::<f64>() / 100.0;
+    println!("as the first player {:.2}, as the second {:.2}", side(0), side(1));
+    (side(0) + side(1)) / 2.0
+}
+
+#[test]
+fn playing_against_itself_it_learns_to_beat_others() {
+    let mut own = backend(world(GAME), &config(64), 2).expect("valid");
+    let before = result(&mut *own);
+    let first = update(&mut *own);
+    for _ in 0..149 {
+        update(&mut *own);
+    }
+    let after = result(&mut *own);
+    assert!(first.metrics.env.len() >= 2 && before < 0.3, "{before}");
+    assert!(after > 0.5, "{after} against random moves after 614,400 moves");
+}
+
+#[test]
+fn what_learning_from_all_sides_cannot_do_is_refused() {
+    for (key, config) in [
+        ("core", Config { core: CoreKind::MinGru, ..config(16) }),
+        ("algorithm", Config { algorithm: Algorithm::Pqn, ..config(16) }),
+        ("intrinsic", Config { intrinsic: Intrinsic::Counts, ..config(16) }),
+    ] {
+        let refused = backend(world(GAME), &config, 1).err().expect("refused");
+        assert!(matches!(refused, LearnError::Config { key: found, .. } if found == key), "{refused}");
+        let options = CpuOptions::new(1);
+        let fine = backend_with(versus(Scripted::Random.opponent()), &config, &options);
+        assert!(fine.is_ok(), "one side can");
+    }
+}

@@ -1,0 +1,190 @@
+//! A round robin of players in a game, and their ratings.
+
+use operant_env::versus::play;
+use operant_env::{AnyEnv, Opponent, StepError};
+use rayon::prelude::*;
+use serde::Serialize;
+
+/// Games between two players: from the first one's view, as (wins, draws, losses).
+pub type Score = [u32; 3];
+
+/// A player's result.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Standing {
+    /// The player's name.
+    pub name: String,
+    /// Elo rating: 400 points are odds of ten to one. 0 is the mean of all players, or the one named `random`.
+    pub elo: f64,
+    /// The 95% interval of the rating.
+    pub elo_low: f64,
+    /// Its upper end.
+    pub elo_high: f64,
+    /// Share of points over all games: 1 for a win, 1/2 for a draw.
+    pub score: f64,
+}
+
+/// A finished round robin.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct League {
+    /// The game.
+    pub env: String,
+    /// Games of each pair.
+    pub games: u32,
+    /// Ratings, in the order of the players.
+    pub standings: Vec<Standing>,
+    /// `[a][b]`: wins, draws and losses of a against b.
+    pub scores: Vec<Vec<Score>>,
+}
+
+/// Games in one job.
+const JOB: u32 = 64;
+/// Samples of the bootstrap.
+const SAMPLES: u64 = 1000;
+
+/// Plays `games` games of each pair, half of them with either side.
+///
+/// # Errors
+/// When a player cannot play the game.
+pub fn round_robin(
+    game: &dyn AnyEnv,
+    players: &[(String, std::sync::Arc<dyn Opponent>)],
+    games: u32,
+    seed: u64,
+) -> Result<League, StepError> {
+    let count = players.len();
+    let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
+    let firsts = || (0..games).step_by(JOB as usize);
+    let jobs: Vec<(usize, usize, u32)> =
+        pairs.flat_map(|(a, b)| firsts().map(move |first| (a, b, first))).collect();
+    let played = jobs.par_iter().with_max_len(1).map(|&(a, b, first)| {
+        let pair = [&*players[a].1, &*players[b].1];
+        play(game, pair, seed.wrapping_add((a * count + b) as u64), first..games.min(first + JOB))
+    });
+    let mut scores = vec![vec![[0; 3]; count]; count];
+    for ((a, b, _), results) in jobs.iter().zip(played.collect::<Result<Vec<_>, _>>()?) {
+        for result in results {
+            let won = if result > 0.0 {
+                0
+            } else if result < 0.0 {
+                2
+            } else {
+                1
+            };
+            scores[*a][*b][won] += 1;
+            scores[*b][*a][2 - won] += 1;
+        }
+    }
+    let names: Vec<String> = players.iter().map(|(name, _)| name.clone()).collect();
+    Ok(League { env: game.spec().name, games, standings: standings(names, &scores, seed), scores })
+}
+
+/// Ratings with intervals: the games of each pair are drawn again, with replacement.
+fn standings(names: Vec<String>, scores: &[Vec<Score>], seed: u64) -> Vec<Standing> {
+    let zero = names.iter().position(|name| name == "random");
+    let fitted = ratings(scores, zero);
+    let mut state = seed;
+    let samples: Vec<Vec<f64>> =
+        (0..SAMPLES).map(|_| ratings(&resampled(scores, &mut state), zero)).collect();
+    let standing = |(at, name): (usize, String)| {
+        let mut own: Vec<f64> = samples.iter().map(|sample| sample[at]).collect();
+        own.sort_by(f64::total_cmp);
+        let quantile = |share: f64| own[((own.len() - 1) as f64 * share).round() as usize];
+        let all = scores[at].iter().fold([0u32; 3], |all, score| [0, 1, 2].map(|k| all[k] + score[k]));
+        let points = f64::from(all[0]) + f64::from(all[1]) / 2.0;
+        Standing {
+            name,
+            elo: fitted[at],
+            elo_low: quantile(0.025),
+            elo_high: quantile(0.975),
+            score: points / f64::from(all.iter().sum::<u32>().max(1)),
+        }
+    };
+    names.into_iter().enumerate().map(standing).collect()
+}
+
+/// The next number below `below`: SplitMix64.
+fn draw(state: &mut u64, below: u32) -> u32 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let word = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((word ^ word >> 31) as u32 as u64 * u64::from(below) >> 32) as u32
+}
+
+fn resampled(scores: &[Vec<Score>], state: &mut u64) -> Vec<Vec<Score>> {
+    let mut new = vec![vec![[0; 3]; scores.len()]; scores.len()];
+    for a in 0..scores.len() {
+        for b in a + 1..scores.len() {
+            let [won, drawn, lost] = scores[a][b];
+            for _ in 0..won + drawn + lost {
+                let game = draw(state, won + drawn + lost);
+                let result = if game < won {
+                    0
+                } else if game < won + drawn {
+                    1
+                } else {
+                    2
+                };
+                new[a][b][result] += 1;
+                new[b][a][2 - result] += 1;
+            }
+        }
+    }
+    new
+}
+
+/// Bradley-Terry ratings on Elo's scale, by the iteration of Hunter (Annals of Statistics, 2004); a draw is half a win. One draw is added to each pair, so that a
+/// player who wins every game has a finite rating.
+fn ratings(scores: &[Vec<Score>], zero: Option<usize>) -> Vec<f64> {
+    let count = scores.len();
+    let others = |a: usize| (0..count).filter(move |b| *b != a);
+    let points = |score: &Score| f64::from(score[0]) + f64::from(score[1]) / 2.0 + 0.5;
+    let games = |score: &Score| f64::from(score.iter().sum::<u32>()) + 1.0;
+    let mut strength = vec![1.0f64; count];
+    for _ in 0..1000 {
+        let next: Vec<f64> = (0..count)
+            .map(|a| {
+                let won: f64 = others(a).map(|b| points(&scores[a][b])).sum();
+                let expected: f64 =
+                    others(a).map(|b| games(&scores[a][b]) / (strength[a] + strength[b])).sum();
+                won / expected
+            })
+            .collect();
+        let mean = (next.iter().map(|x| x.ln()).sum::<f64>() / count as f64).exp();
+        let next: Vec<f64> = next.into_iter().map(|x| x / mean).collect();
+        let change = next.iter().zip(&strength).map(|(a, b)| (a / b).ln().abs()).fold(0.0, f64::max);
+        strength = next;
+        if change < 1e-9 {
+            break;
+        }
+    }
+    let elo = |x: f64| 400.0 * x.log10();
+    let origin = zero.map_or(0.0, |at| elo(strength[at]));
+    strength.into_iter().map(|x| elo(x) - origin).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratings_are_the_odds_of_a_win() {
+        // 75 of 100 points are odds of 3 to 1, and one added draw moves them a little: 75.5 to 25.5.
+        let two = vec![vec![[0; 3], [70, 10, 20]], vec![[20, 10, 70], [0; 3]]];
+        let [a, b]: [f64; 2] = ratings(&two, None).try_into().expect("two");
+        assert!((a - b - 400.0 * (75.5f64 / 25.5).log10()).abs() < 1e-6 && (a + b).abs() < 1e-9);
+        assert_eq!(ratings(&two, Some(1))[1], 0.0);
+        // With three players who win against each other as their ratings say, the fit returns these.
+        let (strong, middle, weak) = ([900, 0, 100], [500, 0, 500], [100, 0, 900]);
+        let line = vec![vec![[0; 3], middle, strong], vec![middle, [0; 3], strong], vec![weak, weak, [0; 3]]];
+        let [a, b, c]: [f64; 3] = ratings(&line, Some(2)).try_into().expect("three");
+        let odds = 400.0 * (900.5f64 / 100.5).log10();
+        assert!((a - b).abs() < 1e-6 && (a - odds).abs() < 1.0 && c == 0.0, "{a} {b} {odds}");
+        let all = standings(["x", "y", "random"].map(str::to_owned).to_vec(), &line, 1);
+        assert!(
+            all[0].elo_low < a && a < all[0].elo_high && all[0].elo_high - all[0].elo_low < 100.0,
+            "{all:?}"
+        );
+        assert_eq!((all[2].elo, all[2].elo_low, all[2].elo_high), (0.0, 0.0, 0.0));
+        assert!((all[0].score - 0.7).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,79 @@
+//! The opponent in a game: one that moves by a rule, or the policy of a checkpoint.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use operant_env::search::{SCRIPTED, Scripted};
+use operant_env::{AnyEnv, EnvSpec, Opponent, Versus, builtin};
+use operant_learn::TrainedPolicy;
+use operant_learn::cpu::inference::Inference;
+use operant_learn::opponent::PolicyOpponent;
+
+use crate::config::{self, CommandLine, EnvFacts, Settings};
+use crate::error::{Error, Result};
+use crate::eval::EvalTarget;
+
+/// The value of `opponent` with which the agent plays all sides itself.
+pub const ITSELF: &str = "self";
+
+/// The environment that a run with these settings trains in: with another opponent than itself, one side of the game.
+///
+/// # Errors
+/// When the environment has one player, or the opponent cannot play it.
+pub fn opposed(env: Arc<dyn AnyEnv>, settings: &Settings) -> Result<Arc<dyn AnyEnv>> {
+    let Some(what) = &settings.run.opponent else { return Ok(env) };
+    let at = |error: Error| match settings.origin("opponent") {
+        Some(origin) if error.place.is_none() => error.at(origin.to_string()),
+        _ => error,
+    };
+    if what == ITSELF && env.spec().players > 1 {
+        return Ok(env);
+    }
+    against(&env, what, &settings.run.run_dir).map_err(at)
+}
+
+/// A game as an environment of one player, against an opponent that [`find`] finds.
+///
+/// # Errors
+/// When the environment has one player, or the opponent cannot play it.
+pub fn against(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path) -> Result<Arc<dyn AnyEnv>> {
+    let EnvSpec { name, players, .. } = env.spec();
+    if players == 1 {
+        let error = Error::usage(format!("there is an opponent, \"{what}\", but {name} has one player"));
+        return Err(error.remedy("leave the opponent out"));
+    }
+    Ok(Arc::new(Versus::new(Arc::clone(env), find(env, what, run_dir)?)))
+}
+
+/// An opponent for a game by its name: one of [`SCRIPTED`], or what [`EvalTarget::find`] takes.
+///
+/// # Errors
+/// When there is none of that name, or it was trained for something else.
+pub fn find(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path) -> Result<Arc<dyn Opponent>> {
+    if let Ok(scripted) = what.parse::<Scripted>() {
+        return Ok(scripted.opponent());
+    }
+    let found = EvalTarget::find(run_dir, what).map_err(|error| Error {
+        remedy: Some(format!("give a run or a checkpoint, or {SCRIPTED}")),
+        ..error
+    });
+    let EvalTarget { run, path, checkpoint, .. } = found?;
+    let (name, path) = (env.spec().name, path.display().to_string());
+    if checkpoint.env != name {
+        return Err(Error::usage(format!(
+            "the opponent {what} was trained in {}, not in {name}",
+            checkpoint.env
+        ))
+        .at(path)
+        .remedy(format!("give a run of {name}")));
+    }
+    let facts = EnvFacts::of(&env.spec(), &builtin());
+    let requested = config::requested(facts, &CommandLine::default(), Some((&run, &checkpoint.config)))?;
+    let policy = TrainedPolicy::from_snapshot(&**env, &requested.settings.learner, &checkpoint.snapshot)
+        .map_err(|error| Error::from(error).at(path))?;
+    Ok(Arc::new(PolicyOpponent::new(
+        format!("{run} at step {}", checkpoint.env_steps),
+        Inference::new(policy),
+        false,
+    )))
+}
