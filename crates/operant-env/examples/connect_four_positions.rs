@@ -82,7 +82,7 @@ impl Solver {
         let forced = threats & open;
         // Two threats cannot be met, and below a threat lies no good cell.
         let good = if forced == 0 { open } else { forced } & !(threats >> 1);
-        if !forced.is_power_of_two() && forced != 0 || good == 0 {
+        if forced.count_ones() > 1 || good == 0 {
             return -1;
         }
         let key = at.mine + at.all + BOTTOM;
@@ -140,7 +140,7 @@ fn draw(state: &mut u64, below: u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let word = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((word ^ word >> 31) >> 32) * below >> 32
+    (((word ^ word >> 31) >> 32) * below) >> 32
 }
 
 fn main() -> std::io::Result<()> {

@@ -264,7 +264,7 @@ fn minimax(model: &mut Model, row: usize, root: Position, depth: u32, step: u64)
         [number as u32, step as u32, (step >> 32) as u32, SEED as u32].map(std::num::Wrapping),
         [model.seed as u32, (model.seed >> 32) as u32].map(std::num::Wrapping),
     )[0];
-    Ok(best[(u64::from(draw.0) * best.len() as u64 >> 32) as usize])
+    Ok(best[((u64::from(draw.0) * best.len() as u64) >> 32) as usize])
 }
 
 /// A position that has been tried.

@@ -66,7 +66,7 @@ fn digests(env: &dyn AnyEnv, first: usize, count: usize, lanes: LaneWidth) -> (V
             let seen = seen.chain(column(&out.legal, row, ROWS)).map(u64::from);
             digests[row] = seen.fold(digests[row], fold);
             let draw = mix(1000 * (first + row) as u64 + step) >> 32;
-            actions[row] = choices[(draw * choices.len() as u64 >> 32) as usize] as f32;
+            actions[row] = choices[((draw * choices.len() as u64) >> 32) as usize] as f32;
         }
         stepper.submit(&actions, step).expect("a step");
         stepper.collect(out.stepped()).expect("a step");

@@ -54,13 +54,11 @@ fn two(env: &Arc<dyn AnyEnv>, config: &Config, from: Option<&Snapshot>, count: u
 
 /// A policy that has learned from a few updates, with memory if `core` has any.
 fn learned(core: CoreKind, updates: usize) -> PolicyOpponent {
-    let against = versus(Scripted::Random.opponent());
     let config = Config { core, ..config(32) };
-    let (_, snapshot) = train(backend(Arc::clone(&against), &config, 1).expect("valid"), None, updates);
-    let policy = TrainedPolicy::from_snapshot(&*world(GAME), &config, &snapshot);
-    // A game without sides has the same spaces, and no refusal of memory.
-    let policy = policy.or_else(|_| TrainedPolicy::from_snapshot(&*against, &config, &snapshot));
-    PolicyOpponent::new("learned".into(), Inference::new(policy.expect("a policy")), false)
+    let backend = backend(versus(Scripted::Random.opponent()), &config, 1).expect("valid");
+    let (_, snapshot) = train(backend, None, updates);
+    let policy = TrainedPolicy::from_snapshot(&*world(GAME), &config, &snapshot).expect("a policy");
+    PolicyOpponent::new("learned".into(), Inference::new(policy), false)
 }
 
 #[test]

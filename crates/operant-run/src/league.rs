@@ -107,7 +107,7 @@ fn draw(state: &mut u64, below: u32) -> u32 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let word = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((word ^ word >> 31) as u32 as u64 * u64::from(below) >> 32) as u32
+    ((u64::from((word ^ word >> 31) as u32) * u64::from(below)) >> 32) as u32
 }
 
 fn resampled(scores: &[Vec<Score>], state: &mut u64) -> Vec<Vec<Score>> {

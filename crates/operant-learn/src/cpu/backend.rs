@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use operant_env::versus::alone;
-use operant_env::{ActionSpace, AnyEnv, EnvCounters};
+use operant_env::{ActionSpace, AnyEnv, EnvCounters, EnvSpec};
 use operant_metrics::Record;
 use rayon::prelude::*;
 
 use crate::LearnerState;
+use crate::algorithms::Algorithm;
 use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::{Config, CoreKind, Intrinsic};
 use crate::cpu::batch::Batch;
@@ -167,6 +168,7 @@ impl<const V: usize> CpuBackend<V> {
         group: Arc<dyn Group>,
     ) -> Result<(Self, Option<String>), LearnError> {
         let spec = env.spec();
+        check_players(&spec, config)?;
         let architecture = Architecture::of(&spec, config)?;
         let (pool, unbound) = pool(options)?;
         let layout = SampleLayout::new(&architecture, env.masked());
@@ -336,6 +338,27 @@ impl<const V: usize> CpuBackend<V> {
             ..learned
         })
     }
+}
+
+/// Refuses what learning from all sides of a game does not support.
+fn check_players(spec: &EnvSpec, config: &Config) -> Result<(), LearnError> {
+    let EnvSpec { name, players, .. } = spec;
+    let (key, problem) = if *players == 1 {
+        return Ok(());
+    } else if config.algorithm != Algorithm::Ppo {
+        ("algorithm", format!("\"{}\" does not learn from all sides of a game", config.algorithm))
+    } else if config.core != CoreKind::Mlp {
+        ("core", format!("\"{}\" would mix the memories of the players", config.core))
+    } else if config.recomputes() {
+        ("recompute_advantages", "advantages of several players are not computed again".to_owned())
+    } else if config.intrinsic != Intrinsic::None {
+        ("intrinsic", format!("\"{}\" has no sides", config.intrinsic))
+    } else {
+        return Ok(());
+    };
+    let problem = format!("{problem}; the environment is {name}, with {players} players");
+    let remedy = "leave it at its default, or train one side with --opponent random or RUN".to_owned();
+    Err(LearnError::Config { key, problem, remedy })
 }
 
 /// The sums of all processes, in the order of environments.

@@ -170,7 +170,7 @@ mod tests {
             let rows = |f: &dyn Fn(usize, usize) -> f32| (0..STEPS).map(|t| at(f, t)).collect::<Vec<_>>();
             let reward = |t: usize, env: usize| number(3 * t + 50 * env);
             let value = |t: usize, env: usize| number(11 * t + 70 * env + 5);
-            let done = |t: usize, env: usize| f32::from((5 * t + 3 * env) % 11 == 0);
+            let done = |t: usize, env: usize| f32::from((5 * t + 3 * env).is_multiple_of(11));
             let movers = rows(&mover);
             let moves = Moves { players, movers: &movers, next_mover: at(&mover, STEPS) };
             let mut advantages = vec![[f32x16::splat(f32::NAN)]; STEPS];

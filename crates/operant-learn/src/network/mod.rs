@@ -22,7 +22,6 @@ pub use layout::{Chain, LayerSpec, Network, TensorSpec};
 
 use operant_env::{ActionSpace, EnvSpec, Packing};
 
-use crate::algorithms::Algorithm;
 use crate::backend::LearnError;
 use crate::config::{
     ActionDistribution, Activation, Config, CoreKind, Encoder, Intrinsic, LogStd, WeightInit,
@@ -281,13 +280,6 @@ impl Architecture {
             });
         }
         let outputs = config.algorithm.declaration().outputs;
-        if let Some((key, problem)) = unfit_for_players(spec.players, config) {
-            let problem =
-                format!("{problem}; the environment is {}, with {} players", spec.name, spec.players);
-            let remedy =
-                "leave it at its default, or train one side with --opponent random or RUN".to_owned();
-            return Err(LearnError::Config { key, problem, remedy });
-        }
         if outputs == Outputs::ActionValues && matches!(spec.actions, ActionSpace::Box { .. }) {
             return Err(LearnError::Config {
                 key: "algorithm",
@@ -445,26 +437,6 @@ fn unfit_for_actions(actions: &ActionSpace, config: &Config) -> Option<(&'static
     let is_outside = log_std == LogStd::Network && LogStd::output(log_std_init).is_none();
     let problem = format!("{log_std_init}, but log_std = \"{log_std}\" is between -5 and 2");
     is_outside.then_some(("log_std_init", problem, "set it above -5 and below 2"))
-}
-
-/// What training all sides of a game at once does not support.
-fn unfit_for_players(players: u32, config: &Config) -> Option<(&'static str, String)> {
-    if players == 1 {
-        None
-    } else if config.algorithm != Algorithm::Ppo {
-        Some((
-            "algorithm",
-            format!("\"{}\" does not learn from all sides of a game; PPO does", config.algorithm),
-        ))
-    } else if config.core != CoreKind::Mlp {
-        Some(("core", format!("\"{}\" would mix the memories of the players", config.core)))
-    } else if config.recomputes() {
-        Some(("recompute_advantages", "advantages of several players are not computed again".to_owned()))
-    } else if config.intrinsic != Intrinsic::None {
-        Some(("intrinsic", format!("\"{}\" has no sides", config.intrinsic)))
-    } else {
-        None
-    }
 }
 
 /// What distributions of values do not support, and the remedy.
