@@ -6,6 +6,7 @@ use operant_lane::{Kind, Leaf};
 
 use crate::backend::LearnError;
 use crate::config::Config;
+use crate::cpu::rnd::{self, RndState};
 use crate::cpu::rollout::counts;
 use crate::network::Network;
 use crate::normalise::RunningNorm;
@@ -64,6 +65,8 @@ pub(crate) struct BackendState {
     pub memory: Vec<f32>,
     /// `(N, words)`: what the running episodes have shown, for rewards for exploring.
     pub counts: Vec<u32>,
+    /// How new observations are: the networks, and the discounted errors of each environment, `(N)`.
+    pub rnd: Option<(RndState, Vec<f32>)>,
     pub updates: u64,
     /// Consecutive updates with a non-finite minibatch, up to the last.
     pub nonfinite_in_a_row: u64,
@@ -97,6 +100,10 @@ const MEMORY: &str = "core.state";
 const RATE: &str = "learning_rate";
 /// The tensor of [`BackendState::counts`].
 const COUNTS: &str = "intrinsic.counts";
+/// The tensors of [`BackendState::rnd`]: the target, the predictor and its moments, statistics of discounted errors, and those of each environment;
+/// and the counter of the steps of Adam.
+const RND: [&str; 7] =
+    ["rnd.target", "rnd.params", "rnd.exp_avg", "rnd.exp_avg_sq", "rnd.norm", "rnd.return", "rnd_step"];
 
 /// The tensor of [`BackendState::playing`].
 pub(crate) const PLAYING: &str = "rollout.params";
@@ -109,6 +116,14 @@ pub(crate) fn words(
     words: impl IntoIterator<Item = u32>,
 ) -> Tensor {
     Tensor { name, dtype, shape, data: words.into_iter().flat_map(u32::to_le_bytes).collect() }
+}
+
+/// The tensors of a network's flat vector, which [`read_params`] reads.
+fn param_tensors(prefix: &str, values: &[f32], network: &Network) -> impl Iterator<Item = Tensor> {
+    network.tensors.iter().map(move |spec| {
+        let bits = values[spec.range()].iter().map(|x| x.to_bits());
+        words(format!("{prefix}.{}", spec.name), Dtype::F32, spec.shape.clone(), bits)
+    })
 }
 
 /// A tensor of doubles.
@@ -281,10 +296,7 @@ impl BackendState {
         .into_iter()
         .filter(|(_, values)| !values.is_empty())
         {
-            for spec in &network.tensors {
-                let bits = values[spec.range()].iter().map(|x| x.to_bits());
-                tensors.push(words(format!("{prefix}.{}", spec.name), Dtype::F32, spec.shape.clone(), bits));
-            }
+            tensors.extend(param_tensors(prefix, values, network));
         }
         let (leaves, environments) = (running_words(env), config.num_envs);
         let mut first = 0;
@@ -314,6 +326,18 @@ impl BackendState {
             let shape = vec![environments, self.counts.len() / environments];
             tensors.push(words(COUNTS.to_owned(), Dtype::U32, shape, self.counts.iter().copied()));
         }
+        let networks = rnd::networks(&network.architecture, config);
+        let rnd = self.rnd.as_ref().zip(networks.as_ref());
+        if let Some(((RndState { learner, returns }, discounted), [target, predictor])) = rnd {
+            let [of_target, params, exp_avg, exp_avg_sq, norm, of_env, _] = RND;
+            tensors.extend(param_tensors(of_target, &learner.targets, target));
+            tensors.extend(param_tensors(params, &learner.params, predictor));
+            tensors.extend(param_tensors(exp_avg, &learner.exp_avg, predictor));
+            tensors.extend(param_tensors(exp_avg_sq, &learner.exp_avg_sq, predictor));
+            tensors.extend(norm_tensors(norm, returns));
+            let bits = discounted.iter().map(|x| x.to_bits());
+            tensors.push(words(of_env.to_owned(), Dtype::F32, vec![environments], bits));
+        }
         if let Some(SavedPriorities { rows, greatest }) = &self.priorities {
             tensors.extend([doubles(PRIORITIES[0], rows), doubles(PRIORITIES[1], &[*greatest])]);
         }
@@ -330,9 +354,10 @@ impl BackendState {
         ];
         let counters = counters.map(|(name, value)| (name.to_owned(), value));
         let given = (self.given > 0).then(|| (GIVEN.to_owned(), self.given));
+        let rnd_step = self.rnd.as_ref().map(|(state, _)| (RND[6].to_owned(), state.learner.step));
         Snapshot {
             tensors,
-            counters: counters.into_iter().chain(content_counter(env)).chain(given).collect(),
+            counters: counters.into_iter().chain(content_counter(env)).chain(given).chain(rnd_step).collect(),
         }
     }
 
@@ -378,6 +403,22 @@ impl BackendState {
             0 => Vec::new(),
             words => read_words(find(snapshot, COUNTS, Dtype::U32, &[count, words])?).collect(),
         };
+        let rnd = match rnd::networks(&network.architecture, config) {
+            None => None,
+            Some([target, predictor]) => {
+                let [of_target, params, exp_avg, exp_avg_sq, norm, of_env, step] = RND;
+                let read = |prefix| read_params(snapshot, prefix, &predictor);
+                let learner = LearnerState {
+                    exp_avg: read(exp_avg)?,
+                    exp_avg_sq: read(exp_avg_sq)?,
+                    step: counter(snapshot, step)?,
+                    targets: read_params(snapshot, of_target, &target)?,
+                    ..LearnerState::new(read(params)?)
+                };
+                let discounted = read_floats(find(snapshot, of_env, Dtype::F32, &[count])?);
+                Some((RndState { learner, returns: read_norm(snapshot, norm, 1)? }, discounted))
+            }
+        };
         Ok(Self {
             playing,
             priorities: SavedPriorities::read(snapshot)?,
@@ -385,6 +426,7 @@ impl BackendState {
             environments,
             memory,
             counts,
+            rnd,
             obs_norm: read_norm(snapshot, "norm_obs", features)?,
             reward_norm: read_norm(snapshot, "norm_reward", 1)?,
             discounted: read_floats(find(snapshot, "norm_reward.return", Dtype::F32, &[count])?),

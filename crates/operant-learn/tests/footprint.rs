@@ -91,7 +91,17 @@ fn what_is_counted_is_what_is_taken() {
         intrinsic: Intrinsic::Counts,
         ..Config::default()
     };
+    let distilled = Config {
+        num_envs: 64,
+        num_steps: 16,
+        num_minibatches: 4,
+        update_epochs: 1,
+        hidden: vec![512, 512],
+        intrinsic: Intrinsic::Rnd,
+        ..Config::default()
+    };
     let cases = [
+        ("minigrid_empty_5x5", distilled, None),
         ("cartpole", replayed, None),
         ("cartpole", memory, None),
         ("minigrid_empty_5x5", counts, None),

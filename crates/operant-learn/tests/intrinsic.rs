@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use operant_learn::algorithms::Algorithm;
-use operant_learn::cpu::{CpuOptions, ROLLOUT_TILES, backend, backend_in, backend_with};
+use operant_learn::cpu::{CpuOptions, Instrumented, ROLLOUT_TILES, backend, backend_in, backend_with};
 use operant_learn::group::threads;
-use operant_learn::{Alone, Config, CoreKind, Group, Intrinsic, LearnError, ShuffleKind, Snapshot};
+use operant_learn::{Alone, Config, CoreKind, Group, Intrinsic, LearnError, ShuffleKind, Snapshot, Tensor};
 
 use crate::support::{Trained, train, world};
 
@@ -98,24 +98,32 @@ fn two(config: &Config, from: Option<&Snapshot>, count: usize) -> Trained {
 
 #[test]
 fn neither_threads_tiles_processes_nor_a_resumed_run_change_a_bit() {
-    for (core, algorithm) in
-        [(CoreKind::Mlp, Algorithm::Ppo), (CoreKind::MinGru, Algorithm::Ppo), (CoreKind::Mlp, Algorithm::Pqn)]
-    {
+    for (intrinsic, tensor, core, algorithm) in [
+        (Intrinsic::Counts, "intrinsic.counts", CoreKind::Mlp, Algorithm::Ppo),
+        (Intrinsic::Counts, "intrinsic.counts", CoreKind::MinGru, Algorithm::Ppo),
+        (Intrinsic::Counts, "intrinsic.counts", CoreKind::Mlp, Algorithm::Pqn),
+        (Intrinsic::Rnd, "rnd.return", CoreKind::Mlp, Algorithm::Pqn),
+        (Intrinsic::Rnd, "rnd.exp_avg.q.bias", CoreKind::MinGru, Algorithm::Ppo),
+    ] {
         let sequence_length = if core == CoreKind::Mlp { 0 } else { 8 };
-        let config = Config { core, sequence_length, algorithm, ..config(96) };
+        let config = Config { core, sequence_length, algorithm, intrinsic, ..config(96) };
         let alone =
             |options: &CpuOptions, from, count| updates(&config, options, Arc::new(Alone), from, count);
         let (stats, whole) = alone(&CpuOptions::new(1), None, 4);
         for rollout_tile in ROLLOUT_TILES {
             let options = CpuOptions { rollout_tile, ..CpuOptions::new(2) };
-            assert_eq!(alone(&options, None, 4).1, whole, "{core}, {algorithm}, tiles of {rollout_tile}");
+            assert_eq!(
+                alone(&options, None, 4).1,
+                whole,
+                "{intrinsic}, {core}, {algorithm}, tiles of {rollout_tile}"
+            );
         }
         let (_, early) = two(&config, None, 2);
-        assert!(early.tensors.iter().any(|tensor| tensor.name == "intrinsic.counts"));
-        assert_eq!(alone(&CpuOptions::new(2), Some(&early), 2).1, whole, "{core}, {algorithm}");
+        assert!(early.tensors.iter().any(|it| it.name == tensor));
+        assert_eq!(alone(&CpuOptions::new(2), Some(&early), 2).1, whole, "{intrinsic}, {core}, {algorithm}");
         let (late, end) = two(&config, Some(&early), 2);
-        assert_eq!(format!("{late:?}"), format!("{:?}", &stats[2..]), "{core}, {algorithm}");
-        assert_eq!(end, whole, "{core}, {algorithm}");
+        assert_eq!(format!("{late:?}"), format!("{:?}", &stats[2..]), "{intrinsic}, {core}, {algorithm}");
+        assert_eq!(end, whole, "{intrinsic}, {core}, {algorithm}");
     }
 }
 
@@ -133,7 +141,147 @@ fn reports_have_it_apart_from_returns() {
 }
 
 #[test]
-fn real_numbers_are_not_counted() {
-    let refused = backend(world("cartpole"), &config(16), 1).err().expect("refused");
-    assert!(matches!(refused, LearnError::Config { key: "intrinsic", .. }), "{refused}");
+fn real_numbers_are_not_counted_and_have_to_be_normalised_for_networks() {
+    for (intrinsic, remedy) in
+        [(Intrinsic::Counts, "set intrinsic = \"none\""), (Intrinsic::Rnd, "set norm_obs = true")]
+    {
+        let config = Config { intrinsic, ..config(16) };
+        let refused = backend(world("cartpole"), &config, 1).err().expect("refused");
+        assert!(
+            matches!(&refused, LearnError::Config { key: "intrinsic", remedy: it, .. } if it == remedy),
+            "{refused}"
+        );
+    }
+}
+
+/// Every step of CartPole gives a reward of 1; with a core, samples say where episodes begin.
+fn distilled() -> Config {
+    Config {
+        intrinsic: Intrinsic::Rnd,
+        gamma: 0.0,
+        norm_reward: false,
+        norm_obs: true,
+        num_steps: 32,
+        num_minibatches: 1,
+        hidden: vec![8],
+        core: CoreKind::MinGru,
+        sequence_length: 8,
+        max_grad_norm: 1e9,
+        shuffle: ShuffleKind::Samples,
+        ..config(33)
+    }
+}
+
+/// Weights `(outputs, inputs)` and biases of each layer.
+type Layers = Vec<[Vec<f64>; 2]>;
+
+fn numbers(snapshot: &Snapshot, name: &str) -> Vec<f64> {
+    let is_it = |tensor: &&Tensor| tensor.name == name;
+    let Tensor { shape, data, .. } = snapshot.tensors.iter().find(is_it).expect(name);
+    match data.len() / shape.iter().product::<usize>() {
+        4 => data.as_chunks().0.iter().map(|bytes| f64::from(f32::from_le_bytes(*bytes))).collect(),
+        _ => data.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect(),
+    }
+}
+
+fn layers(snapshot: &Snapshot, prefix: &str, hidden: usize) -> Layers {
+    let names = (0..hidden).map(|k| format!("trunk.{k}")).chain(["q".to_owned()]);
+    names
+        .map(|it| ["weight", "bias"].map(|part| numbers(snapshot, &format!("{prefix}.{it}.{part}"))))
+        .collect()
+}
+
+fn outputs(layers: &Layers, x: &[f64]) -> Vec<f64> {
+    let mut x = x.to_vec();
+    for (k, [weights, biases]) in layers.iter().enumerate() {
+        let sum = |(row, bias): (&[f64], &f64)| row.iter().zip(&x).map(|(w, x)| w * x).sum::<f64>() + bias;
+        let sums = weights.chunks_exact(x.len()).zip(biases).map(sum);
+        x = sums.map(|sum| if k + 1 < layers.len() { sum.max(0.0) } else { sum }).collect();
+    }
+    x
+}
+
+/// The mean squared difference of the outputs of target and predictor.
+fn error([target, predictor]: [&Layers; 2], x: &[f64]) -> f64 {
+    let (target, own) = (outputs(target, x), outputs(predictor, x));
+    target.iter().zip(&own).map(|(a, b)| (a - b).powi(2)).sum::<f64>() / own.len() as f64
+}
+
+/// The observations of a batch of CartPole, as the network takes them.
+fn observations(backend: &dyn Instrumented) -> Vec<Vec<f64>> {
+    let (batch, layout) = (backend.batch(), backend.batch().layout());
+    let obs = |sample| (0..4).map(|k| f64::from(batch.float(sample, layout.obs + k))).collect();
+    (0..batch.len()).map(obs).collect()
+}
+
+#[test]
+fn the_reward_is_the_error_of_the_predictor_which_follows_its_gradient() {
+    let config = distilled();
+    let mut backend = backend_with(world("cartpole"), &config, &CpuOptions::new(1)).expect("valid").backend;
+    assert_eq!(crate::support::update(&mut *backend).metrics.intrinsic_reward, 0.0, "no deviation yet");
+    let before = backend.save().expect("saved");
+    let reported = crate::support::update(&mut *backend).metrics.intrinsic_reward;
+    let after = backend.save().expect("saved");
+    let (target, mut predictor) = (layers(&before, "rnd.target", 1), layers(&before, "rnd.params", 2));
+    assert_eq!(target, layers(&after, "rnd.target", 1));
+    let scale = 0.125 / (numbers(&before, "rnd.norm.var")[0] + 1e-8).sqrt();
+    let (obs, batch) = (observations(&*backend), backend.batch());
+    let layout = batch.layout();
+    let (mut ended, mut total) = (0, 0.0);
+    for (first, stride) in (0..33).map(|env| batch.samples_of(env)).map(|[first, stride]| (first, stride)) {
+        for sample in (0..31).map(|t| first + t * stride) {
+            let bonus =
+                f64::from(batch.float(sample, layout.advantage) + batch.float(sample, layout.value)) - 1.0;
+            let ends = batch.float(sample + stride, layout.keep.expect("a core")) == 0.0;
+            let expected =
+                if ends { 0.0 } else { scale * error([&target, &predictor], &obs[sample + stride]) };
+            assert!((bonus - expected).abs() < 1e-5 * (1.0 + expected), "{sample}: {bonus}, {expected}");
+            (ended, total) = (ended + usize::from(ends), total + bonus);
+        }
+    }
+    // The last step's is counted too.
+    assert!(ended > 10 && (reported / (total / (33.0 * 32.0)) - 1.0).abs() < 0.2, "{ended}, {reported}");
+
+    let moments = ["trunk.0", "trunk.1", "q"].map(|layer| {
+        ["weight", "bias"].map(|part| {
+            let [before, after] =
+                [&before, &after].map(|it| numbers(it, &format!("rnd.exp_avg.{layer}.{part}")));
+            before.iter().zip(after).map(|(m, next)| (next - 0.9 * m) / 0.1).collect::<Vec<f64>>()
+        })
+    });
+    let greatest = moments.iter().flatten().flatten().fold(0.0f64, |most, g| most.max(g.abs()));
+    let mut loss = |(layer, part, k): (usize, usize, usize), by: f64| {
+        predictor[layer][part][k] += by;
+        let sum: f64 = obs.iter().map(|x| error([&target, &predictor], x)).sum();
+        predictor[layer][part][k] -= by;
+        sum / obs.len() as f64
+    };
+    for (layer, parts) in moments.iter().enumerate() {
+        for (part, gradient) in parts.iter().enumerate() {
+            for (k, found) in gradient.iter().enumerate().step_by(7) {
+                let place = (layer, part, k);
+                let expected = (loss(place, 1e-6) - loss(place, -1e-6)) / 2e-6;
+                assert!((found - expected).abs() < 1e-4 * greatest, "{place:?}: {found}, {expected}");
+            }
+        }
+    }
+}
+
+#[test]
+fn errors_fall_as_the_predictor_learns_but_not_where_it_never_was() {
+    let config = Config { learning_rate: 3e-3, num_minibatches: 4, hidden: vec![32], ..distilled() };
+    let mut backend = backend_with(world("cartpole"), &config, &CpuOptions::new(1)).expect("valid").backend;
+    let begun = backend.save().expect("saved");
+    crate::support::run(&mut *backend, 32);
+    let learned = backend.save().expect("saved");
+    let target = layers(&begun, "rnd.target", 1);
+    let [begun, learned] = [begun, learned].map(|snapshot| layers(&snapshot, "rnd.params", 2));
+    let seen = observations(&*backend);
+    // As far from the centre, but the pole leans against the way that it falls.
+    let unseen: Vec<_> = seen.iter().map(|x| vec![x[0], x[1], -x[2], x[3]]).collect();
+    let mean = |predictor: &Layers, obs: &[Vec<f64>]| {
+        obs.iter().map(|x| error([&target, predictor], x)).sum::<f64>() / obs.len() as f64
+    };
+    let [at_first, known, new] = [mean(&begun, &seen), mean(&learned, &seen), mean(&learned, &unseen)];
+    assert!(known < 0.2 * at_first && new > 1.5 * known, "{at_first}, {known}, {new}");
 }

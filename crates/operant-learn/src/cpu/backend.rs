@@ -21,6 +21,7 @@ use crate::cpu::network::tile::{LANES, TILE_VECTORS};
 use crate::cpu::off_policy::Replaying;
 use crate::cpu::off_policy::given::{Given, obs_sums};
 use crate::cpu::off_policy::replay::Replay;
+use crate::cpu::rnd::Rnd;
 use crate::cpu::rollout::episodes::EpisodeStats;
 use crate::cpu::rollout::{Horizon, Tile};
 use crate::cpu::threads::pool::{CpuOptions, pool};
@@ -143,6 +144,8 @@ pub(super) struct CpuBackend<const V: usize> {
     /// Instead of the learner and the batch, for an algorithm with a replay.
     pub(super) replaying: Option<Replaying>,
     pub(super) state: LearnerState,
+    /// With `intrinsic = "rnd"`.
+    pub(super) rnd: Option<Rnd>,
     batch: Batch,
     pub(super) obs_norm: RunningNorm,
     pub(super) reward_norm: RunningNorm,
@@ -191,10 +194,14 @@ impl<const V: usize> CpuBackend<V> {
         let batch = Batch::new(layout.clone(), own, if replaying.is_some() { 0 } else { config.num_steps })
             .with_states(config.sequence(), network.states);
         let batch = batch.with_outcomes(config.recomputes());
-        let learner = Learner::new(network, layout, config.clone())
-            .pulsing(&pulse)
-            .waiting(options.waiting)
-            .in_group(Arc::clone(&group));
+        let learner = |network: Network, config: Config| {
+            Learner::new(network, layout.clone(), config)
+                .pulsing(&pulse)
+                .waiting(options.waiting)
+                .in_group(Arc::clone(&group))
+        };
+        let rnd = Rnd::new(&network.architecture, config, learner);
+        let learner = learner(network, config.clone());
         let backend = Self {
             env,
             config: config.clone(),
@@ -207,6 +214,7 @@ impl<const V: usize> CpuBackend<V> {
             learner,
             replaying,
             state,
+            rnd,
             obs_norm: RunningNorm::new(features),
             reward_norm: RunningNorm::new(1),
             updates: 0,
@@ -240,6 +248,7 @@ impl<const V: usize> CpuBackend<V> {
             reward_scale: if self.config.norm_reward { self.reward_norm.scale() } else { 1.0 },
             exploration: (self.config.algorithm.declaration().exploration)(&self.config).at(self.updates)
                 as f32,
+            rnd: self.rnd.as_mut().map(Rnd::judge),
         };
         let seconds: f64 = {
             let samples = self.batch.tiles_mut(V);
@@ -271,6 +280,10 @@ impl<const V: usize> CpuBackend<V> {
             let sums = self.tiles.iter().flat_map(|tile| &tile.reward_sums[..tile.blocks()]);
             self.reward_norm.merge(&of_all(&*self.group, sums, 1)?);
         }
+        if let Some(rnd) = &mut self.rnd {
+            let sums = self.tiles.iter().flat_map(|tile| tile.novelty_sums());
+            rnd.merge(&of_all(&*self.group, sums, 1)?);
+        }
         let own = self.tiles.iter().flat_map(|tile| &tile.episodes[..tile.blocks()]);
         let metrics = self.env.spec().measured();
         let own: Vec<f64> = own.flat_map(|episodes| episodes.numbers(metrics)).collect();
@@ -299,7 +312,10 @@ impl<const V: usize> CpuBackend<V> {
         let (episodes, gae_share) = self.roll()?;
         let rolled = start.elapsed().as_secs_f64();
         let start = Instant::now();
-        let learned = self.learner.update(&mut self.state, &mut self.batch, self.updates)?;
+        let mut learned = self.learner.update(&mut self.state, &mut self.batch, self.updates)?;
+        if let Some(rnd) = &mut self.rnd {
+            learned.nonfinite += rnd.learn(&mut self.batch, self.updates)?;
+        }
         let time_update = start.elapsed().as_secs_f64();
 
         self.nonfinite_in_a_row = if learned.nonfinite > 0 { self.nonfinite_in_a_row + 1 } else { 0 };

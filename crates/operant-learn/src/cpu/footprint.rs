@@ -8,6 +8,7 @@ use crate::cpu::network::tile::{LANES, TILE, TILE_VECTORS};
 use crate::cpu::network::{few, layers};
 use crate::cpu::off_policy::learner::Units;
 use crate::cpu::off_policy::replay::ReplayLayout;
+use crate::cpu::rnd;
 use crate::cpu::rollout::counts;
 use crate::cpu::update::most_chunks;
 use crate::network::{Architecture, Network};
@@ -26,6 +27,47 @@ const ROWS: usize = 4;
 
 /// Numbers per environment in addition to its observation, state and activations.
 const OTHER: usize = 64;
+
+/// Copies of the parameters of a target that does not change: they, the packed weights, and those of a checkpoint while it is saved.
+const OF_TARGET: usize = 1 + 2 + 2;
+
+/// Words that a network takes.
+struct NetworkWords {
+    /// Independent of the number of environments.
+    fixed: usize,
+    /// The part of them in which threads keep the steps of sequences until their gradient.
+    sequences: usize,
+    /// Activations of an environment.
+    per_env: usize,
+}
+
+impl NetworkWords {
+    /// Those of a network with this many copies of its parameters, in an update of so many tiles on that many threads.
+    fn of(network: &Network, layout: &SampleLayout, copies: usize, tiles: usize, threads: usize) -> Self {
+        let needs = || layers::all_needs(network, TILE_VECTORS);
+        let outputs: usize = network.layers().map(|layer| layer.outputs).sum();
+        let outputs = outputs + needs().map(|needs| needs.kept).sum::<usize>();
+        let [in_rollout, in_update] =
+            [layers::scratch::<1>(network), layers::scratch::<TILE_VECTORS>(network)];
+        let kept = (tiles - 1) * TILE * (outputs + layout.stride + network.architecture.input.words());
+        let [table, of_thread] = [0, 1].map(|k| needs().map(|needs| needs.words[k]).sum::<usize>());
+        let of_thread = 2 * TILE * outputs + kept + 2 * LANES * in_update + of_thread;
+        Self {
+            // Rollout and learner each have a policy.
+            fixed: copies * network.len() + few::words(network) + of_thread * (threads + 1) + 2 * table,
+            sequences: kept * (threads + 1),
+            per_env: 2 * (outputs + in_rollout),
+        }
+    }
+}
+
+impl core::ops::AddAssign for NetworkWords {
+    fn add_assign(&mut self, other: Self) {
+        self.fixed += other.fixed;
+        self.sequences += other.sequences;
+        self.per_env += other.per_env;
+    }
+}
 
 /// Bytes that a run on the CPU takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,30 +92,24 @@ impl Footprint {
         let architecture = Architecture::of(&spec, config)?;
         let layout = SampleLayout::new(&architecture, env.masked());
         let network = Network::new(architecture);
-        let needs = || layers::all_needs(&network, TILE_VECTORS);
-        let outputs: usize = network.layers().map(|layer| layer.outputs).sum();
-        let outputs = outputs + needs().map(|needs| needs.kept).sum::<usize>();
-        let [in_rollout, in_update] =
-            [layers::scratch::<1>(&network), layers::scratch::<TILE_VECTORS>(&network)];
         // Tiles that a thread keeps until their gradient, and the observations of those after the first.
         let has_replay = config.algorithm.declaration().has_replay();
         let rows = if has_replay { config.sequence_rows() } else { config.sequence() };
         let tiles = if network.states > 0 { rows.div_ceil(TILE_VECTORS) } else { 1 };
-        let kept = (tiles - 1) * TILE * (outputs + layout.stride + network.architecture.input.words());
-        let [table, of_thread] = [0, 1].map(|k| needs().map(|needs| needs.words[k]).sum::<usize>());
-        // Rollout and learner each have a policy.
-        let tables = 2 * table;
-        let more = 2 * LANES * in_update + of_thread;
-        let gradients = most_chunks(config, &network) + threads + 1;
-        let parameters = (COPIES + SAVED + gradients) * network.len() + few::words(&network);
-        let activations = (2 * TILE * outputs + kept + more) * (threads + 1) + tables;
+        let gradients = |network: &Network| most_chunks(config, network) + threads + 1;
+        let trained = |network: &Network| COPIES + SAVED + gradients(network);
+        let mut words = NetworkWords::of(&network, &layout, trained(&network), tiles, threads);
+        if let Some([target, predictor]) = rnd::networks(&network.architecture, config) {
+            words += NetworkWords::of(&target, &layout, OF_TARGET, 1, threads);
+            words += NetworkWords::of(&predictor, &layout, trained(&predictor), 1, threads);
+        }
         let memory = network.states * (5 + config.num_steps / config.sequence());
         // The tables of counts, those of all processes and of the snapshot, and the bytes of the file.
         let memory = memory + 4 * counts::words(config);
         // A state that is made ahead of time waits beside the one that runs, that of a recorded world with its observation.
         let ahead = if env.ahead() { env.leaves().len() + spec.obs.words() } else { 0 };
         let states = running_words(env) + ahead;
-        let state = memory + 4 * states + 8 * spec.obs.words() + 2 * (outputs + in_rollout) + OTHER;
+        let state = memory + 4 * states + 8 * spec.obs.words() + words.per_env + OTHER;
         // Of each step its reward and whether it ended, and while an update runs a value and a ratio.
         let mut outcomes = if config.recomputes() { 4 } else { 0 };
         // Of each sample its weight, its sequence and a sum, if sequences are drawn.
@@ -83,8 +119,8 @@ impl Footprint {
         let replay = if has_replay { Self::replay(env, &network, config) } else { 0 };
         Ok(Footprint {
             replay,
-            sequences: bytes(kept * (threads + 1)),
-            network: bytes(parameters + activations),
+            sequences: bytes(words.sequences),
+            network: bytes(words.fixed),
             per_env: bytes(steps * (layout.stride + ROWS + outcomes) + state),
         })
     }

@@ -2,16 +2,15 @@
 
 use operant_env::ActionSpace;
 use operant_lane::isa::{f32x16, u32x16};
-use operant_metrics::Record;
 
 use crate::LearnerState;
-use crate::backend::{LearnError, UpdateStats};
+use crate::backend::LearnError;
 use crate::config::{Config, LrSchedule};
 use crate::cpu::batch::Batch;
 use crate::cpu::inference::{Inference, ObsRows, RowBuffers};
 use crate::cpu::network::reals::drawn;
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, row_sum, splat};
-use crate::cpu::update::{Learner, Learning, Loss, LossTile, Means, SUMS, Sums};
+use crate::cpu::update::{Learner, Loss, LossTile, SUMS, Sums};
 use crate::network::Outputs;
 use crate::sample::SampleLayout;
 use crate::trained::TrainedPolicy;
@@ -63,30 +62,6 @@ impl Loss for NegativeLogLikelihood {
     }
 }
 
-/// One pass over the examples.
-fn epoch(learning: &mut Learning<'_>) -> Result<UpdateStats, LearnError> {
-    let learning_rate = learning.learning_rate();
-    let (mut nonfinite, mut means) = (0, Means::default());
-    learning.epochs(&mut |minibatches| {
-        for minibatch in 0..minibatches.count() {
-            let size = minibatches.size(minibatch);
-            let loss = NegativeLogLikelihood { scale: 1.0 / size as f32 };
-            let (sums, norm) = minibatches.gradient(0, minibatch, Box::new(loss))?;
-            if norm.is_finite() && sums[0].is_finite() {
-                minibatches.step(norm, learning_rate);
-                means.add(sums, size, norm);
-            } else {
-                minibatches.skip();
-                nonfinite += 1;
-            }
-        }
-        Ok(())
-    })?;
-    let measured = means.measured(learning_rate);
-    let metrics = Record { policy_loss: measured.losses[0], learning_rate, ..Record::default() };
-    Ok(UpdateStats { epochs: 1, nonfinite, metrics, ..UpdateStats::default() })
-}
-
 impl Inference {
     /// The policy fitted to examples, on the threads of `pool`: its normalisation of observations stays. `on_epoch` gets the mean loss of an
     /// epoch in nats, on the calling thread; fitting ends where it returns false. The result does not depend on the number of threads.
@@ -134,8 +109,12 @@ impl Inference {
         let mut batch = self.batch(examples, layout.clone(), count);
         let mut learner = Learner::new(trained.network.clone(), layout, config);
         let mut state = LearnerState::new(trained.params.clone());
+        let loss = |samples: usize| -> Box<dyn Loss> {
+            Box::new(NegativeLogLikelihood { scale: 1.0 / samples as f32 })
+        };
         for number in 0..settings.epochs {
-            let stats = pool.install(|| learner.update_by(epoch, &mut state, &mut batch, number as u64))?;
+            let stats = pool
+                .install(|| learner.update_by(|it| it.pass(&loss), &mut state, &mut batch, number as u64))?;
             if stats.nonfinite > 0 {
                 let (rate, number) = (settings.learning_rate, number + 1);
                 let problem = format!("with {rate} the loss of epoch {number} is not finite");

@@ -8,6 +8,7 @@ pub mod imitation;
 pub mod inference;
 pub mod network;
 pub mod off_policy;
+pub(crate) mod rnd;
 pub(crate) mod rollout;
 mod state;
 pub mod threads;

@@ -6,7 +6,7 @@ use wide::bytemuck;
 
 use crate::backend::LearnError;
 use crate::cpu::backend::CpuBackend;
-use crate::cpu::network::tile::{LANES, splat};
+use crate::cpu::network::tile::{LANES, Row, splat};
 use crate::cpu::off_policy::Replaying;
 use crate::cpu::rollout::{Tile, counts};
 use crate::group::{gathered, share};
@@ -54,11 +54,12 @@ impl<const V: usize> CpuBackend<V> {
     /// # Errors
     /// When a process is lost.
     pub(super) fn snapshot(&self) -> Result<Snapshot, LearnError> {
-        let discounted = self.tiles.iter().flat_map(|tile| {
-            let row: &[f32] = bytemuck::cast_slice(&tile.discounted);
-            row[..tile.count].to_vec()
-        });
-        let discounted: Vec<f32> = discounted.collect();
+        let discounted = self.tiles.iter().flat_map(|tile| &numbers(&tile.discounted)[..tile.count]);
+        let discounted: Vec<f32> = discounted.copied().collect();
+        let of_tile = |tile: &Tile<V>| tile.novelty.as_ref().map(|it| (it.discounted, tile.count));
+        let novelty = self.tiles.iter().filter_map(of_tile);
+        let novelty: Vec<f32> = novelty.flat_map(|(row, count)| numbers(&row)[..count].to_vec()).collect();
+        let novelty = gathered(&*self.group, &novelty)?;
         let state = BackendState {
             playing: None,
             given: self.replaying.as_ref().map_or(0, |replaying| replaying.given),
@@ -74,6 +75,7 @@ impl<const V: usize> CpuBackend<V> {
             discounted: gathered(&*self.group, &discounted)?,
             memory: gathered(&*self.group, &self.memory())?,
             counts: gathered(&*self.group, &self.counts())?,
+            rnd: self.rnd.as_ref().map(|rnd| (rnd.state.clone(), novelty)),
             updates: self.updates,
             nonfinite_in_a_row: self.nonfinite_in_a_row,
         };
@@ -88,9 +90,14 @@ impl<const V: usize> CpuBackend<V> {
             .map(|length| share(&*self.group, length));
         self.set_environments(&state.environments[own[0].clone()])?;
         for (tile, values) in self.tiles.iter_mut().zip(state.discounted[own[1].clone()].chunks(V * LANES)) {
-            tile.discounted = splat(0.0);
-            bytemuck::cast_slice_mut::<f32x16, f32>(&mut tile.discounted)[..values.len()]
-                .copy_from_slice(values);
+            tile.discounted = row(values);
+        }
+        if let (Some(rnd), Some((of_rnd, discounted))) = (&mut self.rnd, state.rnd) {
+            rnd.restore(of_rnd);
+            let novelty = self.tiles.iter_mut().filter_map(|tile| tile.novelty.as_mut());
+            for (novelty, values) in novelty.zip(discounted[own[1].clone()].chunks(V * LANES)) {
+                novelty.discounted = row(values);
+            }
         }
         let states = self.policy.network().states;
         let mut memory = state.memory[own[2].clone()].chunks_exact(states.max(1));
@@ -119,6 +126,18 @@ impl<const V: usize> CpuBackend<V> {
         (self.updates, self.nonfinite_in_a_row) = (state.updates, state.nonfinite_in_a_row);
         Ok(())
     }
+}
+
+/// The numbers of a row.
+fn numbers<const V: usize>(row: &Row<V>) -> &[f32] {
+    bytemuck::cast_slice(row)
+}
+
+/// A row that begins with these numbers.
+fn row<const V: usize>(values: &[f32]) -> Row<V> {
+    let mut row = splat(0.0);
+    bytemuck::cast_slice_mut::<f32x16, f32>(&mut row)[..values.len()].copy_from_slice(values);
+    row
 }
 
 /// State of the layers with memory of a tile's environments, one environment after the other.

@@ -739,6 +739,7 @@ impl Backend for CudaBackend {
             discounted: gathered(&*self.group, &own.discounted)?,
             memory: gathered(&*self.group, &own.memory)?,
             counts: gathered(&*self.group, &own.counts)?,
+            rnd: None,
             updates: progress.update,
             nonfinite_in_a_row: progress.nonfinite_in_a_row,
         };

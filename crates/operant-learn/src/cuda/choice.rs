@@ -4,7 +4,7 @@ use operant_cuda::CudaError;
 
 use crate::LearnError;
 use crate::choice;
-use crate::config::{Config, Optimizer};
+use crate::config::{Config, Intrinsic, Optimizer};
 use crate::cuda::common::local::Local;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::cuda::fused::tables::run_layers;
@@ -105,7 +105,7 @@ pub fn choose(
     blas: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<KernelChoice, LearnError> {
     let (local, NetworkOptions { precision, kernels }) = (local.into(), options);
-    check_optimiser(&local.run)?;
+    check_supported(&local.run)?;
     if let Some((key, value)) = (local.run.algorithm.declaration().gpu.refused)(&local.run) {
         let problem = format!("{value}, which no kernels for GPUs compute");
         return Err(LearnError::Config {
@@ -166,16 +166,20 @@ pub fn choose(
     }
 }
 
-/// Refuses optimisers that run on CPUs alone.
-pub(super) fn check_optimiser(config: &Config) -> Result<(), LearnError> {
-    match config.optimizer {
-        Optimizer::Adam | Optimizer::RAdam => Ok(()),
-        Optimizer::Muon => Err(LearnError::Config {
-            key: "optimizer",
-            problem: "\"muon\" has no kernels for a GPU; only the CPU computes its steps".to_owned(),
-            remedy: "set device = \"cpu\", or optimizer = \"adam\"".to_owned(),
-        }),
+/// Refuses what is computed on CPUs alone.
+pub(super) fn check_supported(config: &Config) -> Result<(), LearnError> {
+    let refused = |key, problem: &str, remedy: &str| {
+        Err(LearnError::Config { key, problem: problem.to_owned(), remedy: remedy.to_owned() })
+    };
+    if config.optimizer == Optimizer::Muon {
+        let problem = "\"muon\" has no kernels for a GPU; only the CPU computes its steps";
+        return refused("optimizer", problem, "set device = \"cpu\", or optimizer = \"adam\"");
     }
+    if config.intrinsic == Intrinsic::Rnd {
+        let problem = "\"rnd\" has no kernels for a GPU; only the CPU trains its networks";
+        return refused("intrinsic", problem, "set device = \"cpu\", or intrinsic = \"counts\" or \"none\"");
+    }
+    Ok(())
 }
 
 /// Weights of the first layer over the one-hot features of embeddings; 0 without embeddings.
@@ -208,7 +212,6 @@ mod tests {
 
     use super::*;
     use crate::algorithms::Algorithm;
-    use crate::config::Intrinsic;
     use crate::network::{Embed, EmbedPart, Head, Input, Pool};
 
     const H200: Limits = Limits { shared: 232_448, multiprocessors: 132 };
@@ -288,6 +291,8 @@ mod tests {
             assert!(error.starts_with("norm_value: true, which no kernels for GPUs compute"), "{error}");
             let error = refused(kernels, |config| config.value_bins = 51);
             assert!(error.starts_with("value_bins: 51, which no kernels for GPUs compute"), "{error}");
+            let error = refused(kernels, |config| config.intrinsic = Intrinsic::Rnd);
+            assert!(error.starts_with("intrinsic: \"rnd\" has no kernels for a GPU"), "{error}");
         }
         let again = |config: &mut Config| config.recompute_advantages = true;
         assert!(refused(Kernels::Fused, again).contains("recompute_advantages = true"));

@@ -261,14 +261,22 @@ impl Architecture {
                 remedy: "set norm_obs = false".to_owned(),
             });
         }
-        if config.intrinsic == Intrinsic::Counts && spec.obs.is_real() {
+        let unfit = match config.intrinsic {
+            Intrinsic::Counts => Some(("which hardly repeat", "set intrinsic = \"none\"")),
+            Intrinsic::Rnd if !config.norm_obs => {
+                Some(("which have to be normalised", "set norm_obs = true"))
+            }
+            _ => None,
+        };
+        if let Some((why, remedy)) = unfit.filter(|_| spec.obs.is_real()) {
+            let Config { intrinsic, .. } = config;
             return Err(LearnError::Config {
                 key: "intrinsic",
                 problem: format!(
-                    "\"counts\", but the observations of {} are real numbers, which hardly repeat",
+                    "\"{intrinsic}\", but the observations of {} are real numbers, {why}",
                     spec.name
                 ),
-                remedy: "set intrinsic = \"none\"".to_owned(),
+                remedy: remedy.to_owned(),
             });
         }
         let outputs = config.algorithm.declaration().outputs;

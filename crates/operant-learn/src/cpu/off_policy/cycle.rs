@@ -167,6 +167,7 @@ impl<const V: usize> CpuBackend<V> {
                 obs_norm: &obs_norm,
                 reward_scale: 1.0,
                 exploration: if is_random { f32::INFINITY } else { noise as f32 },
+                rnd: None,
             };
             let columns: Vec<_> = replay.tiles_mut(V * LANES).collect();
             let work = tiles.par_iter_mut().zip(columns).with_max_len(1);

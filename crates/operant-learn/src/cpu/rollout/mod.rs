@@ -26,6 +26,7 @@ use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::reals::taken;
 use crate::cpu::network::tile::{LANES, Row, first_lanes, map, splat};
 use crate::cpu::off_policy::replay::{Columns, ReplayLayout};
+use crate::cpu::rnd::{Judge, Novelty};
 use crate::cpu::rollout::counts::Counts;
 use crate::cpu::rollout::episodes::EpisodeStats;
 use crate::cpu::threads::timers::{Part, PhaseTimer};
@@ -51,6 +52,8 @@ pub struct Horizon<'a> {
     pub reward_scale: f32,
     /// Share of random actions, where the network computes action values.
     pub exploration: f32,
+    /// What measures how new observations are, with `intrinsic = "rnd"`.
+    pub rnd: Option<Judge<'a>>,
 }
 
 /// V x 16 environments. Those past N are played but not counted.
@@ -88,6 +91,8 @@ pub struct Tile<const V: usize> {
     pub memory: Vec<Row<V>>,
     /// What the running episodes have shown.
     pub counts: Counts<V>,
+    /// How new observations are, with `intrinsic = "rnd"`.
+    pub novelty: Option<Box<Novelty<V>>>,
     /// Whose turn it is, in a game of several players.
     turns: Option<Turns<V>>,
     /// 0 where the next step begins an episode.
@@ -150,6 +155,11 @@ impl<const V: usize> Tile<V> {
         self.count.div_ceil(LANES)
     }
 
+    /// The sums of [`Tile::novelty`], of its blocks.
+    pub fn novelty_sums(&self) -> &[NormSums] {
+        self.novelty.as_ref().map_or(&[], |novelty| &novelty.sums[..self.blocks()])
+    }
+
     /// Environments `first .. first + count` at the start of their first episodes.
     ///
     /// # Errors
@@ -207,6 +217,7 @@ impl<const V: usize> Tile<V> {
             draws,
             memory: vec![splat(0.0); network.states],
             counts: Counts::new(config),
+            novelty: Novelty::new(&network.architecture, config).map(Box::new),
             turns: Turns::of(env, steps),
             keep: splat(1.0),
             activations: Activations::new(network),
@@ -264,7 +275,8 @@ impl<const V: usize> Tile<V> {
     fn begin(&mut self, horizon: &Horizon<'_>) {
         self.episodes = [EpisodeStats::default(); V];
         self.head.explore(horizon.exploration);
-        self.obs_sums.iter_mut().chain(&mut self.reward_sums).for_each(NormSums::clear);
+        let novelty = self.novelty.iter_mut().flat_map(|novelty| &mut novelty.sums);
+        self.obs_sums.iter_mut().chain(&mut self.reward_sums).chain(novelty).for_each(NormSums::clear);
         self.timer.start();
     }
 
@@ -366,6 +378,9 @@ impl<const V: usize> Tile<V> {
     ) -> Result<(), LearnError> {
         let layout = batch.layout;
         self.prepare_inputs(horizon, true);
+        if t > 0 {
+            self.judge(horizon, t - 1);
+        }
         // Samples hold the network's inputs, unless they are packed.
         let stored = if horizon.obs_norm.is_empty() { &self.obs } else { &self.seen };
         for (word, row) in stored.as_chunks::<V>().0.iter().enumerate() {
@@ -428,7 +443,8 @@ impl<const V: usize> Tile<V> {
     fn advance(&mut self, horizon: &Horizon<'_>, t: usize) -> Result<(), LearnError> {
         let (mut rewards, done, bootstraps) = self.receive()?;
         if self.counts.is_on() {
-            self.explore(horizon, &mut rewards, &done);
+            let intrinsic = self.counts.rewards(&self.obs, &done);
+            self.explore(horizon, &mut rewards, intrinsic);
         }
         self.scale_rewards(horizon, &mut rewards, &done);
         // Whose value that would be is not known any more; a game that is cut off counts as it stands.
@@ -485,10 +501,22 @@ impl<const V: usize> Tile<V> {
         Ok((rewards, done, bootstraps))
     }
 
+    /// Adds how new the prepared inputs are to the rewards of step `t`, after which they were observed.
+    fn judge(&mut self, horizon: &Horizon<'_>, t: usize) {
+        let is_prepared = self.has_prepared_inputs(horizon);
+        let (Some(judge), Some(novelty)) = (horizon.rnd, &mut self.novelty) else { return };
+        let seen = observation(horizon.policy, if is_prepared { &self.seen } else { &self.obs });
+        let gamma = horizon.config.gamma as f32;
+        let intrinsic = novelty.rewards(judge, seen, (self.count, gamma), &self.done[t]);
+        let mut rewards = self.rewards[t];
+        self.explore(horizon, &mut rewards, intrinsic);
+        self.rewards[t] = rewards;
+        self.timer.end(Part::Policy);
+    }
+
     /// Adds the rewards for exploring.
-    fn explore(&mut self, horizon: &Horizon<'_>, rewards: &mut Row<V>, done: &Row<V>) {
+    fn explore(&mut self, horizon: &Horizon<'_>, rewards: &mut Row<V>, intrinsic: Row<V>) {
         let coef = f32x16::splat(horizon.config.intrinsic_coef as f32);
-        let intrinsic = self.counts.rewards(&self.obs, done);
         for v in 0..V {
             let intrinsic = intrinsic[v] * coef;
             rewards[v] += intrinsic;
@@ -565,6 +593,7 @@ impl<const V: usize> Tile<V> {
     /// V of the observation after the last step.
     fn value(&mut self, horizon: &Horizon<'_>) -> Row<V> {
         self.prepare_inputs(horizon, false);
+        self.judge(horizon, horizon.config.num_steps - 1);
         let seen = if self.has_prepared_inputs(horizon) { &self.seen } else { &self.obs };
         horizon.policy.critic(
             observation(horizon.policy, seen),
@@ -614,7 +643,7 @@ pub fn normalised(x: f32x16, shift: f32, scale: f32, clip: f64) -> f32x16 {
 }
 
 /// How many of the first `count` environments of a tile are in its block `v` of 16.
-fn in_block(count: usize, v: usize) -> usize {
+pub(crate) fn in_block(count: usize, v: usize) -> usize {
     count.saturating_sub(v * LANES).min(LANES)
 }
 

@@ -21,6 +21,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use operant_metrics::Record;
+
 use self::adam::Stretch;
 pub use self::chunks::{CHUNK_TILES, MAX_CHUNKS, MIN_CHUNKS};
 pub(crate) use self::chunks::{Chunk, Units, add_chunks, added, most_chunks};
@@ -217,7 +219,7 @@ impl Learner {
     /// As [`Learner::update`], with another update than that of the configuration's algorithm.
     pub(crate) fn update_by(
         &mut self,
-        epochs: Update,
+        epochs: impl FnOnce(&mut Learning<'_>) -> Result<UpdateStats, LearnError>,
         state: &mut LearnerState,
         batch: &mut Batch,
         update: u64,
@@ -232,7 +234,7 @@ impl Learner {
             self.workers.push(Mutex::new(Worker::new(
                 &self.network,
                 &self.layout,
-                self.config.sequence(),
+                if self.network.states > 0 { self.config.sequence() } else { 1 },
                 &self.pulse,
             )));
         }
@@ -354,6 +356,32 @@ impl Learning<'_> {
     /// The learning rate as this update begins.
     pub fn learning_rate(&self) -> f64 {
         self.config.learning_rate_in(self.plan.update, self.state.rate)
+    }
+
+    /// One pass over the samples with the loss that `loss` makes for a minibatch of a size; its first sum is reported as the policy's loss.
+    ///
+    /// # Errors
+    /// When a process is lost.
+    pub fn pass(&mut self, loss: &dyn Fn(usize) -> Box<dyn Loss>) -> Result<UpdateStats, LearnError> {
+        let learning_rate = self.learning_rate();
+        let (mut nonfinite, mut means) = (0, Means::default());
+        self.epochs(&mut |minibatches| {
+            for minibatch in 0..minibatches.count() {
+                let size = minibatches.size(minibatch);
+                let (sums, norm) = minibatches.gradient(0, minibatch, loss(size))?;
+                if norm.is_finite() && sums[0].is_finite() {
+                    minibatches.step(norm, learning_rate);
+                    means.add(sums, size, norm);
+                } else {
+                    minibatches.skip();
+                    nonfinite += 1;
+                }
+            }
+            Ok(())
+        })?;
+        let policy_loss = means.measured(learning_rate).losses[0];
+        let metrics = Record { policy_loss, learning_rate, ..Record::default() };
+        Ok(UpdateStats { epochs: 1, nonfinite, metrics, ..UpdateStats::default() })
     }
 
     /// Runs `epochs` with threads that wait for the work of each minibatch.
