@@ -61,7 +61,7 @@ fn agents_learn_from_both_sides_or_one_and_are_rated() {
     );
     let table = place.operant(&["league", "own", "random", "--games", "20"]);
     assert!(
-        table.stdout.contains("connect_four: 20 games of each pair")
+        table.stdout.contains("connect_four: 20 games of each pair, each after 4 random moves")
             && table.stdout.contains("own at step 2560"),
         "{table:#?}"
     );

@@ -189,7 +189,8 @@ impl AnyEnv for Versus {
     }
 }
 
-/// Results of games between two players, from the first one's view: 1, 0 or -1 for each. In game k the first one has the side of player k mod 2.
+/// Results of games between two players, from the first one's view: 1, 0 or -1 for each. In game k the first one has the side of player k mod 2. The first
+/// `openings` moves of a game are random.
 ///
 /// # Errors
 /// When one of them cannot play the game.
@@ -197,6 +198,7 @@ pub fn play(
     game: &dyn AnyEnv,
     players: [&dyn Opponent; 2],
     seed: u64,
+    openings: u64,
     games: Range<u32>,
 ) -> Result<Vec<f32>, StepError> {
     let spec = game.spec();
@@ -214,6 +216,7 @@ pub fn play(
         let tiles = [(players[0], 0), (players[1], 1)];
         let mut tiles = tiles.map(|(player, k)| player.tile(game, TileSpec { seed: seed ^ k << 32, ..tile }));
         let mut memory = players.map(|player| vec![0; player.memory() * ROWS]);
+        let mut random = RandomActions::new(spec.actions.clone(), seed ^ RANDOM_SEED, first, ROWS);
         let (mut states, mut turns) = (vec![0; (leaves.len() + 2) * ROWS], vec![0; ROWS]);
         let mut actions = vec![0.0; spec.actions.components() * ROWS];
         let mut won = [None; ROWS];
@@ -233,6 +236,9 @@ pub fn play(
                 let mut moves = vec![0.0; actions.len()];
                 tile.as_mut().map_err(|error| error.clone())?.act(&asked, &mut memory[k], &mut moves)?;
                 copy(&rows, &moves, &mut actions);
+            }
+            if step < openings {
+                random.fill(step, &out.legal, &mut actions);
             }
             stepper.submit(&actions, step)?;
             stepper.collect(out.stepped())?;

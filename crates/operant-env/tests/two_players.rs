@@ -326,8 +326,8 @@ fn a_game_of_one_player_has_no_opponent() {
 /// The share of points of the first player.
 fn points(game: &dyn AnyEnv, players: [&str; 2], games: u32) -> f64 {
     let [a, b] = players.map(|name| name.parse::<Scripted>().expect("a name").opponent());
-    let results = play(game, [&*a, &*b], 5, 0..games).expect("games");
-    let parts = [play(game, [&*a, &*b], 5, 0..7), play(game, [&*a, &*b], 5, 7..games)];
+    let results = play(game, [&*a, &*b], 5, 0, 0..games).expect("games");
+    let parts = [0..7, 7..games].map(|games| play(game, [&*a, &*b], 5, 0, games));
     assert_eq!(parts.map(|part| part.expect("games")).concat(), results, "games do not depend on each other");
     f64::from(results.iter().map(|result| (1.0 + result) / 2.0).sum::<f32>()) / f64::from(games)
 }

@@ -30,6 +30,8 @@ pub struct League {
     pub env: String,
     /// Games of each pair.
     pub games: u32,
+    /// Random moves at the start of each game.
+    pub openings: u32,
     /// Ratings, in the order of the players.
     pub standings: Vec<Standing>,
     /// `[a][b]`: wins, draws and losses of a against b.
@@ -41,7 +43,7 @@ const JOB: u32 = 64;
 /// Samples of the bootstrap.
 const SAMPLES: u64 = 1000;
 
-/// Plays `games` games of each pair, half of them with either side.
+/// Plays `games` games of each pair, half of them with either side, which begin with random moves.
 ///
 /// # Errors
 /// When a player cannot play the game.
@@ -49,6 +51,7 @@ pub fn round_robin(
     game: &dyn AnyEnv,
     players: &[(String, std::sync::Arc<dyn Opponent>)],
     games: u32,
+    openings: u32,
     seed: u64,
 ) -> Result<League, StepError> {
     let count = players.len();
@@ -58,7 +61,8 @@ pub fn round_robin(
         pairs.flat_map(|(a, b)| firsts().map(move |first| (a, b, first))).collect();
     let played = jobs.par_iter().with_max_len(1).map(|&(a, b, first)| {
         let pair = [&*players[a].1, &*players[b].1];
-        play(game, pair, seed.wrapping_add((a * count + b) as u64), first..games.min(first + JOB))
+        let seed = seed.wrapping_add((a * count + b) as u64);
+        play(game, pair, seed, openings.into(), first..games.min(first + JOB))
     });
     let mut scores = vec![vec![[0; 3]; count]; count];
     for ((a, b, _), results) in jobs.iter().zip(played.collect::<Result<Vec<_>, _>>()?) {
@@ -75,7 +79,7 @@ pub fn round_robin(
         }
     }
     let names: Vec<String> = players.iter().map(|(name, _)| name.clone()).collect();
-    Ok(League { env: game.spec().name, games, standings: standings(names, &scores, seed), scores })
+    Ok(League { env: game.spec().name, games, openings, standings: standings(names, &scores, seed), scores })
 }
 
 /// Ratings with intervals: the games of each pair are drawn again, with replacement.

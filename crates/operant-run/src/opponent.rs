@@ -42,14 +42,14 @@ pub fn against(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path) -> Result<Arc<
         let error = Error::usage(format!("there is an opponent, \"{what}\", but {name} has one player"));
         return Err(error.remedy("leave the opponent out"));
     }
-    Ok(Arc::new(Versus::new(Arc::clone(env), find(env, what, run_dir)?)))
+    Ok(Arc::new(Versus::new(Arc::clone(env), find(env, what, run_dir, false)?)))
 }
 
-/// An opponent for a game by its name: one of [`SCRIPTED`], or what [`EvalTarget::find`] takes.
+/// An opponent for a game by its name: one of [`SCRIPTED`], or what [`EvalTarget::find`] takes, which draws its moves unless it `is_greedy`.
 ///
 /// # Errors
 /// When there is none of that name, or it was trained for something else.
-pub fn find(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path) -> Result<Arc<dyn Opponent>> {
+pub fn find(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path, is_greedy: bool) -> Result<Arc<dyn Opponent>> {
     if let Ok(scripted) = what.parse::<Scripted>() {
         return Ok(scripted.opponent());
     }
@@ -74,6 +74,6 @@ pub fn find(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path) -> Result<Arc<dyn
     Ok(Arc::new(PolicyOpponent::new(
         format!("{run} at step {}", checkpoint.env_steps),
         Inference::new(policy),
-        false,
+        is_greedy,
     )))
 }

@@ -26,6 +26,12 @@ pub struct Args {
     /// Games of each pair, half of them with either side
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     games: u32,
+    /// Random moves at the start of each game, so that games differ
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    openings: u32,
+    /// Draw the agents' moves from their policies, as in training, instead of the most probable ones
+    #[arg(long)]
+    sample: bool,
     /// Seed of the games
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -46,7 +52,7 @@ Examples:
   operant league mine --all minimax:2       how the checkpoints of a run rate
   operant league random minimax:2 mcts:800 --env connect_four
 
-Agents draw their moves from their policies. Ratings are Elo's, fitted to all
+Ratings are Elo's, fitted to all
 games at once, with 95% intervals from games drawn again: 400 points are odds
 of ten to one, and random moves rate 0 if they take part. The same seed gives
 the same games, whatever the number of threads.";
@@ -64,18 +70,22 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let game = game(args, registry, &parent, &names)?;
     let mut players = Vec::new();
     for name in &names {
-        let opponent = opponent::find(&game, name, &parent)?;
+        let opponent = opponent::find(&game, name, &parent, !args.sample)?;
         players.push((opponent.name(), opponent));
     }
     if players.iter().map(|(name, _)| name).collect::<BTreeSet<_>>().len() < players.len() {
         return Err(Error::usage("a player is named twice").remedy("name each once").into());
     }
-    let league = round_robin(&*game, &players, args.games, args.seed);
+    let league = round_robin(&*game, &players, args.games, args.openings, args.seed);
     let league = league.map_err(|error| Error::usage(error.to_string()).remedy(error.remedy))?;
     match args.json {
         true => output::print(&(serde_json::to_string(&league)? + "\n"))?,
         false => {
-            output::print(&format!("{}: {} games of each pair\n", plain(&league.env), league.games))?;
+            let League { env, games, openings, .. } = &league;
+            let plain = plain(env);
+            output::print(&format!(
+                "{plain}: {games} games of each pair, each after {openings} random moves\n"
+            ))?;
             let (columns, rows) = table(&league);
             output::print_painted(&table::text(&columns, "", &rows))?;
         }
