@@ -81,12 +81,13 @@ fn what_cannot_be_played_is_said_before_anything_starts() {
         &["train", "connect_four", "--opponent", "pole"],
         &["was trained in cartpole, not in connect_four"],
     );
-    refused(&["train", "connect_four", "--set", "core=gru"], &["core", "memories of the players"]);
-    refused(&["train", "connect_four", "--algorithm", "pqn"], &["algorithm", "all sides"]);
+    refused(&["train", "connect_four", "--set", "core=gru"], &["core", "share one memory"]);
+    refused(&["train", "connect_four", "--algorithm", "pqn"], &["algorithm", "self-play"]);
     refused(&["league", "random", "minimax:2"], &["--env connect_four"]);
     refused(&["league", "random", "random", "--env", "othello"], &["twice"]);
     refused(&["league", "random", "minimax:1", "--env", "cartpole"], &["one player"]);
     refused(&["league", "pole", "random"], &["one player"]);
     refused(&["eval", "pole", "--opponent", "random"], &["one player"]);
+    refused(&["eval", "pole", "--opponent", "self"], &["against itself"]);
     assert_eq!(std::fs::read_dir(place.path().join("runs")).expect("runs").count(), 1, "nothing was started");
 }

@@ -1,7 +1,7 @@
-//! Othello: two players place stones on 8 x 8 cells and turn those of the opponent that they enclose.
+//! Othello: two players place stones on 8 x 8 cells and flip those of the opponent that they outflank.
 //!
-//! The players move in turn, the first begins. A stone must enclose at least one line of the opponent's stones, horizontally, vertically or
-//! diagonally, between itself and another stone of the player; all enclosed stones are turned. A player who cannot move passes. The game ends when the board is full,
+//! The players move in turn, the first begins. A move must outflank at least one of the opponent's stones: those in a line, horizontally, vertically or
+//! diagonally, between the new stone and another one of the player; all of them are flipped. A player who cannot move passes. The game ends when the board is full,
 //! both players have passed, or one has no stones left. The reward is 1 if the first player then has more stones, -1 if the second has, or 0. Illegal moves
 //! are masked; a player who chooses one anyway loses.
 //!
@@ -133,8 +133,8 @@ impl Env for Othello {
         EnvSpec {
             name: "othello".into(),
             family: "two players".into(),
-            summary: "place stones in turn and turn those that are enclosed".into(),
-            rules: "Two players place stones on 8 x 8 cells, in turn; the opponent's stones between a new stone and another one of the player are turned. \
+            summary: "place stones in turn and flip those that are outflanked".into(),
+            rules: "Two players place stones on 8 x 8 cells, in turn; the opponent's stones between a new stone and another one of the player are flipped. \
                     A player who cannot move passes. The reward is that of the first player: 1 with more stones at the end, -1 with fewer."
                 .into(),
             reference: "Pgx 2.6.0, othello: identical step by step".into(),

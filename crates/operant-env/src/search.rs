@@ -1,4 +1,4 @@
-//! Opponents that search, for any game whose moves have no chance: minimax of a given depth, and Monte Carlo tree search. A stepper of the game is
+//! Opponents that search, for games without chance: minimax of a given depth, and Monte Carlo tree search. A stepper of the game is
 //! their model: it is set to a state, and steps.
 
 use std::str::FromStr;
@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use crate::any::{AnyEnv, StepError, Stepper, TileSpec};
 use crate::play::{Outputs, RandomActions};
+use crate::rows::set_rows;
 use crate::spec::{ActionSpace, EnvSpec};
 use crate::vector::Autoreset;
-use crate::versus::{Asked, Opponent, OpponentTile, PLAYER, Random, set};
+use crate::versus::{Asked, Opponent, OpponentTile, PLAYER, Random};
 
 /// Opponents by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +82,7 @@ struct SearchTile {
 
 impl OpponentTile for SearchTile {
     fn act(&mut self, asked: &Asked<'_>, _: &mut [u32], actions: &mut [f32]) -> Result<(), StepError> {
-        let rows: Vec<usize> = set(asked.rows).collect();
+        let rows: Vec<usize> = set_rows(asked.rows).collect();
         let roots = self.model.read(&rows, asked.states)?;
         let moves = match self.kind {
             Kind::Minimax { depth } => {
@@ -131,15 +132,15 @@ impl Model {
         let refused = |what: &str| StepError {
             env: name.clone(),
             what: what.into(),
-            remedy: "choose another opponent",
+            remedy: "use random or a trained agent",
         };
         let choices = match actions {
             ActionSpace::Discrete(choices) if choices.len() == 1 => choices[0],
-            _ => return Err(refused("a search needs moves that are one choice")),
+            _ => return Err(refused("minimax and mcts need one discrete action")),
         };
         let leaves = env.leaves();
         let player = leaves.iter().position(|leaf| leaf.name == PLAYER);
-        let player = player.ok_or_else(|| refused("a search needs a game of several players"))?;
+        let player = player.ok_or_else(|| refused("minimax and mcts need a game of several players"))?;
         let free = TileSpec { autoreset: Autoreset::Disabled, time_limit: None, ..tile };
         Ok(Self {
             stepper: env.stepper(free)?,
@@ -163,7 +164,7 @@ impl Model {
         Ok(rows.iter().map(|row| self.position(*row, false)).collect())
     }
 
-    /// What is in a row.
+    /// The position in a row, with its result if it may be over.
     fn position(&self, row: usize, may_be_over: bool) -> Position {
         let words: Vec<u32> = self.words.iter().copied().skip(row).step_by(self.rows).collect();
         let is_legal = |choice: &u32| {
@@ -213,7 +214,7 @@ impl Model {
 
 /// Separates draws of playouts from others.
 const SEED: u64 = 0x7365_6172_6368;
-/// How much a result is worth a move later.
+/// Discount per move, so that sooner wins are better.
 const LATER: f32 = 0.99;
 
 /// The best move in a position by the results within `depth` moves.

@@ -13,6 +13,7 @@ use operant_lane::{Float, Kind, Lane, Leaf, Mask};
 use crate::any::{AnyEnv, Seen, StepError, Stepped, Stepper, TileSpec};
 use crate::play::{Outputs, RandomActions};
 use crate::registry::EnvOptions;
+use crate::rows::set_rows;
 use crate::running::BLOCK;
 use crate::scene::Scene;
 use crate::spec::{EnvMetric, EnvSpec, OptionError};
@@ -20,9 +21,9 @@ use crate::vector::Autoreset;
 
 /// The field of a state that is the number of the player to move.
 pub const PLAYER: &str = "player";
-/// Moves of the opponent in a step of the agent, at most, and those before the first step: numbers within a step.
+/// Numbers of moves in a step of the agent: 0 its own, then those of the opponent, and from [`FIRST`] on those before its first step.
 const MOVES: u64 = 16;
-/// The number of the first move before the first step.
+/// See [`MOVES`].
 const FIRST: u64 = 8;
 
 /// Moves for one side of a game.
@@ -45,7 +46,7 @@ pub trait Opponent: Send + Sync {
 /// The environments in which an opponent is to move. Columns are environments.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// `(R / 16)`: bit i of word k is environment 16 k + i; whether it is asked. Moves elsewhere are ignored.
+    /// `(R / 16)`: bit i of word k is environment 16 k + i; whether it is asked for a move. Moves elsewhere are ignored.
     pub rows: &'a [u16],
     /// `(words, R)`: observations of the player to move.
     pub obs: &'a [u32],
@@ -120,7 +121,7 @@ pub fn result_metric<L: Lane>(reward: L::Float, index: usize) -> L::Float {
     is.select(L::Float::splat(1.0), zero)
 }
 
-/// An environment of one player: itself, or a game against random moves.
+/// The environment if it has one player, otherwise the game against random moves.
 pub fn alone(env: &Arc<dyn AnyEnv>) -> Arc<dyn AnyEnv> {
     match env.spec().players {
         1 => Arc::clone(env),
@@ -156,7 +157,7 @@ impl AnyEnv for Versus {
         let (spec, leaves, rows) = (self.game.spec(), self.game.leaves(), tile.rows);
         let player = leaves.iter().position(|leaf| leaf.name == PLAYER).ok_or_else(|| one_player(&spec))?;
         let outputs = || Outputs::new(&spec, self.game.masked(), rows);
-        let mut stepper = VersusStepper {
+        Ok(Box::new(VersusStepper {
             game: self.game.stepper(tile)?,
             opponent: self.opponent.tile(&*self.game, tile)?,
             others: RandomActions::new(spec.actions.clone(), tile.seed, tile.first, rows),
@@ -175,9 +176,7 @@ impl AnyEnv for Versus {
             now: outputs(),
             next: outputs(),
             is_fresh: true,
-        };
-        stepper.game.observe(stepper.now.seen())?;
-        Ok(Box::new(stepper))
+        }))
     }
 
     fn picture(&self, state: &[u32]) -> Scene {
@@ -229,7 +228,8 @@ pub fn play(
                 (0..count)
                     .filter(|row| won[*row].is_none() && turn(*row) == k)
                     .for_each(|row| rows[row / BLOCK] |= 1 << (row % BLOCK));
-                if rows == [0; ROWS / BLOCK] {
+                // Memory sees the opening too.
+                if rows == [0; ROWS / BLOCK] || (step < openings && memory[k].is_empty()) {
                     continue;
                 }
                 let asked = Asked { rows: &rows, obs: &out.obs, legal: &out.legal, states: &states, step };
@@ -301,17 +301,8 @@ struct VersusStepper {
 fn copy<T: Copy>(rows: &[u16], from: &[T], to: &mut [T]) {
     let stride = rows.len() * BLOCK;
     for (to, from) in to.chunks_exact_mut(stride).zip(from.chunks_exact(stride)) {
-        set(rows).for_each(|row| to[row] = from[row]);
+        set_rows(rows).for_each(|row| to[row] = from[row]);
     }
-}
-
-/// The rows whose bits are set.
-pub(crate) fn set(rows: &[u16]) -> impl Iterator<Item = usize> + '_ {
-    let bits = |(word, bits): (usize, &u16)| {
-        let bits = *bits;
-        (0..BLOCK).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| word * BLOCK + bit)
-    };
-    rows.iter().enumerate().flat_map(bits)
 }
 
 impl VersusStepper {
@@ -327,9 +318,9 @@ impl VersusStepper {
         rows
     }
 
-    /// Ends the episodes of a move: takes what it reports in the rows `ended`, and begins the next ones.
+    /// Gives the returns of episodes that ended the sign of the agent, and begins the next ones.
     fn end(&mut self, ended: &[u16]) {
-        for row in set(ended) {
+        for row in set_rows(ended) {
             if self.sides[row] == 1 {
                 self.now.returns[row] = -self.now.returns[row];
             }
@@ -392,7 +383,7 @@ impl VersusStepper {
             ended[word] = (next.terminated[word] | next.truncated[word]) & goes_on;
             now.terminated[word] |= next.terminated[word] & goes_on;
             now.truncated[word] |= next.truncated[word] & goes_on;
-            for row in set(&[goes_on]).map(|bit| word * BLOCK + bit) {
+            for row in set_rows(&[goes_on]).map(|bit| word * BLOCK + bit) {
                 now.rewards[row] += if self.sides[row] == 1 { -next.rewards[row] } else { next.rewards[row] };
             }
         }
@@ -433,7 +424,7 @@ impl Stepper for VersusStepper {
         }
         if self.tile.autoreset == Autoreset::NextStep {
             // Where the last step ended an episode, this one began the next.
-            for row in set(&std::mem::take(&mut self.over)) {
+            for row in set_rows(&std::mem::take(&mut self.over)) {
                 self.begin(row);
             }
             self.over.resize(self.tile.rows / BLOCK, 0);
@@ -480,7 +471,7 @@ impl Stepper for VersusStepper {
 
     fn restart(&mut self, rows: &[u16], seeds: Option<&[u64]>, step: u64) -> Result<(), StepError> {
         self.game.restart(rows, seeds, step)?;
-        for row in set(rows) {
+        for row in set_rows(rows) {
             self.begin(row);
             self.over[row / BLOCK] &= !(1 << (row % BLOCK));
             if let Some(seeds) = seeds {

@@ -64,7 +64,7 @@ impl Opponent for PolicyOpponent {
     }
 }
 
-/// Copies `(W, R)` to `(R, W)`, or with the numbers exchanged the other way.
+/// Transposes `(W, R)` to `(R, W)`.
 fn transpose<A: Copy, B>(from: &[A], rows: usize, to: &mut [B], convert: impl Fn(A) -> B) {
     if rows == 0 {
         return;
@@ -78,7 +78,7 @@ fn transpose<A: Copy, B>(from: &[A], rows: usize, to: &mut [B], convert: impl Fn
 }
 
 impl OpponentTile for PolicyTile {
-    /// All rows, asked or not, so that a row has the same draws whatever the others do.
+    /// Computes all rows, so that the draws of a row do not depend on the others.
     fn act(&mut self, asked: &Asked<'_>, memory: &mut [u32], actions: &mut [f32]) -> Result<(), StepError> {
         let rows = self.tile.rows;
         transpose(asked.obs, rows, &mut self.obs, |word| word);

@@ -15,9 +15,9 @@ pub struct Standing {
     pub name: String,
     /// Elo rating: 400 points are odds of ten to one. 0 is the mean of all players, or the one named `random`.
     pub elo: f64,
-    /// The 95% interval of the rating.
+    /// Lower end of the 95% interval of the rating.
     pub elo_low: f64,
-    /// Its upper end.
+    /// Upper end of the interval.
     pub elo_high: f64,
     /// Share of points over all games: 1 for a win, 1/2 for a draw.
     pub score: f64,

@@ -39,7 +39,7 @@ pub fn opposed(env: Arc<dyn AnyEnv>, settings: &Settings) -> Result<Arc<dyn AnyE
 pub fn against(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path) -> Result<Arc<dyn AnyEnv>> {
     let EnvSpec { name, players, .. } = env.spec();
     if players == 1 {
-        let error = Error::usage(format!("there is an opponent, \"{what}\", but {name} has one player"));
+        let error = Error::usage(format!("the opponent is \"{what}\", but {name} has one player"));
         return Err(error.remedy("leave the opponent out"));
     }
     Ok(Arc::new(Versus::new(Arc::clone(env), find(env, what, run_dir, false)?)))

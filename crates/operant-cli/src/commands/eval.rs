@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use operant_env::Registry;
+use operant_env::search::SCRIPTED;
 use operant_learn::EvalActions;
 use operant_run::config::{self, EnvFacts};
 use operant_run::eval::{self, EvalResult, EvalTarget};
 use operant_run::evaluate::EvalSummary;
-use operant_run::{CommandLine, Trust, dir};
+use operant_run::{CommandLine, Error, Trust, dir, opponent};
 
 use super::checkpoints;
 use super::overrides::RunFlags;
@@ -66,6 +67,10 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut line = args.of_run.command_line()?;
     let parent = config::run_dir(registry.known(), &line)?;
     line.flags.push(("eval_episodes", "--episodes", args.episodes.clone()));
+    if args.opponent.as_deref() == Some(opponent::ITSELF) {
+        let error = Error::usage("an agent has no mean return against itself").at("--opponent self");
+        return Err(error.remedy(format!("give a run or a checkpoint, or {SCRIPTED}")).into());
+    }
     line.flags.extend(args.opponent.clone().map(|who| ("opponent", "--opponent", who)));
     let targets = if args.all { checkpoints::all_of(&parent, &args.run)? } else { vec![args.run.clone()] };
     let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };

@@ -23,19 +23,20 @@ pub struct Args {
     /// Every checkpoint of the runs instead of the latest
     #[arg(long)]
     all: bool,
-    /// Games of each pair, half of them with either side
+    /// Games of each pair, half of them on each side
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     games: u32,
-    /// Random moves at the start of each game, so that games differ
+    /// Random moves at the start of each game; greedy agents would otherwise repeat one game
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=1000))]
     openings: u32,
-    /// Draw the agents' moves from their policies, as in training, instead of the most probable ones
+    /// Sample the agents' moves from their policies, as in training, instead of
+    /// the most probable ones
     #[arg(long)]
     sample: bool,
     /// Seed of the games
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The game, if no player is a run
+    /// The game; needed only if no player is a run
     #[arg(long, value_name = "GAME")]
     env: Option<String>,
     /// Print one JSON object
@@ -52,10 +53,9 @@ Examples:
   operant league mine --all minimax:2       how the checkpoints of a run rate
   operant league random minimax:2 mcts:800 --env connect_four
 
-Ratings are Elo's, fitted to all
-games at once, with 95% intervals from games drawn again: 400 points are odds
-of ten to one, and random moves rate 0 if they take part. The same seed gives
-the same games, whatever the number of threads.";
+Elo ratings are fitted to all games at once; 95% intervals are from a bootstrap.
+400 points are odds of 10 to 1. The rating of random is 0 if it plays, otherwise
+the mean is. The same seed gives the same games for any number of threads.";
 
 /// Plays, prints the ratings, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {

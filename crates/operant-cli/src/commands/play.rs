@@ -42,7 +42,7 @@ pub struct Args {
     /// With --keyboard: every step waits for a key
     #[arg(long, requires = "keyboard")]
     turns: bool,
-    /// In a game, who plays the other side: random, minimax:DEPTH, mcts:PLAYOUTS, a run or a checkpoint [default: the agent itself]
+    /// In a game, who plays the other side: random, minimax:DEPTH, mcts:PLAYOUTS, a run or a checkpoint [default: self, the agent]
     #[arg(long, value_name = "WHO")]
     opponent: Option<String>,
     /// Episodes to show [default: until q; with --record, --best or --worst, 1]; with --all, of each checkpoint
@@ -119,7 +119,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             .into());
     }
     let mut casts = casts(args, &line, registry)?;
-    if let Some(who) = &args.opponent {
+    if let Some(who) = args.opponent.as_deref().filter(|who| *who != opponent::ITSELF) {
         let runs = config::run_dir(registry.known(), &line)?;
         for cast in &mut casts {
             cast.env = opponent::against(&cast.env, who, &runs)?;

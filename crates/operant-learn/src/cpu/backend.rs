@@ -340,19 +340,19 @@ impl<const V: usize> CpuBackend<V> {
     }
 }
 
-/// Refuses what learning from all sides of a game does not support.
+/// Refuses what self-play does not support.
 fn check_players(spec: &EnvSpec, config: &Config) -> Result<(), LearnError> {
     let EnvSpec { name, players, .. } = spec;
     let (key, problem) = if *players == 1 {
         return Ok(());
     } else if config.algorithm != Algorithm::Ppo {
-        ("algorithm", format!("\"{}\" does not learn from all sides of a game", config.algorithm))
+        ("algorithm", format!("\"{}\" does not learn by self-play", config.algorithm))
     } else if config.core != CoreKind::Mlp {
-        ("core", format!("\"{}\" would mix the memories of the players", config.core))
+        ("core", format!("\"{}\" is not supported in self-play: players would share one memory", config.core))
     } else if config.recomputes() {
-        ("recompute_advantages", "advantages of several players are not computed again".to_owned())
+        ("recompute_advantages", "it is not supported in self-play".to_owned())
     } else if config.intrinsic != Intrinsic::None {
-        ("intrinsic", format!("\"{}\" has no sides", config.intrinsic))
+        ("intrinsic", format!("\"{}\" is not supported in self-play", config.intrinsic))
     } else {
         return Ok(());
     };

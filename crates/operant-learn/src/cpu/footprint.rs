@@ -42,7 +42,7 @@ struct NetworkWords {
 }
 
 impl NetworkWords {
-    /// Those of a network with this many copies of its parameters, in an update of so many tiles on that many threads.
+    /// Those of a network with this many copies of its parameters, in an update of this number of tiles on these threads.
     fn of(network: &Network, layout: &SampleLayout, copies: usize, tiles: usize, threads: usize) -> Self {
         let needs = || layers::all_needs(network, TILE_VECTORS);
         let outputs: usize = network.layers().map(|layer| layer.outputs).sum();

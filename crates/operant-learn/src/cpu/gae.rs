@@ -64,8 +64,8 @@ pub fn side(player: f32x16) -> f32x16 {
 /// ```
 ///
 /// with u the next step in which the player of step t moves, and r the rewards of this player's side in the steps from t to before u. `rewards` are
-/// those of the even players, and `values` those of the player who moves. After the end of an episode there is no u. Beyond the last step
-/// a player's value is `next_value`, which is that of `next_mover`, with the sign of the side.
+/// those of the even players, and `values` those of the player who moves. If the episode ends before u, `V[u]` and `advantage[u]` are 0. Past the last
+/// step, `V[u]` is `next_value`, negated for players who are not on the side of `next_mover`.
 pub fn gae_of_players<const V: usize>(
     rewards: &[Row<V>],
     values: &[Row<V>],

@@ -18,10 +18,10 @@ use crate::state::LearnerState;
 /// Numbers that both networks compute.
 const OUTPUTS: usize = 64;
 
-/// Rollouts after which the statistics of errors have mostly forgotten one.
+/// Rollouts whose weight all earlier statistics of errors have at most.
 const REMEMBERED: f64 = 10.0;
 
-/// What tells the initial weights of target and predictor from each other's and from the policy's, which have the same seed.
+/// Offsets of the seed, so that the initial weights of target, predictor and policy differ.
 const STREAMS: [u64; 2] = [0x7461_7267_6574, 0x7072_6564_6963_746f];
 
 /// Target and predictor for the inputs of this network; None without them.

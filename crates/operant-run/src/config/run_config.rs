@@ -52,8 +52,8 @@ settings! {
     /// Begin with the weights of another run: its name or path, with `@STEP` for its checkpoint at that step, or the directory of a
     /// checkpoint. `algorithm`, `norm_obs`, `clip_obs` and the network's settings are then those of the weights
     init_from: Option<String> [Kind::Text(&WEIGHTS)] = None, flag("--init-from", "RUN[@STEP]");
-    /// Who plays the other side of a game: `self`, the agent, which then learns from all sides; `random`, `minimax:DEPTH` or `mcts:PLAYOUTS`; or a run
-    /// or checkpoint, `RUN@STEP` for one that does not change. With `self` and without, evaluations are against random moves (docs/two-players.md)
+    /// Who plays the other side of a game: `self` (self-play, the default), `random`, `minimax:DEPTH`, `mcts:PLAYOUTS`, or a run or checkpoint,
+    /// with `RUN@STEP` for a checkpoint that stays the same when the run is resumed. With self-play, evaluations are against random moves (docs/two-players.md)
     opponent: Option<String> [Kind::Text(&OPPONENT)] = None, flag("--opponent", "WHO");
     /// Updates between checkpoints; 0 saves at the end only
     checkpoint_interval: u64 [Kind::Count { least: 0, most: i64::MAX }] = 100;
