@@ -85,6 +85,7 @@ fn what_cannot_be_played_is_said_before_anything_starts() {
     refused(&["train", "connect_four", "--algorithm", "pqn"], &["algorithm", "self-play"]);
     refused(&["league", "random", "minimax:2"], &["--env connect_four"]);
     refused(&["league", "random", "random", "--env", "othello"], &["twice"]);
+    refused(&["league", "pole", "random", "--env", "othello"], &["--env"]);
     refused(&["league", "random", "minimax:1", "--env", "cartpole"], &["one player"]);
     refused(&["league", "pole", "random"], &["one player"]);
     refused(&["eval", "pole", "--opponent", "random"], &["one player"]);

@@ -228,6 +228,12 @@ pub trait AnyEnv: Send + Sync + 'static {
         false
     }
 
+    /// Words of memory that each environment takes on a CPU beside [`running_words`].
+    fn kept_words(&self) -> usize {
+        // A state that is made ahead of time, that of a recorded world with its observation.
+        if self.ahead() { self.leaves().len() + self.spec().obs.words() } else { 0 }
+    }
+
     /// A hash of the files that the environment was made from; None without files. A checkpoint made with other files is refused.
     fn content(&self) -> Option<u64> {
         None

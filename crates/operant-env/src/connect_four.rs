@@ -13,7 +13,7 @@ use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use crate::spec::names;
 use crate::versus::{result_metric, result_metrics};
-use crate::{ActionSpace, BLUE, Env, EnvSpec, ObsSpace, RED, Scene, Shape, Step, WHITE, YELLOW};
+use crate::{ActionSpace, BLUE, Env, EnvSpec, ObsSpace, RED, Scene, Shape, Step, YELLOW};
 
 const ROWS: usize = 6;
 const COLUMNS: usize = 7;
@@ -156,18 +156,20 @@ impl Env for ConnectFour {
 
     fn draw(&self, s: &State<f32>) -> Scene {
         let (width, height) = (COLUMNS as f32, ROWS as f32);
-        let mut shapes = vec![Shape::rectangle([width / 2.0, height / 2.0], width, height, BLUE)];
+        // Told apart by their shapes too.
+        let line = |x: f32| Shape::line([[x, 0.0], [x, height]], BLUE);
+        let mut shapes: Vec<Shape> = (0..=COLUMNS).map(|column| line(column as f32)).collect();
+        shapes.push(Shape::line([[0.0, 0.0], [width, 0.0]], BLUE));
         for cell in 0..ROWS * COLUMNS {
             let (row, column) = (cell / COLUMNS, cell % COLUMNS);
-            let bit = row % LOW * 8 + column;
-            let tone = match [s.first, s.second].map(|board| board[row / LOW].0 >> bit & 1) {
-                [1, _] => YELLOW,
-                [_, 1] => RED,
-                _ => WHITE,
-            };
-            shapes.push(Shape::circle([column as f32 + 0.5, row as f32 + 0.5], 0.4, tone));
+            let (bit, center) = (row % LOW * 8 + column, [column as f32 + 0.5, row as f32 + 0.5]);
+            match [s.first, s.second].map(|board| board[row / LOW].0 >> bit & 1) {
+                [1, _] => shapes.push(Shape::circle(center, 0.4, YELLOW)),
+                [_, 1] => shapes.push(Shape::rectangle(center, 0.6, 0.6, RED)),
+                _ => {}
+            }
         }
-        let turn = if s.player.0 == 0 { "yellow to move" } else { "red to move" };
+        let turn = if s.player.0 == 0 { "yellow (round) to move" } else { "red (square) to move" };
         shapes.push(Shape::text([width / 2.0, height + 0.4], turn, 0));
         Scene { low: [0.0, 0.0], high: [width, height + 0.8], shapes }
     }

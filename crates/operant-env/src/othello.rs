@@ -14,7 +14,7 @@ use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use crate::spec::names;
 use crate::versus::{result_metric, result_metrics};
-use crate::{ActionSpace, DARK_GREEN, Env, EnvSpec, GREY, ObsSpace, Scene, Shape, Step, WHITE};
+use crate::{ActionSpace, BLUE, DARK_GREEN, Env, EnvSpec, GREY, ObsSpace, Scene, Shape, Step, YELLOW};
 
 const SIDE: usize = 8;
 const CELLS: usize = SIDE * SIDE;
@@ -226,17 +226,21 @@ impl Env for Othello {
 
     fn draw(&self, s: &State<f32>) -> Scene {
         let side = SIDE as f32;
-        let mut shapes = vec![Shape::rectangle([side / 2.0, side / 2.0], side, side, DARK_GREEN)];
+        // Told apart by their shapes too.
+        let at = |line: usize| line as f32;
+        let across = |line| Shape::line([[0.0, at(line)], [side, at(line)]], DARK_GREEN);
+        let down = |line| Shape::line([[at(line), 0.0], [at(line), side]], DARK_GREEN);
+        let mut shapes: Vec<Shape> = (0..=SIDE).flat_map(|line| [across(line), down(line)]).collect();
         for cell in 0..CELLS {
             let center = [(cell % SIDE) as f32 + 0.5, side - 0.5 - (cell / SIDE) as f32];
             match [s.first, s.second, s.moves].map(|board| board[cell / 32].0 >> (cell % 32) & 1) {
-                [1, ..] => shapes.push(Shape::circle(center, 0.4, 0)),
-                [_, 1, _] => shapes.push(Shape::circle(center, 0.4, WHITE)),
+                [1, ..] => shapes.push(Shape::circle(center, 0.4, BLUE)),
+                [_, 1, _] => shapes.push(Shape::rectangle(center, 0.6, 0.6, YELLOW)),
                 [_, _, 1] => shapes.push(Shape::circle(center, 0.1, GREY)),
                 _ => {}
             }
         }
-        let turn = if s.player.0 == 0 { "first to move" } else { "second to move (white)" };
+        let turn = if s.player.0 == 0 { "blue (round) to move" } else { "yellow (square) to move" };
         shapes.push(Shape::text([side / 2.0, side + 0.4], turn, 0));
         Scene { low: [0.0, 0.0], high: [side, side + 0.8], shapes }
     }

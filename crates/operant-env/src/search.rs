@@ -4,12 +4,14 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::any::{AnyEnv, StepError, Stepper, TileSpec};
-use crate::play::{Outputs, RandomActions};
+use operant_lane::{Draws, Float};
+
+use crate::any::{AnyEnv, StepError, Stepper, TileSpec, running_words};
+use crate::play::Outputs;
 use crate::rows::set_rows;
 use crate::spec::{ActionSpace, EnvSpec};
 use crate::vector::Autoreset;
-use crate::versus::{Asked, Opponent, OpponentTile, PLAYER, Random};
+use crate::versus::{Asked, Opponent, OpponentTile, PLAYER, Random, legal_choice};
 
 /// Opponents by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,11 +31,12 @@ impl FromStr for Scripted {
     type Err = ();
 
     fn from_str(name: &str) -> Result<Self, ()> {
-        let (kind, number) = name.split_once(':').unwrap_or((name, ""));
-        match (kind, number.parse().unwrap_or(0)) {
-            ("random", _) if number.is_empty() => Ok(Self::Random),
-            ("minimax", depth @ 1..=6) => Ok(Self::Minimax(depth)),
-            ("mcts", playouts @ 1..=100_000) => Ok(Self::Mcts(playouts)),
+        let (kind, text) = name.split_once(':').unwrap_or((name, ""));
+        let number = text.parse::<u32>().ok().filter(|number| number.to_string() == text);
+        match (kind, number) {
+            ("random", None) if name == "random" => Ok(Self::Random),
+            ("minimax", Some(depth @ 1..=6)) => Ok(Self::Minimax(depth)),
+            ("mcts", Some(playouts @ 1..=100_000)) => Ok(Self::Mcts(playouts)),
             _ => Err(()),
         }
     }
@@ -73,6 +76,19 @@ impl Opponent for Search {
     fn tile(&self, env: &dyn AnyEnv, tile: TileSpec) -> Result<Box<dyn OpponentTile>, StepError> {
         Ok(Box::new(SearchTile { kind: self.kind, model: Model::new(env, tile)? }))
     }
+
+    /// The model, and the tree of Monte Carlo tree search. A minimax search keeps the positions of one move at a time, for one environment.
+    fn words(&self, env: &dyn AnyEnv) -> usize {
+        let (spec, running) = (env.spec(), running_words(env));
+        let model = 2 * running + env.kept_words() + 2 * spec.obs.words() + spec.actions.mask_words();
+        match self.kind {
+            Kind::Minimax { .. } => model,
+            // A position, and the numbers of a node.
+            Kind::Mcts { playouts } => {
+                model + playouts as usize * (running + 32 * spec.actions.mask_words() + 32)
+            }
+        }
+    }
 }
 
 struct SearchTile {
@@ -84,13 +100,13 @@ impl OpponentTile for SearchTile {
     fn act(&mut self, asked: &Asked<'_>, _: &mut [u32], actions: &mut [f32]) -> Result<(), StepError> {
         let rows: Vec<usize> = set_rows(asked.rows).collect();
         let roots = self.model.read(&rows, asked.states)?;
+        let mut draws: Vec<Draws<'_, f32>> = rows.iter().map(|row| asked.draws(*row)).collect();
         let moves = match self.kind {
             Kind::Minimax { depth } => {
-                let best =
-                    |(row, root): (&usize, Position)| minimax(&mut self.model, *row, root, depth, asked.step);
-                rows.iter().zip(roots).map(best).collect::<Result<Vec<u32>, _>>()?
+                let best = |(root, draws)| minimax(&mut self.model, root, depth, draws);
+                roots.into_iter().zip(&mut draws).map(best).collect::<Result<Vec<u32>, _>>()?
             }
-            Kind::Mcts { playouts } => mcts(&mut self.model, &rows, roots, playouts, asked.step)?,
+            Kind::Mcts { playouts } => mcts(&mut self.model, &rows, roots, playouts, &mut draws)?,
         };
         for (row, choice) in rows.into_iter().zip(moves) {
             actions[row] = choice as f32;
@@ -107,20 +123,20 @@ struct Position {
     /// The side to move, 0 or 1.
     side: u32,
     legal: Vec<u32>,
-    /// The even players' reward, if the game is over.
-    result: Option<f32>,
+    /// The even players' return so far.
+    score: f32,
+    is_over: bool,
 }
 
 /// The game, to be tried out.
 struct Model {
+    name: String,
     stepper: Box<dyn Stepper>,
     out: Outputs,
     rows: usize,
     first: u32,
-    seed: u64,
     player: usize,
     choices: usize,
-    random: RandomActions,
     words: Vec<u32>,
     actions: Vec<f32>,
 }
@@ -141,16 +157,14 @@ impl Model {
         let leaves = env.leaves();
         let player = leaves.iter().position(|leaf| leaf.name == PLAYER);
         let player = player.ok_or_else(|| refused("minimax and mcts need a game of several players"))?;
-        let free = TileSpec { autoreset: Autoreset::Disabled, time_limit: None, ..tile };
         Ok(Self {
-            stepper: env.stepper(free)?,
+            name: name.clone(),
+            stepper: env.stepper(TileSpec { autoreset: Autoreset::Disabled, ..tile })?,
             out: Outputs::new(&spec, env.masked(), rows),
             rows,
             first: tile.first,
-            seed: tile.seed,
             player,
             choices,
-            random: RandomActions::new(actions.clone(), tile.seed ^ SEED, tile.first, rows),
             words: vec![0; (leaves.len() + 2) * rows],
             actions: vec![0.0; rows],
         })
@@ -161,23 +175,38 @@ impl Model {
         self.words.copy_from_slice(words);
         self.stepper.load(words)?;
         self.stepper.observe(self.out.seen())?;
-        Ok(rows.iter().map(|row| self.position(*row, false)).collect())
+        rows.iter().map(|row| self.position(*row, false)).collect()
     }
 
-    /// The position in a row, with its result if it may be over.
-    fn position(&self, row: usize, may_be_over: bool) -> Position {
+    /// The position in a row, which may be over if a step led to it.
+    fn position(&self, row: usize, has_stepped: bool) -> Result<Position, StepError> {
         let words: Vec<u32> = self.words.iter().copied().skip(row).step_by(self.rows).collect();
         let is_legal = |choice: &u32| {
             let word =
                 self.out.legal.get(*choice as usize / 32 * self.rows + row).copied().unwrap_or(u32::MAX);
             word >> (choice % 32) & 1 == 1
         };
-        Position {
+        let position = Position {
             side: words[self.player] & 1,
             legal: (0..self.choices as u32).filter(is_legal).collect(),
-            result: (may_be_over && self.out.ended(row) != [false; 2]).then_some(self.out.rewards[row]),
+            // The last words of a running environment: the length and the return of its episode.
+            score: f32::from_bits(*words.last().unwrap_or(&0)),
+            is_over: has_stepped && self.out.ended(row) != [false; 2],
             words,
+        };
+        let number = self.first as usize + row;
+        if !position.score.is_finite() {
+            let what = format!("the return of environment {number} is {}", position.score);
+            return Err(StepError {
+                env: self.name.clone(),
+                what,
+                remedy: "let `step` return finite rewards",
+            });
         }
+        if position.legal.is_empty() && !position.is_over {
+            return Err(StepError::no_legal_action(&self.name, number));
+        }
+        Ok(position)
     }
 
     /// Sets rows to positions.
@@ -206,24 +235,48 @@ impl Model {
                 *action = *choice as f32;
             }
             self.step()?;
-            all.extend((0..moves.len()).map(|row| self.position(row, true)));
+            for row in 0..moves.len() {
+                all.push(self.position(row, true)?);
+            }
         }
         Ok(all)
     }
 }
 
-/// Separates draws of playouts from others.
-const SEED: u64 = 0x7365_6172_6368;
 /// Discount per move, so that sooner wins are better.
 const LATER: f32 = 0.99;
 
-/// The best move in a position by the results within `depth` moves.
-fn minimax(model: &mut Model, row: usize, root: Position, depth: u32, step: u64) -> Result<u32, StepError> {
-    // Levels of positions; each with its parent in the level before, except the first.
-    let mut levels = vec![vec![(0, root)]];
+/// The best move in a position by the returns after at most `depth` moves, a random one among equals.
+fn minimax(
+    model: &mut Model,
+    root: Position,
+    depth: u32,
+    draws: &mut Draws<'_, f32>,
+) -> Result<u32, StepError> {
+    let sign = if root.side == 0 { 1.0 } else { -1.0 };
+    let mut values = Vec::with_capacity(root.legal.len());
+    for choice in &root.legal {
+        let next = model.after(&[(&root, *choice)])?;
+        values.push(sign * value(model, next, root.score, depth - 1)?);
+    }
+    let most = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let best: Vec<u32> = root
+        .legal
+        .iter()
+        .zip(&values)
+        .filter(|(_, value)| **value == most)
+        .map(|(choice, _)| *choice)
+        .collect();
+    Ok(best[draws.below(best.len() as u32).0 as usize])
+}
+
+/// What the even players gain from `score` on with best play of `depth` more moves from a first position, level by level.
+fn value(model: &mut Model, first: Vec<Position>, score: f32, depth: u32) -> Result<f32, StepError> {
+    // Levels of positions; each with its parent in the level before.
+    let mut levels: Vec<Vec<(usize, Position)>> = vec![first.into_iter().map(|first| (0, first)).collect()];
     for _ in 0..depth {
-        let last = levels.last().expect("the root");
-        let open = last.iter().enumerate().filter(|(_, (_, position))| position.result.is_none());
+        let last = &levels[levels.len() - 1];
+        let open = last.iter().enumerate().filter(|(_, (_, position))| !position.is_over);
         let moves: Vec<(usize, &Position, u32)> = open
             .flat_map(|(at, (_, position))| position.legal.iter().map(move |choice| (at, position, *choice)))
             .collect();
@@ -232,9 +285,8 @@ fn minimax(model: &mut Model, row: usize, root: Position, depth: u32, step: u64)
         let after = model.after(&steps)?;
         levels.push(moves.iter().map(|(at, ..)| *at).zip(after).collect());
     }
-    let root = &levels[0][0].1;
     let mut below: Vec<f32> = Vec::new();
-    for level in (1..levels.len()).rev() {
+    for level in (0..levels.len()).rev() {
         let mut best: Vec<Option<f32>> = vec![None; levels[level].len()];
         if let Some(next) = levels.get(level + 1) {
             for ((parent, _), value) in next.iter().zip(&below) {
@@ -245,36 +297,23 @@ fn minimax(model: &mut Model, row: usize, root: Position, depth: u32, step: u64)
                 }
             }
         }
+        let gained = |position: &Position| position.score - score;
         below = levels[level]
             .iter()
             .zip(best)
-            .map(|((_, position), best)| LATER * position.result.or(best).unwrap_or(0.0))
+            .map(|((_, position), best)| LATER * best.unwrap_or_else(|| gained(position)))
             .collect();
     }
-    let sign = if root.side == 0 { 1.0 } else { -1.0 };
-    let most = below.iter().map(|value| sign * value).fold(f32::NEG_INFINITY, f32::max);
-    let best: Vec<u32> = root
-        .legal
-        .iter()
-        .zip(&below)
-        .filter(|(_, value)| sign * **value == most)
-        .map(|(choice, _)| *choice)
-        .collect();
-    let number = u64::from(model.first) + row as u64;
-    let draw = operant_lane::philox::philox::<f32>(
-        [number as u32, step as u32, (step >> 32) as u32, SEED as u32].map(std::num::Wrapping),
-        [model.seed as u32, (model.seed >> 32) as u32].map(std::num::Wrapping),
-    )[0];
-    Ok(best[((u64::from(draw.0) * best.len() as u64) >> 32) as usize])
+    Ok(below[0])
 }
 
 /// A position that has been tried.
 struct Node {
     position: Position,
-    /// Of each legal move that was tried, in their order.
+    /// Those after the legal moves that were tried, in the order of the moves.
     children: Vec<usize>,
     visits: f32,
-    /// Sum of the even players' results.
+    /// Sum of the even players' results, between -1 and 1 each.
     sum: f32,
 }
 
@@ -299,7 +338,7 @@ impl Tree {
         loop {
             self.path.push(at);
             let Node { position, children, visits, .. } = &self.nodes[at];
-            if position.result.is_some() {
+            if position.is_over {
                 return None;
             }
             if let Some(choice) = position.legal.get(children.len()) {
@@ -309,7 +348,7 @@ impl Tree {
             // Results between 0 and 1, as UCT assumes.
             let bound = |child: &usize| {
                 let Node { visits: own, sum, .. } = &self.nodes[*child];
-                (sign * sum / own + 1.0) / 2.0 + (2.0 * visits.ln() / own).sqrt()
+                (sign * sum / own + 1.0) / 2.0 + (2.0 * Float::ln(*visits) / own).sqrt()
             };
             let bounds = children.iter().map(|child| (bound(child), *child));
             at = bounds
@@ -343,8 +382,8 @@ impl Tree {
     }
 }
 
-/// Moves in a playout, at most; one that is longer counts as a draw.
-const LONGEST: u64 = 4096;
+/// Moves in a playout, at most; one that is longer counts as it stands.
+const LONGEST: usize = 4096;
 
 /// The most tried move in each of the positions, which are those of `rows`: their playouts run side by side.
 fn mcts(
@@ -352,11 +391,11 @@ fn mcts(
     rows: &[usize],
     roots: Vec<Position>,
     playouts: u32,
-    step: u64,
+    draws: &mut [Draws<'_, f32>],
 ) -> Result<Vec<u32>, StepError> {
     let tree = |root| Tree { nodes: vec![Node::new(root)], path: Vec::new() };
     let mut trees: Vec<Tree> = roots.into_iter().map(tree).collect();
-    for playout in 0..u64::from(playouts) {
+    for _ in 0..playouts {
         // One new position in each tree, in the row of its environment.
         let tries: Vec<Option<(usize, u32)>> = trees.iter_mut().map(Tree::select).collect();
         let tried = rows.iter().zip(&trees).zip(&tries);
@@ -366,31 +405,39 @@ fn mcts(
             model.actions[*row] = tried.map_or(0.0, |(_, choice)| choice as f32);
         }
         model.step()?;
-        let mut results = vec![None; rows.len()];
+        let mut plays = vec![false; rows.len()];
         for (number, (row, tried)) in rows.iter().zip(tries).enumerate() {
-            let tree = &mut trees[number];
-            if let Some((parent, _)) = tried {
-                tree.add(parent, model.position(*row, true));
-            }
-            let last = tree.path.last().expect("the root");
-            results[number] = tree.nodes[*last].position.result;
+            let Some((parent, _)) = tried else { continue };
+            let position = model.position(*row, true)?;
+            plays[number] = !position.is_over;
+            trees[number].add(parent, position);
         }
-        for number in 0..LONGEST {
-            if results.iter().all(Option::is_some) {
+        // The scores of positions that are over, and of those where the playouts end.
+        let last = |tree: &Tree| tree.path.last().map_or(0.0, |at| tree.nodes[*at].position.score);
+        let mut scores: Vec<f32> = trees.iter().map(last).collect();
+        for _ in 0..LONGEST {
+            if !plays.contains(&true) {
                 break;
             }
-            let draw =
-                step.wrapping_mul(1 << 17).wrapping_add(playout).wrapping_mul(LONGEST).wrapping_add(number);
-            model.random.fill(draw, &model.out.legal, &mut model.actions);
+            for (number, row) in rows.iter().enumerate().filter(|(number, _)| plays[*number]) {
+                let place = (&*model.out.legal, *row, model.rows);
+                let choice = legal_choice(&mut draws[number], place, 0, model.choices);
+                let choice = choice
+                    .ok_or_else(|| StepError::no_legal_action(&model.name, model.first as usize + row))?;
+                model.actions[*row] = choice as f32;
+            }
             model.stepper.submit(&model.actions, 0)?;
             model.stepper.collect(model.out.stepped())?;
-            for (result, row) in results.iter_mut().zip(rows) {
-                if result.is_none() && model.out.ended(*row) != [false; 2] {
-                    *result = Some(model.out.rewards[*row]);
-                }
+            for (number, row) in
+                rows.iter().enumerate().filter(|(number, _)| plays[*number]).collect::<Vec<_>>()
+            {
+                scores[number] = model.out.returns[*row];
+                plays[number] = model.out.ended(*row) == [false; 2];
             }
         }
-        trees.iter_mut().zip(results).for_each(|(tree, result)| tree.back_up(result.unwrap_or(0.0)));
+        for (tree, score) in trees.iter_mut().zip(scores) {
+            tree.back_up(score - tree.nodes[0].position.score);
+        }
     }
     Ok(trees.iter().map(Tree::best).collect())
 }

@@ -1,30 +1,32 @@
 //! A game as an environment of one player: an [`Opponent`] makes the moves of the other side.
 //!
 //! A step is a move of the agent's side, then the opponent's moves until it is the agent's turn again. The reward is that of the agent's side over all of
-//! them. In environment k the agent is on the side of player k mod 2 first, and changes sides with every episode.
+//! them. In environment k the agent is on the side of player k mod 2 first, and changes sides with every episode. An episode that ends before the agent has
+//! moved is not reported.
 //!
 //! Some environments of a tile have to wait while the opponent moves in others. They make any legal move too, and are then set back.
 
+use std::num::Wrapping;
 use std::ops::Range;
 use std::sync::Arc;
 
-use operant_lane::{Float, Kind, Lane, Leaf, Mask};
+use operant_lane::{Draws, Float, Kind, Lane, Leaf, Mask, Purpose};
 
-use crate::any::{AnyEnv, Seen, StepError, Stepped, Stepper, TileSpec};
+use crate::any::{AnyEnv, Seen, StepError, Stepped, Stepper, TileSpec, running_words};
 use crate::play::{Outputs, RandomActions};
 use crate::registry::EnvOptions;
 use crate::rows::set_rows;
 use crate::running::BLOCK;
 use crate::scene::Scene;
-use crate::spec::{EnvMetric, EnvSpec, OptionError};
-use crate::vector::Autoreset;
+use crate::spec::{ActionSpace, EnvMetric, EnvSpec, OptionError};
+use crate::vector::{Autoreset, ENDED};
 
 /// The field of a state that is the number of the player to move.
 pub const PLAYER: &str = "player";
 /// Numbers of moves in a step of the agent: 0 its own, then those of the opponent, and from [`FIRST`] on those before its first step.
-const MOVES: u64 = 16;
+const MOVES: u64 = 1 << 10;
 /// See [`MOVES`].
-const FIRST: u64 = 8;
+const FIRST: u64 = MOVES / 2;
 
 /// Moves for one side of a game.
 pub trait Opponent: Send + Sync {
@@ -41,12 +43,18 @@ pub trait Opponent: Send + Sync {
     fn memory(&self) -> usize {
         0
     }
+
+    /// Words that it needs for each environment while it moves.
+    fn words(&self, env: &dyn AnyEnv) -> usize {
+        let _ = env;
+        0
+    }
 }
 
 /// The environments in which an opponent is to move. Columns are environments.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// `(R / 16)`: bit i of word k is environment 16 k + i; whether it is asked for a move. Moves elsewhere are ignored.
+    /// `(R / 16)`: bit i of word k is set if environment 16 k + i is asked for a move. Moves elsewhere are ignored.
     pub rows: &'a [u16],
     /// `(words, R)`: observations of the player to move.
     pub obs: &'a [u32],
@@ -54,8 +62,36 @@ pub struct Asked<'a> {
     pub legal: &'a [u32],
     /// `(leaves + 2, R)`: see [`Stepper::save`].
     pub states: &'a [u32],
+    /// `(R)`: seeds and numbers of the random streams.
+    pub keys: &'a [(u64, u32)],
+    /// Whether random streams are those of evaluation.
+    pub evaluation: bool,
     /// The number of the move, which no other move of the environment has.
     pub step: u64,
+}
+
+impl Asked<'_> {
+    /// The random stream of a move.
+    pub fn draws(&self, row: usize) -> Draws<'static, f32> {
+        let (seed, number) = self.keys[row];
+        let purpose = if self.evaluation { Purpose::EvalOpponent } else { Purpose::Opponent };
+        Draws::at(seed, Wrapping(number), self.step, purpose)
+    }
+}
+
+/// A uniformly random one of the legal choices from logit `first` on; see [`Seen::legal`]. All are legal without a mask; None if none is.
+pub(crate) fn legal_choice(
+    draws: &mut Draws<'_, f32>,
+    (legal, row, rows): (&[u32], usize, usize),
+    first: usize,
+    choices: usize,
+) -> Option<usize> {
+    let is_legal = |choice: &usize| {
+        let bit = first + choice;
+        legal.get(bit / 32 * rows + row).is_none_or(|word| word >> (bit % 32) & 1 == 1)
+    };
+    let count = (0..choices).filter(is_legal).count();
+    (0..choices).filter(is_legal).nth(draws.below_each(Wrapping(count as u32)).0 as usize)
 }
 
 /// An opponent in a tile.
@@ -71,23 +107,41 @@ pub trait OpponentTile: Send {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Random;
 
-/// Separates its draws from those of other random players.
-const RANDOM_SEED: u64 = 0x6f70_706f_6e65_6e74;
-
 impl Opponent for Random {
     fn name(&self) -> String {
         "random".into()
     }
 
     fn tile(&self, env: &dyn AnyEnv, tile: TileSpec) -> Result<Box<dyn OpponentTile>, StepError> {
-        let seed = tile.seed ^ RANDOM_SEED ^ u64::from(tile.evaluation);
-        Ok(Box::new(RandomActions::new(env.spec().actions, seed, tile.first, tile.rows)))
+        let EnvSpec { name, actions, .. } = env.spec();
+        Ok(Box::new(RandomTile { name, actions, first: tile.first as usize, rows: tile.rows }))
     }
 }
 
-impl OpponentTile for RandomActions {
+struct RandomTile {
+    name: String,
+    first: usize,
+    actions: ActionSpace,
+    rows: usize,
+}
+
+impl OpponentTile for RandomTile {
     fn act(&mut self, asked: &Asked<'_>, _: &mut [u32], actions: &mut [f32]) -> Result<(), StepError> {
-        self.fill(asked.step, asked.legal, actions);
+        let rows = self.rows;
+        for row in set_rows(asked.rows) {
+            let (mut draws, mut logit) = (asked.draws(row), 0);
+            for component in 0..self.actions.components() {
+                actions[component * rows + row] = match &self.actions {
+                    ActionSpace::Discrete(choices) => {
+                        let place = (asked.legal, row, rows);
+                        let choice = legal_choice(&mut draws, place, logit, choices[component]);
+                        logit += choices[component];
+                        choice.ok_or_else(|| StepError::no_legal_action(&self.name, self.first + row))? as f32
+                    }
+                    ActionSpace::Box { low, high } => draws.between(low[component], high[component]),
+                };
+            }
+        }
         Ok(())
     }
 }
@@ -136,9 +190,10 @@ impl AnyEnv for Versus {
 
     /// Those of the game, then the agent's side and the opponent's memory.
     fn leaves(&self) -> Vec<Leaf> {
-        let own = |name: String| Leaf { name, kind: Kind::Uint };
-        let memory = (0..self.opponent.memory()).map(|word| own(format!("opponent_memory_{word}")));
-        self.game.leaves().into_iter().chain([own("side".into())]).chain(memory).collect()
+        // No field of a state has a dot in its name.
+        let own = |name: &str| Leaf { name: format!("versus.{name}"), kind: Kind::Uint };
+        let memory = (0..self.opponent.memory()).map(|word| own(&format!("memory_{word}")));
+        self.game.leaves().into_iter().chain([own("side")]).chain(memory).collect()
     }
 
     fn masked(&self) -> bool {
@@ -147,6 +202,14 @@ impl AnyEnv for Versus {
 
     fn content(&self) -> Option<u64> {
         self.game.content()
+    }
+
+    /// Beside the game: its state before and after a move, two steps, and what the opponent needs.
+    fn kept_words(&self) -> usize {
+        let spec = self.game.spec();
+        let step = 2 * spec.obs.words() + spec.actions.mask_words() + spec.measured() + 4;
+        let own = 2 * (running_words(&*self.game) + step + spec.actions.components());
+        self.game.kept_words() + own + self.opponent.words(&*self.game)
     }
 
     fn with_options(&self, options: &EnvOptions) -> Result<Arc<dyn AnyEnv>, OptionError> {
@@ -161,6 +224,7 @@ impl AnyEnv for Versus {
             game: self.game.stepper(tile)?,
             opponent: self.opponent.tile(&*self.game, tile)?,
             others: RandomActions::new(spec.actions.clone(), tile.seed, tile.first, rows),
+            keys: (0..rows as u32).map(|row| (tile.seed, tile.first.wrapping_add(row))).collect(),
             tile,
             name: spec.name.clone(),
             player,
@@ -189,7 +253,7 @@ impl AnyEnv for Versus {
 }
 
 /// Results of games between two players, from the first one's view: 1, 0 or -1 for each. In game k the first one has the side of player k mod 2. The first
-/// `openings` moves of a game are random.
+/// `openings` moves of a game are random, the same in games 2 k and 2 k + 1.
 ///
 /// # Errors
 /// When one of them cannot play the game.
@@ -211,44 +275,47 @@ pub fn play(
         let mut stepper = game.stepper(tile)?;
         let mut out = Outputs::new(&spec, game.masked(), ROWS);
         stepper.observe(out.seen())?;
-        // Their draws differ although they may be one and the same policy.
-        let tiles = [(players[0], 0), (players[1], 1)];
-        let mut tiles = tiles.map(|(player, k)| player.tile(game, TileSpec { seed: seed ^ k << 32, ..tile }));
-        let mut memory = players.map(|player| vec![0; player.memory() * ROWS]);
-        let mut random = RandomActions::new(spec.actions.clone(), seed ^ RANDOM_SEED, first, ROWS);
+        let mut sides =
+            [players[0].tile(game, tile)?, players[1].tile(game, tile)?, Random.tile(game, tile)?];
+        let numbers = || (0..ROWS as u32).map(|row| first + row);
+        // Both may be one and the same policy: their streams differ.
+        let own = |k: u64| numbers().map(move |number| (seed ^ k << 32, number)).collect();
+        let keys: [Vec<_>; 3] = [own(0), own(1), numbers().map(|number| (!seed, number / 2)).collect()];
+        let mut memory = [players[0].memory(), players[1].memory(), 0].map(|words| vec![0; words * ROWS]);
         let (mut states, mut turns) = (vec![0; (leaves.len() + 2) * ROWS], vec![0; ROWS]);
         let mut actions = vec![0.0; spec.actions.components() * ROWS];
         let mut won = [None; ROWS];
         for step in 0.. {
             stepper.save(&mut states);
             stepper.leaf(player, &mut turns);
+            let plays = |row: usize| won[row].is_none() && row < count;
             let turn = |row: usize| (turns[row] ^ (first + row as u32)) as usize & 1;
-            for (k, tile) in tiles.iter_mut().enumerate() {
+            for (k, side) in sides.iter_mut().enumerate() {
+                let is_opening = k == 2;
+                // An agent with memory sees the opening too.
+                let is_asked = match is_opening {
+                    true => step < openings,
+                    false => step >= openings || !memory[k].is_empty(),
+                };
                 let mut rows = [0u16; ROWS / BLOCK];
-                (0..count)
-                    .filter(|row| won[*row].is_none() && turn(*row) == k)
+                (0..ROWS)
+                    .filter(|row| plays(*row) && is_asked && (is_opening || turn(*row) == k))
                     .for_each(|row| rows[row / BLOCK] |= 1 << (row % BLOCK));
-                // Memory sees the opening too.
-                if rows == [0; ROWS / BLOCK] || (step < openings && memory[k].is_empty()) {
+                if rows == [0; ROWS / BLOCK] {
                     continue;
                 }
-                let asked = Asked { rows: &rows, obs: &out.obs, legal: &out.legal, states: &states, step };
+                let (obs, legal) = (&out.obs, &out.legal);
+                let keys = &keys[k];
+                let asked = Asked { rows: &rows, obs, legal, states: &states, keys, evaluation: true, step };
                 let mut moves = vec![0.0; actions.len()];
-                tile.as_mut().map_err(|error| error.clone())?.act(&asked, &mut memory[k], &mut moves)?;
+                side.act(&asked, &mut memory[k], &mut moves)?;
                 copy(&rows, &moves, &mut actions);
-            }
-            if step < openings {
-                random.fill(step, &out.legal, &mut actions);
             }
             stepper.submit(&actions, step)?;
             stepper.collect(out.stepped())?;
-            for (row, won) in won.iter_mut().enumerate().take(count) {
-                if won.is_none() && out.ended(row) != [false; 2] {
-                    *won = Some(if (first + row as u32) & 1 == 1 {
-                        -out.returns[row]
-                    } else {
-                        out.returns[row]
-                    });
+            for row in 0..count {
+                if won[row].is_none() && out.ended(row) != [false; 2] {
+                    won[row] = Some(signed(out.returns[row], first + row as u32));
                 }
             }
             if won[..count].iter().all(Option::is_some) {
@@ -258,6 +325,12 @@ pub fn play(
         results.extend(won[..count].iter().flatten());
     }
     Ok(results)
+}
+
+/// The even players' reward, or a return, as that of `side`.
+fn signed(x: f32, side: u32) -> f32 {
+    // Not the negative of 0.
+    if side & 1 == 1 { 0.0 - x } else { x }
 }
 
 /// Games that [`play`] has side by side.
@@ -274,6 +347,8 @@ struct VersusStepper {
     /// Moves in environments that wait.
     others: RandomActions,
     tile: TileSpec,
+    /// `(R)`: see [`Asked::keys`].
+    keys: Vec<(u64, u32)>,
     name: String,
     /// The leaf of the player to move, and the number of leaves.
     player: usize,
@@ -309,21 +384,19 @@ impl VersusStepper {
     /// The rows in which it is the opponent's turn.
     fn waiting(&mut self) -> Vec<u16> {
         self.game.leaf(self.player, &mut self.players);
-        let mut rows: Vec<u16> = self.over.iter().map(|over| !over).collect();
-        for (row, (player, side)) in self.players.iter().zip(&self.sides).enumerate() {
-            if player & 1 == *side {
-                rows[row / BLOCK] &= !(1 << (row % BLOCK));
+        let mut rows = vec![0; self.over.len()];
+        for (row, (player, side)) in self.players.iter().zip(&self.sides).enumerate().take(self.tile.count) {
+            let bit = 1 << (row % BLOCK);
+            if player & 1 != *side && self.over[row / BLOCK] & bit == 0 {
+                rows[row / BLOCK] |= bit;
             }
         }
         rows
     }
 
-    /// Gives the returns of episodes that ended the sign of the agent, and begins the next ones.
+    /// Episodes have ended: begins the next ones, or marks that they will begin.
     fn end(&mut self, ended: &[u16]) {
         for row in set_rows(ended) {
-            if self.sides[row] == 1 {
-                self.now.returns[row] = -self.now.returns[row];
-            }
             if self.tile.autoreset == Autoreset::SameStep {
                 self.begin(row);
             } else {
@@ -351,12 +424,13 @@ impl VersusStepper {
                 return Err(StepError {
                     env: self.name.clone(),
                     what: format!("the opponent moves {} times in a row", FIRST - 1),
-                    remedy: "the `player` of a state has to change",
+                    remedy: "let the `player` of a state change sooner",
                 });
             }
             self.game.save(&mut self.states);
+            let (obs, legal, states, keys) = (&self.now.obs, &self.now.legal, &self.states, &self.keys);
             let asked =
-                Asked { rows: &rows, obs: &self.now.obs, legal: &self.now.legal, states: &self.states, step };
+                Asked { rows: &rows, obs, legal, states, keys, evaluation: self.tile.evaluation, step };
             let mut moves = vec![0.0; self.actions.len()];
             self.opponent.act(&asked, &mut self.memory, &mut moves)?;
             self.others.fill(step, &self.now.legal, &mut self.actions);
@@ -376,22 +450,24 @@ impl VersusStepper {
         let (now, next) = (&mut self.now, &self.next);
         copy(rows, &next.obs, &mut now.obs);
         copy(rows, &next.legal, &mut now.legal);
-        let mut ended = vec![0; rows.len()];
+        let (mut ended, mut unseen) = (vec![0; rows.len()], vec![0; rows.len()]);
         for (word, rows) in rows.iter().enumerate() {
-            // Of an episode that begins within this step the agent has seen nothing yet.
+            // An episode that begins within this step is none of the agent's yet.
             let goes_on = rows & !(now.terminated[word] | now.truncated[word]);
-            ended[word] = (next.terminated[word] | next.truncated[word]) & goes_on;
+            let ends = next.terminated[word] | next.truncated[word];
+            (ended[word], unseen[word]) = (ends & goes_on, ends & rows & !goes_on);
             now.terminated[word] |= next.terminated[word] & goes_on;
             now.truncated[word] |= next.truncated[word] & goes_on;
             for row in set_rows(&[goes_on]).map(|bit| word * BLOCK + bit) {
-                now.rewards[row] += if self.sides[row] == 1 { -next.rewards[row] } else { next.rewards[row] };
+                let side = self.sides[row];
+                now.rewards[row] += signed(next.rewards[row], side);
+                (now.returns[row], now.lengths[row]) = (signed(next.returns[row], side), next.lengths[row]);
             }
         }
         copy(&ended, &next.final_obs, &mut now.final_obs);
-        copy(&ended, &next.returns, &mut now.returns);
-        copy(&ended, &next.lengths, &mut now.lengths);
         copy(&ended, &next.metrics, &mut now.metrics);
         self.end(&ended);
+        self.end(&unseen);
     }
 }
 
@@ -419,9 +495,14 @@ impl Stepper for VersusStepper {
 
     fn collect(&mut self, stepped: Stepped<'_>) -> Result<(), StepError> {
         self.game.collect(self.now.stepped())?;
-        for (reward, side) in self.now.rewards.iter_mut().zip(&self.sides) {
-            *reward = if *side == 1 { -*reward } else { *reward };
+        let now = &mut self.now;
+        for (x, side) in
+            now.rewards.iter_mut().zip(&self.sides).chain(now.returns.iter_mut().zip(&self.sides))
+        {
+            *x = signed(*x, *side);
         }
+        // Whose value would stand for the rest of a game that is cut off now is not known: it counts as ended.
+        now.terminated.iter_mut().zip(&now.truncated).for_each(|(ended, cut)| *ended |= cut);
         if self.tile.autoreset == Autoreset::NextStep {
             // Where the last step ended an episode, this one began the next.
             for row in set_rows(&std::mem::take(&mut self.over)) {
@@ -465,6 +546,12 @@ impl Stepper for VersusStepper {
         self.sides.copy_from_slice(sides);
         self.memory.copy_from_slice(memory);
         self.over.fill(0);
+        let lengths = &episode[..rows];
+        for row in
+            (0..rows).filter(|row| self.tile.autoreset == Autoreset::NextStep && lengths[*row] == ENDED)
+        {
+            self.over[row / BLOCK] |= 1 << (row % BLOCK);
+        }
         self.is_fresh = false;
         self.game.load(&[state, episode].concat())
     }
@@ -474,8 +561,9 @@ impl Stepper for VersusStepper {
         for row in set_rows(rows) {
             self.begin(row);
             self.over[row / BLOCK] &= !(1 << (row % BLOCK));
+            // As the only environment of that seed.
             if let Some(seeds) = seeds {
-                self.sides[row] = seeds[row] as u32 & 1;
+                (self.sides[row], self.keys[row]) = (0, (seeds[row], 0));
             }
         }
         (self.step, self.is_fresh) = (step, true);

@@ -3,13 +3,19 @@
 //! that would be made in time.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use operant_env::cartpole::CartPole;
 use operant_env::craftax::{CraftaxClassic, Indices};
-use operant_env::lane::{Bundle, Draws, Kind, Packed, Purpose, Script, Uint, Wide, bundle::leaves_of};
+use operant_env::lane::{Bundle, Draws, Kind, Lane, Packed, Purpose, Script, Uint, Wide, bundle::leaves_of};
 use operant_env::play::{Outputs, RandomActions};
 use operant_env::replay::{Arithmetic, Case, Outcome};
 use operant_env::world::WorldEnv;
-use operant_env::{AnyEnv, Env, EnvOptions, Rows, RowsMut, TileSpec, builtin, numbers, running_words};
+use operant_env::{
+    AnyEnv, Env, EnvOptions, EnvSpec, LaneWidth, Rows, RowsMut, Scene, Step, TileSpec, builtin, numbers,
+    running_words,
+};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -495,6 +501,79 @@ fn worlds_made_ahead_are_those_that_would_be_made_in_time() {
         }
     }
     assert!(begun > 150 && worlds.len() == begun, "{} different worlds in {begun} episodes", worlds.len());
+}
+
+/// CartPole with first states made ahead of time, which counts how often some are made.
+#[derive(Clone)]
+struct Counted {
+    game: CartPole,
+    resets: Arc<AtomicUsize>,
+}
+
+impl Env for Counted {
+    type State<L: Lane> = <CartPole as Env>::State<L>;
+    type Obs<L: Lane> = <CartPole as Env>::Obs<L>;
+    type Action<L: Lane> = <CartPole as Env>::Action<L>;
+
+    const AHEAD: bool = true;
+
+    fn spec(&self) -> EnvSpec {
+        Env::spec(&self.game)
+    }
+
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> Self::State<L> {
+        self.resets.fetch_add(1, Ordering::Relaxed);
+        self.game.reset(draws)
+    }
+
+    fn step<L: Lane>(
+        &self,
+        state: &Self::State<L>,
+        action: &Self::Action<L>,
+        draws: &mut Draws<L>,
+    ) -> Step<L, Self::State<L>> {
+        self.game.step(state, action, draws)
+    }
+
+    fn observe<L: Lane>(&self, state: &Self::State<L>) -> Self::Obs<L> {
+        self.game.observe(state)
+    }
+
+    fn draw(&self, state: &Self::State<f32>) -> Scene {
+        self.game.draw(state)
+    }
+}
+
+#[test]
+fn first_states_are_made_ahead_in_groups_of_lanes() {
+    const TILE: usize = 64;
+    for (lanes, width) in [(LaneWidth::One, 1), (LaneWidth::Eight, 8), (LaneWidth::Sixteen, 16)] {
+        let env = Counted { game: CartPole::default(), resets: Arc::default() };
+        let mut stepper =
+            env.stepper(TileSpec { lanes, ..TileSpec::new(4, 0, TILE) }).expect("made of lanes");
+        let spec = AnyEnv::spec(&env);
+        let mut out = Outputs::new(&spec, false, TILE);
+        let mut random = RandomActions::new(spec.actions, 4, 0, TILE);
+        stepper.observe(out.seen()).expect("made of lanes");
+        let first = env.resets.load(Ordering::Relaxed);
+        let mut actions = vec![0.0; TILE];
+        let (mut episodes, mut steps_with_ends) = (0, 0);
+        for step in 0..500 {
+            random.fill(step, &[], &mut actions);
+            stepper.submit(&actions, step).expect("made of lanes");
+            stepper.collect(out.stepped()).expect("made of lanes");
+            let ended = (0..TILE).filter(|row| out.ended(*row).contains(&true)).count();
+            (episodes, steps_with_ends) = (episodes + ended, steps_with_ends + usize::from(ended > 0));
+        }
+        let resets = env.resets.load(Ordering::Relaxed) - first;
+        // Those of the episodes that have ended, those that wait, and few more that were needed before a group was complete.
+        let most = (episodes + TILE).div_ceil(width) * 11 / 10;
+        assert!(resets <= most, "{resets} resets of {width} lanes for {episodes} episodes, not {most}");
+        assert!(
+            width < 16 || resets * 4 < steps_with_ends,
+            "{resets} resets, {steps_with_ends} steps with ends"
+        );
+    }
 }
 
 /// Mean return and length of 1,024 episodes of random play in the package, with their standard errors: `benches/peers/craftax_jax.py

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use operant_env::connect_four::ConnectFour;
 use operant_env::play::Outputs;
 use operant_env::search::Scripted;
 use operant_env::versus::{PLAYER, play};
+use operant_env::world::World;
 use operant_env::{
     AnyEnv, Asked, Autoreset, EnvOptions, LaneWidth, Opponent, OpponentTile, Random, StepError, TileSpec,
     Versus, builtin,
@@ -175,37 +177,58 @@ impl Board {
     }
 }
 
-/// One side against [`Rightmost`], which moves first where `side` is 1.
+/// One side against [`Rightmost`], which moves first where `side` is 1, up to a number of moves.
 struct Match {
     side: usize,
     board: Board,
+    limit: usize,
 }
 
+/// The end of a game: its winner, 2 for none, and whether the rules ended it, and the limit.
+type End = (usize, [bool; 2]);
+
 impl Match {
-    fn new(side: usize) -> Self {
+    fn new(side: usize, limit: usize) -> Self {
         let mut board = Board::default();
         if side == 1 {
             board.drop(6);
         }
-        Self { side, board }
+        Self { side, board, limit }
     }
-    /// The reward, and whether the game is over.
-    fn step(&mut self, column: usize) -> (f32, bool) {
-        let mut result = self.board.drop(column);
-        if result.is_none() {
-            let reply = *self.board.legal().last().expect("a move");
-            result = self.board.drop(reply);
+    fn end(&self, result: Option<usize>) -> Option<End> {
+        let is_cut = self.board.moves == self.limit;
+        (is_cut || result.is_some()).then(|| (result.unwrap_or(2), [result.is_some(), is_cut]))
+    }
+    fn step(&mut self, column: usize) -> Option<End> {
+        let result = self.board.drop(column);
+        // What is cut off at the agent's own move counts as ended.
+        if let Some((winner, [_, is_cut])) = self.end(result) {
+            return Some((winner, [true, is_cut]));
         }
-        let reward = |winner: usize| {
-            if winner == 2 {
-                0.0
-            } else if winner == self.side {
-                1.0
-            } else {
-                -1.0
+        let reply = *self.board.legal().last().expect("a move");
+        let result = self.board.drop(reply);
+        self.end(result)
+    }
+    fn reward(&self, winner: usize) -> f32 {
+        if winner == 2 {
+            0.0
+        } else if winner == self.side {
+            1.0
+        } else {
+            -1.0
+        }
+    }
+    /// The observation of a player, in words.
+    fn observed(&self, player: usize) -> Vec<u32> {
+        let mut words = vec![0; 3];
+        for cell in 0..42 {
+            let stone = self.board.at(cell as i32 % 7, 5 - cell as i32 / 7);
+            if let Some(owner) = stone {
+                let bit = 2 * cell + usize::from(owner != player);
+                words[bit / 32] |= 1 << (bit % 32);
             }
-        };
-        (result.map_or(0.0, reward), result.is_some())
+        }
+        words
     }
 }
 
@@ -221,57 +244,156 @@ fn choose(number: usize, step: u64, legal: &[u32]) -> u32 {
 #[test]
 fn an_opponent_plays_the_other_side() {
     let env = versus(Rightmost);
-    let spec = env.spec();
-    assert_eq!((spec.players, &*env.leaves()[5].name, env.leaves().len()), (1, "side", 7));
-    for lanes in [LaneWidth::One, LaneWidth::WIDEST] {
-        let rows = 32;
-        let mut stepper = env.stepper(TileSpec { lanes, ..TileSpec::new(3, 1, rows) }).expect("a tile");
-        let mut out = Outputs::new(&spec, true, rows);
-        stepper.observe(out.seen()).expect("observations");
-        let mut matches: Vec<Match> = (0..rows).map(|row| Match::new((row + 1) % 2)).collect();
-        let (mut results, mut actions) = ([[0; 3]; 2], vec![0.0; rows]);
-        for step in 0..200 {
-            for row in 0..rows {
-                let board = &matches[row].board;
-                let moves = legal(&out.legal, row, rows, 7);
-                let expected: Vec<u32> = board.legal().into_iter().map(|column| column as u32).collect();
-                assert_eq!(moves, expected, "step {step}, row {row}");
-                let words: Vec<u32> = column(&out.obs, row, rows).collect();
-                for cell in 0..42 {
-                    let (line, at) = (5 - cell as i32 / 7, cell as i32 % 7);
-                    let bits = [0, 1].map(|k| words[(2 * cell + k) / 32] >> ((2 * cell + k) % 32) & 1);
-                    let stone = board.at(at, line).map(|player| usize::from(player != matches[row].side));
-                    assert_eq!(
-                        bits,
-                        [0, 1].map(|k| u32::from(stone == Some(k))),
-                        "step {step}, row {row}, cell {cell}"
-                    );
-                }
-                actions[row] = choose(row, step, &moves) as f32;
-            }
-            stepper.submit(&actions, step).expect("a step");
-            stepper.collect(out.stepped()).expect("a step");
-            for (row, game) in matches.iter_mut().enumerate() {
-                let (reward, is_over) = game.step(actions[row] as usize);
-                assert_eq!(
-                    (out.rewards[row], out.ended(row)),
-                    (reward, [is_over, false]),
-                    "step {step}, row {row}"
-                );
-                let mut state = vec![0; 7];
-                stepper.state(row, &mut state);
-                if is_over {
-                    results[game.side][(1.0 + reward) as usize] += 1;
-                    assert_eq!((out.returns[row], out.lengths[row]), (reward, game.board.moves as u32));
-                    *game = Match::new(1 - game.side);
-                }
-                // Its moves in this game: as many as the board has of its stones.
-                let stones =
-                    game.board.columns.iter().flatten().filter(|player| **player != game.side).count();
-                assert_eq!(state[5..], [game.side as u32, stones as u32], "step {step}, row {row}");
+    let names: Vec<String> = env.leaves().into_iter().map(|leaf| leaf.name).skip(5).collect();
+    assert_eq!(
+        (env.spec().players, names),
+        (1, vec!["versus.side".to_owned(), "versus.memory_0".to_owned()])
+    );
+    let mut results = [[0; 3]; 2];
+    for autoreset in [Autoreset::SameStep, Autoreset::NextStep, Autoreset::Disabled] {
+        for limit in [usize::MAX, 7, 8] {
+            for lanes in [LaneWidth::One, LaneWidth::WIDEST] {
+                check(&env, autoreset, limit, lanes, &mut results);
             }
         }
-        assert!(results.iter().all(|[lost, _, won]| *lost > 10 && *won > 10), "{results:?}");
+    }
+    assert!(results.iter().all(|ends| ends.iter().all(|count| *count > 10)), "{results:?}");
+}
+
+/// Plays 32 environments beside [`Match`]es, and counts losses, draws and wins of either side.
+fn check(env: &Versus, autoreset: Autoreset, limit: usize, lanes: LaneWidth, results: &mut [[usize; 3]; 2]) {
+    let (rows, spec) = (32, env.spec());
+    let time_limit = u32::try_from(limit).ok();
+    let tile = TileSpec { lanes, autoreset, time_limit, ..TileSpec::new(3, 1, rows) };
+    let mut stepper = env.stepper(tile).expect("a tile");
+    let mut out = Outputs::new(&spec, true, rows);
+    stepper.observe(out.seen()).expect("observations");
+    let mut matches: Vec<Match> = (0..rows).map(|row| Match::new((row + 1) % 2, limit)).collect();
+    let (mut over, mut actions) = (vec![false; rows], vec![0.0; rows]);
+    for step in 0..100 {
+        let what = |row: usize| format!("{autoreset:?}, limit {limit}, {lanes:?}, step {step}, row {row}");
+        for row in (0..rows).filter(|row| !over[*row]) {
+            let (moves, game) = (legal(&out.legal, row, rows, 7), &matches[row]);
+            let expected: Vec<u32> = game.board.legal().into_iter().map(|column| column as u32).collect();
+            assert_eq!(moves, expected, "{}", what(row));
+            let seen: Vec<u32> = column(&out.obs, row, rows).collect();
+            assert_eq!(seen, game.observed(game.side), "{}", what(row));
+            actions[row] = choose(row, step, &moves) as f32;
+        }
+        stepper.submit(&actions, step).expect("a step");
+        stepper.collect(out.stepped()).expect("a step");
+        let mut restarting = vec![0u16; rows / 16];
+        for (row, game) in matches.iter_mut().enumerate() {
+            if std::mem::take(&mut over[row]) {
+                // The step after an end begins the next episode, whatever the action.
+                assert_eq!((out.rewards[row], out.ended(row)), (0.0, [false; 2]), "{}", what(row));
+                *game = Match::new(1 - game.side, limit);
+                continue;
+            }
+            let end = game.step(actions[row] as usize);
+            let reward = end.map_or(0.0, |(winner, _)| game.reward(winner));
+            let ended = end.map_or([false; 2], |(_, ended)| ended);
+            assert_eq!(
+                (out.rewards[row].to_bits(), out.ended(row)),
+                (reward.to_bits(), ended),
+                "{}",
+                what(row)
+            );
+            let Some((winner, _)) = end else { continue };
+            results[game.side][(1.0 + reward) as usize] += 1;
+            assert_eq!(
+                (out.returns[row], out.lengths[row]),
+                (reward, game.board.moves as u32),
+                "{}",
+                what(row)
+            );
+            let metrics: Vec<f32> = out.metrics.iter().copied().skip(row).step_by(rows).collect();
+            assert_eq!(metrics, [0, 2].map(|of| f32::from(u8::from(winner == of))), "{}", what(row));
+            let last = if autoreset == Autoreset::SameStep { &out.final_obs } else { &out.obs };
+            let last: Vec<u32> = column(last, row, rows).collect();
+            assert_eq!(last, game.observed(game.board.moves % 2), "{}", what(row));
+            match autoreset {
+                Autoreset::SameStep => *game = Match::new(1 - game.side, limit),
+                Autoreset::NextStep => over[row] = true,
+                Autoreset::Disabled => {
+                    restarting[row / 16] |= 1 << (row % 16);
+                    *game = Match::new(1 - game.side, limit);
+                }
+            }
+        }
+        if restarting.iter().any(|rows| *rows != 0) {
+            stepper.restart(&restarting, None, step + 1).expect("a restart");
+            stepper.observe(out.seen()).expect("observations");
+        }
+        for (row, game) in matches.iter().enumerate().filter(|(row, _)| !over[*row]) {
+            // The opponent's moves in this game: as many as the board has of its stones.
+            let stones = game.board.columns.iter().flatten().filter(|player| **player != game.side).count();
+            let mut state = vec![0; 7];
+            stepper.state(row, &mut state);
+            assert_eq!(state[5..], [game.side as u32, stones as u32], "{}", what(row));
+        }
+    }
+}
+
+/// The opponent's first move ends the episode: the agent never sees it.
+#[test]
+fn an_episode_without_a_move_of_the_agent_is_not_reported() {
+    let env = versus(Rightmost);
+    let tile = TileSpec { time_limit: Some(1), ..TileSpec::new(3, 0, 16) };
+    let mut stepper = env.stepper(tile).expect("a tile");
+    let mut out = Outputs::new(&env.spec(), true, 16);
+    stepper.observe(out.seen()).expect("observations");
+    for step in 0..5 {
+        assert!(out.obs.iter().all(|word| *word == 0), "the agent begins");
+        stepper.submit(&[3.0; 16], step).expect("a step");
+        stepper.collect(out.stepped()).expect("a step");
+        assert!((0..16).all(|row| out.ended(row) == [true, true] && out.lengths[row] == 1));
+    }
+}
+
+/// An environment that is reset with a seed plays as the only one of that seed, its opponent too.
+#[test]
+fn a_seed_decides_the_moves_of_the_opponent() {
+    for (env, what) in
+        [(versus(Random), "random"), (Versus::new(game("connect_four"), search("mcts:9")), "mcts")]
+    {
+        let play = |seed: u64, row: usize, seeds: Option<&[u64]>| {
+            let mut stepper = env.stepper(TileSpec::new(seed, 0, 16)).expect("a tile");
+            let mut out = Outputs::new(&env.spec(), true, 16);
+            if let Some(seeds) = seeds {
+                stepper.restart(&[u16::MAX], Some(seeds), 0).expect("a restart");
+            }
+            stepper.observe(out.seen()).expect("observations");
+            let mut seen = Vec::new();
+            for step in 0..30 {
+                let mut actions = [0.0; 16];
+                for (row, action) in actions.iter_mut().enumerate() {
+                    *action = choose(0, step, &legal(&out.legal, row, 16, 7)) as f32;
+                }
+                stepper.submit(&actions, step).expect("a step");
+                stepper.collect(out.stepped()).expect("a step");
+                seen.extend(column(&out.obs, row, 16));
+            }
+            seen
+        };
+        let seeds: Vec<u64> = (100..116).collect();
+        let expected = play(105, 0, None);
+        assert_eq!(play(1, 5, Some(&seeds)), expected, "{what}");
+        assert_ne!(play(1, 6, Some(&seeds)), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_world_with_players_says_whose_turn_it_is() {
+    let good = World::record(&ConnectFour);
+    assert!(good.clone().checked().is_ok());
+    let mut many = good.clone();
+    many.spec.players = 9;
+    let mut unnamed = good;
+    unnamed.leaves[0].name = "mover".into();
+    for (world, part) in [(many, "9 players; 1 to 8"), (unnamed, "a Uint `player`")] {
+        let problem = world.checked().expect_err("refused").to_string();
+        assert!(problem.contains(part), "{problem}");
     }
 }
 
@@ -323,11 +445,15 @@ fn a_game_of_one_player_has_no_opponent() {
     assert!(error.contains("one player"), "{error}");
 }
 
+fn search(name: &str) -> Arc<dyn Opponent> {
+    name.parse::<Scripted>().expect("a name").opponent()
+}
+
 /// The share of points of the first player.
 fn points(game: &dyn AnyEnv, players: [&str; 2], games: u32) -> f64 {
-    let [a, b] = players.map(|name| name.parse::<Scripted>().expect("a name").opponent());
+    let [a, b] = players.map(search);
     let results = play(game, [&*a, &*b], 5, 0, 0..games).expect("games");
-    let parts = [0..7, 7..games].map(|games| play(game, [&*a, &*b], 5, 0, games));
+    let parts = [0..6, 6..games].map(|games| play(game, [&*a, &*b], 5, 0, games));
     assert_eq!(parts.map(|part| part.expect("games")).concat(), results, "games do not depend on each other");
     f64::from(results.iter().map(|result| (1.0 + result) / 2.0).sum::<f32>()) / f64::from(games)
 }
@@ -363,8 +489,9 @@ fn reply(player: &str, moves: &[u32]) -> u32 {
     }
     let mut states = vec![0; (env.leaves().len() + 2) * rows];
     stepper.save(&mut states);
-    let asked = Asked { rows: &[1 << 3], obs: &out.obs, legal: &out.legal, states: &states, step: 9 };
-    let opponent = player.parse::<Scripted>().expect("a name").opponent();
+    let (obs, legal, keys) = (&out.obs, &out.legal, &[(1, 0); 16]);
+    let asked = Asked { rows: &[1 << 3], obs, legal, states: &states, keys, evaluation: false, step: 9 };
+    let opponent = search(player);
     let mut actions = vec![-1.0; rows];
     opponent.tile(&*env, tile).expect("a player").act(&asked, &mut [], &mut actions).expect("a move");
     assert!(
@@ -387,7 +514,18 @@ fn searches_take_a_win_and_prevent_a_loss() {
     // Two in the bottom row with both ends open: a third one there makes two threats, which no reply prevents.
     let third = reply("minimax:3", &[2, 2, 3, 3]);
     assert!([1, 4].contains(&third), "{third}");
-    for wrong in ["minimax", "minimax:0", "minimax:7", "mcts:", "mcts:0", "random:3", "perfect"] {
+    for wrong in [
+        "minimax",
+        "minimax:0",
+        "minimax:7",
+        "minimax:+2",
+        "mcts:",
+        "mcts:0",
+        "mcts:007",
+        "random:",
+        "random:3",
+        "",
+    ] {
         assert!(wrong.parse::<Scripted>().is_err(), "{wrong}");
     }
 }

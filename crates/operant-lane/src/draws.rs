@@ -46,6 +46,10 @@ pub enum Purpose {
     Replay = 12,
     /// Actions that a policy chooses in an update.
     UpdateAction = 13,
+    /// Moves of a scripted opponent.
+    Opponent = 14,
+    /// Moves of a scripted opponent in an evaluation.
+    EvalOpponent = 15,
 }
 
 /// A stream of random words: Philox with key = seed and counter = (environment, step low, step high,

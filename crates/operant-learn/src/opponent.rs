@@ -27,7 +27,7 @@ const SEED: u64 = 0x706f_6c69_6379;
 struct PolicyTile {
     policy: Arc<Inference>,
     is_greedy: bool,
-    tile: TileSpec,
+    rows: usize,
     /// Choices of all components.
     choices: usize,
     obs: Vec<u32>,
@@ -45,6 +45,12 @@ impl Opponent for PolicyOpponent {
         self.policy.states()
     }
 
+    /// Observation, legal choices, memory and action of each environment once more.
+    fn words(&self, env: &dyn AnyEnv) -> usize {
+        let spec = env.spec();
+        spec.obs.words() + 8 * spec.actions.mask_words() + self.policy.states() + spec.actions.components()
+    }
+
     fn tile(&self, env: &dyn AnyEnv, tile: TileSpec) -> Result<Box<dyn OpponentTile>, StepError> {
         let (spec, rows) = (env.spec(), tile.rows);
         let choices = match &spec.actions {
@@ -54,7 +60,7 @@ impl Opponent for PolicyOpponent {
         Ok(Box::new(PolicyTile {
             policy: Arc::clone(&self.policy),
             is_greedy: self.is_greedy,
-            tile,
+            rows,
             choices,
             obs: vec![0; spec.obs.words() * rows],
             legal: vec![0; choices * rows],
@@ -78,9 +84,9 @@ fn transpose<A: Copy, B>(from: &[A], rows: usize, to: &mut [B], convert: impl Fn
 }
 
 impl OpponentTile for PolicyTile {
-    /// Computes all rows, so that the draws of a row do not depend on the others.
+    /// Computes rows that are not asked too, so that the draws of a row do not depend on the others.
     fn act(&mut self, asked: &Asked<'_>, memory: &mut [u32], actions: &mut [f32]) -> Result<(), StepError> {
-        let rows = self.tile.rows;
+        let rows = self.rows;
         transpose(asked.obs, rows, &mut self.obs, |word| word);
         for row in 0..rows {
             for choice in 0..self.choices {
@@ -89,19 +95,36 @@ impl OpponentTile for PolicyTile {
             }
         }
         transpose(memory, rows, &mut self.states, f32::from_bits);
-        let choice = match self.is_greedy {
-            true => Choice::Greedy,
-            false => Choice::Sampled {
-                seed: self.tile.seed ^ SEED,
-                first: self.tile.first,
-                step: asked.step,
-                evaluation: self.tile.evaluation,
-            },
-        };
-        let legal = (self.choices > 0).then_some(&*self.legal);
-        self.policy.act(ObsRows::Words(&self.obs), legal, choice, &mut self.states, &mut self.actions);
+        let (words, states) = (self.obs.len() / rows, self.policy.states());
+        let components = self.actions.len() / rows;
+        // Rows of one seed with consecutive numbers; all of a tile, unless they were reset with seeds of their own.
+        let mut first = 0;
+        for keys in asked.keys.chunk_by(|a, b| a.0 == b.0 && b.1 == a.1.wrapping_add(1)) {
+            let (from, to) = (first, first + keys.len());
+            first = to;
+            if !(from..to).any(|row| asked.rows[row / 16] >> (row % 16) & 1 == 1) {
+                continue;
+            }
+            let choice = match self.is_greedy {
+                true => Choice::Greedy,
+                false => Choice::Sampled {
+                    seed: keys[0].0 ^ SEED,
+                    first: keys[0].1,
+                    step: asked.step,
+                    evaluation: asked.evaluation,
+                },
+            };
+            let of = |width: usize| from * width..to * width;
+            let legal = (self.choices > 0).then(|| &self.legal[of(self.choices)]);
+            self.policy.act(
+                ObsRows::Words(&self.obs[of(words)]),
+                legal,
+                choice,
+                &mut self.states[of(states)],
+                &mut self.actions[of(components)],
+            );
+        }
         transpose(&self.actions, actions.len() / rows, actions, |x| x);
-        let states = self.policy.states();
         for row in (0..rows).filter(|row| asked.rows[row / 16] >> (row % 16) & 1 == 1) {
             for state in 0..states {
                 memory[state * rows + row] = self.states[row * states + state].to_bits();

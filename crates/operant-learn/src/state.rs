@@ -100,10 +100,12 @@ const MEMORY: &str = "core.state";
 const RATE: &str = "learning_rate";
 /// The tensor of [`BackendState::counts`].
 const COUNTS: &str = "intrinsic.counts";
-/// The tensors of [`BackendState::rnd`]: the target, the predictor and its moments, statistics of discounted errors, and those of each environment;
-/// and the counter of the steps of Adam.
-const RND: [&str; 7] =
-    ["rnd.target", "rnd.params", "rnd.exp_avg", "rnd.exp_avg_sq", "rnd.norm", "rnd.return", "rnd_step"];
+/// The tensors of [`BackendState::rnd`]: the target, the predictor and its moments, the variance of discounted errors, and the discounted errors of
+/// each environment.
+const RND: [&str; 6] =
+    ["rnd.target", "rnd.params", "rnd.exp_avg", "rnd.exp_avg_sq", "rnd.norm", "rnd.return"];
+/// The counter of the steps of Adam of the predictor.
+const RND_STEP: &str = "rnd_step";
 
 /// The tensor of [`BackendState::playing`].
 pub(crate) const PLAYING: &str = "rollout.params";
@@ -329,7 +331,7 @@ impl BackendState {
         let networks = rnd::networks(&network.architecture, config);
         let rnd = self.rnd.as_ref().zip(networks.as_ref());
         if let Some(((RndState { learner, returns }, discounted), [target, predictor])) = rnd {
-            let [of_target, params, exp_avg, exp_avg_sq, norm, of_env, _] = RND;
+            let [of_target, params, exp_avg, exp_avg_sq, norm, of_env] = RND;
             tensors.extend(param_tensors(of_target, &learner.targets, target));
             tensors.extend(param_tensors(params, &learner.params, predictor));
             tensors.extend(param_tensors(exp_avg, &learner.exp_avg, predictor));
@@ -354,7 +356,7 @@ impl BackendState {
         ];
         let counters = counters.map(|(name, value)| (name.to_owned(), value));
         let given = (self.given > 0).then(|| (GIVEN.to_owned(), self.given));
-        let rnd_step = self.rnd.as_ref().map(|(state, _)| (RND[6].to_owned(), state.learner.step));
+        let rnd_step = self.rnd.as_ref().map(|(state, _)| (RND_STEP.to_owned(), state.learner.step));
         Snapshot {
             tensors,
             counters: counters.into_iter().chain(content_counter(env)).chain(given).chain(rnd_step).collect(),
@@ -406,12 +408,12 @@ impl BackendState {
         let rnd = match rnd::networks(&network.architecture, config) {
             None => None,
             Some([target, predictor]) => {
-                let [of_target, params, exp_avg, exp_avg_sq, norm, of_env, step] = RND;
+                let [of_target, params, exp_avg, exp_avg_sq, norm, of_env] = RND;
                 let read = |prefix| read_params(snapshot, prefix, &predictor);
                 let learner = LearnerState {
                     exp_avg: read(exp_avg)?,
                     exp_avg_sq: read(exp_avg_sq)?,
-                    step: counter(snapshot, step)?,
+                    step: counter(snapshot, RND_STEP)?,
                     targets: read_params(snapshot, of_target, &target)?,
                     ..LearnerState::new(read(params)?)
                 };

@@ -142,24 +142,30 @@ fn reports_have_it_apart_from_returns() {
 
 #[test]
 fn real_numbers_are_not_counted_and_have_to_be_normalised_for_networks() {
-    for (intrinsic, remedy) in
-        [(Intrinsic::Counts, "set intrinsic = \"none\""), (Intrinsic::Rnd, "set norm_obs = true")]
-    {
-        let config = Config { intrinsic, ..config(16) };
-        let refused = backend(world("cartpole"), &config, 1).err().expect("refused");
-        assert!(
-            matches!(&refused, LearnError::Config { key: "intrinsic", remedy: it, .. } if it == remedy),
-            "{refused}"
-        );
+    let (none, normalise) = ("set intrinsic = \"none\"", "set norm_obs = true");
+    for (env, clip_obs, intrinsic, expected) in [
+        ("cartpole", 10.0, Intrinsic::Counts, Some(none)),
+        ("cartpole", 10.0, Intrinsic::Rnd, Some(normalise)),
+        // A part of its observations is real numbers from -1 to 1.
+        ("breakout_large", 0.5, Intrinsic::Rnd, Some(none)),
+        ("breakout_large", 1.0, Intrinsic::Rnd, None),
+    ] {
+        let config = Config { intrinsic, clip_obs, ..config(16) };
+        let refused = backend(world(env), &config, 1).err();
+        let remedy = refused.as_ref().map(|refused| match refused {
+            LearnError::Config { key: "intrinsic", remedy, .. } => remedy.as_str(),
+            _ => panic!("{refused}"),
+        });
+        assert_eq!(remedy, expected, "{env}: {refused:?}");
     }
 }
 
-/// Every step of CartPole gives a reward of 1; with a core, samples say where episodes begin.
+/// Every step of CartPole gives a reward of 1, and also once it is normalised and clipped; with a core, samples say where episodes begin.
 fn distilled() -> Config {
     Config {
         intrinsic: Intrinsic::Rnd,
         gamma: 0.0,
-        norm_reward: false,
+        clip_reward: 1.0,
         norm_obs: true,
         num_steps: 32,
         num_minibatches: 1,
@@ -207,41 +213,127 @@ fn error([target, predictor]: [&Layers; 2], x: &[f64]) -> f64 {
     target.iter().zip(&own).map(|(a, b)| (a - b).powi(2)).sum::<f64>() / own.len() as f64
 }
 
-/// The observations of a batch of CartPole, as the network takes them.
-fn observations(backend: &dyn Instrumented) -> Vec<Vec<f64>> {
+/// An observation of CartPole as the networks take it, and whether an episode begins there.
+type Step = (Vec<f64>, bool);
+/// What a rollout observed, `[environment][step]`.
+type Seen = Vec<Vec<Step>>;
+
+fn seen(backend: &dyn Instrumented) -> Seen {
     let (batch, layout) = (backend.batch(), backend.batch().layout());
-    let obs = |sample| (0..4).map(|k| f64::from(batch.float(sample, layout.obs + k))).collect();
-    (0..batch.len()).map(obs).collect()
+    let sample = |sample| {
+        let begins = batch.float(sample, layout.keep.expect("a core")) == 0.0;
+        ((0..4).map(|k| f64::from(batch.float(sample, layout.obs + k))).collect(), begins)
+    };
+    let environment = |[first, stride]: [usize; 2]| (0..32).map(|t| sample(first + t * stride)).collect();
+    (0..33).map(|env| environment(batch.samples_of(env))).collect()
+}
+
+/// The observations alone.
+fn observations(seen: &Seen) -> Vec<Vec<f64>> {
+    seen.iter().flatten().map(|(x, _)| x.clone()).collect()
+}
+
+/// Features normalised with the statistics of one snapshot as those of another would do it.
+fn normalised_again(x: &[f64], by: &Snapshot, as_by: &Snapshot) -> Vec<f64> {
+    let [(mean, deviation), (to_mean, to_deviation)] = [by, as_by].map(|snapshot| {
+        let roots =
+            numbers(snapshot, "norm_obs.var").iter().map(|var| (var + 1e-8).sqrt()).collect::<Vec<_>>();
+        (numbers(snapshot, "norm_obs.mean"), roots)
+    });
+    let feature = |k: usize| (x[k] * deviation[k] + mean[k] - to_mean[k]) / to_deviation[k];
+    (0..x.len()).map(feature).collect()
+}
+
+/// The errors after the steps of a rollout, `[environment][step]`; 0 where an episode begins. The last step's observation is in the next rollout.
+fn errors(networks: [&Layers; 2], rollouts: [&Seen; 2], snapshots: [&Snapshot; 2]) -> Vec<Vec<f64>> {
+    let [own, next] = rollouts;
+    let of = |x: &[f64], begins: bool| if begins { 0.0 } else { error(networks, x) };
+    let environment = |(own, next): (&Vec<Step>, &Vec<Step>)| {
+        let (last, begins) = &next[0];
+        let last = of(&normalised_again(last, snapshots[1], snapshots[0]), *begins);
+        own[1..].iter().map(|(x, begins)| of(x, *begins)).chain([last]).collect()
+    };
+    own.iter().zip(next).map(environment).collect()
+}
+
+fn mean(of: &[f64]) -> f64 {
+    of.iter().sum::<f64>() / of.len() as f64
 }
 
 #[test]
-fn the_reward_is_the_error_of_the_predictor_which_follows_its_gradient() {
-    let config = distilled();
-    let mut backend = backend_with(world("cartpole"), &config, &CpuOptions::new(1)).expect("valid").backend;
-    assert_eq!(crate::support::update(&mut *backend).metrics.intrinsic_reward, 0.0, "no deviation yet");
+fn the_reward_is_the_error_of_the_predictor_in_units_of_its_deviation() {
+    for gamma in [0.0, 1.0] {
+        let config = Config { gamma, ..distilled() };
+        let started = backend_with(world("cartpole"), &config, &CpuOptions::new(1)).expect("valid");
+        let mut backend = started.backend;
+        let (mut snapshots, mut reported, mut rollouts, mut returns) = (vec![], vec![], vec![], vec![]);
+        for _ in 0..5 {
+            snapshots.push(backend.save().expect("saved"));
+            reported.push(crate::support::update(&mut *backend).metrics.intrinsic_reward);
+            rollouts.push(seen(&*backend));
+            let (batch, layout) = (backend.batch(), backend.batch().layout());
+            let of_sample = |it| f64::from(batch.float(it, layout.advantage) + batch.float(it, layout.value));
+            let of_env = |[first, stride]: [usize; 2]| (0..32).map(move |t| of_sample(first + t * stride));
+            returns.push((0..33).flat_map(|env| of_env(batch.samples_of(env))).collect::<Vec<_>>());
+        }
+        let target = layers(&snapshots[0], "rnd.target", 1);
+        assert_eq!(target, layers(&snapshots[4], "rnd.target", 1));
+        // The observations of the first rollout are not normalised.
+        assert_eq!((reported[0], numbers(&snapshots[1], "rnd.norm.count")), (0.0, vec![0.0]));
+        let (mut sums, mut variances) = (vec![0.0; 33], vec![]);
+        for k in 1..4 {
+            let predictor = layers(&snapshots[k], "rnd.params", 2);
+            let errors = errors(
+                [&target, &predictor],
+                [&rollouts[k], &rollouts[k + 1]],
+                [&snapshots[k], &snapshots[k + 1]],
+            );
+            let discounted: Vec<f64> = errors
+                .iter()
+                .zip(&mut sums)
+                .flat_map(|(errors, sum)| {
+                    errors.iter().map(|error| {
+                        *sum = *sum * f64::min(gamma, 0.99) + error;
+                        *sum
+                    })
+                })
+                .collect();
+            let centre = mean(&discounted);
+            variances.push(mean(&discounted.iter().map(|x| (x - centre).powi(2)).collect::<Vec<_>>()));
+            let found = numbers(&snapshots[k + 1], "rnd.norm.var")[0];
+            assert!((found / mean(&variances) - 1.0).abs() < 1e-4, "rollout {k}: {found}, {variances:?}");
+
+            let var = numbers(&snapshots[k], "rnd.norm.var")[0];
+            let scale = if k == 1 { 0.0 } else { 0.125 / (var + 1e-8).sqrt() };
+            let bonuses: Vec<f64> = errors.iter().flatten().map(|error| scale * error).collect();
+            let found = reported[k];
+            assert!(
+                (found - mean(&bonuses)).abs() <= 1e-5 * found,
+                "rollout {k}: {found}, {}",
+                mean(&bonuses)
+            );
+            if gamma == 0.0 {
+                for (sample, (found, bonus)) in returns[k].iter().zip(&bonuses).enumerate() {
+                    let expected = 1.0 + bonus;
+                    assert!((found - expected).abs() < 1e-5 * expected, "{sample}: {found}, {expected}");
+                }
+            }
+        }
+        let ended = rollouts[1..].iter().flatten().flatten().filter(|(_, begins)| *begins).count();
+        assert!(ended > 30 && reported[3] > 0.0, "{ended} episodes ended, {reported:?}");
+    }
+}
+
+#[test]
+fn the_predictor_follows_the_gradient_of_its_error() {
+    let mut backend =
+        backend_with(world("cartpole"), &distilled(), &CpuOptions::new(1)).expect("valid").backend;
+    crate::support::update(&mut *backend);
     let before = backend.save().expect("saved");
-    let reported = crate::support::update(&mut *backend).metrics.intrinsic_reward;
+    crate::support::update(&mut *backend);
     let after = backend.save().expect("saved");
     let (target, mut predictor) = (layers(&before, "rnd.target", 1), layers(&before, "rnd.params", 2));
-    assert_eq!(target, layers(&after, "rnd.target", 1));
-    let scale = 0.125 / (numbers(&before, "rnd.norm.var")[0] + 1e-8).sqrt();
-    let (obs, batch) = (observations(&*backend), backend.batch());
-    let layout = batch.layout();
-    let (mut ended, mut total) = (0, 0.0);
-    for (first, stride) in (0..33).map(|env| batch.samples_of(env)).map(|[first, stride]| (first, stride)) {
-        for sample in (0..31).map(|t| first + t * stride) {
-            let bonus =
-                f64::from(batch.float(sample, layout.advantage) + batch.float(sample, layout.value)) - 1.0;
-            let ends = batch.float(sample + stride, layout.keep.expect("a core")) == 0.0;
-            let expected =
-                if ends { 0.0 } else { scale * error([&target, &predictor], &obs[sample + stride]) };
-            assert!((bonus - expected).abs() < 1e-5 * (1.0 + expected), "{sample}: {bonus}, {expected}");
-            (ended, total) = (ended + usize::from(ends), total + bonus);
-        }
-    }
-    // The last step's is counted too.
-    assert!(ended > 10 && (reported / (total / (33.0 * 32.0)) - 1.0).abs() < 0.2, "{ended}, {reported}");
-
+    let obs = observations(&seen(&*backend));
     let moments = ["trunk.0", "trunk.1", "q"].map(|layer| {
         ["weight", "bias"].map(|part| {
             let [before, after] =
@@ -276,12 +368,22 @@ fn errors_fall_as_the_predictor_learns_but_not_where_it_never_was() {
     let learned = backend.save().expect("saved");
     let target = layers(&begun, "rnd.target", 1);
     let [begun, learned] = [begun, learned].map(|snapshot| layers(&snapshot, "rnd.params", 2));
-    let seen = observations(&*backend);
+    let seen = observations(&seen(&*backend));
     // As far from the centre, but the pole leans against the way that it falls.
     let unseen: Vec<_> = seen.iter().map(|x| vec![x[0], x[1], -x[2], x[3]]).collect();
     let mean = |predictor: &Layers, obs: &[Vec<f64>]| {
-        obs.iter().map(|x| error([&target, predictor], x)).sum::<f64>() / obs.len() as f64
+        mean(&obs.iter().map(|x| error([&target, predictor], x)).collect::<Vec<_>>())
     };
     let [at_first, known, new] = [mean(&begun, &seen), mean(&learned, &seen), mean(&learned, &unseen)];
     assert!(known < 0.2 * at_first && new > 1.5 * known, "{at_first}, {known}, {new}");
+}
+
+#[test]
+fn actions_that_are_illegal_do_not_concern_the_predictor() {
+    let config = Config { intrinsic: Intrinsic::Rnd, ..config(33) };
+    let mut backend = backend(world("taxi"), &config, 1).expect("a good configuration");
+    let reported: Vec<_> =
+        (0..3).map(|_| crate::support::update(&mut *backend).metrics.intrinsic_reward).collect();
+    // Half of what it learns would be missing if its outputs were masked like the actions.
+    assert!(reported[0] == 0.0 && reported[1] > 0.0 && reported[2] > 0.0, "{reported:?}");
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use operant_env::play::Outputs;
 use operant_env::search::Scripted;
-use operant_env::versus::Versus;
-use operant_env::{AnyEnv, Opponent};
+use operant_env::versus::{Asked, Versus, play};
+use operant_env::{AnyEnv, Opponent, TileSpec};
 use operant_learn::algorithms::Algorithm;
-use operant_learn::cpu::inference::Inference;
+use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 use operant_learn::cpu::{CpuOptions, ROLLOUT_TILES, backend, backend_in, backend_with};
 use operant_learn::group::threads;
 use operant_learn::opponent::PolicyOpponent;
@@ -104,8 +105,60 @@ fn playing_against_itself_it_learns_to_beat_others() {
         update(&mut *own);
     }
     let after = result(&mut *own);
+    let snapshot = own.save().expect("a snapshot");
+    let policy = TrainedPolicy::from_snapshot(&*world(GAME), &config(64), &snapshot).expect("a policy");
+    let policy = PolicyOpponent::new("own".into(), Inference::new(policy), true);
+    let results = play(&*world(GAME), [&policy, &*Scripted::Random.opponent()], 1, 2, 0..200).expect("games");
+    let mean = results.iter().sum::<f32>() / 200.0;
+    assert!(mean > 0.5, "{mean} as an opponent of random moves");
     assert!(first.metrics.env.len() >= 2 && before < 0.3, "{before}");
     assert!(after > 0.5, "{after} against random moves after 614,400 moves");
+}
+
+/// Moves of the rows that are asked, by their own observations alone, and no others.
+#[test]
+fn a_trained_opponent_makes_the_moves_of_its_policy() {
+    let config = config(16);
+    let env = world(GAME);
+    let trained = TrainedPolicy::untrained(&*env, &Config { seed: 9, ..config }).expect("a policy");
+    let inference = Inference::new(trained.clone());
+    let opponent = PolicyOpponent::new("new".into(), Inference::new(trained), true);
+    let (rows, tile) = (32, TileSpec::new(1, 0, 32));
+    let mut stepper = env.stepper(tile).expect("a tile");
+    let mut out = Outputs::new(&env.spec(), true, rows);
+    stepper.observe(out.seen()).expect("observations");
+    let mut moves: Vec<f32> = (0..rows).map(|row| (row % 7) as f32).collect();
+    let mut differ = std::collections::BTreeSet::new();
+    for step in 0..6 {
+        stepper.submit(&moves, step).expect("a step");
+        stepper.collect(out.stepped()).expect("a step");
+        let keys: Vec<(u64, u32)> = (0..rows as u32).map(|row| (1, row)).collect();
+        let asked = [0b1011_0010_0000_1111, 0b0110_0000_1001_0001];
+        let asked = Asked {
+            rows: &asked,
+            obs: &out.obs,
+            legal: &out.legal,
+            states: &[],
+            keys: &keys,
+            evaluation: false,
+            step,
+        };
+        let mut actions = vec![-1.0; rows];
+        opponent.tile(&*env, tile).expect("a tile").act(&asked, &mut [], &mut actions).expect("moves");
+        for row in (0..rows).filter(|row| asked.rows[row / 16] >> (row % 16) & 1 == 1) {
+            let obs: Vec<u32> = out.obs.iter().copied().skip(row).step_by(rows).collect();
+            let legal: Vec<i8> = (0..7).map(|column| (out.legal[row] >> column & 1) as i8).collect();
+            let mut alone = [0.0];
+            inference.act(ObsRows::Words(&obs), Some(&legal), Choice::Greedy, &mut [], &mut alone);
+            assert_eq!(actions[row], alone[0], "step {step}, row {row}");
+            differ.insert(alone[0] as u32);
+        }
+        moves
+            .iter_mut()
+            .enumerate()
+            .for_each(|(row, action)| *action = ((row * 3 + step as usize) % 7) as f32);
+    }
+    assert!(differ.len() > 1, "{differ:?}");
 }
 
 #[test]
@@ -114,6 +167,7 @@ fn what_learning_from_all_sides_cannot_do_is_refused() {
         ("core", Config { core: CoreKind::MinGru, ..config(16) }),
         ("algorithm", Config { algorithm: Algorithm::Pqn, ..config(16) }),
         ("intrinsic", Config { intrinsic: Intrinsic::Counts, ..config(16) }),
+        ("recompute_advantages", Config { recompute_advantages: true, ..config(16) }),
     ] {
         let refused = backend(world(GAME), &config, 1).err().expect("refused");
         assert!(matches!(refused, LearnError::Config { key: found, .. } if found == key), "{refused}");

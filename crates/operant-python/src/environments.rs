@@ -61,8 +61,12 @@ const RELEASE_FROM: usize = 64;
 /// Refuses environments that need more memory than is available, before any of it is taken.
 fn check_memory(env: &dyn AnyEnv, num_envs: usize) -> PyResult<()> {
     let spec = env.spec();
-    let words =
-        running_words(env) + 2 * spec.obs.words() + spec.actions.components() + spec.actions.mask_words() + 8;
+    let words = running_words(env)
+        + env.kept_words()
+        + 2 * spec.obs.words()
+        + spec.actions.components()
+        + spec.actions.mask_words()
+        + 8;
     // Two sets of arrays, each with observations twice.
     let obs: usize = spec.obs.parts().iter().map(|(_, part)| Dtype::of(part).bytes() * part.size()).sum();
     let arrays = 2 * (2 * obs + 32);
@@ -143,7 +147,11 @@ pub fn made(
     let opponent = match opponent {
         None => return Ok(env),
         Some(OptionValue::Word(who)) => who,
-        Some(OptionValue::Number(number)) => number.to_string(),
+        Some(OptionValue::Number(number)) => {
+            let what =
+                format!("opponent: expected a name, such as \"random\" or that of a run, got {number}");
+            return Err(PyValueError::new_err(what));
+        }
     };
     let runs = operant_run::config::default_run_dir(registry.known());
     operant_run::opponent::against(&env, &opponent, &runs).map_err(|e| crate::train::error(&e))

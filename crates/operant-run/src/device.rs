@@ -377,9 +377,10 @@ pub fn backend_in(
     device: &Device,
     group: &Arc<dyn Group>,
 ) -> Result<Built> {
-    let env = with_options(&**env, &requested.settings).and_then(|env| opposed(env, &requested.settings));
-    let env = agreed(&**group, env)?;
-    let (world, metrics) = (env.file(), env.spec().run_metrics());
+    let game = with_options(&**env, &requested.settings);
+    let game = game.and_then(|game| Ok((game.file(), opposed(game, &requested.settings)?)));
+    let (world, env) = agreed(&**group, game)?;
+    let metrics = env.spec().run_metrics();
     let built = match &device.cuda {
         None => on_cores(env, requested, group),
         Some((cuda, ordinal)) => {

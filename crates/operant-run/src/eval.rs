@@ -16,6 +16,7 @@ use crate::dir;
 use crate::error::{Error, Result};
 use crate::evaluate::EvalSummary;
 use crate::init_from::is_of_policy;
+use crate::opponent;
 use crate::train_loop::FINAL_ROUND;
 use crate::trust::Trust;
 use crate::world;
@@ -154,6 +155,9 @@ pub struct EvalResult {
     pub eval_return_max: f64,
     /// Mean length in steps.
     pub eval_length_mean: f64,
+    /// In a game, who played the other side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opponent: Option<String>,
     /// How actions were chosen: `greedy` or `sampled`.
     pub eval_actions: String,
     /// Episodes played.
@@ -165,7 +169,7 @@ pub struct EvalResult {
     /// The environment's options that differ from those of training, by name.
     pub changed_options: toml::Table,
     /// Whether the mean of greedy episodes reaches the environment's threshold; null if it has none, if actions were sampled, or
-    /// under other options than those of training.
+    /// under other options, or against another opponent, than those of training.
     pub solved: Option<bool>,
 }
 
@@ -197,7 +201,11 @@ pub fn evaluate(
     backend.load(&snapshot).map_err(|error| Error::from(error).at(place()))?;
     let summary = EvalSummary::of(&backend.evaluate_until(0..episodes, FINAL_ROUND, actions, stop)?);
     let changed_options = settings.changed_options(&target.checkpoint.config);
-    let has_threshold = actions == EvalActions::Greedy && changed_options.is_empty();
+    let trained = target.checkpoint.config.parse::<toml::Table>().unwrap_or_default();
+    let trained = opponent::evaluated(trained.get("opponent").and_then(toml::Value::as_str));
+    let is_other =
+        settings.run.opponent.as_deref().is_some_and(|who| opponent::evaluated(Some(who)) != trained);
+    let has_threshold = actions == EvalActions::Greedy && changed_options.is_empty() && !is_other;
     Ok(EvalResult {
         run: target.run.clone(),
         env: target.checkpoint.env.clone(),
@@ -208,6 +216,7 @@ pub fn evaluate(
         eval_return_min: summary.min,
         eval_return_max: summary.max,
         eval_length_mean: summary.length,
+        opponent: settings.run.opponent.clone(),
         eval_actions: actions.to_string(),
         eval_episodes: summary.episodes,
         eval_distinct: summary.distinct,

@@ -86,9 +86,8 @@ pub fn round_robin(
 fn standings(names: Vec<String>, scores: &[Vec<Score>], seed: u64) -> Vec<Standing> {
     let zero = names.iter().position(|name| name == "random");
     let fitted = ratings(scores, zero);
-    let mut state = seed;
-    let samples: Vec<Vec<f64>> =
-        (0..SAMPLES).map(|_| ratings(&resampled(scores, &mut state), zero)).collect();
+    let sample = |k: u64| ratings(&resampled(scores, &mut (seed ^ k << 32)), zero);
+    let samples: Vec<Vec<f64>> = (0..SAMPLES).into_par_iter().map(sample).collect();
     let standing = |(at, name): (usize, String)| {
         let mut own: Vec<f64> = samples.iter().map(|sample| sample[at]).collect();
         own.sort_by(f64::total_cmp);

@@ -16,6 +16,11 @@ use crate::eval::EvalTarget;
 /// The value of `opponent` with which the agent plays all sides itself.
 pub const ITSELF: &str = "self";
 
+/// Who plays the other side in evaluations of a run with this `opponent`.
+pub fn evaluated(opponent: Option<&str>) -> &str {
+    opponent.filter(|who| *who != ITSELF).unwrap_or("random")
+}
+
 /// The environment that a run with these settings trains in: with another opponent than itself, one side of the game.
 ///
 /// # Errors
@@ -67,7 +72,7 @@ pub fn find(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path, is_greedy: bool) 
         .at(path)
         .remedy(format!("give a run of {name}")));
     }
-    let facts = EnvFacts::of(&env.spec(), &builtin());
+    let facts = EnvFacts::of(&env.spec(), &builtin().with_shared(Arc::clone(env)));
     let requested = config::requested(facts, &CommandLine::default(), Some((&run, &checkpoint.config)))?;
     let policy = TrainedPolicy::from_snapshot(&**env, &requested.settings.learner, &checkpoint.snapshot)
         .map_err(|error| Error::from(error).at(path))?;

@@ -13,6 +13,7 @@ use crate::dir;
 use crate::error::{Error, Result};
 use crate::eval::{EvalTarget, run_of};
 use crate::init_from::is_of_policy;
+use crate::opponent;
 use crate::trust::{self, Trust};
 use crate::world;
 
@@ -42,6 +43,8 @@ pub struct SavedPolicy {
     pub env_options: operant_env::EnvOptions,
     /// The run's seed.
     pub seed: u64,
+    /// In a game, who plays the other side of evaluations.
+    pub opponent: Option<String>,
     /// The run's configuration, TOML text.
     pub config: String,
     /// The statistics of observations, `norm_obs.*`, as the checkpoint has them.
@@ -77,6 +80,7 @@ impl SavedPolicy {
             env,
             env_options: settings.env_options.clone(),
             seed: settings.learner.seed,
+            opponent: settings.run.opponent.clone(),
             config: settings.to_saved_toml(),
             statistics: Vec::new(),
             is_changed: false,
@@ -120,6 +124,10 @@ impl SavedPolicy {
             .map_err(|error| at(error.into()))?;
         let (env_steps, env_options) = (checkpoint.env_steps, settings.env_options);
         let seed = settings.learner.seed;
+        let opponent = match env.spec().players {
+            1 => None,
+            _ => Some(opponent::evaluated(settings.run.opponent.as_deref()).to_owned()),
+        };
         let (config, tensors) = (checkpoint.config, checkpoint.snapshot.tensors);
         let statistics = tensors.into_iter().filter(|tensor| tensor.name.starts_with("norm_obs.")).collect();
         Ok(SavedPolicy {
@@ -130,6 +138,7 @@ impl SavedPolicy {
             env,
             env_options,
             seed,
+            opponent,
             config,
             statistics,
             is_changed: false,

@@ -108,6 +108,7 @@ fn saved(
         env: Arc::clone(operant_env::builtin().find("cartpole").expect("built in")),
         env_options: Default::default(),
         seed: 1,
+        opponent: None,
         warnings: Vec::new(),
     }
 }

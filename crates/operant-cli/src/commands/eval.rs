@@ -116,7 +116,11 @@ fn evaluated(
     }
     let env = target.env(registry, Trust::of_flag(args.trust))?;
     let facts = EnvFacts::of(&env.spec(), registry);
-    let requested = config::requested(facts, line, Some((&target.run, &target.checkpoint.config)))?;
+    let mut requested = config::requested(facts, line, Some((&target.run, &target.checkpoint.config)))?;
+    let opponent = &mut requested.settings.run.opponent;
+    if env.spec().players > 1 {
+        *opponent = Some(opponent::evaluated(opponent.as_deref()).to_owned());
+    }
     let episodes = requested.settings.run.eval_episodes;
     let result = eval::evaluate(target, &requested, episodes, actions, &mut || false, |requested| {
         // The episodes are few, so the CPU plays them whatever device trained.
@@ -162,9 +166,10 @@ fn summary(result: &EvalResult, actions: EvalActions, threshold: Option<f64>) ->
         true => String::new(),
         false => format!("  changed     {} (training used other values)\n", changed.join(", ")),
     };
+    let against = result.opponent.as_ref().map_or(String::new(), |who| format!("  against     {who}\n"));
     let kind = eval::run_of(Path::new(&result.checkpoint)).map_or("policy", |_| "run");
     format!(
-        "{kind} {} ({}) at {} steps\n{changed}  return      {}, {:.2} to {:.2}{verdict}\n  \
+        "{kind} {} ({}) at {} steps\n{changed}{against}  return      {}, {:.2} to {:.2}{verdict}\n  \
          length      {:.1}\n{}  checkpoint  {}\n",
         result.run,
         result.env,

@@ -101,6 +101,10 @@ fn game(
     names: &[String],
 ) -> anyhow::Result<Arc<dyn AnyEnv>> {
     if let Some(run) = names.iter().find(|name| name.parse::<Scripted>().is_err()) {
+        if args.env.is_some() {
+            let error = Error::usage(format!("the game is that of {run}")).at("--env");
+            return Err(error.remedy("leave --env out").into());
+        }
         let policy = SavedPolicy::load(registry, parent, run);
         let named =
             |error| Error { remedy: Some(format!("give runs or checkpoints, or {SCRIPTED}")), ..error };

@@ -42,7 +42,7 @@ pub struct Args {
     /// With --keyboard: every step waits for a key
     #[arg(long, requires = "keyboard")]
     turns: bool,
-    /// In a game, who plays the other side: random, minimax:DEPTH, mcts:PLAYOUTS, a run or a checkpoint [default: self, the agent]
+    /// In a game, who plays the other side: random, minimax:DEPTH, mcts:PLAYOUTS, a run, a checkpoint, or self for all sides [default: as in eval; self without a run]
     #[arg(long, value_name = "WHO")]
     opponent: Option<String>,
     /// Episodes to show [default: until q; with --record, --best or --worst, 1]; with --all, of each checkpoint
@@ -103,6 +103,10 @@ struct Cast {
     /// The title of the window: environment and agent.
     title: String,
     seed: u64,
+    /// Who plays the other side of a game by default, as in `operant eval`; None for the agent itself.
+    opponent: Option<String>,
+    /// The opponent, for the title.
+    against: String,
     /// Environment steps that its agent had trained for, where several checkpoints are shown.
     trained: Option<u64>,
 }
@@ -119,11 +123,13 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             .into());
     }
     let mut casts = casts(args, &line, registry)?;
-    if let Some(who) = args.opponent.as_deref().filter(|who| *who != opponent::ITSELF) {
-        let runs = config::run_dir(registry.known(), &line)?;
-        for cast in &mut casts {
+    let runs = config::run_dir(registry.known(), &line)?;
+    for cast in &mut casts {
+        let who = args.opponent.as_ref().or(cast.opponent.as_ref());
+        if let Some(who) = who.filter(|who| *who != opponent::ITSELF) {
             cast.env = opponent::against(&cast.env, who, &runs)?;
-            cast.title += &format!(" against {who}");
+            cast.against = format!(" against {who}");
+            cast.title += &cast.against;
         }
     }
     let needs_window = args.record.is_none() || args.keyboard;
@@ -138,8 +144,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let spec = casts[0].env.spec();
     let keyboard = args.keyboard.then(|| Keyboard::of(&spec, args.turns)).transpose()?;
     if keyboard.is_some() {
-        let against = args.opponent.as_ref().map_or(String::new(), |who| format!(" against {who}"));
-        casts[0].title = format!("{}: keyboard{against}", spec.name);
+        casts[0].title = format!("{}: keyboard{}", spec.name, casts[0].against);
     }
     let numbers = numbers(args, &casts[0])?;
     let tile = Tile::new(&casts[0], numbers.first()).map_err(failed)?;
@@ -222,7 +227,15 @@ fn casts(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result
             }
             let title = format!("{}: random actions", spec.name);
             let seed = args.seed.unwrap_or(settings.learner.seed);
-            return Ok(vec![Cast { agent: Agent::Random, env, title, seed, trained: None }]);
+            return Ok(vec![Cast {
+                agent: Agent::Random,
+                env,
+                title,
+                seed,
+                opponent: None,
+                against: String::new(),
+                trained: None,
+            }]);
         }
         Err(unknown) => unknown,
     };
@@ -257,12 +270,13 @@ fn casts(args: &Args, line: &CommandLine, registry: &Registry) -> anyhow::Result
 /// The cast of a trained policy.
 fn trained(args: &Args, saved: SavedPolicy) -> operant_run::Result<Cast> {
     saved.warnings.iter().for_each(|warning| output::warn(warning));
-    let SavedPolicy { run, env_steps, policy, env, seed, .. } = saved;
+    let SavedPolicy { run, env_steps, policy, env, seed, opponent, .. } = saved;
     check_picture(&*env)?;
     let actions = if args.sample { EvalActions::Sampled } else { EvalActions::Greedy };
     let sampled = if args.sample { ", sampled" } else { "" };
     let title = format!("{}: {run} at {env_steps} steps{sampled}", policy.env);
     let seed = args.seed.unwrap_or(seed);
     let agent = Agent::Policy { inference: Box::new(Inference::new(policy)), actions };
-    Ok(Cast { agent, env, title, seed, trained: args.all.then_some(env_steps) })
+    let against = String::new();
+    Ok(Cast { agent, env, title, seed, opponent, against, trained: args.all.then_some(env_steps) })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use operant_env::versus::alone;
+use operant_env::versus::{PLAYER, alone};
 use operant_env::{ActionSpace, AnyEnv, EnvCounters, EnvSpec};
 use operant_metrics::Record;
 use rayon::prelude::*;
@@ -168,7 +168,7 @@ impl<const V: usize> CpuBackend<V> {
         group: Arc<dyn Group>,
     ) -> Result<(Self, Option<String>), LearnError> {
         let spec = env.spec();
-        check_players(&spec, config)?;
+        check_players(&*env, config)?;
         let architecture = Architecture::of(&spec, config)?;
         let (pool, unbound) = pool(options)?;
         let layout = SampleLayout::new(&architecture, env.masked());
@@ -230,6 +230,11 @@ impl<const V: usize> CpuBackend<V> {
         if self.config.norm_obs { self.obs_norm.shift_scale() } else { Vec::new() }
     }
 
+    /// What trains the policy and what trains other networks.
+    fn learners(&mut self) -> impl Iterator<Item = &mut Learner> {
+        std::iter::once(&mut self.learner).chain(self.rnd.as_mut().map(Rnd::learner))
+    }
+
     /// One rollout of all tiles. Returns the episodes that ended and GAE's share of the time.
     ///
     /// # Errors
@@ -248,7 +253,8 @@ impl<const V: usize> CpuBackend<V> {
             reward_scale: if self.config.norm_reward { self.reward_norm.scale() } else { 1.0 },
             exploration: (self.config.algorithm.declaration().exploration)(&self.config).at(self.updates)
                 as f32,
-            rnd: self.rnd.as_mut().map(Rnd::judge),
+            // In the first rollout observations are not yet normalised.
+            rnd: self.rnd.as_mut().filter(|_| self.updates > 0 || obs_norm.is_empty()).map(Rnd::judge),
         };
         let seconds: f64 = {
             let samples = self.batch.tiles_mut(V);
@@ -341,8 +347,8 @@ impl<const V: usize> CpuBackend<V> {
 }
 
 /// Refuses what self-play does not support.
-fn check_players(spec: &EnvSpec, config: &Config) -> Result<(), LearnError> {
-    let EnvSpec { name, players, .. } = spec;
+fn check_players(env: &dyn AnyEnv, config: &Config) -> Result<(), LearnError> {
+    let EnvSpec { name, players, .. } = &env.spec();
     let (key, problem) = if *players == 1 {
         return Ok(());
     } else if config.algorithm != Algorithm::Ppo {
@@ -353,6 +359,9 @@ fn check_players(spec: &EnvSpec, config: &Config) -> Result<(), LearnError> {
         ("recompute_advantages", "it is not supported in self-play".to_owned())
     } else if config.intrinsic != Intrinsic::None {
         ("intrinsic", format!("\"{}\" is not supported in self-play", config.intrinsic))
+    } else if !env.leaves().iter().any(|leaf| leaf.name == PLAYER) {
+        let what = format!("{name} has {players} players, and its state has no `{PLAYER}` to move");
+        return Err(LearnError::Refused(what));
     } else {
         return Ok(());
     };
@@ -543,11 +552,11 @@ impl<const V: usize> Instrumented for CpuBackend<V> {
 
     fn time_parts(&mut self, on: bool) {
         self.tiles.iter_mut().for_each(|tile| tile.timer.switch(on));
-        self.learner.time_parts(on);
+        self.learners().for_each(|learner| learner.time_parts(on));
     }
 
     fn drain_times(&mut self, times: &mut PartTimes) {
         self.tiles.iter_mut().for_each(|tile| tile.timer.drain(times));
-        self.learner.drain_times(times);
+        self.learners().for_each(|learner| learner.drain_times(times));
     }
 }

@@ -106,14 +106,14 @@ impl Footprint {
         let memory = network.states * (5 + config.num_steps / config.sequence());
         // The tables of counts, those of all processes and of the snapshot, and the bytes of the file.
         let memory = memory + 4 * counts::words(config);
-        // A state that is made ahead of time waits beside the one that runs, that of a recorded world with its observation.
-        let ahead = if env.ahead() { env.leaves().len() + spec.obs.words() } else { 0 };
-        let states = running_words(env) + ahead;
+        let states = running_words(env) + env.kept_words();
         let state = memory + 4 * states + 8 * spec.obs.words() + words.per_env + OTHER;
         // Of each step its reward and whether it ended, and while an update runs a value and a ratio.
         let mut outcomes = if config.recomputes() { 4 } else { 0 };
         // Of each sample its weight, its sequence and a sum, if sequences are drawn.
         outcomes += if config.algorithms.ppo.prio_alpha > 0.0 { 4 } else { 0 };
+        // Who moves in each step of a game.
+        let movers = usize::from(spec.players > 1);
         let bytes = |words: usize| (words * size_of::<f32>()) as u64;
         let steps = if has_replay { 0 } else { config.num_steps };
         let replay = if has_replay { Self::replay(env, &network, config) } else { 0 };
@@ -121,7 +121,7 @@ impl Footprint {
             replay,
             sequences: bytes(words.sequences),
             network: bytes(words.fixed),
-            per_env: bytes(steps * (layout.stride + ROWS + outcomes) + state),
+            per_env: bytes(steps * (layout.stride + ROWS + movers + outcomes) + state),
         })
     }
 

@@ -18,8 +18,11 @@ use crate::state::LearnerState;
 /// Numbers that both networks compute.
 const OUTPUTS: usize = 64;
 
-/// Rollouts whose weight all earlier statistics of errors have at most.
-const REMEMBERED: f64 = 10.0;
+/// Rollouts over which the variance of errors is averaged.
+const AVERAGED: f64 = 10.0;
+
+/// The largest discount of errors in the sums whose deviation is their unit.
+const MOST_DISCOUNT: f64 = 0.99;
 
 /// Offsets of the seed, so that the initial weights of target, predictor and policy differ.
 const STREAMS: [u64; 2] = [0x7461_7267_6574, 0x7072_6564_6963_746f];
@@ -29,7 +32,7 @@ pub fn networks(architecture: &Architecture, config: &Config) -> Option<[Network
     let of = |deeper: bool| {
         let mut hidden = architecture.hidden.clone();
         if deeper {
-            hidden.push(hidden.last().copied().unwrap_or(OUTPUTS));
+            hidden.extend(architecture.hidden.last().or(Some(&OUTPUTS)));
         }
         Network::new(Architecture {
             hidden,
@@ -56,7 +59,7 @@ pub fn networks(architecture: &Architecture, config: &Config) -> Option<[Network
 pub struct RndState {
     /// The predictor; its targets are the parameters of the target.
     pub learner: LearnerState,
-    /// Statistics of the discounted errors.
+    /// The variance of the discounted errors, averaged over as many rollouts as its count says.
     pub returns: RunningNorm,
 }
 
@@ -99,7 +102,7 @@ impl Rnd {
             learner: learner(predictor, config.ppo(|ppo| ppo.rpo_alpha = 0.0)),
             state: RndState {
                 learner: LearnerState { targets, ..LearnerState::new(params) },
-                returns: RunningNorm::new(1),
+                returns: RunningNorm { count: 0.0, ..RunningNorm::new(1) },
             },
         })
     }
@@ -113,16 +116,26 @@ impl Rnd {
     /// What a rollout measures errors with.
     pub fn judge(&mut self) -> Judge<'_> {
         self.predictor.pack(&self.state.learner.params);
-        let RunningNorm { count, .. } = self.state.returns;
-        let scale = if count < 1.0 { 0.0 } else { self.state.returns.scale() };
+        let RndState { returns, .. } = &self.state;
+        let scale = if returns.count == 0.0 { 0.0 } else { returns.scale() };
         Judge { networks: [&self.target.policy, &self.predictor], scale }
     }
 
-    /// Merges the sums of a rollout's discounted errors, in the order of environments.
+    /// Takes the variance within a rollout from its sums of discounted errors, in the order of environments. Between rollouts the mean falls as
+    /// the predictor learns, which says nothing about how much errors differ.
     pub fn merge(&mut self, sums: &[NormSums]) {
-        let RndState { returns, .. } = &mut self.state;
-        returns.merge(sums);
-        returns.count = returns.count.min(REMEMBERED * sums.iter().map(|sums| sums.count).sum::<f64>());
+        let mut rollout = RunningNorm { count: 0.0, ..RunningNorm::new(1) };
+        rollout.merge(sums);
+        if rollout.count > 0.0 && rollout.var[0].is_finite() {
+            let RunningNorm { var, count, .. } = &mut self.state.returns;
+            *count = AVERAGED.min(*count + 1.0);
+            var[0] += (rollout.var[0] - var[0]) / *count;
+        }
+    }
+
+    /// Its learner, which has timers.
+    pub fn learner(&mut self) -> &mut Learner {
+        &mut self.learner
     }
 
     /// One pass of the predictor over the samples of update number `update`. Returns the minibatches that were not finite.
@@ -143,7 +156,7 @@ impl Rnd {
 #[derive(Clone, Copy)]
 pub struct Judge<'a> {
     networks: [&'a Policy; 2],
-    /// 1 / deviation of the discounted errors, as it was before this rollout; 0 in the first.
+    /// 1 / deviation of the discounted errors, as it was before this rollout; 0 while there is none.
     scale: f32,
 }
 
@@ -168,16 +181,17 @@ impl<const V: usize> Novelty<V> {
         &mut self,
         judge: Judge<'_>,
         observation: Observation<'_, V>,
-        (count, gamma): (usize, f32),
+        (count, gamma): (usize, f64),
         done: &Row<V>,
     ) -> Row<V> {
+        let gamma = f32x16::splat(gamma.min(MOST_DISCOUNT) as f32);
         for (policy, outputs) in judge.networks.iter().zip(&mut self.outputs) {
             policy.forward(observation, first_lanes(count), &[], outputs);
         }
         let [target, predictor] = &self.outputs;
         let errors = squared_errors(target.policy(), predictor.policy());
         let errors: Row<V> = core::array::from_fn(|v| errors[v] * (f32x16::ONE - done[v]));
-        self.discounted = core::array::from_fn(|v| fma(self.discounted[v], f32x16::splat(gamma), errors[v]));
+        self.discounted = core::array::from_fn(|v| fma(self.discounted[v], gamma, errors[v]));
         for (v, sums) in self.sums.iter_mut().enumerate() {
             sums.add(super::rollout::in_block(count, v), |_| self.discounted[v].as_array());
         }
@@ -205,6 +219,10 @@ struct Distillation {
 }
 
 impl Loss for Distillation {
+    fn is_of_actions(&self) -> bool {
+        false
+    }
+
     fn tile(&self, tile: LossTile<'_>) -> Sums {
         let LossTile { samples, weight, outputs, deltas, .. } = tile;
         let Target { policy, scratch } = &*self.target;

@@ -20,7 +20,7 @@ pub(crate) use init::HIDDEN_GAIN;
 pub use init::{Init, init_params};
 pub use layout::{Chain, LayerSpec, Network, TensorSpec};
 
-use operant_env::{ActionSpace, EnvSpec, Packing};
+use operant_env::{ActionSpace, EnvSpec, ObsSpace, Packing};
 
 use crate::backend::LearnError;
 use crate::config::{
@@ -261,23 +261,9 @@ impl Architecture {
                 remedy: "set norm_obs = false".to_owned(),
             });
         }
-        let unfit = match config.intrinsic {
-            Intrinsic::Counts => Some(("which hardly repeat", "set intrinsic = \"none\"")),
-            Intrinsic::Rnd if !config.norm_obs => {
-                Some(("which have to be normalised", "set norm_obs = true"))
-            }
-            _ => None,
-        };
-        if let Some((why, remedy)) = unfit.filter(|_| spec.obs.is_real()) {
-            let Config { intrinsic, .. } = config;
-            return Err(LearnError::Config {
-                key: "intrinsic",
-                problem: format!(
-                    "\"{intrinsic}\", but the observations of {} are real numbers, {why}",
-                    spec.name
-                ),
-                remedy: remedy.to_owned(),
-            });
+        if let Some((why, remedy)) = unfit_for_exploring(&spec.obs, config) {
+            let problem = format!("\"{}\", but the observations of {} {why}", config.intrinsic, spec.name);
+            return Err(LearnError::Config { key: "intrinsic", problem, remedy: remedy.to_owned() });
         }
         let outputs = config.algorithm.declaration().outputs;
         if outputs == Outputs::ActionValues && matches!(spec.actions, ActionSpace::Box { .. }) {
@@ -411,6 +397,26 @@ impl Architecture {
             init: config.init,
             temperature: (config.algorithm.declaration().temperature)(config),
         }
+    }
+}
+
+/// Why these observations do not tell how new they are, and what to do.
+fn unfit_for_exploring(obs: &ObsSpace, config: &Config) -> Option<(&'static str, &'static str)> {
+    const NONE: &str = "set intrinsic = \"none\"";
+    let is_wide = |part: &ObsSpace| match part {
+        ObsSpace::Box { low, high } => low.iter().chain(high).any(|bound| bound.abs() > config.clip_obs),
+        _ => false,
+    };
+    match (config.intrinsic, obs) {
+        (Intrinsic::Counts, _) if obs.is_real() => Some(("are real numbers, which hardly repeat", NONE)),
+        (Intrinsic::Rnd, _) if obs.is_real() => {
+            let why = "are real numbers, which have to be normalised";
+            (!config.norm_obs).then_some((why, "set norm_obs = true"))
+        }
+        (Intrinsic::Rnd, ObsSpace::Parts(parts)) if parts.iter().any(|(_, part)| is_wide(part)) => {
+            Some(("have a part of real numbers beyond clip_obs, which is not normalised", NONE))
+        }
+        _ => None,
     }
 }
 

@@ -132,10 +132,20 @@ impl<const V: usize> Turns<V> {
         (players > 1).then(|| Turns { players, leaf, now: splat(0.0), steps: vec![splat(0.0); steps] })
     }
 
-    fn read(&mut self, stepper: &dyn Stepper) {
+    /// Reads whose turn it is in the first `count` environments, the first of which is `place`.
+    fn read(&mut self, stepper: &dyn Stepper, count: usize, place: &(String, u32)) -> Result<(), StepError> {
         let mut words = [[0u32; LANES]; V];
         stepper.leaf(self.leaf, words.as_flattened_mut());
+        if let Some(row) = words.as_flattened()[..count].iter().position(|player| *player >= self.players) {
+            let number = place.1 as usize + row;
+            let player = words.as_flattened()[row];
+            let what =
+                format!("player {player} is to move in environment {number}, of {} players", self.players);
+            let remedy = "let the `player` of a state be below `players`";
+            return Err(StepError { env: place.0.clone(), what, remedy });
+        }
         self.now = words.map(|words| f32x16::new(words.map(|player| player as f32)));
+        Ok(())
     }
 }
 
@@ -248,7 +258,7 @@ impl<const V: usize> Tile<V> {
         self.stepper.observe(Seen { obs, legal })?;
         self.counts.begin(&self.obs);
         if let Some(turns) = &mut self.turns {
-            turns.read(&*self.stepper);
+            turns.read(&*self.stepper, self.count, &self.place)?;
         }
         Ok(())
     }
@@ -476,7 +486,7 @@ impl<const V: usize> Tile<V> {
             metrics: bytemuck::cast_slice_mut(self.ends.metrics.as_flattened_mut()),
         })?;
         if let Some(turns) = &mut self.turns {
-            turns.read(&*self.stepper);
+            turns.read(&*self.stepper, self.count, &self.place)?;
         }
         self.timer.end(Part::Environment);
         let Ends { terminated, truncated, returns, lengths, metrics } = &self.ends;
@@ -506,8 +516,7 @@ impl<const V: usize> Tile<V> {
         let is_prepared = self.has_prepared_inputs(horizon);
         let (Some(judge), Some(novelty)) = (horizon.rnd, &mut self.novelty) else { return };
         let seen = observation(horizon.policy, if is_prepared { &self.seen } else { &self.obs });
-        let gamma = horizon.config.gamma as f32;
-        let intrinsic = novelty.rewards(judge, seen, (self.count, gamma), &self.done[t]);
+        let intrinsic = novelty.rewards(judge, seen, (self.count, horizon.config.gamma), &self.done[t]);
         let mut rewards = self.rewards[t];
         self.explore(horizon, &mut rewards, intrinsic);
         self.rewards[t] = rewards;

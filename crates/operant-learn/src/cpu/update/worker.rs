@@ -31,6 +31,11 @@ pub(crate) trait Loss: Send + Sync {
     fn has_gradient(&self) -> bool {
         true
     }
+
+    /// Whether the outputs stand for actions, of which some are illegal.
+    fn is_of_actions(&self) -> bool {
+        true
+    }
 }
 
 /// A tile of samples, what the network made of them, and where the gradient goes.
@@ -254,7 +259,7 @@ impl Worker {
         }
         let weight =
             core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| f32::from(counts(v * LANES + l)))));
-        self.head.set_mask(&gathered.mask);
+        self.head.set_mask(if minibatch.loss.is_of_actions() { &gathered.mask } else { &[] });
         self.timer.end(Part::Gather);
         let sums = minibatch.loss.tile(LossTile {
             samples: gathered,

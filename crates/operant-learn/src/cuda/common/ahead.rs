@@ -1,6 +1,6 @@
 //! First states of the next episodes, made ahead of time for environments whose reset takes as long as many steps ([`operant_env::Env::AHEAD`]).
 
-use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, Stream};
+use operant_cuda::{Buffer, CudaError, Device, DeviceProperties, Function, LaunchConfig, Program, Stream};
 
 use super::env::{KernelEnv, words_of};
 use super::memory::Allocator;
@@ -23,15 +23,24 @@ pub fn ahead_program(kernel_env: &KernelEnv) -> Program {
     ProgramText::of(kernel_env, AHEAD, defines.to_vec())
 }
 
-/// Bytes of local memory of a thread that makes a state, as the driver reports them; 0 where none is made ahead of time.
+/// Bytes that the driver keeps as local memory, for as many threads as are resident at once; 0 where no state is made ahead of time.
 ///
 /// # Errors
 /// When the kernel does not compile, or the device fails.
-pub fn local_bytes(device: &Device, kernel_env: &KernelEnv) -> Result<usize, CudaError> {
+pub fn local_memory(device: &Device, kernel_env: &KernelEnv) -> Result<usize, CudaError> {
     if !kernel_env.ahead {
         return Ok(0);
     }
-    Ok(device.load(&ahead_program(kernel_env))?.function("make_ahead")?.local_bytes()? as usize)
+    let reset = device.load(&ahead_program(kernel_env))?.function("make_ahead")?.local_bytes()?;
+    let DeviceProperties { multiprocessors, threads_per_multiprocessor, .. } = device.properties();
+    let threads = *multiprocessors as usize * *threads_per_multiprocessor as usize;
+    Ok(local_bytes_of_steps(kernel_env, reset as usize) * threads)
+}
+
+/// At most so many bytes of local memory has a thread of the kernels of a step. They call the same reset, which needs `reset` bytes, and hold the
+/// states before and after the step and its observation; a third state and a second observation cover what they spill.
+pub fn local_bytes_of_steps(kernel_env: &KernelEnv, reset: usize) -> usize {
+    reset + 4 * (3 * kernel_env.state_words + 2 * kernel_env.spec.obs.words())
 }
 
 /// Sizes of N environments.

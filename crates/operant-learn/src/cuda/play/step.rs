@@ -6,7 +6,7 @@ use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Pinned, Pr
 use operant_env::{ActionSpace, AnyEnv, Autoreset, EnvSpec, ObsSpace};
 
 use crate::LearnError;
-use crate::cuda::common::ahead::{AheadInputs, AheadSizes, NextStates, OwnAhead};
+use crate::cuda::common::ahead::{self, AheadInputs, AheadSizes, NextStates, OwnAhead};
 use crate::cuda::common::env::{KernelEnv, words_of};
 use crate::cuda::common::structs::{EpisodeTotals, Seed};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
@@ -245,7 +245,8 @@ impl CudaEnvs {
             ahead: if has_final { AheadSizes::new(&kernel_env, num_envs) } else { AheadSizes::default() },
         };
         words_of(sizes.running_words.max(2 * sizes.components), num_envs)?;
-        let (memory, needed) = (device.memory()?, sizes.bytes(sets) as u64);
+        let needed = (sizes.bytes(sets) + ahead::local_memory(device, &kernel_env)?) as u64;
+        let memory = device.memory()?;
         if needed > memory.free {
             return Err(CudaError::OutOfMemory {
                 device: format!("device {} ({})", device.properties().ordinal, device.properties().name),
