@@ -46,6 +46,14 @@ fn agents_learn_from_both_sides_or_one_and_are_rated() {
     };
     assert_eq!(against("one")["eval_return_mean"], against("two")["eval_return_mean"]);
 
+    let pool = trained(
+        &place,
+        &["connect_four", "--name", "past", "--opponent", "pool", "--set", "pool_interval=2"],
+    );
+    let again = place.operant(&["eval", "past", "--episodes", "20", "--json"]).json();
+    assert_eq!(again["eval_return_mean"], pool["eval_return_mean"], "against random moves");
+    assert_eq!(again["opponent"], "random");
+
     let league = |seed: &str| {
         let players =
             ["league", "own", "one", "random", "minimax:2", "--games", "20", "--json", "--seed", seed];
@@ -82,7 +90,7 @@ fn what_cannot_be_played_is_said_before_anything_starts() {
         &["was trained in cartpole, not in connect_four"],
     );
     refused(&["train", "connect_four", "--set", "core=gru"], &["core", "share one memory"]);
-    refused(&["train", "connect_four", "--algorithm", "pqn"], &["algorithm", "self-play"]);
+    refused(&["train", "connect_four", "--algorithm", "dqn"], &["algorithm", "self-play"]);
     refused(&["league", "random", "minimax:2"], &["--env connect_four"]);
     refused(&["league", "random", "random", "--env", "othello"], &["twice"]);
     refused(&["league", "pole", "random", "--env", "othello"], &["--env"]);
@@ -90,5 +98,9 @@ fn what_cannot_be_played_is_said_before_anything_starts() {
     refused(&["league", "pole", "random"], &["one player"]);
     refused(&["eval", "pole", "--opponent", "random"], &["one player"]);
     refused(&["eval", "pole", "--opponent", "self"], &["against itself"]);
+    refused(&["eval", "pole", "--opponent", "pool"], &["against itself"]);
+    refused(&["train", "cartpole", "--opponent", "pool"], &["cartpole has one player"]);
+    refused(&["train", "connect_four", "--opponent", "pool", "--algorithm", "dqn"], &["algorithm", "replay"]);
+    refused(&["play", "connect_four", "--opponent", "pool"], &["plays in its training alone"]);
     assert_eq!(std::fs::read_dir(place.path().join("runs")).expect("runs").count(), 1, "nothing was started");
 }

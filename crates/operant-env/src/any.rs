@@ -17,6 +17,7 @@ use crate::scene::Scene;
 use crate::spec::{EnvSpec, OptionError};
 use crate::stepper::LaneStepper;
 use crate::vector::Autoreset;
+use crate::versus::Versus;
 use crate::world::World;
 
 /// Environments per instruction. It affects speed, never results. A build compiles the scalar lane and one width of vectors, so `Eight` and
@@ -226,6 +227,11 @@ pub trait AnyEnv: Send + Sync + 'static {
     /// Whether first states of the next episodes are made ahead of time ([`Env::AHEAD`]).
     fn ahead(&self) -> bool {
         false
+    }
+
+    /// The game and its opponent, if it is one side of a game.
+    fn versus(&self) -> Option<&Versus> {
+        None
     }
 
     /// Words of memory that each environment takes on a CPU beside [`running_words`].

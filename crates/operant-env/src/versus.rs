@@ -6,6 +6,7 @@
 //!
 //! Some environments of a tile have to wait while the opponent moves in others. They make any legal move too, and are then set back.
 
+use std::any::Any;
 use std::num::Wrapping;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ const MOVES: u64 = 1 << 10;
 const FIRST: u64 = MOVES / 2;
 
 /// Moves for one side of a game.
-pub trait Opponent: Send + Sync {
+pub trait Opponent: Any + Send + Sync {
     /// Its name, for people.
     fn name(&self) -> String;
 
@@ -48,6 +49,16 @@ pub trait Opponent: Send + Sync {
     fn words(&self, env: &dyn AnyEnv) -> usize {
         let _ = env;
         0
+    }
+
+    /// Words that it needs for all environments together.
+    fn shared_words(&self) -> usize {
+        0
+    }
+
+    /// Whether it is made of what a run learns, so that evaluations need another one.
+    fn is_of_the_run(&self) -> bool {
+        false
     }
 }
 
@@ -157,6 +168,11 @@ impl Versus {
     pub fn new(game: Arc<dyn AnyEnv>, opponent: Arc<dyn Opponent>) -> Self {
         Self { game, opponent }
     }
+
+    /// Who plays the other side.
+    pub fn opponent(&self) -> &dyn Opponent {
+        &*self.opponent
+    }
 }
 
 /// Metrics of a game with a winner, for [`EnvSpec::metrics`]: whether the first player wins, and whether nobody does.
@@ -175,11 +191,15 @@ pub fn result_metric<L: Lane>(reward: L::Float, index: usize) -> L::Float {
     is.select(L::Float::splat(1.0), zero)
 }
 
-/// The environment if it has one player, otherwise the game against random moves.
-pub fn alone(env: &Arc<dyn AnyEnv>) -> Arc<dyn AnyEnv> {
-    match env.spec().players {
-        1 => Arc::clone(env),
-        _ => Arc::new(Versus::new(Arc::clone(env), Arc::new(Random))),
+/// What evaluations play: the environment, or a game against random moves if the agent would play itself.
+pub fn evaluated(env: &Arc<dyn AnyEnv>) -> Arc<dyn AnyEnv> {
+    let game = match env.versus() {
+        Some(Versus { game, opponent }) if opponent.is_of_the_run() => game,
+        _ => env,
+    };
+    match game.spec().players {
+        1 => Arc::clone(game),
+        _ => Arc::new(Versus::new(Arc::clone(game), Arc::new(Random))),
     }
 }
 
@@ -202,6 +222,10 @@ impl AnyEnv for Versus {
 
     fn content(&self) -> Option<u64> {
         self.game.content()
+    }
+
+    fn versus(&self) -> Option<&Versus> {
+        Some(self)
     }
 
     /// Beside the game: its state before and after a move, two steps, and what the opponent needs.

@@ -24,16 +24,55 @@ impl PolicyOpponent {
 /// Separates its draws from the agent's.
 const SEED: u64 = 0x706f_6c69_6379;
 
-struct PolicyTile {
-    policy: Arc<Inference>,
+/// The policy of a block of 16 environments of a tile.
+pub(crate) type PolicyOf = Box<dyn Fn(usize) -> Arc<Inference> + Send>;
+
+/// Policies of one network that move in a tile.
+pub(crate) struct PolicyTile {
+    policy_of: PolicyOf,
     is_greedy: bool,
     rows: usize,
+    /// Words of the network's memory.
+    memory: usize,
     /// Choices of all components.
     choices: usize,
     obs: Vec<u32>,
     legal: Vec<i8>,
     states: Vec<f32>,
     actions: Vec<f32>,
+}
+
+impl PolicyTile {
+    pub(crate) fn new(
+        env: &dyn AnyEnv,
+        tile: TileSpec,
+        memory: usize,
+        is_greedy: bool,
+        policy_of: PolicyOf,
+    ) -> Self {
+        let (spec, rows) = (env.spec(), tile.rows);
+        let choices = match &spec.actions {
+            ActionSpace::Discrete(choices) if env.masked() => choices.iter().sum(),
+            _ => 0,
+        };
+        Self {
+            policy_of,
+            is_greedy,
+            rows,
+            memory,
+            choices,
+            obs: vec![0; spec.obs.words() * rows],
+            legal: vec![0; choices * rows],
+            states: vec![0.0; memory * rows],
+            actions: vec![0.0; spec.actions.components() * rows],
+        }
+    }
+
+    /// Words of each environment: observation, legal choices, memory and action once more.
+    pub(crate) fn words(env: &dyn AnyEnv, memory: usize) -> usize {
+        let spec = env.spec();
+        spec.obs.words() + 8 * spec.actions.mask_words() + memory + spec.actions.components()
+    }
 }
 
 impl Opponent for PolicyOpponent {
@@ -45,28 +84,14 @@ impl Opponent for PolicyOpponent {
         self.policy.states()
     }
 
-    /// Observation, legal choices, memory and action of each environment once more.
     fn words(&self, env: &dyn AnyEnv) -> usize {
-        let spec = env.spec();
-        spec.obs.words() + 8 * spec.actions.mask_words() + self.policy.states() + spec.actions.components()
+        PolicyTile::words(env, self.policy.states())
     }
 
     fn tile(&self, env: &dyn AnyEnv, tile: TileSpec) -> Result<Box<dyn OpponentTile>, StepError> {
-        let (spec, rows) = (env.spec(), tile.rows);
-        let choices = match &spec.actions {
-            ActionSpace::Discrete(choices) if env.masked() => choices.iter().sum(),
-            _ => 0,
-        };
-        Ok(Box::new(PolicyTile {
-            policy: Arc::clone(&self.policy),
-            is_greedy: self.is_greedy,
-            rows,
-            choices,
-            obs: vec![0; spec.obs.words() * rows],
-            legal: vec![0; choices * rows],
-            states: vec![0.0; self.policy.states() * rows],
-            actions: vec![0.0; spec.actions.components() * rows],
-        }))
+        let policy = Arc::clone(&self.policy);
+        let policy_of = Box::new(move |_| Arc::clone(&policy));
+        Ok(Box::new(PolicyTile::new(env, tile, self.policy.states(), self.is_greedy, policy_of)))
     }
 }
 
@@ -95,28 +120,36 @@ impl OpponentTile for PolicyTile {
             }
         }
         transpose(memory, rows, &mut self.states, f32::from_bits);
-        let (words, states) = (self.obs.len() / rows, self.policy.states());
+        let (words, states) = (self.obs.len() / rows, self.memory);
         let components = self.actions.len() / rows;
-        // Rows of one seed with consecutive numbers; all of a tile, unless they were reset with seeds of their own.
-        let mut first = 0;
-        for keys in asked.keys.chunk_by(|a, b| a.0 == b.0 && b.1 == a.1.wrapping_add(1)) {
-            let (from, to) = (first, first + keys.len());
-            first = to;
+        let policies: Vec<_> = (0..rows.div_ceil(16)).map(&self.policy_of).collect();
+        let goes_on = |row: &usize| {
+            let (before, key) = (asked.keys[row - 1], asked.keys[*row]);
+            before.0 == key.0
+                && before.1.wrapping_add(1) == key.1
+                && Arc::ptr_eq(&policies[(row - 1) / 16], &policies[row / 16])
+        };
+        // Rows of one policy and one seed with consecutive numbers; a tile has rows of other seeds where they were reset with seeds of their own.
+        let mut to = 0;
+        while to < rows {
+            let from = to;
+            to = (from + 1..rows).find(|row| !goes_on(row)).unwrap_or(rows);
             if !(from..to).any(|row| asked.rows[row / 16] >> (row % 16) & 1 == 1) {
                 continue;
             }
+            let key = asked.keys[from];
             let choice = match self.is_greedy {
                 true => Choice::Greedy,
                 false => Choice::Sampled {
-                    seed: keys[0].0 ^ SEED,
-                    first: keys[0].1,
+                    seed: key.0 ^ SEED,
+                    first: key.1,
                     step: asked.step,
                     evaluation: asked.evaluation,
                 },
             };
             let of = |width: usize| from * width..to * width;
             let legal = (self.choices > 0).then(|| &self.legal[of(self.choices)]);
-            self.policy.act(
+            policies[from / 16].act(
                 ObsRows::Words(&self.obs[of(words)]),
                 legal,
                 choice,

@@ -10,6 +10,7 @@ use crate::cpu::rnd::{self, RndState};
 use crate::cpu::rollout::counts;
 use crate::network::Network;
 use crate::normalise::RunningNorm;
+use crate::pool::PoolState;
 use crate::snapshot::{Dtype, Snapshot, Tensor};
 
 /// Weights and Adam's moments.
@@ -67,6 +68,8 @@ pub(crate) struct BackendState {
     pub counts: Vec<u32>,
     /// How new observations are: the networks, and the discounted errors of each environment, `(N)`.
     pub rnd: Option<(RndState, Vec<f32>)>,
+    /// Past policies that play the other side of the game.
+    pub pool: Option<PoolState>,
     pub updates: u64,
     /// Consecutive updates with a non-finite minibatch, up to the last.
     pub nonfinite_in_a_row: u64,
@@ -106,6 +109,9 @@ const RND: [&str; 6] =
     ["rnd.target", "rnd.params", "rnd.exp_avg", "rnd.exp_avg_sq", "rnd.norm", "rnd.return"];
 /// The counter of the steps of Adam of the predictor.
 const RND_STEP: &str = "rnd_step";
+
+/// The tensors of [`BackendState::pool`].
+const POOL: [&str; 2] = ["pool.params", "pool.results"];
 
 /// The tensor of [`BackendState::playing`].
 pub(crate) const PLAYING: &str = "rollout.params";
@@ -340,6 +346,11 @@ impl BackendState {
             let bits = discounted.iter().map(|x| x.to_bits());
             tensors.push(words(of_env.to_owned(), Dtype::F32, vec![environments], bits));
         }
+        if let Some(PoolState { params, results }) = &self.pool {
+            let bits = params.iter().map(|x| x.to_bits());
+            tensors.push(words(POOL[0].to_owned(), Dtype::F32, vec![results.len() / 2, network.len()], bits));
+            tensors.push(Tensor { shape: vec![results.len() / 2, 2], ..doubles(POOL[1], results) });
+        }
         if let Some(SavedPriorities { rows, greatest }) = &self.priorities {
             tensors.extend([doubles(PRIORITIES[0], rows), doubles(PRIORITIES[1], &[*greatest])]);
         }
@@ -405,6 +416,15 @@ impl BackendState {
             0 => Vec::new(),
             words => read_words(find(snapshot, COUNTS, Dtype::U32, &[count, words])?).collect(),
         };
+        let pool = match snapshot.tensors.iter().find(|tensor| tensor.name == POOL[1]) {
+            None => None,
+            Some(results) => {
+                let members = results.shape[0];
+                let params = find(snapshot, POOL[0], Dtype::F32, &[members, network.len()])?;
+                let results = find(snapshot, POOL[1], Dtype::F64, &[members, 2])?;
+                Some(PoolState { params: read_floats(params), results: read_doubles(results) })
+            }
+        };
         let rnd = match rnd::networks(&network.architecture, config) {
             None => None,
             Some([target, predictor]) => {
@@ -429,6 +449,7 @@ impl BackendState {
             memory,
             counts,
             rnd,
+            pool,
             obs_norm: read_norm(snapshot, "norm_obs", features)?,
             reward_norm: read_norm(snapshot, "norm_reward", 1)?,
             discounted: read_floats(find(snapshot, "norm_reward.return", Dtype::F32, &[count])?),

@@ -11,6 +11,7 @@ use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 use operant_learn::cpu::{CpuOptions, ROLLOUT_TILES, backend, backend_in, backend_with};
 use operant_learn::group::threads;
 use operant_learn::opponent::PolicyOpponent;
+use operant_learn::pool::{Pool, PoolOptions, PoolSampling};
 use operant_learn::{
     Alone, Backend, Config, CoreKind, EvalActions, Group, Intrinsic, LearnError, ShuffleKind, Snapshot,
     TrainedPolicy,
@@ -39,13 +40,17 @@ fn versus(opponent: Arc<dyn Opponent>) -> Arc<dyn AnyEnv> {
 }
 
 /// Two processes with different tiles.
-fn two(env: &Arc<dyn AnyEnv>, config: &Config, from: Option<&Snapshot>, count: usize) -> Trained {
+fn two(
+    env: &(dyn Fn() -> Arc<dyn AnyEnv> + Sync),
+    config: &Config,
+    from: Option<&Snapshot>,
+    count: usize,
+) -> Trained {
     std::thread::scope(|scope| {
         let start = |group: Arc<dyn Group>| {
             let options = CpuOptions { rollout_tile: 16 << group.rank(), ..CpuOptions::new(1) };
-            let env = Arc::clone(env);
             scope.spawn(move || {
-                train(backend_in(env, config, &options, group).expect("valid").backend, from, count)
+                train(backend_in(env(), config, &options, group).expect("valid").backend, from, count)
             })
         };
         let members: Vec<_> = threads::group(2).into_iter().map(start).collect();
@@ -64,25 +69,33 @@ fn learned(core: CoreKind, updates: usize) -> PolicyOpponent {
 
 #[test]
 fn neither_threads_tiles_processes_nor_a_resumed_run_change_a_bit() {
-    let opponents: [(&str, Arc<dyn AnyEnv>); 3] = [
-        ("self", world(GAME)),
-        ("random", versus(Scripted::Random.opponent())),
-        ("a policy with memory", versus(Arc::new(learned(CoreKind::Gru, 2)))),
+    let learned: Arc<dyn Opponent> = Arc::new(learned(CoreKind::Gru, 2));
+    let pool = PoolOptions { size: 2, interval: 1, latest: 0.3, sampling: PoolSampling::Hardest };
+    let config = |core| Config { num_steps: 32, core, ..config(96) };
+    let (mlp, gru) = (config(CoreKind::Mlp), Config { num_minibatches: 1, ..config(CoreKind::Gru) });
+    let pqn = Config { algorithm: Algorithm::Pqn, ..mlp.clone() };
+    let of_pool = |config: &Config| versus(Arc::new(Pool::new(&*world(GAME), config, pool).expect("a pool")));
+    let opponents: [(&str, &Config, &(dyn Fn() -> Arc<dyn AnyEnv> + Sync)); 6] = [
+        ("self", &mlp, &|| world(GAME)),
+        ("self, by PQN", &pqn, &|| world(GAME)),
+        ("random", &mlp, &|| versus(Scripted::Random.opponent())),
+        ("a policy with memory", &mlp, &|| versus(Arc::clone(&learned))),
+        ("pool", &mlp, &|| of_pool(&mlp)),
+        ("pool of policies with memory", &gru, &|| of_pool(&gru)),
     ];
-    for (name, env) in opponents {
-        let config = Config { num_steps: 32, ..config(96) };
+    for (name, config, env) in opponents {
         let alone = |options: &CpuOptions, from: Option<&Snapshot>, count| {
             let group: Arc<dyn Group> = Arc::new(Alone);
-            train(backend_in(Arc::clone(&env), &config, options, group).expect("valid").backend, from, count)
+            train(backend_in(env(), config, options, group).expect("valid").backend, from, count)
         };
         let (stats, whole) = alone(&CpuOptions::new(1), None, 4);
         for rollout_tile in ROLLOUT_TILES {
             let options = CpuOptions { rollout_tile, ..CpuOptions::new(2) };
             assert_eq!(alone(&options, None, 4).1, whole, "{name}, tiles of {rollout_tile}");
         }
-        let (_, early) = two(&env, &config, None, 2);
+        let (_, early) = two(env, config, None, 2);
         assert_eq!(alone(&CpuOptions::new(2), Some(&early), 2).1, whole, "{name}");
-        let (late, end) = two(&env, &config, Some(&early), 2);
+        let (late, end) = two(env, config, Some(&early), 2);
         assert_eq!(format!("{late:?}"), format!("{:?}", &stats[2..]), "{name}");
         assert_eq!(end, whole, "{name}");
     }
@@ -94,6 +107,19 @@ fn result(backend: &mut dyn Backend) -> f64 {
     let side = |first: usize| played.returns.iter().skip(first).step_by(2).sum::<f64>() / 100.0;
     println!("as the first player {:.2}, as the second {:.2}", side(0), side(1));
     (side(0) + side(1)) / 2.0
+}
+
+#[test]
+fn playing_against_itself_it_learns_by_its_values_to_beat_others() {
+    let config = Config { algorithm: Algorithm::Pqn, ..config(64) };
+    let mut own = backend(world(GAME), &config, 2).expect("valid");
+    let before = result(&mut *own);
+    for _ in 0..150 {
+        update(&mut *own);
+    }
+    let after = result(&mut *own);
+    // Actions of the greatest value alone, even before it has learned anything.
+    assert!(before < 0.6 && after > 0.7, "{before}, {after} against random moves after 614,400 moves");
 }
 
 #[test]
@@ -161,11 +187,47 @@ fn a_trained_opponent_makes_the_moves_of_its_policy() {
     assert!(differ.len() > 1, "{differ:?}");
 }
 
+/// The parameters of a snapshot, without names.
+fn tensor(snapshot: &Snapshot, is_it: impl Fn(&str) -> bool) -> Vec<u8> {
+    let tensors = snapshot.tensors.iter().filter(|tensor| is_it(&tensor.name));
+    tensors.flat_map(|tensor| tensor.data.clone()).collect()
+}
+
+#[test]
+fn a_pool_has_the_policies_of_earlier_updates_and_is_learned_from() {
+    let config = config(64);
+    let options = PoolOptions { size: 3, interval: 2, latest: 0.5, sampling: PoolSampling::Uniform };
+    let pool = Pool::new(&*world(GAME), &config, options).expect("a pool");
+    let mut backend = backend(versus(Arc::new(pool)), &config, 2).expect("valid");
+    let before = result(&mut *backend);
+    let mut entered = Vec::new();
+    for number in 0..150 {
+        if number % 2 == 0 {
+            let params = |name: &str| name.starts_with("params.");
+            entered.push(tensor(&backend.save().expect("a snapshot"), params));
+        }
+        update(&mut *backend);
+    }
+    let end = backend.save().expect("a snapshot");
+    let members = tensor(&end, |name| name == "pool.params");
+    assert_eq!(members, entered[entered.len() - 3..].concat());
+    let after = result(&mut *backend);
+    assert!(before < 0.3 && after > 0.5, "{before}, {after} against random moves");
+
+    for (key, config) in [
+        ("algorithm", Config { algorithm: Algorithm::Dqn, ..config.clone() }),
+        ("norm_obs", Config { norm_obs: true, ..config.clone() }),
+    ] {
+        let refused = Pool::new(&*world(GAME), &config, options).err().expect("refused");
+        assert!(matches!(refused, LearnError::Config { key: found, .. } if found == key), "{refused}");
+    }
+}
+
 #[test]
 fn what_learning_from_all_sides_cannot_do_is_refused() {
     for (key, config) in [
         ("core", Config { core: CoreKind::MinGru, ..config(16) }),
-        ("algorithm", Config { algorithm: Algorithm::Pqn, ..config(16) }),
+        ("algorithm", Config { algorithm: Algorithm::Dqn, ..config(16) }),
         ("intrinsic", Config { intrinsic: Intrinsic::Counts, ..config(16) }),
         ("recompute_advantages", Config { recompute_advantages: true, ..config(16) }),
     ] {

@@ -187,15 +187,15 @@ pub fn evaluate(
     make_backend: impl FnOnce(&Requested) -> Result<Built>,
 ) -> Result<EvalResult> {
     let Built { mut backend, settings, .. } = make_backend(requested)?;
+    let opponent = requested.settings.run.opponent.as_deref();
     let place = || target.path.display().to_string();
     let snapshot = &target.checkpoint.snapshot;
     // A saved policy has no state of a training, so that the rest is that of a new one; nor is there one of a game against this opponent.
     let is_policy = |tensor: &Tensor| is_of_policy(&tensor.name);
-    let of_policy =
-        (snapshot.tensors.iter().all(is_policy) || settings.run.opponent.is_some()).then(|| Snapshot {
-            tensors: snapshot.tensors.iter().filter(|tensor| is_policy(tensor)).cloned().collect(),
-            counters: snapshot.counters.clone(),
-        });
+    let of_policy = (snapshot.tensors.iter().all(is_policy) || opponent.is_some()).then(|| Snapshot {
+        tensors: snapshot.tensors.iter().filter(|tensor| is_policy(tensor)).cloned().collect(),
+        counters: snapshot.counters.clone(),
+    });
     let filled = of_policy.map(|policy| filled(&backend.save()?, &policy).map_err(|error| error.at(place())));
     let snapshot = filled.transpose()?.map_or(Cow::Borrowed(snapshot), Cow::Owned);
     backend.load(&snapshot).map_err(|error| Error::from(error).at(place()))?;
@@ -203,8 +203,7 @@ pub fn evaluate(
     let changed_options = settings.changed_options(&target.checkpoint.config);
     let trained = target.checkpoint.config.parse::<toml::Table>().unwrap_or_default();
     let trained = opponent::evaluated(trained.get("opponent").and_then(toml::Value::as_str));
-    let is_other =
-        settings.run.opponent.as_deref().is_some_and(|who| opponent::evaluated(Some(who)) != trained);
+    let is_other = opponent.is_some_and(|who| opponent::evaluated(Some(who)) != trained);
     let has_threshold = actions == EvalActions::Greedy && changed_options.is_empty() && !is_other;
     Ok(EvalResult {
         run: target.run.clone(),
@@ -216,7 +215,7 @@ pub fn evaluate(
         eval_return_min: summary.min,
         eval_return_max: summary.max,
         eval_length_mean: summary.length,
-        opponent: settings.run.opponent.clone(),
+        opponent: opponent.map(str::to_owned),
         eval_actions: actions.to_string(),
         eval_episodes: summary.episodes,
         eval_distinct: summary.distinct,

@@ -8,17 +8,21 @@ use operant_env::{AnyEnv, EnvSpec, Opponent, Versus, builtin};
 use operant_learn::TrainedPolicy;
 use operant_learn::cpu::inference::Inference;
 use operant_learn::opponent::PolicyOpponent;
+use operant_learn::pool::{Pool, PoolOptions};
 
-use crate::config::{self, CommandLine, EnvFacts, Settings};
+use crate::config::{self, CommandLine, EnvFacts, RunConfig, Settings};
 use crate::error::{Error, Result};
 use crate::eval::EvalTarget;
 
 /// The value of `opponent` with which the agent plays all sides itself.
 pub const ITSELF: &str = "self";
 
+/// The value of `opponent` with which policies that the run had earlier play the other side.
+pub const POOL: &str = "pool";
+
 /// Who plays the other side in evaluations of a run with this `opponent`.
 pub fn evaluated(opponent: Option<&str>) -> &str {
-    opponent.filter(|who| *who != ITSELF).unwrap_or("random")
+    opponent.filter(|who| ![ITSELF, POOL].contains(who)).unwrap_or("random")
 }
 
 /// The environment that a run with these settings trains in: with another opponent than itself, one side of the game.
@@ -31,10 +35,18 @@ pub fn opposed(env: Arc<dyn AnyEnv>, settings: &Settings) -> Result<Arc<dyn AnyE
         Some(origin) if error.place.is_none() => error.at(origin.to_string()),
         _ => error,
     };
-    if what == ITSELF && env.spec().players > 1 {
-        return Ok(env);
+    let is_game = env.spec().players > 1;
+    match what.as_str() {
+        ITSELF if is_game => Ok(env),
+        POOL if is_game => {
+            let RunConfig { pool_size, pool_interval, pool_latest, pool_sampling, .. } = settings.run;
+            let (size, interval, latest, sampling) = (pool_size, pool_interval, pool_latest, pool_sampling);
+            let options = PoolOptions { size, interval, latest, sampling };
+            let pool = Pool::new(&*env, &settings.learner, options).map_err(|error| at(error.into()))?;
+            Ok(Arc::new(Versus::new(env, Arc::new(pool))))
+        }
+        _ => against(&env, what, &settings.run.run_dir).map_err(at),
     }
-    against(&env, what, &settings.run.run_dir).map_err(at)
 }
 
 /// A game as an environment of one player, against an opponent that [`find`] finds.
@@ -57,6 +69,10 @@ pub fn against(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path) -> Result<Arc<
 pub fn find(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path, is_greedy: bool) -> Result<Arc<dyn Opponent>> {
     if let Ok(scripted) = what.parse::<Scripted>() {
         return Ok(scripted.opponent());
+    }
+    if what == POOL {
+        let error = Error::usage("a pool is made of what a run has learned, and plays in its training alone");
+        return Err(error.remedy(format!("give a run or a checkpoint, or {SCRIPTED}")));
     }
     let found = EvalTarget::find(run_dir, what).map_err(|error| Error {
         remedy: Some(format!("give a run or a checkpoint, or {SCRIPTED}")),

@@ -67,8 +67,10 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let mut line = args.of_run.command_line()?;
     let parent = config::run_dir(registry.known(), &line)?;
     line.flags.push(("eval_episodes", "--episodes", args.episodes.clone()));
-    if args.opponent.as_deref() == Some(opponent::ITSELF) {
-        let error = Error::usage("an agent has no mean return against itself").at("--opponent self");
+    if let Some(who) = args.opponent.as_deref().filter(|who| [opponent::ITSELF, opponent::POOL].contains(who))
+    {
+        let error =
+            Error::usage("an agent has no mean return against itself").at(format!("--opponent {who}"));
         return Err(error.remedy(format!("give a run or a checkpoint, or {SCRIPTED}")).into());
     }
     line.flags.extend(args.opponent.clone().map(|who| ("opponent", "--opponent", who)));

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use operant_env::versus::{PLAYER, alone};
+use operant_env::versus::{PLAYER, evaluated};
 use operant_env::{ActionSpace, AnyEnv, EnvCounters, EnvSpec};
 use operant_metrics::Record;
 use rayon::prelude::*;
 
 use crate::LearnerState;
-use crate::algorithms::Algorithm;
 use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::{Config, CoreKind, Intrinsic};
 use crate::cpu::batch::Batch;
@@ -31,6 +30,7 @@ use crate::evaluate::{EvalInputs, evaluate_on};
 use crate::group::{Alone, Group, agreed, check_shares, gathered};
 use crate::network::{Architecture, Network, init_params};
 use crate::normalise::{NormSums, RunningNorm};
+use crate::pool::Pool;
 use crate::sample::SampleLayout;
 use crate::snapshot::Snapshot;
 
@@ -169,6 +169,7 @@ impl<const V: usize> CpuBackend<V> {
     ) -> Result<(Self, Option<String>), LearnError> {
         let spec = env.spec();
         check_players(&*env, config)?;
+        Pool::of(&*env).into_iter().for_each(|pool| pool.restore(None));
         let architecture = Architecture::of(&spec, config)?;
         let (pool, unbound) = pool(options)?;
         let layout = SampleLayout::new(&architecture, env.masked());
@@ -242,6 +243,9 @@ impl<const V: usize> CpuBackend<V> {
     fn roll(&mut self) -> Result<(EpisodeStats, f64), LearnError> {
         let network = self.policy.network();
         self.policy.pack(&network.with_values(&self.state.params, &self.state.value_norm));
+        if let Some(pool) = Pool::of(&*self.env) {
+            pool.begin(&self.state.params, self.updates, &self.config);
+        }
         let obs_norm = self.obs_scales();
         let horizon = Horizon {
             config: &self.config,
@@ -293,10 +297,13 @@ impl<const V: usize> CpuBackend<V> {
         let own = self.tiles.iter().flat_map(|tile| &tile.episodes[..tile.blocks()]);
         let metrics = self.env.spec().measured();
         let own: Vec<f64> = own.flat_map(|episodes| episodes.numbers(metrics)).collect();
-        let mut episodes = EpisodeStats::default();
-        for block in gathered(&*self.group, &own)?.chunks_exact(EpisodeStats::count_of_numbers(metrics)) {
-            episodes.merge(&EpisodeStats::of(block));
+        let all = gathered(&*self.group, &own)?;
+        let blocks = || all.chunks_exact(EpisodeStats::count_of_numbers(metrics)).map(EpisodeStats::of);
+        if let Some(pool) = Pool::of(&*self.env) {
+            pool.count(blocks());
         }
+        let mut episodes = EpisodeStats::default();
+        blocks().for_each(|block| episodes.merge(&block));
         Ok(episodes)
     }
 
@@ -351,7 +358,7 @@ fn check_players(env: &dyn AnyEnv, config: &Config) -> Result<(), LearnError> {
     let EnvSpec { name, players, .. } = &env.spec();
     let (key, problem) = if *players == 1 {
         return Ok(());
-    } else if config.algorithm != Algorithm::Ppo {
+    } else if config.algorithm.declaration().has_replay() {
         ("algorithm", format!("\"{}\" does not learn by self-play", config.algorithm))
     } else if config.core != CoreKind::Mlp {
         ("core", format!("\"{}\" is not supported in self-play: players would share one memory", config.core))
@@ -411,7 +418,7 @@ impl<const V: usize> Backend for CpuBackend<V> {
             network => exact.insert(Policy::new(&Network { bf16: None, ..network.clone() })),
         };
         policy.pack(&self.state.params);
-        let env = alone(&self.env);
+        let env = evaluated(&self.env);
         let inputs = EvalInputs {
             env: &*env,
             policy,

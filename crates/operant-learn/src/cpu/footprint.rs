@@ -103,6 +103,7 @@ impl Footprint {
             words += NetworkWords::of(&target, &layout, OF_TARGET, 1, threads);
             words += NetworkWords::of(&predictor, &layout, trained(&predictor), 1, threads);
         }
+        words.fixed += env.versus().map_or(0, |versus| versus.opponent().shared_words());
         let memory = network.states * (5 + config.num_steps / config.sequence());
         // The tables of counts, those of all processes and of the snapshot, and the bytes of the file.
         let memory = memory + 4 * counts::words(config);

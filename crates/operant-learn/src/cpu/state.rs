@@ -10,6 +10,7 @@ use crate::cpu::network::tile::{LANES, Row, splat};
 use crate::cpu::off_policy::Replaying;
 use crate::cpu::rollout::{Tile, counts};
 use crate::group::{gathered, share};
+use crate::pool::Pool;
 use crate::snapshot::Snapshot;
 use crate::state::BackendState;
 
@@ -76,6 +77,7 @@ impl<const V: usize> CpuBackend<V> {
             memory: gathered(&*self.group, &self.memory())?,
             counts: gathered(&*self.group, &self.counts())?,
             rnd: self.rnd.as_ref().map(|rnd| (rnd.state.clone(), novelty)),
+            pool: Pool::of(&*self.env).map(Pool::state),
             updates: self.updates,
             nonfinite_in_a_row: self.nonfinite_in_a_row,
         };
@@ -98,6 +100,9 @@ impl<const V: usize> CpuBackend<V> {
             for (novelty, values) in novelty.zip(discounted[own[1].clone()].chunks(V * LANES)) {
                 novelty.discounted = row(values);
             }
+        }
+        if let Some(pool) = Pool::of(&*self.env) {
+            pool.restore(state.pool.as_ref());
         }
         let states = self.policy.network().states;
         let mut memory = state.memory[own[2].clone()].chunks_exact(states.max(1));

@@ -740,6 +740,7 @@ impl Backend for CudaBackend {
             memory: gathered(&*self.group, &own.memory)?,
             counts: gathered(&*self.group, &own.counts)?,
             rnd: None,
+            pool: None,
             updates: progress.update,
             nonfinite_in_a_row: progress.nonfinite_in_a_row,
         };

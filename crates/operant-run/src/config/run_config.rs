@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use operant_learn::cpu::{LANE_WIDTHS, ROLLOUT_TILES};
 use operant_learn::cuda::Kernels;
+use operant_learn::pool::PoolSampling;
 use operant_learn::setting::{Refusal, Syntax};
 use operant_learn::{Precision, choice, settings};
 
@@ -52,9 +53,19 @@ settings! {
     /// Begin with the weights of another run: its name or path, with `@STEP` for its checkpoint at that step, or the directory of a
     /// checkpoint. `algorithm`, `norm_obs`, `clip_obs` and the network's settings are then those of the weights
     init_from: Option<String> [Kind::Text(&WEIGHTS)] = None, flag("--init-from", "RUN[@STEP]");
-    /// Who plays the other side of a game: `self` (self-play, the default), `random`, `minimax:DEPTH`, `mcts:PLAYOUTS`, or a run or checkpoint,
-    /// with `RUN@STEP` for a checkpoint that stays the same when the run is resumed. With self-play, evaluations are against random moves (docs/two-players.md)
+    /// Who plays the other side of a game: `self` (self-play, the default), `pool` (policies that the run had earlier), `random`, `minimax:DEPTH`,
+    /// `mcts:PLAYOUTS`, or a run or checkpoint, with `RUN@STEP` for a checkpoint that stays the same when the run is resumed. With self-play and
+    /// a pool, evaluations are against random moves (docs/two-players.md)
     opponent: Option<String> [Kind::Text(&OPPONENT)] = None, flag("--opponent", "WHO");
+    /// Earlier policies that `opponent = "pool"` holds; a new one takes the place of the oldest
+    pool_size: usize [Kind::Count { least: 1, most: 1_000 }] = 16;
+    /// Updates between two policies that enter the pool
+    pool_interval: u64 [Kind::Count { least: 1, most: i64::MAX }] = 20;
+    /// Share of the environments that play against the latest policy instead of an earlier one
+    pool_latest: f64 [Kind::Real(Range::Unit)] = 0.5;
+    /// How earlier policies are drawn, one for each 16 environments before every rollout. `uniform`: all alike. `hardest`: in proportion to (1 - p)^2, where
+    /// p is the agent's recent share of the points against a policy (prioritised fictitious self-play)
+    pool_sampling: PoolSampling = PoolSampling::Uniform;
     /// Updates between checkpoints; 0 saves at the end only
     checkpoint_interval: u64 [Kind::Count { least: 0, most: i64::MAX }] = 100;
     /// How many of the latest checkpoints are kept, in addition to the one with the best evaluation; `log` also saves and keeps four for
@@ -113,7 +124,7 @@ static WEIGHTS: Syntax = Syntax { about: "a run or checkpoint", check: |_| Ok(()
 
 /// Syntax of an opponent.
 static OPPONENT: Syntax = Syntax {
-    about: "`self`, `random`, `minimax:DEPTH`, `mcts:PLAYOUTS`, a run or a checkpoint",
+    about: "`self`, `pool`, `random`, `minimax:DEPTH`, `mcts:PLAYOUTS`, a run or a checkpoint",
     check: |_| Ok(()),
 };
 

@@ -189,8 +189,19 @@ impl Settings {
 }
 
 /// Settings of a run that affect its result.
-const COMPARED: &[&str] =
-    &["precision", "overlap", "init_from", "opponent", "eval_episodes", "solved_at", "stop_when_solved"];
+const COMPARED: &[&str] = &[
+    "precision",
+    "overlap",
+    "init_from",
+    "opponent",
+    "pool_size",
+    "pool_interval",
+    "pool_latest",
+    "pool_sampling",
+    "eval_episodes",
+    "solved_at",
+    "stop_when_solved",
+];
 
 /// The environment of a saved configuration, if it names one.
 pub fn environment_of(saved: &toml::Table) -> Option<String> {

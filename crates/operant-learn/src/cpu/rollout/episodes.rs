@@ -44,6 +44,11 @@ impl EpisodeStats {
         self.length += length;
     }
 
+    /// The sum of the returns.
+    pub fn sum(&self) -> f64 {
+        self.sum
+    }
+
     /// Counts the environment's own metrics of an episode.
     pub fn measure(&mut self, metrics: impl IntoIterator<Item = f32>) {
         for ((sum, count), value) in self.metrics.iter_mut().zip(metrics).filter(|(_, value)| !value.is_nan())
