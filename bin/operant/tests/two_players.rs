@@ -67,6 +67,17 @@ fn agents_learn_from_both_sides_or_one_and_are_rated() {
         standings[3]["elo"].as_f64() > standings[2]["elo"].as_f64() && standings[2]["elo"] == 0.0,
         "{rated}"
     );
+    let own = standings.iter().find(|standing| standing["run"] == "own").expect("an agent");
+    assert_eq!((&own["env_steps"], standings[2].get("run")), (&2560.into(), None), "{rated}");
+    let drawn = |args: &[&str], words: &[&str]| {
+        let league = ["league", "random", "own", "--games", "20", "--plot", "elo.svg"];
+        let finished = place.operant(&[&league, args].concat());
+        assert_eq!(finished.code, Some(0), "{finished:#?}");
+        let svg = std::fs::read_to_string(place.path().join("elo.svg")).expect("a plot");
+        assert!(words.iter().all(|word| svg.contains(word)), "{words:?} in {svg}");
+    };
+    drawn(&[], &["Elo rating", "own at step 2560", "random"]);
+    drawn(&["--all"], &["Elo rating", "environment steps", "own", "random"]);
     let table = place.operant(&["league", "own", "random", "--games", "20"]);
     assert!(
         table.stdout.contains("connect_four: 20 games of each pair, each after 4 random moves")

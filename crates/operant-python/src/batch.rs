@@ -8,6 +8,7 @@ pub use rollout::{Judged, StepArrays};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use operant_env::play::Outputs;
+use operant_env::versus::PLAYER;
 use operant_env::{
     ActionSpace, AnyEnv, Autoreset, Checks, ENDED, EnvSpec, ObsSpace, Scene, Seen, StepError, Stepped,
     Stepper, TileSpec, checked, running_words, set_rows,
@@ -438,6 +439,23 @@ impl Batch {
         let (leaves, episode) = state.split_at(words - 2);
         let progress = (episode[0] != ENDED).then(|| (episode[0], f32::from_bits(episode[1])));
         (self.env.picture(leaves), progress)
+    }
+
+    /// Which word of a state has the player to move.
+    pub fn player(&self) -> Option<usize> {
+        self.env.leaves().iter().position(|leaf| leaf.name == PLAYER)
+    }
+
+    /// `(N)`: the player to move in each environment of a game.
+    pub fn movers(&self) -> Vec<u32> {
+        let player = self.player();
+        let of_tile = |tile: &Tile| {
+            let mut rows = vec![0; tile.rows];
+            player.into_iter().for_each(|player| tile.stepper.leaf(player, &mut rows));
+            rows.truncate(tile.count);
+            rows
+        };
+        self.tiles.iter().flat_map(of_tile).collect()
     }
 
     /// Whether the environment has a picture: the class of a world may lack `draw`.

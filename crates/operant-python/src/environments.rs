@@ -276,6 +276,17 @@ impl Environments {
         (batch.choices, batch.threads())
     }
 
+    /// Players, and which word of a state has the player to move.
+    fn players(&mut self) -> (u32, usize) {
+        let batch = self.batch();
+        (batch.spec.players, batch.player().unwrap_or_default())
+    }
+
+    /// `(N)`: the player to move in each environment of a game.
+    fn movers<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
+        PyArray1::from_vec(py, self.batch().movers())
+    }
+
     /// Refuses environments without a picture.
     fn check_picture(&mut self) -> PyResult<()> {
         let batch = self.batch();

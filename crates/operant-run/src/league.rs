@@ -1,5 +1,7 @@
 //! A round robin of players in a game, and their ratings.
 
+use std::sync::Arc;
+
 use operant_env::versus::play;
 use operant_env::{AnyEnv, Opponent, StepError};
 use rayon::prelude::*;
@@ -8,11 +10,27 @@ use serde::Serialize;
 /// Games between two players: from the first one's view, as (wins, draws, losses).
 pub type Score = [u32; 3];
 
+/// Someone who takes part.
+pub struct Player {
+    /// The name, for people.
+    pub name: String,
+    /// Run and environment steps of a trained agent.
+    pub trained: Option<(String, u64)>,
+    /// Who chooses the moves.
+    pub opponent: Arc<dyn Opponent>,
+}
+
 /// A player's result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Standing {
     /// The player's name.
     pub name: String,
+    /// The run of a trained agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// Environment steps that it had trained for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env_steps: Option<u64>,
     /// Elo rating: 400 points are odds of ten to one. 0 is the mean of all players, or the one named `random`.
     pub elo: f64,
     /// Lower end of the 95% interval of the rating.
@@ -49,7 +67,7 @@ const SAMPLES: u64 = 1000;
 /// When a player cannot play the game.
 pub fn round_robin(
     game: &dyn AnyEnv,
-    players: &[(String, std::sync::Arc<dyn Opponent>)],
+    players: &[Player],
     games: u32,
     openings: u32,
     seed: u64,
@@ -60,7 +78,7 @@ pub fn round_robin(
     let jobs: Vec<(usize, usize, u32)> =
         pairs.flat_map(|(a, b)| firsts().map(move |first| (a, b, first))).collect();
     let played = jobs.par_iter().with_max_len(1).map(|&(a, b, first)| {
-        let pair = [&*players[a].1, &*players[b].1];
+        let pair = [&*players[a].opponent, &*players[b].opponent];
         let seed = seed.wrapping_add((a * count + b) as u64);
         play(game, pair, seed, openings.into(), first..games.min(first + JOB))
     });
@@ -78,31 +96,39 @@ pub fn round_robin(
             scores[*b][*a][2 - won] += 1;
         }
     }
-    let names: Vec<String> = players.iter().map(|(name, _)| name.clone()).collect();
-    Ok(League { env: game.spec().name, games, openings, standings: standings(names, &scores, seed), scores })
+    Ok(League {
+        env: game.spec().name,
+        games,
+        openings,
+        standings: standings(players, &scores, seed),
+        scores,
+    })
 }
 
 /// Ratings with intervals: the games of each pair are drawn again, with replacement.
-fn standings(names: Vec<String>, scores: &[Vec<Score>], seed: u64) -> Vec<Standing> {
-    let zero = names.iter().position(|name| name == "random");
+fn standings(players: &[Player], scores: &[Vec<Score>], seed: u64) -> Vec<Standing> {
+    let zero = players.iter().position(|player| player.name == "random");
     let fitted = ratings(scores, zero);
     let sample = |k: u64| ratings(&resampled(scores, &mut (seed ^ k << 32)), zero);
     let samples: Vec<Vec<f64>> = (0..SAMPLES).into_par_iter().map(sample).collect();
-    let standing = |(at, name): (usize, String)| {
+    let standing = |(at, player): (usize, &Player)| {
         let mut own: Vec<f64> = samples.iter().map(|sample| sample[at]).collect();
         own.sort_by(f64::total_cmp);
         let quantile = |share: f64| own[((own.len() - 1) as f64 * share).round() as usize];
         let all = scores[at].iter().fold([0u32; 3], |all, score| [0, 1, 2].map(|k| all[k] + score[k]));
         let points = f64::from(all[0]) + f64::from(all[1]) / 2.0;
+        let (run, env_steps) = player.trained.clone().unzip();
         Standing {
-            name,
+            name: player.name.clone(),
+            run,
+            env_steps,
             elo: fitted[at],
             elo_low: quantile(0.025),
             elo_high: quantile(0.975),
             score: points / f64::from(all.iter().sum::<u32>().max(1)),
         }
     };
-    names.into_iter().enumerate().map(standing).collect()
+    players.iter().enumerate().map(standing).collect()
 }
 
 /// The next number below `below`: SplitMix64.
@@ -167,6 +193,8 @@ fn ratings(scores: &[Vec<Score>], zero: Option<usize>) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use operant_env::Random;
+
     use super::*;
 
     #[test]
@@ -182,7 +210,8 @@ mod tests {
         let [a, b, c]: [f64; 3] = ratings(&line, Some(2)).try_into().expect("three");
         let odds = 400.0 * (900.5f64 / 100.5).log10();
         assert!((a - b).abs() < 1e-6 && (a - odds).abs() < 1.0 && c == 0.0, "{a} {b} {odds}");
-        let all = standings(["x", "y", "random"].map(str::to_owned).to_vec(), &line, 1);
+        let player = |name: &str| Player { name: name.to_owned(), trained: None, opponent: Arc::new(Random) };
+        let all = standings(&["x", "y", "random"].map(player), &line, 1);
         assert!(
             all[0].elo_low < a && a < all[0].elo_high && all[0].elo_high - all[0].elo_low < 100.0,
             "{all:?}"

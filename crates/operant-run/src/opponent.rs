@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use operant_env::search::{SCRIPTED, Scripted};
-use operant_env::{AnyEnv, EnvSpec, Opponent, Versus, builtin};
+use operant_env::{AnyEnv, EnvSpec, Versus, builtin};
 use operant_learn::TrainedPolicy;
 use operant_learn::cpu::inference::Inference;
 use operant_learn::opponent::PolicyOpponent;
@@ -13,6 +13,7 @@ use operant_learn::pool::{Pool, PoolOptions};
 use crate::config::{self, CommandLine, EnvFacts, RunConfig, Settings};
 use crate::error::{Error, Result};
 use crate::eval::EvalTarget;
+use crate::league::Player;
 
 /// The value of `opponent` with which the agent plays all sides itself.
 pub const ITSELF: &str = "self";
@@ -59,16 +60,17 @@ pub fn against(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path) -> Result<Arc<
         let error = Error::usage(format!("the opponent is \"{what}\", but {name} has one player"));
         return Err(error.remedy("leave the opponent out"));
     }
-    Ok(Arc::new(Versus::new(Arc::clone(env), find(env, what, run_dir, false)?)))
+    Ok(Arc::new(Versus::new(Arc::clone(env), find(env, what, run_dir, false)?.opponent)))
 }
 
-/// An opponent for a game by its name: one of [`SCRIPTED`], or what [`EvalTarget::find`] takes, which draws its moves unless it `is_greedy`.
+/// A player of a game by its name: one of [`SCRIPTED`], or what [`EvalTarget::find`] takes, which draws its moves unless it `is_greedy`.
 ///
 /// # Errors
 /// When there is none of that name, or it was trained for something else.
-pub fn find(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path, is_greedy: bool) -> Result<Arc<dyn Opponent>> {
+pub fn find(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path, is_greedy: bool) -> Result<Player> {
     if let Ok(scripted) = what.parse::<Scripted>() {
-        return Ok(scripted.opponent());
+        let opponent = scripted.opponent();
+        return Ok(Player { name: opponent.name(), trained: None, opponent });
     }
     if what == POOL {
         let error = Error::usage("a pool is made of what a run has learned, and plays in its training alone");
@@ -92,9 +94,7 @@ pub fn find(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path, is_greedy: bool) 
     let requested = config::requested(facts, &CommandLine::default(), Some((&run, &checkpoint.config)))?;
     let policy = TrainedPolicy::from_snapshot(&**env, &requested.settings.learner, &checkpoint.snapshot)
         .map_err(|error| Error::from(error).at(path))?;
-    Ok(Arc::new(PolicyOpponent::new(
-        format!("{run} at step {}", checkpoint.env_steps),
-        Inference::new(policy),
-        is_greedy,
-    )))
+    let name = format!("{run} at step {}", checkpoint.env_steps);
+    let opponent = Arc::new(PolicyOpponent::new(name.clone(), Inference::new(policy), is_greedy));
+    Ok(Player { name, trained: Some((run, checkpoint.env_steps)), opponent })
 }

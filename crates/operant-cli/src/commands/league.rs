@@ -1,13 +1,16 @@
 //! `operant league`: a round robin of trained agents and scripted players.
 
+mod plot;
+
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use operant_env::search::{SCRIPTED, Scripted};
 use operant_env::{AnyEnv, Registry};
 use operant_metrics::plain;
 use operant_run::league::{League, round_robin};
-use operant_run::{Error, SavedPolicy, opponent};
+use operant_run::{Error, ErrorKind, SavedPolicy, dir, opponent};
 
 use super::{checkpoints, run_args};
 use crate::output;
@@ -39,6 +42,10 @@ pub struct Args {
     /// The game; needed only if no player is a run
     #[arg(long, value_name = "GAME")]
     env: Option<String>,
+    /// Draw the ratings into an SVG file, over the steps of training if a run
+    /// takes part with several checkpoints
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -50,7 +57,7 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   operant league mine other random mcts:100
-  operant league mine --all minimax:2       how the checkpoints of a run rate
+  operant league mine --all random minimax:2 --plot elo.svg   a curve of ratings
   operant league random minimax:2 mcts:800 --env connect_four
 
 Elo ratings are fitted to all games at once; 95% intervals are from a bootstrap.
@@ -68,16 +75,18 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         }
     }
     let game = game(args, registry, &parent, &names)?;
-    let mut players = Vec::new();
-    for name in &names {
-        let opponent = opponent::find(&game, name, &parent, !args.sample)?;
-        players.push((opponent.name(), opponent));
-    }
-    if players.iter().map(|(name, _)| name).collect::<BTreeSet<_>>().len() < players.len() {
+    let find = |name: &String| opponent::find(&game, name, &parent, !args.sample);
+    let players: Vec<_> = names.iter().map(find).collect::<operant_run::Result<_>>()?;
+    if players.iter().map(|player| &player.name).collect::<BTreeSet<_>>().len() < players.len() {
         return Err(Error::usage("a player is named twice").remedy("name each once").into());
     }
     let league = round_robin(&*game, &players, args.games, args.openings, args.seed);
     let league = league.map_err(|error| Error::usage(error.to_string()).remedy(error.remedy))?;
+    if let Some(path) = &args.plot {
+        let svg = plot::svg(&league).map_err(|problem| Error::new(ErrorKind::Disk, problem))?;
+        let written = dir::write_output(path, svg);
+        written.map_err(|error| Error::disk("the plot cannot be written", path, &error))?;
+    }
     match args.json {
         true => output::print(&(serde_json::to_string(&league)? + "\n"))?,
         false => {

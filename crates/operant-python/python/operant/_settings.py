@@ -227,7 +227,15 @@ class Settings(TypedDict, total=False):
     name: str | os.PathLike[str]
     """Name of the run; generated from environment, seed and time if absent."""
     opponent: str | os.PathLike[str]
-    """Who plays the other side of a game: `self` (self-play, the default), `random`, `minimax:DEPTH`, `mcts:PLAYOUTS`, or a run or checkpoint, with `RUN@STEP` for a checkpoint that stays the same when the run is resumed. With self-play, evaluations are against random moves (docs/two-players.md)."""
+    """Who plays the other side of a game: `self` (self-play, the default), `pool` (policies that the run had earlier), `random`, `minimax:DEPTH`, `mcts:PLAYOUTS`, or a run or checkpoint, with `RUN@STEP` for a checkpoint that stays the same when the run is resumed. With self-play and a pool, evaluations are against random moves (docs/two-players.md)."""
+    pool_size: int
+    """Earlier policies that `opponent = "pool"` holds; a new one takes the place of the oldest."""
+    pool_interval: int
+    """Updates between two policies that enter the pool."""
+    pool_latest: float
+    """Share of the environments that play against the latest policy instead of an earlier one."""
+    pool_sampling: Literal["uniform", "hardest"]
+    """How earlier policies are drawn, one for each 16 environments before every rollout. `uniform`: all alike. `hardest`: in proportion to (1 - p)^2, where p is the agent's recent share of the points against a policy (prioritised fictitious self-play)."""
     checkpoint_interval: int
     """Updates between checkpoints; 0 saves at the end only."""
     keep_checkpoints: int | Literal["log"]
@@ -360,7 +368,11 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "cache_dir": ("none", "Directory that keeps compiled kernels; the user's cache directory if absent"),
     "run_dir": ("\"runs\"", "Directory that holds the runs"),
     "name": ("none", "Name of the run; generated from environment, seed and time if absent"),
-    "opponent": ("none", "Who plays the other side of a game: `self` (self-play, the default), `random`, `minimax:DEPTH`, `mcts:PLAYOUTS`, or a run or checkpoint, with `RUN@STEP` for a checkpoint that stays the same when the run is resumed. With self-play, evaluations are against random moves (docs/two-players.md)"),
+    "opponent": ("none", "Who plays the other side of a game: `self` (self-play, the default), `pool` (policies that the run had earlier), `random`, `minimax:DEPTH`, `mcts:PLAYOUTS`, or a run or checkpoint, with `RUN@STEP` for a checkpoint that stays the same when the run is resumed. With self-play and a pool, evaluations are against random moves (docs/two-players.md)"),
+    "pool_size": ("16", "Earlier policies that `opponent = \"pool\"` holds; a new one takes the place of the oldest"),
+    "pool_interval": ("20", "Updates between two policies that enter the pool"),
+    "pool_latest": ("0.5", "Share of the environments that play against the latest policy instead of an earlier one"),
+    "pool_sampling": ("\"uniform\"", "How earlier policies are drawn, one for each 16 environments before every rollout. `uniform`: all alike. `hardest`: in proportion to (1 - p)^2, where p is the agent's recent share of the points against a policy (prioritised fictitious self-play)"),
     "checkpoint_interval": ("100", "Updates between checkpoints; 0 saves at the end only"),
     "keep_checkpoints": ("3", "How many of the latest checkpoints are kept, in addition to the one with the best evaluation; `log` also saves and keeps four for each doubling of the updates, from the first"),
     "eval_episodes": ("100", "Greedy episodes in an evaluation"),

@@ -88,6 +88,9 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         name: The environment's name, such as "cartpole".
         max_episode_steps: Steps after which an episode is truncated, or None.
         autoreset_mode: When an episode that ended is followed by the next.
+        has_mask: Whether `info["action_mask"]` says which actions are legal.
+        players: 1, or those of a game; `info["player"]` then has the number of the player to move, `(N,)`.
+        player_word: Which of the words of a state of a game has that number.
 
     Raises:
         ValueError: There is no such environment or option, or a value is out of range.
@@ -151,6 +154,8 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._choices, self.threads = self._core.sizes()
+        self.has_mask = self._choices > 0
+        self.players, self.player_word = self._core.players()
         # In the order of the space, which sorts them.
         parts = getattr(self.single_observation_space, "spaces", None)
         self._parts: list[str] | None = None if parts is None else list(parts)
@@ -238,7 +243,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
             return obs, rewards, terminated, truncated, info
         into = self._next_set()
         ended = self._core.step(actions, into.buffers)
-        if self.copy or ended or self._choices:
+        if self.copy or ended or self._choices or self.players > 1:
             return self._results(into, ended, copy=self.copy)
         arrays = into.arrays
         obs = arrays["obs"] if self._parts is None else self._obs(arrays)
@@ -574,6 +579,8 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
     def _add_mask(self, info: dict[str, Any], into: _Set) -> None:
         if self._choices:
             info["action_mask"] = self._given(into.arrays["mask"])
+        if self.players > 1:
+            info["player"] = self._core.movers()
 
     def _add_ends(self, info: dict[str, Any], arrays: dict[str, Array]) -> None:
         """The entries of `info` for ended episodes, as in Gymnasium's vector environments."""

@@ -1,0 +1,155 @@
+"""Games as PettingZoo environments: `operant.pettingzoo.env("connect_four")`.
+
+`pip install "operant-rl[pettingzoo]"` installs what this module needs. docs/two-players.md has the games.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from operant._vector import VectorEnv
+from operant._world import World
+
+try:
+    from pettingzoo import AECEnv, ParallelEnv
+    from pettingzoo.utils.conversions import turn_based_aec_to_parallel
+except ImportError as error:
+    remedy = "pip install 'operant-rl[pettingzoo]'"
+    raise ImportError(f"operant.pettingzoo needs PettingZoo, which cannot be imported ({error}): {remedy}") from error
+
+
+class GameEnv(AECEnv[str, Any, Any]):
+    """A game of several players as an `AECEnv`; `env` makes one.
+
+    The agents are "player_0", "player_1", ...; those with even numbers are one side. Where actions can be illegal, an observation is a dictionary of
+    "observation" and "action_mask" `(choices,)`, all 0 for agents that do not move now. Every agent is shown the present state as its own view of it.
+
+    Args:
+        id: The name of a game, such as "connect_four", or a world with players.
+        max_episode_steps: Moves after which a game is truncated: None for the game's own limit, -1 for no limit.
+        render_mode: "rgb_array" for `render`.
+        **options: The game's own options.
+
+    Raises:
+        ValueError: It is no game, there is no such option, or a value is out of range.
+    """
+
+    def __init__(
+        self,
+        id: str | World | type,
+        *,
+        max_episode_steps: int | None = None,
+        render_mode: Literal["rgb_array"] | None = None,
+        **options: float | str,
+    ) -> None:
+        super().__init__()
+        self._env = VectorEnv(
+            id,
+            autoreset_mode="disabled",
+            max_episode_steps=max_episode_steps,
+            render_mode=render_mode,
+            **options,
+        )
+        if self._env.players < 2:
+            raise ValueError(f"id: {self._env.name} has one player; gymnasium.make and operant.make_vec make it")
+        self.render_mode = render_mode
+        self.metadata = {
+            "name": self._env.name,
+            "render_modes": ["rgb_array"],
+            "render_fps": self._env.metadata["render_fps"],
+            "is_parallelizable": True,
+        }
+        self.possible_agents = [f"player_{player}" for player in range(self._env.players)]
+        self.agents = []
+        actions, seen = self._env.single_action_space, self._env.single_observation_space
+        if self._env.has_mask:
+            mask = spaces.Box(0, 1, (sum(self._choices()),), np.int8)
+            seen = spaces.Dict({"observation": seen, "action_mask": mask})
+        self.observation_spaces = dict.fromkeys(self.possible_agents, seen)
+        self.action_spaces = dict.fromkeys(self.possible_agents, actions)
+
+    def _choices(self) -> list[int]:
+        space: Any = self._env.single_action_space
+        return [int(space.n)] if hasattr(space, "n") else [int(n) for n in space.nvec]
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """The observations of an agent; all have the same."""
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """The actions of an agent; all have the same."""
+        return self.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Begins a new game. The same seed begins the same one; `options` has no effect."""
+        del options
+        _, info = self._env.reset(seed=seed)
+        self.agents = list(self.possible_agents)
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos = {agent: {} for agent in self.agents}
+        self._show(info)
+
+    def step(self, action: Any) -> None:
+        """The move of `agent_selection`; None removes an agent whose game has ended.
+
+        Raises:
+            ValueError: An action of wrong shape or value. Nothing was moved.
+        """
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        _, reward, terminated, truncated, info = self._env.step(np.asarray(action)[np.newaxis])
+        self._cumulative_rewards[agent] = 0.0
+        for player, name in enumerate(self.agents):
+            self.rewards[name] = float(-reward[0] if player % 2 else reward[0])
+            self.terminations[name], self.truncations[name] = bool(terminated[0]), bool(truncated[0])
+        self._show(info)
+        self._accumulate_rewards()
+
+    def _show(self, info: dict[str, Any]) -> None:
+        """Takes over whose turn it is. Observations are computed when they are asked for."""
+        self.agent_selection = self.possible_agents[info["player"][0]]
+        self._seen: dict[str, Any] = {}
+
+    def observe(self, agent: str) -> Any:
+        """The present state as this agent sees it."""
+        if agent not in self._seen:
+            self._seen[agent] = self._observed(agent)
+        return self._seen[agent]
+
+    def _observed(self, agent: str) -> Any:
+        state = self._env.get_state()
+        words: NDArray[np.uint32] = state["words"].copy()
+        words[self._env.player_word] = self.possible_agents.index(agent)
+        rows, info = self._env.set_state({**state, "words": words})
+        own = {name: part[0].copy() for name, part in rows.items()} if isinstance(rows, dict) else rows[0].copy()
+        if self._env.has_mask:
+            mask = info["action_mask"][0] * np.int8(agent == self.agent_selection)
+            own = {"observation": own, "action_mask": mask}
+        self._env.set_state(state)
+        return own
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """A picture of the game, uint8 `(height, width, 3)`; None without `render_mode`."""
+        pictures = self._env.render()
+        return None if pictures is None else pictures[0]
+
+    def close(self) -> None:
+        """Frees the game."""
+        self._env.close()
+
+
+env = GameEnv
+
+
+def parallel_env(id: str | World | type, **options: Any) -> ParallelEnv[str, Any, Any]:
+    """A game as a `ParallelEnv`, whose step takes an action of every agent and plays that of the agent to move. The arguments are those of `env`."""
+    return turn_based_aec_to_parallel(GameEnv(id, **options))
