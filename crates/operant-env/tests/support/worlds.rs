@@ -37,6 +37,9 @@ macro_rules! each_world {
             prover
             connect_four
             othello
+            kuhn_poker
+            leduc_poker
+            hex
             minatar_asterix
             minatar_breakout
             minatar_freeway
