@@ -50,6 +50,7 @@ registry::environments! {
     kuhn_poker::KuhnPoker,
     leduc_poker::LeducPoker,
     hex::Hex,
+    go::Go,
     ;
     minatar,
     hidden,

@@ -40,6 +40,7 @@ macro_rules! each_world {
             kuhn_poker
             leduc_poker
             hex
+            go_9x9
             minatar_asterix
             minatar_breakout
             minatar_freeway
