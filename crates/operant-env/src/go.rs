@@ -166,9 +166,8 @@ fn hash<L: Lane>(black: Board<L>, white: Board<L>, factor: u32) -> L::Uint {
 fn scored<L: Lane>(black: Board<L>, white: Board<L>) -> L::Float {
     let empty = empty::<L>(black, white);
     let reached = |stones: Board<L>| connected::<L>(neighbours::<L>(stones, empty), empty);
-    let area = |stones: Board<L>, others: Board<L>| {
-        count::<L>(stones) + count::<L>(without(empty, reached(others)))
-    };
+    let area =
+        |stones: Board<L>, others: Board<L>| count::<L>(stones) + count::<L>(without(empty, reached(others)));
     let wins = (area(white, black) + L::Uint::splat(KOMI)).lt(area(black, white));
     wins.select(L::Float::splat(1.0), L::Float::splat(-1.0))
 }

@@ -176,14 +176,7 @@ impl Env for Hex {
     fn reset<L: Lane>(&self, _draws: &mut Draws<L>) -> State<L> {
         let zero = L::Uint::splat(0);
         let none = [zero; WORDS];
-        State {
-            player: zero,
-            first: none,
-            second: none,
-            first_linked: none,
-            second_linked: none,
-            last: zero,
-        }
+        State { player: zero, first: none, second: none, first_linked: none, second_linked: none, last: zero }
     }
 
     fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, _draws: &mut Draws<L>) -> Step<L, State<L>> {
@@ -228,8 +221,7 @@ impl Env for Hex {
         let u = L::Uint::splat;
         let is_first = s.player.eq(u(0));
         let (mine, others) = (is_first.select(s.first, s.second), is_first.select(s.second, s.first));
-        let common =
-            is_first.select(u(0), u(0x4444_4444)) | s.may_swap().select(u(0x8888_8888), u(0));
+        let common = is_first.select(u(0), u(0x4444_4444)) | s.may_swap().select(u(0x8888_8888), u(0));
         let mut words = [u(0); OBS_WORDS];
         for (number, word) in words.iter_mut().enumerate() {
             let first = number * CELLS_PER_WORD;
