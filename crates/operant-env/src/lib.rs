@@ -8,14 +8,17 @@
 
 mod ahead;
 mod any;
+mod boards;
 mod checked;
 mod doc;
 mod emit;
 mod env;
+pub mod exploitability;
 pub mod grid;
 mod own;
 mod packing;
 pub mod play;
+mod poker;
 mod registry;
 pub mod replay;
 mod rows;
@@ -44,6 +47,10 @@ registry::environments! {
     prover::Prover,
     connect_four::ConnectFour,
     othello::Othello,
+    kuhn_poker::KuhnPoker,
+    leduc_poker::LeducPoker,
+    hex::Hex,
+    go::Go,
     ;
     minatar,
     hidden,

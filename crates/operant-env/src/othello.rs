@@ -12,6 +12,7 @@
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
+use crate::boards::{both, either, is_any};
 use crate::spec::names;
 use crate::versus::{result_metric, result_metrics};
 use crate::{ActionSpace, BLUE, DARK_GREEN, Env, EnvSpec, GREY, ObsSpace, Scene, Shape, Step, YELLOW};
@@ -75,22 +76,12 @@ fn next<L: Lane>([low, high]: Board<L>, (by, up, reached): (u32, bool, u32)) -> 
     }
 }
 
-#[inline(always)]
-fn both<L: Lane>(a: Board<L>, b: Board<L>) -> Board<L> {
-    [a[0] & b[0], a[1] & b[1]]
-}
-
-#[inline(always)]
-fn either<L: Lane>(a: Board<L>, b: Board<L>) -> Board<L> {
-    [a[0] | b[0], a[1] | b[1]]
-}
-
 /// The stones of `others` in unbroken lines from `from`.
 #[inline(always)]
 fn line<L: Lane>(from: Board<L>, others: Board<L>, direction: (u32, bool, u32)) -> Board<L> {
-    let mut line = both::<L>(next::<L>(from, direction), others);
+    let mut line = both(next::<L>(from, direction), others);
     for _ in 0..SIDE - 3 {
-        line = either::<L>(line, both::<L>(next::<L>(line, direction), others));
+        line = either(line, both(next::<L>(line, direction), others));
     }
     line.map(|word| word.named("line"))
 }
@@ -100,16 +91,10 @@ fn line<L: Lane>(from: Board<L>, others: Board<L>, direction: (u32, bool, u32)) 
 fn moves<L: Lane>(mine: Board<L>, others: Board<L>) -> Board<L> {
     let mut ends = [L::Uint::splat(0); 2];
     for direction in DIRECTIONS {
-        ends = either::<L>(ends, next::<L>(line::<L>(mine, others, direction), direction));
+        ends = either(ends, next::<L>(line::<L>(mine, others, direction), direction));
     }
-    let taken = either::<L>(mine, others);
+    let taken = either(mine, others);
     [(ends[0] & !taken[0]).named("moves"), (ends[1] & !taken[1]).named("moves")]
-}
-
-/// Whether a board has no bit.
-#[inline(always)]
-fn is_empty<L: Lane>(board: Board<L>) -> L::Mask {
-    (board[0] | board[1]).eq(L::Uint::splat(0))
 }
 
 /// 16 bits, with a 0 after each.
@@ -169,15 +154,15 @@ impl Env for Othello {
         let is_low = action.lt(u(32));
         let cell = u(1).shl_by(*action & u(31)).named("cell");
         let stone = [is_low.select(cell, u(0)), (is_low | passes).select(u(0), cell)];
-        let is_legal = passes.select(is_empty::<L>(s.moves), !is_empty::<L>(both::<L>(stone, s.moves)));
+        let is_legal = passes.select(!is_any(s.moves), is_any(both(stone, s.moves)));
         let mut turned = [u(0); 2];
         for direction in DIRECTIONS {
             let line = line::<L>(stone, others, direction);
-            let is_enclosed = !is_empty::<L>(both::<L>(next::<L>(line, direction), mine));
-            turned = either::<L>(turned, is_enclosed.select(line, [u(0); 2]));
+            let is_enclosed = is_any(both(next::<L>(line, direction), mine));
+            turned = either(turned, is_enclosed.select(line, [u(0); 2]));
         }
         let changes = is_legal & !passes;
-        let mine = changes.select(either::<L>(either::<L>(mine, stone), turned), mine);
+        let mine = changes.select(either(either(mine, stone), turned), mine);
         let others = changes.select([others[0] & !turned[0], others[1] & !turned[1]], others);
         let state = State {
             player: u(1) - s.player,
@@ -214,7 +199,7 @@ impl Env for Othello {
     #[inline(always)]
     fn legal<L: Lane>(&self, s: &State<L>, _: usize, choice: usize) -> L::Mask {
         if choice == PASS {
-            return is_empty::<L>(s.moves);
+            return !is_any(s.moves);
         }
         (s.moves[choice / 32] & L::Uint::splat(1 << (choice % 32))).ne(L::Uint::splat(0))
     }

@@ -63,6 +63,9 @@ enum Kind {
     Mcts { playouts: u32 },
 }
 
+/// What to do where a search is refused.
+const REMEDY: &str = "use random or a trained agent";
+
 struct Search {
     name: String,
     kind: Kind,
@@ -74,6 +77,14 @@ impl Opponent for Search {
     }
 
     fn tile(&self, env: &dyn AnyEnv, tile: TileSpec) -> Result<Box<dyn OpponentTile>, StepError> {
+        let EnvSpec { name, hidden, .. } = env.spec();
+        if hidden {
+            return Err(StepError {
+                env: name,
+                what: "minimax and mcts would see what the players of this game hide from each other".into(),
+                remedy: REMEDY,
+            });
+        }
         Ok(Box::new(SearchTile { kind: self.kind, model: Model::new(env, tile)? }))
     }
 
@@ -117,19 +128,19 @@ impl OpponentTile for SearchTile {
 
 /// A state of the game.
 #[derive(Debug, Clone)]
-struct Position {
+pub(crate) struct Position {
     /// `(leaves + 2)`.
     words: Vec<u32>,
     /// The side to move, 0 or 1.
-    side: u32,
-    legal: Vec<u32>,
+    pub(crate) side: u32,
+    pub(crate) legal: Vec<u32>,
     /// The even players' return so far.
-    score: f32,
-    is_over: bool,
+    pub(crate) score: f32,
+    pub(crate) is_over: bool,
 }
 
 /// The game, to be tried out.
-struct Model {
+pub(crate) struct Model {
     name: String,
     stepper: Box<dyn Stepper>,
     out: Outputs,
@@ -142,14 +153,10 @@ struct Model {
 }
 
 impl Model {
-    fn new(env: &dyn AnyEnv, tile: TileSpec) -> Result<Self, StepError> {
+    pub(crate) fn new(env: &dyn AnyEnv, tile: TileSpec) -> Result<Self, StepError> {
         let (spec, rows) = (env.spec(), tile.rows);
         let EnvSpec { actions, name, .. } = &spec;
-        let refused = |what: &str| StepError {
-            env: name.clone(),
-            what: what.into(),
-            remedy: "use random or a trained agent",
-        };
+        let refused = |what: &str| StepError { env: name.clone(), what: what.into(), remedy: REMEDY };
         let choices = match actions {
             ActionSpace::Discrete(choices) if choices.len() == 1 => choices[0],
             _ => return Err(refused("minimax and mcts need one discrete action")),
@@ -176,6 +183,29 @@ impl Model {
         self.stepper.load(words)?;
         self.stepper.observe(self.out.seen())?;
         rows.iter().map(|row| self.position(*row, false)).collect()
+    }
+
+    /// The positions in at most R first states, `(leaves)` each.
+    pub(crate) fn positions(&mut self, states: &[&[u32]]) -> Result<Vec<Position>, StepError> {
+        let mut words = self.words.clone();
+        for (row, state) in states.iter().enumerate() {
+            // No step yet, and a return of 0.
+            let all = state.iter().copied().chain([0, 0]);
+            words.iter_mut().skip(row).step_by(self.rows).zip(all).for_each(|(to, word)| *to = word);
+        }
+        self.read(&(0..states.len()).collect::<Vec<_>>(), &words)
+    }
+
+    /// The observations of the players to move.
+    pub(crate) fn observe(&mut self, positions: &[&Position]) -> Result<Vec<Vec<u32>>, StepError> {
+        let mut all = Vec::with_capacity(positions.len());
+        for positions in positions.chunks(self.rows) {
+            self.set(positions.iter().copied().enumerate())?;
+            self.stepper.observe(self.out.seen())?;
+            let column = |row| self.out.obs.iter().copied().skip(row).step_by(self.rows).collect();
+            all.extend((0..positions.len()).map(column));
+        }
+        Ok(all)
     }
 
     /// The position in a row, which may be over if a step led to it.
@@ -227,7 +257,7 @@ impl Model {
     }
 
     /// The positions after these moves.
-    fn after(&mut self, moves: &[(&Position, u32)]) -> Result<Vec<Position>, StepError> {
+    pub(crate) fn after(&mut self, moves: &[(&Position, u32)]) -> Result<Vec<Position>, StepError> {
         let mut all = Vec::with_capacity(moves.len());
         for moves in moves.chunks(self.rows) {
             self.set(moves.iter().map(|(position, _)| *position).enumerate())?;

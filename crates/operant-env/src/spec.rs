@@ -43,6 +43,9 @@ pub struct EnvSpec {
     /// even ones, and its negative that of the odd ones.
     #[serde(skip_serializing_if = "is_one")]
     pub players: u32,
+    /// Whether the players of a game see different things, such as their own cards. Opponents that search the states of a game cannot play it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
     /// Its own metrics, measured where an episode ends, then scores of them: at most [`operant_metrics::MAX_ENV_METRICS`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<EnvMetric>,
@@ -152,6 +155,7 @@ impl Default for EnvSpec {
             actions: ActionSpace::Discrete(Vec::new()),
             action_names: Vec::new(),
             players: 1,
+            hidden: false,
             metrics: Vec::new(),
             time_limit: u32::MAX - 1,
             fps: 15.0,

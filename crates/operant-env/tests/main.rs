@@ -15,6 +15,7 @@ mod lanes;
 mod large;
 mod memory;
 mod minigrid;
+mod poker;
 mod prover;
 mod reference;
 mod registry;

@@ -88,7 +88,7 @@ fn digests(env: &dyn AnyEnv, first: usize, count: usize, lanes: LaneWidth) -> (V
 
 #[test]
 fn games_are_those_of_pgx() {
-    for name in ["connect_four", "othello"] {
+    for name in ["connect_four", "othello", "hex", "go_9x9"] {
         let text = data::text(&format!("{name}.games.jsonl"));
         let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         let header = lines.next().expect("a header");

@@ -134,7 +134,7 @@ fn kinds(value: &str) -> Option<&'static [Kind]> {
         "WHERE" => &[Words(&["scalar", "wide", "cuda"])],
         "RUN[@STEP]" | "RUN[@STEP]|CHECKPOINT" => &[Run, Checkpoint],
         "WHO" | "PLAYER" => &[Words(&["random", "minimax:2", "mcts:100"]), Run, Checkpoint],
-        "GAME" => &[Words(&["connect_four", "othello"])],
+        "GAME" => &[Words(&["connect_four", "othello", "kuhn_poker", "leduc_poker", "hex", "go_9x9"])],
         "RUN|ENV" => &[Run, Environment, Checkpoint],
         "KEY=VALUE" => &[Setting],
         "env.NAME=VALUE" => &[Option],

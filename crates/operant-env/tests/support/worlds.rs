@@ -37,6 +37,10 @@ macro_rules! each_world {
             prover
             connect_four
             othello
+            kuhn_poker
+            leduc_poker
+            hex
+            go_9x9
             minatar_asterix
             minatar_breakout
             minatar_freeway
