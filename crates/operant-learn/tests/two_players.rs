@@ -39,13 +39,11 @@ fn versus(opponent: Arc<dyn Opponent>) -> Arc<dyn AnyEnv> {
     Arc::new(Versus::new(world(GAME), opponent))
 }
 
+/// Makes an environment for a run.
+type Make<'a> = &'a (dyn Fn() -> Arc<dyn AnyEnv> + Sync);
+
 /// Two processes with different tiles.
-fn two(
-    env: &(dyn Fn() -> Arc<dyn AnyEnv> + Sync),
-    config: &Config,
-    from: Option<&Snapshot>,
-    count: usize,
-) -> Trained {
+fn two(env: Make<'_>, config: &Config, from: Option<&Snapshot>, count: usize) -> Trained {
     std::thread::scope(|scope| {
         let start = |group: Arc<dyn Group>| {
             let options = CpuOptions { rollout_tile: 16 << group.rank(), ..CpuOptions::new(1) };
@@ -75,7 +73,7 @@ fn neither_threads_tiles_processes_nor_a_resumed_run_change_a_bit() {
     let (mlp, gru) = (config(CoreKind::Mlp), Config { num_minibatches: 1, ..config(CoreKind::Gru) });
     let pqn = Config { algorithm: Algorithm::Pqn, ..mlp.clone() };
     let of_pool = |config: &Config| versus(Arc::new(Pool::new(&*world(GAME), config, pool).expect("a pool")));
-    let opponents: [(&str, &Config, &(dyn Fn() -> Arc<dyn AnyEnv> + Sync)); 6] = [
+    let opponents: [(&str, &Config, Make<'_>); 6] = [
         ("self", &mlp, &|| world(GAME)),
         ("self, by PQN", &pqn, &|| world(GAME)),
         ("random", &mlp, &|| versus(Scripted::Random.opponent())),
