@@ -10,7 +10,7 @@
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
-use crate::poker::{Deal, RANKS, table, words};
+use crate::poker::{Deal, RANKS, known, table, words};
 use crate::spec::names;
 use crate::versus::{result_metric, result_metrics};
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Step};
@@ -74,7 +74,7 @@ impl Env for KuhnPoker {
             reference: "Pgx 2.6.0, kuhn_poker: identical in every game. The observation is OpenSpiel's information state instead of Pgx's."
                 .into(),
             obs: ObsSpace::Binary { shape: vec![2 + RANKS + 2 * ACTIONS] },
-            obs_names: names(["player to move: first, second; own card: J, Q, K; each of three actions: bet, pass"]),
+            obs_names: known(&["own card"], 1, ACTIONS, ["bet", "pass"]),
             actions: ActionSpace::Discrete(vec![2]),
             action_names: names(["bet", "pass"]),
             players: 2,

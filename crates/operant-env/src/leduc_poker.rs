@@ -14,7 +14,7 @@
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
-use crate::poker::{Deal, RANKS, table, words};
+use crate::poker::{Deal, RANKS, known, table, words};
 use crate::spec::names;
 use crate::versus::{result_metric, result_metrics};
 use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Step};
@@ -122,9 +122,7 @@ impl Env for LeducPoker {
             reference: "Pgx 2.6.0, leduc_holdem: identical in every game. The observation is OpenSpiel's information state, by ranks, instead of Pgx's."
                 .into(),
             obs: ObsSpace::Binary { shape: vec![2 + 2 * RANKS + 4 * ACTIONS] },
-            obs_names: names([
-                "player to move: first, second; own card: J, Q, K; public card: J, Q, K; each of four actions in both rounds: call, raise",
-            ]),
+            obs_names: known(&["own card", "public card"], 2, ACTIONS, ["call", "raise"]),
             actions: ActionSpace::Discrete(vec![3]),
             action_names: names(["call", "raise", "fold"]),
             players: 2,
