@@ -19,7 +19,7 @@ fn beside_a_run(updates: u64, variables: &[(&str, &str)]) -> (tempfile::TempDir,
     let dir = tempfile::tempdir().unwrap();
     let ring = run(dir.path(), "first", updates);
     let mut monitor = start(dir.path(), &[], variables);
-    monitor.wait_for(&["running  first"]);
+    monitor.wait_for(&["  first"]);
     (dir, ring, monitor)
 }
 
@@ -66,7 +66,7 @@ fn it_waits_for_a_run_and_says_when_it_is_gone() {
     let mut monitor = start(dir.path(), &["late"], &[]);
     monitor.wait_for(&["waiting for run late"]);
     let ring = run(dir.path(), "late", 100);
-    monitor.wait_for(&["running  late"]);
+    monitor.wait_for(&["  late"]);
     // A trainer that disappears without a final state.
     drop(ring);
     monitor.wait_for(&["daemon killed"]);
@@ -101,7 +101,7 @@ fn it_survives_every_size() {
         }
     }
     monitor.resize(120, 40);
-    monitor.wait_for(&["running  first"]);
+    monitor.wait_for(&["  first"]);
     quit(monitor);
 }
 
@@ -114,13 +114,13 @@ fn ctrl_z_gives_the_terminal_back_and_fg_draws_the_screen_again() {
     let mut terminal = Terminal::start(&shell, &[], (120, 40));
     terminal.wait_for(&["prompt>"]);
     terminal.press(&format!("{} first\n", env!("CARGO_BIN_EXE_operant-monitor")));
-    terminal.wait_for(&["running  first", "episodic return"]);
+    terminal.wait_for(&["  first", "episodic return"]);
     for _ in 0..2 {
         terminal.press("\u{1a}");
         let shown = terminal.wait_for(&["Stopped"]);
         assert!(!shown.contains("episodic return"), "{shown}");
         terminal.press("clear; fg\n");
-        terminal.wait_for(&["running  first", "episodic return"]);
+        terminal.wait_for(&["  first", "episodic return"]);
         terminal.wait_for_no("Stopped");
     }
     terminal.press("q");
@@ -154,7 +154,9 @@ fn a_dumb_terminal_gets_lines_until_the_run_ends() {
     monitor.wait_for(&["bytes_d2h"]);
     ring.writer.set_state(RunState::Finished, "");
     let text = ended(monitor, 0);
-    assert!(text.contains("first  running") && text.contains("first  finished"), "{text}");
+    // On a busy machine it may start seconds after the run's last update.
+    let is_shown = ["first  running", "first  stalled"].iter().any(|shown| text.contains(shown));
+    assert!(is_shown && text.contains("first  finished"), "{text}");
     assert!(!text.contains('\u{1b}'), "no escape sequence");
 }
 
