@@ -1,9 +1,41 @@
 """Games of two players."""
 
+import gymnasium
 import numpy as np
 import pytest
 
 import operant
+
+
+@operant.world(
+    observation_space=gymnasium.spaces.Discrete(22),
+    action_space=gymnasium.spaces.Discrete(3),
+    action_names=["one", "two", "three"],
+    max_episode_steps=30,
+    players=2,
+    preset={"total_timesteps": 200_000, "num_envs": 64, "num_steps": 32, "learning_rate": 2e-3, "ent_coef": 0.05},
+)
+class Nim:
+    """Who takes the last of at most 21 stones wins; a move takes one to three."""
+
+    stones: operant.Uint
+    player: operant.Uint
+
+    def reset(self, draws):
+        return self.State(stones=21 - draws.integer(4), player=0)
+
+    def step(self, s, action, draws):
+        s.stones = s.stones - operant.math.to_uint(action) - 1
+        is_over = s.stones == 0
+        reward = operant.math.where(is_over, operant.math.where(s.player == 0, 1.0, -1.0), 0.0)
+        s.player = 1 - s.player
+        return s, reward, is_over
+
+    def observe(self, s):
+        return [s.stones]
+
+    def legal(self, s):
+        return [s.stones >= taken for taken in (1, 2, 3)]
 
 
 def play(opponent, steps=200, **more):
@@ -47,3 +79,27 @@ def test_without_an_opponent_the_player_to_move_sees_its_own_stones_first():
     # The first player's fourth stone in the bottom row.
     _, reward, terminated, *_ = envs.step(np.array([0]))
     assert terminated[0] and reward[0] == 1
+
+
+def test_a_world_may_be_a_game(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = operant.train(Nim, name="nim", seed=1)
+    policy = run.policy
+    # Whoever leaves a multiple of four wins.
+    stones = np.array([n for n in range(1, 22) if n % 4])
+    mask = np.stack([stones >= taken for taken in (1, 2, 3)], axis=1).astype(np.int8)
+    np.testing.assert_array_equal(policy(stones, action_mask=mask), stones % 4 - 1)
+    envs = operant.make_vec(Nim, num_envs=4)
+    stones, info = envs.reset(seed=1)
+    stones, _, _, _, info = envs.step(np.zeros(4, int))
+    assert envs.players == 2 and info["player"].tolist() == [1] * 4
+    against = operant.make_vec(Nim, num_envs=32, opponent="minimax:3")
+    stones, info = against.reset(seed=1)
+    won = []
+    for _ in range(40):
+        stones, reward, terminated, _, info = against.step(policy(stones, action_mask=info["action_mask"]))
+        won += reward[terminated].tolist()
+    assert len(won) > 100 and np.mean(won) > 0
+    for wrong in (0, 9, True, "2"):
+        with pytest.raises(ValueError, match="players: expected 1 to 8"):
+            operant.world(players=wrong)(type("Game", (), {}))

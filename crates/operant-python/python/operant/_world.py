@@ -25,6 +25,8 @@ from operant.shapes import Shape
 _VERSION = 1
 #: The longest time limit.
 _MOST_STEPS = 2**32 - 3
+#: The most players of a game.
+_MOST_PLAYERS = 8
 #: What worlds and fields are called.
 _NAME = re.compile("[a-z][a-z0-9_]{0,63}")
 
@@ -44,6 +46,8 @@ def world(
     fps: float = 15.0,
     preset: Mapping[str, Any] | str | None = None,
     ahead: bool = False,
+    players: int = 1,
+    hidden: bool = False,
 ) -> Any:
     """Turns a class into a world: an environment whose rules are recorded once, then stepped in bulk on CPUs and GPUs.
 
@@ -99,6 +103,9 @@ def world(
         preset: Default training settings, as keywords of `operant.train` or as TOML.
         ahead: Makes the first states of the next episodes ahead of time, many at once. This pays if `reset` takes as long as dozens of
             steps; it takes the memory of a second state, and changes which random numbers a reset draws.
+        players: 2 to 8 make it a game of two sides (docs/two-players.md), with a field `player: operant.Uint`, the number of the player to move.
+            Observations, legal choices and actions are those of that player, and rewards those of players 0, 2, ...
+        hidden: Whether the players of a game see different things, such as their own cards: searches do not play it then.
     """
     if cls is None:
         given = {key: value for key, value in locals().items() if key != "cls"}
@@ -115,6 +122,10 @@ def world(
         "action_names": list(action_names),
         "fps": float(fps),
     }
+    if isinstance(players, bool) or not isinstance(players, int) or not 1 <= players <= _MOST_PLAYERS:
+        raise ValueError(f"{cls.__name__}: players: expected 1 to {_MOST_PLAYERS}, got {players!r}")
+    if players > 1:
+        spec |= {"players": players, "hidden": bool(hidden)}
     own = {"observation_space": observation_space, "action_space": action_space, "max_episode_steps": max_episode_steps}
     for attribute in ("save", "emit", "State"):
         present = vars(cls).get(attribute)

@@ -44,7 +44,7 @@ class GameEnv(AECEnv[str, Any, Any]):
         *,
         max_episode_steps: int | None = None,
         render_mode: Literal["rgb_array"] | None = None,
-        **options: float | str,
+        **options: Any,
     ) -> None:
         super().__init__()
         self._env = VectorEnv(
@@ -64,7 +64,7 @@ class GameEnv(AECEnv[str, Any, Any]):
             "is_parallelizable": True,
         }
         self.possible_agents = [f"player_{player}" for player in range(self._env.players)]
-        self.agents = []
+        self.agents: list[str] = []
         actions, seen = self._env.single_action_space, self._env.single_observation_space
         if self._env.has_mask:
             mask = spaces.Box(0, 1, (sum(self._choices()),), np.int8)
@@ -93,7 +93,7 @@ class GameEnv(AECEnv[str, Any, Any]):
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
-        self.infos = {agent: {} for agent in self.agents}
+        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
         self._show(info)
 
     def step(self, action: Any) -> None:
