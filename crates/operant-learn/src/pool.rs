@@ -47,14 +47,17 @@ const STREAM: u64 = 0x706f_6f6c;
 /// What is left of earlier results after each update, since the agent changes.
 const REMEMBERED: f64 = 0.95;
 
-/// Copies of the parameters of a policy: they, the packed weights, and those of a checkpoint while it is saved.
-const COPIES: usize = 1 + 2 + 2;
+/// Copies of the parameters of a policy: the parameters, their packed forms, and those of a checkpoint while it is saved.
+const COPIES: usize = 1 + 4 + 2;
+
+/// Rows of the buffers of a policy: those of 64 and of 16 environments, on a few threads.
+const BUFFERED: usize = 4 * (64 + 16);
 
 /// Plays one side with the policies that a run had earlier. A backend at a time trains against it.
 pub struct Pool {
     options: PoolOptions,
     /// The policy that training begins with.
-    first: Inference,
+    first: Arc<Inference>,
     members: Mutex<Members>,
     playing: Playing,
 }
@@ -109,8 +112,10 @@ impl Pool {
     /// When the configuration cannot be trained in the game, or not against a pool.
     pub fn new(game: &dyn AnyEnv, config: &Config, options: PoolOptions) -> Result<Self, LearnError> {
         let refused = if config.algorithm.declaration().has_replay() {
-            let problem =
-                format!("\"{}\" learns from a replay, whose opponents would be long gone", config.algorithm);
+            let problem = format!(
+                "\"{}\" learns from a replay, which has games against policies that have left the pool",
+                config.algorithm
+            );
             Some(("algorithm", problem, "set algorithm = \"ppo\" or \"pqn\""))
         } else if config.norm_obs {
             let problem = "true, but the policies of a pool keep no statistics of observations".to_owned();
@@ -121,7 +126,7 @@ impl Pool {
         if let Some((key, problem, remedy)) = refused {
             return Err(LearnError::Config { key, problem, remedy: remedy.to_owned() });
         }
-        let first = Inference::new(TrainedPolicy::untrained(game, config)?);
+        let first = Arc::new(Inference::new(TrainedPolicy::untrained(game, config)?));
         Ok(Self { options, first, members: Mutex::default(), playing: Playing::default() })
     }
 
@@ -180,7 +185,7 @@ impl Pool {
         }
     }
 
-    /// Goes on from a checkpoint; begins anew without one.
+    /// Continues from a checkpoint; without one, the pool becomes empty.
     pub(crate) fn restore(&self, state: Option<&PoolState>) {
         let length = self.first.trained().params.len();
         let members = state.into_iter().flat_map(|PoolState { params, results }| {
@@ -189,7 +194,10 @@ impl Pool {
                 .zip(results.as_chunks().0)
                 .map(|(params, results)| Member { policy: self.policy(params.to_vec()), results: *results })
         });
-        *lock(&self.members) = Members { all: members.collect(), drawn: Vec::new() };
+        let mut all: Vec<Member> = members.collect();
+        // A resumed run may have a smaller pool.
+        all.drain(..all.len().saturating_sub(self.options.size));
+        *lock(&self.members) = Members { all, drawn: Vec::new() };
         self.playing.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
@@ -211,7 +219,7 @@ impl Opponent for Pool {
 
     fn tile(&self, env: &dyn AnyEnv, tile: TileSpec) -> Result<Box<dyn OpponentTile>, StepError> {
         let (playing, first) = (Arc::clone(&self.playing), tile.first as usize / BLOCK);
-        let untrained = self.policy(self.first.trained().params.clone());
+        let untrained = Arc::clone(&self.first);
         let policy_of = move |block: usize| {
             let playing = playing.read().unwrap_or_else(PoisonError::into_inner);
             // Before the first rollout.
@@ -229,7 +237,10 @@ impl Opponent for Pool {
     }
 
     fn shared_words(&self) -> usize {
-        COPIES * (self.options.size + 2) * self.first.trained().params.len()
+        let TrainedPolicy { params, network, .. } = self.first.trained();
+        // The buffers in which a thread computes a policy.
+        let buffers: usize = network.layers().map(|layer| BUFFERED * layer.outputs).sum();
+        (self.options.size + 2) * (COPIES * params.len() + buffers)
     }
 
     fn is_of_the_run(&self) -> bool {

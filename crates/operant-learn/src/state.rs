@@ -419,7 +419,7 @@ impl BackendState {
         let pool = match snapshot.tensors.iter().find(|tensor| tensor.name == POOL[1]) {
             None => None,
             Some(results) => {
-                let members = results.shape[0];
+                let members = results.shape.first().copied().unwrap_or_default();
                 let params = find(snapshot, POOL[0], Dtype::F32, &[members, network.len()])?;
                 let results = find(snapshot, POOL[1], Dtype::F64, &[members, 2])?;
                 Some(PoolState { params: read_floats(params), results: read_doubles(results) })

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 from pettingzoo.test import api_test, parallel_api_test, seed_test
 
 import operant
 import operant.pettingzoo
 
 
-@pytest.mark.parametrize("game", ["connect_four", "othello"])
+@pytest.mark.parametrize("game", ["connect_four", "go_9x9", "kuhn_poker", "leduc_poker"])
 def test_pettingzoo_accepts_them(game):
     api_test(operant.pettingzoo.env(game), num_cycles=200)
     seed_test(lambda: operant.pettingzoo.env(game), num_cycles=50)
@@ -53,6 +54,22 @@ def test_a_limit_truncates_a_game():
 def test_what_is_no_game_is_refused():
     with pytest.raises(ValueError, match="one player"):
         operant.pettingzoo.env("cartpole")
+    with pytest.raises(ValueError, match="opponent: every side has its agent"):
+        operant.pettingzoo.env("connect_four", opponent="random")
+    with pytest.raises(ValueError, match="num_envs"):
+        operant.pettingzoo.env("connect_four", num_envs=2)
+
+
+def test_calls_before_a_reset_and_of_strangers_are_refused():
+    env = operant.pettingzoo.env("connect_four")
+    for call in (lambda: env.step(0), lambda: env.observe("player_0")):
+        with pytest.raises(ResetNeeded):
+            call()
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match="player_7"):
+        env.observe("player_7")
+    env.observe("player_0")["observation"][:] = True
+    assert not env.observe("player_0")["observation"].any(), "what is given away is a copy"
 
 
 def test_vector_environments_say_who_moves():

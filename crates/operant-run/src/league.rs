@@ -60,6 +60,8 @@ pub struct League {
 const JOB: u32 = 64;
 /// Samples of the bootstrap.
 const SAMPLES: u64 = 1000;
+/// Enough for ratings that lie thousands of points apart.
+const NEWTON_STEPS: usize = 200;
 
 /// Plays `games` games of each pair, half of them with either side, which begin with random moves.
 ///
@@ -161,34 +163,58 @@ fn resampled(scores: &[Vec<Score>], state: &mut u64) -> Vec<Vec<Score>> {
     new
 }
 
-/// Bradley-Terry ratings on Elo's scale, by the iteration of Hunter (Annals of Statistics, 2004); a draw is half a win. One draw is added to each pair, so that a
+/// Bradley-Terry ratings on Elo's scale: those with the greatest likelihood, by Newton's method; a draw is half a win. One draw is added to each pair, so that a
 /// player who wins every game has a finite rating.
 fn ratings(scores: &[Vec<Score>], zero: Option<usize>) -> Vec<f64> {
     let count = scores.len();
-    let others = |a: usize| (0..count).filter(move |b| *b != a);
     let points = |score: &Score| f64::from(score[0]) + f64::from(score[1]) / 2.0 + 0.5;
     let games = |score: &Score| f64::from(score.iter().sum::<u32>()) + 1.0;
-    let mut strength = vec![1.0f64; count];
-    for _ in 0..1000 {
-        let next: Vec<f64> = (0..count)
-            .map(|a| {
-                let won: f64 = others(a).map(|b| points(&scores[a][b])).sum();
-                let expected: f64 =
-                    others(a).map(|b| games(&scores[a][b]) / (strength[a] + strength[b])).sum();
-                won / expected
-            })
-            .collect();
-        let mean = (next.iter().map(|x| x.ln()).sum::<f64>() / count as f64).exp();
-        let next: Vec<f64> = next.into_iter().map(|x| x / mean).collect();
-        let change = next.iter().zip(&strength).map(|(a, b)| (a / b).ln().abs()).fold(0.0, f64::max);
-        strength = next;
-        if change < 1e-9 {
+    // Logarithms of strengths; the first one stays 0.
+    let mut strengths = vec![0.0f64; count];
+    for _ in 0..NEWTON_STEPS {
+        let free = count - 1;
+        // Row a: the curvature for player a + 1, then the slope.
+        let mut rows = vec![vec![0.0; free + 1]; free];
+        for a in 0..count {
+            for b in (0..count).filter(|b| *b != a) {
+                let share = 1.0 / (1.0 + (strengths[b] - strengths[a]).exp());
+                let curvature = games(&scores[a][b]) * share * (1.0 - share);
+                let Some(row) = a.checked_sub(1).map(|a| &mut rows[a]) else { continue };
+                row[free] += points(&scores[a][b]) - games(&scores[a][b]) * share;
+                row[a - 1] += curvature;
+                b.checked_sub(1).into_iter().for_each(|b| row[b] -= curvature);
+            }
+        }
+        let change = solved(rows);
+        let greatest = change.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+        // The likelihood has one maximum, which short steps do not jump over.
+        let scale = if greatest > 1.0 { 1.0 / greatest } else { 1.0 };
+        strengths[1..].iter_mut().zip(&change).for_each(|(x, change)| *x += scale * change);
+        if greatest < 1e-10 {
             break;
         }
     }
-    let elo = |x: f64| 400.0 * x.log10();
-    let origin = zero.map_or(0.0, |at| elo(strength[at]));
-    strength.into_iter().map(|x| elo(x) - origin).collect()
+    let mean = strengths.iter().sum::<f64>() / count as f64;
+    let origin = zero.map_or(mean, |at| strengths[at]);
+    strengths.into_iter().map(|x| 400.0 / std::f64::consts::LN_10 * (x - origin)).collect()
+}
+
+/// The solution of linear equations with a positive definite matrix, `(n, n + 1)`, the right sides last.
+fn solved(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
+    let count = rows.len();
+    for pivot in 0..count {
+        let (done, below) = rows.split_at_mut(pivot + 1);
+        for row in below {
+            let factor = row[pivot] / done[pivot][pivot];
+            row.iter_mut().zip(&done[pivot]).for_each(|(to, from)| *to -= factor * from);
+        }
+    }
+    let mut solution = vec![0.0; count];
+    for row in (0..count).rev() {
+        let known: f64 = (row + 1..count).map(|k| rows[row][k] * solution[k]).sum();
+        solution[row] = (rows[row][count] - known) / rows[row][row];
+    }
+    solution
 }
 
 #[cfg(test)]
@@ -218,5 +244,26 @@ mod tests {
         );
         assert_eq!((all[2].elo, all[2].elo_low, all[2].elo_high), (0.0, 0.0, 0.0));
         assert!((all[0].score - 0.7).abs() < 1e-9);
+    }
+
+    #[test]
+    fn players_who_always_win_are_as_far_apart_as_one_draw_says() {
+        let count = 20;
+        let score = |a: usize, b: usize| match a.cmp(&b) {
+            std::cmp::Ordering::Less => [200, 0, 0],
+            std::cmp::Ordering::Equal => [0; 3],
+            std::cmp::Ordering::Greater => [0, 0, 200],
+        };
+        let scores: Vec<Vec<Score>> = (0..count).map(|a| (0..count).map(|b| score(a, b)).collect()).collect();
+        let fitted = ratings(&scores, None);
+        // At the maximum, every player's expected points are those it has.
+        for a in 0..count {
+            let others = || (0..count).filter(|b| *b != a);
+            let expected: f64 =
+                others().map(|b| 201.0 / (1.0 + 10f64.powf((fitted[b] - fitted[a]) / 400.0))).sum();
+            let points: f64 = others().map(|b| if a < b { 200.5 } else { 0.5 }).sum();
+            assert!((expected - points).abs() < 1e-6, "player {a}: {expected}, {points}");
+            assert!((fitted[a] + fitted[count - 1 - a]).abs() < 1e-6, "{fitted:?}");
+        }
     }
 }

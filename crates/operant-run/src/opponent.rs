@@ -11,6 +11,7 @@ use operant_learn::opponent::PolicyOpponent;
 use operant_learn::pool::{Pool, PoolOptions};
 
 use crate::config::{self, CommandLine, EnvFacts, RunConfig, Settings};
+use crate::device::learn_error;
 use crate::error::{Error, Result};
 use crate::eval::EvalTarget;
 use crate::league::Player;
@@ -43,7 +44,8 @@ pub fn opposed(env: Arc<dyn AnyEnv>, settings: &Settings) -> Result<Arc<dyn AnyE
             let RunConfig { pool_size, pool_interval, pool_latest, pool_sampling, .. } = settings.run;
             let (size, interval, latest, sampling) = (pool_size, pool_interval, pool_latest, pool_sampling);
             let options = PoolOptions { size, interval, latest, sampling };
-            let pool = Pool::new(&*env, &settings.learner, options).map_err(|error| at(error.into()))?;
+            let pool = Pool::new(&*env, &settings.learner, options)
+                .map_err(|error| learn_error(error, |key| settings.origin(key).cloned()))?;
             Ok(Arc::new(Versus::new(env, Arc::new(pool))))
         }
         _ => against(&env, what, &settings.run.run_dir).map_err(at),
@@ -71,6 +73,10 @@ pub fn find(env: &Arc<dyn AnyEnv>, what: &str, run_dir: &Path, is_greedy: bool) 
     if let Ok(scripted) = what.parse::<Scripted>() {
         let opponent = scripted.opponent();
         return Ok(Player { name: opponent.name(), trained: None, opponent });
+    }
+    if what.starts_with("minimax:") || what.starts_with("mcts:") {
+        let error = Error::usage(format!("there is no opponent \"{what}\""));
+        return Err(error.remedy(format!("give a run or a checkpoint, or {SCRIPTED}")));
     }
     if what == POOL {
         let error = Error::usage("a pool is made of what a run has learned, and plays in its training alone");

@@ -10,7 +10,7 @@ use operant_env::search::{SCRIPTED, Scripted};
 use operant_env::{AnyEnv, Registry};
 use operant_metrics::plain;
 use operant_run::league::{League, round_robin};
-use operant_run::{Error, ErrorKind, SavedPolicy, dir, opponent};
+use operant_run::{Error, SavedPolicy, dir, opponent};
 
 use super::{checkpoints, run_args};
 use crate::output;
@@ -29,9 +29,10 @@ pub struct Args {
     /// Games of each pair, half of them on each side
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     games: u32,
-    /// Random moves at the start of each game; greedy agents would otherwise repeat one game
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=1000))]
-    openings: u32,
+    /// Random moves at the start of each game; greedy agents would otherwise
+    /// repeat one game [default: 4; 0 where cards are dealt]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    openings: Option<u32>,
     /// Sample the agents' moves from their policies, as in training, instead of
     /// the most probable ones
     #[arg(long)]
@@ -80,13 +81,9 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     if players.iter().map(|player| &player.name).collect::<BTreeSet<_>>().len() < players.len() {
         return Err(Error::usage("a player is named twice").remedy("name each once").into());
     }
-    let league = round_robin(&*game, &players, args.games, args.openings, args.seed);
+    let openings = args.openings.unwrap_or(if game.spec().hidden { 0 } else { 4 });
+    let league = round_robin(&*game, &players, args.games, openings, args.seed);
     let league = league.map_err(|error| Error::usage(error.to_string()).remedy(error.remedy))?;
-    if let Some(path) = &args.plot {
-        let svg = plot::svg(&league).map_err(|problem| Error::new(ErrorKind::Disk, problem))?;
-        let written = dir::write_output(path, svg);
-        written.map_err(|error| Error::disk("the plot cannot be written", path, &error))?;
-    }
     match args.json {
         true => output::print(&(serde_json::to_string(&league)? + "\n"))?,
         false => {
@@ -98,6 +95,11 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             let (columns, rows) = table(&league);
             output::print_painted(&table::text(&columns, "", &rows))?;
         }
+    }
+    if let Some(path) = &args.plot {
+        let svg = plot::svg(&league).map_err(Error::usage)?;
+        let written = dir::write_output(path, svg);
+        written.map_err(|error| Error::disk("the plot cannot be written", path, &error))?;
     }
     Ok(0)
 }

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use operant_lane::isa::f32x16;
+use operant_lane::{Float, Mask};
 
 use crate::backend::LearnError;
 use crate::config::{Activation, Config, Intrinsic, Optimizer, WeightInit};
@@ -191,7 +192,10 @@ impl<const V: usize> Novelty<V> {
         let [target, predictor] = &self.outputs;
         let errors = squared_errors(target.policy(), predictor.policy());
         let errors: Row<V> = core::array::from_fn(|v| errors[v] * (f32x16::ONE - done[v]));
-        self.discounted = core::array::from_fn(|v| fma(self.discounted[v], gamma, errors[v]));
+        let sums: Row<V> = core::array::from_fn(|v| fma(self.discounted[v], gamma, errors[v]));
+        // A number that is not finite would stay in the sum.
+        let is_finite = |sum: f32x16| Float::lt(sum * sum, f32x16::splat(f32::MAX));
+        self.discounted = sums.map(|sum| is_finite(sum).select(sum, f32x16::ZERO));
         for (v, sums) in self.sums.iter_mut().enumerate() {
             sums.add(super::rollout::in_block(count, v), |_| self.discounted[v].as_array());
         }

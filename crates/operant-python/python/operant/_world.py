@@ -124,8 +124,10 @@ def world(
     }
     if isinstance(players, bool) or not isinstance(players, int) or not 1 <= players <= _MOST_PLAYERS:
         raise ValueError(f"{cls.__name__}: players: expected 1 to {_MOST_PLAYERS}, got {players!r}")
+    if not isinstance(hidden, bool) or (hidden and players == 1):
+        raise ValueError(f"{cls.__name__}: hidden: expected True or False of a game with players, got {hidden!r}")
     if players > 1:
-        spec |= {"players": players, "hidden": bool(hidden)}
+        spec |= {"players": players, "hidden": hidden}
     own = {"observation_space": observation_space, "action_space": action_space, "max_episode_steps": max_episode_steps}
     for attribute in ("save", "emit", "State"):
         present = vars(cls).get(attribute)

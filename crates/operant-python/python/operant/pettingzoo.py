@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Literal
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.error import ResetNeeded
 from numpy.typing import NDArray
 
 from operant._vector import VectorEnv
@@ -20,6 +22,16 @@ try:
 except ImportError as error:
     remedy = "pip install 'operant-rl[pettingzoo]'"
     raise ImportError(f"operant.pettingzoo needs PettingZoo, which cannot be imported ({error}): {remedy}") from error
+
+
+#: Keywords of vector environments that have no meaning here.
+_NOT_HERE = {
+    "opponent": "every side has its agent here; operant.make_vec takes an opponent",
+    "num_envs": "it is one game; operant.make_vec makes several",
+    "autoreset_mode": "a game is not reset by itself",
+    "seed": "give it to reset",
+    "threads": "one game is played on one thread",
+}
 
 
 class GameEnv(AECEnv[str, Any, Any]):
@@ -47,6 +59,8 @@ class GameEnv(AECEnv[str, Any, Any]):
         **options: Any,
     ) -> None:
         super().__init__()
+        for name in options.keys() & _NOT_HERE.keys():
+            raise ValueError(f"{name}: {_NOT_HERE[name]}")
         self._env = VectorEnv(
             id,
             autoreset_mode="disabled",
@@ -102,6 +116,7 @@ class GameEnv(AECEnv[str, Any, Any]):
         Raises:
             ValueError: An action of wrong shape or value. Nothing was moved.
         """
+        self._check_reset("step")
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
@@ -109,21 +124,31 @@ class GameEnv(AECEnv[str, Any, Any]):
         _, reward, terminated, truncated, info = self._env.step(np.asarray(action)[np.newaxis])
         self._cumulative_rewards[agent] = 0.0
         for player, name in enumerate(self.agents):
-            self.rewards[name] = float(-reward[0] if player % 2 else reward[0])
+            self.rewards[name] = float(0.0 - reward[0] if player % 2 else reward[0])
             self.terminations[name], self.truncations[name] = bool(terminated[0]), bool(truncated[0])
         self._show(info)
         self._accumulate_rewards()
 
     def _show(self, info: dict[str, Any]) -> None:
         """Takes over whose turn it is. Observations are computed when they are asked for."""
-        self.agent_selection = self.possible_agents[info["player"][0]]
+        player = int(info["player"][0])
+        if player >= len(self.possible_agents):
+            raise RuntimeError(f"{self._env.name}: it has {len(self.possible_agents)} players, and player {player} is to move")
+        self.agent_selection = self.possible_agents[player]
         self._seen: dict[str, Any] = {}
+
+    def _check_reset(self, method: str) -> None:
+        if not hasattr(self, "agent_selection"):
+            raise ResetNeeded(f"{method}: expected a game that was begun; call reset first")
 
     def observe(self, agent: str) -> Any:
         """The present state as this agent sees it."""
+        self._check_reset("observe")
+        if agent not in self.possible_agents:
+            raise ValueError(f"agent: expected one of {', '.join(self.possible_agents)}, got {agent!r}")
         if agent not in self._seen:
             self._seen[agent] = self._observed(agent)
-        return self._seen[agent]
+        return copy.deepcopy(self._seen[agent])
 
     def _observed(self, agent: str) -> Any:
         state = self._env.get_state()
