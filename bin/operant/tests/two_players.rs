@@ -77,7 +77,7 @@ fn agents_learn_from_both_sides_or_one_and_are_rated() {
         assert!(words.iter().all(|word| svg.contains(word)), "{words:?} in {svg}");
     };
     drawn(&[], &["Elo rating", "own at step 2560", "random"]);
-    drawn(&["--all"], &["Elo rating", "environment steps", "own", "random"]);
+    drawn(&["--all", "minimax:1"], &["Elo rating", "environment steps", "own", "random", "minimax:1"]);
     let table = place.operant(&["league", "own", "random", "--games", "20"]);
     assert!(
         table.stdout.contains("connect_four: 20 games of each pair, each after 4 random moves")
@@ -103,6 +103,7 @@ fn what_cannot_be_played_is_said_before_anything_starts() {
     refused(&["train", "connect_four", "--set", "core=gru"], &["core", "share one memory"]);
     refused(&["train", "connect_four", "--algorithm", "dqn"], &["algorithm", "self-play"]);
     refused(&["league", "random", "minimax:2"], &["--env connect_four"]);
+    refused(&["league", "random"], &["two players", "--all"]);
     refused(&["league", "random", "random", "--env", "othello"], &["twice"]);
     refused(&["league", "pole", "random", "--env", "othello"], &["--env"]);
     refused(&["league", "random", "minimax:1", "--env", "cartpole"], &["one player"]);

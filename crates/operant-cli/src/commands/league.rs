@@ -21,7 +21,7 @@ use crate::table::{self, Column, Row};
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Runs, RUN@STEP, checkpoints, random, minimax:DEPTH or mcts:PLAYOUTS
-    #[arg(value_name = "PLAYER", required = true, num_args = 2..)]
+    #[arg(value_name = "PLAYER", required = true)]
     players: Vec<String>,
     /// Every checkpoint of the runs instead of the latest
     #[arg(long)]
@@ -74,6 +74,10 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             true => names.extend(checkpoints::all_of(&parent, name)?),
             false => names.push(name.clone()),
         }
+    }
+    if names.len() < 2 {
+        let remedy = "name two or more; with --all the checkpoints of a run play each other";
+        return Err(Error::usage("a league needs two players").remedy(remedy).into());
     }
     let game = game(args, registry, &parent, &names)?;
     let find = |name: &String| opponent::find(&game, name, &parent, !args.sample);
