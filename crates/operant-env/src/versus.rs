@@ -525,7 +525,7 @@ impl Stepper for VersusStepper {
         {
             *x = signed(*x, *side);
         }
-        // Whose value would stand for the rest of a game that is cut off now is not known: it counts as ended.
+        // If the limit falls on the agent's own move, the next observation is the opponent's, of which no value is known: the game counts as terminated.
         now.terminated.iter_mut().zip(&now.truncated).for_each(|(ended, cut)| *ended |= cut);
         if self.tile.autoreset == Autoreset::NextStep {
             // Where the last step ended an episode, this one began the next.

@@ -85,7 +85,7 @@ def test_a_world_may_be_a_game(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = operant.train(Nim, name="nim", seed=1)
     policy = run.policy
-    # Whoever leaves a multiple of four wins.
+    # The player who leaves a multiple of four wins.
     stones = np.array([n for n in range(1, 22) if n % 4])
     mask = np.stack([stones >= taken for taken in (1, 2, 3)], axis=1).astype(np.int8)
     np.testing.assert_array_equal(policy(stones, action_mask=mask), stones % 4 - 1)

@@ -37,7 +37,7 @@ pub fn local_memory(device: &Device, kernel_env: &KernelEnv) -> Result<usize, Cu
     Ok(local_bytes_of_steps(kernel_env, reset as usize) * threads)
 }
 
-/// At most so many bytes of local memory has a thread of the kernels of a step. They call the same reset, which needs `reset` bytes, and hold the
+/// The most bytes of local memory that a thread of the kernels of a step takes. They call the same reset, which needs `reset` bytes, and hold the
 /// states before and after the step and its observation; a third state and a second observation cover what they spill.
 pub fn local_bytes_of_steps(kernel_env: &KernelEnv, reset: usize) -> usize {
     reset + 4 * (3 * kernel_env.state_words + 2 * kernel_env.spec.obs.words())
