@@ -53,6 +53,10 @@ fn agents_learn_from_both_sides_or_one_and_are_rated() {
     let again = place.operant(&["eval", "past", "--episodes", "20", "--json"]).json();
     assert_eq!(again["eval_return_mean"], pool["eval_return_mean"], "against random moves");
     assert_eq!(again["opponent"], "random");
+    for (run, who) in [("own", "pool"), ("past", "random")] {
+        let parts = [&format!("opponent = \"{who}\" cannot resume a run"), "the games of the checkpoint"];
+        place.operant(&["train", "--resume", run, "--opponent", who]).assert_error(2, &parts);
+    }
 
     let league = |seed: &str| {
         let players =
@@ -78,6 +82,11 @@ fn agents_learn_from_both_sides_or_one_and_are_rated() {
     };
     drawn(&[], &["Elo rating", "own at step 2560", "random"]);
     drawn(&["--all", "minimax:1"], &["Elo rating", "environment steps", "own", "random", "minimax:1"]);
+    let lost = place.operant(&["league", "random", "own", "--games", "20", "--plot", "nowhere/elo.svg"]);
+    assert!(lost.code != Some(0) && lost.stdout.contains("Elo"), "the ratings are printed first: {lost:#?}");
+    trained(&place, &["kuhn_poker", "--name", "cards"]);
+    let cards = place.operant(&["league", "cards", "random", "--games", "20"]);
+    assert!(cards.stdout.contains("each after 0 random moves"), "{cards:#?}");
     let table = place.operant(&["league", "own", "random", "--games", "20"]);
     assert!(
         table.stdout.contains("connect_four: 20 games of each pair, each after 4 random moves")

@@ -212,7 +212,7 @@ impl AnyEnv for Versus {
     fn leaves(&self) -> Vec<Leaf> {
         // No field of a state has a dot in its name.
         let own = |name: &str| Leaf { name: format!("versus.{name}"), kind: Kind::Uint };
-        let memory = (0..self.opponent.memory()).map(|word| own(&format!("memory_{word}")));
+        let memory = (0..self.opponent.memory()).map(|word| own(&format!("memory[{word}]")));
         self.game.leaves().into_iter().chain([own("side")]).chain(memory).collect()
     }
 

@@ -305,6 +305,11 @@ mod tests {
         assert!(games[0][0] == games[0][1] && 2.0 * games[1][0] == games[1][1] && games[2][0] == 0.0);
         pool.restore(Some(&state));
         assert_eq!(pool.state(), state);
+        // A smaller pool keeps the latest.
+        let small = Pool::new(&*game, &config, PoolOptions { size: 1, ..options }).expect("a pool");
+        small.restore(Some(&state));
+        assert_eq!(small.state().params, params(6));
+        assert_eq!(small.state().results, state.results[4..]);
         pool.restore(None);
         assert_eq!(members(), [0.0; 0]);
     }

@@ -82,8 +82,10 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let game = game(args, registry, &parent, &names)?;
     let find = |name: &String| opponent::find(&game, name, &parent, !args.sample);
     let players: Vec<_> = names.iter().map(find).collect::<operant_run::Result<_>>()?;
-    if players.iter().map(|player| &player.name).collect::<BTreeSet<_>>().len() < players.len() {
-        return Err(Error::usage("a player is named twice").remedy("name each once").into());
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = players.iter().find(|player| !seen.insert(&player.name)) {
+        let error = Error::usage(format!("{} is named twice", plain(&twice.name)));
+        return Err(error.remedy("name each player once").into());
     }
     let openings = args.openings.unwrap_or(if game.spec().hidden { 0 } else { 4 });
     let league = round_robin(&*game, &players, args.games, openings, args.seed);

@@ -211,15 +211,12 @@ impl Requested {
         })?;
         let defaults = Table::try_from(Config::default()).unwrap_or_default();
         for (key, reason) in keys().filter_map(|key| Some((key.name, key.fixed?))) {
-            // A key that the checkpoint's version did not know has its default.
-            let (Some(entry), Some(old)) =
-                (self.settings.entries.get(key), saved.get(key).or_else(|| defaults.get(key)))
-            else {
-                continue;
-            };
-            if entry.value != *old {
-                let what =
-                    format!("{key} = {} cannot resume a run with {key} = {old}: {reason}", entry.value);
+            let Some(entry) = self.settings.entries.get(key) else { continue };
+            // A key that the checkpoint's version did not know has its default; some have none.
+            let old = saved.get(key).or_else(|| defaults.get(key));
+            if old != Some(&entry.value) {
+                let old = old.map_or_else(|| format!("without {key}"), |old| format!("with {key} = {old}"));
+                let what = format!("{key} = {} cannot resume a run {old}: {reason}", entry.value);
                 return Err(Error::usage(what)
                     .at(entry.origin.to_string())
                     .remedy(format!("leave {key} as it is, or start a new run with it")));

@@ -56,7 +56,8 @@ settings! {
     /// Who plays the other side of a game: `self` (self-play, the default), `pool` (policies that the run had earlier), `random`, `minimax:DEPTH`,
     /// `mcts:PLAYOUTS`, or a run or checkpoint, with `RUN@STEP` for a checkpoint that stays the same when the run is resumed. With self-play and
     /// a pool, evaluations are against random moves (docs/two-players.md)
-    opponent: Option<String> [Kind::Text(&OPPONENT)] = None, flag("--opponent", "WHO");
+    opponent: Option<String> [Kind::Text(&OPPONENT)] = None,
+        flag("--opponent", "WHO"), fixed("the games of the checkpoint are against that opponent");
     /// Earlier policies that `opponent = "pool"` holds; a new one takes the place of the oldest
     pool_size: usize [Kind::Count { least: 1, most: 1_000 }] = 16;
     /// Updates between two policies that enter the pool
