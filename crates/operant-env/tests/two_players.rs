@@ -247,7 +247,7 @@ fn an_opponent_plays_the_other_side() {
     let names: Vec<String> = env.leaves().into_iter().map(|leaf| leaf.name).skip(5).collect();
     assert_eq!(
         (env.spec().players, names),
-        (1, vec!["versus.side".to_owned(), "versus.memory_0".to_owned()])
+        (1, vec!["versus.side".to_owned(), "versus.memory[0]".to_owned()])
     );
     let mut results = [[0; 3]; 2];
     for autoreset in [Autoreset::SameStep, Autoreset::NextStep, Autoreset::Disabled] {
