@@ -13,7 +13,7 @@ use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use crate::spec::names;
 use crate::versus::{result_metric, result_metrics};
-use crate::{ActionSpace, BLUE, Env, EnvSpec, ObsSpace, RED, Scene, Shape, Step, YELLOW};
+use crate::{ActionSpace, BLUE, Env, EnvSpec, ObsSpace, RED, Scene, Shape, Step, YELLOW, openings};
 
 const ROWS: usize = 6;
 const COLUMNS: usize = 7;
@@ -36,7 +36,10 @@ bundle! {
 
 /// The environment.
 #[derive(Debug, Clone, Default)]
-pub struct ConnectFour;
+pub struct ConnectFour {
+    /// Maximum number of random moves with which a game begins.
+    openings: u32,
+}
 
 /// A board moved down by `by` bits, at most 31.
 #[inline(always)]
@@ -90,15 +93,19 @@ impl Env for ConnectFour {
             players: 2,
             metrics: result_metrics(),
             fps: 2.0,
+            options: vec![openings::option()],
             preset: Some(include_str!("../presets/connect_four.toml").into()),
             ..EnvSpec::default()
         }
     }
 
+    openings::has_openings!();
+
     #[inline(always)]
-    fn reset<L: Lane>(&self, _draws: &mut Draws<L>) -> State<L> {
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
         let zero = L::Uint::splat(0);
-        State { player: zero, first: [zero; 2], second: [zero; 2] }
+        let first = State { player: zero, first: [zero; 2], second: [zero; 2] };
+        openings::opened(self, first, self.openings, draws)
     }
 
     #[inline(always)]

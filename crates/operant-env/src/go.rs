@@ -17,7 +17,7 @@ use operant_lane::{Draws, Float, Lane, Mask, Memory, Uint, bundle};
 
 use crate::boards::{both, either, grown, is_any, single, without};
 use crate::versus::{result_metric, result_metrics};
-use crate::{ActionSpace, BLUE, DARK_GREEN, Env, EnvSpec, ObsSpace, Scene, Shape, Step, YELLOW};
+use crate::{ActionSpace, BLUE, DARK_GREEN, Env, EnvSpec, ObsSpace, Scene, Shape, Step, YELLOW, openings};
 
 const SIDE: usize = 9;
 const POINTS: usize = SIDE * SIDE;
@@ -88,7 +88,10 @@ bundle! {
 
 /// The environment, named by its size.
 #[derive(Debug, Clone, Default)]
-pub struct Go;
+pub struct Go {
+    /// Maximum number of random moves with which a game begins.
+    openings: u32,
+}
 
 #[inline(always)]
 fn count<L: Lane>(board: Board<L>) -> L::Uint {
@@ -254,16 +257,19 @@ impl Env for Go {
             players: 2,
             metrics: result_metrics()[..1].to_vec(),
             fps: 2.0,
+            options: vec![openings::option()],
             preset: Some(include_str!("../presets/go_9x9.toml").into()),
             ..EnvSpec::default()
         }
     }
 
+    openings::has_openings!();
+
     #[inline(always)]
-    fn reset<L: Lane>(&self, _draws: &mut Draws<L>) -> State<L> {
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
         let u = L::Uint::splat;
         let none = [u(0); WORDS];
-        State {
+        let first = State {
             player: u(0),
             time: u(0),
             passed: L::Mask::splat(false),
@@ -275,7 +281,8 @@ impl Env for Go {
             earlier_white: [u(0); EARLIER * WORDS],
             low_hashes: L::Memory::<MOVES>::splat(&[0; MOVES]),
             high_hashes: L::Memory::<MOVES>::splat(&[0; MOVES]),
-        }
+        };
+        openings::opened(self, first, self.openings, draws)
     }
 
     fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, draws: &mut Draws<L>) -> Step<L, State<L>> {

@@ -16,7 +16,7 @@ use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 use crate::boards::{both, either, grown, is_any, single};
 use crate::spec::names;
 use crate::versus::{result_metric, result_metrics};
-use crate::{ActionSpace, BLUE, Env, EnvSpec, GREY, ObsSpace, Point, Scene, Shape, Step, YELLOW};
+use crate::{ActionSpace, BLUE, Env, EnvSpec, GREY, ObsSpace, Point, Scene, Shape, Step, YELLOW, openings};
 
 const SIDE: usize = 11;
 const CELLS: usize = SIDE * SIDE;
@@ -76,7 +76,10 @@ bundle! {
 
 /// The environment.
 #[derive(Debug, Clone, Default)]
-pub struct Hex;
+pub struct Hex {
+    /// Maximum number of random moves with which a game begins.
+    openings: u32,
+}
 
 #[inline(always)]
 fn constant<L: Lane>(board: [u32; WORDS]) -> Board<L> {
@@ -167,16 +170,27 @@ impl Env for Hex {
             players: 2,
             metrics: result_metrics()[..1].to_vec(),
             fps: 2.0,
+            options: vec![openings::option()],
             preset: Some(include_str!("../presets/hex.toml").into()),
             ..EnvSpec::default()
         }
     }
 
+    openings::has_openings!();
+
     #[inline(always)]
-    fn reset<L: Lane>(&self, _draws: &mut Draws<L>) -> State<L> {
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
         let zero = L::Uint::splat(0);
         let none = [zero; WORDS];
-        State { player: zero, first: none, second: none, first_linked: none, second_linked: none, last: zero }
+        let first = State {
+            player: zero,
+            first: none,
+            second: none,
+            first_linked: none,
+            second_linked: none,
+            last: zero,
+        };
+        openings::opened(self, first, self.openings, draws)
     }
 
     fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, _draws: &mut Draws<L>) -> Step<L, State<L>> {

@@ -15,6 +15,7 @@ mod emit;
 mod env;
 pub mod exploitability;
 pub mod grid;
+mod openings;
 mod own;
 mod packing;
 pub mod play;
@@ -51,6 +52,8 @@ registry::environments! {
     leduc_poker::LeducPoker,
     hex::Hex,
     go::Go,
+    two_player_pong::TwoPlayerPong,
+    capture_the_flag::CaptureTheFlag,
     ;
     minatar,
     hidden,

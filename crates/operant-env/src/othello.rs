@@ -15,7 +15,9 @@ use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 use crate::boards::{both, either, is_any};
 use crate::spec::names;
 use crate::versus::{result_metric, result_metrics};
-use crate::{ActionSpace, BLUE, DARK_GREEN, Env, EnvSpec, GREY, ObsSpace, Scene, Shape, Step, YELLOW};
+use crate::{
+    ActionSpace, BLUE, DARK_GREEN, Env, EnvSpec, GREY, ObsSpace, Scene, Shape, Step, YELLOW, openings,
+};
 
 const SIDE: usize = 8;
 const CELLS: usize = SIDE * SIDE;
@@ -63,7 +65,10 @@ bundle! {
 
 /// The environment.
 #[derive(Debug, Clone, Default)]
-pub struct Othello;
+pub struct Othello {
+    /// Maximum number of random moves with which a game begins.
+    openings: u32,
+}
 
 /// The next cells in a direction.
 #[inline(always)]
@@ -129,21 +134,25 @@ impl Env for Othello {
             players: 2,
             metrics: result_metrics(),
             fps: 2.0,
+            options: vec![openings::option()],
             preset: Some(include_str!("../presets/othello.toml").into()),
             ..EnvSpec::default()
         }
     }
 
+    openings::has_openings!();
+
     #[inline(always)]
-    fn reset<L: Lane>(&self, _draws: &mut Draws<L>) -> State<L> {
+    fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
         let board = |words: [u32; 2]| words.map(L::Uint::splat);
-        State {
+        let first = State {
             player: L::Uint::splat(0),
             first: board(FIRST),
             second: board(SECOND),
             moves: board(MOVES),
             passed: L::Mask::splat(false),
-        }
+        };
+        openings::opened(self, first, self.openings, draws)
     }
 
     fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, _draws: &mut Draws<L>) -> Step<L, State<L>> {

@@ -24,7 +24,7 @@ use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step};
 /// Frames per step.
 const FRAMES: u32 = 4;
 /// Points needed to win.
-const POINTS: u32 = 21;
+pub(crate) const POINTS: u32 = 21;
 /// Half the height of the court.
 const COURT: f64 = 0.75;
 /// Radius of the ball.
@@ -40,7 +40,7 @@ const FRONT: f64 = 0.9;
 /// Maximum vertical distance between the centres of ball and paddle for a hit.
 const REACH: f64 = PADDLE + RADIUS;
 /// Distance that the player's paddle moves per frame.
-const PLAYER_SPEED: f64 = 0.03;
+pub(crate) const PLAYER_SPEED: f64 = 0.03;
 /// Maximum distance that the opponent's paddle moves per frame.
 const OPPONENT_SPEED: f64 = 0.01;
 /// Horizontal speed of a serve, per frame.
@@ -92,24 +92,66 @@ bundle! {
 #[derive(Debug, Clone, Default)]
 pub struct Pong;
 
-/// Serves from the centre line and draws the opponent's aim.
+/// The court before the first serve.
 #[inline(always)]
-fn serve<L: Lane>(s: State<L>, draws: &mut Draws<L>) -> State<L> {
+pub(crate) fn empty<L: Lane>() -> State<L> {
+    let (zero, none) = (L::Float::splat(0.0), L::Uint::splat(0));
+    State {
+        x: zero,
+        y: zero,
+        dx: zero,
+        dy: zero,
+        spin: zero,
+        player: zero,
+        player_dy: zero,
+        opponent: zero,
+        opponent_dy: zero,
+        aim: zero,
+        points: none,
+        opponent_points: none,
+    }
+}
+
+/// Serves from the centre line.
+#[inline(always)]
+pub(crate) fn serve<L: Lane>(s: State<L>, draws: &mut Draws<L>) -> State<L> {
     let f = L::Float::splat;
     let y = draws.between(-0.5, 0.5).named("serve_y");
     let dy = draws.between(-0.5 * SERVE, 0.5 * SERVE).named("serve_dy");
     let dx = draws.unit().lt(f(0.5)).select(f(-SERVE), f(SERVE));
-    State { x: f(0.0), y, dx, dy, spin: f(0.0), aim: draws.between(-AIM, AIM), ..s }
+    State { x: f(0.0), y, dx, dy, spin: f(0.0), ..s }
 }
 
-/// Simulates one frame. Returns the new state and who scored: 1 for the player, -1 for the opponent, 0 for nobody.
+/// [`serve`], and draws the opponent's aim.
 #[inline(always)]
-fn frame<L: Lane>(s: State<L>, push: L::Float) -> (State<L>, L::Int) {
-    let (f, int) = (L::Float::splat, L::Int::splat);
-    let player = (s.player + push).clamp(f(-HIGHEST), f(HIGHEST)).named("player");
+fn serve_and_aim<L: Lane>(s: State<L>, draws: &mut Draws<L>) -> State<L> {
+    let s = serve(s, draws);
+    State { aim: draws.between(-AIM, AIM), ..s }
+}
+
+/// How far the scripted opponent moves in a frame, as far as the court allows it.
+#[inline(always)]
+fn scripted<L: Lane>(s: &State<L>) -> L::Float {
+    let f = L::Float::splat;
     let comes = s.dx.lt(f(0.0));
     let target = comes.select(s.aim.mul_add(f(-REACH), s.y), f(0.0)).named("target");
-    let motion = (target - s.opponent).clamp(f(-OPPONENT_SPEED), f(OPPONENT_SPEED));
+    (target - s.opponent).clamp(f(-OPPONENT_SPEED), f(OPPONENT_SPEED))
+}
+
+/// How far a paddle moves in a frame by a player's action.
+#[inline(always)]
+pub(crate) fn push<L: Lane>(action: L::Uint) -> L::Float {
+    let (f, u) = (L::Float::splat, L::Uint::splat);
+    let down = action.eq(u(2)).select(f(-PLAYER_SPEED), f(0.0));
+    action.eq(u(1)).select(f(PLAYER_SPEED), down).named("push")
+}
+
+/// Simulates one frame, in which the paddles move by `push` and `motion`. Returns the new state and who scored: 1 for the player, -1 for the opponent, 0 for
+/// nobody.
+#[inline(always)]
+fn frame<L: Lane>(s: State<L>, push: L::Float, motion: L::Float) -> (State<L>, L::Int) {
+    let (f, int) = (L::Float::splat, L::Int::splat);
+    let player = (s.player + push).clamp(f(-HIGHEST), f(HIGHEST)).named("player");
     let opponent = (s.opponent + motion).clamp(f(-HIGHEST), f(HIGHEST)).named("opponent");
     let (player_dy, opponent_dy) = (player - s.player, opponent - s.opponent);
 
@@ -146,13 +188,83 @@ fn frame<L: Lane>(s: State<L>, push: L::Float) -> (State<L>, L::Int) {
     (state, out.select(right.select(int(-1), int(1)), int(0)).named("scored"))
 }
 
+/// A step: frames until one side scores, the points, and the next serve, which takes at most four draws.
+#[inline(always)]
+pub(crate) fn play<L: Lane>(
+    s: State<L>,
+    push: L::Float,
+    motion: impl Fn(&State<L>) -> L::Float,
+    serve: impl FnOnce(State<L>, &mut Draws<L>) -> State<L>,
+    draws: &mut Draws<L>,
+) -> Step<L, State<L>> {
+    let (f, u, int) = (L::Float::splat, L::Uint::splat, L::Int::splat);
+    let (s, scored) = L::repeat(FRAMES, (s, int(0)), |_, (s, scored)| {
+        let runs = scored.eq(int(0)).named("runs");
+        runs.select(frame(s, push, motion(&s)), (s, scored))
+    });
+
+    let (won, lost) = (scored.gt(int(0)).named("won"), scored.lt(int(0)).named("lost"));
+    let points = s.points + won.select(u(1), u(0));
+    let opponent_points = s.opponent_points + lost.select(u(1), u(0));
+    let mut draws = draws.reserve(4);
+    let s = L::when(won | lost, s, |s| serve(s, &mut draws));
+    Step {
+        state: State { points, opponent_points, ..s },
+        reward: won.select(f(1.0), lost.select(f(-1.0), f(0.0))),
+        terminated: points.eq(u(POINTS)) | opponent_points.eq(u(POINTS)),
+    }
+}
+
+/// What the player on the right sees: the state without the opponent's aim, scaled to a range of about -1 to 1.
+#[inline(always)]
+pub(crate) fn view<L: Lane>(s: &State<L>, opponent_speed: f64) -> [L::Float; 11] {
+    let scaled = |value: L::Float, most: f64| value * L::Float::splat(1.0 / most);
+    let share = |points: L::Uint| scaled(L::Float::from_uint(points), f64::from(POINTS));
+    [
+        s.x,
+        scaled(s.y, COURT),
+        scaled(s.dx, FASTEST),
+        scaled(s.dy, FASTEST),
+        scaled(s.spin, PLAYER_SPEED * SPIN),
+        scaled(s.player, COURT),
+        scaled(s.player_dy, PLAYER_SPEED),
+        scaled(s.opponent, COURT),
+        scaled(s.opponent_dy, opponent_speed),
+        share(s.points),
+        share(s.opponent_points),
+    ]
+}
+
+/// The names of the numbers of [`view`].
+pub(crate) fn view_names() -> Vec<String> {
+    names([
+        "the ball's x (-1 to 1 on the court)",
+        "its y (all y as a fraction of half the court's height)",
+        "its velocity in x",
+        "in y (both as fractions of the maximum in x)",
+        "its spin (fraction of the maximum)",
+        "y of the own paddle",
+        "its velocity (fraction of the maximum)",
+        "y of the opponent's paddle",
+        "its velocity (fraction of the maximum)",
+        "own points",
+        "the opponent's points (both as fractions of 21)",
+    ])
+}
+
+/// The space of [`view`].
+pub(crate) fn view_space() -> ObsSpace {
+    let any = f64::INFINITY;
+    // Rounding may make the opponent's velocity slightly larger than its limit.
+    ObsSpace::symmetric(&[any, 1.0, 1.0, any, 1.0, 1.0, 1.0, 1.0, 1.001, 1.0, 1.0])
+}
+
 impl Env for Pong {
     type State<L: Lane> = State<L>;
     type Obs<L: Lane> = [L::Float; 11];
     type Action<L: Lane> = L::Uint;
 
     fn spec(&self) -> EnvSpec {
-        let any = f64::INFINITY;
         EnvSpec {
             name: "pong".into(),
             aliases: vec!["Pong".into()],
@@ -163,21 +275,8 @@ impl Env for Pong {
                 .into(),
             reference: "No external reference, similar to the arcade game; tests compare with a second implementation."
                 .into(),
-            // Rounding may make the opponent's velocity slightly larger than its limit.
-            obs: ObsSpace::symmetric(&[any, 1.0, 1.0, any, 1.0, 1.0, 1.0, 1.0, 1.001, 1.0, 1.0]),
-            obs_names: names([
-                "the ball's x (-1 to 1 on the court)",
-                "its y (all y as a fraction of half the court's height)",
-                "its velocity in x",
-                "in y (both as fractions of the maximum in x)",
-                "its spin (fraction of the maximum)",
-                "y of the own paddle",
-                "its velocity (fraction of the maximum)",
-                "y of the opponent's paddle",
-                "its velocity (fraction of the maximum)",
-                "own points",
-                "the opponent's points (both as fractions of 21)",
-            ]),
+            obs: view_space(),
+            obs_names: view_names(),
             actions: ActionSpace::Discrete(vec![3]),
             action_names: names(["stay", "up", "down"]),
             time_limit: 10_000,
@@ -188,84 +287,42 @@ impl Env for Pong {
 
     #[inline(always)]
     fn reset<L: Lane>(&self, draws: &mut Draws<L>) -> State<L> {
-        let (zero, none) = (L::Float::splat(0.0), L::Uint::splat(0));
-        let court = State {
-            x: zero,
-            y: zero,
-            dx: zero,
-            dy: zero,
-            spin: zero,
-            player: zero,
-            player_dy: zero,
-            opponent: zero,
-            opponent_dy: zero,
-            aim: zero,
-            points: none,
-            opponent_points: none,
-        };
-        serve(court, draws)
+        serve_and_aim(empty(), draws)
     }
 
     #[inline(always)]
     fn step<L: Lane>(&self, s: &State<L>, action: &L::Uint, draws: &mut Draws<L>) -> Step<L, State<L>> {
-        let (f, u, int) = (L::Float::splat, L::Uint::splat, L::Int::splat);
-        let down = action.eq(u(2)).select(f(-PLAYER_SPEED), f(0.0));
-        let push = action.eq(u(1)).select(f(PLAYER_SPEED), down).named("push");
-        let (s, scored) = L::repeat(FRAMES, (*s, int(0)), |_, (s, scored)| {
-            let runs = scored.eq(int(0)).named("runs");
-            runs.select(frame(s, push), (s, scored))
-        });
-
-        let (won, lost) = (scored.gt(int(0)).named("won"), scored.lt(int(0)).named("lost"));
-        let points = s.points + won.select(u(1), u(0));
-        let opponent_points = s.opponent_points + lost.select(u(1), u(0));
-        let mut draws = draws.reserve(4);
-        let s = L::when(won | lost, s, |s| serve(s, &mut draws));
-        Step {
-            state: State { points, opponent_points, ..s },
-            reward: won.select(f(1.0), lost.select(f(-1.0), f(0.0))),
-            terminated: points.eq(u(POINTS)) | opponent_points.eq(u(POINTS)),
-        }
+        play(*s, push::<L>(*action), scripted, serve_and_aim, draws)
     }
 
-    /// The state without the opponent's aim, scaled to a range of about -1 to 1.
     #[inline(always)]
     fn observe<L: Lane>(&self, s: &State<L>) -> [L::Float; 11] {
-        let scaled = |value: L::Float, most: f64| value * L::Float::splat(1.0 / most);
-        let share = |points: L::Uint| scaled(L::Float::from_uint(points), f64::from(POINTS));
-        [
-            s.x,
-            scaled(s.y, COURT),
-            scaled(s.dx, FASTEST),
-            scaled(s.dy, FASTEST),
-            scaled(s.spin, PLAYER_SPEED * SPIN),
-            scaled(s.player, COURT),
-            scaled(s.player_dy, PLAYER_SPEED),
-            scaled(s.opponent, COURT),
-            scaled(s.opponent_dy, OPPONENT_SPEED),
-            share(s.points),
-            share(s.opponent_points),
-        ]
+        view(s, OPPONENT_SPEED)
     }
 
     fn draw(&self, s: &State<f32>) -> Scene {
-        let (court, front, thickness) = (COURT as f32, FRONT as f32, 0.04);
-        let wall = |y| Shape::line([[-1.0, y], [1.0, y]], 0);
-        let paddle = |x, y, tone| Shape::rectangle([x, y], thickness, 2.0 * PADDLE as f32, tone);
-        let score = |x, points: u32, tone| Shape::text([x, court + 0.1], points.to_string(), tone);
-        Scene {
-            low: [-1.05, -court - 0.05],
-            high: [1.05, court + 0.2],
-            shapes: vec![
-                wall(court),
-                wall(-court),
-                Shape::line([[0.0, -court], [0.0, court]], 4),
-                paddle(-front - thickness / 2.0, s.opponent, 1),
-                paddle(front + thickness / 2.0, s.player, 3),
-                Shape::circle([s.x, s.y], RADIUS as f32, 2),
-                score(-0.2, s.opponent_points.0, 1),
-                score(0.2, s.points.0, 3),
-            ],
-        }
+        picture(s)
+    }
+}
+
+/// The court, the player on the right.
+pub(crate) fn picture(s: &State<f32>) -> Scene {
+    let (court, front, thickness) = (COURT as f32, FRONT as f32, 0.04);
+    let wall = |y| Shape::line([[-1.0, y], [1.0, y]], 0);
+    let paddle = |x, y, tone| Shape::rectangle([x, y], thickness, 2.0 * PADDLE as f32, tone);
+    let score = |x, points: u32, tone| Shape::text([x, court + 0.1], points.to_string(), tone);
+    Scene {
+        low: [-1.05, -court - 0.05],
+        high: [1.05, court + 0.2],
+        shapes: vec![
+            wall(court),
+            wall(-court),
+            Shape::line([[0.0, -court], [0.0, court]], 4),
+            paddle(-front - thickness / 2.0, s.opponent, 1),
+            paddle(front + thickness / 2.0, s.player, 3),
+            Shape::circle([s.x, s.y], RADIUS as f32, 2),
+            score(-0.2, s.opponent_points.0, 1),
+            score(0.2, s.points.0, 3),
+        ],
     }
 }

@@ -77,8 +77,8 @@ impl Opponent for Search {
     }
 
     fn tile(&self, env: &dyn AnyEnv, tile: TileSpec) -> Result<Box<dyn OpponentTile>, StepError> {
-        let EnvSpec { name, hidden, .. } = env.spec();
-        if hidden {
+        let EnvSpec { name, hidden, simultaneous, .. } = env.spec();
+        if hidden || simultaneous {
             return Err(StepError {
                 env: name,
                 what: "minimax and mcts would see what the players of this game hide from each other".into(),

@@ -46,6 +46,10 @@ pub struct EnvSpec {
     /// Whether the players of a game see different things, such as their own cards. Opponents that search the states of a game cannot play it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
+    /// Whether the players of a game choose at once: they still move in turn, the state keeps their choices, which the others do not see, and the game goes on after
+    /// that of the last player. Opponents that search cannot play it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub simultaneous: bool,
     /// Its own metrics, measured where an episode ends, then scores of them: at most [`operant_metrics::MAX_ENV_METRICS`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<EnvMetric>,
@@ -156,6 +160,7 @@ impl Default for EnvSpec {
             action_names: Vec::new(),
             players: 1,
             hidden: false,
+            simultaneous: false,
             metrics: Vec::new(),
             time_limit: u32::MAX - 1,
             fps: 15.0,

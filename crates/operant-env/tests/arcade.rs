@@ -4,10 +4,10 @@
 
 use std::num::Wrapping;
 
-use operant_env::{Env, ObsSpace, breakout_large, game_2048, pong, snake};
+use operant_env::{Env, ObsSpace, breakout_large, capture_the_flag, game_2048, pong, snake, two_player_pong};
 use operant_lane::{Bundle, Draws, Purpose, Sink};
 
-use crate::{court, tiles};
+use crate::{court, field, tiles};
 
 /// The leaves of a bundle on the lane of doubles, as numbers.
 #[derive(Default)]
@@ -126,6 +126,23 @@ fn pong_agrees_with_its_reference() {
     assert_eq!(difference, points(10) - points(11), "the return is the difference in points");
     assert!(played.len() >= 10 && points(10) > 20.0 && points(11) > 20.0, "both sides score");
     assert!(played.iter().all(|game| (game.last[10] == 21.0) != (game.last[11] == 21.0)));
+}
+
+#[test]
+fn two_player_pong_agrees_with_its_reference() {
+    let played = agrees::<_, court::TwoPlayerPong>(&two_player_pong::TwoPlayerPong, 400_000);
+    let points = |k: usize| played.iter().map(|game| game.last[k]).sum::<f64>();
+    assert!(played.len() >= 10 && points(12) > 20.0 && points(13) > 20.0, "both sides score");
+    let won = |k: usize| played.iter().filter(|game| game.last[k] == 21.0).count();
+    assert!(won(12) > 0 && won(13) > 0 && won(12) + won(13) == played.len(), "both sides win");
+}
+
+#[test]
+fn capture_the_flag_agrees_with_its_reference() {
+    let played = agrees::<_, field::Field>(&capture_the_flag::CaptureTheFlag, 400_000);
+    let ends = |score: f64| played.iter().filter(|game| game.score == score).count();
+    println!("{} games: {} won, {} lost, {} drawn", played.len(), ends(1.0), ends(-1.0), ends(0.0));
+    assert!(ends(1.0) > 50 && ends(-1.0) > 50 && ends(0.0) > 2, "every end is reached");
 }
 
 #[test]

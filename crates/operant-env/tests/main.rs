@@ -34,6 +34,8 @@ mod court;
 mod cxx;
 #[path = "support/data.rs"]
 mod data;
+#[path = "support/flag_field.rs"]
+mod field;
 #[path = "support/hash.rs"]
 mod hash;
 #[path = "support/locks.rs"]

@@ -177,6 +177,54 @@ impl Board {
     }
 }
 
+/// First observations and legal moves of `ROWS` games that begin with up to `openings` random moves.
+fn openings(name: &str, openings: u32, lanes: LaneWidth) -> Outputs {
+    let options = EnvOptions::from([("openings".to_owned(), f64::from(openings).into())]);
+    let env = builtin().make(name, &options).expect("a game");
+    let tile = TileSpec { lanes, ..TileSpec::new(1, 0, ROWS) };
+    let mut out = Outputs::new(&env.spec(), env.masked(), ROWS);
+    env.stepper(tile).expect("a tile").observe(out.seen()).expect("observations");
+    out
+}
+
+#[test]
+fn games_may_begin_with_random_moves() {
+    for name in ["connect_four", "othello", "hex", "go_9x9"] {
+        let [one, wide] = [LaneWidth::One, LaneWidth::WIDEST].map(|lanes| openings(name, 12, lanes));
+        assert!(one.obs == wide.obs && one.legal == wide.legal, "{name}: lanes differ");
+        let different: std::collections::BTreeSet<Vec<u32>> =
+            (0..ROWS).map(|row| column(&one.obs, row, ROWS).collect()).collect();
+        assert!(different.len() > ROWS / 2, "{name}: {} positions", different.len());
+    }
+    let (most, games) = (20, openings("connect_four", 20, LaneWidth::WIDEST));
+    let mut counts = vec![0; most + 1];
+    for row in 0..ROWS {
+        let words: Vec<u32> = column(&games.obs, row, ROWS).collect();
+        let bit =
+            |cell: usize, whose: usize| words[(2 * cell + whose) / 32] >> ((2 * cell + whose) % 32) & 1 == 1;
+        let mut board = Board::default();
+        for x in 0..7 {
+            let stone = |row: usize| (0..2).find(|whose| bit((5 - row) * 7 + x, *whose));
+            board.columns[x] = (0..6).map_while(stone).collect();
+        }
+        let stones: usize = board.columns.iter().map(Vec::len).sum();
+        let set: u32 = words.iter().map(|word| word.count_ones()).sum();
+        assert_eq!(stones as u32, set, "no stone floats");
+        let mine = board.columns.iter().flatten().filter(|whose| **whose == 0).count();
+        assert_eq!(mine, stones / 2, "the stones of the player to move");
+        for (x, y) in (0..7).flat_map(|x| (0..6).map(move |y| (x, y))) {
+            for (dx, dy) in [(1, 0), (0, 1), (1, 1), (1, -1)] {
+                let line: Vec<_> = (0..4).map(|k| board.at(x + k * dx, y + k * dy)).collect();
+                assert!(line[0].is_none() || line.iter().any(|stone| *stone != line[0]), "nobody has won");
+            }
+        }
+        counts[stones] += 1;
+    }
+    // Moves that would end the game are not made, so that long openings are rarer.
+    assert!(counts.iter().all(|count| (1..40).contains(count)), "{counts:?}");
+    assert!(counts[..7].iter().sum::<usize>() > 60, "{counts:?}");
+}
+
 /// One side against [`Rightmost`], which moves first where `side` is 1, up to a number of moves.
 struct Match {
     side: usize,
@@ -385,7 +433,7 @@ fn a_seed_decides_the_moves_of_the_opponent() {
 
 #[test]
 fn a_world_with_players_says_whose_turn_it_is() {
-    let good = World::record(&ConnectFour);
+    let good = World::record(&ConnectFour::default());
     assert!(good.clone().checked().is_ok());
     let mut many = good.clone();
     many.spec.players = 9;

@@ -276,10 +276,10 @@ impl Environments {
         (batch.choices, batch.threads())
     }
 
-    /// Players, and which word of a state has the player to move.
-    fn players(&mut self) -> (u32, usize) {
+    /// Players, whether they choose at once, and which word of a state has the player to move.
+    fn players(&mut self) -> (u32, bool, usize) {
         let batch = self.batch();
-        (batch.spec.players, batch.player().unwrap_or_default())
+        (batch.spec.players, batch.spec.simultaneous, batch.player().unwrap_or_default())
     }
 
     /// `(N)`: the player to move in each environment of a game.

@@ -9,7 +9,7 @@ import operant
 import operant.pettingzoo
 
 
-@pytest.mark.parametrize("game", ["connect_four", "go_9x9", "kuhn_poker", "leduc_poker"])
+@pytest.mark.parametrize("game", ["connect_four", "go_9x9", "kuhn_poker", "leduc_poker", "two_player_pong", "capture_the_flag"])
 def test_pettingzoo_accepts_them(game):
     api_test(operant.pettingzoo.env(game), num_cycles=200)
     seed_test(lambda: operant.pettingzoo.env(game), num_cycles=50)
@@ -49,6 +49,37 @@ def test_a_limit_truncates_a_game():
     for move in (0, 1, 2):
         env.step(move)
     assert all(env.truncations.values()) and not any(env.terminations.values())
+
+
+def test_players_choose_at_once():
+    games = operant.pettingzoo.parallel_env("capture_the_flag", max_episode_steps=4 * 30)
+    seen, _ = games.reset(seed=2)
+    assert list(seen) == [f"player_{k}" for k in range(4)] and all(view.shape == (7, 10, 5) for view in seen.values())
+    with pytest.raises(ValueError, match="player_1: expected an action"):
+        games.step({"player_0": 1})
+    forward = dict.fromkeys(games.agents, 2)
+    for step in range(1, 30):
+        before = {agent: np.argwhere(view[..., 0]) for agent, view in seen.items()}
+        seen, rewards, terminated, truncated, _ = games.step(forward)
+        if step < 4:
+            # Each is one column further to the right in its own view, whatever its side.
+            for agent, view in seen.items():
+                np.testing.assert_array_equal(np.argwhere(view[..., 0]), before[agent] + [[0, 1]])
+        assert not any(terminated.values()) and not any(rewards.values()) and not any(truncated.values())
+    *_, truncated, _ = games.step(forward)
+    assert all(truncated.values()) and not games.agents
+
+
+def test_points_are_for_one_side():
+    court = operant.pettingzoo.parallel_env("two_player_pong")
+    court.reset(seed=4)
+    played = []
+    while court.agents:
+        seen, rewards, terminated, *_ = court.step({"player_0": 1, "player_1": 2})
+        assert rewards["player_0"] == 0.0 - rewards["player_1"]
+        assert seen["player_0"][0] == -seen["player_1"][0] and seen["player_0"][5] == seen["player_1"][7]
+        played.append(rewards["player_0"])
+    assert all(terminated.values()) and max(played.count(1.0), played.count(-1.0)) == 21
 
 
 def test_what_is_no_game_is_refused():

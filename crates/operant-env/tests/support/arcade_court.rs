@@ -22,7 +22,31 @@ impl Pong {
         let dy = 0.02 * (draws.unit() - 0.5);
         self.velocity = [if draws.unit() < 0.5 { -0.02 } else { 0.02 }, dy];
         self.spin = 0.0;
-        self.aim = 1.6 * draws.unit() - 0.8;
+    }
+
+    fn empty() -> Self {
+        Pong {
+            ball: [0.0; 2],
+            velocity: [0.0; 2],
+            spin: 0.0,
+            paddles: [0.0; 2],
+            motions: [0.0; 2],
+            aim: 0.0,
+            points: [0.0; 2],
+        }
+    }
+
+    /// Frames until a side scores, at most four.
+    fn frames(&mut self, motions: impl Fn(&Self) -> [f64; 2]) -> Option<usize> {
+        (0..4).find_map(|_| self.frame(motions(self)))
+    }
+
+    fn view(&self, opponent_speed: f64) -> Vec<f64> {
+        let l = self.leaves();
+        let units = [1.0, 0.75, 0.05, 0.05, 0.0003, 0.75, 0.03, 0.75, opponent_speed];
+        let mut all: Vec<f64> = l.iter().zip(units).map(|(value, unit)| value / unit).collect();
+        all.extend([l[10] / 21.0, l[11] / 21.0]);
+        all
     }
 
     fn move_paddle(&mut self, side: usize, motion: f64) {
@@ -31,12 +55,17 @@ impl Pong {
         self.motions[side] = self.paddles[side] - before;
     }
 
-    /// One frame; the side that scored.
-    fn frame(&mut self, push: f64) -> Option<usize> {
-        self.move_paddle(0, push);
+    /// The motion of the scripted opponent.
+    fn scripted(&self) -> f64 {
         let target = if self.velocity[0] < 0.0 { self.ball[1] - 0.14 * self.aim } else { 0.0 };
         let way = target - self.paddles[1];
-        self.move_paddle(1, way.signum() * way.abs().min(0.01));
+        way.signum() * way.abs().min(0.01)
+    }
+
+    /// One frame; the side that scored.
+    fn frame(&mut self, motions: [f64; 2]) -> Option<usize> {
+        self.move_paddle(0, motions[0]);
+        self.move_paddle(1, motions[1]);
 
         let before = self.ball[0];
         self.velocity[1] += self.spin;
@@ -65,16 +94,9 @@ impl Pong {
 
 impl Reference for Pong {
     fn first(draws: &mut Draws<f64>) -> Self {
-        let mut court = Pong {
-            ball: [0.0; 2],
-            velocity: [0.0; 2],
-            spin: 0.0,
-            paddles: [0.0; 2],
-            motions: [0.0; 2],
-            aim: 0.0,
-            points: [0.0; 2],
-        };
+        let mut court = Pong::empty();
         court.serve(draws);
+        court.aim = 1.6 * draws.unit() - 0.8;
         court
     }
 
@@ -98,18 +120,15 @@ impl Reference for Pong {
 
     fn step(&mut self, action: u32, draws: &mut Draws<f64>) -> (f64, bool) {
         let push = [0.0, 0.03, -0.03][action as usize];
-        let Some(winner) = (0..4).find_map(|_| self.frame(push)) else { return (0.0, false) };
+        let Some(winner) = self.frames(|court| [push, court.scripted()]) else { return (0.0, false) };
         self.points[winner] += 1.0;
         self.serve(draws);
+        self.aim = 1.6 * draws.unit() - 0.8;
         ([1.0, -1.0][winner], self.points[winner] == 21.0)
     }
 
     fn observe(&self) -> Vec<f64> {
-        let l = self.leaves();
-        let units = [1.0, 0.75, 0.05, 0.05, 0.0003, 0.75, 0.03, 0.75, 0.01];
-        let mut all: Vec<f64> = l.iter().zip(units).map(|(value, unit)| value / unit).collect();
-        all.extend([l[10] / 21.0, l[11] / 21.0]);
-        all
+        self.view(0.01)
     }
 
     fn legal(&self) -> Vec<u32> {
@@ -130,6 +149,75 @@ impl Reference for Pong {
         } else {
             0
         }
+    }
+}
+
+/// Pong for two players.
+pub struct TwoPlayerPong {
+    /// The choice of player 0, while player 1 is to choose.
+    chosen: Option<u32>,
+    court: Pong,
+}
+
+impl TwoPlayerPong {
+    /// The court of the player who chooses: the own side first.
+    fn own(&self) -> Pong {
+        let Pong { ball, velocity, spin, paddles, motions, points, .. } = self.court;
+        let [x, dx] =
+            [ball[0], velocity[0]].map(|number| if self.chosen.is_some() { -number } else { number });
+        let turned = |both: [f64; 2]| if self.chosen.is_some() { [both[1], both[0]] } else { both };
+        Pong {
+            ball: [x, ball[1]],
+            velocity: [dx, velocity[1]],
+            spin,
+            paddles: turned(paddles),
+            motions: turned(motions),
+            aim: 0.0,
+            points: turned(points),
+        }
+    }
+}
+
+impl Reference for TwoPlayerPong {
+    fn first(draws: &mut Draws<f64>) -> Self {
+        let mut court = Pong::empty();
+        court.serve(draws);
+        Self { chosen: None, court }
+    }
+
+    fn load(&mut self, leaves: &[f64]) {
+        self.chosen = (leaves[0] == 1.0).then_some(leaves[1] as u32);
+        self.court.load(&leaves[2..]);
+    }
+
+    fn leaves(&self) -> Vec<f64> {
+        let turn = [f64::from(u8::from(self.chosen.is_some())), f64::from(self.chosen.unwrap_or(0))];
+        turn.into_iter().chain(self.court.leaves()).collect()
+    }
+
+    fn step(&mut self, action: u32, draws: &mut Draws<f64>) -> (f64, bool) {
+        let Some(first) = self.chosen.take() else {
+            self.chosen = Some(action);
+            return (0.0, false);
+        };
+        let motions = [first, action].map(|action| [0.0, 0.03, -0.03][action as usize]);
+        let Some(winner) = self.court.frames(|_| motions) else { return (0.0, false) };
+        self.court.points[winner] += 1.0;
+        self.court.serve(draws);
+        ([1.0, -1.0][winner], self.court.points[winner] == 21.0)
+    }
+
+    fn observe(&self) -> Vec<f64> {
+        self.own().view(0.03)
+    }
+
+    fn legal(&self) -> Vec<u32> {
+        self.court.legal()
+    }
+
+    /// Both sides play as in Pong.
+    fn policy(&self, random: u32) -> u32 {
+        self.own().policy(random)
     }
 }
 

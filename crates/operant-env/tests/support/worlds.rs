@@ -41,6 +41,8 @@ macro_rules! each_world {
             leduc_poker
             hex
             go_9x9
+            two_player_pong
+            capture_the_flag
             minatar_asterix
             minatar_breakout
             minatar_freeway

@@ -90,6 +90,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         autoreset_mode: When an episode that ended is followed by the next.
         has_mask: Whether `info["action_mask"]` says which actions are legal.
         players: 1, or those of a game; `info["player"]` then has the number of the player to move, `(N,)`.
+        simultaneous: Whether the players of a game choose at once: the environment goes on with the last player's move.
         player_word: Which of the words of a state of a game has that number.
 
     Raises:
@@ -155,7 +156,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._choices, self.threads = self._core.sizes()
         self.has_mask = self._choices > 0
-        self.players, self.player_word = self._core.players()
+        self.players, self.simultaneous, self.player_word = self._core.players()
         # In the order of the space, which sorts them.
         parts = getattr(self.single_observation_space, "spaces", None)
         self._parts: list[str] | None = None if parts is None else list(parts)

@@ -48,6 +48,7 @@ def world(
     ahead: bool = False,
     players: int = 1,
     hidden: bool = False,
+    simultaneous: bool = False,
 ) -> Any:
     """Turns a class into a world: an environment whose rules are recorded once, then stepped in bulk on CPUs and GPUs.
 
@@ -106,6 +107,8 @@ def world(
         players: 2 to 8 make it a game of two sides (docs/two-players.md), with a field `player: operant.Uint`, the number of the player to move.
             Observations, legal choices and actions are those of that player, and rewards those of players 0, 2, ...
         hidden: Whether the players of a game see different things, such as their own cards: searches do not play it then.
+        simultaneous: Whether the players choose at once: they still move in turn, the state keeps what they chose, which the others do not see, and the game goes on
+            with the last player's choice. Searches do not play it, and `operant.pettingzoo.parallel_env` takes all choices of a step together.
     """
     if cls is None:
         given = {key: value for key, value in locals().items() if key != "cls"}
@@ -124,10 +127,12 @@ def world(
     }
     if isinstance(players, bool) or not isinstance(players, int) or not 1 <= players <= _MOST_PLAYERS:
         raise ValueError(f"{cls.__name__}: players: expected 1 to {_MOST_PLAYERS}, got {players!r}")
-    if not isinstance(hidden, bool) or (hidden and players == 1):
-        raise ValueError(f"{cls.__name__}: hidden: expected True or False of a game with players, got {hidden!r}")
+    of_game = {"hidden": hidden, "simultaneous": simultaneous}
+    for key, value in of_game.items():
+        if not isinstance(value, bool) or (value and players == 1):
+            raise ValueError(f"{cls.__name__}: {key}: expected True or False of a game with players, got {value!r}")
     if players > 1:
-        spec |= {"players": players, "hidden": hidden}
+        spec |= {"players": players, **of_game}
     own = {"observation_space": observation_space, "action_space": action_space, "max_episode_steps": max_episode_steps}
     for attribute in ("save", "emit", "State"):
         present = vars(cls).get(attribute)

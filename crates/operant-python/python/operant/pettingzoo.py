@@ -38,7 +38,7 @@ class GameEnv(AECEnv[str, Any, Any]):
     """A game of several players as an `AECEnv`; `env` makes one.
 
     The agents are "player_0", "player_1", ...; those with even numbers are one side. Where actions can be illegal, an observation is a dictionary of
-    "observation" and "action_mask" `(choices,)`, all 0 for agents that do not move now. Every agent is shown the present state as its own view of it.
+    "observation" and "action_mask" `(choices,)`, all 0 for agents that do not move now, unless all choose at once. Every agent is shown the present state as its own view of it.
 
     Args:
         id: The name of a game, such as "connect_four", or a world with players.
@@ -70,6 +70,7 @@ class GameEnv(AECEnv[str, Any, Any]):
         )
         if self._env.players < 2:
             raise ValueError(f"id: {self._env.name} has one player; gymnasium.make and operant.make_vec make it")
+        self.is_simultaneous = self._env.simultaneous
         self.render_mode = render_mode
         self.metadata = {
             "name": self._env.name,
@@ -157,7 +158,8 @@ class GameEnv(AECEnv[str, Any, Any]):
         rows, info = self._env.set_state({**state, "words": words})
         own = {name: part[0].copy() for name, part in rows.items()} if isinstance(rows, dict) else rows[0].copy()
         if self._env.has_mask:
-            mask = info["action_mask"][0] * np.int8(agent == self.agent_selection)
+            chooses = self._env.simultaneous or agent == self.agent_selection
+            mask = info["action_mask"][0] * np.int8(chooses)
             own = {"observation": own, "action_mask": mask}
         self._env.set_state(state)
         return own
@@ -175,6 +177,74 @@ class GameEnv(AECEnv[str, Any, Any]):
 env = GameEnv
 
 
+class SimultaneousEnv(ParallelEnv[str, Any, Any]):
+    """A game whose players choose at once, as a `ParallelEnv`; `parallel_env` makes one."""
+
+    def __init__(self, game: GameEnv) -> None:
+        self._game = game
+        self.possible_agents = list(game.possible_agents)
+        self.agents: list[str] = []
+        self.observation_spaces, self.action_spaces = game.observation_spaces, game.action_spaces
+        self.metadata, self.render_mode = game.metadata, game.render_mode
+
+    def observation_space(self, agent: str) -> spaces.Space[Any]:
+        """The observations of an agent; all have the same."""
+        return self._game.observation_space(agent)
+
+    def action_space(self, agent: str) -> spaces.Space[Any]:
+        """The actions of an agent; all have the same."""
+        return self._game.action_space(agent)
+
+    def reset(
+        self, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        """Begins a new game. The same seed begins the same one; `options` has no effect."""
+        self._game.reset(seed, options)
+        self.agents = list(self.possible_agents)
+        return self._observed(), {agent: {} for agent in self.agents}
+
+    def step(
+        self, actions: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
+        """A step of the game, with an action of every agent.
+
+        Raises:
+            ValueError: An agent has no action, or one of wrong shape or value. Nothing was moved.
+        """
+        game = self._game
+        if not self.agents:
+            return {}, {}, {}, {}, {}
+        for agent in self.agents:
+            if agent not in actions or not self.action_space(agent).contains(actions[agent]):
+                raise ValueError(f"{agent}: expected an action of {self.action_space(agent)}, got {actions.get(agent)!r}")
+        rewards = dict.fromkeys(self.agents, 0.0)
+        for _ in self.agents:
+            game.step(actions[game.agent_selection])
+            for agent in self.agents:
+                rewards[agent] += game.rewards[agent]
+            if game.terminations[self.agents[0]] or game.truncations[self.agents[0]]:
+                break
+        terminated, truncated = dict(game.terminations), dict(game.truncations)
+        seen, infos = self._observed(), {agent: dict[str, Any]() for agent in self.agents}
+        if any(terminated.values()) or any(truncated.values()):
+            self.agents = []
+        return seen, rewards, terminated, truncated, infos
+
+    def _observed(self) -> dict[str, Any]:
+        return {agent: self._game.observe(agent) for agent in self.agents}
+
+    def render(self) -> NDArray[np.uint8] | None:
+        """A picture of the game, uint8 `(height, width, 3)`; None without `render_mode`."""
+        return self._game.render()
+
+    def close(self) -> None:
+        """Frees the game."""
+        self._game.close()
+
+
 def parallel_env(id: str | World | type, **options: Any) -> ParallelEnv[str, Any, Any]:
-    """A game as a `ParallelEnv`, whose step takes an action of every agent and plays that of the agent to move. The arguments are those of `env`."""
-    return turn_based_aec_to_parallel(GameEnv(id, **options))
+    """A game as a `ParallelEnv`. Its step takes an action of every agent: it plays all of them where the players choose at once, and otherwise that of the agent to move.
+    The arguments are those of `env`.
+    """
+    game = GameEnv(id, **options)
+    return SimultaneousEnv(game) if game.is_simultaneous else turn_based_aec_to_parallel(game)
