@@ -82,6 +82,23 @@ fn agents_learn_from_both_sides_or_one_and_are_rated() {
     };
     drawn(&[], &["Elo rating", "own at step 2560", "random"]);
     drawn(&["--all", "minimax:1"], &["Elo rating", "environment steps", "own", "random", "minimax:1"]);
+    std::fs::write(place.path().join("ratings.json"), rated.to_string()).expect("a file");
+    let report = ["report", "own", "one", "--league", "ratings.json"];
+    let text = place.operant(&report);
+    assert!(text.stdout.contains("20 games of each pair") && text.stdout.contains("minimax:2"), "{text:#?}");
+    assert_eq!(place.operant(&[&report[..], &["--json"]].concat()).json()["league"], rated);
+    let finished = place.operant(&[&report[..], &["--html", "page.html"]].concat());
+    assert_eq!(finished.code, Some(0), "{finished:#?}");
+    let page = std::fs::read_to_string(place.path().join("page.html")).expect("a page");
+    assert!(page.contains("<h3>Ratings</h3>") && page.contains("<td>1. minimax:2</td>"), "{page}");
+    std::fs::write(place.path().join("other.json"), "{\"env\": 3}").expect("a file");
+    let refused = place.operant(&["report", "own", "--league", "other.json"]);
+    assert!(
+        refused.code == Some(2)
+            && refused.stderr.contains("not a league")
+            && refused.stderr.contains("other.json"),
+        "{refused:#?}"
+    );
     let lost = place.operant(&["league", "random", "own", "--games", "20", "--plot", "nowhere/elo.svg"]);
     assert!(lost.code != Some(0) && lost.stdout.contains("Elo"), "the ratings are printed first: {lost:#?}");
     trained(&place, &["kuhn_poker", "--name", "cards"]);

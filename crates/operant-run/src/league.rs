@@ -5,7 +5,7 @@ use std::sync::Arc;
 use operant_env::versus::play;
 use operant_env::{AnyEnv, Opponent, StepError};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Games between two players: from the first one's view, as (wins, draws, losses).
 pub type Score = [u32; 3];
@@ -21,15 +21,15 @@ pub struct Player {
 }
 
 /// A player's result.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Standing {
     /// The player's name.
     pub name: String,
     /// The run of a trained agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     /// Environment steps that it had trained for.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env_steps: Option<u64>,
     /// Elo rating: 400 points are odds of ten to one. 0 is the mean of all players, or the one named `random`.
     pub elo: f64,
@@ -42,7 +42,7 @@ pub struct Standing {
 }
 
 /// A finished round robin.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct League {
     /// The game.
     pub env: String,
@@ -54,6 +54,40 @@ pub struct League {
     pub standings: Vec<Standing>,
     /// `[a][b]`: wins, draws and losses of a against b.
     pub scores: Vec<Vec<Score>>,
+}
+
+impl League {
+    /// A league that was written as JSON.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let league: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let count = league.standings.len();
+        let is_square = league.scores.len() == count && league.scores.iter().all(|row| row.len() == count);
+        if count < 2 || !is_square {
+            return Err(format!("{count} players, and {} rows of scores", league.scores.len()));
+        }
+        Ok(league)
+    }
+
+    /// The players from the strongest to the weakest, each with the percent of the points that it has against all in this order; None against itself.
+    pub fn ranked(&self) -> Vec<(&Standing, Vec<Option<f64>>)> {
+        let mut order: Vec<usize> = (0..self.standings.len()).collect();
+        order.sort_by(|a, b| self.standings[*b].elo.total_cmp(&self.standings[*a].elo));
+        let percent = |at: usize, other: usize| {
+            let [won, drawn, lost] = self.scores[at][other].map(f64::from);
+            (other != at).then(|| 100.0 * (won + drawn / 2.0) / (won + drawn + lost).max(1.0))
+        };
+        let row =
+            |at: &usize| (&self.standings[*at], order.iter().map(|other| percent(*at, *other)).collect());
+        order.iter().map(row).collect()
+    }
+
+    /// What was played, in a line.
+    pub fn summary(&self) -> String {
+        format!("{} games of each pair, each after {} random moves", self.games, self.openings)
+    }
 }
 
 /// Games in one job.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::league;
 use crate::plot::Plot;
 use crate::report::{CURVES, EnvReport, Report, SeedGroup};
 use crate::stats::Estimate;
@@ -54,6 +55,9 @@ pub fn page(report: &Report) -> String {
         report.environments.iter().map(|part| format!("<p>{}</p>", escaped(&part.verdict))).collect();
     let _ = writeln!(html, "<div class=\"verdict\">{verdicts}</div>");
     facts(&mut html, report);
+    if let Some(league) = &report.league {
+        league::section(&mut html, league);
+    }
     for part in &report.environments {
         environment(&mut html, part);
     }
@@ -294,6 +298,6 @@ fn breakable(label: &str) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

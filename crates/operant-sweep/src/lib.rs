@@ -7,6 +7,7 @@
 pub mod forecast;
 mod gaussian;
 pub mod html;
+pub mod league;
 mod overview;
 pub mod plan;
 pub mod plot;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
 use operant_metrics::aligned;
+use operant_run::league::League;
 use operant_run::{Error, Result, RunResult};
 use serde::Serialize;
 use toml::Table as Toml;
@@ -52,6 +53,9 @@ pub struct Report {
     pub date: String,
     /// The command that began the sweep; null if it is unknown.
     pub command: Option<String>,
+    /// Ratings of a league of the runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub league: Option<League>,
 }
 
 /// The part of an environment.
@@ -294,6 +298,7 @@ impl Report {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             date: operant_run::dir::utc(std::time::SystemTime::now()),
             command: None,
+            league: None,
             planned: runs().count(),
             results: runs().count(),
             title,

@@ -1,7 +1,5 @@
 //! `operant league`: a round robin of trained agents and scripted players.
 
-mod plot;
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,18 +90,10 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let league = league.map_err(|error| Error::usage(error.to_string()).remedy(error.remedy))?;
     match args.json {
         true => output::print(&(serde_json::to_string(&league)? + "\n"))?,
-        false => {
-            let League { env, games, openings, .. } = &league;
-            let plain = plain(env);
-            output::print(&format!(
-                "{plain}: {games} games of each pair, each after {openings} random moves\n"
-            ))?;
-            let (columns, rows) = table(&league);
-            output::print_painted(&table::text(&columns, "", &rows))?;
-        }
+        false => output::print_painted(&text(&league))?,
     }
     if let Some(path) = &args.plot {
-        let svg = plot::svg(&league).map_err(Error::usage)?;
+        let svg = operant_sweep::league::svg(&league).map_err(Error::usage)?;
         let written = dir::write_output(path, svg);
         written.map_err(|error| Error::disk("the plot cannot be written", path, &error))?;
     }
@@ -136,12 +126,11 @@ fn game(
         .map_err(|error| Error::usage(error.to_string()))?)
 }
 
-/// The players from the strongest to the weakest, and the points of each against each in percent.
-fn table(league: &League) -> (Vec<Column<'static>>, Vec<Row>) {
-    let mut order: Vec<usize> = (0..league.standings.len()).collect();
-    order.sort_by(|a, b| league.standings[*b].elo.total_cmp(&league.standings[*a].elo));
+/// The ratings for a terminal.
+pub fn text(league: &League) -> String {
     let heads = ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12"];
-    let against = order.len().min(heads.len());
+    let ranked = league.ranked();
+    let against = ranked.len().min(heads.len());
     let mut columns = vec![
         Column::right("", 0),
         Column::name("player"),
@@ -150,17 +139,7 @@ fn table(league: &League) -> (Vec<Column<'static>>, Vec<Row>) {
         Column::right("score", 1),
     ];
     columns.extend(heads[..against].iter().map(|head| Column::right(head, 2)));
-    let rows = order.iter().enumerate().map(|(rank, &at)| {
-        let standing = &league.standings[at];
-        let score = |other: &usize| {
-            let [won, drawn, lost] = league.scores[at][*other];
-            let points = f64::from(won) + f64::from(drawn) / 2.0;
-            if *other == at {
-                "-".to_owned()
-            } else {
-                format!("{:.0}", 100.0 * points / f64::from(won + drawn + lost))
-            }
-        };
+    let rows = ranked.iter().enumerate().map(|(rank, (standing, points))| {
         let mut cells = vec![
             (rank + 1).to_string(),
             plain(&standing.name).to_string(),
@@ -168,8 +147,10 @@ fn table(league: &League) -> (Vec<Column<'static>>, Vec<Row>) {
             format!("{:.0} to {:.0}", standing.elo_low, standing.elo_high),
             format!("{:.1}%", 100.0 * standing.score),
         ];
-        cells.extend(order[..against].iter().map(score));
+        let points = points[..against].iter();
+        cells.extend(points.map(|points| points.map_or("-".to_owned(), |points| format!("{points:.0}"))));
         Row { cells, ..Row::default() }
     });
-    (columns, rows.collect())
+    let rows: Vec<Row> = rows.collect();
+    format!("{}: {}\n{}", plain(&league.env), league.summary(), table::text(&columns, "", &rows))
 }

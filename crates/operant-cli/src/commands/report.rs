@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 use operant_env::Registry;
 use operant_metrics::plain;
 use operant_run::dir::is_sweep;
+use operant_run::league::League;
 use operant_run::progress::short;
 use operant_run::{Error, ErrorKind, dir, path_text};
 use operant_sweep::plot::Plot;
 use operant_sweep::report::{EnvReport, SeedGroup, counted};
 use operant_sweep::{Report, html};
 
-use super::{run_args, sweep};
+use super::{league, run_args, sweep};
 use crate::output;
 use crate::table::{self, Column, Row};
 
@@ -28,6 +29,9 @@ pub struct Args {
     /// Write the plots as SVG and PNG into this directory
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
+    /// For runs of a game: their ratings, a file that `operant league --json` printed
+    #[arg(long, value_name = "FILE")]
+    league: Option<PathBuf>,
     /// Show at most N configurations
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -44,6 +48,7 @@ Examples:
   operant report rates --html rates.html
   operant report rates --json | jq '.environments[0].groups[0].settings'
   operant report run-a run-b run-c --plots plots
+  operant report a b --league ratings.json --html page.html
 
 Runs that differ only in their seed form one configuration. Its score is the
 interquartile mean of the runs' last greedy evaluations: the mean of the middle
@@ -60,7 +65,8 @@ rliable. Intervals of fewer than 5 seeds are unreliable.
 /// Prints or writes the report, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
-    let report = of(&sweep::named(&parent, &args.runs)?)?;
+    let league = args.league.as_deref().map(league_of).transpose()?;
+    let report = Report { league, ..of(&sweep::named(&parent, &args.runs)?)? };
     if let Some(path) = &args.html {
         write(path, html::page(&report).as_bytes())?;
         output::note(&format!("written: {}", path.display()));
@@ -100,6 +106,17 @@ pub fn of(paths: &[PathBuf]) -> operant_run::Result<Report> {
     }
 }
 
+/// The league in a file.
+fn league_of(path: &Path) -> operant_run::Result<League> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Error::disk("the league cannot be read", path, &error))?;
+    League::from_json(&text).map_err(|problem| {
+        Error::usage(format!("this is not a league: {problem}"))
+            .at(path.display().to_string())
+            .remedy("write it with `operant league RUN random --json > FILE`")
+    })
+}
+
 fn write(path: &Path, bytes: &[u8]) -> operant_run::Result<()> {
     dir::write_output(path, bytes).map_err(|error| {
         Error::new(ErrorKind::Disk, format!("the report cannot be written: {error}"))
@@ -111,6 +128,9 @@ fn write(path: &Path, bytes: &[u8]) -> operant_run::Result<()> {
 /// The report for a terminal, with at most `top` configurations of each environment.
 pub fn text(report: &Report, top: usize) -> String {
     let mut text = format!("{}: {}\n", plain(&report.title), plain(&report.summary()));
+    if let Some(league) = &report.league {
+        text.push_str(&format!("\n{}", league::text(league)));
+    }
     for part in &report.environments {
         if part.groups.is_empty() {
             continue;

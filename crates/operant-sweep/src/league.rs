@@ -1,15 +1,19 @@
-//! Plots ratings: over the steps of training if a run has several checkpoints, otherwise one column per player.
+//! Ratings of players in a game, as a plot and as a part of the page of a report.
+
+use std::fmt::Write as _;
 
 use operant_draw::chart::{self, Axis, Chart, Look, Mark};
 use operant_draw::theme::Rgb;
 use operant_run::league::{League, Standing};
+
+use crate::html::escaped;
 
 const LOOK: Look =
     Look { size: (960, 600), margins: (16, 16), labels: (52, 84), font: 16, fine_lines: true, legend: true };
 
 const TITLE: &str = "Elo rating, 95% interval";
 
-/// The plot as SVG text, or an error message. It is drawn in memory, so errors are unlikely.
+/// The ratings as SVG text, or an error message: over the steps of training if a run has several checkpoints, otherwise one column per player. It is drawn in memory, so errors are unlikely.
 pub fn svg(league: &League) -> std::result::Result<String, String> {
     let mut players: Vec<&Standing> = league.standings.iter().collect();
     players.sort_by(|a, b| b.elo.total_cmp(&a.elo));
@@ -74,4 +78,51 @@ fn bar(x: f64, player: &Standing) -> Mark {
 fn across(number: usize, player: &Standing, most: f64) -> (Rgb, Mark) {
     let line = vec![(0.0, player.elo), (most * 1.03, player.elo)];
     (chart::colour(number), Mark::Line(line, 1, Some(player.name.clone())))
+}
+
+/// The part of the page.
+pub(crate) fn section(html: &mut String, league: &League) {
+    let ranked = league.ranked();
+    let _ = write!(
+        html,
+        "<section class=\"card\"><h3>Ratings</h3><div class=\"scroll\"><table>\n<tr><th>player</th><th>Elo</th><th>95% interval</th><th>score</th>"
+    );
+    for rank in 1..=ranked.len() {
+        let _ = write!(html, "<th>{rank}</th>");
+    }
+    html.push_str("</tr>\n");
+    for (rank, (standing, points)) in ranked.iter().enumerate() {
+        let Standing { name, elo, elo_low, elo_high, score, .. } = standing;
+        let _ = write!(
+            html,
+            "<tr><td>{}. {}</td><td>{elo:.0}</td><td>{elo_low:.0} to {elo_high:.0}</td><td>{:.1}%</td>",
+            rank + 1,
+            escaped(name),
+            100.0 * score
+        );
+        for points in points {
+            // Blue for wins and red for losses; white is even.
+            let cell = points.map_or(String::new(), |points| {
+                let (rgb, share) =
+                    if points >= 50.0 { ("0,114,178", points - 50.0) } else { ("213,94,0", 50.0 - points) };
+                format!(" style=\"background:rgba({rgb},{:.2})\"", 0.012 * share)
+            });
+            let text = points.map_or_else(|| "–".to_owned(), |points| format!("{points:.0}"));
+            let _ = write!(html, "<td{cell}>{text}</td>");
+        }
+        html.push_str("</tr>\n");
+    }
+    let _ = writeln!(
+        html,
+        "</table></div><p class=\"note\">{}: {}. The last columns are percent of the points against the player of that rank. 400 points of Elo are odds of 10 to 1; the intervals \
+         are from a bootstrap of the games.</p></section>",
+        escaped(&league.env),
+        league.summary()
+    );
+    if let Ok(svg) = svg(league) {
+        let _ = writeln!(
+            html,
+            "<section class=\"card\"><h3>{TITLE}</h3><div class=\"chart scroll\">{svg}</div></section>"
+        );
+    }
 }
