@@ -1,5 +1,5 @@
 //! The Python package together with large libraries, each group in its own environment: `cargo xtask test --clients` with
-//! Stable-Baselines3, TorchRL and PyTorch, `cargo xtask test --ray` with Ray.
+//! Stable-Baselines3, TorchRL and PyTorch, `cargo xtask test --ray` with Ray, `cargo xtask test --trackers` with Weights & Biases, MLflow, Trackio and TensorBoard.
 
 use std::process::Command;
 use std::time::Instant;
@@ -38,6 +38,14 @@ pub const RAY: Clients = Clients {
     environment: "ray-venv",
     requirements: "requirements-ray.txt",
     tests: "crates/operant-python/tests/ray",
+    examples: &[],
+};
+
+/// Trackers of experiments.
+pub const TRACKERS: Clients = Clients {
+    environment: "trackers-venv",
+    requirements: "requirements-trackers.txt",
+    tests: "crates/operant-python/tests/trackers",
     examples: &[],
 };
 

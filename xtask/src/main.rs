@@ -39,6 +39,10 @@ Commands:
   test --ray
           Tests the Python package on a Ray cluster of three nodes on this machine. Makes target/ray-venv from
           requirements-ray.txt. Not part of `test`: run it before a change to operant.ray is merged.
+  test --trackers
+          Tests the Python package with Weights & Biases, MLflow, Trackio and TensorBoard, all offline. Makes
+          target/trackers-venv from requirements-trackers.txt. Not part of `test`: run it before a change to
+          operant.track is merged.
   test --mpi
           Runs of several processes, with the MPI libraries of this machine: Open MPI, MPICH. Not part of `test`:
           run it before a change to operant-mpi or operant-run's distributed.rs is merged.

@@ -61,6 +61,37 @@ fn json_is_one_object_with_the_contracts_keys_in_order() {
 }
 
 #[test]
+fn runs_are_exported_as_a_table_or_to_a_tracker() {
+    let place = Sandbox::new();
+    let none = place.operant(&["runs", "--export", "wandb"]);
+    assert!(none.code == Some(2) && none.stderr.contains("no run that has ended"), "{none:#?}");
+    train(&place, &["--name", "first", "--seed", "5"]);
+    train(&place, &["--name", "second", "--set", "hidden=[8,8]"]);
+    let table = place.operant(&["runs", "--export", "csv"]).stdout;
+    let rows: Vec<&str> = table.lines().collect();
+    assert!(rows[0].starts_with("run,env,algorithm,state,") && rows.len() == 3, "{table}");
+    assert!(rows[1].starts_with("first,cartpole,ppo,finished,"), "{table}");
+    assert!(rows[2].starts_with("second,") && rows[2].contains("\"[8,8]\""), "{table}");
+    let columns: Vec<&str> = rows[0].split(',').collect();
+    assert!(
+        ["eval_return_mean", "config.gamma", "seed", "dir"].iter().all(|name| columns.contains(name)),
+        "{table}"
+    );
+    let filtered = place.operant(&["runs", "--export", "csv", "--filter", "second"]).stdout;
+    assert_eq!(filtered.lines().count(), 2, "{filtered}");
+    let missing = place
+        .command(&["runs", "--export", "wandb"])
+        .env("VIRTUAL_ENV", "/nowhere")
+        .output()
+        .expect("a program");
+    let text = String::from_utf8_lossy(&missing.stderr);
+    assert!(
+        missing.status.code() == Some(2) && text.contains("/nowhere/bin/python cannot be started"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_run_leaves_its_directory() {
     let place = Sandbox::new();
     train(&place, &["--name", "mine"]);

@@ -73,7 +73,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::train::{
-        Control, check_setting, did_you_mean, evaluate, list_runs, metrics, network_settings, result, train,
+        Control, check_setting, did_you_mean, evaluate, list_runs, metrics, network_settings, result,
+        run_config, train,
     };
     #[pymodule_export]
     use crate::worker::{WorkerChannel, end_with};

@@ -350,13 +350,52 @@ fn name_checkpoint(py: Python<'_>, raised: &PyErr, outcome: &Outcome, is_local: 
     explain(py, raised, &saved, ["operant.resume(", rest], &outcome.dir);
 }
 
+/// A function of Python that hears of a run: `notify("start", directory)`, `notify("update", metrics)`, `notify("checkpoint", directory)`. False from it ends the
+/// run.
+#[derive(Clone)]
+struct Notify {
+    call: Arc<Py<PyAny>>,
+    raised: Raised,
+    signals: Signals,
+}
+
+impl Notify {
+    fn tell(&self, kind: &str, payload: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>) {
+        Python::attach(|py| {
+            let told = payload(py).and_then(|payload| self.call.call1(py, (kind, payload)));
+            match told.map(|returned| returned.extract::<bool>(py)) {
+                Ok(Ok(false)) => self.signals.finish(),
+                Ok(_) => (),
+                Err(error) => self.raised.store(error, py, &self.signals),
+            }
+        });
+    }
+
+    fn tell_path(&self, kind: &str, path: &Path) {
+        self.tell(kind, |py| Ok(path.into_pyobject(py)?.into_any().unbind()));
+    }
+
+    /// Sets the callbacks of a job.
+    fn follow(self, job: &mut Job) {
+        let (start, update, checkpoint) = (self.clone(), self.clone(), self);
+        job.ready = Some(Box::new(move |ready| start.tell_path("start", &ready.dir)));
+        job.on_record = Some(Box::new(move |metrics, record| {
+            // No further call once something has stopped the run.
+            if update.signals.stopped_by().is_none() && !update.signals.is_finishing() {
+                update.tell("update", |py| Ok(record_dict(py, metrics, record)?.into_any().unbind()));
+            }
+        }));
+        job.on_checkpoint = Some(Box::new(move |path| checkpoint.tell_path("checkpoint", path)));
+    }
+}
+
 /// Trains, or continues the run `resume`, up to the steps `until`. `progress` is `bar`, `lines`, none, or a function that shows it, which is
 /// called with the arguments of [`PythonDisplay`]. A new run begins with the weights
 /// of the policy `weights` and with the transitions of `replay`, if there are any.
 ///
 /// Returns the run's directory and the name of the signal that stopped it, or raises what stopped it, once its checkpoint is saved.
 #[pyfunction]
-#[pyo3(signature = (env, settings, *, env_options, config, resume, on_update, progress, control, until=None, trust=false, weights=None, replay=None))]
+#[pyo3(signature = (env, settings, *, env_options, config, resume, notify, progress, control, until=None, trust=false, weights=None, replay=None))]
 #[allow(clippy::too_many_arguments)] // the keywords of operant.train
 pub fn train(
     py: Python<'_>,
@@ -365,7 +404,7 @@ pub fn train(
     env_options: Vec<(String, String)>,
     config: Option<PathBuf>,
     resume: Option<String>,
-    on_update: Option<Py<PyAny>>,
+    notify: Option<Py<PyAny>>,
     progress: Option<Bound<'_, PyAny>>,
     control: &Control,
     until: Option<u64>,
@@ -408,22 +447,8 @@ pub fn train(
     job.replay = replay.map(replay::Asked::given);
     job.progress =
         Box::new(PythonProgress { shown, raised: raised.clone(), signals: signals.clone(), polled: started });
-    if let Some(callback) = on_update {
-        let (raised, signals) = (raised.clone(), signals.clone());
-        job.on_record = Some(Box::new(move |metrics, record| {
-            // No further call once something has stopped the run.
-            if signals.stopped_by().is_none() && !signals.is_finishing() {
-                Python::attach(|py| {
-                    let called =
-                        record_dict(py, metrics, record).and_then(|dict| callback.call1(py, (dict,)));
-                    match called.map(|returned| returned.extract::<bool>(py)) {
-                        Ok(Ok(false)) => signals.finish(),
-                        Ok(_) => (),
-                        Err(error) => raised.store(error, py, &signals),
-                    }
-                });
-            }
-        }));
+    if let Some(call) = notify {
+        Notify { call: Arc::new(call), raised: raised.clone(), signals: signals.clone() }.follow(&mut job);
     }
     let outcome = guarded(|| {
         py.detach(|| {
@@ -463,6 +488,15 @@ pub fn train(
 #[pyfunction]
 pub fn result(dir: PathBuf) -> Option<String> {
     RunResult::read(&dir).map(|result| result.to_json())
+}
+
+/// The settings of a run as JSON text.
+#[pyfunction]
+pub fn run_config(dir: PathBuf) -> PyResult<String> {
+    let settings = runs::config(&dir).ok_or_else(|| {
+        PyFileNotFoundError::new_err(format!("{} is missing or damaged", dir.join("config.toml").display()))
+    })?;
+    serde_json::to_string(&settings).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
 /// The metrics of a run: names, and `(updates, metrics)` values from metrics.csv.

@@ -127,6 +127,81 @@ def test_a_callback_that_raises_stops_the_run_with_a_checkpoint():
     assert 3 <= run.result["updates"] <= 5
 
 
+class Heard(operant.Callback):
+    """What a callback hears, in order."""
+
+    def __init__(self, ends_at=None, fails=None):
+        self.ends_at, self.fails, self.told = ends_at, fails, []
+
+    def hear(self, what, *details):
+        self.told.append((what, *details))
+        if what == self.fails:
+            raise RuntimeError(what)
+
+    def on_start(self, run):
+        self.hear("start", run.name, run.config["gamma"])
+
+    def on_update(self, run, metrics):
+        self.hear("update", int(metrics["env_steps"]))
+        return metrics["env_steps"] != self.ends_at
+
+    def on_evaluation(self, run, metrics):
+        self.hear("evaluation", metrics["eval_return"])
+
+    def on_checkpoint(self, run, path):
+        assert path.is_absolute() and (path / "config.toml").exists()
+        self.hear("checkpoint", path.name)
+
+    def on_end(self, run, error):
+        self.hear("end", None if error is None else str(error), None if run.result is None else run.result["env_steps"])
+
+
+def test_callbacks_hear_of_a_run_in_order():
+    first, second, updates = Heard(), Heard(), []
+    run = short(name="heard", gamma=0.97, num_envs=16, num_steps=256, callbacks=[first, second], on_update=updates.append)
+    mean = run.result["eval_return_mean"]
+    # The last checkpoint is saved before the last update is reported with the final evaluation.
+    assert first.told[0] == ("start", "heard", 0.97) and first.told[-1] == ("end", None, 8192)
+    rest = first.told[1:-1]
+    assert [told for told in rest if told[0] != "checkpoint"] == [("update", 4096), ("update", 8192), ("evaluation", mean)]
+    assert [told for told in rest if told[0] == "checkpoint"] == [("checkpoint", "step_000000008192")]
+    assert second.told == first.told and len(updates) == 2
+    again = Heard()
+    operant.resume(run, total_timesteps=12288, callbacks=[again])
+    assert again.told[:2] == [("start", "heard", 0.97), ("update", 12288)] and again.told[-1] == ("end", None, 12288)
+
+
+def test_a_callback_ends_a_run_or_stops_it():
+    ending = Heard(ends_at=4096)
+    run = short(name="ended", num_envs=16, num_steps=64, total_timesteps=10**7, callbacks=[ending])
+    assert run.result["env_steps"] < 10**6 and ending.told[-1] == ("end", None, run.result["env_steps"])
+    for event in ["start", "update", "evaluation", "checkpoint"]:
+        failing, other = Heard(fails=event), Heard()
+        with pytest.raises(RuntimeError, match=f"^{event}"):
+            short(name=event, total_timesteps=65536, eval_interval=4, callbacks=[other, failing])
+        assert failing.told[-1][:2] == ("end", event) and other.told[-1][:2] == ("end", event)
+        assert operant.run(event).info()["checkpoint"] is not None
+    failing, other = Heard(fails="end"), Heard()
+    with pytest.raises(RuntimeError, match="^end$"):
+        short(name="last", callbacks=[failing, other])
+    assert other.told[-1][0] == "end" and operant.run("last").state == "finished"
+
+
+def test_what_is_no_callback_is_refused_before_anything_starts(place):
+    for wrong in [operant.Callback(), [print], [operant.Callback]]:
+        with pytest.raises(TypeError, match="callbacks: expected a list of operant.Callback objects"):
+            short(callbacks=wrong)
+    silent = Heard()
+    with pytest.raises(ValueError, match="gamma"):
+        short(gamma=3, callbacks=[silent])
+    assert not silent.told and not (place / "runs").exists()
+
+
+def test_a_run_has_its_settings():
+    run = operant.train("snake", name="own", env_options={"size": 11}, total_timesteps=4096, eval_episodes=1, learning_rate=1e-3)
+    assert (run.config["learning_rate"], run.config["env.size"], run.config["algorithm"]) == (1e-3, 11, "ppo")
+
+
 def test_a_resumed_run_has_the_bits_of_one_that_was_not_stopped():
     def stop(record):
         if record["update"] == 4:

@@ -65,7 +65,7 @@ pub use log::Log;
 pub use policy::{Mark, SavedPolicy};
 pub use result::RunResult;
 pub use resume::{Resume, SavedRun};
-pub use run::{Job, OnReady, OnRecord, Outcome, Ready, train};
+pub use run::{Job, OnCheckpoint, OnReady, OnRecord, Outcome, Ready, train};
 pub use signals::Signals;
 pub use train_loop::ExitReason;
 pub use trust::Trust;

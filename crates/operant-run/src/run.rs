@@ -52,6 +52,8 @@ pub struct Job {
     pub ready: Option<OnReady>,
     /// Called after every update, one update late: a record waits for the evaluation that may belong to it.
     pub on_record: Option<OnRecord>,
+    /// Called after every checkpoint.
+    pub on_checkpoint: Option<OnCheckpoint>,
 }
 
 /// Callback for the start of training.
@@ -59,6 +61,9 @@ pub type OnReady = Box<dyn FnOnce(&Ready) + Send>;
 
 /// Callback for the metrics of an update. It runs between updates, so it must be quick.
 pub type OnRecord = Box<dyn FnMut(RunMetrics, &Record) + Send>;
+
+/// Callback for the directory of a checkpoint, absolute.
+pub type OnCheckpoint = Box<dyn FnMut(&Path) + Send>;
 
 /// A run that starts training.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,6 +93,7 @@ impl Job {
             ring_dir: None,
             ready: None,
             on_record: None,
+            on_checkpoint: None,
         }
     }
 }
@@ -128,7 +134,7 @@ impl Outcome {
 /// [`crate::ErrorKind::Diverged`].
 pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<Built>) -> Result<Outcome> {
     let Job { mut requested, resume, started, until, signals, mut progress, log, ring_dir, ready, .. } = job;
-    let Job { notes, verbose, on_record, replay, .. } = job;
+    let Job { notes, verbose, on_record, on_checkpoint, replay, .. } = job;
     let algorithm = requested.settings.learner.algorithm;
     if replay.is_some() && !algorithm.declaration().has_replay() {
         let with = Algorithm::ALL.into_iter().filter(|algorithm| algorithm.declaration().has_replay());
@@ -214,6 +220,7 @@ pub fn train(job: Job, make_backend: impl FnMut(&Requested, &Device) -> Result<B
         last_checkpoint: home.checkpoint.take().map(|(path, _)| path),
         held: None,
         on_record,
+        on_checkpoint,
     };
     let dir = &home.dir;
     begin(&mut training, dir, notices, resumed_at);

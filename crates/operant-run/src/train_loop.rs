@@ -11,7 +11,7 @@ use crate::config::Settings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::evaluate::{self, EvalSummary};
 use crate::progress::{Progress, Tick};
-use crate::run::OnRecord;
+use crate::run::{OnCheckpoint, OnRecord};
 use crate::signals::{CALLER, Signals};
 use crate::sinks::SinkEvent;
 use crate::state::State;
@@ -67,6 +67,7 @@ pub(crate) struct Training<'a> {
     /// The record of the latest update, held until it is known whether an evaluation follows.
     pub held: Option<Record>,
     pub on_record: Option<OnRecord>,
+    pub on_checkpoint: Option<OnCheckpoint>,
 }
 
 /// State of this process only: its times, and the updates in flight.
@@ -496,6 +497,9 @@ impl Training<'_> {
         self.publisher.event(Level::Info, &format!("checkpoint saved at {steps} steps"));
         self.publisher.alive();
         self.last_checkpoint = Some(path);
+        if let Some(on_checkpoint) = &mut self.on_checkpoint {
+            on_checkpoint(&from_root);
+        }
         Ok(())
     }
 

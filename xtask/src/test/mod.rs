@@ -264,12 +264,13 @@ pub fn run(args: &[&str]) -> Result<()> {
         ["--nightly", "--no-skips"] => (Tier::Nightly, true),
         ["--clients"] => return clients::run(&clients::TORCH),
         ["--ray"] => return clients::run(&clients::RAY),
+        ["--trackers"] => return clients::run(&clients::TRACKERS),
         ["--mpi"] => return mpi::run(),
         ["--aarch64"] => return aarch64::run(),
         other => {
             let other = other.join(" ");
             bail!(
-                "`{other}` is not understood; give nothing, --landing, --all or --nightly, --no-skips, --clients, --ray, --mpi or --aarch64"
+                "`{other}` is not understood; give nothing, --landing, --all or --nightly, --no-skips, --clients, --ray, --trackers, --mpi or --aarch64"
             )
         }
     };

@@ -17,8 +17,11 @@ const SOURCES: &str = "crates/operant-python/python/operant";
 const TESTS: &str = "crates/operant-python/tests";
 
 /// Tests and examples that need PyTorch are those of `cargo xtask test --clients`.
-const WITHOUT_CLIENTS: [&str; 2] =
-    ["--ignore=crates/operant-python/tests/clients", "--ignore=crates/operant-python/tests/ray"];
+const WITHOUT_CLIENTS: [&str; 3] = [
+    "--ignore=crates/operant-python/tests/clients",
+    "--ignore=crates/operant-python/tests/ray",
+    "--ignore=crates/operant-python/tests/trackers",
+];
 const EXAMPLES: [&str; 7] = [
     "examples/cem_cartpole.py",
     "examples/jax_dlpack.py",

@@ -1,5 +1,6 @@
 //! `operant runs`: the runs and sweeps of this user, live and ended.
 
+mod export;
 mod row;
 pub mod sweeps;
 
@@ -13,6 +14,7 @@ use operant_run::paint;
 use operant_run::progress::short;
 use operant_run::runs;
 
+use export::Export;
 pub use row::{Json, RunRow};
 
 use super::run_args;
@@ -39,6 +41,9 @@ pub struct Args {
     /// Show the sweeps alone
     #[arg(long)]
     sweeps: bool,
+    /// Print the runs as CSV, or send those that have ended to a tracker (needs the Python package): csv, wandb, mlflow, trackio or tensorboard
+    #[arg(long, value_name = "FORMAT", conflicts_with_all = ["sweeps", "json"])]
+    export: Option<Export>,
     /// Print one JSON object per run, with every known value; with --sweeps one per sweep
     #[arg(long)]
     json: bool,
@@ -68,6 +73,8 @@ Examples:
   operant runs --filter algorithm=sac
   operant runs --tag baseline
   operant runs --filter state=finished --json | jq .eval_return_mean
+  operant runs --export csv > runs.csv
+  operant runs --filter cartpole --export wandb
   operant runs --sweeps --json | jq '.best[] | .objective, .settings'
 
 Shows the runs in the run directory, and live ones elsewhere that have a ring.
@@ -101,7 +108,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let parent = run_args::run_dir(registry, args.run_dir.as_deref())?;
     operant_metrics::prune();
     // Sweeps have no tags.
-    let no_sweeps = args.json && !args.sweeps || !args.tags.is_empty();
+    let no_sweeps = args.json && !args.sweeps || args.export.is_some() || !args.tags.is_empty();
     let mut sweeps = if no_sweeps { Vec::new() } else { SweepRow::list(&parent) };
     let listed = if args.sweeps { Vec::new() } else { runs::list(&parent) };
     let mut shown: Vec<RunRow> = listed.into_iter().map(|run| RunRow::of(run, registry)).collect();
@@ -115,6 +122,9 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     if args.reverse {
         shown.reverse();
         sweeps.reverse();
+    }
+    if let Some(format) = args.export {
+        return format.export(&shown);
     }
     let what = if args.sweeps { "sweeps" } else { "runs" };
     let text = match (args.json, shown.is_empty() && sweeps.is_empty(), all) {

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from operant import envs as envs
     from operant import math as math
     from operant import shapes as shapes
+    from operant import track as track
     from operant._arrays import Bool as Bool
     from operant._arrays import Byte as Byte
     from operant._arrays import Float as Float
     from operant._arrays import Int as Int
     from operant._arrays import Uint as Uint
+    from operant._callbacks import Callback as Callback
     from operant._check import check_world as check_world
     from operant._collector import Collector as Collector
     from operant._collector import Rollout as Rollout
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Bool",
     "Byte",
+    "Callback",
     "Collector",
     "DeviceArray",
     "DeviceVectorEnv",
@@ -96,6 +99,7 @@ __all__ = [
     "shapes",
     "sweep",
     "sweeps",
+    "track",
     "train",
     "world",
 ]
@@ -104,6 +108,7 @@ __version__: str = build_info()["version"]
 # Modules that are imported when one of their names is used, because they import Gymnasium or take time.
 _MODULES = {
     "_single": ["Env", "make"],
+    "_callbacks": ["Callback"],
     "_check": ["check_world"],
     "_core": ["DeviceArray"],
     "_device": ["DeviceVectorEnv", "make_vec"],
@@ -121,6 +126,7 @@ _MODULES = {
     "envs": ["envs"],
     "sb3": ["sb3"],
     "ray": ["ray"],
+    "track": ["track"],
 }
 _LAZY = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from operant import _core, _frame, _progress
+from operant._callbacks import Callback, Events, OnUpdate
 from operant._policy import Policy
 from operant._register import asked, is_env_maker, is_importable, of_vector, refuse_while_importing
 from operant._replay import Replay
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from operant._settings import Settings
-
-OnUpdate = Callable[[dict[str, float]], object]
-
 
 class Result(TypedDict):
     """The result of a run, as `operant train --json` prints it. A value that was not measured is None."""
@@ -153,6 +151,13 @@ class Run:
         """The replay of the latest checkpoint of a run that was trained with `checkpoint_replay=True`."""
         return Replay.load(self)
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """Its settings, as config.toml has them; options of the environment have keys such as "env.size"."""
+        settings: dict[str, Any] = json.loads(_core.run_config(os.fspath(self.dir)))
+        own = settings.pop("env", {})
+        return settings | {f"env.{name}": value for name, value in own.items()}
+
     def info(self) -> dict[str, Any]:
         """Environment, device, seed, state, steps, process and checkpoint, as `operant runs` shows them."""
         return _core.list_runs(os.fspath(self.dir), None)[0]
@@ -257,6 +262,7 @@ def train(
     env: str | World | type | Callable[[], Any] | VectorEnv[Any, Any, Any],
     *others: NoReturn,
     on_update: OnUpdate | None = None,
+    callbacks: Sequence[Callback] = (),
     progress: bool | None = None,
     config: str | os.PathLike[str] | None = None,
     env_options: Mapping[str, float | str | os.PathLike[str] | Sequence[str]] | None = None,
@@ -283,6 +289,7 @@ def train(
         on_update: Called with the metrics of each update by name, once the next one begins, and for the last one after the
             final evaluation. False from it ends the run, with its final evaluation and a checkpoint; an exception stops it with a checkpoint
             alone, and is raised.
+        callbacks: `operant.Callback` objects, which hear of the start, updates, evaluations, checkpoints and the end, such as `operant.track.WandB()`.
         progress: Whether to show progress on stderr; by default on a terminal and in a notebook.
         config: A TOML file of settings, or a `ppo.yml` of RL Baselines3 Zoo; keywords override it.
         env_options: The environment's own options: numbers, words, paths or lists of names.
@@ -322,7 +329,7 @@ def train(
         weights = init_from
     elif init_from is not None:
         given["init_from"] = init_from.dir if isinstance(init_from, Run) else init_from
-    return _run(name, None, on_update, progress, config, env_options, given, weights=weights, replay=replay)
+    return _run(name, None, Events(on_update, callbacks), progress, config, env_options, given, weights=weights, replay=replay)
 
 
 @shows_settings
@@ -330,6 +337,7 @@ def resume(
     run: str | os.PathLike[str] | Run,
     *others: NoReturn,
     on_update: OnUpdate | None = None,
+    callbacks: Sequence[Callback] = (),
     progress: bool | None = None,
     trust: bool = False,
     env: str | World | type | Callable[[], Any] | None = None,
@@ -340,6 +348,7 @@ def resume(
     Args:
         run: Its name, its directory, or a `Run`.
         on_update: As in `train`.
+        callbacks: As in `train`.
         progress: As in `train`.
         trust: Whether to start a Gymnasium environment that this user has not started before: it is a program.
         env: The environment of the run, if it was a lambda, a partial or another function that cannot be imported.
@@ -353,7 +362,7 @@ def resume(
         if key in settings:
             raise ValueError(f"{key}: a resumed run keeps its own; leave it out")
     name = os.fspath(run.dir if isinstance(run, Run) else run)
-    return _run(None if env is None else _made(env), name, on_update, progress, None, None, dict(settings), trust)
+    return _run(None if env is None else _made(env), name, Events(on_update, callbacks), progress, None, None, dict(settings), trust)
 
 
 def runs(run_dir: str | os.PathLike[str] | None = None) -> list[Run]:
@@ -380,7 +389,7 @@ def _refuse_positional(others: tuple[Any, ...]) -> None:
 def _run(
     env: str | _core.World | _core.LocalEnv | None,
     resumed: str | None,
-    on_update: OnUpdate | None,
+    events: Events,
     progress: bool | None,
     config: str | os.PathLike[str] | None,
     env_options: Mapping[str, float | str | os.PathLike[str] | Sequence[str]] | None,
@@ -394,8 +403,6 @@ def _run(
         raise TypeError(f"replay: expected an operant.Replay or None, got {replay!r}; the one of a run is run.replay")
     if replay is not None and not len(replay):
         raise ValueError("replay: the given replay is empty; add transitions, or leave it out")
-    if on_update is not None and not callable(on_update):
-        raise TypeError(f"on_update: expected a function, got {on_update!r}")
     if progress not in (None, True, False):
         raise TypeError(f"progress: expected True, False or None, got {progress!r}")
     if not isinstance(env_options or {}, Mapping):
@@ -406,20 +413,25 @@ def _run(
     for name in settings:
         _core.check_setting(name)
     control = _core.Control()
-    with _signals(control):
-        directory, stopped_by = _core.train(
-            env,
-            [(name, _text(name, value)) for name, value in settings.items()],
-            env_options=[(name, _text(name, value)) for name, value in (env_options or {}).items()],
-            config=None if config is None else os.fspath(config),
-            resume=resumed,
-            on_update=on_update,
-            progress=_shown(progress),
-            control=control,
-            trust=trust,
-            weights=None if weights is None else weights._core,
-            replay=None if replay is None else replay._given(),
-        )
+    try:
+        with _signals(control):
+            directory, stopped_by = _core.train(
+                env,
+                [(name, _text(name, value)) for name, value in settings.items()],
+                env_options=[(name, _text(name, value)) for name, value in (env_options or {}).items()],
+                config=None if config is None else os.fspath(config),
+                resume=resumed,
+                notify=events.notify(),
+                progress=_shown(progress),
+                control=control,
+                trust=trust,
+                weights=None if weights is None else weights._core,
+                replay=None if replay is None else replay._given(),
+            )
+    except BaseException as error:
+        events.end(error)
+        raise
+    events.end()
     if stopped_by in ("SIGTERM", "SIGHUP"):
         # The exit code of `operant train`; a notebook's process survives it.
         raise SystemExit(75)

@@ -334,7 +334,7 @@ class Trainable(ray.tune.Trainable):
             env_options=[(key, _text(key, value)) for key, value in options.items()],
             config=None,
             resume=os.fspath(self.directory) if resumed else None,
-            on_update=None,
+            notify=None,
             progress=None,
             control=_core.Control(),
             until=self.steps + self.interval,
