@@ -5,7 +5,8 @@
 //!
 //! All four choose at once: the state keeps the choices until the last player has made one. Then, in this order:
 //!
-//! 1. Everyone moves a cell up, forward (to the other team's half), down or back, or stays; so does who would leave the field or enter the own flag's cell.
+//! 1. Everyone moves a cell up, right, down or left, or stays; so does who would leave the field or enter the own flag's cell. Right is towards the other team's
+//!    half, for both teams.
 //! 2. Who meets a player of the other team is tagged if in the other team's half. They meet if they are in one cell, or exchange cells.
 //! 3. Who has been tagged drops the flag, which is back in its cell, and goes to the own outer column: players 0 and 1 to its top, 2 and 3 to its bottom.
 //! 4. Who is in the cell of the other team's flag takes it if it stood there before the step, the lower number first.
@@ -20,7 +21,7 @@ use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
 use crate::spec::names;
 use crate::versus::{result_metric, result_metrics};
-use crate::{ActionSpace, BLUE, Env, EnvSpec, ObsSpace, RED, Scene, Shape, Step, grid};
+use crate::{ActionSpace, BLUE, Env, EnvSpec, ObsSpace, RED, Scene, Shape, Step, WHITE, grid};
 
 const ROWS: usize = 7;
 const COLUMNS: usize = 10;
@@ -36,9 +37,9 @@ const FLAGS: [u32; 2] = [(ROWS / 2 * COLUMNS) as u32, (ROWS / 2 * COLUMNS + COLU
 const NOBODY: u32 = PLAYERS as u32;
 /// Actions.
 const UP: u32 = 1;
-const FORWARD: u32 = 2;
+const RIGHT: u32 = 2;
 const DOWN: u32 = 3;
-const BACK: u32 = 4;
+const LEFT: u32 = 4;
 
 bundle! {
     /// The state of the game.
@@ -64,7 +65,7 @@ pub struct CaptureTheFlag;
 #[inline(always)]
 fn moved<L: Lane>(team: usize, [x, y]: [L::Uint; 2], action: L::Uint) -> [L::Uint; 2] {
     let u = L::Uint::splat;
-    let (right, left) = if team == 0 { (FORWARD, BACK) } else { (BACK, FORWARD) };
+    let (right, left) = if team == 0 { (RIGHT, LEFT) } else { (LEFT, RIGHT) };
     let is = |number: u32| action.eq(u(number));
     let (last_row, last_column) = (u(ROWS as u32 - 1), u(COLUMNS as u32 - 1));
     let shift = |more: L::Mask, less: L::Mask| more.select(u(1), u(0)) - less.select(u(1), u(0));
@@ -148,7 +149,7 @@ impl Env for CaptureTheFlag {
             obs: ObsSpace::Binary { shape: vec![ROWS, COLUMNS, CHANNELS] },
             obs_names: names(["this player", "the team mate", "players of the other team", "the own flag", "the other team's flag"]),
             actions: ActionSpace::Discrete(vec![5]),
-            action_names: names(["stay", "up", "forward", "down", "back"]),
+            action_names: names(["stay", "up", "right", "down", "left"]),
             players: PLAYERS as u32,
             simultaneous: true,
             metrics: result_metrics(),
@@ -245,11 +246,13 @@ impl Env for CaptureTheFlag {
         }
         for k in 0..PLAYERS {
             let center = at(s.x[k].0, s.y[k].0);
+            if s.player.0 as usize == k {
+                shapes.push(Shape::circle(center, 0.4, WHITE));
+            }
             // Told apart by their shapes too; a carrier stands on the flag.
-            shapes.push(Shape::circle(center, 0.3, 0));
             shapes.push(match k % 2 {
-                0 => Shape::circle(center, 0.25, tones[0]),
-                _ => Shape::rectangle(center, 0.45, 0.45, tones[1]),
+                0 => Shape::circle(center, 0.3, tones[0]),
+                _ => Shape::rectangle(center, 0.5, 0.5, tones[1]),
             });
         }
         Scene { low: [0.0, 0.0], high: [width, height], shapes }
