@@ -11,6 +11,7 @@ mod learning;
 mod lines;
 mod mpi;
 mod operant;
+mod site;
 mod soak;
 mod suite;
 mod test;
@@ -98,6 +99,9 @@ Commands:
   fuzz --seconds N [--from K]
           Reads worlds, tables of sweeps and checkpoints, changed at random and generated, each kind for N seconds, from
           input K on. `test --all` does it for 20 seconds from input 0 on.
+  site [--no-rust]
+          Builds the documentation as a site with search and the APIs of Python and Rust, in target/site/html. --no-rust
+          leaves rustdoc's pages out.
   soak    Trains 10 M steps at 512, 2,048 and 8,192 environments: values stay finite, memory does not grow.
   soak gpu [--minutes M] [FLAG]..
           The same on a GPU for ten minutes or M, then SIGTERM; the flags are those of `operant train`.
@@ -127,6 +131,7 @@ fn main() -> ExitCode {
         ["metrics-doc"] => doc::run("docs/metrics.md", "markdown"),
         ["config-doc"] => doc::run("docs/configuration.md", "configuration")
             .and_then(|()| doc::run(doc::PYTHON_TYPES, "python_types")),
+        ["site", ref args @ ..] => site::run(args),
         ["soak", ref args @ ..] => soak::run(args),
         ["python"] => tools::install(),
         ["wheel", ref args @ ..] => wheel::run(args),
