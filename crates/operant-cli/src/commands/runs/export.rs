@@ -62,7 +62,7 @@ fn csv(rows: &[Value]) -> String {
     let mut columns: Vec<&str> = Vec::new();
     let names = || flat.iter().flatten().map(|(name, _)| name.as_str());
     // What identifies a run comes first.
-    for name in names().filter(|name| FIRST.contains(name)).chain(names()) {
+    for name in FIRST.into_iter().filter(|first| names().any(|name| name == *first)).chain(names()) {
         if !columns.contains(&name) {
             columns.push(name);
         }
