@@ -50,6 +50,26 @@ fn nothing_is_written_where_something_is_wrong() {
 }
 
 #[test]
+fn a_c_file_is_written_with_its_sizes_and_what_int8_costs() {
+    let place = Sandbox::new();
+    trained(&place);
+    let exported = place.operant(&["export", "mine", "--c", "policy.h", "--int8"]);
+    assert_eq!(exported.code, Some(0), "{exported:#?}");
+    for part in
+        ["policy.h: the policy of run mine", " kB of constants", "int8: the same action in ", "mean return"]
+    {
+        assert!(exported.stdout.contains(part), "{part}: {exported:#?}");
+    }
+    let text = std::fs::read_to_string(place.path().join("policy.h")).expect("written");
+    assert!(text.contains("static const int8_t policy_actor_1_weight[4096]"));
+    assert!(text.contains("Weights are int8, with a scale for each output: the same action in"));
+    let named = ["export", "mine", "--c", "m.h", "--onnx", "m.onnx", "--c-name", "2"];
+    place.operant(&named).assert_error(2, &["\"2\" is not a name in C"]);
+    assert_eq!(place.operant(&["export", "mine", "--onnx", "m.onnx", "--int8"]).code, Some(2));
+    assert!(!place.path().join("m.h").exists() && !place.path().join("m.onnx").exists());
+}
+
+#[test]
 fn links_pipes_and_devices_stay_what_they_are() {
     let place = Sandbox::new();
     trained(&place);

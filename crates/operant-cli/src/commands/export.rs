@@ -1,14 +1,15 @@
 //! `operant export`: writes a trained policy for other programs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use operant_env::Registry;
+use operant_run::export::c::{self, Header, Weights};
 use operant_run::{Error, SavedPolicy, config, export};
 
 use super::overrides::RunFlags;
 use crate::output;
 
-/// Write a trained policy as ONNX or safetensors
+/// Write a trained policy as ONNX, safetensors or C
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -21,6 +22,15 @@ pub struct Args {
     /// Write the policy's arrays, named as in PyTorch, as a safetensors file
     #[arg(long, value_name = "FILE")]
     safetensors: Option<PathBuf>,
+    /// Write the policy as one C99 file that allocates nothing and calls no library
+    #[arg(long, value_name = "FILE")]
+    c: Option<PathBuf>,
+    /// In the C file, store matrices as int8, and print what that costs
+    #[arg(long, requires = "c")]
+    int8: bool,
+    /// The word that names in the C file begin with
+    #[arg(long, value_name = "NAME", default_value = "policy")]
+    c_name: String,
     #[command(flatten)]
     of_run: RunFlags,
 }
@@ -29,18 +39,25 @@ const AFTER_HELP: &str = "\
 Examples:
   operant export mine --onnx mine.onnx --safetensors mine.safetensors
   operant export runs/mine/checkpoints/step_000000204800 --onnx mine.onnx
+  operant export mine --c policy.h --int8
 
 The ONNX model takes obs (batch, ...), or each part of the observation under its
 name. It returns action (the greedy one), value, and logits or mean and log_std.
 With memory it also takes core_state and returns next_core_state; where actions
 can be illegal it takes action_mask. Normalisation of observations and bounds of
-actions are part of it. An existing file is replaced.";
+actions are part of it.
+
+The C file declares policy_reset and policy_act, which computes the greedy
+action of an observation; the comment at its top describes both.
+
+An existing file is replaced.";
 
 /// Exports, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    if args.onnx.is_none() && args.safetensors.is_none() {
+    let files = [&args.onnx, &args.safetensors, &args.c];
+    if files.iter().all(|file| file.is_none()) {
         return Err(Error::usage("export needs a file to write")
-            .remedy("give --onnx FILE or --safetensors FILE, or both")
+            .remedy("give --onnx FILE, --safetensors FILE or --c FILE")
             .into());
     }
     let line = args.of_run.command_line()?;
@@ -49,13 +66,15 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     for warning in &saved.warnings {
         output::warn(warning);
     }
+    let header = args.c.as_ref().map(|path| Ok::<_, Error>((path, header(args, &saved)?))).transpose()?;
     if let Some(path) = &args.onnx {
         export::write_onnx(&saved, path)?;
     }
     if let Some(path) = &args.safetensors {
         export::write_safetensors(&saved, path)?;
     }
-    for path in [&args.onnx, &args.safetensors].into_iter().flatten() {
+    let sizes = header.map(|(path, header)| write_c(path, header)).transpose()?;
+    for path in files.into_iter().flatten() {
         output::print(&format!(
             "{}: the policy of run {} ({}) at {} steps\n",
             path.display(),
@@ -64,5 +83,23 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
             saved.env_steps
         ))?;
     }
+    sizes.map_or(Ok(()), |sizes| output::print(&sizes))?;
     Ok(0)
+}
+
+/// The policy as C, and what weights of int8 cost.
+fn header(args: &Args, saved: &SavedPolicy) -> Result<(Header, Option<String>), Error> {
+    if !args.int8 {
+        return Ok((Header::of(saved, &args.c_name, &Weights::Float)?, None));
+    }
+    let loss = c::loss(saved)?;
+    Ok((Header::of(saved, &args.c_name, &Weights::Int8 { loss: loss.clone() })?, Some(loss)))
+}
+
+/// Writes the C file, and returns lines with its sizes and what its weights cost.
+fn write_c(path: &Path, (header, loss): (Header, Option<String>)) -> Result<String, Error> {
+    let [constants, memory] = [header.constants, header.memory].map(|bytes| bytes as f64 / 1e3);
+    header.write(path)?;
+    let sizes = format!("  {constants:.1} kB of constants, {memory:.1} kB of memory\n");
+    Ok(loss.map_or(sizes.clone(), |loss| format!("{sizes}  int8: {loss}\n")))
 }

@@ -1,5 +1,6 @@
-//! A trained policy as a file for other programs: ONNX, or safetensors.
+//! A trained policy as a file for other programs: ONNX, safetensors, or C.
 
+pub mod c;
 mod messages;
 mod onnx;
 

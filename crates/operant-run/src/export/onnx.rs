@@ -60,6 +60,20 @@ const ILLEGAL: f32 = -1e8;
 
 /// The model's bytes, with `metadata` as its property `operant`.
 pub fn encode(policy: &TrainedPolicy, own: Option<&OwnSpaces>, metadata: &str) -> Vec<u8> {
+    let property = Property { key: super::METADATA.to_owned(), value: metadata.to_owned() };
+    Model {
+        ir_version: IR_VERSION,
+        producer_name: "operant".to_owned(),
+        producer_version: env!("CARGO_PKG_VERSION").to_owned(),
+        graph: Some(graph(policy, own)),
+        opset_import: vec![OperatorSet { domain: String::new(), version: OPERATORS }],
+        metadata_props: vec![property],
+    }
+    .encode_to_vec()
+}
+
+/// The model's graph.
+pub fn graph(policy: &TrainedPolicy, own: Option<&OwnSpaces>) -> messages::Graph {
     let mut builder = Builder::default();
     for tensor in policy.tensors() {
         // An output has its name.
@@ -73,16 +87,7 @@ pub fn encode(policy: &TrainedPolicy, own: Option<&OwnSpaces>, metadata: &str) -
     builder.actor(policy, own, &obs);
     builder.critic(policy, &obs);
     builder.next_state(policy);
-    let property = Property { key: super::METADATA.to_owned(), value: metadata.to_owned() };
-    Model {
-        ir_version: IR_VERSION,
-        producer_name: "operant".to_owned(),
-        producer_version: env!("CARGO_PKG_VERSION").to_owned(),
-        graph: Some(messages::Graph { name: policy.env.clone(), ..builder.finish() }),
-        opset_import: vec![OperatorSet { domain: String::new(), version: OPERATORS }],
-        metadata_props: vec![property],
-    }
-    .encode_to_vec()
+    messages::Graph { name: policy.env.clone(), ..builder.finish() }
 }
 
 #[derive(Default)]
