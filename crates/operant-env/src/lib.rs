@@ -15,7 +15,7 @@ mod emit;
 mod env;
 pub mod exploitability;
 pub mod grid;
-mod openings;
+pub mod openings;
 mod own;
 mod packing;
 pub mod play;

@@ -3,17 +3,29 @@
 //! An agent that learns from games that it plays itself sees few of the positions that others bring about. With `openings = M` a game begins with a number of random moves,
 //! uniform in 0 ..= M, that is drawn for each game; a move that would end the game is not made, and the game begins before it.
 
+use std::sync::Arc;
+
 use operant_lane::{Draws, Lane, Mask, Uint};
 
 use crate::spec::{OptionError, OptionValue};
-use crate::{ActionSpace, Env, EnvOption, EnvSpec};
+use crate::{ActionSpace, AnyEnv, Env, EnvOption, EnvOptions, EnvSpec};
 
 /// Maximum number of random moves.
 const MOST: u32 = 60;
 
+/// The option's name.
+const OPTION: &str = "openings";
+
+/// The game without random moves of its own, for leagues, which begin games themselves.
+pub fn without(game: Arc<dyn AnyEnv>) -> Arc<dyn AnyEnv> {
+    let has = game.spec().options.iter().any(|option| option.name == OPTION);
+    let none = EnvOptions::from([(OPTION.to_owned(), 0.0.into())]);
+    if has { game.with_options(&none).unwrap_or(game) } else { game }
+}
+
 /// The option of games.
 pub(crate) fn option() -> EnvOption {
-    EnvOption::whole("openings", 0, 0, MOST, "maximum number of random moves with which a game begins")
+    EnvOption::whole(OPTION, 0, 0, MOST, "maximum number of random moves with which a game begins")
 }
 
 /// The value of the option. Checks it against `spec`.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use operant_env::connect_four::ConnectFour;
+use operant_env::openings::without;
 use operant_env::play::Outputs;
 use operant_env::search::Scripted;
 use operant_env::versus::{PLAYER, play};
@@ -179,8 +180,15 @@ impl Board {
 
 /// First observations and legal moves of `ROWS` games that begin with up to `openings` random moves.
 fn openings(name: &str, openings: u32, lanes: LaneWidth) -> Outputs {
+    begun(&*with_openings(name, openings), lanes)
+}
+
+fn with_openings(name: &str, openings: u32) -> Arc<dyn AnyEnv> {
     let options = EnvOptions::from([("openings".to_owned(), f64::from(openings).into())]);
-    let env = builtin().make(name, &options).expect("a game");
+    builtin().make(name, &options).expect("a game")
+}
+
+fn begun(env: &dyn AnyEnv, lanes: LaneWidth) -> Outputs {
     let tile = TileSpec { lanes, ..TileSpec::new(1, 0, ROWS) };
     let mut out = Outputs::new(&env.spec(), env.masked(), ROWS);
     env.stepper(tile).expect("a tile").observe(out.seen()).expect("observations");
@@ -196,6 +204,8 @@ fn games_may_begin_with_random_moves() {
             (0..ROWS).map(|row| column(&one.obs, row, ROWS).collect()).collect();
         assert!(different.len() > ROWS / 2, "{name}: {} positions", different.len());
     }
+    let plain = begun(&*without(with_openings("connect_four", 12)), LaneWidth::WIDEST);
+    assert!(plain.obs.iter().all(|word| *word == 0), "a league begins games itself");
     let (most, games) = (20, openings("connect_four", 20, LaneWidth::WIDEST));
     let mut counts = vec![0; most + 1];
     for row in 0..ROWS {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use operant_env::search::{SCRIPTED, Scripted};
-use operant_env::{AnyEnv, Registry};
+use operant_env::{AnyEnv, Registry, openings};
 use operant_metrics::plain;
 use operant_run::league::{League, round_robin};
 use operant_run::{Error, SavedPolicy, dir, opponent};
@@ -85,8 +85,8 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         let error = Error::usage(format!("{} is named twice", plain(&twice.name)));
         return Err(error.remedy("name each player once").into());
     }
-    let openings = args.openings.unwrap_or(if game.spec().hidden { 0 } else { 4 });
-    let league = round_robin(&*game, &players, args.games, openings, args.seed);
+    let moves = args.openings.unwrap_or(if game.spec().hidden { 0 } else { 4 });
+    let league = round_robin(&*game, &players, args.games, moves, args.seed);
     let league = league.map_err(|error| Error::usage(error.to_string()).remedy(error.remedy))?;
     match args.json {
         true => output::print(&(serde_json::to_string(&league)? + "\n"))?,
@@ -100,7 +100,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// The game of the first run, with its options.
+/// The game of the first run, with its options but those of how it begins.
 fn game(
     args: &Args,
     registry: &Registry,
@@ -115,7 +115,7 @@ fn game(
         let policy = SavedPolicy::load(registry, parent, run);
         let named =
             |error| Error { remedy: Some(format!("give runs or checkpoints, or {SCRIPTED}")), ..error };
-        return Ok(policy.map_err(named)?.env);
+        return Ok(openings::without(policy.map_err(named)?.env));
     }
     let Some(name) = &args.env else {
         let error = Error::usage("no player is a run, so the game is not known");
