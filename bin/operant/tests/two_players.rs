@@ -80,7 +80,7 @@ fn agents_learn_from_both_sides_or_one_and_are_rated() {
         let svg = std::fs::read_to_string(place.path().join("elo.svg")).expect("a plot");
         assert!(words.iter().all(|word| svg.contains(word)), "{words:?} in {svg}");
     };
-    drawn(&[], &["Elo rating", "own at step 2560", "random"]);
+    drawn(&[], &["Elo rating", "own 2.6k", "random"]);
     drawn(&["--all", "minimax:1"], &["Elo rating", "environment steps", "own", "random", "minimax:1"]);
     std::fs::write(place.path().join("ratings.json"), rated.to_string()).expect("a file");
     let report = ["report", "own", "one", "--league", "ratings.json"];

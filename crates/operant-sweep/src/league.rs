@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use operant_draw::chart::{self, Axis, Chart, Look, Mark};
 use operant_draw::theme::Rgb;
 use operant_run::league::{League, Standing};
+use operant_run::progress::short;
 
 use crate::html::escaped;
 
@@ -40,7 +41,7 @@ pub fn svg(league: &League) -> std::result::Result<String, String> {
     if runs.iter().all(|(_, checkpoints)| checkpoints.len() < 2) {
         let named = |x: &f64| {
             let player = (x.fract() == 0.0).then(|| players.get((*x as usize).wrapping_sub(1))).flatten();
-            player.map_or_else(String::new, |player| player.name.clone())
+            player.map_or_else(String::new, |player| label(player))
         };
         let range = 0.5..players.len() as f64 + 0.5;
         let x = Axis { range, log: false, title: "", label: &named, names: Some(players.len()) };
@@ -68,6 +69,14 @@ pub fn svg(league: &League) -> std::result::Result<String, String> {
     let first = runs.len();
     marks.extend(scripted.iter().enumerate().map(|(number, player)| across(first + number, player, most)));
     Chart { look: LOOK, axes: [x, y], marks }.svg()
+}
+
+/// A name that is short enough for an axis.
+fn label(player: &Standing) -> String {
+    match (&player.run, player.env_steps) {
+        (Some(run), Some(steps)) => format!("{run} {}", short(steps as f64)),
+        _ => player.name.clone(),
+    }
 }
 
 fn bar(x: f64, player: &Standing) -> Mark {
