@@ -16,8 +16,9 @@ const SETTINGS: &str = "docs/site/mkdocs.yml";
 const PACKAGE: &str = "crates/operant-python/python";
 /// What pages are made of, besides docs.
 const PAGES: [&str; 2] = ["README.md", "CHANGELOG.md"];
-/// Modules of the Python package that are not imported with it.
-const MODULES: [&str; 3] = ["operant.track", "operant.pettingzoo", "operant.shapes"];
+/// Modules of the Python package that the page of its API describes.
+const MODULES: [&str; 5] = ["envs", "math", "shapes", "track", "pettingzoo"];
+/// Crates whose API is for users: they write environments, and programs that train.
 const ROOT_CRATES: [&str; 3] = ["operant-env", "operant-lane", "operant-run"];
 
 /// Builds the site. With `--no-rust` without rustdoc's pages, which take minutes.
@@ -144,17 +145,16 @@ fn api(root: &Path) -> Result<String> {
     let list = text.split_once("__all__ = [").and_then(|(_, rest)| rest.split_once(']'));
     let (list, _) = list.context("operant/__init__.py has no __all__")?;
     let names: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
-    let modules = ["envs", "math", "shapes", "track"];
     let mut page =
         String::from("# Python API\n\nEverything that `import operant` has, then its modules.\n\n");
-    for name in names.iter().filter(|name| !modules.contains(name)) {
+    for name in names.iter().filter(|name| !MODULES.contains(name)) {
         // The compiled module has no source to read.
         if !["DeviceArray", "build_info"].contains(name) {
             page += &format!("::: operant.{name}\n\n");
         }
     }
     for module in MODULES {
-        page += &format!("::: {module}\n\n");
+        page += &format!("::: operant.{module}\n\n");
     }
     Ok(page)
 }

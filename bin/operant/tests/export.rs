@@ -65,7 +65,10 @@ fn a_c_file_is_written_with_its_sizes_and_what_int8_costs() {
     assert!(text.contains("Weights are int8, with a scale for each output: the same action in"));
     let named = ["export", "mine", "--c", "m.h", "--onnx", "m.onnx", "--c-name", "2"];
     place.operant(&named).assert_error(2, &["\"2\" is not a name in C"]);
-    assert_eq!(place.operant(&["export", "mine", "--onnx", "m.onnx", "--int8"]).code, Some(2));
+    for alone in [&["--int8"][..], &["--c-name", "quad"]] {
+        let args = [&["export", "mine", "--onnx", "m.onnx"], alone].concat();
+        place.operant(&args).assert_error(2, &["--c <FILE>"]);
+    }
     assert!(!place.path().join("m.h").exists() && !place.path().join("m.onnx").exists());
 }
 

@@ -77,6 +77,7 @@ fn runs_are_exported_as_a_table_or_to_a_tracker() {
         ["eval_return_mean", "config.gamma", "seed", "dir"].iter().all(|name| columns.contains(name)),
         "{table}"
     );
+    assert!(!columns.iter().any(|name| name.starts_with("changed.")), "{table}");
     let filtered = place.operant(&["runs", "--export", "csv", "--filter", "second"]).stdout;
     assert_eq!(filtered.lines().count(), 2, "{filtered}");
     let missing = place

@@ -5,8 +5,8 @@
 //!
 //! All four choose at once: the state keeps the choices until the last player has made one. Then, in this order:
 //!
-//! 1. Everyone moves a cell up, right, down or left, or stays; so does who would leave the field or enter the own flag's cell. Right is towards the other team's
-//!    half, for both teams.
+//! 1. Everyone moves a cell up, right, down or left, or stays. Right is towards the other team's half, for both teams. Who would leave the field or enter the
+//!    own flag's cell stays.
 //! 2. Who meets a player of the other team is tagged if in the other team's half. They meet if they are in one cell, or exchange cells.
 //! 3. Who has been tagged drops the flag, which is back in its cell, and goes to the own outer column: players 0 and 1 to its top, 2 and 3 to its bottom.
 //! 4. Who is in the cell of the other team's flag takes it if it stood there before the step, the lower number first.

@@ -24,7 +24,7 @@ use crate::{ActionSpace, Env, EnvSpec, ObsSpace, Scene, Shape, Step};
 /// Frames per step.
 const FRAMES: u32 = 4;
 /// Points needed to win.
-pub(crate) const POINTS: u32 = 21;
+const POINTS: u32 = 21;
 /// Half the height of the court.
 const COURT: f64 = 0.75;
 /// Radius of the ball.
@@ -235,36 +235,13 @@ pub(crate) fn view<L: Lane>(s: &State<L>, opponent_speed: f64) -> [L::Float; 11]
     ]
 }
 
-/// The names of the numbers of [`view`].
-pub(crate) fn view_names() -> Vec<String> {
-    names([
-        "the ball's x (-1 to 1 on the court)",
-        "its y (all y as a fraction of half the court's height)",
-        "its velocity in x",
-        "in y (both as fractions of the maximum in x)",
-        "its spin (fraction of the maximum)",
-        "y of the own paddle",
-        "its velocity (fraction of the maximum)",
-        "y of the opponent's paddle",
-        "its velocity (fraction of the maximum)",
-        "own points",
-        "the opponent's points (both as fractions of 21)",
-    ])
-}
-
-/// The space of [`view`].
-pub(crate) fn view_space() -> ObsSpace {
-    let any = f64::INFINITY;
-    // Rounding may make the opponent's velocity slightly larger than its limit.
-    ObsSpace::symmetric(&[any, 1.0, 1.0, any, 1.0, 1.0, 1.0, 1.0, 1.001, 1.0, 1.0])
-}
-
 impl Env for Pong {
     type State<L: Lane> = State<L>;
     type Obs<L: Lane> = [L::Float; 11];
     type Action<L: Lane> = L::Uint;
 
     fn spec(&self) -> EnvSpec {
+        let any = f64::INFINITY;
         EnvSpec {
             name: "pong".into(),
             aliases: vec!["Pong".into()],
@@ -275,8 +252,21 @@ impl Env for Pong {
                 .into(),
             reference: "No external reference, similar to the arcade game; tests compare with a second implementation."
                 .into(),
-            obs: view_space(),
-            obs_names: view_names(),
+            // Rounding may make the opponent's velocity slightly larger than its limit.
+            obs: ObsSpace::symmetric(&[any, 1.0, 1.0, any, 1.0, 1.0, 1.0, 1.0, 1.001, 1.0, 1.0]),
+            obs_names: names([
+                "the ball's x (-1 to 1 on the court)",
+                "its y (all y as a fraction of half the court's height)",
+                "its velocity in x",
+                "in y (both as fractions of the maximum in x)",
+                "its spin (fraction of the maximum)",
+                "y of the own paddle",
+                "its velocity (fraction of the maximum)",
+                "y of the opponent's paddle",
+                "its velocity (fraction of the maximum)",
+                "own points",
+                "the opponent's points (both as fractions of 21)",
+            ]),
             actions: ActionSpace::Discrete(vec![3]),
             action_names: names(["stay", "up", "down"]),
             time_limit: 10_000,

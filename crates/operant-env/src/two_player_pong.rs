@@ -6,10 +6,9 @@
 
 use operant_lane::{Draws, Float, Lane, Mask, Uint, bundle};
 
-use crate::pong::{self, PLAYER_SPEED, picture, play, push, serve, view, view_names, view_space};
-use crate::spec::names;
+use crate::pong::{self, PLAYER_SPEED, Pong, picture, play, push, serve, view};
 use crate::versus::{result_metric, result_metrics};
-use crate::{ActionSpace, Env, EnvSpec, Scene, Step};
+use crate::{Env, EnvSpec, Scene, Step};
 
 bundle! {
     /// The state of the game.
@@ -54,23 +53,19 @@ impl Env for TwoPlayerPong {
     fn spec(&self) -> EnvSpec {
         EnvSpec {
             name: "two_player_pong".into(),
+            aliases: Vec::new(),
             family: "two players".into(),
             summary: "Pong for two players, who move their paddles at once, to 21 points".into(),
             rules: "Both players stay, move up or move down at once. The first to 21 points wins. The reward is 1 for a point of the first player and \
                     -1 for one of the second."
                 .into(),
-            reference: "No external reference, similar to the arcade game; tests compare with a second implementation."
-                .into(),
-            obs: view_space(),
-            obs_names: view_names(),
-            actions: ActionSpace::Discrete(vec![3]),
-            action_names: names(["stay", "up", "down"]),
             players: 2,
             simultaneous: true,
             metrics: result_metrics(),
             time_limit: 20_000,
             preset: Some(include_str!("../presets/two_player_pong.toml").into()),
-            ..EnvSpec::default()
+            // Observations and actions.
+            ..Pong.spec()
         }
     }
 

@@ -28,9 +28,9 @@ pub struct Args {
     /// In the C file, store matrices as int8, and print what that costs
     #[arg(long, requires = "c")]
     int8: bool,
-    /// The word that names in the C file begin with
-    #[arg(long, value_name = "NAME", default_value = "policy")]
-    c_name: String,
+    /// The word that names in the C file begin with [default: policy]
+    #[arg(long, value_name = "NAME", requires = "c")]
+    c_name: Option<String>,
     #[command(flatten)]
     of_run: RunFlags,
 }
@@ -89,11 +89,12 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
 
 /// The policy as C, and what weights of int8 cost.
 fn header(args: &Args, saved: &SavedPolicy) -> Result<(Header, Option<String>), Error> {
+    let name = args.c_name.as_deref().unwrap_or("policy");
     if !args.int8 {
-        return Ok((Header::of(saved, &args.c_name, &Weights::Float)?, None));
+        return Ok((Header::of(saved, name, &Weights::Float)?, None));
     }
     let loss = c::loss(saved)?;
-    Ok((Header::of(saved, &args.c_name, &Weights::Int8 { loss: loss.clone() })?, Some(loss)))
+    Ok((Header::of(saved, name, &Weights::Int8 { loss: loss.clone() })?, Some(loss)))
 }
 
 /// Writes the C file, and returns lines with its sizes and what its weights cost.

@@ -69,7 +69,7 @@ class Tracker(Callback):
 
 
 def _number(run: Run, tracker: str) -> tuple[Path, str | None]:
-    """The file in the run's directory with the number of the tracker's run, and the number."""
+    """The file in the run's directory with the number of the tracker's run, and the number. For trackers without one the file is empty."""
     file = run.dir / f"{tracker}-run.txt"
     return file, file.read_text(encoding="utf-8").strip() if file.exists() else None
 
@@ -164,6 +164,7 @@ class Trackio(Tracker):
         self._sdk, self._init = _sdk("trackio"), {"project": project, "embed": False, **init}
 
     def on_start(self, run: Run) -> None:
+        _number(run, "trackio")[0].touch()
         self._sdk.init(**{"name": run.name, "config": run.config, "resume": "allow", **self._init})
 
     def send(self, rows: list[Row]) -> None:
@@ -189,6 +190,7 @@ class TensorBoard(Tracker):
         self._sdk, self._dir = _sdk("tensorboard.summary"), Path(log_dir)
 
     def on_start(self, run: Run) -> None:
+        _number(run, "tensorboard")[0].touch()
         self._writer = self._sdk.Writer(os.fspath(self._dir / run.name))
 
     def send(self, rows: list[Row]) -> None:

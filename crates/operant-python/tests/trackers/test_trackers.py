@@ -156,13 +156,13 @@ def test_runs_that_have_ended_are_exported(place, tracker, monkeypatch):
         compare(run, from_wandb(run), tracker)
     elif tracker == "mlflow":
         compare(run, from_mlflow(run), tracker)
-        again = subprocess.run(command, capture_output=True, text=True)
-        assert again.returncode == 1 and "has it already" in again.stderr, again
     elif tracker == "trackio":
         compare(run, from_trackio(run, "operant"), tracker)
     else:
         (place / "tensorboard").rename(place / "board")
         compare(run, from_tensorboard(run), tracker)
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.returncode == 1 and "has it already" in again.stderr, again
 
 
 def test_what_was_not_measured_is_left_out():

@@ -82,7 +82,8 @@ fn csv(rows: &[Value]) -> String {
 fn flatten(prefix: &str, value: &Value, cells: &mut Vec<(String, String)>) {
     match value {
         Value::Object(entries) => {
-            for (key, value) in entries {
+            // `config` has the changed settings, too.
+            for (key, value) in entries.iter().filter(|(key, _)| !prefix.is_empty() || *key != "changed") {
                 let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
                 flatten(&name, value, cells);
             }
