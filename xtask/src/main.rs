@@ -11,6 +11,7 @@ mod learning;
 mod lines;
 mod mpi;
 mod operant;
+mod release;
 mod site;
 mod soak;
 mod suite;
@@ -60,6 +61,11 @@ Commands:
           Builds the Python package for x86-64-v3 and v4 into target/wheels as one wheel for Linux with glibc 2.28
           or newer, and tests it. --test builds a quick wheel for this machine only and runs the quick tests;
           --test --all runs the whole suite, and arrays on the simulated GPU.
+  release [--quick] [--python COMMAND]..
+          Builds all that is published of a version into target/release/VERSION: source distribution, wheel, and one
+          program for every x86-64 processor that chooses its level when it starts; with checksums and the version's
+          entry of CHANGELOG.md. Tries the wheel in empty environments of the Pythons 3.10 to 3.14 in the PATH, and of
+          COMMAND, such as `chroot DIR python3`. --quick: with the quick profile, to try this command.
   metrics-doc
           Writes docs/metrics.md from the table of metrics.
   config-doc
@@ -134,6 +140,7 @@ fn main() -> ExitCode {
         ["site", ref args @ ..] => site::run(args),
         ["soak", ref args @ ..] => soak::run(args),
         ["python"] => tools::install(),
+        ["release", ref args @ ..] => release::run(args),
         ["wheel", ref args @ ..] => wheel::run(args),
         ["test", ref args @ ..] => test::run(args),
         ["times", ref args @ ..] => test::times::print(args),

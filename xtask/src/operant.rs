@@ -130,3 +130,11 @@ fn printed(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).output().ok().filter(|output| output.status.success());
     output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default()
 }
+
+/// The stored state of a run's only checkpoint: weights, moments, environments.
+pub fn state(run: &Path) -> Result<Vec<u8>> {
+    let mut checkpoints = std::fs::read_dir(run.join("checkpoints"))?;
+    let checkpoint = checkpoints.next().context("no checkpoint")??.path();
+    ensure!(checkpoints.next().is_none(), "several checkpoints in {}", run.display());
+    std::fs::read(checkpoint.join("state.safetensors")).context("no state")
+}

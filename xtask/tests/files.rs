@@ -97,6 +97,8 @@ const UNSAFE_CODE_PATHS: &[&str] = &[
     "crates/operant-python/src/dlpack.rs",
     // Streams and arrays of other libraries are given to what is unsafe there.
     "crates/operant-python/src/device.rs",
+    // The copies of operant for levels of x86-64, which only the linker knows.
+    "bin/operant-portable/src",
     // Handlers of signals that are system calls alone.
     "crates/operant-python/src/worker.rs",
 ];
@@ -137,6 +139,7 @@ const INSTRUCTION_SET_PATHS: &[(&str, &str)] = &[
         "crates/operant-cli/src/commands/info/build.rs",
         "`operant info` lists what was compiled for, and what the CPU has",
     ),
+    ("bin/operant-portable/src/main.rs", "the portable program chooses a level of x86-64"),
     ("xtask/src/operant.rs", "heads of tables name the set of the build"),
     ("xtask/src/test/mod.rs", "tests run on other levels of x86-64"),
     ("xtask/src/wheel/levels.rs", "the levels of x86-64 that a wheel has engines for"),

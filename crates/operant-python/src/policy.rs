@@ -268,6 +268,15 @@ impl Policy {
     fn export_safetensors(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         self.export(py, &path, export::write_safetensors)
     }
+
+    /// Writes a C file; returns what weights of int8 cost, where they are asked for.
+    fn export_c(&self, py: Python<'_>, path: PathBuf, name: &str, int8: bool) -> PyResult<Option<String>> {
+        let write = || {
+            let (header, loss) = export::c::header(&self.saved, name, int8)?;
+            header.write(&path).map(|()| loss)
+        };
+        guarded(|| py.detach(write).map_err(|failed| error(&failed)))
+    }
 }
 
 impl Policy {

@@ -1,7 +1,9 @@
 """Trained policies: actions, arrays, exports and errors."""
 
+import ctypes
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -129,6 +131,36 @@ def test_onnxruntime_agrees(policies, env, tmp_path):
         np.testing.assert_allclose(found["value"], values, atol=1e-5 * np.abs(values).max())
         np.testing.assert_allclose(found["action"], policy(obs), atol=1e-5)
         assert found["action"].dtype == policy(obs).dtype
+
+
+DRIVER = """
+#include "mine.h"
+void act(const float *observations, long count, float *actions)
+{
+    struct mine mine;
+    for (long row = 0; row < count; row++) {
+        mine_reset(&mine);
+        mine_act(&mine, observations + row * MINE_OBSERVATIONS, 0, actions + row * MINE_ACTIONS);
+    }
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
+def test_a_c_file_agrees(policies, tmp_path):
+    policy = policies["cartpole"]
+    assert policy.export_c(tmp_path / "mine.h", name="mine") is None
+    (tmp_path / "driver.c").write_text(DRIVER)
+    subprocess.run(["gcc", "-std=c99", "-O2", "-shared", "-fPIC", "driver.c", "-o", "driver.so"], cwd=tmp_path, check=True)
+    obs, actions = observations(policy, 500), np.zeros(500, np.float32)
+    pointers = [array.ctypes.data_as(ctypes.POINTER(ctypes.c_float)) for array in (obs, actions)]
+    ctypes.CDLL(str(tmp_path / "driver.so")).act(pointers[0], ctypes.c_long(500), pointers[1])
+    np.testing.assert_array_equal(actions, policy(obs))
+    floats = (tmp_path / "mine.h").stat().st_size
+    loss = policy.export_c(tmp_path / "mine.h", int8=True)
+    assert "the same action in" in loss and (tmp_path / "mine.h").stat().st_size < floats
+    with pytest.raises(ValueError, match="not a name in C"):
+        policy.export_c(tmp_path / "mine.h", name="2nd")
 
 
 @pytest.mark.parametrize("env", SETTINGS)

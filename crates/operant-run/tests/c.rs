@@ -15,7 +15,7 @@ use crate::networks;
 
 /// Episodes, which are played together.
 const EPISODES: usize = 16;
-/// Their steps: 10,000 observations of the first network of its kind, 1,600 of others, since the engine is slow in tests.
+/// Their steps: 10,000 observations, and where these take too long for every test, 1,600.
 const STEPS: usize = 625;
 const FEW_STEPS: usize = 100;
 /// All compilers but gcc compile one network in this many.
@@ -232,8 +232,8 @@ fn compilers() -> Vec<&'static str> {
     found
 }
 
-#[test]
-fn c_files_compute_what_the_engine_does() {
+/// Compares every network over so many steps; those of the first plain network may be others.
+fn compare_all(steps: impl Fn(bool) -> usize + Sync) {
     let (all, compilers) = (networks::all(), compilers());
     let plain = all.iter().position(|saved| {
         let TrainedPolicy { obs, actions, network, .. } = &saved.policy;
@@ -241,8 +241,7 @@ fn c_files_compute_what_the_engine_does() {
     });
     let compare_one = |k: usize| {
         let compilers = if k.is_multiple_of(EVERY) { &compilers[..] } else { &["gcc"] };
-        let steps = if Some(k) == plain { STEPS } else { FEW_STEPS };
-        compare(&all[k], &Weights::Float, &expected(&all[k], steps), compilers)
+        compare(&all[k], &Weights::Float, &expected(&all[k], steps(Some(k) == plain)), compilers)
     };
     let part = |first: usize| (first..all.len()).step_by(2).map(compare_one).sum::<usize>();
     let differ: usize = std::thread::scope(|scope| {
@@ -251,6 +250,17 @@ fn c_files_compute_what_the_engine_does() {
     });
     // Choices whose values differ by rounding alone.
     assert!(differ <= all.len(), "{differ} choices differ");
+}
+
+#[test]
+fn c_files_compute_what_the_engine_does() {
+    compare_all(|is_plain| if is_plain { STEPS } else { FEW_STEPS });
+}
+
+#[test]
+#[ignore = "a minute: 10,000 observations of every kind of network"]
+fn c_files_compute_what_the_engine_does_over_10_000_observations() {
+    compare_all(|_| STEPS);
 }
 
 #[test]

@@ -23,12 +23,13 @@ const MODULE: &str = "operant/_core.abi3.so";
 /// Prints hashes of what the engine computes.
 const BITS: &str = "crates/operant-python/tests/bits.py";
 
-/// Builds the wheel into `target/wheels`, installs it into its own environment and tests it at each level that this CPU has.
+/// Builds the wheel with a profile into the folder `out`, installs it into its own environment and tests it at each level that this CPU has;
+/// returns its path.
 ///
 /// # Errors
 ///
 /// A step fails, or two levels compute different bits.
-pub fn run(workshop: &Workshop<'_>) -> Result<()> {
+pub fn build(workshop: &Workshop<'_>, profile: &str, out: &Path) -> Result<PathBuf> {
     ensure!(
         cfg!(all(target_arch = "x86_64", target_os = "linux")),
         "wheels are built on Linux x86-64 only; `pip install .` builds the package for this machine"
@@ -42,7 +43,7 @@ pub fn run(workshop: &Workshop<'_>) -> Result<()> {
         let place = place.to_str().context("the target directory's path is not UTF-8")?;
         let args = [
             "--profile",
-            "wheel",
+            profile,
             "--zig",
             "--compatibility",
             GLIBC,
@@ -66,11 +67,10 @@ pub fn run(workshop: &Workshop<'_>) -> Result<()> {
     workshop.step(wheel_tool(workshop, "pack").arg("--dest-dir").arg(&packed).arg(&trees[0]))?;
     let wheel = only_entry(&packed, ".whl")?;
     test(workshop, &wheel, &scratch.join("venv"))?;
-    let kept = workshop.target.join("wheels").join(wheel.file_name().context("a wheel has a name")?);
-    fs::create_dir_all(workshop.target.join("wheels"))?;
+    let kept = out.join(wheel.file_name().context("a wheel has a name")?);
+    fs::create_dir_all(out)?;
     fs::copy(&wheel, &kept)?;
-    println!("{}: {:.1} MB", kept.display(), fs::metadata(&kept)?.len() as f64 / 1e6);
-    Ok(())
+    Ok(kept)
 }
 
 /// `python -m wheel`, which writes names, tags and RECORD.

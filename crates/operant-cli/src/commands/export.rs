@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use operant_env::Registry;
-use operant_run::export::c::{self, Header, Weights};
+use operant_run::export::c::{self, Header};
 use operant_run::{Error, SavedPolicy, config, export};
 
 use super::overrides::RunFlags;
@@ -66,7 +66,9 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     for warning in &saved.warnings {
         output::warn(warning);
     }
-    let header = args.c.as_ref().map(|path| Ok::<_, Error>((path, header(args, &saved)?))).transpose()?;
+    let name = args.c_name.as_deref().unwrap_or(c::NAME);
+    let with_path = |path| Ok::<_, Error>((path, c::header(&saved, name, args.int8)?));
+    let header = args.c.as_ref().map(with_path).transpose()?;
     if let Some(path) = &args.onnx {
         export::write_onnx(&saved, path)?;
     }
@@ -85,16 +87,6 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     }
     sizes.map_or(Ok(()), |sizes| output::print(&sizes))?;
     Ok(0)
-}
-
-/// The policy as C, and what weights of int8 cost.
-fn header(args: &Args, saved: &SavedPolicy) -> Result<(Header, Option<String>), Error> {
-    let name = args.c_name.as_deref().unwrap_or("policy");
-    if !args.int8 {
-        return Ok((Header::of(saved, name, &Weights::Float)?, None));
-    }
-    let loss = c::loss(saved)?;
-    Ok((Header::of(saved, name, &Weights::Int8 { loss: loss.clone() })?, Some(loss)))
 }
 
 /// Writes the C file, and returns lines with its sizes and what its weights cost.

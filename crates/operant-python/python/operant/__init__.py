@@ -16,17 +16,19 @@ is the `operant` command.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from operant import _isa
 
 # Before the first import of `operant._core`, which is found there.
 __path__.extend(_isa.directories(__path__[0]))
 
-from operant import _register
+from operant import _after_gymnasium
 from operant._core import build_info
 
+# `typing` itself takes longer to import than the engine; checkers of types know the name.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from operant import envs as envs
     from operant import math as math
     from operant import shapes as shapes
@@ -144,4 +146,4 @@ def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
 
 
-_register.when_gymnasium_is_imported()
+_after_gymnasium.when_gymnasium_is_imported()

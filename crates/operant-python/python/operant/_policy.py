@@ -332,6 +332,25 @@ class Policy:
         """
         self._core.export_safetensors(os.fspath(path))
 
+    def export_c(self, path: str | os.PathLike[str], *, name: str = "policy", int8: bool = False) -> str | None:
+        """Writes the policy as one C99 file that allocates nothing and calls no library, as `operant export --c` (docs/checkpoints.md).
+
+            policy.export_c("policy.h")                  # struct policy, policy_reset, policy_act
+            print(policy.export_c("policy.h", int8=True))
+
+        Args:
+            name: The word that names in the file begin with.
+            int8: Store matrices as int8, a quarter of their size.
+
+        Returns:
+            What int8 costs, in words: how many actions change, and the mean return with and without it. None for floats.
+
+        Raises:
+            ValueError: `name` is not a name in C, or a weight is not finite.
+            OSError: The file cannot be written.
+        """
+        return self._core.export_c(os.fspath(path), name, int8)
+
     def _draw(self, steps: int) -> tuple[int, int]:
         """Seed and number of the next draw, of this many."""
         first = self._draws

@@ -1,19 +1,13 @@
-"""Registers the environments with Gymnasium, as `operant/CartPole-v1` and so on.
-
-Gymnasium takes a tenth of a second to import, which a program that does not use it should not wait for. So they are
-registered at once if Gymnasium has been imported, and else at the end of its import.
-"""
+"""The environments as Gymnasium's, `operant/CartPole-v1` and so on, and what of Gymnasium's can be trained."""
 
 from __future__ import annotations
 
-import importlib.machinery
 import json
 import os
 import re
 import sys
-from collections.abc import Sequence
 from functools import partial
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -194,33 +188,3 @@ def register() -> None:
                 max_episode_steps=spec["time_limit"],
                 kwargs={"name": spec["name"]},
             )
-
-
-class _AfterGymnasium:
-    """A finder that registers the environments at the end of the import of Gymnasium."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != "gymnasium":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is None or spec.loader is None:
-            return None
-        run: Any = spec.loader.exec_module
-
-        def run_and_register(module: ModuleType) -> None:
-            run(module)
-            register()
-
-        spec.loader.exec_module = run_and_register  # type: ignore[method-assign]
-        return spec
-
-
-def when_gymnasium_is_imported() -> None:
-    """Registers now or at the end of Gymnasium's import."""
-    if "gymnasium" in sys.modules:
-        register()
-    else:
-        sys.meta_path.insert(0, _AfterGymnasium())

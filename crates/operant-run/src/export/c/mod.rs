@@ -23,6 +23,22 @@ use super::onnx;
 use crate::error::{Error, Result};
 use crate::policy::SavedPolicy;
 
+/// The word that names begin with, if no other is asked for.
+pub const NAME: &str = "policy";
+
+/// The C file of a policy whose names begin with `name`, and with matrices of int8 what these cost.
+///
+/// # Errors
+/// Those of [`Header::of`] and [`loss`].
+pub fn header(saved: &SavedPolicy, name: &str, int8: bool) -> Result<(Header, Option<String>)> {
+    if !int8 {
+        return Ok((Header::of(saved, name, &Weights::Float)?, None));
+    }
+    check(saved, name)?; // before what takes long
+    let loss = loss(saved)?;
+    Ok((Header::of(saved, name, &Weights::Int8 { loss: loss.clone() })?, Some(loss)))
+}
+
 /// The type of the weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Weights {
