@@ -6,6 +6,8 @@
 
 #include "gemm/ring.cuh"
 
+#if !ACTION_VALUES
+
 // The number that tanh makes this one, clipped to what single precision has just within -1 and 1.
 __device__ __forceinline__ float before_tanh(float x) {
     constexpr float MOST = 1.0f - 1e-6f;
@@ -33,6 +35,8 @@ __device__ __forceinline__ void choose(const float* outputs, const float* unifor
         if (random) actions[k] = before_tanh(fmaf(uniforms[k], 2.0f, -1.0f));
 }
 
+#endif
+
 __device__ __forceinline__ void store_obs(const EnvState& state, unsigned* row) {
     float obs[ENV_OBS_WORDS];
     observe(state, obs);
@@ -49,13 +53,27 @@ KERNEL(gemm_act, GemmRolloutParams, THREADS, 1) {
     unsigned* row = row_of(params.ring, environment, params.ring.heads[environment]);
     store_obs(running.state, row);
     const u64 time = *horizon.clock + params.step;
-    float uniforms[HEAD_DRAWS], outputs[OUTPUTS], actions[ENV_ACTIONS];
+    float uniforms[HEAD_DRAWS], outputs[OUTPUTS];
     draw_uniforms(horizon, environment, time, uniforms);
     read_outputs(params, environment, outputs);
     const bool random = time * horizon.num_envs < params.learning_starts;
+#if ACTION_VALUES
+    unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
+    write_mask(running.state, mask);
+#pragma unroll
+    for (unsigned word = 0u; word < MASK_WORDS; ++word) row[ROW_MASK + word] = mask[word];
+    EnvAction taken[ENV_COMPONENTS];
+    float stored[ENV_COMPONENTS];
+    const float epsilon = random ? 1.0f : share_of(params.exploration, *horizon.clock / horizon.num_steps);
+    epsilon_greedy(outputs, ENV_MASKED ? mask : 0, epsilon, uniforms, taken, stored);
+#pragma unroll
+    for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) row[ROW_ACTIONS + component] = __float_as_uint(stored[component]);
+#else
+    float actions[ENV_ACTIONS];
     choose(outputs, uniforms, random, (float)params.exploration.start, actions);
 #pragma unroll
     for (unsigned k = 0u; k < ENV_ACTIONS; ++k) row[ROW_ACTIONS + k] = __float_as_uint(tanh_rational(actions[k]));
+#endif
 }
 
 KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
@@ -69,9 +87,14 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
     u64 head = params.ring.heads[environment];
     unsigned* row = row_of(params.ring, environment, head);
     EnvAction action[ENV_COMPONENTS];
+#if ACTION_VALUES
+#pragma unroll
+    for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) action[component] = (EnvAction)__uint_as_float(row[ROW_ACTIONS + component]);
+#else
 #pragma unroll
     for (unsigned k = 0u; k < ENV_ACTIONS; ++k)
         action[k] = clamp(stretched(__uint_as_float(row[ROW_ACTIONS + k]), env_low(k), env_high(k)), env_low(k), env_high(k));
+#endif
 
     const bool shown = horizon.scene && environment == 0u;
     if (shown) store_running(running, horizon.scene + t * SCENE_WORDS, 1u);
@@ -86,6 +109,9 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
     if (outcome.truncated && !outcome.terminated) {
         row = row_of(params.ring, environment, head);
         store_obs(outcome.after, row);
+        // The legal actions there are not known.
+#pragma unroll
+        for (unsigned word = 0u; word < MASK_WORDS; ++word) row[ROW_MASK + word] = 0xffffffffu;
         row[ROW_END] = FINAL;
         ++head;
     }

@@ -1,11 +1,11 @@
 // The replay: the last rows of every environment, [environment][row][word]. Twin of operant-learn's cpu/off_policy/replay.rs.
 //
-// A row is obs, as the environment gives it | action, within -1 and 1 | reward | end | zeros up to REPLAY_STRIDE. Row number n that an environment ever
+// A row is obs, as the environment gives it | mask | action, within -1 and 1, or choices | reward | end | zeros up to REPLAY_STRIDE. Row number n that an environment ever
 // began is at n % rows; `heads` count those that were completed. The observation after a step is that of the next row, or of a FINAL row where a time
 // limit cut the episode off. After a CUT row the next row has another step.
 #pragma once
 
-constexpr unsigned ROW_ACTIONS = ENV_OBS_WORDS, ROW_REWARD = ROW_ACTIONS + ENV_COMPONENTS, ROW_END = ROW_REWARD + 1u;
+constexpr unsigned ROW_MASK = ENV_OBS_WORDS, ROW_ACTIONS = ROW_MASK + MASK_WORDS, ROW_REWARD = ROW_ACTIONS + ENV_COMPONENTS, ROW_END = ROW_REWARD + 1u;
 constexpr unsigned GOES_ON = 0u, TERMINATED = 1u, TRUNCATED = 2u, FINAL = 3u, CUT = 4u;
 static_assert(ROW_END < REPLAY_STRIDE, "a row fits its stride");
 

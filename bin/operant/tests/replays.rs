@@ -54,14 +54,6 @@ fn impossible_requests_are_one_error_each() {
             &["learning_starts = 1000 gives num_envs = 1 environments no more than the 1032 steps"],
         ),
         (&["cartpole", "--algorithm", "dqn", "--set", "burn_in=4"], &["core = \"mlp\" has no memory"]),
-        (
-            &["cartpole", "--algorithm", "dqn", "--device", "cuda"],
-            &["dqn trains on the CPU only", "device = \"cpu\""],
-        ),
-        (
-            &["cartpole", "--algorithm", "dqn", "--device", "cuda:0,cuda:1"],
-            &["dqn trains on the CPU only", "end the order with cpu"],
-        ),
         (&["pendulum", "--algorithm", "ddpg"], &["algorithm = \"ddpg\" is not one of the choices", "sac"]),
         (
             &["pendulum", "--set", "checkpoint_replay=true"],

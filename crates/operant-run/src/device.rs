@@ -72,13 +72,7 @@ pub struct Built {
 /// When it does not exist or cannot train with these settings; each error with its origin.
 pub fn choose(requested: &Requested, before: Option<&str>) -> Result<(Requested, Device)> {
     let settings = &requested.settings;
-    let algorithm = settings.learner.algorithm;
     match &settings.run.device {
-        DeviceRequest::Only(DeviceName::Cuda(_)) if !algorithm.declaration().has_kernels() => {
-            let what =
-                format!("{} cannot be used: {}", settings.assignment("device"), gpu::cpu_only(algorithm));
-            Err(requested.placed(Error::usage(what).remedy("set device = \"cpu\" or \"auto\""), "device"))
-        }
         DeviceRequest::Only(DeviceName::Cuda(ordinal)) => {
             let found =
                 gpu::find_for(&settings.assignment("device"), *ordinal, settings.run.cache_dir.as_deref());
@@ -128,11 +122,6 @@ fn first_of(
     let mut last = None;
     for name in order {
         let DeviceName::Cuda(ordinal) = name else { return on_cpu(requested, reason(&tried)) };
-        let learner = settings.learner.algorithm;
-        if !learner.declaration().has_kernels() {
-            tried.push(format!("{name} is not used: {}", gpu::cpu_only(learner)));
-            continue;
-        }
         let found = gpu::find(*ordinal, settings.run.cache_dir.as_deref());
         match found.and_then(|found| on_gpu(requested, found, reason(&tried))) {
             Ok(chosen) => return Ok(chosen),

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use operant_cuda::{Cuda, CudaError, DeviceProperties};
 use operant_env::{EnvSpec, Registry};
-use operant_learn::algorithms::Algorithm;
 use operant_learn::{Config, presets};
 
 use crate::config::Requested;
@@ -94,9 +93,6 @@ pub(crate) fn for_auto(
     before: Option<&str>,
 ) -> std::result::Result<(Cuda, DeviceProperties), String> {
     let algorithm = requested.settings.learner.algorithm;
-    if !algorithm.declaration().has_kernels() {
-        return Err(cpu_only(algorithm));
-    }
     if before == Some("cpu") {
         return Err("the run trained there before; --device cuda continues it on a GPU".to_owned());
     }
@@ -116,11 +112,6 @@ pub(crate) fn for_auto(
         found => found,
     };
     found.map_err(|error| format!("{}; see `operant info`", no_usable(&error.what)))
-}
-
-/// Why no GPU trains with an algorithm without kernels.
-pub(crate) fn cpu_only(algorithm: Algorithm) -> String {
-    format!("{algorithm} trains on the CPU only")
 }
 
 /// The device that `auto` selects on this machine and the reason, in one line, given its first GPU or the problem with it.

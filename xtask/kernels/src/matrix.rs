@@ -313,6 +313,9 @@ impl Programs {
                 for algorithm in [Algorithm::Sac, Algorithm::Td3] {
                     jobs.extend(self.with_replay(env, precision, algorithm)?);
                 }
+                if env.spec().name == THOROUGH {
+                    jobs.extend(self.with_replay(env, precision, Algorithm::Dqn)?);
+                }
             }
         }
         Ok(jobs)

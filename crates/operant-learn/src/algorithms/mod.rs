@@ -90,11 +90,6 @@ pub(crate) enum Rules {
 }
 
 impl Declaration {
-    /// Whether the algorithm has GPU kernels.
-    pub fn has_kernels(&self) -> bool {
-        !self.gpu.text.is_empty()
-    }
-
     /// Whether it learns from a replay.
     pub fn has_replay(&self) -> bool {
         matches!(self.learns, Learns::Replay(_))
@@ -172,15 +167,6 @@ pub struct GpuLoss {
 impl GpuLoss {
     /// Numbers that kernels take for the settings of a loss.
     pub const COEFFICIENTS: usize = 5;
-
-    /// For an algorithm without kernels: refuses every configuration.
-    const NONE: Self = Self {
-        text: "",
-        refused: |config| Some(("algorithm", format!("\"{}\"", config.algorithm))),
-        define: |_| None,
-        coefficients: &[],
-        target_kl: |_| 0.0,
-    };
 
     /// Those of a configuration.
     pub fn numbers(&self, config: &Config) -> [f32; Self::COEFFICIENTS] {
@@ -262,9 +248,17 @@ const UNUSED_BY_CRITICS: &[&str] =
 
 /// The setting that the kernels of a policy with two critics do not support.
 fn actor_critic_refused(config: &Config) -> Option<(&'static str, String)> {
-    let Config { encoder, priority_exponent, value_bins, .. } = config;
+    let Config { encoder, .. } = config;
+    let problem = || ("encoder", format!("\"{encoder}\" with critics of actions"));
+    (*encoder != Encoder::Auto).then(problem).or_else(|| replay_refused(config))
+}
+
+/// The setting that no kernels with a replay support.
+fn replay_refused(config: &Config) -> Option<(&'static str, String)> {
+    let Config { core, dueling, priority_exponent, value_bins, .. } = config;
     [
-        (*encoder != Encoder::Auto, "encoder", format!("\"{encoder}\" with critics of actions")),
+        (*core != CoreKind::Mlp, "core", format!("\"{core}\" with a replay")),
+        (*dueling, "dueling", dueling.to_string()),
         (*priority_exponent > 0.0, "priority_exponent", priority_exponent.to_string()),
         (*value_bins > 1, "value_bins", value_bins.to_string()),
     ]

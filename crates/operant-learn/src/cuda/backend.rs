@@ -57,6 +57,7 @@ use super::learner::CudaLearner;
 use super::rollout::CudaRollout;
 use super::slots::{SLOTS, Slot};
 use crate::LearnerState;
+use crate::algorithms::{Learns, Rules};
 use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::{Config, ShuffleKind};
 use crate::cpu::network::policy::Policy;
@@ -152,7 +153,7 @@ fn check_options(
         Err(LearnError::Config { key, problem: problem.to_owned(), remedy: remedy.to_owned() })
     };
     let has_replay = config.algorithm.declaration().has_replay();
-    if has_replay {
+    if matches!(config.algorithm.declaration().learns, Learns::Replay(Rules::ActorCritic(_))) {
         cycle::check_input(env, &Network::new(Architecture::of(&env.spec(), config)?), config)?;
     }
     cycle::check_free(env, config)?;

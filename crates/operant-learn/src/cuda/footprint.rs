@@ -92,12 +92,10 @@ impl Footprint {
             Kernels::Gemm => {
                 let gemm_layout = GemmLayout::new(network, self.precision);
                 let sizes = GemmUpdateSizes::new(network, &local, &gemm_layout, stride, multiprocessors);
-                let minibatch = local
-                    .run
-                    .algorithm
-                    .declaration()
-                    .has_replay()
-                    .then(|| MinibatchSizes::new(network, &local, &gemm_layout, stride, multiprocessors));
+                let minibatch = local.run.algorithm.declaration().has_replay().then(|| {
+                    let of = (kernel_env, network, &local);
+                    MinibatchSizes::new(of, &gemm_layout, stride, multiprocessors)
+                });
                 let horizon = HorizonSizes::new(kernel_env, network, &local, GemmPolicy::blocks(num_envs));
                 let parts = Allocator::count(|allocator| {
                     let own = self.overlap.then(|| Weights::new(allocator, &gemm_layout)).transpose()?;
@@ -243,7 +241,7 @@ impl Footprint {
     /// The greatest `buffer_size` that takes this many bytes less; None without a replay, or if that would be too small to learn from.
     fn largest_buffer(&self, less: usize) -> Option<usize> {
         let Config { num_envs, learning_starts, .. } = self.local.run;
-        let sizes = RingSizes::new(&self.network, &self.local);
+        let sizes = RingSizes::new(&self.network, &self.local, self.kernel_env.masked);
         let row = 4 * sizes.num_envs * sizes.stride;
         // The arena aligns what it holds.
         let rows = (sizes.rows.checked_sub(1)?).checked_sub((less + ALIGNED).div_ceil(row))?;

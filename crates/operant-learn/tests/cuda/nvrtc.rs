@@ -109,6 +109,7 @@ fn tables() -> Config {
 fn kernels_compile_without_a_warning() {
     let mut programs = with_layers(&*world("taxi"), tables(), Precision::F32);
     programs.extend(with_replay(&*world("pendulum"), Algorithm::Sac, Precision::F32));
+    programs.extend(with_replay(&*world("locks"), Algorithm::Dqn, Precision::F32));
     compile("kernels_compile_without_a_warning", programs);
 }
 
@@ -139,5 +140,7 @@ fn rare_kernels_compile_without_a_warning() {
         all.extend(with_layers(&*world(name), config, precision));
     }
     all.extend(with_replay(&*world("quadrotor_hover"), Algorithm::Td3, Precision::Bf16));
+    all.extend(with_replay(&*world("minatar_breakout"), Algorithm::Dqn, Precision::Bf16));
+    all.extend(with_replay(&*world("taxi"), Algorithm::Dqn, Precision::Tf32));
     compile("rare_kernels_compile_without_a_warning", all);
 }

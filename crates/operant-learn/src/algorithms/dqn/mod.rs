@@ -6,7 +6,9 @@ pub use settings::Settings;
 
 use operant_metrics::Record;
 
-use super::{Declaration, GpuLoss, Learns, Measured, Rules, UNUSED_BY_REPLAY, replay_problem};
+use super::{
+    Declaration, GpuLoss, Learns, Measured, Rules, UNUSED_BY_REPLAY, replay_problem, replay_refused,
+};
 use crate::config::Config;
 use crate::cpu::off_policy::learner::sums;
 use crate::network::Outputs;
@@ -29,7 +31,13 @@ pub const DECLARATION: Declaration = Declaration {
     metrics,
     temperature: |_| None,
     learns: Learns::Replay(Rules::ActionValues),
-    gpu: GpuLoss::NONE,
+    gpu: GpuLoss {
+        text: kernel_file!("algorithms/dqn.cuh"),
+        refused: replay_refused,
+        define: |_| None,
+        coefficients: &[("HUBER_DELTA", |config| config.huber().map_or(0.0, f64::from))],
+        target_kl: |_| 0.0,
+    },
 };
 
 /// The metrics of an update (docs/dqn.md, "Metrics").

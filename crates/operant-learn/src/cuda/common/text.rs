@@ -68,6 +68,8 @@ const HEADERS: &[(&str, &str)] = headers![
     "gemm/counts.cuh",
     "gemm/element.cuh",
     "gemm/layout.cuh",
+    "gemm/minibatch_choices.cuh",
+    "gemm/minibatch_critics.cuh",
     "gemm/replay_steps.cuh",
     "gemm/ring.cuh",
     "play/observe.cuh",

@@ -5,8 +5,8 @@ use std::ops::Range;
 use operant_cuda::{Element, InputPrecision};
 
 use super::maps::Mapped;
+use super::ring::RingSizes;
 use crate::config::{Activation, Config, LrSchedule};
-use crate::cpu::off_policy::replay::ReplayLayout;
 use crate::cpu::rollout::counts;
 use crate::cuda::common::text::{owned, shape_defines};
 use crate::network::{Cell, CellSpec, Embed, Form, LayerSpec, Network, Outputs, Pointer, Pool};
@@ -470,14 +470,12 @@ impl GemmLayout {
         network: &Network,
         config: &Config,
         layout: &SampleLayout,
-        norms: usize,
+        (norms, ring): (usize, RingSizes),
     ) -> Vec<(String, String)> {
         let mut defines = self.common(network, config);
-        let has_replay = config.algorithm.declaration().has_replay();
-        let row = if has_replay { ReplayLayout::new(&network.architecture, false).stride } else { 0 };
         defines.extend(owned([
             ("SAMPLE_STRIDE", format!("{}u", layout.stride)),
-            ("REPLAY_STRIDE", format!("{row}u")),
+            ("REPLAY_STRIDE", format!("{}u", ring.stride)),
             ("NORM_OBS", u8::from(config.norm_obs).to_string()),
             ("NORM_REWARD", u8::from(config.norm_reward).to_string()),
             ("COUNTS", format!("{}u", counts::words(config))),

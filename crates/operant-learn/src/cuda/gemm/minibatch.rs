@@ -1,5 +1,5 @@
-//! Minibatches from a replay on the GEMM path: two critics learn the values of actions, and a policy learns to choose those of high value. Each
-//! is one graph of products and the kernels between them.
+//! Minibatches from a replay on the GEMM path: two critics learn the values of actions, and a policy learns to choose those of high value; or one
+//! network learns the values of choices. Each minibatch is one graph of products and the kernels between them.
 
 use std::ops::Range;
 
@@ -41,15 +41,16 @@ pub fn gemm_minibatch_program(
     gemm_layout: &GemmLayout,
 ) -> Option<Program> {
     let rules = rules(config)?;
+    let masked = kernel_env.masked;
     let loss = &config.algorithm.declaration().gpu;
     let mut defines = gemm_layout.common(network, config);
     let log_alpha = network.log_alpha.map(|at| ("LOG_ALPHA", format!("{at}u")));
     let own = [
-        ("REPLAY_STRIDE", format!("{}u", ReplayLayout::new(&network.architecture, false).stride)),
+        ("REPLAY_STRIDE", format!("{}u", ReplayLayout::new(&network.architecture, masked).stride)),
         ("CRITIC_ROW", format!("{}u", gemm_layout.critic_row())),
         ("NORM_OBS", u8::from(config.norm_obs).to_string()),
-        ("TAKES_LEAST", rules.takes_least().to_string()),
-        ("TARGETS_WAIT", rules.targets_wait_for_policy().to_string()),
+        ("TAKES_LEAST", of_critics(rules).is_some_and(|rules| rules.takes_least()).to_string()),
+        ("TARGETS_WAIT", targets_wait(rules).to_string()),
         ("BLOCK_BYTES", format!("{}u", shared())),
     ];
     defines.extend(owned(own).chain(owned(log_alpha)).chain(loss.defines(config)));
@@ -61,12 +62,25 @@ fn shared() -> usize {
     8 * PARTS * THREADS / 32
 }
 
-/// The rules of a configuration's algorithm, if it has a policy and critics of its actions.
-fn rules(config: &Config) -> Option<&'static dyn ActorCritic> {
+/// The rules of a configuration's algorithm, if it has a replay.
+fn rules(config: &Config) -> Option<Rules> {
     match config.algorithm.declaration().learns {
-        Learns::Replay(Rules::ActorCritic(rules)) => Some(rules),
-        Learns::Replay(Rules::ActionValues) | Learns::Rollouts(_) => None,
+        Learns::Replay(rules) => Some(rules),
+        Learns::Rollouts(_) => None,
     }
+}
+
+/// Those of a policy with critics of its actions.
+fn of_critics(rules: Rules) -> Option<&'static dyn ActorCritic> {
+    match rules {
+        Rules::ActorCritic(rules) => Some(rules),
+        Rules::ActionValues => None,
+    }
+}
+
+/// Whether targets follow only after the minibatches that a policy learns from too.
+fn targets_wait(rules: Rules) -> bool {
+    of_critics(rules).is_some_and(|rules| rules.targets_wait_for_policy())
 }
 
 /// Sizes of a minibatch.
@@ -78,12 +92,17 @@ pub struct MinibatchSizes {
     parameters: usize,
     /// M: its samples.
     samples: usize,
-    /// Words of rows of observations and of the critics' inputs as products read them.
+    /// Words of rows of observations and of the critics' inputs as products read them; without critics the latter are 0.
     input_words: [usize; 2],
-    /// Numbers in a row of policy outputs, and in one of values.
-    rows: [usize; 2],
-    /// Words of such rows as products read them.
-    row_words: [usize; 2],
+    /// Numbers of all rows of a critic's values, words of their gradient, and choices after the steps, where the network has them.
+    values: usize,
+    value_words: usize,
+    choices: usize,
+    /// Indices of all observations before the steps; 0 without embeddings.
+    indices: usize,
+    /// Numbers in a row of policy outputs, and its words as products read them.
+    row: usize,
+    row_words: usize,
     products: usize,
     norms: usize,
     blocks: usize,
@@ -92,25 +111,30 @@ pub struct MinibatchSizes {
 impl MinibatchSizes {
     /// The sizes of a configuration on a device with `multiprocessors` multiprocessors.
     pub fn new(
-        network: &Network,
-        local: &Local,
+        (kernel_env, network, local): (&KernelEnv, &Network, &Local),
         gemm_layout: &GemmLayout,
         stride: usize,
         multiprocessors: usize,
     ) -> Self {
-        let (rows, samples) = (gemm_layout.output_rows(), local.run.batch_size);
+        let ([row, value_row], samples) = (gemm_layout.output_rows(), local.run.batch_size);
+        let critics = usize::from(network.chains.len() > 1);
+        let of_head = network.architecture.head.components();
+        let words = |row: usize| gemm_layout.words(samples.saturating_mul(row));
         let blocks = blocks_of(multiprocessors, samples.max(network.len()));
         Self {
             update: UpdateSizes::new(network, local, stride, blocks),
             blocks,
-            ring: RingSizes::new(network, local),
+            ring: RingSizes::new(network, local, kernel_env.masked),
             weights: GemmWeightSizes::new(network.len(), gemm_layout),
             parameters: network.len(),
             samples,
-            input_words: [gemm_layout.obs_row(), gemm_layout.critic_row()]
-                .map(|row| gemm_layout.words(samples.saturating_mul(row))),
-            rows,
-            row_words: rows.map(|row| gemm_layout.words(row)),
+            input_words: [words(gemm_layout.obs_row()), critics * words(gemm_layout.critic_row())],
+            values: critics * samples.saturating_mul(value_row),
+            value_words: critics * samples.saturating_mul(gemm_layout.words(value_row)),
+            choices: (1 - critics) * samples.saturating_mul(of_head),
+            indices: samples.saturating_mul(gemm_layout.indices),
+            row,
+            row_words: gemm_layout.words(row),
             products: gemm_layout.matrix_elements + gemm_layout.biases,
             norms: norms_of(network, &local.run),
         }
@@ -124,7 +148,7 @@ impl MinibatchSizes {
 operant_cuda::params! {
     /// Parameters of a minibatch: threads stay below M samples and P parameters, blocks within their entries.
     pub struct MinibatchParams<'a>(of: MinibatchSizes) for [
-        "minibatch_draw", "minibatch_gather", "minibatch_next", "minibatch_target", "minibatch_critics", "minibatch_actions", "minibatch_values",
+        "minibatch_draw", "minibatch_gather", "minibatch_next", "minibatch_target", "minibatch_errors", "minibatch_actions", "minibatch_values",
         "minibatch_policy", "minibatch_reduce", "minibatch_adam", "minibatch_follow", "minibatch_note", "minibatch_begin", "minibatch_end"
     ], blocks of.blocks, {
         ring: part [Ring, &of.ring],
@@ -147,21 +171,25 @@ operant_cuda::params! {
         outcomes: writes [f32; 4 * of.samples],
         /// (2, M, row): observations before the steps and after them.
         obs: writes [f32; 2 * of.input_words[0]],
+        /// (2, M, indices): with embeddings, rows of tables.
+        indices: writes_any [u32; 2 * of.indices],
         /// (2, M, row): the critics' inputs.
-        inputs: writes [f32; 2 * of.input_words[1]],
+        inputs: writes_any [f32; 2 * of.input_words[1]],
         /// (M, policy row).
-        policy: reads [f32; of.samples * of.rows[0]],
+        policy: reads [f32; of.samples * of.row],
         /// (M, value row).
-        first_values: reads [f32; of.samples * of.rows[1]],
-        second_values: reads [f32; of.samples * of.rows[1]],
+        first_values: reads_any [f32; of.values],
+        second_values: reads_any [f32; of.values],
         /// (M, policy row).
-        policy_gradient: writes [f32; of.samples * of.row_words[0]],
+        policy_gradient: writes [f32; of.samples * of.row_words],
         /// (M, value row).
-        first_gradient: writes [f32; of.samples * of.row_words[1]],
-        second_gradient: writes [f32; of.samples * of.row_words[1]],
+        first_gradient: writes_any [f32; of.value_words],
+        second_gradient: writes_any [f32; of.value_words],
         /// (M, row): the gradients of the critics' inputs.
-        first_by_input: reads [f32; of.input_words[1]],
-        second_by_input: reads [f32; of.input_words[1]],
+        first_by_input: reads_any [f32; of.input_words[1]],
+        second_by_input: reads_any [f32; of.input_words[1]],
+        /// (M, components): of networks of action values, the choices after the steps.
+        choices: writes_any [u32; of.choices],
         /// (blocks, sums).
         parts: writes [f64; PARTS * of.blocks],
         report: writes [UpdateReport; 1],
@@ -171,7 +199,7 @@ operant_cuda::params! {
         /// Parameters that a launch reads: set for each.
         first: value [u32],
         end: value [u32],
-        /// 0: of the critics; 1: of the policy.
+        /// 0: of critics or values; 1: of the policy.
         pass: value [u32],
         /// 1: the policy is trained.
         trains_policy: value [u32],
@@ -205,7 +233,9 @@ pub struct MinibatchMemory {
     rows: Buffer<u64>,
     outcomes: Buffer<f32>,
     obs: Buffer<f32>,
-    inputs: Buffer<f32>,
+    inputs: Option<Buffer<f32>>,
+    indices: Option<Buffer<u32>>,
+    choices: Option<Buffer<u32>>,
     parts: Buffer<f64>,
 }
 
@@ -219,6 +249,7 @@ impl MinibatchMemory {
         gemm_layout: &GemmLayout,
         of: &MinibatchSizes,
     ) -> Result<(Self, ForwardMemory, BackwardMemory), CudaError> {
+        let words = |count: usize| (count > 0).then(|| allocator.alloc(count)).transpose();
         let own = Self {
             weights: Weights::new(allocator, gemm_layout)?,
             target_weights: Weights::new(allocator, gemm_layout)?,
@@ -226,7 +257,9 @@ impl MinibatchMemory {
             rows: allocator.alloc(2 * of.samples)?,
             outcomes: allocator.alloc(4 * of.samples)?,
             obs: allocator.alloc(2 * of.input_words[0])?,
-            inputs: allocator.alloc(2 * of.input_words[1])?,
+            inputs: (of.input_words[1] > 0).then(|| allocator.alloc(2 * of.input_words[1])).transpose()?,
+            indices: words(2 * of.indices)?,
+            choices: words(of.choices)?,
             parts: allocator.alloc(PARTS * of.blocks)?,
         };
         let forward = ForwardMemory::new(allocator, gemm_layout, of.extent())?;
@@ -256,10 +289,9 @@ struct Kernels {
     gather: Function,
     next: Function,
     target: Function,
-    critics: Function,
-    actions: Function,
-    values: Function,
-    policy: Function,
+    errors: Function,
+    /// Of a policy: its actions, their values, and its gradient.
+    of_policy: Option<[Function; 3]>,
     reduce: Function,
     adam: Function,
     follow: Function,
@@ -270,17 +302,18 @@ struct Kernels {
 }
 
 impl Kernels {
-    fn new(module: &Module, grid: LaunchConfig) -> Result<Self, CudaError> {
+    fn new(module: &Module, grid: LaunchConfig, rules: Rules) -> Result<Self, CudaError> {
         let of = |name: &str| with_shared(module, &format!("minibatch_{name}"), grid);
         Ok(Self {
             draw: of("draw")?,
             gather: of("gather")?,
             next: of("next")?,
             target: of("target")?,
-            critics: of("critics")?,
-            actions: of("actions")?,
-            values: of("values")?,
-            policy: of("policy")?,
+            errors: of("errors")?,
+            of_policy: match rules {
+                Rules::ActorCritic(_) => Some([of("actions")?, of("values")?, of("policy")?]),
+                Rules::ActionValues => None,
+            },
             reduce: of("reduce")?,
             adam: of("adam")?,
             follow: of("follow")?,
@@ -295,7 +328,7 @@ impl Kernels {
 /// The products and kernels of a minibatch.
 pub struct GemmMinibatch {
     config: Config,
-    rules: &'static dyn ActorCritic,
+    rules: Rules,
     network: Network,
     pub sizes: MinibatchSizes,
     math: GemmMath,
@@ -304,12 +337,13 @@ pub struct GemmMinibatch {
     forward: Forward,
     backward: Backward,
     pub memory: MinibatchMemory,
-    /// Before the steps and after them: what the policy reads, and what critics read.
+    /// Before the steps and after them: what the policy reads, or the network of values, and what critics read.
     obs: [GemmMatrix; 2],
-    inputs: [GemmMatrix; 2],
+    indices: Option<[Buffer<u32>; 2]>,
+    inputs: Option<[GemmMatrix; 2]>,
 }
 
-/// The chain of the policy, and those of the critics.
+/// The chain of the policy, or of the values of choices, and those of the critics.
 const ACTOR: Range<usize> = 0..1;
 const CRITICS: Range<usize> = 1..3;
 
@@ -328,7 +362,8 @@ impl GemmMinibatch {
         let program = gemm_minibatch_program(kernel_env, network, &local.run, gemm_layout);
         let Some((rules, program)) = rules(&local.run).zip(program) else { return Ok(None) };
         let multiprocessors = device.properties().multiprocessors as usize;
-        let sizes = MinibatchSizes::new(network, local, gemm_layout, stride, multiprocessors);
+        let of = (kernel_env, network, local);
+        let sizes = MinibatchSizes::new(of, gemm_layout, stride, multiprocessors);
         let (extent, blas, module) = (sizes.extent(), device.blas()?, device.load(&program)?);
         let grid =
             LaunchConfig { blocks: sizes.blocks as u32, threads: THREADS as u32, shared: shared() as u32 };
@@ -337,14 +372,20 @@ impl GemmMinibatch {
             let turn = |k: usize| GemmMatrix::of(all.part(k * words..(k + 1) * words)?, gemm_layout);
             Ok([turn(0)?, turn(1)?])
         };
+        let halves = |all: &Buffer<u32>| -> Result<_, CudaError> {
+            // Forward passes before the first minibatch read them too.
+            all.fill(stream, 0)?;
+            Ok([all.part(0..sizes.indices)?, all.part(sizes.indices..2 * sizes.indices)?])
+        };
         memory.parts.fill(stream, 0)?;
         Ok(Some(Self {
             obs: turns(&memory.obs, sizes.input_words[0])?,
-            inputs: turns(&memory.inputs, sizes.input_words[1])?,
+            indices: memory.indices.as_ref().map(halves).transpose()?,
+            inputs: memory.inputs.as_ref().map(|all| turns(all, sizes.input_words[1])).transpose()?,
             config: local.run.clone(),
             rules,
             math: GemmMath::new(device, gemm_layout)?,
-            kernels: Kernels::new(&module, grid)?,
+            kernels: Kernels::new(&module, grid, rules)?,
             grid,
             forward: Forward::new((&blas, stream), gemm_layout, extent, forward)?,
             backward: Backward::new((&blas, stream), gemm_layout, extent, backward)?,
@@ -369,18 +410,21 @@ impl GemmMinibatch {
 
     /// Makes the library load its kernels before the capture; the results are not used.
     pub fn warm(&self, stream: &Stream) -> Result<(), LearnError> {
-        self.values(stream, &self.memory.weights, 0)?;
         self.act(stream, &self.memory.weights, 0)?;
-        self.back(stream, CRITICS, Gradients::OfWeights)?;
-        self.back(stream, CRITICS, Gradients::OfInputs)?;
+        if of_critics(self.rules).is_some() {
+            self.values(stream, &self.memory.weights, 0, CRITICS)?;
+            self.back(stream, CRITICS, Gradients::OfWeights)?;
+            self.back(stream, CRITICS, Gradients::OfInputs)?;
+        }
         self.back(stream, ACTOR, Gradients::OfWeights)
     }
 
     /// What minibatch `number` does.
     pub fn turn(&self, number: u64) -> Turn {
         let Config { policy_frequency, target_network_frequency, .. } = self.config;
-        let trains_policy = number.is_multiple_of(policy_frequency as u64);
-        let waits = self.rules.targets_wait_for_policy();
+        let is_turn = number.is_multiple_of(policy_frequency as u64);
+        let trains_policy = is_turn && of_critics(self.rules).is_some();
+        let waits = targets_wait(self.rules);
         let done = if waits { number / policy_frequency as u64 } else { number } + 1;
         let is_due = done.is_multiple_of(target_network_frequency as u64);
         Turn { trains_policy, moves_targets: is_due && (trains_policy || !waits) }
@@ -389,13 +433,13 @@ impl GemmMinibatch {
     /// Every kind of turn.
     pub fn turns(&self) -> impl Iterator<Item = Turn> {
         let Config { policy_frequency, target_network_frequency, .. } = self.config;
-        let waits = self.rules.targets_wait_for_policy();
+        let (waits, has_policy) = (targets_wait(self.rules), of_critics(self.rules).is_some());
         [(true, true), (true, false), (false, true), (false, false)]
             .map(|(trains_policy, moves_targets)| Turn { trains_policy, moves_targets })
             .into_iter()
             .filter(move |Turn { trains_policy, moves_targets }| {
                 let may_move = *trains_policy || !waits;
-                (*trains_policy || policy_frequency > 1)
+                (if *trains_policy { has_policy } else { !has_policy || policy_frequency > 1 })
                     && if *moves_targets { may_move } else { !may_move || target_network_frequency > 1 }
             })
     }
@@ -403,11 +447,10 @@ impl GemmMinibatch {
     /// The kernels' parameters.
     fn params<'a>(&'a self, learner: &'a UpdateMemory, from: Sampled<'a>, adam: Adam) -> MinibatchParams<'a> {
         let Self { config, memory, sizes, forward, backward, .. } = self;
-        let (of_outputs, [_, first_by_input, second_by_input]) =
-            (&backward.memory.outputs[..], &backward.memory.inputs[..])
-        else {
-            panic!("a policy and two critics")
-        };
+        let has_critics = of_critics(self.rules).is_some();
+        let value = |chain: usize| has_critics.then(|| forward.output(chain));
+        let gradient = |chain: usize| has_critics.then(|| &backward.memory.outputs[chain].words);
+        let by_input = |chain: usize| has_critics.then(|| &backward.memory.inputs[chain].words);
         MinibatchParams {
             ring: RingMemory::params(Some(from.ring)),
             scales: from.scales,
@@ -422,15 +465,17 @@ impl GemmMinibatch {
             rows: &memory.rows,
             outcomes: &memory.outcomes,
             obs: &memory.obs,
-            inputs: &memory.inputs,
+            indices: memory.indices.as_ref(),
+            inputs: memory.inputs.as_ref(),
             policy: forward.output(0),
-            first_values: forward.output(1),
-            second_values: forward.output(2),
-            policy_gradient: &of_outputs[0].words,
-            first_gradient: &of_outputs[1].words,
-            second_gradient: &of_outputs[2].words,
-            first_by_input: &first_by_input.words,
-            second_by_input: &second_by_input.words,
+            first_values: value(1),
+            second_values: value(2),
+            policy_gradient: &backward.memory.outputs[0].words,
+            first_gradient: gradient(1),
+            second_gradient: gradient(2),
+            first_by_input: by_input(1),
+            second_by_input: by_input(2),
+            choices: memory.choices.as_ref(),
             parts: &memory.parts,
             report: &learner.report,
             progress: &learner.progress,
@@ -451,18 +496,35 @@ impl GemmMinibatch {
         }
     }
 
-    /// The outputs of the policy for the observations of a turn.
-    fn act(&self, stream: &Stream, weights: &Weights, turn: usize) -> Result<(), LearnError> {
-        self.forward.run(stream, &self.math, weights, Inputs::of(&self.obs[turn]), ACTOR)
+    /// What the policy reads in a turn, or the network of values.
+    fn observed(&self, turn: usize) -> Inputs<'_> {
+        let indices = self.indices.as_ref().map(|turns| &turns[turn]);
+        Inputs { obs: &self.obs[turn], indices, recall: None }
     }
 
-    /// The critics' values of the observations and actions of a turn.
-    fn values(&self, stream: &Stream, weights: &Weights, turn: usize) -> Result<(), LearnError> {
-        self.forward.run(stream, &self.math, weights, Inputs::of(&self.inputs[turn]), CRITICS)
+    /// What critics read in a turn.
+    fn judged(&self, turn: usize) -> Inputs<'_> {
+        Inputs::of(&self.inputs.as_ref().expect("critics")[turn])
+    }
+
+    /// The outputs of the policy for the observations of a turn, or the values of choices.
+    fn act(&self, stream: &Stream, weights: &Weights, turn: usize) -> Result<(), LearnError> {
+        self.forward.run(stream, &self.math, weights, self.observed(turn), ACTOR)
+    }
+
+    /// The values of these critics for the observations and actions of a turn.
+    fn values(
+        &self,
+        stream: &Stream,
+        weights: &Weights,
+        turn: usize,
+        critics: Range<usize>,
+    ) -> Result<(), LearnError> {
+        self.forward.run(stream, &self.math, weights, self.judged(turn), critics)
     }
 
     fn back(&self, stream: &Stream, chains: Range<usize>, gradients: Gradients) -> Result<(), LearnError> {
-        let inputs = Inputs::of(if chains == ACTOR { &self.obs[0] } else { &self.inputs[0] });
+        let inputs = if chains == ACTOR { self.observed(0) } else { self.judged(0) };
         let of = (&self.forward, inputs);
         self.backward.run(stream, &self.math, &self.memory.weights, of, (chains, gradients))
     }
@@ -486,44 +548,90 @@ impl GemmMinibatch {
         (learner, from, adam): (&UpdateMemory, Sampled<'_>, Adam),
         Turn { trains_policy, moves_targets }: Turn,
     ) -> Result<(), LearnError> {
-        let Self { kernels, memory: MinibatchMemory { weights, target_weights, .. }, rules, .. } = self;
+        let Self { kernels, rules, .. } = self;
         let all = self.params(learner, from, adam);
         let run = |function: &Function| function.run(stream, self.grid, &all, &self.sizes);
         let of = |function: &Function, range: Range<usize>, pass| {
             function.run(stream, self.grid, &all.at(range, pass), &self.sizes)
         };
-        run(&kernels.draw)?;
-        run(&kernels.gather)?;
-        self.act(stream, if rules.has_target_policy() { target_weights } else { weights }, 1)?;
-        run(&kernels.next)?;
-        self.values(stream, target_weights, 1)?;
-        run(&kernels.target)?;
-        self.values(stream, weights, 0)?;
-        run(&kernels.critics)?;
-        self.back(stream, CRITICS, Gradients::OfWeights)?;
         let step = |chains: Range<usize>, pass| {
             let range = self.network.params_of(chains);
             of(&kernels.reduce, range.clone(), pass)?;
             of(&kernels.adam, range, pass)
         };
-        step(CRITICS, 0)?;
-        if trains_policy {
-            let critics = if rules.takes_least() { CRITICS } else { 1..2 };
-            self.act(stream, weights, 0)?;
-            run(&kernels.actions)?;
-            let inputs = Inputs::of(&self.inputs[0]);
-            self.forward.run(stream, &self.math, weights, inputs, critics.clone())?;
-            run(&kernels.values)?;
-            self.back(stream, critics, Gradients::OfInputs)?;
-            run(&kernels.policy)?;
-            self.back(stream, ACTOR, Gradients::OfWeights)?;
+        run(&kernels.draw)?;
+        run(&kernels.gather)?;
+        match rules {
+            Rules::ActionValues => self.learn_values(stream, run)?,
+            Rules::ActorCritic(rules) => self.learn_critics(stream, *rules, run)?,
+        }
+        let learned = of_critics(*rules).map_or(ACTOR, |_| CRITICS);
+        step(learned, 0)?;
+        if let (true, Some(rules), Some(kernels)) = (trains_policy, of_critics(*rules), &kernels.of_policy) {
+            self.learn_policy(stream, rules, kernels, run)?;
             step(ACTOR, 1)?;
         }
         if moves_targets {
-            let targets = usize::from(!rules.has_target_policy())..3;
+            let has_target = |rules: &dyn ActorCritic| rules.has_target_policy();
+            let targets = of_critics(*rules).map_or(ACTOR, |rules| usize::from(!has_target(rules))..3);
             of(&kernels.follow, self.network.params_of(targets), 0)?;
         }
         let params = MinibatchParams { trains_policy: u32::from(trains_policy), ..all };
         Ok(kernels.note.run(stream, LaunchConfig { blocks: 1, ..self.grid }, &params, &self.sizes)?)
+    }
+
+    /// The gradient of the values of choices: those after the steps are the network's or its target's, and the target evaluates them.
+    fn learn_values(
+        &self,
+        stream: &Stream,
+        run: impl Fn(&Function) -> Result<(), CudaError>,
+    ) -> Result<(), LearnError> {
+        let MinibatchMemory { weights, target_weights, .. } = &self.memory;
+        let double = self.config.algorithms.dqn.double_q;
+        self.act(stream, if double { weights } else { target_weights }, 1)?;
+        run(&self.kernels.next)?;
+        if double {
+            self.act(stream, target_weights, 1)?;
+        }
+        run(&self.kernels.target)?;
+        self.act(stream, weights, 0)?;
+        run(&self.kernels.errors)?;
+        self.back(stream, ACTOR, Gradients::OfWeights)
+    }
+
+    /// The gradient of the critics.
+    fn learn_critics(
+        &self,
+        stream: &Stream,
+        rules: &dyn ActorCritic,
+        run: impl Fn(&Function) -> Result<(), CudaError>,
+    ) -> Result<(), LearnError> {
+        let MinibatchMemory { weights, target_weights, .. } = &self.memory;
+        self.act(stream, if rules.has_target_policy() { target_weights } else { weights }, 1)?;
+        run(&self.kernels.next)?;
+        self.values(stream, target_weights, 1, CRITICS)?;
+        run(&self.kernels.target)?;
+        self.values(stream, weights, 0, CRITICS)?;
+        run(&self.kernels.errors)?;
+        self.back(stream, CRITICS, Gradients::OfWeights)
+    }
+
+    /// The gradient of the policy, through the critics.
+    fn learn_policy(
+        &self,
+        stream: &Stream,
+        rules: &dyn ActorCritic,
+        [actions, values, policy]: &[Function; 3],
+        run: impl Fn(&Function) -> Result<(), CudaError>,
+    ) -> Result<(), LearnError> {
+        let weights = &self.memory.weights;
+        let critics = if rules.takes_least() { CRITICS } else { 1..2 };
+        self.act(stream, weights, 0)?;
+        run(actions)?;
+        self.values(stream, weights, 0, critics.clone())?;
+        run(values)?;
+        self.back(stream, critics, Gradients::OfInputs)?;
+        run(policy)?;
+        self.back(stream, ACTOR, Gradients::OfWeights)
     }
 }

@@ -18,12 +18,12 @@ pub struct RingSizes {
 }
 
 impl RingSizes {
-    /// Those of a configuration.
-    pub fn new(network: &Network, local: &Local) -> Self {
+    /// Those of a configuration; `masked` environments have a mask of legal actions.
+    pub fn new(network: &Network, local: &Local, masked: bool) -> Self {
         if !local.run.algorithm.declaration().has_replay() {
             return Self::default();
         }
-        let stride = ReplayLayout::new(&network.architecture, false).stride;
+        let stride = ReplayLayout::new(&network.architecture, masked).stride;
         Self { num_envs: local.num_envs, rows: ReplayLayout::rows(&local.run), stride }
     }
 
@@ -59,12 +59,16 @@ impl RingMemory {
     ///
     /// # Errors
     /// If there is not enough memory.
-    pub fn new(allocator: &Allocator, network: &Network, local: &Local) -> Result<Option<Self>, CudaError> {
-        let sizes = RingSizes::new(network, local);
+    pub fn new(
+        allocator: &Allocator,
+        (network, local): (&Network, &Local),
+        masked: bool,
+    ) -> Result<Option<Self>, CudaError> {
+        let sizes = RingSizes::new(network, local, masked);
         if sizes == RingSizes::default() {
             return Ok(None);
         }
-        let layout = ReplayLayout::new(&network.architecture, false);
+        let layout = ReplayLayout::new(&network.architecture, masked);
         let (heads, words) = (allocator.alloc(sizes.num_envs)?, allocator.alloc(sizes.words())?);
         Ok(Some(Self { heads, words, sizes, layout }))
     }

@@ -33,7 +33,8 @@ pub fn gemm_rollout_program(
     norms: usize,
 ) -> Program {
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
-    let mut defines = gemm_layout.rollout_defines(network, &local.run, &layout, norms);
+    let ring = RingSizes::new(network, local, kernel_env.masked);
+    let mut defines = gemm_layout.rollout_defines(network, &local.run, &layout, (norms, ring));
     defines.extend(local.defines());
     ProgramText::of(kernel_env, GEMM_ROLLOUT, defines)
 }
@@ -68,7 +69,7 @@ impl GemmRolloutSizes {
         horizon: HorizonSizes,
     ) -> Self {
         let obs_words = gemm_layout.words(gemm_layout.obs_row());
-        let ring = RingSizes::new(network, local);
+        let ring = RingSizes::new(network, local, kernel_env.masked);
         Self {
             horizon,
             ring,
@@ -197,7 +198,7 @@ impl GemmPolicyMemory {
             states: if of.states > 0 { Some(states()?) } else { None },
             indices: if of.indices > 0 { Some(indices()?) } else { None },
             counts: (of.counts > 0).then(|| allocator.alloc(of.counts)).transpose()?,
-            ring: RingMemory::new(allocator, network, local)?,
+            ring: RingMemory::new(allocator, (network, local), kernel_env.masked)?,
         };
         Ok((own, ForwardMemory::new(allocator, gemm_layout, Extent { sequences: n, steps: 1 })?))
     }

@@ -1,0 +1,79 @@
+// A minibatch of an algorithm that learns the values of choices (loss.cuh). Twin of operant-learn's cpu/off_policy/values.rs.
+//
+//   minibatch_next    the choices after the step, from the values of the network or of its target
+//   minibatch_target  what the network learns, from its target's values of these choices
+//   minibatch_errors  the loss, and the gradient of the values
+#pragma once
+
+#include "gemm/action_values.cuh"
+
+// The mean over the components of the value of each one's choice.
+template <typename F>
+__device__ __forceinline__ float value_of(const float (&values)[OUTPUTS], F choice_of) {
+    constexpr float SHARE = 1.0f / (float)ENV_COMPONENTS;
+    float value = 0.0f;
+#pragma unroll
+    for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) {
+        const unsigned first = first_logit(component), count = env_choices(component), choice = choice_of(component);
+#pragma unroll
+        for (unsigned k = 0u; k < ENV_ACTIONS; ++k)
+            if (k >= first && k < first + count && k - first == choice) value = fmaf(values[k], SHARE, value);
+    }
+    return value;
+}
+
+// The row of a sample in the replay, before the step (turn 0) or after it (turn 1).
+__device__ __forceinline__ const unsigned* sample_row(const MinibatchParams& params, u64 row, unsigned turn) {
+    return params.ring.words + params.rows[(u64)turn * params.samples + row] * REPLAY_STRIDE;
+}
+
+KERNEL(minibatch_next, MinibatchParams, THREADS, 1) {
+    each(params.samples, [&](u64 row) {
+        float values[OUTPUTS];
+        read_outputs(params, row, values);
+        const unsigned* legal = ENV_MASKED ? sample_row(params, row, 1u) + ROW_MASK : 0;
+#pragma unroll
+        for (unsigned component = 0u; component < ENV_COMPONENTS; ++component)
+            params.choices[row * ENV_COMPONENTS + component] = greatest_of(values, legal, component).choice;
+    });
+}
+
+KERNEL(minibatch_target, MinibatchParams, THREADS, 1) {
+    each(params.samples, [&](u64 row) {
+        float values[OUTPUTS];
+        read_outputs(params, row, values);
+        const unsigned* choices = params.choices + row * ENV_COMPONENTS;
+        const float value = value_of(values, [&](unsigned component) { return choices[component]; });
+        const float discount = params.outcomes[DISCOUNT * params.samples + row];
+        params.outcomes[TARGET * params.samples + row] = fmaf(discount, value, params.outcomes[REWARD * params.samples + row]);
+    });
+}
+
+KERNEL(minibatch_errors, MinibatchParams, THREADS, 1) {
+    SHARED_ARENA(arena);
+    constexpr float SHARE = 1.0f / (float)ENV_COMPONENTS;
+    const ActionValues rules = {params.coefficients};
+    const float weight = 1.0f / (float)params.samples;
+    double sums[2] = {};
+    each(params.samples, [&](u64 row) {
+        float values[OUTPUTS];
+        read_outputs(params, row, values);
+        const unsigned* of = sample_row(params, row, 0u) + ROW_ACTIONS;
+        auto taken = [&](unsigned component) { return (unsigned)__uint_as_float(of[component]); };
+        const float value = value_of(values, taken), error = value - params.outcomes[TARGET * params.samples + row];
+        const float by_value = rules.slope(error) * (SHARE * weight);
+        Element* to = (Element*)params.policy_gradient + row * POLICY_ROW;
+#pragma unroll
+        for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) {
+            const unsigned first = first_logit(component), count = env_choices(component), choice = taken(component);
+#pragma unroll
+            for (unsigned k = 0u; k < ENV_ACTIONS; ++k)
+                if (k >= first && k < first + count) to[k] = to_element(k - first == choice ? by_value : 0.0f);
+        }
+#pragma unroll
+        for (unsigned k = OUTPUTS; k < POLICY_ROW; ++k) to[k] = to_element(0.0f);
+        sums[SQUARES] += (double)(error * error);
+        sums[VALUES] += (double)value;
+    });
+    keep_parts(params, SQUARES, sums, arena);
+}
