@@ -8,6 +8,47 @@ __device__ __forceinline__ float share_of(const Exploration& exploration, u64 up
     return (float)__dadd_rn(exploration.start, __dmul_rn(exploration.end - exploration.start, done));
 }
 
+#if DUELING
+// Subtracts from the numbers of each component their mean.
+__device__ __forceinline__ void centre(float (&numbers)[OUTPUTS]) {
+#pragma unroll
+    for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) {
+        const unsigned first = first_logit(component), count = env_choices(component);
+        float sum = 0.0f;
+#pragma unroll
+        for (unsigned k = 0u; k < OUTPUTS; ++k)
+            if (k >= first && k < first + count) sum += numbers[k];
+#pragma unroll
+        for (unsigned k = 0u; k < OUTPUTS; ++k)
+            if (k >= first && k < first + count) numbers[k] -= sum / (float)count;
+    }
+}
+#endif
+
+// The action values of a row of outputs. With a dueling head a row has advantages, and after them the state's value.
+__device__ __forceinline__ void read_values(const float* row, float (&values)[OUTPUTS]) {
+#pragma unroll
+    for (unsigned k = 0u; k < OUTPUTS; ++k) values[k] = row[k];
+#if DUELING
+    centre(values);
+#pragma unroll
+    for (unsigned k = 0u; k < OUTPUTS; ++k) values[k] += row[OUTPUTS];
+#endif
+}
+
+// Writes the gradient of a row of `width` outputs from that of its action values.
+__device__ __forceinline__ void write_gradient(Element* row, unsigned width, float (&by_values)[OUTPUTS]) {
+    float sum = 0.0f;
+#if DUELING
+#pragma unroll
+    for (unsigned k = 0u; k < OUTPUTS; ++k) sum += by_values[k];
+    centre(by_values);
+#endif
+#pragma unroll
+    for (unsigned k = 0u; k < OUTPUTS; ++k) row[k] = to_element(by_values[k]);
+    for (unsigned k = OUTPUTS; k < width; ++k) row[k] = to_element(k == OUTPUTS ? sum : 0.0f);
+}
+
 // `legal` has one bit per choice; null where all are legal.
 __device__ __forceinline__ bool is_legal(const unsigned* legal, unsigned k) { return !legal || (legal[k / 32u] >> k % 32u & 1u) != 0u; }
 

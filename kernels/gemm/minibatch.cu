@@ -44,11 +44,6 @@ __device__ __forceinline__ unsigned word_of(const Words& words, unsigned place) 
     return place < 2u ? (place == 0u ? words.word[0] : words.word[1]) : (place == 2u ? words.word[2] : words.word[3]);
 }
 
-__device__ __forceinline__ void read_outputs(const MinibatchParams& params, u64 row, float (&outputs)[OUTPUTS]) {
-#pragma unroll
-    for (unsigned k = 0u; k < OUTPUTS; ++k) outputs[k] = params.policy[row * POLICY_ROW + k];
-}
-
 // Keeps the block's sums of COUNT numbers, from part `first` on.
 template <unsigned COUNT>
 __device__ __forceinline__ void keep_parts(const MinibatchParams& params, unsigned first, const double (&mine)[COUNT], unsigned char* arena) {

@@ -30,7 +30,7 @@ __device__ __forceinline__ const unsigned* sample_row(const MinibatchParams& par
 KERNEL(minibatch_next, MinibatchParams, THREADS, 1) {
     each(params.samples, [&](u64 row) {
         float values[OUTPUTS];
-        read_outputs(params, row, values);
+        read_values(params.policy + row * POLICY_ROW, values);
         const unsigned* legal = ENV_MASKED ? sample_row(params, row, 1u) + ROW_MASK : 0;
 #pragma unroll
         for (unsigned component = 0u; component < ENV_COMPONENTS; ++component)
@@ -41,7 +41,7 @@ KERNEL(minibatch_next, MinibatchParams, THREADS, 1) {
 KERNEL(minibatch_target, MinibatchParams, THREADS, 1) {
     each(params.samples, [&](u64 row) {
         float values[OUTPUTS];
-        read_outputs(params, row, values);
+        read_values(params.policy + row * POLICY_ROW, values);
         const unsigned* choices = params.choices + row * ENV_COMPONENTS;
         const float value = value_of(values, [&](unsigned component) { return choices[component]; });
         const float discount = params.outcomes[DISCOUNT * params.samples + row];
@@ -57,21 +57,19 @@ KERNEL(minibatch_errors, MinibatchParams, THREADS, 1) {
     double sums[2] = {};
     each(params.samples, [&](u64 row) {
         float values[OUTPUTS];
-        read_outputs(params, row, values);
+        read_values(params.policy + row * POLICY_ROW, values);
         const unsigned* of = sample_row(params, row, 0u) + ROW_ACTIONS;
         auto taken = [&](unsigned component) { return (unsigned)__uint_as_float(of[component]); };
         const float value = value_of(values, taken), error = value - params.outcomes[TARGET * params.samples + row];
         const float by_value = rules.slope(error) * (SHARE * weight);
-        Element* to = (Element*)params.policy_gradient + row * POLICY_ROW;
 #pragma unroll
         for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) {
             const unsigned first = first_logit(component), count = env_choices(component), choice = taken(component);
 #pragma unroll
             for (unsigned k = 0u; k < ENV_ACTIONS; ++k)
-                if (k >= first && k < first + count) to[k] = to_element(k - first == choice ? by_value : 0.0f);
+                if (k >= first && k < first + count) values[k] = k - first == choice ? by_value : 0.0f;
         }
-#pragma unroll
-        for (unsigned k = OUTPUTS; k < POLICY_ROW; ++k) to[k] = to_element(0.0f);
+        write_gradient((Element*)params.policy_gradient + row * POLICY_ROW, POLICY_ROW, values);
         sums[SQUARES] += (double)(error * error);
         sums[VALUES] += (double)value;
     });

@@ -31,6 +31,11 @@ __device__ __forceinline__ void draw_normals(const MinibatchParams& params, unsi
     }
 }
 
+__device__ __forceinline__ void read_outputs(const MinibatchParams& params, u64 row, float (&outputs)[OUTPUTS]) {
+#pragma unroll
+    for (unsigned k = 0u; k < OUTPUTS; ++k) outputs[k] = params.policy[row * POLICY_ROW + k];
+}
+
 // Writes actions of a sample into the critics' inputs.
 __device__ __forceinline__ void put_actions(const MinibatchParams& params, u64 row, unsigned turn, const float (&actions)[ENV_ACTIONS]) {
     Element* to = (Element*)params.inputs + ((u64)turn * params.samples + row) * CRITIC_ROW + ENV_OBS;

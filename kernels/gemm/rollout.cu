@@ -72,8 +72,13 @@ __device__ __forceinline__ void write_mask(const EnvState& state, unsigned* mask
 
 // The policy's outputs of the last forward pass.
 __device__ __forceinline__ void read_outputs(const GemmRolloutParams& params, unsigned environment, float (&outputs)[OUTPUTS]) {
+    const float* row = params.policy + (u64)environment * params.policy_row;
+#if ACTION_VALUES
+    read_values(row, outputs);
+#else
 #pragma unroll
-    for (unsigned k = 0u; k < OUTPUTS; ++k) outputs[k] = params.policy[(u64)environment * params.policy_row + k];
+    for (unsigned k = 0u; k < OUTPUTS; ++k) outputs[k] = row[k];
+#endif
 }
 
 // Uniform numbers for an environment's action.

@@ -30,7 +30,7 @@ typedef GemmWeightParams WeightParams;
 
 #include "common/update.cuh"
 #include "loss.cuh"
-#if RECOMPUTES && ACTION_VALUES
+#if ACTION_VALUES
 #include "gemm/action_values.cuh"
 #endif
 
@@ -149,8 +149,13 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
         const unsigned* words = update.samples + (u64)minibatch.sample(shuffle, shuffled, row) * SAMPLE_STRIDE;
         const float weight = minibatch.has(row) ? 1.0f / (float)whole_size(update, update.minibatch) : 0.0f;
         float out[OUTPUTS], of_sample[SUMS] = {}, of_log_std[ENV_ACTIONS] = {};
+        const float* outputs = params.policy + (u64)row * POLICY_ROW;
+#if ACTION_VALUES
+        read_values(outputs, out);
+#else
 #pragma unroll
-        for (unsigned k = 0u; k < OUTPUTS; ++k) out[k] = params.policy[(u64)row * POLICY_ROW + k];
+        for (unsigned k = 0u; k < OUTPUTS; ++k) out[k] = outputs[k];
+#endif
 #ifdef RPO_ALPHA
         add_noise(update, minibatch, row, out);
 #endif
@@ -158,11 +163,17 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
         float by_value = ACTION_VALUES ? 0.0f : params.values[(u64)row * VALUE_ROW + params.value_at];
         loss.of_sample(words, weight, log_std, out, by_value, of_log_std, of_sample);
         Element* to = (Element*)params.policy_gradient + (u64)row * POLICY_ROW;
+#if ACTION_VALUES
+#pragma unroll
+        for (unsigned k = 0u; k < OUTPUTS; ++k) out[k] = weight > 0.0f ? out[k] : 0.0f;
+        write_gradient(to, POLICY_ROW, out);
+#else
 #pragma unroll
         for (unsigned k = 0u; k < POLICY_ROW; ++k) {
             const float by_k = k < OUTPUTS ? out[k < OUTPUTS ? k : 0u] : CHAINS == 1u && k == OUTPUTS ? by_value : 0.0f;
             to[k] = to_element(weight > 0.0f ? by_k : 0.0f);
         }
+#endif
         if (CHAINS == 2u) {
             to = (Element*)params.value_gradient + (u64)row * VALUE_ROW;
 #pragma unroll
@@ -215,7 +226,7 @@ KERNEL(update_values, GemmUpdateParams, THREADS, 1) {
         const float* out = params.policy + (u64)row * POLICY_ROW;
 #if ACTION_VALUES
         float values[OUTPUTS];
-        for (unsigned k = 0u; k < OUTPUTS; ++k) values[k] = out[k];
+        read_values(out, values);
         const float value = greatest_value(values, ENV_MASKED ? words + SAMPLE_MASK : 0);
 #else
         const float value = params.values[(u64)row * VALUE_ROW + params.value_at];

@@ -255,10 +255,9 @@ fn actor_critic_refused(config: &Config) -> Option<(&'static str, String)> {
 
 /// The setting that no kernels with a replay support.
 fn replay_refused(config: &Config) -> Option<(&'static str, String)> {
-    let Config { core, dueling, priority_exponent, value_bins, .. } = config;
+    let Config { core, priority_exponent, value_bins, .. } = config;
     [
         (*core != CoreKind::Mlp, "core", format!("\"{core}\" with a replay")),
-        (*dueling, "dueling", dueling.to_string()),
         (*priority_exponent > 0.0, "priority_exponent", priority_exponent.to_string()),
         (*value_bins > 1, "value_bins", value_bins.to_string()),
     ]

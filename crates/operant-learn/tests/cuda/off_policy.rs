@@ -94,7 +94,7 @@ fn cases() -> [(&'static str, Config); 12] {
             },
         ),
         // Masks, and several components of an action.
-        ("locks", Config { layer_norm: true, tau: 1.0, target_network_frequency: 2, ..dqn() }),
+        ("locks", Config { layer_norm: true, dueling: true, tau: 1.0, target_network_frequency: 2, ..dqn() }),
         ("acrobot", Config { norm_obs: true, max_grad_norm: 0.05, batch_size: 77, ..dqn() }),
     ]
 }
@@ -379,8 +379,6 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
             .expect("refused")
             .to_string()
     };
-    let text = dqn(|config| config.dueling = true);
-    assert!(text.starts_with("dueling: true, which no kernels for GPUs compute"), "{text}");
     let text = dqn(|config| config.core = CoreKind::Gru);
     assert!(text.starts_with("core: \"gru\" with a replay, which no kernels for GPUs compute"), "{text}");
 }

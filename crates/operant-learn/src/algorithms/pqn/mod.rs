@@ -31,7 +31,7 @@ pub const DECLARATION: Declaration = Declaration {
     learns: Learns::Rollouts(update),
     gpu: GpuLoss {
         text: kernel_file!("algorithms/pqn.cuh"),
-        refused: |config| config.dueling.then(|| ("dueling", "true".to_owned())),
+        refused: |_| None,
         define: |_| None,
         coefficients: &[],
         target_kl: |_| 0.0,

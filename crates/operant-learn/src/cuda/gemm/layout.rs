@@ -259,18 +259,28 @@ impl GemmLayout {
 
     /// A matrix of `rows` x `columns` parameters, and its biases.
     pub fn lay_product(&mut self, places: usize, [rows, columns]: [usize; 2]) -> Product {
+        self.lay_blocks(places, [(rows, columns)])
+    }
+
+    /// A matrix of blocks of `(rows, columns)` parameters along its diagonal, with zeros around them, and the biases of all.
+    pub fn lay_blocks<const N: usize>(&mut self, places: usize, parts: [(usize, usize); N]) -> Product {
+        let all = |of: fn(&(usize, usize)) -> usize| parts.iter().map(of).sum::<usize>();
+        let (rows, columns) = (all(|part| part.0), all(|part| part.1));
         let (inputs, outputs) = (columns.next_multiple_of(PAD), rows.next_multiple_of(PAD));
         let matrix = self.matrix_elements;
         self.matrix_elements += (inputs * outputs).next_multiple_of(128);
-        let of_matrix = MatrixBlock {
-            rows,
-            columns,
-            row_stride: inputs,
-            column_stride: 1,
-            place: matrix,
-            is_bias: false,
-        };
-        self.blocks.push(of_matrix);
+        let mut place = matrix;
+        for (rows, columns) in parts {
+            self.blocks.push(MatrixBlock {
+                rows,
+                columns,
+                row_stride: inputs,
+                column_stride: 1,
+                place,
+                is_bias: false,
+            });
+            place += rows * inputs + columns;
+        }
         let bias = self.lay_vector(rows);
         Product { places, inputs, outputs, matrix, bias }
     }
@@ -423,6 +433,7 @@ impl GemmLayout {
             ("PASSED", passed(network)),
             ("STATES", format!("{}u", self.states)),
             ("ACTION_VALUES", u8::from(network.architecture.outputs == Outputs::ActionValues).to_string()),
+            ("DUELING", u8::from(network.architecture.dueling).to_string()),
             ("SEQUENCE", format!("{}u", config.sequence())),
             (
                 "SEQUENCES",

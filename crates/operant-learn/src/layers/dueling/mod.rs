@@ -6,7 +6,7 @@ pub(crate) mod cpu;
 use super::LayerForm;
 use super::export::{Exported, Graph};
 #[cfg(feature = "cuda")]
-use crate::cuda::gemm::layout::{GemmLayout, Layer};
+use crate::cuda::gemm::layout::{GemmLayout, Layer, Operation};
 use crate::network::{HIDDEN_GAIN, Init, LayerSpec, Network};
 
 /// A head of action values made of advantages and a value.
@@ -47,9 +47,12 @@ impl LayerForm for Dueling {
         format!("{inputs} -> {}, dueling", self.outputs(inputs))
     }
 
+    /// A row has the advantages and then the value: `kernels/gemm/action_values.cuh` makes action values of them.
     #[cfg(feature = "cuda")]
-    fn gemm(&self, _gemm: &mut GemmLayout, _layer: &LayerSpec) -> Vec<Layer> {
-        unreachable!("a GPU refuses dueling = true")
+    fn gemm(&self, gemm: &mut GemmLayout, layer: &LayerSpec) -> Vec<Layer> {
+        let [first, second] = Self::halves(layer.inputs);
+        let product = gemm.lay_blocks(1, [(layer.outputs, first), (1, second)]);
+        vec![Layer { outputs: product.outputs, ..Layer::of(layer, Operation::Dense(product)) }]
     }
 
     fn export(&self, graph: &mut dyn Graph, of: Exported<'_>) {
