@@ -44,3 +44,29 @@ __device__ __forceinline__ void gae_of(const Gae& gae, unsigned environment, flo
         end = begin;
     }
 }
+
+// 1 for the players with even numbers, -1 for the others.
+__device__ __forceinline__ float side_of(unsigned player) { return player % 2u == 0u ? 1.0f : -1.0f; }
+
+// `gae_of` where several players move in turn and learn together, as operant-learn's gae_of_players: a delta spans from a move of a player to that
+// player's next one, with the rewards of this player's side between them. `movers` are (T, N); `next_mover` moves after the last step.
+__device__ __forceinline__ void gae_of_players(
+    const Gae& gae, unsigned environment, unsigned players, const unsigned char* movers, float next_value, unsigned next_mover) {
+    for (unsigned player = 0u; player < players; ++player) {
+        const float side = side_of(player);
+        float value = side * side_of(next_mover) * next_value, next = 0.0f, reward = 0.0f;
+        for (unsigned t = gae.num_steps; t-- > 0u;) {
+            const u64 at = (u64)t * gae.num_envs + environment;
+            const float goes_on = gae.flags[at] == 0u ? 1.0f : 0.0f;
+            value *= goes_on;
+            next *= goes_on;
+            reward = fmaf(side, gae.rewards[at], reward * goes_on);
+            if (movers[at] != player) continue;
+            const float delta = fmaf(gae.discounts.gamma, value, reward) - gae.values[at];
+            next = fmaf(gae.discounts.decay, next, delta);
+            gae.samples[at * gae.stride + gae.advantage] = __float_as_uint(next);
+            value = gae.values[at];
+            reward = 0.0f;
+        }
+    }
+}

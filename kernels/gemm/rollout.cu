@@ -213,6 +213,9 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
     for (unsigned word = 0u; word < SAMPLE_STRIDE - SAMPLE_MASK; ++word) to[SAMPLE_MASK + word] = word < MASK_WORDS ? mask[word] : 0u;
     horizon.values[at] = value;
 
+#if PLAYERS > 1
+    params.movers[at] = (unsigned char)running.state.player;
+#endif
     const bool shown = horizon.scene && environment == 0u;
     if (shown) store_running(running, horizon.scene + t * SCENE_WORDS, 1u);
     const Outcome outcome = step(running, action, horizon.seed, horizon.first_environment + environment, time, episodes, horizon.next, environment, horizon.num_envs);
@@ -232,7 +235,8 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
 #endif
     horizon.rewards[at] = normalise_reward(horizon.normaliser, reward, done, horizon.discounts.gamma, discounted, sums);
     horizon.flags[at] = (unsigned char)flags;
-    if (outcome.truncated && !outcome.terminated) {
+    // Whose value that would be in a game of several players is not known any more: one that is cut off counts as it stands.
+    if (PLAYERS == 1 && outcome.truncated && !outcome.terminated) {
         unsigned truncation = 0u;
         while (truncation < params.max_truncations &&
                params.truncated_at[(u64)truncation * horizon.num_envs + environment] != 0u) {
@@ -296,7 +300,7 @@ KERNEL(gemm_finish, GemmRolloutParams, THREADS, 1) {
         sums = ((NormSums*)params.sums)[environment];
 #if !REPLAY_STRIDE
         unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
-#if ACTION_VALUES && ENV_MASKED
+#if PLAYERS > 1 || ACTION_VALUES && ENV_MASKED
         Running running;
         load_running(horizon.environments + environment, horizon.num_envs, running);
         write_mask(running.state, mask);
@@ -305,7 +309,12 @@ KERNEL(gemm_finish, GemmRolloutParams, THREADS, 1) {
         horizon.next_values[environment] = next_value;
         const Gae gae = {horizon.rewards, horizon.values, horizon.flags, horizon.samples, horizon.num_envs, horizon.num_steps,
                          SAMPLE_STRIDE, SAMPLE_ADVANTAGE, horizon.discounts};
+#if PLAYERS > 1
+        params.movers[(u64)horizon.num_steps * horizon.num_envs + environment] = (unsigned char)running.state.player;
+        gae_of_players(gae, environment, PLAYERS, params.movers, next_value, running.state.player);
+#else
         gae_of(gae, environment, next_value);
+#endif
 #endif
 #if RECOMPUTES
         const u64 steps = (u64)horizon.num_envs * horizon.num_steps;

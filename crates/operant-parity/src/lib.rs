@@ -541,14 +541,15 @@ fn advantages(config: &Config, returns: &Returns) -> Vec<f64> {
         let done: Vec<bool> =
             returns.flags.iter().skip(environment).step_by(n).map(|&flag| flag != 0).collect();
         let next_value = f64::from(returns.next_values[environment]);
-        let of_one = reference::gae(
-            &rewards,
-            &values,
-            &done,
-            next_value,
-            config.gamma,
-            (config.algorithm.declaration().return_lambda)(config),
-        );
+        let lambda = (config.algorithm.declaration().return_lambda)(config);
+        let of_one = match &returns.movers {
+            None => reference::gae(&rewards, &values, &done, next_value, config.gamma, lambda),
+            Some(movers) => {
+                let movers: Vec<u8> = movers.iter().skip(environment).step_by(n).copied().collect();
+                let of = [&rewards[..], &values[..]];
+                reference::gae_of_players(of, &done, &movers, next_value, config.gamma, lambda)
+            }
+        };
         advantages.iter_mut().skip(environment).step_by(n).zip(of_one).for_each(|(to, from)| *to = from);
     }
     advantages

@@ -354,7 +354,7 @@ impl<const V: usize> CpuBackend<V> {
 }
 
 /// Refuses what self-play does not support.
-fn check_players(env: &dyn AnyEnv, config: &Config) -> Result<(), LearnError> {
+pub(crate) fn check_players(env: &dyn AnyEnv, config: &Config) -> Result<(), LearnError> {
     let EnvSpec { name, players, .. } = &env.spec();
     let (key, problem) = if *players == 1 {
         return Ok(());

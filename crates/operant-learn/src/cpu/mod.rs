@@ -14,6 +14,8 @@ mod state;
 pub mod threads;
 pub mod update;
 
+#[cfg(feature = "cuda")]
+pub(crate) use backend::check_players;
 pub use backend::{Instrumented, StartedBackend, backend, backend_in, backend_with};
 pub use footprint::Footprint;
 pub use operant_bf16::Unit;

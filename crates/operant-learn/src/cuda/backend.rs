@@ -60,6 +60,7 @@ use crate::LearnerState;
 use crate::algorithms::{Learns, Rules};
 use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
 use crate::config::{Config, ShuffleKind};
+use crate::cpu::check_players;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::off_policy::cycle;
 use crate::cpu::off_policy::given::Given;
@@ -101,13 +102,7 @@ pub fn backend_in(
     options: GpuOptions,
     group: Arc<dyn Group>,
 ) -> Result<Box<dyn Backend>, LearnError> {
-    if env.spec().players > 1 {
-        return Err(LearnError::Config {
-            key: "device",
-            problem: format!("{} has several players, whose games only the CPU trains", env.spec().name),
-            remedy: "set device = \"cpu\"".to_owned(),
-        });
-    }
+    check_players(&*env, config)?;
     let prepared = prepare(&*env, config, device, options, &*group);
     let (local, options, how, allocator) = agreed(&*group, prepared)?;
     check_devices(device, &*group)?;
@@ -273,7 +268,16 @@ fn decided(
 ) -> Result<(GpuOptions, String), LearnError> {
     let network = Network::new(Architecture::of(&env.spec(), config)?);
     let limits = Limits::from(device.properties());
-    let chosen = choose(&network, config, options.network, limits, || device.has_blas())?;
+    let mut asked = options.network;
+    if env.spec().players > 1 {
+        if asked.kernels == Kernels::Fused {
+            let problem = "\"fused\" does not support self-play in games of several players".to_owned();
+            let remedy = "set kernels = \"gemm\" or \"auto\"".to_owned();
+            return Err(LearnError::Config { key: "kernels", problem, remedy });
+        }
+        asked.kernels = Kernels::Gemm;
+    }
+    let chosen = choose(&network, config, asked, limits, || device.has_blas())?;
     let network = NetworkOptions { kernels: chosen.kernels, ..options.network };
     Ok((GpuOptions { network, ..options }, chosen.to_string()))
 }

@@ -323,6 +323,10 @@ impl CudaRollout {
             values: self.memory.values.read(&self.stream)?,
             flags: self.memory.flags.read(&self.stream)?,
             next_values: self.memory.next_values.read(&self.stream)?,
+            movers: match &self.policy {
+                Policy::Gemm(gemm) => gemm.movers().map(|movers| movers.read(&self.stream)).transpose()?,
+                Policy::Fused(_) => None,
+            },
         })
     }
 
@@ -515,4 +519,6 @@ pub struct Returns {
     pub flags: Vec<u8>,
     /// `(N)`.
     pub next_values: Vec<f32>,
+    /// `(T + 1, N)`: whose turn it was before each step and is after the last, in games of several players whose network runs as products.
+    pub movers: Option<Vec<u8>>,
 }

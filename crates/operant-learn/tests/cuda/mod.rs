@@ -16,6 +16,7 @@ mod rollout;
 mod step;
 mod training;
 mod training_loop;
+mod two_players;
 mod update;
 
 use operant_learn::Precision;

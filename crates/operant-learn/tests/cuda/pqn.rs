@@ -37,7 +37,7 @@ fn pqn(config: Config) -> Config {
 }
 
 /// Layers of every kind, one and several components, masks, packed observations, and bootstraps at time limits of 24 steps.
-fn networks() -> [(&'static str, Config); 11] {
+fn networks() -> [(&'static str, Config); 12] {
     let base = |hidden: &[usize]| pqn(config(17, 8, hidden));
     let with = |core| Config { core, core_width: 11, sequence_length: 4, ..base(&[20]) };
     [
@@ -51,6 +51,8 @@ fn networks() -> [(&'static str, Config); 11] {
         ("taxi", Config { encoder: Encoder::Embed, embed_width: 6, ..base(&[24]) }),
         ("prover", Config { pointer: true, ..base(&[12, 9]) }),
         ("locks", Config { dueling: true, ..base(&[24, 15]) }),
+        // Two players, whose turn is not every other step.
+        ("leduc_poker", base(&[16])),
         // A linear network.
         ("mixed_cards", Config { layer_norm: false, ..base(&[]) }),
     ]

@@ -20,7 +20,7 @@ mod update;
 
 use self::network::*;
 use self::tape::{Tape, Var};
-pub use self::update::{Updated, gae, minibatch, update};
+pub use self::update::{Updated, gae, gae_of_players, minibatch, update};
 
 /// One sample, unpacked.
 #[derive(Debug, Clone)]

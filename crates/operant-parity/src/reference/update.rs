@@ -306,6 +306,33 @@ fn recomputed(
     again
 }
 
+/// Advantages of one environment whose players move in turn, `movers` with one more number than there are steps. `rewards` are those of the
+/// players with even numbers, and `next_value` is that of the player who moves next.
+pub fn gae_of_players(
+    [rewards, values]: [&[f64]; 2],
+    done: &[bool],
+    movers: &[u8],
+    next_value: f64,
+    gamma: f64,
+    lambda: f64,
+) -> Vec<f64> {
+    let steps = rewards.len();
+    let side = |t: usize| if movers[t].is_multiple_of(2) { 1.0 } else { -1.0 };
+    let mut advantages = vec![0.0; steps];
+    for t in (0..steps).rev() {
+        // The step of the same player's next move, or of the end.
+        let end = (t..steps).find(|&step| done[step] || step + 1 < steps && movers[step + 1] == movers[t]);
+        let reward: f64 = (t..=end.unwrap_or(steps - 1)).map(|step| side(t) * rewards[step]).sum();
+        let (value, advantage) = match end {
+            Some(step) if done[step] => (0.0, 0.0),
+            Some(step) => (values[step + 1], advantages[step + 1]),
+            None => (side(t) * side(steps) * next_value, 0.0),
+        };
+        advantages[t] = reward + gamma * value - values[t] + gamma * lambda * advantage;
+    }
+    advantages
+}
+
 /// Advantages of one environment.
 pub fn gae(
     rewards: &[f64],

@@ -35,6 +35,7 @@ pub fn gemm_rollout_program(
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
     let ring = RingSizes::new(network, local, kernel_env.masked);
     let mut defines = gemm_layout.rollout_defines(network, &local.run, &layout, (norms, ring));
+    defines.push(("PLAYERS".to_owned(), kernel_env.spec.players.to_string()));
     defines.extend(local.defines());
     ProgramText::of(kernel_env, GEMM_ROLLOUT, defines)
 }
@@ -58,6 +59,8 @@ pub struct GemmRolloutSizes {
     indices: usize,
     /// Numbers of the tables of counts of all environments; 0 without rewards for exploring.
     counts: usize,
+    /// Steps of all environments, and one more, in a game of several players; else 0.
+    movers: usize,
     ring: RingSizes,
 }
 
@@ -80,6 +83,10 @@ impl GemmRolloutSizes {
             states: gemm_layout.states.saturating_mul(local.num_envs),
             indices: gemm_layout.indices.saturating_mul(local.num_envs),
             counts: counts::words(&local.run).saturating_mul(local.num_envs),
+            movers: match kernel_env.spec.players {
+                1 => 0,
+                _ => (local.run.num_steps + 1).saturating_mul(local.num_envs),
+            },
         }
     }
 
@@ -136,6 +143,8 @@ operant_cuda::params! {
         final_states: writes_any [f32; of.final_states()],
         /// (N, COUNTS): what the running episodes have shown.
         counts: writes_any [u32; of.counts],
+        /// (T + 1, N): whose turn it is, in a game of several players.
+        movers: writes_any [u8; of.movers],
         ring: part [Ring, &of.ring],
         /// Steps of all environments before a policy fills the replay.
         learning_starts: value [u64],
@@ -173,6 +182,8 @@ pub struct GemmPolicyMemory {
     indices: Option<[Buffer<u32>; 2]>,
     /// (N, COUNTS), with rewards for exploring.
     counts: Option<Buffer<u32>>,
+    /// (T + 1, N), in a game of several players.
+    movers: Option<Buffer<u8>>,
     ring: Option<RingMemory>,
 }
 
@@ -198,6 +209,7 @@ impl GemmPolicyMemory {
             states: if of.states > 0 { Some(states()?) } else { None },
             indices: if of.indices > 0 { Some(indices()?) } else { None },
             counts: (of.counts > 0).then(|| allocator.alloc(of.counts)).transpose()?,
+            movers: (of.movers > 0).then(|| allocator.alloc(of.movers)).transpose()?,
             ring: RingMemory::new(allocator, (network, local), kernel_env.masked)?,
         };
         Ok((own, ForwardMemory::new(allocator, gemm_layout, Extent { sequences: n, steps: 1 })?))
@@ -327,6 +339,11 @@ impl GemmPolicy {
         self.memory.counts.as_ref()
     }
 
+    /// Whose turn it was before each step of the last rollout and is after it, `(T + 1, N)`, in a game of several players.
+    pub fn movers(&self) -> Option<&Buffer<u8>> {
+        self.memory.movers.as_ref()
+    }
+
     /// The replay, if there is one.
     pub fn ring(&self) -> Option<&RingMemory> {
         self.memory.ring.as_ref()
@@ -367,6 +384,7 @@ impl GemmPolicy {
             policy,
             values,
             counts: self.counts(),
+            movers: self.movers(),
             ring: RingMemory::params(self.ring()),
             learning_starts: self.learning_starts,
             intrinsic_coef: self.intrinsic_coef,
