@@ -24,6 +24,7 @@ pub struct Buffers {
     returns: Py<PyArrayDyn<f32>>,
     lengths: Py<PyArrayDyn<i32>>,
     mask: Py<PyArrayDyn<i8>>,
+    player: Py<PyArrayDyn<u32>>,
 }
 
 /// Arrays of observations.
@@ -158,12 +159,12 @@ fn truths(array: &Bound<'_, PyAny>, name: &str, len: usize) -> PyResult<Py<PyArr
 }
 
 impl Buffers {
-    /// The arrays of a step, by name, for this many environments, whose masks have `choices`.
+    /// The arrays of a step, by name, for this many environments, whose masks have `choices`, and which are games of several players or not.
     pub fn of(
         arrays: &Bound<'_, PyDict>,
         num_envs: usize,
         space: &ObsSpace,
-        choices: usize,
+        (choices, is_game): (usize, bool),
     ) -> PyResult<Self> {
         fn named<T: Element>(
             arrays: &Bound<'_, PyDict>,
@@ -187,6 +188,7 @@ impl Buffers {
             returns: named(arrays, "returns", num_envs)?,
             lengths: named(arrays, "lengths", num_envs)?,
             mask: named(arrays, "mask", num_envs * choices)?,
+            player: named(arrays, "player", if is_game { num_envs } else { 0 })?,
         })
     }
 }
@@ -225,6 +227,7 @@ impl Buffers {
         let mut returns = writable(self.returns.bind(py), "returns")?;
         let mut lengths = writable(self.lengths.bind(py), "lengths")?;
         let mut mask = writable(self.mask.bind(py), "mask")?;
+        let mut player = writable(self.player.bind(py), "player")?;
         work(Arrays {
             obs: obs.slices()?,
             final_obs: final_obs.slices()?,
@@ -238,6 +241,7 @@ impl Buffers {
             returns: slice(&mut returns)?,
             lengths: slice(&mut lengths)?,
             mask: slice(&mut mask)?,
+            player: slice(&mut player)?,
         })
     }
 }

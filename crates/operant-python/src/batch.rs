@@ -62,6 +62,8 @@ pub struct Arrays<'a> {
     pub lengths: &'a mut [i32],
     /// `(N, choices)`: 1 where a choice is legal. Empty without action masks.
     pub mask: &'a mut [i8],
+    /// `(N)`: the player to move in a game of several; else empty.
+    pub player: &'a mut [u32],
 }
 
 impl<'a> Arrays<'a> {
@@ -97,8 +99,10 @@ impl<'a> Arrays<'a> {
         let (returns, returns2) = self.returns.split_at_mut(rows);
         let (lengths, lengths2) = self.lengths.split_at_mut(rows);
         let (mask, mask2) = self.mask.split_at_mut(rows * choices);
+        let movers = rows.min(self.player.len());
+        let (player, player2) = self.player.split_at_mut(movers);
         (
-            Arrays { obs, final_obs, rewards, terminated, truncated, ended, returns, lengths, mask },
+            Arrays { obs, final_obs, rewards, terminated, truncated, ended, returns, lengths, mask, player },
             Arrays {
                 obs: obs2,
                 final_obs: final_obs2,
@@ -109,6 +113,7 @@ impl<'a> Arrays<'a> {
                 returns: returns2,
                 lengths: lengths2,
                 mask: mask2,
+                player: player2,
             },
         )
     }
@@ -132,6 +137,8 @@ pub struct Batch {
     pub autoreset: Autoreset,
     /// Sum of all components' choices if actions can be illegal, else 0.
     pub choices: usize,
+    /// Which word of a state has the player to move, in a game of several.
+    pub player: Option<usize>,
     seed: u64,
     /// Seeds of the environments if each has its own.
     seeds: Option<Vec<u64>>,
@@ -232,8 +239,11 @@ impl Batch {
             ActionSpace::Discrete(choices) if env.masked() => choices.iter().sum(),
             _ => 0,
         };
+        let leaf = || env.leaves().iter().position(|leaf| leaf.name == PLAYER);
+        let player = if spec.players > 1 { leaf() } else { None };
         let mut batch = Batch {
             scratch: Vec::new(),
+            player,
             env,
             spec,
             num_envs,
@@ -335,7 +345,8 @@ impl Batch {
             let observed = tile.stepper.observe(scratch.stepped(tile.rows).seen);
             observed.map_err(|error| error.to_string())?;
             let (mut own, others) = rest.split(tile.count, &self.spec.obs, choices);
-            scratch.write_seen(tile.rows, &mut own, choices, &self.spec.obs);
+            scratch.write_seen(tile, &mut own, choices, &self.spec.obs);
+            write_players(tile, self.player, own.player);
             rest = others;
         }
         Ok(())
@@ -424,6 +435,7 @@ impl Batch {
             same_step: self.autoreset == Autoreset::SameStep,
             next_step: self.autoreset == Autoreset::NextStep,
             step: self.step,
+            player: self.player,
         };
         (self.pool.as_ref(), &mut self.tiles, job)
     }
@@ -439,23 +451,6 @@ impl Batch {
         let (leaves, episode) = state.split_at(words - 2);
         let progress = (episode[0] != ENDED).then(|| (episode[0], f32::from_bits(episode[1])));
         (self.env.picture(leaves), progress)
-    }
-
-    /// Which word of a state has the player to move.
-    pub fn player(&self) -> Option<usize> {
-        self.env.leaves().iter().position(|leaf| leaf.name == PLAYER)
-    }
-
-    /// `(N)`: the player to move in each environment of a game.
-    pub fn movers(&self) -> Vec<u32> {
-        let player = self.player();
-        let of_tile = |tile: &Tile| {
-            let mut rows = vec![0; tile.rows];
-            player.into_iter().for_each(|player| tile.stepper.leaf(player, &mut rows));
-            rows.truncate(tile.count);
-            rows
-        };
-        self.tiles.iter().flat_map(of_tile).collect()
     }
 
     /// Whether the environment has a picture: the class of a world may lack `draw`.
@@ -550,6 +545,7 @@ struct Job<'a> {
     same_step: bool,
     next_step: bool,
     step: u64,
+    player: Option<usize>,
 }
 
 impl Job<'_> {
@@ -615,7 +611,7 @@ impl Scratch {
 
     /// Writes the results of a step; returns how many episodes it ended.
     fn finish(&mut self, tile: &mut Tile, job: Job<'_>, mut arrays: Arrays<'_>) -> usize {
-        let Tile { count, rows, .. } = *tile;
+        let count = tile.count;
         if !tile.memory.is_empty() {
             // The step after an end only resets; the policy's state after it still belongs to the last episode.
             let (resetting, out) = (std::mem::take(&mut tile.resetting), &self.out);
@@ -628,7 +624,8 @@ impl Scratch {
                 *resetting = self.out.terminated[block] | self.out.truncated[block];
             }
         }
-        self.write_seen(rows, &mut arrays, job.choices, &job.spec.obs);
+        self.write_seen(tile, &mut arrays, job.choices, &job.spec.obs);
+        write_players(tile, job.player, arrays.player);
         match &mut arrays.rewards {
             Rewards::F32(to) => to.copy_from_slice(&self.out.rewards[..count]),
             Rewards::F64(to) => {
@@ -671,7 +668,8 @@ impl Scratch {
     }
 
     /// Writes observations and masks.
-    fn write_seen(&self, rows: usize, arrays: &mut Arrays<'_>, choices: usize, space: &ObsSpace) {
+    fn write_seen(&self, tile: &Tile, arrays: &mut Arrays<'_>, choices: usize, space: &ObsSpace) {
+        let rows = tile.rows;
         arrays.obs.write(space, &self.out.obs, rows, 0);
         for (row, to) in arrays.mask.chunks_exact_mut(choices.max(1)).enumerate() {
             for (choice, to) in to.iter_mut().enumerate() {
@@ -679,6 +677,14 @@ impl Scratch {
             }
         }
     }
+}
+
+/// Writes whose turn it is in the environments of a tile, if they are games, whose word `player` of a state has it.
+fn write_players(tile: &Tile, player: Option<usize>, to: &mut [u32]) {
+    let Some(player) = player else { return };
+    let mut rows = [0; MAX_ROWS];
+    tile.stepper.leaf(player, &mut rows[..tile.rows]);
+    to.copy_from_slice(&rows[..tile.count]);
 }
 
 /// Actions from `(count, components)` to `(components, rows)`.

@@ -10,6 +10,7 @@ use operant_env::{
     ActionSpace, AnyEnv, Autoreset, EnvError, EnvOption, EnvOptions, EnvSpec, ObsSpace, OptionValue,
     OptionValues, Registry, running_words,
 };
+use operant_learn::cpu::gae;
 use operant_learn::cpu::inference::Choice;
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -32,6 +33,7 @@ pub fn advantages(
     final_values: PyReadonlyArray2<'_, f32>,
     ended: PyReadonlyArray2<'_, bool>,
     next_values: PyReadonlyArray1<'_, f32>,
+    player: PyReadonlyArray2<'_, u32>,
     gamma: f64,
     gae_lambda: f64,
     mut to: PyReadwriteArray2<'_, f32>,
@@ -42,15 +44,12 @@ pub fn advantages(
     let discounts = [gamma as f32, gamma as f32 * gae_lambda as f32];
     let [rewards, values, final_values] = [rewards?, values?, final_values?];
     let (ended, next_values) = (ended.as_slice().map_err(refused)?, next_values.as_slice().map_err(refused)?);
-    let to = to.as_slice_mut().map_err(refused)?;
-    py.detach(|| {
-        operant_learn::cpu::gae::by_environment(
-            [rewards, values, final_values],
-            ended,
-            next_values,
-            discounts,
-            to,
-        )
+    let (to, player) = (to.as_slice_mut().map_err(refused)?, player.as_slice().map_err(refused)?);
+    py.detach(|| match player {
+        [] => gae::by_environment([rewards, values, final_values], ended, next_values, discounts, to),
+        movers => {
+            gae::of_players_by_environment([rewards, values], ended, movers, next_values, discounts, to);
+        }
     });
     Ok(())
 }
@@ -279,12 +278,7 @@ impl Environments {
     /// Players, whether they choose at once, and which word of a state has the player to move.
     fn players(&mut self) -> (u32, bool, usize) {
         let batch = self.batch();
-        (batch.spec.players, batch.spec.simultaneous, batch.player().unwrap_or_default())
-    }
-
-    /// `(N)`: the player to move in each environment of a game.
-    fn movers<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
-        PyArray1::from_vec(py, self.batch().movers())
+        (batch.spec.players, batch.spec.simultaneous, batch.player.unwrap_or_default())
     }
 
     /// Refuses environments without a picture.
@@ -319,7 +313,7 @@ impl Environments {
     /// The arrays of a step, or of `rows` steps of an environment, by name; those of parts have names such as `obs.image`.
     fn buffers(&mut self, arrays: &Bound<'_, PyDict>, rows: usize) -> PyResult<Buffers> {
         let batch = self.batch();
-        Buffers::of(arrays, rows, &batch.spec.obs, batch.choices)
+        Buffers::of(arrays, rows, &batch.spec.obs, (batch.choices, batch.player.is_some()))
     }
 
     /// New episodes in all environments, numbered from 0 under `seed`, as of new environments.

@@ -103,3 +103,39 @@ def test_a_world_may_be_a_game(tmp_path, monkeypatch):
     for wrong in (0, 9, True, "2"):
         with pytest.raises(ValueError, match="players: expected 1 to 8"):
             operant.world(players=wrong)(type("Game", (), {}))
+
+
+@pytest.mark.parametrize("game", ["leduc_poker", "capture_the_flag"])
+def test_a_collector_computes_the_advantages_of_each_player(game):
+    steps, num_envs, gamma, gae_lambda = 40, 37, 0.9, 0.8
+    settings = {"num_envs": num_envs, "num_steps": steps, "gamma": gamma, "gae_lambda": gae_lambda, "hidden": [8]}
+    collector = operant.Collector(game, seed=3, threads=2, **settings)
+    one_by_one = operant.make_vec(game, num_envs, seed=3)
+    _, info = one_by_one.reset(seed=3)
+    for _ in range(2):
+        batch = collector.collect()
+        for t in range(steps):
+            np.testing.assert_array_equal(batch["player"][t], info["player"])
+            *_, info = one_by_one.step(batch["actions"][t])
+        np.testing.assert_array_equal(batch["next_player"], info["player"])
+        ended, movers = batch["ended"], np.vstack([batch["player"], batch["next_player"]])
+        side = 1.0 - 2.0 * (movers % 2)
+        assert ended.any() and {0, 1} <= set(np.unique(movers))
+        for env in range(num_envs):
+            for t in reversed(range(steps)):
+                reward, step = 0.0, t
+                while True:
+                    reward += side[t, env] * batch["rewards"][step, env]
+                    if ended[step, env] or step + 1 == steps or movers[step + 1, env] == movers[t, env]:
+                        break
+                    step += 1
+                if ended[step, env]:
+                    value, later = 0.0, 0.0
+                elif step + 1 == steps:
+                    value, later = side[t, env] * side[steps, env] * batch["next_values"][env], 0.0
+                else:
+                    value, later = batch["values"][step + 1, env], batch["advantages"][step + 1, env]
+                expected = reward + gamma * value - batch["values"][t, env] + gamma * gae_lambda * later
+                assert abs(batch["advantages"][t, env] - expected) < 1e-5
+    played = one_by_one.rollout(None, 20)
+    assert played["player"].shape == (20, num_envs) and "player" not in operant.make_vec("cartpole", 3, seed=1).reset()[1]

@@ -263,12 +263,11 @@ impl Programs {
 
     /// Those of an algorithm with a replay, if it can learn there.
     fn with_replay(self, env: &dyn AnyEnv, precision: Precision, algorithm: Algorithm) -> Result<Vec<Job>> {
-        let config = Config {
-            algorithm,
-            action_distribution: ActionDistribution::Tanh,
-            log_std: LogStd::Network,
-            norm_obs: env.spec().obs.is_real(),
-            ..wide([512, 512])
+        let values = Config { algorithm, norm_obs: env.spec().obs.is_real(), ..wide([512, 512]) };
+        let (action_distribution, log_std) = (ActionDistribution::Tanh, LogStd::Network);
+        let config = match algorithm {
+            Algorithm::Dqn => values,
+            _ => Config { action_distribution, log_std, ..values },
         };
         let Ok(architecture) = Architecture::of(&env.spec(), &config) else { return Ok(Vec::new()) };
         let (network, env) = (Network::new(architecture), KernelEnv::of(env)?);

@@ -125,6 +125,37 @@ pub fn by_environment(
     }
 }
 
+/// [`gae_of_players`] of plain arrays, with the same bits. `movers` are `(T + 1, N)`: whose turn it was before each step, and is after the last.
+pub fn of_players_by_environment(
+    [rewards, values]: [&[f32]; 2],
+    ended: &[bool],
+    movers: &[u32],
+    next_values: &[f32],
+    [gamma, decay]: [f32; 2],
+    advantages: &mut [f32],
+) {
+    let num_envs = next_values.len();
+    let (steps, players) =
+        (advantages.len() / num_envs.max(1), movers.iter().max().map_or(0, |last| last + 1));
+    let side = |player: u32| if player.is_multiple_of(2) { 1.0 } else { -1.0 };
+    for (env, player) in (0..num_envs).flat_map(|env| (0..players).map(move |player| (env, player))) {
+        let next_mover = movers[steps * num_envs + env];
+        let (mut value, mut next) = (side(player) * side(next_mover) * next_values[env], 0.0f32);
+        let mut reward = 0.0f32;
+        for at in (0..steps).rev().map(|t| t * num_envs + env) {
+            let goes_on = f32::from(!ended[at]);
+            (value, next) = (value * goes_on, next * goes_on);
+            reward = side(player).mul_add(rewards[at], reward * goes_on);
+            if movers[at] == player {
+                let delta = gamma.mul_add(value, reward) - values[at];
+                next = decay.mul_add(next, delta);
+                advantages[at] = next;
+                (value, reward) = (values[at], 0.0);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,6 +215,24 @@ mod tests {
                 &moves,
                 &mut advantages,
             );
+            let plain = |f: &dyn Fn(usize, usize) -> f32, steps: usize| -> Vec<f32> {
+                (0..steps)
+                    .flat_map(|t| (0..BLOCK).map(move |env| (t, env)))
+                    .map(|(t, env)| f(t, env))
+                    .collect()
+            };
+            let mut own = vec![f32::NAN; STEPS * BLOCK];
+            of_players_by_environment(
+                [&plain(&reward, STEPS), &plain(&value, STEPS)],
+                &plain(&done, STEPS).iter().map(|done| *done > 0.0).collect::<Vec<_>>(),
+                &plain(&mover, STEPS + 1).iter().map(|player| *player as u32).collect::<Vec<_>>(),
+                &(0..BLOCK).map(|env| value(STEPS, env)).collect::<Vec<_>>(),
+                [gamma, decay],
+                &mut own,
+            );
+            let bits = |all: &[f32]| all.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            let lanes: Vec<f32> = advantages.iter().flat_map(|[row]| row.to_array()).collect();
+            assert_eq!(bits(&own), bits(&lanes), "{players} players");
             for env in 0..BLOCK {
                 let game: Vec<_> = (0..STEPS)
                     .map(|t| {

@@ -68,8 +68,12 @@ fn with_layers(env: &dyn AnyEnv, config: Config, precision: Precision) -> Vec<Pr
 
 /// Programs of an algorithm with a replay.
 fn with_replay(env: &dyn AnyEnv, algorithm: Algorithm, precision: Precision) -> Vec<Program> {
+    let values = Config { algorithm, hidden: vec![32], ..Config::default() };
     let (action_distribution, log_std) = (ActionDistribution::Tanh, LogStd::Network);
-    let config = Config { algorithm, action_distribution, log_std, hidden: vec![32], ..Config::default() };
+    let config = match algorithm {
+        Algorithm::Dqn => values,
+        _ => Config { action_distribution, log_std, ..values },
+    };
     let kernel_env = KernelEnv::of(env).expect("CUDA source");
     let network = Network::new(Architecture::of(&kernel_env.spec, &config).expect("a network"));
     let gemm_layout = GemmLayout::new(&network, precision);

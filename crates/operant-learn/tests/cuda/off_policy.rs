@@ -25,6 +25,11 @@ use crate::support::{assert_same, run, update, world};
 /// Small networks, five environments, and a checkpoint with the replay. The first episodes of Pendulum end after four updates, minibatches begin in
 /// the fifth.
 fn config(algorithm: Algorithm) -> Config {
+    let defaults = Config::default();
+    let (action_distribution, log_std) = match algorithm {
+        Algorithm::Dqn => (defaults.action_distribution, defaults.log_std),
+        _ => (ActionDistribution::Tanh, LogStd::Network),
+    };
     Config {
         algorithm,
         seed: 3,
@@ -38,8 +43,8 @@ fn config(algorithm: Algorithm) -> Config {
         hidden: vec![24, 17],
         activation: Activation::Relu,
         init: WeightInit::PyTorch,
-        action_distribution: ActionDistribution::Tanh,
-        log_std: LogStd::Network,
+        action_distribution,
+        log_std,
         batch_size: 200,
         learning_starts: 1_010,
         buffer_size: 1_100,
@@ -47,7 +52,7 @@ fn config(algorithm: Algorithm) -> Config {
         policy_frequency: if algorithm == Algorithm::Td3 { 2 } else { 1 },
         exploration_fraction: 0.02,
         checkpoint_replay: true,
-        ..Config::default()
+        ..defaults
     }
 }
 

@@ -45,7 +45,7 @@ class Rollout(dict[str, Any]):
 _OF_ROLLOUTS = ("num_envs", "num_steps", "gamma", "gae_lambda", "seed", "threads")
 _OF_POLICIES = ("algorithm", "q_lambda", "end_e", *_core.network_settings())
 # Arrays `(N, ...)`.
-_OF_ENVS = ("next_values", "states")
+_OF_ENVS = ("next_values", "next_player", "states")
 
 
 class Collector:
@@ -125,6 +125,10 @@ class Collector:
             advantages + values; `episode_returns` and `episode_lengths` where an episode ended, else 0; `action_mask` of environments that
             have it. `(N, ...)`: `next_values` of the observations after the last step, and of a policy with memory the `states` before the
             first.
+
+            In a game of several players also `player` `(T, N)`, who chose the actions, and `next_player` `(N,)`. `rewards` are those of the
+            players with even numbers, `values` those of the player to move, and advantages span from a move of a player to that player's next
+            one (docs/two-players.md); a game that is cut off counts as it stands.
         """
         envs, policy, arrays, judged = self.envs, self.policy, self._many, self._judged
         envs._check_steppable()
@@ -136,6 +140,7 @@ class Collector:
             judged["final_values"],
             arrays["ended"],
             judged["next_values"],
+            arrays["player"],
             self.gamma,
             self.gae_lambda,
             self._advantages,
@@ -146,6 +151,8 @@ class Collector:
         rollout |= judged | {"advantages": self._advantages, "returns": self._returns}
         if envs._choices:
             rollout["action_mask"] = arrays["mask"][:-1]
+        if envs.players > 1:
+            rollout |= {"player": arrays["player"][:-1], "next_player": arrays["player"][-1]}
         if states is not None:
             rollout["states"] = states
         if policy.metadata.get("exploration") is not None:

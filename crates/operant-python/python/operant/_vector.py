@@ -331,6 +331,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
 
         Returns:
             As `step_many`, and `actions` and `observations` `(T, N, ...)`, on which they were chosen.
+            In a game of several players also `player` `(T, N)`, who chose them.
         """
         self._check_steppable()
         if not isinstance(steps, (int, np.integer)) or steps < 1:
@@ -451,6 +452,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
             "returns": zeros((n,), np.float32),
             "lengths": zeros((n,), np.int32),
             "mask": zeros((n, self._choices), np.int8),
+            "player": zeros((n if self.players > 1 else 0,), np.uint32),
         }
         for name, array in (given or {}).items():
             own, label = arrays[name], "out" + "".join(f"[{key!r}]" for key in name.split(".", 1))
@@ -538,6 +540,9 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         given["mask"] = many["mask"][1:]
         if self._choices == 0:
             del given["mask"]
+        given["player"] = many["player"][:-1]
+        if self.players == 1:
+            del given["player"]
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
             given["final_obs"] = self._obs(many, "final_obs")
         return given
@@ -581,7 +586,7 @@ class VectorEnv(GymnasiumVectorEnv[Obs, Array, Array]):
         if self._choices:
             info["action_mask"] = self._given(into.arrays["mask"])
         if self.players > 1:
-            info["player"] = self._core.movers()
+            info["player"] = self._given(into.arrays["player"])
 
     def _add_ends(self, info: dict[str, Any], arrays: dict[str, Array]) -> None:
         """The entries of `info` for ended episodes, as in Gymnasium's vector environments."""
@@ -645,8 +650,8 @@ def _is_obs(name: str) -> bool:
 
 
 def _is_seen(name: str) -> bool:
-    """Whether an array of this name has what a policy acts on: observations or masks."""
-    return _is_obs(name) or name == "mask"
+    """Whether an array of this name has what a policy acts on: observations, masks, or whose turn it is."""
+    return _is_obs(name) or name in ("mask", "player")
 
 
 def _copied(obs: Obs) -> Obs:
