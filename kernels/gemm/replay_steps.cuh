@@ -120,6 +120,9 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
     float obs[ENV_OBS_WORDS];
     view(running.state, horizon.normaliser, obs, t + 1u < horizon.num_steps, sums);
     write_row((Element*)params.obs + (u64)environment * OBS_ROW, obs);
+#if INDICES
+    write_indices(params.indices + (u64)environment * INDICES, obs);
+#endif
     store_running(running, horizon.environments + environment, horizon.num_envs);
     ((EpisodeSums*)params.episodes)[environment] = episodes;
     ((NormSums*)params.sums)[environment] = sums;

@@ -166,6 +166,11 @@ fn assert_near(
 ) {
     assert_eq!(gpu.counters, cpu.counters, "{what}");
     assert_eq!(gpu_replay.heads(), cpu_replay.heads(), "{what}");
+    for (prefix, times) in [("params.", 1.0), ("targets.", 1.0), ("exp_avg.", 20.0), ("exp_avg_sq.", 20.0)] {
+        let [on_gpu, on_cpu] = [gpu, cpu].map(|snapshot| numbers(snapshot, prefix));
+        let error = if on_gpu == on_cpu { 0.0 } else { distance(&on_gpu, &on_cpu) };
+        assert!(error < times * bound, "{what}: {prefix} {error:e}");
+    }
     let [on_gpu, on_cpu] = [gpu_replay, cpu_replay].map(rows);
     assert!(!on_cpu.is_empty() && on_gpu.len() == on_cpu.len(), "{what}");
     for (gpu, cpu) in on_gpu.chunks(layout.stride).zip(on_cpu.chunks(layout.stride)) {
@@ -175,11 +180,6 @@ fn assert_near(
         // Bits and indices are equal, or nothing is.
         let is_near = gpu == cpu || distance(&reals(gpu), &reals(cpu)) < 1e-3;
         assert!(is_near, "{what}: rows {gpu:?} and {cpu:?}");
-    }
-    for (prefix, times) in [("params.", 1.0), ("targets.", 1.0), ("exp_avg.", 20.0), ("exp_avg_sq.", 20.0)] {
-        let [on_gpu, on_cpu] = [gpu, cpu].map(|snapshot| numbers(snapshot, prefix));
-        let error = if on_gpu == on_cpu { 0.0 } else { distance(&on_gpu, &on_cpu) };
-        assert!(error < times * bound, "{what}: {prefix} {error:e}");
     }
 }
 
