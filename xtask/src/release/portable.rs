@@ -67,9 +67,9 @@ impl Place<'_> {
 
     /// `cargo rustc` by zig's linker, for a processor and with a feature of `operant-portable`.
     fn cargo(&self, cpu: &str, feature: &str, what: &[&str]) -> Command {
-        let mut cargo = Command::new(self.workshop.python);
+        let mut cargo = Command::new(self.workshop.python.with_file_name("cargo-zigbuild"));
         cargo
-            .args(["-m", "cargo_zigbuild", "rustc", "--quiet", "--package", "operant-portable", "--profile"])
+            .args(["rustc", "--quiet", "--package", "operant-portable", "--profile"])
             .args([self.profile, "--features", feature, "--target", &format!("{TRIPLE}.{GLIBC}")])
             .arg("--target-dir")
             .arg(self.target_of(cpu))
