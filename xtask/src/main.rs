@@ -4,6 +4,7 @@
 use std::process::ExitCode;
 
 mod clients;
+mod cross;
 mod doc;
 mod fuzz;
 mod gpu;
@@ -51,8 +52,12 @@ Commands:
   test --aarch64
           Builds the whole program for 64-bit ARM (Linux) and runs it under emulation: tests of lanes, environments and
           learner; info, replay and training, whose bytes and weights must be those of x86-64. Installs what is missing:
-          the standard library by rustup, Debian's cross compiler and QEMU. Not part of `test`: run it before a change
-          to lanes or to the learner's kernels is merged.
+          the standard library by rustup or Debian's compiler, the cross linker and QEMU. Not part of `test`: run it
+          before a change to lanes or to the learner's kernels is merged.
+  test --apple
+          Checks the types of all crates for macOS on ARM; nothing is linked or run. Installs what is missing: the
+          target by rustup, or Debian's compiler with the standard library's source. Not part of `test`: run it before a
+          change to a crate's os/macos.rs or to its dependencies is merged.
   lines   Counts lines of code, unit tests, tests and data per crate, and compares them with the budget.
   times [FILE]
           Prints the wall and CPU seconds of each step, compilation and test program of the last `test`.
@@ -61,11 +66,16 @@ Commands:
           Builds the Python package for x86-64-v3 and v4 into target/wheels as one wheel for Linux with glibc 2.28
           or newer, and tests it. --test builds a quick wheel for this machine only and runs the quick tests;
           --test --all runs the whole suite, and arrays on the simulated GPU.
-  release [--quick] [--python COMMAND]..
+  wheel --aarch64 [--test]
+          Builds the Python package for Linux on 64-bit ARM with glibc 2.28 or newer into target/wheels, and runs a part
+          of its tests under emulation, with the Python of a Debian in target/aarch64-debian. --test builds a quick wheel
+          and only tests it.
+  release [--quick] [--aarch64] [--python COMMAND]..
           Builds all that is published of a version into target/release/VERSION: source distribution, wheel, and one
           program for every x86-64 processor that chooses its level when it starts; with checksums and the version's
           entry of CHANGELOG.md. Tries the wheel in empty environments of the Pythons 3.10 to 3.14 in the PATH, and of
-          COMMAND, such as `chroot DIR python3`. --quick: with the quick profile, to try this command.
+          COMMAND, such as `chroot DIR python3`. --aarch64: with the wheel
+          for 64-bit ARM, which takes what `wheel --aarch64` takes. --quick: with the quick profile, to try this command.
   metrics-doc
           Writes docs/metrics.md from the table of metrics.
   config-doc

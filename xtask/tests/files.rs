@@ -101,6 +101,10 @@ const UNSAFE_CODE_PATHS: &[&str] = &[
     "bin/operant-portable/src",
     // Handlers of signals that are system calls alone.
     "crates/operant-python/src/worker.rs",
+    // Calls of macOS for which there is no safe wrapper.
+    "crates/operant-host/src/os/macos.rs",
+    "crates/operant-metrics/src/os/macos.rs",
+    "crates/operant-run/src/os/macos.rs",
 ];
 
 #[test]
@@ -188,6 +192,36 @@ fn instruction_sets_are_named_only_where_they_are_the_subject() {
     }
     assert!(unused.is_empty(), "these name no instruction set: {unused:?}");
     assert!(broken.is_empty(), "take the shape from operant_lane::isa instead:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn systems_are_told_apart_in_one_file_a_crate() {
+    let mut found = Vec::new();
+    sources(Path::new("../crates"), &mut found);
+    let (mut files, mut broken) = (0, Vec::new());
+    for path in found.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")) {
+        // bf16 asks Linux for AMX.
+        if path.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "operant-bf16") {
+            continue;
+        }
+        let text = fs::read_to_string(path).expect("a source file is UTF-8");
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        // A crate's attributes, and what is compiled for tests too.
+        let names =
+            |line: &&str| line.contains("target_os") && !line.starts_with("#![") && !line.contains("(test,");
+        let lines: Vec<&str> = code.lines().filter(names).collect();
+        if path.ends_with("os/mod.rs") {
+            files += 1;
+        } else {
+            broken.extend(lines.iter().map(|line| format!("{}: {line}", path.display())));
+        }
+    }
+    assert!(files >= 5, "the search finds {files} files");
+    assert!(
+        broken.is_empty(),
+        "move it into os/linux.rs and os/macos.rs of the crate:\n{}",
+        broken.join("\n")
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod description;
 mod group;
 mod keys;
 mod layout;
+mod os;
 mod output;
 pub mod python;
 pub mod shared;

@@ -1,7 +1,6 @@
 //! Python processes. They do not search the working directory for modules first, as Python does by default: it may be a stranger's, and
 //! hold a module that is named as one of Python's packages.
 
-use std::collections::HashSet;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -9,8 +8,9 @@ use std::process::{Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::os::{self, ChildExit};
 
 /// How often an interruption is looked for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -48,10 +48,9 @@ pub fn module(python: &Path, module: &str) -> Command {
 /// When it cannot be started, or was interrupted.
 pub fn status(command: &mut Command, interrupted: fn() -> bool) -> io::Result<ExitStatus> {
     let mut child = command.process_group(0).spawn()?;
-    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-    let look = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+    let exit = ChildExit::of(&child)?;
     let mut is_interrupted = false;
-    while !is_interrupted && poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&look)) != Ok(1) {
+    while !is_interrupted && !exit.wait(&mut child, LOOK) {
         is_interrupted = interrupted();
     }
     if is_interrupted {
@@ -68,8 +67,7 @@ pub(crate) fn end_groups(groups: impl IntoIterator<Item = Pid>) {
     let asked = groups.into_iter().filter(|group| kill_process_group(*group, Signal::TERM).is_ok());
     let (mut left, deadline): (Vec<Pid>, _) = (asked.collect(), Instant::now() + ENDING);
     while !left.is_empty() && Instant::now() < deadline {
-        let living = living_groups();
-        left.retain(|group| living.contains(&group.as_raw_nonzero().get()));
+        os::remove_ended(&mut left);
         if !left.is_empty() {
             thread::sleep(TICK);
         }
@@ -77,19 +75,6 @@ pub(crate) fn end_groups(groups: impl IntoIterator<Item = Pid>) {
     for group in left {
         let _ = kill_process_group(group, Signal::KILL);
     }
-}
-
-/// The process groups with a process that has not ended. One that has ended may stay as a zombie: not every first process of a container
-/// waits for it.
-fn living_groups() -> HashSet<i32> {
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let group = |stat: String| {
-        // PID (NAME) STATE PARENT GROUP
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-        let is_alive = !matches!(fields.next()?, "Z" | "X");
-        fields.nth(1)?.parse().ok().filter(|_| is_alive)
-    };
-    processes.filter_map(|entry| group(std::fs::read_to_string(entry.path().join("stat")).ok()?)).collect()
 }
 
 #[cfg(test)]

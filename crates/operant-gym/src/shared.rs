@@ -1,19 +1,18 @@
-//! Memory that the trainer and its worker processes share: 32-bit words in a memfd, and waiting for a word to change.
+//! Memory that the trainer and its worker processes share: 32-bit words in a file without a name, and waiting for a word to change.
 //!
-//! Every access is atomic, so that whatever a worker process does to the memory, the trainer reads some number. The size cannot
-//! change: a file that shrinks would end the process that reads it.
+//! Every access is atomic, so that whatever a worker process does to the memory, the trainer reads some number. On Linux the size
+//! cannot change: a file that shrinks would end the process that reads it.
 
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use memmap2::MmapRaw;
-use rustix::fs::{MemfdFlags, SealFlags, Timespec, fcntl_add_seals, memfd_create};
-use rustix::thread::futex;
+
+use crate::os;
 
 /// Words that several processes map.
 #[derive(Debug)]
@@ -25,10 +24,7 @@ impl SharedWords {
     /// # Errors
     /// When the system has no memory for them.
     pub fn create(words: usize) -> io::Result<(Self, File)> {
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = File::from(memfd_create("operant-environments", flags)?);
-        file.set_len(words as u64 * 4)?;
-        fcntl_add_seals(file.as_fd(), SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let file = os::anonymous_file(words as u64 * 4)?;
         Ok((Self(MmapRaw::map_raw(&file)?), file))
     }
 
@@ -37,16 +33,14 @@ impl SharedWords {
     /// # Errors
     /// When it is another file.
     pub fn open(file: &File) -> io::Result<Self> {
-        if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
-            return Err(io::Error::other("the file can shrink"));
-        }
+        os::check_anonymous(file)?;
         Ok(Self(MmapRaw::map_raw(file)?))
     }
 
     /// The words.
     pub fn words(&self) -> &[AtomicU32] {
-        // SAFETY: the mapping lives as long as `self`, starts at a page and so is aligned, and its file is sealed against
-        // shrinking, so that each of its `len / 4` words can be read and written. `AtomicU32` has no invalid values, and this
+        // SAFETY: the mapping lives as long as `self`, starts at a page and so is aligned, and its file does not
+        // shrink (it is sealed where the system has seals), so that each of its `len / 4` words can be read and written. `AtomicU32` has no invalid values, and this
         // program accesses the mapping through no other pointer; other processes, and Python by a mapping of its own, may write at any
         // time, which atomic accesses allow.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast::<AtomicU32>(), self.0.len() / 4) }
@@ -56,8 +50,7 @@ impl SharedWords {
 /// Adds 1 to a word, after every write before it, and wakes the threads that wait for it.
 pub fn post(word: &AtomicU32) {
     word.fetch_add(1, Ordering::Release);
-    // It fails only for words that no process can wait for.
-    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+    os::wake(word);
 }
 
 /// Waits until a word is no longer `seen`, for at most `timeout`, and returns it.
@@ -66,9 +59,8 @@ pub fn wait(word: &AtomicU32, seen: u32, timeout: Duration) -> u32 {
     if now != seen {
         return now;
     }
-    let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: i64::from(timeout.subsec_nanos()) };
-    // Signals and spurious wake-ups end it too: the caller checks the word.
-    let _ = futex::wait(word, futex::Flags::empty(), seen, Some(&timeout));
+    // It may end early: the caller checks the word.
+    os::wait(word, seen, timeout);
     word.load(Ordering::Acquire)
 }
 
@@ -81,7 +73,7 @@ mod tests {
         let (ours, file) = SharedWords::create(40).expect("memory");
         let theirs = SharedWords::open(&file).expect("the same file");
         assert_eq!((ours.words().len(), theirs.words().len()), (40, 40));
-        assert!(file.set_len(8).is_err(), "a sealed file keeps its size");
+        assert!(cfg!(target_os = "macos") || file.set_len(8).is_err(), "a sealed file keeps its size");
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while wait(&theirs.words()[0], 0, Duration::from_secs(60)) == 0 {}
@@ -93,14 +85,8 @@ mod tests {
             assert_eq!(ours.words()[39].load(Ordering::Relaxed), 7);
         });
         assert_eq!(wait(&ours.words()[1], 1, Duration::from_millis(1)), 1, "the wait ends without a change");
-        let other = tempfile_like();
-        assert!(SharedWords::open(&other).is_err(), "a file that can shrink is refused");
-    }
-
-    /// A file without seals.
-    fn tempfile_like() -> File {
-        let file = File::from(memfd_create("unsealed", MemfdFlags::CLOEXEC).expect("memory"));
-        file.set_len(64).expect("room");
-        file
+        let named = tempfile::NamedTempFile::new().expect("a temporary file");
+        named.as_file().set_len(64).expect("room");
+        assert!(SharedWords::open(named.as_file()).is_err(), "a file that can shrink is refused");
     }
 }

@@ -11,12 +11,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use operant_env::{ActionSpace, ObsSpace, OwnSpaces};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::Pid;
 use serde::Serialize;
 
 use crate::description::Description;
 use crate::layout::{Control, Layout, TEXT_BYTES};
+use crate::os::ChildExit;
 use crate::python::{self, end_groups};
 use crate::shared::{SharedWords, post, wait};
 
@@ -137,11 +137,9 @@ impl Runner {
             (Runner::Thread(thread), left) => thread.join(left.unwrap_or_default()),
             (Runner::Process(child), left) => {
                 if let Some(left) = left
-                    && let Ok(process) = pidfd_open(Pid::from_child(child), PidfdFlags::empty())
+                    && let Ok(exit) = ChildExit::of(child)
                 {
-                    let timeout =
-                        Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
-                    let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&timeout));
+                    exit.wait(child, left);
                 }
                 let _ = child.kill();
                 let _ = child.wait();

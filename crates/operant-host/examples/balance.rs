@@ -32,6 +32,7 @@ const CHUNKS: usize = 8;
 const WORK: Workload = Workload {
     tile: TILE,
     num_envs: Some(ENVS),
+    chunks: Some(CHUNKS),
     rollout_tiles: &[(TILE, 1.0)],
     lane_widths: &[16],
     vector: (16, "vectors of 512 bits"),

@@ -9,6 +9,8 @@ use std::fs;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use crate::os;
+
 /// What kind of core a CPU is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CoreKind {
@@ -32,7 +34,7 @@ pub struct CpuCore {
 ///
 /// Reads the affinity mask of the process's main thread, so call it before threads are pinned.
 pub fn usable() -> Vec<CpuCore> {
-    usable_below(Path::new("/"))
+    os::usable()
 }
 
 /// [`usable`] over another root, such as a recorded tree.

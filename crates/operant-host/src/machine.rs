@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 
+use crate::os;
 use crate::topology::Limits;
 
 /// Memory of the machine, in bytes.
@@ -14,15 +15,15 @@ pub struct Memory {
     pub available: u64,
 }
 
-/// The processor's name as its vendor gives it. On ARM, where cores have no name, the machine's name. None where the system
+/// The processor's name as its vendor gives it. On ARM, where cores have no name, their design or the machine's name. None where the system
 /// reports neither.
 pub fn processor() -> Option<String> {
-    processor_below(Path::new("/"))
+    os::processor()
 }
 
 /// The machine's memory; None where the system does not report it.
 pub fn memory() -> Option<Memory> {
-    memory_below(Path::new("/"))
+    os::memory()
 }
 
 pub(crate) fn processor_below(root: &Path) -> Option<String> {
@@ -35,12 +36,27 @@ pub(crate) fn processor_below(root: &Path) -> Option<String> {
     };
     // x86, LoongArch; MIPS; POWER; small ARM boards.
     let named = ["model name", "Model Name", "cpu model", "cpu", "Model"].into_iter().find_map(value);
-    named.or_else(|| {
+    named.or_else(|| design(&value("CPU implementer")?, &value("CPU part")?)).or_else(|| {
         // The device tree's texts end in a zero.
         let model = std::fs::read_to_string(root.join("proc/device-tree/model")).ok()?;
         let model = model.trim_end_matches('\0').trim();
         (!model.is_empty()).then(|| model.to_owned())
     })
+}
+
+/// The design of an ARM server's cores, by the codes of its main identification register (MIDR_EL1): who made it, and the part.
+fn design(implementer: &str, part: &str) -> Option<String> {
+    const DESIGNS: [(&str, &str, &str); 7] = [
+        ("0x41", "0xd0c", "Arm Neoverse N1"),
+        ("0x41", "0xd40", "Arm Neoverse V1"),
+        ("0x41", "0xd49", "Arm Neoverse N2"),
+        ("0x41", "0xd4f", "Arm Neoverse V2"),
+        ("0x41", "0xd84", "Arm Neoverse V3"),
+        ("0x41", "0xd8e", "Arm Neoverse N3"),
+        ("0xc0", "0xac3", "Ampere-1"),
+    ];
+    let known = DESIGNS.iter().find(|design| (design.0, design.1) == (implementer, part));
+    known.map(|(_, _, name)| (*name).to_owned())
 }
 
 /// The beginning of `proc/cpuinfo`, which holds the first CPU. Reading all of it takes milliseconds per hundred CPUs.
@@ -64,6 +80,20 @@ pub(crate) fn memory_below(root: &Path) -> Option<Memory> {
     let available = bytes("MemAvailable")?;
     let available = limits.into_iter().flatten().fold(available, u64::min);
     Some(Memory { total: bytes("MemTotal")?, available })
+}
+
+/// Memory as macOS's `vm_stat` describes it: pages that are free or hold what can be read again are available.
+#[cfg(any(test, target_os = "macos"))]
+pub(crate) fn of_vm_stat(total: u64, text: &str) -> Option<Memory> {
+    let page = text.lines().next()?.split_once("page size of ")?.1.split_whitespace().next()?;
+    let page: u64 = page.parse().ok()?;
+    let pages = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.trim().trim_end_matches('.').parse().ok()
+    };
+    let free = pages("Pages free")?.checked_add(pages("Pages inactive")?)?;
+    let free = free.checked_add(pages("Pages speculative").unwrap_or(0))?;
+    Some(Memory { total, available: free.checked_mul(page)?.min(total) })
 }
 
 /// Bytes left within the limit of the process's address space (`ulimit -v`); None without one.
@@ -101,6 +131,21 @@ mod tests {
             .expect("a file");
         assert_eq!(processor_below(tree.path()).as_deref(), Some("Apple MacBook Air (13-inch, M2, 2022)"));
         assert_eq!(processor_below(&tree.path().join("missing")), None);
+    }
+
+    #[test]
+    fn memory_of_a_mac() {
+        let text = "Mach Virtual Memory Statistics: (page size of 16384 bytes)\n\
+                    Pages free:                               10000.\n\
+                    Pages active:                            300000.\n\
+                    Pages inactive:                           20000.\n\
+                    Pages speculative:                          500.\n\
+                    \"Translation faults\":                  2011412.\n";
+        assert_eq!(of_vm_stat(1 << 33, text), Some(Memory { total: 1 << 33, available: 30_500 << 14 }));
+        assert_eq!(of_vm_stat(1 << 20, text), Some(Memory { total: 1 << 20, available: 1 << 20 }));
+        for bad in ["", "Pages free: 1.\n", "x (page size of 4096 bytes)\nPages free: y.\n"] {
+            assert_eq!(of_vm_stat(1 << 33, bad), None, "{bad}");
+        }
     }
 
     #[test]

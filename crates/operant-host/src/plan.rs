@@ -13,8 +13,10 @@ use crate::topology::{Core, Topology};
 
 /// Maximum worker threads that a plan chooses: one run rarely has work for more.
 const MAX_THREADS: usize = 32;
-/// Approximate speed of an efficiency core relative to a performance core of the same machine.
+/// Approximate speed of an efficiency core relative to a performance core of the same machine, where the system does not report it.
 const EFFICIENCY_SPEED: f64 = 0.5;
+/// The capacity of the machine's fastest core, as Linux counts it.
+const FULL_CAPACITY: f64 = 1024.0;
 /// Worker threads when a GPU trains. They play evaluations: a hundred episodes, in tiles of 16, keep seven busy.
 const THREADS_WITH_GPU: usize = 8;
 
@@ -85,6 +87,8 @@ pub struct Workload {
     pub tile: usize,
     /// Number of environments, if it is fixed already.
     pub num_envs: Option<usize>,
+    /// Number of equal parts of a minibatch, if it is fixed already; a thread takes one whenever it is free.
+    pub chunks: Option<usize>,
     /// Possible numbers of environments in a rollout's tile, ascending, and the time a worker takes for each, in any unit.
     pub rollout_tiles: &'static [(usize, f64)],
     /// Possible numbers of environments in a lane, ascending.
@@ -128,9 +132,12 @@ impl Plan {
         let mut set =
             |name, value: String, reason: String| settings.push(PlannedSetting { name, value, reason });
 
-        let (threads, reason) = threads(topology, request, &cores);
-        set("threads", threads.to_string(), reason);
         let order = order(&cores);
+        let (threads, reason) = match fast_alone(request, work, &cores, &order) {
+            Some(fast) if topology.whole_quota().is_none_or(|quota| quota >= fast.0) => fast,
+            _ => threads(topology, request, &cores),
+        };
+        set("threads", threads.to_string(), reason);
         let (pinned, reason) = pinning(topology, request, &cores, threads);
         let pin = if pinned { order[..threads].to_vec() } else { Vec::new() };
         set("pinning", if pinned { list(&pin) } else { "off".to_owned() }, reason);
@@ -188,13 +195,41 @@ fn threads(topology: &Topology, request: &PlanRequest, cores: &[Core]) -> (usize
             (1, false) => "one per usable core".to_owned(),
             (1, true) => format!("all usable hardware threads of {} cores", cores.len()),
             (_, true) => format!("all usable hardware threads of {of}: faster ones take more work"),
-            (_, false) => format!("all usable cores, {of}: faster ones take more work"),
+            (_, false) => format!(
+                "all usable cores, {of}: the fast ones first, which take more work; alone where a minibatch has few parts"
+            ),
         });
     }
     if threads > cores.len().max(1) {
         reasons.push("whether siblings help is not measured here; `operant tune` measures it".to_owned());
     }
     (threads, reasons.join("; "))
+}
+
+/// The number of performance cores and the reason, where the efficiency cores would only delay them: a minibatch has so few parts that
+/// the last one would be an efficiency core's. None where all cores are worth their threads, or anything else decides.
+fn fast_alone(
+    request: &PlanRequest,
+    work: &Workload,
+    cores: &[Core],
+    order: &[u32],
+) -> Option<(usize, String)> {
+    let fast = cores.iter().filter(|core| core.kind == CoreKind::Performance).count();
+    let has_siblings = hardware_threads(cores) > cores.len();
+    let is_free = request.optimize && request.threads.is_none() && !request.gpu && request.processes == 1;
+    if !is_free || has_siblings || fast == 0 || fast == cores.len() || cores.len() > MAX_THREADS {
+        return None;
+    }
+    let chunks = work.chunks?;
+    let speeds = speeds(cores, order, cores.len());
+    let all = sizes::makespan(chunks, 1.0, &speeds);
+    (all > sizes::makespan(chunks, 1.0, &speeds[..fast])).then(|| {
+        let slow = cores.len() - fast;
+        let reason = format!(
+            "the performance cores; a minibatch has {chunks} parts, and {slow} efficiency cores would finish last"
+        );
+        (fast, reason)
+    })
 }
 
 /// Number of hardware threads of these cores.
@@ -255,10 +290,14 @@ fn order(cores: &[Core]) -> Vec<u32> {
 fn speeds(cores: &[Core], order: &[u32], threads: usize) -> Vec<f64> {
     let of = |cpu: u32| {
         let core = cores.iter().find(|core| core.threads.contains(&cpu));
-        if core.is_some_and(|core| core.kind == CoreKind::Efficiency) { EFFICIENCY_SPEED } else { 1.0 }
+        match core.map(|core| (core.capacity, core.kind)) {
+            Some((Some(capacity), _)) => capacity.max(1) as f64 / FULL_CAPACITY,
+            Some((None, CoreKind::Efficiency)) => EFFICIENCY_SPEED,
+            _ => 1.0,
+        }
     };
     let speeds: Vec<f64> = order.iter().map(|&cpu| of(cpu)).collect();
-    let fastest = speeds.iter().copied().fold(EFFICIENCY_SPEED, f64::max);
+    let fastest = speeds.iter().copied().reduce(f64::max).unwrap_or(1.0);
     (0..threads)
         .map(|worker| speeds.get(worker % speeds.len().max(1)).unwrap_or(&fastest) / fastest)
         .collect()

@@ -1,13 +1,12 @@
 //! The sampler: one call returns the machine's utilization since the previous call.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::cores;
+use crate::cores::CpuCore;
 use crate::cpu::{CoreSample, CpuMeter};
 use crate::gpu::{Gpu, GpuSample};
 use crate::memory::resident_memory;
+use crate::os;
 
 /// The machine's utilization; NaN where unknown. CPU values are shares of the time since the previous sample, 0 to 1.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +45,7 @@ impl Sampler {
     /// The cores are those that the process may use now. The first reading is taken here, so that the first sample has
     /// rates, if a tick (10 ms) or more lies between.
     pub fn new() -> Self {
-        Sampler::below(Path::new("/"))
+        Sampler::over(os::sampled_cores(), Path::new("/"))
     }
 
     /// Also samples the GPU of this UUID, as `nvidia-smi -L` and CUDA report it. If it is missing, everything else is still
@@ -85,11 +84,12 @@ impl Sampler {
         }
     }
 
-    fn below(root: &Path) -> Self {
+    /// Samples these cores; their times are read below `root`.
+    fn over(cores: Vec<CpuCore>, root: &Path) -> Self {
         let mut sampler = Sampler {
             stat: root.join("proc/stat"),
             text: Vec::new(),
-            cpu: CpuMeter::new(cores::usable_below(root)),
+            cpu: CpuMeter::new(cores),
             gpu: None,
             gpu_missing: None,
         };
@@ -100,7 +100,7 @@ impl Sampler {
     fn read(&mut self) {
         self.text.clear();
         // A file that cannot be read counts as empty: every core is unknown.
-        let read = File::open(&self.stat).and_then(|mut file| file.read_to_end(&mut self.text));
+        let read = os::read_cpu_times(&self.stat, &mut self.text);
         self.cpu.read(read.ok().and_then(|_| str::from_utf8(&self.text).ok()).unwrap_or(""));
     }
 }
@@ -117,6 +117,7 @@ mod tests {
 
     use super::*;
     use crate::CoreKind::{Efficiency, Performance};
+    use crate::cores::usable_below;
 
     fn write(root: &Path, path: &str, text: &str) {
         let path = root.join(path);
@@ -132,7 +133,7 @@ mod tests {
         write(root, "sys/devices/cpu_core/cpus", "0-1\n");
         write(root, "sys/devices/cpu_atom/cpus", "2-3\n");
         write(root, "proc/stat", "cpu 0 0 0 0\ncpu0 0 0 0 0\ncpu1 0 0 0 0\ncpu2 0 0 0 0\ncpu3 0 0 0 0\n");
-        let mut sampler = Sampler::below(root);
+        let mut sampler = Sampler::over(usable_below(root), root);
         write(root, "proc/stat", "cpu 0 0 0 0\ncpu0 9 0 0 0\ncpu1 8 0 0 2\ncpu2 4 0 0 6\ncpu3 9 0 0 0\n");
         let sample = sampler.sample();
         let core = |number, kind, utilization| CoreSample { number, kind, utilization };
@@ -146,11 +147,11 @@ mod tests {
     fn a_missing_or_invalid_file_is_unknown() {
         let tree = tempfile::tempdir().expect("a temporary directory");
         let root = tree.path();
-        let mut nowhere = Sampler::below(root);
+        let mut nowhere = Sampler::over(usable_below(root), root);
         assert!(nowhere.sample().cpu_utilization.is_nan() && nowhere.sample().cores.is_empty());
         write(root, "proc/self/status", "Cpus_allowed_list:\t0\n");
         write(root, "proc/stat", "cpu0 0 0 0 0\n");
-        let mut sampler = Sampler::below(root);
+        let mut sampler = Sampler::over(usable_below(root), root);
         write(root, "proc/stat", "cpu0 1 0 0 1\n");
         assert_eq!(sampler.sample().cpu_utilization, 0.5);
         fs::write(root.join("proc/stat"), [0xff, 0xfe, 0]).expect("a file");

@@ -1,22 +1,21 @@
 //! The machine's topology: cores and hardware threads, caches, NUMA nodes, and what this process may use of them.
 //!
-//! On Linux all of it is read from `/proc` and `/sys`, below a root that is `/` outside tests. macOS is read through
-//! `sysctl`; on other systems only the number of parallel threads is known.
+//! On Linux all of it is read from `/proc` and `/sys`, below a root that is `/` outside tests; on macOS from the output of `sysctl`.
 
 mod caches;
 mod cgroup;
-#[cfg(any(test, target_os = "macos"))]
-mod macos;
+mod sysctl;
 mod vendor;
 
 use std::path::Path;
 
 pub use caches::Cache;
 pub use cgroup::{Limit, Limits};
+pub use sysctl::of_sysctl;
 pub use vendor::Vendor;
 
 use crate::cores::{self, CoreKind, CpuCore, Kinds};
-use crate::machine;
+use crate::{machine, os};
 
 /// A core and its hardware threads (several with simultaneous multithreading).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,28 +67,9 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// This machine. The mask is the affinity mask of the process's main thread.
-    #[cfg(target_os = "linux")]
-    pub fn read() -> Self {
-        let parallelism = parallelism();
-        let found = Topology::below(Path::new("/"));
-        // Without /proc and /sys, as in some sandboxes, only the count is known.
-        if found.usable.is_empty() {
-            return Topology { pinnable: false, ..Topology::of_parallelism(parallelism) };
-        }
-        Topology { parallelism, ..found }
-    }
-
     /// This machine.
-    #[cfg(target_os = "macos")]
     pub fn read() -> Self {
-        macos::read(parallelism())
-    }
-
-    /// This machine, of which only the number of parallel threads is known.
-    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-    pub fn read() -> Self {
-        Topology::of_parallelism(parallelism())
+        os::topology(parallelism())
     }
 
     /// The Linux machine described below `root`, such as a recorded tree.

@@ -1,12 +1,13 @@
 //! Plans for the machines in tests/fixtures/machines.
 
-use crate::support::machine;
+use crate::support::{mac, machine};
 use operant_host::{Plan, PlanRequest, Topology, Waiting, Workload};
 
 /// A learner of two hidden layers, 64-byte samples and tiles of 64.
 const WORK: Workload = Workload {
     tile: 64,
     num_envs: None,
+    chunks: None,
     rollout_tiles: &[(16, 1.0), (32, 1.5), (64, 2.5)],
     lane_widths: &[8, 16],
     vector: (8, "vectors of 256 bits"),
@@ -52,6 +53,57 @@ fn big_little_uses_every_core() {
     let pinned = pinned("apple-m2", None);
     assert_eq!(pinned.pin, [4, 5, 6, 7, 0, 1, 2, 3]);
     assert_eq!(setting(&pinned, "pinning"), ("4-7,0-3", "requested"));
+}
+
+#[test]
+fn slow_cores_take_part_where_a_minibatch_has_enough_parts() {
+    let with = |machine: &Topology, chunks| {
+        Plan::new(machine, &PlanRequest::default(), &Workload { chunks: Some(chunks), ..WORK })
+    };
+    // 459 of 1024: of eight parts, a slow core would take one for 2.2 times the time of a part; the fast ones take two each.
+    let m1 = machine("apple-m1");
+    for (chunks, threads) in [(1, 4), (4, 4), (8, 4), (16, 8), (64, 8)] {
+        let plan = with(&m1, chunks);
+        assert_eq!(plan.threads, threads, "{chunks} parts");
+        assert_eq!(
+            plan.settings[0].reason.contains("would finish last"),
+            threads == 4,
+            "{:?}",
+            plan.settings[0]
+        );
+    }
+    because(&with(&m1, 8), "threads", &["performance cores", "8 parts", "4 efficiency cores"]);
+    // 571 of 1024: a slow core takes less than two parts' time.
+    assert_eq!((with(&machine("apple-m2"), 8).threads, with(&machine("apple-m2"), 4).threads), (8, 4));
+    // Other requests decide by themselves.
+    let of = |request| Plan::new(&m1, &request, &Workload { chunks: Some(4), ..WORK }).threads;
+    assert_eq!(of(PlanRequest { threads: Some(6), ..PlanRequest::default() }), 6);
+    assert_eq!(of(PlanRequest { optimize: false, ..PlanRequest::default() }), 8);
+    assert_eq!(of(PlanRequest { gpu: true, ..PlanRequest::default() }), 8);
+    // Machines of one kind, and those with siblings, are as before.
+    for (name, threads) in [("nvidia-grace", 32), ("aws-graviton3", 32), ("intel-i7-12700", 20)] {
+        assert_eq!(with(&machine(name), 4).threads, threads, "{name}");
+    }
+}
+
+#[test]
+fn macs_have_plans_by_what_sysctl_prints() {
+    let plan = |name, request| Plan::new(&mac(name), &request, &WORK);
+    for (name, threads, reason) in [
+        ("apple-m1", 8, "4 performance and 4 efficiency"),
+        ("apple-m2-pro", 10, "6 performance and 4 efficiency"),
+        ("apple-m4", 10, "4 performance and 6 efficiency"),
+    ] {
+        let free = plan(name, PlanRequest::default());
+        assert_eq!((free.threads, free.pin.len(), free.waiting), (threads, 0, Waiting::Spin), "{name}");
+        because(&free, "threads", &["all usable cores", reason, "fast ones first"]);
+        let pinned = plan(name, PlanRequest { pin: Some(true), ..PlanRequest::default() });
+        assert!(pinned.pin.is_empty());
+        because(&pinned, "pinning", &["this system binds no thread"]);
+        let fixed = plan(name, PlanRequest { optimize: false, ..PlanRequest::default() });
+        assert_eq!(fixed.threads, threads);
+        because(&fixed, "threads", &["optimize_perf = false"]);
+    }
 }
 
 #[test]

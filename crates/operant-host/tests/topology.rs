@@ -1,6 +1,6 @@
 //! The topology of the machines in tests/fixtures/machines, and of the one that the test runs on.
 
-use crate::support::machine;
+use crate::support::{mac, machine};
 use operant_host::topology::Cache;
 use operant_host::{CoreKind, Topology, Vendor};
 
@@ -30,6 +30,39 @@ fn apple_m2_has_two_kinds_with_an_l2_each() {
     assert_eq!(m2.cache(3, 0), None);
     assert!(m2.is_whole() && m2.limits.cpu.is_none() && m2.limits.memory.is_none());
     assert_eq!(m2.memory_limit(), Some(16_154_624 << 10));
+}
+
+#[test]
+fn arm_servers_have_one_kind_of_core() {
+    let grace = machine("nvidia-grace");
+    assert_eq!(
+        (grace.vendor.clone(), grace.processor.as_deref()),
+        (Vendor::Arm(0x41), Some("Arm Neoverse V2"))
+    );
+    assert_eq!((cores(&grace, CoreKind::Uniform), grace.usable.len(), grace.packages()), (72, 72, 1));
+    // The memory of its GPU is a node without CPUs.
+    assert_eq!(grace.nodes.iter().map(|node| node.number).collect::<Vec<_>>(), [0]);
+    assert_eq!(grace.cache(3, 71), Some(&cache(3, 116_736, 0..72)));
+    let graviton = machine("aws-graviton3");
+    assert_eq!(graviton.processor.as_deref(), Some("Arm Neoverse V1"));
+    assert_eq!((cores(&graviton, CoreKind::Uniform), graviton.parallelism), (64, 64));
+    assert_eq!(graviton.cores[0].capacity, Some(1024));
+}
+
+#[test]
+fn macs_are_known_by_what_sysctl_prints() {
+    for (name, fast, slow) in [("apple-m1", 4, 4), ("apple-m2-pro", 6, 4), ("apple-m4", 4, 6)] {
+        let topology = mac(name);
+        assert_eq!(topology.vendor, Vendor::Apple);
+        assert_eq!(cores(&topology, CoreKind::Performance), fast, "{name}");
+        assert_eq!(cores(&topology, CoreKind::Efficiency), slow, "{name}");
+        assert_eq!(topology.usable.len(), fast + slow);
+        assert!(!topology.pinnable);
+    }
+    assert_eq!(mac("apple-m4").processor.as_deref(), Some("Apple M4"));
+    assert_eq!(mac("apple-m4").cache(2, 9), Some(&cache(2, 4096, 4..10)));
+    assert_eq!(mac("apple-m1").cache(2, 3), Some(&cache(2, 12288, 0..4)));
+    assert_eq!(mac("apple-m1").memory_limit(), Some(8 << 30));
 }
 
 #[test]
@@ -73,7 +106,8 @@ fn sockets_whose_cpus_are_numbered_in_turns() {
 fn a_mask_on_more_than_64_cores() {
     let altra = machine("ampere-altra-masked");
     assert_eq!(altra.vendor, Vendor::Arm(0x41));
-    assert_eq!((altra.processor.as_deref(), altra.cores.len(), altra.usable.len()), (None, 80, 76));
+    assert_eq!((altra.cores.len(), altra.usable.len()), (80, 76));
+    assert_eq!(altra.processor.as_deref(), Some("Arm Neoverse N1"));
     assert!(!altra.is_whole());
     let numbers: Vec<u32> = altra.usable_cores().iter().map(|core| core.threads[0]).collect();
     assert_eq!(numbers, (0..70).chain([72]).chain(75..80).collect::<Vec<_>>());

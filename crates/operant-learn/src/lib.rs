@@ -16,6 +16,7 @@ pub mod network;
 pub mod normalise;
 pub mod opponent;
 pub mod optimiser;
+mod os;
 pub mod pool;
 pub mod precision;
 pub mod presets;

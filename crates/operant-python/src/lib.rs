@@ -8,6 +8,7 @@ mod device;
 mod dlpack;
 mod environments;
 mod local;
+mod os;
 mod policy;
 mod replay;
 mod sweep;

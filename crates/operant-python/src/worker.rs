@@ -10,16 +10,14 @@ use std::time::Duration;
 use operant_gym::shared::{self, SharedWords};
 use pyo3::exceptions::{PyIndexError, PyOSError, PySystemExit};
 use pyo3::prelude::*;
-use rustix::process::{
-    Signal, getpgrp, getpid, getppid, kill_current_process_group, set_parent_process_death_signal,
-};
+use rustix::process::{Signal, getpgrp, getpid, getppid, kill_current_process_group};
 use signal_hook::low_level::{emulate_default_handler, register};
 
-/// Interval between two checks that the trainer still runs, for environments that replace the handler of [`PARENT_ENDED`].
-const LOOK: Duration = Duration::from_secs(1);
+use crate::os::{PARENT_ENDED, signal_end_of_parent};
 
-/// The signal when the thread that started this process has ended. Nothing else uses it.
-const PARENT_ENDED: Signal = Signal::STKFLT;
+/// Interval between two checks that the trainer still runs, for environments that replace the handler of [`PARENT_ENDED`] and for systems
+/// without such a signal.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The shared memory, of a worker process by standard input.
 #[pyclass(module = "operant._core", frozen)]
@@ -56,13 +54,14 @@ fn check(parent: i32) -> PyResult<()> {
 /// Ends this process and its process group as soon as its parent has ended.
 #[pyfunction]
 pub fn end_with(parent: i32) -> PyResult<()> {
-    handle(PARENT_ENDED.as_raw(), move || {
-        if !has_parent(parent) {
-            end_group();
-        }
-    })?;
-    set_parent_process_death_signal(Some(PARENT_ENDED))
-        .map_err(|error| PyOSError::new_err(error.to_string()))?;
+    if let Some(signal) = PARENT_ENDED {
+        handle(signal.as_raw(), move || {
+            if !has_parent(parent) {
+                end_group();
+            }
+        })?;
+    }
+    signal_end_of_parent().map_err(|error| PyOSError::new_err(error.to_string()))?;
     check(parent)
 }
 

@@ -386,7 +386,7 @@ fn on_cores(env: Arc<dyn AnyEnv>, requested: &Requested, group: &Arc<dyn Group>)
     let settings = agreed(&**group, requested.resolve(None))?;
     let Settings { learner, run, .. } = &settings;
     let own = learner.num_envs / group.size();
-    let plan = machine::shared_plan(run, Some(own), false, group.neighbours().on_cpus);
+    let plan = machine::shared_plan(run, own, cpu::chunks(&*env, learner), group.neighbours().on_cpus);
     // Before any process takes memory.
     agreed(&**group, machine::check_memory(&*env, &settings, plan.threads, &**group))?;
     // A request for a precision that this CPU lacks has been resolved to f32, or refused.

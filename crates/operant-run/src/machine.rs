@@ -37,19 +37,21 @@ fn max_threads(usable: usize) -> usize {
 /// The plan of this machine for a run with this configuration, with this number of environments if it is fixed, on the
 /// CPU or a GPU.
 pub fn plan(run: &RunConfig, num_envs: Option<usize>, gpu: bool) -> Plan {
-    shared_plan(run, num_envs, gpu, 1)
+    let topology = Topology::read();
+    Plan::new(&topology, &request(run, topology.parallelism, gpu), &workload(num_envs, None))
 }
 
-/// Like [`plan`], for one of several processes of a run that use the same CPUs; `num_envs` counts this process only.
-pub fn shared_plan(run: &RunConfig, num_envs: Option<usize>, gpu: bool, processes: usize) -> Plan {
+/// The plan for a run on the CPU, for one of several processes that use the same CPUs; `num_envs` counts this process only, and `chunks`
+/// are the parts of a minibatch where they are known.
+pub fn shared_plan(run: &RunConfig, num_envs: usize, chunks: Option<usize>, processes: usize) -> Plan {
     let topology = Topology::read();
-    let request = PlanRequest { processes, ..request(run, topology.parallelism, gpu) };
-    Plan::new(&topology, &request, &workload(num_envs))
+    let request = PlanRequest { processes, ..request(run, topology.parallelism, false) };
+    Plan::new(&topology, &request, &workload(Some(num_envs), chunks))
 }
 
 /// The plan for training on the CPU with nothing requested.
 pub fn default_plan() -> Plan {
-    Plan::new(&Topology::read(), &PlanRequest::default(), &workload(None))
+    Plan::new(&Topology::read(), &PlanRequest::default(), &workload(None, None))
 }
 
 /// The configuration's requests, given the number of usable hardware threads; the rest is left to the plan.
@@ -72,10 +74,11 @@ fn request(run: &RunConfig, usable: usize, gpu: bool) -> PlanRequest {
 }
 
 /// The workload as far as it is known without an environment.
-fn workload(num_envs: Option<usize>) -> Workload {
+fn workload(num_envs: Option<usize>, chunks: Option<usize>) -> Workload {
     Workload {
         tile: cpu::network::tile::TILE,
         num_envs,
+        chunks,
         rollout_tiles: &ROLLOUT_TILES,
         lane_widths: &cpu::LANE_WIDTHS,
         vector: (isa::SET.lanes, isa::SET.name),
@@ -210,7 +213,7 @@ mod tests {
     }
 
     fn planned(settings: &Settings, gpu: bool) -> (Plan, AppliedPlan) {
-        let work = workload(Some(1024));
+        let work = workload(Some(1024), None);
         let plan = Plan::new(&Topology::of_parallelism(4), &request(&settings.run, 4, gpu), &work);
         let applied = applied(&plan, &settings.run, gpu, None);
         (plan, applied)

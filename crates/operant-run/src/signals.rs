@@ -13,6 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXFSZ};
 use signal_hook::flag;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::os::is_ignored;
 
 /// The name of a stop that no signal requested.
 pub(crate) const CALLER: &str = "the program";
@@ -169,15 +170,6 @@ impl Signals {
     pub(crate) fn take_checkpoint(&self) -> bool {
         self.checkpoint.swap(false, Ordering::Relaxed)
     }
-}
-
-/// Whether this process ignores a signal, as one that `nohup` started does SIGHUP.
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    ignored
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 fn refused(error: &std::io::Error) -> Error {

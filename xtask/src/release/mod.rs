@@ -23,6 +23,8 @@ const CHANGELOG: &str = "CHANGELOG.md";
 struct Request {
     /// The quick profile, to try this command: slower programs, the same bits.
     is_quick: bool,
+    /// The wheel for Linux on 64-bit ARM too.
+    for_arm: bool,
     /// Commands of further Pythons, each as words: `chroot DIR python3`.
     pythons: Vec<String>,
 }
@@ -34,13 +36,14 @@ impl Request {
         while let Some(arg) = args.next() {
             match *arg {
                 "--quick" => request.is_quick = true,
+                "--aarch64" => request.for_arm = true,
                 "--python" => {
                     let words =
                         args.next().context("--python needs a command such as \"chroot DIR python3\"")?;
                     request.pythons.push((*words).to_owned());
                 }
                 other => bail!(
-                    "`{other}` is not understood; `cargo xtask release` takes --quick and --python COMMAND"
+                    "`{other}` is not understood; `cargo xtask release` takes --quick, --aarch64 and --python COMMAND"
                 ),
             }
         }
@@ -73,6 +76,11 @@ pub fn run(args: &[&str]) -> Result<()> {
     let wheel = timed("the wheel is built and tested", || {
         wheel::levels::build(&workshop, request.profile(), &folder)
     })?;
+    if request.for_arm {
+        timed("the wheel for 64-bit ARM is built and tested under emulation", || {
+            wheel::aarch64::run(root, target, Some(&folder))
+        })?;
+    }
     let program = timed("the portable program is built", || {
         let place = portable::Place { workshop: &workshop, profile: request.profile() };
         let program = folder.join(format!("operant-{version}-linux-x86_64"));

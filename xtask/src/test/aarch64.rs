@@ -1,17 +1,13 @@
 //! `cargo xtask test --aarch64`: the whole program for 64-bit ARM, its tests under emulation, and a comparison of its bits with this machine's.
 
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-const TARGET: &str = "aarch64-unknown-linux-gnu";
-const LINKER: &str = "aarch64-linux-gnu-gcc";
-/// The emulator, which looks for the target's C library in a directory.
-const EMULATOR: [&str; 3] = ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu"];
-/// Debian's packages with linker, C library and emulator.
-const PACKAGES: &str = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static";
+use crate::operant::state;
+
+use crate::cross::{self, AARCH64 as TARGET, EMULATOR, LIBRARIES, LINKER, Toolchain};
 
 /// Builds the program and the tests of all that depends on lanes by one command, so that features agree and nothing is compiled twice.
 const BUILD: &str =
@@ -41,24 +37,29 @@ const CASE: &str = r#"{"state":[0,0,0.1,0],"actions":[1,1,0,1,1,0,0,0,1,0,1,1,1,
 /// Builds, runs and compares.
 pub fn run() -> Result<()> {
     ensure!(std::env::consts::ARCH == "x86_64", "--aarch64 compares with x86-64: run it on such a machine");
-    install()?;
+    let toolchain = cross::aarch64()?;
     let target = crate::tools::workspace()?.target_directory.into_std_path_buf();
-    timed("the program and its tests are built", || cargo(&format!("{BUILD} {TARGET} --no-run")).map(drop))?;
+    timed("the program and its tests are built", || {
+        cargo(toolchain, &format!("{BUILD} {TARGET} --no-run")).map(drop)
+    })?;
     timed("tests pass under emulation", || {
-        let output = cargo(&format!("{BUILD} {TARGET} -- {}", TESTS.join(" ")))?;
+        let output = cargo(toolchain, &format!("{BUILD} {TARGET} -- {}", TESTS.join(" ")))?;
         let ran = |test: &str| output.lines().any(|line| line.starts_with(&format!("test {test}")));
         let missing: Vec<_> = TESTS.iter().filter(|test| !ran(test)).collect();
         ensure!(missing.is_empty(), "there are no tests {missing:?}");
+        let passed =
+            output.lines().filter(|line| line.starts_with("test ") && line.ends_with("... ok")).count();
+        eprintln!("{passed} tests passed");
         Ok(())
     })?;
     // With the features of the whole workspace, to share what other tests compile.
     timed("this machine's program is built", || {
-        cargo("build --workspace --profile quick --bin operant").map(drop)
+        cargo(Toolchain::Own, "build --workspace --profile quick --bin operant").map(drop)
     })?;
     let here = |args: &str| operant(Command::new(target.join("quick/operant")), args);
     let emulated = |args: &str| {
-        let mut emulator = Command::new(EMULATOR[0]);
-        emulator.args(&EMULATOR[1..]).arg(target.join(TARGET).join("quick/operant"));
+        let mut emulator = Command::new(EMULATOR);
+        emulator.args(["-L", LIBRARIES]).arg(target.join(TARGET).join("quick/operant"));
         operant(emulator, args)
     };
     timed("`operant info` runs and names the target", || {
@@ -95,38 +96,6 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// Installs what is missing of the target's standard library, linker, C library and emulator.
-fn install() -> Result<()> {
-    let runs = |program: &str| {
-        let status =
-            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        status.is_ok_and(|status| status.success())
-    };
-    if !runs(LINKER) || !runs(EMULATOR[0]) || !Path::new(EMULATOR[2]).exists() {
-        eprintln!("apt-get install {PACKAGES}: 550 MB on the disk");
-        let packages = PACKAGES.split(' ');
-        let status = Command::new("apt-get")
-            .args(["install", "--yes", "--no-install-recommends"])
-            .args(packages)
-            .status();
-        ensure!(
-            status.is_ok_and(|status| status.success()),
-            "install them as root: apt-get install {PACKAGES}"
-        );
-    }
-    let library = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output()?;
-    if !Path::new(String::from_utf8_lossy(&library.stdout).trim()).exists() {
-        eprintln!("rustup target add {TARGET}: 150 MB on the disk");
-        let status = Command::new("rustup").args(["target", "add", TARGET]).status();
-        ensure!(
-            status.is_ok_and(|status| status.success()),
-            "the standard library for {TARGET} is missing and `rustup target add` does not bring it; Debian's Rust has it in the package \
-             libstd-rust-dev:arm64"
-        );
-    }
-    Ok(())
-}
-
 /// Says what a step found, and how long that took.
 fn timed(what: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
     let begin = Instant::now();
@@ -136,13 +105,14 @@ fn timed(what: &str, step: impl FnOnce() -> Result<()>) -> Result<()> {
 }
 
 /// Runs cargo for either machine, and returns what it prints.
-fn cargo(arguments: &str) -> Result<String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+fn cargo(toolchain: Toolchain, arguments: &str) -> Result<String> {
+    let mut command = toolchain.cargo();
     command.args(arguments.split(' '));
     if arguments.contains(TARGET) {
         const PREFIX: &str = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU";
-        command.env(format!("{PREFIX}_LINKER"), LINKER).env(format!("{PREFIX}_RUNNER"), EMULATOR.join(" "));
+        command
+            .env(format!("{PREFIX}_LINKER"), LINKER)
+            .env(format!("{PREFIX}_RUNNER"), format!("{EMULATOR} -L {LIBRARIES}"));
         // In place of the flags of .cargo/config.toml, which are for this machine. RUSTFLAGS would win over it.
         command.env(format!("{PREFIX}_RUSTFLAGS"), "-C target-cpu=generic");
         command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
@@ -169,12 +139,4 @@ fn operant(mut program: Command, arguments: &str) -> Result<Vec<u8>> {
         String::from_utf8_lossy(&stderr)
     );
     Ok(stdout)
-}
-
-/// The stored state of a run's only checkpoint.
-fn state(run: &Path) -> Result<Vec<u8>> {
-    let mut checkpoints = std::fs::read_dir(run.join("checkpoints"))?;
-    let checkpoint = checkpoints.next().context("no checkpoint")??.path();
-    ensure!(checkpoints.next().is_none(), "several checkpoints in {}", run.display());
-    std::fs::read(checkpoint.join("state.safetensors")).context("no state")
 }

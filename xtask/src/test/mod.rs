@@ -13,6 +13,7 @@ use crate::tools::{Missing, Tools};
 use crate::{clients, mpi};
 
 mod aarch64;
+mod apple;
 mod programs;
 pub mod times;
 
@@ -267,10 +268,11 @@ pub fn run(args: &[&str]) -> Result<()> {
         ["--trackers"] => return clients::run(&clients::TRACKERS),
         ["--mpi"] => return mpi::run(),
         ["--aarch64"] => return aarch64::run(),
+        ["--apple"] => return apple::run(),
         other => {
             let other = other.join(" ");
             bail!(
-                "`{other}` is not understood; give nothing, --landing, --all or --nightly, --no-skips, --clients, --ray, --trackers, --mpi or --aarch64"
+                "`{other}` is not understood; give nothing, --landing, --all or --nightly, --no-skips, --clients, --ray, --trackers, --mpi, --aarch64 or --apple"
             )
         }
     };

@@ -13,7 +13,7 @@ use crate::tools;
 const LEVELS: [(&str, &str); 2] = [("v3", "x86-64-v3"), ("v4", "x86-64-v4")];
 
 /// The oldest glibc that the wheel runs with; maturin refuses a build that needs a newer one.
-const GLIBC: &str = "manylinux_2_28";
+pub(super) const GLIBC: &str = "manylinux_2_28";
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
@@ -74,7 +74,7 @@ pub fn build(workshop: &Workshop<'_>, profile: &str, out: &Path) -> Result<PathB
 }
 
 /// `python -m wheel`, which writes names, tags and RECORD.
-fn wheel_tool(workshop: &Workshop<'_>, command: &str) -> Command {
+pub(super) fn wheel_tool(workshop: &Workshop<'_>, command: &str) -> Command {
     let mut tool = Command::new(workshop.python);
     tool.args(["-m", "wheel", command]).stdout(std::process::Stdio::null());
     tool

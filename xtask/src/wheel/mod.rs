@@ -1,5 +1,6 @@
 //! `cargo xtask wheel`: the Python package as a wheel, and its tests.
 
+pub mod aarch64;
 pub mod levels;
 mod licenses;
 #[path = "../../../crates/operant-cuda/tests/support/stand_in.rs"]
@@ -35,14 +36,19 @@ const EXAMPLES: [&str; 7] = [
 /// Builds the wheel into `target/wheels` and tests each of its levels; with `--test`, one of this machine's level that is quick to build:
 /// its quick tests, or with `--all` the whole suite and arrays on the simulated GPU.
 pub fn run(args: &[&str]) -> Result<()> {
+    let metadata = tools::workspace()?;
+    let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
     let (is_test, is_all) = match args {
+        ["--aarch64"] => return aarch64::run(root, target, Some(&target.join("wheels"))),
+        ["--aarch64", "--test"] => return aarch64::run(root, target, None),
         [] => (false, true),
         ["--test"] => (true, false),
         ["--test", "--all"] => (true, true),
-        other => bail!("`{}` is not understood; give nothing, --test or --test --all", other.join(" ")),
+        other => bail!(
+            "`{}` is not understood; give nothing, --test, --test --all, --aarch64 or --aarch64 --test",
+            other.join(" ")
+        ),
     };
-    let metadata = tools::workspace()?;
-    let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
     let python = tools::python(target).context("there is no Python for it: cargo xtask python makes one")?;
     let workshop = Workshop { root, target, python: &python };
     if !is_test {

@@ -330,9 +330,10 @@ impl Planner<'_> {
         let spec = env.spec();
         let architecture = Architecture::of(&spec, &config)?;
         // As in a training run.
+        let chunks = || operant_learn::cpu::chunks(&*env, &config);
         let threads = || CpuOptions {
             bf16: unit_for(run.precision).ok().flatten(),
-            ..machine::cpu_options(&machine::plan(&run.config, Some(config.num_envs), false))
+            ..machine::cpu_options(&machine::shared_plan(&run.config, config.num_envs, chunks(), 1))
         };
         Ok(Case {
             bench: Bench::Env,

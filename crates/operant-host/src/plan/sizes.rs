@@ -58,7 +58,7 @@ pub(super) fn rollout_tile(
 
 /// The time that workers of these speeds take for `tiles` tiles, each of which takes a worker of speed 1 `time`. The first free
 /// worker takes the next tile; of several free workers the slowest does, which is the worst case.
-fn makespan(tiles: usize, time: f64, speeds: &[f64]) -> f64 {
+pub(super) fn makespan(tiles: usize, time: f64, speeds: &[f64]) -> f64 {
     let mut free = vec![0.0; speeds.len()];
     // With this many tiles the assignment of the last ones does not matter.
     let even = tiles.saturating_sub(EVEN_TILES * speeds.len());

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use operant_host::Topology;
+use operant_host::topology::of_sysctl;
 use tempfile::TempDir;
 
 /// The tree of a machine; it goes away with the value.
@@ -32,6 +33,15 @@ pub fn machine(name: &str) -> Topology {
     static SEEN: Mutex<BTreeMap<String, Topology>> = Mutex::new(BTreeMap::new());
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
     seen.entry(name.to_owned()).or_insert_with(|| Topology::below(unfold(name).path())).clone()
+}
+
+/// The Mac whose `sysctl hw machdep.cpu` printed this text.
+#[allow(dead_code)] // an example shares this file
+pub fn mac(name: &str) -> Topology {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/machines/{name}.sysctl"));
+    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let cpus = text.lines().find_map(|line| line.strip_prefix("hw.ncpu: ")).expect("the number of CPUs");
+    of_sysctl(&text, cpus.parse().expect("a number"))
 }
 
 /// `cpu{0-2,8}/x` is cpu0/x, cpu1/x, cpu2/x and cpu8/x.

@@ -69,6 +69,16 @@ impl core::ops::AddAssign for NetworkWords {
     }
 }
 
+/// Number of equal parts of the largest minibatch, which threads take one by one. None for algorithms with a replay, and where the
+/// environment cannot be trained with this configuration.
+pub fn chunks(env: &dyn AnyEnv, config: &Config) -> Option<usize> {
+    if config.algorithm.declaration().has_replay() {
+        return None;
+    }
+    let architecture = Architecture::of(&env.spec(), config).ok()?;
+    Some(most_chunks(config, &Network::new(architecture)))
+}
+
 /// Bytes that a run on the CPU takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Footprint {

@@ -17,7 +17,7 @@ pub mod update;
 #[cfg(feature = "cuda")]
 pub(crate) use backend::check_players;
 pub use backend::{Instrumented, StartedBackend, backend, backend_in, backend_with};
-pub use footprint::Footprint;
+pub use footprint::{Footprint, chunks};
 pub use operant_bf16::Unit;
 pub use operant_lane::isa;
 pub use threads::pool::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, WaitStrategy, on_threads, unit_for};

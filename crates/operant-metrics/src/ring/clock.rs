@@ -2,14 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::os;
+
 /// Nanoseconds since boot, suspended time included; the same in every process of the machine.
 #[inline]
 pub fn now() -> u64 {
-    #[cfg(target_os = "linux")]
-    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Boottime;
-    #[cfg(not(target_os = "linux"))]
-    const CLOCK: rustix::time::ClockId = rustix::time::ClockId::Monotonic;
-    let time = rustix::time::clock_gettime(CLOCK);
+    let time = rustix::time::clock_gettime(os::CLOCK);
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 

@@ -1,9 +1,11 @@
-//! Directories that hold rings: only `$OPERANT_RING_DIR` if it is set, else `/dev/shm/operant-UID` and then
-//! `$XDG_RUNTIME_DIR/operant`. A ring on a disk could stall its writer, so the directory must be in memory.
+//! Directories that hold rings: only `$OPERANT_RING_DIR` if it is set, else `/dev/shm/operant-UID` (on macOS `$TMPDIR/operant-UID`)
+//! and then `$XDG_RUNTIME_DIR/operant`. A ring on a disk could stall its writer, so the directory must be in memory.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use crate::os;
 
 use super::error::RingError;
 use super::text::plain;
@@ -37,7 +39,7 @@ pub(super) fn ring_dirs() -> Vec<RingDir> {
     }
     let own = format!("operant-{}", rustix::process::getuid().as_raw());
     let runtime = variable("XDG_RUNTIME_DIR").filter(|dir| dir.is_absolute()).map(|dir| dir.join("operant"));
-    let dirs = [Some(Path::new("/dev/shm").join(own)), runtime];
+    let dirs = [Some(os::shared_memory().join(own)), runtime];
     dirs.into_iter().flatten().map(|dir| RingDir { dir, must_be_memory: true }).collect()
 }
 
@@ -68,7 +70,7 @@ impl RingDir {
             fs::set_permissions(dir, wider)
                 .map_err(|error| RingError::io("cannot open to its group", dir, error))?;
         }
-        if is_memory(dir) {
+        if os::is_memory(dir) {
             return Ok(None);
         }
         if self.must_be_memory {
@@ -97,19 +99,6 @@ pub(super) fn distrust(found: &fs::Metadata) -> Option<(String, &'static str)> {
     }
     let open = found.mode() & 0o022 != 0;
     open.then(|| ("can be written by other users".to_owned(), "chmod go-w it"))
-}
-
-/// Whether a directory is on a tmpfs or ramfs.
-#[cfg(target_os = "linux")]
-fn is_memory(dir: &Path) -> bool {
-    const TMPFS: u64 = 0x0102_1994;
-    const RAMFS: u64 = 0x8584_58f6;
-    rustix::fs::statfs(dir).is_ok_and(|fs| [TMPFS, RAMFS].contains(&(fs.f_type as u64 & 0xffff_ffff)))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_memory(_: &Path) -> bool {
-    false
 }
 
 /// Every ring of this user, by name. A directory that other users can write to is skipped, unless OPERANT_RING_DIR
@@ -216,9 +205,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_disk_is_not_memory() {
-        assert!(is_memory(Path::new("/dev/shm")));
-        assert!(!is_memory(Path::new("/proc")));
+    fn a_disk_is_refused() {
         let place = RingDir { dir: PathBuf::from("/proc/self"), must_be_memory: true };
         assert!(place.prepare(false).is_err());
     }

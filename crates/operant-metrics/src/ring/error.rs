@@ -4,6 +4,8 @@ use std::fmt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::os;
+
 /// A ring that cannot be used.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "the messages show what the fields are")]
@@ -99,7 +101,7 @@ impl RingError {
             return RingError::Foreign { path: path.to_owned(), owner };
         }
         let remedy = match error.kind() {
-            Kind::StorageFull | Kind::QuotaExceeded => "free some shared memory (ls -l /dev/shm)",
+            Kind::StorageFull | Kind::QuotaExceeded => os::FREE_SPACE,
             Kind::PermissionDenied => "choose a place of your own with OPERANT_RING_DIR",
             Kind::ReadOnlyFilesystem => "mount it writable, or choose another place with OPERANT_RING_DIR",
             Kind::NotFound => "check the path; `operant runs` lists the runs",

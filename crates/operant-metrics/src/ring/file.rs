@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use crate::os;
+
 use super::directory::{EXTENSION, RingDir, rings_in};
 use super::error::RingError;
 use super::identity::Identity;
@@ -140,7 +142,7 @@ fn fill(path: &Path, identity: &Identity, options: &RingOptions) -> Result<(Mapp
 
     let (who, what) = (identity.to_text(), Schema::text_of(options.metrics, options.losses));
     let layout = Layout::new(&options.capacity, options.metrics.count(), who.len(), what.len());
-    allocate(&file, layout.words as u64 * 8).map_err(at("there is no space for"))?;
+    os::allocate(&file, layout.words as u64 * 8).map_err(at("there is no space for"))?;
     let mapping = Mapping::writable(file).map_err(at("cannot map"))?.ok_or(RingError::TooMany)?;
     let words = mapping.words();
     let store = |at: usize, values: &mut dyn Iterator<Item = u64>| {
@@ -160,17 +162,6 @@ fn fill(path: &Path, identity: &Identity, options: &RingOptions) -> Result<(Mapp
     slot::write(seen, 0, [now, 0, now, 0].into_iter().chain(std::iter::repeat(f64::NAN.to_bits())));
     words[READY_WORD].store(READY, Ordering::Release);
     Ok((mapping, layout))
-}
-
-/// Reserves every page now: a page that cannot be allocated later would raise SIGBUS.
-#[cfg(target_os = "linux")]
-fn allocate(file: &File, bytes: u64) -> io::Result<()> {
-    Ok(rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn allocate(file: &File, bytes: u64) -> io::Result<()> {
-    file.set_len(bytes)
 }
 
 /// Removes rings of ended runs, oldest first, down to [`KEEP_ENDED`], and incomplete temporary files.

@@ -1,8 +1,9 @@
 //! Identity of a run: lines `name<TAB>value` at the start of a ring.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::{clock, text};
+use crate::os::{boot_id, time_namespace};
 use crate::process::{ProcessInfo, process_start};
 
 /// Describes a run; written by its trainer before the first update.
@@ -133,18 +134,6 @@ impl Identity {
 fn is_detached() -> bool {
     let leads = ProcessInfo::this().is_some_and(|process| process.session == std::process::id());
     leads && std::fs::File::open("/dev/tty").is_err()
-}
-
-/// Identifies the time namespace of this process; the same text everywhere on a system that has none.
-fn time_namespace() -> String {
-    let namespace = std::fs::read_link("/proc/self/ns/time");
-    namespace.map_or_else(|_| "none".to_owned(), |link| link.to_string_lossy().into_owned())
-}
-
-/// Identifies the boot of this machine.
-pub fn boot_id() -> String {
-    let id = std::fs::read_to_string(Path::new("/proc/sys/kernel/random/boot_id"));
-    id.unwrap_or_default().trim().to_owned()
 }
 
 #[cfg(test)]

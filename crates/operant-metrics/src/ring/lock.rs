@@ -1,67 +1,12 @@
 //! The lock that shows whether a trainer is alive: the trainer holds it for as long as it lives, and the kernel
 //! releases it however the process ends. Readers test it and never take it.
 
-use std::fs::File;
-use std::io;
-
-/// Takes the lock for as long as the file is open; false if another process holds it.
-#[cfg(target_os = "linux")]
-pub fn hold(file: &File) -> io::Result<bool> {
-    use nix::errno::Errno;
-    use nix::fcntl::{FcntlArg, fcntl};
-    // An open-file-description lock: closing another descriptor of the file does not release it.
-    match fcntl(file, FcntlArg::F_OFD_SETLK(&whole())) {
-        Ok(_) => Ok(true),
-        Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Whether someone holds the lock.
-#[cfg(target_os = "linux")]
-pub fn is_held(file: &File) -> io::Result<bool> {
-    use nix::fcntl::{FcntlArg, fcntl};
-    let mut lock = whole();
-    fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock))?;
-    Ok(lock.l_type != libc::F_UNLCK as libc::c_short)
-}
-
-/// A write lock on the whole file.
-#[cfg(target_os = "linux")]
-fn whole() -> libc::flock {
-    libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: 0,
-        l_len: 0,
-        l_pid: 0,
-    }
-}
-
-/// Takes the lock for as long as the file is open; false if another process holds it.
-#[cfg(not(target_os = "linux"))]
-pub fn hold(file: &File) -> io::Result<bool> {
-    use std::fs::TryLockError;
-    match file.try_lock() {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
-}
-
-/// Whether a process holds the lock. Where the system has no query, the lock is taken for a moment.
-#[cfg(not(target_os = "linux"))]
-pub fn is_held(file: &File) -> io::Result<bool> {
-    use std::fs::TryLockError;
-    match file.try_lock_shared() {
-        Ok(()) => file.unlock().map(|()| false),
-        Err(TryLockError::WouldBlock) => Ok(true),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
-}
+pub use crate::os::{hold, is_held};
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     #[test]

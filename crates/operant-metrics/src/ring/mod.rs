@@ -36,7 +36,7 @@ mod writer;
 pub use directory::{FoundRing, find, find_in, rings, rings_in};
 pub use error::RingError;
 pub use event::{Event, Level};
-pub use identity::{Identity, boot_id};
+pub use identity::Identity;
 pub use layout::Capacity;
 pub use prune::prune;
 pub use reader::{FileState, Records, RingReader};

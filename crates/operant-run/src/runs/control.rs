@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use operant_metrics::{Health, RunState};
 use rustix::process::Signal;
 
-use super::process::Process;
 use super::report::{self, Kind, Run};
 use crate::checkpoint;
 use crate::error::{Error, ErrorKind, Result};
+use crate::os::{Process, has_open};
 
 /// Poll interval.
 const POLL: Duration = Duration::from_millis(20);
@@ -64,7 +64,8 @@ impl LiveRun {
             return Ok(None);
         }
         let (pid, start, boot_id) = &run.process;
-        let find = || Process::find(*pid, *start, boot_id).filter(|_| holds(*pid, &report::held_files(run)));
+        let find =
+            || Process::find(*pid, *start, boot_id).filter(|_| has_open(*pid, &report::held_files(run)));
         let deadline = Instant::now() + EXIT_GRACE;
         loop {
             if let Some(process) = find() {
@@ -257,12 +258,4 @@ fn latest(dir: &Path) -> Option<(u64, PathBuf, (u64, i64, i64))> {
     let (step, path) = checkpoint::steps(&dir.join("checkpoints")).ok()?.pop()?;
     let made = std::fs::metadata(&path).ok()?;
     Some((step, path, (made.ino(), made.ctime(), made.ctime_nsec())))
-}
-
-/// Whether a process has one of the files open.
-fn holds(pid: u32, files: &[PathBuf]) -> bool {
-    let identity = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
-    let files: Vec<(u64, u64)> = files.iter().filter_map(|path| identity(path)).collect();
-    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    open.filter_map(|entry| identity(&entry.path())).any(|file| files.contains(&file))
 }

@@ -3,7 +3,6 @@
 
 mod brief;
 mod control;
-mod process;
 mod remove;
 mod report;
 mod state_file;

@@ -13,6 +13,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use operant_metrics::{Record, RunMetrics, open_file};
 
+use crate::os::host_name;
+
 use super::appender::Appender;
 use super::{Sink, SinkError, stride::stride};
 
@@ -128,7 +130,7 @@ fn event_files(dir: &Path) -> io::Result<Vec<String>> {
 fn file_name(seconds: u64, others: &[String]) -> String {
     let time_of = |name: &String| name.strip_prefix(PREFIX)?.split('.').next()?.parse::<u64>().ok();
     let after = others.iter().filter_map(time_of).max().map_or(0, |time| time + 1);
-    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host_name();
     let host: String = host.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let host = if host.is_empty() { "localhost" } else { &host };
     format!("{PREFIX}{:010}.{host}.{}", seconds.max(after), std::process::id())

@@ -6,6 +6,7 @@ use operant_env::LaneWidth;
 
 use crate::backend::LearnError;
 use crate::cpu::network::tile::{LANES, TILE};
+use crate::os::bind;
 use crate::precision::Precision;
 
 /// How threads wait for the next small job of an update.
@@ -123,28 +124,6 @@ pub(crate) fn pool(options: &CpuOptions) -> Result<(rayon::ThreadPool, Option<St
 /// When the system gives no threads.
 pub fn on_threads<R: Send>(options: &CpuOptions, work: impl FnOnce() -> R + Send) -> Result<R, LearnError> {
     Ok(pool(options)?.0.install(work))
-}
-
-/// Binds the calling thread to a CPU.
-#[cfg(target_os = "linux")]
-fn bind(cpu: u32) -> Result<(), String> {
-    use rustix::thread::{CpuSet, sched_setaffinity};
-    let number = cpu as usize;
-    if number >= CpuSet::MAX_CPU {
-        return Err(format!(
-            "CPU {cpu} is beyond {}, the last that a thread can be bound to",
-            CpuSet::MAX_CPU - 1
-        ));
-    }
-    let mut set = CpuSet::new();
-    set.set(number);
-    sched_setaffinity(None, &set).map_err(|error| format!("no thread can be bound to CPU {cpu}: {error}"))
-}
-
-/// Binding threads is not supported on this system.
-#[cfg(not(target_os = "linux"))]
-fn bind(cpu: u32) -> Result<(), String> {
-    Err(format!("no thread can be bound to CPU {cpu} on this system"))
 }
 
 #[cfg(all(test, target_os = "linux"))]

@@ -6,14 +6,6 @@
 use super::{Cache, Core, Topology, Vendor};
 use crate::cores::CoreKind;
 
-/// This machine.
-#[cfg(target_os = "macos")]
-pub(super) fn read(parallelism: usize) -> Topology {
-    let printed = std::process::Command::new("/usr/sbin/sysctl").args(["hw", "machdep.cpu"]).output();
-    let text = printed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    parse(&text, parallelism)
-}
-
 /// One kind of core.
 struct Level {
     kind: CoreKind,
@@ -21,8 +13,8 @@ struct Level {
     keys: String,
 }
 
-/// The machine that the text describes; `parallelism` threads where it does not.
-pub(super) fn parse(text: &str, parallelism: usize) -> Topology {
+/// The machine that the output of `sysctl hw machdep.cpu` describes; `parallelism` threads where it does not.
+pub fn of_sysctl(text: &str, parallelism: usize) -> Topology {
     let value =
         |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim);
     let number = |key: &str| value(key)?.parse::<u64>().ok();
@@ -92,7 +84,7 @@ mod tests {
 
     #[test]
     fn apple_silicon() {
-        let topology = parse(M2_PRO, 10);
+        let topology = of_sysctl(M2_PRO, 10);
         assert_eq!((&topology.vendor, topology.processor.as_deref()), (&Vendor::Apple, Some("Apple M2 Pro")));
         let count = |kind| topology.cores.iter().filter(|core| core.kind == kind).count();
         assert_eq!((count(CoreKind::Performance), count(CoreKind::Efficiency)), (6, 4));
@@ -106,7 +98,7 @@ mod tests {
 
     #[test]
     fn an_intel_mac_has_one_kind_and_siblings() {
-        let topology = parse(
+        let topology = of_sysctl(
             "hw.physicalcpu: 4\nhw.logicalcpu: 8\nhw.l1dcachesize: 32768\nhw.l2cachesize: 262144\n\
              hw.l3cachesize: 6291456\nmachdep.cpu.vendor: GenuineIntel\n\
              machdep.cpu.brand_string: Intel(R) Core(TM) i5-8257U CPU @ 1.40GHz\n",
@@ -124,7 +116,7 @@ mod tests {
         for text in
             ["", "hw.physicalcpu: 0\n", "hw.physicalcpu: 99999999999\n", "hw.nperflevels: 2\n", "garbage"]
         {
-            assert_eq!(parse(text, 6), Topology::of_parallelism(6), "{text}");
+            assert_eq!(of_sysctl(text, 6), Topology::of_parallelism(6), "{text}");
         }
     }
 }

@@ -1,0 +1,13 @@
+//! What worker processes of the package need from the system: one file for each system, with the same constants and functions.
+
+#[cfg(target_os = "linux")]
+#[path = "linux.rs"]
+mod system;
+#[cfg(target_os = "macos")]
+#[path = "macos.rs"]
+mod system;
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+compile_error!("operant supports Linux and macOS");
+
+pub use system::{PARENT_ENDED, signal_end_of_parent};
