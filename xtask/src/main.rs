@@ -12,6 +12,7 @@ mod learning;
 mod lines;
 mod mpi;
 mod operant;
+mod page;
 mod release;
 mod site;
 mod soak;
@@ -58,6 +59,9 @@ Commands:
           Checks the types of all crates for macOS on ARM; nothing is linked or run. Installs what is missing: the
           target by rustup, or Debian's compiler with the standard library's source. Not part of `test`: run it before a
           change to a crate's os/macos.rs or to its dependencies is merged.
+  test --page
+          Episodes of every world and kind of policy in the runtime of `operant export --html`, in Node.js, and pages in
+          headless Chromium: the bits of the engine. Part of `test --all` where both are installed.
   lines   Counts lines of code, unit tests, tests and data per crate, and compares them with the budget.
   times [FILE]
           Prints the wall and CPU seconds of each step, compilation and test program of the last `test`.
@@ -83,6 +87,9 @@ Commands:
   worlds [--diff NAME]
           After a change of environments: formats them and writes docs/worlds.md, kernels/envs and the list of
           environments that tests play. --diff NAME shows how the CUDA text of NAME differs from the last commit.
+  page    After a change of environments or policies: compiles the runtime of `operant export --html` to WebAssembly, for
+          minutes, and puts it into crates/operant-sweep/src/player. Installs the standard library of
+          wasm32-unknown-unknown by rustup.
   learning [--gpu-presets] [--seeds A..B] [--set KEY=VALUE].. [ENV]..
           Trains every environment with its preset, seeds 1-10 and 101-110, and prints the table of
           docs/results/learning-cpu.md. --gpu-presets trains with the GPU presets, on the CPU, and prints the table
@@ -149,6 +156,7 @@ fn main() -> ExitCode {
             .and_then(|()| doc::run(doc::PYTHON_TYPES, "python_types")),
         ["site", ref args @ ..] => site::run(args),
         ["soak", ref args @ ..] => soak::run(args),
+        ["page"] => page::run(),
         ["python"] => tools::install(),
         ["release", ref args @ ..] => release::run(args),
         ["wheel", ref args @ ..] => wheel::run(args),

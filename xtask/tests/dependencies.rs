@@ -33,7 +33,8 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
         ]],
     ),
     ("operant-bench", &[UP_TO_RUN, &["operant-parity"]]),
-    ("operant-sweep", &[UP_TO_RUN, &["operant-draw"]]),
+    ("operant-page", &[&["operant-learn", "operant-env"]]),
+    ("operant-sweep", &[UP_TO_RUN, &["operant-draw", "operant-page"]]),
     (
         "operant-cli",
         &[UP_TO_RUN, &["operant-bench", "operant-draw", "operant-sweep", "operant-monitor", "operant-mpi"]],

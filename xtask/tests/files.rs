@@ -95,6 +95,8 @@ const UNSAFE_CODE_PATHS: &[&str] = &[
     "crates/operant-gym/src/shared.rs",
     // DLPack is a C ABI in Python capsules, and no crate has its present version.
     "crates/operant-python/src/dlpack.rs",
+    // Exported names of WebAssembly.
+    "crates/operant-page/src/exports.rs",
     // Streams and arrays of other libraries are given to what is unsafe there.
     "crates/operant-python/src/device.rs",
     // The copies of operant for levels of x86-64, which only the linker knows.

@@ -50,6 +50,36 @@ fn nothing_is_written_where_something_is_wrong() {
 }
 
 #[test]
+fn a_page_is_one_file_with_the_name_of_the_run() {
+    let place = Sandbox::new();
+    trained(&place);
+    let exported = place.operant(&["export", "mine", "--html", "mine.html"]);
+    assert_eq!(exported.code, Some(0), "{exported:#?}");
+    assert!(
+        exported.stdout.contains("mine.html: the policy of run mine (cartpole) at 4096 steps"),
+        "{exported:#?}"
+    );
+    let page = std::fs::read_to_string(place.path().join("mine.html")).expect("written");
+    for part in [
+        "<title>mine plays cartpole</title>",
+        "PPO, 4.10k steps of training, mean return",
+        "id=\"player-runtime\"",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let nowhere = place.operant(&["export", "mine", "--html", "absent/m.html"]);
+    nowhere.assert_error(1, &["the page cannot be written", "where: absent/m.html"]);
+    // The report of the run has the same player, unless it is left out.
+    for (flags, is_there) in [(&[][..], true), (&["--no-player"], false)] {
+        let args = [&["report", "mine", "--html", "report.html"], flags].concat();
+        assert_eq!(place.operant(&args).code, Some(0));
+        let report = std::fs::read_to_string(place.path().join("report.html")).expect("written");
+        assert_eq!(report.contains("The best run plays: mine"), is_there);
+        assert_eq!(report.contains("id=\"player-runtime\""), is_there);
+    }
+}
+
+#[test]
 fn a_c_file_is_written_with_its_sizes_and_what_int8_costs() {
     let place = Sandbox::new();
     trained(&place);

@@ -107,6 +107,8 @@ pub type Rgb = (u8, u8, u8);
 
 /// Colours of pictures outside a terminal, such as films: background, text and palette entries.
 pub const FILM: (Rgb, Rgb, [Rgb; TONES]) = (DARK.background, DARK.strong, DARK.tones);
+/// The same of a light page.
+pub const FILM_LIGHT: (Rgb, Rgb, [Rgb; TONES]) = (LIGHT.background, LIGHT.strong, LIGHT.tones);
 /// The colour between the frames of a sheet.
 pub(crate) const GUTTER_COLOUR: Rgb = DARK.border;
 
@@ -183,6 +185,11 @@ struct Palette {
 /// A colour at a level of brightness, which approaches `dark`.
 fn lit(tone: Rgb, level: usize, dark: Rgb) -> Rgb {
     mix(dark, tone, BRIGHTNESS[level])
+}
+
+/// The colours of all tones at each level of brightness, where dark things approach `dark`.
+pub fn by_level(tones: &[Rgb; TONES], dark: Rgb) -> [[Rgb; TONES]; LEVELS] {
+    core::array::from_fn(|level| tones.map(|tone| lit(tone, level, dark)))
 }
 
 /// The colour of a tone in a film; of an unknown one faint.

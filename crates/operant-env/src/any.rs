@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use operant_lane::bundle::leaves_of;
-use operant_lane::{Leaf, Wide, isa};
+use operant_lane::{Leaf, isa};
 
 use crate::env::{Env, spec_of};
 use crate::own::OwnSpaces;
@@ -21,7 +21,8 @@ use crate::versus::Versus;
 use crate::world::World;
 
 /// Environments per instruction. It affects speed, never results. A build compiles the scalar lane and one width of vectors, so `Eight` and
-/// `Sixteen` are equivalent in that build. The feature `every-lane` compiles both.
+/// `Sixteen` are equivalent in that build. The feature `every-lane` compiles both. WebAssembly, where one environment is played and size
+/// counts, has the scalar lane alone, and neither records nor replays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LaneWidth {
     /// Scalar: the reference.
@@ -34,7 +35,11 @@ pub enum LaneWidth {
 
 impl LaneWidth {
     /// The widest that this build has instructions for.
-    pub const WIDEST: Self = if isa::SET.lanes == 16 { Self::Sixteen } else { Self::Eight };
+    pub const WIDEST: Self = match isa::SET.lanes {
+        _ if cfg!(target_family = "wasm") => Self::One,
+        16 => Self::Sixteen,
+        _ => Self::Eight,
+    };
 
     /// Environments per instruction in this build.
     pub const fn compiled(self) -> usize {
@@ -45,11 +50,29 @@ impl LaneWidth {
     }
 }
 
-pub(crate) type Widest = Wide<{ LaneWidth::WIDEST as usize }>;
-/// The lane of [`LaneWidth::Eight`].
-pub(crate) type Wide8 = Wide<{ LaneWidth::Eight.compiled() }>;
-/// The lane of [`LaneWidth::Sixteen`].
-pub(crate) type Wide16 = Wide<{ LaneWidth::Sixteen.compiled() }>;
+#[cfg(not(target_family = "wasm"))]
+mod lanes {
+    use operant_lane::Wide;
+
+    use super::LaneWidth;
+
+    /// The lane of [`LaneWidth::WIDEST`].
+    pub(crate) type Widest = Wide<{ LaneWidth::WIDEST as usize }>;
+    /// The lane of [`LaneWidth::Eight`].
+    pub(crate) type Wide8 = Wide<{ LaneWidth::Eight.compiled() }>;
+    /// The lane of [`LaneWidth::Sixteen`].
+    pub(crate) type Wide16 = Wide<{ LaneWidth::Sixteen.compiled() }>;
+}
+
+#[cfg(target_family = "wasm")]
+mod lanes {
+    pub(crate) type Wide8 = f32;
+    pub(crate) type Wide16 = f32;
+    /// Recorded worlds step in rows of 16.
+    pub(crate) type Widest = operant_lane::Wide<16>;
+}
+
+pub(crate) use lanes::{Wide8, Wide16, Widest};
 
 /// A tile: environments with consecutive numbers that are stepped together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +83,7 @@ pub struct TileSpec {
     pub first: u32,
     /// R: environments, a multiple of 16, at most 256.
     pub rows: usize,
-    /// Environments that the caller reads: the first `count` rows. Lanes step all rows; worker processes only these.
+    /// Environments that the caller reads: the first `count` rows. Lanes step all rows, in a web page only these, as worker processes do.
     pub count: usize,
     /// Global step at which their first episodes begin.
     pub step: u64,
@@ -379,6 +402,7 @@ impl<E: Env> AnyEnv for E {
         })
     }
 
+    #[cfg(not(target_family = "wasm"))]
     fn random_play(
         &self,
         seed: u64,
@@ -397,6 +421,7 @@ impl<E: Env> AnyEnv for E {
         })
     }
 
+    #[cfg(not(target_family = "wasm"))]
     fn world(&self) -> Option<World> {
         Some(World::record(self))
     }
@@ -405,14 +430,17 @@ impl<E: Env> AnyEnv for E {
         self.draw(&operant_lane::Bundle::load(&mut Rows::new(state, 1, 0)))
     }
 
+    #[cfg(not(target_family = "wasm"))]
     fn replay(&self, arithmetic: Arithmetic, case: &Case) -> Result<Outcome, CaseError> {
         replay::replay(self, arithmetic, case)
     }
 
+    #[cfg(not(target_family = "wasm"))]
     fn case_words(&self, case: &Case) -> Result<CaseWords, CaseError> {
         replay::to_words(self, case)
     }
 
+    #[cfg(not(target_family = "wasm"))]
     fn outcome(&self, steps: &[StepWords<'_>]) -> Outcome {
         replay::from_words(self, steps)
     }

@@ -5,6 +5,8 @@
 //! step by step.
 
 #![forbid(unsafe_code)]
+// A web page plays environments, and neither records nor replays them.
+#![cfg_attr(target_family = "wasm", allow(dead_code, unused_imports))]
 
 mod ahead;
 mod any;
@@ -15,6 +17,7 @@ mod emit;
 mod env;
 pub mod exploitability;
 pub mod grid;
+pub mod keys;
 pub mod openings;
 mod own;
 mod packing;

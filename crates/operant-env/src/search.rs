@@ -166,7 +166,7 @@ impl Model {
         let player = player.ok_or_else(|| refused("minimax and mcts need a game of several players"))?;
         Ok(Self {
             name: name.clone(),
-            stepper: env.stepper(TileSpec { autoreset: Autoreset::Disabled, ..tile })?,
+            stepper: env.stepper(TileSpec { autoreset: Autoreset::Disabled, count: rows, ..tile })?,
             out: Outputs::new(&spec, env.masked(), rows),
             rows,
             first: tile.first,

@@ -538,7 +538,8 @@ impl EnvOption {
 }
 
 /// The value of an option.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum OptionValue {
     /// A number; flags are 0 or 1.
     Number(f64),

@@ -42,8 +42,15 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
             ahead: (E::AHEAD && tile.autoreset == Autoreset::SameStep).then(|| Ahead::new(leaves, tile.rows)),
             lane: PhantomData,
         };
+        stepper.running.starting.truncate(stepper.active());
         stepper.begin(None, Purpose::Init, Purpose::EvalInit);
         stepper
+    }
+
+    /// Rows that are stepped: all, but in a web page those that the caller reads, as a rule one of 16.
+    #[inline(always)]
+    fn active(&self) -> usize {
+        if cfg!(target_family = "wasm") { self.running.tile.count } else { self.running.tile.rows }
     }
 
     /// Whether copies of environments cost more than what keeping them in registers saves.
@@ -163,7 +170,7 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
             return;
         }
         legal.fill(0);
-        for column in (0..self.running.tile.rows).step_by(L::WIDTH) {
+        for column in (0..self.active()).step_by(L::WIDTH) {
             self.legal(&self.current(column).state, column, legal);
         }
     }
@@ -188,7 +195,7 @@ impl<L: Packed, E: Env> LaneStepper<L, E> {
 impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
     fn observe(&mut self, seen: Seen<'_>) -> Result<(), StepError> {
         let rows = self.running.tile.rows;
-        for column in (0..rows).step_by(L::WIDTH) {
+        for column in (0..self.active()).step_by(L::WIDTH) {
             let state = self.current(column).state;
             self.env.observe(&state).store(&mut RowsMut::new(seen.obs, rows, column));
         }
@@ -207,17 +214,17 @@ impl<L: Packed, E: Env> Stepper for LaneStepper<L, E> {
     }
 
     fn collect(&mut self, mut stepped: Stepped<'_>) -> Result<(), StepError> {
-        let rows = self.running.tile.rows;
+        let active = self.active();
         let mut starts = [0; MAX_ROWS / BLOCK];
         [&mut *stepped.terminated, &mut *stepped.truncated].iter_mut().for_each(|words| words.fill(0));
         if Self::IS_LARGE {
             let mut current = self.current(0);
-            for column in (0..rows).step_by(L::WIDTH) {
+            for column in (0..active).step_by(L::WIDTH) {
                 current.reload(&mut Rows::new(&self.running.words, BLOCK, self.running.first(column)));
                 self.step(&mut current, column, &mut stepped, &mut starts);
             }
         } else {
-            for column in (0..rows).step_by(L::WIDTH) {
+            for column in (0..active).step_by(L::WIDTH) {
                 self.step(&mut self.current(column), column, &mut stepped, &mut starts);
             }
         }

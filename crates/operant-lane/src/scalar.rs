@@ -107,7 +107,7 @@ impl Int for Wrapping<i32> {
 }
 
 macro_rules! scalar_lane {
-    ($float:ident, $bits:ident, double: $double:expr, mantissa: $mantissa:expr, bias: $bias:expr) => {
+    ($float:ident, $bits:ident, double: $double:expr, fused: $fused:path, mantissa: $mantissa:expr, bias: $bias:expr) => {
         impl Float for $float {
             type Mask = bool;
             type Uint = Wrapping<u32>;
@@ -120,7 +120,7 @@ macro_rules! scalar_lane {
             }
             #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self {
-                $float::mul_add(self, b, c)
+                $fused(self, b, c)
             }
             forward!($float: abs abs, sqrt sqrt, floor floor, round round_ties_even);
             #[inline(always)]
@@ -211,8 +211,8 @@ macro_rules! scalar_lane {
         leaf_bundle!($float, bool, mask, Mask);
     };
 }
-scalar_lane!(f32, u32, double: false, mantissa: 23, bias: 127);
-scalar_lane!(f64, u64, double: true, mantissa: 52, bias: 1023);
+scalar_lane!(f32, u32, double: false, fused: crate::isa::fused, mantissa: 23, bias: 127);
+scalar_lane!(f64, u64, double: true, fused: f64::mul_add, mantissa: 52, bias: 1023);
 
 impl Packed for f32 {
     const WIDTH: usize = 1;

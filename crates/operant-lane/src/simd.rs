@@ -178,12 +178,11 @@ macro_rules! simd_lane {
             }
             #[inline(always)]
             fn mul_add(self, b: Self, c: Self) -> Self {
-                // Without the instruction `wide` would round twice; the scalar one is exact, if slow.
+                // Without the instruction `wide` would round twice.
                 if isa::SET.fused {
                     $float::mul_add(self, b, c)
                 } else {
-                    let (a, b, c) = (self.to_array(), b.to_array(), c.to_array());
-                    $float::from(core::array::from_fn::<f32, $width, _>(|i| a[i].mul_add(b[i], c[i])))
+                    $float::from(isa::fused_all(self.to_array(), b.to_array(), c.to_array()))
                 }
             }
             forward!($float: abs abs, sqrt sqrt, floor floor, round round_ties_even);

@@ -14,6 +14,7 @@ use operant_learn::cpu::inference::{Choice, Inference, ObsRows};
 use operant_learn::{Config, PolicyTensor};
 use operant_run::config::Requested;
 use operant_run::{SavedPolicy, export};
+use operant_sweep::player;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
@@ -276,6 +277,11 @@ impl Policy {
             header.write(&path).map(|()| loss)
         };
         guarded(|| py.detach(write).map_err(|failed| error(&failed)))
+    }
+
+    /// Writes a web page in which it plays.
+    fn export_html(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.export(py, &path, |saved, path| player::write(&player::page(saved)?, path))
     }
 }
 

@@ -44,8 +44,8 @@ tr.best td:first-child { font-weight: 600 }
 @media print { body { background: #fff } section.card { break-inside: avoid } }
 ";
 
-/// The page of a report.
-pub fn page(report: &Report) -> String {
+/// The page of a report. `best` is its best run, and the player of its agent ([`crate::player::fragment`]).
+pub fn page(report: &Report, best: Option<(&str, &str)>) -> String {
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" \
          content=\"width=device-width, initial-scale=1\">\n<title>{title}</title><style>{STYLE}</style></head>\n<body><main>\n<h1>{title}</h1>\n",
@@ -55,6 +55,11 @@ pub fn page(report: &Report) -> String {
         report.environments.iter().map(|part| format!("<p>{}</p>", escaped(&part.verdict))).collect();
     let _ = writeln!(html, "<div class=\"verdict\">{verdicts}</div>");
     facts(&mut html, report);
+    if let Some((run, player)) = best {
+        let run = escaped(run);
+        let _ =
+            writeln!(html, "<section class=\"card\"><h3>The best run plays: {run}</h3>\n{player}</section>");
+    }
     if let Some(league) = &report.league {
         league::section(&mut html, league);
     }

@@ -10,6 +10,7 @@ pub mod html;
 pub mod league;
 mod overview;
 pub mod plan;
+pub mod player;
 pub mod plot;
 mod random;
 pub mod report;

@@ -1,6 +1,7 @@
 //! Searches, statistics and tables of sweeps, and files that may be a stranger's: one test program.
 
 mod fuzz;
+mod pages;
 mod search;
 mod statistics;
 mod table;

@@ -269,10 +269,11 @@ pub fn run(args: &[&str]) -> Result<()> {
         ["--mpi"] => return mpi::run(),
         ["--aarch64"] => return aarch64::run(),
         ["--apple"] => return apple::run(),
+        ["--page"] => return crate::page::test(),
         other => {
             let other = other.join(" ");
             bail!(
-                "`{other}` is not understood; give nothing, --landing, --all or --nightly, --no-skips, --clients, --ray, --trackers, --mpi, --aarch64 or --apple"
+                "`{other}` is not understood; give nothing, --landing, --all or --nightly, --no-skips, --clients, --ray, --trackers, --mpi, --aarch64, --apple or --page"
             )
         }
     };

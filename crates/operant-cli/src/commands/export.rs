@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use operant_env::Registry;
 use operant_run::export::c::{self, Header};
 use operant_run::{Error, SavedPolicy, config, export};
+use operant_sweep::player;
 
 use super::overrides::RunFlags;
 use crate::output;
 
-/// Write a trained policy as ONNX, safetensors or C
+/// Write a trained policy as ONNX, safetensors, C or a web page
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -25,6 +26,9 @@ pub struct Args {
     /// Write the policy as one C99 file that allocates nothing and calls no library
     #[arg(long, value_name = "FILE")]
     c: Option<PathBuf>,
+    /// Write a web page in which the agent plays its environment: one file that loads nothing
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// In the C file, store matrices as int8, and print what that costs
     #[arg(long, requires = "c")]
     int8: bool,
@@ -40,6 +44,7 @@ Examples:
   operant export mine --onnx mine.onnx --safetensors mine.safetensors
   operant export runs/mine/checkpoints/step_000000204800 --onnx mine.onnx
   operant export mine --c policy.h --int8
+  operant export mine --html mine.html
 
 The ONNX model takes obs (batch, ...), or each part of the observation under its
 name. It returns action (the greedy one), value, and logits or mean and log_std.
@@ -50,14 +55,17 @@ actions are part of it.
 The C file declares policy_reset and policy_act, which computes the greedy
 action of an observation; the comment at its top describes both.
 
+The page plays the episodes of `operant play`, bit for bit, in any browser since
+2023; the reader may take the keys. It plays every environment but Gymnasium's.
+
 An existing file is replaced.";
 
 /// Exports, and returns the exit code.
 pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
-    let files = [&args.onnx, &args.safetensors, &args.c];
+    let files = [&args.onnx, &args.safetensors, &args.c, &args.html];
     if files.iter().all(|file| file.is_none()) {
         return Err(Error::usage("export needs a file to write")
-            .remedy("give --onnx FILE, --safetensors FILE or --c FILE")
+            .remedy("give --onnx FILE, --safetensors FILE, --c FILE or --html FILE")
             .into());
     }
     let line = args.of_run.command_line()?;
@@ -69,6 +77,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let name = args.c_name.as_deref().unwrap_or(c::NAME);
     let with_path = |path| Ok::<_, Error>((path, c::header(&saved, name, args.int8)?));
     let header = args.c.as_ref().map(with_path).transpose()?;
+    let page = args.html.as_ref().map(|path| Ok::<_, Error>((path, player::page(&saved)?))).transpose()?;
     if let Some(path) = &args.onnx {
         export::write_onnx(&saved, path)?;
     }
@@ -76,6 +85,7 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         export::write_safetensors(&saved, path)?;
     }
     let sizes = header.map(|(path, header)| write_c(path, header)).transpose()?;
+    let bytes = page.map(|(path, page)| player::write(&page, path).map(|()| page.len())).transpose()?;
     for path in files.into_iter().flatten() {
         output::print(&format!(
             "{}: the policy of run {} ({}) at {} steps\n",
@@ -86,6 +96,9 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         ))?;
     }
     sizes.map_or(Ok(()), |sizes| output::print(&sizes))?;
+    bytes.map_or(Ok(()), |bytes| {
+        output::print(&format!("  {:.2} MB; open it in a browser\n", bytes as f64 / 1e6))
+    })?;
     Ok(0)
 }
 

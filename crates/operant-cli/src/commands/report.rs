@@ -7,7 +7,8 @@ use operant_metrics::plain;
 use operant_run::dir::is_sweep;
 use operant_run::league::League;
 use operant_run::progress::short;
-use operant_run::{Error, ErrorKind, dir, path_text};
+use operant_run::{Error, ErrorKind, SavedPolicy, dir, path_text};
+use operant_sweep::player::{self, Theme};
 use operant_sweep::plot::Plot;
 use operant_sweep::report::{EnvReport, SeedGroup, counted};
 use operant_sweep::{Report, html};
@@ -26,6 +27,9 @@ pub struct Args {
     /// Write a self-contained HTML page with tables and plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// In the page, leave out the player of the best run's agent, 1 to 2 MB
+    #[arg(long, requires = "html")]
+    no_player: bool,
     /// Write the plots as SVG and PNG into this directory
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
@@ -68,7 +72,9 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
     let league = args.league.as_deref().map(league_of).transpose()?;
     let report = Report { league, ..of(&sweep::named(&parent, &args.runs)?)? };
     if let Some(path) = &args.html {
-        write(path, html::page(&report).as_bytes())?;
+        let best = if args.no_player { None } else { best(&report, registry) };
+        let best = best.as_ref().map(|(run, player)| (run.as_str(), player.as_str()));
+        write(path, html::page(&report, best).as_bytes())?;
         output::note(&format!("written: {}", path.display()));
     }
     if let Some(dir) = &args.plots {
@@ -92,6 +98,33 @@ pub fn run(args: &Args, registry: &Registry) -> anyhow::Result<u8> {
         output::print_painted(&text(&report, args.top))?;
     }
     Ok(0)
+}
+
+/// A larger player would make the page hard to send.
+const LARGEST_PLAYER: usize = 6 << 20;
+
+/// The best run of the best configuration of the first environment, and the player of its agent; None, with a note, where a page cannot play it.
+fn best(report: &Report, registry: &Registry) -> Option<(String, String)> {
+    let group = report.environments.iter().find_map(|part| part.groups.first())?;
+    let scored = group.runs.iter().filter_map(|run| Some((run, run.score?)));
+    let (run, _) = scored.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+    let path = run.dir.display().to_string();
+    let saved = SavedPolicy::load(registry, Path::new("."), &path);
+    let player = saved.and_then(|saved| Ok((player::fragment(&saved, Theme::Light)?, saved.run)));
+    match player {
+        Ok((player, name)) if player.len() <= LARGEST_PLAYER => Some((name, player)),
+        Ok((player, name)) => {
+            output::note(&format!(
+                "the page has no player of {name}, which would take {} MB; `operant export {path} --html FILE` writes one",
+                player.len() >> 20
+            ));
+            None
+        }
+        Err(error) => {
+            output::note(&format!("the page has no player: {}", error.what));
+            None
+        }
+    }
 }
 
 /// The report of one sweep, or of runs.

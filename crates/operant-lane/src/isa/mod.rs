@@ -5,14 +5,21 @@
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 #[path = "neon.rs"]
 mod built;
-#[cfg(not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_feature = "neon"))))]
+#[cfg(not(any(
+    target_arch = "x86_64",
+    all(target_arch = "aarch64", target_feature = "neon"),
+    all(target_arch = "wasm32", target_feature = "simd128")
+)))]
 #[path = "portable.rs"]
+mod built;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+#[path = "wasm.rs"]
 mod built;
 #[cfg(target_arch = "x86_64")]
 #[path = "x86.rs"]
 mod built;
 
-pub use built::SET;
+pub use built::{SET, fused, fused_all};
 
 /// The vectors that kernels are written with, whatever the set: those of the `wide` crate, 16 lanes in as many registers as it takes.
 pub use wide::{f32x8, f32x16, i32x8, i32x16, u32x8, u32x16};

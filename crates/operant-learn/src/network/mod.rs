@@ -29,7 +29,7 @@ use crate::config::{
 use crate::normalise::RunningNorm;
 
 /// The network's input.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Input {
     /// O floats.
     Dense(usize),
@@ -55,7 +55,7 @@ impl Input {
 }
 
 /// The policy's distribution.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Head {
     /// One categorical choice per component, with that many actions each. Discrete is one component.
     MultiDiscrete(Vec<usize>),
@@ -64,7 +64,7 @@ pub enum Head {
 }
 
 /// A distribution of real actions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Continuous {
     /// Numbers per action.
     pub actions: usize,
@@ -186,7 +186,7 @@ impl Network {
 }
 
 /// What a network computes from an observation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Outputs {
     /// A policy's logits or means, and the value of the observation.
     PolicyAndValue,
@@ -206,11 +206,12 @@ impl Outputs {
 }
 
 /// The shape of a network.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Architecture {
     /// The input.
     pub input: Input,
-    /// The conversion from a stored observation to the input; None if it is stored unchanged.
+    /// The conversion from a stored observation to the input; None if it is stored unchanged. It follows from the space, so files lack it.
+    #[serde(skip)]
     pub packing: Option<Packing>,
     /// Tables of the indices of the input, before all other layers.
     pub embed: Option<Embed>,

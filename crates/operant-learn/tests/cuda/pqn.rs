@@ -258,7 +258,9 @@ fn the_fused_kernels_refuse_pqn() {
 #[ignore = "cargo xtask test --all"]
 fn pqn_learns_cartpole() {
     let sizes = Config { seed: 1, learning_rate: 1e-3, update_epochs: 2, ..config(16, 32, &[64, 64]) };
-    let config = Config { total_timesteps: 60_000, start_e: 1.0, end_e: 0.05, ..pqn(sizes) };
+    // RAdam's first hundreds of steps are short: too few are left here.
+    let optimizer = Optimizer::Adam;
+    let config = Config { total_timesteps: 60_000, start_e: 1.0, end_e: 0.05, optimizer, ..pqn(sizes) };
     let Some(mut gpu) = on_gpu(2, &world("cartpole"), &config, false) else { return };
     let stats = run(&mut *gpu, config.updates() as usize);
     assert!(stats.iter().all(|stats| stats.nonfinite == 0));

@@ -351,6 +351,15 @@ class Policy:
         """
         return self._core.export_c(os.fspath(path), name, int8)
 
+    def export_html(self, path: str | os.PathLike[str]) -> None:
+        """Writes a web page in which the policy plays its environment, as `operant export --html` does (docs/play.md).
+
+        Raises:
+            ValueError: A page cannot play the environment, such as one of Gymnasium.
+            OSError: The file cannot be written.
+        """
+        self._core.export_html(os.fspath(path))
+
     def _draw(self, steps: int) -> tuple[int, int]:
         """Seed and number of the next draw, of this many."""
         first = self._draws

@@ -40,7 +40,7 @@ fn read(dir: &Path) {
     }
     let _ = overview(dir);
     if let Ok(report) = Report::of_sweep(dir) {
-        let _ = (report.summary(), report.to_json(), html::page(&report));
+        let _ = (report.summary(), report.to_json(), html::page(&report, None));
         for part in &report.environments {
             for plot in Plot::ALL {
                 let _ = plot.svg(part);

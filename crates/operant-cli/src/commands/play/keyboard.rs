@@ -1,5 +1,6 @@
 //! Maps keys to actions.
 
+use operant_env::keys::{self, Keys};
 use operant_env::{ActionSpace, EnvSpec};
 use operant_monitor::player::Key;
 use operant_run::Error;
@@ -15,62 +16,42 @@ pub struct Keyboard {
     pub idle: Option<f32>,
 }
 
-/// The arrow key of an action's name.
-fn arrow(name: &str) -> Option<Key> {
-    Some(match name {
-        "left" | "west" => Key::Left,
-        "right" | "east" => Key::Right,
-        "up" | "north" | "forward" => Key::Up,
-        "down" | "south" => Key::Down,
-        _ => return None,
-    })
+/// The key of a terminal.
+fn of_terminal(key: keys::Key) -> Key {
+    match key {
+        keys::Key::Left => Key::Left,
+        keys::Key::Right => Key::Right,
+        keys::Key::Up => Key::Up,
+        keys::Key::Down => Key::Down,
+        keys::Key::Number(number) => Key::Number(number),
+    }
 }
 
 impl Keyboard {
-    /// The key bindings for an environment with one discrete action of at most [`Key::NUMBERS`] choices, or one real number.
-    ///
-    /// A digit selects the action with that number, a letter one from 10 on. The arrow keys, and the action while no key is pressed, follow
-    /// from the names of the actions ([`EnvSpec::action_names`]). If it `waits`, there is no such action: every step waits for a key.
+    /// The key bindings for an environment that has [`Keys`]. If it `waits`, every step waits for a key.
     pub fn of(spec: &EnvSpec, waits: bool) -> Result<Self, Error> {
-        let refused = |what: String| {
-            Err(Error::usage(format!("{} cannot be played with the keyboard: {what}", spec.name))
-                .remedy("remove --keyboard to show random actions or a run's agent"))
+        let keys = Keys::of(spec, waits).map_err(|what| {
+            Error::usage(format!("{} cannot be played with the keyboard: {what}", spec.name))
+                .remedy("remove --keyboard to show random actions or a run's agent")
+        })?;
+        let others = match &spec.actions {
+            ActionSpace::Box { low, high } => vec![format!("0-9: {} to {}", low[0] as f32, high[0] as f32)],
+            ActionSpace::Discrete(choices) => Self::others(choices[0], &spec.action_names, &keys),
         };
-        match &spec.actions {
-            ActionSpace::Discrete(choices) if choices.len() == 1 && choices[0] <= Key::NUMBERS => {
-                Ok(Self::of_choices(choices[0], &spec.action_names, waits))
-            }
-            ActionSpace::Box { low, high } if low.len() == 1 => {
-                let (low, high) = (low[0] as f32, high[0] as f32);
-                let nine = (0..10).map(|i| (Key::Number(i), low + (high - low) * f32::from(i) / 9.0));
-                let keys = [(Key::Left, low), (Key::Right, high)].into_iter().chain(nine).collect();
-                let idle = (!waits).then_some(0.0f32.clamp(low, high));
-                Ok(Keyboard { keys, others: vec![format!("0-9: {low} to {high}")], idle })
-            }
-            ActionSpace::Discrete(choices) if choices.len() == 1 => {
-                refused(format!("it has {} actions, more than the {} keys", choices[0], Key::NUMBERS))
-            }
-            ActionSpace::Discrete(choices) => refused(format!("an action has {} components", choices.len())),
-            ActionSpace::Box { low, .. } => refused(format!("an action has {} components", low.len())),
-        }
+        let Keys { actions, idle } = keys;
+        let keys = actions.into_iter().map(|(key, action)| (of_terminal(key), action)).collect();
+        Ok(Keyboard { keys, others, idle })
     }
 
-    fn of_choices(count: usize, names: &[String], waits: bool) -> Self {
-        let named = || names.iter().take(count).enumerate();
-        let is_idle = |name: &str| !waits && matches!(name, "none" | "stay");
+    /// The actions that are chosen by a number.
+    fn others(count: usize, names: &[String], keys: &Keys) -> Vec<String> {
         let label = |i: usize| Key::Number(i as u8).label(true);
-        let arrows = named().filter_map(|(i, name)| Some((arrow(name)?, i as f32)));
-        let all = (0..count).map(|i| (Key::Number(i as u8), i as f32));
-        let others: Vec<String> = named()
-            .filter(|(_, name)| arrow(name).is_none() && !is_idle(name))
-            .map(|(i, name)| format!("{} {name}", label(i)))
-            .collect();
-        let others = match names.is_empty() {
-            true => vec![format!("0-{}", label(count.saturating_sub(1)))],
-            false => others,
-        };
-        let idle = named().find(|(_, name)| is_idle(name)).map(|(i, _)| i as f32);
-        Keyboard { keys: arrows.chain(all).collect(), others, idle }
+        if names.is_empty() {
+            return vec![format!("0-{}", label(count.saturating_sub(1)))];
+        }
+        let by_number = |i: &usize| !keys.has_arrow(*i as f32) && keys.idle != Some(*i as f32);
+        let named = (0..count.min(names.len())).filter(by_number);
+        named.map(|i| format!("{} {}", label(i), names[i])).collect()
     }
 
     /// The action of a key; `None` if the key has no action.

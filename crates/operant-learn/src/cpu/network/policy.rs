@@ -3,11 +3,12 @@
 
 use core::ops::Range;
 
-use operant_lane::isa::f32x16;
+use operant_lane::isa::{self, f32x16};
+use operant_lane::{Mask, Packed, Wide};
 
 use crate::cpu::network::few::Tail;
 use crate::cpu::network::layers::{self, Forward, Kind, LayerKind, Memory, supports_partial_tiles};
-use crate::cpu::network::tile::{BitRow, LANES, Lanes, Row, TILE_VECTORS, splat};
+use crate::cpu::network::tile::{BitRow, LANES, Lanes, Row, TILE_VECTORS, all_lanes, splat};
 use crate::network::{Chain, LayerSpec, Network};
 
 /// Observations of V x 16 environments or samples.
@@ -176,6 +177,17 @@ impl<const V: usize> Activations<V> {
     /// `[output]`: what one chain computed.
     pub(crate) fn last(&self, chain: usize) -> &[Row<V>] {
         &self.chains[chain].last().expect("an output layer").y
+    }
+}
+
+/// Makes lanes zero that nobody reads, where multiply-adds are computed by other instructions and those of zeros take less time.
+fn silence<const V: usize>(active: Lanes<V>, rows: &mut [Row<V>]) {
+    if isa::SET.fused || active == all_lanes() {
+        return;
+    }
+    let kept: [_; V] = core::array::from_fn(|v| Wide::<16>::from_bits(active[v].into()));
+    for row in rows {
+        *row = core::array::from_fn(|v| kept[v].select(row[v], f32x16::ZERO));
     }
 }
 
@@ -352,6 +364,7 @@ impl Policy {
     ) {
         let Activations { chains: to, after, scratch, .. } = out;
         self.run(chains, observation, Samples::Lanes(active), Memory::Step { before, after }, to, scratch);
+        silence(active, after);
     }
 
     fn run<const V: usize>(
@@ -376,6 +389,9 @@ impl Policy {
                 let Values { y, kept } = &mut after[0];
                 let pass = Forward { x, y, kept, memory: memory.reborrow(), scratch, vectors };
                 layer.kind.run(pass, layer.spec.activation);
+                if let Samples::Lanes(active) = samples {
+                    silence(active, &mut after[0].y);
+                }
             }
             if let (Some((first, active)), Some((last, before))) = (few, out.split_last_mut()) {
                 let x = first.checked_sub(1).map_or(observation, |k| Observation::Dense(&before[k].y));

@@ -11,7 +11,7 @@ use crate::cuda::gemm::layout::{GemmLayout, Layer};
 use crate::network::{LayerSpec, Network};
 
 /// Expected values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Bins {
     /// Values of a distribution.
     pub count: usize,

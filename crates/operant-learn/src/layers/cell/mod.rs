@@ -15,7 +15,7 @@ use crate::network::{Init, LayerSpec, Network};
 const GAIN: f64 = 1.0;
 
 /// The unit of a layer with memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub enum Cell {
     /// Minimal gated recurrent unit (Feng et al. 2024) with a highway gate: gates of the input alone.
     MinGru,
@@ -59,7 +59,7 @@ impl Cell {
 }
 
 /// Equal layers with memory, one after the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Core {
     /// Their unit.
     pub cell: Cell,

@@ -17,7 +17,7 @@ use crate::cuda::gemm::maps::Mapped;
 use crate::network::{HIDDEN_GAIN, Init, LayerSpec, Network};
 
 /// The part of the input features that is an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Image {
     /// Its first feature.
     pub first: usize,
@@ -89,7 +89,7 @@ impl Image {
 
 /// A convolution over the part of a layer's inputs that is an image. Its outputs are an image `(height, width, channels)`, then
 /// the inputs that are not of the image, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Conv {
     /// The image's first input.
     pub first: usize,

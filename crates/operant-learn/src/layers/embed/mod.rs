@@ -15,7 +15,7 @@ use crate::cuda::gemm::layout::{GemmLayout, Layer, Operation, PAD};
 use crate::network::{Init, LayerSpec, Network};
 
 /// The tables of the index parts of an observation. Its outputs are those of the parts in order, then the inputs that are not indices.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Embed {
     /// The index parts.
     pub parts: Vec<EmbedPart>,
@@ -26,7 +26,7 @@ pub struct Embed {
 }
 
 /// Indices at equal positions, such as the cells of a grid, with one or more indices each.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct EmbedPart {
     /// The part's name; empty where the observation has no parts.
     pub name: String,
@@ -41,7 +41,7 @@ pub struct EmbedPart {
 }
 
 /// What becomes of the vectors of a part's positions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Pool {
     /// They lie side by side.
     Concat,
