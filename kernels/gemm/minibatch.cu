@@ -27,11 +27,11 @@
 #include "loss.cuh"
 
 // Sums of a block: of the losses in the order of the algorithm, and of the squares of the critics' and the policy's gradient.
-constexpr unsigned SQUARES = 0u, VALUES = 1u, POLICY = 2u, LOGPROBS = 3u, NORM = 4u, PARTS = 6u;
+constexpr unsigned SQUARES = 0u, VALUES = 1u, POLICY = 2u, NORM = 4u, PARTS = 6u;
 static_assert(BLOCK_BYTES >= PARTS * 8u * (THREADS / WARP), "the sums of a block fit its shared memory");
 
 // Rows of `outcomes`, (4, M).
-constexpr unsigned REWARD = 0u, DISCOUNT = 1u, TARGET = 2u, LOGPROB = 3u;
+constexpr unsigned REWARD = 0u, DISCOUNT = 1u, TARGET = 2u;
 
 // Calls `f` with each of `count` numbers of the launch.
 template <typename F>

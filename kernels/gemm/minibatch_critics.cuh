@@ -8,6 +8,9 @@
 //   minibatch_policy  the gradient of the policy's outputs, through the actions
 #pragma once
 
+// The policy's: a sum of a block, and a row of `outcomes`.
+constexpr unsigned LOGPROBS = 3u, LOGPROB = 3u;
+
 __device__ __forceinline__ ActorCritic rules_of(const MinibatchParams& params) {
 #ifdef LOG_ALPHA
     return {params.coefficients, expf(params.parameters[LOG_ALPHA])};

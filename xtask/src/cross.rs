@@ -1,6 +1,6 @@
 //! Toolchains for targets that are not this machine's: rustup's where it has the target, else Debian's.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, ensure};
@@ -9,8 +9,11 @@ use anyhow::{Result, ensure};
 pub const AARCH64: &str = "aarch64-unknown-linux-gnu";
 pub const LINKER: &str = "aarch64-linux-gnu-gcc";
 pub const EMULATOR: &str = "qemu-aarch64-static";
-/// The target's C library, which the emulator looks for.
-pub const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
+/// The target's C library for the linker. Under QEMU 7.2 no thread starts with it, so the emulator is given that of [`debian`].
+const LIBRARIES: &str = "/usr/aarch64-linux-gnu";
+/// The release of Debian that is emulated, and its Python.
+const RELEASE: &str = "bookworm";
+pub const PYTHON: &str = "3.11";
 /// Debian's packages with linker, C library and emulator, and with a compiler.
 const PACKAGES: &str = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static";
 const RUST: &str = "rustc-web cargo-web libstd-rust-web-dev:arm64";
@@ -26,6 +29,46 @@ pub fn aarch64() -> Result<Toolchain> {
         install(PACKAGES)?;
     }
     Toolchain::of(AARCH64, RUST)
+}
+
+/// Debian's files for 64-bit ARM with Python, below the directory `target`: its C library and programs, unpacked and not installed.
+///
+/// # Errors
+/// When they are missing and cannot be downloaded.
+pub fn debian(target: &Path) -> Result<PathBuf> {
+    const DEBOOTSTRAP: &str = "/usr/sbin/debootstrap";
+    let root = target.join("aarch64-debian");
+    let python = root.join("usr/bin").join(format!("python{PYTHON}"));
+    if python.exists() {
+        return Ok(root);
+    }
+    if !Path::new(DEBOOTSTRAP).exists() {
+        install("debootstrap")?;
+    }
+    let arguments = ["--foreign", "--arch=arm64", "--variant=minbase", "--include=python3", RELEASE];
+    let status = Command::new(DEBOOTSTRAP).args(arguments).arg(&root).stdout(Stdio::null()).status();
+    ensure!(status.is_ok_and(|status| status.success()), "debootstrap failed: run it as root");
+    // Its first stage unpacks only what an installation needs.
+    for package in std::fs::read_dir(root.join("var/cache/apt/archives"))? {
+        let package = package?.path();
+        if package.extension().is_some_and(|extension| extension == "deb") {
+            let status = Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&root).status()?;
+            ensure!(status.success(), "{} cannot be unpacked", package.display());
+        }
+    }
+    ensure!(python.exists(), "Debian {RELEASE} has no Python {PYTHON}");
+    Ok(root)
+}
+
+/// Sets the flags for [`AARCH64`], in place of those of .cargo/config.toml, which are for this machine; and the cross linker.
+pub fn flags(cargo: &mut Command, with_linker: bool) {
+    const PREFIX: &str = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU";
+    cargo.env(format!("{PREFIX}_RUSTFLAGS"), "-C target-cpu=generic");
+    // They would win.
+    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    if with_linker {
+        cargo.env(format!("{PREFIX}_LINKER"), LINKER).env("CC_aarch64_unknown_linux_gnu", LINKER);
+    }
 }
 
 /// Debian's programs, which the packages `rustc-web` and `cargo-web` bring.

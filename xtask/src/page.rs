@@ -36,7 +36,7 @@ pub fn run() -> Result<()> {
         // The instructions of this machine are not those of a browser; `.cargo/config.toml` has those.
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .env("OPERANT_PAGE_WORLDS", &worlds)
+        .env("PAGE_WORLDS", &worlds)
         .status()
         .context("cannot start cargo")?;
     ensure!(built.success(), "the runtime does not compile");

@@ -44,6 +44,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&[&str]])] = &[
     ("operant-monitor-bin", &[&["operant-monitor"]]),
     ("operant-python", &[UP_TO_RUN, &["operant-bench", "operant-cli", "operant-draw", "operant-sweep"]]),
     ("operant", &[UP_TO_RUN, &["operant-bench", "operant-cli"]]),
+    ("operant-portable", &[&["operant-cli"]]),
     ("benches", &[UP_TO_RUN, &["operant-bench"]]),
     ("xtask", &[]),
     ("xtask-kernels", &[&["operant-learn", "operant-env", "operant-cuda"]]),

@@ -62,7 +62,7 @@ fn a_page_is_one_file_with_the_name_of_the_run() {
     let page = std::fs::read_to_string(place.path().join("mine.html")).expect("written");
     for part in [
         "<title>mine plays cartpole</title>",
-        "PPO, 4.10k steps of training, mean return",
+        "PPO, 4.1k steps of training, mean return",
         "id=\"player-runtime\"",
     ] {
         assert!(page.contains(part), "{part}");

@@ -489,7 +489,7 @@ fn reports_are_written_and_runs_compared() {
         "{shown:#?}"
     );
     assert!(words(&shown.stdout).contains("fewer than 5 seeds: the interval is unreliable"), "{shown:#?}");
-    let written = place.operant(&["report", "s", "--html", "page.html", "--plots", "plots"]);
+    let written = place.operant(&["report", "s", "--html", "page.html", "--no-player", "--plots", "plots"]);
     assert_eq!((written.code, written.stdout.as_str()), (Some(0), ""), "{written:#?}");
     let page = std::fs::read_to_string(place.path().join("page.html")).expect("written");
     assert!(

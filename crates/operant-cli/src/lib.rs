@@ -199,7 +199,7 @@ fn speed_warning(has_fused: bool) -> Option<&'static str> {
     // The portable program has taken the best level that the processor has.
     let is_of_a_level = option_env!("OPERANT_LEVEL").is_some();
     (!has_fused).then_some(if is_of_a_level {
-        "this processor has no fused multiply-adds of vectors (AVX2 and FMA): training gives the same bits and is about 85 times slower"
+        "this processor has no fused multiply-adds of vectors: training gives the same bits and is far slower"
     } else {
         "this program was built without fused multiply-adds of vectors: training gives the same bits and is about 85 times slower\n  \
          remedy: build it with RUSTFLAGS=\"-C target-cpu=native\", or with the .cargo/config.toml that `operant new` writes"

@@ -20,7 +20,7 @@ pub use drawing::encode;
 pub use player::{Player, Side, Status};
 
 /// The environments that this build has: the hash of all texts that they emit. `cargo xtask page` sets it.
-pub const WORLDS: &str = match option_env!("OPERANT_PAGE_WORLDS") {
+pub const WORLDS: &str = match option_env!("PAGE_WORLDS") {
     Some(hash) => hash,
     None => "",
 };

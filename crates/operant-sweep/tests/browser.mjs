@@ -1,5 +1,5 @@
 // Opens a page in headless Chromium through its debugging pipe: `node browser.mjs PAGE [WIDTH HEIGHT [PNG [EXPRESSION]]]`. Prints one JSON object: messages of the
-// console and errors, frames of a second, three outcomes of episodes, and, where the picture of the screen was asked for, its file. `OPERANT_DARK` is a dark system.
+// console and errors, frames of a second, three outcomes of episodes, and, where the picture of the screen was asked for, its file. `PAGE_DARK` is a dark system.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -50,7 +50,7 @@ try {
   await Promise.all(["Page.enable", "Runtime.enable", "Log.enable"].map(method => send(method)));
   const metrics = { width: Number(width), height: Number(height), deviceScaleFactor: 1, mobile: Number(width) < 600 };
   await send("Emulation.setDeviceMetricsOverride", metrics);
-  const scheme = process.env.OPERANT_DARK ? "dark" : "light";
+  const scheme = process.env.PAGE_DARK ? "dark" : "light";
   await send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: scheme }] });
   const began = performance.now();
   await send("Page.navigate", { url: pathToFileURL(resolve(page)).href });
@@ -61,7 +61,7 @@ try {
   }
   const found = { ready_ms: Math.round(performance.now() - began) };
   if (expression) await evaluate(expression);
-  await pause(Number(process.env.OPERANT_WAIT ?? 3000));
+  await pause(Number(process.env.PAGE_WAIT ?? 3000));
   found.frames = await evaluate(`Number([...document.querySelectorAll("#player .figures b")].at(-1).textContent)`);
   found.steps = await evaluate(`Number(document.querySelectorAll("#player .figures b")[1].textContent)`);
   found.message = await evaluate(`document.querySelector("#player .message").textContent`);

@@ -32,5 +32,5 @@ for (const file of readdirSync(cases).filter(name => name.endsWith(".json")).sor
   engine.draw();
   const picture = new Float32Array(output()).length;
   console.log(name, engine.steps(), bits, String(trace), picture);
-  if (process.env.OPERANT_TIMES) console.error(name, (loaded - began).toFixed(1), "ms to load,", Math.round(1000 * engine.steps() / played), "steps/s");
+  if (process.env.PAGE_TIMES) console.error(name, (loaded - began).toFixed(1), "ms to load,", Math.round(1000 * engine.steps() / played), "steps/s");
 }

@@ -5,9 +5,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::cross::{self, AARCH64 as TARGET, EMULATOR, Toolchain};
 use crate::operant::state;
-
-use crate::cross::{self, AARCH64 as TARGET, EMULATOR, LIBRARIES, LINKER, Toolchain};
 
 /// Builds the program and the tests of all that depends on lanes by one command, so that features agree and nothing is compiled twice.
 const BUILD: &str =
@@ -39,6 +38,7 @@ pub fn run() -> Result<()> {
     ensure!(std::env::consts::ARCH == "x86_64", "--aarch64 compares with x86-64: run it on such a machine");
     let toolchain = cross::aarch64()?;
     let target = crate::tools::workspace()?.target_directory.into_std_path_buf();
+    let debian = cross::debian(&target)?;
     timed("the program and its tests are built", || {
         cargo(toolchain, &format!("{BUILD} {TARGET} --no-run")).map(drop)
     })?;
@@ -59,7 +59,7 @@ pub fn run() -> Result<()> {
     let here = |args: &str| operant(Command::new(target.join("quick/operant")), args);
     let emulated = |args: &str| {
         let mut emulator = Command::new(EMULATOR);
-        emulator.args(["-L", LIBRARIES]).arg(target.join(TARGET).join("quick/operant"));
+        emulator.arg("-L").arg(&debian).arg(target.join(TARGET).join("quick/operant"));
         operant(emulator, args)
     };
     timed("`operant info` runs and names the target", || {
@@ -109,14 +109,10 @@ fn cargo(toolchain: Toolchain, arguments: &str) -> Result<String> {
     let mut command = toolchain.cargo();
     command.args(arguments.split(' '));
     if arguments.contains(TARGET) {
-        const PREFIX: &str = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU";
-        command
-            .env(format!("{PREFIX}_LINKER"), LINKER)
-            .env(format!("{PREFIX}_RUNNER"), format!("{EMULATOR} -L {LIBRARIES}"));
-        // In place of the flags of .cargo/config.toml, which are for this machine. RUSTFLAGS would win over it.
-        command.env(format!("{PREFIX}_RUSTFLAGS"), "-C target-cpu=generic");
-        command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-        command.env("CC_aarch64_unknown_linux_gnu", LINKER);
+        cross::flags(&mut command, true);
+        let target = crate::tools::workspace()?.target_directory.into_std_path_buf();
+        let runner = format!("{EMULATOR} -L {}", cross::debian(&target)?.display());
+        command.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     }
     let Output { status, stdout, .. } =
         command.stderr(Stdio::inherit()).output().context("cannot start cargo")?;

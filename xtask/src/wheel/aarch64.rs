@@ -1,11 +1,11 @@
-//! The wheel for Linux on 64-bit ARM: built with zig's linker, and tested under emulation with Debian's Python.
+//! The wheel for Linux on 64-bit ARM: built with zig's linker (a quick one with the cross linker), and tested under emulation with Debian's Python.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use super::levels::{GLIBC, wheel_tool};
 use super::{TESTS, Workshop, licenses, only_entry};
@@ -14,9 +14,6 @@ use crate::tools;
 
 /// The level that the engine names.
 const LEVEL: &str = "armv8-a";
-/// The release of Debian that is emulated, and its Python.
-const RELEASE: &str = "bookworm";
-const VERSION: &str = "3.11";
 /// Packages of requirements-test.txt that the tests need.
 const NEEDED: [&str; 3] = ["gymnasium==", "numpy==", "pytest=="];
 
@@ -61,12 +58,18 @@ pub fn run(root: &Path, target: &Path, out: Option<&Path>) -> Result<()> {
 /// Builds the wheel into `out`.
 fn build(workshop: &Workshop<'_>, toolchain: Toolchain, out: &Path, quick: bool) -> Result<PathBuf> {
     let mut maturin = Command::new(workshop.python);
-    maturin.args(["-m", "maturin", "build", "--quiet", "--zig", "--compatibility", GLIBC]);
-    maturin.args(["--profile", if quick { "quick" } else { "wheel" }, "--target", cross::AARCH64]);
-    maturin.arg("--out").arg(out);
+    maturin.args(["-m", "maturin", "build", "--quiet", "--target", cross::AARCH64]);
+    if quick {
+        // With the linker and the features of `cargo xtask test --aarch64`, to share what it compiles.
+        maturin.args(["--profile", "quick", "--compatibility", "linux"]);
+        maturin.args(["--features", "pyo3/extension-module,test-features"]);
+    } else {
+        maturin.args(["--profile", "wheel", "--zig", "--compatibility", GLIBC]);
+        maturin.env("CARGO_ZIGBUILD_PYTHON_PATH", workshop.python);
+    }
+    maturin.arg("--out").arg(out).env("OPERANT_LEVEL", LEVEL);
     toolchain.programs(&mut maturin)?;
-    maturin.env("RUSTFLAGS", "-C target-cpu=generic").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    maturin.env("OPERANT_LEVEL", LEVEL).env("CARGO_ZIGBUILD_PYTHON_PATH", workshop.python);
+    cross::flags(&mut maturin, quick);
     workshop.step(&mut maturin)?;
     only_entry(out, ".whl")
 }
@@ -84,19 +87,20 @@ fn licensed(workshop: &Workshop<'_>, wheel: &Path, scratch: &Path) -> Result<Pat
 
 /// Installs the wheel beside the packages of the tests and runs [`SUBSET`] with the emulated Python.
 fn test(workshop: &Workshop<'_>, wheel: &Path, scratch: &Path) -> Result<()> {
-    let debian = debian(workshop)?;
+    let debian = cross::debian(workshop.target)?;
     let pins = fs::read_to_string(workshop.root.join("requirements-test.txt"))?;
     let pins = pins.lines().filter(|line| NEEDED.iter().any(|name| line.starts_with(name)));
     let site = scratch.join("site");
     let mut pip = Command::new(workshop.python);
     pip.args(["-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--target"]).arg(&site);
-    // The platform of the wheel's own tag.
-    pip.args(["--platform", &format!("{GLIBC}_aarch64"), "--python-version", VERSION]);
+    // The platforms of the wheel's own tag.
+    pip.args(["--platform", &format!("{GLIBC}_aarch64"), "--platform", "linux_aarch64"]);
+    pip.args(["--python-version", cross::PYTHON]);
     pip.args(["--implementation", "cp", "--only-binary=:all:"]).args(pins).arg(wheel);
     workshop.step(&mut pip)?;
     let begin = Instant::now();
     let mut python = Command::new(cross::EMULATOR);
-    python.arg("-L").arg(&debian).arg(debian.join("usr/bin").join(format!("python{VERSION}")));
+    python.arg("-L").arg(&debian).arg(debian.join("usr/bin").join(format!("python{}", cross::PYTHON)));
     python.args(["-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-m", "not long", "--durations=10"]);
     python.args(SUBSET.map(|file| format!("{TESTS}/{file}")));
     workshop.step(python.env("PYTHONPATH", &site).env("PYTHONDONTWRITEBYTECODE", "1"))?;
@@ -106,31 +110,4 @@ fn test(workshop: &Workshop<'_>, wheel: &Path, scratch: &Path) -> Result<()> {
         begin.elapsed().as_secs_f64() / 60.0
     );
     Ok(())
-}
-
-/// Debian's files for 64-bit ARM with Python, without a step that would run one of its programs.
-fn debian(workshop: &Workshop<'_>) -> Result<PathBuf> {
-    let root = workshop.target.join("aarch64-debian");
-    let python = root.join("usr/bin").join(format!("python{VERSION}"));
-    if python.exists() {
-        return Ok(root);
-    }
-    if !Path::new("/usr/sbin/debootstrap").exists() {
-        cross::install("debootstrap")?;
-    }
-    workshop.emptied("aarch64-debian")?;
-    let mut debootstrap = Command::new("/usr/sbin/debootstrap");
-    debootstrap
-        .args(["--foreign", "--arch=arm64", "--variant=minbase", "--include=python3", RELEASE])
-        .arg(&root);
-    workshop.step(debootstrap.stdout(std::process::Stdio::null()))?;
-    // Its first stage unpacks only what an installation needs.
-    for package in fs::read_dir(root.join("var/cache/apt/archives"))? {
-        let package = package?.path();
-        if package.extension().is_some_and(|extension| extension == "deb") {
-            workshop.step(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&root))?;
-        }
-    }
-    ensure!(python.exists(), "Debian {RELEASE} has no Python {VERSION}");
-    Ok(root)
 }

@@ -43,7 +43,7 @@ use operant_cuda::{
 use operant_env::{AnyEnv, running_words};
 use operant_metrics::{MAX_ENV_METRICS, Record};
 
-use super::choice::{GpuOptions, Kernels, NetworkOptions, choose};
+use super::choice::{GpuOptions, Kernels, NetworkOptions, choose, for_players};
 use super::common::env::KernelEnv;
 use super::common::horizon::metrics_of;
 use super::common::local::Local;
@@ -268,15 +268,7 @@ fn decided(
 ) -> Result<(GpuOptions, String), LearnError> {
     let network = Network::new(Architecture::of(&env.spec(), config)?);
     let limits = Limits::from(device.properties());
-    let mut asked = options.network;
-    if env.spec().players > 1 {
-        if asked.kernels == Kernels::Fused {
-            let problem = "\"fused\" does not support self-play in games of several players".to_owned();
-            let remedy = "set kernels = \"gemm\" or \"auto\"".to_owned();
-            return Err(LearnError::Config { key: "kernels", problem, remedy });
-        }
-        asked.kernels = Kernels::Gemm;
-    }
+    let asked = for_players(options.network, env.spec().players)?;
     let chosen = choose(&network, config, asked, limits, || device.has_blas())?;
     let network = NetworkOptions { kernels: chosen.kernels, ..options.network };
     Ok((GpuOptions { network, ..options }, chosen.to_string()))

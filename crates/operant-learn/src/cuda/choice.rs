@@ -93,6 +93,22 @@ impl std::fmt::Display for KernelChoice {
     }
 }
 
+/// The options of a game: several players learn by self-play on the GEMM path alone.
+///
+/// # Errors
+/// When other kernels are asked for.
+pub(super) fn for_players(options: NetworkOptions, players: u32) -> Result<NetworkOptions, LearnError> {
+    match (players, options.kernels) {
+        (1, _) => Ok(options),
+        (_, Kernels::Fused) => Err(LearnError::Config {
+            key: "kernels",
+            problem: "\"fused\" does not support self-play in games of several players".to_owned(),
+            remedy: "set kernels = \"gemm\" or \"auto\"".to_owned(),
+        }),
+        _ => Ok(NetworkOptions { kernels: Kernels::Gemm, ..options }),
+    }
+}
+
 /// Chooses the kernels for a network. `blas` checks for cuBLASLt, and is called only if that matters.
 ///
 /// # Errors

@@ -50,7 +50,8 @@ fn features() -> Vec<(&'static str, bool, bool)> {
 
 #[cfg(target_arch = "aarch64")]
 fn features() -> Vec<(&'static str, bool, bool)> {
-    features!(is_aarch64_feature_detected: "neon", "sve", "sve2")
+    // Vectors have a fixed length here, so that SVE would not be used.
+    features!(is_aarch64_feature_detected: "neon")
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
