@@ -50,7 +50,9 @@ fn copy(place: &Place<'_>, level: &str, objects: &Path) -> Result<PathBuf> {
     let library = place.target_of(&cpu).join(TRIPLE).join(place.profile).join("liboperant_portable.a");
     let object = objects.join(format!("{level}.o"));
     let mut ld = Command::new("ld");
-    ld.args(["--relocatable", "--gc-sections", "--strip-debug", "--entry", MAIN, "--undefined", MAIN]);
+    // Groups would be taken for those of the other copies, of which the linker keeps one.
+    ld.args(["--relocatable", "--force-group-allocation", "--gc-sections", "--strip-debug"]);
+    ld.args(["--entry", MAIN, "--undefined", MAIN]);
     place.workshop.step(ld.arg("--output").arg(&object).arg(&library))?;
     let renamed = format!("{MAIN}=operant_main_{level}");
     let kept = format!("operant_main_{level}");
