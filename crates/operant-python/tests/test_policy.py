@@ -163,6 +163,14 @@ def test_a_c_file_agrees(policies, tmp_path):
         policy.export_c(tmp_path / "mine.h", name="2nd")
 
 
+def test_a_web_page_has_the_policy(policies, tmp_path):
+    policies["pendulum"].export_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "plays pendulum</title>" in page and 'id="player-runtime"' in page and "src=" not in page
+    with pytest.raises(OSError, match="cannot be written"):
+        policies["pendulum"].export_html(tmp_path / "absent" / "page.html")
+
+
 @pytest.mark.parametrize("env", SETTINGS)
 def test_safetensors_hold_the_state_dict(policies, env, tmp_path):
     policy = policies[env]
