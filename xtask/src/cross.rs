@@ -38,25 +38,31 @@ pub fn aarch64() -> Result<Toolchain> {
 pub fn debian(target: &Path) -> Result<PathBuf> {
     const DEBOOTSTRAP: &str = "/usr/sbin/debootstrap";
     let root = target.join("aarch64-debian");
-    let python = root.join("usr/bin").join(format!("python{PYTHON}"));
-    if python.exists() {
+    if root.exists() {
         return Ok(root);
+    }
+    // It gets its name when it is whole.
+    let part = target.join("aarch64-debian.part");
+    if part.exists() {
+        std::fs::remove_dir_all(&part)?;
     }
     if !Path::new(DEBOOTSTRAP).exists() {
         install("debootstrap")?;
     }
     let arguments = ["--foreign", "--arch=arm64", "--variant=minbase", "--include=python3", RELEASE];
-    let status = Command::new(DEBOOTSTRAP).args(arguments).arg(&root).stdout(Stdio::null()).status();
+    let status = Command::new(DEBOOTSTRAP).args(arguments).arg(&part).stdout(Stdio::null()).status();
     ensure!(status.is_ok_and(|status| status.success()), "debootstrap failed: run it as root");
     // Its first stage unpacks only what an installation needs.
-    for package in std::fs::read_dir(root.join("var/cache/apt/archives"))? {
+    for package in std::fs::read_dir(part.join("var/cache/apt/archives"))? {
         let package = package?.path();
         if package.extension().is_some_and(|extension| extension == "deb") {
-            let status = Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&root).status()?;
+            let status = Command::new("dpkg-deb").arg("--extract").arg(&package).arg(&part).status()?;
             ensure!(status.success(), "{} cannot be unpacked", package.display());
         }
     }
+    let python = part.join("usr/bin").join(format!("python{PYTHON}"));
     ensure!(python.exists(), "Debian {RELEASE} has no Python {PYTHON}");
+    std::fs::rename(&part, &root)?;
     Ok(root)
 }
 

@@ -56,7 +56,7 @@ Commands:
           the standard library by rustup or Debian's compiler, the cross linker and QEMU. Not part of `test`: run it
           before a change to lanes or to the learner's kernels is merged.
   test --apple
-          Checks the types of all crates for macOS on ARM; nothing is linked or run. Installs what is missing: the
+          Checks the types of the crates for macOS on ARM; nothing is linked or run. Installs what is missing: the
           target by rustup, or Debian's compiler with the standard library's source. Not part of `test`: run it before a
           change to a crate's os/macos.rs or to its dependencies is merged.
   test --page
@@ -78,8 +78,8 @@ Commands:
           Builds all that is published of a version into target/release/VERSION: source distribution, wheel, and one
           program for every x86-64 processor that chooses its level when it starts; with checksums and the version's
           entry of CHANGELOG.md. Tries the wheel in empty environments of the Pythons 3.10 to 3.14 in the PATH, and of
-          COMMAND, such as `chroot DIR python3`. --aarch64: with the wheel
-          for 64-bit ARM, which takes what `wheel --aarch64` takes. --quick: with the quick profile, to try this command.
+          COMMAND, such as `chroot DIR python3`. --aarch64 adds the wheel for 64-bit ARM and needs what `wheel
+          --aarch64` needs; --quick builds with the quick profile, to try this command.
   metrics-doc
           Writes docs/metrics.md from the table of metrics.
   config-doc

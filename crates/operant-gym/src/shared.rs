@@ -39,10 +39,11 @@ impl SharedWords {
 
     /// The words.
     pub fn words(&self) -> &[AtomicU32] {
-        // SAFETY: the mapping lives as long as `self`, starts at a page and so is aligned, and its file does not
-        // shrink (it is sealed where the system has seals), so that each of its `len / 4` words can be read and written. `AtomicU32` has no invalid values, and this
-        // program accesses the mapping through no other pointer; other processes, and Python by a mapping of its own, may write at any
-        // time, which atomic accesses allow.
+        // SAFETY: the mapping lives as long as `self` and starts at a page, so it is aligned. Its file does not shrink: on Linux it is
+        // sealed against that; on macOS only operant's own processes have it, and none shrinks it (if one did, an access would end the
+        // process by SIGBUS). So each of its `len / 4` words can be read and written. `AtomicU32` has no invalid values, and this program
+        // accesses the mapping through no other pointer; other processes, and Python by a mapping of its own, may write at any time,
+        // which atomic accesses allow.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast::<AtomicU32>(), self.0.len() / 4) }
     }
 }

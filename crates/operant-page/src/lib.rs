@@ -3,11 +3,11 @@
 //!
 //! | part | what it does |
 //! | --- | --- |
-//! | [`Bundle`] | what a page holds beside this program: environment, network, seed, opponent |
+//! | [`Bundle`] | what a page holds beside this program: environment, network, opponent |
 //! | [`Player`] | plays one episode at a time, and draws its states |
 //! | `exports` | the functions that the page's script calls |
 //!
-//! `cargo xtask page` compiles it, and commits the result to operant-run, which puts it into every page.
+//! `cargo xtask page` compiles it into operant-sweep, which puts it into every page.
 
 mod bundle;
 mod drawing;

@@ -34,6 +34,7 @@ pub fn advantages(
     ended: PyReadonlyArray2<'_, bool>,
     next_values: PyReadonlyArray1<'_, f32>,
     player: PyReadonlyArray2<'_, u32>,
+    players: u32,
     gamma: f64,
     gae_lambda: f64,
     mut to: PyReadwriteArray2<'_, f32>,
@@ -45,9 +46,15 @@ pub fn advantages(
     let [rewards, values, final_values] = [rewards?, values?, final_values?];
     let (ended, next_values) = (ended.as_slice().map_err(refused)?, next_values.as_slice().map_err(refused)?);
     let (to, player) = (to.as_slice_mut().map_err(refused)?, player.as_slice().map_err(refused)?);
-    py.detach(|| match player {
-        [] => gae::by_environment([rewards, values, final_values], ended, next_values, discounts, to),
-        movers => {
+    if let Some(wrong) = player.iter().find(|player| **player >= players) {
+        return Err(PyValueError::new_err(format!(
+            "player {wrong} is to move, of {players} players; let the `player` of a state be below `players`"
+        )));
+    }
+    py.detach(|| match players {
+        1 => gae::by_environment([rewards, values, final_values], ended, next_values, discounts, to),
+        _ => {
+            let movers = (player, players);
             gae::of_players_by_environment([rewards, values], ended, movers, next_values, discounts, to);
         }
     });

@@ -105,6 +105,31 @@ def test_a_world_may_be_a_game(tmp_path, monkeypatch):
             operant.world(players=wrong)(type("Game", (), {}))
 
 
+@operant.world(
+    observation_space=gymnasium.spaces.Discrete(8), action_space=gymnasium.spaces.Discrete(2), max_episode_steps=8, players=2, preset={}
+)
+class Miscounted:
+    """The player to move is counted, and not taken modulo two."""
+
+    player: operant.Uint
+
+    def reset(self, draws):
+        return self.State(player=0)
+
+    def step(self, s, action, draws):
+        s.player = s.player + 1
+        return s, 0.0, s.player == 7
+
+    def observe(self, s):
+        return [s.player]
+
+
+def test_a_collector_refuses_a_player_beyond_the_last():
+    collector = operant.Collector(Miscounted, num_envs=3, num_steps=4, hidden=[4], seed=1)
+    with pytest.raises(ValueError, match="player 2 is to move, of 2 players; let the `player` of a state be below `players`"):
+        collector.collect()
+
+
 @pytest.mark.parametrize("game", ["leduc_poker", "capture_the_flag"])
 def test_a_collector_computes_the_advantages_of_each_player(game):
     steps, num_envs, gamma, gae_lambda = 40, 37, 0.9, 0.8

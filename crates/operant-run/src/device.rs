@@ -386,7 +386,9 @@ fn on_cores(env: Arc<dyn AnyEnv>, requested: &Requested, group: &Arc<dyn Group>)
     let settings = agreed(&**group, requested.resolve(None))?;
     let Settings { learner, run, .. } = &settings;
     let own = learner.num_envs / group.size();
-    let plan = machine::shared_plan(run, own, cpu::chunks(&*env, learner), group.neighbours().on_cpus);
+    // Of this process's part of a minibatch.
+    let chunks = cpu::chunks(&*env, learner).map(|chunks| chunks.div_ceil(group.size()));
+    let plan = machine::shared_plan(run, own, chunks, group.neighbours().on_cpus);
     // Before any process takes memory.
     agreed(&**group, machine::check_memory(&*env, &settings, plan.threads, &**group))?;
     // A request for a precision that this CPU lacks has been resolved to f32, or refused.

@@ -235,7 +235,7 @@ fn compilers() -> Vec<&'static str> {
     found
 }
 
-/// Compares every network over so many steps; those of the first plain network may be others.
+/// Compares every network over this many steps; those of the first plain network may be others.
 fn compare_all(steps: impl Fn(bool) -> usize + Sync) {
     let (all, compilers) = (networks::all(), compilers());
     let plain = all.iter().position(|saved| {

@@ -43,7 +43,7 @@ impl Request {
                     request.pythons.push((*words).to_owned());
                 }
                 other => bail!(
-                    "`{other}` is not understood; `cargo xtask release` takes --quick, --aarch64 and --python COMMAND"
+                    "unknown argument `{other}`; `cargo xtask release` takes --quick, --aarch64 and --python COMMAND"
                 ),
             }
         }
@@ -68,7 +68,7 @@ pub fn run(args: &[&str]) -> Result<()> {
     let workshop = Workshop { root, target, python: &python };
     let version = metadata.packages.iter().find(|package| *package.name == "operant");
     let version = version.context("there is no package operant")?.version.to_string();
-    let changes = changes(&fs::read_to_string(root.join(CHANGELOG))?, &version)?;
+    let changes = changes(&fs::read_to_string(root.join(CHANGELOG))?, &version, request.is_quick)?;
     tools::pip_install(&python, &root.join("requirements-wheel.txt"))?;
 
     let folder = workshop.emptied(&format!("release/{version}"))?;
@@ -78,7 +78,7 @@ pub fn run(args: &[&str]) -> Result<()> {
     })?;
     if request.for_arm {
         timed("the wheel for 64-bit ARM is built and tested under emulation", || {
-            wheel::aarch64::run(root, target, Some(&folder))
+            wheel::aarch64::run(root, target, Some((request.profile(), &folder)))
         })?;
     }
     let program = timed("the portable program is built", || {
@@ -90,16 +90,15 @@ pub fn run(args: &[&str]) -> Result<()> {
     let levels = timed("the portable program computes the same weights at each level", || {
         portable::compare(&program, &workshop.emptied("tmp/release-runs")?)
     })?;
-    let rows = timed("the wheel works in empty environments", || tried(&workshop, &wheel, &request.pythons))?;
+    let (rows, bits) =
+        timed("the wheel works in empty environments", || tried(&workshop, &wheel, &request.pythons))?;
     timed("a wheel is built from the source distribution, and works", || {
         let built = workshop.emptied("tmp/from-source")?;
         from_source(&workshop, &sdist, &built)?;
-        try_in(
-            &workshop,
-            python.to_str().context("a path that is UTF-8")?,
-            &wheel::only_entry(&built, ".whl")?,
-        )
-        .map(drop)
+        let python = python.to_str().context("a path that is UTF-8")?;
+        let found = try_in(&workshop, python, &wheel::only_entry(&built, ".whl")?)?;
+        ensure!(found["bits"] == bits, "it computes other weights: {} and {bits}", found["bits"]);
+        Ok(())
     })?;
     let sizes = checksums(&workshop, &folder)?;
     let notes = format!(
@@ -115,19 +114,23 @@ pub fn run(args: &[&str]) -> Result<()> {
 /// Does a step and prints how long it took.
 fn timed<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     let started = Instant::now();
-    let done = work().with_context(|| format!("not so: {name}"))?;
+    let done = work().with_context(|| format!("failed: {name}"))?;
     eprintln!("{name} ({:.0} s)", started.elapsed().as_secs_f64());
     Ok(done)
 }
 
-/// The entry of a version in the list of changes.
-fn changes(changelog: &str, version: &str) -> Result<String> {
+/// The entry of a version in the list of changes. One that is not released yet suffices to try this command.
+fn changes(changelog: &str, version: &str, is_quick: bool) -> Result<String> {
     let mut entries = changelog.split("\n## ").skip(1);
     let is_of_version = |entry: &&str| entry.split([',', ' ', '\n']).next() == Some(version);
     let entry = entries.find(is_of_version).with_context(|| {
         format!("{CHANGELOG} has no entry for {version}: write one below a heading `## {version}, DATE`")
     })?;
-    let (_, text) = entry.split_once('\n').unwrap_or_default();
+    let (heading, text) = entry.split_once('\n').unwrap_or_default();
+    ensure!(
+        is_quick || !heading.contains("not released"),
+        "{CHANGELOG} says `{heading}`: give the entry its date"
+    );
     ensure!(!text.trim().is_empty(), "the entry of {version} in {CHANGELOG} is empty");
     Ok(text.trim().to_owned())
 }
@@ -155,8 +158,8 @@ fn from_source(workshop: &Workshop<'_>, sdist: &Path, out: &Path) -> Result<()> 
     workshop.step(pip.env("CARGO_TARGET_DIR", workshop.target.join("from-source")))
 }
 
-/// A table of the wheel in an empty environment of each Python.
-fn tried(workshop: &Workshop<'_>, wheel: &Path, further: &[String]) -> Result<String> {
+/// A table of the wheel in an empty environment of each Python, and the hash of what it computes in all of them.
+fn tried(workshop: &Workshop<'_>, wheel: &Path, further: &[String]) -> Result<(String, Value)> {
     let mut rows = String::from(
         "| Python | C library | level | installed in | `operant --version` | CartPole, seed 1: weights |\n\
          | --- | --- | --- | --- | --- | --- |\n",
@@ -191,7 +194,7 @@ fn tried(workshop: &Workshop<'_>, wheel: &Path, further: &[String]) -> Result<St
     if !missing.is_empty() {
         rows += &format!("\nNot tried, since this machine has no such Python: {}.\n", missing.join(", "));
     }
-    Ok(rows)
+    Ok((rows, bits.swap_remove(0)))
 }
 
 /// Runs check.py in a Python, which is given as words.
@@ -235,9 +238,15 @@ mod tests {
     fn an_entry_of_the_changelog_is_found_by_its_version() {
         let changelog =
             "# Changes\n\nText.\n\n## 0.2.0, 2027-01-01\n\n- New.\n\n## 0.1.0\n\n- Old.\n- Older.\n";
-        assert_eq!(changes(changelog, "0.2.0").expect("an entry"), "- New.");
-        assert_eq!(changes(changelog, "0.1.0").expect("an entry"), "- Old.\n- Older.");
-        assert!(changes(changelog, "0.3.0").is_err(), "no such entry");
-        assert!(changes("# Changes\n\n## 0.3.0\n\n", "0.3.0").is_err(), "an empty entry");
+        let of = |version| changes(changelog, version, false);
+        assert_eq!(of("0.2.0").expect("an entry"), "- New.");
+        assert_eq!(of("0.1.0").expect("an entry"), "- Old.\n- Older.");
+        for missing in ["0.3.0", "0.2", "0.2.00", "0.2.0-rc1"] {
+            assert!(of(missing).is_err(), "{missing}");
+        }
+        assert!(changes("# Changes\n\n## 0.3.0\n\n", "0.3.0", false).is_err(), "an empty entry");
+        let open = "# Changes\n\n## 0.3.0, not released yet\n\n- New.\n";
+        assert!(changes(open, "0.3.0", false).expect_err("no date").to_string().contains("its date"));
+        assert_eq!(changes(open, "0.3.0", true).expect("to try the command"), "- New.");
     }
 }

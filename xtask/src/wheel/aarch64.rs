@@ -31,22 +31,22 @@ const SUBSET: [&str; 10] = [
     "test_vector.py",
 ];
 
-/// Builds the wheel into the folder `out` and tests it. Without a folder it is built with the quick profile, and only tested.
+/// Builds the wheel with a profile into the folder `out` and tests it. Without a folder it is built with the quick profile for this test alone.
 ///
 /// # Errors
 /// When a step fails.
-pub fn run(root: &Path, target: &Path, out: Option<&Path>) -> Result<()> {
-    let quick = out.is_none();
+pub fn run(root: &Path, target: &Path, out: Option<(&str, &Path)>) -> Result<()> {
+    let profile = out.map(|(profile, _)| profile);
     let toolchain = cross::aarch64()?;
     let python = tools::environment(&target.join("aarch64-venv"), &root.join("requirements-wheel.txt"))?;
     let workshop = Workshop { root, target, python: &python };
     let scratch = workshop.emptied("tmp/wheel-aarch64")?;
     let begin = Instant::now();
-    let built = build(&workshop, toolchain, &scratch.join("built"), quick)?;
+    let built = build(&workshop, toolchain, &scratch.join("built"), profile)?;
     eprintln!("good: the wheel is built, {:.1} min", begin.elapsed().as_secs_f64() / 60.0);
-    let wheel = if quick { built } else { licensed(&workshop, &built, &scratch)? };
+    let wheel = if profile.is_some() { licensed(&workshop, &built, &scratch)? } else { built };
     test(&workshop, &wheel, &scratch)?;
-    if let Some(out) = out {
+    if let Some((_, out)) = out {
         let kept = out.join(wheel.file_name().context("a wheel has a name")?);
         fs::create_dir_all(out)?;
         fs::copy(&wheel, &kept)?;
@@ -55,21 +55,26 @@ pub fn run(root: &Path, target: &Path, out: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Builds the wheel into `out`.
-fn build(workshop: &Workshop<'_>, toolchain: Toolchain, out: &Path, quick: bool) -> Result<PathBuf> {
+/// Builds the wheel into `out`, with a profile or for a test alone.
+fn build(
+    workshop: &Workshop<'_>,
+    toolchain: Toolchain,
+    out: &Path,
+    profile: Option<&str>,
+) -> Result<PathBuf> {
     let mut maturin = Command::new(workshop.python);
     maturin.args(["-m", "maturin", "build", "--quiet", "--target", cross::AARCH64]);
-    if quick {
+    if let Some(profile) = profile {
+        maturin.args(["--profile", profile, "--zig", "--compatibility", GLIBC]);
+        maturin.env("CARGO_ZIGBUILD_PYTHON_PATH", workshop.python);
+    } else {
         // With the linker and the features of `cargo xtask test --aarch64`, to share what it compiles.
         maturin.args(["--profile", "quick", "--compatibility", "linux"]);
         maturin.args(["--features", "pyo3/extension-module,test-features"]);
-    } else {
-        maturin.args(["--profile", "wheel", "--zig", "--compatibility", GLIBC]);
-        maturin.env("CARGO_ZIGBUILD_PYTHON_PATH", workshop.python);
     }
     maturin.arg("--out").arg(out).env("OPERANT_LEVEL", LEVEL);
     toolchain.programs(&mut maturin)?;
-    cross::flags(&mut maturin, quick);
+    cross::flags(&mut maturin, profile.is_none());
     workshop.step(&mut maturin)?;
     only_entry(out, ".whl")
 }

@@ -39,7 +39,7 @@ pub fn run(args: &[&str]) -> Result<()> {
     let metadata = tools::workspace()?;
     let (root, target) = (metadata.workspace_root.as_std_path(), metadata.target_directory.as_std_path());
     let (is_test, is_all) = match args {
-        ["--aarch64"] => return aarch64::run(root, target, Some(&target.join("wheels"))),
+        ["--aarch64"] => return aarch64::run(root, target, Some(("wheel", &target.join("wheels")))),
         ["--aarch64", "--test"] => return aarch64::run(root, target, None),
         [] => (false, true),
         ["--test"] => (true, false),

@@ -56,7 +56,8 @@ The C file declares policy_reset and policy_act, which computes the greedy
 action of an observation; the comment at its top describes both.
 
 The page plays the episodes of `operant play`, bit for bit, in any browser since
-2023; the reader may take the keys. It plays every environment but Gymnasium's.
+2023; you can play there with the keyboard. Environments of Gymnasium, and those
+that cannot be recorded, are refused.
 
 An existing file is replaced.";
 

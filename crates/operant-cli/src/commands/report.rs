@@ -27,7 +27,7 @@ pub struct Args {
     /// Write a self-contained HTML page with tables and plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// In the page, leave out the player of the best run's agent, 1 to 2 MB
+    /// In the page, leave out the player of the best run's agent, 0.9 MB or more
     #[arg(long, requires = "html")]
     no_player: bool,
     /// Write the plots as SVG and PNG into this directory

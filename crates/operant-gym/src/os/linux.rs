@@ -85,3 +85,17 @@ pub fn remove_ended(groups: &mut Vec<Pid>) {
         .collect();
     groups.retain(|group| living.contains(&group.as_raw_nonzero().get()));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_without_seals_is_refused() {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = File::from(memfd_create("unsealed", flags).expect("memory"));
+        file.set_len(64).expect("room");
+        assert_eq!(check_anonymous(&file).expect_err("it can shrink").to_string(), "the file can shrink");
+        check_anonymous(&anonymous_file(64).expect("memory")).expect("sealed");
+    }
+}

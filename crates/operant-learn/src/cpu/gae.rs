@@ -125,18 +125,18 @@ pub fn by_environment(
     }
 }
 
-/// [`gae_of_players`] of plain arrays, with the same bits. `movers` are `(T + 1, N)`: whose turn it was before each step, and is after the last.
+/// [`gae_of_players`] of plain arrays, with the same bits. `movers` are `(T + 1, N)`, below `players`: whose turn it was before each step, and is
+/// after the last.
 pub fn of_players_by_environment(
     [rewards, values]: [&[f32]; 2],
     ended: &[bool],
-    movers: &[u32],
+    (movers, players): (&[u32], u32),
     next_values: &[f32],
     [gamma, decay]: [f32; 2],
     advantages: &mut [f32],
 ) {
     let num_envs = next_values.len();
-    let (steps, players) =
-        (advantages.len() / num_envs.max(1), movers.iter().max().map_or(0, |last| last + 1));
+    let steps = advantages.len() / num_envs.max(1);
     let side = |player: u32| if player.is_multiple_of(2) { 1.0 } else { -1.0 };
     for (env, player) in (0..num_envs).flat_map(|env| (0..players).map(move |player| (env, player))) {
         let next_mover = movers[steps * num_envs + env];
@@ -225,7 +225,7 @@ mod tests {
             of_players_by_environment(
                 [&plain(&reward, STEPS), &plain(&value, STEPS)],
                 &plain(&done, STEPS).iter().map(|done| *done > 0.0).collect::<Vec<_>>(),
-                &plain(&mover, STEPS + 1).iter().map(|player| *player as u32).collect::<Vec<_>>(),
+                (&plain(&mover, STEPS + 1).iter().map(|player| *player as u32).collect::<Vec<_>>(), players),
                 &(0..BLOCK).map(|env| value(STEPS, env)).collect::<Vec<_>>(),
                 [gamma, decay],
                 &mut own,

@@ -3,8 +3,11 @@
 #[cfg(target_os = "linux")]
 #[path = "linux.rs"]
 mod system;
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
 #[path = "macos.rs"]
 mod system;
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+compile_error!("operant supports Linux and macOS");
 
 pub(crate) use system::bind;

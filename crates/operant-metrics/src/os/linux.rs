@@ -50,6 +50,7 @@ pub fn time_namespace() -> String {
 }
 
 /// Takes the lock for as long as the file is open; false if another process holds it.
+#[must_use = "false: another process holds it"]
 pub fn hold(file: &File) -> io::Result<bool> {
     // An open-file-description lock: closing another descriptor of the file does not release it.
     match fcntl(file, FcntlArg::F_OFD_SETLK(&whole())) {

@@ -63,6 +63,7 @@ pub fn time_namespace() -> String {
 }
 
 /// Takes the lock for as long as the file is open; false if another process holds it.
+#[must_use = "false: another process holds it"]
 pub fn hold(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),

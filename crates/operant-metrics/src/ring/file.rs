@@ -138,7 +138,7 @@ fn fill(path: &Path, identity: &Identity, options: &RingOptions) -> Result<(Mapp
     let file = file.map_err(at("cannot make"))?;
     // The umask may have cleared the group's bit.
     file.set_permissions(fs::Permissions::from_mode(mode)).map_err(at("cannot make"))?;
-    lock::hold(&file).map_err(at("cannot lock"))?;
+    hold_soon(&file).map_err(at("cannot lock"))?;
 
     let (who, what) = (identity.to_text(), Schema::text_of(options.metrics, options.losses));
     let layout = Layout::new(&options.capacity, options.metrics.count(), who.len(), what.len());
@@ -162,6 +162,18 @@ fn fill(path: &Path, identity: &Identity, options: &RingOptions) -> Result<(Mapp
     slot::write(seen, 0, [now, 0, now, 0].into_iter().chain(std::iter::repeat(f64::NAN.to_bits())));
     words[READY_WORD].store(READY, Ordering::Release);
     Ok((mapping, layout))
+}
+
+/// Takes the lock of a new file. Where a test of a lock takes it for a moment, another process that looks for ended runs may have it now.
+fn hold_soon(file: &File) -> io::Result<()> {
+    const TRIES: u32 = 100;
+    for _ in 0..TRIES {
+        if lock::hold(file)? {
+            return Ok(());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    Err(io::Error::other("another process holds its lock"))
 }
 
 /// Removes rings of ended runs, oldest first, down to [`KEEP_ENDED`], and incomplete temporary files.

@@ -141,6 +141,7 @@ class Collector:
             arrays["ended"],
             judged["next_values"],
             arrays["player"],
+            envs.players,
             self.gamma,
             self.gae_lambda,
             self._advantages,

@@ -166,6 +166,7 @@ def advantages(
     ended: NDArray[np.bool_],
     next_values: NDArray[np.float32],
     player: NDArray[np.uint32],
+    players: int,
     gamma: float,
     gae_lambda: float,
     to: NDArray[np.float32],

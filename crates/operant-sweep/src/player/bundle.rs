@@ -68,6 +68,6 @@ fn world(env: &dyn AnyEnv, options: &EnvOptions) -> Result<World> {
 }
 
 /// Who plays the other side of a game; a policy of another run does not travel with this one, which then plays all sides.
-fn opponent(saved: &SavedPolicy) -> Option<String> {
+pub fn opponent(saved: &SavedPolicy) -> Option<String> {
     saved.opponent.clone().filter(|who| who.parse::<Scripted>().is_ok())
 }

@@ -98,8 +98,9 @@ fn lead(saved: &SavedPolicy) -> String {
         0 => format!("An untrained policy for {algorithm}"),
         steps => format!("{algorithm}, {} steps of training", short(steps as f64)),
     };
-    // Of the last checkpoint alone.
-    let result = run_of(&saved.path).and_then(RunResult::read).filter(|it| it.env_steps == saved.env_steps);
+    // Of the last checkpoint alone, as the run evaluated it.
+    let is_own = |it: &RunResult| it.env_steps == saved.env_steps && !saved.is_changed;
+    let result = run_of(&saved.path).and_then(RunResult::read).filter(is_own);
     let score = result.and_then(|result| Some((result.eval_return_mean?, result.eval_episodes)));
     let score = score.map_or_else(String::new, |(mean, episodes)| {
         format!(", mean return {} over {episodes} episodes", number(mean))
@@ -110,13 +111,22 @@ fn lead(saved: &SavedPolicy) -> String {
 
 /// How exact the page is.
 fn exactness(saved: &SavedPolicy) -> String {
+    // A changed policy is in no checkpoint.
     let command = match saved.run.as_str() {
-        "" => String::new(),
-        run => format!(" as episode k of <code>operant play {} --seed S</code>", escaped(run)),
+        run if run.is_empty() || saved.is_changed => "in the engine".to_owned(),
+        run => {
+            format!("as episode k of <code>operant play {}@{} --seed S</code>", escaped(run), saved.env_steps)
+        }
+    };
+    let others = match &saved.opponent {
+        Some(who) if bundle::opponent(saved).is_none() => {
+            format!(" but for the other side, which {} plays there and the agent itself here", escaped(who))
+        }
+        _ => String::new(),
     };
     format!(
         "The engine&#8217;s own environment and policy run here, compiled to WebAssembly: episode k of seed S has the same states and actions, bit \
-         for bit,{command}. Nothing is loaded from elsewhere. operant {}",
+         for bit, {command} with the same options{others}. Nothing is loaded from elsewhere. operant {}",
         env!("CARGO_PKG_VERSION")
     )
 }

@@ -45,7 +45,7 @@
   const seedField = setting("Seed", "input", { name: "seed", inputMode: "numeric", value: data.seed, autocomplete: "off" });
   const own = setting("You play", "input", { type: "checkbox", name: "own" });
   own.closest("label").hidden = !data.keys;
-  const sampled = setting("Draw actions", "input", { type: "checkbox", name: "sampled", title: "Draw actions from the policy, as in training" });
+  const sampled = setting("Sample actions", "input", { type: "checkbox", name: "sampled", title: "Draw actions from the policy, as in training" });
 
   // What plays: set once the runtime is there.
   let engine = null, episode = 0, seed = BigInt(data.seed), status = 0, isPaused = false, wanted = false, endedAt = 0;
@@ -57,6 +57,7 @@
     message.classList.toggle("error", isError);
   };
   const fail = error => {
+    console.error(error);
     say(error.message ?? String(error), true);
     engine = null;
   };
@@ -256,7 +257,7 @@
       const pad = make(pads, "button", { type: "button", textContent: name });
       pad.addEventListener("pointerdown", event => { event.preventDefault(); press(action); });
       for (const end of ["pointerup", "pointerleave", "pointercancel"]) pad.addEventListener(end, () => held.delete(action));
-      pad.addEventListener("keydown", event => { if (event.key === "Enter") pressed = action; });
+      pad.addEventListener("keydown", event => { if (event.key === "Enter" || event.key === " ") { event.preventDefault(); pressed = action; } });
     }
     const isTyping = event => ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName) && event.target.type !== "checkbox";
     const action = event => keys.get(event.key.length === 1 ? event.key.toLowerCase() : event.key);
@@ -329,21 +330,19 @@
       wanted = false;
       return isOne && step(1);
     }
-    const factor = Number(speed.value);
-    if (factor === Infinity && !own.checked) {
-      // Short of a sixtieth of a second, so that the page stays at its rate.
-      const until = performance.now() + 10;
-      let count = 1;
-      while (status === 0 && performance.now() < until) {
-        step(count);
-        count = Math.min(count * 2, 64);
-      }
-      return true;
+    const factor = own.checked ? Math.min(Number(speed.value), 16) : Number(speed.value);
+    due += elapsed * data.fps * factor;
+    const most = Math.floor(due);
+    due = factor === Infinity ? 0 : due - most;
+    // Short of a sixtieth of a second, so that the page stays at its rate; what does not fit in it is dropped.
+    const until = performance.now() + 10;
+    let done = 0, count = 1;
+    while (done < most && status === 0 && (done === 0 || performance.now() < until)) {
+      step(Math.min(count, most - done));
+      done += count;
+      count = Math.min(count * 2, 64);
     }
-    due += elapsed * data.fps * (factor === Infinity ? 16 : factor);
-    const count = Math.floor(due);
-    due -= count;
-    return count > 0 && step(count);
+    return done > 0;
   };
   // After an episode, its last state stays for a second.
   const rest = now => {
