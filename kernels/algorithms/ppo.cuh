@@ -165,8 +165,9 @@ __device__ __forceinline__ void policy_gradient(
 // The loss of a minibatch on the GEMM path.
 struct Loss {
     const UpdateParams& update;
-    // Shift and scale of its advantages.
+    // Shift and scale of its advantages, and the weight of a sample's in draws by priority.
     float2 scale;
+    float importance = 1.0f;
 
     __device__ __forceinline__ Loss(const UpdateParams& params) : update(params), scale(advantage_scale(params, params.minibatch)) {}
 
@@ -187,10 +188,19 @@ struct Loss {
         input.value = __uint_as_float(words[SAMPLE_VALUE]);
         const float advantage = __uint_as_float(words[SAMPLE_ADVANTAGE]);
         input.returns = advantage + input.value;
-        input.advantage = (advantage - scale.x) * scale.y;
+        input.advantage = (advantage - scale.x) * scale.y * importance;
+#if NORM_VALUE
+        input.returns = in_units(input.returns, update.progress->value_norm);
+        input.value = in_units(input.value, update.progress->value_norm);
+#endif
         LossSums parts = {};
-        value = value_loss(update.coefficients, input, value, parts) * weight;
-        policy_gradient(update.coefficients, input, log_std, weight, out, d_log_std, parts);
+        if (!BINS) value = value_loss(update.coefficients, input, value, parts) * weight;
+        if (is_of_critic(update)) {
+#pragma unroll
+            for (unsigned k = 0u; k < OUTPUTS; ++k) out[k] = 0.0f;
+        } else {
+            policy_gradient(update.coefficients, input, log_std, weight, out, d_log_std, parts);
+        }
         const float all[SUMS] = {parts.policy, parts.value, parts.entropy, parts.kl, parts.clipped};
 #pragma unroll
         for (unsigned i = 0u; i < SUMS; ++i) sums[i] = all[i];

@@ -32,6 +32,12 @@ struct Shuffle {
         return value;
     }
 
+    // A number in [0, 1) of the same epoch, independent of the order: the next of its random words.
+    static __device__ __forceinline__ double fraction(Seed seed, u64 update, unsigned epoch) {
+        const Words words = philox(epoch, (unsigned)update, (unsigned)(update >> 32u), (PURPOSE_SHUFFLE << 24u) | FEISTEL_ROUNDS / 4u, seed.low, seed.high);
+        return (double)words.word[FEISTEL_ROUNDS % 4u] / 4294967296.0;
+    }
+
   private:
     static __device__ __forceinline__ unsigned mix(unsigned value, unsigned key) {
         unsigned x = value + key;

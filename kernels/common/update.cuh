@@ -24,6 +24,43 @@ static_assert(sizeof(UpdateReport::losses) == 8u * SUMS, "the host counts as the
 #define ENV_BLOCKS 1u
 #endif
 
+// Options that the fused path does not have: epochs of the critic alone, values in running units (normalised returns), and sequences drawn by
+// priority.
+#ifndef CRITIC_EPOCHS
+#define CRITIC_EPOCHS 0
+#endif
+#ifndef NORM_VALUE
+#define NORM_VALUE 0
+#endif
+#ifndef DRAWS
+#define DRAWS 0
+#endif
+#ifndef BINS
+#define BINS 0u
+#endif
+
+#if NORM_VALUE
+// Values and returns in the units of normalised returns, {mean, variance, count}, and back.
+template <typename Norm>
+__device__ __forceinline__ double deviation_of(const Norm& norm) {
+    return sqrt(norm[1] + 1e-8);
+}
+template <typename Norm>
+__device__ __forceinline__ float in_units(float value, const Norm& norm) {
+    return (value - (float)norm[0]) * (float)(1.0 / deviation_of(norm));
+}
+template <typename Norm>
+__device__ __forceinline__ float of_units(float value, const Norm& norm) {
+    return fmaf(value, (float)deviation_of(norm), (float)norm[0]);
+}
+#endif
+
+// Whether a phase's epoch trains the critic alone: those after the epochs of all networks, which target_kl does not end.
+__device__ __forceinline__ bool is_of_critic(const UpdateParams& params) { return CRITIC_EPOCHS && params.epoch >= params.num_epochs; }
+
+// Whether a phase has nothing to do, because target_kl has ended the epochs.
+__device__ __forceinline__ bool is_over(const UpdateParams& params) { return params.progress->stopped != 0u && !is_of_critic(params); }
+
 // The first position of a minibatch in a block: SEQUENCE x (minibatch x sequences / minibatches, rounded down). The host has divided: only sequences
 // that do not fill all minibatches alike need a division here.
 __device__ __forceinline__ unsigned bound(const UpdateParams& params, unsigned minibatch) {
@@ -42,22 +79,35 @@ __device__ __forceinline__ unsigned whole_size(const UpdateParams& params, unsig
     return block_size(params, minibatch) * (BLOCKED ? ENV_BLOCKS * params.devices : 1u);
 }
 
-// The order of an epoch's sequences of a block of this device.
-__device__ __forceinline__ Shuffle shuffle_of(const UpdateParams& params, unsigned epoch, unsigned block) {
-    const unsigned number = BLOCKED ? params.first_block + block : 0u;
-    return Shuffle(params.seed, params.progress->update, epoch | number << 16u, params.num_samples / (SEQUENCE * ENV_BLOCKS));
+// Sequences of a block of this device.
+__device__ __forceinline__ unsigned block_sequences(const UpdateParams& params) { return params.num_samples / (SEQUENCE * ENV_BLOCKS); }
+
+// What an epoch's random numbers for a block of this device are drawn by, besides the seed and the update.
+__device__ __forceinline__ unsigned epoch_of_block(const UpdateParams& params, unsigned epoch, unsigned block) {
+    return epoch | (BLOCKED ? params.first_block + block : 0u) << 16u;
 }
 
-// The sample (t, environment) at a position of an epoch in a block: the steps of a sequence follow each other.
-__device__ __forceinline__ unsigned sample_at(const UpdateParams& params, const Shuffle& shuffle, unsigned block, unsigned position) {
+// The order of an epoch's sequences of a block of this device.
+__device__ __forceinline__ Shuffle shuffle_of(const UpdateParams& params, unsigned epoch, unsigned block) {
+    return Shuffle(params.seed, params.progress->update, epoch_of_block(params, epoch, block), block_sequences(params));
+}
+
+// The sample (t, environment) of a step of a block's sequence.
+__device__ __forceinline__ unsigned sample_of(const UpdateParams& params, unsigned block, unsigned sequence, unsigned step) {
     const unsigned environments = params.num_envs / ENV_BLOCKS, first = block * environments;
 #if STATES
-    const unsigned sequence = shuffle.index(position / SEQUENCE);
-    return (sequence % SEQUENCES * SEQUENCE + position % SEQUENCE) * params.num_envs + first + sequence / SEQUENCES;
+    return (sequence % SEQUENCES * SEQUENCE + step) * params.num_envs + first + sequence / SEQUENCES;
 #else
-    const unsigned index = shuffle.index(position);
-    return BLOCKED ? index / environments * params.num_envs + first + index % environments : index;
+    return BLOCKED ? sequence / environments * params.num_envs + first + sequence % environments : sequence;
 #endif
+}
+
+// The sample at a position of an epoch in a block: the steps of a sequence follow each other.
+__device__ __forceinline__ unsigned sample_at(const UpdateParams& params, const Shuffle& shuffle, unsigned block, unsigned position) {
+#if DRAWS
+    if (params.drawn) return sample_of(params, block, params.drawn[(u64)block * block_sequences(params) + position / SEQUENCE], position % SEQUENCE);
+#endif
+    return sample_of(params, block, shuffle.index(position / SEQUENCE), position % SEQUENCE);
 }
 
 // The sum of numbers, neighbours first, then their sums, and so on.
@@ -127,6 +177,11 @@ __device__ __forceinline__ void begin_phase(const UpdateParams& params) {
     if (params.progress->learning_rate > 0.0) report.learning_rate = params.progress->learning_rate;
 #endif
     *params.report = report;
+#if NORM_VALUE
+    params.returns[0] = report.returns[0];
+    params.returns[1] = report.returns[1];
+    params.returns[2] = pivot_of(params, SAMPLE_ADVANTAGE) + pivot_of(params, SAMPLE_VALUE);
+#endif
     params.progress->stopped = 0u;
 }
 
@@ -358,7 +413,7 @@ __device__ __forceinline__ Totals adam_phase(const PhaseParams& phase, unsigned 
     if (!totals.are_finite()) return totals;
 #if OWN_STEPS
     double learning_rate = params.report->learning_rate;
-    if (KL_RATE) learning_rate = rate_after(params.adam, learning_rate, totals.losses[3] / (double)whole_size(params, minibatch));
+    if (KL_RATE && !is_of_critic(params)) learning_rate = rate_after(params.adam, learning_rate, totals.losses[3] / (double)whole_size(params, minibatch));
     AdamStep steps[NETWORKS];
 #pragma unroll
     for (unsigned network = 0u; network < NETWORKS; ++network) {
@@ -375,6 +430,7 @@ __device__ __forceinline__ Totals adam_phase(const PhaseParams& phase, unsigned 
 #endif
     for (unsigned p = own.x + threadIdx.x; p < own.y; p += blockDim.x) {
         if (p >= own.x + blockDim.x) load(p);
+        if (is_of_critic(params) && !is_value(p)) continue;
         const AdamStep& step = steps[is_value(p) ? NETWORKS - 1u : 0u];
         const float moved = adam_move(params.adam, step, at.parameter, at.gradient, at.exp_avg, at.exp_avg_sq);
         params.parameters[p] = moved;
@@ -391,6 +447,10 @@ __device__ __forceinline__ void report_phase(const UpdateParams& params, unsigne
     const bool good = totals.are_finite();
     params.progress->finite = good ? 1u : 0u;
     UpdateReport& report = *params.report;
+    if (is_of_critic(params)) {
+        report.nonfinite += good ? 0u : 1u;
+        return;
+    }
     const double size = (double)whole_size(params, minibatch);
     if (minibatch == 0u) {
         for (double& loss : report.losses) loss = 0.0;
@@ -412,6 +472,7 @@ __device__ __forceinline__ void report_phase(const UpdateParams& params, unsigne
 __device__ __forceinline__ void note_phase(const UpdateParams& params, unsigned minibatch) {
     if (blockIdx.x != 0u || threadIdx.x != 0u) return;
     if (params.progress->finite) params.progress->adam_steps += 1u;
+    if (is_of_critic(params)) return;
 #if KL_RATE
     if (params.progress->finite) {
         params.report->learning_rate = rate_after(params.adam, params.report->learning_rate, params.progress->last_kl);
@@ -437,22 +498,22 @@ KERNEL(update_begin, PhaseParams, THREADS, 1) { begin_phase(params.update); }
 
 KERNEL(update_advantages, PhaseParams, THREADS, 1) {
     SHARED_ARENA(arena);
-    if (params.update.progress->stopped == 0u) advantages_phase(params.update, params.update.epoch, arena);
+    if (!is_over(params.update)) advantages_phase(params.update, params.update.epoch, arena);
 }
 
 #if BLOCKED
 
 KERNEL(update_sum, PhaseParams, THREADS, 1) {
-    if (params.update.progress->stopped == 0u) sum_phase(params, params.update.minibatch);
+    if (!is_over(params.update)) sum_phase(params, params.update.minibatch);
 }
 
 KERNEL(update_add, PhaseParams, THREADS, 1) {
-    if (params.update.progress->stopped == 0u) add_phase(params.update);
+    if (!is_over(params.update)) add_phase(params.update);
 }
 
 KERNEL(update_norm, PhaseParams, THREADS, 1) {
     SHARED_ARENA(arena);
-    if (params.update.progress->stopped != 0u) return;
+    if (is_over(params.update)) return;
     norm_phase(params.update, arena);
     rate_of_step(params.update);
 }
@@ -461,7 +522,7 @@ KERNEL(update_norm, PhaseParams, THREADS, 1) {
 
 KERNEL(update_reduce, PhaseParams, THREADS, 1) {
     SHARED_ARENA(arena);
-    if (params.update.progress->stopped != 0u) return;
+    if (is_over(params.update)) return;
     reduce_phase(params, params.update.minibatch, arena);
     rate_of_step(params.update);
 }
@@ -470,13 +531,13 @@ KERNEL(update_reduce, PhaseParams, THREADS, 1) {
 
 KERNEL(update_adam, PhaseParams, THREADS, 1) {
     SHARED_ARENA(arena);
-    if (params.update.progress->stopped != 0u) return;
+    if (is_over(params.update)) return;
     const unsigned minibatch = params.update.minibatch;
     report_phase(params.update, params.update.epoch, minibatch, adam_phase(params, minibatch, params.update.progress->rate, arena));
 }
 
 KERNEL(update_note, PhaseParams, THREADS, 1) {
-    if (params.update.progress->stopped == 0u) note_phase(params.update, params.update.minibatch);
+    if (!is_over(params.update)) note_phase(params.update, params.update.minibatch);
 }
 
 // Packs parameters that came from elsewhere into weights that are zero: one thread per parameter.

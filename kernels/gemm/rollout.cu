@@ -33,6 +33,7 @@
 #if COUNTS
 #include "gemm/counts.cuh"
 #endif
+#include "gemm/value.cuh"
 
 constexpr unsigned SCENE_WORDS = RUNNING_WORDS + 2u;
 
@@ -96,7 +97,7 @@ __device__ __forceinline__ float value_of(const GemmRolloutParams& params, unsig
     read_outputs(params, environment, values);
     return greatest_value(values, legal);
 #else
-    return params.values[(u64)environment * params.value_row + params.value_at];
+    return value_in(params.values + (u64)environment * params.value_row + params.value_at);
 #endif
 }
 

@@ -5,6 +5,8 @@
 //   update_loss    losses and the gradients of the outputs, one thread per sample
 //   update_values, update_returns  where advantages are computed again: after a forward pass the values of its samples, and after those of all
 //                  minibatches the advantages by them, one thread per environment
+//   update_shares, update_draw  sequences drawn by priority (draws.cuh)
+//   update_units, update_restore  values in the units of normalised returns (units.cuh)
 //
 // Between the two run the forward products, after them the backward ones, whose results are gradients in the layout of gemm/layout.cuh.
 // A minibatch that is shorter than the longest by a sample, or with memory by a sequence, has rows whose weight is zero. Worked example: 32,768 samples a
@@ -33,6 +35,10 @@ typedef GemmWeightParams WeightParams;
 #if ACTION_VALUES
 #include "gemm/action_values.cuh"
 #endif
+#include "gemm/value.cuh"
+#if BINS
+#include "gemm/bins.cuh"
+#endif
 
 static_assert(PARAMETERS == EXPECTED_PARAMETERS && BLOCK_BYTES == (2u * 8u + round_up(OUTPUTS, 4u)) * 4u * (THREADS / WARP), "the host counts as the kernel does");
 
@@ -43,6 +49,7 @@ __device__ __forceinline__ unsigned busy_blocks(const UpdateParams& params, unsi
 
 // Matrices and biases come from products; log_std from the blocks' shares, in their order.
 __device__ __forceinline__ float gradient_of(const PhaseParams& params, unsigned p, unsigned) {
+    if (is_of_critic(params.update) && !is_value(p)) return 0.0f;
     if (p < LOG_STD_AT) return params.products[gemm_place(p)];
     const float* shares = params.log_std_shares + (p - LOG_STD_AT);
     float sum = 0.0f;
@@ -83,6 +90,13 @@ struct Minibatch {
     }
 };
 
+#if DRAWS
+// The weight of the advantage of a row's sample.
+__device__ __forceinline__ float importance_of(const GemmUpdateParams& params, const Minibatch& minibatch, unsigned row) {
+    return params.importance[(u64)minibatch.block(row) * block_sequences(params.update) + minibatch.position(row) / SEQUENCE];
+}
+#endif
+
 #ifdef RPO_ALPHA
 // Adds the noise of an epoch to the means of the sample of a row: uniform within plus or minus rpo_alpha. Twin of operant-learn's MeanNoise.
 __device__ __forceinline__ void add_noise(const UpdateParams& update, const Minibatch& minibatch, unsigned row, float* means) {
@@ -101,7 +115,7 @@ __device__ __forceinline__ void add_noise(const UpdateParams& update, const Mini
 
 KERNEL(update_gather, GemmUpdateParams, THREADS, 1) {
     const UpdateParams& update = params.update;
-    if (update.progress->stopped != 0u) return;
+    if (is_over(update)) return;
     constexpr unsigned GROUPS = OBS_ROW / PAD;
     Shuffle shuffle = shuffle_of(update, update.epoch, 0u);
     unsigned shuffled = 0u;
@@ -135,12 +149,12 @@ KERNEL(update_gather, GemmUpdateParams, THREADS, 1) {
 
 KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
     const UpdateParams& update = params.update;
-    if (update.progress->stopped != 0u) return;
+    if (is_over(update)) return;
     SHARED_ARENA(arena);
     Shuffle shuffle = shuffle_of(update, update.epoch, 0u);
     unsigned shuffled = 0u;
     const Minibatch minibatch(params);
-    const Loss loss(update);
+    Loss loss(update);
     float sums[SUMS] = {};
     float d_log_std[ENV_ACTIONS] = {}, log_std[ENV_ACTIONS];
 #pragma unroll
@@ -159,9 +173,19 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
 #ifdef RPO_ALPHA
         add_noise(update, minibatch, row, out);
 #endif
+#if DRAWS
+        loss.importance = importance_of(params, minibatch, row);
+#endif
         // A network of action values has no value; then the loss does not write it.
-        float by_value = ACTION_VALUES ? 0.0f : params.values[(u64)row * VALUE_ROW + params.value_at];
+        const float* values = params.values + (u64)row * VALUE_ROW + params.value_at;
+        float by_value = ACTION_VALUES || BINS ? 0.0f : values[0];
         loss.of_sample(words, weight, log_std, out, by_value, of_log_std, of_sample);
+#if BINS
+        const BinsLoss bins(update, values, words, weight, of_sample);
+        auto value_gradient = [&](unsigned k) { return k < BINS ? bins.gradient(values[k < BINS ? k : 0u], k) : 0.0f; };
+#else
+        auto value_gradient = [&](unsigned k) { return k == 0u ? by_value : 0.0f; };
+#endif
         Element* to = (Element*)params.policy_gradient + (u64)row * POLICY_ROW;
 #if ACTION_VALUES
 #pragma unroll
@@ -170,14 +194,14 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
 #else
 #pragma unroll
         for (unsigned k = 0u; k < POLICY_ROW; ++k) {
-            const float by_k = k < OUTPUTS ? out[k < OUTPUTS ? k : 0u] : CHAINS == 1u && k == OUTPUTS ? by_value : 0.0f;
+            const float by_k = k < OUTPUTS ? out[k < OUTPUTS ? k : 0u] : CHAINS == 1u ? value_gradient(k - OUTPUTS) : 0.0f;
             to[k] = to_element(weight > 0.0f ? by_k : 0.0f);
         }
 #endif
         if (CHAINS == 2u) {
             to = (Element*)params.value_gradient + (u64)row * VALUE_ROW;
 #pragma unroll
-            for (unsigned k = 0u; k < VALUE_ROW; ++k) to[k] = to_element(k == 0u && weight > 0.0f ? by_value : 0.0f);
+            for (unsigned k = 0u; k < VALUE_ROW; ++k) to[k] = to_element(weight > 0.0f ? value_gradient(k) : 0.0f);
         }
         if (weight > 0.0f) {
 #pragma unroll
@@ -216,7 +240,7 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
 // The value of a minibatch's row; and, until update_returns, the ratio of probabilities in the place of the advantage.
 KERNEL(update_values, GemmUpdateParams, THREADS, 1) {
     const UpdateParams& update = params.update;
-    if (update.progress->stopped != 0u) return;
+    if (is_over(update)) return;
     Shuffle shuffle = shuffle_of(update, update.epoch, 0u);
     unsigned shuffled = 0u;
     const Minibatch minibatch(params);
@@ -229,7 +253,10 @@ KERNEL(update_values, GemmUpdateParams, THREADS, 1) {
         read_values(out, values);
         const float value = greatest_value(values, ENV_MASKED ? words + SAMPLE_MASK : 0);
 #else
-        const float value = params.values[(u64)row * VALUE_ROW + params.value_at];
+        float value = value_in(params.values + (u64)row * VALUE_ROW + params.value_at);
+#if NORM_VALUE
+        value = of_units(value, update.progress->value_norm);
+#endif
         if (params.weight_clips[0] > 0.0f || params.weight_clips[1] > 0.0f) {
             const float logprob = logprob_of(out, words + SAMPLE_MASK, update.parameters + LOG_STD_AT, (const float*)words + SAMPLE_ACTIONS);
             words[SAMPLE_ADVANTAGE] = __float_as_uint(expf(logprob - __uint_as_float(words[SAMPLE_LOGPROB])));
@@ -241,7 +268,7 @@ KERNEL(update_values, GemmUpdateParams, THREADS, 1) {
 
 KERNEL(update_returns, GemmUpdateParams, THREADS, 1) {
     const UpdateParams& update = params.update;
-    if (update.progress->stopped != 0u) return;
+    if (is_over(update)) return;
     const unsigned num_envs = update.num_envs;
     const float* outcomes = (const float*)outcomes_of(params.again, update.num_samples, num_envs);
     const float rho = params.weight_clips[0], c = params.weight_clips[1];
@@ -259,4 +286,11 @@ KERNEL(update_returns, GemmUpdateParams, THREADS, 1) {
     }
 }
 
+#endif
+
+#if DRAWS
+#include "gemm/draws.cuh"
+#endif
+#if NORM_VALUE
+#include "gemm/units.cuh"
 #endif

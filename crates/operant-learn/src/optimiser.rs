@@ -43,6 +43,12 @@ impl Config {
         self.vf_learning_rate > 0.0 || self.clip_grad == ClipGrad::Network
     }
 
+    /// Whether a GPU keeps the gradients' norms and the steps of policy and value apart.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn networks_apart(&self) -> bool {
+        self.steps_apart() || self.algorithms.ppo.vf_epochs > 0
+    }
+
     /// The learning rate after a minibatch of divergence `kl`, as rsl_rl changes it; None unless `lr_schedule = "kl"`.
     pub fn rate_after(&self, rate: f64, kl: f64) -> Option<f64> {
         let changed = || match kl {
@@ -53,15 +59,20 @@ impl Config {
         (self.lr_schedule == LrSchedule::Kl).then(changed)
     }
 
-    /// A setting of the optimiser that the fused kernels do not support.
+    /// A setting of updates that the fused kernels do not support.
     pub(crate) fn not_fused(&self) -> Option<String> {
         let Config { lr_schedule, clip_grad, vf_learning_rate, weight_decay, optimizer, .. } = self;
+        let ppo = &self.algorithms.ppo;
         [
             (*lr_schedule == LrSchedule::Kl, "lr_schedule = \"kl\"".to_owned()),
             (*clip_grad == ClipGrad::Network, "clip_grad = \"network\"".to_owned()),
             (*vf_learning_rate > 0.0, format!("vf_learning_rate = {vf_learning_rate}")),
             (*weight_decay > 0.0, format!("weight_decay = {weight_decay}")),
             (*optimizer == Optimizer::Muon, "optimizer = \"muon\"".to_owned()),
+            (self.value_bins > 1, format!("value_bins = {}", self.value_bins)),
+            (ppo.norm_value, "norm_value = true".to_owned()),
+            (ppo.vf_epochs > 0, format!("vf_epochs = {}", ppo.vf_epochs)),
+            (ppo.prio_alpha > 0.0, format!("prio_alpha = {}", ppo.prio_alpha)),
         ]
         .into_iter()
         .find_map(|(is_set, setting)| is_set.then_some(setting))

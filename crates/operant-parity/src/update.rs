@@ -160,6 +160,15 @@ pub fn compare_update(
                     .push(format!("update {update}: {name} differ by {distance:.2e}, more than {most:.0e}"));
             }
         }
+        let norms =
+            [&got.value_norm, &state.value_norm].map(|norm| [norm.mean.clone(), norm.var.clone()].concat());
+        let near = norms[0]
+            .iter()
+            .zip(&norms[1])
+            .all(|(got, expected)| within((got - expected).abs(), 1e-5 * expected.abs().max(1.0)));
+        if norms[0].len() != norms[1].len() || !near {
+            problems.push(format!("update {update}: statistics of returns are {norms:?}"));
+        }
         let counts = [got.step, report.nonfinite, report.epochs];
         if counts != [state.step, expected.nonfinite, expected.epochs as u64] {
             problems.push(format!("update {update}: steps, skipped minibatches or epochs are {counts:?}"));

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_without_kernels_are_refused_and_fused_kernels_compute_advantages_once() {
+    fn settings_without_kernels_are_refused_and_those_of_the_gemm_path_choose_it() {
         let of = |kernels, change: fn(&mut Config)| {
             let (network, mut config) = network(&[64]);
             change(&mut config);
@@ -303,16 +303,21 @@ mod tests {
         };
         let refused = |kernels, change| of(kernels, change).expect_err("refused").to_string();
         for kernels in Kernels::ALL {
-            let error = refused(kernels, |config| config.algorithms.ppo.norm_value = true);
-            assert!(error.starts_with("norm_value: true, which no kernels for GPUs compute"), "{error}");
-            let error = refused(kernels, |config| config.value_bins = 51);
-            assert!(error.starts_with("value_bins: 51, which no kernels for GPUs compute"), "{error}");
             let error = refused(kernels, |config| config.intrinsic = Intrinsic::Rnd);
             assert!(error.starts_with("intrinsic: \"rnd\" has no kernels for a GPU"), "{error}");
         }
-        let again = |config: &mut Config| config.recompute_advantages = true;
-        assert!(refused(Kernels::Fused, again).contains("recompute_advantages = true"));
-        assert_eq!(of(Kernels::Auto, again).expect("products run it").kernels, Kernels::Gemm);
+        let changes: [(&str, fn(&mut Config)); 5] = [
+            ("recompute_advantages = true", |config| config.recompute_advantages = true),
+            ("norm_value = true", |config| config.algorithms.ppo.norm_value = true),
+            ("vf_epochs = 2", |config| (config.shared_trunk, config.algorithms.ppo.vf_epochs) = (false, 2)),
+            ("prio_alpha = 0.5", |config| config.algorithms.ppo.prio_alpha = 0.5),
+            ("value_bins is above 1", |config| config.value_bins = 51),
+        ];
+        for (setting, change) in changes {
+            let error = refused(Kernels::Fused, change);
+            assert!(error.contains(setting), "{error}");
+            assert_eq!(of(Kernels::Auto, change).expect("products run it").kernels, Kernels::Gemm);
+        }
     }
 
     #[test]

@@ -23,7 +23,6 @@ use crate::LearnError;
 use crate::LearnerState;
 use crate::config::Config;
 use crate::network::Network;
-use crate::normalise::RunningNorm;
 use crate::sample::SampleLayout;
 
 /// The path that computes gradients.
@@ -172,10 +171,11 @@ impl CudaLearner {
             learning_rate: state.rate.unwrap_or(0.0),
             ..Progress::default()
         };
+        let progress = progress.with_returns(&state.value_norm);
         memory.progress.write(stream, &[progress])?;
         match &self.engine {
             Engine::Fused(update) => Ok(update.pack(stream, &memory.parameters)?),
-            Engine::Gemm(update) => Ok(update.pack(stream, &memory.parameters)?),
+            Engine::Gemm(update) => Ok(update.pack(stream, memory)?),
             Engine::Replay(minibatch) => {
                 self.minibatches.set(state.step);
                 let targets = if state.targets.is_empty() { &state.params } else { &state.targets };
@@ -197,7 +197,7 @@ impl CudaLearner {
             exp_avg: self.memory.exp_avg.read(stream)?,
             exp_avg_sq: self.memory.exp_avg_sq.read(stream)?,
             step: progress.adam_steps,
-            value_norm: RunningNorm::new(0),
+            value_norm: progress.returns(),
             targets: match &self.engine {
                 Engine::Replay(minibatch) => minibatch.memory.targets.read(stream)?,
                 _ => Vec::new(),

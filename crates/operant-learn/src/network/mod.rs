@@ -174,14 +174,17 @@ impl Network {
 
     /// Changes the parameters of the value layer.
     fn scale_values(&self, params: &mut [f32], weight: impl Fn(f64) -> f64, bias: impl Fn(f64) -> f64) {
-        for tensor in &self.tensors {
-            let change: &dyn Fn(f64) -> f64 = match tensor.name.as_str() {
-                "value.weight" => &weight,
-                "value.bias" => &bias,
-                _ => continue,
-            };
-            params[tensor.range()].iter_mut().for_each(|p| *p = change(f64::from(*p)) as f32);
-        }
+        let [weights, biases] = self.value_layer();
+        params[weights].iter_mut().for_each(|p| *p = weight(f64::from(*p)) as f32);
+        params[biases].iter_mut().for_each(|p| *p = bias(f64::from(*p)) as f32);
+    }
+
+    /// Weights and biases of the value layer; empty without one.
+    pub(crate) fn value_layer(&self) -> [core::ops::Range<usize>; 2] {
+        ["value.weight", "value.bias"].map(|name| {
+            let tensor = self.tensors.iter().find(|tensor| tensor.name == name);
+            tensor.map_or(0..0, |tensor| tensor.range())
+        })
     }
 }
 

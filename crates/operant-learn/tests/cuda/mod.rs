@@ -11,6 +11,7 @@ mod gemm;
 mod group;
 mod nvrtc;
 mod off_policy;
+mod options;
 mod pqn;
 mod rollout;
 mod step;

@@ -265,6 +265,7 @@ fn the_loop_allocates_nothing_and_construction_the_predicted_bytes(part: Part) {
         Config { norm_obs: false, norm_reward: false, shared_trunk: false, hidden: vec![], ..config() };
     let wide = Config { num_envs: 300, num_minibatches: 1, hidden: vec![64, 64], ..config() };
     let apart = Config { shared_trunk: false, norm_obs: false, ..wide.clone() };
+    let drawn = apart.clone().ppo(|ppo| (ppo.prio_alpha, ppo.norm_value, ppo.vf_epochs) = (0.5, true, 1));
     let cases = [
         (0, &plain, Fused, F32, false),
         (4, &plain, Fused, F32, true),
@@ -274,6 +275,7 @@ fn the_loop_allocates_nothing_and_construction_the_predicted_bytes(part: Part) {
         (0, &wide, Fused, Bf16, true),
         (0, &plain, Gemm, F32, false),
         (0, &apart, Gemm, Bf16, true),
+        (0, &drawn, Gemm, F32, false),
     ];
     for (ordinal, config, kernels, precision, overlap) in part.of(3, cases) {
         let Some(device) = device(ordinal) else { return };

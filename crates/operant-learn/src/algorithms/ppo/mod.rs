@@ -45,16 +45,7 @@ pub const DECLARATION: Declaration = Declaration {
     learns: Learns::Rollouts(update),
     gpu: GpuLoss {
         text: kernel_file!("algorithms/ppo.cuh"),
-        refused: |config| {
-            let settings = &config.algorithms.ppo;
-            let all = [
-                ("value_bins", config.value_bins > 1, config.value_bins.to_string()),
-                ("norm_value", settings.norm_value, "true".to_owned()),
-                ("vf_epochs", settings.vf_epochs > 0, settings.vf_epochs.to_string()),
-                ("prio_alpha", settings.prio_alpha > 0.0, settings.prio_alpha.to_string()),
-            ];
-            all.into_iter().find(|(_, is_set, _)| *is_set).map(|(key, _, value)| (key, value))
-        },
+        refused: |_| None,
         define: |config| config.huber().map(|delta| ("HUBER_DELTA", format!("({delta:?}f)"))),
         coefficients: &[
             ("CLIP_COEF", |config| config.algorithms.ppo.clip_coef),

@@ -13,6 +13,7 @@ use crate::algorithms::{GpuLoss, Measured, SUMS};
 use crate::config::{ClipGrad, Config, LrSchedule, Optimizer};
 use crate::cpu::off_policy::learner::sums;
 use crate::network::Network;
+use crate::normalise::RunningNorm;
 
 plain_struct! {
     /// The report of an update: sums over the last epoch's minibatches of their means, without skipped ones.
@@ -109,6 +110,24 @@ plain_struct! {
         rate: AdamRate,
         /// The learning rate, once `lr_schedule = "kl"` has set it, else 0.
         learning_rate: f64,
+        /// With `norm_value`: mean, variance and count of returns; a count of 0 before the first.
+        value_norm: [f64; 3],
+    }
+}
+
+impl Progress {
+    /// The statistics of returns; none without `norm_value`.
+    pub fn returns(&self) -> RunningNorm {
+        match self.value_norm {
+            [_, _, 0.0] => RunningNorm::new(0),
+            [mean, var, count] => RunningNorm { mean: vec![mean], var: vec![var], count },
+        }
+    }
+
+    /// With the statistics of returns of a learner's state.
+    pub fn with_returns(self, norm: &RunningNorm) -> Self {
+        let all = norm.mean.first().zip(norm.var.first());
+        Self { value_norm: all.map_or([0.0; 3], |(mean, var)| [*mean, *var, norm.count]), ..self }
     }
 }
 
@@ -186,6 +205,10 @@ pub struct UpdateSizes {
     pub norm_parts: usize,
     /// Networks whose norms are summed apart.
     pub networks: usize,
+    /// Sequences of all blocks if they are drawn by priority, else 0.
+    pub draws: usize,
+    /// Whether returns are normalised.
+    pub norm_value: bool,
     /// Devices of the run.
     pub devices: usize,
     /// Whether the gradients of all devices are collected and added here, not by NCCL.
@@ -198,6 +221,7 @@ impl UpdateSizes {
         let num_samples = local.samples();
         let sequence = local.run.sequence();
         let sequences = num_samples / sequence / local.env_blocks();
+        let ppo = &local.run.algorithms.ppo;
         Self {
             parameters: network.len(),
             num_samples,
@@ -209,7 +233,9 @@ impl UpdateSizes {
             blocks,
             env_blocks: local.blocks,
             norm_parts: local.norm_parts(network.len()),
-            networks: if local.run.steps_apart() { 2 } else { 1 },
+            networks: if local.run.networks_apart() { 2 } else { 1 },
+            draws: if ppo.prio_alpha > 0.0 { sequences * local.env_blocks() } else { 0 },
+            norm_value: ppo.norm_value,
             devices: local.devices,
             collects: local.deterministic && local.devices > 1,
         }
@@ -243,6 +269,11 @@ impl UpdateSizes {
     /// Parts of the norm of the gradient.
     fn norms(&self) -> usize {
         self.blocks.max(self.norm_parts) * self.networks
+    }
+
+    /// Numbers that a device knows of its returns.
+    pub fn returns(&self) -> usize {
+        if self.norm_value { 3 } else { 0 }
     }
 
     /// Devices whose gradients are collected; 0 if NCCL adds them.
@@ -279,6 +310,10 @@ operant_cuda::params! {
         all_sums: reads_any [f64; SUMS * of.collected()],
         /// (blocks, 4).
         spreads: writes [f64; 4 * of.blocks],
+        /// (3): sum and squares of the returns about a number, and that number, if they are normalised.
+        returns: writes_any [f64; of.returns()],
+        /// (blocks of environments, sequences): the sequence at each position of an epoch, if they are drawn; none where each is visited once.
+        drawn: may_write [u32; of.draws],
         /// (1).
         report: writes [UpdateReport; 1],
         /// (1).
@@ -325,6 +360,11 @@ impl UpdateParams<'_> {
     pub fn at(self, epoch: usize, minibatch: usize) -> Self {
         Self { epoch: epoch as u32, minibatch: minibatch as u32, ..self }
     }
+
+    /// Whether the epoch trains the critic alone.
+    pub fn is_of_critic(&self) -> bool {
+        self.epoch >= self.num_epochs
+    }
 }
 
 /// Memory of a learner, without weights and partial gradients.
@@ -343,6 +383,8 @@ pub struct UpdateMemory {
     /// Gradients and sums of all devices, if they are added here.
     collected: Option<(Buffer<f32>, Buffer<f64>)>,
     spreads: Buffer<f64>,
+    /// Those of this device, and of all if there are several.
+    returns: Option<[Buffer<f64>; 2]>,
     pub report: Buffer<UpdateReport>,
     pub progress: Buffer<Progress>,
     pub barrier: Buffer<u32>,
@@ -372,10 +414,23 @@ impl UpdateMemory {
                 }
             },
             spreads: allocator.alloc(4 * of.blocks)?,
+            returns: match (of.returns(), of.devices) {
+                (0, _) => None,
+                (numbers, 1) => {
+                    let own = allocator.alloc(numbers)?;
+                    Some([own.part(0..numbers)?, own])
+                }
+                (numbers, devices) => Some([allocator.alloc(numbers)?, allocator.alloc(numbers * devices)?]),
+            },
             report: allocator.alloc(1)?,
             progress: allocator.alloc(1)?,
             barrier: allocator.alloc(1)?,
         })
+    }
+
+    /// What all devices know of their returns, if they are normalised.
+    pub fn all_returns(&self) -> Option<&Buffer<f64>> {
+        self.returns.as_ref().map(|[_, all]| all)
     }
 
     /// The kernels' parameters for an update over `samples`.
@@ -400,6 +455,8 @@ impl UpdateMemory {
             all_gradients: self.collected.as_ref().map(|(gradients, _)| gradients),
             all_sums: self.collected.as_ref().map(|(_, sums)| sums),
             spreads: &self.spreads,
+            returns: self.returns.as_ref().map(|[own, _]| own),
+            drawn: None,
             report: &self.report,
             progress: &self.progress,
             barrier: &self.barrier,
@@ -440,6 +497,15 @@ impl Exchange<'_> {
             .map_or(Ok(()), |(link, all)| link.gather(stream, &memory.moments, all))
     }
 
+    /// What all devices know of their returns, and returns it; None if they are not normalised.
+    pub fn returns(&self, stream: &Stream) -> Result<Option<&Buffer<f64>>, CudaError> {
+        let Self { memory, link } = self;
+        if let Some((link, [own, all])) = link.zip(memory.returns.as_ref()) {
+            link.gather(stream, own, all)?;
+        }
+        Ok(memory.all_returns())
+    }
+
     /// Adds gradients and sums of losses of all devices, or collects them to be added: whether it does.
     pub fn gradients(&self, stream: &Stream) -> Result<bool, CudaError> {
         let Self { memory, link } = self;
@@ -462,6 +528,19 @@ enum Reduction {
     Whole(Function),
     /// By blocks of environments, on several devices.
     Blocks { sum: Function, add: Function, norm: Function },
+}
+
+/// What a path does in an update besides the phases that all have.
+#[derive(Debug)]
+pub enum Work<'a, P> {
+    /// Before the epochs.
+    Begin,
+    /// Before an epoch.
+    Epoch(usize),
+    /// The gradient of a minibatch.
+    Gradient(&'a P),
+    /// After the epochs.
+    End,
 }
 
 /// The phases of an update, as kernels of a module.
@@ -506,8 +585,7 @@ impl Phases {
         self.grid
     }
 
-    /// Runs an update: `params` are those of a phase of an epoch's minibatch, `recompute` computes advantages again before an epoch, and
-    /// `gradient` forms the minibatch's gradient.
+    /// Runs an update: `params` are those of a phase of an epoch's minibatch, and `work` does what the path alone does.
     pub fn run<P: Params, E: From<CudaError>>(
         &self,
         stream: &Stream,
@@ -515,24 +593,23 @@ impl Phases {
         config: &Config,
         (of, exchange): (&UpdateSizes, Exchange<'_>),
         params: impl Fn(usize, usize) -> P,
-        (recompute, gradient): (impl Fn(usize) -> Result<(), E>, impl Fn(&P) -> Result<(), E>),
+        work: impl Fn(Work<'_, P>) -> Result<(), E>,
     ) -> Result<(), E> {
         let (all, one) = (self.grid, LaunchConfig { blocks: 1, ..self.grid });
         let phase = |function: &Function, grid, params: &P| function.run(stream, grid, params, sizes);
         let first = params(0, 0);
         phase(&self.spread, all, &first)?;
         phase(&self.begin, one, &first)?;
-        for epoch in 0..config.update_epochs {
-            if epoch > 0 && config.recomputes() {
-                recompute(epoch)?;
-            }
-            if (config.algorithm.declaration().has_statistics)(config) {
+        work(Work::Begin)?;
+        for epoch in 0..config.update_epochs + config.algorithms.ppo.vf_epochs {
+            work(Work::Epoch(epoch))?;
+            if epoch < config.update_epochs && (config.algorithm.declaration().has_statistics)(config) {
                 phase(&self.advantages, all, &params(epoch, 0))?;
                 exchange.moments(stream)?;
             }
             for minibatch in 0..of.num_minibatches {
                 let params = params(epoch, minibatch);
-                gradient(&params)?;
+                work(Work::Gradient(&params))?;
                 match &self.reduction {
                     Reduction::Whole(reduce) => phase(reduce, all, &params)?,
                     Reduction::Blocks { sum, add, norm } => {
@@ -547,7 +624,8 @@ impl Phases {
                 phase(&self.note, one, &params)?;
             }
         }
-        Ok(phase(&self.end, one, &first)?)
+        phase(&self.end, one, &first)?;
+        work(Work::End)
     }
 }
 

@@ -128,6 +128,11 @@ impl Specialisation {
                 "set intrinsic = \"none\", or use --device cpu",
             ),
             (
+                config.value_bins > 1,
+                "have no distributions of values, and value_bins is above 1",
+                "set value_bins = 1, or use --device cpu",
+            ),
+            (
                 config.algorithms.ppo.rpo_alpha > 0.0,
                 "add no noise to means, and rpo_alpha is above 0",
                 "set rpo_alpha = 0, or use --device cpu",

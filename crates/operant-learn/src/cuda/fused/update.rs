@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::local::Local;
 use crate::cuda::common::memory::Allocator;
-use crate::cuda::common::phases::{Exchange, Phases, UpdateParams, UpdateSizes, with_shared};
+use crate::cuda::common::phases::{Exchange, Phases, UpdateParams, UpdateSizes, Work, with_shared};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
 use crate::sample::SampleLayout;
@@ -248,7 +248,8 @@ impl FusedUpdate {
         match self.launch {
             UpdateLaunch::Cooperative => self.whole.run_cooperative(stream, grid, &at(0, 0), sizes),
             UpdateLaunch::Phases => {
-                let gradient = |params: &FusedUpdateParams<'_>| {
+                let work = |work: Work<'_, FusedUpdateParams<'_>>| {
+                    let Work::Gradient(params) = work else { return Ok(()) };
                     self.compose(stream, update.parameters)?;
                     self.gradient.run(stream, grid, params, sizes)?;
                     let Some(TableKernels { first_layer, tables, .. }) = &self.tables else { return Ok(()) };
@@ -256,8 +257,7 @@ impl FusedUpdate {
                     first_layer.run(stream, grid, params, sizes)?;
                     tables.run(stream, grid, params, sizes)
                 };
-                let passes = (|_| Ok(()), gradient);
-                self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, passes)?;
+                self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, work)?;
                 self.compose(stream, update.parameters)
             }
         }

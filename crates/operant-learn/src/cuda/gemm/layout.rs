@@ -442,7 +442,13 @@ impl GemmLayout {
             ("FLAT_LOG_STD", format!("{}u", network.log_std.unwrap_or(network.len()))),
         ];
         let recomputes = config.recomputes().then(|| ("RECOMPUTES", "1".to_owned()));
-        shape_defines(network).into_iter().chain(owned(own)).chain(owned(recomputes)).collect()
+        let bins = network.architecture.bins.map(|bins| bins.defines()).into_iter().flatten();
+        shape_defines(network)
+            .into_iter()
+            .chain(owned(own))
+            .chain(owned(recomputes))
+            .chain(owned(bins))
+            .collect()
     }
 
     fn precision_define(&self) -> String {
@@ -510,13 +516,20 @@ impl GemmLayout {
         ];
         defines.extend(owned(counts.map(|(name, count)| (name, format!("{count}u")))));
         if config.not_fused().is_some() {
-            let value = network.value_params().unwrap_or_default();
+            let (value, ppo) = (network.value_params().unwrap_or_default(), &config.algorithms.ppo);
+            let [weights, bias] = network.value_layer();
             let steps = [
                 ("OWN_STEPS", 1),
                 ("KL_RATE", usize::from(config.lr_schedule == LrSchedule::Kl)),
-                ("NETWORKS", if config.steps_apart() { 2 } else { 1 }),
+                ("NETWORKS", if config.networks_apart() { 2 } else { 1 }),
                 ("VALUE_FIRST", value.start),
                 ("VALUE_END", value.end),
+                ("CRITIC_EPOCHS", usize::from(ppo.vf_epochs > 0)),
+                ("DRAWS", usize::from(ppo.prio_alpha > 0.0)),
+                ("NORM_VALUE", usize::from(ppo.norm_value)),
+                ("VALUE_WEIGHT", weights.start),
+                ("VALUE_WEIGHTS", weights.len()),
+                ("VALUE_BIAS", bias.start),
             ];
             defines.extend(owned(steps.map(|(name, count)| (name, format!("{count}u")))));
         }

@@ -6,6 +6,7 @@ use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, S
 
 use super::layout::{Extent, GemmLayout, THREADS, blocks_of};
 use super::math::GemmMath;
+use super::options::{DrawMemory, Draws, ValueUnitParams, ValueUnits, with_draws};
 use super::products::{
     Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Gradients, Inputs, Recall, Weights,
 };
@@ -14,7 +15,9 @@ use crate::config::Config;
 use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::local::Local;
 use crate::cuda::common::memory::Allocator;
-use crate::cuda::common::phases::{Exchange, Phases, UpdateParams, UpdateSizes, with_shared};
+use crate::cuda::common::phases::{
+    Exchange, Phases, UpdateMemory, UpdateParams, UpdateSizes, Work, with_shared,
+};
 use crate::cuda::common::structs::Discounts;
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
@@ -22,7 +25,7 @@ use crate::sample::SampleLayout;
 
 /// `update.cu`: the kernels of an update around its products, for the loss of an algorithm.
 pub const GEMM_UPDATE: KernelText =
-    kernel_text!("gemm_update", "gemm/update.cu", [GemmUpdateParams, GemmWeightParams]);
+    kernel_text!("gemm_update", "gemm/update.cu", [GemmUpdateParams, GemmWeightParams, ValueUnitParams]);
 
 /// `gemm/update.cu` for an environment, a network and the algorithm of a run.
 pub fn gemm_update_program(
@@ -150,7 +153,7 @@ impl GemmUpdateSizes {
 operant_cuda::params! {
     /// Parameters of an update: threads stay below M rows and P parameters, blocks within their entries.
     pub struct GemmUpdateParams<'a>(of: GemmUpdateSizes) for [
-        "update_gather", "update_loss", "update_values", "update_returns", "update_spread", "update_begin", "update_advantages", "update_reduce", "update_adam",
+        "update_gather", "update_loss", "update_values", "update_returns", "update_shares", "update_draw", "update_spread", "update_begin", "update_advantages", "update_reduce", "update_adam",
         "update_sum", "update_add", "update_norm", "update_note", "update_end"
     ], blocks of.update.blocks, {
         update: part [UpdateParams, &of.update],
@@ -177,6 +180,13 @@ operant_cuda::params! {
         log_std_shares: writes_any [f32; of.log_std * of.update.blocks],
         /// The samples, whose values and advantages are computed again.
         again: writes_any [u32; if of.update.outcomes > 0 { of.update.sample_words() } else { 0 }],
+        /// (blocks of environments, sequences): where sequences are drawn, the weight of the advantages at each position of an epoch.
+        importance: writes_any [f32; of.update.draws],
+        /// (blocks of environments, sequences), (blocks): sums of the sequences' shares within a part, and those of whole parts.
+        draw_sums: writes_any [f64; of.update.draws],
+        draw_totals: writes_any [f64; if of.update.draws > 0 { of.update.blocks } else { 0 }],
+        /// Alpha, the first beta, and the updates over which it grows to 1.
+        draw_powers: value [[f64; 3]],
         /// M: samples of the longest minibatch.
         rows: value [u32],
         /// Where the value lies in a row of values.
@@ -196,6 +206,7 @@ pub struct GemmUpdateMemory {
     recall: Option<[Buffer<f32>; 2]>,
     indices: Option<Buffer<u32>>,
     log_std_shares: Option<Buffer<f32>>,
+    draws: Option<DrawMemory>,
 }
 
 impl GemmUpdateMemory {
@@ -215,6 +226,7 @@ impl GemmUpdateMemory {
             indices: if indices > 0 { Some(allocator.alloc(indices)?) } else { None },
             recall: if of.states > 0 { Some(recall()?) } else { None },
             log_std_shares: if shares > 0 { Some(allocator.alloc(shares)?) } else { None },
+            draws: DrawMemory::new(allocator, &of.update)?,
         };
         let forward = ForwardMemory::new(allocator, gemm_layout, of.extent())?;
         Ok((own, forward, BackwardMemory::new(allocator, gemm_layout, of.extent())?))
@@ -231,6 +243,8 @@ pub struct GemmUpdate {
     loss: Function,
     /// Values, and advantages by them, if they are computed again.
     recompute: Option<[Function; 2]>,
+    draws: Option<Draws>,
+    units: Option<ValueUnits>,
     pack: Function,
     phases: Phases,
     forward: Forward,
@@ -271,6 +285,8 @@ impl GemmUpdate {
                     with_shared(&module, "update_returns", grid)?,
                 ]),
             },
+            draws: Draws::new(&module, grid, &sizes.update)?,
+            units: ValueUnits::new(&module, &local.run, &sizes.update, sizes.weights)?,
             pack: module.function("update_pack")?,
             phases: Phases::new(&module, grid, &sizes.update)?,
             forward: Forward::new((&blas, stream), &gemm_layout, extent, forward)?,
@@ -282,12 +298,14 @@ impl GemmUpdate {
     }
 
     /// Packs parameters that were set from outside; fails unless there are P.
-    pub fn pack(&self, stream: &Stream, parameters: &Buffer<f32>) -> Result<(), CudaError> {
+    pub fn pack(&self, stream: &Stream, of: &UpdateMemory) -> Result<(), CudaError> {
         // Padding is zero.
-        self.memory.weights.clear(stream)?;
-        let params = GemmWeightParams::new(parameters, &self.memory.weights);
+        let (parameters, weights) = (&of.parameters, &self.memory.weights);
+        weights.clear(stream)?;
+        let params = GemmWeightParams::new(parameters, weights);
         let grid = LaunchConfig::covering(parameters.len(), THREADS as u32);
-        self.pack.run(stream, grid, &params, &self.sizes.weights)
+        self.pack.run(stream, grid, &params, &self.sizes.weights)?;
+        self.units.as_ref().map_or(Ok(()), |units| units.restore(stream, of, GemmWeights::of(weights)))
     }
 
     /// Makes the library load its kernels before the capture; the results are not used.
@@ -295,19 +313,20 @@ impl GemmUpdate {
         if let Some(indices) = &self.memory.indices {
             indices.fill(stream, 0)?;
         }
-        self.passes(stream, || Ok(()))
+        self.passes(stream, self.chains(), || Ok(()))
     }
 
-    /// The two passes of a minibatch, with the loss between them.
+    /// The two passes of a minibatch through some chains, with the loss between them.
     fn passes(
         &self,
         stream: &Stream,
+        chains: Range<usize>,
         loss: impl FnOnce() -> Result<(), CudaError>,
     ) -> Result<(), LearnError> {
         let weights = &self.memory.weights;
-        self.forward.run(stream, &self.math, weights, self.inputs(), self.chains())?;
+        self.forward.run(stream, &self.math, weights, self.inputs(), chains.clone())?;
         loss()?;
-        let (of, which) = ((&self.forward, self.inputs()), (self.chains(), Gradients::OfWeights));
+        let (of, which) = ((&self.forward, self.inputs()), (chains, Gradients::OfWeights));
         self.backward.run(stream, &self.math, weights, of, which)
     }
 
@@ -333,7 +352,7 @@ impl GemmUpdate {
         let ([policy, values], gradients) = (self.forward.outputs(), &self.backward.memory.outputs);
         let (grid, sizes, memory) = (self.phases.grid(), &self.sizes, &self.memory);
         let at = |epoch, minibatch| GemmUpdateParams {
-            update: update.at(epoch, minibatch),
+            update: with_draws(update.at(epoch, minibatch), memory.draws.as_ref()),
             weights: GemmWeights::of(&memory.weights),
             obs: &memory.obs.words,
             indices: memory.indices.as_ref(),
@@ -346,6 +365,10 @@ impl GemmUpdate {
             products: &self.backward.memory.gradient,
             log_std_shares: memory.log_std_shares.as_ref(),
             again: self.recompute.as_ref().map(|_| update.samples),
+            importance: memory.draws.as_ref().map(|draws| &draws.importance),
+            draw_sums: memory.draws.as_ref().map(|draws| &draws.sums),
+            draw_totals: memory.draws.as_ref().map(|draws| &draws.totals),
+            draw_powers: Draws::powers(config),
             rows: sizes.update.minibatch() as u32,
             value_at: self.gemm_layout.value_at().unwrap_or(0) as u32,
             discounts: Discounts::of(config),
@@ -355,17 +378,45 @@ impl GemmUpdate {
         let recompute = |epoch| {
             let Some([values, returns]) = &self.recompute else { return Ok(()) };
             for minibatch in 0..sizes.update.num_minibatches {
-                let params = at(epoch, minibatch);
+                // Each sample is visited once.
+                let mut params = at(epoch, minibatch);
+                params.update.drawn = None;
                 self.gather.run(stream, grid, &params, sizes)?;
                 self.forward.run(stream, &self.math, &memory.weights, self.inputs(), self.chains())?;
                 values.run(stream, grid, &params, sizes)?;
             }
-            Ok(returns.run(stream, grid, &at(epoch, 0), sizes)?)
+            Ok::<_, LearnError>(returns.run(stream, grid, &at(epoch, 0), sizes)?)
         };
-        let gradient = |params: &GemmUpdateParams<'_>| {
-            self.gather.run(stream, grid, params, sizes)?;
-            self.passes(stream, || self.loss.run(stream, grid, params, sizes))
+        let weights = GemmWeights::of(&memory.weights);
+        let work = |work: Work<'_, GemmUpdateParams<'_>>| {
+            match work {
+                Work::Begin => {
+                    if let Some(units) = &self.units {
+                        units.change(stream, exchange, weights)?;
+                    }
+                }
+                Work::Epoch(epoch) => {
+                    if epoch > 0 && config.recomputes() {
+                        recompute(epoch)?;
+                    }
+                    if let Some(draws) = &self.draws {
+                        draws.run(stream, grid, &at(epoch, 0), sizes)?;
+                    }
+                }
+                Work::Gradient(params) => {
+                    self.gather.run(stream, grid, params, sizes)?;
+                    let all = self.chains();
+                    let chains = if params.update.is_of_critic() { all.end - 1..all.end } else { all };
+                    self.passes(stream, chains, || self.loss.run(stream, grid, params, sizes))?;
+                }
+                Work::End => {
+                    if let Some(units) = &self.units {
+                        units.restore(stream, exchange.memory, weights)?;
+                    }
+                }
+            }
+            Ok(())
         };
-        self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, (recompute, gradient))
+        self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, work)
     }
 }

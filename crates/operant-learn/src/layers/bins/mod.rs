@@ -40,6 +40,14 @@ impl Bins {
         (greatest - least) / (self.count - 1) as f32
     }
 
+    /// What kernels call them.
+    #[cfg(feature = "cuda")]
+    pub fn defines(&self) -> [(&'static str, String); 4] {
+        let [least, greatest] = self.bounds().map(|bound| format!("({bound:?}f)"));
+        let (count, step) = (format!("{}u", self.count), format!("({:?}f)", self.step()));
+        [("BINS", count), ("BIN_LEAST", least), ("BIN_GREATEST", greatest), ("BIN_STEP", step)]
+    }
+
     /// The values.
     pub fn values(&self) -> impl Iterator<Item = f32> {
         let ([least, _], step) = (self.bounds(), self.step());
@@ -65,9 +73,10 @@ impl LayerForm for Bins {
         format!("{choices} x ({count}), values from {least} to {greatest}")
     }
 
+    /// None: kernels compute the means from the logits that they read.
     #[cfg(feature = "cuda")]
     fn gemm(&self, _gemm: &mut GemmLayout, _layer: &LayerSpec) -> Vec<Layer> {
-        unreachable!("a GPU refuses value_bins above 1")
+        Vec::new()
     }
 
     /// `x` has the logits alone.
