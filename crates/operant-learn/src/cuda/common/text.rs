@@ -65,13 +65,17 @@ const HEADERS: &[(&str, &str)] = headers![
     "fused/repack.cuh",
     "fused/tables.cuh",
     "gemm/action_values.cuh",
+    "gemm/bins.cuh",
     "gemm/counts.cuh",
+    "gemm/draws.cuh",
     "gemm/element.cuh",
     "gemm/layout.cuh",
     "gemm/minibatch_choices.cuh",
     "gemm/minibatch_critics.cuh",
     "gemm/replay_steps.cuh",
     "gemm/ring.cuh",
+    "gemm/units.cuh",
+    "gemm/value.cuh",
     "play/observe.cuh",
 ];
 
