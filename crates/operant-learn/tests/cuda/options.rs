@@ -51,13 +51,8 @@ in_parts! { options_follow_the_cpu, the_order_of_threads_changes_no_bit }
 
 fn options_follow_the_cpu(part: Part) {
     let Some(device) = device(2) else { return };
-    let blocks = |config: Config| Config {
-        shuffle: ShuffleKind::Blocks,
-        num_envs: 64,
-        num_steps: 8,
-        num_minibatches: 2,
-        ..config
-    };
+    let blocks = |config| Config { shuffle: ShuffleKind::Blocks, num_envs: 64, ..with_memory(config) };
+    assert_eq!(blocks(base()).blocks(), 4);
     let stopping = with_critic_epochs(base()).ppo(|ppo| ppo.target_kl = 1e-5);
     let cases = [
         ("cartpole", stopping),
