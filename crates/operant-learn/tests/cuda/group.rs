@@ -125,6 +125,17 @@ fn pqn_on_two_gpus_gives_the_same_weights_but_for_rounding() {
     assert_eq!(of_both[0][..2], stats[0][..2], "steps and episodes");
 }
 
+/// Returns of all GPUs have the same units, and each GPU draws from its own blocks.
+#[test]
+fn options_on_two_gpus_give_the_same_weights_but_for_rounding() {
+    let config = Config { num_minibatches: 1, shared_trunk: false, ..config() };
+    let config = config.ppo(|ppo| (ppo.norm_value, ppo.vf_epochs, ppo.prio_alpha) = (true, 1, 0.6));
+    let options = options(false, Kernels::Auto);
+    let Some((_, one)) = updates(&config, options, Arc::new(Alone), None, 2) else { return };
+    let (_, both) = together(&config, options, 2, None, 2).expect("the stand-in");
+    assert_close(&one, &both, 1e-4);
+}
+
 in_parts! { nccls_own_sums_give_the_same_weights_but_for_rounding, a_minibatch_of_all_blocks_is_one_of_all_samples }
 
 fn nccls_own_sums_give_the_same_weights_but_for_rounding(part: Part) {

@@ -105,6 +105,18 @@ fn pqn(core: CoreKind) -> Config {
     Config { algorithm: Algorithm::Pqn, layer_norm: true, ..self::core(core) }
 }
 
+/// Options of updates that the fused kernels do not have.
+fn with_options() -> Config {
+    let blocks =
+        Config { shuffle: ShuffleKind::Blocks, num_envs: 1_024, shared_trunk: false, ..core(CoreKind::Gru) };
+    blocks.ppo(|ppo| (ppo.norm_value, ppo.vf_epochs, ppo.prio_alpha) = (true, 1, 0.5))
+}
+
+fn bins() -> Config {
+    let config = Config { value_bins: 51, recompute_advantages: true, ..Config::default() };
+    config.ppo(|ppo| ppo.clip_vloss = false)
+}
+
 fn tables() -> Config {
     Config { encoder: Encoder::Embed, ..Config::default() }
 }
@@ -112,6 +124,7 @@ fn tables() -> Config {
 #[test]
 fn kernels_compile_without_a_warning() {
     let mut programs = with_layers(&*world("taxi"), tables(), Precision::F32);
+    programs.extend(with_layers(&*world("pendulum"), with_options(), Precision::F32));
     programs.extend(with_replay(&*world("pendulum"), Algorithm::Sac, Precision::F32));
     programs.extend(with_replay(&*world("locks"), Algorithm::Dqn, Precision::F32));
     compile("kernels_compile_without_a_warning", programs);
@@ -139,6 +152,8 @@ fn rare_kernels_compile_without_a_warning() {
         ("taxi", Config { encoder: Encoder::Embed, ..pqn(CoreKind::Mlp) }, Precision::Tf32),
         ("minigrid_empty_8x8", tables(), Precision::Bf16),
         ("cartpole", blocks(CoreKind::Mlp), Precision::Tf32),
+        ("cartpole", bins(), Precision::Bf16),
+        ("locks", with_options(), Precision::Bf16),
         ("pendulum", blocks(CoreKind::MinGru), Precision::F32),
     ] {
         all.extend(with_layers(&*world(name), config, precision));
