@@ -1,6 +1,8 @@
 // Networks of action values, Q(s, a) for each choice: the actions that a rollout takes, and V. Twin of operant-learn's heads.
 #pragma once
 
+#include "gemm/value.cuh"
+
 // The share of random actions in the rollout of an update, rounded as the host rounds it.
 template <typename Exploration>
 __device__ __forceinline__ float share_of(const Exploration& exploration, u64 update) {
@@ -25,10 +27,11 @@ __device__ __forceinline__ void centre(float (&numbers)[OUTPUTS]) {
 }
 #endif
 
-// The action values of a row of outputs. With a dueling head a row has advantages, and after them the state's value.
+// The action values of a row of outputs. With a dueling head a row has advantages, and after them the state's value; with BINS the logits of each
+// choice's distribution.
 __device__ __forceinline__ void read_values(const float* row, float (&values)[OUTPUTS]) {
 #pragma unroll
-    for (unsigned k = 0u; k < OUTPUTS; ++k) values[k] = row[k];
+    for (unsigned k = 0u; k < OUTPUTS; ++k) values[k] = value_in(row + k * (BINS > 0u ? BINS : 1u));
 #if DUELING
     centre(values);
 #pragma unroll

@@ -5,6 +5,7 @@
 //   losses and gradients of the outputs, one thread per sample: minibatch_critics.cuh, or of the values of choices minibatch_choices.cuh
 //   minibatch_reduce, minibatch_adam  the norm of a gradient, and the step along it: of critics or values (pass 0), or of policy and temperature (pass 1)
 //   minibatch_follow  the targets go a share of the way to the parameters
+//   with priorities, minibatch_sums, minibatch_weights and minibatch_renew (priorities.cuh)
 //   minibatch_note    counters and report; minibatch_begin and minibatch_end are of an update
 //
 // M samples are rows of all matrices: 256 samples of 23 inputs are 256 x 24 numbers, which 264 blocks of 128 threads gather 8 a thread.
@@ -24,14 +25,19 @@
 #include "common/head.cuh"
 #include "common/adam.cuh"
 #include "gemm/ring.cuh"
+#include "gemm/value.cuh"
 #include "loss.cuh"
 
 // Sums of a block: of the losses in the order of the algorithm, and of the squares of the critics' and the policy's gradient.
 constexpr unsigned SQUARES = 0u, VALUES = 1u, POLICY = 2u, NORM = 4u, PARTS = 6u;
 static_assert(BLOCK_BYTES >= PARTS * 8u * (THREADS / WARP), "the sums of a block fit its shared memory");
 
-// Rows of `outcomes`, (4, M).
-constexpr unsigned REWARD = 0u, DISCOUNT = 1u, TARGET = 2u;
+// Rows of `outcomes`, (6, M). ERROR is the size of a sample's error, WEIGHT makes up for draws by priority.
+constexpr unsigned REWARD = 0u, DISCOUNT = 1u, TARGET = 2u, LOGPROB = 3u, ERROR = 4u, WEIGHT = 5u;
+
+__device__ __forceinline__ float& outcome_of(const MinibatchParams& params, unsigned which, u64 row) {
+    return params.outcomes[(u64)which * params.samples + row];
+}
 
 // Calls `f` with each of `count` numbers of the launch.
 template <typename F>
@@ -73,10 +79,25 @@ struct Totals {
     }
 };
 
+#if PRIORITIES
+#include "gemm/priorities.cuh"
+#endif
+
 KERNEL(minibatch_draw, MinibatchParams, THREADS, 1) {
     const Ring& ring = params.ring;
     const u64 number = params.progress->adam_steps;
+#if PRIORITIES
+    const double total = total_of(params);
+#endif
     each(params.samples, [&](u64 row) {
+#if PRIORITIES
+        // One sample from each of as many equal parts of the sum.
+        const Words own = philox((unsigned)row, (unsigned)number, (unsigned)(number >> 32u), PURPOSE_REPLAY << 24u, params.seed.low, params.seed.high);
+        const u64 chosen = row_for(params, ((double)row + (double)unit(own.word[0])) / (double)params.samples * total);
+        const unsigned environment = (unsigned)(chosen / ring.rows);
+        const u64 head = ring.heads[environment];
+        u64 age = (head % ring.rows + ring.rows - chosen % ring.rows) % ring.rows;
+#else
         unsigned drawn = 0u;
         Words words = {};
         auto below = [&](unsigned count) {
@@ -91,6 +112,7 @@ KERNEL(minibatch_draw, MinibatchParams, THREADS, 1) {
             head = ring.heads[environment];
             age = 1u + below(window_of(ring, head));
         } while (row_of(ring, environment, head - age)[ROW_END] == FINAL);
+#endif
         const u64 first = row_at(ring, environment, head - age);
         bool terminated = false;
         float reward = 0.0f, discount = 1.0f;
@@ -105,8 +127,8 @@ KERNEL(minibatch_draw, MinibatchParams, THREADS, 1) {
         }
         params.rows[row] = first;
         params.rows[params.samples + row] = terminated ? first : row_at(ring, environment, head - age);
-        params.outcomes[REWARD * params.samples + row] = reward;
-        params.outcomes[DISCOUNT * params.samples + row] = terminated ? 0.0f : discount;
+        outcome_of(params, REWARD, row) = reward;
+        outcome_of(params, DISCOUNT, row) = terminated ? 0.0f : discount;
     });
 }
 
@@ -135,6 +157,15 @@ KERNEL(minibatch_gather, MinibatchParams, THREADS, 1) {
         }
     });
 }
+
+// What an error of a sample's value weighs.
+__device__ __forceinline__ float weight_of(const MinibatchParams& params, u64 row) {
+    const float weight = 1.0f / (float)params.samples;
+    return PRIORITIES ? weight * outcome_of(params, WEIGHT, row) : weight;
+}
+
+// The distribution that a sample's value is to have, BINS numbers.
+__device__ __forceinline__ float* distribution_of(const MinibatchParams& params, u64 row) { return params.distributions + row * BINS; }
 
 #if ACTION_VALUES
 #include "gemm/minibatch_choices.cuh"
@@ -198,6 +229,9 @@ KERNEL(minibatch_follow, MinibatchParams, THREADS, 1) {
 KERNEL(minibatch_note, MinibatchParams, THREADS, 1) {
     SHARED_ARENA(arena);
     const Totals totals(params, arena);
+#if PRIORITIES
+    if (totals.are_finite(params.trains_policy)) keep_greatest(params, arena);
+#endif
     if (threadIdx.x != 0u) return;
     UpdateReport& report = *params.report;
     const bool trains = params.trains_policy != 0u;

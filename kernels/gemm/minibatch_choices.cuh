@@ -40,12 +40,16 @@ KERNEL(minibatch_next, MinibatchParams, THREADS, 1) {
 
 KERNEL(minibatch_target, MinibatchParams, THREADS, 1) {
     each(params.samples, [&](u64 row) {
+        const unsigned* choices = params.choices + row * ENV_COMPONENTS;
+        const float discount = outcome_of(params, DISCOUNT, row), reward = outcome_of(params, REWARD, row);
+#if BINS
+        project(Shares(params.policy + row * POLICY_ROW + choices[0] * BINS), reward, discount, distribution_of(params, row));
+#else
         float values[OUTPUTS];
         read_values(params.policy + row * POLICY_ROW, values);
-        const unsigned* choices = params.choices + row * ENV_COMPONENTS;
         const float value = value_of(values, [&](unsigned component) { return choices[component]; });
-        const float discount = params.outcomes[DISCOUNT * params.samples + row];
-        params.outcomes[TARGET * params.samples + row] = fmaf(discount, value, params.outcomes[REWARD * params.samples + row]);
+        outcome_of(params, TARGET, row) = fmaf(discount, value, reward);
+#endif
     });
 }
 
@@ -53,14 +57,26 @@ KERNEL(minibatch_errors, MinibatchParams, THREADS, 1) {
     SHARED_ARENA(arena);
     constexpr float SHARE = 1.0f / (float)ENV_COMPONENTS;
     const ActionValues rules = {params.coefficients};
-    const float weight = 1.0f / (float)params.samples;
     double sums[2] = {};
     each(params.samples, [&](u64 row) {
+        const float weight = weight_of(params, row);
+        const unsigned* of = sample_row(params, row, 0u) + ROW_ACTIONS;
+        Element* to = (Element*)params.policy_gradient + row * POLICY_ROW;
+#if BINS
+        const float* target = distribution_of(params, row);
+        const unsigned first = (unsigned)__uint_as_float(of[0]) * BINS;
+        const Shares shares(params.policy + row * POLICY_ROW + first);
+        const float loss = shares.cross_entropy([&](unsigned k) { return target[k]; });
+        for (unsigned k = 0u; k < POLICY_ROW; ++k)
+            to[k] = to_element(k >= first && k < first + BINS ? (shares.of(k - first) - target[k - first]) * weight : 0.0f);
+        outcome_of(params, ERROR, row) = loss;
+        sums[SQUARES] += (double)loss;
+        sums[VALUES] += (double)shares.mean;
+#else
         float values[OUTPUTS];
         read_values(params.policy + row * POLICY_ROW, values);
-        const unsigned* of = sample_row(params, row, 0u) + ROW_ACTIONS;
         auto taken = [&](unsigned component) { return (unsigned)__uint_as_float(of[component]); };
-        const float value = value_of(values, taken), error = value - params.outcomes[TARGET * params.samples + row];
+        const float value = value_of(values, taken), error = value - outcome_of(params, TARGET, row);
         const float by_value = rules.slope(error) * (SHARE * weight);
 #pragma unroll
         for (unsigned component = 0u; component < ENV_COMPONENTS; ++component) {
@@ -69,9 +85,11 @@ KERNEL(minibatch_errors, MinibatchParams, THREADS, 1) {
             for (unsigned k = 0u; k < ENV_ACTIONS; ++k)
                 if (k >= first && k < first + count) values[k] = k - first == choice ? by_value : 0.0f;
         }
-        write_gradient((Element*)params.policy_gradient + row * POLICY_ROW, POLICY_ROW, values);
+        write_gradient(to, POLICY_ROW, values);
+        outcome_of(params, ERROR, row) = fabsf(error);
         sums[SQUARES] += (double)(error * error);
         sums[VALUES] += (double)value;
+#endif
     });
     keep_parts(params, SQUARES, sums, arena);
 }

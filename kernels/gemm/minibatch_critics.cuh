@@ -8,8 +8,8 @@
 //   minibatch_policy  the gradient of the policy's outputs, through the actions
 #pragma once
 
-// The policy's: a sum of a block, and a row of `outcomes`.
-constexpr unsigned LOGPROBS = 3u, LOGPROB = 3u;
+// The policy's sum of a block.
+constexpr unsigned LOGPROBS = 3u;
 
 __device__ __forceinline__ ActorCritic rules_of(const MinibatchParams& params) {
 #ifdef LOG_ALPHA
@@ -46,12 +46,26 @@ __device__ __forceinline__ void put_actions(const MinibatchParams& params, u64 r
     for (unsigned k = 0u; k < ENV_ACTIONS; ++k) to[k] = to_element(actions[k]);
 }
 
-// Writes the gradient of a critic's value.
-__device__ __forceinline__ void put_by_value(float* gradient, u64 row, float by_value) {
+// Writes the gradient of a critic's outputs.
+template <typename F>
+__device__ __forceinline__ void put_gradient(float* gradient, u64 row, F of_output) {
     Element* to = (Element*)gradient + row * VALUE_ROW;
-#pragma unroll
-    for (unsigned k = 0u; k < VALUE_ROW; ++k) to[k] = to_element(k == 0u ? by_value : 0.0f);
+#pragma unroll 8
+    for (unsigned k = 0u; k < VALUE_ROW; ++k) to[k] = to_element(k < (BINS > 0u ? BINS : 1u) ? of_output(k) : 0.0f);
 }
+
+// The same from the gradient of its value.
+__device__ __forceinline__ void put_by_value(float* gradient, const float* values, u64 row, float by_value) {
+#if BINS
+    const Shares shares(values + row * VALUE_ROW);
+    put_gradient(gradient, row, [&](unsigned k) { return shares.of(k) * (bin_value(k) - shares.mean) * by_value; });
+#else
+    put_gradient(gradient, row, [&](unsigned) { return by_value; });
+#endif
+}
+
+// The value of a row of a critic's outputs.
+__device__ __forceinline__ float read_value(const float* values, u64 row) { return value_in(values + row * VALUE_ROW); }
 
 // Puts actions that `choose` makes of the policy's outputs and the normals of draw DRAW into the inputs of turn TURN, and its result into row ROW.
 template <unsigned DRAW, unsigned ROW, unsigned TURN, typename F>
@@ -60,7 +74,7 @@ __device__ __forceinline__ void act(const MinibatchParams& params, F choose) {
         float outputs[OUTPUTS], normals[ENV_ACTIONS], actions[ENV_ACTIONS];
         read_outputs(params, row, outputs);
         draw_normals(params, (unsigned)row, DRAW, normals);
-        params.outcomes[ROW * params.samples + row] = choose(outputs, normals, actions);
+        outcome_of(params, ROW, row) = choose(outputs, normals, actions);
         put_actions(params, row, TURN, actions);
     });
 }
@@ -72,25 +86,40 @@ KERNEL(minibatch_next, MinibatchParams, THREADS, 1) {
 
 KERNEL(minibatch_target, MinibatchParams, THREADS, 1) {
     each(params.samples, [&](u64 row) {
-        const float a = params.first_values[row * VALUE_ROW], b = params.second_values[row * VALUE_ROW];
-        float& target = params.outcomes[TARGET * params.samples + row];
-        const float discount = params.outcomes[DISCOUNT * params.samples + row];
-        target = fmaf(discount, (a < b ? a : b) + target, params.outcomes[REWARD * params.samples + row]);
+        const float a = read_value(params.first_values, row), b = read_value(params.second_values, row);
+        float& target = outcome_of(params, TARGET, row);
+        const float discount = outcome_of(params, DISCOUNT, row), reward = outcome_of(params, REWARD, row);
+#if BINS
+        project(Shares((a <= b ? params.first_values : params.second_values) + row * VALUE_ROW), fmaf(discount, target, reward), discount, distribution_of(params, row));
+#endif
+        target = fmaf(discount, (a < b ? a : b) + target, reward);
     });
 }
 
 KERNEL(minibatch_errors, MinibatchParams, THREADS, 1) {
     SHARED_ARENA(arena);
-    const float weight = 1.0f / (float)params.samples;
     double sums[2] = {};
     each(params.samples, [&](u64 row) {
-        const float target = params.outcomes[TARGET * params.samples + row];
-        const float values[2] = {params.first_values[row * VALUE_ROW], params.second_values[row * VALUE_ROW]};
-        put_by_value(params.first_gradient, row, (values[0] - target) * weight);
-        put_by_value(params.second_gradient, row, (values[1] - target) * weight);
+        const float weight = weight_of(params, row);
+        float both = 0.0f;
 #pragma unroll
-        for (unsigned k = 0u; k < 2u; ++k) sums[SQUARES] += 0.5 * (double)((values[k] - target) * (values[k] - target));
-        sums[VALUES] += (double)values[0];
+        for (unsigned critic = 0u; critic < 2u; ++critic) {
+            const float* values = critic == 0u ? params.first_values : params.second_values;
+            float* gradient = critic == 0u ? params.first_gradient : params.second_gradient;
+#if BINS
+            const float* target = distribution_of(params, row);
+            const Shares shares(values + row * VALUE_ROW);
+            const float value = shares.mean, size = shares.cross_entropy([&](unsigned k) { return target[k]; }), loss = size;
+            put_gradient(gradient, row, [&](unsigned k) { return (shares.of(k) - target[k]) * weight; });
+#else
+            const float value = values[row * VALUE_ROW], error = value - outcome_of(params, TARGET, row), size = fabsf(error), loss = error * error;
+            put_by_value(gradient, values, row, error * weight);
+#endif
+            both += size * 0.5f;
+            sums[SQUARES] += 0.5 * (double)loss;
+            if (critic == 0u) sums[VALUES] += (double)value;
+        }
+        outcome_of(params, ERROR, row) = both;
     });
     keep_parts(params, SQUARES, sums, arena);
 }
@@ -105,10 +134,10 @@ KERNEL(minibatch_values, MinibatchParams, THREADS, 1) {
     const float weight = 1.0f / (float)params.samples, alpha = rules_of(params).alpha;
     double sums[2] = {};
     each(params.samples, [&](u64 row) {
-        const float a = params.first_values[row * VALUE_ROW], b = TAKES_LEAST ? params.second_values[row * VALUE_ROW] : a;
-        put_by_value(params.first_gradient, row, a <= b ? -weight : 0.0f);
-        if (TAKES_LEAST) put_by_value(params.second_gradient, row, a <= b ? 0.0f : -weight);
-        const float logprob = params.outcomes[LOGPROB * params.samples + row];
+        const float a = read_value(params.first_values, row), b = TAKES_LEAST ? read_value(params.second_values, row) : a;
+        put_by_value(params.first_gradient, params.first_values, row, a <= b ? -weight : 0.0f);
+        if (TAKES_LEAST) put_by_value(params.second_gradient, params.second_values, row, a <= b ? 0.0f : -weight);
+        const float logprob = outcome_of(params, LOGPROB, row);
         sums[POLICY - POLICY] += (double)(alpha * logprob - (a < b ? a : b));
         sums[LOGPROBS - POLICY] += (double)logprob;
     });

@@ -84,7 +84,8 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
     load_running(horizon.environments + environment, horizon.num_envs, running);
     EpisodeSums episodes = ((EpisodeSums*)params.episodes)[environment];
     NormSums sums = ((NormSums*)params.sums)[environment];
-    u64 head = params.ring.heads[environment];
+    const u64 first = params.ring.heads[environment];
+    u64 head = first;
     unsigned* row = row_of(params.ring, environment, head);
     EnvAction action[ENV_COMPONENTS];
 #if ACTION_VALUES
@@ -116,6 +117,9 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
         ++head;
     }
     params.ring.heads[environment] = head;
+#if PRIORITIES
+    enter(params.ring, environment, first, head);
+#endif
     // The observation after the last step is counted by the next rollout.
     float obs[ENV_OBS_WORDS];
     view(running.state, horizon.normaliser, obs, t + 1u < horizon.num_steps, sums);

@@ -18,6 +18,23 @@ __device__ __forceinline__ unsigned* row_of(const Ring& ring, unsigned environme
     return ring.words + row_at(ring, environment, number) * REPLAY_STRIDE;
 }
 
+#if PRIORITIES
+// A priority as draws count it.
+__device__ __forceinline__ double priority_power(const Ring& ring, double priority) {
+    const double power = pow(priority, ring.priority_exponent);
+    return power < 1e-200 ? 1e-200 : power > 1e200 ? 1e200 : power;
+}
+
+// The rows `first .. head` of an environment were completed: samples can begin with those that are steps. The row that is being written has no priority.
+__device__ __forceinline__ void enter(const Ring& ring, unsigned environment, u64 first, u64 head) {
+    for (u64 number = first; number < head; ++number) {
+        const bool is_step = row_of(ring, environment, number)[ROW_END] != FINAL;
+        ring.priorities[row_at(ring, environment, number)] = is_step ? priority_power(ring, *ring.greatest) : 0.0;
+    }
+    ring.priorities[row_at(ring, environment, head)] = 0.0;
+}
+#endif
+
 // Completed rows that are still there: the row that is being written has the place of the oldest.
 __device__ __forceinline__ unsigned window_of(const Ring& ring, u64 head) {
     return (unsigned)(head < ring.rows - 1u ? head : ring.rows - 1u);

@@ -36,9 +36,6 @@ typedef GemmWeightParams WeightParams;
 #include "gemm/action_values.cuh"
 #endif
 #include "gemm/value.cuh"
-#if BINS
-#include "gemm/bins.cuh"
-#endif
 
 static_assert(PARAMETERS == EXPECTED_PARAMETERS && BLOCK_BYTES == (2u * 8u + round_up(OUTPUTS, 4u)) * 4u * (THREADS / WARP), "the host counts as the kernel does");
 
@@ -181,8 +178,12 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
         float by_value = ACTION_VALUES || BINS ? 0.0f : values[0];
         loss.of_sample(words, weight, log_std, out, by_value, of_log_std, of_sample);
 #if BINS
-        const BinsLoss bins(update, values, words, weight, of_sample);
-        auto value_gradient = [&](unsigned k) { return k < BINS ? bins.gradient(values[k < BINS ? k : 0u], k) : 0.0f; };
+        // vf_coef times the cross-entropy from the return, which is divided between the two nearest values.
+        const Shares shares(values);
+        const float place = place_of(__uint_as_float(words[SAMPLE_ADVANTAGE]) + __uint_as_float(words[SAMPLE_VALUE]));
+        const float by_loss = update.coefficients[VF_COEF] * weight;
+        of_sample[1] += shares.cross_entropy([&](unsigned k) { return near(place, k); });
+        auto value_gradient = [&](unsigned k) { return k < BINS ? (shares.of(k) - near(place, k)) * by_loss : 0.0f; };
 #else
         auto value_gradient = [&](unsigned k) { return k == 0u ? by_value : 0.0f; };
 #endif

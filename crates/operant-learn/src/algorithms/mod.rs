@@ -255,14 +255,8 @@ fn actor_critic_refused(config: &Config) -> Option<(&'static str, String)> {
 
 /// The setting that no kernels with a replay support.
 fn replay_refused(config: &Config) -> Option<(&'static str, String)> {
-    let Config { core, priority_exponent, value_bins, .. } = config;
-    [
-        (*core != CoreKind::Mlp, "core", format!("\"{core}\" with a replay")),
-        (*priority_exponent > 0.0, "priority_exponent", priority_exponent.to_string()),
-        (*value_bins > 1, "value_bins", value_bins.to_string()),
-    ]
-    .into_iter()
-    .find_map(|(is_set, key, value)| is_set.then_some((key, value)))
+    let core = config.core;
+    (core != CoreKind::Mlp).then(|| ("core", format!("\"{core}\" with a replay")))
 }
 
 /// What a policy with two critics does not have.

@@ -717,7 +717,7 @@ impl Backend for CudaBackend {
         if replay.is_empty() {
             return Ok(());
         }
-        from.ring.write(self.rollout.stream(), &replay)?;
+        from.ring.write(self.rollout.stream(), &replay, &self.config)?;
         self.filled = replay.len();
         Ok(())
     }
@@ -727,7 +727,7 @@ impl Backend for CudaBackend {
         let (progress, learner, [obs_norm, reward_norm], own) = agreed(&*self.group, self.own_state())?;
         let state = BackendState {
             given: 0,
-            priorities: None,
+            priorities: self.rollout.priorities()?,
             learner,
             playing: if self.overlap.is_some() { Some(self.rollout.params()?) } else { None },
             environments: gathered(&*self.group, &own.environments)?,
@@ -786,7 +786,7 @@ impl Backend for CudaBackend {
             self.rollout.set_params(state.playing.as_ref().unwrap_or(&state.learner.params))?;
         }
         if let Some(from) = self.rollout.sampled() {
-            from.ring.clear(self.rollout.stream())?;
+            from.ring.clear(self.rollout.stream(), state.priorities)?;
             self.filled = 0;
         }
         self.enqueued = state.updates;

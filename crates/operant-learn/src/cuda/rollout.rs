@@ -23,6 +23,7 @@ use crate::LearnError;
 use crate::config::Config;
 use crate::network::{Architecture, Network};
 use crate::sample::SampleLayout;
+use crate::state::SavedPriorities;
 
 /// The path that runs the policy.
 enum Policy {
@@ -268,6 +269,11 @@ impl CudaRollout {
     pub(super) fn sampled(&self) -> Option<Sampled<'_>> {
         let Policy::Gemm(gemm) = &self.policy else { return None };
         Some(Sampled { ring: gemm.ring()?, scales: self.memory.norms.as_ref().map(|norms| &norms.scales) })
+    }
+
+    /// What a snapshot holds of a replay's priorities.
+    pub(super) fn priorities(&self) -> Result<Option<SavedPriorities>, LearnError> {
+        self.sampled().map_or(Ok(None), |from| from.ring.saved(&self.stream))
     }
 
     /// Enqueues a rollout into a replay. Between the choice of a step's actions and the step itself `learn` may enqueue minibatches, given the

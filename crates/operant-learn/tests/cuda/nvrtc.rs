@@ -67,8 +67,8 @@ fn with_layers(env: &dyn AnyEnv, config: Config, precision: Precision) -> Vec<Pr
 }
 
 /// Programs of an algorithm with a replay.
-fn with_replay(env: &dyn AnyEnv, algorithm: Algorithm, precision: Precision) -> Vec<Program> {
-    let values = Config { algorithm, hidden: vec![32], ..Config::default() };
+fn with_replay(env: &dyn AnyEnv, algorithm: Algorithm, config: Config, precision: Precision) -> Vec<Program> {
+    let values = Config { algorithm, hidden: vec![32], ..config };
     let (action_distribution, log_std) = (ActionDistribution::Tanh, LogStd::Network);
     let config = match algorithm {
         Algorithm::Dqn => values,
@@ -112,6 +112,11 @@ fn with_options() -> Config {
     blocks.ppo(|ppo| (ppo.norm_value, ppo.vf_epochs, ppo.prio_alpha) = (true, 1, 0.5))
 }
 
+/// Options of a replay.
+fn from_priorities() -> Config {
+    Config { value_bins: 51, priority_exponent: 0.6, ..Config::default() }
+}
+
 fn bins() -> Config {
     let config = Config { value_bins: 51, recompute_advantages: true, ..Config::default() };
     config.ppo(|ppo| ppo.clip_vloss = false)
@@ -125,8 +130,8 @@ fn tables() -> Config {
 fn kernels_compile_without_a_warning() {
     let mut programs = with_layers(&*world("taxi"), tables(), Precision::F32);
     programs.extend(with_layers(&*world("pendulum"), with_options(), Precision::F32));
-    programs.extend(with_replay(&*world("pendulum"), Algorithm::Sac, Precision::F32));
-    programs.extend(with_replay(&*world("locks"), Algorithm::Dqn, Precision::F32));
+    programs.extend(with_replay(&*world("pendulum"), Algorithm::Sac, from_priorities(), Precision::F32));
+    programs.extend(with_replay(&*world("locks"), Algorithm::Dqn, Config::default(), Precision::F32));
     compile("kernels_compile_without_a_warning", programs);
 }
 
@@ -158,8 +163,8 @@ fn rare_kernels_compile_without_a_warning() {
     ] {
         all.extend(with_layers(&*world(name), config, precision));
     }
-    all.extend(with_replay(&*world("quadrotor_hover"), Algorithm::Td3, Precision::Bf16));
-    all.extend(with_replay(&*world("minatar_breakout"), Algorithm::Dqn, Precision::Bf16));
-    all.extend(with_replay(&*world("taxi"), Algorithm::Dqn, Precision::Tf32));
+    all.extend(with_replay(&*world("quadrotor_hover"), Algorithm::Td3, Config::default(), Precision::Bf16));
+    all.extend(with_replay(&*world("minatar_breakout"), Algorithm::Dqn, from_priorities(), Precision::Bf16));
+    all.extend(with_replay(&*world("taxi"), Algorithm::Dqn, Config::default(), Precision::Tf32));
     compile("rare_kernels_compile_without_a_warning", all);
 }

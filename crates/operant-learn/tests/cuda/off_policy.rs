@@ -57,7 +57,7 @@ fn config(algorithm: Algorithm) -> Config {
 }
 
 /// Networks, samples and steps of every kind.
-fn cases() -> [(&'static str, Config); 12] {
+fn cases() -> [(&'static str, Config); 14] {
     let (sac, dqn) = (|| config(Algorithm::Sac), || config(Algorithm::Dqn));
     [
         ("pendulum", Config { n_step: 3, norm_obs: true, ..sac() }),
@@ -101,12 +101,27 @@ fn cases() -> [(&'static str, Config); 12] {
         // Masks, and several components of an action.
         ("locks", Config { layer_norm: true, dueling: true, tau: 1.0, target_network_frequency: 2, ..dqn() }),
         ("acrobot", Config { norm_obs: true, max_grad_norm: 0.05, batch_size: 77, ..dqn() }),
+        // Distributions of values, some of which are beyond the bounds.
+        ("cartpole", Config { value_bins: 11, value_min: 0.0, value_max: 2.0, n_step: 2, ..dqn() }),
+        ("pendulum", Config { value_bins: 21, value_min: -40.0, value_max: 0.0, ..sac() }),
+    ]
+}
+
+/// Samples by priority, one minibatch in each update: after it rounding may move the end of a draw.
+fn by_priority() -> [(&'static str, Config); 3] {
+    let of = |config| Config { priority_exponent: 0.7, updates_per_step: 0.004, ..config };
+    let [.., (of_values, distributions), _] = cases();
+    [
+        ("pendulum", of(Config { buffer_size: 1_015, n_step: 2, ..config(Algorithm::Sac) })),
+        ("taxi", of(Config { encoder: Encoder::Embed, n_step: 3, ..config(Algorithm::Dqn) })),
+        (of_values, of(distributions)),
     ]
 }
 
 in_parts! {
     cycles_follow_the_cpu,
     a_restored_backend_continues_bit_for_bit,
+    draws_by_priority_follow_the_cpu,
 }
 
 fn options(precision: Precision) -> GpuOptions {
@@ -239,6 +254,41 @@ fn a_restored_backend_continues_bit_for_bit(part: Part) {
     }
 }
 
+/// Priorities of a snapshot, and the greatest.
+fn priorities(snapshot: &Snapshot) -> Vec<f64> {
+    let own = snapshot.tensors.iter().filter(|tensor| tensor.name.contains("priorit"));
+    own.flat_map(|tensor| tensor.data.as_chunks().0).map(|bytes| f64::from_le_bytes(*bytes)).collect()
+}
+
+fn draws_by_priority_follow_the_cpu(part: Part) {
+    for (case, (name, config)) in part.of(2, by_priority()).into_iter().enumerate() {
+        let (Some(device), env) = (device(ORDERS[case % 3]), world(name)) else { return };
+        let layout = layout(&*env, &config);
+        let (mut gpu, mut cpu) =
+            (on_gpu(&device, &env, &config), cpu::backend(Arc::clone(&env), &config, 1).expect("a CPU"));
+        let mut learned = 0.0;
+        for number in 0..12 {
+            learned += update(&mut *cpu).metrics.minibatches;
+            update(&mut *gpu);
+            let what = format!("{name}, update {number}");
+            let [of_gpu, of_cpu] = [&mut gpu, &mut cpu].map(|backend| saved(&mut **backend));
+            assert_near(&of_gpu, &of_cpu, &layout, 1e-5, &what);
+            let [on_gpu, on_cpu] = [&of_gpu, &of_cpu].map(|whole| priorities(&whole.0));
+            assert!(on_gpu.len() > 1_000 && on_gpu.len() == on_cpu.len(), "{what}: {}", on_gpu.len());
+            for (row, (gpu, cpu)) in on_gpu.into_iter().zip(on_cpu).enumerate() {
+                assert!((gpu - cpu).abs() <= 1e-3 * cpu, "{what}, row {row}: {gpu}, on the CPU {cpu}");
+            }
+            load(&mut *cpu, &of_gpu);
+        }
+        assert!(learned > 6.0, "{name}: {learned}");
+        // A checkpoint has the priorities.
+        let mut restored = on_gpu(&device, &env, &config);
+        load(&mut *restored, &saved(&mut *gpu));
+        [&mut gpu, &mut restored].map(|backend| run(&mut **backend, 2));
+        assert_equal(&saved(&mut *restored), &saved(&mut *gpu), name);
+    }
+}
+
 #[test]
 fn runs_of_steps_end_where_rows_are_cut() {
     let config = Config { n_step: 3, ..config(Algorithm::Sac) };
@@ -310,8 +360,11 @@ fn the_order_of_threads_and_of_streams_changes_no_bit() {
         let Some(output) = stand_in::rerun_with(test, &streams) else { return };
         stand_in::must_pass(&output);
     }
-    for (algorithm, name) in [(Algorithm::Sac, "pendulum"), (Algorithm::Dqn, "cartpole")] {
-        let config = Config { num_steps: 10, batch_size: 150, learning_starts: 150, ..config(algorithm) };
+    for (algorithm, name, priority_exponent) in
+        [(Algorithm::Sac, "pendulum", 0.6), (Algorithm::Dqn, "cartpole", 0.0)]
+    {
+        let sizes = Config { num_steps: 10, batch_size: 150, learning_starts: 150, ..config(algorithm) };
+        let config = Config { priority_exponent, ..sizes };
         let env = world(name);
         let states = ORDERS.map(|ordinal| {
             let mut gpu = on_gpu(&device(ordinal)?, &env, &config);
@@ -370,10 +423,6 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
     let given = Given { env: spec.name, obs: spec.obs, actions: spec.actions, layout, read: none };
     let text = on_gpu(&device, &env, &base).begin_with(&given).expect_err("refused").to_string();
     assert!(text.contains("device = \"cpu\""), "{text}");
-    let text = refused(&Config { priority_exponent: 0.6, ..base.clone() }, GpuOptions::default());
-    assert!(text.starts_with("priority_exponent: 0.6, which no kernels for GPUs compute"), "{text}");
-    let text = refused(&Config { value_bins: 51, ..base.clone() }, GpuOptions::default());
-    assert!(text.starts_with("value_bins: 51, which no kernels for GPUs compute"), "{text}");
     let text = refused(&Config { encoder: Encoder::Embed, ..base }, GpuOptions::default());
     assert!(text.contains("encoder"), "{text}");
     let dqn = |change: fn(&mut Config)| {
@@ -414,12 +463,14 @@ fn the_loop_allocates_nothing_and_construction_the_predicted_bytes() {
     let rare = Config { policy_frequency: 3, target_network_frequency: 2, ..sac.clone() };
     let td3 = Config { target_network_frequency: 2, ..config(Algorithm::Td3) };
     let dqn = Config { target_network_frequency: 2, encoder: Encoder::Embed, ..config(Algorithm::Dqn) };
+    let distributions = Config { value_bins: 21, priority_exponent: 0.5, ..sac.clone() };
     let cases = [
         ("pendulum", sac, Precision::F32),
         ("pendulum", rare.clone(), Precision::F32),
         ("pendulum", rare, Precision::Bf16),
         ("pendulum", td3, Precision::F32),
         ("taxi", dqn, Precision::Bf16),
+        ("pendulum", distributions, Precision::F32),
     ];
     for (name, config, precision) in cases {
         let (Some(device), env) = (device(0), world(name)) else { return };

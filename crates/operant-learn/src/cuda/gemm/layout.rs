@@ -493,6 +493,7 @@ impl GemmLayout {
         defines.extend(owned([
             ("SAMPLE_STRIDE", format!("{}u", layout.stride)),
             ("REPLAY_STRIDE", format!("{}u", ring.stride)),
+            ("PRIORITIES", u8::from(ring.has_priorities).to_string()),
             ("NORM_OBS", u8::from(config.norm_obs).to_string()),
             ("NORM_REWARD", u8::from(config.norm_reward).to_string()),
             ("COUNTS", format!("{}u", counts::words(config))),

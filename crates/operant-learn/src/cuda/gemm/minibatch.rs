@@ -47,6 +47,7 @@ pub fn gemm_minibatch_program(
     let log_alpha = network.log_alpha.map(|at| ("LOG_ALPHA", format!("{at}u")));
     let own = [
         ("REPLAY_STRIDE", format!("{}u", ReplayLayout::new(&network.architecture, masked).stride)),
+        ("PRIORITIES", u8::from(config.priority_exponent > 0.0).to_string()),
         ("CRITIC_ROW", format!("{}u", gemm_layout.critic_row())),
         ("NORM_OBS", u8::from(config.norm_obs).to_string()),
         ("TAKES_LEAST", of_critics(rules).is_some_and(|rules| rules.takes_least()).to_string()),
@@ -83,6 +84,50 @@ fn targets_wait(rules: Rules) -> bool {
     of_critics(rules).is_some_and(|rules| rules.targets_wait_for_policy())
 }
 
+/// Rows of `outcomes`.
+const OUTCOMES: usize = 6;
+
+/// Levels of sums over priorities: level 0 are the numbers themselves, and each further one has the sums of 64 neighbours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct SumSizes {
+    /// Numbers of a level.
+    counts: [u64; Self::MOST],
+    /// The first of its sums.
+    first: [u64; Self::MOST],
+    levels: usize,
+}
+
+impl SumSizes {
+    /// Most levels, of 2^36 numbers.
+    const MOST: usize = 6;
+    /// Numbers of a sum.
+    const SPAN: u64 = 64;
+
+    /// Over these numbers; the last level has at most 64. Without numbers it has none.
+    fn of(numbers: usize) -> Self {
+        let mut made = Self {
+            counts: [numbers as u64, 0, 0, 0, 0, 0],
+            levels: usize::from(numbers > 0),
+            ..Self::default()
+        };
+        while made.levels > 0 && made.levels < Self::MOST && made.counts[made.levels - 1] > Self::SPAN {
+            let below = made.levels - 1;
+            made.counts[made.levels] = made.counts[below].div_ceil(Self::SPAN);
+            made.first[made.levels] = if below == 0 { 0 } else { made.first[below] + made.counts[below] };
+            made.levels += 1;
+        }
+        made
+    }
+
+    /// All sums; one where a single level needs none, so that there is a buffer.
+    fn numbers(&self) -> usize {
+        match self.levels {
+            0 => 0,
+            levels => self.counts[1..levels].iter().sum::<u64>().max(1) as usize,
+        }
+    }
+}
+
 /// Sizes of a minibatch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinibatchSizes {
@@ -100,6 +145,9 @@ pub struct MinibatchSizes {
     choices: usize,
     /// Indices of all observations before the steps; 0 without embeddings.
     indices: usize,
+    /// Numbers of the distributions that values are to have; 0 without distributions.
+    distributions: usize,
+    sums: SumSizes,
     /// Numbers in a row of policy outputs, and its words as products read them.
     row: usize,
     row_words: usize,
@@ -121,10 +169,14 @@ impl MinibatchSizes {
         let of_head = network.architecture.head.components();
         let words = |row: usize| gemm_layout.words(samples.saturating_mul(row));
         let blocks = blocks_of(multiprocessors, samples.max(network.len()));
+        let ring = RingSizes::new(network, local, kernel_env.masked);
+        let bins = network.architecture.bins.map_or(0, |bins| bins.count);
         Self {
             update: UpdateSizes::new(network, local, stride, blocks),
             blocks,
-            ring: RingSizes::new(network, local, kernel_env.masked),
+            ring,
+            distributions: samples.saturating_mul(bins),
+            sums: SumSizes::of(ring.priorities()),
             weights: GemmWeightSizes::new(network.len(), gemm_layout),
             parameters: network.len(),
             samples,
@@ -149,7 +201,7 @@ operant_cuda::params! {
     /// Parameters of a minibatch: threads stay below M samples and P parameters, blocks within their entries.
     pub struct MinibatchParams<'a>(of: MinibatchSizes) for [
         "minibatch_draw", "minibatch_gather", "minibatch_next", "minibatch_target", "minibatch_errors", "minibatch_actions", "minibatch_values",
-        "minibatch_policy", "minibatch_reduce", "minibatch_adam", "minibatch_follow", "minibatch_note", "minibatch_begin", "minibatch_end"
+        "minibatch_policy", "minibatch_sums", "minibatch_weights", "minibatch_renew", "minibatch_reduce", "minibatch_adam", "minibatch_follow", "minibatch_note", "minibatch_begin", "minibatch_end"
     ], blocks of.blocks, {
         ring: part [Ring, &of.ring],
         /// (features): shift and scale, if observations are normalised.
@@ -167,8 +219,12 @@ operant_cuda::params! {
         products: reads [f32; of.products],
         /// (2, M): rows of the replay with the observations before the steps and after them.
         rows: writes [u64; 2 * of.samples],
-        /// (4, M): rewards, discounts, targets, and log-probabilities of the policy's actions.
-        outcomes: writes [f32; 4 * of.samples],
+        /// (6, M): rewards, discounts, targets, log-probabilities of the policy's actions, sizes of errors, and what they weigh.
+        outcomes: writes [f32; OUTCOMES * of.samples],
+        /// (M, values): the distributions that values are to have, if they have any.
+        distributions: writes_any [f32; of.distributions],
+        /// With priorities, sums of neighbouring numbers, level by level.
+        sums: writes_any [f64; of.sums.numbers()],
         /// (2, M, row): observations before the steps and after them.
         obs: writes [f32; 2 * of.input_words[0]],
         /// (2, M, indices): with embeddings, rows of tables.
@@ -210,6 +266,14 @@ operant_cuda::params! {
         gamma: value [f32],
         tau: value [f32],
         clip_obs: value [f32],
+        /// With priorities: the numbers of each level, the first of its sums, and how many levels there are.
+        level_counts: value [[u64; SumSizes::MOST]],
+        level_first: value [[u64; SumSizes::MOST]],
+        levels: value [u32],
+        /// The level that a launch makes.
+        level: value [u32],
+        /// The exponent of the weights at the start, at the end, and the updates over which it changes.
+        beta: value [[f64; 3]],
         /// Settings of the algorithm, in its order.
         coefficients: value [[f32; GpuLoss::COEFFICIENTS]],
         adam: value [Adam],
@@ -237,6 +301,8 @@ pub struct MinibatchMemory {
     indices: Option<Buffer<u32>>,
     choices: Option<Buffer<u32>>,
     parts: Buffer<f64>,
+    distributions: Option<Buffer<f32>>,
+    sums: Option<Buffer<f64>>,
 }
 
 impl MinibatchMemory {
@@ -255,12 +321,14 @@ impl MinibatchMemory {
             target_weights: Weights::new(allocator, gemm_layout)?,
             targets: allocator.alloc(of.parameters)?,
             rows: allocator.alloc(2 * of.samples)?,
-            outcomes: allocator.alloc(4 * of.samples)?,
+            outcomes: allocator.alloc(OUTCOMES * of.samples)?,
             obs: allocator.alloc(2 * of.input_words[0])?,
             inputs: (of.input_words[1] > 0).then(|| allocator.alloc(2 * of.input_words[1])).transpose()?,
             indices: words(2 * of.indices)?,
             choices: words(of.choices)?,
             parts: allocator.alloc(PARTS * of.blocks)?,
+            distributions: (of.distributions > 0).then(|| allocator.alloc(of.distributions)).transpose()?,
+            sums: (of.sums.numbers() > 0).then(|| allocator.alloc(of.sums.numbers())).transpose()?,
         };
         let forward = ForwardMemory::new(allocator, gemm_layout, of.extent())?;
         Ok((own, forward, BackwardMemory::new(allocator, gemm_layout, of.extent())?))
@@ -292,6 +360,8 @@ struct Kernels {
     errors: Function,
     /// Of a policy: its actions, their values, and its gradient.
     of_policy: Option<[Function; 3]>,
+    /// With priorities: sums of a level, weights of samples, and their new priorities.
+    of_priorities: Option<[Function; 3]>,
     reduce: Function,
     adam: Function,
     follow: Function,
@@ -302,7 +372,12 @@ struct Kernels {
 }
 
 impl Kernels {
-    fn new(module: &Module, grid: LaunchConfig, rules: Rules) -> Result<Self, CudaError> {
+    fn new(
+        module: &Module,
+        grid: LaunchConfig,
+        rules: Rules,
+        has_priorities: bool,
+    ) -> Result<Self, CudaError> {
         let of = |name: &str| with_shared(module, &format!("minibatch_{name}"), grid);
         Ok(Self {
             draw: of("draw")?,
@@ -313,6 +388,10 @@ impl Kernels {
             of_policy: match rules {
                 Rules::ActorCritic(_) => Some([of("actions")?, of("values")?, of("policy")?]),
                 Rules::ActionValues => None,
+            },
+            of_priorities: match has_priorities {
+                true => Some([of("sums")?, of("weights")?, of("renew")?]),
+                false => None,
             },
             reduce: of("reduce")?,
             adam: of("adam")?,
@@ -385,7 +464,7 @@ impl GemmMinibatch {
             config: local.run.clone(),
             rules,
             math: GemmMath::new(device, gemm_layout)?,
-            kernels: Kernels::new(&module, grid, rules)?,
+            kernels: Kernels::new(&module, grid, rules, sizes.ring.has_priorities)?,
             grid,
             forward: Forward::new((&blas, stream), gemm_layout, extent, forward)?,
             backward: Backward::new((&blas, stream), gemm_layout, extent, backward)?,
@@ -448,6 +527,7 @@ impl GemmMinibatch {
     fn params<'a>(&'a self, learner: &'a UpdateMemory, from: Sampled<'a>, adam: Adam) -> MinibatchParams<'a> {
         let Self { config, memory, sizes, forward, backward, .. } = self;
         let has_critics = of_critics(self.rules).is_some();
+        let beta = config.beta();
         let value = |chain: usize| has_critics.then(|| forward.output(chain));
         let gradient = |chain: usize| has_critics.then(|| &backward.memory.outputs[chain].words);
         let by_input = |chain: usize| has_critics.then(|| &backward.memory.inputs[chain].words);
@@ -477,6 +557,13 @@ impl GemmMinibatch {
             second_by_input: by_input(2),
             choices: memory.choices.as_ref(),
             parts: &memory.parts,
+            distributions: memory.distributions.as_ref(),
+            sums: memory.sums.as_ref(),
+            level_counts: sizes.sums.counts,
+            level_first: sizes.sums.first,
+            levels: sizes.sums.levels as u32,
+            level: 0,
+            beta: [beta.start, beta.end, beta.updates],
             report: &learner.report,
             progress: &learner.progress,
             samples: sizes.samples as u32,
@@ -559,7 +646,16 @@ impl GemmMinibatch {
             of(&kernels.reduce, range.clone(), pass)?;
             of(&kernels.adam, range, pass)
         };
+        if let Some([sums, ..]) = &kernels.of_priorities {
+            for level in 1..self.sizes.sums.levels {
+                let params = MinibatchParams { level: level as u32, ..all };
+                sums.run(stream, self.grid, &params, &self.sizes)?;
+            }
+        }
         run(&kernels.draw)?;
+        if let Some([_, weights, _]) = &kernels.of_priorities {
+            run(weights)?;
+        }
         run(&kernels.gather)?;
         match rules {
             Rules::ActionValues => self.learn_values(stream, run)?,
@@ -577,6 +673,9 @@ impl GemmMinibatch {
             of(&kernels.follow, self.network.params_of(targets), 0)?;
         }
         let params = MinibatchParams { trains_policy: u32::from(trains_policy), ..all };
+        if let Some([_, _, renew]) = &kernels.of_priorities {
+            renew.run(stream, self.grid, &params, &self.sizes)?;
+        }
         Ok(kernels.note.run(stream, LaunchConfig { blocks: 1, ..self.grid }, &params, &self.sizes)?)
     }
 

@@ -268,7 +268,7 @@ impl GemmPolicy {
             device.load(&gemm_rollout_program(kernel_env, network, local, &gemm_layout, horizon.norms))?;
         let sizes = GemmRolloutSizes::new(kernel_env, (network, local), &gemm_layout, horizon);
         if let Some(ring) = &memory.ring {
-            ring.clear(stream)?;
+            ring.clear(stream, None)?;
         }
         for states in memory.states.iter().flatten() {
             states.fill(stream, 0)?;
