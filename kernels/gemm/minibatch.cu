@@ -33,7 +33,7 @@ constexpr unsigned SQUARES = 0u, VALUES = 1u, POLICY = 2u, NORM = 4u, PARTS = 6u
 static_assert(BLOCK_BYTES >= PARTS * 8u * (THREADS / WARP), "the sums of a block fit its shared memory");
 
 // Rows of `outcomes`, (6, M). ERROR is the size of a sample's error, WEIGHT makes up for draws by priority.
-constexpr unsigned REWARD = 0u, DISCOUNT = 1u, TARGET = 2u, LOGPROB = 3u, ERROR = 4u, WEIGHT = 5u;
+enum : unsigned { REWARD, DISCOUNT, TARGET, LOGPROB, ERROR, WEIGHT };
 
 __device__ __forceinline__ float& outcome_of(const MinibatchParams& params, unsigned which, u64 row) {
     return params.outcomes[(u64)which * params.samples + row];

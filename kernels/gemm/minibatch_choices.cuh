@@ -55,8 +55,6 @@ KERNEL(minibatch_target, MinibatchParams, THREADS, 1) {
 
 KERNEL(minibatch_errors, MinibatchParams, THREADS, 1) {
     SHARED_ARENA(arena);
-    constexpr float SHARE = 1.0f / (float)ENV_COMPONENTS;
-    const ActionValues rules = {params.coefficients};
     double sums[2] = {};
     each(params.samples, [&](u64 row) {
         const float weight = weight_of(params, row);
@@ -73,6 +71,8 @@ KERNEL(minibatch_errors, MinibatchParams, THREADS, 1) {
         sums[SQUARES] += (double)loss;
         sums[VALUES] += (double)shares.mean;
 #else
+        constexpr float SHARE = 1.0f / (float)ENV_COMPONENTS;
+        const ActionValues rules = {params.coefficients};
         float values[OUTPUTS];
         read_values(params.policy + row * POLICY_ROW, values);
         auto taken = [&](unsigned component) { return (unsigned)__uint_as_float(of[component]); };

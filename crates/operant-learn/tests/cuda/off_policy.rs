@@ -274,7 +274,7 @@ fn draws_by_priority_follow_the_cpu(part: Part) {
             let [of_gpu, of_cpu] = [&mut gpu, &mut cpu].map(|backend| saved(&mut **backend));
             assert_near(&of_gpu, &of_cpu, &layout, 1e-5, &what);
             let [on_gpu, on_cpu] = [&of_gpu, &of_cpu].map(|whole| priorities(&whole.0));
-            assert!(on_gpu.len() > 1_000 && on_gpu.len() == on_cpu.len(), "{what}: {}", on_gpu.len());
+            assert!(on_gpu.len() > 250 && on_gpu.len() == on_cpu.len(), "{what}: {}", on_gpu.len());
             for (row, (gpu, cpu)) in on_gpu.into_iter().zip(on_cpu).enumerate() {
                 assert!((gpu - cpu).abs() <= 1e-3 * cpu, "{what}, row {row}: {gpu}, on the CPU {cpu}");
             }
@@ -284,7 +284,7 @@ fn draws_by_priority_follow_the_cpu(part: Part) {
         // A checkpoint has the priorities.
         let mut restored = on_gpu(&device, &env, &config);
         load(&mut *restored, &saved(&mut *gpu));
-        [&mut gpu, &mut restored].map(|backend| run(&mut **backend, 2));
+        let _ = [&mut gpu, &mut restored].map(|backend| run(&mut **backend, 2));
         assert_equal(&saved(&mut *restored), &saved(&mut *gpu), name);
     }
 }
