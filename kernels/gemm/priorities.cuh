@@ -1,6 +1,7 @@
 // Samples of a replay drawn by priority (Schaul et al. 2016). Twin of operant-learn's cpu/off_policy/priorities.rs.
 //
-//   minibatch_sums     sums of SPAN neighbouring numbers of the level below; a warp for each. Level 0 are the rows' priorities.
+//   minibatch_sums     sums of SPAN neighbouring numbers of the level below; a warp for each. Level 0 are the rows' priorities, in the order of the
+//                      leaves of the host's tree: those of a tree over R rows begin with the first that has the greatest depth.
 //   minibatch_weights  what the samples' errors weigh, which makes up for the draws
 //   minibatch_renew    the samples get the priorities of their errors
 //
@@ -9,21 +10,23 @@
 
 constexpr unsigned SPAN = 64u;
 
-// The numbers of a level.
-__device__ __forceinline__ const double* numbers_of(const MinibatchParams& params, unsigned level) {
-    return level == 0u ? params.ring.priorities : params.sums + params.level_first[level];
+// The row that is leaf `at` of the host's tree.
+__device__ __forceinline__ u64 row_of_leaf(const MinibatchParams& params, u64 at) { return (at + params.first_leaf) % params.level_counts[0]; }
+
+// A number of a level.
+__device__ __forceinline__ double number_of(const MinibatchParams& params, unsigned level, u64 at) {
+    return level == 0u ? params.ring.priorities[row_of_leaf(params, at)] : params.sums[params.level_first[level] + at];
 }
 
 KERNEL(minibatch_sums, MinibatchParams, THREADS, 1) {
     const unsigned lane = threadIdx.x % WARP, warps = blockDim.x / WARP, level = params.level;
-    const double* below = numbers_of(params, level - 1u);
     const u64 count = params.level_counts[level - 1u];
     for (u64 at = (u64)blockIdx.x * warps + threadIdx.x / WARP; at < params.level_counts[level]; at += (u64)gridDim.x * warps) {
         double sum = 0.0;
 #pragma unroll
         for (unsigned i = 0u; i < SPAN / WARP; ++i) {
             const u64 number = at * SPAN + i * WARP + lane;
-            if (number < count) sum += below[number];
+            if (number < count) sum += number_of(params, level - 1u, number);
         }
         sum = warp_sum(sum);
         if (lane == 0u) params.sums[params.level_first[level] + at] = sum;
@@ -31,9 +34,9 @@ KERNEL(minibatch_sums, MinibatchParams, THREADS, 1) {
 }
 
 __device__ __forceinline__ double total_of(const MinibatchParams& params) {
-    const double* top = numbers_of(params, params.levels - 1u);
+    const unsigned top = params.levels - 1u;
     double total = 0.0;
-    for (unsigned k = 0u; k < (unsigned)params.level_counts[params.levels - 1u]; ++k) total += top[k];
+    for (u64 at = 0u; at < params.level_counts[top]; ++at) total += number_of(params, top, at);
     return total;
 }
 
@@ -41,12 +44,11 @@ __device__ __forceinline__ double total_of(const MinibatchParams& params) {
 __device__ __forceinline__ u64 row_for(const MinibatchParams& params, double at) {
     u64 node = 0u;
     for (unsigned level = params.levels; level-- > 0u;) {
-        const double* numbers = numbers_of(params, level);
         const u64 first = node * SPAN, count = params.level_counts[level], end = first + SPAN < count ? first + SPAN : count;
         double left = at;
         node = first;
         for (u64 child = first; child < end; ++child) {
-            const double number = numbers[child];
+            const double number = number_of(params, level, child);
             if (number == 0.0) continue;
             node = child;
             left = at;
@@ -55,7 +57,7 @@ __device__ __forceinline__ u64 row_for(const MinibatchParams& params, double at)
         }
         at = left;
     }
-    return node;
+    return row_of_leaf(params, node);
 }
 
 KERNEL(minibatch_weights, MinibatchParams, THREADS, 1) {
@@ -86,7 +88,7 @@ KERNEL(minibatch_renew, MinibatchParams, THREADS, 1) {
     SHARED_ARENA(arena);
     if (!Totals(params, arena).are_finite(params.trains_policy)) return;
     each(params.samples, [&](u64 row) {
-        // Draws are in the order of rows. Of one that was drawn again the last error counts.
+        // Draws are in the order of leaves. Of one that was drawn again the last error counts.
         if (row + 1u < params.samples && params.rows[row + 1u] == params.rows[row]) return;
         params.ring.priorities[params.rows[row]] = priority_power(params.ring, (double)outcome_of(params, ERROR, row) + LEAST_ERROR);
     });

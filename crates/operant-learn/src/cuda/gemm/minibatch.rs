@@ -119,6 +119,11 @@ impl SumSizes {
         made
     }
 
+    /// The row that is the first leaf of the host's tree of sums.
+    fn first_leaf(&self) -> u64 {
+        self.counts[0].max(1).next_power_of_two() - self.counts[0]
+    }
+
     /// All sums; one where a single level needs none, so that there is a buffer.
     fn numbers(&self) -> usize {
         match self.levels {
@@ -269,6 +274,8 @@ operant_cuda::params! {
         /// With priorities: the numbers of each level, the first of its sums, and how many levels there are.
         level_counts: value [[u64; SumSizes::MOST]],
         level_first: value [[u64; SumSizes::MOST]],
+        /// The row that is the first leaf of the host's tree of sums.
+        first_leaf: value [u64],
         levels: value [u32],
         /// The level that a launch makes.
         level: value [u32],
@@ -561,6 +568,7 @@ impl GemmMinibatch {
             sums: memory.sums.as_ref(),
             level_counts: sizes.sums.counts,
             level_first: sizes.sums.first,
+            first_leaf: sizes.sums.first_leaf(),
             levels: sizes.sums.levels as u32,
             level: 0,
             beta: [beta.start, beta.end, beta.updates],
