@@ -5,7 +5,7 @@
 // step_all   in   running environments; actions (N, ENV_COMPONENTS), i64 or i32 choices or f32 numbers
 //            out  the same a step later; obs, rewards (N), terminated, truncated and ended (N) a byte each; returns and lengths (N) of
 //                 the episodes that ended, else 0; with AUTORESET == SAME_STEP final_obs (N, ENV_OBS) where an episode ended; masks
-//                 (N, ENV_ACTIONS) a byte each where actions can be illegal
+//                 (N, ENV_ACTIONS) a byte each where actions can be illegal; in games the players to move (N)
 //
 // Observations are f32, or a byte for each bit. An action that the environment does not take is stepped as 0, and `bad` becomes the
 // least (place in `actions`, value): environment 5 of a Discrete(2) with action 7 leaves 5 << 32 | 7.
@@ -73,6 +73,13 @@ __device__ __forceinline__ void write_mask(const EnvState& state, unsigned char*
     (void)state, (void)masks, (void)row;
 }
 
+__device__ __forceinline__ void write_player(const EnvState& state, unsigned* players, unsigned row) {
+#if PLAYERS > 1
+    players[row] = state.player;
+#endif
+    (void)state, (void)players, (void)row;
+}
+
 KERNEL(reset_all, ResetParams, THREADS, 1) {
     SHARED_ARENA(arena);
     const unsigned environment = blockIdx.x * blockDim.x + threadIdx.x;
@@ -87,6 +94,7 @@ KERNEL(reset_all, ResetParams, THREADS, 1) {
         }
         observe_words(running.state, obs);
         write_mask(running.state, params.to.masks, environment);
+        write_player(running.state, params.to.players, environment);
     }
     write_rows(obs, (unsigned*)arena, params.to.obs, params.num_envs);
 }
@@ -145,6 +153,7 @@ KERNEL(step_all, StepParams, THREADS, 1) {
         store_running(running, params.environments + environment, params.num_envs);
         observe_words(running.state, obs);
         write_mask(running.state, params.to.masks, environment);
+        write_player(running.state, params.to.players, environment);
         params.to.rewards[environment] = reward;
         params.to.terminated[environment] = terminated ? 1u : 0u;
         params.to.truncated[environment] = truncated ? 1u : 0u;

@@ -220,6 +220,9 @@ fn arrays_of(
     if let Some(masks) = &arrays.masks {
         add("mask", masks.cast(), &[envs.choices()], DlType::I8)?;
     }
+    if let Some(players) = &arrays.players {
+        add("player", players.cast(), &[], DlType::I32)?;
+    }
     Ok(all.unbind())
 }
 

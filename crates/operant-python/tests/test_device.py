@@ -212,6 +212,9 @@ def compare(given, expected):
     for ours, theirs in zip(arrays, host, strict=True):
         np.testing.assert_array_equal(read(ours), theirs)
         assert ours.dtype == theirs.dtype
+    assert ("player" in info) == ("player" in expected_info)
+    if "player" in info:
+        np.testing.assert_array_equal(read(info["player"]), expected_info["player"])
     ended = read(info["_episode"])
     assert ended.any() == ("_episode" in expected_info)
     if not ended.any():

@@ -171,6 +171,15 @@ fn same_bits(device: &Device, env: &dyn AnyEnv, num_envs: usize, autoreset: Auto
     for (mine, theirs) in running.chunks_exact(num_envs).zip(words.chunks_exact(tile.rows)) {
         assert_eq!(mine, &theirs[..num_envs], "{}, {autoreset:?}", spec.name);
     }
+    let players = &sets[(steps as usize + 1) % 2].players;
+    assert_eq!(players.is_some(), spec.players > 1);
+    if let Some(players) = players {
+        let word = env.leaves().iter().position(|leaf| leaf.name == "player").expect("a player");
+        let players = players.read(envs.stream()).expect("players");
+        assert_eq!(players, words[word * tile.rows..][..num_envs], "{}, {autoreset:?}", spec.name);
+        let moves = autoreset == Autoreset::SameStep;
+        assert!(!moves || players.contains(&0) && players.contains(&1), "{players:?}");
+    }
     episodes
 }
 
@@ -218,7 +227,8 @@ mod nightly_steps_are_those_of_the_cpu {
 fn masks_components_and_odd_bits_step_as_on_the_cpu() {
     let Some(device) = device(2) else { return };
     let recorded = WorldEnv::new(World::record(&Fuses));
-    for env in [&Locks as &dyn AnyEnv, &Switchboard, &Fuses, &recorded] {
+    let game = world("connect_four");
+    for env in [&Locks as &dyn AnyEnv, &Switchboard, &Fuses, &recorded, &*game] {
         for mode in MODES {
             assert!(same_bits(&device, env, 97, mode, 130) > 0);
         }

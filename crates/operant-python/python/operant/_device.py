@@ -110,8 +110,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
         else:
             arrays = self._core.restart(None if mask is None else mask.tolist())
         self._is_reset = True
-        info = {"action_mask": arrays["mask"]} if "mask" in arrays else {}
-        return arrays["obs"], info
+        return arrays["obs"], _of_state(arrays)
 
     def step(self, actions: Any) -> Step:
         """Enqueues a step of every environment.
@@ -121,7 +120,8 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
                 float32 for a box. It must not change before the work that reads the results.
 
         Returns:
-            observations `(N, ...)`, rewards `(N,)`, terminated `(N,)`, truncated `(N,)`, info.
+            observations `(N, ...)`, rewards `(N,)`, terminated `(N,)`, truncated `(N,)`, info. In a game of several players
+            `info["player"]` has the number of the player to move, `(N,)` int32.
 
         Raises:
             ValueError: Actions of another device or shape: nothing was stepped. Or an earlier step had an action that its
@@ -132,7 +132,7 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
         if not self._is_reset:
             raise ResetNeeded("expected reset before the first step")
         arrays = self._core.step(actions)
-        info: dict[str, Any] = {"action_mask": arrays["mask"]} if "mask" in arrays else {}
+        info = _of_state(arrays)
         episode = {}
         if self._episode_stats:
             of_episodes = {"r": arrays["returns"], "l": arrays["lengths"]}
@@ -159,6 +159,11 @@ class DeviceVectorEnv(GymnasiumVectorEnv[DeviceArray, Any, DeviceArray]):
     def _check_open(self) -> None:
         if self.closed:
             raise ClosedEnvironmentError("expected an open environment, got one that is closed; make another")
+
+
+def _of_state(arrays: Mapping[str, DeviceArray]) -> dict[str, Any]:
+    """What `info` has of the states of all environments."""
+    return {key: arrays[name] for key, name in (("action_mask", "mask"), ("player", "player")) if name in arrays}
 
 
 @overload

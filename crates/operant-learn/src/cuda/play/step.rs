@@ -18,7 +18,13 @@ pub const STEP: KernelText =
 /// `step.cu` for an environment.
 pub fn step_program(kernel_env: &KernelEnv, autoreset: Autoreset) -> Program {
     let bits = !kernel_env.spec.obs.is_real();
-    let defines = [("THREADS", THREADS), ("OBS_BITS", bits.into()), ("AUTORESET", autoreset as u32)];
+    let players = kernel_env.spec.players;
+    let defines = [
+        ("THREADS", THREADS),
+        ("OBS_BITS", bits.into()),
+        ("AUTORESET", autoreset as u32),
+        ("PLAYERS", players),
+    ];
     let defines = defines.map(|(name, value)| (name.to_owned(), value.to_string()));
     ProgramText::of(kernel_env, STEP, defines.into())
 }
@@ -36,6 +42,8 @@ struct EnvSizes {
     components: usize,
     /// Bytes of a mask, 0 where every action is legal.
     choices: usize,
+    /// Whether there are several players.
+    is_game: bool,
     /// Whether the last observations of episodes are written.
     has_final: bool,
     /// Words of an action's component: 2 for i64.
@@ -54,7 +62,10 @@ impl EnvSizes {
 
     /// Bytes of the environments and of `sets` sets of arrays.
     fn bytes(&self, sets: usize) -> usize {
-        let arrays = self.obs_bytes * (1 + usize::from(self.has_final)) + self.choices + 15;
+        let arrays = self.obs_bytes * (1 + usize::from(self.has_final))
+            + self.choices
+            + 4 * usize::from(self.is_game)
+            + 15;
         self.num_envs * (4 * self.running_words + sets * arrays) + self.ahead.bytes()
     }
 }
@@ -80,6 +91,8 @@ operant_cuda::params! {
         lengths: writes [u32; of.num_envs],
         /// (N, ENV_ACTIONS), with ENV_MASKED.
         masks: writes_any [u8; of.choices * of.num_envs],
+        /// (N), in games of several players.
+        players: writes_any [u32; if of.is_game { of.num_envs } else { 0 }],
     }
 }
 
@@ -136,6 +149,8 @@ pub struct EnvArrays {
     pub lengths: Buffer<u32>,
     /// `(N, choices)`: 1 where a choice is legal; None where all are.
     pub masks: Option<Buffer<u8>>,
+    /// `(N)`: the player to move, in games of several.
+    pub players: Option<Buffer<u32>>,
     /// The first bad action of the step that wrote the others.
     bad: Pinned<u64>,
 }
@@ -160,6 +175,7 @@ impl EnvArrays {
             returns: &self.returns,
             lengths: &self.lengths,
             masks: self.masks.as_ref(),
+            players: self.players.as_ref(),
         }
     }
 }
@@ -240,6 +256,7 @@ impl CudaEnvs {
                 ActionSpace::Discrete(choices) if kernel_env.masked => choices.iter().sum(),
                 _ => 0,
             },
+            is_game: spec.players > 1,
             has_final,
             action_words: 1,
             ahead: if has_final { AheadSizes::new(&kernel_env, num_envs) } else { AheadSizes::default() },
@@ -337,11 +354,12 @@ impl CudaEnvs {
             returns: bytes(4 * n)?.cast()?,
             lengths: bytes(4 * n)?.cast()?,
             masks: any(sizes.choices * n)?,
+            players: if sizes.is_game { Some(bytes(4 * n)?.cast()?) } else { None },
             bad,
         })
     }
 
-    /// Enqueues new episodes in all environments under this seed, numbered from step 0; `to` gets observations and masks.
+    /// Enqueues new episodes in all environments under this seed, numbered from step 0; `to` gets observations, masks and players.
     ///
     /// # Errors
     /// When the launch fails.
