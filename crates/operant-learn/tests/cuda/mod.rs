@@ -12,6 +12,7 @@ mod group;
 mod nvrtc;
 mod off_policy;
 mod pqn;
+mod rnd;
 mod rollout;
 mod step;
 mod training;

@@ -7,5 +7,6 @@ pub mod math;
 pub mod minibatch;
 pub mod products;
 pub mod ring;
+pub mod rnd;
 pub mod rollout;
 pub mod update;
