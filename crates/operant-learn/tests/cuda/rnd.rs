@@ -78,7 +78,7 @@ fn assert_close(a: &Snapshot, b: &Snapshot, what: &str) {
 in_parts! { updates_in_a_row_follow_the_cpu, a_restored_backend_continues_bit_for_bit }
 
 fn updates_in_a_row_follow_the_cpu(part: Part) {
-    for (number, case) in part.of(5, cases()).into_iter().enumerate() {
+    for (number, case) in part.of(2, cases()).into_iter().enumerate() {
         let Some(device) = device(ORDERS[number % 3]) else { return };
         let (name, config) = &case;
         let mut gpu = on_gpu(&device, &case, Precision::F32);
@@ -100,7 +100,8 @@ fn updates_in_a_row_follow_the_cpu(part: Part) {
         }
         // Of the first rollout there is no deviation yet, and of normalised observations it takes one more.
         assert_eq!(rewarded, if config.norm_obs { 2 } else { 3 }, "{name}");
-        assert!(ended > 0 || *name == "taxi", "{name}");
+        // In 48 steps no episode of the others ends.
+        assert!(ended > 0 || ["t_maze", "taxi"].contains(name), "{name}");
     }
 }
 
