@@ -1,7 +1,7 @@
 //! Random network distillation on the GEMM path: a rollout's rewards for exploring, and the update of the predictor. `cpu/rnd.rs` says what it is.
 //!
 //! Both networks are frozen during a rollout, so the errors of all its steps are computed after the last one, as many rows at a time as a minibatch of
-//! the update has: products of many rows are faster than those of each step, and the update's memory suffices.
+//! the update has: products of more rows use a GPU better than those of each step, and the update's memory suffices.
 
 use operant_cuda::{
     Buffer, Communicator, CudaError, Device, Function, LaunchConfig, Module, Program, Stream,
