@@ -10,8 +10,12 @@
 #ifndef COUNTS
 #define COUNTS 0
 #endif
+// 1: rewards for exploring by random network distillation; on the GEMM path only.
+#ifndef RND
+#define RND 0
+#endif
 // Metrics whose sums and counts are kept: those of the environment, then the reward for exploring.
-#define METRICS (ENV_METRICS + (COUNTS > 0 ? 1 : 0))
+#define METRICS (ENV_METRICS + (COUNTS > 0 || RND ? 1 : 0))
 
 // Rows of words that a running environment takes between launches: its state, the episode's length and return.
 constexpr unsigned RUNNING_WORDS = ENV_STATE_WORDS + 2u;

@@ -98,7 +98,7 @@ settings! {
     gamma: f64 [Kind::Real(Range::Unit)] = 0.99;
     /// Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an
     /// observation that the episode shows the nth time. `rnd`: `intrinsic_coef` times the normalised error of a
-    /// network that is trained to predict a fixed random one, random network distillation, on the CPU alone (docs/exploration.md)
+    /// network that is trained to predict a fixed random one, random network distillation (docs/exploration.md)
     intrinsic: Intrinsic = Intrinsic::None, fixed("the checkpoint holds what the run has observed");
     /// Weight of the reward for exploring
     intrinsic_coef: f64 [Kind::Real(Range::NotNegative)] = 0.01;

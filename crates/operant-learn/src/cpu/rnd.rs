@@ -17,13 +17,13 @@ use crate::normalise::{NormSums, RunningNorm};
 use crate::state::LearnerState;
 
 /// Numbers that both networks compute.
-const OUTPUTS: usize = 64;
+pub const OUTPUTS: usize = 64;
 
 /// Rollouts over which the variance of errors is averaged.
-const AVERAGED: f64 = 10.0;
+pub const AVERAGED: f64 = 10.0;
 
 /// The largest discount of errors in the sums whose deviation is their unit.
-const MOST_DISCOUNT: f64 = 0.99;
+pub const MOST_DISCOUNT: f64 = 0.99;
 
 /// Offsets of the seed, so that the initial weights of target, predictor and policy differ.
 const STREAMS: [u64; 2] = [0x7461_7267_6574, 0x7072_6564_6963_746f];
@@ -64,6 +64,18 @@ pub struct RndState {
     pub returns: RunningNorm,
 }
 
+impl RndState {
+    /// The state at the start of a run with these networks, target and predictor.
+    pub fn new([target, predictor]: &[Network; 2], seed: u64) -> Self {
+        let [targets, params] = [(target, STREAMS[0]), (predictor, STREAMS[1])]
+            .map(|(network, stream)| init_params(network, seed ^ stream));
+        Self {
+            learner: LearnerState { targets, ..LearnerState::new(params) },
+            returns: RunningNorm { count: 0.0, ..RunningNorm::new(1) },
+        }
+    }
+}
+
 /// Target, predictor, and what trains it.
 pub struct Rnd {
     pub state: RndState,
@@ -93,18 +105,15 @@ impl Rnd {
         config: &Config,
         learner: impl Fn(Network, Config) -> Learner,
     ) -> Option<Self> {
-        let [target, predictor] = networks(architecture, config)?;
-        let [targets, params] = [(&target, STREAMS[0]), (&predictor, STREAMS[1])]
-            .map(|(network, stream)| init_params(network, config.seed ^ stream));
+        let networks = networks(architecture, config)?;
+        let state = RndState::new(&networks, config.seed);
+        let [target, predictor] = networks;
         let config = Config { optimizer: Optimizer::Adam, weight_decay: 0.0, ..config.clone() };
         Some(Self {
-            target: Target::new(&target, &targets),
+            target: Target::new(&target, &state.learner.targets),
             predictor: Policy::new(&predictor),
             learner: learner(predictor, config.ppo(|ppo| ppo.rpo_alpha = 0.0)),
-            state: RndState {
-                learner: LearnerState { targets, ..LearnerState::new(params) },
-                returns: RunningNorm { count: 0.0, ..RunningNorm::new(1) },
-            },
+            state,
         })
     }
 

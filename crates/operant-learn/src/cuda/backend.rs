@@ -41,7 +41,7 @@ use operant_cuda::{
     Buffer, Communicator, CommunicatorId, CudaError, Device, DeviceProperties, Event, Pinned, Plain, Stream,
 };
 use operant_env::{AnyEnv, running_words};
-use operant_metrics::{MAX_ENV_METRICS, Record};
+use operant_metrics::Record;
 
 use super::choice::{GpuOptions, Kernels, NetworkOptions, choose, for_players};
 use super::common::env::KernelEnv;
@@ -55,16 +55,17 @@ use super::footprint::{ChosenEnvs, Footprint};
 use super::fused::specialise::{Limits, Specialisation, TILE};
 use super::learner::CudaLearner;
 use super::rollout::CudaRollout;
-use super::slots::{SLOTS, Slot};
+use super::slots::{SLOTS, Slot, all_episodes, means};
 use crate::LearnerState;
 use crate::algorithms::{Learns, Rules};
 use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
-use crate::config::{Config, ShuffleKind};
+use crate::config::{Config, Intrinsic, ShuffleKind};
 use crate::cpu::check_players;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::off_policy::cycle;
 use crate::cpu::off_policy::given::Given;
 use crate::cpu::off_policy::replay::{Replay, ReplayLayout};
+use crate::cpu::rnd::RndState;
 use crate::cpu::threads::pool;
 use crate::evaluate::{EvalInputs, evaluate_on};
 use crate::group::{Alone, Group, agreed, check_shares, gathered, gathered_texts, share};
@@ -159,6 +160,10 @@ fn check_options(
     if has_replay && options.deterministic {
         let problem = "the GEMM path, which trains algorithms with a replay, does not support it";
         return refuse("deterministic", problem, "set deterministic = false");
+    }
+    if config.intrinsic == Intrinsic::Rnd && options.overlap {
+        let problem = "intrinsic = \"rnd\" trains the networks that a rollout takes its rewards from";
+        return refuse("overlap", problem, "set overlap = false");
     }
     if devices > 1 && options.overlap {
         return refuse("overlap", "several GPUs do not overlap rollout and update", "set overlap = false");
@@ -435,7 +440,7 @@ impl CudaBackend {
         }
         play.record(&slot.started)?;
         match rollout.sampled() {
-            None => rollout.roll()?,
+            None => rollout.roll_with(learner.rnd())?,
             Some(from) => {
                 learner.report_of(play, from, true)?;
                 let most = config.num_envs * (ReplayLayout::rows(config) - 1);
@@ -586,37 +591,14 @@ fn collect<T: Plain>(
     }
 }
 
-/// The episodes of all GPUs.
-fn all_episodes(of_gpus: &[EpisodeTotals]) -> EpisodeTotals {
-    let mut all = of_gpus[0];
-    for own in &of_gpus[1..] {
-        all.count += own.count;
-        all.sum += own.sum;
-        all.squares += own.squares;
-        all.length += own.length;
-        all.min = all.min.min(own.min);
-        all.max = all.max.max(own.max);
-    }
-    all
-}
-
-/// The means of the metrics of a rollout, from (devices, metrics) sums and counts; NaN where nothing reported it.
-fn means(measured: &[f64], metrics: usize) -> [f64; MAX_ENV_METRICS + 1] {
-    let mut all = [[0.0; 2]; MAX_ENV_METRICS + 1];
-    for of_device in measured.chunks_exact(2 * metrics.max(1)) {
-        for (all, own) in all.iter_mut().zip(of_device.as_chunks::<2>().0) {
-            *all = [all[0] + own[0], all[1] + own[1]];
-        }
-    }
-    all.map(|[sum, count]| sum / count)
-}
-
 /// The state of the environments of one GPU, one environment after the other.
 struct OwnState {
     environments: Vec<u32>,
     discounted: Vec<f32>,
     memory: Vec<f32>,
     counts: Vec<u32>,
+    /// With `intrinsic = "rnd"`: what all GPUs share, and discounted errors.
+    rnd: Option<(RndState, Vec<f32>)>,
 }
 
 impl CudaBackend {
@@ -632,6 +614,7 @@ impl CudaBackend {
             discounted: if discounted.is_empty() { vec![0.0; n] } else { discounted },
             memory: self.rollout.memory()?,
             counts: self.rollout.counts()?,
+            rnd: self.learner.rnd().map(|rnd| rnd.state(learn)).transpose()?,
         };
         Ok((self.learner.progress(learn)?, self.learner.state(learn)?, [obs_norm, reward_norm], own))
     }
@@ -725,6 +708,9 @@ impl Backend for CudaBackend {
     fn save(&mut self) -> Result<Snapshot, LearnError> {
         // No GPU waits for one that has failed.
         let (progress, learner, [obs_norm, reward_norm], own) = agreed(&*self.group, self.own_state())?;
+        let of_all = |(rnd, own): (RndState, Vec<f32>)| -> Result<_, LearnError> {
+            Ok((rnd, gathered(&*self.group, &own)?))
+        };
         let state = BackendState {
             given: 0,
             priorities: self.rollout.priorities()?,
@@ -736,7 +722,7 @@ impl Backend for CudaBackend {
             discounted: gathered(&*self.group, &own.discounted)?,
             memory: gathered(&*self.group, &own.memory)?,
             counts: gathered(&*self.group, &own.counts)?,
-            rnd: None,
+            rnd: own.rnd.map(of_all).transpose()?,
             pool: None,
             updates: progress.update,
             nonfinite_in_a_row: progress.nonfinite_in_a_row,
@@ -777,10 +763,14 @@ impl Backend for CudaBackend {
             }
         }
         self.rollout.set_running_norms(&norms, &scales)?;
-        self.rollout.set_discounted(&state.discounted[discounted])?;
+        self.rollout.set_discounted(&state.discounted[discounted.clone()])?;
         self.rollout.set_memory(&state.memory[memory])?;
         self.rollout.set_counts(&state.counts[counts])?;
         self.learner.load(self.learn(), &state.learner, state.updates, state.nonfinite_in_a_row)?;
+        if let (Some(rnd), Some((shared, errors))) = (self.learner.rnd(), &state.rnd) {
+            let own = (shared, &errors[discounted]);
+            rnd.load(self.learn(), own, state.updates, state.nonfinite_in_a_row)?;
+        }
         if self.overlap.is_some() {
             // A run without overlap saved no separate rollout weights.
             self.rollout.set_params(state.playing.as_ref().unwrap_or(&state.learner.params))?;

@@ -4,7 +4,7 @@ use operant_cuda::CudaError;
 
 use crate::LearnError;
 use crate::choice;
-use crate::config::{Config, Intrinsic, Optimizer};
+use crate::config::{Config, Optimizer};
 use crate::cuda::common::local::Local;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::cuda::fused::tables::run_layers;
@@ -191,10 +191,6 @@ pub(super) fn check_supported(config: &Config) -> Result<(), LearnError> {
         let problem = "\"muon\" has no kernels for a GPU; only the CPU computes its steps";
         return refused("optimizer", problem, "set device = \"cpu\", or optimizer = \"adam\"");
     }
-    if config.intrinsic == Intrinsic::Rnd {
-        let problem = "\"rnd\" has no kernels for a GPU; only the CPU trains its networks";
-        return refused("intrinsic", problem, "set device = \"cpu\", or intrinsic = \"counts\" or \"none\"");
-    }
     Ok(())
 }
 
@@ -228,6 +224,7 @@ mod tests {
 
     use super::*;
     use crate::algorithms::Algorithm;
+    use crate::config::Intrinsic;
     use crate::network::{Embed, EmbedPart, Head, Input, Pool};
 
     const H200: Limits = Limits { shared: 232_448, multiprocessors: 132 };
@@ -276,10 +273,12 @@ mod tests {
     #[test]
     fn action_values_and_rewards_for_exploring_always_become_products() {
         let action_values = Config { algorithm: Algorithm::Pqn, ..network(&[64]).1 };
-        let exploring = Config { intrinsic: Intrinsic::Counts, ..network(&[64]).1 };
-        for (config, reason) in
-            [(action_values, "only networks with a policy"), (exploring, "no rewards for exploring")]
-        {
+        let exploring = |intrinsic| Config { intrinsic, ..network(&[64]).1 };
+        for (config, reason) in [
+            (action_values, "only networks with a policy"),
+            (exploring(Intrinsic::Counts), "no rewards for exploring"),
+            (exploring(Intrinsic::Rnd), "no rewards for exploring"),
+        ] {
             let head = Head::MultiDiscrete(vec![2]);
             let network = Network::new(Architecture::new(&config, Input::Dense(4), head));
             let of = |kernels| {
@@ -302,10 +301,6 @@ mod tests {
             choose(&network, &config, options, H200, || Ok(()))
         };
         let refused = |kernels, change| of(kernels, change).expect_err("refused").to_string();
-        for kernels in Kernels::ALL {
-            let error = refused(kernels, |config| config.intrinsic = Intrinsic::Rnd);
-            assert!(error.starts_with("intrinsic: \"rnd\" has no kernels for a GPU"), "{error}");
-        }
         let changes: [(&str, fn(&mut Config)); 5] = [
             ("recompute_advantages = true", |config| config.recompute_advantages = true),
             ("norm_value = true", |config| config.algorithms.ppo.norm_value = true),

@@ -19,11 +19,12 @@ use super::gemm::layout::GemmLayout;
 use super::gemm::minibatch::{MinibatchMemory, MinibatchSizes};
 use super::gemm::products::Weights;
 use super::gemm::ring::RingSizes;
+use super::gemm::rnd::{RndMemory, RndNetworks, RndSizes};
 use super::gemm::rollout::{GemmPolicy, GemmPolicyMemory};
 use super::gemm::update::{GemmUpdateMemory, GemmUpdateSizes};
 use super::slots::{SLOTS, SlotMemory};
 use crate::LearnError;
-use crate::config::Config;
+use crate::config::{Config, Intrinsic};
 use crate::network::{Architecture, Network};
 use crate::precision::Precision;
 use crate::sample::SampleLayout;
@@ -97,15 +98,22 @@ impl Footprint {
                     MinibatchSizes::new(of, &gemm_layout, stride, multiprocessors)
                 });
                 let horizon = HorizonSizes::new(kernel_env, network, &local, GemmPolicy::blocks(num_envs));
+                let rnd_sizes = RndNetworks::new(network, &local.run, self.precision).map(|networks| {
+                    let of = (network, &local);
+                    let sizes = RndSizes::new(kernel_env, of, &networks, multiprocessors);
+                    (networks, sizes)
+                });
                 let parts = Allocator::count(|allocator| {
                     let own = self.overlap.then(|| Weights::new(allocator, &gemm_layout)).transpose()?;
                     let update = |_| GemmUpdateMemory::new(allocator, &gemm_layout, &sizes);
                     let update = minibatch.is_none().then_some(()).map(update).transpose()?;
                     let replay = |of: &MinibatchSizes| MinibatchMemory::new(allocator, &gemm_layout, of);
                     let replay = minibatch.as_ref().map(replay).transpose()?;
+                    let rnd = |(networks, of): &(_, _)| RndMemory::new(allocator, networks, of);
+                    let rnd = rnd_sizes.as_ref().map(rnd).transpose()?;
                     let of = (network, &local);
                     let policy = GemmPolicyMemory::new(allocator, kernel_env, of, &gemm_layout, horizon)?;
-                    Ok((own, update, replay, policy))
+                    Ok((own, update, replay, rnd, policy))
                 });
                 (minibatch.map_or(sizes.update, |of| of.update), horizon, parts)
             }
@@ -189,8 +197,13 @@ impl Footprint {
         let memory = device.memory()?;
         let usable = (memory.free as f64 * fraction) as usize;
         let total = memory.total as usize;
-        // Rollout and learner each have a library with its own workspace.
-        let libraries = if self.kernels == Kernels::Gemm { 2 * MARGIN.min(total / 64) } else { 0 };
+        // Rollout, learner and networks for exploring each have a library with its own workspace.
+        let libraries = match self.kernels {
+            Kernels::Gemm if self.local.run.intrinsic == Intrinsic::Rnd => 3,
+            Kernels::Gemm => 2,
+            _ => 0,
+        };
+        let libraries = libraries * MARGIN.min(total / 64);
         let local = ahead::local_memory(device, &self.kernel_env)?;
         Ok((usable.saturating_sub(MARGIN.min(total / 16) + libraries + local), memory))
     }

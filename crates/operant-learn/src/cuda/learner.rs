@@ -18,6 +18,7 @@ use super::fused::update::{FusedUpdate, UpdateLaunch};
 use super::gemm::layout::GemmLayout;
 use super::gemm::minibatch::{GemmMinibatch, Sampled, Turn};
 use super::gemm::products::Weights;
+use super::gemm::rnd::GemmRnd;
 use super::gemm::update::GemmUpdate;
 use crate::LearnError;
 use crate::LearnerState;
@@ -45,6 +46,8 @@ pub(super) enum LearnerWeights {
 pub struct CudaLearner {
     local: Local,
     engine: Engine,
+    /// With `intrinsic = "rnd"`, its networks.
+    rnd: Option<Box<GemmRnd>>,
     /// Graphs of updates that are not one launch, for each sample buffer.
     graphs: Graphs,
     pub(super) memory: UpdateMemory,
@@ -104,8 +107,10 @@ impl CudaLearner {
             Engine::Fused(Box::new(update))
         };
         let memory = UpdateMemory::new(allocator, engine.sizes())?;
+        let of = (network, local);
+        let rnd = GemmRnd::new(allocator, (device, stream), kernel_env, of, options.precision)?;
         let (local, graphs, minibatches) = (local.clone(), Graphs::default(), Cell::new(0));
-        let learner = Self { local, engine, graphs, memory, link: None, minibatches };
+        let learner = Self { local, engine, rnd: rnd.map(Box::new), graphs, memory, link: None, minibatches };
         learner.load(stream, &LearnerState::new(vec![0.0; network.len()]), 0, 0)?;
         match &learner.engine {
             Engine::Fused(_) => {}
@@ -250,12 +255,21 @@ impl CudaLearner {
         let exchange = Exchange { memory: &self.memory, link: self.link.as_ref() };
         match &self.engine {
             Engine::Fused(update) => Ok(update.run(stream, &self.local.run, params, exchange)?),
-            Engine::Gemm(update) => update.run(stream, &self.local.run, params, exchange),
+            Engine::Gemm(update) => {
+                update.run(stream, &self.local.run, params, exchange)?;
+                let learn = |rnd: &GemmRnd| rnd.learn(stream, samples, &self.memory, self.link.as_ref());
+                self.rnd().map_or(Ok(()), learn)
+            }
             Engine::Replay(_) => {
                 let what = "samples of a rollout, where an algorithm has a replay";
                 Err(CudaError::Length { what, given: samples.len(), expected: 0 }.into())
             }
         }
+    }
+
+    /// With `intrinsic = "rnd"`, its networks.
+    pub(super) fn rnd(&self) -> Option<&GemmRnd> {
+        self.rnd.as_deref()
     }
 
     /// Prepares minibatches from a replay, so that the first ones do not have to.

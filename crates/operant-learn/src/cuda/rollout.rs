@@ -16,6 +16,7 @@ use super::fused::specialise::{Limits, Specialisation};
 use super::gemm::layout::GemmLayout;
 use super::gemm::minibatch::Sampled;
 use super::gemm::products::Weights;
+use super::gemm::rnd::GemmRnd;
 use super::gemm::rollout::{GemmPolicy, GemmPolicyMemory};
 use super::learner::{CudaLearner, LearnerWeights};
 use super::play::random_play;
@@ -246,6 +247,11 @@ impl CudaRollout {
     /// # Errors
     /// When the launch fails.
     pub fn roll(&self) -> Result<(), LearnError> {
+        self.roll_with(None)
+    }
+
+    /// Like `roll`, with rewards for exploring from these networks.
+    pub(super) fn roll_with(&self, rnd: Option<&GemmRnd>) -> Result<(), LearnError> {
         if self.sampled().is_some() {
             return self.play(|_| Ok(()));
         }
@@ -253,7 +259,10 @@ impl CudaRollout {
         let horizon = memory.params(&self.local, sizes, self.log_std.as_ref(), self.turn, self.recording);
         match &self.policy {
             Policy::Fused(fused) => fused.roll(stream, horizon, sizes)?,
-            Policy::Gemm(gemm) => gemm.roll(stream, horizon)?,
+            Policy::Gemm(gemm) => gemm.roll(stream, horizon, rnd)?,
+        }
+        if let (Some(link), Some(rnd)) = (&self.link, rnd) {
+            rnd.merge_all(stream, link)?;
         }
         let norms =
             memory.norms.as_ref().and_then(|norms| norms.all_partials.as_ref().zip(Some(&norms.partials)));

@@ -1,6 +1,7 @@
 //! Slots for the reports of updates on their way to the host.
 
 use operant_cuda::{Buffer, CudaError, Device, Event, Pinned};
+use operant_metrics::MAX_ENV_METRICS;
 
 use super::common::memory::Allocator;
 use super::common::phases::UpdateReport;
@@ -74,4 +75,29 @@ impl Slot {
             copied: device.event()?,
         })
     }
+}
+
+/// The episodes of all GPUs.
+pub fn all_episodes(of_gpus: &[EpisodeTotals]) -> EpisodeTotals {
+    let mut all = of_gpus[0];
+    for own in &of_gpus[1..] {
+        all.count += own.count;
+        all.sum += own.sum;
+        all.squares += own.squares;
+        all.length += own.length;
+        all.min = all.min.min(own.min);
+        all.max = all.max.max(own.max);
+    }
+    all
+}
+
+/// The means of the metrics of a rollout, from (devices, metrics) sums and counts; NaN where nothing reported it.
+pub fn means(measured: &[f64], metrics: usize) -> [f64; MAX_ENV_METRICS + 1] {
+    let mut all = [[0.0; 2]; MAX_ENV_METRICS + 1];
+    for of_device in measured.chunks_exact(2 * metrics.max(1)) {
+        for (all, own) in all.iter_mut().zip(of_device.as_chunks::<2>().0) {
+            *all = [all[0] + own[0], all[1] + own[1]];
+        }
+    }
+    all.map(|[sum, count]| sum / count)
 }

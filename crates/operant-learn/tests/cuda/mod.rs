@@ -13,6 +13,7 @@ mod nvrtc;
 mod off_policy;
 mod options;
 mod pqn;
+mod rnd;
 mod rollout;
 mod step;
 mod training;

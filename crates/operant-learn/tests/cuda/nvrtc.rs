@@ -8,11 +8,13 @@ use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
     GemmLayout, KernelEnv, Local, gae_program, gemm_cells_program, gemm_lookup_program, gemm_math_program,
-    gemm_minibatch_program, gemm_rollout_program, gemm_update_program, pack_program, play_program,
-    replay_program, rollout_program, step_program, update_program,
+    gemm_minibatch_program, gemm_rnd_program, gemm_rollout_program, gemm_update_program, pack_program,
+    play_program, replay_program, rollout_program, step_program, update_program,
 };
 use operant_learn::network::{Architecture, Network};
-use operant_learn::{ActionDistribution, Config, CoreKind, Encoder, LogStd, Precision, ShuffleKind};
+use operant_learn::{
+    ActionDistribution, Config, CoreKind, Encoder, Intrinsic, LogStd, Precision, ShuffleKind,
+};
 
 use crate::support::world;
 
@@ -64,6 +66,20 @@ fn with_layers(env: &dyn AnyEnv, config: Config, precision: Precision) -> Vec<Pr
     ];
     let of_layers = [gemm_cells_program(&gemm_layout), gemm_lookup_program(&gemm_layout)];
     fused.into_iter().chain(around).chain(of_layers.into_iter().flatten()).collect()
+}
+
+/// Programs of a run that random network distillation makes explore, on the second of two GPUs if there are blocks.
+fn with_rnd(env: &dyn AnyEnv, config: Config, precision: Precision) -> Vec<Program> {
+    let norm_obs = env.spec().obs.is_real();
+    let config = Config { hidden: vec![32], intrinsic: Intrinsic::Rnd, norm_obs, ..config };
+    let devices = if config.shuffle == ShuffleKind::Blocks { 2 } else { 1 };
+    let kernel_env = KernelEnv::of(env).expect("CUDA source");
+    let network = Network::new(Architecture::of(&kernel_env.spec, &config).expect("a network"));
+    let (gemm_layout, local) =
+        (GemmLayout::new(&network, precision), Local::of(&config, devices - 1, devices, false));
+    let norms = if norm_obs { network.architecture.input.features() } else { 0 };
+    let rnd = gemm_rnd_program(&kernel_env, &network, &local, precision).expect("it explores");
+    vec![gemm_rollout_program(&kernel_env, &network, &local, &gemm_layout, norms), rnd]
 }
 
 /// Programs of an algorithm with a replay.
@@ -129,6 +145,7 @@ fn tables() -> Config {
 #[test]
 fn kernels_compile_without_a_warning() {
     let mut programs = with_layers(&*world("taxi"), tables(), Precision::F32);
+    programs.extend(with_rnd(&*world("taxi"), tables(), Precision::Bf16));
     programs.extend(with_layers(&*world("pendulum"), with_options(), Precision::F32));
     programs.extend(with_replay(&*world("pendulum"), Algorithm::Sac, from_priorities(), Precision::F32));
     programs.extend(with_replay(&*world("locks"), Algorithm::Dqn, Config::default(), Precision::F32));
@@ -162,6 +179,13 @@ fn rare_kernels_compile_without_a_warning() {
         ("pendulum", blocks(CoreKind::MinGru), Precision::F32),
     ] {
         all.extend(with_layers(&*world(name), config, precision));
+    }
+    for (name, config, precision) in [
+        ("cartpole", blocks(CoreKind::Gru), Precision::F32),
+        ("pendulum", core(CoreKind::Mlp), Precision::Bf16),
+        ("minatar_breakout", pqn(CoreKind::Mlp), Precision::Tf32),
+    ] {
+        all.extend(with_rnd(&*world(name), config, precision));
     }
     all.extend(with_replay(&*world("quadrotor_hover"), Algorithm::Td3, Config::default(), Precision::Bf16));
     all.extend(with_replay(&*world("minatar_breakout"), Algorithm::Dqn, from_priorities(), Precision::Bf16));

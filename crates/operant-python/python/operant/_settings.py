@@ -67,7 +67,7 @@ class Settings(TypedDict, total=False):
     gamma: float
     """Discount of future rewards."""
     intrinsic: Literal["none", "counts", "rnd"]
-    """Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time. `rnd`: `intrinsic_coef` times the normalised error of a network that is trained to predict a fixed random one, random network distillation, on the CPU alone (docs/exploration.md)."""
+    """Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time. `rnd`: `intrinsic_coef` times the normalised error of a network that is trained to predict a fixed random one, random network distillation (docs/exploration.md)."""
     intrinsic_coef: float
     """Weight of the reward for exploring."""
     sequence_length: int
@@ -288,7 +288,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "num_envs": ("16", "N: environments stepped in parallel. `auto`: on a GPU as many as fit into `memory_fraction` of its free memory, but few enough for at least 100 updates within `total_timesteps`; on a CPU the preset's number"),
     "num_steps": ("128", "T: steps of each environment per update"),
     "gamma": ("0.99", "Discount of future rewards"),
-    "intrinsic": ("\"none\"", "Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time. `rnd`: `intrinsic_coef` times the normalised error of a network that is trained to predict a fixed random one, random network distillation, on the CPU alone (docs/exploration.md)"),
+    "intrinsic": ("\"none\"", "Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time. `rnd`: `intrinsic_coef` times the normalised error of a network that is trained to predict a fixed random one, random network distillation (docs/exploration.md)"),
     "intrinsic_coef": ("0.01", "Weight of the reward for exploring"),
     "sequence_length": ("0", "Steps that gradients go back through a core; divides `num_steps`, with a replay `batch_size`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule. With a replay 0 is 32"),
     "norm_obs": ("false", "Normalise observations by running mean and variance"),

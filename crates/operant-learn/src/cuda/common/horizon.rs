@@ -8,8 +8,7 @@ use super::env::{KernelEnv, words_of};
 use super::local::Local;
 use super::memory::Allocator;
 use super::structs::{Discounts, EpisodeTotals, RunningNorm, Seed};
-use crate::config::Config;
-use crate::cpu::rollout::counts;
+use crate::config::{Config, Intrinsic};
 use crate::network::Network;
 use crate::sample::SampleLayout;
 
@@ -118,7 +117,7 @@ pub fn norms_of(network: &Network, config: &Config) -> usize {
 
 /// Metrics whose sums and counts a rollout keeps: those of the environment, then the reward for exploring.
 pub fn metrics_of(spec: &EnvSpec, config: &Config) -> usize {
-    spec.measured() + usize::from(counts::words(config) > 0)
+    spec.measured() + usize::from(config.intrinsic != Intrinsic::None)
 }
 
 operant_cuda::params! {

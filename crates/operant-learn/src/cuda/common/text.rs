@@ -179,10 +179,12 @@ mod tests {
     use crate::cuda::common::gae::GAE;
     use crate::cuda::fused::rollout::{PACK, ROLLOUT};
     use crate::cuda::fused::update::UPDATE;
-    use crate::cuda::gemm::{math::MATH, minibatch::MINIBATCH, rollout::GEMM_ROLLOUT, update::GEMM_UPDATE};
+    use crate::cuda::gemm::{
+        math::MATH, minibatch::MINIBATCH, rnd::RND, rollout::GEMM_ROLLOUT, update::GEMM_UPDATE,
+    };
     use crate::cuda::play::{random_play::RANDOM_PLAY, replay::REPLAY, step::STEP};
 
-    const KERNELS: [KernelText; 12] = [
+    const KERNELS: [KernelText; 13] = [
         ROLLOUT,
         PACK,
         UPDATE,
@@ -190,6 +192,7 @@ mod tests {
         GEMM_ROLLOUT,
         GEMM_UPDATE,
         MINIBATCH,
+        RND,
         GAE,
         RANDOM_PLAY,
         REPLAY,

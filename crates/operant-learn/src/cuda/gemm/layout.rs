@@ -6,7 +6,7 @@ use operant_cuda::{Element, InputPrecision};
 
 use super::maps::Mapped;
 use super::ring::RingSizes;
-use crate::config::{Activation, Config, LrSchedule};
+use crate::config::{Activation, Config, Intrinsic, LrSchedule};
 use crate::cpu::rollout::counts;
 use crate::cuda::common::text::{owned, shape_defines};
 use crate::network::{Cell, CellSpec, Embed, Form, LayerSpec, Network, Outputs, Pointer, Pool};
@@ -497,6 +497,7 @@ impl GemmLayout {
             ("NORM_OBS", u8::from(config.norm_obs).to_string()),
             ("NORM_REWARD", u8::from(config.norm_reward).to_string()),
             ("COUNTS", format!("{}u", counts::words(config))),
+            ("RND", u8::from(config.intrinsic == Intrinsic::Rnd).to_string()),
             ("BLOCK_BYTES", format!("{}u", self.rollout_shared(norms))),
         ]));
         defines

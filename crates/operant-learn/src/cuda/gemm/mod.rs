@@ -8,5 +8,6 @@ pub mod minibatch;
 pub mod options;
 pub mod products;
 pub mod ring;
+pub mod rnd;
 pub mod rollout;
 pub mod update;

@@ -6,6 +6,7 @@ use super::layout::{Extent, GemmLayout, THREADS};
 use super::math::GemmMath;
 use super::products::{Forward, ForwardMemory, GemmMatrix, Inputs, Recall, Weights};
 use super::ring::{Ring, RingMemory, RingSizes};
+use super::rnd::GemmRnd;
 use super::update::{GemmWeightParams, GemmWeightSizes};
 use crate::LearnError;
 use crate::cpu::rollout::counts;
@@ -40,8 +41,13 @@ pub fn gemm_rollout_program(
     ProgramText::of(kernel_env, GEMM_ROLLOUT, defines)
 }
 
-/// Words of an environment's episode sums in a rollout.
+/// Words of an environment's episode sums in a rollout, without metrics.
 const EPISODE_WORDS: usize = 6;
+
+/// Words of an environment's statistics of episodes in a rollout.
+pub fn episode_words(horizon: &HorizonSizes) -> usize {
+    EPISODE_WORDS + 2 * horizon.metrics
+}
 
 /// Sizes of a rollout on the GEMM path.
 #[derive(Debug, Clone, Copy)]
@@ -100,11 +106,6 @@ impl GemmRolloutSizes {
         self.max_truncations.saturating_mul(self.states)
     }
 
-    /// Words of an environment's statistics of episodes.
-    fn episode_words(&self) -> usize {
-        EPISODE_WORDS + 2 * self.horizon.metrics
-    }
-
     fn sum_words(&self) -> usize {
         2 * self.horizon.norms.max(1)
     }
@@ -118,7 +119,7 @@ operant_cuda::params! {
     ], blocks of.horizon.blocks.max(of.states.div_ceil(THREADS)), {
         horizon: part [HorizonParams, &of.horizon],
         /// (N): episodes of this rollout so far.
-        episodes: writes [u32; of.episode_words() * of.horizon.num_envs],
+        episodes: writes [u32; episode_words(&of.horizon) * of.horizon.num_envs],
         /// (N): sums of what is normalised.
         sums: writes [f32; of.sum_words() * of.horizon.num_envs],
         /// (N, row): what the network reads.
@@ -204,7 +205,7 @@ impl GemmPolicyMemory {
             obs: GemmMatrix::new(allocator, gemm_layout, n.saturating_mul(gemm_layout.obs_row()))?,
             final_obs: allocator.alloc((of.max_truncations * of.obs_words).saturating_mul(n))?,
             truncated_at: allocator.alloc(of.max_truncations.saturating_mul(n))?,
-            episodes: allocator.alloc(of.episode_words().saturating_mul(n))?,
+            episodes: allocator.alloc(episode_words(&of.horizon).saturating_mul(n))?,
             sums: allocator.alloc(of.sum_words().saturating_mul(n))?,
             states: if of.states > 0 { Some(states()?) } else { None },
             indices: if of.indices > 0 { Some(indices()?) } else { None },
@@ -356,10 +357,16 @@ impl GemmPolicy {
         self.pack.run(stream, LaunchConfig::covering(self.parameters, THREADS as u32), &params, &sizes)
     }
 
-    /// Enqueues a rollout.
-    pub fn roll(&self, stream: &Stream, horizon: HorizonParams<'_>) -> Result<(), LearnError> {
-        let of = [horizon.samples.pointer(), horizon.scene.map_or(0, Buffer::pointer)];
-        self.graphs.launch(stream, &of, |stream| self.capture(stream, horizon))
+    /// Enqueues a rollout, whose rewards for exploring come from these networks, if there are some.
+    pub fn roll(
+        &self,
+        stream: &Stream,
+        horizon: HorizonParams<'_>,
+        rnd: Option<&GemmRnd>,
+    ) -> Result<(), LearnError> {
+        let scene = horizon.scene.map_or(0, Buffer::pointer);
+        let of = [horizon.samples.pointer(), scene, u64::from(rnd.is_some())];
+        self.graphs.launch(stream, &of, |stream| self.capture(stream, horizon, rnd))
     }
 
     /// Merges the sums of all devices' rollouts into the running statistics.
@@ -446,7 +453,12 @@ impl GemmPolicy {
     }
 
     /// The work of a rollout's graph.
-    fn capture(&self, stream: &Stream, horizon: HorizonParams<'_>) -> Result<(), LearnError> {
+    fn capture(
+        &self,
+        stream: &Stream,
+        horizon: HorizonParams<'_>,
+        rnd: Option<&GemmRnd>,
+    ) -> Result<(), LearnError> {
         let (sizes, params) = (&self.sizes, self.params(horizon));
         let critic = if self.gemm_layout.value_at().is_none() { 1 } else { 0 };
         let blocks = sizes.horizon.blocks as u32;
@@ -479,6 +491,9 @@ impl GemmPolicy {
             let inputs = Inputs { obs, indices: indices.as_ref(), recall: recall(state.as_ref()) };
             forward(inputs, critic)?;
             run(bootstrap, 0, 0, truncation)?;
+        }
+        if let Some(rnd) = rnd {
+            rnd.judge(stream, horizon, (&self.memory.episodes, self.inputs()))?;
         }
         forward(self.inputs(), 0)?;
         Ok(run(&self.finish, self.gemm_layout.rollout_shared(sizes.horizon.norms), 0, 0)?)
