@@ -4,7 +4,7 @@ use operant_cuda::CudaError;
 
 use crate::LearnError;
 use crate::choice;
-use crate::config::{Config, Intrinsic, Optimizer};
+use crate::config::{Config, Intrinsic};
 use crate::cuda::common::local::Local;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::cuda::fused::tables::run_layers;
@@ -187,10 +187,6 @@ pub(super) fn check_supported(config: &Config) -> Result<(), LearnError> {
     let refused = |key, problem: &str, remedy: &str| {
         Err(LearnError::Config { key, problem: problem.to_owned(), remedy: remedy.to_owned() })
     };
-    if config.optimizer == Optimizer::Muon {
-        let problem = "\"muon\" has no kernels for a GPU; only the CPU computes its steps";
-        return refused("optimizer", problem, "set device = \"cpu\", or optimizer = \"adam\"");
-    }
     if config.intrinsic == Intrinsic::Rnd {
         let problem = "\"rnd\" has no kernels for a GPU; only the CPU trains its networks";
         return refused("intrinsic", problem, "set device = \"cpu\", or intrinsic = \"counts\" or \"none\"");

@@ -132,6 +132,7 @@ plain_struct! {
         /// Whether the norms of policy and value are limited apart.
         clips_apart: u64,
         weight_decay: f64,
+        muon_momentum: f64,
         /// With `lr_schedule = "kl"`, what it follows, and its bounds.
         desired_kl: f64,
         lr_min: f64,
@@ -154,6 +155,7 @@ impl Adam {
             value_learning_rate: run.vf_learning_rate,
             clips_apart: u64::from(run.clip_grad == ClipGrad::Network),
             weight_decay: run.weight_decay,
+            muon_momentum: run.muon_momentum,
             desired_kl: run.desired_kl,
             lr_min: run.lr_min,
             lr_max: run.lr_max,
@@ -262,7 +264,7 @@ operant_cuda::params! {
         exp_avg: writes [f32; of.parameters],
         /// (P).
         exp_avg_sq: writes [f32; of.parameters],
-        /// (P): the last minibatch's gradient.
+        /// (P): the last minibatch's gradient; of matrices that Muon steps, then what it computes with.
         gradient: writes [f32; of.parameters],
         /// (blocks, sums of the loss).
         losses: writes [f64; SUMS * of.blocks],
@@ -507,7 +509,7 @@ impl Phases {
     }
 
     /// Runs an update: `params` are those of a phase of an epoch's minibatch, `recompute` computes advantages again before an epoch, and
-    /// `gradient` forms the minibatch's gradient.
+    /// `gradient` forms the minibatch's gradient. `step` takes the steps that Adam's kernel leaves out.
     pub fn run<P: Params, E: From<CudaError>>(
         &self,
         stream: &Stream,
@@ -515,7 +517,11 @@ impl Phases {
         config: &Config,
         (of, exchange): (&UpdateSizes, Exchange<'_>),
         params: impl Fn(usize, usize) -> P,
-        (recompute, gradient): (impl Fn(usize) -> Result<(), E>, impl Fn(&P) -> Result<(), E>),
+        (recompute, gradient, step): (
+            impl Fn(usize) -> Result<(), E>,
+            impl Fn(&P) -> Result<(), E>,
+            impl Fn() -> Result<(), E>,
+        ),
     ) -> Result<(), E> {
         let (all, one) = (self.grid, LaunchConfig { blocks: 1, ..self.grid });
         let phase = |function: &Function, grid, params: &P| function.run(stream, grid, params, sizes);
@@ -544,6 +550,7 @@ impl Phases {
                     }
                 }
                 phase(&self.adam, all, &params)?;
+                step()?;
                 phase(&self.note, one, &params)?;
             }
         }

@@ -70,6 +70,7 @@ const HEADERS: &[(&str, &str)] = headers![
     "gemm/layout.cuh",
     "gemm/minibatch_choices.cuh",
     "gemm/minibatch_critics.cuh",
+    "gemm/muon.cuh",
     "gemm/replay_steps.cuh",
     "gemm/ring.cuh",
     "play/observe.cuh",
@@ -175,10 +176,11 @@ mod tests {
     use crate::cuda::common::gae::GAE;
     use crate::cuda::fused::rollout::{PACK, ROLLOUT};
     use crate::cuda::fused::update::UPDATE;
-    use crate::cuda::gemm::{math::MATH, minibatch::MINIBATCH, rollout::GEMM_ROLLOUT, update::GEMM_UPDATE};
+    use crate::cuda::gemm::{math::MATH, minibatch::MINIBATCH, muon::MUON};
+    use crate::cuda::gemm::{rollout::GEMM_ROLLOUT, update::GEMM_UPDATE};
     use crate::cuda::play::{random_play::RANDOM_PLAY, replay::REPLAY, step::STEP};
 
-    const KERNELS: [KernelText; 12] = [
+    const KERNELS: [KernelText; 13] = [
         ROLLOUT,
         PACK,
         UPDATE,
@@ -186,6 +188,7 @@ mod tests {
         GEMM_ROLLOUT,
         GEMM_UPDATE,
         MINIBATCH,
+        MUON,
         GAE,
         RANDOM_PLAY,
         REPLAY,

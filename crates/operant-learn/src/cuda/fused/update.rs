@@ -256,7 +256,7 @@ impl FusedUpdate {
                     first_layer.run(stream, grid, params, sizes)?;
                     tables.run(stream, grid, params, sizes)
                 };
-                let passes = (|_| Ok(()), gradient);
+                let passes = (|_| Ok(()), gradient, || Ok(()));
                 self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, passes)?;
                 self.compose(stream, update.parameters)
             }

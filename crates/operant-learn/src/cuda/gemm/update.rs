@@ -6,6 +6,7 @@ use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, S
 
 use super::layout::{Extent, GemmLayout, THREADS, blocks_of};
 use super::math::GemmMath;
+use super::muon::{Muon, MuonMemory, MuonSizes, muon_define};
 use super::products::{
     Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Gradients, Inputs, Recall, Weights,
 };
@@ -34,7 +35,7 @@ pub fn gemm_update_program(
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
     let loss = &local.run.algorithm.declaration().gpu;
     let mut defines = gemm_layout.update_defines(network, &local.run, &layout);
-    defines.extend(local.defines().chain(loss.defines(&local.run)));
+    defines.extend(local.defines().chain(loss.defines(&local.run)).chain(muon_define(network, &local.run)));
     ProgramText::of(kernel_env, KernelText { loss: loss.text, ..GEMM_UPDATE }, defines)
 }
 
@@ -103,6 +104,8 @@ pub struct GemmUpdateSizes {
     states: usize,
     /// Indices of an observation; 0 without embeddings.
     indices: usize,
+    /// None unless Muon steps a matrix.
+    muon: Option<MuonSizes>,
 }
 
 impl GemmUpdateSizes {
@@ -127,6 +130,7 @@ impl GemmUpdateSizes {
             log_std: network.log_std.map_or(0, |_| gemm_layout.outputs),
             states: network.states,
             indices: gemm_layout.indices,
+            muon: MuonSizes::new(network, &local.run, gemm_layout),
         }
     }
 
@@ -196,6 +200,7 @@ pub struct GemmUpdateMemory {
     recall: Option<[Buffer<f32>; 2]>,
     indices: Option<Buffer<u32>>,
     log_std_shares: Option<Buffer<f32>>,
+    muon: Option<MuonMemory>,
 }
 
 impl GemmUpdateMemory {
@@ -215,6 +220,7 @@ impl GemmUpdateMemory {
             indices: if indices > 0 { Some(allocator.alloc(indices)?) } else { None },
             recall: if of.states > 0 { Some(recall()?) } else { None },
             log_std_shares: if shares > 0 { Some(allocator.alloc(shares)?) } else { None },
+            muon: of.muon.as_ref().map(|of| MuonMemory::new(allocator, of)).transpose()?,
         };
         let forward = ForwardMemory::new(allocator, gemm_layout, of.extent())?;
         Ok((own, forward, BackwardMemory::new(allocator, gemm_layout, of.extent())?))
@@ -233,6 +239,7 @@ pub struct GemmUpdate {
     recompute: Option<[Function; 2]>,
     pack: Function,
     phases: Phases,
+    muon: Option<Muon>,
     forward: Forward,
     backward: Backward,
     pub memory: GemmUpdateMemory,
@@ -260,7 +267,9 @@ impl GemmUpdate {
             shared: gemm_layout.update_shared() as u32,
         };
         let (memory, forward, backward) = GemmUpdateMemory::new(allocator, &gemm_layout, &sizes)?;
+        let (place, of) = ((device, stream), (network, &local.run, &gemm_layout));
         Ok(Self {
+            muon: Muon::new(place, of, memory.muon.as_ref().zip(sizes.muon))?,
             math: GemmMath::new(device, &gemm_layout)?,
             gather: with_shared(&module, "update_gather", grid)?,
             loss: with_shared(&module, "update_loss", grid)?,
@@ -366,6 +375,10 @@ impl GemmUpdate {
             self.gather.run(stream, grid, params, sizes)?;
             self.passes(stream, || self.loss.run(stream, grid, params, sizes))
         };
-        self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, (recompute, gradient))
+        let step = || {
+            let Some((muon, own)) = self.muon.as_ref().zip(memory.muon.as_ref()) else { return Ok(()) };
+            Ok(muon.run(stream, (own, &memory.weights), update)?)
+        };
+        self.phases.run(stream, sizes, config, (&sizes.update, exchange), at, (recompute, gradient, step))
     }
 }
