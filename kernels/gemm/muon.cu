@@ -8,19 +8,18 @@
 // X has as many rows as the shorter side of its matrix: of a tall matrix it is the transposed one, by its strides. It is by turns in `gradient` and
 // in `other`. A number of a product adds up its terms in their order, as on the CPU, so that no bit depends on the order of blocks.
 //
-// The host makes the list of each launch's tiles (muon.rs). Worked example, 4-512-512-(2+1): of 512 x 4 and 512 x 512 numbers the square has
-// 1 + 136 tiles, since those below its diagonal are mirrored, the polynomial 1 + 256, and the next X 16 + 256; sums have 1 + 64 parts.
+// The host makes the list of each launch's tiles (muon.rs), and gives EDGE (32), PART (numbers whose squares a block adds up), THREADS and BLOCK_BYTES.
+// Worked example, 4-512-512-(2+1): of 512 x 4 and 512 x 512 numbers the square has 1 + 136 tiles, since those below its diagonal are mirrored, the
+// polynomial 1 + 256, and the next X 16 + 256; sums have 1 + 64 parts.
 #include "common/common.cuh"
 #include "params.cuh"
 #include "common/mma.cuh"
 #include "gemm/element.cuh"
 #include "common/adam.cuh"
 
-// A tile's edge, the distance of its rows in shared memory, and what a thread computes of it.
-constexpr unsigned EDGE = 32u, STRIDE = EDGE + 4u, THREADS = 128u, ROWS = 4u, COLUMNS = 2u;
+// From one row of a tile in shared memory to the next, and the rows and columns of a tile that a thread computes.
+constexpr unsigned STRIDE = EDGE + 4u, ROWS = 4u, COLUMNS = 2u;
 static_assert(ROWS * COLUMNS * THREADS == EDGE * EDGE && BLOCK_BYTES == 2u * EDGE * STRIDE * 4u, "the host counts as the kernel does");
-// Numbers of a matrix whose squares a block adds up.
-constexpr unsigned PART = 4096u;
 // The products of a round: A = X X^T, F = b A + c A A, and the next X = a X + F X.
 constexpr unsigned SQUARE = 0u, POLYNOMIAL = 1u, NEXT = 2u;
 // Jordan's, which bring singular values near 1 in few rounds, and the root mean square of a step's numbers.

@@ -14,7 +14,7 @@ use crate::LearnError;
 use crate::config::{Config, Optimizer};
 use crate::cuda::common::memory::Allocator;
 use crate::cuda::common::phases::{Adam, Progress, UpdateParams, UpdateReport};
-use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
+use crate::cuda::common::text::{KernelText, ProgramText, kernel_text, owned};
 use crate::network::Network;
 
 /// `muon.cu`: the rounds.
@@ -30,14 +30,16 @@ const PART: usize = 4_096;
 const EDGE: usize = 32;
 /// Threads of a block.
 const THREADS: u32 = 128;
-/// Bytes of shared memory of a block: a tile of each operand, with rows 4 numbers apart.
+/// Bytes of shared memory of a block: a tile of each operand, its rows padded by 4 numbers.
 const SHARED: u32 = (2 * EDGE * (EDGE + 4) * 4) as u32;
 
 /// `gemm/muon.cu` for a network; None if Muon steps nothing of it.
 pub fn gemm_muon_program(network: &Network, config: &Config, gemm_layout: &GemmLayout) -> Option<Program> {
     muon_define(network, config)?;
     let mut defines = gemm_layout.muon_defines(network, config);
-    defines.push(("BLOCK_BYTES".to_owned(), format!("{SHARED}u")));
+    let own =
+        [("EDGE", EDGE), ("PART", PART), ("THREADS", THREADS as usize), ("BLOCK_BYTES", SHARED as usize)];
+    defines.extend(owned(own.map(|(name, count)| (name, format!("{count}u")))));
     Some(ProgramText { kernel: MUON, name: "its network", environment: None, defines }.program())
 }
 
