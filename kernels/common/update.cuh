@@ -432,6 +432,14 @@ __device__ __forceinline__ Totals adam_phase(const PhaseParams& phase, unsigned 
         if (p >= own.x + blockDim.x) load(p);
         if (is_of_critic(params) && !is_value(p)) continue;
         const AdamStep& step = steps[is_value(p) ? NETWORKS - 1u : 0u];
+#ifdef MUON
+        if (is_muons(p)) {
+            params.gradient[p] = muon_ahead(params.adam, step, at.gradient, at.exp_avg);
+            params.exp_avg[p] = at.exp_avg;
+            params.parameters[p] = at.parameter * step.keep;
+            continue;
+        }
+#endif
         const float moved = adam_move(params.adam, step, at.parameter, at.gradient, at.exp_avg, at.exp_avg_sq);
         params.parameters[p] = moved;
         params.exp_avg[p] = at.exp_avg;

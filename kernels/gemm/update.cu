@@ -23,6 +23,7 @@
 #include "common/sample.cuh"
 #include "common/shuffle.cuh"
 #include "common/adam.cuh"
+#include "gemm/muon.cuh"
 
 // Parameters log_std follow the layers.
 constexpr unsigned LOG_STD_AT = FLAT_LOG_STD, PARAMETERS = LOG_STD_AT + LOG_STDS;

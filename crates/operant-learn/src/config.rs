@@ -72,7 +72,7 @@ settings! {
     /// Absolute error above which `value_loss = "huber"` is linear
     huber_delta: f64 [Kind::Real(Range::Positive)] = 1.0;
     /// Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of
-    /// hidden matrices orthogonal; all other parameters have Adam's. It needs `device = "cpu"`
+    /// hidden matrices orthogonal; all other parameters have Adam's. On a GPU it needs the GEMM kernels
     optimizer: Optimizer = Optimizer::Adam, fixed("its moments are those of the checkpoint");
     /// Adam's epsilon
     adam_eps: f64 [Kind::Real(Range::Positive)] = 1e-5;

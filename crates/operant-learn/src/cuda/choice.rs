@@ -4,7 +4,7 @@ use operant_cuda::CudaError;
 
 use crate::LearnError;
 use crate::choice;
-use crate::config::{Config, Optimizer};
+use crate::config::Config;
 use crate::cuda::common::local::Local;
 use crate::cuda::fused::specialise::{Limits, UpdateSpecialisation};
 use crate::cuda::fused::tables::run_layers;
@@ -121,7 +121,6 @@ pub fn choose(
     blas: impl FnOnce() -> Result<(), CudaError>,
 ) -> Result<KernelChoice, LearnError> {
     let (local, NetworkOptions { precision, kernels }) = (local.into(), options);
-    check_supported(&local.run)?;
     if let Some((key, value)) = (local.run.algorithm.declaration().gpu.refused)(&local.run) {
         let problem = format!("{value}, which no kernels for GPUs compute");
         return Err(LearnError::Config {
@@ -180,18 +179,6 @@ pub fn choose(
         },
         Err(other) => Err(other),
     }
-}
-
-/// Refuses what is computed on CPUs alone.
-pub(super) fn check_supported(config: &Config) -> Result<(), LearnError> {
-    let refused = |key, problem: &str, remedy: &str| {
-        Err(LearnError::Config { key, problem: problem.to_owned(), remedy: remedy.to_owned() })
-    };
-    if config.optimizer == Optimizer::Muon {
-        let problem = "\"muon\" has no kernels for a GPU; only the CPU computes its steps";
-        return refused("optimizer", problem, "set device = \"cpu\", or optimizer = \"adam\"");
-    }
-    Ok(())
 }
 
 /// Weights of the first layer over the one-hot features of embeddings; 0 without embeddings.

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use operant_cuda::{Buffer, Communicator, CudaError, Device, Stream};
 use operant_env::AnyEnv;
 
-use super::choice::{Kernels, NetworkOptions, check_supported, choose};
+use super::choice::{Kernels, NetworkOptions, choose};
 use super::common::env::KernelEnv;
 use super::common::graphs::Graphs;
 use super::common::local::Local;
@@ -84,7 +84,6 @@ impl CudaLearner {
         options: NetworkOptions,
     ) -> Result<Self, LearnError> {
         let stride = SampleLayout::new(&network.architecture, kernel_env.masked).stride;
-        check_supported(&local.run)?;
         let limits = Limits::from(device.properties());
         let kernels = match options.kernels {
             Kernels::Auto => choose(network, local, options, limits, || device.has_blas())?.kernels,

@@ -29,6 +29,7 @@ pub use fused::update::update_program;
 pub use gemm::layout::GemmLayout;
 pub use gemm::math::gemm_math_program;
 pub use gemm::minibatch::gemm_minibatch_program;
+pub use gemm::muon::gemm_muon_program;
 pub use gemm::products::{gemm_cells_program, gemm_lookup_program};
 pub use gemm::rnd::gemm_rnd_program;
 pub use gemm::rollout::gemm_rollout_program;

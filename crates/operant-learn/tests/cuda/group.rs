@@ -5,7 +5,9 @@ use std::sync::Arc;
 use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::{GpuOptions, Kernels, NetworkOptions, backend_in};
 use operant_learn::group::threads;
-use operant_learn::{Alone, Backend, Config, CoreKind, Group, LearnError, Precision, ShuffleKind, Snapshot};
+use operant_learn::{
+    Alone, Backend, Config, CoreKind, Group, LearnError, Optimizer, Precision, ShuffleKind, Snapshot,
+};
 
 use crate::support::gpu::device;
 use crate::support::locks::Locks;
@@ -134,6 +136,17 @@ fn options_on_two_gpus_give_the_same_weights_but_for_rounding() {
     let Some((_, one)) = updates(&config, options, Arc::new(Alone), None, 2) else { return };
     let (_, both) = together(&config, options, 2, None, 2).expect("the stand-in");
     assert_close(&one, &both, 1e-4);
+}
+
+/// Each takes the same step along the sum of all gradients.
+#[test]
+fn muon_on_two_gpus_gives_the_same_weights_but_for_rounding() {
+    let config = Config { optimizer: Optimizer::Muon, num_minibatches: 1, update_epochs: 2, ..config() };
+    let options = options(false, Kernels::Auto);
+    let Some((stats, one)) = updates(&config, options, Arc::new(Alone), None, 1) else { return };
+    let (of_both, both) = together(&config, options, 2, None, 1).expect("the stand-in");
+    assert_close(&one, &both, 2e-5);
+    assert_eq!(of_both[0][..2], stats[0][..2], "steps and episodes");
 }
 
 in_parts! { nccls_own_sums_give_the_same_weights_but_for_rounding, a_minibatch_of_all_blocks_is_one_of_all_samples }

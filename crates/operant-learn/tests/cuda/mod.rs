@@ -9,6 +9,7 @@ mod backend;
 mod corners;
 mod gemm;
 mod group;
+mod muon;
 mod nvrtc;
 mod off_policy;
 mod options;

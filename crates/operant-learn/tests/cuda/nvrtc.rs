@@ -8,12 +8,13 @@ use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
     GemmLayout, KernelEnv, Local, gae_program, gemm_cells_program, gemm_lookup_program, gemm_math_program,
-    gemm_minibatch_program, gemm_rnd_program, gemm_rollout_program, gemm_update_program, pack_program,
-    play_program, replay_program, rollout_program, step_program, update_program,
+    gemm_minibatch_program, gemm_muon_program, gemm_rnd_program, gemm_rollout_program, gemm_update_program,
+    pack_program, play_program, replay_program, rollout_program, step_program, update_program,
 };
 use operant_learn::network::{Architecture, Network};
 use operant_learn::{
-    ActionDistribution, Config, CoreKind, Encoder, Intrinsic, LogStd, Precision, ShuffleKind,
+    ActionDistribution, Config, CoreKind, Encoder, Intrinsic, LogStd, LrSchedule, Optimizer, Precision,
+    ShuffleKind,
 };
 
 use crate::support::world;
@@ -65,7 +66,8 @@ fn with_layers(env: &dyn AnyEnv, config: Config, precision: Precision) -> Vec<Pr
         gemm_update_program(&kernel_env, &network, &local, &gemm_layout),
     ];
     let of_layers = [gemm_cells_program(&gemm_layout), gemm_lookup_program(&gemm_layout)];
-    fused.into_iter().chain(around).chain(of_layers.into_iter().flatten()).collect()
+    let muon = gemm_muon_program(&network, &config, &gemm_layout);
+    fused.into_iter().chain(around).chain(of_layers.into_iter().flatten()).chain(muon).collect()
 }
 
 /// Programs of a run that random network distillation makes explore, on the second of two GPUs if there are blocks.
@@ -145,6 +147,8 @@ fn tables() -> Config {
 #[test]
 fn kernels_compile_without_a_warning() {
     let mut programs = with_layers(&*world("taxi"), tables(), Precision::F32);
+    let muon = Config { optimizer: Optimizer::Muon, lr_schedule: LrSchedule::Kl, ..core(CoreKind::Mlp) };
+    programs.extend(with_layers(&*world("cartpole"), muon, Precision::Bf16));
     programs.extend(with_rnd(&*world("taxi"), tables(), Precision::Bf16));
     programs.extend(with_layers(&*world("pendulum"), with_options(), Precision::F32));
     programs.extend(with_replay(&*world("pendulum"), Algorithm::Sac, from_priorities(), Precision::F32));

@@ -7,7 +7,7 @@ use operant_learn::cuda::{CudaLearner, CudaRollout, GpuOptions};
 use operant_learn::network::init_params;
 use operant_learn::normalise::RunningNorm;
 use operant_learn::{
-    Config, CoreKind, LearnerState, LrSchedule, Precision, ShuffleKind, Snapshot, cpu, cuda,
+    Config, CoreKind, LearnerState, LrSchedule, Optimizer, Precision, ShuffleKind, Snapshot, cpu, cuda,
 };
 use operant_parity::{UpdatePath, distance};
 
@@ -53,7 +53,8 @@ fn options_follow_the_cpu(part: Part) {
     let Some(device) = device(2) else { return };
     let blocks = |config| Config { shuffle: ShuffleKind::Blocks, num_envs: 64, ..with_memory(config) };
     assert_eq!(blocks(base()).blocks(), 4);
-    let stopping = with_critic_epochs(base()).ppo(|ppo| ppo.target_kl = 1e-5);
+    let stopping = Config { optimizer: Optimizer::Muon, ..with_critic_epochs(base()) };
+    let stopping = stopping.ppo(|ppo| ppo.target_kl = 1e-5);
     let cases = [
         ("cartpole", stopping),
         ("cartpole", normalised(Config { shared_trunk: true, ..base() })),

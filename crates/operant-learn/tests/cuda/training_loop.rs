@@ -6,7 +6,7 @@ use operant_learn::LearnerState;
 use operant_learn::cuda::footprint::Footprint;
 use operant_learn::cuda::{CudaLearner, CudaRollout, GpuOptions, Kernels, NetworkOptions};
 use operant_learn::network::init_params;
-use operant_learn::{Backend, Config, LearnError, Precision, Snapshot, UpdateStats, cuda};
+use operant_learn::{Backend, Config, LearnError, Optimizer, Precision, Snapshot, UpdateStats, cuda};
 
 use crate::support::gpu::{device, gemm, little_device, stand_in};
 use crate::support::locks::Locks;
@@ -266,6 +266,7 @@ fn the_loop_allocates_nothing_and_construction_the_predicted_bytes(part: Part) {
     let wide = Config { num_envs: 300, num_minibatches: 1, hidden: vec![64, 64], ..config() };
     let apart = Config { shared_trunk: false, norm_obs: false, ..wide.clone() };
     let drawn = apart.clone().ppo(|ppo| (ppo.prio_alpha, ppo.norm_value, ppo.vf_epochs) = (0.5, true, 1));
+    let muon = Config { optimizer: Optimizer::Muon, ..config() };
     let cases = [
         (0, &plain, Fused, F32, false),
         (4, &plain, Fused, F32, true),
@@ -273,9 +274,10 @@ fn the_loop_allocates_nothing_and_construction_the_predicted_bytes(part: Part) {
         (0, &bare, Fused, F32, true),
         (0, &wide, Fused, Tf32, false),
         (0, &wide, Fused, Bf16, true),
-        (0, &plain, Gemm, F32, false),
+        (0, &muon, Gemm, F32, false),
         (0, &apart, Gemm, Bf16, true),
         (0, &drawn, Gemm, F32, false),
+        (0, &plain, Gemm, F32, false),
     ];
     for (ordinal, config, kernels, precision, overlap) in part.of(3, cases) {
         let Some(device) = device(ordinal) else { return };

@@ -47,7 +47,7 @@ class Settings(TypedDict, total=False):
     huber_delta: float
     """Absolute error above which `value_loss = "huber"` is linear."""
     optimizer: Literal["adam", "radam", "muon"]
-    """Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of hidden matrices orthogonal; all other parameters have Adam's. It needs `device = "cpu"`."""
+    """Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of hidden matrices orthogonal; all other parameters have Adam's. On a GPU it needs the GEMM kernels."""
     adam_eps: float
     """Adam's epsilon."""
     adam_beta1: float
@@ -278,7 +278,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "clip_grad": ("\"global\"", "Gradients whose norm `max_grad_norm` limits: all together, or those of policy and value apart where they have a network each"),
     "value_loss": ("\"mse\"", "Loss of a value: half the squared error (`mse`), or Huber, which is linear above `huber_delta` (`huber`)"),
     "huber_delta": ("1.0", "Absolute error above which `value_loss = \"huber\"` is linear"),
-    "optimizer": ("\"adam\"", "Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of hidden matrices orthogonal; all other parameters have Adam's. It needs `device = \"cpu\"`"),
+    "optimizer": ("\"adam\"", "Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of hidden matrices orthogonal; all other parameters have Adam's. On a GPU it needs the GEMM kernels"),
     "adam_eps": ("0.00001", "Adam's epsilon"),
     "adam_beta1": ("0.9", "Adam's decay of the first moment"),
     "adam_beta2": ("0.999", "Adam's decay of the second moment"),

@@ -151,6 +151,7 @@ plain_struct! {
         /// Whether the norms of policy and value are limited apart.
         clips_apart: u64,
         weight_decay: f64,
+        muon_momentum: f64,
         /// With `lr_schedule = "kl"`, what it follows, and its bounds.
         desired_kl: f64,
         lr_min: f64,
@@ -173,6 +174,7 @@ impl Adam {
             value_learning_rate: run.vf_learning_rate,
             clips_apart: u64::from(run.clip_grad == ClipGrad::Network),
             weight_decay: run.weight_decay,
+            muon_momentum: run.muon_momentum,
             desired_kl: run.desired_kl,
             lr_min: run.lr_min,
             lr_max: run.lr_max,
@@ -293,7 +295,7 @@ operant_cuda::params! {
         exp_avg: writes [f32; of.parameters],
         /// (P).
         exp_avg_sq: writes [f32; of.parameters],
-        /// (P): the last minibatch's gradient.
+        /// (P): the last minibatch's gradient; of matrices that Muon steps, then what it computes with.
         gradient: writes [f32; of.parameters],
         /// (blocks, sums of the loss).
         losses: writes [f64; SUMS * of.blocks],
@@ -539,6 +541,8 @@ pub enum Work<'a, P> {
     Epoch(usize),
     /// The gradient of a minibatch.
     Gradient(&'a P),
+    /// What Adam's kernel leaves out of a minibatch's step.
+    Step(&'a P),
     /// After the epochs.
     End,
 }
@@ -621,6 +625,7 @@ impl Phases {
                     }
                 }
                 phase(&self.adam, all, &params)?;
+                work(Work::Step(&params))?;
                 phase(&self.note, one, &params)?;
             }
         }

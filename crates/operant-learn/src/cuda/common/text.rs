@@ -71,6 +71,7 @@ const HEADERS: &[(&str, &str)] = headers![
     "gemm/layout.cuh",
     "gemm/minibatch_choices.cuh",
     "gemm/minibatch_critics.cuh",
+    "gemm/muon.cuh",
     "gemm/priorities.cuh",
     "gemm/replay_steps.cuh",
     "gemm/ring.cuh",
@@ -179,12 +180,11 @@ mod tests {
     use crate::cuda::common::gae::GAE;
     use crate::cuda::fused::rollout::{PACK, ROLLOUT};
     use crate::cuda::fused::update::UPDATE;
-    use crate::cuda::gemm::{
-        math::MATH, minibatch::MINIBATCH, rnd::RND, rollout::GEMM_ROLLOUT, update::GEMM_UPDATE,
-    };
+    use crate::cuda::gemm::{math::MATH, minibatch::MINIBATCH, muon::MUON, rnd::RND};
+    use crate::cuda::gemm::{rollout::GEMM_ROLLOUT, update::GEMM_UPDATE};
     use crate::cuda::play::{random_play::RANDOM_PLAY, replay::REPLAY, step::STEP};
 
-    const KERNELS: [KernelText; 13] = [
+    const KERNELS: [KernelText; 14] = [
         ROLLOUT,
         PACK,
         UPDATE,
@@ -193,6 +193,7 @@ mod tests {
         GEMM_UPDATE,
         MINIBATCH,
         RND,
+        MUON,
         GAE,
         RANDOM_PLAY,
         REPLAY,

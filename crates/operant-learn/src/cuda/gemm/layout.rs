@@ -337,6 +337,17 @@ impl GemmLayout {
         self.blocks.iter().map(block).collect::<Vec<_>>().join(", ")
     }
 
+    /// Where products read the matrix whose first parameter this is: its first element, and elements from one row to the next.
+    pub(super) fn matrix_at(&self, mut parameter: usize) -> [usize; 2] {
+        for MatrixBlock { rows, columns, row_stride, place, .. } in &self.blocks {
+            if parameter < rows * columns {
+                return [place + parameter / columns * row_stride, *row_stride];
+            }
+            parameter -= rows * columns;
+        }
+        panic!("a parameter behind the layers");
+    }
+
     /// Whether what products read is bf16.
     pub fn halves(&self) -> bool {
         self.precision == Precision::Bf16
@@ -471,6 +482,13 @@ impl GemmLayout {
         vec![("PRECISION".to_owned(), self.precision_define())]
     }
 
+    /// The defines of `muon.cu`.
+    pub fn muon_defines(&self, network: &Network, config: &Config) -> Vec<(String, String)> {
+        let mut defines = vec![("PRECISION".to_owned(), self.precision_define())];
+        defines.extend(step_defines(network, config));
+        defines
+    }
+
     /// The defines of `cells.cu`.
     pub fn cell_defines(&self, cell: Cell) -> Vec<(String, String)> {
         let number = match cell {
@@ -518,25 +536,30 @@ impl GemmLayout {
         ];
         defines.extend(owned(counts.map(|(name, count)| (name, format!("{count}u")))));
         if config.not_fused().is_some() {
-            let (value, ppo) = (network.value_params().unwrap_or_default(), &config.algorithms.ppo);
-            let [weights, bias] = network.value_layer();
-            let steps = [
-                ("OWN_STEPS", 1),
-                ("KL_RATE", usize::from(config.lr_schedule == LrSchedule::Kl)),
-                ("NETWORKS", if config.networks_apart() { 2 } else { 1 }),
-                ("VALUE_FIRST", value.start),
-                ("VALUE_END", value.end),
-                ("CRITIC_EPOCHS", usize::from(ppo.vf_epochs > 0)),
-                ("DRAWS", usize::from(ppo.prio_alpha > 0.0)),
-                ("NORM_VALUE", usize::from(ppo.norm_value)),
-                ("VALUE_WEIGHT", weights.start),
-                ("VALUE_WEIGHTS", weights.len()),
-                ("VALUE_BIAS", bias.start),
-            ];
-            defines.extend(owned(steps.map(|(name, count)| (name, format!("{count}u")))));
+            defines.extend(step_defines(network, config));
         }
         defines
     }
+}
+
+/// The defines of steps that the fused kernels do not have (`common/adam.cuh`).
+fn step_defines(network: &Network, config: &Config) -> impl Iterator<Item = (String, String)> {
+    let (value, ppo) = (network.value_params().unwrap_or_default(), &config.algorithms.ppo);
+    let [weights, bias] = network.value_layer();
+    let steps = [
+        ("OWN_STEPS", 1),
+        ("KL_RATE", usize::from(config.lr_schedule == LrSchedule::Kl)),
+        ("NETWORKS", if config.networks_apart() { 2 } else { 1 }),
+        ("VALUE_FIRST", value.start),
+        ("VALUE_END", value.end),
+        ("CRITIC_EPOCHS", usize::from(ppo.vf_epochs > 0)),
+        ("DRAWS", usize::from(ppo.prio_alpha > 0.0)),
+        ("NORM_VALUE", usize::from(ppo.norm_value)),
+        ("VALUE_WEIGHT", weights.start),
+        ("VALUE_WEIGHTS", weights.len()),
+        ("VALUE_BIAS", bias.start),
+    ];
+    owned(steps.map(|(name, count)| (name, format!("{count}u"))))
 }
 
 /// Ranges of features that are not indices, as {first, count}; empty for a network without embeddings.

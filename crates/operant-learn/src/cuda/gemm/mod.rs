@@ -5,6 +5,7 @@ pub mod layout;
 pub mod maps;
 pub mod math;
 pub mod minibatch;
+pub mod muon;
 pub mod options;
 pub mod products;
 pub mod ring;

@@ -6,6 +6,7 @@ use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Program, S
 
 use super::layout::{Extent, GemmLayout, THREADS, blocks_of};
 use super::math::GemmMath;
+use super::muon::{Muon, MuonMemory, MuonSizes, muon_define};
 use super::options::{DrawMemory, Draws, ValueUnitParams, ValueUnits, with_draws};
 use super::products::{
     Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Gradients, Inputs, Recall, Weights,
@@ -37,7 +38,7 @@ pub fn gemm_update_program(
     let layout = SampleLayout::new(&network.architecture, kernel_env.masked);
     let loss = &local.run.algorithm.declaration().gpu;
     let mut defines = gemm_layout.update_defines(network, &local.run, &layout);
-    defines.extend(local.defines().chain(loss.defines(&local.run)));
+    defines.extend(local.defines().chain(loss.defines(&local.run)).chain(muon_define(network, &local.run)));
     ProgramText::of(kernel_env, KernelText { loss: loss.text, ..GEMM_UPDATE }, defines)
 }
 
@@ -106,6 +107,8 @@ pub struct GemmUpdateSizes {
     states: usize,
     /// Indices of an observation; 0 without embeddings.
     indices: usize,
+    /// None unless Muon steps a matrix.
+    muon: Option<MuonSizes>,
 }
 
 impl GemmUpdateSizes {
@@ -130,6 +133,7 @@ impl GemmUpdateSizes {
             log_std: network.log_std.map_or(0, |_| gemm_layout.outputs),
             states: network.states,
             indices: gemm_layout.indices,
+            muon: MuonSizes::new(network, &local.run, gemm_layout),
         }
     }
 
@@ -207,6 +211,7 @@ pub struct GemmUpdateMemory {
     indices: Option<Buffer<u32>>,
     log_std_shares: Option<Buffer<f32>>,
     draws: Option<DrawMemory>,
+    muon: Option<MuonMemory>,
 }
 
 impl GemmUpdateMemory {
@@ -227,6 +232,7 @@ impl GemmUpdateMemory {
             recall: if of.states > 0 { Some(recall()?) } else { None },
             log_std_shares: if shares > 0 { Some(allocator.alloc(shares)?) } else { None },
             draws: DrawMemory::new(allocator, &of.update)?,
+            muon: of.muon.as_ref().map(|of| MuonMemory::new(allocator, of)).transpose()?,
         };
         let forward = ForwardMemory::new(allocator, gemm_layout, of.extent())?;
         Ok((own, forward, BackwardMemory::new(allocator, gemm_layout, of.extent())?))
@@ -247,6 +253,7 @@ pub struct GemmUpdate {
     units: Option<ValueUnits>,
     pack: Function,
     phases: Phases,
+    muon: Option<Muon>,
     forward: Forward,
     backward: Backward,
     pub memory: GemmUpdateMemory,
@@ -274,7 +281,9 @@ impl GemmUpdate {
             shared: gemm_layout.update_shared() as u32,
         };
         let (memory, forward, backward) = GemmUpdateMemory::new(allocator, &gemm_layout, &sizes)?;
+        let (place, of) = ((device, stream), (network, &local.run, &gemm_layout));
         Ok(Self {
+            muon: Muon::new(place, of, memory.muon.as_ref().zip(sizes.muon))?,
             math: GemmMath::new(device, &gemm_layout)?,
             gather: with_shared(&module, "update_gather", grid)?,
             loss: with_shared(&module, "update_loss", grid)?,
@@ -408,6 +417,11 @@ impl GemmUpdate {
                     let all = self.chains();
                     let chains = if params.update.is_of_critic() { all.end - 1..all.end } else { all };
                     self.passes(stream, chains, || self.loss.run(stream, grid, params, sizes))?;
+                }
+                Work::Step(params) => {
+                    if let Some((muon, own)) = self.muon.as_ref().zip(memory.muon.as_ref()) {
+                        muon.run(stream, (own, &memory.weights), params.update)?;
+                    }
                 }
                 Work::End => {
                     if let Some(units) = &self.units {
