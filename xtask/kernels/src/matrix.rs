@@ -6,13 +6,15 @@ use operant_env::{AnyEnv, Autoreset, Registry, builtin};
 use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::specialise::{Limits, Specialisation, UpdateSpecialisation};
 use operant_learn::cuda::{
-    GemmLayout, KernelEnv, Kernels, ahead_program, choose, gae_program, gemm_cells_program,
-    gemm_lookup_program, gemm_math_program, gemm_minibatch_program, gemm_rollout_program,
-    gemm_update_program, pack_program, play_program, replay_program, rollout_program, step_program,
-    update_program,
+    GemmLayout, KernelEnv, Kernels, Local, ahead_program, choose, gae_program, gemm_cells_program,
+    gemm_lookup_program, gemm_math_program, gemm_minibatch_program, gemm_muon_program, gemm_rnd_program,
+    gemm_rollout_program, gemm_update_program, pack_program, play_program, replay_program, rollout_program,
+    step_program, update_program,
 };
 use operant_learn::network::{Architecture, Network};
-use operant_learn::{ActionDistribution, Config, CoreKind, Encoder, LogStd, Precision, presets};
+use operant_learn::{
+    ActionDistribution, Config, CoreKind, Encoder, Intrinsic, LogStd, Optimizer, Precision, presets,
+};
 
 /// N that kernels are specialised for.
 pub const NUM_ENVS: usize = 8_192;
@@ -261,6 +263,19 @@ impl Programs {
         Ok(programs.map(|program| self.job(program)).collect())
     }
 
+    /// Those of options that the fused kernels do not have: Muon, rewards for exploring, draws by priority, and values in other units.
+    fn with_options(self, env: &dyn AnyEnv, precision: Precision) -> Result<Vec<Job>> {
+        let of_updates = Config { optimizer: Optimizer::Muon, intrinsic: Intrinsic::Rnd, ..wide([512, 512]) };
+        let config = Config { shared_trunk: false, norm_obs: true, ..of_updates };
+        let config = config.ppo(|ppo| (ppo.norm_value, ppo.vf_epochs, ppo.prio_alpha) = (true, 1, 0.5));
+        let (network, env) = (Network::new(Architecture::of(&env.spec(), &config)?), KernelEnv::of(env)?);
+        let (gemm_layout, local) = (GemmLayout::new(&network, precision), Local::from(&config));
+        let update = gemm_update_program(&env, &network, &local, &gemm_layout);
+        let muon = gemm_muon_program(&network, &config, &gemm_layout);
+        let rnd = gemm_rnd_program(&env, &network, &local, precision);
+        Ok([update].into_iter().chain(muon).chain(rnd).map(|program| self.job(program)).collect())
+    }
+
     /// Those of an algorithm with a replay, if it can learn there.
     fn with_replay(self, env: &dyn AnyEnv, precision: Precision, algorithm: Algorithm) -> Result<Vec<Job>> {
         let values = Config { algorithm, norm_obs: env.spec().obs.is_real(), ..wide([512, 512]) };
@@ -313,6 +328,7 @@ impl Programs {
                     jobs.extend(self.with_replay(env, precision, algorithm)?);
                 }
                 if env.spec().name == THOROUGH {
+                    jobs.extend(self.with_options(env, precision)?);
                     jobs.extend(self.with_replay(env, precision, Algorithm::Dqn)?);
                 }
             }
