@@ -288,7 +288,8 @@ mod tests {
             choose(&network, &config, options, H200, || Ok(()))
         };
         let refused = |kernels, change| of(kernels, change).expect_err("refused").to_string();
-        let changes: [(&str, fn(&mut Config)); 5] = [
+        type Change = fn(&mut Config);
+        let changes: [(&str, Change); 5] = [
             ("recompute_advantages = true", |config| config.recompute_advantages = true),
             ("norm_value = true", |config| config.algorithms.ppo.norm_value = true),
             ("vf_epochs = 2", |config| (config.shared_trunk, config.algorithms.ppo.vf_epochs) = (false, 2)),

@@ -3,7 +3,7 @@
 use operant_cuda::{Buffer, Communicator, CudaError, Device, Function, LaunchConfig, Stream};
 use operant_env::AnyEnv;
 
-use super::choice::{Kernels, NetworkOptions, choose};
+use super::choice::{Kernels, NetworkOptions, choose, for_players};
 use super::common::env::KernelEnv;
 use super::common::gae::{GaeBuffers, advantages};
 use super::common::horizon::{HorizonMemory, HorizonSizes};
@@ -71,6 +71,7 @@ impl Policy {
         of: &RolloutSetup<'_>,
     ) -> Result<(Self, HorizonSizes), LearnError> {
         let RolloutSetup { device, kernel_env, network, local, options, follows } = *of;
+        let options = for_players(options, kernel_env.spec.players)?;
         let limits = Limits::from(device.properties());
         let kernels = match options.kernels {
             Kernels::Auto => choose(network, local, options, limits, || device.has_blas())?.kernels,

@@ -125,7 +125,8 @@ fn training_follows_the_cpu() {
             cuda::backend(Arc::clone(&env), &config, &device, GpuOptions::default()).expect("a backend");
         let mut cpu = cpu::backend(env, &config, 1).expect("a CPU");
         for number in 0..3 {
-            (update(&mut *gpu), update(&mut *cpu));
+            update(&mut *gpu);
+            update(&mut *cpu);
             let [on_gpu, on_cpu] = [&mut gpu, &mut cpu].map(|backend| backend.save().expect("a snapshot"));
             for (prefix, bound) in [("params.", 1e-5), ("exp_avg.", 2e-4), ("exp_avg_sq.", 2e-4)] {
                 let error = distance(&numbers(&on_gpu, prefix), &numbers(&on_cpu, prefix));
