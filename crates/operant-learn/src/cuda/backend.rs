@@ -165,6 +165,11 @@ fn check_options(
         let problem = "intrinsic = \"rnd\" trains the networks that a rollout takes its rewards from";
         return refuse("overlap", problem, "set overlap = false");
     }
+    if config.algorithms.ppo.norm_value && options.overlap {
+        let problem =
+            "norm_value changes the units of values between the weights of a rollout and those of an update";
+        return refuse("overlap", problem, "set overlap = false");
+    }
     if devices > 1 && options.overlap {
         return refuse("overlap", "several GPUs do not overlap rollout and update", "set overlap = false");
     }

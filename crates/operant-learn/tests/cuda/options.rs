@@ -181,6 +181,16 @@ fn advantages_that_are_not_finite_spoil_neither_draws_nor_units() {
     assert_eq!(state.value_norm, RunningNorm::new(1));
 }
 
+/// A rollout of older weights would need the units of its time.
+#[test]
+fn normalised_values_do_not_overlap() {
+    let Some(device) = device(0) else { return };
+    let options = GpuOptions { overlap: true, ..GpuOptions::default() };
+    let error = cuda::backend(world("cartpole"), &normalised(base()), &device, options).err();
+    let text = error.expect("refused").to_string();
+    assert!(text.starts_with("overlap: norm_value changes the units"), "{text}");
+}
+
 #[test]
 #[ignore = "cargo xtask test --nightly"]
 fn nightly_options_stay_within_their_memory_and_the_language() {
