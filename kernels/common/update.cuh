@@ -250,6 +250,13 @@ __device__ __forceinline__ uint2 own_parameters() {
     return make_uint2(first, first + own < PARAMETERS ? first + own : PARAMETERS);
 }
 
+// Adds the square of a parameter's gradient to the sum of its network; sums are not indexed, so that they stay in registers.
+__device__ __forceinline__ void add_square(double (&squares)[NETWORKS], unsigned p, float gradient) {
+    const double square = (double)gradient * (double)gradient;
+    if (NETWORKS == 2u) squares[NETWORKS - 1u] += is_value(p) ? square : 0.0;
+    squares[0] += NETWORKS == 2u && is_value(p) ? 0.0 : square;
+}
+
 // Keeps a part of the squared norm of each network's gradient.
 __device__ __forceinline__ void keep_norms(const UpdateParams& params, unsigned part, const double (&squares)[NETWORKS]) {
 #pragma unroll
@@ -302,7 +309,7 @@ __device__ __forceinline__ void norm_phase(const UpdateParams& params, unsigned 
     for (unsigned part = blockIdx.x; part < params.norm_parts; part += gridDim.x) {
         double mine[NETWORKS] = {}, all[NETWORKS];
         for (unsigned p = part * blockDim.x + threadIdx.x; p < PARAMETERS; p += params.norm_parts * blockDim.x)
-            mine[is_value(p) ? NETWORKS - 1u : 0u] += (double)params.gradient[p] * (double)params.gradient[p];
+            add_square(mine, p, params.gradient[p]);
         block_sum(mine, sum_room(arena), all);
         if (threadIdx.x == 0u) keep_norms(params, part, all);
     }
@@ -317,7 +324,7 @@ __device__ __forceinline__ void reduce_phase(const PhaseParams& phase, unsigned 
     double mine[NETWORKS] = {}, all[NETWORKS];
     auto keep = [&](unsigned p, float sum) {
         params.gradient[p] = sum;
-        mine[is_value(p) ? NETWORKS - 1u : 0u] += (double)sum * (double)sum;
+        add_square(mine, p, sum);
     };
 #ifdef REDUCE_BY_FOUR
     // Each thread adds up four parameters over a range of blocks; the threads of part 0 then add the parts.
@@ -431,7 +438,7 @@ __device__ __forceinline__ Totals adam_phase(const PhaseParams& phase, unsigned 
     for (unsigned p = own.x + threadIdx.x; p < own.y; p += blockDim.x) {
         if (p >= own.x + blockDim.x) load(p);
         if (is_of_critic(params) && !is_value(p)) continue;
-        const AdamStep& step = steps[is_value(p) ? NETWORKS - 1u : 0u];
+        const AdamStep step = is_value(p) ? steps[NETWORKS - 1u] : steps[0];
 #ifdef MUON
         if (is_muons(p)) {
             params.gradient[p] = muon_ahead(params.adam, step, at.gradient, at.exp_avg);
