@@ -81,7 +81,8 @@ KERNEL(update_draw, GemmUpdateParams, THREADS, 1) {
                 }
                 drawn = low;
                 const double own = sums[low] - (low > first ? sums[low - 1u] : 0.0);
-                weight = (float)pow(own / total * (double)count, -beta);
+                // Rounding may leave nothing of a share, where parts meet.
+                if (own > 0.0) weight = (float)pow(own / total * (double)count, -beta);
             }
             params.update.drawn[(u64)block * count + position] = drawn;
             params.importance[(u64)block * count + position] = weight;

@@ -195,14 +195,13 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
         write_gradient(to, POLICY_ROW, out);
 #else
 #pragma unroll
-        for (unsigned k = 0u; k < POLICY_ROW; ++k) {
-            const float by_k = k < OUTPUTS ? out[k < OUTPUTS ? k : 0u] : CHAINS == 1u ? value_gradient(k - OUTPUTS) : 0.0f;
-            to[k] = to_element(weight > 0.0f ? by_k : 0.0f);
-        }
+        for (unsigned k = 0u; k < OUTPUTS; ++k) to[k] = to_element(weight > 0.0f ? out[k] : 0.0f);
+#pragma unroll 8
+        for (unsigned k = OUTPUTS; k < POLICY_ROW; ++k) to[k] = to_element(CHAINS == 1u && weight > 0.0f ? value_gradient(k - OUTPUTS) : 0.0f);
 #endif
         if (CHAINS == 2u) {
             to = (Element*)params.value_gradient + (u64)row * VALUE_ROW;
-#pragma unroll
+#pragma unroll 8
             for (unsigned k = 0u; k < VALUE_ROW; ++k) to[k] = to_element(weight > 0.0f ? value_gradient(k) : 0.0f);
         }
         if (weight > 0.0f) {

@@ -9,7 +9,7 @@ use operant_env::AnyEnv;
 use operant_learn::cuda::specialise::WeightPlacement;
 use operant_learn::cuda::{CudaPlay, CudaRollout, GpuOptions, NetworkOptions, PlayOptions, backend};
 use operant_learn::network::{Architecture, Network, init_params};
-use operant_learn::{Config, LearnError, Precision};
+use operant_learn::{Config, Intrinsic, LearnError, Precision};
 
 use super::cpu::stretch;
 use super::driver::Driver;
@@ -192,6 +192,11 @@ pub fn rollout(
     options: impl Into<NetworkOptions>,
     budget: Duration,
 ) -> Result<RolloutSpeed, LearnError> {
+    if config.intrinsic == Intrinsic::Rnd {
+        let problem = "a rollout alone has no networks for \"rnd\"".to_owned();
+        let remedy = "measure training, or set intrinsic = \"none\"".to_owned();
+        return Err(LearnError::Config { key: "intrinsic", problem, remedy });
+    }
     let rollout = CudaRollout::new(device, env, config, options)?;
     rollout.set_params(&init_params(rollout.network(), config.seed))?;
     let steps = config.num_envs * config.num_steps;

@@ -718,7 +718,7 @@ impl Backend for CudaBackend {
         };
         let state = BackendState {
             given: 0,
-            priorities: self.rollout.priorities()?,
+            priorities: if self.config.checkpoint_replay { self.rollout.priorities()? } else { None },
             learner,
             playing: if self.overlap.is_some() { Some(self.rollout.params()?) } else { None },
             environments: gathered(&*self.group, &own.environments)?,

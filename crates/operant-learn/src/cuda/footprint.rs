@@ -255,9 +255,10 @@ impl Footprint {
     fn largest_buffer(&self, less: usize) -> Option<usize> {
         let Config { num_envs, learning_starts, .. } = self.local.run;
         let sizes = RingSizes::new(&self.network, &self.local, self.kernel_env.masked);
-        let row = 4 * sizes.num_envs * sizes.stride;
+        let row = sizes.num_envs as f64 * sizes.row_bytes();
         // The arena aligns what it holds.
-        let rows = (sizes.rows.checked_sub(1)?).checked_sub((less + ALIGNED).div_ceil(row))?;
+        let fewer = ((less + ALIGNED) as f64 / row).ceil() as usize;
+        let rows = sizes.rows.checked_sub(1)?.checked_sub(fewer)?;
         Some(rows * num_envs).filter(|&most| most >= learning_starts.max(2 * num_envs))
     }
 

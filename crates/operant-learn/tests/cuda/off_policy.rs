@@ -336,13 +336,14 @@ fn nonfinite_minibatches_are_skipped_and_counted() {
 
 #[test]
 fn without_its_replay_a_run_fills_another_and_snapshots_move_between_devices() {
-    let config = Config { checkpoint_replay: false, ..config(Algorithm::Sac) };
+    let config = Config { checkpoint_replay: false, priority_exponent: 0.6, ..config(Algorithm::Sac) };
     let (Some(device), env) = (device(0), world("pendulum")) else { return };
     let (mut gpu, mut cpu) =
         (on_gpu(&device, &env, &config), cpu::backend(env.clone(), &config, 1).expect("a CPU"));
     run(&mut *gpu, 6);
     let saved = gpu.save().expect("a snapshot");
     cpu.load(&saved).expect("the CPU takes it");
+    cpu.fill_replay(&mut |_| Ok(())).expect("it has none");
     assert_same(&cpu.save().expect("a snapshot"), &saved, "on the CPU");
     gpu.load(&cpu.save().expect("a snapshot")).expect("the GPU takes it");
     for stats in run(&mut *gpu, 4) {
@@ -440,14 +441,23 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
 #[test]
 fn a_replay_that_does_not_fit_is_refused_with_the_largest_that_does() {
     let Some((_alone, device)) = little_device() else { return };
-    let config = Config { buffer_size: 20_000_000, checkpoint_replay: false, ..config(Algorithm::Td3) };
-    let error = cuda::backend(world("pendulum"), &config, &device, GpuOptions::default());
+    for priority_exponent in [0.0, 0.6] {
+        largest_replay(&device, Config { priority_exponent, ..config(Algorithm::Td3) });
+    }
+}
+
+fn largest_replay(device: &Device, config: Config) {
+    let config = Config { buffer_size: 20_000_000, checkpoint_replay: false, ..config };
+    let error = cuda::backend(world("pendulum"), &config, device, GpuOptions::default());
     let text = error.err().expect("no room").to_string();
     assert!(text.starts_with("buffer_size: 20000000: 5 environments with a replay take"), "{text}");
     let most = text.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a number");
     let buffer_size: usize = most.parse().expect("a number");
-    let fits = Config { buffer_size, ..config };
-    run(&mut *on_gpu(&device, &world("pendulum"), &fits), 1);
+    let fits = Config { buffer_size, ..config.clone() };
+    run(&mut *on_gpu(device, &world("pendulum"), &fits), 1);
+    // Rows are of five environments, and the arena aligns what it holds.
+    let more = Config { buffer_size: buffer_size + 5_000, ..config };
+    cuda::backend(world("pendulum"), &more, device, GpuOptions::default()).err().expect("no room");
 }
 
 #[test]

@@ -84,7 +84,8 @@ impl Replaying {
     /// # Errors
     /// When the priorities of the checkpoint are those of another replay.
     pub fn filled(&mut self) -> Result<(), LearnError> {
-        let saved = self.saved_priorities.take();
+        // Those of a replay that the checkpoint does not have are of no use.
+        let saved = self.saved_priorities.take().filter(|_| !self.replay.is_empty());
         let Some(priorities) = &mut self.priorities else { return Ok(()) };
         priorities.restore(&self.replay, saved.as_ref())
     }

@@ -12,7 +12,7 @@ const LEAST: f64 = 1e-6;
 impl Minibatches<'_, '_> {
     /// Before an epoch: draws a sequence for each of its positions, with a probability p proportional to the sum of its |advantages| to the
     /// power `alpha` among the sequences of its block. Returns `(S p)^-beta` of each sample, S being the block's sequences: weights that make up
-    /// for the draws at a `beta` of 1. Without finite advantages the epoch has its shuffle.
+    /// for the draws at a `beta` of 1. A block without finite advantages has its shuffle.
     pub fn draw(&mut self, epoch: usize, [alpha, beta]: [f64; 2]) -> Arc<Vec<f32>> {
         let (plan, seed) = (self.plan, self.config.seed);
         let mut weights = Vec::new();
@@ -23,9 +23,11 @@ impl Minibatches<'_, '_> {
                 let block = plan.blocks.block(own);
                 let sums = sums(round.batch, block.first..block.first + block.sequences, alpha);
                 let total = sums.last().copied().unwrap_or(f64::NAN);
+                let (epoch, number, count) = (epoch as u32, block.number as u32, block.sequences as u32);
+                let shuffle = Shuffle::of_block(seed, plan.update, epoch, number, count);
                 if !total.is_finite() {
-                    round.drawn.clear();
-                    return;
+                    round.drawn.push((0..count).map(|position| shuffle.index(position)).collect());
+                    continue;
                 }
                 let mut before = 0.0;
                 for (sequence, sum) in (block.first..).zip(&sums) {
@@ -37,9 +39,7 @@ impl Minibatches<'_, '_> {
                     before = *sum;
                 }
                 // Evenly spaced from a random start, then shuffled: a sequence comes S p times, rounded down or up.
-                let (epoch, number, count) = (epoch as u32, block.number as u32, block.sequences as u32);
                 let start = Shuffle::fraction(seed, plan.update, epoch, number);
-                let shuffle = Shuffle::of_block(seed, plan.update, epoch, number, count);
                 let draw = |position: u32| {
                     let at = (f64::from(shuffle.index(position)) + start) / f64::from(count) * total;
                     (sums.partition_point(|sum| *sum <= at) as u32).min(count - 1)

@@ -41,6 +41,11 @@ impl RingSizes {
         if self.has_priorities { self.num_envs.saturating_mul(self.rows) } else { 0 }
     }
 
+    /// Bytes of a row of an environment, with its share of the sums over priorities: 1 / 64 of a number, of that, and so on.
+    pub fn row_bytes(&self) -> f64 {
+        (4 * self.stride) as f64 + if self.has_priorities { 8.0 * 64.0 / 63.0 } else { 0.0 }
+    }
+
     /// Words of all rows.
     fn words(&self) -> usize {
         self.num_envs.saturating_mul(self.rows).saturating_mul(self.stride)
