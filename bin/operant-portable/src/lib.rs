@@ -60,7 +60,7 @@ mod level {
 mod tests {
     use super::*;
 
-    /// Two levels of two sets each, of which a processor has so many.
+    /// Two levels of two sets each, of which a processor has the first `has`.
     fn levels(has: usize) -> [Level; 2] {
         let adds = |first: usize, names: [&'static str; 2]| {
             names.iter().enumerate().map(|(k, name)| (*name, first + k < has)).collect()

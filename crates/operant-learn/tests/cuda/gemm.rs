@@ -3,20 +3,20 @@
 
 use operant_cuda::Device;
 use operant_env::AnyEnv;
-use operant_learn::LearnerState;
 use operant_learn::cuda::specialise::Limits;
-use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions, choose};
-use operant_learn::network::{Architecture, Network, init_params};
+use operant_learn::cuda::{CudaRollout, Kernels, NetworkOptions, choose};
+use operant_learn::network::{Architecture, Network};
 use operant_learn::{
     ActionDistribution, Activation, ClipGrad, Config, CoreKind, Encoder, LogStd, LrSchedule, Precision,
     ShuffleKind, ValueLoss,
 };
 use operant_parity::{UpdatePath, check_gae, check_horizon};
 
-use super::{ORDERS, Share, precisions};
+use super::{Share, precisions};
 use crate::support::crane::Crane;
 use crate::support::gpu::{
-    config, device, gemm, gradient_agrees, params, rollout_agrees, sanitized, stand_in, updates_agree,
+    config, device, gemm, gradient_agrees, params, rollout_agrees, same_bits_in_every_order, sanitized,
+    stand_in, updates_agree,
 };
 use crate::support::locks::Locks;
 use crate::support::parts::Part;
@@ -344,26 +344,7 @@ fn the_order_of_threads_changes_no_bit(part: Part) {
         (name, Config { num_envs: 5, num_steps: 4, sequence_length, ..config })
     });
     for (name, config) in part.of(3, [("locks", config(33, 8, &[64, 32]))].into_iter().chain(others)) {
-        let env = world(name);
-        let mut states = Vec::new();
-        for ordinal in ORDERS {
-            let Some(device) = device(ordinal) else { return };
-            let options = gemm(Precision::Bf16);
-            let rollout = CudaRollout::new(&device, &*env, &config, options).expect("a rollout");
-            let network = rollout.network().clone();
-            let params = init_params(&network, 2);
-            rollout.set_params(&params).expect("parameters");
-            let stream = rollout.stream();
-            let learner =
-                CudaLearner::new(&device, stream, &*env, &network, &config, options).expect("a learner");
-            learner.load(stream, &LearnerState::new(params), 0, 0).expect("a state");
-            for _ in 0..2 {
-                rollout.roll().expect("a horizon");
-                learner.update(stream, rollout.samples_buffer()).expect("an update");
-            }
-            states.push((learner.state(stream).expect("state"), rollout.samples().expect("samples")));
-        }
-        assert!(states.iter().all(|state| *state == states[0]), "bits differ in {name}");
+        same_bits_in_every_order(&*world(name), &config, gemm(Precision::Bf16));
     }
 }
 

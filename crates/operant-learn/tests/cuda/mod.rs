@@ -24,8 +24,7 @@ mod update;
 
 use operant_learn::Precision;
 
-/// Threads in order, in reverse and shuffled.
-const ORDERS: [usize; 3] = [0, 1, 2];
+use crate::support::gpu::ORDERS;
 
 /// Which of the settings that a case has: the default tier takes one of them in turn, and `--all` the others.
 #[derive(Clone, Copy, PartialEq)]

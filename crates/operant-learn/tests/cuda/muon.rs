@@ -12,7 +12,7 @@ use operant_learn::{
 use operant_parity::UpdatePath;
 
 use super::ORDERS;
-use crate::support::gpu::{config, device, gemm, sanitized, updates_agree};
+use crate::support::gpu::{config, device, gemm, same_bits_in_every_order, sanitized, updates_agree};
 use crate::support::locks::Locks;
 use crate::support::parts::Part;
 use crate::support::{assert_same, run, world};
@@ -67,23 +67,7 @@ fn the_order_of_threads_changes_no_bit(part: Part) {
     let gru = with_memory(CoreKind::Gru);
     let cases = [("locks", Precision::Bf16, apart(config(9, 8, &[40]))), ("t_maze", Precision::F32, gru)];
     for (name, precision, config) in part.of(2, cases) {
-        let (env, options) = (world(name), gemm(precision));
-        let mut states = Vec::new();
-        for ordinal in ORDERS {
-            let Some(device) = device(ordinal) else { return };
-            let rollout = CudaRollout::new(&device, &*env, &config, options).expect("a rollout");
-            let (network, stream) = (rollout.network().clone(), rollout.stream());
-            let params = init_params(&network, 2);
-            rollout.set_params(&params).and_then(|()| rollout.roll()).expect("a horizon");
-            let learner = CudaLearner::new(&device, stream, &*env, &network, &config, options);
-            let learner = learner.expect("a learner");
-            learner.load(stream, &LearnerState::new(params), 0, 0).expect("a state");
-            for _ in 0..2 {
-                learner.update(stream, rollout.samples_buffer()).expect("an update");
-            }
-            states.push(learner.state(stream).expect("a state"));
-        }
-        assert!(states.iter().all(|state| *state == states[0]), "bits differ in {name}");
+        same_bits_in_every_order(&*world(name), &config, gemm(precision));
     }
 }
 

@@ -20,7 +20,7 @@ use operant_parity::distance;
 use super::ORDERS;
 use crate::support::gpu::{device, gemm, little_device, sanitized, stand_in};
 use crate::support::parts::Part;
-use crate::support::{assert_same, run, update, world};
+use crate::support::{assert_same, numbers, run, update, world};
 
 /// Small networks, five environments, and a checkpoint with the replay. The first episodes of Pendulum end after four updates, minibatches begin in
 /// the fifth.
@@ -134,12 +134,6 @@ fn on_gpu(device: &Device, env: &Arc<dyn AnyEnv>, config: &Config) -> Box<dyn Ba
 
 fn layout(env: &dyn AnyEnv, config: &Config) -> ReplayLayout {
     ReplayLayout::new(&Architecture::of(&env.spec(), config).expect("trains"), env.masked())
-}
-
-/// All numbers of the tensors whose names begin like this.
-fn numbers(snapshot: &Snapshot, prefix: &str) -> Vec<f32> {
-    let own = snapshot.tensors.iter().filter(|tensor| tensor.name.starts_with(prefix));
-    own.flat_map(|tensor| tensor.data.as_chunks().0).map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
 /// The state and the replay.

@@ -4,17 +4,18 @@
 use std::sync::Arc;
 
 use operant_learn::cuda::{CudaLearner, CudaRollout, GpuOptions};
-use operant_learn::network::init_params;
 use operant_learn::normalise::RunningNorm;
 use operant_learn::{
-    Config, CoreKind, LearnerState, LrSchedule, Optimizer, Precision, ShuffleKind, Snapshot, cpu, cuda,
+    Config, CoreKind, LearnerState, LrSchedule, Optimizer, Precision, ShuffleKind, cpu, cuda,
 };
 use operant_parity::{UpdatePath, distance};
 
 use super::ORDERS;
-use crate::support::gpu::{config, device, gemm, params, rollout_agrees, sanitized, updates_agree};
+use crate::support::gpu::{
+    config, device, gemm, params, rollout_agrees, same_bits_in_every_order, sanitized, updates_agree,
+};
 use crate::support::parts::Part;
-use crate::support::{assert_same, run, update, world};
+use crate::support::{assert_same, numbers, run, update, world};
 
 fn base() -> Config {
     Config { shared_trunk: false, num_minibatches: 3, update_epochs: 3, ..config(16, 15, &[24]) }
@@ -87,31 +88,8 @@ fn distributions_of_values_play_as_on_the_cpu() {
 fn the_order_of_threads_changes_no_bit(part: Part) {
     let cases = [all(base()), bins(drawn(with_memory(base())))];
     for config in part.of(2, cases) {
-        let (env, mut states) = (world("locks"), Vec::new());
-        for ordinal in ORDERS {
-            let Some(device) = device(ordinal) else { return };
-            let options = gemm(Precision::Bf16);
-            let rollout = CudaRollout::new(&device, &*env, &config, options).expect("a rollout");
-            let network = rollout.network().clone();
-            let params = init_params(&network, 2);
-            rollout.set_params(&params).expect("parameters");
-            let stream = rollout.stream();
-            let learner =
-                CudaLearner::new(&device, stream, &*env, &network, &config, options).expect("a learner");
-            learner.load(stream, &LearnerState::new(params), 0, 0).expect("a state");
-            for _ in 0..2 {
-                rollout.roll().expect("a horizon");
-                learner.update(stream, rollout.samples_buffer()).expect("an update");
-            }
-            states.push(learner.state(stream).expect("state"));
-        }
-        assert!(states.iter().all(|state| *state == states[0]), "bits differ");
+        same_bits_in_every_order(&*world("locks"), &config, gemm(Precision::Bf16));
     }
-}
-
-fn numbers(snapshot: &Snapshot, prefix: &str) -> Vec<f32> {
-    let own = snapshot.tensors.iter().filter(|tensor| tensor.name.starts_with(prefix));
-    own.flat_map(|tensor| tensor.data.as_chunks().0).map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
 /// Rollouts have values in the rewards' units, whatever the network computes. One minibatch, since the devices number their samples differently.

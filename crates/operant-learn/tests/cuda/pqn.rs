@@ -15,7 +15,8 @@ use operant_parity::{UpdatePath, batch_of, check_gae, check_horizon, distance, r
 
 use super::ORDERS;
 use crate::support::gpu::{
-    config, device, gemm, gradient_agrees, params, rollout_agrees, sanitized, updates_agree,
+    config, device, gemm, gradient_agrees, params, rollout_agrees, same_bits_in_every_order, sanitized,
+    updates_agree,
 };
 use crate::support::parts::Part;
 use crate::support::{assert_same, run, world};
@@ -141,24 +142,7 @@ fn lower_precisions_follow_single_precision() {
 #[test]
 fn the_order_of_threads_changes_no_bit() {
     let config = pqn(config(33, 4, &[16]));
-    let env = world("locks");
-    let mut states = Vec::new();
-    for ordinal in ORDERS {
-        let Some(device) = device(ordinal) else { return };
-        let rollout = CudaRollout::new(&device, &*env, &config, gemm(Precision::F32)).expect("a rollout");
-        let (network, stream) = (rollout.network().clone(), rollout.stream());
-        let params = init_params(&network, 2);
-        rollout.set_params(&params).expect("parameters");
-        let learner = CudaLearner::new(&device, stream, &*env, &network, &config, gemm(Precision::F32));
-        let learner = learner.expect("a learner");
-        learner.load(stream, &LearnerState::new(params), 0, 0).expect("a state");
-        for _ in 0..2 {
-            rollout.poison(0xff).and_then(|()| rollout.roll()).expect("a horizon");
-            learner.update(stream, rollout.samples_buffer()).expect("an update");
-        }
-        states.push((learner.state(stream).expect("state"), rollout.samples().expect("samples")));
-    }
-    assert!(states.iter().all(|state| *state == states[0]));
+    same_bits_in_every_order(&*world("locks"), &config, gemm(Precision::F32));
 }
 
 // ---- the backend ----------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ use operant_parity::distance;
 use super::ORDERS;
 use crate::support::gpu::{config, device, gemm, sanitized, stand_in};
 use crate::support::parts::Part;
-use crate::support::{Trained, assert_same, run, train, update, world};
+use crate::support::{Trained, assert_same, numbers, run, train, update, world};
 
 /// One minibatch, since the devices number their samples differently and so shuffle them differently.
 fn exploring(config: Config) -> Config {
@@ -44,15 +44,6 @@ fn options(precision: Precision) -> GpuOptions {
 
 fn on_gpu(device: &Device, (name, config): &(&str, Config), precision: Precision) -> Box<dyn Backend> {
     backend(world(name), config, device, options(precision)).expect("a backend")
-}
-
-/// The single-precision numbers of the tensors whose names begin like this.
-fn numbers(snapshot: &Snapshot, prefix: &str) -> Vec<f32> {
-    let tensors = snapshot.tensors.iter().filter(|tensor| tensor.name.starts_with(prefix));
-    let words = tensors.flat_map(|tensor| tensor.data.as_chunks().0);
-    let all: Vec<f32> = words.map(|word| f32::from_le_bytes(*word)).collect();
-    assert!(!all.is_empty(), "{prefix}");
-    all
 }
 
 /// The variance of discounted errors, and the rollouts that it is of.

@@ -7,22 +7,17 @@ use operant_env::search::Scripted;
 use operant_env::versus::Versus;
 use operant_learn::algorithms::Algorithm;
 use operant_learn::cuda::{GpuOptions, Kernels, NetworkOptions};
-use operant_learn::{Config, CoreKind, Intrinsic, Precision, Snapshot, cpu, cuda};
+use operant_learn::{Config, CoreKind, Intrinsic, Precision, cpu, cuda};
 use operant_parity::distance;
 
 use super::ORDERS;
 use crate::support::gpu::{config, device, gemm};
-use crate::support::{assert_same, run, update, world};
+use crate::support::{assert_same, numbers, run, update, world};
 
 /// Games end within a rollout, and go on after it. One minibatch, since the devices number their samples differently.
 fn config_of(algorithm: Algorithm) -> Config {
     let sizes = Config { num_minibatches: 1, update_epochs: 1, ..config(21, 37, &[24]) };
     Config { algorithm, total_timesteps: 1_000_000, gamma: 0.97, learning_rate: 1e-3, ..sizes }
-}
-
-fn numbers(snapshot: &Snapshot, prefix: &str) -> Vec<f32> {
-    let own = snapshot.tensors.iter().filter(|tensor| tensor.name.starts_with(prefix));
-    own.flat_map(|tensor| tensor.data.as_chunks().0).map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
 /// Players who alternate, who may move twice in a row, and four of them in two teams.

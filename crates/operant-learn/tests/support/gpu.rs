@@ -7,10 +7,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use operant_cuda::{Cuda, Device};
 use operant_env::AnyEnv;
-use operant_learn::cuda::{Kernels, NetworkOptions};
+use operant_learn::cuda::{CudaLearner, CudaRollout, Kernels, NetworkOptions};
 use operant_learn::network::{Architecture, Network, init_params};
 use operant_learn::{Config, LearnerState, Precision};
 use operant_parity::{UpdatePath, compare_gradient, compare_rollout, compare_update};
+
+/// Devices of the stand-in that run threads in order, in reverse and shuffled.
+pub const ORDERS: [usize; 3] = [0, 1, 2];
 
 /// The stand-in's device of this number; None, and a loud line on stderr, where there is no C++ compiler.
 pub fn device(ordinal: usize) -> Option<Device> {
@@ -104,6 +107,27 @@ pub fn updates_agree(
     let found = compare_update(device, env, config, updates, path).expect("updates");
     assert!(found.problems.is_empty(), "{} {config:?}: {:#?}", env.spec().name, found.problems);
     found.state
+}
+
+/// Two rollouts with an update after each have the same bits on devices that run threads in other orders, whatever was in memory.
+#[track_caller]
+pub fn same_bits_in_every_order(env: &dyn AnyEnv, config: &Config, options: NetworkOptions) {
+    let mut states = Vec::new();
+    for ordinal in ORDERS {
+        let Some(device) = device(ordinal) else { return };
+        let rollout = CudaRollout::new(&device, env, config, options).expect("a rollout");
+        let (network, stream) = (rollout.network().clone(), rollout.stream());
+        let params = init_params(&network, 2);
+        rollout.set_params(&params).expect("parameters");
+        let learner = CudaLearner::new(&device, stream, env, &network, config, options).expect("a learner");
+        learner.load(stream, &LearnerState::new(params), 0, 0).expect("a state");
+        for _ in 0..2 {
+            rollout.poison(0xff).and_then(|()| rollout.roll()).expect("a horizon");
+            learner.update(stream, rollout.samples_buffer()).expect("an update");
+        }
+        states.push((learner.state(stream).expect("state"), rollout.samples().expect("samples")));
+    }
+    assert!(states.iter().all(|state| *state == states[0]), "bits differ in {}", env.spec().name);
 }
 
 /// A gradient in another precision must be that of single precision.

@@ -121,6 +121,16 @@ pub fn train(mut backend: Box<dyn Backend>, from: Option<&Snapshot>, updates: us
     (stats, backend.save().expect("a snapshot"))
 }
 
+/// The single-precision numbers of the tensors whose names begin like this; there are some.
+#[track_caller]
+pub fn numbers(snapshot: &Snapshot, prefix: &str) -> Vec<f32> {
+    let own = snapshot.tensors.iter().filter(|tensor| tensor.name.starts_with(prefix));
+    let words = own.flat_map(|tensor| tensor.data.as_chunks().0);
+    let all: Vec<f32> = words.map(|word| f32::from_le_bytes(*word)).collect();
+    assert!(!all.is_empty(), "{prefix}");
+    all
+}
+
 /// Compares tensor by tensor, so that a failure names the first that differs.
 #[track_caller]
 pub fn assert_same(a: &Snapshot, b: &Snapshot, what: &str) {
