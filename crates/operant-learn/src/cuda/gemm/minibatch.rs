@@ -98,7 +98,7 @@ struct SumSizes {
 }
 
 impl SumSizes {
-    /// Most levels, of 2^36 numbers.
+    /// Maximum levels, enough for 2^36 numbers.
     const MOST: usize = 6;
     /// Numbers of a sum.
     const SPAN: u64 = 64;
