@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use operant_env::builtin;
+use operant_learn::algorithms::Algorithm;
 use operant_learn::cpu::update::Learner;
 use operant_learn::cpu::{CpuOptions, LANE_WIDTHS, ROLLOUT_TILES, Unit};
 use operant_learn::network::{Form, Network};
@@ -11,7 +12,9 @@ use operant_parity::{distance, reference};
 use rayon::ThreadPoolBuilder;
 
 use crate::cases::{self, Case};
+use crate::sac::Minibatches;
 use crate::support::after;
+use crate::{dqn, sac};
 
 /// The state after an update in bf16.
 fn update(case: &Case, unit: Unit, threads: usize) -> LearnerState {
@@ -58,14 +61,54 @@ fn updates_have_the_same_bits_on_every_unit_and_any_threads() {
     }
 }
 
+/// The state after some minibatches of a replay, in f32 without a unit.
+fn learn(case: &Minibatches, unit: Option<Unit>, count: usize, threads: usize) -> LearnerState {
+    let network = Network { bf16: unit, ..case.network.clone() };
+    case.of_network(network).learn(count, threads).0
+}
+
+#[test]
+fn minibatches_of_a_replay_have_gradients_near_those_of_f32() {
+    for case in sac::minibatches().into_iter().chain(dqn::minibatches()) {
+        let [found, expected] = [Some(Unit::TILES_TWIN), None].map(|unit| {
+            let (after, before) = (learn(&case, unit, 1, 1).exp_avg, &case.state.exp_avg);
+            after.iter().zip(before).map(|(after, before)| after - 0.9 * before).collect::<Vec<f32>>()
+        });
+        // Chains apart: a policy's gradient is much smaller than that of its critics. The choice of the best action is by rounded values.
+        for chain in 0..case.network.chains.len() {
+            let params = case.network.params_of(chain..chain + 1);
+            let (found, expected) = (&found[params.clone()], &expected[params]);
+            if found == expected {
+                assert!(expected.iter().all(|x| x.abs() < 1e-6), "{}: chain {chain} is as in f32", case.name);
+                continue;
+            }
+            let distance = distance(found, expected);
+            assert!((1e-5..0.1).contains(&distance), "{}: {distance:e} of chain {chain}", case.name);
+        }
+    }
+}
+
+#[test]
+fn minibatches_of_a_replay_have_the_same_bits_on_every_unit_and_any_threads() {
+    for case in sac::minibatches().into_iter().chain(dqn::minibatches()) {
+        for unit in Unit::all().into_iter().chain([Unit::TILES_TWIN]) {
+            let twin = learn(&case, Some(unit.twin()), 3, 1);
+            assert!(learn(&case, Some(unit), 3, 3) == twin, "{}, {unit}", case.name);
+        }
+    }
+}
+
 #[test]
 fn training_has_the_same_bits_on_every_unit_thread_tile_and_lane() {
-    for (name, activation, hidden) in
-        [("cartpole", Activation::Tanh, vec![24, 16]), ("pendulum", Activation::Relu, vec![40])]
-    {
+    let ppo =
+        |activation, hidden| Config { num_envs: 72, num_steps: 16, activation, hidden, ..Config::default() };
+    let sac = Config { hidden: vec![40, 24], ..sac::config(Algorithm::Sac) };
+    for (name, config) in [
+        ("cartpole", ppo(Activation::Tanh, vec![24, 16])),
+        ("pendulum", ppo(Activation::Relu, vec![40])),
+        ("pendulum", Config { num_envs: 40, ..sac }),
+    ] {
         let env = Arc::clone(builtin().find(name).expect("an environment"));
-        let (num_envs, num_steps) = (72, 16);
-        let config = Config { num_envs, num_steps, activation, hidden, ..Config::default() };
         let with = |unit, threads| CpuOptions { bf16: Some(unit), ..CpuOptions::new(threads) };
         for unit in Unit::all().into_iter().chain([Unit::TILES_TWIN]) {
             let twin = after(&env, &config, &with(unit.twin(), 1), 2);

@@ -9,7 +9,7 @@ use operant_learn::cpu::network::tile::Row;
 use operant_learn::cpu::off_policy::compare::{self, Transition};
 use operant_learn::cpu::off_policy::given::Given;
 use operant_learn::cpu::off_policy::replay::{Replay, ReplayLayout};
-use operant_learn::cpu::{CpuOptions, Unit, backend_in, backend_with};
+use operant_learn::cpu::{CpuOptions, backend_in, backend_with};
 use operant_learn::group::threads;
 use operant_learn::network::{Architecture, Core, Head, Input, Network, init_params};
 use operant_learn::{
@@ -26,7 +26,7 @@ use crate::support::{assert_same, continued, train, update, world};
 const BOTH: [Algorithm; 2] = [Algorithm::Sac, Algorithm::Td3];
 
 /// Small networks, four environments.
-fn config(algorithm: Algorithm) -> Config {
+pub fn config(algorithm: Algorithm) -> Config {
     Config {
         algorithm,
         total_timesteps: 100_000,
@@ -85,8 +85,6 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
     let one = || CpuOptions::new(1);
     assert!(refused("pendulum", one(), 2).contains("learns in one process and on one device"));
     assert!(refused("cartpole", one(), 1).contains("needs actions that are real numbers"));
-    let bf16 = CpuOptions { bf16: Some(Unit::TILES_TWIN), ..one() };
-    assert!(refused("pendulum", bf16, 1).contains("learns in f32"));
 }
 
 fn backend(env: &str, config: &Config, options: &CpuOptions) -> Box<dyn Backend> {
@@ -95,6 +93,7 @@ fn backend(env: &str, config: &Config, options: &CpuOptions) -> Box<dyn Backend>
 }
 
 /// Minibatches of a random replay from a random state.
+#[derive(Clone)]
 pub struct Minibatches {
     pub name: &'static str,
     pub config: Config,
@@ -130,6 +129,11 @@ impl Minibatches {
         let obs_norm = if config.norm_obs { vec![(0.1, 1.7); features] } else { vec![] };
         let replay = replay(&network, &config, masked, &mut random);
         Self { name, config, network, state, replay, obs_norm }
+    }
+
+    /// The same of another network with the same parameters.
+    pub fn of_network(&self, network: Network) -> Self {
+        Self { network, ..self.clone() }
     }
 
     /// The shares of draws that the rows of the replay are due by their priorities, and the draws of `count` minibatches.

@@ -141,7 +141,9 @@ impl LayerKind for Bf16 {
             Deltas::of(words_mut(of_deltas), self.outputs).take(floats(pass.dz.as_flattened()));
             DeltasView::of(words(of_deltas), self.outputs)
         };
-        self.unit.add_products(x, deltas, sums);
+        if !pass.inputs_only {
+            self.unit.add_products(x, deltas, sums);
+        }
         let Some(dx) = pass.dx else { return };
         match self.before {
             Some(before) => {

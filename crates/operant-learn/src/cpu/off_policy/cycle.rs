@@ -45,14 +45,6 @@ impl Replaying {
         pulse: &Arc<AtomicU64>,
     ) -> Result<Option<Self>, LearnError> {
         let Learns::Replay(rules) = config.algorithm.declaration().learns else { return Ok(None) };
-        let refused = |problem: &str, remedy: &str| LearnError::Config {
-            key: "algorithm",
-            problem: format!("\"{}\" {problem}", config.algorithm),
-            remedy: remedy.to_owned(),
-        };
-        if network.bf16.is_some() {
-            return Err(refused("learns in f32, but precision is bf16", "set precision = \"f32\""));
-        }
         if matches!(rules, Rules::ActorCritic(_)) {
             check_input(env, network, config)?;
         }
