@@ -57,6 +57,9 @@ const PRESET: &str = "preset";
 const FIRST_SEED: u64 = 1001;
 /// Seeds of --short, which serve to choose.
 const SHORT_SEEDS: std::ops::Range<u64> = 2001..2004;
+/// How the setting begins that a CPU may lack.
+const PRECISION: &str = "precision=";
+
 /// Seeds of a task that does not say how many.
 const SEEDS: u64 = 10;
 
@@ -215,9 +218,12 @@ impl Suite {
             |task: &Task| (task.is_short || !short) && (envs.is_empty() || envs.contains(&&*task.env));
         for task in tasks.into_iter().filter(wanted) {
             let all = task.sets(sets);
-            let (settings, has_replay) = match hash_of_settings(operant, &task.env, &all) {
-                // Not every task can have every setting: there are distributions of real actions only.
-                Err(error) if !sets.is_empty() => {
+            // Not every task can have every setting: there are distributions of real actions only. Not every CPU has bf16.
+            let is_variant = !sets.is_empty() || task.own.iter().any(|set| set.starts_with(PRECISION));
+            let (settings, has_replay) = match config(operant, &task.env, &all)
+                .and_then(|_| hash_of_settings(operant, &task.env, &all))
+            {
+                Err(error) if is_variant => {
                     eprintln!("left out: {error:#}");
                     continue;
                 }
@@ -267,11 +273,22 @@ fn leave_out_later(table: &mut Table) {
     }
 }
 
-/// Hash of the settings that a run would have, for other defaults, presets or values another one; and whether it has a replay.
-fn hash_of_settings(operant: &Operant, env: &str, sets: &[String]) -> Result<(String, bool)> {
+/// The configuration that a run on this CPU would have.
+fn config(operant: &Operant, env: &str, sets: &[String]) -> Result<Table> {
     let sets: Vec<&str> = sets.iter().flat_map(|set| ["--set", set.as_str()]).collect();
     let text = operant.config(&[&[env, "--device", "cpu"], &*sets].concat())?;
-    let mut table: Table = text.parse().context("`operant config` printed invalid TOML")?;
+    text.parse().context("`operant config` printed invalid TOML")
+}
+
+/// Hash of the settings that a run would have, for other defaults, presets or values another one; and whether it has a replay. A CPU without
+/// a precision has the same hash, so that any machine can write the page.
+fn hash_of_settings(operant: &Operant, env: &str, sets: &[String]) -> Result<(String, bool)> {
+    let (precision, others): (Vec<_>, Vec<_>) =
+        sets.iter().cloned().partition(|set| set.starts_with(PRECISION));
+    let mut table = config(operant, env, &others)?;
+    if let Some(precision) = precision.last() {
+        table.insert("precision".to_owned(), precision[PRECISION.len()..].into());
+    }
     let has_replay = table.contains_key("checkpoint_replay");
     table.retain(|key, _| !WITHOUT_EFFECT.contains(&key));
     leave_out_later(&mut table);

@@ -30,7 +30,6 @@ fn impossible_requests_are_one_error_each() {
         (&["updates_per_step=-1"], &["updates_per_step = -1 is not a finite number above 0"]),
         (&["core=gru"], &["networks with critics of actions have no memory", "core = \"mlp\""]),
         (&["burn_in=4"], &["burn_in is a setting of algorithm = \"dqn\""]),
-        (&["precision=tf32"], &["precision = \"tf32\" needs a GPU"]),
         (&["intrinsic=counts"], &["intrinsic is a setting of algorithm = \"ppo\""]),
         (&["norm_reward=true"], &["norm_reward is a setting of", "the run has \"sac\""]),
         (&["target_kl=0.1"], &["target_kl is a setting of algorithm = \"ppo\""]),

@@ -7,6 +7,7 @@ use toml::Value;
 use super::keys::{AUTO, keys};
 use super::layers::option_as_toml;
 use super::{EnvFacts, Key, KeyGroup, Layers, Origin, Settings};
+use crate::opponent::POOL;
 
 impl Settings {
     /// The effective configuration, one key per line, each with its origin as a comment when `origins`.
@@ -88,9 +89,11 @@ impl Difference {
 }
 
 impl Settings {
-    /// Whether a key means something to the run's algorithm.
+    /// Whether a key means something to the run: to its algorithm, and those of a pool of opponents where there is one.
     fn has(&self, key: &Key) -> bool {
-        self.learner.algorithm.reads(key)
+        let has_pool = self.run.opponent.as_deref() == Some(POOL);
+        let is_set = || self.origin(key.name).is_some_and(Origin::is_explicit);
+        self.learner.algorithm.reads(key) && (!key.name.starts_with("pool_") || has_pool || is_set())
     }
 
     /// The environment, the hyperparameters, and the environment's options as `env.NAME`.
