@@ -31,10 +31,15 @@ for name in options.games:
         return (state, key), state.rewards.sum()
 
     play = jax.jit(lambda carry, move=move: jax.lax.scan(move, carry, None, options.moves))
-    carry = (jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.PRNGKey(0), options.envs)), jax.random.PRNGKey(1))
+    carry = (
+        jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.PRNGKey(0), options.envs)),
+        jax.random.PRNGKey(1),
+    )
     carry, _ = jax.block_until_ready(play(carry))
     for _ in range(options.rounds):
         begun = time.process_time()
         carry, _ = jax.block_until_ready(play(carry))
         seconds = time.process_time() - begun
-        print(f"{name}, pgx {pgx.__version__}: {options.envs * options.moves / seconds:,.0f} moves per CPU second")
+        print(
+            f"{name}, pgx {pgx.__version__}: {options.envs * options.moves / seconds:,.0f} moves per CPU second"
+        )

@@ -355,7 +355,9 @@ def sac_at_rltools_settings() -> Comparison:
     own = {"updates_per_step": "0.5", "hidden": "64,64", "eval_episodes": "1000", "eval_interval": "1000000"}
     flags = (word for key, value in (RLTOOLS_SAC | own).items() for word in ("--set", f"{key}={value}"))
     operant = ("train", "pendulum", "--algorithm", "sac", "--device", "cpu", "--set", "threads=1", *flags)
-    build = tuple(word for key, value in RLTOOLS_SAC.items() for word in ("--" + key.replace("_", "-"), value))
+    build = tuple(
+        word for key, value in RLTOOLS_SAC.items() for word in ("--" + key.replace("_", "-"), value)
+    )
     arguments = ("--updates", str(updates))
     openblas = Peer("rltools", "RLtools, OpenBLAS", "rltools", "sac_rltools.py", arguments, build=build)
     mkl = replace(openblas, name="rltools-mkl", label="RLtools, MKL", requirements="rltools-mkl")

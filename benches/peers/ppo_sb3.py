@@ -4,7 +4,9 @@ Measures its speed on CartPole-v1 for the driver, or trains until a task is solv
 """
 
 import argparse
+import math
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -263,9 +265,9 @@ class Evaluation:
 class UntilSolved(BaseCallback):
     """Evaluates when the training mean suggests it, and ends the training once the task is solved."""
 
-    def __init__(self, env: str, solved_at: float, interval: int) -> None:
+    def __init__(self, env: str, solved_at: float, interval: int, most_seconds: float) -> None:
         super().__init__()
-        self.env, self.solved_at = env, solved_at
+        self.env, self.solved_at, self.most_seconds = env, solved_at, most_seconds
         self.attempts = Attempts(interval, solved_at)
         self.evaluation: Evaluation | None = None
         self.update = 0
@@ -275,7 +277,7 @@ class UntilSolved(BaseCallback):
     def _on_step(self) -> bool:
         ended = [info["episode"]["r"] for info in self.locals["infos"] if "episode" in info]
         self.attempts.finished(ended)
-        return not self.solved
+        return not self.solved and time.process_time() < self.most_seconds
 
     def _on_rollout_start(self) -> None:
         """Every update but the first has just ended here: the time to evaluate what it gave."""
@@ -291,12 +293,12 @@ class UntilSolved(BaseCallback):
 
 
 def solve(arguments: argparse.Namespace) -> None:
-    """Trains until the task is solved or rl-zoo's steps are used up, and reports to the driver."""
+    """Trains until the task is solved, or rl-zoo's steps or the CPU seconds are used up, and reports."""
     send = protocol()
     torch.set_num_threads(arguments.threads)
     model, steps = learner(arguments.env, arguments.seed)
     interval = max(1, round(arguments.eval_steps / (model.n_steps * model.n_envs)))
-    callback = UntilSolved(arguments.env, arguments.solved_at, interval)
+    callback = UntilSolved(arguments.env, arguments.solved_at, interval, arguments.most_seconds)
     model.learn(steps, callback=callback)
     if not callback.solved:
         callback.evaluate(1000)
@@ -324,6 +326,7 @@ def main() -> None:
     parser.add_argument("--env", choices=OF_ZOO, default="CartPole-v1")
     parser.add_argument("--solved-at", type=float, default=SOLVED_AT)
     parser.add_argument("--eval-steps", type=int, default=EVAL_STEPS)
+    parser.add_argument("--most-seconds", type=float, default=math.inf, help="CPU seconds of training")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()

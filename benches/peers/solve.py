@@ -1,6 +1,10 @@
 """CPU seconds and steps until tasks with public thresholds are solved: operant's presets and other libraries.
 
     python benches/peers/solve.py
+    python benches/peers/solve.py --within 10 --only hopper
+
+With --within, Stable-Baselines3 gets so many times the CPU seconds that operant takes on this machine,
+where operant is measured again.
 
 Every run is a row of docs/results/solve.tsv and is not repeated, so a later call continues an interrupted
 one; delete rows to repeat them. It writes docs/results/solve.md. Progress goes to stderr.
@@ -11,6 +15,8 @@ import csv
 import fnmatch
 import hashlib
 import json
+import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,8 +29,10 @@ from contender import Contender, Operant, Solver, operant_environment
 from installation import ROOT, Unavailable, operant_binary, say
 from machine import Load, describe
 from run import add_programs, interpreter
-from solve_report import page
+from solve_report import WITHIN, page
 
+SB3 = "ppo_sb3.py"
+DEFAULT = re.compile(r"# default$")
 ROWS, PAGE = ROOT / "docs/results/solve.tsv", ROOT / "docs/results/solve.md"
 
 
@@ -80,7 +88,10 @@ def digest(settings: object) -> str:
 def with_interval(
     binary: Path, task: plan.Task, comparison: plan.Comparison
 ) -> tuple[plan.Comparison, object]:
-    """operant's arguments with the interval of evaluations in updates, and its configuration with them."""
+    """operant's arguments with the interval of evaluations in updates, and its configuration with them.
+
+    Settings at the defaults of all environments are left out, so that later ones make no row a stranger.
+    """
     with tempfile.TemporaryDirectory() as directory:
 
         def config(*more: str) -> dict[str, object]:
@@ -92,7 +103,8 @@ def with_interval(
             )
             if done.returncode != 0:
                 raise Unavailable(done.stderr.strip())
-            return tomllib.loads(done.stdout)
+            lines = (line for line in done.stdout.splitlines() if more == () or not DEFAULT.search(line))
+            return tomllib.loads("\n".join(lines))
 
         found = config()
         updates = max(1, round(task.every / (found["num_envs"] * found["num_steps"])))
@@ -106,6 +118,14 @@ class Side:
     def __init__(self, name: str, settings: str, contender: Contender) -> None:
         self.name, self.settings, self.contender = name, settings, contender
         self.begun = False
+
+    def stop_within(self, times: float, seconds: float) -> None:
+        """Gives a peer that can be stopped so many times these CPU seconds; its rows say so."""
+        if isinstance(self.contender, Solver) and self.contender.peer.script == SB3:
+            limit = ("--most-seconds", f"{times * seconds:.3f}")
+            peer = self.contender.peer
+            self.contender.peer = replace(peer, arguments=(*peer.arguments, *limit))
+            self.settings += f"{WITHIN}{times:g}"
 
     def measure(self, task: plan.Task, seed: int, machine: str) -> Row:
         """A training; raises Unavailable."""
@@ -166,6 +186,12 @@ def main() -> int:
         metavar="NAME",
         help="tasks, sides or TASK:SIDE to run, * for any; the page has all",
     )
+    parser.add_argument(
+        "--within",
+        type=float,
+        metavar="TIMES",
+        help="stop Stable-Baselines3 at so many times operant's CPU seconds, measured again here",
+    )
     parser.add_argument("--page", action="store_true", help="write the page from the rows, and run nothing")
     add_programs(parser)
     options = parser.parse_args()
@@ -192,21 +218,31 @@ def measured(options: argparse.Namespace) -> bool:
         ):
             continue
         sides = sides_of(task, comparison, binary, options, logs)
+        seeds = range(1, task.rounds + 1)
+        pairs = [(side, seed) for seed in seeds for side in sides]
+        if options.within:
+            pairs = [(side, seed) for side in sides for seed in seeds]
+            known -= {row.key for row in read() if (row.task, row.side) == (task.name, "operant")}
+        ours: list[float] = []
         try:
-            for seed in range(1, task.rounds + 1):
-                for side in sides:
-                    key = (task.name, side.name, seed, side.settings)
-                    if key in known or not asked(options, task.name, side.name):
-                        continue
-                    say(f"{task.name}, {side.name}, seed {seed}")
-                    try:
-                        row = side.measure(task, seed, machine)
-                    except Unavailable as reason:
-                        say(f"  {reason}")
-                        well = False
-                        continue
-                    add(row)
-                    say(f"  {row.cpu_s} s, {row.steps} steps, {'solved' if row.solved else row.mean}")
+            for side, seed in pairs:
+                if options.within and side.name != "operant" and seed == 1:
+                    side.stop_within(options.within, statistics.median(ours))
+                key = (task.name, side.name, seed, side.settings)
+                whole = (*key[:3], side.settings.split(WITHIN)[0])
+                is_asked = asked(options, task.name, side.name) or (options.within and side.name == "operant")
+                if key in known or whole in known or not is_asked:
+                    continue
+                say(f"{task.name}, {side.name}, seed {seed}")
+                try:
+                    row = side.measure(task, seed, machine)
+                except Unavailable as reason:
+                    say(f"  {reason}")
+                    well = False
+                    continue
+                add(row)
+                ours += [row.cpu_s] if side.name == "operant" else []
+                say(f"  {row.cpu_s} s, {row.steps} steps, {'solved' if row.solved else row.mean}")
         finally:
             for side in sides:
                 side.contender.close()

@@ -6,6 +6,8 @@ from typing import Any
 
 import plan
 
+WITHIN = "<"
+"""Stands in a row's settings before the times operant's seconds at which the side was stopped."""
 MOST_STEPS = 1.2
 """Times the best's steps that operant may need."""
 ABOUT = """# Time to solve
@@ -18,8 +20,10 @@ often in environment steps. operant and RLtools evaluate once more after they ha
 time counts.
 
 Figures are medians over seeds (smallest .. largest). A seed that did not solve the task counts as slower
-than any that did; if the median is such a seed, `>` stands before what was spent in vain. Every run is a
-row of [solve.tsv](solve.tsv) with machine, date and load; runs that have a row are not repeated.
+than any that did; if the median is such a seed, `>` stands before what was spent in vain. "Within 10"
+marks seeds that were stopped at ten times operant's seconds, the goal, before their steps were used up
+(`--within 10`); operant was measured on the same machine. Every run is a row of [solve.tsv](solve.tsv)
+with machine, date and load; runs that have a row are not repeated.
 
 Sides: Stable-Baselines3 with the hyperparameters, normalisation and steps of RL Baselines3 Zoo (commit
 208b6fd); RLtools at its settings for Pendulum; JAX in PureJaxRL's style, and the same with its
@@ -49,6 +53,8 @@ def solved(rows: Rows) -> str:
     """How many seeds solved; the means that the others ended with."""
     others = [row.mean for row in rows if not row.solved and row.mean]
     count = f"{sum(row.solved for row in rows)} of {len(rows)}"
+    stopped = {row.settings.partition(WITHIN)[2] for row in rows} - {""}
+    count += "".join(f" within {times}" for times in sorted(stopped))
     return count + (f" (others at {', '.join(f'{float(mean):.4g}' for mean in others)})" if others else "")
 
 
@@ -87,10 +93,17 @@ class Findings:
         return lines
 
 
+def latest(rows: Rows) -> Rows:
+    """Each seed's last row with the settings that its side had last; one that was not stopped comes first."""
+    last = {(row.task, row.side): row.settings.split(WITHIN)[0] for row in rows}
+    rows = [row for row in rows if last[row.task, row.side] == row.settings.split(WITHIN)[0]]
+    whole_last = sorted(rows, key=lambda row: WITHIN not in row.settings)
+    return list({(row.task, row.side, row.seed): row for row in whole_last}.values())
+
+
 def page(tasks: list[tuple[plan.Task, plan.Comparison]], rows: Rows) -> str:
     """All of it in Markdown, from each side's rows with the settings it had last."""
-    last = {(row.task, row.side): row.settings for row in rows}
-    rows = [row for row in rows if last[row.task, row.side] == row.settings]
+    rows = latest(rows)
     lines = [
         ABOUT,
         "",

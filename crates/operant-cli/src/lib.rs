@@ -30,7 +30,7 @@ pub use operant_env::builtin;
 /// Sweeps on a Ray cluster, for the Python package.
 pub use commands::ray;
 
-/// Trains reinforcement-learning agents with PPO, PQN, SAC, TD3 or DQN, on CPUs and (all but DQN) NVIDIA GPUs.
+/// Trains reinforcement-learning agents with PPO, PQN, SAC, TD3 or DQN, on CPUs and NVIDIA GPUs.
 #[derive(Debug, Parser)]
 #[command(name = "operant", version, max_term_width = 100, styles = colour::STYLES, after_help = AFTER_HELP)]
 struct Cli {

@@ -162,7 +162,7 @@ mod tests {
                 Input::Bits(_) => Observation::Bits(&bits),
             };
             let vectors = policy.tile(x, if partial { count } else { 64 }, &mut values);
-            assert_eq!(vectors, if partial && count <= 32 { count.div_ceil(LANES) } else { TILE_VECTORS });
+            assert_eq!(vectors, if partial && count <= 48 { count.div_ceil(LANES) } else { TILE_VECTORS });
             for last in deltas.chains.iter_mut().filter_map(|chain| chain.last_mut()) {
                 for (k, delta) in last.y.iter_mut().enumerate() {
                     *delta = row(k + 3 * tile, count, false);
@@ -186,7 +186,7 @@ mod tests {
             for input in [Input::Dense(4), Input::Dense(19), Input::Bits(64)] {
                 let config = Config { hidden: hidden.clone(), activation, ..Config::default() };
                 let architecture = Architecture::new(&config, input, Head::MultiDiscrete(vec![3]));
-                for count in [1, 15, 16, 17, 31, 32, 33, 64] {
+                for count in [1, 15, 16, 17, 31, 32, 33, 48, 49, 64] {
                     let [padded, partial] = [false, true].map(|partial| {
                         gradient(&architecture, count, partial)
                             .iter()

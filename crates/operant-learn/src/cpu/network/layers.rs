@@ -49,7 +49,7 @@ pub(crate) struct Forward<'a, const V: usize> {
     /// The state of all layers.
     pub memory: Memory<'a, V>,
     pub scratch: &'a mut [f32x16],
-    /// Vectors that contain samples: 1, 2 or V; V where layers cannot leave vectors out, see [`supports_partial_tiles`].
+    /// Vectors that contain samples, from 1 to V; V where layers cannot leave vectors out, see [`supports_partial_tiles`].
     pub vectors: usize,
 }
 

@@ -246,7 +246,7 @@ impl Policy {
         }
     }
 
-    /// One chain's outputs for the first `vectors` vectors of a tile, and all that their gradient needs.
+    /// One chain's outputs for the first `vectors` vectors of a tile, zeros for the others, and all that their gradient needs.
     pub(crate) fn chain(
         &self,
         chain: usize,
@@ -257,6 +257,8 @@ impl Policy {
         let Activations { chains: to, after, scratch, .. } = out;
         let memory = Memory::Step { before: &[], after };
         self.run(chain..chain + 1, observation, Samples::Vectors(vectors), memory, to, scratch);
+        let outputs = to[chain].last_mut().into_iter().flat_map(|last| &mut last.y);
+        outputs.for_each(|row| row[vectors..].fill(f32x16::ZERO));
     }
 
     /// Packs them for forward passes over all samples of a tile.
@@ -319,6 +321,14 @@ impl Policy {
         self.step(last..last + 1, observation, active, before, out);
     }
 
+    /// How many vectors of a tile with `count` samples or fewer are computed.
+    pub(crate) fn vectors(&self, count: usize) -> usize {
+        match count.div_ceil(LANES) {
+            used if used < TILE_VECTORS && supports_partial_tiles(&self.network) => used,
+            _ => TILE_VECTORS,
+        }
+    }
+
     /// Policy outputs and value of the first `count` samples of a tile, and all that their gradient needs. Returns how many vectors of
     /// the tile were computed; in the others the outputs repeat the last sample.
     pub(crate) fn tile(
@@ -327,10 +337,7 @@ impl Policy {
         count: usize,
         out: &mut Activations<TILE_VECTORS>,
     ) -> usize {
-        let vectors = match count.div_ceil(LANES) {
-            used @ ..=2 if supports_partial_tiles(&self.network) => used,
-            _ => TILE_VECTORS,
-        };
+        let vectors = self.vectors(count);
         let Activations { chains: to, after, scratch, .. } = out;
         let memory = Memory::Step { before: &[], after };
         self.run(0..self.chains.len(), observation, Samples::Vectors(vectors), memory, to, scratch);

@@ -70,7 +70,7 @@ impl WeightGradient {
         self.add_vectors(TILE_VECTORS, x, dz);
     }
 
-    /// Adds the first `vectors` vectors of a tile, 1, 2 or all.
+    /// Adds the first `vectors` vectors of a tile.
     pub fn add_vectors(
         &mut self,
         vectors: usize,
@@ -80,9 +80,11 @@ impl WeightGradient {
         match (core::mem::take(&mut self.empty), vectors) {
             (true, 1) => self.add_tile::<true, 1>(x, dz),
             (true, 2) => self.add_tile::<true, 2>(x, dz),
+            (true, 3) => self.add_tile::<true, 3>(x, dz),
             (true, _) => self.add_tile::<true, TILE_VECTORS>(x, dz),
             (false, 1) => self.add_tile::<false, 1>(x, dz),
             (false, 2) => self.add_tile::<false, 2>(x, dz),
+            (false, 3) => self.add_tile::<false, 3>(x, dz),
             (false, _) => self.add_tile::<false, TILE_VECTORS>(x, dz),
         }
     }

@@ -353,6 +353,11 @@ impl Minibatch<'_> {
         bits.map(|bits| Wide::<LANES>::from_bits(u32::from(bits)).select(f32x16::ONE, f32x16::ZERO))
     }
 
+    /// Vectors of a tile that contain samples.
+    pub fn vectors(&self, tile: usize) -> usize {
+        self.policy.vectors(self.config.batch_size - tile * TILE)
+    }
+
     fn tile<'a>(&'a self, outputs: &'a [TileRow], normals: &'a [TileRow]) -> PolicyTile<'a> {
         PolicyTile { config: self.config, alpha: self.alpha, outputs, normals }
     }
@@ -466,13 +471,13 @@ impl Worker {
         let Transitions { features, reward, discount, inputs: [now, next], weight: made_up, errors, .. } =
             transitions;
         let Self { values, of_target, deltas, gradient, normals, shares: [next_shares, moved, _], .. } = self;
-        let all = TILE_VECTORS;
+        let vectors = work.vectors(tile);
         let (next_obs, next_actions) = next.split_at_mut(*features);
         let acting = if rules.has_target_policy() { work.target } else { work.policy };
-        acting.chain(0, Observation::Dense(next_obs), all, of_target);
+        acting.chain(0, Observation::Dense(next_obs), vectors, of_target);
         work.sampling.normals(tile, 0, normals);
         let bonus = rules.next_actions(work.tile(of_target.last(0), normals), next_actions);
-        (1..3).for_each(|k| work.target.chain(k, Observation::Dense(next), all, of_target));
+        (1..3).for_each(|k| work.target.chain(k, Observation::Dense(next), vectors, of_target));
         let [a, b] = [1, 2].map(|k| of_target.last(k)[0]);
         let target: TileRow =
             core::array::from_fn(|v| fma(discount[v], Float::min(a[v], b[v]) + bonus[v], reward[v]));
@@ -491,7 +496,7 @@ impl Worker {
         let mut sums = [0.0; SUMS];
         *errors = splat(0.0);
         for k in 1..3 {
-            work.policy.chain(k, Observation::Dense(now), all, values);
+            work.policy.chain(k, Observation::Dense(now), vectors, values);
             let value = values.last(k)[0];
             let scaled: TileRow = core::array::from_fn(|v| weight[v] * made_up[v] * scale);
             let (error, losses): (TileRow, TileRow) = if bins.is_some() {
@@ -506,7 +511,7 @@ impl Worker {
             };
             *errors = core::array::from_fn(|v| errors[v] + error[v] * f32x16::splat(0.5));
             let observation = Observation::Dense(&now[..]);
-            gradient.add_chain(work.policy, k, whole(observation, values), deltas, None);
+            gradient.add_chain(work.policy, k, without_memory(observation, vectors, values), deltas, None);
             let losses = core::array::from_fn(|v| weight[v] * losses[v]);
             sums[self::sums::SQUARES] += 0.5 * row_sum::<TILE_VECTORS>(&losses);
             if k == 1 {
@@ -527,13 +532,13 @@ impl Worker {
     ) -> Sums {
         let Transitions { features, inputs: [now, _], .. } = transitions;
         let Self { values, deltas, gradient, normals, by_action, d_inputs, .. } = self;
-        let all = TILE_VECTORS;
+        let vectors = work.vectors(tile);
         let (obs, actions) = now.split_at_mut(*features);
-        work.policy.chain(0, Observation::Dense(obs), all, values);
+        work.policy.chain(0, Observation::Dense(obs), vectors, values);
         work.sampling.normals(tile, 1, normals);
         let logprob = rules.actions(work.tile(values.last(0), normals), actions);
         let critics = if rules.takes_least() { 1..3 } else { 1..2 };
-        critics.clone().for_each(|k| work.policy.chain(k, Observation::Dense(now), all, values));
+        critics.clone().for_each(|k| work.policy.chain(k, Observation::Dense(now), vectors, values));
         let (a, b) = (values.last(1)[0], values.last(critics.end - 1)[0]);
         let weight = work.weights(tile);
         let scale = f32x16::splat(1.0 / work.config.batch_size as f32);
@@ -546,7 +551,7 @@ impl Worker {
             });
             let observation = Observation::Dense(&now[..]);
             let to = Some(&mut d_inputs[..]);
-            gradient.add_chain(work.policy, k, whole(observation, values), deltas, to);
+            gradient.add_chain(work.policy, k, without_memory(observation, vectors, values), deltas, to);
             for (by, of_critic) in by_action.iter_mut().zip(&d_inputs[*features..]) {
                 (0..TILE_VECTORS).for_each(|v| by[v] += of_critic[v]);
             }
@@ -556,7 +561,7 @@ impl Worker {
         let policy = work.tile(values.last(0), normals);
         rules.gradient(policy, actions, by_action, &scaled, deltas.last_mut(0));
         let observation = Observation::Dense(obs);
-        gradient.add_chain(work.policy, 0, whole(observation, values), deltas, None);
+        gradient.add_chain(work.policy, 0, without_memory(observation, vectors, values), deltas, None);
         let mut sums = [0.0; SUMS];
         let alpha = f32x16::splat(work.alpha);
         let loss = core::array::from_fn(|v| weight[v] * (alpha * logprob[v] - Float::min(a[v], b[v])));
@@ -567,12 +572,13 @@ impl Worker {
     }
 }
 
-/// The forward pass of a whole tile, without memory.
-pub(super) fn whole<'a>(
+/// The forward pass of these vectors of a tile.
+pub(super) fn without_memory<'a>(
     observation: Observation<'a, TILE_VECTORS>,
+    vectors: usize,
     activations: &'a Activations<TILE_VECTORS>,
 ) -> Forwarded<'a> {
-    Forwarded { observation, keep: &NO_ENDS, vectors: TILE_VECTORS, activations }
+    Forwarded { observation, keep: &NO_ENDS, vectors, activations }
 }
 
 /// No sample begins an episode.

@@ -3,7 +3,7 @@
 use operant_lane::isa::f32x16;
 use operant_lane::{Float, Mask};
 
-use super::learner::{Minibatch, TileRow, Worker, sums, whole};
+use super::learner::{Minibatch, TileRow, Worker, sums, without_memory};
 use super::replay::Transitions;
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::Activations;
@@ -32,24 +32,24 @@ impl Worker {
         transitions: &mut Transitions,
     ) -> Sums {
         let Self { values, of_target, deltas, gradient, head, shares, .. } = self;
-        let (all, bins) = (TILE_VECTORS, work.policy.network().architecture.bins);
+        let (vectors, bins) = (work.vectors(tile), work.policy.network().architecture.bins);
         let Transitions { features, inputs: [_, next], legal, .. } = transitions;
         let (next_obs, next_actions) = next.split_at_mut(*features);
         let next_obs = observation(work.target, next_obs.as_flattened());
         head.set_mask(legal);
-        work.target.chain(0, next_obs, all, of_target);
+        work.target.chain(0, next_obs, vectors, of_target);
         if work.config.algorithms.dqn.double_q {
-            work.policy.chain(0, next_obs, all, values);
+            work.policy.chain(0, next_obs, vectors, values);
             head.greedy(values.policy(), next_actions);
         } else {
             head.greedy(of_target.policy(), next_actions);
         }
         after(head, bins, of_target, next_actions, &mut shares[0]);
         let obs = observation(work.policy, transitions.obs(0));
-        work.policy.chain(0, obs, all, values);
+        work.policy.chain(0, obs, vectors, values);
         let (sums, errors) =
             Taken::of(transitions, &work.weights(tile)).errors(work, head, values, deltas, shares);
-        gradient.add_chain(work.policy, 0, whole(obs, values), deltas, None);
+        gradient.add_chain(work.policy, 0, without_memory(obs, vectors, values), deltas, None);
         transitions.errors = errors;
         sums
     }

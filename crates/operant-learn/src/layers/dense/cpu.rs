@@ -90,7 +90,7 @@ impl Panels {
         self.apply_to::<V, V>(x, y, &finish);
     }
 
-    /// Like `apply`, for the first `vectors` vectors (1, 2 or V) only: the others are neither read nor written.
+    /// Like `apply`, for the first `vectors` vectors (1, 2, 3 or V) only: the others are neither read nor written.
     #[inline(always)]
     pub fn apply_vectors<const V: usize>(
         &self,
@@ -102,6 +102,7 @@ impl Panels {
         match vectors {
             1 if V > 1 => self.apply_to::<V, 1>(x, y, &finish),
             2 if V > 2 => self.apply_to::<V, 2>(x, y, &finish),
+            3 if V > 3 => self.apply_to::<V, 3>(x, y, &finish),
             _ => self.apply_to::<V, V>(x, y, &finish),
         }
     }
