@@ -180,6 +180,44 @@ fn a_profile_accounts_for_the_whole_update_and_names_the_bottleneck() {
     }
     assert!(KINDS.contains(&profile["bottleneck"].as_str().unwrap_or_default()), "{profile}");
 
+    // The parts of minibatches of a replay are measured as well, and steps without them.
+    for algorithm in ["sac", "dqn"] {
+        let env = if algorithm == "dqn" { "cartpole" } else { "pendulum" };
+        let args = [
+            "train",
+            "--env",
+            env,
+            "--algorithm",
+            algorithm,
+            "--hidden",
+            "32",
+            "--profile",
+            "--budget",
+            "1",
+            "--json",
+        ];
+        let rows = rows(&bench(&place, &args, &[]));
+        let operations = rows[0]["profile"]["operations"].as_array().expect("operations");
+        let share = |name: &str| {
+            let found = operations.iter().find(|operation| operation["operation"] == name);
+            found
+                .and_then(|found| found["share"].as_f64())
+                .unwrap_or_else(|| panic!("no {name} in {operations:?}"))
+        };
+        for name in [
+            "samples gathered",
+            "forward",
+            "loss",
+            "backward",
+            "sums of gradients",
+            "norm and Adam",
+            "weights packed",
+        ] {
+            assert!(share(name) > 0.0, "{algorithm}: {name} of {operations:?}");
+        }
+        assert!(share("environment") < share("forward") + share("backward"), "{algorithm}: {operations:?}");
+    }
+
     let text = bench(&place, &["rollout", "--envs", "300", "--profile"], TINY);
     for word in ["phases: rollout", "waiting at joins", "bottleneck: ", "  timers: ", "  left: "] {
         assert!(text.stdout.contains(word), "no {word:?} in {text:#?}");

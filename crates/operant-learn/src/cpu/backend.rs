@@ -560,10 +560,12 @@ impl<const V: usize> Instrumented for CpuBackend<V> {
     fn time_parts(&mut self, on: bool) {
         self.tiles.iter_mut().for_each(|tile| tile.timer.switch(on));
         self.learners().for_each(|learner| learner.time_parts(on));
+        self.replaying.iter_mut().for_each(|replaying| replaying.learner.time_parts(on));
     }
 
     fn drain_times(&mut self, times: &mut PartTimes) {
         self.tiles.iter_mut().for_each(|tile| tile.timer.drain(times));
         self.learners().for_each(|learner| learner.drain_times(times));
+        self.replaying.iter_mut().for_each(|replaying| replaying.learner.drain_times(times));
     }
 }

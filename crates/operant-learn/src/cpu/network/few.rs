@@ -32,6 +32,8 @@ pub(crate) struct Tail {
     layers: Vec<OutputLanes>,
     /// Time that a sample takes in this form, and 16 samples in lanes, in multiply-adds of a vector.
     costs: [usize; 2],
+    /// Whether the weights are those of the policy.
+    is_packed: bool,
 }
 
 impl Tail {
@@ -48,7 +50,7 @@ impl Tail {
             layers.iter().map(|layer| (layer.inputs + layer.finish_cost()) * rows(layer)).sum()
         };
         let costs = [SAMPLE_COST + cost(OutputLanes::vectors), cost(|layer| layer.outputs)];
-        Self { first, layers, costs }
+        Self { first, layers, costs, is_packed: false }
     }
 
     /// Takes the parameters of the network.
@@ -56,6 +58,12 @@ impl Tail {
         for (layer, spec) in self.layers.iter_mut().zip(&chain.layers[self.first..]) {
             layer.pack(&params[spec.params.clone()]);
         }
+        self.is_packed = true;
+    }
+
+    /// The policy has other weights from now on.
+    pub fn forget(&mut self) {
+        self.is_packed = false;
     }
 
     /// The first layer that is computed in this form for the samples `active` of V x 16, if the form is faster by its estimated costs.
@@ -65,7 +73,7 @@ impl Tail {
     pub fn first_layer<const V: usize>(&self, active: &Lanes<V>) -> Option<usize> {
         let samples: usize = active.iter().map(|lanes| lanes.count_ones() as usize).sum();
         let [cost, dense_cost] = self.costs;
-        (samples * cost < V * dense_cost).then_some(self.first)
+        (self.is_packed && samples * cost < V * dense_cost).then_some(self.first)
     }
 
     /// Sets the lanes `active` of the last layer's outputs `y`. `x` are the inputs of [`Tail::first_layer`].

@@ -223,13 +223,10 @@ impl Policy {
         }
     }
 
-    /// Packs what rollouts need.
-    pub(crate) fn pack_for_rollout(&mut self, params: &[f32]) {
-        let acting = self.of_observations();
-        self.pack_chains(0..acting, params, usize::MAX);
-        for (tail, chain) in self.tails.iter_mut().zip(&self.network.chains).take(acting) {
-            tail.pack(params, chain);
-        }
+    /// Packs what one step of environments needs. The form for few samples takes longer to pack than it saves in a step.
+    pub(crate) fn pack_for_step(&mut self, params: &[f32]) {
+        self.pack_chains(0..self.of_observations(), params, usize::MAX);
+        self.tails.iter_mut().for_each(Tail::forget);
     }
 
     /// Packs the layers of these chains for forward passes over all samples of a tile, and from layer `back` on the transposes that the

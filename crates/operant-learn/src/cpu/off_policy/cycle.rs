@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::cpu::backend::CpuBackend;
 use crate::cpu::network::tile::LANES;
 use crate::cpu::rollout::{Horizon, Tile};
+use crate::cpu::threads::timers::Part;
 use crate::cpu::update::Means;
 use crate::network::{Input, Network};
 use crate::state::SavedPriorities;
@@ -148,7 +149,9 @@ impl<const V: usize> CpuBackend<V> {
             let number = first + t;
             let is_random = number * (config.num_envs as u64) + *given < config.learning_starts as u64;
             if !is_packed {
-                policy.pack_for_rollout(&state.params);
+                learner.timer.start();
+                policy.pack_for_step(&state.params);
+                learner.timer.end(Part::Packing);
             }
             is_packed = true;
             let horizon = Horizon {
@@ -178,10 +181,12 @@ impl<const V: usize> CpuBackend<V> {
                     break;
                 }
                 let number = state.step;
+                learner.timer.start();
                 let chosen = priorities.as_mut().map_or(&[][..], |priorities| {
                     priorities.draw(replay, config, number, beta);
                     &priorities.chosen
                 });
+                learner.timer.end(Part::Gather);
                 let sampling = Sampling { config, replay, number, obs_norm: &obs_norm, chosen };
                 let learned = learner.learn(*rules, state, sampling, rate);
                 if let Some(priorities) = priorities.as_mut().filter(|_| learned.is_finite) {

@@ -20,6 +20,7 @@ use crate::cpu::network::gradient::{Forwarded, Gradient};
 use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, first_lanes, fma, row_sum, splat};
+use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
 use crate::cpu::update::adam;
 use crate::cpu::update::{Chunk, Means, SUMS, Sums, add_chunks, added};
 use crate::layers::bins::cpu::{cross_entropy, project, softmax};
@@ -106,6 +107,8 @@ pub(crate) struct ReplayLearner {
     /// Whether the packed weights are those of the state.
     is_packed: bool,
     pulse: Arc<AtomicU64>,
+    /// The phase timer of the leading thread.
+    pub timer: PhaseTimer,
 }
 
 /// The networks that a pass over a minibatch trains.
@@ -170,6 +173,7 @@ impl ReplayLearner {
             gradient: vec![0.0; network.len()],
             is_packed: false,
             pulse,
+            timer: PhaseTimer::default(),
             network: network.clone(),
             config: config.clone(),
         }
@@ -178,6 +182,18 @@ impl ReplayLearner {
     /// The state was replaced.
     pub fn forget(&mut self) {
         self.is_packed = false;
+    }
+
+    /// Switches phase timers on or off, of the workers that there are.
+    pub fn time_parts(&mut self, on: bool) {
+        self.timer.switch(on);
+        self.workers.iter().for_each(|worker| lock(worker).timer.switch(on));
+    }
+
+    /// Adds the times since the last call to `times`.
+    pub fn drain_times(&mut self, times: &mut PartTimes) {
+        self.timer.drain(times);
+        self.workers.iter().for_each(|worker| lock(worker).timer.drain(times));
     }
 
     /// Learns from one minibatch, on the current rayon pool, with this learning rate.
@@ -238,8 +254,11 @@ impl ReplayLearner {
         let frequency = self.config.target_network_frequency as u64;
         if due.is_some_and(|due| due.is_multiple_of(frequency)) {
             let targets = self.of_target(rules);
+            self.timer.start();
             follow(state, self.params_of(targets.clone()), self.config.tau);
+            self.timer.end(Part::Adam);
             self.target.pack_chains(targets, &state.targets, usize::MAX);
+            self.timer.end(Part::Packing);
         }
         Learned { sums, norm, is_finite, trains_policy: of_policy.is_some() }
     }
@@ -286,16 +305,23 @@ impl ReplayLearner {
             (0..chunks.len()).into_par_iter().with_max_len(1).for_each(chunk);
         }
         let range = self.params_of(pass.chains());
+        self.timer.start();
         let sums = add_chunks(&self.chunks, range.start, &mut self.gradient[range.clone()]);
-        (sums, adam::norm(&self.gradient[range]))
+        self.timer.end(Part::Reduction);
+        let norm = adam::norm(&self.gradient[range]);
+        self.timer.end(Part::Adam);
+        (sums, norm)
     }
 
     /// A step of the networks of a pass along their gradient.
     fn step(&mut self, pass: Pass, state: &mut LearnerState, along: (f64, f64), steps: u64) {
         let range = self.params_of(pass.chains());
+        self.timer.start();
         adam::decay(&mut state.params[range.clone()], along.1, &self.config);
         adam::step_of(state, range, &self.gradient, along, steps, &self.config);
+        self.timer.end(Part::Adam);
         self.policy.pack_chains(pass.chains(), &state.params, pass.back());
+        self.timer.end(Part::Packing);
     }
 }
 
@@ -400,6 +426,7 @@ pub(super) struct Worker {
     by_action: Vec<TileRow>,
     /// `[input]` of a critic.
     d_inputs: Vec<TileRow>,
+    pub(super) timer: PhaseTimer,
 }
 
 impl Worker {
@@ -419,6 +446,7 @@ impl Worker {
             normals: vec![splat(0.0); actions],
             by_action: vec![splat(0.0); actions],
             d_inputs: vec![splat(0.0); features + actions],
+            timer: PhaseTimer::default(),
         }
     }
 
@@ -431,7 +459,9 @@ impl Worker {
         tiles: &mut [Transitions],
         flat: &mut [f32],
     ) -> Sums {
+        self.timer.start();
         self.gradient.clear_chains(pass.chains());
+        self.timer.end(Part::Reduction);
         let mut sums = [0.0; SUMS];
         if !self.rows.is_empty() {
             for (group, tiles) in (first..).zip(tiles.chunks_mut(self.rows.len())) {
@@ -439,6 +469,7 @@ impl Worker {
                 sums = added(sums, self.sequences(work, group, tiles));
             }
             self.gradient.finish_chains(work.policy, pass.chains(), flat);
+            self.timer.end(Part::Reduction);
             return sums;
         }
         for (tile, transitions) in (first..).zip(tiles) {
@@ -446,17 +477,20 @@ impl Worker {
             let of_tile = match pass {
                 Pass::Critics(rules) => {
                     transitions.gather(work.sampling, tile);
+                    self.timer.end(Part::Gather);
                     self.critics(work, rules, tile, transitions)
                 }
                 Pass::Actor(rules) => self.actor(work, rules, tile, transitions),
                 Pass::Values => {
                     transitions.gather(work.sampling, tile);
+                    self.timer.end(Part::Gather);
                     self.values(work, tile, transitions)
                 }
             };
             sums = added(sums, of_tile);
         }
         self.gradient.finish_chains(work.policy, pass.chains(), flat);
+        self.timer.end(Part::Reduction);
         sums
     }
 
@@ -470,14 +504,19 @@ impl Worker {
     ) -> Sums {
         let Transitions { features, reward, discount, inputs: [now, next], weight: made_up, errors, .. } =
             transitions;
-        let Self { values, of_target, deltas, gradient, normals, shares: [next_shares, moved, _], .. } = self;
+        let Self {
+            values, of_target, deltas, gradient, normals, shares: [next_shares, moved, _], timer, ..
+        } = self;
         let vectors = work.vectors(tile);
         let (next_obs, next_actions) = next.split_at_mut(*features);
         let acting = if rules.has_target_policy() { work.target } else { work.policy };
         acting.chain(0, Observation::Dense(next_obs), vectors, of_target);
+        timer.end(Part::Forward);
         work.sampling.normals(tile, 0, normals);
         let bonus = rules.next_actions(work.tile(of_target.last(0), normals), next_actions);
+        timer.end(Part::Loss);
         (1..3).for_each(|k| work.target.chain(k, Observation::Dense(next), vectors, of_target));
+        timer.end(Part::Forward);
         let [a, b] = [1, 2].map(|k| of_target.last(k)[0]);
         let target: TileRow =
             core::array::from_fn(|v| fma(discount[v], Float::min(a[v], b[v]) + bonus[v], reward[v]));
@@ -496,7 +535,9 @@ impl Worker {
         let mut sums = [0.0; SUMS];
         *errors = splat(0.0);
         for k in 1..3 {
+            timer.end(Part::Loss);
             work.policy.chain(k, Observation::Dense(now), vectors, values);
+            timer.end(Part::Forward);
             let value = values.last(k)[0];
             let scaled: TileRow = core::array::from_fn(|v| weight[v] * made_up[v] * scale);
             let (error, losses): (TileRow, TileRow) = if bins.is_some() {
@@ -511,7 +552,9 @@ impl Worker {
             };
             *errors = core::array::from_fn(|v| errors[v] + error[v] * f32x16::splat(0.5));
             let observation = Observation::Dense(&now[..]);
+            timer.end(Part::Loss);
             gradient.add_chain(work.policy, k, without_memory(observation, vectors, values), deltas, None);
+            timer.end(Part::Backward);
             let losses = core::array::from_fn(|v| weight[v] * losses[v]);
             sums[self::sums::SQUARES] += 0.5 * row_sum::<TILE_VECTORS>(&losses);
             if k == 1 {
@@ -531,14 +574,17 @@ impl Worker {
         transitions: &mut Transitions,
     ) -> Sums {
         let Transitions { features, inputs: [now, _], .. } = transitions;
-        let Self { values, deltas, gradient, normals, by_action, d_inputs, .. } = self;
+        let Self { values, deltas, gradient, normals, by_action, d_inputs, timer, .. } = self;
         let vectors = work.vectors(tile);
         let (obs, actions) = now.split_at_mut(*features);
         work.policy.chain(0, Observation::Dense(obs), vectors, values);
+        timer.end(Part::Forward);
         work.sampling.normals(tile, 1, normals);
         let logprob = rules.actions(work.tile(values.last(0), normals), actions);
+        timer.end(Part::Loss);
         let critics = if rules.takes_least() { 1..3 } else { 1..2 };
         critics.clone().for_each(|k| work.policy.chain(k, Observation::Dense(now), vectors, values));
+        timer.end(Part::Forward);
         let (a, b) = (values.last(1)[0], values.last(critics.end - 1)[0]);
         let weight = work.weights(tile);
         let scale = f32x16::splat(1.0 / work.config.batch_size as f32);
@@ -551,7 +597,9 @@ impl Worker {
             });
             let observation = Observation::Dense(&now[..]);
             let to = Some(&mut d_inputs[..]);
+            timer.end(Part::Loss);
             gradient.add_chain(work.policy, k, without_memory(observation, vectors, values), deltas, to);
+            timer.end(Part::Backward);
             for (by, of_critic) in by_action.iter_mut().zip(&d_inputs[*features..]) {
                 (0..TILE_VECTORS).for_each(|v| by[v] += of_critic[v]);
             }
@@ -561,7 +609,9 @@ impl Worker {
         let policy = work.tile(values.last(0), normals);
         rules.gradient(policy, actions, by_action, &scaled, deltas.last_mut(0));
         let observation = Observation::Dense(obs);
+        timer.end(Part::Loss);
         gradient.add_chain(work.policy, 0, without_memory(observation, vectors, values), deltas, None);
+        timer.end(Part::Backward);
         let mut sums = [0.0; SUMS];
         let alpha = f32x16::splat(work.alpha);
         let loss = core::array::from_fn(|v| weight[v] * (alpha * logprob[v] - Float::min(a[v], b[v])));

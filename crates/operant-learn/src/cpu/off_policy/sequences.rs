@@ -15,6 +15,7 @@ use crate::cpu::network::gradient::Forwarded;
 use crate::cpu::network::policy::Activations;
 use crate::cpu::network::tile::{LANES, TILE, TILE_VECTORS, fma, splat};
 use crate::cpu::rollout::observation;
+use crate::cpu::threads::timers::Part;
 use crate::cpu::update::{SUMS, Sums, added};
 use crate::network::Network;
 
@@ -117,7 +118,7 @@ impl Worker {
         group: usize,
         tiles: &mut [Transitions],
     ) -> Sums {
-        let Self { rows, states, of_target, deltas, gradient, head, shares, .. } = self;
+        let Self { rows, states, of_target, deltas, gradient, head, shares, timer, .. } = self;
         let Minibatch { config, policy, target, sampling, .. } = *work;
         let bins = policy.network().architecture.bins;
         let (starts, replay) = (sampling.starts(group), sampling.replay);
@@ -131,6 +132,7 @@ impl Worker {
         of_state.copy_from_slice(state);
         for (k, (tile, rows)) in tiles.iter_mut().zip(&mut *rows).enumerate() {
             tile.gather_rows(sampling, group, starts, k);
+            timer.end(Part::Gather);
             let (obs, scratch) = (observation(policy, tile.obs(0)), &mut deltas.scratch);
             policy.sequence(obs, state, &tile.keep, scratch, &mut rows.activations);
             target.sequence(obs, of_state, &tile.keep, scratch, of_target);
@@ -139,6 +141,7 @@ impl Worker {
             let actions = &mut tile.inputs[1][tile.features..];
             head.greedy(judge.policy(), actions);
             after(head, bins, of_target, actions, &mut rows.values);
+            timer.end(Part::Forward);
         }
         gradient.begin_sequences();
         let (first, end) = (config.burn_in / TILE_VECTORS, config.learned_rows().div_ceil(TILE_VECTORS));
@@ -165,7 +168,9 @@ impl Worker {
             let observation = observation(policy, tile.obs(0));
             let forward =
                 Forwarded { observation, keep: &tile.keep, vectors: TILE_VECTORS, activations: forward };
+            timer.end(Part::Loss);
             gradient.add_chain(policy, 0, forward, deltas, None);
+            timer.end(Part::Backward);
         }
         let mean = total / Float::max(steps, f32x16::ONE);
         tiles[0].errors[0] = fma(f32x16::splat(GREATEST), greatest - mean, mean);

@@ -9,6 +9,7 @@ use crate::cpu::network::heads::PolicyHead;
 use crate::cpu::network::policy::Activations;
 use crate::cpu::network::tile::{TILE_VECTORS, fma, row_sum, splat};
 use crate::cpu::rollout::observation;
+use crate::cpu::threads::timers::Part;
 use crate::cpu::update::{SUMS, Sums};
 use crate::layers::bins::cpu::{cross_entropy, project, softmax};
 use crate::network::Bins;
@@ -31,7 +32,7 @@ impl Worker {
         tile: usize,
         transitions: &mut Transitions,
     ) -> Sums {
-        let Self { values, of_target, deltas, gradient, head, shares, .. } = self;
+        let Self { values, of_target, deltas, gradient, head, shares, timer, .. } = self;
         let (vectors, bins) = (work.vectors(tile), work.policy.network().architecture.bins);
         let Transitions { features, inputs: [_, next], legal, .. } = transitions;
         let (next_obs, next_actions) = next.split_at_mut(*features);
@@ -45,11 +46,15 @@ impl Worker {
             head.greedy(of_target.policy(), next_actions);
         }
         after(head, bins, of_target, next_actions, &mut shares[0]);
+        timer.end(Part::Forward);
         let obs = observation(work.policy, transitions.obs(0));
         work.policy.chain(0, obs, vectors, values);
+        timer.end(Part::Forward);
         let (sums, errors) =
             Taken::of(transitions, &work.weights(tile)).errors(work, head, values, deltas, shares);
+        timer.end(Part::Loss);
         gradient.add_chain(work.policy, 0, without_memory(obs, vectors, values), deltas, None);
+        timer.end(Part::Backward);
         transitions.errors = errors;
         sums
     }

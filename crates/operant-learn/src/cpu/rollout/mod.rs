@@ -303,6 +303,7 @@ impl<const V: usize> Tile<V> {
         if t == 0 {
             self.begin(horizon);
         }
+        self.timer.start();
         self.head.explore(horizon.exploration);
         if t.is_multiple_of(PULSE_STEPS) {
             horizon.pulse.fetch_add(1, Ordering::Relaxed);
@@ -335,6 +336,7 @@ impl<const V: usize> Tile<V> {
     /// # Errors
     /// When an environment failed.
     pub fn finish(&mut self, replay: &mut Columns<'_>) -> Result<(), LearnError> {
+        self.timer.start();
         let (rewards, done, truncated) = self.receive()?;
         replay.finish(&rewards, &done, truncated, self.final_obs.as_chunks::<V>().0);
         self.forget(&done);
