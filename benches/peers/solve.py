@@ -29,9 +29,9 @@ from contender import Contender, Operant, Solver, operant_environment
 from installation import ROOT, Unavailable, operant_binary, say
 from machine import Load, describe
 from run import add_programs, interpreter
-from solve_report import WITHIN, page
+from solve_report import WITHIN, page, processor
 
-SB3 = "ppo_sb3.py"
+SB3_NAME = "sb3"
 DEFAULT = re.compile(r"# default$")
 ROWS, PAGE = ROOT / "docs/results/solve.tsv", ROOT / "docs/results/solve.md"
 
@@ -52,6 +52,11 @@ class Row:
     """Of the last evaluation."""
     versions: str
     machine: str
+
+    @property
+    def processor(self) -> str:
+        """Of the machine."""
+        return processor(self.machine)
 
     @property
     def key(self) -> tuple[str, str, int, str]:
@@ -80,6 +85,11 @@ def add(row: Row) -> None:
         writer.writerow(asdict(row))
 
 
+def seeds_of(rows: list[Row]) -> set[tuple[str, str, int]]:
+    """What has a row."""
+    return {row.key[:3] for row in rows}
+
+
 def digest(settings: object) -> str:
     """A short name of settings."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
@@ -90,7 +100,8 @@ def with_interval(
 ) -> tuple[plan.Comparison, object]:
     """operant's arguments with the interval of evaluations in updates, and its configuration with them.
 
-    Settings at the defaults of all environments are left out, so that later ones make no row a stranger.
+    Settings at the defaults of all environments are left out, so that a setting that comes later, off by
+    default, makes no row a stranger. Where such a default changes, delete rows.
     """
     with tempfile.TemporaryDirectory() as directory:
 
@@ -121,7 +132,7 @@ class Side:
 
     def stop_within(self, times: float, seconds: float) -> None:
         """Gives a peer that can be stopped so many times these CPU seconds; its rows say so."""
-        if isinstance(self.contender, Solver) and self.contender.peer.script == SB3:
+        if isinstance(self.contender, Solver):
             limit = ("--most-seconds", f"{times * seconds:.3f}")
             peer = self.contender.peer
             self.contender.peer = replace(peer, arguments=(*peer.arguments, *limit))
@@ -220,17 +231,24 @@ def measured(options: argparse.Namespace) -> bool:
         sides = sides_of(task, comparison, binary, options, logs)
         seeds = range(1, task.rounds + 1)
         pairs = [(side, seed) for seed in seeds for side in sides]
-        if options.within:
-            pairs = [(side, seed) for side in sides for seed in seeds]
-            known -= {row.key for row in read() if (row.task, row.side) == (task.name, "operant")}
         ours: list[float] = []
+        stops = options.within and any((task.name, SB3_NAME, seed) not in seeds_of(read()) for seed in seeds)
+        if stops:
+            # All seeds of operant come first, whose seconds are the measure, on this machine.
+            pairs = [(side, seed) for side in sides for seed in seeds]
+            here = [row for row in read() if row.processor == processor(machine)]
+            ours = [row.cpu_s for row in here if row.key[:2] == (task.name, "operant")]
+            known -= {row.key for row in read() if row.key[:2] == (task.name, "operant") and row not in here}
         try:
             for side, seed in pairs:
-                if options.within and side.name != "operant" and seed == 1:
+                if stops and side.name == SB3_NAME and seed == 1:
+                    if not ours:
+                        say(f"{task.name}: operant has no seconds here to stop others by")
+                        break
                     side.stop_within(options.within, statistics.median(ours))
                 key = (task.name, side.name, seed, side.settings)
                 whole = (*key[:3], side.settings.split(WITHIN)[0])
-                is_asked = asked(options, task.name, side.name) or (options.within and side.name == "operant")
+                is_asked = asked(options, task.name, side.name) or (stops and side.name == "operant")
                 if key in known or whole in known or not is_asked:
                     continue
                 say(f"{task.name}, {side.name}, seed {seed}")

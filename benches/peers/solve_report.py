@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import Counter
 from typing import Any
 
 import plan
@@ -20,10 +21,11 @@ often in environment steps. operant and RLtools evaluate once more after they ha
 time counts.
 
 Figures are medians over seeds (smallest .. largest). A seed that did not solve the task counts as slower
-than any that did; if the median is such a seed, `>` stands before what was spent in vain. "Within 10"
-marks seeds that were stopped at ten times operant's seconds, the goal, before their steps were used up
-(`--within 10`); operant was measured on the same machine. Every run is a row of [solve.tsv](solve.tsv)
-with machine, date and load; runs that have a row are not repeated.
+than any that did; if the median is such a seed, `>` stands before what was spent in vain. "Stopped"
+seeds were ended at ten times the median CPU seconds of operant's runs, solved or not, and evaluated once
+more (`--within 10`): the goal is to be ten times sooner, and all their steps would take hours. The figures
+of a task are from one kind of processor. Every run is a row of [solve.tsv](solve.tsv) with machine, date
+and load; runs that have a row are not repeated.
 
 Sides: Stable-Baselines3 with the hyperparameters, normalisation and steps of RL Baselines3 Zoo (commit
 208b6fd); RLtools at its settings for Pendulum; JAX in PureJaxRL's style, and the same with its
@@ -36,7 +38,8 @@ def spread(rows: Rows, value: str) -> tuple[float, str]:
     """The median, infinite if a seed that did not solve is in the middle, and the cell."""
     numbers = [getattr(row, value) for row in rows]
     middle = statistics.median_high([getattr(row, value) if row.solved else math.inf for row in rows])
-    shown = max(numbers) if math.isinf(middle) else middle
+    # Not solved, or not before this.
+    shown = statistics.median_high(numbers) if math.isinf(middle) else middle
     text = "{:,.0f}" if value == "steps" else "{:.3g}" if max(numbers) < 1000 else "{:,.0f}"
     sign = "> " if math.isinf(middle) else ""
     return middle, f"{sign}{text.format(shown)} ({text.format(min(numbers))} .. {text.format(max(numbers))})"
@@ -49,12 +52,22 @@ def ratio(over: float, under: float) -> str:
     return f"{over / under:.3g}"
 
 
+def processor(machine: str) -> str:
+    """The part of a machine's description that seconds depend on most."""
+    return machine.split(", ")[0]
+
+
+def was_stopped(row: Any) -> bool:
+    """Whether a peer was stopped before its steps were used up."""
+    return WITHIN in row.settings and not row.solved
+
+
 def solved(rows: Rows) -> str:
     """How many seeds solved; the means that the others ended with."""
     others = [row.mean for row in rows if not row.solved and row.mean]
     count = f"{sum(row.solved for row in rows)} of {len(rows)}"
-    stopped = {row.settings.partition(WITHIN)[2] for row in rows} - {""}
-    count += "".join(f" within {times}" for times in sorted(stopped))
+    stopped = sum(was_stopped(row) for row in rows)
+    count += f", {stopped} stopped" if stopped else ""
     return count + (f" (others at {', '.join(f'{float(mean):.4g}' for mean in others)})" if others else "")
 
 
@@ -67,9 +80,11 @@ class Findings:
         self.nobody: list[str] = []
         self.missing: list[str] = []
 
-    def add(self, what: str, ours: tuple[float, float], peers: dict[str, tuple[float, float]]) -> None:
+    def add(
+        self, what: str, ours: tuple[float, float], peers: dict[str, tuple[float, float]], stopped: int
+    ) -> None:
         """Compares medians, seconds and steps, of operant and of the peers that reach the threshold."""
-        if not peers and math.isinf(ours[1]):
+        if not peers and math.isinf(ours[1]) and not stopped:
             self.nobody.append(what)
         for label, (seconds, _) in peers.items():
             if math.isinf(ours[0]):
@@ -94,11 +109,17 @@ class Findings:
 
 
 def latest(rows: Rows) -> Rows:
-    """Each seed's last row with the settings that its side had last; one that was not stopped comes first."""
+    """Each seed's last row with the settings that its side had last, rather one that was not stopped.
+
+    Of each task, those on the processor that has most of them.
+    """
     last = {(row.task, row.side): row.settings.split(WITHIN)[0] for row in rows}
     rows = [row for row in rows if last[row.task, row.side] == row.settings.split(WITHIN)[0]]
-    whole_last = sorted(rows, key=lambda row: WITHIN not in row.settings)
-    return list({(row.task, row.side, row.seed): row for row in whole_last}.values())
+    whole_last = sorted(rows, key=lambda row: not was_stopped(row))
+    runs = {(row.task, processor(row.machine), row.side, row.seed): row for row in whole_last}
+    counts = Counter((task, where) for task, where, _, _ in runs)
+    most = {task: where for (task, where), _ in sorted(counts.items(), key=lambda item: item[1])}
+    return [row for (task, where, _, _), row in runs.items() if most[task] == where]
 
 
 def page(tasks: list[tuple[plan.Task, plan.Comparison]], rows: Rows) -> str:
@@ -113,13 +134,14 @@ def page(tasks: list[tuple[plan.Task, plan.Comparison]], rows: Rows) -> str:
     findings = Findings()
     for task, comparison in tasks:
         labels = {"operant": "operant"} | {peer.name: peer.label for peer in comparison.peers}
-        ours, peers = (math.inf, math.inf), {}
+        ours, peers, stopped = (math.inf, math.inf), {}, 0
         for name, label in labels.items():
             found = [row for row in rows if (row.task, row.side) == (task.name, name)]
             if len(found) < task.rounds:
                 findings.missing.append(f"{task.name}: {label} ({len(found)} of {task.rounds} seeds)")
             if not found:
                 continue
+            stopped += sum(was_stopped(row) for row in found)
             (seconds, shown_seconds), (steps, shown_steps) = spread(found, "cpu_s"), spread(found, "steps")
             ratios = ["", ""]
             if name == "operant":
@@ -130,7 +152,7 @@ def page(tasks: list[tuple[plan.Task, plan.Comparison]], rows: Rows) -> str:
             threshold = f"{task.threshold:g} ({task.origin})"
             cells = [task.id, threshold, label, shown_seconds, shown_steps, solved(found), *ratios]
             lines.append("| " + " | ".join(cells) + " |")
-        findings.add(f"{task.id} to {task.threshold:g}", ours, peers)
+        findings.add(f"{task.id} to {task.threshold:g}", ours, peers, stopped)
     lines += [*findings.sections(), "", "## Who has no row", "", plan.NO_ROW, "", "## Machines", ""]
     lines += [f"- {each}" for each in sorted({row.machine.rsplit("; load", 1)[0] for row in rows})]
     loads = [int(row.machine.rsplit(" ", 1)[1]) for row in rows]

@@ -196,7 +196,7 @@ fn a_profile_accounts_for_the_whole_update_and_names_the_bottleneck() {
             "1",
             "--json",
         ];
-        let rows = rows(&bench(&place, &args, &[]));
+        let rows = self::rows(&bench(&place, &args, &[]));
         let operations = rows[0]["profile"]["operations"].as_array().expect("operations");
         let share = |name: &str| {
             let found = operations.iter().find(|operation| operation["operation"] == name);

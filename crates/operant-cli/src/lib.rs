@@ -56,7 +56,7 @@ Examples:
   operant eval RUN                play a run's latest checkpoint greedily
   operant play RUN                watch its agent; --record FILE writes a film
   operant export RUN --onnx FILE  write its policy for other programs
-  operant config cartpole         every setting and its origin
+  operant config cartpole         the settings of a run and their origins
   operant info                    what this machine has, and what is missing
   operant bench                   how fast it is, in a minute
   operant tune cartpole           find faster settings for this machine

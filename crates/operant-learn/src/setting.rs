@@ -222,12 +222,14 @@ pub struct Key {
     pub fixed: Option<&'static str>,
     /// Whether it is specific to this machine, and so not saved with a run's configuration.
     pub is_local: bool,
+    /// Another setting and its value, without which this one means nothing.
+    pub needs: Option<(&'static str, &'static str)>,
 }
 
 impl Key {
     /// A key without a flag, which may change when a run is resumed.
     pub const fn new(name: &'static str, doc: &'static [&'static str], kind: Kind, group: KeyGroup) -> Self {
-        Key { name, earlier: None, doc, kind, group, flag: None, fixed: None, is_local: false }
+        Key { name, earlier: None, doc, kind, group, flag: None, fixed: None, is_local: false, needs: None }
     }
 
     /// Adds a flag that takes a value.
@@ -264,6 +266,12 @@ impl Key {
     #[must_use]
     pub const fn local(self) -> Self {
         Key { is_local: true, ..self }
+    }
+
+    /// It means nothing without this value of another setting.
+    #[must_use]
+    pub const fn needs(self, other: &'static str, value: &'static str) -> Self {
+        Key { needs: Some((other, value)), ..self }
     }
 
     /// Its description in one line.

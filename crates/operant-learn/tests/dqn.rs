@@ -47,7 +47,7 @@ pub fn minibatches() -> Vec<Minibatches> {
         Minibatches::of(name, config, input, Head::MultiDiscrete(counts.to_vec()), masked)
     };
     vec![
-        case("two choices", &[2], Input::Dense(4), false, &|_| ()),
+        case("two choices, a tile of three vectors", &[2], Input::Dense(4), false, &|c| c.batch_size = 100),
         case("from zero moments, not double, one tile", &[3], Input::Dense(3), false, &|c| {
             (c.algorithms.dqn.double_q, c.batch_size) = (false, 64);
         }),

@@ -258,7 +258,7 @@ fn replay(network: &Network, config: &Config, masked: bool, random: &mut Random)
 /// Odd widths, partial tiles, and what changes the networks, the samples and the steps.
 pub fn minibatches() -> Vec<Minibatches> {
     vec![
-        Minibatches::new("relu", 4, 1, |_| ()),
+        Minibatches::new("relu, a tile of three vectors", 4, 1, |c| c.batch_size = 100),
         Minibatches::new("from zero moments, one tile", 3, 1, |c| {
             (c.batch_size, c.activation) = (64, Activation::Tanh);
         }),
@@ -275,7 +275,9 @@ pub fn minibatches() -> Vec<Minibatches> {
         Minibatches::new("by priority, seldom targets", 4, 1, |c| {
             (c.priority_exponent, c.target_network_frequency) = (0.7, 2);
         }),
-        Minibatches::new("td3", 4, 2, |c| c.algorithms.td3.policy_noise = 0.5),
+        Minibatches::new("td3, a tile of two vectors", 4, 2, |c| {
+            (c.algorithms.td3.policy_noise, c.batch_size) = (0.5, 90);
+        }),
         Minibatches::new("td3 in every minibatch, by priority, normalised", 7, 1, |c| {
             (c.priority_exponent, c.norm_obs, c.n_step, c.policy_frequency) = (0.7, true, 2, 1);
         }),

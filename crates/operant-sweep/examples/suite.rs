@@ -115,7 +115,7 @@ row of [algorithms.tsv](algorithms.tsv), with its machine, date and commit. An i
 
 Returns are means of 100 episodes after training (of `eval_episodes` where it is named), with greedy actions and with sampled ones. The table shows the interquartile mean
 over seeds with its 95% interval (stratified bootstrap), which is the plain mean of three seeds or fewer; the next column has the greedy return of every seed. Seeds begin at 1001.
-Seconds are the median time of a whole run, on one thread of a machine that also did other work.
+Seconds are the median time of a whole run, on one thread of machines that differ and also did other work.
 Published figures were trained with other code, and those of MuJoCo's tasks on other versions of MuJoCo.
 ";
 

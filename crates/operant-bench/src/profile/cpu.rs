@@ -219,6 +219,8 @@ impl Bytes<'_> {
             // The states are read at the start of a rollout and written at its end.
             Part::Booking => 2.0 * word * (self.state_words * self.config.num_envs) as f64,
             Part::Storing => samples * sample,
+            // How much minibatches of a replay read and write is not counted.
+            _ if self.config.algorithm.declaration().has_replay() => f64::NAN,
             // Rewards, values and ends are read, advantages written and copied into the samples.
             Part::Gae => samples * 5.0 * word,
             Part::Gather => epochs * samples * line,

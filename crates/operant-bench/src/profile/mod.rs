@@ -79,14 +79,14 @@ impl OperationKind {
         match self {
             Self::Environment => "the environment's rules take the time",
             Self::Policy => {
-                "a narrower network, or fewer epochs, would take less; see the fraction of the peak"
+                "a narrower network, or fewer passes over samples, would take less; see the fraction of the peak"
             }
             Self::Rollout => "sampling and bookkeeping take the time",
             Self::Reduction => "larger minibatches have fewer sums and steps of the optimiser",
             Self::Synchronisation => "more environments, or larger minibatches, wait less often",
             Self::Host => "more environments give the device more work per command of the host",
             Self::Transfer => "memory is the limit: see the fraction of its bandwidth",
-            Self::Update => "fewer epochs, or larger minibatches, would take less",
+            Self::Update => "fewer passes over samples, or larger minibatches, would take less",
         }
     }
 }

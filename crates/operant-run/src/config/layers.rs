@@ -509,7 +509,7 @@ fn unknown_key(name: &str, origin: &Origin) -> Error {
     let hint = key_hint(name);
     Error::usage(format!("\"{name}\" is not a configuration key{hint}"))
         .at(origin.to_string())
-        .remedy("`operant config ENV` prints every key; options of an environment are written env.NAME")
+        .remedy("`operant config ENV` prints the keys of a run, docs/configuration.md all; options of an environment are written env.NAME")
 }
 
 /// Refuses keys about the machine and the user's files in the preset of an environment from outside the program, which may be a stranger's.

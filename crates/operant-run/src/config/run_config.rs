@@ -11,6 +11,7 @@ use operant_learn::{Precision, choice, settings};
 use super::device_request::DeviceRequest;
 use super::kept::{KeepCheckpoints, MOST};
 use crate::error::{Error, Result};
+use crate::opponent::POOL;
 
 settings! {
     /// How a run is carried out. Only `precision`, and on GPUs `deterministic` in the last bits, change what an update computes; only
@@ -59,14 +60,14 @@ settings! {
     opponent: Option<String> [Kind::Text(&OPPONENT)] = None,
         flag("--opponent", "WHO"), fixed("the games of the checkpoint are against that opponent");
     /// Earlier policies that `opponent = "pool"` holds; a new one takes the place of the oldest
-    pool_size: usize [Kind::Count { least: 1, most: 1_000 }] = 16;
+    pool_size: usize [Kind::Count { least: 1, most: 1_000 }] = 16, needs("opponent", POOL);
     /// Updates between two policies that enter the pool
-    pool_interval: u64 [Kind::Count { least: 1, most: i64::MAX }] = 20;
+    pool_interval: u64 [Kind::Count { least: 1, most: i64::MAX }] = 20, needs("opponent", POOL);
     /// Share of the environments that play against the latest policy instead of an earlier one
-    pool_latest: f64 [Kind::Real(Range::Unit)] = 0.5;
+    pool_latest: f64 [Kind::Real(Range::Unit)] = 0.5, needs("opponent", POOL);
     /// How earlier policies are drawn, one for each 16 environments before every rollout. `uniform`: all alike. `hardest`: in proportion to (1 - p)^2, where
     /// p is the agent's recent share of the points against a policy (prioritised fictitious self-play)
-    pool_sampling: PoolSampling = PoolSampling::Uniform;
+    pool_sampling: PoolSampling = PoolSampling::Uniform, needs("opponent", POOL);
     /// Updates between checkpoints; 0 saves at the end only
     checkpoint_interval: u64 [Kind::Count { least: 0, most: i64::MAX }] = 100;
     /// How many of the latest checkpoints are kept, in addition to the one with the best evaluation; `log` also saves and keeps four for

@@ -7,7 +7,6 @@ use toml::Value;
 use super::keys::{AUTO, keys};
 use super::layers::option_as_toml;
 use super::{EnvFacts, Key, KeyGroup, Layers, Origin, Settings};
-use crate::opponent::POOL;
 
 impl Settings {
     /// The effective configuration, one key per line, each with its origin as a comment when `origins`.
@@ -89,11 +88,12 @@ impl Difference {
 }
 
 impl Settings {
-    /// Whether a key means something to the run: to its algorithm, and those of a pool of opponents where there is one.
+    /// Whether a key means something to the run: to its algorithm, and with its other settings.
     fn has(&self, key: &Key) -> bool {
-        let has_pool = self.run.opponent.as_deref() == Some(POOL);
+        let has =
+            |(other, value)| self.entries.get(other).is_some_and(|entry| entry.value.as_str() == Some(value));
         let is_set = || self.origin(key.name).is_some_and(Origin::is_explicit);
-        self.learner.algorithm.reads(key) && (!key.name.starts_with("pool_") || has_pool || is_set())
+        self.learner.algorithm.reads(key) && (key.needs.is_none_or(has) || is_set())
     }
 
     /// The environment, the hyperparameters, and the environment's options as `env.NAME`.

@@ -226,12 +226,20 @@ impl Policy {
     /// Packs what one step of environments needs. The form for few samples takes longer to pack than it saves in a step.
     pub(crate) fn pack_for_step(&mut self, params: &[f32]) {
         self.pack_chains(0..self.of_observations(), params, usize::MAX);
-        self.tails.iter_mut().for_each(Tail::forget);
+    }
+
+    /// Packs the same parameters for further steps.
+    pub(crate) fn pack_for_steps(&mut self, params: &[f32]) {
+        let acting = self.of_observations();
+        for (tail, chain) in self.tails.iter_mut().zip(&self.network.chains).take(acting) {
+            tail.pack(params, chain);
+        }
     }
 
     /// Packs the layers of these chains for forward passes over all samples of a tile, and from layer `back` on the transposes that the
     /// gradients of their inputs need.
     pub(crate) fn pack_chains(&mut self, chains: Range<usize>, params: &[f32], back: usize) {
+        self.tails[chains.clone()].iter_mut().for_each(Tail::forget);
         for chain in &mut self.chains[chains] {
             for (k, layer) in chain.iter_mut().enumerate() {
                 let params = &params[layer.spec.params.clone()];
@@ -271,6 +279,7 @@ impl Policy {
 
     /// Packs them for forward passes over all samples of a tile, and the transposes that gradients need.
     pub(crate) fn pack_for_update(&mut self, params: &[f32]) {
+        self.tails.iter_mut().for_each(Tail::forget);
         self.pack_dense(params);
         for chain in &mut self.chains {
             for layer in &mut chain[1..] {

@@ -144,16 +144,21 @@ impl<const V: usize> CpuBackend<V> {
         let noise = (config.algorithm.declaration().exploration)(config).at(self.updates);
         let beta = config.beta().at(self.updates);
         let (mut means, mut minibatches, mut nonfinite) = (Means::default(), 0u64, 0);
-        let mut is_packed = false;
+        // Steps since the parameters changed.
+        let mut steps = 0;
         for t in 0..config.num_steps as u64 {
             let number = first + t;
             let is_random = number * (config.num_envs as u64) + *given < config.learning_starts as u64;
-            if !is_packed {
-                learner.timer.start();
-                policy.pack_for_step(&state.params);
-                learner.timer.end(Part::Packing);
+            let begun = Instant::now();
+            learner.timer.start();
+            match steps {
+                0 => policy.pack_for_step(&state.params),
+                1 => policy.pack_for_steps(&state.params),
+                _ => {}
             }
-            is_packed = true;
+            learner.timer.end(Part::Packing);
+            learning += begun.elapsed();
+            steps += 1;
             let horizon = Horizon {
                 config,
                 policy,
@@ -189,10 +194,12 @@ impl<const V: usize> CpuBackend<V> {
                 learner.timer.end(Part::Gather);
                 let sampling = Sampling { config, replay, number, obs_norm: &obs_norm, chosen };
                 let learned = learner.learn(*rules, state, sampling, rate);
+                learner.timer.start();
                 if let Some(priorities) = priorities.as_mut().filter(|_| learned.is_finite) {
                     priorities.renew(learner.errors());
                 }
-                (minibatches, is_packed) = (minibatches + 1, false);
+                learner.timer.end(Part::Gather);
+                (minibatches, steps) = (minibatches + 1, 0);
                 match learned.is_finite {
                     true => learned.add_to(&mut means, config.batch_size),
                     false => nonfinite += 1,

@@ -22,7 +22,7 @@ use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, first_lanes, fma, row_sum, splat};
 use crate::cpu::threads::timers::{Part, PartTimes, PhaseTimer};
 use crate::cpu::update::adam;
-use crate::cpu::update::{Chunk, Means, SUMS, Sums, add_chunks, added};
+use crate::cpu::update::{Chunk, Means, SUMS, Sums, add_chunks, added, adds_in_parallel};
 use crate::layers::bins::cpu::{cross_entropy, project, softmax};
 use crate::network::Network;
 
@@ -184,7 +184,7 @@ impl ReplayLearner {
         self.is_packed = false;
     }
 
-    /// Switches phase timers on or off, of the workers that there are.
+    /// Switches phase timers on or off.
     pub fn time_parts(&mut self, on: bool) {
         self.timer.switch(on);
         self.workers.iter().for_each(|worker| lock(worker).timer.switch(on));
@@ -205,7 +205,8 @@ impl ReplayLearner {
         rate: f64,
     ) -> Learned {
         while self.workers.len() <= rayon::current_num_threads() {
-            self.workers.push(Mutex::new(Worker::new(&self.network, self.units)));
+            let timer = self.timer.like();
+            self.workers.push(Mutex::new(Worker { timer, ..Worker::new(&self.network, self.units) }));
         }
         let of_values = match rules {
             Rules::ActorCritic(rules) => Pass::Critics(rules),
@@ -241,7 +242,9 @@ impl ReplayLearner {
                 if let (Some(by), Some(at)) = (by_log_alpha, self.network.log_alpha) {
                     self.gradient[at] = by as f32;
                     let steps = number / delay + 1;
+                    self.timer.start();
                     adam::step_of(state, at..at + 1, &self.gradient, (by.abs(), rate), steps, &self.config);
+                    self.timer.end(Part::Adam);
                 }
             }
         }
@@ -306,10 +309,12 @@ impl ReplayLearner {
         }
         let range = self.params_of(pass.chains());
         self.timer.start();
-        let sums = add_chunks(&self.chunks, range.start, &mut self.gradient[range.clone()]);
-        self.timer.end(Part::Reduction);
-        let norm = adam::norm(&self.gradient[range]);
-        self.timer.end(Part::Adam);
+        let gradient = &mut self.gradient[range.clone()];
+        let sums = add_chunks(&self.chunks, range.start, gradient);
+        let on = |is_parallel: bool| if is_parallel { threads } else { 1 };
+        self.timer.end_on(Part::Reduction, on(adds_in_parallel(self.chunks.len(), gradient)));
+        let norm = adam::norm(gradient);
+        self.timer.end_on(Part::Adam, on(adam::is_parallel(gradient)));
         (sums, norm)
     }
 
@@ -562,6 +567,7 @@ impl Worker {
                 sums[self::sums::VALUES] = row_sum::<TILE_VECTORS>(&values);
             }
         }
+        timer.end(Part::Loss);
         sums
     }
 
@@ -618,6 +624,7 @@ impl Worker {
         let logprobs = core::array::from_fn(|v| weight[v] * logprob[v]);
         sums[self::sums::POLICY] = row_sum::<TILE_VECTORS>(&loss);
         sums[self::sums::LOGPROBS] = row_sum::<TILE_VECTORS>(&logprobs);
+        timer.end(Part::Loss);
         sums
     }
 }

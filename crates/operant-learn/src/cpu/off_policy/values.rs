@@ -46,7 +46,6 @@ impl Worker {
             head.greedy(of_target.policy(), next_actions);
         }
         after(head, bins, of_target, next_actions, &mut shares[0]);
-        timer.end(Part::Forward);
         let obs = observation(work.policy, transitions.obs(0));
         work.policy.chain(0, obs, vectors, values);
         timer.end(Part::Forward);

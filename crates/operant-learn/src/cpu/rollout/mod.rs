@@ -302,8 +302,9 @@ impl<const V: usize> Tile<V> {
     ) -> Result<(), LearnError> {
         if t == 0 {
             self.begin(horizon);
+        } else {
+            self.timer.start();
         }
-        self.timer.start();
         self.head.explore(horizon.exploration);
         if t.is_multiple_of(PULSE_STEPS) {
             horizon.pulse.fetch_add(1, Ordering::Relaxed);

@@ -96,6 +96,11 @@ impl PhaseTimer {
         self.on = on;
     }
 
+    /// A timer that is on if this one is.
+    pub fn like(&self) -> Self {
+        Self { on: self.on, ..Self::default() }
+    }
+
     /// Starts a part; the time since the end of the last one is not counted.
     #[inline(always)]
     pub fn start(&mut self) {

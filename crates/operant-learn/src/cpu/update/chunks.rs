@@ -101,7 +101,7 @@ fn chunk_count(tiles: usize, params: usize) -> usize {
 }
 
 /// Whether this many chunks are worth distributing to threads.
-pub(super) fn adds_in_parallel(chunks: usize, gradient: &[f32]) -> bool {
+pub(crate) fn adds_in_parallel(chunks: usize, gradient: &[f32]) -> bool {
     chunks * gradient.len() > 1 << 20
 }
 

@@ -24,9 +24,10 @@ use std::time::Instant;
 use operant_metrics::Record;
 
 use self::adam::Stretch;
+pub(crate) use self::chunks::adds_in_parallel;
 pub use self::chunks::{CHUNK_TILES, MAX_CHUNKS, MIN_CHUNKS};
 pub(crate) use self::chunks::{Chunk, Units, add_chunks, added, most_chunks};
-use self::chunks::{add_blocks, adds_in_parallel, chunks_of_block};
+use self::chunks::{add_blocks, chunks_of_block};
 use self::noise::MeanNoise;
 use self::statistics::{EnvBlock, Moments, Order, moments_of};
 pub(crate) use self::worker::{Loss, LossTile};
