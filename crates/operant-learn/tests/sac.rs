@@ -276,7 +276,7 @@ pub fn minibatches() -> Vec<Minibatches> {
             (c.priority_exponent, c.target_network_frequency) = (0.7, 2);
         }),
         Minibatches::new("td3, a tile of two vectors", 4, 2, |c| {
-            (c.algorithms.td3.policy_noise, c.batch_size) = (0.5, 90);
+            (c.algorithms.td3.policy_noise, c.batch_size, c.activation) = (0.5, 90, Activation::Tanh);
         }),
         Minibatches::new("td3 in every minibatch, by priority, normalised", 7, 1, |c| {
             (c.priority_exponent, c.norm_obs, c.n_step, c.policy_frequency) = (0.7, true, 2, 1);
