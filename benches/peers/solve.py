@@ -3,8 +3,8 @@
     python benches/peers/solve.py
     python benches/peers/solve.py --within 10 --only hopper
 
-With --within, Stable-Baselines3 gets so many times the CPU seconds that operant takes on this machine,
-where operant is measured again.
+With --within 10, Stable-Baselines3 gets ten times operant's median CPU seconds, and operant is measured on
+this machine first.
 
 Every run is a row of docs/results/solve.tsv and is not repeated, so a later call continues an interrupted
 one; delete rows to repeat them. It writes docs/results/solve.md. Progress goes to stderr.
@@ -131,7 +131,7 @@ class Side:
         self.begun = False
 
     def stop_within(self, times: float, seconds: float) -> None:
-        """Gives a peer that can be stopped so many times these CPU seconds; its rows say so."""
+        """Limits a peer to a multiple of these CPU seconds; its rows name the multiple."""
         if isinstance(self.contender, Solver):
             limit = ("--most-seconds", f"{times * seconds:.3f}")
             peer = self.contender.peer
@@ -201,7 +201,7 @@ def main() -> int:
         "--within",
         type=float,
         metavar="TIMES",
-        help="stop Stable-Baselines3 at so many times operant's CPU seconds, measured again here",
+        help="stop Stable-Baselines3 at this multiple of operant's CPU seconds on this machine",
     )
     parser.add_argument("--page", action="store_true", help="write the page from the rows, and run nothing")
     add_programs(parser)

@@ -8,7 +8,7 @@ from typing import Any
 import plan
 
 WITHIN = "<"
-"""Stands in a row's settings before the times operant's seconds at which the side was stopped."""
+"""Comes before the multiple of operant's seconds in the settings of a row that was limited."""
 MOST_STEPS = 1.2
 """Times the best's steps that operant may need."""
 ABOUT = """# Time to solve
@@ -22,8 +22,8 @@ time counts.
 
 Figures are medians over seeds (smallest .. largest). A seed that did not solve the task counts as slower
 than any that did; if the median is such a seed, `>` stands before what was spent in vain. "Stopped"
-seeds were ended at ten times the median CPU seconds of operant's runs, solved or not, and evaluated once
-more (`--within 10`): the goal is to be ten times sooner, and all their steps would take hours. The figures
+seeds were ended at ten times the median CPU seconds that operant's runs, solved or not, took at that time,
+and evaluated once more (`--within 10`; Swimmer's by an earlier, slower preset of operant): the goal is to be ten times sooner, and all their steps would take hours. The figures
 of a task are from one kind of processor. Every run is a row of [solve.tsv](solve.tsv) with machine, date
 and load; runs that have a row are not repeated.
 
