@@ -23,9 +23,10 @@ time counts.
 Figures are medians over seeds (smallest .. largest). A seed that did not solve the task counts as slower
 than any that did; if the median is such a seed, `>` stands before what was spent in vain. "Stopped"
 seeds were ended at ten times the median CPU seconds that operant's runs, solved or not, took at that time,
-and evaluated once more (`--within 10`; Swimmer's by an earlier, slower preset of operant): the goal is to be ten times sooner, and all their steps would take hours. The figures
-of a task are from one kind of processor. Every run is a row of [solve.tsv](solve.tsv) with machine, date
-and load; runs that have a row are not repeated.
+and evaluated once more (`--within 10`; Swimmer's by an earlier, slower preset of operant): the goal is to be
+ten times sooner, and all their steps would take hours. The figures of a task are from one kind of processor.
+Every run is a row of [solve.tsv](solve.tsv) with machine, date and load; runs that have a row are not
+repeated.
 
 Sides: Stable-Baselines3 with the hyperparameters, normalisation and steps of RL Baselines3 Zoo (commit
 208b6fd); RLtools at its settings for Pendulum; JAX in PureJaxRL's style, and the same with its
