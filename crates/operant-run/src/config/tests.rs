@@ -704,3 +704,16 @@ fn every_key_has_one_name_one_flag_and_a_meaning() {
         assert_eq!(list.len(), all);
     }
 }
+
+#[test]
+fn settings_of_a_pool_are_shown_where_one_plays_or_they_are_set() {
+    let shown = |assignments: &[&str]| {
+        let requested = valid(assignments);
+        let keys = ["pool_size", "pool_sampling"];
+        keys.map(|key| requested.settings.to_toml(false).contains(&format!("\n{key} = ")))
+    };
+    assert_eq!(shown(&[]), [false, false]);
+    assert_eq!(shown(&["opponent=random"]), [false, false]);
+    assert_eq!(shown(&["opponent=pool"]), [true, true]);
+    assert_eq!(shown(&["pool_size=3"]), [true, false]);
+}

@@ -66,7 +66,8 @@ impl Tail {
         self.is_packed = false;
     }
 
-    /// The first layer that is computed in this form for the samples `active` of V x 16, if it has the policy's weights and is faster by its estimated costs.
+    /// The first layer that is computed in this form for the samples `active` of V x 16, if it has the policy's weights and is faster
+    /// by its estimated costs.
     /// Both forms take the same time at 13 environments for widths of 64-64, at 10 for 32-32, at 9 for 128 and at 5 for 16, measured on an
     /// AMD EPYC (Zen 4, AVX-512) with `operant bench rollout --envs N --hidden WIDTHS`; the estimates are 13, 11, 7 and 5. Not measured
     /// without AVX-512.
