@@ -85,11 +85,6 @@ def add(row: Row) -> None:
         writer.writerow(asdict(row))
 
 
-def seeds_of(rows: list[Row]) -> set[tuple[str, str, int]]:
-    """What has a row."""
-    return {row.key[:3] for row in rows}
-
-
 def digest(settings: object) -> str:
     """A short name of settings."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
@@ -232,13 +227,14 @@ def measured(options: argparse.Namespace) -> bool:
         seeds = range(1, task.rounds + 1)
         pairs = [(side, seed) for seed in seeds for side in sides]
         ours: list[float] = []
-        stops = options.within and any((task.name, SB3_NAME, seed) not in seeds_of(read()) for seed in seeds)
+        here = [row for row in read() if row.task == task.name and row.processor == processor(machine)]
+        stopped = {row.seed for row in here if row.side == SB3_NAME}
+        stops = options.within and not stopped.issuperset(seeds)
         if stops:
             # All seeds of operant come first, whose seconds are the measure, on this machine.
             pairs = [(side, seed) for side in sides for seed in seeds]
-            here = [row for row in read() if row.processor == processor(machine)]
-            ours = [row.cpu_s for row in here if row.key[:2] == (task.name, "operant")]
-            known -= {row.key for row in read() if row.key[:2] == (task.name, "operant") and row not in here}
+            ours = [row.cpu_s for row in here if row.side == "operant"]
+            known = {key for key in known if key[0] != task.name} | {row.key for row in here}
         try:
             for side, seed in pairs:
                 if stops and side.name == SB3_NAME and seed == 1:
