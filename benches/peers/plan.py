@@ -410,9 +410,13 @@ TASKS = (
 
 NO_ROW = """- RLtools: only Pendulum, whose settings for PPO it publishes.
 - JAX in PureJaxRL's style: only CartPole, which `ppo_jax.py` has in JAX.
-- PyTorch in CleanRL's style: none, since `ppo_torch.py` measures speed only.
+- PyTorch in CleanRL's style: only CartPole and Acrobot, at the settings of its PPO for classic control.
 - MinAtar, memory, arcade, flight and prover: no public threshold for PPO within a budget of steps."""
 """Sides that a task lacks, for the page."""
+
+
+OF_CLEANRL = ("CartPole-v1", "Acrobot-v1")
+"""Tasks of CleanRL's `ppo.py`, of which `ppo_torch.py` has the settings."""
 
 
 def solving() -> list[tuple[Task, Comparison]]:
@@ -422,6 +426,10 @@ def solving() -> list[tuple[Task, Comparison]]:
         rule = ("--env", task.id, "--solved-at", str(task.threshold), "--eval-steps", str(task.every))
         label = "Stable-Baselines3, rl-zoo's settings"
         peers = [Peer("sb3", label, "torch", "ppo_sb3.py", ("--solve", *rule))]
+        if task.id in OF_CLEANRL:
+            peers.append(
+                Peer("torch", "PyTorch, CleanRL's style", "torch", "ppo_torch.py", ("--solve", *rule))
+            )
         if task.env == "cartpole":
             peers += jax_solvers("jax", QUICK_ON_CPU)
         if task.env == "pendulum":

@@ -2,10 +2,12 @@
 
 `--vector sync` steps CartPole as CleanRL does, an environment at a time; `--vector numpy` takes Gymnasium's
 own vectorised CartPole, the only one that keeps up with thousands of environments. Measures its speed for
-the driver.
+the driver, or trains until a task is solved (`--solve`).
 """
 
 import argparse
+import math
+import time
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -16,10 +18,21 @@ import torch
 from torch import nn
 from torch.distributions import Categorical
 
-from worker import Candidate, Step, serve, thread_counts, versions
+from worker import (
+    EVALUATION_EPISODES,
+    SOLVED_AT,
+    Attempts,
+    Candidate,
+    Step,
+    protocol,
+    report_solved,
+    serve,
+    thread_counts,
+    versions,
+)
 
-OBSERVATION = 4
-ACTIONS = 2
+SPACES = {"CartPole-v1": (4, 2), "Acrobot-v1": (6, 3)}
+"""Features of an observation, and actions."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,7 @@ class Settings:
     vf_coef: float = 0.5
     max_grad_norm: float = 0.5
     vector: str = "sync"
+    env: str = "CartPole-v1"
     hidden: str = "64,64"
     """Widths of the hidden layers."""
 
@@ -76,22 +90,22 @@ def layer(inputs: int, outputs: int, gain: float = 2**0.5) -> nn.Module:
     return initialised(nn.Linear(inputs, outputs), gain)
 
 
-def network(hidden: list[int], outputs: int, last_gain: float) -> nn.Sequential:
-    """The hidden layers and an output layer."""
+def network(widths: list[int], outputs: int, last_gain: float) -> nn.Sequential:
+    """Hidden layers after so many features, and an output layer."""
     modules: list[nn.Module] = []
-    for inputs, width in pairwise([OBSERVATION, *hidden]):
+    for inputs, width in pairwise(widths):
         modules += [layer(inputs, width), nn.Tanh()]
-    return nn.Sequential(*modules, layer(hidden[-1], outputs, last_gain))
+    return nn.Sequential(*modules, layer(widths[-1], outputs, last_gain))
 
 
 def environments(settings: Settings) -> gymnasium.vector.VectorEnv:
-    """CartPole, vectorised in the asked way."""
+    """The task, vectorised in the asked way."""
     if settings.vector == "numpy":
         return gymnasium.make_vec(
-            "CartPole-v1", num_envs=settings.num_envs, vectorization_mode="vector_entry_point"
+            settings.env, num_envs=settings.num_envs, vectorization_mode="vector_entry_point"
         )
     same_step = gymnasium.vector.AutoresetMode.SAME_STEP
-    makers = [lambda: gymnasium.make("CartPole-v1")] * settings.num_envs
+    makers = [lambda: gymnasium.make(settings.env)] * settings.num_envs
     return gymnasium.vector.SyncVectorEnv(makers, autoreset_mode=same_step)
 
 
@@ -101,8 +115,9 @@ class Ppo:
     def __init__(self, settings: Settings) -> None:
         torch.manual_seed(settings.seed)
         self.settings = settings
-        self.policy = network(settings.widths, ACTIONS, 0.01)
-        self.value = network(settings.widths, 1, 1.0)
+        features, actions = SPACES[settings.env]
+        self.policy = network([features, *settings.widths], actions, 0.01)
+        self.value = network([features, *settings.widths], 1, 1.0)
         self.parameters = [*self.policy.parameters(), *self.value.parameters()]
         self.optimizer = torch.optim.Adam(self.parameters, lr=settings.learning_rate, eps=1e-5)
         self.envs = environments(settings)
@@ -191,6 +206,52 @@ class Ppo:
         return settings.num_envs * settings.num_steps
 
 
+class Counted(Ppo):
+    """A training that notes the returns of its episodes."""
+
+    def __init__(self, settings: Settings, attempts: Attempts) -> None:
+        super().__init__(settings)
+        self.attempts = attempts
+        self.envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(self.envs)
+        self.obs = torch.from_numpy(self.envs.reset(seed=settings.seed)[0])
+
+    def finished(self, info: dict[str, Any]) -> None:
+        """Passes on the returns of episodes that ended in this step."""
+        if "episode" in info:
+            self.attempts.finished(info["episode"]["r"][info["_episode"]].tolist())
+
+    def evaluate(self, seed: int) -> float:
+        """Mean return of greedy episodes, all side by side."""
+        envs = environments(replace(self.settings, num_envs=EVALUATION_EPISODES, vector="sync"))
+        obs, _ = envs.reset(seed=seed)
+        returns, running = np.zeros(EVALUATION_EPISODES), np.ones(EVALUATION_EPISODES, dtype=bool)
+        while running.any():
+            with torch.no_grad():
+                action = self.policy(torch.from_numpy(obs)).argmax(1).numpy()
+            obs, reward, terminated, truncated, _ = envs.step(action)
+            returns[running] += reward[running]
+            running &= ~(terminated | truncated)
+        return float(returns.mean())
+
+
+def solve(settings: Settings, options: argparse.Namespace) -> None:
+    """Trains on one thread until the task is solved, or CleanRL's steps are used up, and reports."""
+    send = protocol()
+    torch.set_num_threads(1)
+    interval = max(1, round(options.eval_steps / (settings.num_envs * settings.num_steps)))
+    attempts = Attempts(interval, options.solved_at)
+    ppo, steps, mean = Counted(settings, attempts), 0, None
+    while ppo.update < settings.updates and time.process_time() < options.most_seconds:
+        steps += ppo.step()
+        if attempts.due(ppo.update):
+            mean = ppo.evaluate(1000 + ppo.update)
+            if mean >= options.solved_at:
+                break
+    else:
+        mean = ppo.evaluate(1000)
+    report_solved(send, mean >= options.solved_at, mean, steps, versions("torch", "gymnasium", "numpy"))
+
+
 def prepare(settings: Settings, threads: int) -> Step:
     """A training that runs on the requested number of threads."""
     ppo = Ppo(settings)
@@ -214,13 +275,21 @@ def candidate(settings: Settings, threads: int) -> Candidate:
 
 
 def main() -> None:
-    """Serves the faster of one thread and all cores."""
+    """Solves, or serves the faster of one thread and all cores."""
     parser = argparse.ArgumentParser(description=__doc__)
     for field in fields(Settings):
         parser.add_argument(
             "--" + field.name.replace("_", "-"), type=type(field.default), default=field.default
         )
-    settings = Settings(**vars(parser.parse_args()))
+    parser.add_argument("--solve", action="store_true")
+    parser.add_argument("--solved-at", type=float, default=SOLVED_AT)
+    parser.add_argument("--eval-steps", type=int, default=5_000)
+    parser.add_argument("--most-seconds", type=float, default=math.inf, help="CPU seconds of training")
+    options = parser.parse_args()
+    settings = Settings(**{field.name: getattr(options, field.name) for field in fields(Settings)})
+    if options.solve:
+        solve(settings, options)
+        return
     serve(
         versions("torch", "gymnasium", "numpy"), [candidate(settings, threads) for threads in thread_counts()]
     )

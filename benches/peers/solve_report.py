@@ -17,8 +17,9 @@ Written by `python benches/peers/solve.py`: CPU seconds of the whole process (im
 evaluations counted) and environment steps until a mean of at least the threshold over 100 greedy
 episodes. operant trains with its presets on one thread, every peer with its own settings and for at most
 as many steps as these say. All sides try an evaluation by the same rule (`worker.Attempts`), about as
-often in environment steps. operant and RLtools evaluate once more after they have solved a task; that
-time counts.
+often in environment steps. The first evaluation at the threshold counts as solved, though another may
+have a lower mean: operant and RLtools evaluate once more then ("again": medians over seeds), which takes
+part of the time; Stable-Baselines3 and JAX do not.
 
 Figures are medians over seeds (smallest .. largest). A seed that did not solve the task counts as slower
 than any that did; if the median is such a seed, `>` stands before what was spent in vain. "Stopped"
@@ -72,12 +73,21 @@ def solved(rows: Rows) -> str:
     return count + (f" (others at {', '.join(f'{float(mean):.4g}' for mean in others)})" if others else "")
 
 
+def again(name: str, rows: Rows) -> str:
+    """Medians over solved seeds of the evaluation after the first at the threshold."""
+    means = [float(row.mean) for row in rows if row.solved and row.mean]
+    if name not in ("operant", "rltools") or not means:
+        return ""
+    return f"{statistics.median(means):.4g} ({min(means):.4g} .. {max(means):.4g})"
+
+
 class Findings:
     """What the sections below the table list."""
 
     def __init__(self) -> None:
         self.later: list[str] = []
         self.more: list[str] = []
+        self.unknown: list[str] = []
         self.nobody: list[str] = []
         self.missing: list[str] = []
 
@@ -85,8 +95,10 @@ class Findings:
         self, what: str, ours: tuple[float, float], peers: dict[str, tuple[float, float]], stopped: int
     ) -> None:
         """Compares medians, seconds and steps, of operant and of the peers that reach the threshold."""
-        if not peers and math.isinf(ours[1]) and not stopped:
-            self.nobody.append(what)
+        if math.isinf(ours[1]) and not peers:
+            self.nobody.append(what + (" (a peer was stopped)" if stopped else ""))
+        elif not peers and stopped:
+            self.unknown.append(what)
         for label, (seconds, _) in peers.items():
             if math.isinf(ours[0]):
                 self.later.append(f"{what}: {label} reaches it, operant does not")
@@ -102,6 +114,7 @@ class Findings:
         for title, found in (
             ("Where operant is not sooner than a peer", self.later),
             (f"Where operant needs more than {MOST_STEPS} times the best's steps", self.more),
+            ("Where peers were stopped before they solved, so that their steps are unknown", self.unknown),
             ("Where no side measured so far reaches the threshold", self.nobody),
             ("Not measured, or not with all seeds", self.missing),
         ):
@@ -129,8 +142,9 @@ def page(tasks: list[tuple[plan.Task, plan.Comparison]], rows: Rows) -> str:
     lines = [
         ABOUT,
         "",
-        "| task | threshold | side | CPU seconds | steps | solved | s / operant's | operant's steps / its |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| task | threshold | side | CPU seconds | steps | solved | again | s / operant's "
+        "| operant's steps / its |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     findings = Findings()
     for task, comparison in tasks:
@@ -151,7 +165,8 @@ def page(tasks: list[tuple[plan.Task, plan.Comparison]], rows: Rows) -> str:
                 ratios = [ratio(seconds, ours[0]), ratio(ours[1], steps)]
                 peers |= {label: (seconds, steps)} if math.isfinite(steps) else {}
             threshold = f"{task.threshold:g} ({task.origin})"
-            cells = [task.id, threshold, label, shown_seconds, shown_steps, solved(found), *ratios]
+            figures = [shown_seconds, shown_steps, solved(found), again(name, found)]
+            cells = [task.id, threshold, label, *figures, *ratios]
             lines.append("| " + " | ".join(cells) + " |")
         findings.add(f"{task.id} to {task.threshold:g}", ours, peers, stopped)
     lines += [*findings.sections(), "", "## Who has no row", "", plan.NO_ROW, "", "## Machines", ""]

@@ -53,6 +53,9 @@ const SETTINGS: usize = 5;
 /// The variant without `--set`.
 const PRESET: &str = "preset";
 
+/// The variant of the first presets that the suite trained.
+const FIRST: &str = "first";
+
 /// Reported seeds begin here: presets are tuned on others.
 const FIRST_SEED: u64 = 1001;
 /// Seeds of --short, which serve to choose.
@@ -411,6 +414,16 @@ impl Suite {
                     current.push_str(&row.join("\t"));
                     current.push('\n');
                 }
+            }
+        }
+        for task in if self.continues { Vec::new() } else { self.tasks()? } {
+            let is_own = |row: &Vec<&str>| [row[0], row[ENV], row[VARIANT]] == ["full", &task.env, PRESET];
+            let own: Vec<_> = rows.iter().filter(|row| is_own(row)).collect();
+            for row in own.iter().filter(|row| row[SETTINGS] == own[0][SETTINGS]) {
+                let mut row = (**row).clone();
+                row[VARIANT] = FIRST;
+                current.push_str(&row.join("\t"));
+                current.push('\n');
             }
         }
         let metadata = crate::tools::workspace()?;

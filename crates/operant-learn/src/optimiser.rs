@@ -109,6 +109,10 @@ impl Config {
                     "remove it, and lower learning_rate, with which training begins",
                 ));
             }
+            if lr_min > lr_max {
+                let problem = format!("lr_min = {lr_min} is above lr_max = {lr_max}");
+                return Some(("lr_min", problem, "lower lr_min or raise lr_max"));
+            }
             if !(lr_min..=lr_max).contains(&learning_rate) {
                 let problem = format!(
                     "learning_rate = {learning_rate} is not within lr_min = {lr_min} and lr_max = {lr_max}"
@@ -185,6 +189,7 @@ mod tests {
             ("lr_schedule", Config { num_minibatches: 1, update_epochs: 1, ..kl.clone() }),
             ("learning_rate", Config { learning_rate: 0.1, ..kl.clone() }),
             ("learning_rate", Config { lr_min: 1e-3, ..kl.clone() }),
+            ("lr_min", Config { lr_min: 1.0, ..kl.clone() }),
             ("lr_warmup", Config { lr_warmup: 0.1, ..kl.clone() }),
             ("clip_grad", Config { clip_grad: ClipGrad::Network, shared_trunk: true, ..Config::default() }),
             ("vf_learning_rate", Config { vf_learning_rate: 1e-3, shared_trunk: true, ..Config::default() }),

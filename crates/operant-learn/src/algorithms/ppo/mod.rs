@@ -69,7 +69,7 @@ fn problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
     }
     if settings.vf_epochs > 0 && config.shared_trunk {
         let problem = format!(
-            "{} epochs would train the critic alone, which shares a trunk with the policy",
+            "vf_epochs = {} would train the critic alone, but it shares a trunk with the policy",
             settings.vf_epochs
         );
         return Some(("vf_epochs", problem, "set shared_trunk = false, or vf_epochs = 0"));
@@ -85,7 +85,7 @@ fn problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
     let weights = [("vtrace_rho", settings.vtrace_rho), ("vtrace_c", settings.vtrace_c)];
     let (name, weight) = weights.into_iter().find(|(_, weight)| *weight > 0.0)?;
     if !config.recomputes() {
-        let problem = format!("{weight} weights advantages that are computed again, and none are");
+        let problem = format!("{name} = {weight} is for advantages that are computed again, and none are");
         return Some((
             name,
             problem,
@@ -93,7 +93,7 @@ fn problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
         ));
     }
     let (name, weight) = weights.into_iter().find(|(_, weight)| (f64::MIN_POSITIVE..1.0).contains(weight))?;
-    let problem = format!("{weight} would weight ratios of 1 too, which the first epoch has");
+    let problem = format!("{name} = {weight} would weight ratios of 1 too, which the first epoch has");
     Some((name, problem, "set it to 1 or more, or to 0"))
 }
 
