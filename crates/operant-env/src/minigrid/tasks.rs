@@ -220,6 +220,7 @@ impl Task {
             Kind::DoorKey if self.width == 16 => "solved_at = 0.9\n",
             Kind::MultiRoom { rooms: 6, .. } => "solved_at = 0.7\n",
             Kind::ObstructedMaze => "solved_at = 0.9\n",
+            Kind::FourRooms => "solved_at = 0.573\n",
             _ => "",
         };
         let ([envs, horizon, minibatches, epochs], entropy) = match steps {
@@ -237,6 +238,7 @@ impl Task {
             Kind::KeyCorridor if self.height == 5 => include_str!("../../presets/minigrid_keycorridor.toml"),
             Kind::DoorKey if self.width == 16 => explore,
             Kind::MultiRoom { .. } => explore,
+            Kind::FourRooms => include_str!("../../presets/minigrid_fourrooms.toml"),
             Kind::ObstructedMaze => include_str!("../../presets/minigrid_obstructedmaze.toml"),
             _ => "",
         };
