@@ -104,7 +104,7 @@ settings! {
     intrinsic_coef: f64 [Kind::Real(Range::NotNegative)] = 0.01;
     /// Discount of a second value function, of the rewards of `intrinsic = "rnd"`, whose returns go on where episodes end (PPO). 0: one
     /// value function, of the sum of both rewards
-    intrinsic_gamma: f64 [Kind::Real(Range::BelowOne)] = 0.0, fixed("the checkpoint holds weights of that shape");
+    intrinsic_gamma: f64 [Kind::Real(Range::BelowOne)] = 0.0, fixed("the weights were trained for it");
     /// Steps that gradients go back through a core; divides `num_steps`, with a replay `batch_size`. Minibatches are made of whole
     /// sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that
     /// gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule. With a replay 0 is 32

@@ -394,7 +394,7 @@ fn a_second_value_function_has_returns_that_go_on_where_episodes_end() {
             rewarded += bonuses.iter().filter(|bonus| **bonus > 1e-3).count();
         }
     }
-    assert!(ended > 10 && rewarded > 500, "{ended} episodes ended, {rewarded} rewards");
+    assert!(ended > 5 && rewarded > 500, "{ended} episodes ended, {rewarded} rewards");
 }
 
 #[test]
@@ -403,7 +403,8 @@ fn a_trained_policy_plays_without_its_second_value() {
         [(CoreKind::Gru, true, "4-8-gru(8)-(2+2)"), (CoreKind::Mlp, false, "4-8-2 and 4-8-2")]
     {
         let (env, intrinsic_gamma) = (world("cartpole"), 0.9);
-        let config = Config { core, shared_trunk, intrinsic_gamma, ..distilled() };
+        let sequence_length = if core == CoreKind::Mlp { 0 } else { 8 };
+        let config = Config { core, shared_trunk, intrinsic_gamma, sequence_length, ..distilled() };
         let mut backend = backend(Arc::clone(&env), &config, 1).expect("valid");
         crate::support::run(&mut *backend, 2);
         let snapshot = backend.save().expect("saved");
