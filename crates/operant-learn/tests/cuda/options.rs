@@ -33,7 +33,8 @@ fn bins(config: Config) -> Config {
 }
 
 fn two_values(config: Config) -> Config {
-    Config { intrinsic: Intrinsic::Rnd, intrinsic_gamma: 0.8, recompute_advantages: false, ..config }
+    let rnd = Config { intrinsic: Intrinsic::Rnd, norm_obs: true, ..config };
+    Config { intrinsic_gamma: 0.8, recompute_advantages: false, ..rnd }
         .ppo(|ppo| (ppo.vtrace_rho, ppo.vtrace_c) = (0.0, 0.0))
 }
 
