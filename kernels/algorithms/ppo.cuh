@@ -171,10 +171,10 @@ struct Loss {
 
     __device__ __forceinline__ Loss(const UpdateParams& params) : update(params), scale(advantage_scale(params, params.minibatch)) {}
 
-    // Replaces the policy's outputs and the value by the gradient of the sample's loss with respect to them, times `weight`, and sets that of
+    // Replaces the policy's outputs and the values by the gradient of the sample's loss with respect to them, times `weight`, and sets that of
     // log_std and the sample's sums.
     __device__ __forceinline__ void of_sample(
-        const unsigned* words, float weight, const float* log_std, float* out, float& value, float* d_log_std, float (&sums)[SUMS]) const {
+        const unsigned* words, float weight, const float* log_std, float* out, float* values, float* d_log_std, float (&sums)[SUMS]) const {
         float actions[ENV_COMPONENTS];
         unsigned mask[MASK_WORDS > 0u ? MASK_WORDS : 1u] = {};
 #pragma unroll
@@ -187,14 +187,25 @@ struct Loss {
         input.logprob = __uint_as_float(words[SAMPLE_LOGPROB]);
         input.value = __uint_as_float(words[SAMPLE_VALUE]);
         const float advantage = __uint_as_float(words[SAMPLE_ADVANTAGE]);
+#if INTRINSIC_VALUE
+        const float of_exploring = __uint_as_float(words[SAMPLE_INTRINSIC + 1u]);
+        input.returns = (advantage - of_exploring) + input.value;
+#else
         input.returns = advantage + input.value;
+#endif
         input.advantage = (advantage - scale.x) * scale.y * importance;
 #if NORM_VALUE
         input.returns = in_units(input.returns, update.progress->value_norm);
         input.value = in_units(input.value, update.progress->value_norm);
 #endif
         LossSums parts = {};
-        if (!BINS) value = value_loss(update.coefficients, input, value, parts) * weight;
+        if (!BINS) values[0] = value_loss(update.coefficients, input, values[0], parts) * weight;
+#if INTRINSIC_VALUE
+        LossInput exploring = input;
+        exploring.value = __uint_as_float(words[SAMPLE_INTRINSIC]);
+        exploring.returns = of_exploring + exploring.value;
+        values[1] = value_loss(update.coefficients, exploring, values[1], parts) * weight;
+#endif
         if (is_of_critic(update)) {
 #pragma unroll
             for (unsigned k = 0u; k < OUTPUTS; ++k) out[k] = 0.0f;

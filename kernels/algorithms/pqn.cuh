@@ -9,7 +9,7 @@ struct Loss {
 
     // Replaces the action values by the gradient of the sample's loss with respect to them, times `weight`, and sets the sample's sums.
     __device__ __forceinline__ void of_sample(
-        const unsigned* words, float weight, const float*, float* values, float&, float*, float (&sums)[SUMS]) const {
+        const unsigned* words, float weight, const float*, float* values, float*, float*, float (&sums)[SUMS]) const {
         constexpr float SHARE = 1.0f / (float)ENV_COMPONENTS;
         float value = 0.0f;
         auto is_taken = [&](unsigned component, unsigned k) {

@@ -144,13 +144,19 @@ __device__ __forceinline__ double pivot_of(const UpdateParams& params, unsigned 
     return BLOCKED ? 0.0 : (double)sample_float(params, 0u, field);
 }
 
+// The value of a sample: with two, their sum.
+__device__ __forceinline__ double value_of_sample(const UpdateParams& params, unsigned index) {
+    const double value = sample_float(params, index, SAMPLE_VALUE);
+    return INTRINSIC_VALUE ? value + (double)sample_float(params, index, SAMPLE_INTRINSIC) : value;
+}
+
 // Sums for the explained variance of the returns.
 __device__ __forceinline__ void spread_phase(const UpdateParams& params, unsigned char* arena) {
     const double error0 = pivot_of(params, SAMPLE_ADVANTAGE), return0 = error0 + pivot_of(params, SAMPLE_VALUE);
     double mine[4] = {}, all[4];
     for (unsigned index = blockIdx.x * blockDim.x + threadIdx.x; index < params.num_samples; index += gridDim.x * blockDim.x) {
         const double error = sample_float(params, index, SAMPLE_ADVANTAGE);
-        const double target = error + (double)sample_float(params, index, SAMPLE_VALUE);
+        const double target = error + value_of_sample(params, index);
         mine[0] += error - error0;
         mine[1] += (error - error0) * (error - error0);
         mine[2] += target - return0;

@@ -132,7 +132,12 @@ KERNEL(rnd_rewards, RndJudgeParams, THREADS, 1) {
             mine[1] += (double)discounted * (double)discounted;
             mine[2] += 1.0;
             const float reward = __fmul_rn(__fmul_rn(error, scale), params.intrinsic_coef);
+#if INTRINSIC_VALUE
+            // It is in the place of its advantage until that is known.
+            horizon.samples[at * SAMPLE_STRIDE + SAMPLE_INTRINSIC + 1u] = __float_as_uint(reward);
+#else
             horizon.rewards[at] += reward;
+#endif
             intrinsic += reward;
         }
         params.discounted[environment] = discounted;

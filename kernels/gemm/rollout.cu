@@ -101,6 +101,28 @@ __device__ __forceinline__ float value_of(const GemmRolloutParams& params, unsig
 #endif
 }
 
+#if INTRINSIC_VALUE
+// The value of rewards for exploring, which follows that of the task.
+__device__ __forceinline__ float intrinsic_value_of(const GemmRolloutParams& params, unsigned environment) {
+    return params.values[(u64)environment * params.value_row + params.value_at + 1u];
+}
+
+// Adds the advantages of rewards for exploring, which are in their places, to those of the task. Their returns go on where episodes end.
+__device__ __forceinline__ void add_exploring(const GemmRolloutParams& params, unsigned environment) {
+    const HorizonParams& horizon = params.horizon;
+    float next = 0.0f, next_value = intrinsic_value_of(params, environment);
+    for (unsigned t = horizon.num_steps; t-- > 0u;) {
+        unsigned* words = horizon.samples + ((u64)t * horizon.num_envs + environment) * SAMPLE_STRIDE;
+        const float value = __uint_as_float(words[SAMPLE_INTRINSIC]), reward = __uint_as_float(words[SAMPLE_INTRINSIC + 1u]);
+        const float delta = fmaf(params.intrinsic_discounts.gamma, next_value, reward) - value;
+        next = fmaf(params.intrinsic_discounts.decay, next, delta);
+        words[SAMPLE_INTRINSIC + 1u] = __float_as_uint(next);
+        words[SAMPLE_ADVANTAGE] = __float_as_uint(__uint_as_float(words[SAMPLE_ADVANTAGE]) + next);
+        next_value = value;
+    }
+}
+#endif
+
 __device__ __forceinline__ void write_row(Element* row, const float (&obs)[ENV_OBS_WORDS]) {
     for (unsigned k = 0u; k < OBS_ROW; ++k) row[k] = to_element(feature(obs, k));
 }
@@ -207,6 +229,10 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
 #endif
     to[SAMPLE_VALUE] = __float_as_uint(value);
     to[SAMPLE_ADVANTAGE] = 0u;
+#if INTRINSIC_VALUE
+    to[SAMPLE_INTRINSIC] = __float_as_uint(intrinsic_value_of(params, environment));
+    to[SAMPLE_INTRINSIC + 1u] = 0u;
+#endif
 #if STATES
     to[SAMPLE_KEEP] = __float_as_uint(t > 0u && horizon.flags[at - horizon.num_envs] != 0u ? 0.0f : 1.0f);
 #endif
@@ -315,6 +341,9 @@ KERNEL(gemm_finish, GemmRolloutParams, THREADS, 1) {
         gae_of_players(gae, environment, PLAYERS, params.movers, next_value, running.state.player);
 #else
         gae_of(gae, environment, next_value);
+#endif
+#if INTRINSIC_VALUE
+        add_exploring(params, environment);
 #endif
 #endif
 #if RECOMPUTES

@@ -25,6 +25,8 @@
 #include "common/adam.cuh"
 #include "gemm/muon.cuh"
 
+// Values of an observation.
+constexpr unsigned VALUES = INTRINSIC_VALUE ? 2u : 1u;
 // Parameters log_std follow the layers.
 constexpr unsigned LOG_STD_AT = FLAT_LOG_STD, PARAMETERS = LOG_STD_AT + LOG_STDS;
 
@@ -176,8 +178,10 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
 #endif
         // A network of action values has no value; then the loss does not write it.
         const float* values = params.values + (u64)row * VALUE_ROW + params.value_at;
-        float by_value = ACTION_VALUES || BINS ? 0.0f : values[0];
-        loss.of_sample(words, weight, log_std, out, by_value, of_log_std, of_sample);
+        float by_values[VALUES];
+#pragma unroll
+        for (unsigned k = 0u; k < VALUES; ++k) by_values[k] = ACTION_VALUES || BINS ? 0.0f : values[k];
+        loss.of_sample(words, weight, log_std, out, by_values, of_log_std, of_sample);
 #if BINS
         // vf_coef times the cross-entropy from the return, which is divided between the two nearest values.
         const Shares shares(values);
@@ -186,7 +190,7 @@ KERNEL(update_loss, GemmUpdateParams, THREADS, 1) {
         of_sample[1] += shares.cross_entropy([&](unsigned k) { return near(place, k); });
         auto value_gradient = [&](unsigned k) { return k < BINS ? (shares.of(k) - near(place, k)) * by_loss : 0.0f; };
 #else
-        auto value_gradient = [&](unsigned k) { return k == 0u ? by_value : 0.0f; };
+        auto value_gradient = [&](unsigned k) { return k < VALUES ? by_values[k] : 0.0f; };
 #endif
         Element* to = (Element*)params.policy_gradient + (u64)row * POLICY_ROW;
 #if ACTION_VALUES

@@ -102,6 +102,9 @@ settings! {
     intrinsic: Intrinsic = Intrinsic::None, fixed("the checkpoint holds what the run has observed");
     /// Weight of the reward for exploring
     intrinsic_coef: f64 [Kind::Real(Range::NotNegative)] = 0.01;
+    /// Discount of a second value function, of the rewards of `intrinsic = "rnd"`, whose returns go on where episodes end (PPO). 0: one
+    /// value function, of the sum of both rewards
+    intrinsic_gamma: f64 [Kind::Real(Range::BelowOne)] = 0.0, fixed("the weights were trained for it");
     /// Steps that gradients go back through a core; divides `num_steps`, with a replay `batch_size`. Minibatches are made of whole
     /// sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that
     /// gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule. With a replay 0 is 32
@@ -211,7 +214,16 @@ settings! {
 impl Config {
     /// The factors of lambda-returns in single precision: gamma, and gamma lambda.
     pub fn discounts(&self) -> [f32; 2] {
-        let gamma = self.gamma as f32;
+        self.factors(self.gamma)
+    }
+
+    /// The same of rewards for exploring that have a value function of their own; None if they have none.
+    pub fn intrinsic_discounts(&self) -> Option<[f32; 2]> {
+        (self.intrinsic_gamma > 0.0).then(|| self.factors(self.intrinsic_gamma))
+    }
+
+    fn factors(&self, gamma: f64) -> [f32; 2] {
+        let gamma = gamma as f32;
         [gamma, gamma * (self.algorithm.declaration().return_lambda)(self) as f32]
     }
 

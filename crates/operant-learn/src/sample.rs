@@ -1,11 +1,11 @@
 //! The layout of a sample, on every device.
 //!
 //! ```text
-//! sample: obs (O floats, bit words or packed words) | actions | logprob | value | advantage | keep | mask words | padding
+//! sample: obs (O floats, bit words or packed words) | actions | logprob | value | advantage | intrinsic | keep | mask words | padding
 //! ```
 //!
-//! It has those fields that the network and the environment have: a log-probability of a policy, `keep` of a network with memory, a mask
-//! where actions can be illegal.
+//! It has those fields that the network and the environment have: a log-probability of a policy, `intrinsic` of a network
+//! with two values, `keep` of a network with memory, a mask where actions can be illegal.
 
 use crate::network::{Architecture, Outputs};
 
@@ -27,8 +27,10 @@ pub struct SampleLayout {
     pub logprob: Option<usize>,
     /// Value of the observation under the rollout's weights.
     pub value: usize,
-    /// Advantage; the return is advantage + value.
+    /// Advantage; the return is advantage + value. With two values it is the sum of both advantages.
     pub advantage: usize,
+    /// Value of rewards for exploring, and after it their advantage, if they have a value of their own.
+    pub intrinsic: Option<usize>,
     /// 1, or 0 if the step begins an episode, so that the previous state is ignored. Only for networks with memory.
     pub keep: Option<usize>,
     /// First word of the action mask.
@@ -47,8 +49,10 @@ impl SampleLayout {
         let logprob = (architecture.outputs == Outputs::PolicyAndValue).then_some(obs_words + components);
         let value = obs_words + components + usize::from(logprob.is_some());
         let mask_words = if masked { architecture.head.mask_words() } else { 0 };
-        let keep = architecture.core.map(|_| value + 2);
-        let mask = value + 2 + usize::from(keep.is_some());
+        let intrinsic = architecture.intrinsic_value.then_some(value + 2);
+        let end = value + if intrinsic.is_some() { 4 } else { 2 };
+        let keep = architecture.core.map(|_| end);
+        let mask = end + usize::from(keep.is_some());
         let words = mask + mask_words;
         let stride = match words {
             ..=LINE => words.next_power_of_two().max(LINE / 2),
@@ -62,6 +66,7 @@ impl SampleLayout {
             logprob,
             value,
             advantage: value + 1,
+            intrinsic,
             keep,
             mask,
             mask_words,

@@ -103,6 +103,17 @@ impl TrainedPolicy {
         Ok(Self { env: name, obs, actions, masked: env.masked(), network, params, obs_norm: None })
     }
 
+    /// The same policy without the value of rewards for exploring, which only training reads.
+    #[must_use]
+    pub fn for_playing(&self) -> Self {
+        let architecture = Architecture { intrinsic_value: false, ..self.network.architecture.clone() };
+        let network = Network::new(architecture);
+        let own =
+            self.network.tensors.iter().filter(|own| network.tensors.iter().any(|it| it.name == own.name));
+        let params = own.flat_map(|own| &self.params[own.range()]).copied().collect();
+        Self { network, params, ..self.clone() }
+    }
+
     /// Every array that computes an action, under the names of PyTorch's `state_dict`: the network's parameters, and
     /// `obs_norm.shift`, `obs_norm.scale`, `action_low` and `action_high` where the policy has them.
     pub fn tensors(&self) -> Vec<PolicyTensor> {

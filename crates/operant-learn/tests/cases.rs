@@ -9,7 +9,9 @@ use operant_learn::network::{
     Architecture, Conv, Core, Embed, EmbedPart, Head, Image, Input, Network, Pool, init_params,
 };
 use operant_learn::sample::SampleLayout;
-use operant_learn::{ActionDistribution, Activation, Config, CoreKind, LogStd, ShuffleKind, ValueLoss};
+use operant_learn::{
+    ActionDistribution, Activation, Config, CoreKind, Intrinsic, LogStd, ShuffleKind, ValueLoss,
+};
 use operant_parity::reference;
 
 /// A configuration and what it trains on.
@@ -172,6 +174,10 @@ fn random_batch(
                 words[layout.actions + k] = action.to_bits();
             }
             words[layout.advantage] = (2.0 * random.float() as f32 + 0.3).to_bits();
+            // Values within and beyond the clipping range, and advantages.
+            for field in layout.intrinsic.into_iter().flat_map(|field| [field, field + 1]) {
+                words[field] = (random.float() as f32).to_bits();
+            }
         }
     }
     if network.states > 0 {
@@ -483,6 +489,38 @@ fn distributions() -> Vec<Case> {
     ]
 }
 
+/// Rewards for exploring with a value of their own.
+pub fn two_values() -> Vec<Case> {
+    let config = |num_envs, num_steps, num_minibatches| Config {
+        intrinsic: Intrinsic::Rnd,
+        intrinsic_gamma: 0.9,
+        hidden: vec![14],
+        ..config(num_envs, num_steps, num_minibatches)
+    };
+    vec![
+        Case::new(
+            "two values, masked, gru",
+            Config { core: CoreKind::Gru, core_width: 11, sequence_length: 5, ..config(7, 15, 3) },
+            Input::Bits(40),
+            Head::MultiDiscrete(vec![2, 3]),
+            true,
+        ),
+        Case::new(
+            "two values, separate, critic alone, huber, gaussian, draws by priority",
+            Config {
+                shared_trunk: false,
+                value_loss: ValueLoss::Huber,
+                huber_delta: 0.3,
+                ..config(6, 40, 4)
+            }
+            .ppo(|ppo| (ppo.vf_epochs, ppo.prio_alpha, ppo.clip_vloss) = (2, 0.5, false)),
+            Input::Dense(5),
+            Head::gaussian(2),
+            false,
+        ),
+    ]
+}
+
 /// Options of advantages and values.
 pub fn options() -> Vec<Case> {
     let with = |mut config: Config, rho, c, change: &dyn Fn(&mut Config)| {
@@ -554,6 +592,9 @@ pub fn options() -> Vec<Case> {
             false,
         ),
     ]
+    .into_iter()
+    .chain(two_values())
+    .collect()
 }
 
 /// Every shape. Their samples follow from the reference, once in a program.

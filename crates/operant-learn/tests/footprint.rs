@@ -98,6 +98,7 @@ fn what_is_counted_is_what_is_taken() {
         update_epochs: 1,
         hidden: vec![512, 512],
         intrinsic: Intrinsic::Rnd,
+        intrinsic_gamma: 0.9,
         ..Config::default()
     };
     let cases = [

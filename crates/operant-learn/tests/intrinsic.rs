@@ -5,9 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use operant_learn::algorithms::Algorithm;
+use operant_learn::cpu::inference::{Inference, ObsRows};
 use operant_learn::cpu::{CpuOptions, Instrumented, ROLLOUT_TILES, backend, backend_in, backend_with};
 use operant_learn::group::threads;
-use operant_learn::{Alone, Config, CoreKind, Group, Intrinsic, LearnError, ShuffleKind, Snapshot, Tensor};
+use operant_learn::network::{Architecture, Network};
+use operant_learn::{
+    Alone, Config, CoreKind, Group, Intrinsic, LearnError, ShuffleKind, Snapshot, Tensor, TrainedPolicy,
+};
+use operant_parity::reference;
 
 use crate::support::{Trained, train, world};
 
@@ -104,9 +109,12 @@ fn neither_threads_tiles_processes_nor_a_resumed_run_change_a_bit() {
         (Intrinsic::Counts, "intrinsic.counts", CoreKind::Mlp, Algorithm::Pqn),
         (Intrinsic::Rnd, "rnd.return", CoreKind::Mlp, Algorithm::Pqn),
         (Intrinsic::Rnd, "rnd.exp_avg.q.bias", CoreKind::MinGru, Algorithm::Ppo),
+        (Intrinsic::Rnd, "exp_avg.intrinsic_value.bias", CoreKind::Mlp, Algorithm::Ppo),
+        (Intrinsic::Rnd, "exp_avg.intrinsic_value.bias", CoreKind::Gru, Algorithm::Ppo),
     ] {
         let sequence_length = if core == CoreKind::Mlp { 0 } else { 8 };
-        let config = Config { core, sequence_length, algorithm, intrinsic, ..config(96) };
+        let intrinsic_gamma = if tensor.contains("intrinsic_value") { 0.9 } else { 0.0 };
+        let config = Config { core, sequence_length, algorithm, intrinsic, intrinsic_gamma, ..config(96) };
         let alone =
             |options: &CpuOptions, from, count| updates(&config, options, Arc::new(Alone), from, count);
         let (stats, whole) = alone(&CpuOptions::new(1), None, 4);
@@ -321,6 +329,125 @@ fn the_reward_is_the_error_of_the_predictor_in_units_of_its_deviation() {
         }
         let ended = rollouts[1..].iter().flatten().flatten().filter(|(_, begins)| *begins).count();
         assert!(ended > 30 && reported[3] > 0.0, "{ended} episodes ended, {reported:?}");
+    }
+}
+
+/// Three rollouts of one policy and one predictor, of whose episodes none is cut off: returns of the errors go on across their ends.
+#[test]
+fn a_second_value_function_has_returns_that_go_on_where_episodes_end() {
+    const STEPS: usize = 24;
+    let config = Config {
+        gamma: 0.95,
+        intrinsic_gamma: 0.8,
+        num_steps: STEPS,
+        norm_obs: false,
+        norm_reward: false,
+        ..distilled()
+    };
+    let env = world(ENV);
+    let network = Network::new(Architecture::of(&env.spec(), &config).expect("a network"));
+    let mut backend = backend_with(env, &config, &CpuOptions::new(1)).expect("valid").backend;
+    let (mut snapshots, mut rollouts) = (vec![], vec![]);
+    for _ in 0..4 {
+        snapshots.push(backend.save().expect("saved"));
+        let pool = backend.pool();
+        pool.install(|| backend.roll()).expect("a rollout");
+        rollouts.push(backend.batch().clone());
+    }
+    let [target, predictor] =
+        [("rnd.target", 1), ("rnd.params", 2)].map(|(of, hidden)| layers(&snapshots[0], of, hidden));
+    let (mut ended, mut rewarded) = (0, 0);
+    for k in 1..3 {
+        let var = numbers(&snapshots[k], "rnd.norm.var")[0];
+        for env in 0..33 {
+            let [first, stride] = rollouts[k].samples_of(env);
+            let mut steps: Vec<_> =
+                (0..STEPS).map(|t| reference::unpack(&network, &rollouts[k], first + t * stride)).collect();
+            steps.push(reference::unpack(&network, &rollouts[k + 1], first));
+            let done: Vec<bool> = steps[1..].iter().map(|next| next.is_first).collect();
+            let of_errors = |step: &reference::Sample| step.exploring.expect("two values");
+            let own: Vec<f64> = steps.iter().map(|step| of_errors(step)[1] - of_errors(step)[0]).collect();
+            let bonuses: Vec<f64> = steps[1..]
+                .iter()
+                .map(|next| match next.is_first {
+                    true => 0.0,
+                    false => 0.125 * error([&target, &predictor], &next.obs) / (var + 1e-8).sqrt(),
+                })
+                .collect();
+            let values: Vec<f64> = steps.iter().map(|step| of_errors(step)[0]).collect();
+            let never = [false; STEPS];
+            let expected = reference::gae(&bonuses, &values[..STEPS], &never, values[STEPS], 0.8, 0.95);
+            for (t, (found, expected)) in own.iter().zip(expected).enumerate() {
+                assert!((found - expected).abs() < 1e-4, "environment {env}, step {t}: {found}, {expected}");
+            }
+            // What the advantages of the task have besides its value is its reward.
+            for t in 0..STEPS - 1 {
+                let goes_on = f64::from(!done[t]);
+                let of_task = |t: usize| steps[t].advantage - own[t];
+                let reward = of_task(t) + steps[t].value
+                    - 0.95 * goes_on * (steps[t + 1].value + 0.95 * of_task(t + 1));
+                let is_good = if done[t] { reward > 0.01 && reward < 1.0 } else { reward.abs() < 1e-4 };
+                assert!(is_good, "environment {env}, step {t}: a reward of {reward}");
+                assert!((steps[t].target - steps[t].value - of_task(t)).abs() < 1e-12);
+            }
+            ended += done.iter().filter(|done| **done).count();
+            rewarded += bonuses.iter().filter(|bonus| **bonus > 1e-3).count();
+        }
+    }
+    assert!(ended > 5 && rewarded > 500, "{ended} episodes ended, {rewarded} rewards");
+}
+
+#[test]
+fn a_trained_policy_plays_without_its_second_value() {
+    for (core, shared_trunk, shape) in
+        [(CoreKind::Gru, true, "4-8-gru(8)-(2+2)"), (CoreKind::Mlp, false, "4-8-2 and 4-8-2")]
+    {
+        let (env, intrinsic_gamma) = (world("cartpole"), 0.9);
+        let sequence_length = if core == CoreKind::Mlp { 0 } else { 8 };
+        let config = Config { core, shared_trunk, intrinsic_gamma, sequence_length, ..distilled() };
+        let mut backend = backend(Arc::clone(&env), &config, 1).expect("valid");
+        crate::support::run(&mut *backend, 2);
+        let snapshot = backend.save().expect("saved");
+        let whole = TrainedPolicy::from_snapshot(&*env, &config, &snapshot).expect("a policy");
+        let plays = whole.for_playing();
+        let plain = Config { intrinsic_gamma: 0.0, ..config.clone() };
+        let expected = Network::new(Architecture::of(&env.spec(), &plain).expect("a network"));
+        assert_eq!(plays.network, expected);
+        assert_eq!(whole.network.architecture.to_string(), shape);
+        let evaluated = |policy: TrainedPolicy| {
+            let (obs, states) = ([0.3f32.to_bits(); 4 * 20], policy.network.states);
+            let (mut states, mut outputs, mut values) =
+                (vec![0.5; 20 * states], vec![0.0; 40], vec![0.0; 20]);
+            Inference::new(policy).evaluate(ObsRows::Words(&obs), &mut states, &mut outputs, &mut values);
+            (states, outputs, values)
+        };
+        assert_eq!(evaluated(whole), evaluated(plays), "{core}");
+    }
+}
+
+#[test]
+fn a_second_value_function_refuses_by_name_what_it_does_not_support() {
+    let two = Config { intrinsic_gamma: 0.9, intrinsic: Intrinsic::Rnd, ..config(16) };
+    let problem = |config: &Config| (config.algorithm.declaration().problem)(config);
+    assert_eq!(problem(&two), None);
+    let with = |change: fn(&mut Config)| {
+        let mut config = two.clone();
+        change(&mut config);
+        let (key, problem, remedy) = problem(&config).expect("refused");
+        assert!(key == "intrinsic_gamma" && remedy.contains("intrinsic_gamma = 0"), "{key}: {remedy}");
+        problem
+    };
+    for (text, change) in [
+        ("intrinsic = \"counts\" has no value", (|c| c.intrinsic = Intrinsic::Counts) as fn(&mut Config)),
+        ("intrinsic = \"none\" has no value", |c| c.intrinsic = Intrinsic::None),
+        ("value_bins", |c| (c.value_bins, c.algorithms.ppo.clip_vloss) = (9, false)),
+        ("norm_value", |c| c.algorithms.ppo.norm_value = true),
+        ("recompute_advantages", |c| c.recompute_advantages = true),
+        ("pointer", |c| c.pointer = true),
+        ("choose the actions", |c| c.algorithm = Algorithm::Pqn),
+    ] {
+        let problem = with(change);
+        assert!(problem.contains(text), "{problem}");
     }
 }
 

@@ -53,6 +53,7 @@ fn saved(
         input,
         dueling: real.dueling,
         bins: Bins::of(real),
+        intrinsic_value: real.intrinsic_gamma > 0.0,
         packing: obs.packing(),
         conv: conv.map_or_else(Vec::new, |convs| {
             let image = Image::of(&obs).and_then(|image| image.embedded(embed.as_ref())).expect("an image");
@@ -245,6 +246,11 @@ pub fn all() -> Vec<SavedPolicy> {
     for (outputs, shared_trunk) in [(Some(Outputs::ActionValues), true), (None, true), (None, false)] {
         let bins = Layers { outputs, real: real.clone(), ..Layers::default() };
         policies.push(saved(floats.clone(), four(), true, shared_trunk, bins));
+    }
+    let real = Config { intrinsic_gamma: 0.9, ..Config::default() };
+    for (shared_trunk, core) in [(true, core(Cell::Gru, 9, 1)), (false, None)] {
+        let layers = Layers { core, real: real.clone(), ..Layers::default() };
+        policies.push(saved(floats.clone(), four(), true, shared_trunk, layers));
     }
     for algorithm in [Algorithm::Sac, Algorithm::Td3] {
         let action_distribution = ActionDistribution::Tanh;

@@ -148,6 +148,7 @@ const KINDS: &[Kind] = &[
     ("td3", "pendulum", &["algorithm=\"td3\""], true),
     ("dqn", "cartpole", &["algorithm=\"dqn\"", "dueling=true"], true),
     ("distributions of values", "cartpole", &["algorithm=\"dqn\"", "value_bins=51", "dueling=false"], false),
+    ("two values", "minigrid_empty_8x8", &["intrinsic=\"rnd\"", "intrinsic_gamma=0.9"], true),
     ("pqn", "cartpole", &["algorithm=\"pqn\""], true),
     ("pointer", "prover", &["pointer=true"], true),
 ];

@@ -237,6 +237,7 @@ const UNUSED_BY_REPLAY: &[&str] = &[
     "muon_momentum",
     "intrinsic",
     "intrinsic_coef",
+    "intrinsic_gamma",
     "norm_reward",
     "clip_reward",
     "shared_trunk",

@@ -25,6 +25,9 @@ const SAVED: usize = 3 * 2;
 /// Numbers of an environment-step that a tile keeps until its advantages are known.
 const ROWS: usize = 4;
 
+/// The same of rewards for exploring that have a value of their own.
+const EXPLORING_ROWS: usize = 4;
+
 /// Numbers per environment in addition to its observation, state and activations.
 const OTHER: usize = 64;
 
@@ -123,6 +126,7 @@ impl Footprint {
         let mut outcomes = if config.recomputes() { 4 } else { 0 };
         // Of each sample its weight, its sequence and a sum, if sequences are drawn.
         outcomes += if config.algorithms.ppo.prio_alpha > 0.0 { 4 } else { 0 };
+        outcomes += if network.architecture.intrinsic_value { EXPLORING_ROWS } else { 0 };
         // Who moves in each step of a game.
         let movers = usize::from(spec.players > 1);
         let bytes = |words: usize| (words * size_of::<f32>()) as u64;

@@ -53,7 +53,7 @@ impl Loss for NegativeLogLikelihood {
         let (logprob, _) = head.evaluate(outputs.policy(), log_std, actions);
         let scale = f32x16::splat(-self.scale);
         let by_logprob: Row<TILE_VECTORS> = core::array::from_fn(|v| weight[v] * scale);
-        deltas.set_value(splat(0.0));
+        deltas.values_mut().fill(splat(0.0));
         deltas.value_logits_mut().fill(splat(0.0));
         head.gradient(log_std, actions, &by_logprob, &splat(0.0), deltas.policy_mut(), d_log_std);
         let mut sums = [0.0; SUMS];

@@ -23,10 +23,16 @@ pub const OUTPUTS: usize = 64;
 pub const AVERAGED: f64 = 10.0;
 
 /// The largest discount of errors in the sums whose deviation is their unit.
-pub const MOST_DISCOUNT: f64 = 0.99;
+const MOST_DISCOUNT: f64 = 0.99;
 
 /// Offsets of the seed, so that the initial weights of target, predictor and policy differ.
 const STREAMS: [u64; 2] = [0x7461_7267_6574, 0x7072_6564_6963_746f];
+
+/// The discount of errors in the sums whose deviation is their unit: that of their rewards, up to a limit.
+pub fn discount(config: &Config) -> f32 {
+    let gamma = if config.intrinsic_gamma > 0.0 { config.intrinsic_gamma } else { config.gamma };
+    gamma.min(MOST_DISCOUNT) as f32
+}
 
 /// Target and predictor for the inputs of this network; None without them.
 pub fn networks(architecture: &Architecture, config: &Config) -> Option<[Network; 2]> {
@@ -45,6 +51,7 @@ pub fn networks(architecture: &Architecture, config: &Config) -> Option<[Network
             shared_trunk: true,
             dueling: false,
             bins: None,
+            intrinsic_value: false,
             head: Head::MultiDiscrete(vec![OUTPUTS]),
             outputs: Outputs::ActionValues,
             init: WeightInit::Orthogonal,
@@ -191,10 +198,10 @@ impl<const V: usize> Novelty<V> {
         &mut self,
         judge: Judge<'_>,
         observation: Observation<'_, V>,
-        (count, gamma): (usize, f64),
+        (count, discount): (usize, f32),
         done: &Row<V>,
     ) -> Row<V> {
-        let gamma = f32x16::splat(gamma.min(MOST_DISCOUNT) as f32);
+        let gamma = f32x16::splat(discount);
         for (policy, outputs) in judge.networks.iter().zip(&mut self.outputs) {
             policy.forward(observation, first_lanes(count), &[], outputs);
         }

@@ -12,7 +12,9 @@ use crate::layers::export::{Exported, Graph};
 const POLICY_GAIN: f64 = 0.01;
 /// Trunk and output layer of each critic of actions.
 const CRITICS: [(&str, &str); 2] = [("critics.0", "critics.0.q"), ("critics.1", "critics.1.q")];
-/// Gain of the value's output layer.
+/// The output layer of the value of rewards for exploring.
+const INTRINSIC_VALUE: &str = "intrinsic_value";
+/// Gain of the values' output layers.
 const VALUE_GAIN: f64 = 1.0;
 
 /// A named block of parameters.
@@ -147,6 +149,10 @@ impl Network {
         let (outputs, policy) = (network.architecture.head.outputs(), network.architecture.head.layers());
         let features = network.architecture.input.features();
         let of_value = network.architecture.bins.map_or(1, |bins| bins.count);
+        let mut values = vec![("value", of_value)];
+        if network.architecture.intrinsic_value {
+            values.push((INTRINSIC_VALUE, 1));
+        }
         if network.architecture.outputs == Outputs::ActionValues {
             let chain = network.lay_chain("trunk", &[("q", outputs * of_value)], features);
             network.chains.push(chain);
@@ -159,10 +165,10 @@ impl Network {
                 network.chains.push(chain);
             }
         } else if network.architecture.shared_trunk {
-            let chain = network.lay_chain("trunk", &[&policy[..], &[("value", of_value)]].concat(), features);
+            let chain = network.lay_chain("trunk", &[policy, values].concat(), features);
             network.chains.push(chain);
         } else {
-            for (trunk, heads) in [("actor", &policy[..]), ("critic", &[("value", of_value)])] {
+            for (trunk, heads) in [("actor", &policy), ("critic", &values)] {
                 let chain = network.lay_chain(trunk, heads, features);
                 network.chains.push(chain);
             }
@@ -416,7 +422,7 @@ impl Network {
         for &(head, outputs) in heads {
             let gain = match head {
                 "policy" | "log_std" => POLICY_GAIN,
-                "value" => VALUE_GAIN,
+                "value" | INTRINSIC_VALUE => VALUE_GAIN,
                 _ => HIDDEN_GAIN,
             };
             let shape = [rows(head, outputs), items.unwrap_or(inputs)];

@@ -238,6 +238,9 @@ pub struct Architecture {
     pub dueling: bool,
     /// The distributions whose means are values.
     pub bins: Option<Bins>,
+    /// Whether rewards for exploring have a value of their own, after that of the task.
+    #[serde(default)]
+    pub intrinsic_value: bool,
     /// The actions, of which it makes a distribution or values.
     pub head: Head,
     /// What it computes for them.
@@ -394,6 +397,7 @@ impl Architecture {
             shared_trunk: config.shared_trunk || outputs == Outputs::ActionValues,
             dueling: config.dueling && outputs == Outputs::ActionValues,
             bins: Bins::of(config),
+            intrinsic_value: config.intrinsic_gamma > 0.0 && outputs == Outputs::PolicyAndValue,
             head,
             outputs,
             exploration: (config.algorithm.declaration().exploration)(config).at(u64::MAX),
@@ -522,7 +526,8 @@ impl std::fmt::Display for Architecture {
             (0..layers).for_each(|_| trunk.push_str(&format!("-{}({width})", cell.name())));
         }
         let outputs = self.head.outputs();
-        let value = self.bins.map_or("1".to_owned(), |bins| format!("1x{}", bins.count));
+        let values = 1 + usize::from(self.intrinsic_value);
+        let value = self.bins.map_or(values.to_string(), |bins| format!("1x{}", bins.count));
         if self.outputs == Outputs::ActionValues {
             let outputs = match self.bins {
                 _ if self.dueling => format!("dueling({outputs})"),

@@ -73,7 +73,9 @@ fn with_layers(env: &dyn AnyEnv, config: Config, precision: Precision) -> Vec<Pr
 /// Programs of a run that random network distillation makes explore, on the second of two GPUs if there are blocks.
 fn with_rnd(env: &dyn AnyEnv, config: Config, precision: Precision) -> Vec<Program> {
     let norm_obs = env.spec().obs.is_real();
-    let config = Config { hidden: vec![32], intrinsic: Intrinsic::Rnd, norm_obs, ..config };
+    // With two values for real numbers.
+    let intrinsic_gamma = if norm_obs { 0.9 } else { 0.0 };
+    let config = Config { hidden: vec![32], intrinsic: Intrinsic::Rnd, intrinsic_gamma, norm_obs, ..config };
     let devices = if config.shuffle == ShuffleKind::Blocks { 2 } else { 1 };
     let kernel_env = KernelEnv::of(env).expect("CUDA source");
     let network = Network::new(Architecture::of(&kernel_env.spec, &config).expect("a network"));
@@ -81,7 +83,8 @@ fn with_rnd(env: &dyn AnyEnv, config: Config, precision: Precision) -> Vec<Progr
         (GemmLayout::new(&network, precision), Local::of(&config, devices - 1, devices, false));
     let norms = if norm_obs { network.architecture.input.features() } else { 0 };
     let rnd = gemm_rnd_program(&kernel_env, &network, &local, precision).expect("it explores");
-    vec![gemm_rollout_program(&kernel_env, &network, &local, &gemm_layout, norms), rnd]
+    let rollout = gemm_rollout_program(&kernel_env, &network, &local, &gemm_layout, norms);
+    vec![rollout, rnd, gemm_update_program(&kernel_env, &network, &local, &gemm_layout)]
 }
 
 /// Programs of an algorithm with a replay.

@@ -1,12 +1,12 @@
 //! Options of PPO's update that the fused kernels do not have, on the GEMM path against the CPU: epochs of the critic alone, normalised values,
-//! sequences drawn by priority, and distributions of values.
+//! sequences drawn by priority, distributions of values, and two values.
 
 use std::sync::Arc;
 
 use operant_learn::cuda::{CudaLearner, CudaRollout, GpuOptions};
 use operant_learn::normalise::RunningNorm;
 use operant_learn::{
-    Config, CoreKind, LearnerState, LrSchedule, Optimizer, Precision, ShuffleKind, cpu, cuda,
+    Config, CoreKind, Intrinsic, LearnerState, LrSchedule, Optimizer, Precision, ShuffleKind, cpu, cuda,
 };
 use operant_parity::{UpdatePath, distance};
 
@@ -30,6 +30,12 @@ fn with_memory(config: Config) -> Config {
 
 fn bins(config: Config) -> Config {
     Config { value_bins: 11, value_min: -3.0, value_max: 20.0, ..config }.ppo(|ppo| ppo.clip_vloss = false)
+}
+
+fn two_values(config: Config) -> Config {
+    let rnd = Config { intrinsic: Intrinsic::Rnd, norm_obs: true, ..config };
+    Config { intrinsic_gamma: 0.8, recompute_advantages: false, ..rnd }
+        .ppo(|ppo| (ppo.vtrace_rho, ppo.vtrace_c) = (0.0, 0.0))
 }
 
 fn normalised(config: Config) -> Config {
@@ -65,6 +71,8 @@ fn options_follow_the_cpu(part: Part) {
         ("locks", drawn(with_memory(base()))),
         ("repeat_previous", all(with_memory(base()))),
         ("locks", bins(blocks(base()))),
+        ("locks", two_values(blocks(Config { shared_trunk: true, ..base() }))),
+        ("pendulum", with_critic_epochs(two_values(drawn(base())))),
         ("pendulum", with_critic_epochs(bins(drawn(base())))),
         ("locks", all(blocks(base()))),
         ("pendulum", normalised(Config { recompute_advantages: true, ..base() })),

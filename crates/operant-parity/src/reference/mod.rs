@@ -37,6 +37,8 @@ pub struct Sample {
     pub advantage: f64,
     /// What the value is to be.
     pub target: f64,
+    /// The same two of rewards for exploring, if they have a value of their own.
+    pub exploring: Option<[f64; 2]>,
     /// Weight of the normalised advantage.
     pub importance: f64,
     /// Per logit; empty if everything is legal.
@@ -91,13 +93,16 @@ pub fn unpack(network: &Network, batch: &Batch, index: usize) -> Sample {
     } else {
         (0..network.policy_outputs()).map(|k| words[layout.mask + k / 32] >> (k % 32) & 1 == 1).collect()
     };
+    let exploring = layout.intrinsic.map(|word| [word, word + 1].map(float));
     Sample {
         obs: observation(network, &words[layout.obs..layout.obs + layout.obs_words]),
         actions: (0..layout.components).map(|k| float(layout.actions + k)).collect(),
         logprob: layout.logprob.map_or(f64::NAN, float),
         value: float(layout.value),
         advantage: float(layout.advantage),
-        target: float(layout.advantage) + float(layout.value),
+        target: float(layout.advantage) - exploring.map_or(0.0, |[_, advantage]| advantage)
+            + float(layout.value),
+        exploring: exploring.map(|[value, advantage]| [value, value + advantage]),
         importance: 1.0,
         legal,
         begins: None,
@@ -245,6 +250,8 @@ struct OnTape<'a> {
     network: &'a Network,
     /// Of each head.
     paths: Vec<Vec<Step>>,
+    /// Of the value of rewards for exploring.
+    exploring: Option<Vec<Step>>,
     log_std: Vec<Var>,
     tape: Tape,
     state: Vec<Var>,
@@ -263,9 +270,10 @@ impl<'a> OnTape<'a> {
             Outputs::ActionValues => &["q"],
         };
         let paths = heads.iter().map(|head| path(network, head)).collect();
+        let exploring = network.architecture.intrinsic_value.then(|| path(network, "intrinsic_value"));
         let log_std = log_std.map_or(vec![], |t| t.range().collect());
         let state = (0..network.states).map(|_| tape.leaf(0.0)).collect();
-        Self { network, paths, log_std, tape, state }
+        Self { network, paths, exploring, log_std, tape, state }
     }
 
     fn leaves(&mut self, values: impl IntoIterator<Item = f64>) -> Vec<Var> {
@@ -287,9 +295,17 @@ impl<'a> OnTape<'a> {
         tape.sum(&terms)
     }
 
+    /// The value of rewards for exploring of the next sample, if they have one of their own; the state does not move on.
+    fn exploring(&mut self, sample: &Sample) -> Option<Var> {
+        let Self { network, exploring, tape, state, .. } = self;
+        let mut state = state.clone();
+        begin(tape, &mut state, sample);
+        exploring.as_ref().map(|path| forward(network, tape, path, &sample.obs, &mut state)[0])
+    }
+
     /// Log-probability, entropy and value of the next sample, and the log-probabilities of the distribution whose mean the value is.
     fn next(&mut self, sample: &Sample) -> ([Var; 3], Vec<Var>) {
-        let Self { network, paths, log_std, tape, state } = self;
+        let Self { network, paths, log_std, tape, state, .. } = self;
         begin(tape, state, sample);
         let before = state.clone();
         let policy = forward(network, tape, &paths[0], &sample.obs, state);
@@ -398,6 +414,7 @@ pub fn on_tape(
             s.advantage
         };
         let advantage = advantage * s.importance;
+        let exploring = net.exploring(s);
         let ([logprob, entropy, value], shares) = net.next(s);
         let tape = &mut net.tape;
         let log_ratio = tape.value(logprob) - s.logprob;
@@ -418,23 +435,25 @@ pub fn on_tape(
             terms.push((loss, config.algorithms.ppo.vf_coef / n));
             continue;
         }
-        let v = tape.value(value);
-        let target = s.target;
-        let (mut square, mut slope) = ((v - target).powi(2), v - target);
-        if config.algorithms.ppo.clip_vloss {
-            let bounded = s.value + (v - s.value).clamp(-c, c);
-            if (bounded - target).powi(2) > square {
-                square = (bounded - target).powi(2);
-                slope = if (v - s.value).abs() <= c { bounded - target } else { 0.0 };
+        let second = exploring.zip(s.exploring).map(|(var, [old, target])| (var, old, target));
+        for (value, old, target) in [(value, s.value, s.target)].into_iter().chain(second) {
+            let v = tape.value(value);
+            let (mut square, mut slope) = ((v - target).powi(2), v - target);
+            if config.algorithms.ppo.clip_vloss {
+                let bounded = old + (v - old).clamp(-c, c);
+                if (bounded - target).powi(2) > square {
+                    square = (bounded - target).powi(2);
+                    slope = if (v - old).abs() <= c { bounded - target } else { 0.0 };
+                }
             }
+            let d = config.huber_delta;
+            if config.value_loss == ValueLoss::Huber && square.sqrt() > d {
+                square = 2.0 * d * (square.sqrt() - 0.5 * d);
+                slope = slope.clamp(-d, d);
+            }
+            losses.value += 0.5 * square / n;
+            terms.push((tape.of(value, 0.5 * square, slope), config.algorithms.ppo.vf_coef / n));
         }
-        let d = config.huber_delta;
-        if config.value_loss == ValueLoss::Huber && square.sqrt() > d {
-            square = 2.0 * d * (square.sqrt() - 0.5 * d);
-            slope = slope.clamp(-d, d);
-        }
-        losses.value += 0.5 * square / n;
-        terms.push((tape.of(value, 0.5 * square, slope), config.algorithms.ppo.vf_coef / n));
     }
     let total = net.tape.sum(&terms);
     (net.tape, total, losses)

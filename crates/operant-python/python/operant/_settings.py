@@ -70,6 +70,8 @@ class Settings(TypedDict, total=False):
     """Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time. `rnd`: `intrinsic_coef` times the normalised error of a network that is trained to predict a fixed random one, random network distillation (docs/exploration.md)."""
     intrinsic_coef: float
     """Weight of the reward for exploring."""
+    intrinsic_gamma: float
+    """Discount of a second value function, of the rewards of `intrinsic = "rnd"`, whose returns go on where episodes end (PPO). 0: one value function, of the sum of both rewards."""
     sequence_length: int
     """Steps that gradients go back through a core; divides `num_steps`, with a replay `batch_size`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule. With a replay 0 is 32."""
     norm_obs: bool
@@ -290,6 +292,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "gamma": ("0.99", "Discount of future rewards"),
     "intrinsic": ("\"none\"", "Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time. `rnd`: `intrinsic_coef` times the normalised error of a network that is trained to predict a fixed random one, random network distillation (docs/exploration.md)"),
     "intrinsic_coef": ("0.01", "Weight of the reward for exploring"),
+    "intrinsic_gamma": ("0.0", "Discount of a second value function, of the rewards of `intrinsic = \"rnd\"`, whose returns go on where episodes end (PPO). 0: one value function, of the sum of both rewards"),
     "sequence_length": ("0", "Steps that gradients go back through a core; divides `num_steps`, with a replay `batch_size`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule. With a replay 0 is 32"),
     "norm_obs": ("false", "Normalise observations by running mean and variance"),
     "norm_reward": ("false", "Scale rewards, those for exploring included, by the running deviation of the discounted return"),

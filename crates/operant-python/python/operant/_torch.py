@@ -253,7 +253,7 @@ class ActorCritic(nn.Module):
         self.exploration: float | None = metadata.get("exploration")
         # A deterministic policy has noise on its squashed actions.
         self.is_noisy = self.exploration is not None and not self.is_discrete
-        for name in ("policy", "value", "q"):
+        for name in ("policy", "value", "intrinsic_value", "q"):
             if f"{name}.weight" in arrays:
                 self.add_module(name, dense(name))
         if "q.value.weight" in arrays:

@@ -29,6 +29,7 @@ const OF_NETWORK: &[&str] = &[
     "shared_trunk",
     "pointer",
     "dueling",
+    "intrinsic_gamma",
     "value_bins",
     "value_min",
     "value_max",

@@ -273,6 +273,12 @@ mod tests {
                 &["algorithm=pqn", "value_bins=51"],
                 "value_bins is a setting of algorithm = \"ppo\", \"sac\", \"td3\" or \"dqn\"",
             ),
+            (
+                &["algorithm=pqn", "intrinsic=rnd", "intrinsic_gamma=0.9"],
+                "the values of PQN choose the actions",
+            ),
+            (&["algorithm=sac", "intrinsic_gamma=0.9"], "intrinsic_gamma is a setting of"),
+            (&["intrinsic_gamma=0.9"], "intrinsic = \"none\" has no value function of its own"),
             (&["value_bins=51"], "51: distributions of values do not support clip_vloss = true"),
             (&["algorithm=dqn", "policy_frequency=2"], "policy_frequency is a setting of"),
             (&["algorithm=dqn", "intrinsic=counts"], "intrinsic is a setting of"),

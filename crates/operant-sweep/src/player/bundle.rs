@@ -19,7 +19,7 @@ impl Packed {
     /// # Errors
     /// When a page cannot play its environment.
     pub fn of(saved: &SavedPolicy) -> Result<Self> {
-        let policy = &saved.policy;
+        let policy = &saved.policy.for_playing();
         let mut numbers = policy.params.clone();
         let norm = policy.obs_norm.as_ref().map(|norm| {
             numbers.extend(norm.shift.iter().chain(&norm.scale));

@@ -19,7 +19,8 @@ pub fn explained_variance(moments: [Moments; 2]) -> f64 {
     if returns == 0.0 { f64::NAN } else { 1.0 - errors / returns }
 }
 
-/// Differences between returns and values, and returns, of samples `first .. end`; the difference is the advantage.
+/// Differences between returns and values, and returns, of samples `first .. end`; the difference is the advantage. Two value functions are
+/// added.
 pub fn errors_and_returns(batch: &Batch, first: usize, end: usize) -> [Moments; 2] {
     let layout = batch.layout();
     let blocks: Vec<[Moments; 2]> = (0..(end - first).div_ceil(BLOCK))
@@ -34,7 +35,8 @@ pub fn errors_and_returns(batch: &Batch, first: usize, end: usize) -> [Moments; 
                 let [errors, returns] = &mut values;
                 for ((s, error), target) in (tile..tile + size).zip(errors).zip(returns) {
                     *error = f64::from(batch.float(s, layout.advantage));
-                    *target = *error + f64::from(batch.float(s, layout.value));
+                    let value = |field: usize| f64::from(batch.float(s, field));
+                    *target = *error + value(layout.value) + layout.intrinsic.map_or(0.0, value);
                 }
                 for (part, values) in parts.iter_mut().zip(&values) {
                     part.add(&values[..size]);

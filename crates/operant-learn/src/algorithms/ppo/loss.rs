@@ -94,8 +94,10 @@ impl Loss for ClippedLoss {
         let logprob = layout.logprob.expect("samples of a policy");
         let [old_logprob, old_value, raw] =
             [logprob, layout.value, layout.advantage].map(|field| samples.float(field));
-        // The advantage before normalisation, and the value.
-        let returns: TileRow = core::array::from_fn(|v| fma(raw[v], f32x16::ONE, old_value[v]));
+        let exploring = layout.intrinsic.map(|field| [field, field + 1].map(|field| samples.float(field)));
+        // The advantage before normalisation, without that of a second value function, and the value.
+        let task = exploring.map_or(raw, |[_, own]| core::array::from_fn(|v| raw[v] - own[v]));
+        let returns: TileRow = core::array::from_fn(|v| fma(task[v], f32x16::ONE, old_value[v]));
         let (old_value, returns) = match self.scales.values {
             Some(values) => (normalised(&old_value, values), normalised(&returns, values)),
             None => (old_value, returns),
@@ -109,9 +111,18 @@ impl Loss for ClippedLoss {
             let loss = cross_entropy(logits, |k| near(&place, k), &by_loss);
             core::array::from_fn(|v| loss[v] * weight[v])
         } else {
-            let (value, by_value) = self.value_loss(weight, [&outputs.value(), &old_value, &returns]);
-            deltas.set_value(core::array::from_fn(|v| by_value[v] * (weight[v] * scale)));
-            value
+            let second =
+                exploring.map(|[old, advantage]| (old, core::array::from_fn(|v| old[v] + advantage[v])));
+            let targets = [Some((old_value, returns)), second].into_iter().flatten();
+            let mut losses: TileRow = splat(0.0);
+            for ((old, returns), (value, delta)) in
+                targets.zip(outputs.values().iter().zip(deltas.values_mut()))
+            {
+                let (loss, by_value) = self.value_loss(weight, [value, &old, &returns]);
+                *delta = core::array::from_fn(|v| by_value[v] * (weight[v] * scale));
+                losses = core::array::from_fn(|v| losses[v] + loss[v]);
+            }
+            losses
         };
         let zero: TileRow = splat(0.0);
         let Some(advantages) = self.scales.advantages else {

@@ -12,7 +12,7 @@ use self::advantages::{errors_and_returns, explained_variance, shift_scale};
 use self::loss::{ClippedLoss, LossSums, Scales};
 use super::{Declaration, GpuLoss, Learns, Measured, Ramp};
 use crate::backend::{LearnError, UpdateStats};
-use crate::config::Config;
+use crate::config::{Config, Intrinsic};
 use crate::cpu::update::{Learning, Means};
 use crate::network::Outputs;
 
@@ -82,6 +82,10 @@ fn problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
         );
         return Some(("value_bins", problem, "set clip_vloss and norm_value = false, or value_bins = 1"));
     }
+    if let Some((problem, remedy)) = unfit_for_two_values(config) {
+        let problem = format!("intrinsic_gamma = {}: {problem}", config.intrinsic_gamma);
+        return Some(("intrinsic_gamma", problem, remedy));
+    }
     let weights = [("vtrace_rho", settings.vtrace_rho), ("vtrace_c", settings.vtrace_c)];
     let (name, weight) = weights.into_iter().find(|(_, weight)| *weight > 0.0)?;
     if !config.recomputes() {
@@ -95,6 +99,29 @@ fn problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
     let (name, weight) = weights.into_iter().find(|(_, weight)| (f64::MIN_POSITIVE..1.0).contains(weight))?;
     let problem = format!("{name} = {weight} would weight ratios of 1 too, which the first epoch has");
     Some((name, problem, "set it to 1 or more, or to 0"))
+}
+
+/// What a value function of rewards for exploring does not support, and the remedy.
+fn unfit_for_two_values(config: &Config) -> Option<(String, &'static str)> {
+    if config.intrinsic_gamma == 0.0 {
+        return None;
+    }
+    if config.intrinsic != Intrinsic::Rnd {
+        let problem = format!("intrinsic = \"{}\" has no value function of its own", config.intrinsic);
+        return Some((problem, "set intrinsic = \"rnd\", or intrinsic_gamma = 0"));
+    }
+    let refused = [
+        ("value_bins above 1", config.value_bins > 1),
+        ("norm_value", config.algorithms.ppo.norm_value),
+        ("recompute_advantages", config.recomputes()),
+        ("pointer", config.pointer),
+    ];
+    let (name, _) = refused.into_iter().find(|(_, is_set)| *is_set)?;
+    let problem = format!("a second value function does not support {name}");
+    Some((
+        problem,
+        "set value_bins = 1, and norm_value, recompute_advantages and pointer = false, or intrinsic_gamma = 0",
+    ))
 }
 
 /// The metrics of an update (docs/ppo.md, "Metrics").

@@ -24,7 +24,7 @@ pub const DECLARATION: Declaration = Declaration {
     return_lambda: |config| config.algorithms.pqn.q_lambda,
     ratio_clips: |_| [None; 2],
     has_statistics: |_| false,
-    problem: |_| None,
+    problem,
     unused: &[&["value_bins", "value_min", "value_max"], &["value_loss", "huber_delta"]],
     metrics,
     temperature: |_| None,
@@ -37,6 +37,20 @@ pub const DECLARATION: Declaration = Declaration {
         target_kl: |_| 0.0,
     },
 };
+
+/// What it does not support.
+fn problem(config: &Config) -> Option<(&'static str, String, &'static str)> {
+    let gamma = config.intrinsic_gamma;
+    let problem = || {
+        let why = "the values of PQN choose the actions, so they are of the sum of both rewards";
+        (
+            "intrinsic_gamma",
+            format!("intrinsic_gamma = {gamma}: {why}"),
+            "set intrinsic_gamma = 0, or algorithm = \"ppo\"",
+        )
+    };
+    (gamma > 0.0).then(problem)
+}
 
 /// The metrics of an update (docs/pqn.md, "Metrics").
 fn metrics(measured: &Measured) -> Record {

@@ -76,6 +76,8 @@ pub struct Activations<const V: usize> {
     after: Vec<Row<V>>,
     pub(crate) scratch: Vec<f32x16>,
     policy_outputs: usize,
+    /// Values beside a policy.
+    values: usize,
     /// Logits of the distribution of a value beside a policy.
     value_logits: usize,
 }
@@ -104,6 +106,7 @@ impl<const V: usize> Activations<V> {
             after: rows(network.states),
             scratch: vec![f32x16::ZERO; scratch],
             policy_outputs: network.policy_outputs(),
+            values: 1 + usize::from(network.architecture.intrinsic_value),
             value_logits: network.architecture.bins.map_or(0, |bins| bins.count),
         }
     }
@@ -125,7 +128,13 @@ impl<const V: usize> Activations<V> {
 
     /// V(obs), where the network computes it.
     pub fn value(&self) -> Row<V> {
-        *self.last(self.chains.len() - 1).last().expect("a value output")
+        self.values()[0]
+    }
+
+    /// It, and the value of rewards for exploring if they have one of their own.
+    pub(crate) fn values(&self) -> &[Row<V>] {
+        let last = self.last(self.chains.len() - 1);
+        &last[last.len() - self.values..]
     }
 
     /// The buffer for the gradient of [`Activations::policy`].
@@ -139,10 +148,12 @@ impl<const V: usize> Activations<V> {
         &mut self.chains[chain].last_mut().expect("an output layer").y
     }
 
-    /// Sets the gradient of [`Activations::value`].
-    pub(crate) fn set_value(&mut self, value: Row<V>) {
-        let chain = self.chains.last_mut().expect("a chain");
-        *chain.last_mut().and_then(|last| last.y.last_mut()).expect("a value output") = value;
+    /// The buffer for the gradient of [`Activations::values`].
+    pub(crate) fn values_mut(&mut self) -> &mut [Row<V>] {
+        let count = self.values;
+        let last = self.last_mut(self.chains.len() - 1);
+        let first = last.len() - count;
+        &mut last[first..]
     }
 
     /// Logits of the distribution whose mean is [`Activations::value`].

@@ -26,7 +26,7 @@ use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::reals::taken;
 use crate::cpu::network::tile::{LANES, Row, first_lanes, map, splat};
 use crate::cpu::off_policy::replay::{Columns, ReplayLayout};
-use crate::cpu::rnd::{Judge, Novelty};
+use crate::cpu::rnd::{self, Judge, Novelty};
 use crate::cpu::rollout::counts::Counts;
 use crate::cpu::rollout::episodes::EpisodeStats;
 use crate::cpu::threads::timers::{Part, PhaseTimer};
@@ -93,6 +93,8 @@ pub struct Tile<const V: usize> {
     pub counts: Counts<V>,
     /// How new observations are, with `intrinsic = "rnd"`.
     pub novelty: Option<Box<Novelty<V>>>,
+    /// The rewards of `novelty`, if they have a value of their own.
+    exploring: Option<Box<Exploring<V>>>,
     /// Whose turn it is, in a game of several players.
     turns: Option<Turns<V>>,
     /// 0 where the next step begins an episode.
@@ -113,6 +115,22 @@ pub struct Tile<const V: usize> {
     values: Vec<Row<V>>,
     done: Vec<Row<V>>,
     advantages: Vec<Row<V>>,
+}
+
+/// Rewards for exploring that have a value of their own, `[step]` each.
+struct Exploring<const V: usize> {
+    rewards: Vec<Row<V>>,
+    values: Vec<Row<V>>,
+    advantages: Vec<Row<V>>,
+    /// Zeros, since their returns go on where episodes end.
+    done: Vec<Row<V>>,
+}
+
+impl<const V: usize> Exploring<V> {
+    fn new(steps: usize) -> Self {
+        let rows = || vec![splat(0.0); steps];
+        Self { rewards: rows(), values: rows(), advantages: rows(), done: rows() }
+    }
 }
 
 /// The player to move.
@@ -228,6 +246,7 @@ impl<const V: usize> Tile<V> {
             memory: vec![splat(0.0); network.states],
             counts: Counts::new(config),
             novelty: Novelty::new(&network.architecture, config).map(Box::new),
+            exploring: network.architecture.intrinsic_value.then(|| Box::new(Exploring::new(steps))),
             turns: Turns::of(env, steps),
             keep: splat(1.0),
             activations: Activations::new(network),
@@ -285,6 +304,9 @@ impl<const V: usize> Tile<V> {
     fn begin(&mut self, horizon: &Horizon<'_>) {
         self.episodes = [EpisodeStats::default(); V];
         self.head.explore(horizon.exploration);
+        if let Some(exploring) = &mut self.exploring {
+            exploring.rewards.fill(splat(0.0));
+        }
         let novelty = self.novelty.iter_mut().flat_map(|novelty| &mut novelty.sums);
         self.obs_sums.iter_mut().chain(&mut self.reward_sums).chain(novelty).for_each(NormSums::clear);
         self.timer.start();
@@ -373,6 +395,7 @@ impl<const V: usize> Tile<V> {
                 gae_of_players(rewards, values, done, value, discounts, &moves, advantages);
             }
         }
+        self.add_exploring(horizon, batch);
         batch.put_outcomes(&self.rewards, &self.done, &value);
         for (t, advantage) in self.advantages.iter().enumerate() {
             batch.put(t, batch.layout.advantage, advantage);
@@ -380,6 +403,22 @@ impl<const V: usize> Tile<V> {
         self.gae_seconds = start.elapsed().as_secs_f64();
         self.timer.end(Part::Gae);
         Ok(())
+    }
+
+    /// Adds the advantages of rewards for exploring that have a value of their own, after that of the last observation.
+    fn add_exploring(&mut self, horizon: &Horizon<'_>, batch: &mut BatchTile<'_>) {
+        let (Some(exploring), Some(discounts)) = (&mut self.exploring, horizon.config.intrinsic_discounts())
+        else {
+            return;
+        };
+        let Exploring { rewards, values, advantages, done } = &mut **exploring;
+        gae(rewards, values, done, self.activations.values()[1], discounts, advantages);
+        let field = batch.layout.intrinsic.expect("samples of two values");
+        for (t, (own, all)) in advantages.iter().zip(&mut self.advantages).enumerate() {
+            batch.put(t, field, &values[t]);
+            batch.put(t, field + 1, own);
+            *all = core::array::from_fn(|v| all[v] + own[v]);
+        }
     }
 
     /// Forward pass and sampling; starts the environments' step, and stores the fields of the sample that are already known.
@@ -409,6 +448,9 @@ impl<const V: usize> Tile<V> {
         self.timer.end(Part::Storing);
         let logprob = self.act(horizon, horizon.step + t as u64)?;
         self.values[t] = self.head.value(&self.activations);
+        if let Some(exploring) = &mut self.exploring {
+            exploring.values[t] = self.activations.values()[1];
+        }
         for (component, row) in self.action_rows.iter().enumerate() {
             batch.put(t, layout.actions + component, row);
         }
@@ -519,10 +561,12 @@ impl<const V: usize> Tile<V> {
         let is_prepared = self.has_prepared_inputs(horizon);
         let (Some(judge), Some(novelty)) = (horizon.rnd, &mut self.novelty) else { return };
         let seen = observation(horizon.policy, if is_prepared { &self.seen } else { &self.obs });
-        let intrinsic = novelty.rewards(judge, seen, (self.count, horizon.config.gamma), &self.done[t]);
-        let mut rewards = self.rewards[t];
+        let own = (self.count, rnd::discount(horizon.config));
+        let intrinsic = novelty.rewards(judge, seen, own, &self.done[t]);
+        let mut rewards = self.exploring.as_ref().map_or(self.rewards[t], |exploring| exploring.rewards[t]);
         self.explore(horizon, &mut rewards, intrinsic);
-        self.rewards[t] = rewards;
+        *self.exploring.as_mut().map_or(&mut self.rewards[t], |exploring| &mut exploring.rewards[t]) =
+            rewards;
         self.timer.end(Part::Policy);
     }
 

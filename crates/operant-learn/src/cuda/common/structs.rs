@@ -82,4 +82,10 @@ impl Discounts {
         let [gamma, decay] = config.discounts();
         Self { gamma, decay }
     }
+
+    /// Those of rewards for exploring that have a value of their own; 0 if they have none.
+    pub fn intrinsic(config: &Config) -> Self {
+        let [gamma, decay] = config.intrinsic_discounts().unwrap_or_default();
+        Self { gamma, decay }
+    }
 }

@@ -453,11 +453,13 @@ impl GemmLayout {
             ("FLAT_LOG_STD", format!("{}u", network.log_std.unwrap_or(network.len()))),
         ];
         let recomputes = config.recomputes().then(|| ("RECOMPUTES", "1".to_owned()));
+        let two_values = network.architecture.intrinsic_value.then(|| ("INTRINSIC_VALUE", "1".to_owned()));
         let bins = network.architecture.bins.map(|bins| bins.defines()).into_iter().flatten();
         shape_defines(network)
             .into_iter()
             .chain(owned(own))
             .chain(owned(recomputes))
+            .chain(owned(two_values))
             .chain(owned(bins))
             .collect()
     }

@@ -15,7 +15,7 @@ use super::products::{
 use super::rollout::{GemmPolicy, episode_words};
 use super::update::{GemmWeightParams, GemmWeightSizes, GemmWeights};
 use crate::config::{ClipGrad, Config, Intrinsic, Optimizer};
-use crate::cpu::rnd::{AVERAGED, MOST_DISCOUNT, RndState, networks};
+use crate::cpu::rnd::{AVERAGED, RndState, discount, networks};
 use crate::cuda::common::env::KernelEnv;
 use crate::cuda::common::horizon::{HorizonParams, HorizonSizes, first_states, outcomes};
 use crate::cuda::common::local::Local;
@@ -490,7 +490,7 @@ impl GemmRnd {
             first: first as u64,
             rows: rows as u32,
             intrinsic_coef: local.run.intrinsic_coef as f32,
-            gamma: local.run.gamma.min(MOST_DISCOUNT) as f32,
+            gamma: discount(&local.run),
         };
         for first in (0..sizes.horizon.steps()).step_by(rows) {
             kernels.arrivals.run(stream, grid, &at(first), sizes)?;

@@ -16,7 +16,7 @@ use crate::cuda::common::graphs::Graphs;
 use crate::cuda::common::horizon::{HorizonParams, HorizonSizes};
 use crate::cuda::common::local::Local;
 use crate::cuda::common::memory::Allocator;
-use crate::cuda::common::structs::Exploration;
+use crate::cuda::common::structs::{Discounts, Exploration};
 use crate::cuda::common::text::{KernelText, ProgramText, kernel_text};
 use crate::network::Network;
 use crate::sample::SampleLayout;
@@ -150,6 +150,8 @@ operant_cuda::params! {
         /// Steps of all environments before a policy fills the replay.
         learning_starts: value [u64],
         intrinsic_coef: value [f32],
+        /// Of rewards for exploring that have a value of their own.
+        intrinsic_discounts: value [Discounts],
         policy_row: value [u32],
         value_row: value [u32],
         /// Where the value lies in a row of values.
@@ -233,6 +235,7 @@ pub struct GemmPolicy {
     sizes: GemmRolloutSizes,
     exploration: Exploration,
     intrinsic_coef: f32,
+    intrinsic_discounts: Discounts,
     learning_starts: u64,
     gemm_layout: GemmLayout,
     parameters: usize,
@@ -303,6 +306,7 @@ impl GemmPolicy {
             sizes,
             exploration: Exploration::of(&local.run),
             intrinsic_coef: local.run.intrinsic_coef as f32,
+            intrinsic_discounts: Discounts::intrinsic(&local.run),
             learning_starts: local.run.learning_starts as u64,
             parameters: network.len(),
             forward: Forward::new(
@@ -395,6 +399,7 @@ impl GemmPolicy {
             ring: RingMemory::params(self.ring()),
             learning_starts: self.learning_starts,
             intrinsic_coef: self.intrinsic_coef,
+            intrinsic_discounts: self.intrinsic_discounts,
             policy_row: sizes.rows[0] as u32,
             value_row: sizes.rows[1] as u32,
             value_at: self.gemm_layout.value_at().unwrap_or(0) as u32,
