@@ -9,6 +9,9 @@
 //   minibatch_note    counters and report; minibatch_begin and minibatch_end are of an update
 //
 // M samples are rows of all matrices: 256 samples of 23 inputs are 256 x 24 numbers, which 264 blocks of 128 threads gather 8 a thread.
+//
+// With memory a sample is a sequence of rows of the replay: LEARNED_ROWS, of which the last SEQUENCE are learned from, and `n_step` whose values
+// targets have. Row (t, s) of the matrices is row t of sequence s, at t x sequences + s.
 #define ONE_SAMPLE_A_THREAD
 #define OWN_STEPS 1
 #define KL_RATE 0
@@ -32,12 +35,21 @@
 constexpr unsigned SQUARES = 0u, VALUES = 1u, POLICY = 2u, NORM = 4u, PARTS = 6u;
 static_assert(BLOCK_BYTES >= PARTS * 8u * (THREADS / WARP), "the sums of a block fit its shared memory");
 
-// Rows of `outcomes`, (6, M). ERROR is the size of a sample's error, WEIGHT makes up for draws by priority.
-enum : unsigned { REWARD, DISCOUNT, TARGET, LOGPROB, ERROR, WEIGHT };
+// Rows of `outcomes`, (6, M). ERROR is the size of a row's error, WEIGHT makes up for draws of samples by priority, COUNTED is 1 where a row of a sequence is
+// learned from.
+enum : unsigned { REWARD, DISCOUNT, TARGET, LOGPROB, ERROR, WEIGHT, COUNTED = LOGPROB };
+
+constexpr unsigned BURN_IN = LEARNED_ROWS - SEQUENCE;
 
 __device__ __forceinline__ float& outcome_of(const MinibatchParams& params, unsigned which, u64 row) {
     return params.outcomes[(u64)which * params.samples + row];
 }
+
+// 1, or 0 for a row of a sequence that is not learned from.
+__device__ __forceinline__ float count_of(const MinibatchParams& params, u64 row) { return STATES > 0u ? outcome_of(params, COUNTED, row) : 1.0f; }
+
+// The steps that means are over.
+__device__ __forceinline__ unsigned batch_size(const MinibatchParams& params) { return params.sequences * SEQUENCE; }
 
 // Calls `f` with each of `count` numbers of the launch.
 template <typename F>
@@ -90,10 +102,11 @@ KERNEL(minibatch_draw, MinibatchParams, THREADS, 1) {
     const double total = total_of(params);
 #endif
     each(params.samples, [&](u64 row) {
+        const unsigned sample = (unsigned)(row % params.sequences);
 #if PRIORITIES
         // One sample from each of as many equal parts of the sum.
-        const Words own = philox((unsigned)row, (unsigned)number, (unsigned)(number >> 32u), PURPOSE_REPLAY << 24u, params.seed.low, params.seed.high);
-        const u64 chosen = row_for(params, ((double)row + (double)unit(own.word[0])) / (double)params.samples * total);
+        const Words own = philox(sample, (unsigned)number, (unsigned)(number >> 32u), PURPOSE_REPLAY << 24u, params.seed.low, params.seed.high);
+        const u64 chosen = row_for(params, ((double)sample + (double)unit(own.word[0])) / (double)params.sequences * total);
         const unsigned environment = (unsigned)(chosen / ring.rows);
         const u64 head = ring.heads[environment];
         u64 age = (head % ring.rows + ring.rows - chosen % ring.rows) % ring.rows;
@@ -102,7 +115,7 @@ KERNEL(minibatch_draw, MinibatchParams, THREADS, 1) {
         Words words = {};
         auto below = [&](unsigned count) {
             if (drawn % 4u == 0u)
-                words = philox((unsigned)row, (unsigned)number, (unsigned)(number >> 32u), PURPOSE_REPLAY << 24u | drawn / 4u, params.seed.low, params.seed.high);
+                words = philox(sample, (unsigned)number, (unsigned)(number >> 32u), PURPOSE_REPLAY << 24u | drawn / 4u, params.seed.low, params.seed.high);
             return __umulhi(word_of(words, drawn++ % 4u), count);
         };
         unsigned environment;
@@ -110,13 +123,25 @@ KERNEL(minibatch_draw, MinibatchParams, THREADS, 1) {
         do {
             environment = below(ring.num_envs);
             head = ring.heads[environment];
-            age = 1u + below(window_of(ring, head));
+            age = LEARNED_ROWS + below(window_of(ring, head) + 1u - LEARNED_ROWS);
         } while (row_of(ring, environment, head - age)[ROW_END] == FINAL);
+#endif
+        unsigned steps = params.n_step;
+#if STATES
+        // Rows after the newest repeat it.
+        const unsigned t = (unsigned)(row / params.sequences);
+        age = age > t ? age - t : 0u;
+        const unsigned before = t > 0u ? row_of(ring, environment, head - age - 1u)[ROW_END] : GOES_ON;
+        params.keep[row] = before == TERMINATED || before == FINAL ? 0.0f : 1.0f;
+        const bool counted = t >= BURN_IN && t < LEARNED_ROWS && row_of(ring, environment, head - age)[ROW_END] != FINAL;
+        outcome_of(params, COUNTED, row) = counted ? 1.0f : 0.0f;
+        if (!counted) steps = 0u;
+        const u64 own_age = age;
 #endif
         const u64 first = row_at(ring, environment, head - age);
         bool terminated = false;
         float reward = 0.0f, discount = 1.0f;
-        for (unsigned step = 1u; step <= params.n_step; ++step) {
+        for (unsigned step = 1u; step <= steps; ++step) {
             const unsigned* of = row_of(ring, environment, head - age);
             reward = fmaf(discount, __uint_as_float(of[ROW_REWARD]), reward);
             discount *= params.gamma;
@@ -126,7 +151,11 @@ KERNEL(minibatch_draw, MinibatchParams, THREADS, 1) {
             if (of[ROW_END] != GOES_ON || age == 0u) break;
         }
         params.rows[row] = first;
+#if STATES
+        params.rows[params.samples + row] = row + (terminated ? 0u : own_age - age) * params.sequences;
+#else
         params.rows[params.samples + row] = terminated ? first : row_at(ring, environment, head - age);
+#endif
         outcome_of(params, REWARD, row) = reward;
         outcome_of(params, DISCOUNT, row) = terminated ? 0.0f : discount;
     });
@@ -134,7 +163,8 @@ KERNEL(minibatch_draw, MinibatchParams, THREADS, 1) {
 
 KERNEL(minibatch_gather, MinibatchParams, THREADS, 1) {
     constexpr unsigned GROUPS = (ACTION_VALUES ? OBS_ROW : CRITIC_ROW) / PAD, OBS_GROUPS = OBS_ROW / PAD;
-    each(2u * (u64)params.samples * GROUPS, [&](u64 at) {
+    constexpr u64 TURNS = STATES > 0u ? 1u : 2u;
+    each(TURNS * params.samples * GROUPS, [&](u64 at) {
         const u64 row = at / GROUPS;
         const unsigned first = (unsigned)(at % GROUPS) * PAD;
         const float* of = (const float*)params.ring.words + params.rows[row] * REPLAY_STRIDE;
@@ -156,12 +186,17 @@ KERNEL(minibatch_gather, MinibatchParams, THREADS, 1) {
 #endif
         }
     });
+#if STATES
+    each((u64)params.sequences * STATES, [&](u64 at) {
+        params.initial[at] = __uint_as_float(params.ring.words[params.rows[at / STATES] * REPLAY_STRIDE + ROW_STATE + at % STATES]);
+    });
+#endif
 }
 
-// What an error of a sample's value weighs.
+// What an error of a row's value weighs.
 __device__ __forceinline__ float weight_of(const MinibatchParams& params, u64 row) {
-    const float weight = 1.0f / (float)params.samples;
-    return PRIORITIES ? weight * outcome_of(params, WEIGHT, row) : weight;
+    const float weight = count_of(params, row) / (float)batch_size(params);
+    return PRIORITIES ? weight * outcome_of(params, WEIGHT, row % params.sequences) : weight;
 }
 
 // The distribution that a sample's value is to have, BINS numbers.
@@ -236,7 +271,7 @@ KERNEL(minibatch_note, MinibatchParams, THREADS, 1) {
     UpdateReport& report = *params.report;
     const bool trains = params.trains_policy != 0u;
     if (totals.are_finite(trains ? 1u : 0u)) {
-        for (unsigned i = 0u; i < (trains ? NORM : POLICY); ++i) report.losses[i] += totals.parts[i] / (double)params.samples;
+        for (unsigned i = 0u; i < (trains ? NORM : POLICY); ++i) report.losses[i] += totals.parts[i] / (double)batch_size(params);
         report.norms += sqrt(totals.parts[NORM]);
         report.minibatches += 1.0;
         report.policy_minibatches += trains ? 1.0 : 0.0;

@@ -22,7 +22,7 @@ __device__ __forceinline__ float value_of(const float (&values)[OUTPUTS], F choi
     return value;
 }
 
-// The row of a sample in the replay, before the step (turn 0) or after it (turn 1).
+// The row of a sample in the replay, before the step (turn 0) or, without memory, after it (turn 1).
 __device__ __forceinline__ const unsigned* sample_row(const MinibatchParams& params, u64 row, unsigned turn) {
     return params.ring.words + params.rows[(u64)turn * params.samples + row] * REPLAY_STRIDE;
 }
@@ -31,7 +31,7 @@ KERNEL(minibatch_next, MinibatchParams, THREADS, 1) {
     each(params.samples, [&](u64 row) {
         float values[OUTPUTS];
         read_values(params.policy + row * POLICY_ROW, values);
-        const unsigned* legal = ENV_MASKED ? sample_row(params, row, 1u) + ROW_MASK : 0;
+        const unsigned* legal = ENV_MASKED ? sample_row(params, row, STATES > 0u ? 0u : 1u) + ROW_MASK : 0;
 #pragma unroll
         for (unsigned component = 0u; component < ENV_COMPONENTS; ++component)
             params.choices[row * ENV_COMPONENTS + component] = greatest_of(values, legal, component).choice;
@@ -40,13 +40,15 @@ KERNEL(minibatch_next, MinibatchParams, THREADS, 1) {
 
 KERNEL(minibatch_target, MinibatchParams, THREADS, 1) {
     each(params.samples, [&](u64 row) {
-        const unsigned* choices = params.choices + row * ENV_COMPONENTS;
+        // The values after a step of a sequence are those of a later row.
+        const u64 after = STATES > 0u ? params.rows[params.samples + row] : row;
+        const unsigned* choices = params.choices + after * ENV_COMPONENTS;
         const float discount = outcome_of(params, DISCOUNT, row), reward = outcome_of(params, REWARD, row);
 #if BINS
-        project(Shares(params.policy + row * POLICY_ROW + choices[0] * BINS), reward, discount, distribution_of(params, row));
+        project(Shares(params.policy + after * POLICY_ROW + choices[0] * BINS), reward, discount, distribution_of(params, row));
 #else
         float values[OUTPUTS];
-        read_values(params.policy + row * POLICY_ROW, values);
+        read_values(params.policy + after * POLICY_ROW, values);
         const float value = value_of(values, [&](unsigned component) { return choices[component]; });
         outcome_of(params, TARGET, row) = fmaf(discount, value, reward);
 #endif
@@ -57,7 +59,11 @@ KERNEL(minibatch_errors, MinibatchParams, THREADS, 1) {
     SHARED_ARENA(arena);
     double sums[2] = {};
     each(params.samples, [&](u64 row) {
-        const float weight = weight_of(params, row);
+        const float weight = weight_of(params, row), count = count_of(params, row);
+#if STATES
+        // The state after the burn-in is a constant.
+        if (row / params.sequences == BURN_IN) params.keep[row] = 0.0f;
+#endif
         const unsigned* of = sample_row(params, row, 0u) + ROW_ACTIONS;
         Element* to = (Element*)params.policy_gradient + row * POLICY_ROW;
 #if BINS
@@ -67,9 +73,9 @@ KERNEL(minibatch_errors, MinibatchParams, THREADS, 1) {
         const float loss = shares.cross_entropy([&](unsigned k) { return target[k]; });
         for (unsigned k = 0u; k < POLICY_ROW; ++k)
             to[k] = to_element(k >= first && k < first + BINS ? (shares.of(k - first) - target[k - first]) * weight : 0.0f);
-        outcome_of(params, ERROR, row) = loss;
-        sums[SQUARES] += (double)loss;
-        sums[VALUES] += (double)shares.mean;
+        outcome_of(params, ERROR, row) = count * loss;
+        sums[SQUARES] += (double)(count * loss);
+        sums[VALUES] += (double)(count * shares.mean);
 #else
         constexpr float SHARE = 1.0f / (float)ENV_COMPONENTS;
         const ActionValues rules = {params.coefficients};
@@ -86,9 +92,9 @@ KERNEL(minibatch_errors, MinibatchParams, THREADS, 1) {
                 if (k >= first && k < first + count) values[k] = k - first == choice ? by_value : 0.0f;
         }
         write_gradient(to, POLICY_ROW, values);
-        outcome_of(params, ERROR, row) = fabsf(error);
-        sums[SQUARES] += (double)(error * error);
-        sums[VALUES] += (double)value;
+        outcome_of(params, ERROR, row) = count * fabsf(error);
+        sums[SQUARES] += (double)(count * error * error);
+        sums[VALUES] += (double)(count * value);
 #endif
     });
     keep_parts(params, SQUARES, sums, arena);

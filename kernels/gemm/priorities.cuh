@@ -64,7 +64,7 @@ KERNEL(minibatch_weights, MinibatchParams, THREADS, 1) {
     SHARED_ARENA(arena);
     double* room = (double*)arena;
     double least = 1e300;
-    for (unsigned row = threadIdx.x; row < params.samples; row += blockDim.x) {
+    for (unsigned row = threadIdx.x; row < params.sequences; row += blockDim.x) {
         const double priority = params.ring.priorities[params.rows[row]];
         least = priority < least ? priority : least;
     }
@@ -78,19 +78,33 @@ KERNEL(minibatch_weights, MinibatchParams, THREADS, 1) {
     for (unsigned warp = 0u; warp < blockDim.x / WARP; ++warp) least = room[warp] < least ? room[warp] : least;
     const double done = params.beta[2] > 0.0 ? (double)params.progress->update / params.beta[2] : 1.0;
     const double beta = params.beta[0] + (params.beta[1] - params.beta[0]) * (done < 1.0 ? done : 1.0);
-    each(params.samples, [&](u64 row) { outcome_of(params, WEIGHT, row) = (float)pow(least / params.ring.priorities[params.rows[row]], beta); });
+    each(params.sequences, [&](u64 row) { outcome_of(params, WEIGHT, row) = (float)pow(least / params.ring.priorities[params.rows[row]], beta); });
 }
 
 // Added to each error, so that every transition can be sampled.
 constexpr double LEAST_ERROR = 1e-6;
 
+// The size of a sample's error; of a sequence 0.9 of the greatest of its steps' and 0.1 of their mean.
+__device__ __forceinline__ float error_of(const MinibatchParams& params, u64 sample) {
+    float greatest = 0.0f, total = 0.0f, steps = 0.0f;
+    for (unsigned t = BURN_IN; t < LEARNED_ROWS; ++t) {
+        const u64 row = (u64)t * params.sequences + sample;
+        const float error = outcome_of(params, ERROR, row);
+        greatest = fmaxf(greatest, error);
+        total += error;
+        steps += count_of(params, row);
+    }
+    const float mean = total / fmaxf(steps, 1.0f);
+    return STATES > 0u ? fmaf(0.9f, greatest - mean, mean) : greatest;
+}
+
 KERNEL(minibatch_renew, MinibatchParams, THREADS, 1) {
     SHARED_ARENA(arena);
     if (!Totals(params, arena).are_finite(params.trains_policy)) return;
-    each(params.samples, [&](u64 row) {
+    each(params.sequences, [&](u64 row) {
         // Draws are in the order of leaves. Of one that was drawn again the last error counts.
-        if (row + 1u < params.samples && params.rows[row + 1u] == params.rows[row]) return;
-        params.ring.priorities[params.rows[row]] = priority_power(params.ring, (double)outcome_of(params, ERROR, row) + LEAST_ERROR);
+        if (row + 1u < params.sequences && params.rows[row + 1u] == params.rows[row]) return;
+        params.ring.priorities[params.rows[row]] = priority_power(params.ring, (double)error_of(params, row) + LEAST_ERROR);
     });
 }
 
@@ -98,7 +112,7 @@ KERNEL(minibatch_renew, MinibatchParams, THREADS, 1) {
 __device__ __forceinline__ void keep_greatest(const MinibatchParams& params, unsigned char* arena) {
     float* room = (float*)arena;
     float greatest = 0.0f;
-    for (unsigned row = threadIdx.x; row < params.samples; row += blockDim.x) greatest = fmaxf(greatest, outcome_of(params, ERROR, row));
+    for (unsigned row = threadIdx.x; row < params.sequences; row += blockDim.x) greatest = fmaxf(greatest, error_of(params, row));
     greatest = warp_max(greatest);
     if (threadIdx.x % WARP == 0u) room[threadIdx.x / WARP] = greatest;
     __syncthreads();

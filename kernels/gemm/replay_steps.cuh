@@ -2,6 +2,7 @@
 //
 //   gemm_act   chooses an action; begins the environment's row with its observation and the action
 //   gemm_step  takes the step, completes the row, and writes the next observation for the policy
+//   gemm_carry with memory: the state after this step becomes that before the next, zero where an episode ended; one thread per number
 #pragma once
 
 #include "gemm/ring.cuh"
@@ -52,6 +53,9 @@ KERNEL(gemm_act, GemmRolloutParams, THREADS, 1) {
     load_running(horizon.environments + environment, horizon.num_envs, running);
     unsigned* row = row_of(params.ring, environment, params.ring.heads[environment]);
     store_obs(running.state, row);
+#if STATES
+    for (unsigned k = 0u; k < STATES; ++k) row[ROW_STATE + k] = __float_as_uint(params.state[(u64)environment * STATES + k]);
+#endif
     const u64 time = *horizon.clock + params.step;
     float uniforms[HEAD_DRAWS], outputs[OUTPUTS];
     draw_uniforms(horizon, environment, time, uniforms);
@@ -131,3 +135,13 @@ KERNEL(gemm_step, GemmRolloutParams, THREADS, 1) {
     ((EpisodeSums*)params.episodes)[environment] = episodes;
     ((NormSums*)params.sums)[environment] = sums;
 }
+
+#if STATES
+KERNEL(gemm_carry, GemmRolloutParams, THREADS, 1) {
+    const u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= (u64)params.horizon.num_envs * STATES) return;
+    const unsigned environment = (unsigned)(at / STATES);
+    const unsigned* row = row_of(params.ring, environment, params.ring.heads[environment] - 1u);
+    params.state[at] = row[ROW_END] == GOES_ON ? params.after[at] : 0.0f;
+}
+#endif

@@ -127,7 +127,7 @@ __device__ __forceinline__ void write_row(Element* row, const float (&obs)[ENV_O
     for (unsigned k = 0u; k < OBS_ROW; ++k) row[k] = to_element(feature(obs, k));
 }
 
-#if STATES
+#if STATES && !REPLAY_STRIDE
 // The initial state of sequence `part` of every environment, (N, STATES): after the samples, (parts, N, STATES).
 __device__ __forceinline__ float* first_states(const HorizonParams& horizon, unsigned part) {
     const u64 samples = (u64)horizon.num_envs * horizon.num_steps;
@@ -176,7 +176,7 @@ KERNEL(gemm_begin, GemmRolloutParams, THREADS, 1) {
 #endif
     ((EpisodeSums*)params.episodes)[environment] = episodes;
     ((NormSums*)params.sums)[environment] = sums;
-#if STATES
+#if STATES && !REPLAY_STRIDE
     for (unsigned k = 0u; k < STATES; ++k)
         first_states(horizon, 0u)[(u64)environment * STATES + k] = params.state[(u64)environment * STATES + k];
 #endif

@@ -251,13 +251,7 @@ const UNUSED_BY_CRITICS: &[&str] =
 fn actor_critic_refused(config: &Config) -> Option<(&'static str, String)> {
     let Config { encoder, .. } = config;
     let problem = || ("encoder", format!("\"{encoder}\" with critics of actions"));
-    (*encoder != Encoder::Auto).then(problem).or_else(|| replay_refused(config))
-}
-
-/// The setting that no kernels with a replay support.
-fn replay_refused(config: &Config) -> Option<(&'static str, String)> {
-    let core = config.core;
-    (core != CoreKind::Mlp).then(|| ("core", format!("\"{core}\" with a replay")))
+    (*encoder != Encoder::Auto).then(problem)
 }
 
 /// What a policy with two critics does not have.

@@ -155,7 +155,8 @@ fn kernels_compile_without_a_warning() {
     programs.extend(with_rnd(&*world("taxi"), tables(), Precision::Bf16));
     programs.extend(with_layers(&*world("pendulum"), with_options(), Precision::F32));
     programs.extend(with_replay(&*world("pendulum"), Algorithm::Sac, from_priorities(), Precision::F32));
-    programs.extend(with_replay(&*world("locks"), Algorithm::Dqn, Config::default(), Precision::F32));
+    let recurrent = Config { priority_exponent: 0.6, sequence_length: 8, burn_in: 4, ..core(CoreKind::Gru) };
+    programs.extend(with_replay(&*world("locks"), Algorithm::Dqn, recurrent, Precision::F32));
     compile("kernels_compile_without_a_warning", programs);
 }
 

@@ -57,8 +57,9 @@ fn config(algorithm: Algorithm) -> Config {
 }
 
 /// Networks, samples and steps of every kind.
-fn cases() -> [(&'static str, Config); 14] {
+fn cases() -> [(&'static str, Config); 18] {
     let (sac, dqn) = (|| config(Algorithm::Sac), || config(Algorithm::Dqn));
+    let recurrent = |core, sequence_length| Config { core, sequence_length, ..dqn() };
     [
         ("pendulum", Config { n_step: 3, norm_obs: true, ..sac() }),
         ("pendulum", config(Algorithm::Td3)),
@@ -101,6 +102,43 @@ fn cases() -> [(&'static str, Config); 14] {
         // Masks, and several components of an action.
         ("locks", Config { layer_norm: true, dueling: true, tau: 1.0, target_network_frequency: 2, ..dqn() }),
         ("acrobot", Config { norm_obs: true, max_grad_norm: 0.05, batch_size: 77, ..dqn() }),
+        // Sequences, several of which end with the newest row.
+        (
+            "cartpole",
+            Config {
+                core_layers: 2,
+                core_width: 9,
+                n_step: 3,
+                norm_obs: true,
+                ..recurrent(CoreKind::Gru, 8)
+            },
+        ),
+        // Time limits within sequences, and a burn-in.
+        (
+            "taxi",
+            Config {
+                encoder: Encoder::Embed,
+                n_step: 2,
+                burn_in: 3,
+                buffer_size: 1_015,
+                ..recurrent(CoreKind::Lstm, 40)
+            }
+            .dqn(|dqn| dqn.double_q = false),
+        ),
+        (
+            "locks",
+            Config { dueling: true, burn_in: 1, value_loss: ValueLoss::Huber, ..recurrent(CoreKind::Gru, 4) },
+        ),
+        (
+            "t_maze",
+            Config {
+                value_bins: 11,
+                value_min: -1.0,
+                value_max: 2.0,
+                burn_in: 4,
+                ..recurrent(CoreKind::MinGru, 5)
+            },
+        ),
         // Distributions of values, some of which are beyond the bounds.
         ("cartpole", Config { value_bins: 11, value_min: 0.0, value_max: 2.0, n_step: 2, ..dqn() }),
         ("pendulum", Config { value_bins: 21, value_min: -40.0, value_max: 0.0, ..sac() }),
@@ -108,12 +146,23 @@ fn cases() -> [(&'static str, Config); 14] {
 }
 
 /// Samples by priority, one minibatch in each update: after it rounding may move the end of a draw.
-fn by_priority() -> [(&'static str, Config); 3] {
+fn by_priority() -> [(&'static str, Config); 4] {
     let of = |config| Config { priority_exponent: 0.7, updates_per_step: 0.004, ..config };
     let [.., (of_values, distributions), _] = cases();
     [
         ("pendulum", of(Config { buffer_size: 1_015, n_step: 2, ..config(Algorithm::Sac) })),
         ("taxi", of(Config { encoder: Encoder::Embed, n_step: 3, ..config(Algorithm::Dqn) })),
+        // Sequences from a full replay, with final observations.
+        (
+            "taxi",
+            of(Config {
+                core: CoreKind::MinGru,
+                sequence_length: 8,
+                burn_in: 2,
+                buffer_size: 1_015,
+                ..config(Algorithm::Dqn)
+            }),
+        ),
         (of_values, of(distributions)),
     ]
 }
@@ -355,11 +404,14 @@ fn the_order_of_threads_and_of_streams_changes_no_bit() {
         let Some(output) = stand_in::rerun_with(test, &streams) else { return };
         stand_in::must_pass(&output);
     }
-    for (algorithm, name, priority_exponent) in
-        [(Algorithm::Sac, "pendulum", 0.6), (Algorithm::Dqn, "cartpole", 0.0)]
-    {
+    for (algorithm, name, priority_exponent, core) in [
+        (Algorithm::Sac, "pendulum", 0.6, CoreKind::Mlp),
+        (Algorithm::Dqn, "cartpole", 0.0, CoreKind::Mlp),
+        (Algorithm::Dqn, "cartpole", 0.6, CoreKind::Gru),
+    ] {
         let sizes = Config { num_steps: 10, batch_size: 150, learning_starts: 150, ..config(algorithm) };
-        let config = Config { priority_exponent, ..sizes };
+        let (sequence_length, burn_in) = if core == CoreKind::Mlp { (0, 0) } else { (5, 2) };
+        let config = Config { priority_exponent, core, sequence_length, burn_in, ..sizes };
         let env = world(name);
         let states = ORDERS.map(|ordinal| {
             let mut gpu = on_gpu(&device(ordinal)?, &env, &config);
@@ -420,16 +472,6 @@ fn what_it_does_not_do_is_refused_with_the_reason() {
     assert!(text.contains("device = \"cpu\""), "{text}");
     let text = refused(&Config { encoder: Encoder::Embed, ..base }, GpuOptions::default());
     assert!(text.contains("encoder"), "{text}");
-    let dqn = |change: fn(&mut Config)| {
-        let mut config = config(Algorithm::Dqn);
-        change(&mut config);
-        cuda::backend(world("cartpole"), &config, &device, GpuOptions::default())
-            .err()
-            .expect("refused")
-            .to_string()
-    };
-    let text = dqn(|config| config.core = CoreKind::Gru);
-    assert!(text.starts_with("core: \"gru\" with a replay, which no kernels for GPUs compute"), "{text}");
 }
 
 #[test]
@@ -468,12 +510,15 @@ fn the_loop_allocates_nothing_and_construction_the_predicted_bytes() {
     let td3 = Config { target_network_frequency: 2, ..config(Algorithm::Td3) };
     let dqn = Config { target_network_frequency: 2, encoder: Encoder::Embed, ..config(Algorithm::Dqn) };
     let distributions = Config { value_bins: 21, priority_exponent: 0.5, ..sac.clone() };
+    let recurrent =
+        Config { core: CoreKind::Lstm, sequence_length: 8, priority_exponent: 0.5, ..dqn.clone() };
     let cases = [
         ("pendulum", sac, Precision::F32),
         ("pendulum", rare.clone(), Precision::F32),
         ("pendulum", rare, Precision::Bf16),
         ("pendulum", td3, Precision::F32),
         ("taxi", dqn, Precision::Bf16),
+        ("taxi", recurrent, Precision::Bf16),
         ("pendulum", distributions, Precision::F32),
     ];
     for (name, config, precision) in cases {

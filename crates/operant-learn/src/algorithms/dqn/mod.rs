@@ -6,9 +6,7 @@ pub use settings::Settings;
 
 use operant_metrics::Record;
 
-use super::{
-    Declaration, GpuLoss, Learns, Measured, Rules, UNUSED_BY_REPLAY, replay_problem, replay_refused,
-};
+use super::{Declaration, GpuLoss, Learns, Measured, Rules, UNUSED_BY_REPLAY, replay_problem};
 use crate::config::Config;
 use crate::cpu::off_policy::learner::sums;
 use crate::network::Outputs;
@@ -33,7 +31,7 @@ pub const DECLARATION: Declaration = Declaration {
     learns: Learns::Replay(Rules::ActionValues),
     gpu: GpuLoss {
         text: kernel_file!("algorithms/dqn.cuh"),
-        refused: replay_refused,
+        refused: |_| None,
         define: |_| None,
         coefficients: &[("HUBER_DELTA", |config| config.huber().map_or(0.0, f64::from))],
         target_kl: |_| 0.0,

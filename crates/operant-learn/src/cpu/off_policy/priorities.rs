@@ -111,7 +111,10 @@ impl Priorities {
                 let row = replay.index(env, number);
                 self.tree.set(row, if replay.is_step(row) { greatest } else { 0.0 });
             }
-            self.tree.set(replay.index(env, head), 0.0);
+            // A step may have completed two rows.
+            for number in self.entered(head).max(head.saturating_sub(1))..=head {
+                self.tree.set(replay.index(env, number), 0.0);
+            }
             self.heads[env] = self.entered(head);
         }
     }
@@ -181,7 +184,8 @@ impl Priorities {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::off_policy::replay::ReplayLayout;
+    use crate::config::CoreKind;
+    use crate::cpu::off_policy::replay::{End, ReplayLayout};
 
     /// Numbers of 0 to 2, some of them zero.
     fn number(k: usize) -> f64 {
@@ -216,6 +220,30 @@ mod tests {
         replay.push(0, &[0; 4], 0);
         priorities.enter(&replay);
         assert_near(priorities.tree.numbers()[8], power(7));
+    }
+
+    #[test]
+    fn rows_that_no_sequence_can_begin_with_have_no_priority() {
+        let layout = ReplayLayout { obs: 0, mask: 1, actions: 1, reward: 2, end: 3, state: 4, stride: 4 };
+        let mut replay = Replay::new(layout, 1, 9);
+        let config = Config { core: CoreKind::Gru, sequence_length: 3, batch_size: 3, ..Config::default() };
+        let config = Config { priority_exponent: 1.0, ..config };
+        let mut priorities = Priorities::of(&replay, &config).expect("by priority");
+        for step in 0..40 {
+            // Some steps end by a time limit, and complete two rows.
+            let is_cut = step % 5 == 4;
+            replay.push(0, &[0; 4], if is_cut { End::Truncated } else { End::GoesOn } as u32);
+            if is_cut {
+                replay.push(0, &[0; 4], End::Final as u32);
+            }
+            priorities.enter(&replay);
+            let head = replay.heads()[0];
+            for age in 0..=head.min(8) {
+                let row = replay.index(0, head - age);
+                let is_first = age >= 3 && replay.is_step(row);
+                assert_eq!(priorities.tree.numbers()[row] > 0.0, is_first, "step {step}, {age} rows ago");
+            }
+        }
     }
 
     #[test]

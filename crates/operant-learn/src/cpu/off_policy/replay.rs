@@ -328,7 +328,7 @@ impl Replay {
     }
 
     /// Whether every environment has this many rows.
-    pub(super) fn all_have(&self, rows: usize) -> bool {
+    pub(crate) fn all_have(&self, rows: usize) -> bool {
         self.heads.iter().all(|&head| head >= rows as u64)
     }
 

@@ -97,8 +97,11 @@ impl HorizonSizes {
     }
 }
 
-/// Numbers of the states that sequences began with, (sequences of an environment, N, states), which follow the samples.
+/// Numbers of the states that sequences began with, (sequences of an environment, N, states), which follow the samples; a replay has them in its rows.
 pub fn first_states(network: &Network, local: &Local) -> usize {
+    if local.run.algorithm.declaration().has_replay() {
+        return 0;
+    }
     let sequences = local.num_envs.saturating_mul(local.run.num_steps / local.run.sequence());
     sequences.saturating_mul(network.states)
 }

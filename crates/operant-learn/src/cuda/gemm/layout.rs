@@ -446,6 +446,7 @@ impl GemmLayout {
             ("ACTION_VALUES", u8::from(network.architecture.outputs == Outputs::ActionValues).to_string()),
             ("DUELING", u8::from(network.architecture.dueling).to_string()),
             ("SEQUENCE", format!("{}u", config.sequence())),
+            ("LEARNED_ROWS", format!("{}u", config.learned_rows())),
             (
                 "SEQUENCES",
                 format!("{}u", if self.states > 0 { config.num_steps / config.sequence() } else { 1 }),

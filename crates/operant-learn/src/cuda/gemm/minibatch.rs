@@ -8,7 +8,7 @@ use operant_cuda::{Buffer, CudaError, Device, Function, LaunchConfig, Module, Pr
 use super::layout::{Extent, GemmLayout, THREADS, blocks_of};
 use super::math::GemmMath;
 use super::products::{
-    Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Gradients, Inputs, Weights,
+    Backward, BackwardMemory, Forward, ForwardMemory, GemmMatrix, Gradients, Inputs, Recall, Weights,
 };
 use super::ring::{Ring, RingMemory, RingSizes};
 use super::update::{GemmWeightParams, GemmWeightSizes, GemmWeights};
@@ -140,8 +140,14 @@ pub struct MinibatchSizes {
     ring: RingSizes,
     weights: GemmWeightSizes,
     parameters: usize,
-    /// M: its samples.
+    /// M: rows of matrices, one for each sample; with memory those of all sequences, of which these are the samples.
     samples: usize,
+    sequences: usize,
+    /// Observations of a row: before the step and after it, or with memory one.
+    turns: usize,
+    /// Numbers of the states that sequences begin with, and rows that have a mark where an episode begins; 0 without memory.
+    initial: usize,
+    keep: usize,
     /// Words of rows of observations and of the critics' inputs as products read them; without critics the latter are 0.
     input_words: [usize; 2],
     /// Numbers of all rows of a critic's values, words of their gradient, and choices after the steps, where the network has them.
@@ -169,7 +175,9 @@ impl MinibatchSizes {
         stride: usize,
         multiprocessors: usize,
     ) -> Self {
-        let ([row, value_row], samples) = (gemm_layout.output_rows(), local.run.batch_size);
+        let ([row, value_row], run) = (gemm_layout.output_rows(), &local.run);
+        let (sequences, recalls) = (run.batch_size / run.sequence(), network.states > 0);
+        let samples = sequences.saturating_mul(if recalls { run.sequence_rows() } else { 1 });
         let critics = usize::from(network.chains.len() > 1);
         let of_head = network.architecture.head.components();
         let words = |row: usize| gemm_layout.words(samples.saturating_mul(row));
@@ -185,6 +193,10 @@ impl MinibatchSizes {
             weights: GemmWeightSizes::new(network.len(), gemm_layout),
             parameters: network.len(),
             samples,
+            sequences,
+            turns: if recalls { 1 } else { 2 },
+            initial: sequences.saturating_mul(network.states),
+            keep: if recalls { samples } else { 0 },
             input_words: [words(gemm_layout.obs_row()), critics * words(gemm_layout.critic_row())],
             values: critics * samples.saturating_mul(value_row),
             value_words: critics * samples.saturating_mul(gemm_layout.words(value_row)),
@@ -198,7 +210,7 @@ impl MinibatchSizes {
     }
 
     fn extent(&self) -> Extent {
-        Extent { sequences: self.samples, steps: 1 }
+        Extent { sequences: self.sequences, steps: self.samples / self.sequences }
     }
 }
 
@@ -222,7 +234,7 @@ operant_cuda::params! {
         gradient: writes [f32; of.parameters],
         /// (matrix elements + biases): gradients that products leave.
         products: reads [f32; of.products],
-        /// (2, M): rows of the replay with the observations before the steps and after them.
+        /// (2, M): rows of the replay with the observations before the steps and after them; with memory, the latter are rows of matrices.
         rows: writes [u64; 2 * of.samples],
         /// (6, M): rewards, discounts, targets, log-probabilities of the policy's actions, sizes of errors, and what they weigh.
         outcomes: writes [f32; OUTCOMES * of.samples],
@@ -230,10 +242,13 @@ operant_cuda::params! {
         distributions: writes_any [f32; of.distributions],
         /// With priorities, sums of neighbouring numbers, level by level.
         sums: writes_any [f64; of.sums.numbers()],
-        /// (2, M, row): observations before the steps and after them.
-        obs: writes [f32; 2 * of.input_words[0]],
-        /// (2, M, indices): with embeddings, rows of tables.
-        indices: writes_any [u32; 2 * of.indices],
+        /// (turns, M, row): observations before the steps and, without memory, after them.
+        obs: writes [f32; of.turns * of.input_words[0]],
+        /// (turns, M, indices): with embeddings, rows of tables.
+        indices: writes_any [u32; of.turns * of.indices],
+        /// (sequences, states): with memory, the state before their first row; (M): 0 where a row begins an episode.
+        initial: writes_any [f32; of.initial],
+        keep: writes_any [f32; of.keep],
         /// (2, M, row): the critics' inputs.
         inputs: writes_any [f32; 2 * of.input_words[1]],
         /// (M, policy row).
@@ -256,6 +271,8 @@ operant_cuda::params! {
         report: writes [UpdateReport; 1],
         progress: writes [Progress; 1],
         samples: value [u32],
+        /// Samples that are drawn: M, or with memory sequences.
+        sequences: value [u32],
         blocks: value [u32],
         /// Parameters that a launch reads: set for each.
         first: value [u32],
@@ -306,6 +323,8 @@ pub struct MinibatchMemory {
     obs: Buffer<f32>,
     inputs: Option<Buffer<f32>>,
     indices: Option<Buffer<u32>>,
+    /// With memory: the initial states of sequences, which rows begin episodes, and outputs of the target network.
+    sequences: Option<[Buffer<f32>; 3]>,
     choices: Option<Buffer<u32>>,
     parts: Buffer<f64>,
     distributions: Option<Buffer<f32>>,
@@ -323,15 +342,20 @@ impl MinibatchMemory {
         of: &MinibatchSizes,
     ) -> Result<(Self, ForwardMemory, BackwardMemory), CudaError> {
         let words = |count: usize| (count > 0).then(|| allocator.alloc(count)).transpose();
+        let of_target = of.samples.saturating_mul(of.row);
+        let sequences = || -> Result<_, CudaError> {
+            Ok([allocator.alloc(of.initial)?, allocator.alloc(of.keep)?, allocator.alloc(of_target)?])
+        };
         let own = Self {
             weights: Weights::new(allocator, gemm_layout)?,
             target_weights: Weights::new(allocator, gemm_layout)?,
             targets: allocator.alloc(of.parameters)?,
             rows: allocator.alloc(2 * of.samples)?,
             outcomes: allocator.alloc(OUTCOMES * of.samples)?,
-            obs: allocator.alloc(2 * of.input_words[0])?,
+            obs: allocator.alloc(of.turns * of.input_words[0])?,
             inputs: (of.input_words[1] > 0).then(|| allocator.alloc(2 * of.input_words[1])).transpose()?,
-            indices: words(2 * of.indices)?,
+            indices: words(of.turns * of.indices)?,
+            sequences: (of.keep > 0).then(sequences).transpose()?,
             choices: words(of.choices)?,
             parts: allocator.alloc(PARTS * of.blocks)?,
             distributions: (of.distributions > 0).then(|| allocator.alloc(of.distributions)).transpose()?,
@@ -456,12 +480,13 @@ impl GemmMinibatch {
         let (memory, forward, backward) = MinibatchMemory::new(allocator, gemm_layout, &sizes)?;
         let turns = |all: &Buffer<f32>, words: usize| -> Result<_, CudaError> {
             let turn = |k: usize| GemmMatrix::of(all.part(k * words..(k + 1) * words)?, gemm_layout);
-            Ok([turn(0)?, turn(1)?])
+            Ok([turn(0)?, turn(sizes.turns - 1)?])
         };
         let halves = |all: &Buffer<u32>| -> Result<_, CudaError> {
             // Forward passes before the first minibatch read them too.
             all.fill(stream, 0)?;
-            Ok([all.part(0..sizes.indices)?, all.part(sizes.indices..2 * sizes.indices)?])
+            let last = (sizes.turns - 1) * sizes.indices;
+            Ok([all.part(0..sizes.indices)?, all.part(last..last + sizes.indices)?])
         };
         memory.parts.fill(stream, 0)?;
         Ok(Some(Self {
@@ -553,6 +578,8 @@ impl GemmMinibatch {
             outcomes: &memory.outcomes,
             obs: &memory.obs,
             indices: memory.indices.as_ref(),
+            initial: memory.sequences.as_ref().map(|[initial, ..]| initial),
+            keep: memory.sequences.as_ref().map(|[_, keep, _]| keep),
             inputs: memory.inputs.as_ref(),
             policy: forward.output(0),
             first_values: value(1),
@@ -575,6 +602,7 @@ impl GemmMinibatch {
             report: &learner.report,
             progress: &learner.progress,
             samples: sizes.samples as u32,
+            sequences: sizes.sequences as u32,
             blocks: sizes.blocks as u32,
             first: 0,
             end: 0,
@@ -594,7 +622,9 @@ impl GemmMinibatch {
     /// What the policy reads in a turn, or the network of values.
     fn observed(&self, turn: usize) -> Inputs<'_> {
         let indices = self.indices.as_ref().map(|turns| &turns[turn]);
-        Inputs { obs: &self.obs[turn], indices, recall: None }
+        let sequences = self.memory.sequences.as_ref();
+        let recall = sequences.map(|[initial, keep, _]| Recall { initial, keep: Some(keep) });
+        Inputs { obs: &self.obs[turn], indices, recall }
     }
 
     /// What critics read in a turn.
@@ -666,7 +696,10 @@ impl GemmMinibatch {
         }
         run(&kernels.gather)?;
         match rules {
-            Rules::ActionValues => self.learn_values(stream, run)?,
+            Rules::ActionValues => match &self.memory.sequences {
+                Some([.., of_target]) => self.learn_sequences(stream, &all, of_target)?,
+                None => self.learn_values(stream, run)?,
+            },
             Rules::ActorCritic(rules) => self.learn_critics(stream, *rules, run)?,
         }
         let learned = of_critics(*rules).map_or(ACTOR, |_| CRITICS);
@@ -703,6 +736,25 @@ impl GemmMinibatch {
         run(&self.kernels.target)?;
         self.act(stream, weights, 0)?;
         run(&self.kernels.errors)?;
+        self.back(stream, ACTOR, Gradients::OfWeights)
+    }
+
+    /// The same with memory: both networks go over all rows once.
+    fn learn_sequences(
+        &self,
+        stream: &Stream,
+        all: &MinibatchParams<'_>,
+        of_target: &Buffer<f32>,
+    ) -> Result<(), LearnError> {
+        let (kernels, double) = (&self.kernels, self.config.algorithms.dqn.double_q);
+        let run = |function: &Function, params| function.run(stream, self.grid, params, &self.sizes);
+        let by_target = MinibatchParams { policy: of_target, ..*all };
+        self.act(stream, &self.memory.target_weights, 0)?;
+        of_target.copy_from(stream, self.forward.output(0))?;
+        self.act(stream, &self.memory.weights, 0)?;
+        run(&kernels.next, if double { all } else { &by_target })?;
+        run(&kernels.target, &by_target)?;
+        run(&kernels.errors, all)?;
         self.back(stream, ACTOR, Gradients::OfWeights)
     }
 

@@ -430,7 +430,15 @@ impl GemmPolicy {
     /// Enqueues a step into a replay.
     pub fn step(&self, stream: &Stream, horizon: HorizonParams<'_>, step: usize) -> Result<(), CudaError> {
         self.make_ahead(stream, &horizon, step)?;
-        self.kernel(stream, horizon, (&self.step, 0), step)
+        self.kernel(stream, horizon, (&self.step, 0), step)?;
+        self.carry(stream, self.params(horizon), step)
+    }
+
+    /// With memory, the state after a step becomes that before the next one.
+    fn carry(&self, stream: &Stream, params: GemmRolloutParams<'_>, step: usize) -> Result<(), CudaError> {
+        let Some(carry) = &self.carry else { return Ok(()) };
+        let grid = LaunchConfig::covering(self.sizes.states, THREADS as u32);
+        carry.run(stream, grid, &GemmRolloutParams { step: step as u32, ..params }, &self.sizes)
     }
 
     /// Enqueues the end of a rollout into a replay.
@@ -481,10 +489,7 @@ impl GemmPolicy {
             forward(self.inputs(), 0)?;
             self.make_ahead(stream, &horizon, step)?;
             run(&self.step, 0, step, 0)?;
-            if let Some(carry) = &self.carry {
-                let grid = LaunchConfig::covering(sizes.states, THREADS as u32);
-                carry.run(stream, grid, &GemmRolloutParams { step: step as u32, ..params }, sizes)?;
-            }
+            self.carry(stream, params, step)?;
         }
         let bootstrap = self.bootstrap.as_ref().expect("no replay");
         for (truncation, obs) in self.truncations.iter().enumerate() {
