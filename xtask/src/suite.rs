@@ -268,10 +268,12 @@ fn leave_out_later(table: &mut Table) {
     let has_no_bins = is(table, "value_bins", "1");
     let has_no_sequences = is(table, "burn_in", "0") && is(table, "core", "\"mlp\"");
     let has_a_ratio = is(table, "max_updates_per_step", "0.0");
+    let has_one_value = is(table, "intrinsic_gamma", "0.0");
     for (is_unused, keys) in [
         (has_no_bins, &["value_bins", "value_min", "value_max"][..]),
         (has_no_sequences, &["burn_in", "sequence_length"]),
         (has_a_ratio, &["max_updates_per_step"]),
+        (has_one_value, &["intrinsic_gamma"]),
     ] {
         table.retain(|key, _| !is_unused || !keys.contains(&key));
     }
@@ -460,7 +462,7 @@ mod tests {
             leave_out_later(&mut table);
             table.keys().cloned().collect::<Vec<_>>().join(" ")
         };
-        let off = "burn_in = 0\ncore = \"mlp\"\nmax_updates_per_step = 0.0\nsequence_length = 0\nvalue_bins = 1\nvalue_max = 9.0";
+        let off = "burn_in = 0\ncore = \"mlp\"\nintrinsic_gamma = 0.0\nmax_updates_per_step = 0.0\nsequence_length = 0\nvalue_bins = 1\nvalue_max = 9.0";
         assert_eq!(left(off), "core");
         let on = "burn_in = 0\ncore = \"gru\"\nmax_updates_per_step = 2.0\nsequence_length = 0\nvalue_bins = 51\nvalue_max = 9.0";
         assert_eq!(left(on), "burn_in core max_updates_per_step sequence_length value_bins value_max");
