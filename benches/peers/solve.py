@@ -85,6 +85,11 @@ def add(row: Row) -> None:
         writer.writerow(asdict(row))
 
 
+def bare(key: tuple[str, str, int, str]) -> tuple[str, str, int, str]:
+    """The key of a row without the multiple of operant's seconds that stopped it."""
+    return (*key[:3], key[3].split(WITHIN)[0])
+
+
 def digest(settings: object) -> str:
     """A short name of settings."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:8]
@@ -217,7 +222,8 @@ def measured(options: argparse.Namespace) -> bool:
     )
     logs, well = options.venvs / "logs", True
     logs.mkdir(parents=True, exist_ok=True)
-    known = {row.key for row in read()}
+    # A seed that was stopped is not trained again without a limit, nor a whole one with a limit.
+    known = {bare(row.key) for row in read()}
     for task, comparison in plan.solving():
         if not any(
             asked(options, task.name, name) for name in ("operant", *(p.name for p in comparison.peers))
@@ -228,13 +234,12 @@ def measured(options: argparse.Namespace) -> bool:
         pairs = [(side, seed) for seed in seeds for side in sides]
         ours: list[float] = []
         here = [row for row in read() if row.task == task.name and row.processor == processor(machine)]
-        stopped = {row.seed for row in here if row.side == SB3_NAME}
-        stops = options.within and not stopped.issuperset(seeds)
+        stops = options.within is not None
         if stops:
             # All seeds of operant come first, whose seconds are the measure, on this machine.
             pairs = [(side, seed) for side in sides for seed in seeds]
-            ours = [row.cpu_s for row in here if row.side == "operant"]
-            known = {key for key in known if key[0] != task.name} | {row.key for row in here}
+            ours = [row.cpu_s for row in here if (row.side, row.settings) == ("operant", sides[0].settings)]
+            known = {key for key in known if key[0] != task.name} | {bare(row.key) for row in here}
         try:
             for side, seed in pairs:
                 if stops and side.name == SB3_NAME and seed == 1:
@@ -242,10 +247,9 @@ def measured(options: argparse.Namespace) -> bool:
                         say(f"{task.name}: operant has no seconds here to stop others by")
                         break
                     side.stop_within(options.within, statistics.median(ours))
-                key = (task.name, side.name, seed, side.settings)
-                whole = (*key[:3], side.settings.split(WITHIN)[0])
+                key = bare((task.name, side.name, seed, side.settings))
                 is_asked = asked(options, task.name, side.name) or (stops and side.name == "operant")
-                if key in known or whole in known or not is_asked:
+                if key in known or not is_asked:
                     continue
                 say(f"{task.name}, {side.name}, seed {seed}")
                 try:

@@ -706,7 +706,7 @@ impl Backend for CudaBackend {
             return Ok(());
         }
         from.ring.write(self.rollout.stream(), &replay, &self.config)?;
-        self.filled = if replay.all_have(self.config.rows_to_learn()) { replay.len() } else { 0 };
+        self.filled = self.config.num_envs * replay.steps();
         Ok(())
     }
 

@@ -74,7 +74,7 @@ pub fn encode(policy: &TrainedPolicy, own: Option<&OwnSpaces>, metadata: &str) -
 
 /// The model's graph.
 pub fn graph(policy: &TrainedPolicy, own: Option<&OwnSpaces>) -> messages::Graph {
-    let mut builder = Builder::default();
+    let (policy, mut builder) = (&policy.for_playing(), Builder::default());
     for tensor in policy.tensors() {
         // An output has its name.
         let name = if tensor.name == "log_std" { LOG_STD } else { &tensor.name };

@@ -177,6 +177,10 @@ impl Priorities {
         }
         self.greatest = *greatest;
         self.heads = replay.heads().iter().map(|&head| self.entered(head)).collect();
+        // Of earlier versions: rows that no sequence can begin with yet.
+        for (env, &head) in replay.heads().iter().enumerate() {
+            (self.heads[env]..=head).for_each(|number| self.tree.set(replay.index(env, number), 0.0));
+        }
         Ok(())
     }
 }

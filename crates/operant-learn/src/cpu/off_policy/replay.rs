@@ -332,6 +332,18 @@ impl Replay {
         self.heads.iter().all(|&head| head >= rows as u64)
     }
 
+    /// Steps that every environment has; a ring that has begun again counts as full.
+    pub(crate) fn steps(&self) -> usize {
+        let most = self.rows as u64 - 1;
+        let of = |(env, &head): (usize, &u64)| {
+            if head > most {
+                return most as usize;
+            }
+            (0..head).filter(|&number| self.is_step(self.index(env, number))).count()
+        };
+        self.heads.iter().enumerate().map(of).min().unwrap_or_default()
+    }
+
     /// Forgets all rows.
     pub(crate) fn clear(&mut self) {
         self.heads.fill(0);
