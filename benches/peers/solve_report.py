@@ -19,7 +19,7 @@ episodes. operant trains with its presets on one thread, every peer with its own
 as many steps as these say. All sides try an evaluation by the same rule (`worker.Attempts`), about as
 often in environment steps. The first evaluation at the threshold counts as solved, though another may
 have a lower mean: operant and RLtools evaluate once more then ("again": medians over seeds), which takes
-part of the time; Stable-Baselines3 and JAX do not.
+part of the time; the others do not.
 
 Figures are medians over seeds (smallest .. largest). A seed that did not solve the task counts as slower
 than any that did; if the median is such a seed, `>` stands before what was spent in vain. "Stopped"
@@ -30,7 +30,8 @@ Every run is a row of [solve.tsv](solve.tsv) with machine, date and load; runs t
 repeated.
 
 Sides: Stable-Baselines3 with the hyperparameters, normalisation and steps of RL Baselines3 Zoo (commit
-208b6fd); RLtools at its settings for Pendulum; JAX in PureJaxRL's style, and the same with its
+208b6fd); PyTorch in CleanRL's style at the settings of its PPO for classic control (4 environments,
+500,000 steps); RLtools at its settings for Pendulum; JAX in PureJaxRL's style, and the same with its
 compilation cache filled. [benches/peers/README.md](../../benches/peers/README.md) describes them."""
 
 Rows = list[Any]
