@@ -91,7 +91,7 @@ def layer(inputs: int, outputs: int, gain: float = 2**0.5) -> nn.Module:
 
 
 def network(widths: list[int], outputs: int, last_gain: float) -> nn.Sequential:
-    """Hidden layers after so many features, and an output layer."""
+    """Fully connected tanh layers and an output layer; `widths` begins with the number of features."""
     modules: list[nn.Module] = []
     for inputs, width in pairwise(widths):
         modules += [layer(inputs, width), nn.Tanh()]

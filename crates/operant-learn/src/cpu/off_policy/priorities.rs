@@ -248,6 +248,11 @@ mod tests {
                 assert_eq!(priorities.tree.numbers()[row] > 0.0, is_first, "step {step}, {age} rows ago");
             }
         }
+        // Nor have they one from a checkpoint in which all rows had some.
+        let saved = SavedPriorities { rows: vec![1.0; replay.written()], greatest: 1.0 };
+        priorities.restore(&replay, Some(&saved)).expect("as many as rows");
+        let newest = (0..5).map(|age| priorities.tree.numbers()[replay.index(0, replay.heads()[0] - age)]);
+        assert_eq!(newest.collect::<Vec<_>>(), [0.0, 0.0, 0.0, 1.0, 1.0]);
     }
 
     #[test]

@@ -569,6 +569,13 @@ mod tests {
     }
 
     #[test]
+    fn final_observations_are_no_steps_and_a_ring_that_has_begun_again_is_full() {
+        // Environment 1 has two final observations by then.
+        assert_eq!((played(64, 0).steps(), played(64, 7).steps(), played(64, 7).len()), (0, 7, 23));
+        assert_eq!(played(8, 20).steps(), 7);
+    }
+
+    #[test]
     fn transitions_go_to_the_next_row_and_never_over_the_end_of_an_episode() {
         let (gamma, steps) = (0.5f32, 2);
         for (rows, played_steps) in [(64, 20), (8, 20)] {
