@@ -17,9 +17,10 @@ Written by `python benches/peers/solve.py`: CPU seconds of the whole process (im
 evaluations counted) and environment steps until a mean of at least the threshold over 100 greedy
 episodes. operant trains with its presets on one thread, every peer with its own settings and for at most
 as many steps as these say. All sides try an evaluation by the same rule (`worker.Attempts`), about as
-often in environment steps. The first evaluation at the threshold counts as solved, though another may
-have a lower mean: operant and RLtools evaluate once more then ("again": medians over seeds), which takes
-part of the time; the others do not.
+often in environment steps. A task counts as solved at the first evaluation that reaches the threshold. One of
+100 episodes is noisy, and the first that passes is selected for being high: in FourRooms and Reacher every
+second one is below the threshold. operant and RLtools evaluate a second time ("again": medians over solved
+seeds), and their seconds include it; the others do not.
 
 Figures are medians over seeds (smallest .. largest). A seed that did not solve the task counts as slower
 than any that did; if the median is such a seed, `>` stands before what was spent in vain. "Stopped"

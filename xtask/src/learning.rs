@@ -1,5 +1,5 @@
 //! `cargo xtask learning [--gpu-presets] [--seeds A..B] [--set KEY=VALUE].. [ENV]..`: what the shipped presets learn, seed by seed,
-//! against the thresholds that they promise. Without ENV all presets with a threshold are measured. Presets are tuned on seeds 1 to 10; seeds 101 to 110 are for checking alone. With `--gpu-presets` the CPU trains with
+//! against the thresholds that they promise. Without ENV all presets with a threshold are measured. Presets are tuned on seeds 1 to 10; seeds 101 to 110 are for checking alone, and 301 to 310 where docs/results/learning-cpu.md says so. With `--gpu-presets` the CPU trains with
 //! the settings that a GPU takes: it computes the same, so that they can be tuned, and checked, where no GPU is.
 
 use std::ops::RangeInclusive;

@@ -56,7 +56,7 @@ const PRESET: &str = "preset";
 /// The variant of the first presets that the suite trained.
 const FIRST: &str = "first";
 
-/// Reported seeds begin here: presets are tuned on others.
+/// Reported seeds begin here: presets are tuned on others (but MountainCarContinuous got longer rollouts after seed 1008 had failed).
 const FIRST_SEED: u64 = 1001;
 /// Seeds of --short, which serve to choose.
 const SHORT_SEEDS: std::ops::Range<u64> = 2001..2004;
