@@ -43,11 +43,11 @@ settings! {
     /// read as `linear` or `constant`
     lr_schedule: LrSchedule = LrSchedule::Linear, earlier("anneal_lr");
     /// KL divergence of a minibatch that `lr_schedule = "kl"` keeps to
-    desired_kl: f64 [Kind::Real(Range::Positive)] = 0.01;
+    desired_kl: f64 [Kind::Real(Range::Positive)] = 0.01, needs("lr_schedule", "kl");
     /// Least learning rate of `lr_schedule = "kl"`
-    lr_min: f64 [Kind::Real(Range::Positive)] = 1e-5;
+    lr_min: f64 [Kind::Real(Range::Positive)] = 1e-5, needs("lr_schedule", "kl");
     /// Greatest learning rate of `lr_schedule = "kl"`
-    lr_max: f64 [Kind::Real(Range::Positive)] = 1e-2;
+    lr_max: f64 [Kind::Real(Range::Positive)] = 1e-2, needs("lr_schedule", "kl");
     /// Share of `total_timesteps` over which the learning rate first rises linearly to what `lr_schedule` says; 0 with `kl`
     lr_warmup: f64 [Kind::Real(Range::Unit)] = 0.0;
     /// Learning rate of the value's network where it is separate; 0 is `learning_rate`. `linear` and `lr_warmup` change both alike, `kl` that
@@ -70,7 +70,7 @@ settings! {
     /// Loss of a value: half the squared error (`mse`), or Huber, which is linear above `huber_delta` (`huber`)
     value_loss: ValueLoss = ValueLoss::Mse;
     /// Absolute error above which `value_loss = "huber"` is linear
-    huber_delta: f64 [Kind::Real(Range::Positive)] = 1.0;
+    huber_delta: f64 [Kind::Real(Range::Positive)] = 1.0, needs("value_loss", "huber");
     /// Optimiser. `radam` (Liu et al. 2020) is Adam with a warm-up computed from `adam_beta2`. `muon` (Jordan et al. 2024) makes the steps of
     /// hidden matrices orthogonal; all other parameters have Adam's. On a GPU it needs the GEMM kernels
     optimizer: Optimizer = Optimizer::Adam, fixed("its moments are those of the checkpoint");
@@ -81,7 +81,7 @@ settings! {
     /// Adam's decay of the second moment
     adam_beta2: f64 [Kind::Real(Range::BelowOne)] = 0.999;
     /// Muon's decay of the momentum of hidden matrices
-    muon_momentum: f64 [Kind::Real(Range::BelowOne)] = 0.95;
+    muon_momentum: f64 [Kind::Real(Range::BelowOne)] = 0.95, needs("optimizer", "muon");
     /// Decoupled weight decay (AdamW): before each step all parameters are multiplied by 1 - learning rate x this
     weight_decay: f64 [Kind::Real(Range::NotNegative)] = 0.0;
     /// Consecutive updates with a non-finite loss or gradient after which training stops
@@ -101,7 +101,7 @@ settings! {
     /// network that is trained to predict a fixed random one, random network distillation (docs/exploration.md)
     intrinsic: Intrinsic = Intrinsic::None, fixed("the checkpoint holds what the run has observed");
     /// Weight of the reward for exploring
-    intrinsic_coef: f64 [Kind::Real(Range::NotNegative)] = 0.01;
+    intrinsic_coef: f64 [Kind::Real(Range::NotNegative)] = 0.01, unless("intrinsic", "none");
     /// Discount of a second value function, of the rewards of `intrinsic = "rnd"`, whose returns go on where episodes end (PPO). 0: one
     /// value function, of the sum of both rewards
     intrinsic_gamma: f64 [Kind::Real(Range::BelowOne)] = 0.0, fixed("the weights were trained for it");
@@ -114,9 +114,9 @@ settings! {
     /// Scale rewards, those for exploring included, by the running deviation of the discounted return
     norm_reward: bool = false;
     /// Normalised observations are clipped to plus or minus this
-    clip_obs: f64 [Kind::Real(Range::Positive)] = 10.0;
+    clip_obs: f64 [Kind::Real(Range::Positive)] = 10.0, needs("norm_obs", "true");
     /// Normalised rewards are clipped to plus or minus this
-    clip_reward: f64 [Kind::Real(Range::Positive)] = 10.0;
+    clip_reward: f64 [Kind::Real(Range::Positive)] = 10.0, needs("norm_reward", "true");
 
     in KeyGroup::Replay;
     /// Transitions that the replay holds; new ones take the place of the oldest
@@ -143,7 +143,7 @@ settings! {
     /// Prioritised replay: sample each transition in proportion to this power of its last error (alpha); 0 samples uniformly
     priority_exponent: f64 [Kind::Real(Range::NotNegative)] = 0.0;
     /// Prioritised replay: exponent of the importance-sampling weights (beta) in the first update; it rises linearly to 1 in the last
-    priority_beta: f64 [Kind::Real(Range::Unit)] = 0.4;
+    priority_beta: f64 [Kind::Real(Range::Unit)] = 0.4, unless("priority_exponent", "0.0");
     /// Save the replay with checkpoints, so that a resumed run continues bit for bit. Otherwise it fills a new one before it learns on
     checkpoint_replay: bool = false;
 
@@ -193,9 +193,11 @@ settings! {
     value_bins: usize [Kind::Count { least: 1, most: 1024 }] = 1,
         fixed("the checkpoint holds weights of that shape");
     /// Smallest atom of `value_bins`
-    value_min: f64 [Kind::Real(Range::Any)] = -10.0, fixed("the weights were trained for it");
+    value_min: f64 [Kind::Real(Range::Any)] = -10.0, fixed("the weights were trained for it"),
+        unless("value_bins", "1");
     /// Largest atom of `value_bins`
-    value_max: f64 [Kind::Real(Range::Any)] = 10.0, fixed("the weights were trained for it");
+    value_max: f64 [Kind::Real(Range::Any)] = 10.0, fixed("the weights were trained for it"),
+        unless("value_bins", "1");
     /// Score each candidate that the observation lists, one for each action, with the hidden layers that also process the state,
     /// instead of one output for each action
     pointer: bool = false, fixed("the checkpoint holds weights of that shape");

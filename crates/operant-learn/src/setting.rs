@@ -222,8 +222,19 @@ pub struct Key {
     pub fixed: Option<&'static str>,
     /// Whether it is specific to this machine, and so not saved with a run's configuration.
     pub is_local: bool,
-    /// Another setting and its value, without which this one means nothing.
-    pub needs: Option<(&'static str, &'static str)>,
+    /// When this one means something, if that depends on another setting.
+    pub needs: Option<Need>,
+}
+
+/// What a setting needs of another one to mean something.
+#[derive(Debug, Clone, Copy)]
+pub struct Need {
+    /// The other setting.
+    pub other: &'static str,
+    /// A value of it; a number or a switch as TOML writes it.
+    pub value: &'static str,
+    /// Whether it has to have that value, or any other one.
+    pub equal: bool,
 }
 
 impl Key {
@@ -271,7 +282,13 @@ impl Key {
     /// It means nothing without this value of another setting.
     #[must_use]
     pub const fn needs(self, other: &'static str, value: &'static str) -> Self {
-        Key { needs: Some((other, value)), ..self }
+        Key { needs: Some(Need { other, value, equal: true }), ..self }
+    }
+
+    /// It means nothing with this value of another setting.
+    #[must_use]
+    pub const fn unless(self, other: &'static str, value: &'static str) -> Self {
+        Key { needs: Some(Need { other, value, equal: false }), ..self }
     }
 
     /// Its description in one line.

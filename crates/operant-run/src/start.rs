@@ -254,6 +254,7 @@ impl Start<'_> {
                 "all of the {steps} steps are random and nothing is learned, because learning_starts = {learning_starts}"
             )));
         }
+        notices.extend(settings.without_effect().into_iter().map(Notice::Warning));
         if settings.learner.max_updates_per_step != 0.0 {
             let what = "max_updates_per_step is set: how many minibatches are learned from depends on time, so the same seed gives other results";
             notices.push(Notice::Note(what.to_owned()));

@@ -33,7 +33,7 @@ pub fn tables() -> String {
 }
 
 /// The default of every key that has one.
-fn defaults() -> Table {
+pub(super) fn defaults() -> Table {
     let defaults = [Table::try_from(Config::default()), Table::try_from(RunConfig::default())];
     defaults.into_iter().flat_map(|table| table.expect("settings are TOML")).collect()
 }

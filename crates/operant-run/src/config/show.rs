@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use operant_learn::setting::Need;
 use toml::Value;
 
+use super::doc::defaults;
 use super::keys::{AUTO, keys};
 use super::layers::option_as_toml;
 use super::{EnvFacts, Key, KeyGroup, Layers, Origin, Settings};
@@ -90,10 +92,35 @@ impl Difference {
 impl Settings {
     /// Whether a key means something to the run: to its algorithm, and with its other settings.
     fn has(&self, key: &Key) -> bool {
-        let has =
-            |(other, value)| self.entries.get(other).is_some_and(|entry| entry.value.as_str() == Some(value));
         let is_set = || self.origin(key.name).is_some_and(Origin::is_explicit);
-        self.learner.algorithm.reads(key) && (key.needs.is_none_or(has) || is_set())
+        // A run's file has every hyperparameter: runs are compared by them.
+        self.learner.algorithm.reads(key) && (key.group.is_learned() || self.lacks(key).is_none() || is_set())
+    }
+
+    /// The value of another setting with which a key means nothing, as `key = value`.
+    fn lacks(&self, key: &Key) -> Option<String> {
+        let Need { other, value: needed, equal } = key.needs?;
+        let value = self.entries.get(other).map(|entry| &entry.value);
+        let is_needed = value.is_some_and(|value| {
+            value.as_str().map_or_else(|| value.to_string() == needed, |word| word == needed)
+        });
+        let shown = value.map_or_else(|| format!("no {other}"), |value| format!("{other} = {value}"));
+        (is_needed != equal).then_some(shown)
+    }
+
+    /// A warning for each value other than the default that the user gave, but that means nothing with the other settings.
+    pub fn without_effect(&self) -> Vec<String> {
+        let defaults = defaults();
+        let chosen = |key: &Key| match self.origin(key.name)? {
+            Origin::File(..) | Origin::Variable(_) | Origin::Flag(_) => {
+                self.value(key.name).filter(|value| defaults.get(key.name) != Some(value))
+            }
+            _ => None,
+        };
+        let warning = |key: &Key| {
+            Some(format!("{} = {} has no effect with {}", key.name, chosen(key)?, self.lacks(key)?))
+        };
+        keys().filter(|key| self.learner.algorithm.reads(key)).filter_map(warning).collect()
     }
 
     /// The environment, the hyperparameters, and the environment's options as `env.NAME`.

@@ -3,6 +3,7 @@
 use operant_env::EnvOptions;
 use operant_learn::cpu::unit_for;
 use operant_learn::cuda::Kernels;
+use operant_learn::setting::{Kind, Need};
 use operant_learn::{CoreKind, LrSchedule, Precision};
 
 use super::*;
@@ -290,6 +291,45 @@ fn values_out_of_range_are_refused() {
             let error = error_of(&set(&[&bad]));
             assert!(error.what.contains(key), "{bad}: {error}");
             assert_eq!(error.place.as_deref(), Some("--set"), "{bad}: {error}");
+        }
+    }
+}
+
+#[test]
+fn values_without_effect_are_named() {
+    let warned =
+        |line: &[&str]| with_files("", "", &set(line), &[]).expect("valid").settings.without_effect();
+    let cases: [(&[&str], &str); 9] = [
+        (&["desired_kl=0.02"], "desired_kl = 0.02 has no effect with lr_schedule = \"linear\""),
+        (&["huber_delta=2"], "huber_delta = 2.0 has no effect with value_loss = \"mse\""),
+        (&["muon_momentum=0.9"], "muon_momentum = 0.9 has no effect with optimizer = \"adam\""),
+        (&["intrinsic_coef=1"], "intrinsic_coef = 1.0 has no effect with intrinsic = \"none\""),
+        (&["norm_obs=false", "clip_obs=5"], "clip_obs = 5.0 has no effect with norm_obs = false"),
+        (&["prio_beta0=0.5", "prio_alpha=0"], "prio_beta0 = 0.5 has no effect with prio_alpha = 0.0"),
+        (&["pool_latest=1"], "pool_latest = 1.0 has no effect with no opponent"),
+        (&["value_min=-5"], "value_min = -5.0 has no effect with value_bins = 1"),
+        (
+            &["algorithm=dqn", "priority_exponent=0", "priority_beta=1"],
+            "priority_beta = 1.0 has no effect with priority_exponent = 0.0",
+        ),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(warned(line), [expected], "{line:?}");
+    }
+    let meant: [&[&str]; 4] = [
+        &["lr_schedule=kl", "desired_kl=0.02"],
+        &["intrinsic=counts", "intrinsic_coef=1"],
+        &["algorithm=dqn", "priority_exponent=0.6", "priority_beta=1"],
+        // The default, as a run's own file has it.
+        &["desired_kl=0.01"],
+    ];
+    for line in meant {
+        assert!(warned(line).is_empty(), "{line:?}: {:?}", warned(line));
+    }
+    for Need { other, value, .. } in keys().filter_map(|key| key.needs) {
+        let key = keys().find(|key| key.name == other).expect("a setting");
+        if let Kind::Choice { words, .. } = key.kind {
+            assert!(words.contains(&value), "{other} = {value}");
         }
     }
 }

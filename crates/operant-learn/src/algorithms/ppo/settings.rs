@@ -33,7 +33,7 @@ settings! {
     /// is a sample. 0 visits each once
     prio_alpha: f64 [Kind::Real(Range::NotNegative)] = 0.0;
     /// Power of the weights of advantages that make up for `prio_alpha`, in the first update; it grows linearly to 1 in the last
-    prio_beta0: f64 [Kind::Real(Range::Unit)] = 0.2;
+    prio_beta0: f64 [Kind::Real(Range::Unit)] = 0.2, unless("prio_alpha", "0.0");
     /// Stop an update's epochs when `approx_kl` exceeds this; 0 never stops
     target_kl: f64 [Kind::Real(Range::NotNegative)] = 0.0;
     /// Noise on the mean of real actions where an update computes log-probabilities (RPO, Rahman and Xue 2022): uniform within plus or
