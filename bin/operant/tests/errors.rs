@@ -26,6 +26,22 @@ fn names_are_suggested() {
 }
 
 #[test]
+fn a_setting_without_effect_is_named_at_the_start() {
+    let place = Sandbox::new();
+    let with = |more: &[&str]| {
+        let started = place
+            .operant(&[&["train", "cartpole"], SMALL, SHORT, &["--set", "desired_kl=0.02"], more].concat());
+        assert_eq!(started.code, Some(0), "{started:#?}");
+        started.stderr
+    };
+    let warning = "warning: desired_kl = 0.02 has no effect with lr_schedule = \"linear\"";
+    let stderr = with(&[]);
+    assert!(stderr.contains(warning), "{stderr}");
+    let stderr = with(&["--set", "lr_schedule=kl"]);
+    assert!(!stderr.contains("no effect"), "{stderr}");
+}
+
+#[test]
 fn a_program_of_another_name_gives_commands_with_its_own() {
     let place = Sandbox::new();
     let renamed = place.path().join("learner");

@@ -112,7 +112,7 @@ case $step in
     overlap-on) cartpole --set overlap=true ;;
     breakout_large)
         train breakout_large --steps "$BREAKOUT" --set num_steps=64 --set num_minibatches=16 --set norm_reward=true \
-            --set solved_at=864 --set stop_when_solved=true --set eval_interval=100
+            --set "hidden=[128,128]" --set solved_at=864 --set stop_when_solved=true --set eval_interval=100
         ;;
     jax-many) jax "$MANY" bf16 && exit ;;
     jax-*) jax "$ENVS" "${step#jax-}" && exit ;;
