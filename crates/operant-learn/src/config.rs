@@ -114,7 +114,7 @@ settings! {
     /// Scale rewards, those for exploring included, by the running deviation of the discounted return
     norm_reward: bool = false;
     /// Normalised observations are clipped to plus or minus this
-    clip_obs: f64 [Kind::Real(Range::Positive)] = 10.0, needs("norm_obs", "true");
+    clip_obs: f64 [Kind::Real(Range::Positive)] = 10.0;
     /// Normalised rewards are clipped to plus or minus this
     clip_reward: f64 [Kind::Real(Range::Positive)] = 10.0, needs("norm_reward", "true");
 

@@ -304,7 +304,7 @@ fn values_without_effect_are_named() {
         (&["huber_delta=2"], "huber_delta = 2.0 has no effect with value_loss = \"mse\""),
         (&["muon_momentum=0.9"], "muon_momentum = 0.9 has no effect with optimizer = \"adam\""),
         (&["intrinsic_coef=1"], "intrinsic_coef = 1.0 has no effect with intrinsic = \"none\""),
-        (&["norm_obs=false", "clip_obs=5"], "clip_obs = 5.0 has no effect with norm_obs = false"),
+        (&["norm_reward=false", "clip_reward=5"], "clip_reward = 5.0 has no effect with norm_reward = false"),
         (&["prio_beta0=0.5", "prio_alpha=0"], "prio_beta0 = 0.5 has no effect with prio_alpha = 0.0"),
         (&["pool_latest=1"], "pool_latest = 1.0 has no effect with no opponent"),
         (&["value_min=-5"], "value_min = -5.0 has no effect with value_bins = 1"),
