@@ -35,7 +35,7 @@ fn a_setting_without_effect_is_named_at_the_start() {
         started.stderr
     };
     let warning = "warning: desired_kl = 0.02 has no effect with lr_schedule = \"linear\"";
-    let stderr = with(&[]);
+    let stderr = with(&["--set", "lr_schedule=linear"]);
     assert!(stderr.contains(warning), "{stderr}");
     let stderr = with(&["--set", "lr_schedule=kl"]);
     assert!(!stderr.contains("no effect"), "{stderr}");
