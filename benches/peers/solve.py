@@ -96,7 +96,7 @@ def digest(settings: object) -> str:
 
 
 def with_interval(
-    binary: Path, task: plan.Task, comparison: plan.Comparison
+    binary: Path, every: int, comparison: plan.Comparison
 ) -> tuple[plan.Comparison, object]:
     """operant's arguments with the interval of evaluations in updates, and its configuration with them.
 
@@ -118,7 +118,7 @@ def with_interval(
             return tomllib.loads("\n".join(lines))
 
         found = config()
-        updates = max(1, round(task.every / (found["num_envs"] * found["num_steps"])))
+        updates = max(1, round(every / (found["num_envs"] * found["num_steps"])))
         more = ("--set", f"eval_interval={updates}")
         return replace(comparison, operant=(*comparison.operant, *more)), config(*more)
 
@@ -167,8 +167,14 @@ def sides_of(
     task: plan.Task, comparison: plan.Comparison, binary: Path, options: argparse.Namespace, logs: Path
 ) -> list[Side]:
     """operant and the peers that can be had."""
-    ours, config = with_interval(binary, task, comparison)
-    sides = [Side("operant", digest(config), Operant(binary, ours, None, logs, 0))]
+    ways = [("operant", task.every, comparison.operant)]
+    for also in task.also:
+        words = ("--algorithm", also.algorithm, "--steps", str(also.steps))
+        ways.append((also.side, also.every, (*comparison.operant, *words)))
+    sides = []
+    for name, every, command in ways:
+        ours, config = with_interval(binary, every, replace(comparison, operant=command))
+        sides.append(Side(name, digest(config), Operant(binary, ours, None, logs, 0)))
     for peer in comparison.peers:
         try:
             python = interpreter(peer.requirements, options)
@@ -225,9 +231,8 @@ def measured(options: argparse.Namespace) -> bool:
     # A seed that was stopped is not trained again without a limit, nor a whole one with a limit.
     known = {bare(row.key) for row in read()}
     for task, comparison in plan.solving():
-        if not any(
-            asked(options, task.name, name) for name in ("operant", *(p.name for p in comparison.peers))
-        ):
+        others = (*(also.side for also in task.also), *(peer.name for peer in comparison.peers))
+        if not any(asked(options, task.name, name) for name in ("operant", *others)):
             continue
         sides = sides_of(task, comparison, binary, options, logs)
         seeds = range(1, task.rounds + 1)

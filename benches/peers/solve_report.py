@@ -15,8 +15,9 @@ ABOUT = """# Time to solve
 
 Written by `python benches/peers/solve.py`: CPU seconds of the whole process (imports, compilation and
 evaluations counted) and environment steps until a mean of at least the threshold over 100 greedy
-episodes. operant trains with its presets on one thread, every peer with its own settings and for at most
-as many steps as these say. All sides try an evaluation by the same rule (`worker.Attempts`), about as
+episodes. operant trains with its presets for PPO on one thread, every peer with its own settings and for at
+most as many steps as these say. On Pendulum operant also trains with its preset for SAC, which is evaluated
+every 1,000 steps and counts where steps are compared, not where seconds are. All sides try an evaluation by the same rule (`worker.Attempts`), about as
 often in environment steps. A task counts as solved at the first evaluation that reaches the threshold. One of
 100 episodes is noisy, and the first that passes is selected for being high: in FourRooms and Reacher every
 second one is below the threshold. operant and RLtools evaluate a second time ("again": medians over solved
@@ -78,7 +79,7 @@ def solved(rows: Rows) -> str:
 def again(name: str, rows: Rows) -> str:
     """Medians over solved seeds of the evaluation after the first at the threshold."""
     means = [float(row.mean) for row in rows if row.solved and row.mean]
-    if name not in ("operant", "rltools") or not means:
+    if not (name.startswith("operant") or name == "rltools") or not means:
         return ""
     return f"{statistics.median(means):.4g} ({min(means):.4g} .. {max(means):.4g})"
 
@@ -96,7 +97,10 @@ class Findings:
     def add(
         self, what: str, ours: tuple[float, float], peers: dict[str, tuple[float, float]], stopped: int
     ) -> None:
-        """Compares medians, seconds and steps, of operant and of the peers that reach the threshold."""
+        """Compares medians of operant and of the peers that reach the threshold.
+
+        Ours are the seconds of its preset for PPO and the fewest steps of its algorithms.
+        """
         if math.isinf(ours[1]) and not peers:
             self.nobody.append(what + (" (a peer was stopped)" if stopped else ""))
         elif not peers and stopped:
@@ -150,8 +154,10 @@ def page(tasks: list[tuple[plan.Task, plan.Comparison]], rows: Rows) -> str:
     ]
     findings = Findings()
     for task, comparison in tasks:
-        labels = {"operant": "operant"} | {peer.name: peer.label for peer in comparison.peers}
-        ours, peers, stopped = (math.inf, math.inf), {}, 0
+        labels = {"operant": "operant"} | {also.side: also.label for also in task.also}
+        own = {*labels}
+        labels |= {peer.name: peer.label for peer in comparison.peers}
+        ours, fewest, peers, stopped = (math.inf, math.inf), math.inf, {}, 0
         for name, label in labels.items():
             found = [row for row in rows if (row.task, row.side) == (task.name, name)]
             if len(found) < task.rounds:
@@ -165,12 +171,15 @@ def page(tasks: list[tuple[plan.Task, plan.Comparison]], rows: Rows) -> str:
                 ours = seconds, steps
             else:
                 ratios = [ratio(seconds, ours[0]), ratio(ours[1], steps)]
-                peers |= {label: (seconds, steps)} if math.isfinite(steps) else {}
+            if name in own:
+                fewest = min(fewest, steps)
+            elif math.isfinite(steps):
+                peers[label] = (seconds, steps)
             threshold = f"{task.threshold:g} ({task.origin})"
             figures = [shown_seconds, shown_steps, solved(found), again(name, found)]
             cells = [task.id, threshold, label, *figures, *ratios]
             lines.append("| " + " | ".join(cells) + " |")
-        findings.add(f"{task.id} to {task.threshold:g}", ours, peers, stopped)
+        findings.add(f"{task.id} to {task.threshold:g}", (ours[0], fewest), peers, stopped)
     lines += [*findings.sections(), "", "## Who has no row", "", plan.NO_ROW, "", "## Machines", ""]
     lines += [f"- {each}" for each in sorted({row.machine.rsplit("; load", 1)[0] for row in rows})]
     loads = [int(row.machine.rsplit(" ", 1)[1]) for row in rows]

@@ -180,6 +180,11 @@ fn a_profile_accounts_for_the_whole_update_and_names_the_bottleneck() {
     }
     assert!(KINDS.contains(&profile["bottleneck"].as_str().unwrap_or_default()), "{profile}");
 
+    // With memory and many environments, learning begins as soon as there is a sequence.
+    let args = ["train", "--env", "repeat_previous", "--algorithm", "dqn", "--core", "gru", "--envs", "300"];
+    let small = ["--hidden", "16", "--budget", "0.2", "--json"];
+    assert_eq!(self::rows(&bench(&place, &[&args[..], &small].concat(), &[]))[0]["envs"], 300);
+
     // The parts of minibatches of a replay are measured as well, and steps without them.
     for algorithm in ["sac", "dqn"] {
         let env = if algorithm == "dqn" { "cartpole" } else { "pendulum" };

@@ -277,8 +277,14 @@ impl Programs {
     }
 
     /// Those of an algorithm with a replay, if it can learn there.
-    fn with_replay(self, env: &dyn AnyEnv, precision: Precision, algorithm: Algorithm) -> Result<Vec<Job>> {
-        let values = Config { algorithm, norm_obs: env.spec().obs.is_real(), ..wide([512, 512]) };
+    fn with_replay(
+        self,
+        env: &dyn AnyEnv,
+        precision: Precision,
+        algorithm: Algorithm,
+        core: CoreKind,
+    ) -> Result<Vec<Job>> {
+        let values = Config { algorithm, core, norm_obs: env.spec().obs.is_real(), ..wide([512, 512]) };
         let (action_distribution, log_std) = (ActionDistribution::Tanh, LogStd::Network);
         let config = match algorithm {
             Algorithm::Dqn => values,
@@ -290,7 +296,8 @@ impl Programs {
         let norms = if config.norm_obs { network.architecture.input.features() } else { 0 };
         let rollout = gemm_rollout_program(&env, &network, &(&config).into(), &gemm_layout, norms);
         let minibatch = gemm_minibatch_program(&env, &network, &config, &gemm_layout);
-        Ok([rollout].into_iter().chain(minibatch).map(|program| self.job(program)).collect())
+        let cells = gemm_cells_program(&gemm_layout);
+        Ok([rollout].into_iter().chain(minibatch).chain(cells).map(|program| self.job(program)).collect())
     }
 
     /// Cores of the networks around whose products kernels run: what memory adds hardly depends on the environment.
@@ -325,11 +332,13 @@ impl Programs {
                     jobs.extend(self.gemm(env, precision, *core)?);
                 }
                 for algorithm in [Algorithm::Sac, Algorithm::Td3] {
-                    jobs.extend(self.with_replay(env, precision, algorithm)?);
+                    jobs.extend(self.with_replay(env, precision, algorithm, CoreKind::Mlp)?);
                 }
                 if env.spec().name == THOROUGH {
                     jobs.extend(self.with_options(env, precision)?);
-                    jobs.extend(self.with_replay(env, precision, Algorithm::Dqn)?);
+                    for core in self.cores(env) {
+                        jobs.extend(self.with_replay(env, precision, Algorithm::Dqn, *core)?);
+                    }
                 }
             }
         }

@@ -243,10 +243,18 @@ impl Planner<'_> {
             self.minibatch.or(self.run.is_none().then_some(if has_replay { 256 } else { 32_768 }));
         if has_replay {
             // Learning begins as soon as there is a minibatch.
-            let size = minibatch.filter(|_| self.sets("batch_size").is_none()).map(|size| size.to_string());
-            let starts = size.clone().filter(|_| self.sets("learning_starts").is_none());
-            flags.extend(size.map(|size| ("batch_size", "--minibatch", size)));
-            flags.extend(starts.map(|size| ("learning_starts", "--minibatch", size)));
+            let size = minibatch.filter(|_| self.sets("batch_size").is_none());
+            flags.extend(size.map(|size| ("batch_size", "--minibatch", size.to_string())));
+            if let Some(size) = size.filter(|_| self.sets("learning_starts").is_none()) {
+                // The largest numbers are always valid; they give the environments and the steps that a sequence takes.
+                let mut latest = flags.clone();
+                let most = (1u64 << 32).to_string();
+                latest
+                    .extend(["buffer_size", "learning_starts"].map(|key| (key, "--minibatch", most.clone())));
+                let config = self.hyperparameters(&facts, &latest)?;
+                let starts = (size as usize).max(config.num_envs * config.rows_to_learn());
+                flags.push(("learning_starts", "--minibatch", starts.to_string()));
+            }
         } else if let Some(minibatch) = minibatch.filter(|_| self.sets("num_minibatches").is_none()) {
             // One minibatch is always valid; it gives the number of samples.
             let mut one = flags.clone();
