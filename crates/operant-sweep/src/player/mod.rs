@@ -1,12 +1,13 @@
 //! A page in which a trained agent plays its environment: one HTML file with the runtime of operant-page, the environment's name or its
 //! recording, and the policy's weights.
 
-mod base64;
 mod bundle;
 
 use std::fmt::Write as _;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use operant_draw::theme::{self, Rgb};
 use operant_env::ActionSpace;
 use operant_env::keys::{Key, Keys};
@@ -15,7 +16,6 @@ use operant_run::progress::short;
 use operant_run::{Error, Result, RunResult, SavedPolicy, dir};
 use serde_json::{Value, json};
 
-use self::base64::encoded;
 pub use self::bundle::Packed;
 use crate::html::{escaped, number};
 
@@ -84,7 +84,8 @@ pub fn fragment(saved: &SavedPolicy, theme: Theme) -> Result<String> {
     let data = data(saved, &packed).to_string().replace('<', "\\u003c");
     let _ = writeln!(html, "<script type=\"application/json\" id=\"player-data\">{data}</script>");
     for (id, bytes) in [("player-weights", &packed.numbers[..]), ("player-runtime", RUNTIME)] {
-        let _ = writeln!(html, "<script type=\"text/plain\" id=\"{id}\">{}</script>", encoded(bytes));
+        let text = BASE64_STANDARD.encode(bytes);
+        let _ = writeln!(html, "<script type=\"text/plain\" id=\"{id}\">{text}</script>");
     }
     let _ = writeln!(html, "<script>\n{UNPACK}{SCRIPT}</script>");
     Ok(html)
