@@ -62,7 +62,7 @@ pub(crate) struct BackendState {
     pub reward_norm: RunningNorm,
     /// `(N)`: discounted return of each environment.
     pub discounted: Vec<f32>,
-    /// `(N, states)`: the state of layers with memory.
+    /// `(N, states)`: the state of layers with memory, in a game that of each player.
     pub memory: Vec<f32>,
     /// `(N, words)`: what the running episodes have shown, for rewards for exploring.
     pub counts: Vec<u32>,
@@ -179,6 +179,11 @@ const GIVEN: &str = "given_transitions";
 
 /// The counter with the hash of the environment's files.
 const CONTENT: &str = "env_content";
+
+/// Numbers of state of an environment's layers with memory: in a game each player has its own.
+fn memory_words(env: &dyn AnyEnv, network: &Network) -> usize {
+    network.states * env.spec().players as usize
+}
 
 fn counter(snapshot: &Snapshot, name: &str) -> Result<u64, LearnError> {
     let value = snapshot.counters.get(name).copied();
@@ -327,7 +332,8 @@ impl BackendState {
         tensors.push(words("norm_reward.return".to_owned(), Dtype::F32, vec![environments], discounted));
         if network.states > 0 {
             let bits = self.memory.iter().map(|x| x.to_bits());
-            tensors.push(words(MEMORY.to_owned(), Dtype::F32, vec![environments, network.states], bits));
+            let shape = vec![environments, memory_words(env, network)];
+            tensors.push(words(MEMORY.to_owned(), Dtype::F32, shape, bits));
         }
         tensors.extend(self.learner.rate.map(|rate| doubles(RATE, &[rate])));
         if !self.counts.is_empty() {
@@ -408,7 +414,7 @@ impl BackendState {
             true => Some(read_floats(find(snapshot, PLAYING, Dtype::F32, &[network.len()])?)),
             false => None,
         };
-        let memory = match network.states {
+        let memory = match memory_words(env, network) {
             0 => Vec::new(),
             states => read_floats(find(snapshot, MEMORY, Dtype::F32, &[count, states])?),
         };

@@ -73,8 +73,9 @@ fn neither_threads_tiles_processes_nor_a_resumed_run_change_a_bit() {
     let (mlp, gru) = (config(CoreKind::Mlp), Config { num_minibatches: 1, ..config(CoreKind::Gru) });
     let pqn = Config { algorithm: Algorithm::Pqn, ..mlp.clone() };
     let of_pool = |config: &Config| versus(Arc::new(Pool::new(&*world(GAME), config, pool).expect("a pool")));
-    let opponents: [(&str, &Config, Make<'_>); 6] = [
+    let opponents: [(&str, &Config, Make<'_>); 7] = [
         ("self", &mlp, &|| world(GAME)),
+        ("self, with memory", &gru, &|| world(GAME)),
         ("self, by PQN", &pqn, &|| world(GAME)),
         ("random", &mlp, &|| versus(Scripted::Random.opponent())),
         ("a policy with memory", &mlp, &|| versus(Arc::clone(&learned))),
@@ -96,6 +97,27 @@ fn neither_threads_tiles_processes_nor_a_resumed_run_change_a_bit() {
         let (late, end) = two(env, config, Some(&early), 2);
         assert_eq!(format!("{late:?}"), format!("{:?}", &stats[2..]), "{name}");
         assert_eq!(end, whole, "{name}");
+    }
+}
+
+/// In the first epoch the weights are those of the rollout, so the same memories give the same probabilities.
+#[test]
+fn an_update_has_the_memories_of_each_player_that_the_rollout_had() {
+    for (core, game) in
+        [(CoreKind::MinGru, GAME), (CoreKind::Gru, "capture_the_flag"), (CoreKind::Lstm, GAME)]
+    {
+        let one = Config { num_minibatches: 1, update_epochs: 1, ..config(40) };
+        let config = Config { core, core_layers: 2, sequence_length: 16, ..one };
+        let mut own = backend(world(game), &config, 2).expect("valid");
+        for number in 0..4 {
+            let metrics = update(&mut *own).metrics;
+            assert!(
+                metrics.approx_kl.abs() < 1e-7,
+                "{core} in {game}, update {number}: {}",
+                metrics.approx_kl
+            );
+            assert!(metrics.entropy > 0.1, "{core} in {game}, update {number}: {}", metrics.entropy);
+        }
     }
 }
 
@@ -224,7 +246,6 @@ fn a_pool_has_the_policies_of_earlier_updates_and_is_learned_from() {
 #[test]
 fn what_learning_from_all_sides_cannot_do_is_refused() {
     for (key, config) in [
-        ("core", Config { core: CoreKind::MinGru, ..config(16) }),
         ("algorithm", Config { algorithm: Algorithm::Dqn, ..config(16) }),
         ("intrinsic", Config { intrinsic: Intrinsic::Counts, ..config(16) }),
         ("recompute_advantages", Config { recompute_advantages: true, ..config(16) }),

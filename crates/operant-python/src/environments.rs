@@ -453,6 +453,12 @@ impl Environments {
     ) -> PyResult<usize> {
         self.check_spaces(policy)?;
         let batch = self.batch();
+        if batch.spec.players > 1 && policy.inference.states() > 0 {
+            return Err(PyValueError::new_err(format!(
+                "policy: it has memory, which the players of {} would share; play against an opponent, or call the policy with a state for each player",
+                batch.spec.name
+            )));
+        }
         let choice = draw.map_or(Choice::Greedy, |(seed, step)| Choice::Sampled {
             seed,
             first: 0,

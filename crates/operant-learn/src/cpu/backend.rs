@@ -172,7 +172,7 @@ impl<const V: usize> CpuBackend<V> {
         Pool::of(&*env).into_iter().for_each(|pool| pool.restore(None));
         let architecture = Architecture::of(&spec, config)?;
         let (pool, unbound) = pool(options)?;
-        let layout = SampleLayout::new(&architecture, env.masked());
+        let layout = SampleLayout::of_players(&architecture, env.masked(), spec.players);
         let network = Network { bf16: options.bf16, ..Network::new(architecture) };
         let pulse = Arc::default();
         let replaying = Replaying::new(&*env, &network, config, &pulse)?;
@@ -193,7 +193,7 @@ impl<const V: usize> CpuBackend<V> {
             .collect::<Result<_, _>>()?;
         let features = if config.norm_obs { spec.obs.size() } else { 0 };
         let batch = Batch::new(layout.clone(), own, if replaying.is_some() { 0 } else { config.num_steps })
-            .with_states(config.sequence(), network.states);
+            .with_states(config.sequence(), network.states * layout.memories);
         let batch = batch.with_outcomes(config.recomputes());
         let learner = |network: Network, config: Config| {
             Learner::new(network, layout.clone(), config)
@@ -360,8 +360,6 @@ pub(crate) fn check_players(env: &dyn AnyEnv, config: &Config) -> Result<(), Lea
         return Ok(());
     } else if config.algorithm.declaration().has_replay() {
         ("algorithm", format!("\"{}\" does not learn by self-play", config.algorithm))
-    } else if config.core != CoreKind::Mlp {
-        ("core", format!("\"{}\" is not supported in self-play: players would share one memory", config.core))
     } else if config.recomputes() {
         ("recompute_advantages", "it is not supported in self-play".to_owned())
     } else if config.intrinsic != Intrinsic::None {

@@ -104,7 +104,7 @@ impl<const V: usize> CpuBackend<V> {
         if let Some(pool) = Pool::of(&*self.env) {
             pool.restore(state.pool.as_ref());
         }
-        let states = self.policy.network().states;
+        let states = self.tiles.first().map_or(0, |tile| tile.memory.len());
         let mut memory = state.memory[own[2].clone()].chunks_exact(states.max(1));
         for tile in &mut self.tiles {
             for (e, values) in memory.by_ref().take(tile.count).enumerate() {
@@ -145,7 +145,7 @@ fn row<const V: usize>(values: &[f32]) -> Row<V> {
     row
 }
 
-/// State of the layers with memory of a tile's environments, one environment after the other.
+/// State of the layers with memory of a tile's environments, one environment after the other; in a game that of each player.
 fn memory<const V: usize>(tile: &Tile<V>) -> impl Iterator<Item = f32> {
     let of = |e: usize| tile.memory.iter().map(move |row| row[e / LANES].as_array()[e % LANES]);
     (0..tile.count).flat_map(of)

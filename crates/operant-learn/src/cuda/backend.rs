@@ -59,7 +59,7 @@ use super::slots::{SLOTS, Slot, all_episodes, means};
 use crate::LearnerState;
 use crate::algorithms::{Learns, Rules};
 use crate::backend::{Backend, EpisodeRecording, EvalActions, Evaluation, LearnError, Ticket, UpdateStats};
-use crate::config::{Config, Intrinsic, ShuffleKind};
+use crate::config::{Config, CoreKind, Intrinsic, ShuffleKind};
 use crate::cpu::check_players;
 use crate::cpu::network::policy::Policy;
 use crate::cpu::off_policy::cycle;
@@ -104,6 +104,13 @@ pub fn backend_in(
     group: Arc<dyn Group>,
 ) -> Result<Box<dyn Backend>, LearnError> {
     check_players(&*env, config)?;
+    if env.spec().players > 1 && config.core != CoreKind::Mlp {
+        return Err(LearnError::Config {
+            key: "core",
+            problem: format!("\"{}\" is not supported in self-play on a GPU", config.core),
+            remedy: "leave it at its default, or set device = \"cpu\"".to_owned(),
+        });
+    }
     let prepared = prepare(&*env, config, device, options, &*group);
     let (local, options, how, allocator) = agreed(&*group, prepared)?;
     check_devices(device, &*group)?;

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use operant_lane::isa::f32x16;
 
-use crate::cpu::network::layers::{self, Backward, LayerKind, LayerSums, Sums};
+use crate::cpu::network::layers::{self, Backward, LayerKind, LayerSums, Players, Sums};
 use crate::cpu::network::policy::{Activations, Observation, Policy};
 use crate::cpu::network::tile::{Row, TILE_VECTORS, splat};
 use crate::cpu::network::weight_gradient::add_up;
@@ -16,6 +16,8 @@ pub(crate) struct Forwarded<'a> {
     pub observation: Observation<'a, TILE_VECTORS>,
     /// 0 where a step of a sequence begins an episode.
     pub keep: &'a Row<TILE_VECTORS>,
+    /// The player that moves, if each has a memory of its own.
+    pub movers: Option<&'a Row<TILE_VECTORS>>,
     /// Vectors that it computed.
     pub vectors: usize,
     pub activations: &'a Activations<TILE_VECTORS>,
@@ -30,6 +32,8 @@ pub(crate) struct Gradient {
     pub log_std: Vec<f32x16>,
     /// Gradient of the state of layers with memory, of 16 sequences.
     state: Vec<Row<1>>,
+    /// `[player][state]`: the same for each player that has a memory of its own.
+    players: Vec<Row<1>>,
 }
 
 impl Gradient {
@@ -43,7 +47,16 @@ impl Gradient {
             chains: chains.collect(),
             log_std: vec![f32x16::ZERO; deviations],
             state: vec![splat(0.0); network.states],
+            players: Vec::new(),
         }
+    }
+
+    /// With so many memories of an environment, each a player's.
+    pub fn of_players(mut self, memories: usize) -> Self {
+        if memories > 1 {
+            self.players = vec![splat(0.0); memories * self.state.len()];
+        }
+        self
     }
 
     /// Resets all sums.
@@ -55,6 +68,7 @@ impl Gradient {
     /// Begins with the last steps of sequences: nothing after them depends on their state.
     pub fn begin_sequences(&mut self) {
         self.state.fill(splat(0.0));
+        self.players.fill(splat(0.0));
     }
 
     /// Adds one tile; `deltas` holds the loss's gradient with respect to the outputs in its last layers, and the hidden layers' gradients
@@ -71,14 +85,14 @@ impl Gradient {
         &mut self,
         policy: &Policy,
         chain: usize,
-        Forwarded { observation, keep, vectors, activations }: Forwarded<'_>,
+        Forwarded { observation, keep, movers, vectors, activations }: Forwarded<'_>,
         deltas: &mut Activations<TILE_VECTORS>,
         mut d_inputs: Option<&mut [Row<TILE_VECTORS>]>,
     ) {
         let Activations { chains, scratch, .. } = deltas;
         let (layers, values) = (&policy.chains[chain], &activations.chains[chain]);
         let (sums, deltas) = (&mut self.chains[chain], &mut chains[chain]);
-        let inputs_only = d_inputs.is_some();
+        let (inputs_only, each) = (d_inputs.is_some(), self.state.len());
         for k in (0..layers.len()).rev() {
             let (before, after) = deltas.split_at_mut(k);
             let below = k.checked_sub(1);
@@ -92,6 +106,7 @@ impl Gradient {
                 work: &mut after[0].kept,
                 state: &mut self.state,
                 keep,
+                players: movers.map(|movers| Players { states: &mut self.players, each, movers }),
                 scratch,
                 vectors,
                 inputs_only,
@@ -127,7 +142,7 @@ impl Gradient {
 mod tests {
     use super::*;
     use crate::Config;
-    use crate::config::Activation;
+    use crate::config::{Activation, CoreKind};
     use crate::cpu::network::tile::LANES;
     use crate::network::{Architecture, Head, Input};
     use operant_lane::isa::u32x16;
@@ -168,7 +183,8 @@ mod tests {
                     *delta = row(k + 3 * tile, count, false);
                 }
             }
-            let forward = Forwarded { observation: x, keep: &splat(1.0), vectors, activations: &values };
+            let forward =
+                Forwarded { observation: x, keep: &splat(1.0), movers: None, vectors, activations: &values };
             gradient.add(&policy, forward, &mut deltas);
         }
         let mut flat: Vec<f32> =
@@ -178,6 +194,100 @@ mod tests {
         let start = flat.len() - network.len();
         gradient.finish(&policy, &mut flat[start..]);
         flat
+    }
+
+    /// Steps of the sequences of a test.
+    const STEPS: usize = 12;
+
+    /// What `STEPS` steps of 16 sequences give: `[step][output]`, and the gradient. Feature, gradient of an output, whether the episode goes
+    /// on, and the player of each step and sequence are functions; without players there is one memory.
+    fn of_sequences(
+        network: &Network,
+        params: &[f32],
+        [feature, delta]: [&dyn Fn(usize, usize, usize) -> f32; 2],
+        goes_on: &dyn Fn(usize, usize) -> bool,
+        player: Option<&dyn Fn(usize, usize) -> usize>,
+    ) -> (Vec<[[f32; LANES]; 2]>, Vec<f32>) {
+        let mut policy = Policy::new(network);
+        policy.pack_for_update(params);
+        let mut gradient = Gradient::new(network).of_players(if player.is_some() { 3 } else { 1 });
+        let (mut state, mut states) =
+            (vec![splat(0.0); network.states], vec![splat(0.0); 3 * network.states]);
+        let mut deltas = Activations::new(network);
+        let tile = |of: &dyn Fn(usize, usize) -> f32, k: usize| -> Row<TILE_VECTORS> {
+            core::array::from_fn(|v| f32x16::new(core::array::from_fn(|l| of(k * TILE_VECTORS + v, l))))
+        };
+        let mut tiles = Vec::new();
+        for k in 0..STEPS / TILE_VECTORS {
+            let x: Vec<_> = (0..3).map(|i| tile(&|t, l| feature(t, l, i), k)).collect();
+            let keep = tile(&|t, l| f32::from(u8::from(goes_on(t, l))), k);
+            let movers = player.map(|player| tile(&|t, l| player(t, l) as f32, k));
+            let mut values = Activations::of_sequence(network);
+            let each = state.len();
+            let players = movers.as_ref().map(|movers| Players { states: &mut states, each, movers });
+            let ends = (&keep, players);
+            policy.sequence(Observation::Dense(&x), &mut state, ends, &mut deltas.scratch, &mut values);
+            tiles.push((x, keep, movers, values));
+        }
+        gradient.begin_sequences();
+        for (k, (x, keep, movers, activations)) in tiles.iter().enumerate().rev() {
+            for (i, row) in deltas.policy_mut().iter_mut().enumerate() {
+                *row = tile(&|t, l| delta(t, l, i), k);
+            }
+            deltas.values_mut().fill(splat(0.0));
+            let (observation, movers) = (Observation::Dense(&x[..]), movers.as_ref());
+            let forward = Forwarded { observation, keep, movers, vectors: TILE_VECTORS, activations };
+            gradient.add(&policy, forward, &mut deltas);
+        }
+        let outputs = tiles.iter().flat_map(|(.., values)| {
+            (0..TILE_VECTORS).map(|v| [0, 1].map(|i| values.policy()[i][v].to_array()))
+        });
+        let outputs = outputs.collect();
+        let mut flat = vec![0.0; network.len()];
+        gradient.finish(&policy, &mut flat);
+        (outputs, flat)
+    }
+
+    #[test]
+    fn players_with_memories_of_their_own_are_like_sequences_of_their_own() {
+        for core in [CoreKind::MinGru, CoreKind::Gru, CoreKind::Lstm] {
+            let config = Config { hidden: vec![8], core, core_layers: 2, ..Config::default() };
+            let architecture = Architecture::new(&config, Input::Dense(3), Head::MultiDiscrete(vec![2]));
+            let network = Network::new(architecture);
+            let params: Vec<f32> =
+                (0..network.len()).map(|k| row(k, 64, true)[0].to_array()[0] / 4.0).collect();
+            let number =
+                |t: usize, l: usize, i: usize| ((t * 48 + l * 3 + i) * 7919 % 1009) as f32 / 331.0 - 1.5;
+            let delta = |t: usize, l: usize, i: usize| number(t + 7, l, i) / 3.0;
+            let player = |t: usize, l: usize| (t * (1 + l % 2) + l + t / 5) % 3;
+            let goes_on = |t: usize, l: usize| (t + l) % 7 != 4;
+            let (outputs, gradient) =
+                of_sequences(&network, &params, [&number, &delta], &goes_on, Some(&player));
+            let mut sum = vec![0.0; network.len()];
+            for own in 0..3 {
+                // The steps of this player, one after the other; those after them carry no weight.
+                let steps = |l: usize| (0..STEPS).filter(move |t| player(*t, l) == own).collect::<Vec<_>>();
+                let at = |t: usize, l: usize| steps(l).get(t).copied();
+                let x = |t: usize, l: usize, i: usize| at(t, l).map_or(0.5, |t| number(t, l, i));
+                let dy = |t: usize, l: usize, i: usize| at(t, l).map_or(0.0, |t| delta(t, l, i));
+                let goes_on = |t: usize, l: usize| {
+                    let before = t.checked_sub(1).and_then(|t| at(t, l)).map_or(0, |before| before + 1);
+                    at(t, l).is_none_or(|now| (before..=now).all(|t| goes_on(t, l)))
+                };
+                let (alone, of_player) = of_sequences(&network, &params, [&x, &dy], &goes_on, None);
+                for l in 0..LANES {
+                    for (k, t) in steps(l).into_iter().enumerate() {
+                        let [all, own] = [outputs[t], alone[k]].map(|it| it.map(|lanes| lanes[l].to_bits()));
+                        assert_eq!(all, own, "{core}, sequence {l}, step {t}");
+                    }
+                }
+                sum.iter_mut().zip(of_player).for_each(|(sum, part)| *sum += part);
+            }
+            let most = sum.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+            for (k, (a, b)) in gradient.iter().zip(&sum).enumerate() {
+                assert!((a - b).abs() < 1e-5 * most, "{core}, parameter {k}: {a}, {b}");
+            }
+        }
     }
 
     #[test]

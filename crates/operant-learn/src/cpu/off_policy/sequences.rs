@@ -134,8 +134,8 @@ impl Worker {
             tile.gather_rows(sampling, group, starts, k);
             timer.end(Part::Gather);
             let (obs, scratch) = (observation(policy, tile.obs(0)), &mut deltas.scratch);
-            policy.sequence(obs, state, &tile.keep, scratch, &mut rows.activations);
-            target.sequence(obs, of_state, &tile.keep, scratch, of_target);
+            policy.sequence(obs, state, (&tile.keep, None), scratch, &mut rows.activations);
+            target.sequence(obs, of_state, (&tile.keep, None), scratch, of_target);
             let judge = if config.algorithms.dqn.double_q { &rows.activations } else { &*of_target };
             head.set_mask(&tile.legal);
             let actions = &mut tile.inputs[1][tile.features..];
@@ -166,8 +166,13 @@ impl Worker {
                 (total, steps) = (total + error, steps + tile.counts[v]);
             }
             let observation = observation(policy, tile.obs(0));
-            let forward =
-                Forwarded { observation, keep: &tile.keep, vectors: TILE_VECTORS, activations: forward };
+            let forward = Forwarded {
+                observation,
+                keep: &tile.keep,
+                movers: None,
+                vectors: TILE_VECTORS,
+                activations: forward,
+            };
             timer.end(Part::Loss);
             gradient.add_chain(policy, 0, forward, deltas, None);
             timer.end(Part::Backward);

@@ -87,8 +87,10 @@ pub struct Tile<const V: usize> {
     seen: Vec<f32x16>,
     packing: Option<Packing>,
     draws: Vec<ActionDraws<Wide<16>>>,
-    /// `[state]`: what layers with memory carry from step to step.
+    /// `[state]`: what layers with memory carry from step to step; `[player][state]` in a game of several players.
     pub memory: Vec<Row<V>>,
+    /// `[state]`: in such a game, the memory of the player to move.
+    own_memory: Vec<Row<V>>,
     /// What the running episodes have shown.
     pub counts: Counts<V>,
     /// How new observations are, with `intrinsic = "rnd"`.
@@ -150,6 +152,12 @@ impl<const V: usize> Turns<V> {
         (players > 1).then(|| Turns { players, leaf, now: splat(0.0), steps: vec![splat(0.0); steps] })
     }
 
+    /// Where the player is to move, of 16 environments.
+    #[inline(always)]
+    fn moves(&self, player: usize, v: usize) -> <f32x16 as Float>::Mask {
+        Float::eq(self.now[v], f32x16::splat(player as f32))
+    }
+
     /// Reads whose turn it is in the first `count` environments, the first of which is `place`.
     fn read(&mut self, stepper: &dyn Stepper, count: usize, place: &(String, u32)) -> Result<(), StepError> {
         let mut words = [[0u32; LANES]; V];
@@ -203,7 +211,7 @@ impl<const V: usize> Tile<V> {
         let network = policy.network();
         let head = &network.architecture.head;
         let spec = env.spec();
-        let measured = spec.measured();
+        let (measured, players) = (spec.measured(), spec.players as usize);
         let EnvSpec { obs: space, name, .. } = spec;
         let (words, steps) = (space.words(), config.num_steps);
         let features = if space.is_real() { words } else { 0 };
@@ -243,7 +251,8 @@ impl<const V: usize> Tile<V> {
             final_obs: vec![f32x16::ZERO; words * V],
             seen: vec![f32x16::ZERO; network.architecture.input.words() * V],
             draws,
-            memory: vec![splat(0.0); network.states],
+            memory: vec![splat(0.0); network.states * players],
+            own_memory: vec![splat(0.0); if players > 1 { network.states } else { 0 }],
             counts: Counts::new(config),
             novelty: Novelty::new(&network.architecture, config).map(Box::new),
             exploring: network.architecture.intrinsic_value.then(|| Box::new(Exploring::new(steps))),
@@ -445,6 +454,9 @@ impl<const V: usize> Tile<V> {
         if let Some(field) = layout.keep {
             batch.put(t, field, &self.keep);
         }
+        if let (Some(field), Some(turns)) = (layout.mover, &self.turns) {
+            batch.put(t, field, &turns.now);
+        }
         self.timer.end(Part::Storing);
         let logprob = self.act(horizon, horizon.step + t as u64)?;
         self.values[t] = self.head.value(&self.activations);
@@ -465,13 +477,10 @@ impl<const V: usize> Tile<V> {
     /// Forward pass and sampling from prepared inputs, and the start of the environments' step. Returns log-probabilities.
     fn act(&mut self, horizon: &Horizon<'_>, step: u64) -> Result<Row<V>, LearnError> {
         let seen = if self.has_prepared_inputs(horizon) { &self.seen } else { &self.obs };
-        horizon.policy.forward(
-            observation(horizon.policy, seen),
-            first_lanes(self.count),
-            &self.memory,
-            &mut self.activations,
-        );
-        self.memory.copy_from_slice(self.activations.after());
+        let memory = before_move(&self.memory, self.turns.as_ref(), &mut self.own_memory);
+        let seen = observation(horizon.policy, seen);
+        horizon.policy.forward(seen, first_lanes(self.count), memory, &mut self.activations);
+        after_move(self.activations.after(), self.turns.as_ref(), &mut self.memory);
         self.timer.end(Part::Policy);
 
         draw_uniforms(&mut self.draws, step, &mut self.uniforms);
@@ -651,12 +660,9 @@ impl<const V: usize> Tile<V> {
         self.prepare_inputs(horizon, false);
         self.judge(horizon, horizon.config.num_steps - 1);
         let seen = if self.has_prepared_inputs(horizon) { &self.seen } else { &self.obs };
-        horizon.policy.critic(
-            observation(horizon.policy, seen),
-            first_lanes(self.count),
-            &self.memory,
-            &mut self.activations,
-        );
+        let memory = before_move(&self.memory, self.turns.as_ref(), &mut self.own_memory);
+        let seen = observation(horizon.policy, seen);
+        horizon.policy.critic(seen, first_lanes(self.count), memory, &mut self.activations);
         self.head.set_mask(&self.mask);
         self.head.value(&self.activations)
     }
@@ -687,6 +693,31 @@ impl<const V: usize> Tile<V> {
             for v in 0..V {
                 to[v] = normalised(from[v], *shift, *scale, horizon.config.clip_obs);
             }
+        }
+    }
+}
+
+/// The state before a step: of `memory` that of the player to move, if there are several.
+fn before_move<'a, const V: usize>(
+    memory: &'a [Row<V>],
+    turns: Option<&Turns<V>>,
+    own: &'a mut [Row<V>],
+) -> &'a [Row<V>] {
+    let Some(turns) = turns else { return memory };
+    for (player, of_player) in memory.chunks_exact(own.len().max(1)).enumerate() {
+        for (to, from) in own.iter_mut().zip(of_player) {
+            *to = core::array::from_fn(|v| turns.moves(player, v).select(from[v], to[v]));
+        }
+    }
+    own
+}
+
+/// Stores the state after a step: of the player that moved, if there are several.
+fn after_move<const V: usize>(after: &[Row<V>], turns: Option<&Turns<V>>, memory: &mut [Row<V>]) {
+    let Some(turns) = turns else { return memory.copy_from_slice(after) };
+    for (player, of_player) in memory.chunks_exact_mut(after.len().max(1)).enumerate() {
+        for (to, from) in of_player.iter_mut().zip(after) {
+            *to = core::array::from_fn(|v| turns.moves(player, v).select(from[v], to[v]));
         }
     }
 }

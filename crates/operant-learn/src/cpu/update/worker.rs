@@ -8,6 +8,7 @@ use operant_lane::isa::f32x16;
 use crate::cpu::batch::{Batch, Gathered};
 use crate::cpu::network::gradient::{Forwarded, Gradient};
 use crate::cpu::network::heads::PolicyHead;
+use crate::cpu::network::layers::Players;
 use crate::cpu::network::policy::{Activations, Policy};
 use crate::cpu::network::tile::{LANES, Row, TILE, TILE_VECTORS, splat};
 use crate::cpu::threads::timers::{Part, PhaseTimer};
@@ -89,6 +90,8 @@ pub(crate) struct Worker {
     next: [u32; TILE],
     /// State of layers with memory, of 16 sequences.
     state: Vec<Row<1>>,
+    /// `[player][state]`: the same for each player that has a memory of its own.
+    players: Vec<Row<1>>,
     /// `[component]`: the actions of a tile.
     actions: Vec<Row<TILE_VECTORS>>,
     deltas: Activations<TILE_VECTORS>,
@@ -104,6 +107,8 @@ struct Tile {
     gathered: Gathered,
     /// 0 where a step begins an episode; 1 elsewhere, and without memory.
     keep: Row<TILE_VECTORS>,
+    /// The player that moves, if each has a memory of its own.
+    mover: Option<Row<TILE_VECTORS>>,
     activations: Activations<TILE_VECTORS>,
 }
 
@@ -116,6 +121,7 @@ impl Worker {
         let tile = || Tile {
             gathered: Gathered::new(&network.architecture, layout),
             keep: splat(1.0),
+            mover: None,
             activations: match network.states {
                 0 => Activations::new(network),
                 _ => Activations::of_sequence(network),
@@ -125,10 +131,14 @@ impl Worker {
             tiles: (0..sequence.div_ceil(STEPS)).map(|_| tile()).collect(),
             next: [0; TILE],
             state: vec![splat(0.0); network.states],
+            players: vec![
+                splat(0.0);
+                if layout.mover.is_some() { layout.memories * network.states } else { 0 }
+            ],
             actions: vec![splat(0.0); layout.components],
             deltas: Activations::new(network),
             head: PolicyHead::of(&network.architecture),
-            gradient: Gradient::new(network),
+            gradient: Gradient::new(network).of_players(layout.memories),
             pulse: Arc::clone(pulse),
             timer: PhaseTimer::default(),
         }
@@ -215,7 +225,8 @@ impl Worker {
             let sequences: [u32; LANES] = order.sequences(position, end);
             let steps = sequences.map(|sequence| batch.steps_of(sequence as usize));
             let states = sequences.map(|sequence| batch.state(sequence as usize));
-            for (k, row) in self.state.iter_mut().enumerate() {
+            let first_states = if self.players.is_empty() { &mut self.state } else { &mut self.players };
+            for (k, row) in first_states.iter_mut().enumerate() {
                 *row = [f32x16::new(states.map(|state| state[k]))];
             }
             for (k, tile) in self.tiles.iter_mut().enumerate() {
@@ -226,10 +237,14 @@ impl Worker {
                 });
                 tile.gathered.gather(batch, &samples);
                 tile.keep = batch.layout().keep.map_or(splat(1.0), |field| tile.gathered.float(field));
+                tile.mover = batch.layout().mover.map(|field| tile.gathered.float(field));
                 self.timer.end(Part::Gather);
                 let observation = tile.gathered.observation();
-                let Self { state, deltas, .. } = self;
-                policy.sequence(observation, state, &tile.keep, &mut deltas.scratch, &mut tile.activations);
+                let Self { state, players, deltas, .. } = self;
+                let each = state.len();
+                let players = tile.mover.as_ref().map(|movers| Players { states: players, each, movers });
+                let (ends, scratch) = ((&tile.keep, players), &mut deltas.scratch);
+                policy.sequence(observation, state, ends, scratch, &mut tile.activations);
                 let at = |s: usize| (position + s % LANES) * length + k * STEPS + s / LANES;
                 minibatch.disturb(at, &mut tile.activations);
                 self.timer.end(Part::Forward);
@@ -253,7 +268,7 @@ impl Worker {
         counts: impl Fn(usize) -> bool,
     ) -> Sums {
         let layout = minibatch.batch.layout();
-        let Tile { gathered, keep, activations } = &self.tiles[tile];
+        let Tile { gathered, keep, mover, activations } = &self.tiles[tile];
         for (k, action) in self.actions.iter_mut().enumerate() {
             *action = gathered.float(layout.actions + k);
         }
@@ -276,7 +291,8 @@ impl Worker {
         if !minibatch.loss.has_gradient() {
             return sums;
         }
-        let forward = Forwarded { observation: gathered.observation(), keep, vectors, activations };
+        let (observation, movers) = (gathered.observation(), mover.as_ref());
+        let forward = Forwarded { observation, keep, movers, vectors, activations };
         self.gradient.add(policy, forward, &mut self.deltas);
         self.timer.end(Part::Backward);
         sums
