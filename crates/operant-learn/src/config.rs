@@ -100,7 +100,7 @@ settings! {
     /// observation that the episode shows the nth time. `rnd`: `intrinsic_coef` times the normalised error of a
     /// network that is trained to predict a fixed random one, random network distillation (docs/exploration.md)
     intrinsic: Intrinsic = Intrinsic::None, fixed("the checkpoint holds what the run has observed");
-    /// Weight of the reward for exploring
+    /// Weight of the reward for exploring; `rnd`, whose errors are normalised, learned with 1 what it did not with 0.1
     intrinsic_coef: f64 [Kind::Real(Range::NotNegative)] = 0.01, unless("intrinsic", "none");
     /// Discount of a second value function, of the rewards of `intrinsic = "rnd"`, whose returns go on where episodes end (PPO). 0: one
     /// value function, of the sum of both rewards

@@ -69,7 +69,7 @@ class Settings(TypedDict, total=False):
     intrinsic: Literal["none", "counts", "rnd"]
     """Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time. `rnd`: `intrinsic_coef` times the normalised error of a network that is trained to predict a fixed random one, random network distillation (docs/exploration.md)."""
     intrinsic_coef: float
-    """Weight of the reward for exploring."""
+    """Weight of the reward for exploring; `rnd`, whose errors are normalised, learned with 1 what it did not with 0.1."""
     intrinsic_gamma: float
     """Discount of a second value function, of the rewards of `intrinsic = "rnd"`, whose returns go on where episodes end (PPO). 0: one value function, of the sum of both rewards."""
     sequence_length: int
@@ -291,7 +291,7 @@ SETTINGS: dict[str, tuple[str, str]] = {
     "num_steps": ("128", "T: steps of each environment per update"),
     "gamma": ("0.99", "Discount of future rewards"),
     "intrinsic": ("\"none\"", "Reward for exploring that is added to the task's; reported returns are those of the task. `counts`: `intrinsic_coef / sqrt(n)` for an observation that the episode shows the nth time. `rnd`: `intrinsic_coef` times the normalised error of a network that is trained to predict a fixed random one, random network distillation (docs/exploration.md)"),
-    "intrinsic_coef": ("0.01", "Weight of the reward for exploring"),
+    "intrinsic_coef": ("0.01", "Weight of the reward for exploring; `rnd`, whose errors are normalised, learned with 1 what it did not with 0.1"),
     "intrinsic_gamma": ("0.0", "Discount of a second value function, of the rewards of `intrinsic = \"rnd\"`, whose returns go on where episodes end (PPO). 0: one value function, of the sum of both rewards"),
     "sequence_length": ("0", "Steps that gradients go back through a core; divides `num_steps`, with a replay `batch_size`. Minibatches are made of whole sequences of that length, each starting from the state that the rollout had there. 0: the longest length of at least 16 steps that gives every minibatch at least 16 sequences; docs/ppo.md 22 has the rest of the rule. With a replay 0 is 32"),
     "norm_obs": ("false", "Normalise observations by running mean and variance"),
