@@ -164,3 +164,13 @@ def test_a_collector_computes_the_advantages_of_each_player(game):
                 assert abs(batch["advantages"][t, env] - expected) < 1e-5
     played = one_by_one.rollout(None, 20)
     assert played["player"].shape == (20, num_envs) and "player" not in operant.make_vec("cartpole", 3, seed=1).reset()[1]
+
+
+def test_players_learn_with_memories_of_their_own_and_do_not_share_one(tmp_path):
+    settings = {"core": "mingru", "hidden": [16], "num_envs": 16, "num_steps": 32}
+    run = operant.train("connect_four", run_dir=tmp_path, total_timesteps=2048, progress=False, **settings)
+    assert run.policy.state_size > 0
+    with pytest.raises(ValueError, match="which the players of connect_four would share"):
+        operant.make_vec("connect_four", num_envs=4).rollout(run.policy, 8)
+    against = operant.make_vec("connect_four", num_envs=4, opponent="random").rollout(run.policy, 8)
+    assert np.isfinite(against["reward"]).all()

@@ -32,7 +32,7 @@ pub fn profile(
     let backend = backend_with(Arc::clone(env), config, threads)?.backend;
     let updates = updates(backend, effort, begin)?;
     let bytes = Bytes {
-        layout: SampleLayout::new(&network.architecture, env.masked()),
+        layout: SampleLayout::of_players(&network.architecture, env.masked(), env.spec().players),
         state_words: running_words(&**env),
         params: network.len(),
         config,
