@@ -173,4 +173,4 @@ def test_players_learn_with_memories_of_their_own_and_do_not_share_one(tmp_path)
     with pytest.raises(ValueError, match="which the players of connect_four would share"):
         operant.make_vec("connect_four", num_envs=4).rollout(run.policy, 8)
     against = operant.make_vec("connect_four", num_envs=4, opponent="random").rollout(run.policy, 8)
-    assert np.isfinite(against["reward"]).all()
+    assert np.isfinite(against["rewards"]).all()
