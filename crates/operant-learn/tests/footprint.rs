@@ -101,7 +101,21 @@ fn what_is_counted_is_what_is_taken() {
         intrinsic_gamma: 0.9,
         ..Config::default()
     };
+    // Memories of each player, and what sequences begin with.
+    let players = Config {
+        num_envs: 2048,
+        num_steps: 16,
+        num_minibatches: 16,
+        update_epochs: 1,
+        hidden: vec![16],
+        core: CoreKind::Lstm,
+        core_width: 256,
+        shared_trunk: true,
+        sequence_length: 16,
+        ..Config::default()
+    };
     let cases = [
+        ("connect_four", players, None),
         ("minigrid_empty_5x5", distilled, None),
         ("cartpole", replayed, None),
         ("cartpole", memory, None),
