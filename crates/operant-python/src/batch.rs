@@ -161,8 +161,10 @@ struct Tile {
     count: usize,
     rows: usize,
     stepper: Box<dyn Stepper>,
-    /// `(R, states)`: the state of a policy with memory during rollouts here; zero before an episode.
+    /// `(states, R)`: the state of a policy with memory during rollouts here; zero before an episode. In a game `(players, states, R)`.
     memory: Vec<f32>,
+    /// `(R)`: whose turn it is in such a game; zeros elsewhere.
+    movers: Vec<u32>,
     /// A bit per environment, 16 to a word: whether its next step only resets (with next-step resets).
     resetting: Vec<u16>,
 }
@@ -279,7 +281,15 @@ impl Batch {
                 true => checked(&*self.env, tile, Checks::All)?,
                 false => self.env.stepper(tile)?,
             };
-            Ok(Tile { first, count, rows, stepper, memory: Vec::new(), resetting: vec![0; rows / BLOCK] })
+            Ok(Tile {
+                first,
+                count,
+                rows,
+                stepper,
+                memory: Vec::new(),
+                movers: vec![0; rows],
+                resetting: vec![0; rows / BLOCK],
+            })
         };
         let tiles: Result<_, StepError> = (0..self.num_envs).step_by(rows).map(tile).collect();
         self.tiles = tiles.map_err(|error| error.to_string())?;

@@ -453,12 +453,6 @@ impl Environments {
     ) -> PyResult<usize> {
         self.check_spaces(policy)?;
         let batch = self.batch();
-        if batch.spec.players > 1 && policy.inference.states() > 0 {
-            return Err(PyValueError::new_err(format!(
-                "policy: it has memory, which the players of {} would share; play against an opponent, or call the policy with a state for each player",
-                batch.spec.name
-            )));
-        }
         let choice = draw.map_or(Choice::Greedy, |(seed, step)| Choice::Sampled {
             seed,
             first: 0,
@@ -497,7 +491,7 @@ impl Environments {
         )))
     }
 
-    /// `(N * states)`: the memory of a policy before its next rollout here.
+    /// `(N * states)`: the memory of a policy before its next rollout here, in a game `(N * players * states)`.
     fn memory<'py>(&mut self, py: Python<'py>, policy: &Policy) -> Bound<'py, PyArray1<f32>> {
         PyArray1::from_vec(py, self.batch().memory(&policy.inference))
     }

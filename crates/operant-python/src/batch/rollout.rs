@@ -2,7 +2,7 @@
 
 use operant_env::StepError;
 use operant_learn::cpu::inference::{Choice, Inference, RowBuffers};
-use operant_learn::cpu::network::tile::first_lanes;
+use operant_learn::cpu::network::tile::{Row, first_lanes};
 use wide::bytemuck;
 
 use super::{Arrays, BLOCK, Batch, Job, Scratch, Taken, Tile};
@@ -95,16 +95,16 @@ impl Batch {
     fn remember(&mut self, policy: &Inference) {
         if self.remembers != Some(policy.id()) {
             for tile in &mut self.tiles {
-                tile.memory = vec![0.0; policy.states() * tile.rows];
+                tile.memory = vec![0.0; policy.states() * self.spec.players as usize * tile.rows];
             }
             self.remembers = Some(policy.id());
         }
     }
 
-    /// `(N, states)`: the memory of a policy before its next rollout here.
+    /// `(N, states)`, or in a game `(N, players, states)`: the memory of a policy before its next rollout here.
     pub fn memory(&mut self, policy: &Inference) -> Vec<f32> {
         self.remember(policy);
-        let states = policy.states();
+        let states = policy.states() * self.spec.players as usize;
         let of_tile = |tile: &Tile| {
             let rows = (0..tile.count).flat_map(|row| (0..states).map(move |state| state * tile.rows + row));
             rows.map(|at| tile.memory[at]).collect::<Vec<_>>()
@@ -158,6 +158,7 @@ impl Horizon<'_> {
         tile.stepper.observe(scratch.stepped(tile.rows).seen)?;
         let mut ended = 0;
         for (t, StepArrays { after, taken, mut judged }) in (0..).zip(steps) {
+            tile.read_movers(self.job.player);
             let choice = self.choice.from_row(tile.first as u32).at_step(t);
             let task = Decide { policy: self.policy, choice, judge: judged.is_some() };
             let mut stuck = None;
@@ -179,6 +180,7 @@ impl Horizon<'_> {
             ended += scratch.finish(tile, job, after);
         }
         if !next_values.is_empty() {
+            tile.read_movers(self.job.player);
             blocks.each(tile.rows, &mut NextValues { policy: self.policy, scratch: &mut scratch, tile });
             next_values.copy_from_slice(&scratch.values[..tile.count]);
         }
@@ -248,7 +250,7 @@ impl BlockWork for NextValues<'_> {
     fn run<const V: usize>(&mut self, row: usize, block: &mut RowBuffers<V>) {
         let Self { policy, scratch, tile } = self;
         let columns = row..row + V * BLOCK;
-        read(&mut block.memory, &tile.memory, tile.rows, columns.clone());
+        tile.read_memory(&mut block.memory, columns.clone());
         read(&mut block.obs, &scratch.out.obs, tile.rows, columns.clone());
         read(&mut block.legal, &scratch.out.legal, tile.rows, columns.clone());
         block.active = first_lanes(tile.count.saturating_sub(row));
@@ -269,6 +271,46 @@ fn read<const V: usize, E: bytemuck::Pod, T: bytemuck::Pod>(
     }
 }
 
+impl Tile {
+    /// Whose turn it is, if each player has a memory of its own.
+    fn read_movers(&mut self, player: Option<usize>) {
+        if let Some(player) = player.filter(|_| !self.memory.is_empty()) {
+            self.stepper.leaf(player, &mut self.movers);
+        }
+    }
+
+    /// The memory of the player to move in each of these columns, `(states, V x 16)`.
+    fn read_memory<const V: usize>(&self, to: &mut [Row<V>], columns: core::ops::Range<usize>) {
+        let states = to.len() * self.rows;
+        if states == self.memory.len() {
+            return read(to, &self.memory, self.rows, columns);
+        }
+        for (lane, column) in columns.enumerate() {
+            let own = self.memory.iter().skip(self.movers[column] as usize * states + column);
+            for (to, from) in to.iter_mut().zip(own.step_by(self.rows)) {
+                to[lane / BLOCK].as_mut_array()[lane % BLOCK] = *from;
+            }
+        }
+    }
+
+    /// The inverse of [`Tile::read_memory`].
+    fn write_memory<const V: usize>(&mut self, from: &[Row<V>], columns: core::ops::Range<usize>) {
+        let states = from.len() * self.rows;
+        if states == self.memory.len() {
+            for (from, to) in from.iter().zip(self.memory.chunks_exact_mut(self.rows)) {
+                to[columns.clone()].copy_from_slice(bytemuck::cast_slice(from));
+            }
+            return;
+        }
+        for (lane, column) in columns.enumerate() {
+            let own = self.memory.iter_mut().skip(self.movers[column] as usize * states + column);
+            for (to, from) in own.step_by(self.rows).zip(from) {
+                *to = from[lane / BLOCK].as_array()[lane % BLOCK];
+            }
+        }
+    }
+}
+
 impl Scratch {
     /// Chooses the actions of the V x 16 rows from `row` on; returns the first row that has no legal one.
     fn decide<const V: usize>(
@@ -279,7 +321,7 @@ impl Scratch {
         block: &mut RowBuffers<V>,
     ) -> Option<usize> {
         let (rows, columns) = (tile.rows, row..row + V * BLOCK);
-        read(&mut block.memory, &tile.memory, rows, columns.clone());
+        tile.read_memory(&mut block.memory, columns.clone());
         read(&mut block.obs, &self.out.obs, rows, columns.clone());
         read(&mut block.legal, &self.out.legal, rows, columns.clone());
         block.active = first_lanes(tile.count.saturating_sub(row));
@@ -295,9 +337,7 @@ impl Scratch {
                 }
             }
         }
-        for (from, to) in block.memory.iter().zip(tile.memory.chunks_exact_mut(rows)) {
-            to[columns.clone()].copy_from_slice(bytemuck::cast_slice(from));
-        }
+        tile.write_memory(&block.memory, columns.clone());
         for (from, to) in block.actions.iter().zip(self.actions.chunks_exact_mut(rows)) {
             to[columns.clone()].copy_from_slice(bytemuck::cast_slice(from));
         }
@@ -320,7 +360,7 @@ impl Scratch {
                 continue;
             }
             let columns = first..first + BLOCK;
-            read(&mut block.memory, &tile.memory, tile.rows, columns.clone());
+            tile.read_memory(&mut block.memory, columns.clone());
             read(&mut block.obs, &self.out.final_obs, tile.rows, columns);
             block.active = [truncated];
             policy.value_on(block, false);
